@@ -1,0 +1,45 @@
+package executors
+
+import (
+	"context"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Model says what an engine is to load.
+type Model struct {
+	Module     pipelines.Module   // model path, function name, parameters, profile
+	Hardware   string             // kind of device it will run on
+	Batches    []int              // batch sizes that will be used; each is warmed up
+	MaxBatch   int                // largest of Batches
+	OutputRows map[string]float64 // emulated only: mean rows of outputs that a scattering module consumes
+}
+
+// Engine loads models. It is a value without global state; several engines of
+// the same kind may live side by side.
+type Engine interface {
+	// Name is what HCL says in `engine = "..."` and what profiles are kept under.
+	Name() string
+	// Version changes when measured durations may change.
+	Version() string
+	// Load makes the model ready to run and warms up every batch size.
+	Load(ctx context.Context, m Model) (Instance, error)
+}
+
+// Instance is a loaded model. Run is called by one goroutine at a time.
+type Instance interface {
+	// Signature gives inputs and outputs for one request, without batch dimension.
+	Signature() pipelines.Signature
+	// Memory is the number of bytes that the instance holds on its device, or
+	// 0 when it cannot tell.
+	Memory() int64
+	// Run computes one batch. items[i][j] is input j of request i, in the order
+	// of the signature; so is the result for outputs. len(items) is at least 1
+	// and at most the largest batch size loaded. The error is a *wire.Error;
+	// after one with code "unavailable" the instance is gone and must be
+	// loaded anew.
+	Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error)
+	// Close frees everything; it may be called more than once.
+	Close() error
+}

@@ -1,0 +1,104 @@
+package pipelines
+
+import "time"
+
+// Document is everything that a set of HCL files declares together.
+type Document struct {
+	Hardware  []Hardware
+	Pipelines []Pipeline
+}
+
+// Hardware is a kind of device that can be paid for by the hour.
+type Hardware struct {
+	Name   string
+	Price  float64 // money per hour of one whole device
+	Memory int64   // bytes of one device; 0 when unknown
+	Count  int     // how many exist; 0 when unlimited
+}
+
+// Pipeline is a DAG of modules under one end-to-end latency objective.
+type Pipeline struct {
+	Name       string
+	SLO        time.Duration // counted from a request's arrival
+	Rate       float64       // requests per second at the source
+	Arrivals   string        // "even", "poisson", "gamma:SHAPE", "trace:FILE"; empty means even
+	Attainment float64       // share of requests that must finish within SLO; 0 when not asked for
+	Dispatch   string        // dispatch policy; empty means the default
+	Inputs     []Port
+	Modules    []Module // in order of declaration
+	Outputs    []Output
+}
+
+// Port is a named tensor: its datatype in Open Inference Protocol spelling
+// ("FP32", "UINT8", "INT64", "BYTES", ...) and its shape for one request,
+// without a batch dimension. A dimension of -1 varies from request to request.
+type Port struct {
+	Name     string
+	Datatype string
+	Shape    []int64
+}
+
+// Output names a value that the pipeline returns to its caller.
+type Output struct {
+	Name string
+	From Ref
+}
+
+// Ref points at a tensor: an output of a module, or, when Module is empty,
+// an input of the pipeline.
+type Ref struct {
+	Module string
+	Port   string
+}
+
+// Binding feeds the input Name of a module from a tensor elsewhere.
+type Binding struct {
+	Name string
+	From Ref
+}
+
+// Module is one network (Model) or one processing step (Function). Both may be
+// empty in a pipeline that is only planned or run on emulated engines; the
+// profile then says everything that is known of the module.
+type Module struct {
+	Name     string
+	Model    string // path of an ONNX file
+	Function string // name of a built-in or registered Go function
+	Engine   string // "auto" when empty
+	Inputs   []Binding
+
+	// Scatter is true when the declaration gives a fanout: every input whose
+	// first dimension varies is then split along it, and each row becomes a
+	// request of its own to this module. Fanout is the mean number of such
+	// requests per upstream request; it is 1 when not declared.
+	Scatter bool
+	Fanout  float64
+
+	Rate       float64        // overrides the rate that follows from the DAG; 0 when not given
+	Hardware   []string       // kinds that may run the module; empty means all declared
+	Batches    []int          // batch sizes to profile; empty means the default
+	Parameters map[string]any // of a Function: float64, string, bool or []any of these
+
+	ProfileFile string // path as declared
+	Profile     Profile
+}
+
+// Profile is what has been measured of a module.
+type Profile struct {
+	Points []Point
+}
+
+// Point is one measured configuration.
+type Point struct {
+	Hardware    string
+	Batch       int
+	Concurrency int           // engines of this module that run side by side on the device
+	Duration    time.Duration // of one batch
+	MemoryMiB   float64       // of the device while it runs; 0 when unknown
+}
+
+// Signature is what a model or function consumes and produces for one request.
+type Signature struct {
+	Inputs  []Port
+	Outputs []Port
+}

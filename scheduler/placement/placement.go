@@ -1,0 +1,44 @@
+package placement
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// Device is one schedulable device of a host: a GPU, or a CPU core.
+type Device struct {
+	Host     string
+	Name     string // unique on its host: "cpu/0", "gpu/GPU-1c2f..."
+	Hardware string
+	Memory   int64 // bytes; 0 when unknown
+}
+
+// Slot is one executor: a module's engine on a device.
+type Slot struct {
+	Executor string // stable name, unique in a deployment
+	Pipeline string
+	Module   string
+	Group    int // index into plan.Module.Groups
+	Batches  []int
+	Batch    int
+	Window   time.Duration
+	Duration time.Duration // profiled, of a full batch
+	Hardware string
+	Host     string
+	Device   string
+	Engine   string
+	Model    string  // digest of model or function with its parameters
+	Share    float64 // expected utilisation of the device, 0..1
+	Memory   int64   // bytes; 0 when unknown
+}
+
+// Deployment is everything that a gateway needs to serve one generation of a
+// pipeline.
+type Deployment struct {
+	Generation int
+	Pipeline   pipelines.Pipeline
+	Plan       plan.Plan
+	Slots      []Slot
+}

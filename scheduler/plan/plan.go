@@ -1,0 +1,55 @@
+package plan
+
+import "time"
+
+// Status of a plan.
+type Status string
+
+// The statuses, as printed.
+const (
+	Optimal    Status = "optimal"    // cost equals the lower bound
+	Feasible   Status = "feasible"   // keeps the objective; may not be the cheapest
+	Infeasible Status = "infeasible" // no plan; Reason says why
+)
+
+// Plan says what runs for one pipeline.
+type Plan struct {
+	Pipeline   string
+	Policy     string
+	CostModel  string
+	Status     Status
+	Reason     string  // when infeasible: which path needs how much
+	Sound      bool    // every group's window passes the processor-demand test
+	Proof      string  // "every-request" or "mean-rate"
+	Cost       float64 // money per hour
+	LowerBound float64 // money per hour; 0 when none is known
+	SLO        time.Duration
+	Latency    time.Duration // longest path of worst cases
+	SolveTime  time.Duration
+	Modules    []Module
+}
+
+// Module is the part of a plan for one module.
+type Module struct {
+	Name      string
+	Rate      float64 // real requests per second
+	DummyRate float64
+	Budget    time.Duration
+	WorstCase time.Duration // claimed
+	Proven    time.Duration // by the processor-demand test; 0 when there is none
+	Cost      float64
+	Groups    []Group
+}
+
+// Group is Machines devices that run one configuration and receive Rate.
+type Group struct {
+	Hardware    string
+	Batch       int
+	Concurrency int
+	Duration    time.Duration
+	Machines    float64
+	Rate        float64
+	DummyRate   float64
+	Period      time.Duration // between two batches of the group
+	Window      time.Duration // longest wait of a request for its batch
+}

@@ -1,0 +1,69 @@
+// Package attach is the protocol between a gateway and an executor: the
+// executor opens a stream, says who it is, then receives batches and returns
+// results until one of the two asks to drain.
+//
+// The same messages travel over gRPC between hosts and over Go channels within
+// one process; neither side can tell which.
+package attach
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Message is exactly one of its fields.
+type Message struct {
+	Hello  *Hello  // executor to gateway, first and once
+	Result *Result // executor to gateway, one per Batch
+	Batch  *Batch  // gateway to executor
+	Drain  *Drain  // either way: no more batches; what is held is finished
+}
+
+// Hello introduces an executor.
+type Hello struct {
+	Executor    string // placement.Slot.Executor
+	Pipeline    string
+	Module      string
+	Host        string
+	Device      string
+	Hardware    string
+	Engine      string
+	MaxBatch    int
+	Concurrency int
+	Signature   pipelines.Signature
+	Token       string // shared secret; empty on loopback
+}
+
+// Batch is work for the engine. Items[i][j] is input j of request i, inputs in
+// the order of the signature.
+type Batch struct {
+	ID    uint64
+	Due   time.Time // when the batch must be finished; orders batches on a shared device
+	Items [][]wire.Tensor
+}
+
+// Result answers one Batch. Items[i][j] is output j of request i; when Err is
+// set there are none, and every request of the batch has failed with it.
+type Result struct {
+	ID      uint64
+	Items   [][]wire.Tensor
+	Err     *wire.Error
+	Waited  time.Duration // in the executor, for the device
+	Compute time.Duration // in the engine
+}
+
+// Drain asks the other side to finish what it holds and then to close.
+type Drain struct {
+	Reason string
+}
+
+// Stream carries messages both ways. Send and Recv may be called from two
+// goroutines at once, but each from only one at a time. Recv returns io.EOF
+// after the other side has closed in good order.
+type Stream interface {
+	Send(*Message) error
+	Recv() (*Message, error)
+	Close() error
+}

@@ -1,0 +1,34 @@
+package wire
+
+import "time"
+
+// InferRequest asks a pipeline for one answer.
+type InferRequest struct {
+	ID       string // chosen by the caller, returned unchanged; may be empty
+	Pipeline string
+	Inputs   []NamedTensor
+	Outputs  []string // names wanted; empty means all
+}
+
+// InferResponse is the answer to one request.
+type InferResponse struct {
+	ID         string
+	Pipeline   string
+	Generation int // of the plan that served the request
+	Outputs    []NamedTensor
+	Stages     []Stage
+	Elapsed    time.Duration // from arrival at the gateway to the answer
+}
+
+// Stage is where the time of a request went in one module. Over the stages on
+// the request's critical path (Critical true) the four parts add up to Elapsed.
+type Stage struct {
+	Module   string
+	Items    int // requests that the module saw for this one
+	Batch    int // size of the batch that finished last
+	Critical bool
+	Queue    time.Duration // ready, no device free
+	Wait     time.Duration // for the batch to fill
+	Compute  time.Duration // in the engine
+	Transfer time.Duration // to and from the executor, gather and scatter
+}
