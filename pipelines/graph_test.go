@@ -1,0 +1,121 @@
+package pipelines
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// dag builds a pipeline from "module: upstream..." declarations; "in" is the
+// pipeline's input. A module whose name is in fanout scatters.
+func dag(rate float64, fanout map[string]float64, modules ...[]string) *Pipeline {
+	p := &Pipeline{Name: "p", Rate: rate, Inputs: []Port{{Name: "in"}}}
+	for _, decl := range modules {
+		m := Module{Name: decl[0], Fanout: 1}
+		if f, ok := fanout[m.Name]; ok {
+			m.Scatter, m.Fanout = true, f
+		}
+		for _, up := range decl[1:] {
+			ref := Ref{Module: up, Port: "out"}
+			if up == "in" {
+				ref = Ref{Port: "in"}
+			}
+			m.Inputs = append(m.Inputs, Binding{Name: "x" + up, From: ref})
+		}
+		p.Modules = append(p.Modules, m)
+	}
+	return p
+}
+
+func TestOrderKeepsDeclarationForTies(t *testing.T) {
+	p := dag(1, nil, []string{"d", "b", "c"}, []string{"c", "a"}, []string{"b", "a"}, []string{"a", "in"})
+	order, err := p.Order()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a", "c", "b", "d"}, order)
+	assert.Equal(t, []string{"b", "c"}, p.Upstream("d"))
+	assert.Equal(t, []string{"c", "b"}, p.Downstream("a"))
+	assert.Nil(t, p.Module("nobody"))
+	assert.Nil(t, p.Upstream("nobody"))
+	assert.Equal(t, "in", p.Input("in").Name)
+	assert.Nil(t, p.Input("nobody"))
+}
+
+func TestOrderNamesTheCycle(t *testing.T) {
+	p := dag(1, nil, []string{"a", "in"}, []string{"b", "a", "d"}, []string{"c", "b"}, []string{"d", "c"})
+	_, err := p.Order()
+	var cycle *CycleError
+	require.ErrorAs(t, err, &cycle)
+	assert.Equal(t, []string{"b", "c", "d", "b"}, cycle.Path)
+	assert.Nil(t, p.Rates())
+	assert.Nil(t, p.Scope("b"))
+	_, _, err = p.LongestPath(func(string) time.Duration { return 1 })
+	assert.Error(t, err)
+
+	self := dag(1, nil, []string{"a", "a"})
+	_, err = self.Order()
+	assert.EqualError(t, err, "pipelines: modules form a cycle: a -> a")
+}
+
+func TestRates(t *testing.T) {
+	p := dag(100, map[string]float64{"crop": 1.8, "part": 0.5},
+		[]string{"detect", "in"}, []string{"crop", "in", "detect"},
+		[]string{"colour", "crop"}, []string{"part", "colour"}, []string{"join", "colour", "part"})
+	assert.Equal(t, map[string]float64{
+		"detect": 100, "crop": 180, "colour": 180, "part": 90, "join": 180,
+	}, p.Rates())
+
+	p.Modules[2].Rate = 10
+	assert.Equal(t, 10.0, p.Rates()["colour"])
+	assert.Equal(t, 5.0, p.Rates()["part"], "an override carries downwards")
+
+	byHand := &Pipeline{Rate: 7, Modules: []Module{{Name: "a"}}}
+	assert.Equal(t, map[string]float64{"a": 7}, byHand.Rates())
+}
+
+func TestScopes(t *testing.T) {
+	p := dag(1, map[string]float64{"crop": 2, "part": 3, "word": 4},
+		[]string{"detect", "in"},
+		[]string{"crop", "in", "detect"},
+		[]string{"colour", "crop"},
+		[]string{"part", "colour"},
+		[]string{"letter", "part"},
+		[]string{"word", "detect"},
+		[]string{"per_crop", "letter", "colour"},
+		[]string{"join", "letter", "word"},
+		[]string{"with_frame", "in", "crop"})
+	want := map[string][]string{
+		"detect": nil, "crop": {"crop"}, "colour": {"crop"}, "part": {"crop", "part"},
+		"letter": {"crop", "part"}, "word": {"word"}, "per_crop": {"crop"},
+		"join": {}, "with_frame": {},
+	}
+	for name, scope := range want {
+		assert.ElementsMatch(t, scope, p.Scope(name), name)
+	}
+	assert.Equal(t, []string{"crop", "part"}, p.Scope("letter"), "outermost first")
+	assert.Empty(t, p.CommonScope("crop"))
+	assert.Equal(t, []string{"crop"}, p.CommonScope("part"))
+	assert.Equal(t, []string{"crop"}, p.ScopeOf(Ref{Module: "colour", Port: "x"}))
+	assert.Empty(t, p.ScopeOf(Ref{Port: "in"}))
+	assert.Nil(t, p.CommonScope("nobody"))
+}
+
+func TestLongestPath(t *testing.T) {
+	p := dag(1, nil, []string{"a", "in"}, []string{"b", "a"}, []string{"c", "a"}, []string{"d", "b", "c"})
+	weight := map[string]time.Duration{"a": 1, "b": 2, "c": 5, "d": 1}
+	path, total, err := p.LongestPath(func(m string) time.Duration { return weight[m] })
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a", "c", "d"}, path)
+	assert.Equal(t, time.Duration(7), total)
+
+	path, total, err = (&Pipeline{}).LongestPath(nil)
+	require.NoError(t, err)
+	assert.Empty(t, path)
+	assert.Zero(t, total)
+}
+
+func TestRefString(t *testing.T) {
+	assert.Equal(t, "input.frame", Ref{Port: "frame"}.String())
+	assert.Equal(t, "module.detect.boxes", Ref{Module: "detect", Port: "boxes"}.String())
+}
