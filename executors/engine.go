@@ -2,6 +2,7 @@ package executors
 
 import (
 	"context"
+	"math/rand/v2"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
@@ -9,11 +10,13 @@ import (
 
 // Model says what an engine is to load.
 type Model struct {
-	Module     pipelines.Module   // model path, function name, parameters, profile
-	Hardware   string             // kind of device it will run on
-	Batches    []int              // batch sizes that will be used; each is warmed up
-	MaxBatch   int                // largest of Batches
-	OutputRows map[string]float64 // emulated only: mean rows of outputs that a scattering module consumes
+	Module      pipelines.Module   // model path, function name, parameters, profile
+	Hardware    string             // kind of device it will run on
+	Batches     []int              // batch sizes that will be used; each is warmed up
+	MaxBatch    int                // largest of Batches
+	Concurrency int                // instances of this module side by side on the device; 0 means 1
+	Outputs     []string           // outputs that the pipeline refers to; for engines that cannot know
+	OutputRows  map[string]float64 // emulated only: mean rows of outputs that a scattering module consumes
 }
 
 // Engine loads models. It is a value without global state; several engines of
@@ -29,7 +32,8 @@ type Engine interface {
 
 // Instance is a loaded model. Run is called by one goroutine at a time.
 type Instance interface {
-	// Signature gives inputs and outputs for one request, without batch dimension.
+	// Signature gives inputs and outputs for one request, without batch
+	// dimension. A port whose Datatype is empty takes or gives any tensor.
 	Signature() pipelines.Signature
 	// Memory is the number of bytes that the instance holds on its device, or
 	// 0 when it cannot tell.
@@ -42,4 +46,17 @@ type Instance interface {
 	Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error)
 	// Close frees everything; it may be called more than once.
 	Close() error
+}
+
+// Signer is an Engine that can tell what a module consumes and produces
+// without loading it, for checks before anything runs.
+type Signer interface {
+	Signature(m pipelines.Module) (pipelines.Signature, error)
+}
+
+// Sampler is an Instance that makes its own inputs for measuring, because its
+// running time depends on what they hold. shapes has one entry per input of
+// the signature, without unknown dimensions.
+type Sampler interface {
+	Sample(shapes [][]int64, rng *rand.Rand) []wire.Tensor
 }

@@ -1,0 +1,26 @@
+// Package executors runs modules on devices.
+//
+// An Engine loads a model and yields an Instance, which computes batches. A
+// Host owns the devices and the engines of one machine. For every
+// placement.Slot that the scheduler gives to the machine, Host.RunExecutor
+// loads the module, attaches to the gateway and answers batches until one side
+// drains:
+//
+//	load ── dial ── Hello ── ┌ Batch ── wait for the device ── run ── Result ┐ ── Drain ── close
+//	  │       └── backoff ◄──┤ stream broken                                 │
+//	  └────── reload ◄───────┤ engine unavailable                            │
+//	                         └───────────────────────────────────────────────┘
+//
+// Several executors may share a device. Their batches then take turns, the one
+// that is due first goes first, and a batch that has begun is never
+// interrupted: this is the non-preemptive earliest-deadline-first order that
+// the scheduler's demand test assumes.
+//
+// Host.Measure runs a module by itself and yields the profile points that the
+// planner works with.
+//
+// Engines are values that the program passes in; this package knows none of
+// them by import. The sub-packages hold them: functions (processing steps in
+// Go), emulated (sleeps for profiled durations), gorgonia with child (networks
+// in a process of their own), and reference (slow and plain, for checks).
+package executors

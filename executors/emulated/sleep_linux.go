@@ -1,0 +1,34 @@
+package emulated
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernelPart is how much of a sleep is left to the kernel: more than the
+// rounding of the runtime's timers, and little enough that a thread is not
+// held for long and that ctx is seen soon.
+const kernelPart = 2 * time.Millisecond
+
+// sleep waits for d, or until ctx ends. See the package for its precision.
+func sleep(ctx context.Context, d time.Duration) error {
+	end := time.Now().Add(d)
+	if coarse := d - kernelPart; coarse > 0 {
+		timer := time.NewTimer(coarse)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for rest := time.Until(end); rest > 0; rest = time.Until(end) {
+		ts := unix.NsecToTimespec(int64(rest))
+		if err := unix.Nanosleep(&ts, nil); err != nil && err != unix.EINTR {
+			return err
+		}
+	}
+	return nil
+}
