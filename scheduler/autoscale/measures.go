@@ -1,0 +1,99 @@
+package autoscale
+
+import "time"
+
+// Measures is what a gateway saw of one pipeline between From and To. Rates
+// are requests per second; counts are of requests whose outcome fell into the
+// span. Requests in flight at To appear in no outcome yet.
+//
+// The struct is plain data that survives JSON; durations travel as
+// nanoseconds.
+type Measures struct {
+	Pipeline   string    `json:"pipeline"`
+	Generation int       `json:"generation"` // of the deployment that served at To
+	From       time.Time `json:"from"`
+	To         time.Time `json:"to"`
+
+	Offered  float64 `json:"offered_rate"` // requests per second that arrived, refused ones included
+	Arrived  int64   `json:"arrived"`      // requests that arrived within the span
+	InFlight int64   `json:"in_flight"`    // accepted and without outcome at To
+
+	Completed int64 `json:"completed"` // answered within the deadline
+	Late      int64 `json:"late"`      // answered after the deadline
+	Dropped   int64 `json:"dropped"`   // accepted, then given up because the deadline could no longer be met
+	Refused   int64 `json:"refused"`   // turned away at the door
+	Failed    int64 `json:"failed"`    // ended by an error of engine, executor or gateway
+	Cancelled int64 `json:"cancelled"` // the caller went away; counted in no attainment
+
+	// Attainment is the share of outcomes that came within the deadline; it is
+	// 1 where there was none. SetAttainment computes it.
+	Attainment float64 `json:"attainment"`
+
+	Latency Percentiles      `json:"latency"` // end to end, of answered requests
+	Modules []ModuleMeasures `json:"modules,omitempty"`
+}
+
+// ModuleMeasures is the share of one module in Measures.
+type ModuleMeasures struct {
+	Name      string  `json:"name"`
+	Rate      float64 `json:"rate"` // requests per second that reached the module, fan-out included
+	Requests  int64   `json:"requests"`
+	Batches   int64   `json:"batches"`
+	MeanBatch float64 `json:"mean_batch"` // requests per batch; 0 where there was none
+	Dropped   int64   `json:"dropped"`
+	Failed    int64   `json:"failed"`
+	Waiting   int     `json:"waiting"` // requests in queue and open batches at To
+
+	// The four stages of a request at a module; they add up to its stay.
+	Queue    Percentiles `json:"queue"`    // batch complete, waiting for an executor
+	Wait     Percentiles `json:"wait"`     // waiting while the batch is collected
+	Compute  Percentiles `json:"compute"`  // in the engine
+	Transfer Percentiles `json:"transfer"` // between gateway and executor and back
+
+	Executors []ExecutorMeasures `json:"executors,omitempty"`
+}
+
+// ExecutorMeasures is the share of one executor in ModuleMeasures.
+type ExecutorMeasures struct {
+	Executor    string  `json:"executor"` // placement.Slot.Executor
+	Batches     int64   `json:"batches"`
+	Requests    int64   `json:"requests"`
+	Utilisation float64 `json:"utilisation"` // share of the span spent in its engine, 0..1
+}
+
+// Percentiles of a duration. All are zero where nothing was measured.
+type Percentiles struct {
+	P50 time.Duration `json:"p50_ns"`
+	P99 time.Duration `json:"p99_ns"`
+	Max time.Duration `json:"max_ns"`
+}
+
+// Span is the time that the measures cover; never negative.
+func (m Measures) Span() time.Duration {
+	return max(0, m.To.Sub(m.From))
+}
+
+// Outcomes is the number of requests that attainment is a share of: all that
+// ended, except those whose caller went away.
+func (m Measures) Outcomes() int64 {
+	return m.Completed + m.Late + m.Dropped + m.Refused + m.Failed
+}
+
+// SetAttainment computes Attainment from the counts.
+func (m *Measures) SetAttainment() {
+	m.Attainment = 1
+	if n := m.Outcomes(); n > 0 {
+		m.Attainment = float64(m.Completed) / float64(n)
+	}
+}
+
+// Module returns the measures of the module of that name, or nil. The pointer
+// is into m.
+func (m *Measures) Module(name string) *ModuleMeasures {
+	for i := range m.Modules {
+		if m.Modules[i].Name == name {
+			return &m.Modules[i]
+		}
+	}
+	return nil
+}
