@@ -1,0 +1,13 @@
+// Package load offers requests to a pipeline as the outside world would: open
+// loop, at instants drawn beforehand, whether or not earlier requests have been
+// answered.
+//
+// Latency counts from the instant at which a request was meant to be sent, so
+// that a generator or server that stalls cannot hide it (no coordinated
+// omission). Requests of the warm-up are sent but not counted. Attainment is
+// the share of all counted requests that were answered within the objective;
+// refusals, drops and errors count against it.
+//
+// Arrivals draws the instants (pure, from a seed), Run sends, and Report holds
+// what came of it, as data and as text.
+package load

@@ -1,0 +1,261 @@
+package load
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Histograms hold microseconds up to longest with three significant figures.
+const (
+	longest = 10 * 60 * 1_000_000
+	figures = 3
+)
+
+// Report is what came of a run. Every counted request is in exactly one of
+// Completed, Late and Errors.
+type Report struct {
+	Pipeline   string
+	Arrivals   string
+	Seed       uint64
+	SLO        time.Duration
+	Offered    float64 // requests per second asked for
+	Rate       float64 // requests per second answered in time
+	Requests   int
+	Completed  int            // answered within SLO
+	Late       int            // answered after it
+	Errors     map[string]int // by code
+	Attainment float64        // Completed / Requests
+	Latency    Percentiles    // end to end, of all answers
+	Stages     []Stage
+	Elapsed    time.Duration
+}
+
+// Percentiles of a latency.
+type Percentiles struct {
+	P50, P90, P99, Max time.Duration
+}
+
+// Stage is one module's part in the answers. A percentile is of that part
+// alone, so percentiles do not add up though every request's parts do.
+type Stage struct {
+	Module    string
+	Items     float64 // mean number of the module's requests for one request
+	MeanBatch float64
+	Total     Percentiles
+	Queue     Percentiles
+	Wait      Percentiles
+	Compute   Percentiles
+	Transfer  Percentiles
+}
+
+type counts struct {
+	o        Options
+	sent     int
+	answered int
+	late     int
+	errors   map[string]int
+	latency  *hdrhistogram.Histogram
+	stages   map[string]*stageCounts
+	order    []string
+}
+
+type stageCounts struct {
+	n, items, batch                       int
+	total, queue, wait, compute, transfer *hdrhistogram.Histogram
+}
+
+func newCounts(o Options) *counts {
+	return &counts{o: o, errors: map[string]int{}, latency: newHistogram(), stages: map[string]*stageCounts{}}
+}
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest, figures) }
+
+func (c *counts) add(latency time.Duration, resp *wire.InferResponse, err error) {
+	if err != nil {
+		c.errors[code(err)]++
+		return
+	}
+	c.answered++
+	if latency > c.o.SLO {
+		c.late++
+	}
+	observe(c.latency, latency)
+	for _, s := range resp.Stages {
+		c.stage(s.Module).add(s)
+	}
+}
+
+func (c *counts) stage(name string) *stageCounts {
+	s, ok := c.stages[name]
+	if !ok {
+		s = &stageCounts{total: newHistogram(), queue: newHistogram(), wait: newHistogram(), compute: newHistogram(), transfer: newHistogram()}
+		c.stages[name] = s
+		c.order = append(c.order, name)
+	}
+	return s
+}
+
+func (s *stageCounts) add(st wire.Stage) {
+	s.items += st.Items
+	s.n++
+	if st.Items == 0 {
+		return
+	}
+	s.batch += st.Batch
+	observe(s.total, st.Queue+st.Wait+st.Compute+st.Transfer)
+	observe(s.queue, st.Queue)
+	observe(s.wait, st.Wait)
+	observe(s.compute, st.Compute)
+	observe(s.transfer, st.Transfer)
+}
+
+func observe(h *hdrhistogram.Histogram, d time.Duration) {
+	// A value out of range is held at the histogram's end rather than lost.
+	_ = h.RecordValue(min(max(d.Microseconds(), 0), longest))
+}
+
+func (c *counts) failed() int {
+	n := 0
+	for _, k := range c.errors {
+		n += k
+	}
+	return n
+}
+
+func (c *counts) report(elapsed time.Duration) *Report {
+	r := &Report{
+		Pipeline: c.o.Pipeline, Arrivals: c.o.Arrivals.String(), Seed: c.o.Seed, SLO: c.o.SLO,
+		Offered: c.o.Rate, Requests: c.sent, Completed: c.answered - c.late, Late: c.late,
+		Errors: maps.Clone(c.errors), Latency: percentiles(c.latency), Elapsed: elapsed,
+	}
+	if c.sent > 0 {
+		r.Attainment = float64(r.Completed) / float64(c.sent)
+	}
+	if c.o.Duration > 0 {
+		r.Rate = float64(r.Completed) / c.o.Duration.Seconds()
+	}
+	for _, name := range c.order {
+		s := c.stages[name]
+		stage := Stage{
+			Module: name, Items: float64(s.items) / float64(s.n),
+			Total: percentiles(s.total), Queue: percentiles(s.queue), Wait: percentiles(s.wait),
+			Compute: percentiles(s.compute), Transfer: percentiles(s.transfer),
+		}
+		if n := s.total.TotalCount(); n > 0 {
+			stage.MeanBatch = float64(s.batch) / float64(n)
+		}
+		r.Stages = append(r.Stages, stage)
+	}
+	return r
+}
+
+func percentiles(h *hdrhistogram.Histogram) Percentiles {
+	at := func(q float64) time.Duration { return time.Duration(h.ValueAtQuantile(q)) * time.Microsecond }
+	return Percentiles{P50: at(50), P90: at(90), P99: at(99), Max: time.Duration(h.Max()) * time.Microsecond}
+}
+
+func code(err error) string {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return string(e.Code)
+	}
+	return string(wire.CodeUnavailable)
+}
+
+// String is the spelling that ParseArrivals reads, without the file of a trace.
+func (a Arrivals) String() string {
+	switch a.Kind {
+	case "":
+		return "even"
+	case "gamma":
+		return fmt.Sprintf("gamma:%g", a.Shape)
+	}
+	return a.Kind
+}
+
+// Describe is the report as text for people.
+func (r *Report) Describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d requests offered at %.4g/s (%s, seed %d), objective %v\n",
+		r.Pipeline, r.Requests, r.Offered, r.Arrivals, r.Seed, r.SLO)
+	fmt.Fprintf(&b, "attainment %.4f: %d in time (%.4g/s), %d late%s\n\n",
+		r.Attainment, r.Completed, r.Rate, r.Late, r.errorText())
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "stage\titems\tbatch\tp50 ms\tp99 ms\tqueue p99\twait p99\tcompute p99\ttransfer p99\t")
+	for _, s := range r.Stages {
+		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%s\t%s\t%s\t%s\t%s\t%s\t\n", s.Module, s.Items, s.MeanBatch, ms(s.Total.P50), ms(s.Total.P99),
+			ms(s.Queue.P99), ms(s.Wait.P99), ms(s.Compute.P99), ms(s.Transfer.P99))
+	}
+	fmt.Fprintf(w, "end to end\t\t\t%s\t%s\t\t\t\t\t\n", ms(r.Latency.P50), ms(r.Latency.P99))
+	w.Flush()
+	return b.String()
+}
+
+func (r *Report) errorText() string {
+	var b strings.Builder
+	for _, code := range slices.Sorted(maps.Keys(r.Errors)) {
+		fmt.Fprintf(&b, ", %d %s", r.Errors[code], code)
+	}
+	return b.String()
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }
+
+// MarshalJSON prints times in milliseconds and rates per second, with the field
+// names that the simulator uses for the same things.
+func (r *Report) MarshalJSON() ([]byte, error) {
+	type stage struct {
+		Module     string    `json:"module"`
+		Items      float64   `json:"items"`
+		MeanBatch  float64   `json:"mean_batch"`
+		TotalMS    latencies `json:"total_ms"`
+		QueueMS    latencies `json:"queue_ms"`
+		WaitMS     latencies `json:"wait_ms"`
+		ComputeMS  latencies `json:"compute_ms"`
+		TransferMS latencies `json:"transfer_ms"`
+	}
+	stages := make([]stage, len(r.Stages))
+	for i, s := range r.Stages {
+		stages[i] = stage{s.Module, s.Items, s.MeanBatch, inMS(s.Total), inMS(s.Queue), inMS(s.Wait), inMS(s.Compute), inMS(s.Transfer)}
+	}
+	return json.Marshal(struct {
+		Pipeline    string         `json:"pipeline"`
+		Arrivals    string         `json:"arrivals"`
+		Seed        uint64         `json:"seed"`
+		SLOMS       float64        `json:"slo_ms"`
+		OfferedRate float64        `json:"offered_rate"`
+		GoodRate    float64        `json:"good_rate"`
+		Requests    int            `json:"requests"`
+		Completed   int            `json:"completed"`
+		Late        int            `json:"late"`
+		Errors      map[string]int `json:"errors"`
+		Attainment  float64        `json:"attainment"`
+		LatencyMS   latencies      `json:"latency_ms"`
+		Stages      []stage        `json:"stages"`
+		ElapsedS    float64        `json:"elapsed_s"`
+	}{r.Pipeline, r.Arrivals, r.Seed, millis(r.SLO), r.Offered, r.Rate, r.Requests, r.Completed, r.Late,
+		r.Errors, r.Attainment, inMS(r.Latency), stages, r.Elapsed.Seconds()})
+}
+
+type latencies struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+func inMS(p Percentiles) latencies {
+	return latencies{millis(p.P50), millis(p.P90), millis(p.P99), millis(p.Max)}
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,153 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// maxInFlight bounds the requests that wait for an answer; beyond it the
+// generator counts a request as overloaded instead of piling up memory.
+const maxInFlight = 20_000
+
+// Send offers request number n and returns its answer.
+type Send func(ctx context.Context, n int) (*wire.InferResponse, error)
+
+// Options of a run.
+type Options struct {
+	Pipeline string
+	SLO      time.Duration // attainment is counted against it
+	Rate     float64       // requests per second
+	Arrivals Arrivals
+	Duration time.Duration // counted part
+	Warmup   time.Duration // sent before it, not counted
+	Seed     uint64
+	Timeout  time.Duration  // of one request; 0 means ten times SLO, at least 10 s
+	Progress func(Progress) // called about once a second; may be nil
+}
+
+// Progress of a run under way.
+type Progress struct {
+	Elapsed, Total  time.Duration
+	Sent, Completed int
+	Late, Failed    int
+}
+
+// Run sends requests until the duration is over or ctx ends, waits for the
+// answers that are still out, and reports. A run cut short by ctx reports what
+// it has.
+func Run(ctx context.Context, o Options, send Send) (*Report, error) {
+	instants, err := o.Arrivals.Instants(o.Rate, o.Warmup+o.Duration, o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if len(instants) == 0 {
+		return nil, errors.New("load: no request falls into the run: raise the rate or the duration")
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = max(10*o.SLO, 10*time.Second)
+	}
+	r := &runner{o: o, send: send, start: time.Now(), counts: newCounts(o)}
+	r.run(ctx, instants)
+	return r.counts.report(time.Since(r.start)), nil
+}
+
+type runner struct {
+	o     Options
+	send  Send
+	start time.Time
+
+	wg       sync.WaitGroup
+	inFlight chan struct{}
+
+	mu     sync.Mutex
+	counts *counts
+}
+
+func (r *runner) run(ctx context.Context, instants []time.Duration) {
+	r.inFlight = make(chan struct{}, maxInFlight)
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watch(done) })
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for n, at := range instants {
+		if !r.sleepUntil(ctx, timer, r.start.Add(at)) {
+			break
+		}
+		r.offer(ctx, n, at)
+	}
+	r.wg.Wait()
+	close(done)
+	watching.Wait()
+}
+
+// sleepUntil reports false when ctx ends first.
+func (r *runner) sleepUntil(ctx context.Context, timer *time.Timer, when time.Time) bool {
+	if wait := time.Until(when); wait > 0 {
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// offer sends request n without waiting for its answer.
+func (r *runner) offer(ctx context.Context, n int, at time.Duration) {
+	counted := at >= r.o.Warmup
+	r.mu.Lock()
+	if counted {
+		r.counts.sent++
+	}
+	r.mu.Unlock()
+	select {
+	case r.inFlight <- struct{}{}:
+	default:
+		r.record(counted, 0, nil, wire.Errorf(wire.CodeOverloaded, "", "more than %d requests of the load generator are unanswered", maxInFlight))
+		return
+	}
+	r.wg.Go(func() {
+		defer func() { <-r.inFlight }()
+		ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+		defer cancel()
+		resp, err := r.send(ctx, n)
+		r.record(counted, time.Since(r.start.Add(at)), resp, err)
+	})
+}
+
+func (r *runner) record(counted bool, latency time.Duration, resp *wire.InferResponse, err error) {
+	if !counted {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts.add(latency, resp, err)
+}
+
+func (r *runner) watch(done <-chan struct{}) {
+	if r.o.Progress == nil {
+		return
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		r.mu.Lock()
+		p := Progress{
+			Elapsed: time.Since(r.start), Total: r.o.Warmup + r.o.Duration,
+			Sent: r.counts.sent, Completed: r.counts.answered,
+			Late: r.counts.late, Failed: r.counts.failed(),
+		}
+		r.mu.Unlock()
+		r.o.Progress(p)
+	}
+}
