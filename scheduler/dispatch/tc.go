@@ -1,0 +1,323 @@
+package dispatch
+
+import (
+	"math"
+	"time"
+)
+
+// DefaultMaxQueue bounds the waiting requests where TCOptions do not.
+const DefaultMaxQueue = 1024
+
+// never is the instant that does not come.
+const never = Time(math.MaxInt64)
+
+// TCOptions configures the tc policy of one module.
+type TCOptions struct {
+	Groups []GroupOptions // at least one
+
+	// MaxQueue is the most requests that may wait; one more is dropped as
+	// Full. 0 means DefaultMaxQueue.
+	MaxQueue int
+
+	// Eager lets an idle executor take what has been collected at once instead
+	// of waiting for a full batch or the end of the window. It shortens waits
+	// at low load and costs efficiency where several modules share a device.
+	Eager bool
+}
+
+// GroupOptions describes one group of a plan: executors of one configuration.
+type GroupOptions struct {
+	Batch    int           // requests in a full batch; at least 1
+	Window   time.Duration // longest wait of a request for its batch to fill
+	Duration time.Duration // of a full batch, as profiled
+
+	// Period is the planned time between two batches of the group; it decides
+	// how the stream is shared between groups. 0 means Window.
+	Period time.Duration
+
+	// Durations, where given, are profiled durations by batch size:
+	// Durations[n-1] for n requests. Sizes beyond its end take Duration.
+	Durations []time.Duration
+}
+
+// tc is the batch-aware dispatch policy: see NewTC.
+type tc struct {
+	groups  []group
+	execs   []executor // by ExecutorID
+	orphans fifo       // waiting while no executor is up anywhere
+	max     int
+	eager   bool
+
+	now     Time
+	armed   Time // the timer that the driver holds; never when none
+	waiting int  // requests in all queues
+	batch   []RequestID
+	spare   []Request
+}
+
+type group struct {
+	batch     int
+	window    Time
+	period    Time
+	durations []Time // by size; at least one, not falling
+
+	queue   fifo
+	closed  int  // leading requests of queue whose batch is full or due
+	release Time // when the next batch of the group may be opened
+	ups     int  // executors that are up
+	idle    []ExecutorID
+}
+
+type executor struct {
+	up, busy bool
+	group    int32
+}
+
+// NewTC builds the throughput-cost dispatch of the Harpagon paper, section
+// III-B, as earliest-deadline-first cutting: batches of the groups' sizes are
+// collected from the stream of the whole module, so that each fills at the
+// stream's rate and not at the rate of one machine.
+//
+// A group opens a batch every Period. The next request goes to the open batch
+// that is due first, a batch being due one Window after the virtual arrival of
+// its first request. It closes when it is full, when it is due, or when
+// waiting longer would miss a deadline, and starts on an executor of its
+// group as soon as one is idle. Requests that an executor finds waiting beyond
+// one closed batch ride along as far as there is room.
+//
+// A request whose deadline can no longer be met is dropped as Late before it
+// reaches a device. A Deadline of zero means none. When the last executor of a
+// group goes, its requests move to the other groups; when no executor is left
+// they wait for one until their deadline.
+//
+// Groups with impossible values are mended to the nearest possible ones: a
+// batch below 1 counts as 1, negative times as 0.
+func NewTC(o TCOptions) Policy {
+	p := &tc{max: o.MaxQueue, eager: o.Eager, armed: never}
+	if p.max <= 0 {
+		p.max = DefaultMaxQueue
+	}
+	for _, g := range o.Groups {
+		p.groups = append(p.groups, newGroup(g))
+	}
+	return p
+}
+
+func newGroup(o GroupOptions) group {
+	g := group{batch: max(1, o.Batch), window: max(0, o.Window), period: max(0, o.Period)}
+	if g.period == 0 {
+		g.period = g.window
+	}
+	g.durations = make([]Time, g.batch)
+	longest := Time(0)
+	for n := range g.durations {
+		d := o.Duration
+		if n < len(o.Durations) {
+			d = o.Durations[n]
+		}
+		longest = max(longest, d)
+		g.durations[n] = longest
+	}
+	return g
+}
+
+// Name is "tc".
+func (p *tc) Name() string { return "tc" }
+
+// Len is the number of requests that wait.
+func (p *tc) Len() int { return p.waiting }
+
+// Step takes one event and appends the actions that follow from it.
+func (p *tc) Step(now Time, ev Event, out []Action) []Action {
+	p.now = max(p.now, now)
+	p.batch = p.batch[:0]
+	if p.armed <= p.now {
+		p.armed = never
+	}
+	switch ev.Kind {
+	case Arrive:
+		out = p.arrive(ev.Request, out)
+	case Cancel:
+		p.cancel(ev.Request.ID)
+	case ExecutorUp:
+		p.executorUp(ev.Executor, ev.Group)
+	case ExecutorFree:
+		p.executorFree(ev.Executor)
+	case ExecutorGone:
+		p.executorGone(ev.Executor)
+	}
+	out = p.orphans.dropLate(p.now, p.shortest(), &p.waiting, nil, out)
+	wake := p.orphans.lateAt(p.shortest())
+	for i := range p.groups {
+		out = p.run(int32(i), out)
+		wake = min(wake, p.groups[i].wake(p.eager))
+	}
+	return p.arm(wake, out)
+}
+
+// arm asks for a timer unless one that comes no later is set already.
+func (p *tc) arm(wake Time, out []Action) []Action {
+	if wake == never || p.armed <= wake {
+		return out
+	}
+	p.armed = max(wake, p.now)
+	return append(out, Action{Act: SetTimer, At: p.armed})
+}
+
+func (p *tc) arrive(r Request, out []Action) []Action {
+	switch {
+	case r.late(p.now, p.shortest()):
+		return append(out, Action{Act: Drop, Request: r.ID, Reason: Late})
+	case p.waiting >= p.max || len(p.groups) == 0:
+		return append(out, Action{Act: Drop, Request: r.ID, Reason: Full})
+	}
+	p.waiting++
+	p.assign(r)
+	return out
+}
+
+// assign gives the request to the batch that is due first.
+func (p *tc) assign(r Request) {
+	i := p.choose(r.Arrival)
+	if i < 0 {
+		p.orphans.insert(r)
+		return
+	}
+	p.groups[i].add(r)
+}
+
+// choose finds the group whose batch is to take a request of that virtual
+// arrival, or -1 when no group has an executor. Batches already open and
+// batches released by now compete by due date; when there is none, the group
+// whose next release is nearest opens early.
+func (p *tc) choose(arrival Time) int {
+	best, early := -1, -1
+	var due Time
+	for i := range p.groups {
+		g := &p.groups[i]
+		if g.ups == 0 {
+			continue
+		}
+		if d, ok := g.due(arrival); ok && (best < 0 || d < due) {
+			best, due = i, d
+		}
+		if early < 0 || g.release < p.groups[early].release {
+			early = i
+		}
+	}
+	if best < 0 {
+		return early
+	}
+	return best
+}
+
+func (p *tc) cancel(id RequestID) {
+	if p.orphans.remove(id) >= 0 {
+		p.waiting--
+		return
+	}
+	for i := range p.groups {
+		if p.groups[i].remove(id) {
+			p.waiting--
+			return
+		}
+	}
+}
+
+func (p *tc) executorUp(id ExecutorID, at int32) {
+	if id < 0 || int(at) >= len(p.groups) || at < 0 {
+		return
+	}
+	for int(id) >= len(p.execs) {
+		p.execs = append(p.execs, executor{})
+	}
+	if p.execs[id].up {
+		p.executorGone(id)
+	}
+	p.execs[id] = executor{up: true, group: at}
+	p.groups[at].ups++
+	p.groups[at].idle = append(p.groups[at].idle, id)
+	p.adopt(&p.orphans)
+}
+
+func (p *tc) executorFree(id ExecutorID) {
+	if id < 0 || int(id) >= len(p.execs) || !p.execs[id].up || !p.execs[id].busy {
+		return
+	}
+	p.execs[id].busy = false
+	g := &p.groups[p.execs[id].group]
+	g.idle = append(g.idle, id)
+}
+
+func (p *tc) executorGone(id ExecutorID) {
+	if id < 0 || int(id) >= len(p.execs) || !p.execs[id].up {
+		return
+	}
+	g := &p.groups[p.execs[id].group]
+	p.execs[id] = executor{}
+	g.ups--
+	g.idle = without(g.idle, id)
+	if g.ups == 0 {
+		g.closed = 0
+		p.adopt(&g.queue)
+	}
+}
+
+// adopt assigns everything in q anew; what finds no group becomes an orphan.
+func (p *tc) adopt(q *fifo) {
+	p.spare = q.drain(p.spare[:0])
+	for _, r := range p.spare {
+		p.assign(r)
+	}
+}
+
+// run drops what is late in a group and starts what may start.
+func (p *tc) run(at int32, out []Action) []Action {
+	g := &p.groups[at]
+	out = g.queue.dropLate(p.now, g.durations[0], &p.waiting, &g.closed, out)
+	g.close(p.now)
+	for len(g.idle) > 0 && (g.closed > 0 || p.eager && g.queue.n > 0) {
+		from := len(p.batch)
+		out = p.take(g, out)
+		if len(p.batch) == from {
+			continue // all that was due turned out late
+		}
+		id := g.idle[0]
+		g.idle = g.idle[:copy(g.idle, g.idle[1:])]
+		p.execs[id].busy = true
+		out = append(out, Action{Act: Start, Executor: id, Group: at, Batch: p.batch[from:len(p.batch):len(p.batch)]})
+	}
+	return out
+}
+
+// take moves the oldest requests of the group, up to one batch, to p.batch,
+// and drops those that a batch of this size would bring home late.
+func (p *tc) take(g *group, out []Action) []Action {
+	size := min(g.batch, g.queue.n)
+	done := p.now + g.durations[size-1]
+	taken := 0
+	for taken < size && g.queue.n > 0 {
+		r := g.queue.pop()
+		g.closed = max(0, g.closed-1)
+		p.waiting--
+		if r.Deadline != 0 && r.Deadline < done {
+			out = append(out, Action{Act: Drop, Request: r.ID, Reason: Late})
+			continue
+		}
+		p.batch = append(p.batch, r.ID)
+		taken++
+	}
+	return out
+}
+
+// shortest is the least time that any request needs on a device.
+func (p *tc) shortest() Time {
+	least := never
+	for i := range p.groups {
+		least = min(least, p.groups[i].durations[0])
+	}
+	if least == never {
+		return 0
+	}
+	return least
+}

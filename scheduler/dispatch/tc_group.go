@@ -1,0 +1,85 @@
+package dispatch
+
+// open says whether a batch is being collected.
+func (g *group) open() bool { return g.queue.n > g.closed }
+
+// due tells when the batch that a request of this virtual arrival would join
+// is due, and false when the group has neither an open batch nor one released.
+func (g *group) due(arrival Time) (Time, bool) {
+	if g.open() {
+		return g.queue.at(g.closed).Arrival + g.window, true
+	}
+	if g.release <= arrival {
+		return max(g.release, arrival-g.period) + g.window, true
+	}
+	return 0, false
+}
+
+// add puts a request into the open batch, or opens one with it.
+func (g *group) add(r Request) {
+	if !g.open() {
+		g.opened(r.Arrival)
+	}
+	if g.queue.insert(r) < g.closed {
+		g.closed++
+	}
+	if g.queue.n-g.closed >= g.batch {
+		g.closed = g.queue.n
+	}
+}
+
+// opened notes when the next batch may be opened: one period after this one's
+// release. A group that fell behind by more than a period starts afresh, and
+// one that a burst pushed ahead owes at most one period, so that neither a
+// lull nor a burst is paid for later.
+func (g *group) opened(arrival Time) {
+	release := min(max(g.release, arrival-g.period), arrival+g.period)
+	g.release = release + g.period
+}
+
+// remove takes a cancelled request out.
+func (g *group) remove(id RequestID) bool {
+	i := g.queue.remove(id)
+	if i >= 0 && i < g.closed {
+		g.closed--
+	}
+	return i >= 0
+}
+
+// close marks all that waits as ready to run when the open batch is due.
+func (g *group) close(now Time) {
+	if g.open() && g.closeAt() <= now {
+		g.closed = g.queue.n
+	}
+}
+
+// closeAt is when the open batch must start even if it is not full.
+func (g *group) closeAt() Time {
+	at := g.queue.at(g.closed).Arrival + g.window
+	size := min(g.batch, g.queue.n)
+	for i := g.closed; i < g.queue.n; i++ {
+		if d := g.queue.at(i).Deadline; d != 0 {
+			at = min(at, d-g.durations[size-1])
+		}
+	}
+	return at
+}
+
+// wake is when the group next needs attention without any other event.
+func (g *group) wake(eager bool) Time {
+	at := g.queue.lateAt(g.durations[0])
+	if len(g.idle) > 0 && g.open() && !eager {
+		at = min(at, g.closeAt())
+	}
+	return at
+}
+
+// without removes one executor and keeps the order of the others.
+func without(ids []ExecutorID, id ExecutorID) []ExecutorID {
+	for i := range ids {
+		if ids[i] == id {
+			return append(ids[:i], ids[i+1:]...)
+		}
+	}
+	return ids
+}
