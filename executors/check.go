@@ -1,0 +1,123 @@
+package executors
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/attach"
+)
+
+// check refuses what would crash an engine: a batch of the wrong size, and
+// inputs of the wrong number, datatype, shape or length. It also answers for
+// an engine that is gone.
+func (e *executor) check(c *cell, b *attach.Batch) *wire.Error {
+	module := e.task.Module.Name
+	if c.instance == nil {
+		return wire.Errorf(wire.CodeUnavailable, module, "the engine is gone; the executor is stopping")
+	}
+	if len(b.Items) < 1 || len(b.Items) > e.model.MaxBatch {
+		return wire.Errorf(wire.CodeInvalid, module, "a batch of %d requests, but the executor takes 1 to %d", len(b.Items), e.model.MaxBatch)
+	}
+	for i, inputs := range b.Items {
+		if err := Check(e.signature.Inputs, inputs); err != nil {
+			return wire.Errorf(wire.CodeInvalid, module, "request %d of the batch: %v", i+1, err)
+		}
+	}
+	return nil
+}
+
+// Check compares tensors with the ports that they belong to: as many, each of
+// the port's datatype, rank and dimensions (-1 takes any), and with as much
+// data as the shape says. A port without a datatype takes any tensor.
+func Check(ports []pipelines.Port, tensors []wire.Tensor) error {
+	if len(tensors) != len(ports) {
+		return fmt.Errorf("%d tensors where %d are expected", len(tensors), len(ports))
+	}
+	for j := range ports {
+		if err := checkTensor(&ports[j], &tensors[j]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkTensor(p *pipelines.Port, t *wire.Tensor) error {
+	if p.Datatype == "" {
+		return nil
+	}
+	if t.Datatype != p.Datatype {
+		return fmt.Errorf("%q is %s where %s is expected", p.Name, orNothing(t.Datatype), p.Datatype)
+	}
+	fits := len(t.Shape) == len(p.Shape)
+	elements := int64(1)
+	for k := 0; fits && k < len(t.Shape); k++ {
+		have, want := t.Shape[k], p.Shape[k]
+		fits = have >= 0 && (want < 0 || have == want) && (have == 0 || elements <= math.MaxInt32*16/have)
+		elements *= have
+	}
+	if !fits {
+		return fmt.Errorf("%q has shape %v where %v is expected", p.Name, t.Shape, p.Shape)
+	}
+	if !enough(t, elements) {
+		return fmt.Errorf("%q has %d bytes, which do not hold the %d %s elements of shape %v", p.Name, len(t.Data), elements, t.Datatype, t.Shape)
+	}
+	return nil
+}
+
+// enough says whether the data is exactly what the elements need.
+func enough(t *wire.Tensor, elements int64) bool {
+	if t.Datatype != "BYTES" {
+		return int64(len(t.Data)) == elements*elementSize(t.Datatype)
+	}
+	rest := t.Data
+	for ; elements > 0; elements-- {
+		if len(rest) < 4 {
+			return false
+		}
+		n := uint64(binary.LittleEndian.Uint32(rest))
+		if uint64(len(rest)-4) < n {
+			return false
+		}
+		rest = rest[4+n:]
+	}
+	return len(rest) == 0
+}
+
+// elementSize is the number of bytes of one element; 0 for an unknown datatype.
+func elementSize(datatype string) int64 {
+	switch datatype {
+	case "BOOL", "UINT8", "INT8":
+		return 1
+	case "UINT16", "INT16", "FP16", "BF16":
+		return 2
+	case "UINT32", "INT32", "FP32":
+		return 4
+	case "UINT64", "INT64", "FP64":
+		return 8
+	}
+	return 0
+}
+
+// checkAnswers holds an engine to its own signature, in number only: shapes
+// are its own business.
+func checkAnswers(sig pipelines.Signature, answers [][]wire.Tensor, items int) error {
+	if len(answers) != items {
+		return fmt.Errorf("the engine answered %d of %d requests", len(answers), items)
+	}
+	for _, outputs := range answers {
+		if len(outputs) != len(sig.Outputs) {
+			return fmt.Errorf("the engine gave %d outputs where its signature has %d", len(outputs), len(sig.Outputs))
+		}
+	}
+	return nil
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}

@@ -1,0 +1,132 @@
+package executors
+
+import (
+	"container/heap"
+	"context"
+	"math"
+	"sync"
+	"time"
+)
+
+// device hands one device to its executors in turn. Waiting batches are served
+// by due time, earliest first, and a batch that runs is never interrupted.
+// Batches of one executor may run side by side up to its concurrency; those of
+// different executors never do, because the profile knows nothing of that. A
+// batch that waits is overtaken only by one that is due earlier, so the batches
+// of one executor that run side by side cannot starve another.
+//
+// The zero value is an idle device.
+type device struct {
+	mu      sync.Mutex
+	owner   *executor // of the batches that run
+	running int
+	queue   waiters
+	seq     uint64
+}
+
+// acquire returns when the device is ours, with whether it had to wait. The
+// zero due time goes last. An error means that ctx has ended, and nothing is
+// held.
+func (d *device) acquire(ctx context.Context, who *executor, due time.Time) (waited bool, err error) {
+	key := int64(math.MaxInt64)
+	if !due.IsZero() {
+		key = due.UnixNano()
+	}
+	d.mu.Lock()
+	if d.free(who) && (len(d.queue) == 0 || key < d.queue[0].due) {
+		d.take(who)
+		d.mu.Unlock()
+		return false, nil
+	}
+	d.seq++
+	w := &waiter{who: who, due: key, seq: d.seq, granted: make(chan struct{})}
+	heap.Push(&d.queue, w)
+	d.mu.Unlock()
+
+	select {
+	case <-w.granted:
+		return true, nil
+	case <-ctx.Done():
+		d.abandon(w)
+		return true, ctx.Err()
+	}
+}
+
+// release gives one acquired place back.
+func (d *device) release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running--
+	d.grant()
+}
+
+// abandon leaves the queue, or gives the device back when it was granted just
+// before.
+func (d *device) abandon(w *waiter) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w.index >= 0 {
+		heap.Remove(&d.queue, w.index)
+	} else {
+		d.running--
+	}
+	d.grant()
+}
+
+func (d *device) free(who *executor) bool {
+	return d.running == 0 || d.owner == who && d.running < who.task.concurrency()
+}
+
+func (d *device) take(who *executor) {
+	d.owner = who
+	d.running++
+}
+
+func (d *device) grant() {
+	for len(d.queue) > 0 && d.free(d.queue[0].who) {
+		w := heap.Pop(&d.queue).(*waiter)
+		d.take(w.who)
+		close(w.granted)
+	}
+}
+
+// waiter is a batch in the queue of a device.
+type waiter struct {
+	who     *executor
+	due     int64 // Unix time in nanoseconds
+	seq     uint64
+	index   int // in the queue; -1 once granted
+	granted chan struct{}
+}
+
+// waiters is a heap by due time, then by arrival.
+type waiters []*waiter
+
+func (q waiters) Len() int { return len(q) }
+
+func (q waiters) Less(i, j int) bool {
+	if q[i].due != q[j].due {
+		return q[i].due < q[j].due
+	}
+	return q[i].seq < q[j].seq
+}
+
+func (q waiters) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+func (q *waiters) Push(x any) {
+	w := x.(*waiter)
+	w.index = len(*q)
+	*q = append(*q, w)
+}
+
+func (q *waiters) Pop() any {
+	last := len(*q) - 1
+	w := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	w.index = -1
+	return w
+}

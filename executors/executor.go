@@ -1,0 +1,219 @@
+package executors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// maxReloads is how often in a row an engine may fail to load again before its
+// executor gives up, so that it can be placed elsewhere.
+const maxReloads = 6
+
+// RunExecutor runs one executor until the gateway drains it or ctx ends. It
+// loads the module, attaches to the gateway, answers batches, attaches again
+// when the stream breaks, and loads again when the engine is gone.
+//
+// When ctx ends, the executor asks the gateway for no more batches, finishes
+// those that it holds and returns nil, like after a drain by the gateway. The
+// errors are: the engine is missing or cannot load the module, even after
+// several attempts; the device is unknown; the name is taken; or what was held
+// did not finish within DrainTimeout.
+func (h *Host) RunExecutor(ctx context.Context, t Task, o Observer) error {
+	e, err := h.newExecutor(t, o)
+	if err != nil {
+		return err
+	}
+	if err := h.enter(e); err != nil {
+		return err
+	}
+	defer h.leave(e)
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer e.close()
+	if err := e.load(ctx, run); err != nil {
+		return err
+	}
+	if err := e.serve(ctx, run, stop); err != nil {
+		return err
+	}
+	e.enter(Stopped)
+	e.observer.drained(e.status)
+	return nil
+}
+
+// executor is the state of one RunExecutor.
+type executor struct {
+	host      *Host
+	task      Task
+	observer  Observer
+	engine    Engine
+	model     Model
+	device    *device
+	cells     []*cell // one for every batch that may run at once
+	signature pipelines.Signature
+	counters
+}
+
+// cell is a place for one running batch. Only one goroutine uses it.
+type cell struct {
+	instance Instance           // nil while the engine is gone
+	stop     context.CancelFunc // of the context that the instance was loaded with
+	crashes  int                // since the last batch that was computed
+}
+
+func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
+	engine, err := h.engineOf(t)
+	if err != nil {
+		return nil, err
+	}
+	queue := new(device)
+	if t.Slot.Device != "" {
+		if queue, err = h.device(t.Slot.Device); err != nil {
+			return nil, err
+		}
+	}
+	e := &executor{host: h, task: t, observer: o, engine: engine, model: t.model(), device: queue}
+	e.enter(Loading)
+	for range t.concurrency() {
+		e.cells = append(e.cells, &cell{})
+	}
+	return e, nil
+}
+
+func (e *executor) load(ctx, run context.Context) error {
+	for _, c := range e.cells {
+		if err := e.fill(ctx, run, c); err != nil {
+			return fmt.Errorf("executors: %s cannot load module %q with engine %q: %w",
+				e.task.Slot.Executor, e.task.Module.Name, e.engine.Name(), err)
+		}
+	}
+	e.signature = e.cells[0].instance.Signature()
+	e.observer.loaded(e.status)
+	return nil
+}
+
+// fill loads the cell's instance. Loading stops with ctx; the instance lives
+// on with run, so that what it holds at ctx's end can still be finished.
+func (e *executor) fill(ctx, run context.Context, c *cell) error {
+	life, stop := context.WithCancel(run)
+	unlink := context.AfterFunc(ctx, stop)
+	instance, err := e.engine.Load(life, e.model)
+	if !unlink() && err == nil {
+		err = context.Cause(ctx)
+		_ = instance.Close()
+	}
+	if err != nil {
+		stop()
+		return err
+	}
+	c.instance, c.stop = instance, stop
+	e.memory.Add(instance.Memory())
+	return nil
+}
+
+// empty closes the cell's instance, if there is one.
+func (e *executor) empty(c *cell) {
+	if c.instance == nil {
+		return
+	}
+	e.memory.Add(-c.instance.Memory())
+	if err := c.instance.Close(); err != nil {
+		e.fail(err)
+	}
+	c.stop()
+	c.instance, c.stop = nil, nil
+}
+
+func (e *executor) close() {
+	for _, c := range e.cells {
+		e.empty(c)
+	}
+}
+
+// reload replaces a cell's instance that is gone, waiting longer after every
+// failure. It returns nil with the cell empty when ctx ends first.
+func (e *executor) reload(ctx, run context.Context, c *cell, cause error) error {
+	e.enter(Reloading)
+	e.empty(c)
+	for attempt := 1; ; attempt++ {
+		e.fail(cause)
+		e.observer.reloading(e.status, attempt, cause)
+		if !pause(ctx, e.host.Retry.After(c.crashes+attempt-2)) {
+			return nil
+		}
+		err := e.fill(ctx, run, c)
+		if err == nil {
+			break
+		}
+		if cause = err; ctx.Err() != nil {
+			return nil
+		}
+		if attempt == maxReloads {
+			return fmt.Errorf("executors: %s cannot load module %q again after %d attempts: %w",
+				e.task.Slot.Executor, e.task.Module.Name, attempt, err)
+		}
+	}
+	e.reloads.Add(1)
+	e.enter(Serving)
+	e.observer.loaded(e.status)
+	return nil
+}
+
+// serve attaches again and again until it is drained, ctx ends, or the engine
+// is lost for good.
+func (e *executor) serve(ctx, run context.Context, stop func()) error {
+	for attempt := 0; ; attempt++ {
+		e.enter(Attaching)
+		if !pause(ctx, e.host.Retry.After(attempt)) {
+			return nil
+		}
+		begin := time.Now()
+		end := e.attend(ctx, run, stop)
+		if end.final {
+			return end.err
+		}
+		e.fail(end.err)
+		e.reconnects.Add(1)
+		e.observer.detached(e.status, end.err)
+		if time.Since(begin) > defaultRetryMax {
+			attempt = 0
+		}
+	}
+}
+
+// attend serves one stream.
+func (e *executor) attend(ctx, run context.Context, stop func()) ending {
+	life, hangUp := context.WithCancel(run)
+	defer hangUp()
+	unlink := context.AfterFunc(ctx, hangUp)
+	stream, err := e.host.Dial(life, e.task.Gateway)
+	if err != nil {
+		return ending{final: !unlink(), err: unlessDone(ctx, err)}
+	}
+	if !unlink() {
+		_ = stream.Close()
+		return ending{final: true}
+	}
+	s := &session{executor: e, stream: stream, stop: stop}
+	return s.serve(ctx, run)
+}
+
+// unlessDone hides the error that ctx's own end has caused.
+func unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// failure turns whatever an engine returned into the protocol's error.
+func failure(module string, err error) *wire.Error {
+	if e, ok := err.(*wire.Error); ok {
+		return e
+	}
+	return wire.Errorf(wire.CodeInternal, module, "%v", err)
+}

@@ -1,0 +1,374 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/attach"
+)
+
+func TestExecutorAnswersBatchesUntilDrained(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var calls []string
+		note := func(what string) func(Status) { return func(Status) { calls = append(calls, what) } }
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(7 * time.Millisecond); return nil }
+		r.start(task("e1"), Observer{
+			Loaded: note("loaded"), Attached: note("attached"), Drained: note("drained"),
+			BatchBegin: func(BatchInfo) { calls = append(calls, "begin") },
+			BatchEnd: func(b BatchInfo) {
+				calls = append(calls, "end")
+				require.Equal(t, 7*time.Millisecond, b.Compute)
+			},
+			Draining: func(_ Status, reason string) { calls = append(calls, "draining: "+reason) },
+		})
+		hello := r.accept()
+		require.Equal(t, &attach.Hello{
+			Executor: "e1", Pipeline: "p", Module: "m", Host: "a", Device: "cpu/0", Hardware: "cpu", Engine: "fake",
+			MaxBatch: 2, Concurrency: 1, Signature: r.engine.sig, Token: "secret",
+		}, hello)
+
+		id := r.send(vector(2), vector(2))
+		result := r.result()
+		require.Equal(t, id, result.ID)
+		require.Nil(t, result.Err)
+		require.Len(t, result.Items, 2)
+		require.Equal(t, 7*time.Millisecond, result.Compute)
+		require.Zero(t, result.Waited)
+
+		synctest.Wait()
+		status, ok := r.host.Status("e1")
+		require.True(t, ok)
+		require.Equal(t, Serving, status.Phase)
+		require.EqualValues(t, 2, status.Items)
+		require.EqualValues(t, 100, status.Memory)
+		require.Len(t, r.host.Executors(), 1)
+		require.Contains(t, status.Describe(), "e1 serving on cpu/0 with fake: 1 batches, 2 items, 0 failed, busy 7ms")
+
+		r.drain()
+		require.NoError(t, <-r.done)
+		require.Equal(t, []string{"loaded", "attached", "begin", "end", "draining: test", "drained"}, calls)
+		require.Zero(t, r.engine.open)
+		require.Empty(t, r.host.Executors())
+	})
+}
+
+func TestBadBatchesAreRefusedBeforeTheEngine(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { panic("must not run") }
+		r.start(task("e1"), Observer{})
+		r.accept()
+		short := vector(2)
+		short[0].Data = short[0].Data[:4]
+		wrong := vector(2)
+		wrong[0].Datatype = "INT64"
+		for _, c := range []struct {
+			items [][]wire.Tensor
+			says  string
+		}{
+			{nil, "a batch of 0 requests, but the executor takes 1 to 2"},
+			{[][]wire.Tensor{vector(2), vector(2), vector(2)}, "a batch of 3 requests"},
+			{[][]wire.Tensor{vector(2), vector(3)}, `request 2 of the batch: "x" has shape [3] where [2] is expected`},
+			{[][]wire.Tensor{{}}, "0 tensors where 1 are expected"},
+			{[][]wire.Tensor{short}, `"x" has 4 bytes, which do not hold the 2 FP32 elements of shape [2]`},
+			{[][]wire.Tensor{wrong}, `"x" is INT64 where FP32 is expected`},
+		} {
+			r.send(c.items...)
+			result := r.result()
+			require.ErrorIs(t, result.Err, wire.ErrInvalid)
+			require.ErrorContains(t, result.Err, c.says)
+			require.Empty(t, result.Items)
+		}
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}
+
+func TestEngineErrorsFailTheirBatchOnly(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		faults := []error{wire.Errorf(wire.CodeInvalid, "m", "no"), errors.New("odd"), nil}
+		r.engine.run = func(context.Context, [][]wire.Tensor) error {
+			f := faults[0]
+			faults = faults[1:]
+			return f
+		}
+		r.start(task("e1"), Observer{})
+		r.accept()
+		for _, want := range []error{wire.ErrInvalid, wire.ErrInternal, nil} {
+			r.send(vector(2))
+			if err := r.result().Err; want == nil {
+				require.Nil(t, err)
+			} else {
+				require.ErrorIs(t, err, want)
+			}
+		}
+		status, _ := r.host.Status("e1")
+		require.EqualValues(t, 2, status.Failed)
+		require.Contains(t, status.LastError, "odd")
+		require.Equal(t, 1, r.engine.loads)
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}
+
+func TestCrashMidBatchReloadsWhileAttached(t *testing.T) {
+	for name, crash := range map[string]func() error{
+		"unavailable": func() error { return wire.Errorf(wire.CodeUnavailable, "m", "the child has died") },
+		"panic":       func() error { panic("the child has died") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				runs := 0
+				r.engine.run = func(context.Context, [][]wire.Tensor) error {
+					if runs++; runs == 1 {
+						return crash()
+					}
+					return nil
+				}
+				r.engine.load = func(n int) error {
+					if n == 2 || n == 3 {
+						return errors.New("not yet")
+					}
+					return nil
+				}
+				var reloads []string
+				r.start(task("e1"), Observer{Reloading: func(s Status, attempt int, err error) {
+					require.Equal(t, Reloading, s.Phase)
+					reloads = append(reloads, err.Error())
+				}})
+				r.accept()
+				r.send(vector(2))
+				require.ErrorIs(t, r.result().Err, wire.ErrUnavailable)
+				begin := time.Now()
+				r.send(vector(2))
+				require.Nil(t, r.result().Err)
+				require.Equal(t, 150*time.Millisecond, time.Since(begin), "no wait, then 50 ms, then 100 ms")
+				require.Len(t, reloads, 3)
+				require.Contains(t, reloads[0], "the child has died")
+				require.Equal(t, "not yet", reloads[2])
+				require.Equal(t, 1, r.engine.open)
+				status, _ := r.host.Status("e1")
+				require.EqualValues(t, 1, status.Reloads)
+				require.EqualValues(t, 100, status.Memory)
+				r.drain()
+				require.NoError(t, <-r.done)
+			})
+		})
+	}
+}
+
+func TestEngineThatNeverComesBackEndsTheExecutor(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { return wire.Errorf(wire.CodeUnavailable, "m", "dead") }
+		r.engine.load = func(n int) error {
+			if n > 1 {
+				return errors.New("file is gone")
+			}
+			return nil
+		}
+		r.start(task("e1"), Observer{})
+		r.accept()
+		r.send(vector(2))
+		require.NotNil(t, r.result().Err)
+		require.ErrorContains(t, <-r.done, `e1 cannot load module "m" again after 6 attempts: file is gone`)
+		_, err := r.line.Recv()
+		require.Error(t, err, "the gateway sees the stream end")
+	})
+}
+
+func TestLoadFailureIsReturned(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.load = func(int) error { return errors.New("damaged file") }
+		err := r.host.RunExecutor(t.Context(), task("e1"), Observer{})
+		require.ErrorContains(t, err, `executors: e1 cannot load module "m" with engine "fake": damaged file`)
+		require.Empty(t, r.host.Executors())
+	})
+}
+
+func TestStreamThatBreaksMidBatchIsDialledAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(time.Second); return nil }
+		detached := 0
+		r.start(task("e1"), Observer{Detached: func(_ Status, err error) {
+			require.ErrorIs(t, err, errCut)
+			detached++
+		}})
+		r.accept()
+		r.send(vector(2))
+		time.Sleep(100 * time.Millisecond)
+		r.line.cut()
+		r.accept()
+		r.send(vector(2))
+		result := r.result()
+		require.EqualValues(t, 2, result.ID, "the result of the lost stream is not repeated")
+		require.Nil(t, result.Err)
+		require.Equal(t, 1, detached)
+		require.Equal(t, 1, r.engine.loads, "the engine is kept")
+		status, _ := r.host.Status("e1")
+		require.EqualValues(t, 1, status.Reconnects)
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}
+
+func TestGatewayThatClosesWithoutDrainIsDialledAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.start(task("e1"), Observer{})
+		for range 5 {
+			r.accept()
+			require.NoError(t, r.line.Close())
+		}
+		r.accept()
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}
+
+func TestDialIsRepeatedWithLongerWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var at []time.Duration
+		begin := time.Now()
+		r.host.Dial = func(ctx context.Context, address string) (attach.Stream, error) {
+			at = append(at, time.Since(begin))
+			if len(at) < 5 {
+				return nil, errors.New("refused")
+			}
+			return r.dial(ctx, address)
+		}
+		r.start(task("e1"), Observer{})
+		r.accept()
+		ms := time.Millisecond
+		require.Equal(t, []time.Duration{0, 50 * ms, 150 * ms, 350 * ms, 750 * ms}, at)
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}
+
+func TestCancelFinishesTheBatchInFlight(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.run = func(ctx context.Context, _ [][]wire.Tensor) error { time.Sleep(time.Second); return ctx.Err() }
+		r.start(task("e1"), Observer{})
+		r.accept()
+		r.send(vector(2))
+		time.Sleep(time.Millisecond)
+		r.cancel()
+		m, err := r.line.Recv()
+		require.NoError(t, err)
+		require.NotNil(t, m.Drain)
+		require.Nil(t, r.result().Err, "what is held is finished")
+		require.NoError(t, r.line.Close())
+		require.NoError(t, <-r.done)
+		require.Zero(t, r.engine.open)
+	})
+}
+
+func TestDrainFinishesTheBatchInFlight(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(time.Second); return nil }
+		r.start(task("e1"), Observer{})
+		r.accept()
+		r.send(vector(2))
+		r.send(vector(2))
+		r.drain()
+		require.Nil(t, r.result().Err)
+		require.Nil(t, r.result().Err, "batches before the drain are held")
+		require.NoError(t, <-r.done)
+		_, err := r.line.Recv()
+		require.Error(t, err)
+	})
+}
+
+func TestCancelWhileNothingAnswersEndsAfterTheDrainTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.host.DrainTimeout = 3 * time.Second
+		r.engine.run = func(ctx context.Context, _ [][]wire.Tensor) error { <-ctx.Done(); return ctx.Err() }
+		r.start(task("e1"), Observer{})
+		r.accept()
+		r.send(vector(2))
+		time.Sleep(time.Millisecond)
+		begin := time.Now()
+		r.cancel()
+		require.ErrorContains(t, <-r.done, "e1 did not finish what it held within 3s")
+		require.Equal(t, 3*time.Second, time.Since(begin))
+		require.Zero(t, r.engine.open)
+	})
+}
+
+func TestCancelWhileDialling(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.host.Dial = func(ctx context.Context, _ string) (attach.Stream, error) { <-ctx.Done(); return nil, ctx.Err() }
+		r.start(task("e1"), Observer{})
+		synctest.Wait()
+		r.cancel()
+		require.NoError(t, <-r.done)
+	})
+}
+
+func TestCancelWhileReloading(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { return wire.Errorf(wire.CodeUnavailable, "m", "dead") }
+		r.engine.load = func(n int) error {
+			if n > 1 {
+				return errors.New("no")
+			}
+			return nil
+		}
+		r.start(task("e1"), Observer{})
+		r.accept()
+		r.send(vector(2))
+		r.result()
+		synctest.Wait()
+		r.cancel()
+		m, err := r.line.Recv()
+		require.NoError(t, err)
+		require.NotNil(t, m.Drain)
+		r.send(vector(2))
+		require.ErrorIs(t, r.result().Err, wire.ErrUnavailable, "a batch that crossed the drain is answered")
+		require.NoError(t, r.line.Close())
+		require.NoError(t, <-r.done)
+	})
+}
+
+func TestConcurrencyRunsBatchesSideBySide(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var now, most atomic.Int32
+		r.engine.run = func(context.Context, [][]wire.Tensor) error {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(time.Second)
+			now.Add(-1)
+			return nil
+		}
+		job := task("e1")
+		job.Concurrency = 3
+		r.start(job, Observer{})
+		require.Equal(t, 3, r.accept().Concurrency)
+		begin := time.Now()
+		for range 6 {
+			r.send(vector(2))
+		}
+		for range 6 {
+			require.Nil(t, r.result().Err)
+		}
+		require.Equal(t, 2*time.Second, time.Since(begin))
+		require.EqualValues(t, 3, most.Load())
+		r.drain()
+		require.NoError(t, <-r.done)
+		require.Zero(t, r.engine.open)
+	})
+}
+
+func TestNameIsTakenOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.start(task("e1"), Observer{})
+		r.accept()
+		require.ErrorContains(t, r.host.RunExecutor(t.Context(), task("e1"), Observer{}), `executor "e1" already runs on host "a"`)
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}

@@ -1,0 +1,157 @@
+package executors
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/attach"
+)
+
+// Names of the engines that EngineFor chooses by itself.
+const (
+	EngineFunction = "function"
+	EngineNetwork  = "gorgonia"
+	EngineEmulated = "emulated"
+)
+
+// engineAuto is what a declaration or a slot says to leave the choice open.
+const engineAuto = "auto"
+
+// Host is one machine: its devices and its engines. Fill in the fields, then
+// use it from as many goroutines as there are executors; do not copy it.
+type Host struct {
+	Name    string
+	Devices []placement.Device // empty: any device name is taken
+	Engines []Engine
+
+	// Dial opens a stream to the gateway at the address. The stream ends when
+	// ctx ends, or at Close, whichever comes first; either wakes a Recv.
+	Dial func(ctx context.Context, address string) (attach.Stream, error)
+
+	// ForceEngine, when set, is the engine of every module, whatever is declared.
+	ForceEngine string
+
+	Retry        Backoff       // between attempts to attach and to reload
+	DrainTimeout time.Duration // for orderly draining after cancellation; zero is DefaultDrainTimeout
+
+	mu      sync.Mutex
+	devices map[string]*device
+	running map[string]*executor
+}
+
+// DefaultDrainTimeout is how long a cancelled executor may take to finish what
+// it holds.
+const DefaultDrainTimeout = 30 * time.Second
+
+// EngineFor returns the engine that runs the module: ForceEngine where set,
+// else the engine that the module names, else "function" for a function,
+// "gorgonia" for a model, and "emulated" where there is only a profile.
+func (h *Host) EngineFor(m pipelines.Module) (Engine, error) {
+	name := h.ForceEngine
+	if name == "" {
+		name = EngineName(m)
+	}
+	return h.engine(name, m.Name)
+}
+
+// EngineName is the name of the engine that a module asks for, by the rule of
+// EngineFor.
+func EngineName(m pipelines.Module) string {
+	switch {
+	case m.Function != "":
+		return EngineFunction
+	case m.Engine != "" && m.Engine != engineAuto:
+		return m.Engine
+	case m.Model != "":
+		return EngineNetwork
+	}
+	return EngineEmulated
+}
+
+func (h *Host) engine(name, module string) (Engine, error) {
+	var have []string
+	for _, e := range h.Engines {
+		if e.Name() == name {
+			return e, nil
+		}
+		have = append(have, e.Name())
+	}
+	slices.Sort(have)
+	return nil, fmt.Errorf("executors: module %q needs engine %q, but host %q has only: %s; "+
+		"set engine in the module, or start the worker with that engine", module, name, h.Name, strings.Join(have, ", "))
+}
+
+// engineOf also heeds what the slot says.
+func (h *Host) engineOf(t Task) (Engine, error) {
+	if name := t.Slot.Engine; h.ForceEngine == "" && name != "" && name != engineAuto {
+		return h.engine(name, t.Module.Name)
+	}
+	return h.EngineFor(t.Module)
+}
+
+// device returns the queue of a device, which all executors on it share.
+func (h *Host) device(name string) (*device, error) {
+	known := func(d placement.Device) bool { return d.Name == name }
+	if len(h.Devices) > 0 && !slices.ContainsFunc(h.Devices, known) {
+		return nil, fmt.Errorf("executors: host %q has no device %q; place the executor anew on a device that exists", h.Name, name)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.devices == nil {
+		h.devices = make(map[string]*device)
+	}
+	if h.devices[name] == nil {
+		h.devices[name] = new(device)
+	}
+	return h.devices[name], nil
+}
+
+// enter registers an executor under its name, so that Executors finds it.
+func (h *Host) enter(e *executor) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name := e.task.Slot.Executor
+	if h.running[name] != nil {
+		return fmt.Errorf("executors: executor %q already runs on host %q; wait until it has stopped", name, h.Name)
+	}
+	if h.running == nil {
+		h.running = make(map[string]*executor)
+	}
+	h.running[name] = e
+	return nil
+}
+
+func (h *Host) leave(e *executor) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.running, e.task.Slot.Executor)
+}
+
+// Executors tells how every executor of the host is doing, sorted by name.
+func (h *Host) Executors() []Status {
+	h.mu.Lock()
+	all := make([]Status, 0, len(h.running))
+	for _, e := range h.running {
+		all = append(all, e.status())
+	}
+	h.mu.Unlock()
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Executor, b.Executor) })
+	return all
+}
+
+// Status tells how one executor is doing; false when it does not run here.
+func (h *Host) Status(name string) (Status, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.running[name]
+	if e == nil {
+		return Status{}, false
+	}
+	return e.status(), true
+}

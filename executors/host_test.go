@@ -1,0 +1,127 @@
+package executors
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// named is an engine of which only the name matters.
+type named struct {
+	Engine
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+func TestEngineFor(t *testing.T) {
+	h := &Host{Name: "a", Engines: []Engine{named{name: "gorgonia"}, named{name: "function"}, named{name: "emulated"}, named{name: "onnxruntime"}}}
+	for _, c := range []struct {
+		module pipelines.Module
+		want   string
+	}{
+		{pipelines.Module{Function: "crop", Engine: "onnxruntime"}, "function"},
+		{pipelines.Module{Model: "a.onnx", Engine: "onnxruntime"}, "onnxruntime"},
+		{pipelines.Module{Model: "a.onnx", Engine: "auto"}, "gorgonia"},
+		{pipelines.Module{Model: "a.onnx"}, "gorgonia"},
+		{pipelines.Module{}, "emulated"},
+	} {
+		e, err := h.EngineFor(c.module)
+		require.NoError(t, err)
+		require.Equal(t, c.want, e.Name())
+	}
+	_, err := h.EngineFor(pipelines.Module{Name: "m", Engine: "tpu"})
+	require.ErrorContains(t, err, `module "m" needs engine "tpu", but host "a" has only: emulated, function, gorgonia, onnxruntime`)
+
+	e, err := h.engineOf(Task{Slot: placement.Slot{Engine: "onnxruntime"}, Module: pipelines.Module{Model: "a.onnx"}})
+	require.NoError(t, err)
+	require.Equal(t, "onnxruntime", e.Name(), "the slot was placed for it")
+	h.ForceEngine = "emulated"
+	e, err = h.engineOf(Task{Slot: placement.Slot{Engine: "onnxruntime"}, Module: pipelines.Module{Function: "crop"}})
+	require.NoError(t, err)
+	require.Equal(t, "emulated", e.Name())
+}
+
+func TestUnknownDeviceOrEngine(t *testing.T) {
+	r := newRig(t)
+	job := task("e1")
+	job.Slot.Device = "gpu/0"
+	require.ErrorContains(t, r.host.RunExecutor(t.Context(), job, Observer{}), `host "a" has no device "gpu/0"`)
+	job = task("e1")
+	job.Module.Engine = "other"
+	require.ErrorContains(t, r.host.RunExecutor(t.Context(), job, Observer{}), `needs engine "other"`)
+	_, ok := r.host.Status("e1")
+	require.False(t, ok)
+}
+
+func ref(module, port string) pipelines.Ref { return pipelines.Ref{Module: module, Port: port} }
+
+func traffic() pipelines.Pipeline {
+	return pipelines.Pipeline{
+		Name:   "traffic",
+		Inputs: []pipelines.Port{{Name: "frame", Datatype: "FP32", Shape: []int64{3, 96, 96}}},
+		Modules: []pipelines.Module{
+			{Name: "detect", Inputs: []pipelines.Binding{{Name: "image", From: ref("", "frame")}}},
+			{Name: "crop", Inputs: []pipelines.Binding{{Name: "image", From: ref("", "frame")}, {Name: "boxes", From: ref("detect", "boxes")}}},
+			{Name: "kind", Scatter: true, Fanout: 1.5, Inputs: []pipelines.Binding{{Name: "x", From: ref("crop", "crops")}}},
+			{Name: "colour", Scatter: true, Fanout: 1.8, Inputs: []pipelines.Binding{{Name: "x", From: ref("crop", "crops")}}},
+		},
+		Outputs: []pipelines.Output{{Name: "boxes", From: ref("detect", "boxes")}, {Name: "scores", From: ref("detect", "scores")}, {Name: "kind", From: ref("kind", "label")}},
+	}
+}
+
+func TestDemand(t *testing.T) {
+	outputs, rows := Demand(traffic(), "detect")
+	require.Equal(t, []string{"boxes", "scores"}, outputs)
+	require.Empty(t, rows)
+	outputs, rows = Demand(traffic(), "crop")
+	require.Equal(t, []string{"crops"}, outputs)
+	require.Equal(t, map[string]float64{"crops": 1.8}, rows)
+	outputs, _ = Demand(traffic(), "colour")
+	require.Empty(t, outputs)
+}
+
+func TestTaskOfADeploymentSurvivesJSON(t *testing.T) {
+	d := placement.Deployment{
+		Pipeline: traffic(),
+		Plan:     plan.Plan{Modules: []plan.Module{{Name: "crop", Groups: []plan.Group{{Concurrency: 1}, {Concurrency: 3}}}}},
+	}
+	d.Pipeline.Modules[1].Parameters = map[string]any{"width": 32.0, "labels": []any{"a"}}
+	slot := placement.Slot{Executor: "crop-1", Module: "crop", Group: 1, Hardware: "cpu", Batch: 4, Batches: []int{4, 2}}
+	job := NewTask(d, slot, "127.0.0.1:1")
+	require.Equal(t, "crop", job.Module.Name)
+	m := job.model()
+	require.Equal(t, 3, m.Concurrency)
+	require.Equal(t, []int{2, 4}, m.Batches)
+	require.Equal(t, 4, m.MaxBatch)
+	require.Equal(t, []string{"crops"}, m.Outputs)
+
+	text, err := json.Marshal(job)
+	require.NoError(t, err)
+	var back Task
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, job, back)
+}
+
+func TestBatchesDefaultToTheProfile(t *testing.T) {
+	job := Task{Slot: placement.Slot{Hardware: "cpu"}, Module: pipelines.Module{Profile: pipelines.Profile{Points: []pipelines.Point{
+		{Hardware: "cpu", Batch: 8}, {Hardware: "cpu", Batch: 2}, {Hardware: "t4", Batch: 32},
+	}}}}
+	require.Equal(t, []int{2, 8}, job.batches())
+	require.Equal(t, []int{1}, Task{}.batches())
+}
+
+func TestBackoff(t *testing.T) {
+	b := Backoff{Min: time.Second, Max: 5 * time.Second}
+	for n, want := range []time.Duration{0, 1, 2, 4, 5, 5} {
+		require.Equal(t, want*time.Second, b.After(n))
+	}
+	require.Equal(t, 50*time.Millisecond, Backoff{}.After(1))
+	require.Equal(t, 5*time.Second, Backoff{}.After(1000))
+}

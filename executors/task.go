@@ -1,0 +1,115 @@
+package executors
+
+import (
+	"slices"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/attach"
+)
+
+// Task is everything that one executor needs to know. It travels as JSON.
+type Task struct {
+	Slot        placement.Slot
+	Module      pipelines.Module
+	Gateway     string             // address for Host.Dial
+	Concurrency int                // batches side by side; 0 means 1
+	Outputs     []string           // see Model
+	OutputRows  map[string]float64 // see Model
+	Token       string             // for the gateway; empty on loopback
+}
+
+// NewTask takes an executor's task out of a deployment. The slot must be one
+// of the deployment's.
+func NewTask(d placement.Deployment, slot placement.Slot, gateway string) Task {
+	t := Task{Slot: slot, Gateway: gateway, Concurrency: 1}
+	for _, m := range d.Pipeline.Modules {
+		if m.Name == slot.Module {
+			t.Module = m
+		}
+	}
+	for _, m := range d.Plan.Modules {
+		if m.Name == slot.Module && slot.Group >= 0 && slot.Group < len(m.Groups) {
+			t.Concurrency = max(m.Groups[slot.Group].Concurrency, 1)
+		}
+	}
+	t.Outputs, t.OutputRows = Demand(d.Pipeline, slot.Module)
+	return t
+}
+
+// Demand says which outputs of a module the pipeline refers to, in order of
+// first mention, and how many rows on average those need that feed a module
+// with fan-out (the largest fanout where there are several).
+func Demand(p pipelines.Pipeline, module string) (outputs []string, rows map[string]float64) {
+	add := func(r pipelines.Ref) {
+		if r.Module == module && !slices.Contains(outputs, r.Port) {
+			outputs = append(outputs, r.Port)
+		}
+	}
+	for _, m := range p.Modules {
+		for _, b := range m.Inputs {
+			add(b.From)
+			if b.From.Module == module && m.Scatter {
+				if rows == nil {
+					rows = make(map[string]float64)
+				}
+				rows[b.From.Port] = max(rows[b.From.Port], m.Fanout)
+			}
+		}
+	}
+	for _, o := range p.Outputs {
+		add(o.From)
+	}
+	return outputs, rows
+}
+
+// batches are the sizes that the executor is to be ready for.
+func (t Task) batches() []int {
+	all := slices.Clone(t.Slot.Batches)
+	if t.Slot.Batch > 0 {
+		all = append(all, t.Slot.Batch)
+	}
+	if len(all) == 0 {
+		for _, p := range t.Module.Profile.Points {
+			if p.Hardware == t.Slot.Hardware {
+				all = append(all, p.Batch)
+			}
+		}
+	}
+	if len(all) == 0 {
+		all = []int{1}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (t Task) concurrency() int { return max(t.Concurrency, 1) }
+
+func (t Task) model() Model {
+	batches := t.batches()
+	return Model{
+		Module:      t.Module,
+		Hardware:    t.Slot.Hardware,
+		Batches:     batches,
+		MaxBatch:    batches[len(batches)-1],
+		Concurrency: t.concurrency(),
+		Outputs:     t.Outputs,
+		OutputRows:  t.OutputRows,
+	}
+}
+
+func (t Task) hello(host string, engine Engine, m Model, sig pipelines.Signature) *attach.Hello {
+	return &attach.Hello{
+		Executor:    t.Slot.Executor,
+		Pipeline:    t.Slot.Pipeline,
+		Module:      t.Slot.Module,
+		Host:        host,
+		Device:      t.Slot.Device,
+		Hardware:    t.Slot.Hardware,
+		Engine:      engine.Name(),
+		MaxBatch:    m.MaxBatch,
+		Concurrency: m.Concurrency,
+		Signature:   sig,
+		Token:       t.Token,
+	}
+}
