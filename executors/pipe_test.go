@@ -227,8 +227,9 @@ func task(name string) Task {
 // start runs an executor until stop or drain.
 func (r *rig) start(t Task, o Observer) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r.cancel, r.done = cancel, make(chan error, 1)
-	go func() { r.done <- r.host.RunExecutor(ctx, t, o) }()
+	done := make(chan error, 1)
+	r.cancel, r.done = cancel, done
+	go func() { done <- r.host.RunExecutor(ctx, t, o) }()
 	r.t.Cleanup(cancel)
 }
 
