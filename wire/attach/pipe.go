@@ -1,0 +1,110 @@
+package attach
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// ErrClosed is what a side of a Pipe returns after it was closed itself.
+var ErrClosed = errors.New("attach: the stream is closed")
+
+// Pipe makes two ends of a stream within one process. Messages are handed over
+// by pointer and not copied: the sender must not touch a message, nor the
+// tensors in it, after Send. Send never blocks; a gateway keeps few batches in
+// flight per executor, so what is underway stays small. What was sent before a
+// Close still arrives, then Recv returns io.EOF.
+func Pipe() (a, b Stream) {
+	x, y := newQueue(), newQueue()
+	return &pipe{in: x, out: y}, &pipe{in: y, out: x}
+}
+
+type pipe struct {
+	in, out *queue
+}
+
+func (p *pipe) Send(m *Message) error   { return p.out.put(m) }
+func (p *pipe) Recv() (*Message, error) { return p.in.take() }
+
+func (p *pipe) Close() error {
+	p.out.end(false)
+	p.in.end(true)
+	return nil
+}
+
+// queue is one direction: a ring that grows when it must.
+type queue struct {
+	mu     sync.Mutex
+	filled sync.Cond
+	ring   []*Message
+	head   int
+	n      int
+	ended  bool // the sender has closed
+	gone   bool // the receiver has closed
+}
+
+const firstRing = 8
+
+func newQueue() *queue {
+	q := &queue{ring: make([]*Message, firstRing)}
+	q.filled.L = &q.mu
+	return q
+}
+
+func (q *queue) put(m *Message) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.ended:
+		return ErrClosed
+	case q.gone:
+		return io.ErrClosedPipe
+	}
+	if q.n == len(q.ring) {
+		q.grow()
+	}
+	q.ring[(q.head+q.n)%len(q.ring)] = m
+	q.n++
+	q.filled.Signal()
+	return nil
+}
+
+func (q *queue) grow() {
+	bigger := make([]*Message, 2*len(q.ring))
+	for i := range q.n {
+		bigger[i] = q.ring[(q.head+i)%len(q.ring)]
+	}
+	q.ring, q.head = bigger, 0
+}
+
+func (q *queue) take() (*Message, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.n == 0 && !q.ended && !q.gone {
+		q.filled.Wait()
+	}
+	switch {
+	case q.gone:
+		return nil, ErrClosed
+	case q.n == 0:
+		return nil, io.EOF
+	}
+	m := q.ring[q.head]
+	q.ring[q.head] = nil
+	q.head = (q.head + 1) % len(q.ring)
+	q.n--
+	return m, nil
+}
+
+func (q *queue) end(receiver bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if receiver {
+		q.gone = true
+		clear(q.ring)
+		q.n = 0
+	} else {
+		q.ended = true
+	}
+	q.filled.Broadcast()
+}

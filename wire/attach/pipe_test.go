@@ -1,0 +1,91 @@
+package attach
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func batch(id uint64) *Message { return &Message{Batch: &Batch{ID: id}} }
+
+func TestPipeKeepsOrderAndDeliversBeforeEOF(t *testing.T) {
+	a, b := Pipe()
+	const n = 100
+	for i := range uint64(n) {
+		require.NoError(t, a.Send(batch(i)))
+	}
+	require.NoError(t, a.Close())
+	for i := range uint64(n) {
+		m, err := b.Recv()
+		require.NoError(t, err)
+		require.Equal(t, i, m.Batch.ID)
+	}
+	_, err := b.Recv()
+	require.ErrorIs(t, err, io.EOF)
+	require.ErrorIs(t, b.Send(batch(1)), io.ErrClosedPipe)
+	require.ErrorIs(t, a.Send(batch(1)), ErrClosed)
+	_, err = a.Recv()
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+func TestPipeCloseWakesBothReceivers(t *testing.T) {
+	a, b := Pipe()
+	errs := make(chan error, 2)
+	for _, s := range []Stream{a, b} {
+		go func() {
+			_, err := s.Recv()
+			errs <- err
+		}()
+	}
+	require.NoError(t, a.Close())
+	require.Error(t, <-errs)
+	require.Error(t, <-errs)
+}
+
+func TestPipeBothWaysAtOnce(t *testing.T) {
+	a, b := Pipe()
+	const n = 1000
+	go func() {
+		for {
+			m, err := b.Recv()
+			if err != nil {
+				return
+			}
+			_ = b.Send(&Message{Result: &Result{ID: m.Batch.ID}})
+		}
+	}()
+	go func() {
+		for i := range uint64(n) {
+			_ = a.Send(batch(i))
+		}
+	}()
+	for i := range uint64(n) {
+		m, err := a.Recv()
+		require.NoError(t, err)
+		require.Equal(t, i, m.Result.ID)
+	}
+	require.NoError(t, a.Close())
+}
+
+func BenchmarkPipeRoundTrip(b *testing.B) {
+	here, there := Pipe()
+	go func() {
+		for {
+			m, err := there.Recv()
+			if err != nil {
+				return
+			}
+			_ = there.Send(m)
+		}
+	}()
+	m := batch(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = here.Send(m)
+		if _, err := here.Recv(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = here.Close()
+}
