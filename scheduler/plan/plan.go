@@ -12,6 +12,12 @@ const (
 	Infeasible Status = "infeasible" // no plan; Reason says why
 )
 
+// How far the promise of a plan goes.
+const (
+	EveryRequest = "every-request" // holds for every request of an evenly paced source
+	MeanRate     = "mean-rate"     // capacity fits the mean rates; the simulator tells the attainment
+)
+
 // Plan says what runs for one pipeline.
 type Plan struct {
 	Pipeline   string

@@ -1,0 +1,109 @@
+package plan
+
+import (
+	"math"
+	"time"
+)
+
+// scheduler schedules one module: the inputs that stay the same while budgets
+// and dummy requests are tried.
+type scheduler struct {
+	name       string
+	rate       float64 // real requests per second
+	configs    []config
+	roundRobin bool // without "tc"
+	twoConfigs bool // without "multi"
+	noDummies  bool // without "dummy"
+}
+
+// tranche is one entry of the configuration set: machines of one
+// configuration, either a whole number of full ones or one that is partly used.
+type tranche struct {
+	config
+	machines float64
+	rate     float64 // dummy requests included
+	collect  float64 // w, the rate at which batches are collected
+	worst    time.Duration
+}
+
+// schedule is the configuration set of one module.
+type schedule struct {
+	tranches []tranche
+	dummies  float64
+	worst    time.Duration
+	weight   float64 // what decisions compare: cost, or machines when all hardware is free
+}
+
+// algorithm1 is Algorithm 1 of the Harpagon paper: the configurations are tried
+// in the order of their throughput-cost ratio; as long as one keeps the budget
+// at the rate that is still unallocated it takes as many full machines as that
+// rate fills, then the partly used rest. rate includes dummy requests.
+//
+// Full machines of one configuration share the rate that is unallocated when
+// they are chosen; the partly used machine is judged at its own rate, even
+// when it runs the same configuration.
+//
+// When no configuration can take the rest, ok is false and rest is its rate;
+// the tranches chosen so far are returned.
+func (s *scheduler) algorithm1(rate float64, budget time.Duration) (set schedule, rest float64, ok bool) {
+	rest = rate
+	k := 0
+	for rest > rateTolerance*rate {
+		t, fits := s.take(s.configs[k], rest, budget)
+		if !fits {
+			if k++; k == len(s.configs) {
+				return set, rest, false
+			}
+			continue
+		}
+		set.add(t)
+		rest -= t.rate
+		if s.twoConfigs && rest > rateTolerance*rate {
+			return s.residual(set, rest, budget)
+		}
+	}
+	return set, 0, true
+}
+
+// take allocates what one step of Algorithm 1 gives to configuration c.
+func (s *scheduler) take(c config, rest float64, budget time.Duration) (tranche, bool) {
+	n := rest / c.throughput()
+	if full := math.Floor(n + rateTolerance); full >= 1 {
+		t := tranche{config: c, machines: full, rate: math.Min(rest, full*c.throughput()), collect: rest, worst: s.worstCase(c, rest)}
+		return t, t.worst <= budget
+	}
+	t := tranche{config: c, machines: n, rate: rest, collect: rest, worst: partialWorstCase(c, rest)}
+	return t, t.worst <= budget
+}
+
+// residual serves the rest with a single configuration, as systems with two
+// configurations a module do: the first whose full machines and whose partly
+// used one both keep the budget.
+func (s *scheduler) residual(set schedule, rest float64, budget time.Duration) (schedule, float64, bool) {
+	for _, c := range s.configs {
+		full, fits := s.take(c, rest, budget)
+		if !fits {
+			continue
+		}
+		left := rest - full.rate
+		if left <= rateTolerance*rest {
+			set.add(full)
+			return set, 0, true
+		}
+		if part, fits := s.take(c, left, budget); fits {
+			set.add(full)
+			set.add(part)
+			return set, 0, true
+		}
+	}
+	return set, rest, false
+}
+
+func (s *schedule) add(t tranche) {
+	s.tranches = append(s.tranches, t)
+	s.worst = max(s.worst, t.worst)
+	s.weight += t.weight * t.machines
+}
+
+// cheaper compares what decisions compare, beyond rounding.
+func cheaper(a, b float64) bool { return a < b-costTolerance*math.Max(math.Abs(a), math.Abs(b)) }

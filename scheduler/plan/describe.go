@@ -1,0 +1,67 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"text/tabwriter"
+)
+
+// Describe writes the plan for people: what it costs and promises, then one
+// line a group.
+func (p Plan) Describe() string {
+	var b strings.Builder
+	if p.Status == Infeasible {
+		fmt.Fprintf(&b, "%s: infeasible: %s\n", p.Pipeline, p.Reason)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%s: %s plan, %s per hour, worst case %s of %s\n",
+		p.Pipeline, p.Status, money(p.Cost), spell(p.Latency), spell(p.SLO))
+	fmt.Fprintf(&b, "policy %s, cost model %s, %s\n", p.Policy, p.CostModel, p.promise())
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "module\trate/s\tbudget\tmachines\thardware\tbatch\tduration\twindow\tworst case\tcost\t")
+	for _, m := range p.Modules {
+		m.describe(w)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}
+
+func (p Plan) promise() string {
+	switch {
+	case p.Sound && p.Proof == EveryRequest:
+		return "proven for every request of an even stream"
+	case p.Sound:
+		return "proven for even streams at the mean rates"
+	}
+	return "fits the mean rates, not proven for every request"
+}
+
+func (m Module) describe(w *tabwriter.Writer) {
+	if len(m.Groups) == 0 {
+		fmt.Fprintf(w, "%s\t%s\t%s\t0\t\t\t\t\t\t%s\t\n", m.Name, number(m.Rate), spell(m.Budget), money(0))
+		return
+	}
+	for i, g := range m.Groups {
+		name, budget, cost := m.Name, spell(m.Budget), money(m.Cost)
+		if i > 0 {
+			name, budget, cost = "", "", ""
+		}
+		rate := number(g.Rate)
+		if g.DummyRate > 0 {
+			rate += " + " + number(g.DummyRate) + " dummy"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", name, rate, budget, number(g.Machines), g.Hardware,
+			g.Batch, spell(g.Duration), spell(g.Window), spell(g.Duration+g.Window), cost)
+	}
+}
+
+// number writes at most four significant digits.
+func number(x float64) string {
+	if r := math.Round(x); math.Abs(x-r) < 1e-6*math.Max(1, r) {
+		return fmt.Sprintf("%.0f", r)
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+func money(x float64) string { return fmt.Sprintf("%.2f", x) }

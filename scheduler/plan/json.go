@@ -1,0 +1,142 @@
+package plan
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+)
+
+// The JSON of a plan is part of the public contract: times are milliseconds as
+// numbers, rates requests per second, cost money per hour. It round-trips to
+// the nanosecond for times below 100 days.
+
+type planJSON struct {
+	Pipeline   string   `json:"pipeline"`
+	Policy     string   `json:"policy"`
+	CostModel  string   `json:"cost_model"`
+	Status     Status   `json:"status"`
+	Reason     string   `json:"reason,omitempty"`
+	Sound      bool     `json:"sound"`
+	Proof      string   `json:"proof,omitempty"`
+	Cost       float64  `json:"cost"`
+	LowerBound float64  `json:"lower_bound"`
+	SLO        millis   `json:"slo_ms"`
+	Latency    millis   `json:"latency_ms"`
+	SolveTime  millis   `json:"solve_ms"`
+	Modules    []Module `json:"modules"`
+}
+
+type moduleJSON struct {
+	Name      string  `json:"name"`
+	Rate      float64 `json:"rate"`
+	DummyRate float64 `json:"dummy_rate"`
+	Budget    millis  `json:"budget_ms"`
+	WorstCase millis  `json:"worst_case_ms"`
+	Proven    millis  `json:"proven_ms"`
+	Cost      float64 `json:"cost"`
+	Groups    []Group `json:"groups"`
+}
+
+type groupJSON struct {
+	Hardware    string  `json:"hardware"`
+	Batch       int     `json:"batch"`
+	Concurrency int     `json:"concurrency"`
+	Duration    millis  `json:"duration_ms"`
+	Machines    float64 `json:"machines"`
+	Rate        float64 `json:"rate"`
+	DummyRate   float64 `json:"dummy_rate"`
+	Period      millis  `json:"period_ms"`
+	Window      millis  `json:"window_ms"`
+}
+
+// millis is a duration that JSON shows in milliseconds.
+type millis time.Duration
+
+func (m millis) MarshalJSON() ([]byte, error) {
+	return json.Marshal(float64(m) / float64(time.Millisecond))
+}
+
+func (m *millis) UnmarshalJSON(b []byte) error {
+	var ms float64
+	if err := json.Unmarshal(b, &ms); err != nil {
+		return err
+	}
+	*m = millis(math.Round(ms * float64(time.Millisecond)))
+	return nil
+}
+
+// MarshalJSON writes the fixed field names of the contract. A plan without
+// modules has an empty list, not null.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	modules := p.Modules
+	if modules == nil {
+		modules = []Module{}
+	}
+	return json.Marshal(planJSON{
+		p.Pipeline, p.Policy, p.CostModel, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, p.LowerBound,
+		millis(p.SLO), millis(p.Latency), millis(p.SolveTime), modules,
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are
+// ignored.
+func (p *Plan) UnmarshalJSON(b []byte) error {
+	var j planJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	if len(j.Modules) == 0 {
+		j.Modules = nil
+	}
+	*p = Plan{
+		j.Pipeline, j.Policy, j.CostModel, j.Status, j.Reason, j.Sound, j.Proof, j.Cost, j.LowerBound,
+		time.Duration(j.SLO), time.Duration(j.Latency), time.Duration(j.SolveTime), j.Modules,
+	}
+	return nil
+}
+
+// MarshalJSON writes the fixed field names of the contract.
+func (m Module) MarshalJSON() ([]byte, error) {
+	groups := m.Groups
+	if groups == nil {
+		groups = []Group{}
+	}
+	return json.Marshal(moduleJSON{
+		m.Name, m.Rate, m.DummyRate, millis(m.Budget), millis(m.WorstCase), millis(m.Proven), m.Cost, groups,
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (m *Module) UnmarshalJSON(b []byte) error {
+	var j moduleJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	if len(j.Groups) == 0 {
+		j.Groups = nil
+	}
+	*m = Module{
+		j.Name, j.Rate, j.DummyRate, time.Duration(j.Budget), time.Duration(j.WorstCase), time.Duration(j.Proven), j.Cost, j.Groups,
+	}
+	return nil
+}
+
+// MarshalJSON writes the fixed field names of the contract.
+func (g Group) MarshalJSON() ([]byte, error) {
+	return json.Marshal(groupJSON{
+		g.Hardware, g.Batch, g.Concurrency, millis(g.Duration), g.Machines, g.Rate, g.DummyRate, millis(g.Period), millis(g.Window),
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (g *Group) UnmarshalJSON(b []byte) error {
+	var j groupJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	*g = Group{
+		j.Hardware, j.Batch, j.Concurrency, time.Duration(j.Duration), j.Machines, j.Rate, j.DummyRate,
+		time.Duration(j.Period), time.Duration(j.Window),
+	}
+	return nil
+}

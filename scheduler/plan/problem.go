@@ -1,0 +1,167 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// Problem is one pipeline, its profiles included, and the hardware that may
+// run it.
+type Problem struct {
+	Pipeline pipelines.Pipeline
+	Hardware []pipelines.Hardware
+}
+
+// Options choose how to plan. The zero value is the default.
+type Options struct {
+	Policy    string // PolicyHarpagon when empty
+	CostModel string // CostProportional when empty
+
+	// Without switches off steps of the policy, as in the paper's ablation:
+	// "tc" (round robin, 2d), "multi" (two configurations a module), "hetero"
+	// (only the cheapest hardware; "hetero:dearest" for only the dearest),
+	// "batch" (only the smallest batch), "dummy", "reassign", "merge",
+	// "direct".
+	Without []string
+
+	// Split is how the latency is divided: "lc" (default, latency-cost
+	// efficiency), "throughput", "quantized:10ms" or "even".
+	Split string
+
+	// TimeLimit bounds a search that can be cut short, by Clock. Policy
+	// harpagon needs milliseconds and does not look at it.
+	TimeLimit time.Duration
+
+	// Clock reads a monotonic clock, for SolveTime and TimeLimit. Nil leaves
+	// SolveTime zero.
+	Clock func() time.Duration `json:"-"`
+}
+
+// Names of the policies and cost models that exist.
+const (
+	PolicyHarpagon   = "harpagon"
+	CostProportional = "proportional"
+)
+
+// Budgets is the share of the latency objective that each module may use. The
+// budgets along any path of the pipeline add up to at most its SLO.
+type Budgets map[string]time.Duration
+
+// Policies lists the names that Options.Policy takes.
+func Policies() []string { return []string{PolicyHarpagon} }
+
+// CostModels lists the names that Options.CostModel takes.
+func CostModels() []string { return []string{CostProportional} }
+
+// Steps lists the names that Options.Without takes.
+func Steps() []string {
+	return []string{"tc", "multi", "hetero", "hetero:dearest", "batch", "dummy", "reassign", "merge", "direct"}
+}
+
+func (o Options) policy() string {
+	if o.Policy == "" {
+		return PolicyHarpagon
+	}
+	return o.Policy
+}
+
+func (o Options) costModel() string {
+	if o.CostModel == "" {
+		return CostProportional
+	}
+	return o.CostModel
+}
+
+func (o Options) without(step string) bool { return slices.Contains(o.Without, step) }
+
+// Check says what is wrong with the options, naming what exists.
+func (o Options) Check() error {
+	if !slices.Contains(Policies(), o.policy()) {
+		return fmt.Errorf("plan: there is no policy %q; there is %s", o.Policy, strings.Join(Policies(), ", "))
+	}
+	if !slices.Contains(CostModels(), o.costModel()) {
+		return fmt.Errorf("plan: policy %s has no cost model %q; it has %s", o.policy(), o.CostModel, strings.Join(CostModels(), ", "))
+	}
+	for _, step := range o.Without {
+		if !slices.Contains(Steps(), step) {
+			return fmt.Errorf("plan: policy %s has no step %q to switch off; it has %s", o.policy(), step, strings.Join(Steps(), ", "))
+		}
+	}
+	_, err := parseSplit(o.Split)
+	return err
+}
+
+// Check says what is wrong with the numbers of the problem, the first thing
+// found. A problem that was loaded from HCL and validated has nothing wrong.
+func (p Problem) Check() error {
+	pipe := &p.Pipeline
+	if len(pipe.Modules) == 0 {
+		return fmt.Errorf("plan: pipeline %q has no modules", pipe.Name)
+	}
+	if pipe.SLO <= 0 {
+		return fmt.Errorf("plan: pipeline %q has an SLO of %v; it must be above zero", pipe.Name, pipe.SLO)
+	}
+	if !finite(pipe.Rate) {
+		return fmt.Errorf("plan: pipeline %q has a rate of %v; it must be a number of requests per second, zero or more", pipe.Name, pipe.Rate)
+	}
+	if err := p.checkHardware(); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for i := range pipe.Modules {
+		m := &pipe.Modules[i]
+		if seen[m.Name] {
+			return fmt.Errorf("plan: pipeline %q has two modules %q", pipe.Name, m.Name)
+		}
+		seen[m.Name] = true
+		if err := checkModule(m); err != nil {
+			return err
+		}
+	}
+	if _, err := pipe.Order(); err != nil {
+		return fmt.Errorf("plan: pipeline %q: %w", pipe.Name, err)
+	}
+	for name, rate := range pipe.Rates() {
+		if !finite(rate) {
+			return fmt.Errorf("plan: module %q would receive %v requests per second; lower its fanout or rate", name, rate)
+		}
+	}
+	return nil
+}
+
+func (p Problem) checkHardware() error {
+	seen := map[string]bool{}
+	for _, h := range p.Hardware {
+		switch {
+		case seen[h.Name]:
+			return fmt.Errorf("plan: hardware %q is declared twice", h.Name)
+		case !finite(h.Price):
+			return fmt.Errorf("plan: hardware %q has a price of %v; it must be a number, zero or more", h.Name, h.Price)
+		case h.Count < 0:
+			return fmt.Errorf("plan: hardware %q has a count of %d; it must be zero (unlimited) or more", h.Name, h.Count)
+		}
+		seen[h.Name] = true
+	}
+	return nil
+}
+
+func checkModule(m *pipelines.Module) error {
+	if !finite(m.Fanout) || !finite(m.Rate) {
+		return fmt.Errorf("plan: module %q has a fanout of %v and a rate of %v; both must be numbers, zero or more", m.Name, m.Fanout, m.Rate)
+	}
+	for _, pt := range m.Profile.Points {
+		if pt.Batch < 1 || pt.Duration <= 0 || pt.Concurrency < 0 {
+			return fmt.Errorf("plan: module %q has a profile point on %q with batch %d, concurrency %d and duration %v; all must be above zero",
+				m.Name, pt.Hardware, pt.Batch, pt.Concurrency, pt.Duration)
+		}
+	}
+	return nil
+}
+
+// finite is true for numbers that are zero or more and not infinite.
+func finite(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }

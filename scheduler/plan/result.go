@@ -1,0 +1,46 @@
+package plan
+
+import (
+	"math"
+	"time"
+)
+
+// plan writes the schedules as the result.
+func (p *planner) plan(sets []schedule, budgets []time.Duration) Plan {
+	out := Plan{
+		Pipeline: p.pipe.Name, Policy: p.options.policy(), CostModel: p.options.costModel(),
+		Status: Feasible, Proof: MeanRate, SLO: p.pipe.SLO, Latency: p.dag.longest(worsts(sets)),
+	}
+	for _, i := range p.inDeclaredOrder() {
+		m := p.modules[i].result(sets[i], budgets[i])
+		out.Cost += m.Cost
+		out.Modules = append(out.Modules, m)
+	}
+	return out
+}
+
+func (s *scheduler) result(set schedule, budget time.Duration) Module {
+	m := Module{Name: s.name, Rate: s.rate, DummyRate: set.dummies, Budget: budget, WorstCase: set.worst}
+	for _, t := range set.tranches {
+		m.Cost += t.price * t.machines
+		m.Groups = append(m.Groups, s.group(t))
+	}
+	// Dummy requests are given to the groups that are worst, last first: they
+	// were added to fill these.
+	left := set.dummies
+	for i := len(m.Groups) - 1; i >= 0 && left > 0; i-- {
+		g := &m.Groups[i]
+		g.DummyRate = math.Min(left, g.Rate)
+		g.Rate -= g.DummyRate
+		left -= g.DummyRate
+	}
+	return m
+}
+
+func (s *scheduler) group(t tranche) Group {
+	return Group{
+		Hardware: t.hardware, Batch: t.batch, Concurrency: t.concurrency, Duration: t.duration,
+		Machines: t.machines, Rate: t.rate,
+		Period: collection(t.batch, t.rate), Window: t.worst - t.duration,
+	}
+}
