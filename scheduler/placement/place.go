@@ -1,0 +1,185 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Place finds a device for every executor that the plan needs. Of the devices
+// of the right hardware it takes, for the greatest share first, the one that
+// already runs such an executor, then the least used one; when that does not
+// work out it packs tightly, then cuts groups into more executors.
+//
+// Two executors of one group never share a device. When the plan does not fit
+// the error is a *MisfitError.
+func Place(r Request) (Placement, error) {
+	bound, err := r.maxShare()
+	if err != nil {
+		return Placement{}, err
+	}
+	if err := r.check(); err != nil {
+		return Placement{}, err
+	}
+	demands := r.demands(1)
+	p, misfit := r.pack(demands, bound)
+	if misfit != nil {
+		return Placement{}, r.explain(*misfit, bound)
+	}
+	return p.result(&r), nil
+}
+
+// packing is a placement in the making.
+type packing struct {
+	bound float64
+	tight bool // fill devices up instead of balancing them
+	loads []Load
+	at    map[*demand][]int // devices that run the group
+	slots []Slot
+}
+
+// pack tries from the most pleasant packing to the densest. It returns the
+// item that found no device when cut no finer than needed.
+func (r *Request) pack(demands []demand, bound float64) (*packing, *item) {
+	var misfit *item
+	for _, try := range []struct {
+		keep, tight bool
+		cut         cutter
+	}{
+		{true, false, r.asRunning},
+		{true, false, finer(1)}, {true, true, finer(1)}, {false, true, finer(1)},
+		{false, true, finer(2)}, {false, true, finer(3)},
+	} {
+		p := r.empty(bound, try.tight)
+		failed := p.fill(r, items(demands, bound, try.cut), try.keep)
+		if failed == nil {
+			return p, nil
+		}
+		if misfit == nil {
+			misfit = failed
+		}
+	}
+	return nil, misfit
+}
+
+func (r *Request) empty(bound float64, tight bool) *packing {
+	p := &packing{bound: bound, tight: tight, at: map[*demand][]int{}}
+	for _, d := range r.Devices {
+		load := Load{Device: d}
+		for i := range r.Reserved {
+			if r.Reserved[i].place() == d.place() {
+				load.Share += r.Reserved[i].Share
+				load.Memory += r.Reserved[i].Memory
+			}
+		}
+		p.loads = append(p.loads, load)
+	}
+	return p
+}
+
+// fill places every item, first those that may stay where they run. It returns
+// the first item that finds no device.
+func (p *packing) fill(r *Request, all []item, keep bool) *item {
+	var rest []item
+	taken := make([]bool, len(r.Actual))
+	for _, it := range all {
+		if i, at := -1, -1; keep {
+			if i, at = p.stays(r, it, taken); at >= 0 {
+				taken[i] = true
+				p.put(r, it, at)
+				continue
+			}
+		}
+		rest = append(rest, it)
+	}
+	for i := range rest {
+		at := p.choose(rest[i])
+		if at < 0 {
+			return &rest[i]
+		}
+		p.put(r, rest[i], at)
+	}
+	return nil
+}
+
+// stays finds a running executor that can serve the item, and its device; one
+// that serves the same group before others.
+func (p *packing) stays(r *Request, it item, taken []bool) (slot, device int) {
+	slot, device = -1, -1
+	for i := range r.Actual {
+		s := &r.Actual[i]
+		if taken[i] || !r.serves(s, it.demand) {
+			continue
+		}
+		at := slices.IndexFunc(p.loads, func(l Load) bool { return l.Device.place() == s.place() })
+		if at < 0 || !p.fits(it, at) {
+			continue
+		}
+		if s.Group == it.group {
+			return i, at
+		}
+		if slot < 0 {
+			slot, device = i, at
+		}
+	}
+	return slot, device
+}
+
+func (p *packing) fits(it item, at int) bool {
+	l := &p.loads[at]
+	return l.Device.Hardware == it.config.Hardware &&
+		l.Share+it.share <= p.bound+tolerance &&
+		(l.Device.Memory == 0 || l.Memory+it.memory <= l.Device.Memory) &&
+		!slices.Contains(p.at[it.demand], at)
+}
+
+// choose picks the least used device that the item fits on, or the most used
+// one when packing tightly; of equal ones the first.
+func (p *packing) choose(it item) int {
+	best := -1
+	for at := range p.loads {
+		if !p.fits(it, at) {
+			continue
+		}
+		if best < 0 || p.tight && p.loads[at].Share > p.loads[best].Share+tolerance ||
+			!p.tight && p.loads[at].Share < p.loads[best].Share-tolerance {
+			best = at
+		}
+	}
+	return best
+}
+
+func (p *packing) put(r *Request, it item, at int) {
+	l := &p.loads[at]
+	l.Share += it.share
+	l.Memory += it.memory
+	p.at[it.demand] = append(p.at[it.demand], at)
+	p.slots = append(p.slots, Slot{
+		Pipeline: r.Plan.Pipeline, Module: it.module, Group: it.group,
+		Batches: it.sizes, Batch: it.config.Batch, Window: it.config.Window, Duration: it.config.Duration,
+		Hardware: it.config.Hardware, Host: l.Device.Host, Device: l.Device.Name,
+		Engine: it.engine.Engine, Model: it.engine.Model, Share: it.share, Memory: it.memory,
+	})
+}
+
+// result orders the slots and names them.
+func (p *packing) result(r *Request) Placement {
+	order := map[string]int{}
+	for i, m := range r.Plan.Modules {
+		order[m.Name] = i
+	}
+	slices.SortStableFunc(p.slots, func(a, b Slot) int {
+		return cmp.Or(cmp.Compare(order[a.Module], order[b.Module]), cmp.Compare(a.Group, b.Group),
+			cmp.Compare(a.Host, b.Host), cmp.Compare(a.Device, b.Device))
+	})
+	used := map[string]int{}
+	for i := range p.slots {
+		name := p.slots[i].name()
+		used[name]++
+		if n := used[name]; n > 1 {
+			name = fmt.Sprintf("%s.%d", name, n)
+		}
+		p.slots[i].Executor = name
+	}
+	return Placement{Slots: p.slots, Loads: p.loads}
+}
