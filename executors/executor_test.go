@@ -76,7 +76,7 @@ func TestBadBatchesAreRefusedBeforeTheEngine(t *testing.T) {
 			{[][]wire.Tensor{vector(2), vector(2), vector(2)}, "a batch of 3 requests"},
 			{[][]wire.Tensor{vector(2), vector(3)}, `request 2 of the batch: "x" has shape [3] where [2] is expected`},
 			{[][]wire.Tensor{{}}, "0 tensors where 1 are expected"},
-			{[][]wire.Tensor{short}, `"x" has 4 bytes, which do not hold the 2 FP32 elements of shape [2]`},
+			{[][]wire.Tensor{short}, `"x": wire: shape [2] of FP32 needs 2 elements of 4 bytes, but there are 4`},
 			{[][]wire.Tensor{wrong}, `"x" is INT64 where FP32 is expected`},
 		} {
 			r.send(c.items...)

@@ -61,7 +61,10 @@ func (o *outputs) port(port pipelines.Port, rows map[string]float64, known bool)
 	if out.datatype == "" {
 		out.datatype = "FP32"
 	}
-	size := elementSize(out.datatype)
+	size := int64(wire.Size(out.datatype))
+	if size <= 0 {
+		size = 4 // an empty BYTES element is its length alone
+	}
 	for i, d := range shape {
 		shape[i] = max(d, 1)
 		size *= shape[i]
@@ -134,18 +137,4 @@ func Checksum(inputs []wire.Tensor) float32 {
 		sum = crc32.Update(sum, crc32.IEEETable, t.Data)
 	}
 	return float32(sum >> 8)
-}
-
-// elementSize is the number of bytes of one element; an empty BYTES element is
-// its length prefix alone.
-func elementSize(datatype string) int64 {
-	switch datatype {
-	case "BOOL", "UINT8", "INT8":
-		return 1
-	case "UINT16", "INT16", "FP16", "BF16":
-		return 2
-	case "UINT64", "INT64", "FP64":
-		return 8
-	}
-	return 4
 }

@@ -1,0 +1,37 @@
+// Package functions is the engine for processing steps between networks:
+// ordinary Go functions that are declared in a pipeline like any module.
+//
+//	module "boxes" {
+//	  function   = "threshold_boxes"
+//	  inputs     = { map = module.detect.map }
+//	  parameters = { threshold = 0.4, stride = 8 }
+//	}
+//
+// Builtin has the functions that image pipelines need; each is described at
+// its name below. A program that embeds Harpagon adds its own:
+//
+//	registry := functions.Builtin()
+//	err := registry.Register("plate_number", functions.Function{Prepare: ...})
+//
+// A Function is prepared once per executor with the parameters of the module,
+// and then called once per request. It says from its parameters what it
+// consumes and produces, so that a pipeline is checked before anything runs.
+// The engine "function" runs the calls in this process: a panic fails the batch
+// with a typed error and nothing else.
+//
+// # Built-in functions
+//
+// Coordinates are pixels, with (0, 0) the outer corner of the first pixel, so
+// that the centre of pixel i is at i + 0.5. Boxes are [x0, y0, x1, y1].
+//
+// threshold_boxes: a detection network's map to boxes, by threshold and
+// non-maximum suppression. See ThresholdBoxes for the contract with the network.
+//
+// crop: cuts boxes out of an image and scales them to one size. See Crop.
+//
+// resize: scales an image. See Resize.
+//
+// argmax_label: the name of the highest score. See ArgmaxLabel.
+//
+// identity: gives what it gets. See Identity.
+package functions
