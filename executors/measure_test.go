@@ -1,0 +1,197 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+func measured(batches ...int) MeasureTask {
+	return MeasureTask{
+		Module:   pipelines.Module{Name: "m", Engine: "fake", Batches: batches},
+		Hardware: "cpu",
+		Device:   "cpu/0",
+		Limits:   Limits{Warmups: 2, MinRuns: 20, MaxRuns: 100, MinTime: time.Second, MaxTime: 10 * time.Second},
+	}
+}
+
+func TestMeasureStatesAHighQuantileWithItsMargin(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		runs := map[int]int{}
+		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
+			runs[len(items)]++
+			switch n := runs[len(items)]; {
+			case n <= 2:
+				time.Sleep(time.Hour) // cold
+			case n%25 == 10:
+				time.Sleep(70 * time.Millisecond) // one run in 25 is slow: beyond the quantile
+			default:
+				time.Sleep(time.Duration(10*len(items)) * time.Millisecond)
+			}
+			return nil
+		}
+		var told []pipelines.Point
+		points, err := r.host.Measure(t.Context(), measured(4, 1, 4), nil, func(p pipelines.Point) { told = append(told, p) })
+		require.NoError(t, err)
+		memory := 100. / (1 << 20)
+		require.Equal(t, []pipelines.Point{
+			{Hardware: "cpu", Batch: 1, Concurrency: 1, Duration: 11 * time.Millisecond, MemoryMiB: memory},
+			{Hardware: "cpu", Batch: 4, Concurrency: 1, Duration: 44 * time.Millisecond, MemoryMiB: memory},
+		}, points)
+		require.Equal(t, points, told)
+		require.InDelta(t, 80, runs[1], 10, "until a second has passed")
+		require.Equal(t, 2, r.engine.loads)
+		require.Zero(t, r.engine.open)
+	})
+}
+
+func TestMeasureResumes(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
+			if len(items) == 4 {
+				return wire.Errorf(wire.CodeUnavailable, "m", "killed")
+			}
+			time.Sleep(time.Millisecond)
+			return nil
+		}
+		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), nil, nil)
+		require.ErrorContains(t, err, `measuring module "m" on cpu with engine "fake" at batch 4`)
+		require.ErrorIs(t, err, wire.ErrUnavailable)
+		require.Len(t, points, 2)
+
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(time.Second); return nil }
+		points = append(points, pipelines.Point{Hardware: "t4", Batch: 4, Duration: 1}, pipelines.Point{Hardware: "cpu", Batch: 8, Concurrency: 2, Duration: 2})
+		all, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), points, nil)
+		require.NoError(t, err)
+		ms := time.Millisecond
+		require.Equal(t, []time.Duration{1100 * time.Microsecond, 1100 * time.Microsecond, 1100 * ms, 1100 * ms},
+			[]time.Duration{all[0].Duration, all[1].Duration, all[2].Duration, all[3].Duration})
+	})
+}
+
+func TestMeasureHasItsBounds(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		runs := 0
+		takes := time.Duration(0)
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { runs++; time.Sleep(takes); return nil }
+		points, err := r.host.Measure(t.Context(), measured(1), nil, nil)
+		require.NoError(t, err)
+		require.Equal(t, 102, runs, "at most MaxRuns and the warm-up")
+		require.Equal(t, ShortestDuration, points[0].Duration, "nothing is free")
+
+		runs, takes = 0, time.Minute
+		_, err = r.host.Measure(t.Context(), measured(1), nil, nil)
+		require.NoError(t, err)
+		require.Equal(t, 5, runs, "a few, however long they take")
+	})
+}
+
+func TestMeasureStops(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(100 * time.Millisecond); return nil }
+		_, err := r.host.Measure(ctx, measured(1), nil, nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Zero(t, r.engine.open)
+
+		_, err = r.host.Measure(t.Context(), measured(0), nil, nil)
+		require.ErrorContains(t, err, "a batch has at least one request")
+		r.engine.load = func(int) error { return errors.New("damaged file") }
+		_, err = r.host.Measure(t.Context(), measured(1), nil, nil)
+		require.ErrorContains(t, err, "damaged file")
+		job := measured(1)
+		job.Device = "gpu/7"
+		_, err = r.host.Measure(t.Context(), job, nil, nil)
+		require.ErrorContains(t, err, `no device "gpu/7"`)
+		job.Module.Engine = "none"
+		_, err = r.host.Measure(t.Context(), job, nil, nil)
+		require.ErrorContains(t, err, `needs engine "none"`)
+	})
+}
+
+func TestMeasureTakesTurnsWithServing(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(10 * time.Millisecond); return nil }
+		r.start(task("e1"), Observer{})
+		r.accept()
+		done := make(chan []pipelines.Point, 1)
+		go func() {
+			points, _ := r.host.Measure(t.Context(), measured(1), nil, nil)
+			done <- points
+		}()
+		synctest.Wait()
+		r.sendDue(time.Now().Add(-time.Hour), vector(2))
+		result := r.result()
+		require.Equal(t, 10*time.Millisecond, result.Waited)
+		require.Equal(t, 10*time.Millisecond, result.Compute)
+		require.Equal(t, 11*time.Millisecond, (<-done)[0].Duration, "waiting is not measured")
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}
+
+func TestMeasureTaskOfAPipeline(t *testing.T) {
+	p := traffic()
+	signatures := func(m pipelines.Module) (pipelines.Signature, error) {
+		switch m.Name {
+		case "detect":
+			return pipelines.Signature{Outputs: []pipelines.Port{port("boxes", -1, 4)}}, nil
+		case "crop":
+			return pipelines.Signature{Outputs: []pipelines.Port{port("crops", -1, -1, 8, 8)}}, nil
+		case "kind":
+			return pipelines.Signature{Inputs: []pipelines.Port{port("x", 3, 8, 8)}}, nil
+		}
+		return pipelines.Signature{}, errors.New("unknown")
+	}
+	crop := NewMeasureTask(p, "crop", "cpu", "cpu/0", signatures)
+	require.Equal(t, "crop", crop.Module.Name)
+	require.Equal(t, map[string]pipelines.Port{"image": port("image", 3, 96, 96), "boxes": port("boxes", 4, 4)}, crop.Feeds)
+	require.Equal(t, []string{"crops"}, crop.Outputs)
+	require.Equal(t, map[string]pipelines.Port{"x": {Name: "x", Datatype: "FP32", Shape: []int64{4, 8, 8}}},
+		Feeds(p, "kind", signatures), "a row at a time")
+	require.Empty(t, Feeds(p, "kind", nil))
+	require.Equal(t, []int64{3, 96, 96}, Feeds(p, "detect", nil)["image"].Shape)
+	p.Modules[2].Fanout = 9.5
+	require.Equal(t, []int64{10, 4}, Feeds(p, "crop", signatures)["boxes"].Shape)
+	require.Equal(t, []int{1, 2, 4, 8, 16, 32}, crop.batches())
+	require.Equal(t, DefaultLimits(), crop.limits())
+}
+
+// open is an instance with one input of every datatype.
+type open struct{ Instance }
+
+func (open) Signature() pipelines.Signature {
+	var sig pipelines.Signature
+	for _, d := range []string{"FP32", "FP64", "FP16", "BF16", "BOOL", "INT8", "UINT8", "INT16", "UINT32", "INT64", "BYTES"} {
+		sig.Inputs = append(sig.Inputs, pipelines.Port{Name: d, Datatype: d, Shape: []int64{-1, 2, -1}})
+	}
+	sig.Inputs = append(sig.Inputs, pipelines.Port{Name: "any"}, pipelines.Port{Name: "fed"})
+	return sig
+}
+
+func TestSamplesFitTheSignature(t *testing.T) {
+	feeds := map[string]pipelines.Port{"fed": {Datatype: "INT64", Shape: []int64{7}}, "FP32": {Shape: []int64{5, 9, -1}}}
+	got := sample(open{}, feeds, rand.New(rand.NewPCG(1, 1)))
+	require.NoError(t, Check(open{}.Signature().Inputs, got))
+	require.Equal(t, []int64{5, 2, 32}, got[0].Shape)
+	require.Equal(t, []int64{4, 2, 32}, got[1].Shape)
+	require.Equal(t, []int64{1}, got[len(got)-2].Shape)
+	last := got[len(got)-1]
+	require.Equal(t, []int64{7}, last.Shape)
+	require.Equal(t, "INT64", last.Datatype)
+	for _, tensor := range got {
+		require.NoError(t, tensor.Validate())
+	}
+	numbers, err := got[0].Float32s()
+	require.NoError(t, err)
+	require.NotEqual(t, numbers[0], numbers[1])
+}
