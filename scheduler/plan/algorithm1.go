@@ -106,4 +106,4 @@ func (s *schedule) add(t tranche) {
 }
 
 // cheaper compares what decisions compare, beyond rounding.
-func cheaper(a, b float64) bool { return a < b-costTolerance*math.Max(math.Abs(a), math.Abs(b)) }
+func cheaper(a, b float64) bool { return a+costTolerance*math.Abs(a) < b }

@@ -57,25 +57,33 @@ func (s *scheduler) withDummies(set schedule, budget time.Duration) (schedule, b
 }
 
 // rescue finds the cheapest dummy rate at which Algorithm 1 succeeds where it
-// failed without: the rest that was left over is raised until it fills a
-// machine, or until a batch collects within the budget at the rate b/(L - d).
-// The paper leaves this case open; without it a module whose rate is low, or
-// whose last machine would receive little, had no plan at all.
+// failed without: what fills one more machine, the generator's own rule, or
+// the least that collects a batch within the budget, b/(L - d). The paper
+// leaves this case open; without it a module whose rate is low, or whose last
+// machine would receive little, had no plan at all.
 func (s *scheduler) rescue(failed schedule, rest float64, budget time.Duration) (schedule, bool) {
-	var best schedule
-	found := false
-	for _, left := range s.rests(failed, rest) {
+	rests := s.rests(failed, rest)
+	filled, ok := s.raise(rests, budget, config.throughput)
+	paced, fits := s.raise(rests, budget, func(c config) float64 { return collectRate(c, budget) })
+	if fits && (!ok || cheaper(paced.weight, filled.weight)) {
+		return paced, true
+	}
+	return filled, ok
+}
+
+// raise adds the dummy requests that bring one of the rests to the rate that a
+// configuration wants, whichever gives the cheapest schedule.
+func (s *scheduler) raise(rests []float64, budget time.Duration, want func(config) float64) (best schedule, found bool) {
+	for _, rest := range rests {
 		for _, c := range s.configs {
-			for _, raised := range []float64{c.throughput(), collectRate(c, budget)} {
-				extra := raised - left
-				if extra <= 0 {
-					continue
-				}
-				try, _, ok := s.algorithm1(s.rate+extra, budget)
-				if ok && (!found || cheaper(try.weight, best.weight)) {
-					try.dummies = extra
-					best, found = try, true
-				}
+			extra := want(c) - rest
+			if extra <= 0 {
+				continue
+			}
+			try, _, ok := s.algorithm1(s.rate+extra, budget)
+			if ok && (!found || cheaper(try.weight, best.weight)) {
+				try.dummies = extra
+				best, found = try, true
 			}
 		}
 	}

@@ -9,13 +9,14 @@ import (
 func (p *planner) plan(sets []schedule, budgets []time.Duration) Plan {
 	out := Plan{
 		Pipeline: p.pipe.Name, Policy: p.options.policy(), CostModel: p.options.costModel(),
-		Status: Feasible, Proof: MeanRate, SLO: p.pipe.SLO, Latency: p.dag.longest(worsts(sets)),
+		Status: Feasible, SLO: p.pipe.SLO, Latency: p.dag.longest(worsts(sets)),
 	}
 	for _, i := range p.inDeclaredOrder() {
 		m := p.modules[i].result(sets[i], budgets[i])
 		out.Cost += m.Cost
 		out.Modules = append(out.Modules, m)
 	}
+	p.prove(&out)
 	return out
 }
 

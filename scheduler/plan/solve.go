@@ -35,6 +35,14 @@ func solve(p Problem, o Options) Plan {
 // budget of a pipeline's only module is the SLO. An objective that cannot be
 // met is an *InfeasibleError.
 func SplitLatency(p Problem, o Options) (Budgets, error) {
+	left, err := affordable(p, o)
+	if err != nil {
+		return nil, err
+	}
+	return splitOnce(left, o)
+}
+
+func splitOnce(p Problem, o Options) (Budgets, error) {
 	pl, err := newPlanner(&p, o)
 	if err != nil {
 		return nil, err
@@ -116,6 +124,28 @@ func total(sets []schedule) float64 {
 // reassigner. What is left of the SLO is spread over the modules' budgets in
 // proportion. A module that cannot keep its budget is an *InfeasibleError.
 func ScheduleModules(p Problem, o Options, b Budgets) (Plan, error) {
+	left := p
+	var first *Plan
+	for {
+		out, err := scheduleOnce(left, o, b)
+		if err != nil && first != nil {
+			err = tooFew(p, o, first)
+		}
+		if err != nil {
+			return Plan{}, err
+		}
+		short := shortages(&left, &out)
+		if len(short) == 0 {
+			return out, nil
+		}
+		if first == nil {
+			first = &out
+		}
+		left.Hardware = without(left.Hardware, short)
+	}
+}
+
+func scheduleOnce(p Problem, o Options, b Budgets) (Plan, error) {
 	pl, err := newPlanner(&p, o)
 	if err != nil {
 		return Plan{}, err

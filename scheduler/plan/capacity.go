@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// The paper assumes as many machines as money buys. A hardware block may limit
+// them by count: when the cheapest plan needs more of a kind than exist, the
+// problem is solved again without the kinds that ran out, which brings in the
+// next best hardware; when that does not help, the plan is infeasible and says
+// what rate would fit.
+//
+// A plan uses a limited kind up to its count, or not at all where that is not
+// enough; mixing the last devices of one kind with others is left to policies
+// that search.
+
+// affordable takes out the hardware of which too little exists.
+func affordable(p Problem, o Options) (Problem, error) {
+	left := p
+	var first *Plan
+	for first != nil || left.limited() {
+		out, err := planOnce(left, o)
+		if err != nil {
+			if first != nil {
+				err = tooFew(p, o, first)
+			}
+			return left, err
+		}
+		short := shortages(&left, &out)
+		if len(short) == 0 {
+			break
+		}
+		if first == nil {
+			first = &out
+		}
+		left.Hardware = without(left.Hardware, short)
+	}
+	return left, nil
+}
+
+func (p *Problem) limited() bool {
+	return slices.ContainsFunc(p.Hardware, func(h pipelines.Hardware) bool { return h.Count > 0 })
+}
+
+// planOnce plans without regard to counts.
+func planOnce(p Problem, o Options) (Plan, error) {
+	budgets, err := splitOnce(p, o)
+	if err != nil {
+		return Plan{}, err
+	}
+	return scheduleOnce(p, o, budgets)
+}
+
+// shortage is a kind of hardware of which a plan needs more than exist.
+type shortage struct {
+	hardware string
+	needs    float64
+	count    int
+}
+
+func shortages(p *Problem, out *Plan) []shortage {
+	var list []shortage
+	for _, h := range p.Hardware {
+		needs := out.machines(h.Name)
+		if h.Count > 0 && needs > float64(h.Count)*(1+rateTolerance) {
+			list = append(list, shortage{h.Name, needs, h.Count})
+		}
+	}
+	return list
+}
+
+// machines counts the machines of one kind; fractions of several groups may
+// share a device under the proportional cost model.
+func (p *Plan) machines(hardware string) float64 {
+	sum := 0.0
+	for _, m := range p.Modules {
+		for _, g := range m.Groups {
+			if g.Hardware == hardware {
+				sum += g.Machines
+			}
+		}
+	}
+	return sum
+}
+
+func without(all []pipelines.Hardware, short []shortage) []pipelines.Hardware {
+	var rest []pipelines.Hardware
+	for _, h := range all {
+		if !slices.ContainsFunc(short, func(s shortage) bool { return s.hardware == h.Name }) {
+			rest = append(rest, h)
+		}
+	}
+	return rest
+}
+
+func tooFew(p Problem, o Options, first *Plan) error {
+	s := shortages(&p, first)[0]
+	reason := fmt.Sprintf("%.4g requests per second need %s %s, %d exist", p.Pipeline.Rate, number(s.needs), s.hardware, s.count)
+	if rate := largestRate(p, o); rate > 0 {
+		reason += fmt.Sprintf("; at most %.4g requests per second would fit", rate)
+	}
+	return &InfeasibleError{Pipeline: p.Pipeline.Name, SLO: p.Pipeline.SLO, Reason: reason}
+}
+
+// largestRate is the highest rate, to three digits and rounded down, whose
+// plan the devices hold, by bisection. Modules with a rate of their own are
+// scaled with the pipeline.
+func largestRate(p Problem, o Options) float64 {
+	const steps = 14
+	low, high := 0.0, 1.0
+	for range steps {
+		mid := (low + high) / 2
+		if fitsCount(p.scaled(mid), o) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	rate := low * p.Pipeline.Rate
+	if !(rate > 0) {
+		return 0
+	}
+	digits := math.Pow(10, 2-math.Floor(math.Log10(rate)))
+	return math.Floor(rate*digits) / digits
+}
+
+func fitsCount(p Problem, o Options) bool {
+	for {
+		out, err := planOnce(p, o)
+		if err != nil {
+			return false
+		}
+		short := shortages(&p, &out)
+		if len(short) == 0 {
+			return true
+		}
+		p.Hardware = without(p.Hardware, short)
+	}
+}
+
+func (p Problem) scaled(by float64) Problem {
+	p.Pipeline.Rate *= by
+	p.Pipeline.Modules = slices.Clone(p.Pipeline.Modules)
+	for i := range p.Pipeline.Modules {
+		p.Pipeline.Modules[i].Rate *= by
+	}
+	return p
+}

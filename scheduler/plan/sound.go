@@ -1,0 +1,90 @@
+package plan
+
+import (
+	"math"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan/demand"
+)
+
+// prove fills in what a dispatcher can really keep: Proven of every module,
+// Sound and Proof of the plan.
+//
+// Theorem 1 is an approximation: a dispatcher cannot always collect all groups
+// as fast as it claims. The processor-demand test (package demand) decides
+// that exactly for evenly paced requests. Proven is the least latency L such
+// that windows L - d pass it; the plan is sound when that is within the budget
+// of every module.
+func (p *planner) prove(out *Plan) {
+	out.Sound = true
+	for i := range out.Modules {
+		m := &out.Modules[i]
+		fits := m.prove()
+		out.Sound = out.Sound && fits
+		if fits && !p.options.without("tc") {
+			m.widen()
+		}
+	}
+	out.Proof = MeanRate
+	if out.Sound && p.evenEverywhere() {
+		out.Proof = EveryRequest
+	}
+}
+
+func (m *Module) prove() bool {
+	groups, durations := m.demands()
+	least := demand.Least(m.Rate+m.DummyRate, groups, durations)
+	if math.IsInf(least, 1) {
+		return false
+	}
+	m.Proven = toDuration(least)
+	if m.Proven > m.Budget && m.Proven <= m.Budget+provenTolerance {
+		m.Proven = m.Budget
+	}
+	return m.Proven <= m.Budget
+}
+
+// provenTolerance covers the relative error of the bisection in demand.Least:
+// a group that is alone needs exactly what Theorem 1 says, no nanosecond more.
+const provenTolerance = 100 * time.Nanosecond
+
+// widen gives the groups of a module the windows that the proof rests on,
+// where those of Theorem 1 are too short for a stream to fill the batches.
+func (m *Module) widen() {
+	groups, _ := m.demands()
+	if demand.Test(m.Rate+m.DummyRate, groups).Sound {
+		return
+	}
+	limit := min(m.Proven, m.Budget)
+	for i := range m.Groups {
+		m.Groups[i].Window = limit - m.Groups[i].Duration
+	}
+}
+
+func (m *Module) demands() (groups []demand.Group, durations []float64) {
+	for _, g := range m.Groups {
+		groups = append(groups, demand.Group{
+			Batch:  float64(g.Batch),
+			Period: float64(g.Batch) / (g.Rate + g.DummyRate),
+			Window: g.Window.Seconds(),
+		})
+		durations = append(durations, g.Duration.Seconds())
+	}
+	return groups, durations
+}
+
+// evenEverywhere says whether an even source reaches every module evenly: no
+// module scatters, thins out or has a rate of its own.
+func (p *planner) evenEverywhere() bool {
+	for _, m := range p.pipe.Modules {
+		if !even(m) {
+			return false
+		}
+	}
+	return true
+}
+
+func even(m pipelines.Module) bool {
+	return !m.Scatter && (m.Fanout == 1 || m.Fanout == 0) && m.Rate == 0
+}
