@@ -1,0 +1,107 @@
+package devices
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"unicode"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// CPU is the hardware name of a processor core.
+const CPU = "cpu"
+
+// Config says what a host offers.
+type Config struct {
+	Host   string
+	Cores  int   // processor cores; 0 means all that the program may use, less than 0 means none
+	Memory int64 // bytes of main memory to offer, divided evenly among the cores; 0 when unknown
+
+	// GPUs lists the graphics devices; nil means none. See NVIDIA.
+	GPUs Lister
+
+	// Hardware gives a GPU's hardware name by the driver's name for it. Others get
+	// the one that HardwareName derives.
+	Hardware map[string]string
+}
+
+// Lister finds graphics devices. A machine without any is no error.
+type Lister interface {
+	List() ([]GPU, error)
+}
+
+// GPU is a graphics device as its driver describes it.
+type GPU struct {
+	UUID   string
+	Name   string // "NVIDIA A100-SXM4-40GB"
+	Memory int64  // bytes
+}
+
+// Local returns the devices of this machine, the cores first. Their names are
+// "cpu/0", "cpu/1", ... and "gpu/<UUID>". When the GPUs cannot be listed, the
+// error says why, and the cores are returned with it.
+func Local(c Config) ([]placement.Device, error) {
+	cores := c.Cores
+	if cores == 0 {
+		cores = runtime.GOMAXPROCS(0)
+	}
+	var all []placement.Device
+	for i := range max(cores, 0) {
+		all = append(all, placement.Device{Host: c.Host, Name: fmt.Sprintf("%s/%d", CPU, i), Hardware: CPU, Memory: c.Memory / int64(cores)})
+	}
+	if c.GPUs == nil {
+		return all, nil
+	}
+	gpus, err := c.GPUs.List()
+	if err != nil {
+		return all, fmt.Errorf("executors/devices: listing GPUs: %w", err)
+	}
+	for _, g := range gpus {
+		hardware, named := c.Hardware[g.Name]
+		if !named {
+			hardware = HardwareName(g.Name)
+		}
+		all = append(all, placement.Device{Host: c.Host, Name: "gpu/" + g.UUID, Hardware: hardware, Memory: g.Memory})
+	}
+	return all, nil
+}
+
+// HardwareName derives a hardware name from the driver's name of a GPU: in
+// lower case, joined by hyphens, without the maker's and the brand's name.
+// "Tesla V100-SXM2-16GB" becomes "v100-sxm2-16gb", "NVIDIA H200" "h200".
+func HardwareName(name string) string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+	var kept []string
+	for _, w := range words {
+		switch w {
+		case "nvidia", "tesla", "geforce", "quadro", "graphics", "device":
+		default:
+			kept = append(kept, w)
+		}
+	}
+	if len(kept) == 0 {
+		return "gpu"
+	}
+	return strings.Join(kept, "-")
+}
+
+// Emulated makes devices that stand for hardware that is not there, for the
+// emulated engine: as many of each kind as its Count says, or unlimited where
+// it does not. Their names are "v100/0", "v100/1", ...
+func Emulated(host string, hardware []pipelines.Hardware, unlimited int) []placement.Device {
+	var all []placement.Device
+	for _, h := range hardware {
+		n := h.Count
+		if n == 0 {
+			n = unlimited
+		}
+		for i := range n {
+			all = append(all, placement.Device{Host: host, Name: fmt.Sprintf("%s/%d", h.Name, i), Hardware: h.Name, Memory: h.Memory})
+		}
+	}
+	return all
+}
