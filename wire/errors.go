@@ -14,6 +14,7 @@ var (
 	ErrUnavailable = errors.New("harpagon: unavailable")
 	ErrInvalid     = errors.New("harpagon: invalid request")
 	ErrCanceled    = errors.New("harpagon: canceled by the caller")
+	ErrNotFound    = errors.New("harpagon: no such pipeline")
 	ErrInternal    = errors.New("harpagon: internal error")
 )
 
@@ -28,6 +29,7 @@ const (
 	CodeUnavailable Code = "unavailable"
 	CodeInvalid     Code = "invalid"
 	CodeCanceled    Code = "canceled"
+	CodeNotFound    Code = "not_found"
 	CodeInternal    Code = "internal"
 )
 
@@ -71,6 +73,8 @@ func (e *Error) Unwrap() error {
 		return ErrInvalid
 	case CodeCanceled:
 		return ErrCanceled
+	case CodeNotFound:
+		return ErrNotFound
 	}
 	return ErrInternal
 }

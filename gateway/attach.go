@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/attach"
+)
+
+// Attach serves the stream of one executor: it waits for the Hello, gives the
+// executor batches as deployments ask for it, and returns when the stream has
+// ended: nil after a drain, otherwise why. An executor of the same name that
+// is attached already is taken for a connection that has broken, and replaced.
+func (g *Gateway) Attach(s attach.Stream) error {
+	e, err := g.welcome(s)
+	if err != nil {
+		_ = s.Close()
+		return err
+	}
+	if err := g.enlist(e); err != nil {
+		_ = s.Close()
+		return err
+	}
+	if o := g.options.Observer.Attached; o != nil {
+		o(e.info(nil))
+	}
+	cause := e.serve()
+	_ = s.Close()
+	e.mu.Lock()
+	drained := e.parting == departed
+	e.mu.Unlock()
+	g.detach(e)
+	g.strike(e)
+	e.lost(cause)
+	if drained {
+		cause = nil
+	} else if errors.Is(cause, io.EOF) {
+		cause = fmt.Errorf("gateway: executor %q closed its stream without draining", e.hello.Executor)
+	}
+	if o := g.options.Observer.Detached; o != nil {
+		o(e.info(cause))
+	}
+	close(e.gone)
+	return cause
+}
+
+func (e *executor) info(err error) ExecutorInfo {
+	h := &e.hello
+	return ExecutorInfo{Pipeline: h.Pipeline, Module: h.Module, Executor: h.Executor, Host: h.Host, Device: h.Device, Err: err}
+}
+
+func (g *Gateway) welcome(s attach.Stream) (*executor, error) {
+	m, err := s.Recv()
+	if err != nil {
+		return nil, fmt.Errorf("gateway: waiting for an executor's Hello: %w", err)
+	}
+	switch {
+	case m.Hello == nil || m.Hello.Executor == "":
+		return nil, errors.New("gateway: an executor must say Hello with its name before anything else")
+	case g.options.Token != "" && m.Hello.Token != g.options.Token:
+		return nil, fmt.Errorf("gateway: executor %q has the wrong token; start its worker with the gateway's token", m.Hello.Executor)
+	}
+	return &executor{gateway: g, hello: *m.Hello, stream: s, gone: make(chan struct{})}, nil
+}
+
+// enlist makes the executor known and puts it to work where a deployment
+// wants it already.
+func (g *Gateway) enlist(e *executor) error {
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return errors.New("gateway: closed")
+	}
+	before := g.executors[e.hello.Executor]
+	g.executors[e.hello.Executor] = e
+	if before != nil {
+		_ = before.stream.Close()
+		if before.station != nil {
+			before.station.remove(before)
+		}
+	}
+	g.employ(e)
+	g.announce()
+	g.mu.Unlock()
+	return nil
+}
+
+// employ adds the executor to the station that the current deployment of its
+// pipeline has for it. Gateway.mu is held.
+func (g *Gateway) employ(e *executor) {
+	p := g.pipeline(e.hello.Pipeline)
+	if p == nil {
+		return
+	}
+	d := &p.current.Load().deployment
+	i := slices.IndexFunc(d.Slots, func(s placement.Slot) bool { return s.Executor == e.hello.Executor })
+	if i < 0 {
+		return
+	}
+	s := p.stations[d.Slots[i].Module]
+	if s == nil || checkRoute(p.current.Load().node(s.name), e) != nil {
+		return
+	}
+	e.station = s
+	s.sig.Store(&e.hello.Signature)
+	s.add(member{exec: e, group: int32(d.Slots[i].Group)})
+}
+
+// checkRoute says why an executor cannot serve a node.
+func checkRoute(n *node, e *executor) error {
+	if n == nil {
+		return nil
+	}
+	if r := newRoute(n, &e.hello); r.err != nil {
+		return r.err
+	}
+	return nil
+}
+
+// detach takes the executor out of its station.
+func (g *Gateway) detach(e *executor) {
+	g.mu.Lock()
+	s := e.station
+	g.mu.Unlock()
+	if s != nil {
+		s.remove(e)
+	}
+}
+
+// strike forgets the executor, unless another has taken its name.
+func (g *Gateway) strike(e *executor) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.executors[e.hello.Executor] == e {
+		delete(g.executors, e.hello.Executor)
+	}
+	g.announce()
+}
+
+// announce wakes those who wait for executors. Gateway.mu is held.
+func (g *Gateway) announce() {
+	close(g.changed)
+	g.changed = make(chan struct{})
+}

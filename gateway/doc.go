@@ -1,0 +1,53 @@
+// Package gateway is the request path: it takes a request to a pipeline, runs
+// it through the pipeline's modules on executors, and returns the answer.
+//
+//	Infer ── graph ──┬── station "detect" ── policy ── executors
+//	                 ├── station "crop"   ── policy ── executors
+//	                 └── ...
+//
+// A graph is a deployment compiled for running: the modules in order, what each
+// waits for, and the scopes of items that fan-out opens. A station is the
+// driver of one module: it holds the waiting items and the attached executors,
+// and asks a dispatch.Policy what to do. The station decides nothing itself.
+//
+// # Items and scopes
+//
+// A request is one item. A module that declares a fan-out splits every input
+// that is one rank higher than a row into k items, and everything that follows
+// from one of them belongs to its scope, until a module or an output outside
+// the scope gathers the items again, in order. k may be zero.
+//
+// # Time
+//
+// An item carries a virtual arrival: the request's arrival plus the budgets of
+// the modules above on the longest path. Windows count from it. Its deadline is
+// the request's deadline less the time that the modules below need at least.
+// The request's deadline is arrival plus SLO, or the caller's if sooner. What
+// can no longer meet it is dropped with a typed error. A request that has
+// reached its last engine in time is still answered when it finishes late, and
+// counted as late.
+//
+// # Failures
+//
+// Every accepted request ends in exactly one outcome. Engines are pure
+// functions, so when an executor's stream breaks, its batch is queued once
+// more, as long as the deadline allows; the second time the requests fail with
+// code "unavailable". A batch that an executor itself reports as failed, for
+// example because its engine crashed, is not repeated: a request that crashes
+// engines must not travel from one to the next.
+//
+// # Changing the deployment
+//
+// Prepare waits until every executor of a deployment has attached. Install
+// switches: new requests follow the new graph; a station whose module stays
+// the same keeps its waiting items and takes on the new policy and executors,
+// and a station of a module that changed lives on until its last request is
+// answered. Release drains executors that are no longer used. Nothing fails or
+// is lost because of an Install.
+//
+// # Locks
+//
+// Order: Gateway.mu, then station.mu, then executor.mu. request.mu is taken
+// with none of them held and holds none of them. Messages are sent, and
+// requests advanced, after the locks of the station have been released.
+package gateway

@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// minPatience is the least time that a late request is given to come home; see
+// patience.
+const minPatience = time.Second
+
+// Infer runs one request through its pipeline and waits for the answer. Every
+// error is a *wire.Error. The end of ctx takes the request out of all queues;
+// a deadline of ctx that comes before arrival plus SLO is the request's.
+func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+	arrival := g.now()
+	p := g.pipeline(q.Pipeline)
+	if p == nil {
+		return nil, notFound(q.Pipeline)
+	}
+	p.stats.arrive(arrival)
+	gr := p.board()
+	defer gr.inFlight.Add(-1)
+	defer p.accepted.Add(-1)
+	inputs, err := g.admit(p, gr, q, arrival)
+	if err != nil {
+		g.refuse(p, gr, q, arrival, err)
+		return nil, err
+	}
+	if o := g.options.Observer.RequestBegin; o != nil {
+		o(RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: gr.deployment.Generation})
+	}
+	r := newRequest(gr, inputs, arrival, g.deadline(ctx, gr, arrival))
+	r.begin()
+	g.wait(ctx, r)
+	return g.answer(p, r, q)
+}
+
+// board counts a request into the current graph. Release relies on it: once
+// current has changed, the count of an older graph only falls.
+func (p *pipeline) board() *graph {
+	p.accepted.Add(1)
+	for {
+		gr := p.current.Load()
+		gr.inFlight.Add(1)
+		if p.current.Load() == gr {
+			return gr
+		}
+		gr.inFlight.Add(-1)
+	}
+}
+
+func (g *Gateway) deadline(ctx context.Context, gr *graph, arrival dispatch.Time) dispatch.Time {
+	deadline := dispatch.Time(0)
+	if gr.slo > 0 {
+		deadline = arrival + gr.slo
+	}
+	if at, ok := ctx.Deadline(); ok {
+		callers := max(at.Sub(g.epoch)+1, 1)
+		if deadline == 0 || callers < deadline {
+			deadline = callers
+		}
+	}
+	return deadline
+}
+
+// wait blocks until the request is over, its caller has gone, or patience has
+// run out with an executor that does not answer.
+func (g *Gateway) wait(ctx context.Context, r *request) {
+	var lapsed <-chan time.Time
+	if r.deadline != 0 {
+		timer := time.NewTimer(r.deadline - g.now() + r.patience())
+		defer timer.Stop()
+		lapsed = timer.C
+	}
+	select {
+	case <-r.done:
+		return
+	case <-ctx.Done():
+		r.fail(g.abandoned(ctx, r))
+	case <-lapsed:
+		r.fail(r.timed(g.now(), wire.CodeDeadline, "an executor has not answered"))
+	}
+	<-r.done
+}
+
+// patience is how long after its deadline a request that an engine holds is
+// still waited for: once more as long as it was given.
+func (r *request) patience() time.Duration {
+	return max(r.deadline-r.arrival, minPatience)
+}
+
+func (g *Gateway) abandoned(ctx context.Context, r *request) *wire.Error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return r.timed(g.now(), wire.CodeDeadline, "the caller's deadline has passed")
+	}
+	return r.timed(g.now(), wire.CodeCanceled, "the caller has gone")
+}
+
+func (r *request) timed(now dispatch.Time, code wire.Code, reason string) *wire.Error {
+	e := &wire.Error{Code: code, Reason: reason, Elapsed: now - r.arrival}
+	if r.deadline != 0 {
+		e.Budget = r.deadline - r.arrival
+	}
+	return e
+}
+
+// answer counts the one outcome of an accepted request.
+func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.InferResponse, error) {
+	info := RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: r.graph.deployment.Generation}
+	resp, err := g.response(r, q)
+	now := g.now()
+	info.Elapsed = now - r.arrival
+	if err == nil {
+		resp.Elapsed = info.Elapsed
+		resp.Stages = r.stages(now)
+		info.Stages = resp.Stages
+	}
+	info.Err, info.Outcome = err, outcome(err)
+	if err == nil && r.deadline != 0 && now > r.deadline {
+		info.Outcome = Late
+	}
+	p.stats.end(now, info.Outcome, info.Elapsed)
+	if o := g.options.Observer.RequestEnd; o != nil {
+		o(info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+func (g *Gateway) refuse(p *pipeline, gr *graph, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
+	now := g.now()
+	p.stats.end(now, Refused, now-arrival)
+	if o := g.options.Observer.RequestEnd; o != nil {
+		o(RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: gr.deployment.Generation, Outcome: Refused, Elapsed: now - arrival, Err: err})
+	}
+}
+
+func outcome(err *wire.Error) Outcome {
+	if err == nil {
+		return Completed
+	}
+	switch err.Code {
+	case wire.CodeDeadline, wire.CodeOverloaded:
+		return Dropped
+	case wire.CodeCanceled:
+		return Cancelled
+	}
+	return Failed
+}
+
+// response gathers the outputs that the caller wants.
+func (g *Gateway) response(r *request, q *wire.InferRequest) (*wire.InferResponse, *wire.Error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	gr := r.graph
+	resp := &wire.InferResponse{
+		ID: q.ID, Pipeline: q.Pipeline, Generation: gr.deployment.Generation,
+		Outputs: make([]wire.NamedTensor, 0, len(gr.outputs)),
+	}
+	for _, o := range gr.outputs {
+		if !wants(q, o.name) {
+			continue
+		}
+		t, err := r.output(o)
+		if err != nil {
+			return nil, err
+		}
+		resp.Outputs = append(resp.Outputs, wire.NamedTensor{Name: o.name, Tensor: t})
+	}
+	return resp, nil
+}
+
+func wants(q *wire.InferRequest, name string) bool {
+	if len(q.Outputs) == 0 {
+		return true
+	}
+	for _, w := range q.Outputs {
+		if w == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *request) output(o output) (wire.Tensor, *wire.Error) {
+	if o.from == nil {
+		return r.inputs[o.port], nil
+	}
+	t, err := collect(o.from, o.port, &r.root)
+	if err == nil && len(t.Shape) == 0 {
+		t.Shape = []int64{1}
+	}
+	return t, err
+}

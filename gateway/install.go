@@ -1,0 +1,245 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// pollEvery is the pace at which Release and Remove look whether requests of
+// older generations are done.
+const pollEvery = 2 * time.Millisecond
+
+// Prepare waits until every executor of the deployment has attached. Traffic
+// does not change. It fails when the deployment cannot be run, when an
+// executor does not fit its module, and when ctx ends first; the error then
+// names the executors that are missing.
+func (g *Gateway) Prepare(ctx context.Context, d placement.Deployment) error {
+	gr, err := compile(d)
+	if err != nil {
+		return err
+	}
+	for {
+		g.mu.Lock()
+		changed := g.changed
+		missing, err := g.missing(gr)
+		g.mu.Unlock()
+		if err != nil || len(missing) == 0 {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("gateway: pipeline %q generation %d still waits for executors %s: %w",
+				d.Pipeline.Name, d.Generation, strings.Join(missing, ", "), context.Cause(ctx))
+		}
+	}
+}
+
+// missing lists the slots without an executor. Gateway.mu is held.
+func (g *Gateway) missing(gr *graph) (names []string, err error) {
+	for _, s := range gr.deployment.Slots {
+		e := g.executors[s.Executor]
+		if e == nil {
+			names = append(names, s.Executor)
+			continue
+		}
+		if err := checkRoute(gr.node(s.Module), e); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// Install switches the traffic of a pipeline to the deployment: requests that
+// arrive from now on follow it, waiting items move to its policies, and what
+// is under way finishes. No request fails because of it. To install the
+// generation that is installed already is allowed and changes nothing but the
+// executors in use; an older one is refused.
+func (g *Gateway) Install(_ context.Context, d placement.Deployment) error {
+	gr, err := compile(d)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.pipeline(d.Pipeline.Name)
+	var before *graph
+	if p == nil {
+		p = &pipeline{name: d.Pipeline.Name, stations: make(map[string]*station)}
+		p.stats.init(g.options.Span)
+		p.stats.since = g.now()
+	} else if before = p.current.Load(); before.deployment.Generation > d.Generation {
+		return fmt.Errorf("gateway: pipeline %q serves generation %d; generation %d is older", p.name, before.deployment.Generation, d.Generation)
+	}
+	moved := g.equip(p, gr)
+	p.current.Store(gr)
+	g.retire(p, before)
+	all := maps.Clone(*g.pipelines.Load())
+	all[p.name] = p
+	g.pipelines.Store(&all)
+	g.installed(p, gr, before, moved)
+	return nil
+}
+
+func (g *Gateway) installed(p *pipeline, gr, before *graph, moved int) {
+	o := g.options.Observer.Installed
+	if o == nil {
+		return
+	}
+	i := InstallInfo{Pipeline: p.name, Generation: gr.deployment.Generation, Executors: len(gr.deployment.Slots), Moved: moved}
+	if before != nil {
+		i.Previous = before.deployment.Generation
+	}
+	o(i)
+}
+
+// equip gives every node of the graph its station, with policy and executors.
+func (g *Gateway) equip(p *pipeline, gr *graph) (moved int) {
+	stations := make(map[string]*station, len(gr.nodes))
+	setups := make([]setup, len(gr.nodes))
+	for i, n := range gr.nodes {
+		identity := identityOf(&gr.deployment, n)
+		s := p.stations[n.name]
+		if s == nil || s.identity != identity {
+			s = &station{gateway: g, pipeline: p.name, name: n.name, identity: identity, downAt: g.now(), since: g.now()}
+			s.stats.init(g.options.Span)
+		}
+		n.station, stations[n.name] = s, s
+		setups[i] = g.setup(gr, n)
+	}
+	for i, n := range gr.nodes {
+		moved += n.station.configure(setups[i])
+	}
+	p.stations = stations
+	return moved
+}
+
+// identityOf says when a module stays the same from one deployment to the
+// next, so that waiting items of the one may run on executors of the other.
+func identityOf(d *placement.Deployment, n *node) string {
+	digest := ""
+	for _, s := range d.Slots {
+		if s.Module == n.name {
+			digest = s.Model
+			break
+		}
+	}
+	var inputs []string
+	for _, in := range n.inputs {
+		inputs = append(inputs, in.name)
+	}
+	slices.Sort(inputs)
+	return fmt.Sprintf("%s|%s|%s|%s", digest, n.module.Function, n.module.Model, strings.Join(inputs, ","))
+}
+
+func (g *Gateway) setup(gr *graph, n *node) setup {
+	d := &gr.deployment
+	c := setup{policy: g.options.Policy(*d, n.name)}
+	for _, o := range TCOptions(*d, n.name, 0).Groups {
+		c.groups = append(c.groups, groupShape{batch: o.Batch, window: o.Window})
+	}
+	for _, s := range d.Slots {
+		e := g.executors[s.Executor]
+		if s.Module != n.name || e == nil || checkRoute(n, e) != nil {
+			continue
+		}
+		if e.station != nil && e.station != n.station {
+			e.station.remove(e)
+		}
+		e.station = n.station
+		n.station.sig.Store(&e.hello.Signature)
+		c.members = append(c.members, member{exec: e, group: int32(s.Group)})
+	}
+	return c
+}
+
+// retire keeps the graphs before for as long as they have requests.
+func (g *Gateway) retire(p *pipeline, before *graph) {
+	p.old = slices.DeleteFunc(p.old, func(gr *graph) bool { return gr.inFlight.Load() == 0 })
+	if before != nil {
+		p.old = append(p.old, before)
+	}
+}
+
+// Release drains the executors named: they finish what they hold and go. It
+// first waits for the requests of older generations that may still need them,
+// and then until their streams have ended. Names that are not attached count
+// as gone. The error is ctx's, when that ends first.
+func (g *Gateway) Release(ctx context.Context, pipelineName string, executors []string) error {
+	if err := g.until(ctx, func() bool { return !g.wanted(pipelineName, executors) }); err != nil {
+		return fmt.Errorf("gateway: waiting for the requests of older generations of pipeline %q: %w", pipelineName, err)
+	}
+	var leaving []*executor
+	g.mu.Lock()
+	for _, name := range executors {
+		if e := g.executors[name]; e != nil && e.hello.Pipeline == pipelineName {
+			leaving = append(leaving, e)
+		}
+	}
+	g.mu.Unlock()
+	for _, e := range leaving {
+		g.detach(e)
+		e.part(dismiss)
+	}
+	for _, e := range leaving {
+		select {
+		case <-e.gone:
+		case <-ctx.Done():
+			return fmt.Errorf("gateway: executor %q has not finished draining: %w", e.hello.Executor, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// wanted says whether one of the executors serves a module that only requests
+// of older generations use, and whether there still are such.
+func (g *Gateway) wanted(pipelineName string, executors []string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.pipeline(pipelineName)
+	if p == nil {
+		return false
+	}
+	retired := func(name string) bool {
+		e := g.executors[name]
+		return e != nil && e.station != nil && p.stations[e.station.name] != e.station
+	}
+	busy := func(gr *graph) bool { return gr.inFlight.Load() > 0 }
+	return slices.ContainsFunc(executors, retired) && slices.ContainsFunc(p.old, busy)
+}
+
+// Remove stops serving a pipeline: new requests are refused, and it waits
+// until those under way have ended. Its executors stay attached; Release
+// drains them. A pipeline that is not served is removed already.
+func (g *Gateway) Remove(ctx context.Context, name string) error {
+	g.mu.Lock()
+	p := g.pipeline(name)
+	all := maps.Clone(*g.pipelines.Load())
+	delete(all, name)
+	g.pipelines.Store(&all)
+	g.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	if err := g.until(ctx, func() bool { return p.accepted.Load() == 0 }); err != nil {
+		return fmt.Errorf("gateway: requests of pipeline %q are still under way: %w", name, err)
+	}
+	return nil
+}
+
+func (g *Gateway) until(ctx context.Context, done func() bool) error {
+	for !done() {
+		select {
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}

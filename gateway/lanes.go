@@ -1,0 +1,178 @@
+package gateway
+
+import (
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// setup is what an Install tells a station.
+type setup struct {
+	policy  dispatch.Policy
+	groups  []groupShape
+	members []member
+}
+
+// member is an executor that serves a group.
+type member struct {
+	exec  *executor
+	group int32
+}
+
+// configure puts a new policy in charge of the waiting items. Executors that
+// are not among the members finish what they hold and get no more. It returns
+// the number of items that waited.
+func (s *station) configure(c setup) int {
+	var few [4]effect
+	fx := few[:0]
+	s.mu.Lock()
+	now := s.gateway.now()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	waiting := s.waiting()
+	for i := range s.lanes {
+		if e := s.lanes[i].exec; e != nil {
+			e.unlane(s)
+		}
+	}
+	s.policy, s.groups, s.lanes = c.policy, c.groups, nil
+	if s.up > 0 {
+		s.up, s.downAt = 0, now
+	}
+	for _, m := range c.members {
+		fx = s.join(now, m, fx)
+	}
+	for _, it := range waiting {
+		fx = s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
+	}
+	s.mu.Unlock()
+	s.apply(fx)
+	return len(waiting)
+}
+
+// add takes on an executor that has just attached.
+func (s *station) add(m member) {
+	var few [4]effect
+	s.mu.Lock()
+	fx := s.join(s.gateway.now(), m, few[:0])
+	s.mu.Unlock()
+	s.apply(fx)
+}
+
+// join gives the executor its lanes. The policy is told of a lane when it is
+// idle: at once, or when the batch has ended that runs there from before.
+func (s *station) join(now dispatch.Time, m member, fx []effect) []effect {
+	inAir := m.exec.flightsOf(s)
+	for range m.exec.concurrency() {
+		id := s.newLane(m)
+		s.up++
+		if len(inAir) > 0 {
+			inAir[0].lane = int32(id)
+			s.lanes[id].busy = true
+			inAir = inAir[1:]
+			continue
+		}
+		fx = s.announce(now, id, fx)
+	}
+	return fx
+}
+
+func (s *station) newLane(m member) dispatch.ExecutorID {
+	fresh := lane{exec: m.exec, group: m.group}
+	for i := range s.lanes {
+		if s.lanes[i].exec == nil {
+			s.lanes[i] = fresh
+			return dispatch.ExecutorID(i)
+		}
+	}
+	s.lanes = append(s.lanes, fresh)
+	return dispatch.ExecutorID(len(s.lanes) - 1)
+}
+
+func (s *station) announce(now dispatch.Time, id dispatch.ExecutorID, fx []effect) []effect {
+	l := &s.lanes[id]
+	l.known = true
+	return s.step(now, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: id, Group: l.group}, fx)
+}
+
+// remove takes an executor out: it gets no more batches.
+func (s *station) remove(e *executor) {
+	var few [4]effect
+	fx := few[:0]
+	s.mu.Lock()
+	now := s.gateway.now()
+	e.unlane(s)
+	for i := range s.lanes {
+		l := &s.lanes[i]
+		if l.exec != e {
+			continue
+		}
+		known := l.known
+		*l = lane{}
+		if s.up--; s.up == 0 {
+			s.downAt = now
+		}
+		if known {
+			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(i)}, fx)
+		}
+	}
+	s.mu.Unlock()
+	s.apply(fx)
+}
+
+// land notes that a batch has come back and lets the lane go on.
+func (s *station) land(f *flight, waited, compute dispatch.Time, failed bool) dispatch.Time {
+	var few [4]effect
+	fx := few[:0]
+	s.mu.Lock()
+	now := s.gateway.now()
+	for _, it := range f.items {
+		it.finish(now, waited, compute)
+	}
+	s.stats.batch(f, now, compute, failed)
+	if f.lane >= 0 {
+		l := &s.lanes[f.lane]
+		l.busy = false
+		if l.known {
+			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(f.lane)}, fx)
+		} else {
+			fx = s.announce(now, dispatch.ExecutorID(f.lane), fx)
+		}
+	}
+	s.mu.Unlock()
+	s.apply(fx)
+	return now
+}
+
+// finish splits the time between sending and receiving.
+func (it *item) finish(now, waited, compute dispatch.Time) {
+	it.state, it.end = ended, now
+	away := now - it.start
+	waited = min(max(waited, 0), away)
+	it.compute = min(max(compute, 0), away-waited)
+	it.queue += waited
+}
+
+// again queues the items of a batch that was lost with its executor: once, and
+// while their requests are wanted. The others fail.
+func (s *station) again(f *flight) {
+	for _, it := range f.items {
+		if it.attempts > 0 {
+			it.req.fail(wire.Errorf(wire.CodeUnavailable, s.name, "two executors were lost while they held the request"))
+			continue
+		}
+		var few [4]effect
+		s.mu.Lock()
+		it.attempts++
+		fx := s.arrive(s.gateway.now(), it, few[:0])
+		s.mu.Unlock()
+		s.apply(fx)
+	}
+}
+
+// down says since when the station has no executor.
+func (s *station) down() (since dispatch.Time, down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.downAt, s.up == 0
+}

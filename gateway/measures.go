@@ -1,0 +1,121 @@
+package gateway
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// Measures says what was seen of a pipeline in the last seconds: Options.Span
+// and the second that is under way. Reading changes nothing, so that several
+// may read. Of a pipeline that is not served only the name is set.
+func (g *Gateway) Measures(name string) autoscale.Measures {
+	m := autoscale.Measures{Pipeline: name, To: time.Now(), Attainment: 1}
+	p := g.pipeline(name)
+	if p == nil {
+		return m
+	}
+	gr := p.current.Load()
+	now := g.now()
+	m.Generation = gr.deployment.Generation
+	m.InFlight = p.accepted.Load()
+	p.stats.measure(now, &m)
+	for _, n := range gr.nodes {
+		m.Modules = append(m.Modules, n.station.measure(now))
+	}
+	m.SetAttainment()
+	return m
+}
+
+// Totals are the outcomes of a pipeline since it was first installed.
+func (g *Gateway) Totals(name string) map[Outcome]int64 {
+	out := make(map[Outcome]int64)
+	if p := g.pipeline(name); p != nil {
+		p.stats.mu.Lock()
+		defer p.stats.mu.Unlock()
+		for o := Completed; o <= Cancelled; o++ {
+			out[o] = p.stats.total[o]
+		}
+	}
+	return out
+}
+
+func (s *pipelineStats) measure(now dispatch.Time, m *autoscale.Measures) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ring.advance(now)
+	span := min(s.ring.span(now), now-s.since)
+	m.From = m.To.Add(-span)
+	var latency histogram
+	for i := range s.ring.seconds {
+		second := &s.ring.seconds[i]
+		m.Arrived += second.arrived
+		m.Completed += second.outcomes[Completed]
+		m.Late += second.outcomes[Late]
+		m.Dropped += second.outcomes[Dropped]
+		m.Refused += second.outcomes[Refused]
+		m.Failed += second.outcomes[Failed]
+		m.Cancelled += second.outcomes[Cancelled]
+		latency.merge(&second.latency)
+	}
+	m.Offered = rate(m.Arrived, span)
+	m.Latency = latency.percentiles()
+}
+
+func rate(n int64, span time.Duration) float64 {
+	if span <= 0 {
+		return 0
+	}
+	return float64(n) / span.Seconds()
+}
+
+func (s *station) measure(now dispatch.Time) autoscale.ModuleMeasures {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &s.stats.ring
+	r.advance(now)
+	span := min(r.span(now), now-s.since)
+	m := autoscale.ModuleMeasures{Name: s.name, Waiting: s.policy.Len()}
+	var sum moduleSecond
+	for i := range r.seconds {
+		sum.merge(&r.seconds[i])
+	}
+	m.Requests, m.Batches, m.Dropped, m.Failed = sum.requests, sum.batches, sum.dropped, sum.failed
+	m.Rate = rate(sum.requests, span)
+	if sum.batches > 0 {
+		m.MeanBatch = float64(sum.batched) / float64(sum.batches)
+	}
+	m.Queue, m.Wait = sum.queue.percentiles(), sum.wait.percentiles()
+	m.Compute, m.Transfer = sum.compute.percentiles(), sum.transfer.percentiles()
+	for _, e := range sum.executors {
+		m.Executors = append(m.Executors, autoscale.ExecutorMeasures{
+			Executor: e.name, Batches: e.batches, Requests: e.requests,
+			Utilisation: min(1, e.compute.Seconds()/max(span.Seconds(), 1e-3)),
+		})
+	}
+	slices.SortFunc(m.Executors, func(a, b autoscale.ExecutorMeasures) int {
+		return strings.Compare(a.Executor, b.Executor)
+	})
+	return m
+}
+
+func (s *moduleSecond) merge(o *moduleSecond) {
+	s.requests += o.requests
+	s.batches += o.batches
+	s.batched += o.batched
+	s.dropped += o.dropped
+	s.failed += o.failed
+	s.queue.merge(&o.queue)
+	s.wait.merge(&o.wait)
+	s.compute.merge(&o.compute)
+	s.transfer.merge(&o.transfer)
+	for _, e := range o.executors {
+		mine := s.executor(e.name)
+		mine.batches += e.batches
+		mine.requests += e.requests
+		mine.compute += e.compute
+	}
+}

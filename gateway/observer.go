@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Observer is told what happens in a Gateway. Any callback may be nil. They
+// run on the request path and from many goroutines at once: they must return
+// without blocking and must not call the Gateway.
+type Observer struct {
+	RequestBegin func(RequestInfo)  // accepted
+	RequestEnd   func(RequestInfo)  // exactly once for every RequestBegin, and for every refusal
+	BatchBegin   func(BatchInfo)    // handed to an executor
+	BatchEnd     func(BatchInfo)    // answered, or lost with its executor
+	Attached     func(ExecutorInfo) // an executor said Hello
+	Detached     func(ExecutorInfo)
+	Installed    func(InstallInfo)
+}
+
+// Outcome is how a request ended.
+type Outcome uint8
+
+// The outcomes. Completed and Late have answers.
+const (
+	Completed Outcome = iota + 1 // answered within its deadline
+	Late                         // answered after its deadline
+	Dropped                      // given up because the deadline could no longer be met
+	Refused                      // turned away at the door
+	Failed                       // an error of engine, executor or gateway
+	Cancelled                    // the caller went away
+)
+
+// String is the outcome in lower case.
+func (o Outcome) String() string {
+	return [...]string{"", "completed", "late", "dropped", "refused", "failed", "cancelled"}[o]
+}
+
+// RequestInfo describes one request. The slices are read-only.
+type RequestInfo struct {
+	Pipeline   string
+	ID         string
+	Generation int
+	Outcome    Outcome       // at the end
+	Elapsed    time.Duration // at the end
+	Stages     []wire.Stage  // at the end, where there is an answer
+	Err        *wire.Error   // at the end, where there is none
+}
+
+// BatchInfo describes one batch.
+type BatchInfo struct {
+	Pipeline string
+	Module   string
+	Executor string
+	Size     int
+	Waited   time.Duration // at the end: in the executor, for the device
+	Compute  time.Duration // at the end: in the engine
+	Elapsed  time.Duration // at the end: since it was handed over
+	Err      *wire.Error
+}
+
+// ExecutorInfo describes one attached executor.
+type ExecutorInfo struct {
+	Pipeline string
+	Module   string
+	Executor string
+	Host     string
+	Device   string
+	Err      error // why it has gone; nil after a drain
+}
+
+// InstallInfo describes a switch of traffic.
+type InstallInfo struct {
+	Pipeline   string
+	Generation int
+	Previous   int // generation; 0 where there was none
+	Executors  int
+	Moved      int // waiting items that changed policy
+}

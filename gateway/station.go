@@ -1,0 +1,251 @@
+package gateway
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// station drives the dispatch policy of one module: events in, actions out. It
+// outlives deployments for as long as its module stays the same.
+type station struct {
+	gateway  *Gateway
+	pipeline string
+	name     string
+	identity string // of the module; see identityOf
+
+	sig atomic.Pointer[pipelines.Signature] // of the executor that attached last
+
+	mu      sync.Mutex
+	policy  dispatch.Policy
+	groups  []groupShape
+	slots   []slot
+	free    []uint32
+	lanes   []lane // by ExecutorID
+	up      int    // lanes that the policy knows of or will
+	downAt  dispatch.Time
+	since   dispatch.Time // when it was made
+	timer   *time.Timer
+	actions []dispatch.Action
+	stats   moduleStats
+}
+
+// slot holds an item that the policy knows. A RequestID is the slot's index
+// with its turn above, so that one is not used again while it is in flight.
+type slot struct {
+	item *item
+	turn uint32
+}
+
+// lane is one batch that an executor may run at a time.
+type lane struct {
+	exec  *executor // nil when the lane is free for another
+	group int32
+	known bool // the policy has been told of it
+	busy  bool
+}
+
+// groupShape is what a station must know of a group to tell queue from wait.
+type groupShape struct {
+	batch  int
+	window dispatch.Time
+}
+
+// effect is what is left to do after the station's lock has been released:
+// send a batch, or drop an item.
+type effect struct {
+	flight *flight
+	item   *item
+	err    *wire.Error
+}
+
+func (s *station) signature() *pipelines.Signature { return s.sig.Load() }
+
+// submit queues an item, unless its request is over.
+func (s *station) submit(it *item) {
+	var few [4]effect
+	s.mu.Lock()
+	fx := s.arrive(s.gateway.now(), it, few[:0])
+	s.mu.Unlock()
+	s.apply(fx)
+}
+
+func (s *station) arrive(now dispatch.Time, it *item, fx []effect) []effect {
+	if it.req.over.Load() || it.state == ended {
+		return fx
+	}
+	if it.attempts == 0 {
+		it.ready = now
+		s.stats.ring.at(now).requests++
+	}
+	it.state = queued
+	it.id = s.put(it)
+	return s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
+}
+
+// request is the item as the policy sees it.
+func (it *item) request() dispatch.Request {
+	r := it.req
+	q := dispatch.Request{ID: it.id, Arrival: r.arrival + it.node.offset}
+	if r.deadline != 0 {
+		q.Deadline = max(r.deadline-it.node.tail, 1)
+	}
+	return q
+}
+
+// withdraw takes a waiting item out of the queue. What is in a batch already
+// runs on, and nobody looks at its answer.
+func (s *station) withdraw(it *item) {
+	var few [4]effect
+	fx := few[:0]
+	s.mu.Lock()
+	if it.state == queued {
+		s.take(it.id)
+		it.state = ended
+		fx = s.step(s.gateway.now(), dispatch.Event{Kind: dispatch.Cancel, Request: dispatch.Request{ID: it.id}}, fx)
+	}
+	s.mu.Unlock()
+	s.apply(fx)
+}
+
+// step reports an event to the policy and carries its actions out as far as
+// the lock allows.
+func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effect {
+	s.actions = s.policy.Step(now, ev, s.actions[:0])
+	for i := range s.actions {
+		switch a := &s.actions[i]; a.Act {
+		case dispatch.Start:
+			fx = append(fx, effect{flight: s.start(now, a)})
+		case dispatch.SetTimer:
+			s.arm(a.At - now)
+		case dispatch.Drop:
+			if it := s.take(a.Request); it != nil {
+				it.state = ended
+				s.stats.ring.at(now).dropped++
+				fx = append(fx, effect{item: it, err: s.refusal(now, it, a.Reason)})
+			}
+		}
+	}
+	return fx
+}
+
+// start makes the batch of an action.
+func (s *station) start(now dispatch.Time, a *dispatch.Action) *flight {
+	l := &s.lanes[a.Executor]
+	l.busy = true
+	f := &flight{station: s, lane: int32(a.Executor), items: make([]*item, 0, len(a.Batch)), at: now}
+	var first, last dispatch.Time
+	for i, id := range a.Batch {
+		it := s.take(id)
+		it.state, it.start, it.batch = sent, now, int32(len(a.Batch))
+		f.items = append(f.items, it)
+		if i == 0 || it.ready < first {
+			first = it.ready
+		}
+		last = max(last, it.ready)
+	}
+	closed := min(now, max(last, first+s.groups[a.Group].window))
+	if len(a.Batch) >= s.groups[a.Group].batch {
+		closed = last
+	}
+	for _, it := range f.items {
+		it.wait = max(0, closed-it.ready)
+		it.queue = now - it.ready - it.wait
+	}
+	l.exec.enter(f)
+	return f
+}
+
+// arm sets the timer; a lapsed one is reported even when it comes late.
+func (s *station) arm(d time.Duration) {
+	if s.timer == nil {
+		s.timer = time.AfterFunc(d, s.tick)
+		return
+	}
+	s.timer.Reset(d)
+}
+
+func (s *station) tick() {
+	var few [4]effect
+	s.mu.Lock()
+	fx := s.step(s.gateway.now(), dispatch.Event{Kind: dispatch.Timer}, few[:0])
+	s.mu.Unlock()
+	s.apply(fx)
+}
+
+// apply does what a step has left to do. No lock may be held.
+func (s *station) apply(fx []effect) {
+	for _, e := range fx {
+		if e.flight != nil {
+			e.flight.exec.launch(e.flight)
+			continue
+		}
+		e.item.req.fail(e.err)
+	}
+}
+
+// refusal says why a policy has dropped an item.
+func (s *station) refusal(now dispatch.Time, it *item, reason dispatch.Reason) *wire.Error {
+	r := it.req
+	e := &wire.Error{Stage: s.name, Elapsed: now - r.arrival}
+	if r.deadline != 0 {
+		e.Budget = r.deadline - r.arrival
+	}
+	switch {
+	case reason == dispatch.Full:
+		e.Code, e.Reason = wire.CodeOverloaded, "the queue is full; send fewer requests or scale the pipeline up"
+	case it.attempts > 0:
+		e.Code, e.Reason = wire.CodeUnavailable, "its executor was lost and there is no time left for another"
+	case s.up == 0:
+		e.Code, e.Reason = wire.CodeUnavailable, "no executor is attached"
+	default:
+		e.Code, e.Reason = wire.CodeDeadline, "the deadline can no longer be met"
+	}
+	return e
+}
+
+func (s *station) put(it *item) dispatch.RequestID {
+	var i uint32
+	if n := len(s.free); n > 0 {
+		i, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		i = uint32(len(s.slots))
+		s.slots = append(s.slots, slot{})
+	}
+	s.slots[i].item = it
+	s.slots[i].turn++
+	return dispatch.RequestID(s.slots[i].turn)<<32 | dispatch.RequestID(i)
+}
+
+// take removes an item from its slot; nil when it is not there any more.
+func (s *station) take(id dispatch.RequestID) *item {
+	i := uint32(id)
+	if int(i) >= len(s.slots) || s.slots[i].turn != uint32(id>>32) {
+		return nil
+	}
+	it := s.slots[i].item
+	if it != nil {
+		s.slots[i].item = nil
+		s.free = append(s.free, i)
+	}
+	return it
+}
+
+// waiting lists the queued items in the order of their virtual arrival.
+func (s *station) waiting() []*item {
+	var all []*item
+	for i := range s.slots {
+		if s.slots[i].item != nil {
+			all = append(all, s.slots[i].item)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *item) int {
+		return int(a.request().Arrival - b.request().Arrival)
+	})
+	return all
+}

@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// ring keeps a figure per second for the last seconds, so that Measures looks
+// back on a span that slides.
+type ring[T any] struct {
+	seconds []T
+	last    int64 // second that was touched last
+}
+
+func (r *ring[T]) init(span time.Duration) {
+	r.seconds = make([]T, max(1, int(span/time.Second))+1)
+}
+
+// at is the figure of the current second; those passed over start anew.
+func (r *ring[T]) at(now dispatch.Time) *T {
+	r.advance(now)
+	return &r.seconds[r.last%int64(len(r.seconds))]
+}
+
+func (r *ring[T]) advance(now dispatch.Time) {
+	second := int64(now / time.Second)
+	if second-r.last > int64(len(r.seconds)) {
+		r.last = second - int64(len(r.seconds))
+	}
+	for r.last < second {
+		r.last++
+		var zero T
+		r.seconds[r.last%int64(len(r.seconds))] = zero
+	}
+}
+
+// span is what the ring looks back on at now: whole seconds and the current
+// one, but not before the beginning of time.
+func (r *ring[T]) span(now dispatch.Time) time.Duration {
+	first := max(0, int64(now/time.Second)-int64(len(r.seconds))+1)
+	return now - time.Duration(first)*time.Second
+}
+
+// pipelineStats counts requests.
+type pipelineStats struct {
+	mu    sync.Mutex
+	ring  ring[pipelineSecond]
+	total [Cancelled + 1]int64 // outcomes since the beginning
+	since dispatch.Time
+}
+
+type pipelineSecond struct {
+	arrived  int64
+	outcomes [Cancelled + 1]int64
+	latency  histogram
+}
+
+func (s *pipelineStats) init(span time.Duration) { s.ring.init(span) }
+
+func (s *pipelineStats) arrive(now dispatch.Time) {
+	s.mu.Lock()
+	s.ring.at(now).arrived++
+	s.mu.Unlock()
+}
+
+func (s *pipelineStats) end(now dispatch.Time, o Outcome, elapsed time.Duration) {
+	s.mu.Lock()
+	second := s.ring.at(now)
+	second.outcomes[o]++
+	s.total[o]++
+	if o == Completed || o == Late {
+		second.latency.add(elapsed)
+	}
+	s.mu.Unlock()
+}
+
+// moduleStats counts items and batches; the station's lock guards it.
+type moduleStats struct {
+	ring ring[moduleSecond]
+}
+
+type moduleSecond struct {
+	requests, batches, batched, dropped, failed int64
+	queue, wait, compute, transfer              histogram
+	executors                                   []executorSecond
+}
+
+type executorSecond struct {
+	name              string
+	batches, requests int64
+	compute           time.Duration
+}
+
+func (s *moduleStats) init(span time.Duration) { s.ring.init(span) }
+
+// batch notes one that has come back. The times of its items have been set.
+func (s *moduleStats) batch(f *flight, now dispatch.Time, compute time.Duration, failed bool) {
+	second := s.ring.at(now)
+	n := int64(len(f.items))
+	second.batches++
+	second.batched += n
+	e := second.executor(f.exec.hello.Executor)
+	e.batches++
+	e.requests += n
+	e.compute += compute
+	if failed {
+		second.failed += n
+		return
+	}
+	for _, it := range f.items {
+		second.queue.add(it.queue)
+		second.wait.add(it.wait)
+		second.compute.add(it.compute)
+		second.transfer.add(it.end - it.ready - it.queue - it.wait - it.compute)
+	}
+}
+
+func (s *moduleSecond) executor(name string) *executorSecond {
+	for i := range s.executors {
+		if s.executors[i].name == name {
+			return &s.executors[i]
+		}
+	}
+	s.executors = append(s.executors, executorSecond{name: name})
+	return &s.executors[len(s.executors)-1]
+}

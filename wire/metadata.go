@@ -1,0 +1,18 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// Metadata is what a gateway tells of a pipeline that it serves.
+type Metadata struct {
+	Pipeline   string
+	Generation int // of the plan that serves now
+	Ready      bool
+	Reason     string // why it is not ready
+	SLO        time.Duration
+	Inputs     []pipelines.Port
+	Outputs    []pipelines.Port // a datatype is empty until an executor has attached
+}
