@@ -47,22 +47,3 @@ func TestDigestErrors(t *testing.T) {
 	_, err = Digest(pipelines.Module{Name: "m", Function: "f", Parameters: map[string]any{"x": math.NaN()}})
 	require.ErrorContains(t, err, "NaN")
 }
-
-// signer is an engine that only tells signatures.
-type signer struct{ named }
-
-func (signer) Signature(m pipelines.Module) (pipelines.Signature, error) {
-	return pipelines.Signature{Inputs: []pipelines.Port{{Name: m.Function}}}, nil
-}
-
-func TestSignatures(t *testing.T) {
-	known := Signatures(named{name: "gorgonia"}, signer{named{name: "function"}})
-	sig, err := known(pipelines.Module{Function: "crop"})
-	require.NoError(t, err)
-	require.Equal(t, "crop", sig.Inputs[0].Name)
-	sig, err = known(pipelines.Module{Name: "planned"})
-	require.NoError(t, err)
-	require.Empty(t, sig)
-	_, err = known(pipelines.Module{Name: "m", Model: "a.onnx"})
-	require.ErrorContains(t, err, `module "m": nothing here can tell the inputs and outputs of engine "gorgonia"`)
-}

@@ -2,17 +2,20 @@ package executors
 
 import (
 	"fmt"
+	"os"
 
+	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// Signatures tells what modules consume and produce without loading them, by
-// asking the engine that would run each (see EngineFor) where that is a Signer.
-// A module with neither model nor function, of which nothing is known, has the
-// empty signature.
+// Signatures tells what modules consume and produce without loading them. It
+// asks the engine that would run each (see EngineFor) where that is a Signer,
+// and otherwise reads the module's ONNX file. The empty signature says that
+// nothing is known: of a module with neither model nor function, and of one
+// that is only planned, whose model is an empty file beside a profile.
 func Signatures(engines ...Engine) func(pipelines.Module) (pipelines.Signature, error) {
 	return func(m pipelines.Module) (pipelines.Signature, error) {
-		if m.Model == "" && m.Function == "" {
+		if m.Function == "" && (m.Model == "" || onlyPlanned(m)) {
 			return pipelines.Signature{}, nil
 		}
 		name := EngineName(m)
@@ -21,6 +24,27 @@ func Signatures(engines ...Engine) func(pipelines.Module) (pipelines.Signature, 
 				return signer.Signature(m)
 			}
 		}
-		return pipelines.Signature{}, fmt.Errorf("executors: module %q: nothing here can tell the inputs and outputs of engine %q", m.Name, name)
+		if m.Function != "" {
+			return pipelines.Signature{}, fmt.Errorf("executors: module %q: nothing here knows the function %q; pass in the engine %q", m.Name, m.Function, name)
+		}
+		return signatureOfFile(m)
 	}
+}
+
+// onlyPlanned is true of an empty model file where a profile says the rest.
+func onlyPlanned(m pipelines.Module) bool {
+	info, err := os.Stat(m.Model)
+	return err == nil && info.Size() == 0 && len(m.Profile.Points) > 0
+}
+
+func signatureOfFile(m pipelines.Module) (pipelines.Signature, error) {
+	model, err := onnx.ReadFile(m.Model)
+	if err != nil {
+		return pipelines.Signature{}, fmt.Errorf("executors: module %q: %w", m.Name, err)
+	}
+	sig, err := onnx.Signature(model)
+	if err != nil {
+		return pipelines.Signature{}, fmt.Errorf("executors: module %q: %s: %w", m.Name, m.Model, err)
+	}
+	return sig, nil
 }
