@@ -1,0 +1,123 @@
+package gorgonia
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/onnx"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Name is what a declaration says to ask for this engine.
+const Name = "gorgonia"
+
+// maxBucket bounds the batch size of one graph.
+const maxBucket = 1024
+
+// building guards the construction of graphs, because gorgonia numbers nodes
+// with a global counter that is not safe for concurrent use.
+var building sync.Mutex
+
+type engine struct{}
+
+// New returns the engine.
+func New() executors.Engine { return engine{} }
+
+func (engine) Name() string { return Name }
+
+// Version names gorgonia and this engine's way of using it: change the second
+// part when measured durations may change.
+func (engine) Version() string { return "v0.9.18-1" }
+
+// Load compiles the module's model and builds and runs one graph for every
+// batch size.
+func (engine) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {
+	if m.Module.Model == "" {
+		return nil, fmt.Errorf("gorgonia: module %q has no model; set model to an ONNX file", m.Module.Name)
+	}
+	p, err := onnx.Load(m.Module.Model)
+	if err != nil {
+		return nil, fmt.Errorf("gorgonia: module %q: %w", m.Module.Name, err)
+	}
+	return NewInstance(ctx, p, m.Batches)
+}
+
+// NewInstance builds an instance of a compiled program for the given batch
+// sizes; none means 1 only.
+func NewInstance(ctx context.Context, p *onnx.Program, batches []int) (executors.Instance, error) {
+	sizes := slices.Clone(batches)
+	if len(sizes) == 0 {
+		sizes = []int{1}
+	}
+	slices.Sort(sizes)
+	sizes = slices.Compact(sizes)
+	if sizes[0] < 1 || sizes[len(sizes)-1] > maxBucket {
+		return nil, fmt.Errorf("gorgonia: batch sizes %v are not all between 1 and %d", sizes, maxBucket)
+	}
+	in := &instance{program: p, signature: p.Signature()}
+	for _, size := range sizes {
+		if err := ctx.Err(); err != nil {
+			_ = in.Close()
+			return nil, err
+		}
+		b, err := newBucket(p, size)
+		if err == nil {
+			in.buckets = append(in.buckets, b)
+			err = b.run() // the first run of a graph is slower than the rest
+		}
+		if err != nil {
+			_ = in.Close()
+			return nil, fmt.Errorf("gorgonia: %s at batch %d: %w", p.Name, size, err)
+		}
+	}
+	return in, nil
+}
+
+type instance struct {
+	program   *onnx.Program
+	signature pipelines.Signature
+	buckets   []*bucket // by rising size
+}
+
+func (in *instance) Signature() pipelines.Signature { return in.signature }
+
+// Memory counts every tensor of every bucket at four bytes an element.
+func (in *instance) Memory() int64 {
+	total := int64(0)
+	for _, b := range in.buckets {
+		total += b.memory
+	}
+	return total
+}
+
+// Run computes one batch in the smallest bucket that holds it.
+func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, wire.Errorf(wire.CodeCanceled, "", "%v", err)
+	}
+	at := slices.IndexFunc(in.buckets, func(b *bucket) bool { return b.size >= len(items) })
+	if at < 0 || len(items) == 0 {
+		return nil, wire.Errorf(wire.CodeInvalid, "", "gorgonia: a batch of %d was sent to an engine loaded for other sizes", len(items))
+	}
+	b := in.buckets[at]
+	if err := b.fill(in.signature.Inputs, items); err != nil {
+		return nil, err
+	}
+	if err := b.run(); err != nil {
+		return nil, wire.Errorf(wire.CodeInternal, "", "gorgonia: %v", err)
+	}
+	return b.read(in.signature.Outputs, len(items))
+}
+
+// Close frees the machines.
+func (in *instance) Close() error {
+	for _, b := range in.buckets {
+		_ = b.machine.Close()
+	}
+	in.buckets = nil
+	return nil
+}
