@@ -3,6 +3,7 @@ package functions
 import (
 	"math"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -27,21 +28,53 @@ func line(low, high float64, n, size int) []tap {
 	return taps
 }
 
+// pixels says how the elements of an image become numbers: each times gain.
+type pixels struct {
+	datatype string
+	gain     float32
+}
+
+// readPixels reads the parameters datatype and gain.
+func readPixels(p *Parameters) pixels {
+	datatype, usual := p.Choice("datatype", wire.FP32, wire.Uint8), 1.0
+	if datatype == wire.Uint8 {
+		usual = 1.0 / 255
+	}
+	return pixels{datatype: datatype, gain: float32(p.Number("gain", usual, -1e6, 1e6))}
+}
+
+func (p pixels) port(name string) pipelines.Port {
+	return pipelines.Port{Name: name, Datatype: p.datatype, Shape: []int64{-1, -1, -1}}
+}
+
 // scale writes every channel of the image at the crossings of rows and columns.
-func scale(image wire.Tensor, rows, columns []tap, out []byte) {
+func (p pixels) scale(image wire.Tensor, rows, columns []tap, out []byte) {
 	height, width := int(image.Shape[1]), int(image.Shape[2])
-	n := 0
+	stride := width * wire.Size(p.datatype)
+	upper, lower := make([]float32, len(columns)), make([]float32, len(columns))
 	for channel := range int(image.Shape[0]) {
-		plane := image.Data[4*channel*height*width : 4*(channel+1)*height*width]
+		plane := image.Data[channel*height*stride : (channel+1)*height*stride]
 		for _, r := range rows {
-			upper, lower := plane[4*r.first*width:], plane[4*r.second*width:]
-			for _, c := range columns {
-				top := mix(at(upper, c.first), at(upper, c.second), c.weight)
-				bottom := mix(at(lower, c.first), at(lower, c.second), c.weight)
-				put(out, n, mix(top, bottom, r.weight))
-				n++
+			p.pick(plane[r.first*stride:], columns, upper)
+			p.pick(plane[r.second*stride:], columns, lower)
+			for i := range upper {
+				put(out, i, mix(upper[i], lower[i], r.weight)*p.gain)
 			}
+			out = out[4*len(columns):]
 		}
+	}
+}
+
+// pick reads one row of pixels at the columns.
+func (p pixels) pick(row []byte, columns []tap, out []float32) {
+	if p.datatype == wire.Uint8 {
+		for i, c := range columns {
+			out[i] = mix(float32(row[c.first]), float32(row[c.second]), c.weight)
+		}
+		return
+	}
+	for i, c := range columns {
+		out[i] = mix(at(row, c.first), at(row, c.second), c.weight)
 	}
 }
 

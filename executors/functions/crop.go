@@ -15,7 +15,7 @@ const maxSide = 4096
 
 // Crop cuts boxes out of an image and scales each to one size.
 //
-//	image  FP32 [C, H, W]
+//	image  FP32 or UINT8 [C, H, W]
 //	boxes  FP32 [N, 4]: x0, y0, x1, y1 in pixels, as ThresholdBoxes gives them
 //	crops  FP32 [N, C, height, width]
 //
@@ -28,6 +28,8 @@ const maxSide = 4096
 //	width, height  of a crop, 1 to 4096; required
 //	margin         share of the box's size that is added on each side; default 0
 //	max            most boxes in one request, 1 to 4096; default 256
+//	datatype       of the image: "FP32" (default) or "UINT8"
+//	gain           every pixel is multiplied by it; default 1, or 1/255 for UINT8
 func Crop() Function {
 	return Function{Doc: "boxes of an image, scaled to one size", Prepare: prepareCrop}
 }
@@ -36,21 +38,22 @@ func prepareCrop(p *Parameters) (Step, error) {
 	width, height := p.Whole("width", 1, 1, maxSide), p.Whole("height", 1, 1, maxSide)
 	margin := p.Number("margin", 0, -0.49, 10)
 	most := p.Whole("max", 256, 1, 4096)
+	from := readPixels(p)
 	p.Need("width", "height")
 	return Step{
 		Signature: pipelines.Signature{
-			Inputs:  []pipelines.Port{fp32("image", -1, -1, -1), fp32("boxes", -1, 4)},
+			Inputs:  []pipelines.Port{from.port("image"), fp32("boxes", -1, 4)},
 			Outputs: []pipelines.Port{fp32("crops", -1, -1, int64(height), int64(width))},
 		},
 		Call: func(_ context.Context, inputs []wire.Tensor) ([]wire.Tensor, error) {
-			crops, err := crop(inputs[0], inputs[1], margin, height, width, most)
+			crops, err := from.crop(inputs[0], inputs[1], margin, height, width, most)
 			return []wire.Tensor{crops}, err
 		},
-		Sample: sampleCrop,
+		Sample: from.sample,
 	}, nil
 }
 
-func crop(image, boxes wire.Tensor, margin float64, height, width, most int) (wire.Tensor, error) {
+func (p pixels) crop(image, boxes wire.Tensor, margin float64, height, width, most int) (wire.Tensor, error) {
 	n := int(boxes.Shape[0])
 	if n > most {
 		return wire.Tensor{}, fmt.Errorf("%d boxes where max = %d", n, most)
@@ -71,7 +74,7 @@ func crop(image, boxes wire.Tensor, margin float64, height, width, most int) (wi
 		mx, my := margin*(b[2]-b[0]), margin*(b[3]-b[1])
 		rows := line(b[1]-my, b[3]+my, height, int(image.Shape[1]))
 		columns := line(b[0]-mx, b[2]+mx, width, int(image.Shape[2]))
-		scale(image, rows, columns, crops.Data[i*one:(i+1)*one])
+		p.scale(image, rows, columns, crops.Data[i*one:(i+1)*one])
 	}
 	return crops, nil
 }
@@ -81,12 +84,17 @@ func sane(b [4]float64) bool {
 	return b[0] <= b[2] && b[1] <= b[3] && b[2]-b[0] < math.Inf(1) && b[3]-b[1] < math.Inf(1)
 }
 
-// sampleCrop is a random image with boxes of a quarter to half its sides.
-func sampleCrop(shapes [][]int64, rng *rand.Rand) []wire.Tensor {
-	image, boxes := blank(shapes[0]...), blank(shapes[1]...)
+// sample is a random image with boxes of a quarter to half its sides.
+func (p pixels) sample(shapes [][]int64, rng *rand.Rand) []wire.Tensor {
+	image := wire.Tensor{Datatype: p.datatype, Shape: shapes[0], Data: make([]byte, count(shapes[0])*wire.Size(p.datatype))}
 	for i := range count(image.Shape) {
-		put(image.Data, i, rng.Float32())
+		if p.datatype == wire.Uint8 {
+			image.Data[i] = byte(rng.IntN(256))
+		} else {
+			put(image.Data, i, rng.Float32())
+		}
 	}
+	boxes := blank(shapes[1]...)
 	height, width := float32(image.Shape[1]), float32(image.Shape[2])
 	for i := range int(boxes.Shape[0]) {
 		x, y := rng.Float32()*width/2, rng.Float32()*height/2
@@ -101,22 +109,24 @@ func sampleCrop(shapes [][]int64, rng *rand.Rand) []wire.Tensor {
 // Resize scales an image to one size by the rule of Crop, with the whole image
 // as the box. It does not smooth first, so shrink by more than half in steps.
 //
-//	image    FP32 [C, H, W]
+//	image    FP32 or UINT8 [C, H, W]
 //	resized  FP32 [C, height, width]
 //
 // Parameters:
 //
-//	width, height  1 to 4096; required
+//	width, height   1 to 4096; required
+//	datatype, gain  as for Crop
 func Resize() Function {
 	return Function{Doc: "an image, scaled", Prepare: prepareResize}
 }
 
 func prepareResize(p *Parameters) (Step, error) {
 	width, height := p.Whole("width", 1, 1, maxSide), p.Whole("height", 1, 1, maxSide)
+	from := readPixels(p)
 	p.Need("width", "height")
 	return Step{
 		Signature: pipelines.Signature{
-			Inputs:  []pipelines.Port{fp32("image", -1, -1, -1)},
+			Inputs:  []pipelines.Port{from.port("image")},
 			Outputs: []pipelines.Port{fp32("resized", -1, int64(height), int64(width))},
 		},
 		Call: func(_ context.Context, inputs []wire.Tensor) ([]wire.Tensor, error) {
@@ -127,7 +137,7 @@ func prepareResize(p *Parameters) (Step, error) {
 			resized := blank(image.Shape[0], int64(height), int64(width))
 			rows := line(0, float64(image.Shape[1]), height, int(image.Shape[1]))
 			columns := line(0, float64(image.Shape[2]), width, int(image.Shape[2]))
-			scale(image, rows, columns, resized.Data)
+			from.scale(image, rows, columns, resized.Data)
 			return []wire.Tensor{resized}, nil
 		},
 	}, nil

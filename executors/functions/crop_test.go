@@ -92,7 +92,7 @@ func TestCropAgreesWithItsDefinition(t *testing.T) {
 		outH, outW := int(side.Draw(rt, "crop height")), int(side.Draw(rt, "crop width"))
 
 		one := boxes(float32(x), float32(y), float32(x+w), float32(y+h))
-		got, err := crop(image, one, margin, outH, outW, 1)
+		got, err := pixels{wire.FP32, 1}.crop(image, one, margin, outH, outW, 1)
 		require.NoError(rt, err)
 		b := [4]float64{}
 		for j := range b {
@@ -120,6 +120,14 @@ func TestResize(t *testing.T) {
 	require.Equal(t, floats(t, ramp(3, 4, 5)), floats(t, call(t, same, ramp(3, 4, 5))[0]))
 	require.Equal(t, make([]float32, 8), floats(t, call(t, half, blank(2, 1, 1))[0]))
 	refuses(t, half, "has no pixels", blank(3, 4, 0))
+}
+
+func TestPicturesOfBytes(t *testing.T) {
+	bytes := wire.FromUint8([]uint8{0, 51, 102, 255}, 1, 2, 2)
+	same := load(t, "resize", params{"width": 2.0, "height": 2.0, "datatype": "UINT8"})
+	require.InDeltaSlice(t, []float32{0, 0.2, 0.4, 1}, floats(t, call(t, same, bytes)[0]), 1e-6)
+	middle := load(t, "crop", params{"width": 1.0, "height": 1.0, "datatype": "UINT8", "gain": 2.0})
+	require.InDeltaSlice(t, []float32{204, 510}, floats(t, call(t, middle, bytes, boxes(0, 0, 2, 2, 1, 1, 2, 2))[0]), 1e-3)
 }
 
 func BenchmarkCrop(b *testing.B) {

@@ -156,9 +156,10 @@ func TestSamplesAgreeWithTheSignature(t *testing.T) {
 		given    params
 		shapes   [][]int64
 	}{
-		"crop": {"crop", params{"width": 4.0, "height": 4.0}, [][]int64{{3, 8, 8}, {5, 4}}},
-		"chw":  {"threshold_boxes", params{"stride": 8.0}, [][]int64{{5, 40, 40}}},
-		"hwc":  {"threshold_boxes", params{"stride": 8.0, "layout": "hwc", "score": "probability"}, [][]int64{{40, 40, 5}}},
+		"crop":  {"crop", params{"width": 4.0, "height": 4.0}, [][]int64{{3, 8, 8}, {5, 4}}},
+		"bytes": {"crop", params{"width": 4.0, "height": 4.0, "datatype": "UINT8"}, [][]int64{{3, 8, 8}, {5, 4}}},
+		"chw":   {"threshold_boxes", params{"stride": 8.0}, [][]int64{{5, 40, 40}}},
+		"hwc":   {"threshold_boxes", params{"stride": 8.0, "layout": "hwc", "score": "probability"}, [][]int64{{40, 40, 5}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := load(t, c.function, c.given)
