@@ -1,0 +1,78 @@
+package oip
+
+import (
+	"encoding/json"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Names that the protocol fixes.
+const (
+	HeaderLength  = "Inference-Header-Content-Length" // HTTP header: length of the JSON part
+	ContentJSON   = "application/json"
+	ContentBinary = "application/octet-stream"
+)
+
+type requestJSON struct {
+	ID         string            `json:"id,omitempty"`
+	Parameters requestParameters `json:"parameters,omitzero"`
+	Inputs     []tensorJSON      `json:"inputs"`
+	Outputs    []wantedJSON      `json:"outputs,omitempty"`
+}
+
+type requestParameters struct {
+	BinaryOutput bool        `json:"binary_data_output,omitempty"`
+	Timeout      json.Number `json:"timeout,omitempty"` // microseconds
+}
+
+type wantedJSON struct {
+	Name       string           `json:"name"`
+	Parameters wantedParameters `json:"parameters,omitzero"`
+}
+
+type wantedParameters struct {
+	Binary *bool `json:"binary_data,omitempty"`
+}
+
+type tensorJSON struct {
+	Name       string           `json:"name"`
+	Shape      []int64          `json:"shape"`
+	Datatype   string           `json:"datatype"`
+	Parameters tensorParameters `json:"parameters,omitzero"`
+	Data       json.RawMessage  `json:"data,omitempty"`
+}
+
+type tensorParameters struct {
+	BinarySize *int64 `json:"binary_data_size,omitempty"`
+}
+
+type responseJSON struct {
+	Model      string             `json:"model_name"`
+	Version    string             `json:"model_version,omitempty"`
+	ID         string             `json:"id,omitempty"`
+	Parameters responseParameters `json:"parameters,omitzero"`
+	Outputs    []tensorJSON       `json:"outputs"`
+}
+
+type responseParameters struct {
+	Generation int    `json:"generation,omitempty"`
+	Elapsed    int64  `json:"elapsed_ns,omitempty"`
+	Stages     string `json:"stages,omitempty"`
+}
+
+// stageJSON is a wire.Stage as the parameter "stages" holds it.
+type stageJSON struct {
+	Module   string `json:"module"`
+	Items    int    `json:"items"`
+	Batch    int    `json:"batch"`
+	Critical bool   `json:"critical,omitempty"`
+	Queue    int64  `json:"queue_ns"`
+	Wait     int64  `json:"wait_ns"`
+	Compute  int64  `json:"compute_ns"`
+	Transfer int64  `json:"transfer_ns"`
+}
+
+// invalid is the error of everything that cannot be read.
+func invalid(format string, args ...any) *wire.Error {
+	return wire.Errorf(wire.CodeInvalid, "", format, args...)
+}

@@ -1,0 +1,96 @@
+package oip
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Platform is what model metadata gives as the platform.
+const Platform = "harpagon_pipeline"
+
+type metadataJSON struct {
+	Name       string             `json:"name"`
+	Versions   []string           `json:"versions"`
+	Platform   string             `json:"platform"`
+	Inputs     []portJSON         `json:"inputs"`
+	Outputs    []portJSON         `json:"outputs"`
+	Parameters metadataParameters `json:"parameters"`
+}
+
+type metadataParameters struct {
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"`
+	SLO    int64  `json:"slo_ns,omitempty"`
+}
+
+type portJSON struct {
+	Name     string  `json:"name"`
+	Datatype string  `json:"datatype"`
+	Shape    []int64 `json:"shape"`
+}
+
+// EncodeMetadata writes what is told of a pipeline.
+func EncodeMetadata(m *wire.Metadata) ([]byte, error) {
+	return json.Marshal(metadataJSON{
+		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: Platform,
+		Inputs: portsToJSON(m.Inputs), Outputs: portsToJSON(m.Outputs),
+		Parameters: metadataParameters{Ready: m.Ready, Reason: m.Reason, SLO: int64(m.SLO)},
+	})
+}
+
+// DecodeMetadata reads what EncodeMetadata wrote.
+func DecodeMetadata(body []byte) (*wire.Metadata, error) {
+	var j metadataJSON
+	if err := json.Unmarshal(body, &j); err != nil {
+		return nil, invalid("the metadata is not valid JSON of the protocol: %v", err)
+	}
+	m := &wire.Metadata{
+		Pipeline: j.Name, Ready: j.Parameters.Ready, Reason: j.Parameters.Reason, SLO: time.Duration(j.Parameters.SLO),
+		Inputs: portsFromJSON(j.Inputs), Outputs: portsFromJSON(j.Outputs),
+	}
+	if len(j.Versions) > 0 {
+		m.Generation, _ = strconv.Atoi(j.Versions[len(j.Versions)-1])
+	}
+	return m, nil
+}
+
+func portsToJSON(ports []pipelines.Port) []portJSON {
+	out := make([]portJSON, len(ports))
+	for i, p := range ports {
+		out[i] = portJSON{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape}
+		if p.Shape == nil {
+			out[i].Shape = []int64{}
+		}
+	}
+	return out
+}
+
+func portsFromJSON(ports []portJSON) []pipelines.Port {
+	out := make([]pipelines.Port, len(ports))
+	for i, p := range ports {
+		out[i] = pipelines.Port{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape}
+	}
+	return out
+}
+
+type listJSON struct {
+	Models []string `json:"models"`
+}
+
+// EncodeList writes the names of the pipelines that are served.
+func EncodeList(names []string) ([]byte, error) {
+	return json.Marshal(listJSON{Models: append([]string{}, names...)})
+}
+
+// DecodeList reads what EncodeList wrote.
+func DecodeList(body []byte) ([]string, error) {
+	var j listJSON
+	if err := json.Unmarshal(body, &j); err != nil {
+		return nil, invalid("the list of models is not valid JSON: %v", err)
+	}
+	return j.Models, nil
+}

@@ -1,0 +1,190 @@
+package oip
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Call is a decoded inference request with what else it asks for.
+type Call struct {
+	Request wire.InferRequest // without the pipeline's name, which the URL has
+	Timeout time.Duration     // 0 when none is asked for
+	Binary  bool              // outputs as binary data unless Outputs says otherwise
+	Outputs map[string]bool   // by name, where the request says so: as binary data
+}
+
+// AsBinary says whether the output is wanted as binary data.
+func (c *Call) AsBinary(output string) bool {
+	if b, ok := c.Outputs[output]; ok {
+		return b
+	}
+	return c.Binary
+}
+
+// EncodeRequest writes a request with binary tensors in both directions.
+// header is the length of the JSON part. A timeout of 0 means none.
+func EncodeRequest(q *wire.InferRequest, timeout time.Duration) (body []byte, header int, err error) {
+	j := requestJSON{ID: q.ID, Inputs: make([]tensorJSON, len(q.Inputs))}
+	j.Parameters.BinaryOutput = true
+	if timeout > 0 {
+		j.Parameters.Timeout = json.Number(strconv.FormatInt(int64(max(timeout/time.Microsecond, 1)), 10))
+	}
+	total := 0
+	for i := range q.Inputs {
+		j.Inputs[i] = binaryTensor(&q.Inputs[i])
+		total += len(q.Inputs[i].Data)
+	}
+	for _, name := range q.Outputs {
+		j.Outputs = append(j.Outputs, wantedJSON{Name: name})
+	}
+	return assemble(j, q.Inputs, total)
+}
+
+func binaryTensor(t *wire.NamedTensor) tensorJSON {
+	size := int64(len(t.Data))
+	j := tensorJSON{Name: t.Name, Shape: t.Shape, Datatype: t.Datatype}
+	if j.Shape == nil {
+		j.Shape = []int64{}
+	}
+	j.Parameters.BinarySize = &size
+	return j
+}
+
+// assemble puts the data of the tensors behind the JSON.
+func assemble(j any, tensors []wire.NamedTensor, total int) (body []byte, header int, err error) {
+	head, err := json.Marshal(j)
+	if err != nil {
+		return nil, 0, invalid("the request cannot be written: %v", err)
+	}
+	body = append(make([]byte, 0, len(head)+total), head...)
+	for i := range tensors {
+		body = append(body, tensors[i].Data...)
+	}
+	return body, len(head), nil
+}
+
+// DecodeRequest reads a body whose JSON part is header bytes long; -1 means
+// all of it, and no binary data. The error is a *wire.Error of code "invalid"
+// that says where the request is wrong. Whether the tensors' shapes and data
+// agree is checked; whether they fit the pipeline is not.
+func DecodeRequest(body []byte, header int) (*Call, error) {
+	head, rest, err := cut(body, header)
+	if err != nil {
+		return nil, err
+	}
+	var j requestJSON
+	if err := json.Unmarshal(head, &j); err != nil {
+		return nil, invalid("the request is not valid JSON of the protocol: %v", err)
+	}
+	c := &Call{Binary: j.Parameters.BinaryOutput}
+	if c.Timeout, err = timeout(j.Parameters.Timeout); err != nil {
+		return nil, err
+	}
+	c.Request.ID = j.ID
+	if c.Request.Inputs, err = tensors("input", j.Inputs, rest); err != nil {
+		return nil, err
+	}
+	for _, w := range j.Outputs {
+		if w.Name == "" {
+			return nil, invalid("an output that is asked for has no name")
+		}
+		if slices.Contains(c.Request.Outputs, w.Name) {
+			return nil, invalid("output %q is asked for twice", w.Name)
+		}
+		c.Request.Outputs = append(c.Request.Outputs, w.Name)
+		if w.Parameters.Binary != nil {
+			if c.Outputs == nil {
+				c.Outputs = make(map[string]bool)
+			}
+			c.Outputs[w.Name] = *w.Parameters.Binary
+		}
+	}
+	return c, nil
+}
+
+func timeout(n json.Number) (time.Duration, error) {
+	if n == "" {
+		return 0, nil
+	}
+	us, err := n.Int64()
+	if err != nil || us < 0 {
+		return 0, invalid("the parameter timeout is %q; it must be a whole number of microseconds", n.String())
+	}
+	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond, nil
+}
+
+// cut separates the JSON part from the binary data.
+func cut(body []byte, header int) (head, rest []byte, err error) {
+	if header < 0 {
+		return body, nil, nil
+	}
+	if header > len(body) {
+		return nil, nil, invalid("%s is %d, but the body has only %d bytes", HeaderLength, header, len(body))
+	}
+	return body[:header], body[header:], nil
+}
+
+// ParseHeaderLength reads the value of the HTTP header; -1 when it is empty.
+func ParseHeaderLength(value string) (int, error) {
+	if value == "" {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 {
+		return 0, invalid("the HTTP header %s is %q; it must be the length of the JSON part in bytes", HeaderLength, value)
+	}
+	return n, nil
+}
+
+// tensors makes tensors of their JSON and the binary data behind it. kind is
+// "input" or "output", for errors.
+func tensors(kind string, list []tensorJSON, rest []byte) ([]wire.NamedTensor, error) {
+	out := make([]wire.NamedTensor, len(list))
+	for i := range list {
+		j := &list[i]
+		t := &out[i]
+		t.Name, t.Datatype, t.Shape = j.Name, j.Datatype, j.Shape
+		if t.Name == "" {
+			return nil, invalid("%s %d has no name", kind, i+1)
+		}
+		if wire.Size(t.Datatype) < 0 {
+			return nil, invalid("%s %q has the unknown datatype %q", kind, t.Name, t.Datatype)
+		}
+		var err error
+		if rest, err = data(t, j, rest); err != nil {
+			return nil, invalid("%s %q: %s", kind, t.Name, reason(err))
+		}
+		if err := t.Validate(); err != nil {
+			return nil, invalid("%s %q: %s", kind, t.Name, reason(err))
+		}
+	}
+	if len(rest) > 0 {
+		return nil, invalid("%d bytes of binary data belong to no %s", len(rest), kind)
+	}
+	return out, nil
+}
+
+// data fills in the tensor's data and returns what is left of the binary part.
+func data(t *wire.NamedTensor, j *tensorJSON, rest []byte) ([]byte, error) {
+	size := j.Parameters.BinarySize
+	switch {
+	case size != nil && j.Data != nil:
+		return nil, invalid("it has both data and binary_data_size")
+	case size != nil:
+		if *size < 0 || *size > int64(len(rest)) {
+			return nil, invalid("binary_data_size is %d, but %d bytes of binary data are left", *size, len(rest))
+		}
+		t.Data = rest[:*size:*size]
+		return rest[*size:], nil
+	case j.Data == nil:
+		return nil, invalid("it has neither data nor binary_data_size")
+	}
+	var err error
+	t.Data, err = parseData(t.Datatype, j.Data)
+	return rest, err
+}

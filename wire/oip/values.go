@@ -1,0 +1,184 @@
+package oip
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// reason is the text of an error without the prefix that says where it is from.
+func reason(err error) string {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return strings.TrimPrefix(err.Error(), "wire: ")
+}
+
+// parseData reads a JSON array, flat or nested, into raw elements. raw is
+// valid JSON, as encoding/json has checked it already.
+func parseData(datatype string, raw []byte) ([]byte, error) {
+	if len(raw) == 0 || raw[0] != '[' {
+		return nil, fmt.Errorf("data must be an array")
+	}
+	var out []byte
+	for at := 0; at < len(raw); {
+		switch c := raw[at]; c {
+		case '[', ']', ',', ' ', '\t', '\n', '\r':
+			at++
+			continue
+		case '{', 'n':
+			return nil, fmt.Errorf("data must hold only values of %s", datatype)
+		}
+		end := valueEnd(raw, at)
+		var err error
+		if out, err = appendValue(out, datatype, raw[at:end]); err != nil {
+			return nil, err
+		}
+		at = end
+	}
+	return out, nil
+}
+
+// valueEnd is the end of the string, number or word that begins at from.
+func valueEnd(raw []byte, from int) int {
+	if raw[from] != '"' {
+		end := from
+		for end < len(raw) && !strings.ContainsRune(",] \t\r\n", rune(raw[end])) {
+			end++
+		}
+		return end
+	}
+	for end := from + 1; end < len(raw); end++ {
+		switch raw[end] {
+		case '\\':
+			end++
+		case '"':
+			return end + 1
+		}
+	}
+	return len(raw)
+}
+
+func appendValue(out []byte, datatype string, text []byte) ([]byte, error) {
+	s := string(text)
+	bad := func(err error) ([]byte, error) {
+		var n *strconv.NumError
+		if errors.As(err, &n) {
+			err = n.Err
+		}
+		return nil, fmt.Errorf("%.40s is not a value of %s: %v", s, datatype, err)
+	}
+	switch datatype {
+	case wire.FP32, wire.FP64:
+		bits := wire.Size(datatype) * 8
+		v, err := strconv.ParseFloat(s, bits)
+		if err != nil {
+			return bad(err)
+		}
+		if bits == 32 {
+			return binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(v))), nil
+		}
+		return binary.LittleEndian.AppendUint64(out, math.Float64bits(v)), nil
+	case wire.Uint8, wire.Uint16, wire.Uint32, wire.Uint64:
+		v, err := strconv.ParseUint(s, 10, wire.Size(datatype)*8)
+		if err != nil {
+			return bad(err)
+		}
+		return appendInt(out, v, wire.Size(datatype)), nil
+	case wire.Int8, wire.Int16, wire.Int32, wire.Int64:
+		v, err := strconv.ParseInt(s, 10, wire.Size(datatype)*8)
+		if err != nil {
+			return bad(err)
+		}
+		return appendInt(out, uint64(v), wire.Size(datatype)), nil
+	case wire.Bool:
+		switch s {
+		case "true", "1":
+			return append(out, 1), nil
+		case "false", "0":
+			return append(out, 0), nil
+		}
+		return bad(errors.New("use true or false"))
+	case wire.Bytes:
+		var v string
+		if err := json.Unmarshal(text, &v); err != nil {
+			return bad(errors.New("use a string"))
+		}
+		out = binary.LittleEndian.AppendUint32(out, uint32(len(v)))
+		return append(out, v...), nil
+	}
+	return nil, fmt.Errorf("%s has no JSON form; send it as binary data", datatype)
+}
+
+func appendInt(out []byte, v uint64, size int) []byte {
+	for range size {
+		out = append(out, byte(v))
+		v >>= 8
+	}
+	return out
+}
+
+// formatData writes raw elements as a flat JSON array. The tensor is sound.
+func formatData(t *wire.Tensor) (json.RawMessage, error) {
+	out := []byte{'['}
+	for rest := t.Data; len(rest) > 0; {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		size := wire.Size(t.Datatype)
+		if t.Datatype == wire.Bytes {
+			size = 4 + int(binary.LittleEndian.Uint32(rest))
+		}
+		var err error
+		if out, err = formatValue(out, t.Datatype, rest[:size]); err != nil {
+			return nil, err
+		}
+		rest = rest[size:]
+	}
+	return append(out, ']'), nil
+}
+
+func formatValue(out []byte, datatype string, raw []byte) ([]byte, error) {
+	switch datatype {
+	case wire.FP32:
+		return formatFloat(out, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))), 32)
+	case wire.FP64:
+		return formatFloat(out, math.Float64frombits(binary.LittleEndian.Uint64(raw)), 64)
+	case wire.Uint8, wire.Uint16, wire.Uint32, wire.Uint64:
+		return strconv.AppendUint(out, readInt(raw), 10), nil
+	case wire.Int8, wire.Int16, wire.Int32, wire.Int64:
+		shift := 64 - 8*len(raw)
+		return strconv.AppendInt(out, int64(readInt(raw)<<shift)>>shift, 10), nil
+	case wire.Bool:
+		return strconv.AppendBool(out, raw[0] != 0), nil
+	case wire.Bytes:
+		if !utf8.Valid(raw[4:]) {
+			return nil, fmt.Errorf("an element is not UTF-8, which JSON needs; ask for binary data")
+		}
+		text, err := json.Marshal(string(raw[4:]))
+		return append(out, text...), err
+	}
+	return nil, fmt.Errorf("%s has no JSON form; ask for binary data", datatype)
+}
+
+func readInt(raw []byte) (v uint64) {
+	for i := len(raw) - 1; i >= 0; i-- {
+		v = v<<8 | uint64(raw[i])
+	}
+	return v
+}
+
+func formatFloat(out []byte, v float64, bits int) ([]byte, error) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil, fmt.Errorf("it holds %v, which JSON cannot carry; ask for binary data", v)
+	}
+	return strconv.AppendFloat(out, v, 'g', -1, bits), nil
+}
