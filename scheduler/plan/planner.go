@@ -34,6 +34,9 @@ func newPlanner(p *Problem, o Options) (*planner, error) {
 	}
 	pl := &planner{pipe: &p.Pipeline, options: o, dag: d}
 	pl.split, _ = parseSplit(o.Split) // checked above
+	if q := pl.split.step; q > 0 && pl.pipe.SLO/q > maxSteps {
+		return nil, fmt.Errorf("plan: split %q cuts an SLO of %s into more than %d steps; take a longer step", o.Split, spell(pl.pipe.SLO), maxSteps)
+	}
 	rates := p.Pipeline.Rates()
 	for _, name := range d.names {
 		list, err := configs(p, p.Pipeline.Module(name), o)

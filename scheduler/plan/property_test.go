@@ -214,3 +214,45 @@ func TestOneModuleAgainstTheBestSingleConfiguration(t *testing.T) {
 		require.GreaterOrEqual(t, p.Cost, best*(1-1e-6))
 	})
 }
+
+// TestQuantizedAgainstAllBudgets compares the search with its exhaustive twin.
+func TestQuantizedAgainstAllBudgets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		problem := drawProblem(t)
+		problem.Pipeline.Modules = problem.Pipeline.Modules[:min(4, len(problem.Pipeline.Modules))]
+		step := problem.Pipeline.SLO/time.Duration(rapid.IntRange(4, 8).Draw(t, "steps")) + 1
+		p, err := newPlanner(&problem, Options{Without: []string{"reassign"}})
+		require.NoError(t, err)
+		found, ok := p.quantized(step)
+		best := allBudgets(p, step, make([]time.Duration, len(p.modules)), 0)
+		require.Equal(t, !math.IsInf(best, 1), ok)
+		if ok {
+			require.LessOrEqual(t, p.dag.longest(found), problem.Pipeline.SLO)
+			sets, err := p.schedule(found)
+			require.NoError(t, err)
+			require.InDelta(t, best, total(sets), 1e-6*(1+best))
+		}
+	})
+}
+
+func allBudgets(p *planner, step time.Duration, budgets []time.Duration, i int) float64 {
+	if i == len(budgets) {
+		if p.dag.longest(budgets) > p.pipe.SLO {
+			return math.Inf(1)
+		}
+		sum := 0.0
+		for k, m := range p.modules {
+			set, ok := m.solve(budgets[k])
+			if !ok {
+				return math.Inf(1)
+			}
+			sum += set.weight
+		}
+		return sum
+	}
+	best := math.Inf(1)
+	for budgets[i] = step; budgets[i] <= p.pipe.SLO; budgets[i] += step {
+		best = math.Min(best, allBudgets(p, step, budgets, i+1))
+	}
+	return best
+}

@@ -277,3 +277,10 @@ func BenchmarkSolve(b *testing.B) {
 		Solve(p, Options{})
 	}
 }
+
+func TestQuantizedStepsAreBounded(t *testing.T) {
+	p := traffic()
+	p.Pipeline.SLO = time.Hour
+	assert.Equal(t, `plan: split "quantized:10ms" cuts an SLO of 3600 s into more than 10000 steps; take a longer step`,
+		Solve(p, Options{Split: "quantized:10ms"}).Reason)
+}
