@@ -1,0 +1,162 @@
+package autoscale
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// DriftOptions say when a measured rate has left the planned one for good.
+// Zero values take the defaults.
+type DriftOptions struct {
+	Above    float64       // share above the planned rate that counts; 0 means DefaultAbove
+	Below    float64       // share below the planned rate that counts; 0 means DefaultBelow
+	Hold     time.Duration // how long the rate must stay away; 0 means DefaultHold
+	Cooldown time.Duration // least time between two advices, and after Reset; 0 means DefaultCooldown
+
+	// MinRequests is the number of requests that a drift must rest on, so that
+	// a handful of requests at a low rate is not taken for a change; 0 means
+	// DefaultMinRequests.
+	MinRequests int64
+}
+
+// Defaults of DriftOptions. Falling behind is worse than paying for a while,
+// so less is needed to scale up than down.
+const (
+	DefaultAbove       = 0.20
+	DefaultBelow       = 0.40
+	DefaultHold        = 30 * time.Second
+	DefaultCooldown    = 2 * time.Minute
+	DefaultMinRequests = 30
+)
+
+// noise is how many standard deviations of a Poisson count the requests seen
+// must be away from those planned before chance is ruled out.
+const noise = 4
+
+// Advice is what a detector recommends.
+type Advice struct {
+	Reschedule bool
+	Rate       float64       // requests per second to plan for
+	Planned    float64       // requests per second planned for so far
+	Held       time.Duration // how long the rate has been away
+}
+
+// Describe gives the reason in one line.
+func (a Advice) Describe() string {
+	if !a.Reschedule {
+		return fmt.Sprintf("rate as planned, %s/s", rate(a.Planned))
+	}
+	return fmt.Sprintf("rate %s/s for %v, planned %s/s", rate(a.Rate), a.Held.Round(time.Second), rate(a.Planned))
+}
+
+// Drift finds a sustained difference between the rate that is measured and the
+// rate that was planned for. It is a value: a workflow may keep it, copy it and
+// carry it through JSON from one run to the next.
+//
+// The measured rate is smoothed over a third of the hold time, so that chance
+// does not reset the watch and a short burst fades away. A reschedule is
+// advised, for the mean rate meanwhile, when the smoothed rate has stayed
+// beyond the threshold on one side for the hold time, the latest rate still is
+// there, and the requests counted differ from the plan by more than chance
+// explains.
+type Drift struct {
+	Options DriftOptions
+	Planned float64   // requests per second
+	Smooth  float64   // smoothed measured rate
+	Side    int       // +1 above, -1 below, 0 as planned
+	Since   time.Time // when the rate went away
+	Seen    float64   // requests since then
+	Quiet   time.Time // no advice before
+	Last    time.Time // end of the last measures
+}
+
+// NewDrift watches for a drift from the planned rate.
+func NewDrift(planned float64, o DriftOptions) Drift {
+	planned = math.Max(0, planned)
+	return Drift{Options: o.withDefaults(), Planned: planned, Smooth: planned}
+}
+
+// Reset starts anew after a plan for another rate took over at now.
+func (d *Drift) Reset(planned float64, now time.Time) {
+	quiet := now.Add(d.Options.withDefaults().Cooldown)
+	*d = NewDrift(planned, d.Options)
+	d.Quiet, d.Last = quiet, now
+}
+
+// Observe takes the measures of the next span of time. Measures that end
+// before the last ones, cover no time or have no usable rate change nothing.
+func (d *Drift) Observe(m Measures) Advice {
+	d.Options = d.Options.withDefaults()
+	span := m.Span()
+	if span <= 0 || !m.To.After(d.Last) || !(m.Offered >= 0) || math.IsInf(m.Offered, 1) {
+		return d.stay(0)
+	}
+	d.Last = m.To
+	d.Smooth += (m.Offered - d.Smooth) * (1 - math.Exp(-3*span.Seconds()/d.Options.Hold.Seconds()))
+	if side := d.side(d.Smooth); side != d.Side {
+		d.Side, d.Since, d.Seen = side, m.From, 0
+	}
+	d.Seen += m.Offered * span.Seconds()
+	if d.side(m.Offered) != d.Side {
+		return d.stay(m.To.Sub(d.Since)) // a burst that is over, or a lull
+	}
+	return d.advice(m.To)
+}
+
+func (d *Drift) stay(held time.Duration) Advice {
+	return Advice{Rate: d.Planned, Planned: d.Planned, Held: held}
+}
+
+func (d *Drift) advice(now time.Time) Advice {
+	held := now.Sub(d.Since)
+	if d.Side == 0 || held < d.Options.Hold || now.Before(d.Quiet) || d.chance(held) {
+		return d.stay(held)
+	}
+	a := Advice{Reschedule: true, Rate: d.Seen / held.Seconds(), Planned: d.Planned, Held: held}
+	d.Since, d.Seen = now, 0
+	d.Quiet = now.Add(d.Options.Cooldown)
+	return a
+}
+
+// side tells on which side of the planned rate another one is.
+func (d *Drift) side(rate float64) int {
+	switch {
+	case rate > d.Planned*(1+d.Options.Above):
+		return 1
+	case rate < d.Planned*(1-d.Options.Below):
+		return -1
+	}
+	return 0
+}
+
+// chance says whether what was seen may be the planned rate after all: few
+// requests, or within a few standard deviations of a Poisson count.
+func (d *Drift) chance(held time.Duration) bool {
+	expected := d.Planned * held.Seconds()
+	if math.Max(d.Seen, expected) < float64(d.Options.MinRequests) {
+		return true
+	}
+	return math.Abs(d.Seen-expected) <= noise*math.Sqrt(math.Max(1, expected))
+}
+
+func (o DriftOptions) withDefaults() DriftOptions {
+	if !(o.Above > 0) {
+		o.Above = DefaultAbove
+	}
+	if !(o.Below > 0) {
+		o.Below = DefaultBelow
+	}
+	if o.Hold <= 0 {
+		o.Hold = DefaultHold
+	}
+	if o.Cooldown <= 0 {
+		o.Cooldown = DefaultCooldown
+	}
+	if o.MinRequests <= 0 {
+		o.MinRequests = DefaultMinRequests
+	}
+	return o
+}
+
+func rate(x float64) string { return fmt.Sprintf("%.3g", x) }
