@@ -1,0 +1,23 @@
+// Package httpapi serves pipelines over HTTP with the Open Inference Protocol,
+// version 2. To a client of the protocol a pipeline is a model and the
+// generation of its plan is the model's version.
+//
+//	GET  /v2                                  the server and its extensions
+//	GET  /v2/health/live                      200 while the process serves
+//	GET  /v2/health/ready                     200 when every pipeline is ready
+//	GET  /v2/models                           names of the pipelines
+//	GET  /v2/models/{name}[/versions/{v}]     inputs, outputs, SLO
+//	GET  .../ready                            200 when every module has an executor
+//	POST .../infer                            one request
+//	GET  /metrics                             where Options.Metrics is set
+//
+// Tensors travel as JSON or as binary data, see package wire/oip. The request
+// parameter "timeout", in microseconds, shortens the deadline. Errors are JSON
+// with the protocol's "error" and, beside it, code, stage, budget and elapsed
+// time; the status is 400 for an invalid request, 404 for an unknown pipeline,
+// 413 for a body beyond the limit, 415 for a compressed one, 429 when
+// overloaded, 503 when no executor can serve, and 504 when the deadline cannot
+// be met. A client that hangs up cancels its request.
+//
+// Listen refuses to serve beyond the loopback interface without a token.
+package httpapi

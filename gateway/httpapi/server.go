@@ -1,0 +1,177 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
+)
+
+// DefaultMaxBody is the largest body of an inference request in bytes.
+const DefaultMaxBody = 64 << 20
+
+// Backend is what a gateway must offer; *gateway.Gateway does.
+type Backend interface {
+	Infer(context.Context, *wire.InferRequest) (*wire.InferResponse, error)
+	Metadata(ctx context.Context, pipeline string) (*wire.Metadata, error)
+	Pipelines(context.Context) ([]string, error)
+}
+
+// Options configures a handler. The zero value is good on the loopback
+// interface.
+type Options struct {
+	Token   string       // clients must send "Authorization: Bearer <token>"; empty asks for none
+	MaxBody int64        // bytes of a request; 0 means DefaultMaxBody
+	Metrics http.Handler // for /metrics; nil leaves it out
+	Version string       // of the program, for the server metadata
+}
+
+// server is the handler.
+type server struct {
+	backend Backend
+	options Options
+	token   [sha256.Size]byte
+}
+
+// New makes the handler of the protocol.
+func New(b Backend, o Options) http.Handler {
+	if o.MaxBody <= 0 {
+		o.MaxBody = DefaultMaxBody
+	}
+	s := &server{backend: b, options: o, token: sha256.Sum256([]byte("Bearer " + o.Token))}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v2/health/live", s.live)
+	mux.HandleFunc("GET /v2/health/ready", s.ready)
+	mux.HandleFunc("GET /v2", s.guard(s.about))
+	mux.HandleFunc("GET /v2/models", s.guard(s.list))
+	for _, model := range []string{"/v2/models/{name}", "/v2/models/{name}/versions/{version}"} {
+		mux.HandleFunc("GET "+model, s.guard(s.metadata))
+		mux.HandleFunc("GET "+model+"/ready", s.guard(s.modelReady))
+		mux.HandleFunc("POST "+model+"/infer", s.guard(s.infer))
+	}
+	if o.Metrics != nil {
+		mux.HandleFunc("GET /metrics", s.guard(o.Metrics.ServeHTTP))
+	}
+	return mux
+}
+
+// guard asks for the token.
+func (s *server) guard(next http.HandlerFunc) http.HandlerFunc {
+	if s.options.Token == "" {
+		return next
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		given := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(given[:], s.token[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			failStatus(w, http.StatusUnauthorized, wire.Errorf(wire.CodeInvalid, "", "this gateway asks for a token; send it as \"Authorization: Bearer TOKEN\""))
+			return
+		}
+		next(w, r)
+	}
+}
+
+func (s *server) live(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, []byte(`{"live":true}`))
+}
+
+// ready is true when every pipeline is; with none the gateway is ready too.
+func (s *server) ready(w http.ResponseWriter, r *http.Request) {
+	names, err := s.backend.Pipelines(r.Context())
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	for _, name := range names {
+		if m, err := s.backend.Metadata(r.Context(), name); err == nil && !m.Ready {
+			unready(w, m)
+			return
+		}
+	}
+	reply(w, http.StatusOK, []byte(`{"ready":true}`))
+}
+
+func unready(w http.ResponseWriter, m *wire.Metadata) {
+	fail(w, wire.Errorf(wire.CodeUnavailable, "", "pipeline %q is not ready: %s", m.Pipeline, m.Reason))
+}
+
+func (s *server) about(w http.ResponseWriter, _ *http.Request) {
+	version := s.options.Version
+	if version == "" {
+		version = "dev"
+	}
+	reply(w, http.StatusOK, []byte(`{"name":"harpagon","version":`+strconv.Quote(version)+`,"extensions":["binary_tensor_data"]}`))
+}
+
+func (s *server) list(w http.ResponseWriter, r *http.Request) {
+	names, err := s.backend.Pipelines(r.Context())
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	body, err := oip.EncodeList(names)
+	respond(w, body, err)
+}
+
+func (s *server) metadata(w http.ResponseWriter, r *http.Request) {
+	m, err := s.model(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	body, err := oip.EncodeMetadata(m)
+	respond(w, body, err)
+}
+
+func (s *server) modelReady(w http.ResponseWriter, r *http.Request) {
+	m, err := s.model(r)
+	switch {
+	case err != nil:
+		fail(w, err)
+	case !m.Ready:
+		unready(w, m)
+	default:
+		reply(w, http.StatusOK, []byte(`{"name":`+strconv.Quote(m.Pipeline)+`,"ready":true}`))
+	}
+}
+
+// model is the metadata of the model in the path. A version in the path must
+// be the one that is served.
+func (s *server) model(r *http.Request) (*wire.Metadata, error) {
+	m, err := s.backend.Metadata(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	if v := r.PathValue("version"); v != "" && v != strconv.Itoa(m.Generation) {
+		return nil, wire.Errorf(wire.CodeNotFound, "", "pipeline %q is served in version %d, not %s", m.Pipeline, m.Generation, v)
+	}
+	return m, nil
+}
+
+func respond(w http.ResponseWriter, body []byte, err error) {
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	reply(w, http.StatusOK, body)
+}
+
+func reply(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", oip.ContentJSON)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// deadlined shortens ctx by the request's own timeout.
+func deadlined(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
+}

@@ -1,0 +1,163 @@
+package sdk_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/sdk/sdktest"
+)
+
+var input = sdk.Inputs{"x": sdk.Float32([]float32{1, 2}, 2)}
+
+func TestInferEndToEnd(t *testing.T) {
+	s := start(t, 0, time.Minute, "")
+	s.both(t, func(t *testing.T, c *sdk.Client) {
+		out, err := c.Infer(context.Background(), "p", input, sdk.WithID("7"), sdk.WithOutputs("y"))
+		require.NoError(t, err)
+		y, err := out.Float32s("y")
+		require.NoError(t, err)
+		require.Len(t, y, 2)
+		require.Equal(t, "7", out.ID())
+		require.Equal(t, 1, out.Generation())
+		require.Equal(t, []string{"y"}, out.Names())
+		var sum time.Duration
+		for _, st := range out.Stages() {
+			sum += st.Queue + st.Wait + st.Compute + st.Transfer
+		}
+		require.Equal(t, out.Elapsed(), sum)
+		_, err = out.Strings("y")
+		require.ErrorContains(t, err, "FP32, not BYTES")
+		_, err = out.Strings("z")
+		require.ErrorContains(t, err, "it has: y")
+
+		names, err := c.Pipelines(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, []string{"p"}, names)
+		m, err := c.Metadata(context.Background(), "p")
+		require.NoError(t, err)
+		require.True(t, m.Ready)
+		require.Equal(t, time.Minute, m.SLO)
+		require.Equal(t, []int64{2}, m.Outputs[0].Shape)
+	})
+}
+
+func TestErrorsAreTyped(t *testing.T) {
+	s := start(t, 0, time.Minute, "")
+	s.both(t, func(t *testing.T, c *sdk.Client) {
+		for _, one := range []struct {
+			pipeline string
+			inputs   sdk.Inputs
+			is       error
+		}{
+			{"q", input, sdk.ErrNotFound},
+			{"p", nil, sdk.ErrInvalid},
+			{"p", sdk.Inputs{"x": sdk.Int64([]int64{1, 2}, 2)}, sdk.ErrInvalid},
+			{"p", sdk.Inputs{"x": sdk.Float32([]float32{1, 2}, 1, 2, 1)}, sdk.ErrInvalid},
+		} {
+			_, err := c.Infer(context.Background(), one.pipeline, one.inputs)
+			require.ErrorIs(t, err, one.is)
+			var e *sdk.Error
+			require.ErrorAs(t, err, &e)
+			require.NotEmpty(t, e.Reason)
+		}
+		_, err := c.Metadata(context.Background(), "q")
+		require.ErrorIs(t, err, sdk.ErrNotFound)
+	})
+}
+
+func TestDeadlinesTravel(t *testing.T) {
+	s := start(t, 10*time.Second, time.Minute, "")
+	s.both(t, func(t *testing.T, c *sdk.Client) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		begin := time.Now()
+		_, err := c.Infer(ctx, "p", input)
+		require.ErrorIs(t, err, sdk.ErrDeadline)
+		var e *sdk.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, "m", e.Stage, "refused before it reached the engine: %v", err)
+		require.InDelta(t, 5, e.Budget.Seconds(), 1)
+		require.Less(t, time.Since(begin), 4*time.Second)
+	})
+}
+
+func TestSLOIsKeptWithoutACallersDeadline(t *testing.T) {
+	s := start(t, 10*time.Second, time.Second, "")
+	s.both(t, func(t *testing.T, c *sdk.Client) {
+		_, err := c.Infer(context.Background(), "p", input)
+		var e *sdk.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, "deadline", string(e.Code))
+		require.Equal(t, time.Second, e.Budget)
+	})
+}
+
+func TestCancelledBeforeAndAfter(t *testing.T) {
+	s := start(t, 200*time.Millisecond, time.Minute, "")
+	s.both(t, func(t *testing.T, c *sdk.Client) {
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			time.Sleep(20 * time.Millisecond)
+			cancel()
+		}()
+		_, err := c.Infer(ctx, "p", input)
+		require.ErrorIs(t, err, sdk.ErrCanceled)
+		past, done := context.WithDeadline(context.Background(), time.Unix(1, 0))
+		defer done()
+		_, err = c.Infer(past, "p", input)
+		require.ErrorIs(t, err, sdk.ErrDeadline)
+	})
+	require.Eventually(t, func() bool { return s.Measures("p").InFlight == 0 }, time.Minute, time.Millisecond)
+}
+
+func TestManyAtOnce(t *testing.T) {
+	s := start(t, 0, time.Minute, "")
+	s.both(t, func(t *testing.T, c *sdk.Client) {
+		var group sync.WaitGroup
+		errs := make(chan error, 64)
+		for range 64 {
+			group.Go(func() {
+				_, err := c.Infer(context.Background(), "p", input)
+				errs <- err
+			})
+		}
+		group.Wait()
+		for range 64 {
+			require.NoError(t, <-errs)
+		}
+	})
+}
+
+func TestDialSaysWhatIsWrong(t *testing.T) {
+	ctx := context.Background()
+	_, err := sdk.Dial(ctx, "http://")
+	require.ErrorContains(t, err, "HOST:PORT")
+	_, err = sdk.Dial(ctx, "127.0.0.1:1", sdk.WithToken("a\nb"))
+	require.ErrorIs(t, err, sdk.ErrOption)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	_, err = sdk.Dial(ctx, gone.URL)
+	require.ErrorIs(t, err, sdk.ErrUnavailable)
+	require.ErrorContains(t, err, "harpagon up")
+
+	s := start(t, 0, time.Minute, "secret")
+	_, err = sdk.Dial(ctx, s.url)
+	require.ErrorIs(t, err, sdk.ErrInvalid)
+	require.ErrorContains(t, err, "token")
+}
+
+func TestForeignErrorsBecomeTyped(t *testing.T) {
+	cause := errors.New("cable")
+	c := sdk.NewClient(sdktest.Fake{"p": func(context.Context, sdk.Inputs) (sdktest.Outputs, error) { return nil, cause }})
+	_, err := c.Infer(context.Background(), "p", nil)
+	require.ErrorIs(t, err, sdk.ErrUnavailable)
+	require.ErrorIs(t, err, cause)
+}

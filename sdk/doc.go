@@ -1,0 +1,26 @@
+// Package sdk is what a Go program imports to ask a pipeline for answers.
+//
+//	client, err := sdk.Dial(ctx, "127.0.0.1:8000")
+//	...
+//	out, err := client.Infer(ctx, "traffic", sdk.Inputs{
+//		"frame": sdk.Float32(pixels, 3, 96, 96),
+//	})
+//	...
+//	kinds, err := out.Strings("vehicles")
+//
+// A deadline of ctx that comes before the pipeline's SLO becomes the request's
+// deadline, at the gateway too; cancelling ctx takes the request out of all
+// queues. Errors are *Error and work with errors.Is and errors.As:
+//
+//	var e *sdk.Error
+//	if errors.Is(err, sdk.ErrDeadline) && errors.As(err, &e) {
+//		log.Printf("%s needed more than %v", e.Stage, e.Budget)
+//	}
+//
+// Requests are not repeated by themselves: whether an answer is still worth
+// having a second later is the program's to know.
+//
+// The package is light: it imports the declaration and the wire protocol and
+// no server. Program and system in one process are package sdk/local; a fake
+// gateway for tests of programs that use this package is sdk/sdktest.
+package sdk
