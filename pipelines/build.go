@@ -1,0 +1,159 @@
+package pipelines
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Builder declares a pipeline in Go. Its methods may be chained; what is wrong
+// comes out of Build, all of it.
+//
+//	p, err := pipelines.New("traffic").
+//		SLO(400*time.Millisecond).Rate(10).
+//		Input("frame", "FP32", 3, 96, 96).
+//		Module(pipelines.Network("detect", "models/detect.onnx").In("image", pipelines.FromInput("frame"))).
+//		Output("map", pipelines.From("detect", "map")).
+//		Build()
+type Builder struct {
+	p    Pipeline
+	errs []error
+}
+
+// New starts a pipeline.
+func New(name string) *Builder { return &Builder{p: Pipeline{Name: name}} }
+
+// SLO sets the end-to-end latency objective.
+func (b *Builder) SLO(d time.Duration) *Builder { b.p.SLO = d; return b }
+
+// Rate sets the requests per second at the source.
+func (b *Builder) Rate(perSecond float64) *Builder { b.p.Rate = perSecond; return b }
+
+// Arrivals sets how requests come: "even", "poisson", "gamma:SHAPE", "trace:FILE".
+func (b *Builder) Arrivals(kind string) *Builder { b.p.Arrivals = kind; return b }
+
+// Attainment sets the share of requests that must finish within the SLO.
+func (b *Builder) Attainment(share float64) *Builder { b.p.Attainment = share; return b }
+
+// Dispatch sets the dispatch policy.
+func (b *Builder) Dispatch(policy string) *Builder { b.p.Dispatch = policy; return b }
+
+// Input declares an input of the pipeline, with its shape for one request.
+func (b *Builder) Input(name, datatype string, shape ...int64) *Builder {
+	if b.p.Input(name) != nil {
+		b.errs = append(b.errs, fmt.Errorf("pipelines: input %q is declared twice", name))
+	}
+	b.p.Inputs = append(b.p.Inputs, Port{Name: name, Datatype: datatype, Shape: append([]int64{}, shape...)})
+	return b
+}
+
+// Module adds a module.
+func (b *Builder) Module(m *ModuleBuilder) *Builder {
+	if b.p.Module(m.m.Name) != nil {
+		b.errs = append(b.errs, fmt.Errorf("pipelines: module %q is declared twice", m.m.Name))
+	}
+	b.p.Modules = append(b.p.Modules, m.m)
+	return b
+}
+
+// Output declares a value that the pipeline returns.
+func (b *Builder) Output(name string, from Ref) *Builder {
+	b.p.Outputs = append(b.p.Outputs, Output{Name: name, From: from})
+	return b
+}
+
+// Build returns the pipeline, or everything that is wrong with it whatever
+// hardware it will meet. Document.Check finds the rest.
+func (b *Builder) Build() (Pipeline, error) {
+	if !validName(b.p.Name) {
+		b.errs = append(b.errs, fmt.Errorf("pipelines: %q cannot name a pipeline", b.p.Name))
+	}
+	for _, m := range b.p.Modules {
+		if !validName(m.Name) {
+			b.errs = append(b.errs, fmt.Errorf("pipelines: %q cannot name a module", m.Name))
+		}
+	}
+	if len(b.errs) > 0 {
+		return b.p, errors.Join(b.errs...)
+	}
+	// Any hardware will do here: names in the modules stand for themselves.
+	doc := Document{Pipelines: []Pipeline{b.p}, Hardware: []Hardware{{Name: "any", Price: 1}}}
+	for _, m := range b.p.Modules {
+		for _, name := range m.Hardware {
+			doc.Hardware = append(doc.Hardware, Hardware{Name: name, Price: 1})
+		}
+		for _, at := range m.Profile.Points {
+			doc.Hardware = append(doc.Hardware, Hardware{Name: at.Hardware, Price: 1})
+		}
+	}
+	return b.p, doc.Check(nil)
+}
+
+// From refers to an output of a module.
+func From(module, output string) Ref { return Ref{Module: module, Port: output} }
+
+// FromInput refers to an input of the pipeline.
+func FromInput(name string) Ref { return Ref{Port: name} }
+
+// ModuleBuilder declares one module.
+type ModuleBuilder struct{ m Module }
+
+// Network starts a module that runs an ONNX file.
+func Network(name, model string) *ModuleBuilder {
+	return &ModuleBuilder{Module{Name: name, Model: model, Fanout: 1}}
+}
+
+// Step starts a module that runs a function.
+func Step(name, function string) *ModuleBuilder {
+	return &ModuleBuilder{Module{Name: name, Function: function, Fanout: 1}}
+}
+
+// Profiled starts a module of which only a profile is known.
+func Profiled(name string, points ...Point) *ModuleBuilder {
+	return (&ModuleBuilder{Module{Name: name, Fanout: 1}}).Profile(points...)
+}
+
+// In feeds an input of the module.
+func (b *ModuleBuilder) In(name string, from Ref) *ModuleBuilder {
+	b.m.Inputs = append(b.m.Inputs, Binding{Name: name, From: from})
+	return b
+}
+
+// Fanout splits inputs with a varying first dimension into requests, mean per
+// upstream request.
+func (b *ModuleBuilder) Fanout(mean float64) *ModuleBuilder {
+	b.m.Scatter, b.m.Fanout = true, mean
+	return b
+}
+
+// Rate overrides the module's request rate.
+func (b *ModuleBuilder) Rate(perSecond float64) *ModuleBuilder { b.m.Rate = perSecond; return b }
+
+// Engine asks for an engine by name.
+func (b *ModuleBuilder) Engine(name string) *ModuleBuilder { b.m.Engine = name; return b }
+
+// On limits the hardware that may run the module.
+func (b *ModuleBuilder) On(hardware ...string) *ModuleBuilder { b.m.Hardware = hardware; return b }
+
+// Batches sets the batch sizes to profile.
+func (b *ModuleBuilder) Batches(sizes ...int) *ModuleBuilder {
+	b.m.Batches = slices.Compact(slices.Sorted(slices.Values(sizes)))
+	return b
+}
+
+// Parameter sets a parameter of the function: a float64, string, bool, or
+// []any of these.
+func (b *ModuleBuilder) Parameter(name string, value any) *ModuleBuilder {
+	if b.m.Parameters == nil {
+		b.m.Parameters = map[string]any{}
+	}
+	b.m.Parameters[name] = value
+	return b
+}
+
+// Profile says what was measured of the module.
+func (b *ModuleBuilder) Profile(points ...Point) *ModuleBuilder {
+	b.m.Profile.Points = append(b.m.Profile.Points, points...)
+	return b
+}

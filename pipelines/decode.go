@@ -1,0 +1,268 @@
+package pipelines
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+var rootSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+	{Type: "hardware", LabelNames: []string{"name"}},
+	{Type: "pipeline", LabelNames: []string{"name"}},
+	{Type: "variable", LabelNames: []string{"name"}},
+	{Type: "locals"},
+	{Type: "pool", LabelNames: []string{"name"}},
+	{Type: "provider", LabelNames: []string{"name"}},
+	{Type: "function", LabelNames: []string{"name"}},
+}}
+
+var hardwareSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
+	{Name: "price", Required: true}, {Name: "memory"}, {Name: "count"},
+}}
+
+var pipelineSchema = &hcl.BodySchema{
+	Attributes: []hcl.AttributeSchema{
+		{Name: "slo", Required: true}, {Name: "rate", Required: true},
+		{Name: "arrivals"}, {Name: "attainment"}, {Name: "dispatch"},
+	},
+	Blocks: []hcl.BlockHeaderSchema{
+		{Type: "input", LabelNames: []string{"name"}},
+		{Type: "module", LabelNames: []string{"name"}},
+		{Type: "output", LabelNames: []string{"name"}},
+	},
+}
+
+var inputSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
+	{Name: "datatype", Required: true}, {Name: "shape", Required: true},
+}}
+
+var outputSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "value", Required: true}}}
+
+var moduleSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
+	{Name: "model"}, {Name: "function"}, {Name: "engine"}, {Name: "profile"},
+	{Name: "inputs", Required: true}, {Name: "fanout"}, {Name: "rate"},
+	{Name: "hardware"}, {Name: "batches"}, {Name: "parameters"},
+}}
+
+// decoder reads one declaration into its Config.
+type decoder struct {
+	config *Config
+	ctx    *hcl.EvalContext
+	diags  hcl.Diagnostics
+}
+
+func (c *Config) decode(body hcl.Body, opts LoadOptions) hcl.Diagnostics {
+	d := &decoder{config: c}
+	content := d.content(body, rootSchema)
+	blocks := content.Blocks.ByType()
+	d.ctx = d.scope(blocks["variable"], blocks["locals"], opts)
+	for _, kind := range []string{"pool", "provider", "function"} {
+		for _, b := range blocks[kind] {
+			d.report(problem("Not supported yet", fmt.Sprintf("This version plans and serves pipelines; it does not know %s blocks yet. Take the block out, or keep it in another folder.", kind), &b.DefRange))
+		}
+	}
+	for _, b := range blocks["hardware"] {
+		d.hardware(b)
+	}
+	for _, b := range blocks["pipeline"] {
+		d.pipeline(b)
+	}
+	c.decoded = d.diags
+	return d.diags
+}
+
+func (d *decoder) report(diag *hcl.Diagnostic) { d.diags = append(d.diags, diag) }
+
+// content reads a body by its schema; what does not belong there is reported.
+func (d *decoder) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyContent {
+	content, diags := body.Content(schema)
+	d.diags = append(d.diags, diags...)
+	return content
+}
+
+func (d *decoder) place(path string, r hcl.Range) { d.config.ranges[path] = r }
+
+// attributes notes where each attribute stands.
+func (d *decoder) attributes(path string, content *hcl.BodyContent) hcl.Attributes {
+	for name, a := range content.Attributes {
+		d.place(path+"."+name, a.Expr.Range())
+	}
+	return content.Attributes
+}
+
+// fresh reports a second block of the same name and says whether it is new.
+func (d *decoder) fresh(path, kind string, b *hcl.Block) bool {
+	name := b.Labels[0]
+	if earlier, taken := d.config.ranges[path]; taken {
+		d.report(problem("Declared twice", fmt.Sprintf("The %s %q is declared already at %s.", kind, name, earlier), &b.DefRange))
+		return false
+	}
+	d.place(path, b.DefRange)
+	if !validName(name) {
+		d.report(problem("Invalid name", fmt.Sprintf("%q cannot name a %s: use letters, digits, dots, hyphens and underscores, and start with a letter or digit.", name, kind), &b.LabelRanges[0]))
+	}
+	return true
+}
+
+// validName keeps names usable in references, workflow ids and addresses.
+func validName(s string) bool {
+	for i, r := range s {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if !letter && (i == 0 || r != '-' && r != '_' && r != '.') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 100
+}
+
+func (d *decoder) hardware(b *hcl.Block) {
+	path := "hardware." + b.Labels[0]
+	if !d.fresh(path, "hardware", b) {
+		return
+	}
+	attrs := d.attributes(path, d.content(b.Body, hardwareSchema))
+	h := Hardware{Name: b.Labels[0]}
+	d.number(attrs["price"], &h.Price)
+	d.size(attrs["memory"], &h.Memory)
+	d.integer(attrs["count"], &h.Count)
+	d.config.Document.Hardware = append(d.config.Document.Hardware, h)
+}
+
+func (d *decoder) pipeline(b *hcl.Block) {
+	path := "pipeline." + b.Labels[0]
+	if !d.fresh(path, "pipeline", b) {
+		return
+	}
+	content := d.content(b.Body, pipelineSchema)
+	attrs := d.attributes(path, content)
+	p := Pipeline{Name: b.Labels[0]}
+	d.duration(attrs["slo"], &p.SLO)
+	d.number(attrs["rate"], &p.Rate)
+	d.text(attrs["arrivals"], &p.Arrivals)
+	d.number(attrs["attainment"], &p.Attainment)
+	d.text(attrs["dispatch"], &p.Dispatch)
+	for _, b := range content.Blocks {
+		d.part(&p, path, b)
+	}
+	d.config.Document.Pipelines = append(d.config.Document.Pipelines, p)
+}
+
+// part reads an input, module or output of a pipeline.
+func (d *decoder) part(p *Pipeline, path string, b *hcl.Block) {
+	path += "." + b.Type + "." + b.Labels[0]
+	if !d.fresh(path, b.Type, b) {
+		return
+	}
+	switch b.Type {
+	case "input":
+		attrs := d.attributes(path, d.content(b.Body, inputSchema))
+		in := Port{Name: b.Labels[0]}
+		d.text(attrs["datatype"], &in.Datatype)
+		d.integers(attrs["shape"], &in.Shape)
+		p.Inputs = append(p.Inputs, in)
+	case "module":
+		p.Modules = append(p.Modules, d.module(b, path))
+	case "output":
+		attrs := d.attributes(path, d.content(b.Body, outputSchema))
+		out := Output{Name: b.Labels[0]}
+		if a := attrs["value"]; a != nil {
+			out.From, _ = d.reference(a.Expr)
+		}
+		p.Outputs = append(p.Outputs, out)
+	}
+}
+
+func (d *decoder) module(b *hcl.Block, path string) Module {
+	attrs := d.attributes(path, d.content(b.Body, moduleSchema))
+	folder := b.DefRange.Filename
+	m := Module{Name: b.Labels[0], Fanout: 1}
+	d.text(attrs["function"], &m.Function)
+	d.text(attrs["engine"], &m.Engine)
+	d.file(attrs["model"], folder, &m.Model)
+	d.file(attrs["profile"], folder, &m.ProfileFile)
+	m.Inputs = d.bindings(attrs["inputs"], path)
+	if a := attrs["fanout"]; a != nil {
+		m.Scatter = true
+		d.number(a, &m.Fanout)
+	}
+	d.number(attrs["rate"], &m.Rate)
+	d.texts(attrs["hardware"], &m.Hardware)
+	d.batches(attrs["batches"], &m.Batches)
+	d.parameters(attrs["parameters"], &m.Parameters)
+	if m.ProfileFile != "" {
+		d.profile(&m, attrs["profile"])
+	}
+	return m
+}
+
+// bindings reads { name = reference, ... } in the order written.
+func (d *decoder) bindings(a *hcl.Attribute, path string) []Binding {
+	if a == nil {
+		return nil
+	}
+	pairs, diags := hcl.ExprMap(a.Expr)
+	if diags.HasErrors() {
+		d.report(problem("Inputs are not an object", "Write inputs as { name = module.NAME.OUTPUT } or { name = input.NAME }: one entry for each input of the model.", ptr(a.Expr.Range())))
+		return nil
+	}
+	var all []Binding
+	seen := map[string]bool{}
+	for _, pair := range pairs {
+		name := hcl.ExprAsKeyword(pair.Key)
+		if name == "" {
+			if v, diags := pair.Key.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type().FriendlyName() == "string" {
+				name = v.AsString()
+			}
+		}
+		switch {
+		case name == "":
+			d.report(problem("Invalid input name", "The name of an input is a plain word.", ptr(pair.Key.Range())))
+			continue
+		case seen[name]:
+			d.report(problem("Declared twice", fmt.Sprintf("The input %q is fed twice.", name), ptr(pair.Key.Range())))
+			continue
+		}
+		seen[name] = true
+		from, ok := d.reference(pair.Value)
+		if !ok {
+			continue
+		}
+		d.place(path+".inputs."+name, pair.Value.Range())
+		all = append(all, Binding{Name: name, From: from})
+	}
+	return all
+}
+
+// reference reads input.NAME or module.NAME.OUTPUT.
+func (d *decoder) reference(e hcl.Expression) (Ref, bool) {
+	traversal, diags := hcl.AbsTraversalForExpr(e)
+	names := make([]string, 0, 3)
+	for _, step := range traversal {
+		switch s := step.(type) {
+		case hcl.TraverseRoot:
+			names = append(names, s.Name)
+		case hcl.TraverseAttr:
+			names = append(names, s.Name)
+		case hcl.TraverseIndex: // module["a.b"].out reaches names that are no words
+			if s.Key.Type().FriendlyName() == "string" {
+				names = append(names, s.Key.AsString())
+			}
+		}
+	}
+	if !diags.HasErrors() && len(names) == len(traversal) {
+		switch {
+		case len(names) == 2 && names[0] == "input":
+			return Ref{Port: names[1]}, true
+		case len(names) == 3 && names[0] == "module":
+			return Ref{Module: names[1], Port: names[2]}, true
+		}
+	}
+	d.report(problem("Not a reference", "Refer to an input of the pipeline as input.NAME, or to the output of a module as module.NAME.OUTPUT.", ptr(e.Range())))
+	return Ref{}, false
+}
+
+// finite reports NaN and infinities, which arithmetic in HCL can produce.
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,158 @@
+package pipelines
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// drawDocument draws a document such as the builder makes.
+func drawDocument(t *rapid.T) Document {
+	word := rapid.StringMatching(`[a-z][a-z0-9_.-]{0,8}`)
+	text := rapid.StringMatching(`[a-zA-Z0-9 "$%{}\\é/_.-]{1,12}`)
+	rate := rapid.Float64Range(0, 1e6)
+	var doc Document
+	for i := range rapid.IntRange(0, 3).Draw(t, "hardware") {
+		doc.Hardware = append(doc.Hardware, Hardware{
+			Name: fmt.Sprintf("%s%d", word.Draw(t, "name"), i), Price: rapid.Float64Range(1e-9, 1e9).Draw(t, "price"),
+			Memory: rapid.Int64Range(0, math.MaxInt64/4).Draw(t, "memory") >> rapid.IntRange(0, 60).Draw(t, "shift"), Count: rapid.IntRange(0, 100).Draw(t, "count"),
+		})
+		if doc.Hardware[i].Memory > 1<<53 {
+			doc.Hardware[i].Memory = 1 << 53
+		}
+	}
+	b := New(word.Draw(t, "pipeline")).SLO(time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "slo"))).Rate(rate.Draw(t, "rate")).
+		Arrivals(rapid.SampledFrom([]string{"", "poisson", "gamma:0.1"}).Draw(t, "arrivals"))
+	b.Input("x", "FP32", rapid.SliceOfN(rapid.Int64Range(1, 512), 0, 4).Draw(t, "shape")...)
+	from := FromInput("x")
+	for i := range rapid.IntRange(1, 4).Draw(t, "modules") {
+		name := fmt.Sprintf("%s%d", word.Draw(t, "module"), i)
+		m := Step(name, text.Draw(t, "function"))
+		if rapid.Bool().Draw(t, "network") {
+			m = Network(name, "/"+text.Draw(t, "model"))
+		} else {
+			for range rapid.IntRange(0, 3).Draw(t, "parameters") {
+				m.Parameter(text.Draw(t, "parameter"), rapid.SampledFrom([]any{1.5, "two", true, []any{3.0, "four"}, -1e-7}).Draw(t, "value"))
+			}
+		}
+		m.In(word.Draw(t, "input"), from)
+		if rapid.Bool().Draw(t, "scatter") {
+			m.Fanout(rapid.Float64Range(0.001, 50).Draw(t, "fanout"))
+		}
+		m.Rate(rate.Draw(t, "own rate")).Engine(rapid.SampledFrom([]string{"", "auto", "emulated"}).Draw(t, "engine"))
+		if rapid.Bool().Draw(t, "batches") {
+			m.Batches(rapid.SliceOfN(rapid.IntRange(1, 64), 1, 4).Draw(t, "sizes")...)
+		}
+		b.Module(m)
+		from = From(name, word.Draw(t, "output"))
+	}
+	b.Output("y", from)
+	doc.Pipelines = append(doc.Pipelines, b.p)
+	return doc
+}
+
+func TestHCLRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		doc := drawDocument(t)
+		printed := HCL(doc)
+		c, diags := Parse("/printed.hcl", printed)
+		require.False(t, diags.HasErrors(), "%v\n%s", diags, printed)
+		require.Equal(t, doc, c.Document, string(printed))
+		require.Equal(t, string(printed), string(HCL(c.Document)))
+		formatted, diags := Format("printed.hcl", printed)
+		require.False(t, diags.HasErrors())
+		require.Equal(t, string(printed), string(formatted), "canonical form is formatted")
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(traffic))
+	f.Add(HCL(Document{Hardware: []Hardware{{Name: "cpu", Price: 1}}}))
+	f.Add([]byte(`pipeline "p" { module "m" { inputs = { (1) = module["a.b"].c } } }`))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		c, diags := Parse("/fuzz.hcl", src)
+		if diags.HasErrors() {
+			return
+		}
+		for i := range c.Document.Pipelines {
+			for j := range c.Document.Pipelines[i].Modules {
+				m := &c.Document.Pipelines[i].Modules[j]
+				m.Model, m.ProfileFile = "", "" // printing makes these absolute
+			}
+		}
+		c.Validate(nil)
+		printed := HCL(c.Document)
+		again, diags := Parse("/fuzz.hcl", printed)
+		if diags.HasErrors() {
+			t.Fatalf("%v\n%s", diags, printed)
+		}
+		assert.Equal(t, string(printed), string(HCL(again.Document)))
+	})
+}
+
+func FuzzReadProfile(f *testing.F) {
+	f.Add([]byte(profileCSV))
+	f.Add([]byte("hardware,batch,duration_ms,memory_mib\n# note\nv100,1,2,3\nv100,2,1,\n"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		points, diags := ReadProfile("p.csv", src)
+		for _, d := range diags {
+			if d.Subject == nil || d.Subject.Start.Line < 1 {
+				t.Fatalf("finding without a place: %v", d)
+			}
+		}
+		if diags.HasErrors() || len(points) == 0 {
+			return
+		}
+		again, diags := ReadProfile("p.csv", Profile{points}.CSV())
+		if len(again) != len(points) {
+			t.Fatalf("%d points came back as %d: %v", len(points), len(again), diags)
+		}
+	})
+}
+
+func ExampleHCL() {
+	p, err := New("traffic").SLO(400*time.Millisecond).Rate(10).
+		Input("frame", "FP32", 3, 96, 96).
+		Module(Profiled("detect", Point{Hardware: "cpu", Batch: 1, Concurrency: 1, Duration: 20 * time.Millisecond}).In("image", FromInput("frame"))).
+		Output("map", From("detect", "map")).
+		Build()
+	if err != nil {
+		fmt.Println(err)
+	}
+	fmt.Print(string(HCL(Document{Hardware: []Hardware{{Name: "cpu", Price: 0.05}}, Pipelines: []Pipeline{p}})))
+	// Output:
+	// hardware "cpu" {
+	//   price = 0.05
+	// }
+	//
+	// pipeline "traffic" {
+	//   slo  = "400ms"
+	//   rate = 10
+	//
+	//   input "frame" {
+	//     datatype = "FP32"
+	//     shape    = [3, 96, 96]
+	//   }
+	//
+	//   module "detect" {
+	//     inputs = { image = input.frame }
+	//   }
+	//
+	//   output "map" {
+	//     value = module.detect.map
+	//   }
+	// }
+}
+
+func TestBuilderFindsMistakes(t *testing.T) {
+	_, err := New("no name").Module(Step("a", "f").In("x", From("b", "y"))).Module(Step("a", "f")).Build()
+	assert.ErrorContains(t, err, `"no name" cannot name a pipeline`)
+	assert.ErrorContains(t, err, `module "a" is declared twice`)
+	_, err = New("p").SLO(time.Second).Input("x", "FP32").Module(Step("a", "f").In("x", From("b", "y"))).Output("o", From("a", "z")).Build()
+	assert.ErrorContains(t, err, `no module "b"`)
+}

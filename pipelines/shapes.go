@@ -1,0 +1,156 @@
+package pipelines
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// shapes compares what modules consume with what feeds them, as far as their
+// signatures are known.
+func (v *validator) shapes(p *Pipeline, path string) {
+	signatures := map[string]Signature{}
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		sig, err := v.signature(*m)
+		if err != nil {
+			at := path + ".module." + m.Name
+			if m.Function != "" {
+				v.errorf(at+".function", "Unusable function", "%v", err)
+			} else if !v.absent(m) {
+				v.errorf(at+".model", "Unusable model", "%v", err)
+			}
+			continue
+		}
+		signatures[m.Name] = sig
+	}
+	for i := range p.Modules {
+		v.moduleShapes(p, &p.Modules[i], signatures, path+".module."+p.Modules[i].Name)
+	}
+	for _, o := range p.Outputs {
+		v.source(p, o.From, signatures, path+".output."+o.Name+".value")
+	}
+}
+
+// absent says whether the model file was reported as missing already.
+func (v *validator) absent(m *Module) bool {
+	for _, d := range v.diags {
+		if (d.Summary == "Missing model" || d.Summary == "Empty model") && strings.Contains(d.Detail, m.Model) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *validator) moduleShapes(p *Pipeline, m *Module, all map[string]Signature, path string) {
+	sig, known := all[m.Name]
+	known = known && len(sig.Inputs) > 0
+	var names []string
+	for _, in := range sig.Inputs {
+		names = append(names, in.Name)
+	}
+	scattered := false
+	for _, b := range m.Inputs {
+		at := path + ".inputs." + b.Name
+		from, ok := v.source(p, b.From, all, at)
+		if !known {
+			continue
+		}
+		i := slices.Index(names, b.Name)
+		if i < 0 {
+			v.errorf(at, "Unknown input", "%s has no input %q.%s", what(m), b.Name, suggest(b.Name, names))
+			continue
+		}
+		if ok {
+			scattered = v.fits(p, m, b, from, sig.Inputs[i], at) || scattered
+		} else {
+			scattered = true // cannot be told
+		}
+	}
+	if !known {
+		return
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(m.Inputs, func(b Binding) bool { return b.Name == name }) {
+			v.errorf(path+".inputs", "Missing input", "%s needs an input %q, which nothing feeds.", what(m), name)
+		}
+	}
+	if m.Scatter && !scattered {
+		v.errorf(path+".fanout", "Nothing to fan out", "No input of %q has a first dimension that varies, so there is nothing to split into requests.", m.Name)
+	}
+}
+
+func what(m *Module) string {
+	if m.Function != "" {
+		return fmt.Sprintf("The function %q", m.Function)
+	}
+	return fmt.Sprintf("The model of %q", m.Name)
+}
+
+// source finds the tensor that a reference points at; ok is false when it is
+// not known or was reported.
+func (v *validator) source(p *Pipeline, r Ref, all map[string]Signature, at string) (port Port, ok bool) {
+	if r.Module == "" {
+		if in := p.Input(r.Port); in != nil {
+			return *in, true
+		}
+		return Port{}, false
+	}
+	sig, known := all[r.Module]
+	if !known || len(sig.Outputs) == 0 {
+		return Port{}, false
+	}
+	var names []string
+	for _, o := range sig.Outputs {
+		if o.Name == r.Port {
+			return o, o.Datatype != ""
+		}
+		names = append(names, o.Name)
+	}
+	v.errorf(at, "Unknown reference", "Module %q has no output %q.%s", r.Module, r.Port, suggest(r.Port, names))
+	return Port{}, false
+}
+
+// fits compares a tensor with the input that it feeds, after gathering and
+// scattering, and says whether the input is scattered.
+func (v *validator) fits(p *Pipeline, m *Module, b Binding, from, to Port, at string) bool {
+	if to.Datatype == "" {
+		return true
+	}
+	shape := slices.Clone(from.Shape)
+	// An input from a deeper scope arrives gathered, one dimension a level.
+	for range len(p.ScopeOf(b.From)) - len(p.CommonScope(m.Name)) {
+		shape = append([]int64{-1}, shape...)
+	}
+	split := m.Scatter && len(shape) == len(to.Shape)+1 && shape[0] == -1
+	if split {
+		shape = shape[1:]
+	}
+	if from.Datatype != to.Datatype {
+		v.errorf(at, "Datatypes differ", "%s is %s, but %s takes %s at input %q.", b.From, from.Datatype, lower(what(m)), to.Datatype, b.Name)
+		return split
+	}
+	if !sameShape(shape, to.Shape) {
+		hint := ""
+		if !m.Scatter && len(shape) == len(to.Shape)+1 && shape[0] == -1 {
+			hint = " Give the module a fanout to run it once for each row."
+		}
+		v.errorf(at, "Shapes differ", "%s has shape %v, but %s takes %v at input %q.%s", b.From, shape, lower(what(m)), to.Shape, b.Name, hint)
+	}
+	return split
+}
+
+func lower(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+
+// sameShape lets -1 stand for any extent.
+func sameShape(a, b []int64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] && a[i] != -1 && b[i] != -1 {
+			return false
+		}
+	}
+	return true
+}

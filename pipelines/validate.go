@@ -1,0 +1,372 @@
+package pipelines
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// Dispatches lists the dispatch policies that a pipeline may name.
+func Dispatches() []string { return []string{"tc"} }
+
+// SignatureFunc tells what a module consumes and produces; the empty signature
+// says that nothing is known.
+type SignatureFunc func(Module) (Signature, error)
+
+// Validate finds everything that is wrong with a declaration that Load could
+// read, in one pass. sig may be nil; models are then not opened and shapes not
+// compared.
+func (c *Config) Validate(sig SignatureFunc) hcl.Diagnostics {
+	v := &validator{config: c, doc: &c.Document, signature: sig}
+	if len(v.doc.Pipelines) == 0 {
+		v.errorf("", "No pipeline", "The files declare no pipeline block; harpagon init writes an example.")
+	}
+	for i := range v.doc.Hardware {
+		v.hardware(&v.doc.Hardware[i])
+	}
+	for i := range v.doc.Pipelines {
+		v.pipeline(&v.doc.Pipelines[i])
+	}
+	return v.diags
+}
+
+// Check is Validate for a declaration made in Go: the same findings without
+// places.
+func (d Document) Check(sig SignatureFunc) error {
+	c := &Config{Document: d, ranges: places{}}
+	var all []error
+	for _, diag := range c.Validate(sig) {
+		if diag.Severity == hcl.DiagError {
+			all = append(all, fmt.Errorf("pipelines: %s: %s", diag.Summary, diag.Detail))
+		}
+	}
+	return errors.Join(all...)
+}
+
+type validator struct {
+	config    *Config
+	doc       *Document
+	signature SignatureFunc
+	diags     hcl.Diagnostics
+}
+
+func (v *validator) errorf(path, summary, format string, args ...any) {
+	v.diags = append(v.diags, problem(summary, fmt.Sprintf(format, args...), v.config.ranges.at(path)))
+}
+
+func (v *validator) warnf(path, summary, format string, args ...any) {
+	v.diags = append(v.diags, warning(summary, fmt.Sprintf(format, args...), v.config.ranges.at(path)))
+}
+
+func (v *validator) hardware(h *Hardware) {
+	path := "hardware." + h.Name
+	if !(h.Price > 0) || !finite(h.Price) {
+		v.errorf(path+".price", "Invalid price", "The price of a device must be above zero, in money per hour: plans are compared by cost.")
+	}
+	if h.Count < 0 {
+		v.errorf(path+".count", "Invalid count", "A count of devices cannot be negative; leave it out where there is no limit.")
+	}
+	if h.Memory < 0 {
+		v.errorf(path+".memory", "Invalid memory", "Memory cannot be negative.")
+	}
+}
+
+func (v *validator) pipeline(p *Pipeline) {
+	path := "pipeline." + p.Name
+	v.objective(p, path)
+	for i := range p.Inputs {
+		v.input(&p.Inputs[i], path+".input."+p.Inputs[i].Name)
+	}
+	for i := range p.Modules {
+		v.module(p, &p.Modules[i], path+".module."+p.Modules[i].Name)
+	}
+	for _, o := range p.Outputs {
+		v.reference(p, o.From, path+".output."+o.Name+".value")
+	}
+	switch {
+	case len(p.Modules) == 0:
+		v.errorf(path, "No module", "A pipeline has at least one module.")
+		return
+	case len(p.Outputs) == 0:
+		v.errorf(path, "No output", "A pipeline has at least one output block: output \"NAME\" { value = module.NAME.OUTPUT }.")
+	case len(p.Inputs) == 0:
+		v.errorf(path, "No input", "A pipeline has at least one input block with a datatype and a shape.")
+	}
+	if !v.order(p, path) {
+		return
+	}
+	v.reachable(p, path)
+	v.fastest(p, path)
+	if v.signature != nil {
+		v.shapes(p, path)
+	}
+}
+
+func (v *validator) objective(p *Pipeline, path string) {
+	if p.SLO <= 0 && !v.missing(path+".slo") {
+		v.errorf(path+".slo", "Invalid objective", "The SLO must be above zero.")
+	}
+	if p.Rate < 0 || !finite(p.Rate) {
+		v.errorf(path+".rate", "Invalid rate", "A rate is a number of requests per second, not below zero.")
+	}
+	if p.Attainment < 0 || p.Attainment > 1 || math.IsNaN(p.Attainment) {
+		v.errorf(path+".attainment", "Invalid attainment", "Attainment is a share between 0 and 1, such as 0.99.")
+	}
+	kind, _, _ := strings.Cut(p.Arrivals, ":")
+	if kinds := []string{"even", "poisson", "gamma", "trace"}; p.Arrivals != "" && !slices.Contains(kinds, kind) {
+		v.errorf(path+".arrivals", "Unknown arrivals", "Arrivals are \"even\", \"poisson\", \"gamma:SHAPE\" or \"trace:FILE\".%s", suggest(kind, kinds))
+	}
+	if p.Dispatch != "" && !slices.Contains(Dispatches(), p.Dispatch) {
+		v.errorf(path+".dispatch", "Unknown dispatch policy", "There is no dispatch policy %q.%s", p.Dispatch, suggest(p.Dispatch, Dispatches()))
+	}
+}
+
+// missing says whether the attribute was not declared, or could not be read,
+// which decoding has reported already.
+func (v *validator) missing(path string) bool {
+	place, declared := v.config.ranges[path]
+	unread := func(d *hcl.Diagnostic) bool { return d.Subject != nil && *d.Subject == place }
+	return len(v.config.ranges) > 0 && (!declared || slices.ContainsFunc(v.config.decoded, unread))
+}
+
+// datatypes of the Open Inference Protocol.
+func datatypes() []string {
+	return []string{"BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"}
+}
+
+func (v *validator) input(in *Port, path string) {
+	if !slices.Contains(datatypes(), in.Datatype) {
+		v.errorf(path+".datatype", "Unknown datatype", "%q is no datatype of the Open Inference Protocol.%s", in.Datatype, suggest(in.Datatype, datatypes()))
+	}
+	for _, d := range in.Shape {
+		if d == 0 || d < -1 {
+			v.errorf(path+".shape", "Invalid shape", "A dimension is a positive number, or -1 where it varies; the batch is not part of the shape.")
+			return
+		}
+	}
+}
+
+func (v *validator) module(p *Pipeline, m *Module, path string) {
+	if m.Model != "" && m.Function != "" {
+		v.errorf(path+".function", "Two kinds of module", "A module is either a network (model) or a processing step (function).")
+	}
+	if len(m.Parameters) > 0 && m.Function == "" {
+		v.errorf(path+".parameters", "Parameters without a function", "Parameters belong to a function; a network has none.")
+	}
+	if m.Model != "" {
+		v.modelFile(m, path)
+	}
+	if m.Model == "" && m.Function == "" && len(m.Profile.Points) == 0 && m.ProfileFile == "" {
+		v.errorf(path, "Nothing known of the module", "Give the module a model, a function or a profile.")
+	}
+	if len(m.Inputs) == 0 && !v.missing(path+".inputs") {
+		v.errorf(path+".inputs", "No inputs", "A module is fed from an input of the pipeline or from another module: inputs = { name = module.NAME.OUTPUT }.")
+	}
+	for _, in := range m.Inputs {
+		v.reference(p, in.From, path+".inputs."+in.Name)
+	}
+	if m.Fanout < 0 || !finite(m.Fanout) || m.Fanout == 0 && m.Scatter {
+		v.errorf(path+".fanout", "Invalid fanout", "A fanout is the mean number of requests per upstream request, above zero.")
+	}
+	if m.Rate < 0 || !finite(m.Rate) {
+		v.errorf(path+".rate", "Invalid rate", "A rate is a number of requests per second, not below zero.")
+	}
+	v.moduleHardware(m, path)
+}
+
+func (v *validator) modelFile(m *Module, path string) {
+	info, err := os.Stat(m.Model)
+	switch {
+	case err != nil && len(m.Profile.Points) > 0:
+		v.warnf(path+".model", "Missing model", "%s does not exist. The profile suffices to plan, but not to serve.", m.Model)
+	case err != nil:
+		v.errorf(path+".model", "Missing model", "%s does not exist; the path is relative to the folder of this file.", m.Model)
+	case info.IsDir():
+		v.errorf(path+".model", "Missing model", "%s is a folder; name an ONNX file.", m.Model)
+	case info.Size() == 0 && len(m.Profile.Points) == 0:
+		v.errorf(path+".model", "Empty model", "%s is empty; that is allowed only where a profile is given.", m.Model)
+	}
+}
+
+// moduleHardware compares the names in the module and its profile with the
+// hardware blocks.
+func (v *validator) moduleHardware(m *Module, path string) {
+	var declared []string
+	for _, h := range v.doc.Hardware {
+		declared = append(declared, h.Name)
+	}
+	for _, name := range m.Hardware {
+		if !slices.Contains(declared, name) {
+			v.errorf(path+".hardware", "Unknown hardware", "No hardware block declares %q.%s", name, suggest(name, declared))
+		}
+	}
+	if len(declared) == 0 {
+		v.errorf(path, "No hardware", "Declare what may run the modules: hardware \"cpu\" { price = 0.05 }.")
+		return
+	}
+	if len(m.Profile.Points) == 0 {
+		return
+	}
+	usable := 0
+	var foreign []string
+	for _, at := range m.Profile.Points {
+		known := slices.Contains(declared, at.Hardware)
+		if known && (len(m.Hardware) == 0 || slices.Contains(m.Hardware, at.Hardware)) {
+			usable++
+		}
+		if !known && !slices.Contains(foreign, at.Hardware) {
+			foreign = append(foreign, at.Hardware)
+		}
+	}
+	for _, name := range foreign {
+		v.warnf(path+".profile", "Profile of undeclared hardware", "The profile has points on %q, which no hardware block declares; they are not used.%s", name, suggest(name, declared))
+	}
+	for _, name := range m.Hardware {
+		if !slices.ContainsFunc(m.Profile.Points, func(at Point) bool { return at.Hardware == name }) && slices.Contains(declared, name) {
+			v.errorf(path+".profile", "Gap in the profile", "The module may run on %q, but its profile has no point there.", name)
+		}
+	}
+	if usable == 0 {
+		v.errorf(path+".profile", "Gap in the profile", "The profile has no point on any declared hardware (%s).", quoted(declared))
+	}
+}
+
+// reference checks that a tensor's source exists. Which outputs a module has
+// is known only with its signature.
+func (v *validator) reference(p *Pipeline, r Ref, path string) {
+	if r == (Ref{}) {
+		return // reported when it was read
+	}
+	if r.Module == "" {
+		if p.Input(r.Port) == nil {
+			var names []string
+			for _, in := range p.Inputs {
+				names = append(names, in.Name)
+			}
+			v.errorf(path, "Unknown reference", "The pipeline has no input %q.%s", r.Port, suggest(r.Port, names))
+		}
+		return
+	}
+	if p.Module(r.Module) == nil {
+		var names []string
+		for _, m := range p.Modules {
+			names = append(names, m.Name)
+		}
+		v.errorf(path, "Unknown reference", "The pipeline has no module %q.%s", r.Module, suggest(r.Module, names))
+	}
+}
+
+// order reports a cycle once at each reference that is part of it.
+func (v *validator) order(p *Pipeline, path string) bool {
+	_, err := p.Order()
+	var cycle *CycleError
+	if !errors.As(err, &cycle) {
+		return true
+	}
+	drawn := strings.Join(cycle.Path, " -> ")
+	for i := 1; i < len(cycle.Path); i++ {
+		from, to := cycle.Path[i-1], cycle.Path[i]
+		for _, in := range p.Module(to).Inputs {
+			if in.From.Module == from {
+				v.errorf(path+".module."+to+".inputs."+in.Name, "Modules form a cycle", "%s waits for itself: %s. Take one of these references out.", to, drawn)
+				break
+			}
+		}
+	}
+	return false
+}
+
+// reachable finds modules that no request reaches, and modules whose results
+// nobody reads.
+func (v *validator) reachable(p *Pipeline, path string) {
+	order, _ := p.Order()
+	fed := map[string]bool{}
+	for _, name := range order {
+		for _, in := range p.Module(name).Inputs {
+			// A reference to nowhere is a finding of its own.
+			if in.From.Module == "" || fed[in.From.Module] || p.Module(in.From.Module) == nil {
+				fed[name] = true
+			}
+		}
+	}
+	used := map[string]bool{}
+	for _, o := range p.Outputs {
+		used[o.From.Module] = true
+	}
+	if v.lost(p) {
+		return // what a reference to nowhere was meant to use cannot be told
+	}
+	for i := len(order) - 1; i >= 0; i-- {
+		if used[order[i]] {
+			for _, up := range p.Upstream(order[i]) {
+				used[up] = true
+			}
+		}
+	}
+	for _, name := range order {
+		at := path + ".module." + name
+		switch {
+		case !fed[name] && len(p.Module(name).Inputs) > 0:
+			v.errorf(at, "Unreachable module", "No input of the pipeline reaches %q.", name)
+		case !used[name] && len(p.Outputs) > 0:
+			v.errorf(at, "Unused module", "No output needs %q: refer to it in an output block, or take it out.", name)
+		}
+	}
+}
+
+// lost says whether some reference points at a module that is not there.
+func (v *validator) lost(p *Pipeline) bool {
+	gone := func(r Ref) bool { return r.Module != "" && p.Module(r.Module) == nil || r == Ref{} }
+	for _, o := range p.Outputs {
+		if gone(o.From) {
+			return true
+		}
+	}
+	for _, m := range p.Modules {
+		if slices.ContainsFunc(m.Inputs, func(b Binding) bool { return gone(b.From) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// fastest compares the objective with the path that takes longest even when
+// every module runs alone on its fastest device.
+func (v *validator) fastest(p *Pipeline, path string) {
+	modules, need, err := p.FastestPath(v.doc.Hardware)
+	if err != nil || p.SLO <= 0 || need <= p.SLO {
+		return
+	}
+	v.errorf(path+".slo", "SLO cannot be met", "SLO %v cannot be met: the fastest path %s needs %s. Allow more time, or profile faster hardware.",
+		p.SLO, strings.Join(modules, " -> "), inMillis(need))
+}
+
+// FastestPath is the path of modules that takes longest when every module runs
+// alone, at its least profiled duration on the hardware it may use, and that
+// time. Modules without a profile count as taking none.
+func (p *Pipeline) FastestPath(hardware []Hardware) ([]string, time.Duration, error) {
+	return p.LongestPath(func(name string) time.Duration {
+		m := p.Module(name)
+		least := time.Duration(math.MaxInt64)
+		for _, at := range m.Profile.Points {
+			declared := func(h Hardware) bool { return h.Name == at.Hardware }
+			if slices.ContainsFunc(hardware, declared) && (len(m.Hardware) == 0 || slices.Contains(m.Hardware, at.Hardware)) {
+				least = min(least, at.Duration)
+			}
+		}
+		if least == math.MaxInt64 {
+			return 0
+		}
+		return least
+	})
+}
+
+func inMillis(d time.Duration) string {
+	return fmt.Sprintf("%.4g ms", float64(d)/float64(time.Millisecond))
+}

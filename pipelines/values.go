@@ -1,0 +1,222 @@
+package pipelines
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// value evaluates an attribute to the wanted type and reports what is wrong;
+// it returns false for an attribute that is not there.
+func (d *decoder) value(a *hcl.Attribute, want cty.Type, hint string) (cty.Value, bool) {
+	if a == nil {
+		return cty.NilVal, false
+	}
+	v, diags := a.Expr.Value(d.ctx)
+	if diags.HasErrors() {
+		d.diags = append(d.diags, diags...)
+		return cty.NilVal, false
+	}
+	if v.IsNull() {
+		return cty.NilVal, false
+	}
+	wrong := !v.IsWhollyKnown()
+	if !wrong && want == cty.Number && v.Type() == cty.String {
+		wrong = true // "100" would pass for 100 and hide a wrong unit
+	}
+	if !wrong {
+		converted, err := convert.Convert(v, want)
+		wrong = err != nil
+		v = converted
+	}
+	if wrong {
+		d.report(problem("Wrong kind of value", fmt.Sprintf("The value of %s must be %s.", a.Name, hint), ptr(a.Expr.Range())))
+		return cty.NilVal, false
+	}
+	return v, true
+}
+
+func (d *decoder) text(a *hcl.Attribute, to *string) {
+	if v, ok := d.value(a, cty.String, "a string"); ok {
+		*to = v.AsString()
+	}
+}
+
+func (d *decoder) number(a *hcl.Attribute, to *float64) {
+	v, ok := d.value(a, cty.Number, "a number, without unit or quotes")
+	if !ok {
+		return
+	}
+	x, _ := v.AsBigFloat().Float64()
+	if !finite(x) {
+		d.report(problem("Number out of range", fmt.Sprintf("The value of %s is too large.", a.Name), ptr(a.Expr.Range())))
+		return
+	}
+	*to = x
+}
+
+func (d *decoder) integer(a *hcl.Attribute, to *int) {
+	var x float64
+	d.number(a, &x)
+	if x != math.Trunc(x) || math.Abs(x) > 1e9 {
+		d.report(problem("Not a whole number", fmt.Sprintf("The value of %s must be a whole number.", a.Name), ptr(a.Expr.Range())))
+		return
+	}
+	*to = int(x)
+}
+
+func (d *decoder) duration(a *hcl.Attribute, to *time.Duration) {
+	v, ok := d.value(a, cty.String, `a duration in quotes, such as "400ms"`)
+	if !ok {
+		return
+	}
+	x, err := time.ParseDuration(v.AsString())
+	if err != nil {
+		d.report(problem("Wrong unit", fmt.Sprintf(`%q is not a duration: write a number with its unit, such as "400ms" or "1.5s".`, v.AsString()), ptr(a.Expr.Range())))
+		return
+	}
+	*to = x
+}
+
+var sizes = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*(B|[KMGT]i?B)$`)
+
+// size reads "16GiB" and the like to bytes.
+func (d *decoder) size(a *hcl.Attribute, to *int64) {
+	v, ok := d.value(a, cty.String, `a size in quotes, such as "16GiB"`)
+	if !ok {
+		return
+	}
+	m := sizes.FindStringSubmatch(v.AsString())
+	if m == nil {
+		d.report(problem("Wrong unit", fmt.Sprintf(`%q is not a size of memory: write a number with its unit, such as "16GiB" or "512MiB".`, v.AsString()), ptr(a.Expr.Range())))
+		return
+	}
+	x, _ := strconv.ParseFloat(m[1], 64)
+	base, power := 1000.0, strings.IndexByte("BKMGT", m[2][0])
+	if strings.HasSuffix(m[2], "iB") {
+		base = 1024
+	}
+	if x *= math.Pow(base, float64(power)); x > math.MaxInt64/2 {
+		d.report(problem("Number out of range", fmt.Sprintf("%s of memory is too large.", v.AsString()), ptr(a.Expr.Range())))
+		return
+	}
+	*to = int64(x)
+}
+
+// file reads a path and makes it absolute from the folder of the declaration.
+func (d *decoder) file(a *hcl.Attribute, declaredIn string, to *string) {
+	d.text(a, to)
+	if *to == "" || filepath.IsAbs(*to) {
+		return
+	}
+	path := filepath.Join(filepath.Dir(declaredIn), *to)
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	*to = path
+}
+
+func (d *decoder) texts(a *hcl.Attribute, to *[]string) {
+	if v, ok := d.value(a, cty.List(cty.String), "a list of strings"); ok {
+		for _, s := range v.AsValueSlice() {
+			if !s.IsNull() {
+				*to = append(*to, s.AsString())
+			}
+		}
+	}
+}
+
+func (d *decoder) integers(a *hcl.Attribute, to *[]int64) {
+	v, ok := d.value(a, cty.List(cty.Number), "a list of whole numbers")
+	if !ok {
+		return
+	}
+	*to = []int64{}
+	for _, n := range v.AsValueSlice() {
+		if n.IsNull() {
+			continue
+		}
+		x, accuracy := n.AsBigFloat().Int64()
+		if accuracy != 0 {
+			d.report(problem("Not a whole number", fmt.Sprintf("The values of %s must be whole numbers.", a.Name), ptr(a.Expr.Range())))
+			return
+		}
+		*to = append(*to, x)
+	}
+}
+
+func (d *decoder) batches(a *hcl.Attribute, to *[]int) {
+	var sizes []int64
+	d.integers(a, &sizes)
+	for _, s := range sizes {
+		if s < 1 || s > maxBatch {
+			d.report(problem("Invalid batch size", fmt.Sprintf("A batch has between 1 and %d requests, not %d.", maxBatch, s), ptr(a.Expr.Range())))
+			return
+		}
+		*to = append(*to, int(s))
+	}
+	slices.Sort(*to)
+	*to = slices.Compact(*to)
+}
+
+// parameters reads an object of numbers, strings, booleans and lists of them.
+func (d *decoder) parameters(a *hcl.Attribute, to *map[string]any) {
+	v, ok := d.value(a, cty.DynamicPseudoType, "an object")
+	if !ok {
+		return
+	}
+	bad := func() {
+		d.report(problem("Wrong kind of value", "Parameters are an object of numbers, strings, booleans and lists of these.", ptr(a.Expr.Range())))
+	}
+	if !v.Type().IsObjectType() && !v.Type().IsMapType() {
+		bad()
+		return
+	}
+	all := map[string]any{}
+	for name, p := range v.AsValueMap() {
+		plain, ok := plainValue(p)
+		if !ok {
+			bad()
+			return
+		}
+		all[name] = plain
+	}
+	if len(all) > 0 {
+		*to = all
+	}
+}
+
+func plainValue(v cty.Value) (any, bool) {
+	if v.IsNull() || !v.IsWhollyKnown() {
+		return nil, false
+	}
+	switch t := v.Type(); {
+	case t == cty.String:
+		return v.AsString(), true
+	case t == cty.Bool:
+		return v.True(), true
+	case t == cty.Number:
+		x, _ := v.AsBigFloat().Float64()
+		return x, finite(x)
+	case t.IsTupleType() || t.IsListType() || t.IsSetType():
+		list := []any{}
+		for _, e := range v.AsValueSlice() {
+			p, ok := plainValue(e)
+			if !ok {
+				return nil, false
+			}
+			list = append(list, p)
+		}
+		return list, true
+	}
+	return nil, false
+}
