@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"time"
 )
@@ -61,7 +62,11 @@ func (m *millis) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &ms); err != nil {
 		return err
 	}
-	*m = millis(math.Round(ms * float64(time.Millisecond)))
+	ns := math.Round(ms * float64(time.Millisecond))
+	if math.Abs(ns) >= math.MaxInt64 {
+		return fmt.Errorf("plan: %v ms is longer than a duration can be", ms)
+	}
+	*m = millis(ns)
 	return nil
 }
 

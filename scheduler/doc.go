@@ -1,0 +1,15 @@
+// Package scheduler is the room of pure decisions, one package a question:
+//
+//	plan        a pipeline, its profiles, its objective  ->  what to run
+//	placement   a plan and devices  ->  where; desired and actual  ->  changes
+//	dispatch    requests, executors, time  ->  batches
+//	autoscale   measures  ->  advice
+//
+// Nothing in it reads a clock, starts a goroutine, writes a log, draws from a
+// shared source of randomness or keeps state between calls outside of values
+// that its caller holds. Time, randomness and data arrive as arguments; what
+// comes back is data that can be printed, stored, compared and replayed. So
+// the command line's dry run, the workflow that plans for real, the gateway
+// and a simulator can all drive the same code, and a decision seen in
+// production is reproduced by calling one function.
+package scheduler

@@ -1,0 +1,45 @@
+package plan
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a plan's JSON decodes to encodes and decodes to the same, and describes
+// itself, whatever it says.
+func FuzzPlanJSON(f *testing.F) {
+	seed, err := os.ReadFile("testdata/traffic.json")
+	require.NoError(f, err)
+	f.Add(seed)
+	f.Add([]byte(`{"status":"infeasible","reason":"why","modules":[{"name":"m","groups":[]}]}`))
+	f.Add([]byte(`{"slo_ms":1e300}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var p Plan
+		if json.Unmarshal(data, &p) != nil {
+			return
+		}
+		_ = p.Describe()
+		encoded, err := json.Marshal(p)
+		require.NoError(t, err)
+		var back Plan
+		require.NoError(t, json.Unmarshal(encoded, &back))
+		again, err := json.Marshal(back)
+		require.NoError(t, err)
+		require.JSONEq(t, string(encoded), string(again))
+	})
+}
+
+func FuzzSplit(f *testing.F) {
+	for _, s := range []string{"", "lc", "even", "throughput", "quantized:10ms", "quantized:", "quantized:-1s"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := parseSplit(s)
+		if err == nil && got.kind == "quantized" {
+			require.Positive(t, got.step)
+		}
+	})
+}
