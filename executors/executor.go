@@ -198,7 +198,7 @@ func (e *executor) attend(ctx, run context.Context, stop func()) ending {
 		_ = stream.Close()
 		return ending{final: true}
 	}
-	s := &session{executor: e, stream: stream, stop: stop}
+	s := &session{executor: e, stream: stream, stop: stop, turn: make(chan struct{}, 1)}
 	return s.serve(ctx, run)
 }
 

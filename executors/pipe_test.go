@@ -131,6 +131,7 @@ func (g *gate) drain() {
 
 // fake is an engine made of functions.
 type fake struct {
+	name  string // "fake" when empty
 	mu    sync.Mutex
 	sig   pipelines.Signature
 	load  func(n int) error // before the n-th load, from 1
@@ -139,8 +140,14 @@ type fake struct {
 	open  int
 }
 
-func (f *fake) Name() string    { return "fake" }
 func (f *fake) Version() string { return "7" }
+
+func (f *fake) Name() string {
+	if f.name == "" {
+		return "fake"
+	}
+	return f.name
+}
 
 func (f *fake) Load(ctx context.Context, m Model) (Instance, error) {
 	f.mu.Lock()

@@ -19,8 +19,8 @@ type session struct {
 	stream   attach.Stream
 	stop     func() // gives up everything that still runs
 
-	receiving sync.Mutex
-	sending   sync.Mutex
+	turn    chan struct{} // holds one token: who has it receives
+	sending sync.Mutex
 
 	mu       sync.Mutex
 	over     bool // no more batches are taken
@@ -39,6 +39,7 @@ type ending struct {
 
 func (s *session) serve(ctx, run context.Context) ending {
 	e := s.executor
+	s.turn <- struct{}{}
 	defer s.hangUp()
 	if err := s.send(&attach.Message{Hello: e.task.hello(e.host.Name, e.engine, e.model, e.signature)}); err != nil {
 		return ending{err: err}
@@ -99,8 +100,8 @@ func (s *session) work(ctx, run context.Context, c *cell) {
 
 // receive returns the next batch, or nil when the session is over.
 func (s *session) receive() *attach.Batch {
-	s.receiving.Lock()
-	defer s.receiving.Unlock()
+	<-s.turn
+	defer func() { s.turn <- struct{}{} }()
 	for !s.isOver() {
 		m, err := s.stream.Recv()
 		switch {
