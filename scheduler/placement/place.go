@@ -35,7 +35,11 @@ type packing struct {
 	tight bool // fill devices up instead of balancing them
 	loads []Load
 	at    map[*demand][]int // devices that run the group
-	slots []Slot
+
+	// leaving is the memory, by device, of running executors that have found no
+	// further use yet: it is free only after the new ones have started.
+	leaving []int64
+	slots   []Slot
 }
 
 // pack tries from the most pleasant packing to the densest. It returns the
@@ -43,14 +47,18 @@ type packing struct {
 func (r *Request) pack(demands []demand, bound float64) (*packing, *item) {
 	var misfit *item
 	for _, try := range []struct {
-		keep, tight bool
-		cut         cutter
+		keep, overlap, tight bool
+		cut                  cutter
 	}{
-		{true, false, r.asRunning},
-		{true, false, finer(1)}, {true, true, finer(1)}, {false, true, finer(1)},
-		{false, true, finer(2)}, {false, true, finer(3)},
+		{true, true, false, r.asRunning},
+		{true, true, false, finer(1)}, {true, true, true, finer(1)},
+		{true, false, true, finer(1)}, {false, false, true, finer(1)},
+		{false, false, true, finer(2)}, {false, false, true, finer(3)},
 	} {
 		p := r.empty(bound, try.tight)
+		if try.overlap {
+			p.expectOverlap(r)
+		}
 		failed := p.fill(r, items(demands, bound, try.cut), try.keep)
 		if failed == nil {
 			return p, nil
@@ -74,7 +82,21 @@ func (r *Request) empty(bound float64, tight bool) *packing {
 		}
 		p.loads = append(p.loads, load)
 	}
+	p.leaving = make([]int64, len(p.loads))
 	return p
+}
+
+// expectOverlap counts the memory of what runs until it is known to stay.
+func (p *packing) expectOverlap(r *Request) {
+	for i := range r.Actual {
+		if at := p.device(&r.Actual[i]); at >= 0 {
+			p.leaving[at] += r.Actual[i].Memory
+		}
+	}
+}
+
+func (p *packing) device(s *Slot) int {
+	return slices.IndexFunc(p.loads, func(l Load) bool { return l.Device.place() == s.place() })
 }
 
 // fill places every item, first those that may stay where they run. It returns
@@ -86,6 +108,7 @@ func (p *packing) fill(r *Request, all []item, keep bool) *item {
 		if i, at := -1, -1; keep {
 			if i, at = p.stays(r, it, taken); at >= 0 {
 				taken[i] = true
+				p.leaving[at] -= min(p.leaving[at], r.Actual[i].Memory)
 				p.put(r, it, at)
 				continue
 			}
@@ -111,8 +134,8 @@ func (p *packing) stays(r *Request, it item, taken []bool) (slot, device int) {
 		if taken[i] || !r.serves(s, it.demand) {
 			continue
 		}
-		at := slices.IndexFunc(p.loads, func(l Load) bool { return l.Device.place() == s.place() })
-		if at < 0 || !p.fits(it, at) {
+		at := p.device(s)
+		if at < 0 || !p.fits(it, at, s.Memory) {
 			continue
 		}
 		if s.Group == it.group {
@@ -125,11 +148,13 @@ func (p *packing) stays(r *Request, it item, taken []bool) (slot, device int) {
 	return slot, device
 }
 
-func (p *packing) fits(it item, at int) bool {
+// fits says whether a device takes the item; own is the memory of the running
+// executor that the item would take over.
+func (p *packing) fits(it item, at int, own int64) bool {
 	l := &p.loads[at]
 	return l.Device.Hardware == it.config.Hardware &&
 		l.Share+it.share <= p.bound+tolerance &&
-		(l.Device.Memory == 0 || l.Memory+it.memory <= l.Device.Memory) &&
+		(l.Device.Memory == 0 || l.Memory+max(0, p.leaving[at]-own)+it.memory <= l.Device.Memory) &&
 		!slices.Contains(p.at[it.demand], at)
 }
 
@@ -138,7 +163,7 @@ func (p *packing) fits(it item, at int) bool {
 func (p *packing) choose(it item) int {
 	best := -1
 	for at := range p.loads {
-		if !p.fits(it, at) {
+		if !p.fits(it, at, 0) {
 			continue
 		}
 		if best < 0 || p.tight && p.loads[at].Share > p.loads[best].Share+tolerance ||

@@ -121,6 +121,37 @@ func TestDummyRequestsTakeNoDevice(t *testing.T) {
 	assert.InDelta(t, 0.1, use(g), 1e-9)
 }
 
+// A new executor is loaded while the old one still holds its memory, so it goes
+// where both fit; where nothing of that kind is left it goes ahead all the same.
+func TestPlaceLeavesMemoryForWhatStillRuns(t *testing.T) {
+	r := traffic()
+	r.Plan.Modules = r.Plan.Modules[:1]
+	r.Engines = map[string]ModuleEngine{"detect": {Model: "v1", Memory: 600 << 20}}
+	first, err := Place(r)
+	require.NoError(t, err)
+	require.Equal(t, "cpu/0", first.Slots[0].Device)
+
+	r.Engines["detect"] = ModuleEngine{Model: "v2", Memory: 600 << 20}
+	r.Actual = first.Slots
+	second, err := Place(r)
+	require.NoError(t, err)
+	assert.Equal(t, "cpu/1", second.Slots[0].Device, "cpu/0 has 1 GiB and holds v1")
+
+	r.Devices = cores(1)
+	second, err = Place(r)
+	require.NoError(t, err)
+	assert.Equal(t, "cpu/0", second.Slots[0].Device)
+	assert.Equal(t, int64(600<<20), second.Loads[0].Memory)
+}
+
+func BenchmarkPlace(b *testing.B) {
+	r := traffic()
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = Place(r)
+	}
+}
+
 func TestMisfits(t *testing.T) {
 	tests := []struct {
 		name   string

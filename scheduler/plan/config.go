@@ -61,7 +61,7 @@ func configs(p *Problem, m *pipelines.Module, o Options) ([]config, error) {
 		all = append(all, c)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("plan: module %q has no profile point on hardware that it may use; profile it with `harpagon profile`, or give it a profile file that covers %s",
+		return nil, fmt.Errorf("plan: module %q has no profile point at concurrency 1 on hardware that it may use; profile it with `harpagon profile`, or give it a profile file that covers %s",
 			m.Name, names(p.Hardware, m.Hardware))
 	}
 	all = ablate(all, o)
