@@ -61,7 +61,7 @@ const fewRuns = 3
 
 // NewMeasureTask takes the task for one module out of a pipeline. signatures
 // may be nil.
-func NewMeasureTask(p pipelines.Pipeline, module, hardware, device string, signatures func(pipelines.Module) (pipelines.Signature, error)) MeasureTask {
+func NewMeasureTask(p pipelines.Pipeline, module, hardware, device string, signatures pipelines.SignatureFunc) MeasureTask {
 	t := MeasureTask{Hardware: hardware, Device: device, Feeds: Feeds(p, module, signatures)}
 	for _, m := range p.Modules {
 		if m.Name == module {

@@ -22,7 +22,7 @@ const (
 // dimension where the module splits it. Rows of which only a mean is known are
 // counted as the greatest fanout in the pipeline, rounded up, but at least 4.
 // signatures may be nil; inputs whose source it does not know are left out.
-func Feeds(p pipelines.Pipeline, module string, signatures func(pipelines.Module) (pipelines.Signature, error)) map[string]pipelines.Port {
+func Feeds(p pipelines.Pipeline, module string, signatures pipelines.SignatureFunc) map[string]pipelines.Port {
 	feeds := make(map[string]pipelines.Port)
 	rows := int64(openRows)
 	for _, m := range p.Modules {
@@ -51,7 +51,7 @@ func Feeds(p pipelines.Pipeline, module string, signatures func(pipelines.Module
 	return feeds
 }
 
-func signature(m pipelines.Module, signatures func(pipelines.Module) (pipelines.Signature, error)) (pipelines.Signature, bool) {
+func signature(m pipelines.Module, signatures pipelines.SignatureFunc) (pipelines.Signature, bool) {
 	if signatures == nil {
 		return pipelines.Signature{}, false
 	}
@@ -60,7 +60,7 @@ func signature(m pipelines.Module, signatures func(pipelines.Module) (pipelines.
 }
 
 // source is the tensor that a reference points at.
-func source(p pipelines.Pipeline, r pipelines.Ref, signatures func(pipelines.Module) (pipelines.Signature, error)) (pipelines.Port, bool) {
+func source(p pipelines.Pipeline, r pipelines.Ref, signatures pipelines.SignatureFunc) (pipelines.Port, bool) {
 	ports := p.Inputs
 	if r.Module != "" {
 		i := slices.IndexFunc(p.Modules, func(m pipelines.Module) bool { return m.Name == r.Module })

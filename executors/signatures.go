@@ -13,7 +13,7 @@ import (
 // and otherwise reads the module's ONNX file. The empty signature says that
 // nothing is known: of a module with neither model nor function, and of one
 // that is only planned, whose model is an empty file beside a profile.
-func Signatures(engines ...Engine) func(pipelines.Module) (pipelines.Signature, error) {
+func Signatures(engines ...Engine) pipelines.SignatureFunc {
 	return func(m pipelines.Module) (pipelines.Signature, error) {
 		if m.Function == "" && (m.Model == "" || onlyPlanned(m)) {
 			return pipelines.Signature{}, nil

@@ -16,7 +16,7 @@ type Options struct {
 	// Signatures knows the modules that are real networks or functions, so that
 	// their stand-ins answer with tensors of the real shapes. When nil or
 	// failing, the outputs are small FP32 tensors.
-	Signatures func(pipelines.Module) (pipelines.Signature, error)
+	Signatures pipelines.SignatureFunc
 
 	// Duration overrides the profile. The zero duration returns at once.
 	Duration func(m executors.Model, batch int) time.Duration
