@@ -114,6 +114,10 @@ func TestBatchesDefaultToTheProfile(t *testing.T) {
 		{Hardware: "cpu", Batch: 8}, {Hardware: "cpu", Batch: 2}, {Hardware: "t4", Batch: 32},
 	}}}}
 	require.Equal(t, []int{2, 8}, job.batches())
+	job.Slot.Batch = 4
+	require.Equal(t, []int{2, 4}, job.batches())
+	job.Slot.Batches = []int{4, 1}
+	require.Equal(t, []int{1, 4}, job.batches())
 	require.Equal(t, []int{1}, Task{}.batches())
 }
 

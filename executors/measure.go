@@ -122,12 +122,13 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from []pipelines.Poin
 		return nil, err
 	}
 	var points []pipelines.Point
-	for _, batch := range t.batches() {
+	batches := t.batches()
+	for n, batch := range batches {
 		if i := slices.IndexFunc(from, t.is(batch)); i >= 0 {
 			points = append(points, from[i])
 			continue
 		}
-		point, err := t.measure(ctx, engine, queue, batch)
+		point, err := t.measure(ctx, engine, queue, batches[:n+1])
 		if err != nil {
 			return points, fmt.Errorf("executors: measuring module %q on %s with engine %q at batch %d: %w", t.Module.Name, t.Hardware, engine.Name(), batch, err)
 		}
@@ -146,14 +147,16 @@ func (t MeasureTask) is(batch int) func(pipelines.Point) bool {
 	}
 }
 
-// measure loads the module for one batch size, as an executor would, so that
+// measure takes the last of the batch sizes. It loads the module for all of
+// them, as an executor does that is to run partly filled batches too, so that
 // its memory is that of the executor.
-func (t MeasureTask) measure(ctx context.Context, engine Engine, queue *device, batch int) (pipelines.Point, error) {
+func (t MeasureTask) measure(ctx context.Context, engine Engine, queue *device, sizes []int) (pipelines.Point, error) {
+	batch := sizes[len(sizes)-1]
 	if batch < 1 {
 		return pipelines.Point{}, fmt.Errorf("a batch has at least one request; correct batches")
 	}
 	instance, err := engine.Load(ctx, Model{
-		Module: t.Module, Hardware: t.Hardware, Batches: []int{batch}, MaxBatch: batch, Concurrency: 1,
+		Module: t.Module, Hardware: t.Hardware, Batches: slices.Clone(sizes), MaxBatch: batch, Concurrency: 1,
 		Outputs: t.Outputs, OutputRows: t.OutputRows,
 	})
 	if err != nil {

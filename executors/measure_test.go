@@ -49,6 +49,7 @@ func TestMeasureStatesAHighQuantileWithItsMargin(t *testing.T) {
 		require.Equal(t, points, told)
 		require.InDelta(t, 80, runs[1], 10, "until a second has passed")
 		require.Equal(t, 2, r.engine.loads)
+		require.Equal(t, []int{1, 4}, r.engine.last.Batches, "ready for partly filled batches, like an executor")
 		require.Zero(t, r.engine.open)
 	})
 }

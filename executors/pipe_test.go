@@ -138,6 +138,7 @@ type fake struct {
 	run   func(ctx context.Context, items [][]wire.Tensor) error
 	loads int
 	open  int
+	last  Model // loaded
 }
 
 func (f *fake) Version() string { return "7" }
@@ -153,6 +154,7 @@ func (f *fake) Load(ctx context.Context, m Model) (Instance, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.loads++
+	f.last = m
 	if f.load != nil {
 		if err := f.load(f.loads); err != nil {
 			return nil, err

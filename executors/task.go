@@ -63,15 +63,16 @@ func Demand(p pipelines.Pipeline, module string) (outputs []string, rows map[str
 	return outputs, rows
 }
 
-// batches are the sizes that the executor is to be ready for.
+// batches are the sizes that the executor is to be ready for: the slot's, or
+// those of the profile up to the slot's batch.
 func (t Task) batches() []int {
 	all := slices.Clone(t.Slot.Batches)
 	if t.Slot.Batch > 0 {
 		all = append(all, t.Slot.Batch)
 	}
-	if len(all) == 0 {
+	if len(t.Slot.Batches) == 0 {
 		for _, p := range t.Module.Profile.Points {
-			if p.Hardware == t.Slot.Hardware {
+			if p.Hardware == t.Slot.Hardware && (t.Slot.Batch == 0 || p.Batch < t.Slot.Batch) {
 				all = append(all, p.Batch)
 			}
 		}
