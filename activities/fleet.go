@@ -1,0 +1,62 @@
+package activities
+
+import (
+	"context"
+	"errors"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+)
+
+// Fleet asks the fleet workflow on behalf of other workflows, because only a
+// client can send an update and hear its reply.
+type Fleet struct {
+	Client client.Client
+}
+
+// Watch tells what the fleet is now, and has it tell the pipeline of hosts
+// that come and go.
+func (f *Fleet) Watch(ctx context.Context, pipeline string) (FleetView, error) {
+	return f.update(ctx, FleetWatch, pipeline)
+}
+
+// Reserve sets slots aside. A fleet that has changed meanwhile fails it with
+// type TypeConflict, which is not retried: look again, then place again.
+func (f *Fleet) Reserve(ctx context.Context, r Reservation) (FleetView, error) {
+	view, err := f.update(ctx, FleetReserve, r)
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) && app.Type() == TypeConflict {
+		return view, temporal.NewNonRetryableApplicationError(app.Message(), TypeConflict, nil)
+	}
+	return view, err
+}
+
+// update starts the fleet workflow when it does not run yet.
+func (f *Fleet) update(ctx context.Context, name string, arg any) (view FleetView, err error) {
+	return UpdateFleet(ctx, f.Client, name, arg)
+}
+
+// UpdateFleet sends an update to the fleet workflow, starting it when it does
+// not run, and returns the fleet as it is then.
+func UpdateFleet(ctx context.Context, c client.Client, name string, arg any) (view FleetView, err error) {
+	start := c.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
+		ID:                       FleetID,
+		TaskQueue:                ControlQueue,
+		WorkflowIDConflictPolicy: useExisting,
+		StaticSummary:            "hosts and devices, and which pipeline uses them",
+	}, FleetWorkflow, nil)
+	handle, err := c.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
+		StartWorkflowOperation: start,
+		UpdateOptions: client.UpdateWorkflowOptions{
+			WorkflowID:   FleetID,
+			UpdateName:   name,
+			Args:         []any{arg},
+			WaitForStage: client.WorkflowUpdateStageCompleted,
+		},
+	})
+	if err != nil {
+		return view, err
+	}
+	err = handle.Get(ctx, &view)
+	return view, err
+}

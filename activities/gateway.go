@@ -1,0 +1,84 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// Gateway is what workflows want of a gateway.
+type Gateway interface {
+	// Prepare waits until every executor of the deployment has attached.
+	Prepare(ctx context.Context, d placement.Deployment) error
+	// Install switches traffic; what is under way finishes.
+	Install(ctx context.Context, d placement.Deployment) error
+	// Release drains executors and waits until they have gone.
+	Release(ctx context.Context, pipeline string, executors []string) error
+	// Remove stops serving a pipeline, after the requests under way.
+	Remove(ctx context.Context, pipeline string) error
+	// Measures tells what happened lately.
+	Measures(pipeline string) autoscale.Measures
+}
+
+// GatewayActivities are the activities of one gateway.
+type GatewayActivities struct {
+	Gateway Gateway
+}
+
+// Prepare waits until every executor of the deployment has attached.
+func (g *GatewayActivities) Prepare(ctx context.Context, d placement.Deployment) error {
+	defer beat(ctx, nothing)()
+	return g.Gateway.Prepare(ctx, d)
+}
+
+// Install switches the pipeline's traffic to the deployment.
+func (g *GatewayActivities) Install(ctx context.Context, d placement.Deployment) error {
+	return g.Gateway.Install(ctx, d)
+}
+
+// Release drains executors that traffic has left.
+func (g *GatewayActivities) Release(ctx context.Context, in ReleaseInput) error {
+	defer beat(ctx, nothing)()
+	return g.Gateway.Release(ctx, in.Pipeline, in.Executors)
+}
+
+// Remove stops serving the pipeline.
+func (g *GatewayActivities) Remove(ctx context.Context, pipeline string) error {
+	defer beat(ctx, nothing)()
+	return g.Gateway.Remove(ctx, pipeline)
+}
+
+// beat heartbeats beside work that waits, until the function that it returns
+// is called. A cancellation reaches the work through ctx.
+func beat(ctx context.Context, details func() any) (stop func()) {
+	every := activity.GetInfo(ctx).HeartbeatTimeout / 3
+	if every <= 0 {
+		return func() {}
+	}
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			activity.RecordHeartbeat(ctx, details())
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
+// nothing is the details of a heartbeat that has nothing to say.
+func nothing() any { return nil }

@@ -1,0 +1,141 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+const useExisting = enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
+
+// Executors is what the activities want of a host; *executors.Host is one.
+type Executors interface {
+	RunExecutor(ctx context.Context, t executors.Task, o executors.Observer) error
+	Measure(ctx context.Context, t executors.MeasureTask, from []pipelines.Point, onPoint func(pipelines.Point)) ([]pipelines.Point, error)
+	EngineFor(m pipelines.Module) (executors.Engine, error)
+	Status(executor string) (executors.Status, bool)
+}
+
+// Host is the set of activities of one host.
+type Host struct {
+	Name      string
+	Machine   string // kind of machine; profiles of another kind are not reused
+	Executors Executors
+	Store     ProfileStore
+
+	// Signatures tells what modules consume and produce, for the inputs of
+	// profiling; nil measures with what the modules themselves say.
+	Signatures func(pipelines.Module) (pipelines.Signature, error)
+
+	// Pulse sends the heartbeats of RunExecutor and HoldHost; see ClientPulse.
+	Pulse Pulse
+}
+
+// Identify says which engine and model digest every module has here.
+func (h *Host) Identify(_ context.Context, in IdentifyInput) (map[string]placement.ModuleEngine, error) {
+	engines := make(map[string]placement.ModuleEngine, len(in.Modules))
+	for _, m := range in.Modules {
+		engine, err := h.Executors.EngineFor(m)
+		if err != nil {
+			return nil, temporal.NewNonRetryableApplicationError(err.Error(), TypeInvalid, nil)
+		}
+		digest, err := executors.Digest(m)
+		if err != nil {
+			return nil, temporal.NewNonRetryableApplicationError(err.Error(), TypeInvalid, nil)
+		}
+		engines[m.Name] = placement.ModuleEngine{Engine: engine.Name(), Model: digest, Memory: memory(m.Profile)}
+	}
+	return engines, nil
+}
+
+// memory is the most that a profile has seen a module use, in bytes.
+func memory(p pipelines.Profile) int64 {
+	most := 0.0
+	for _, point := range p.Points {
+		most = max(most, point.MemoryMiB)
+	}
+	return int64(most * (1 << 20))
+}
+
+// RunExecutor runs one executor until it is cancelled, drained by the gateway
+// or fenced. It returns a result when it ended in good order for good, and an
+// error that may be retried when it is to run again, here or elsewhere.
+func (h *Host) RunExecutor(ctx context.Context, t executors.Task) (ExecutorResult, error) {
+	name := t.Slot.Executor
+	last := func() executors.Status {
+		s, _ := h.Executors.Status(name)
+		return s
+	}
+	var end executors.Status
+	observer := executors.Observer{Drained: func(s executors.Status) { end = s }}
+	work, release := h.lease(ctx, func() any { return last() }).hold(ctx)
+	defer release()
+	err := h.Executors.RunExecutor(work, t, observer)
+	result := ExecutorResult{Executor: name, Batches: end.Batches, Items: end.Items, Failed: end.Failed}
+	result.Reason, err = h.outcome(work, err)
+	return result, err
+}
+
+// outcome turns the end of an executor into the activity's: a reason when it
+// is over for good.
+func (h *Host) outcome(work context.Context, err error) (string, error) {
+	cause := context.Cause(work)
+	again := func(kind string) error {
+		return temporal.NewApplicationErrorWithCause(cause.Error(), kind, err)
+	}
+	switch {
+	case cause == nil && err == nil:
+		return "drained by the gateway", nil
+	case cause == nil:
+		return "", err
+	case errors.Is(cause, ErrCancelled):
+		if err != nil {
+			return "", fmt.Errorf("activities: draining after cancellation: %w", err)
+		}
+		return "cancelled", nil
+	case errors.Is(cause, ErrFenced):
+		return "", again(TypeFenced)
+	case errors.Is(cause, context.Canceled), errors.Is(cause, ErrStopping):
+		return "", again(TypeStopping)
+	}
+	return "", again("Interrupted") // paused or reset by an operator
+}
+
+// HoldHost keeps the host present for as long as it heartbeats. It returns
+// when the worker shuts down, which means that the host has left.
+func (h *Host) HoldHost(ctx context.Context, _ HostInfo) error {
+	began := time.Now()
+	work, release := h.lease(ctx, func() any {
+		return fmt.Sprintf("present for %v", time.Since(began).Round(time.Second))
+	}).hold(ctx)
+	defer release()
+	<-work.Done()
+	switch cause := context.Cause(work); {
+	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrCancelled):
+		return nil
+	default:
+		return temporal.NewApplicationErrorWithCause(cause.Error(), TypeFenced, cause)
+	}
+}
+
+func (h *Host) lease(ctx context.Context, details func() any) lease {
+	info := activity.GetInfo(ctx)
+	timeout := info.HeartbeatTimeout
+	if timeout <= 0 {
+		timeout = DefaultHeartbeatTimeout
+	}
+	return lease{
+		timeout: timeout,
+		stop:    activity.GetWorkerStopChannel(ctx),
+		pulse:   func(ctx context.Context) error { return h.Pulse(ctx, info.TaskToken, details()) },
+	}
+}

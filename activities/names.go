@@ -1,0 +1,41 @@
+package activities
+
+import "time"
+
+// Task queues.
+const (
+	ControlQueue = "harpagon"         // workflows, Planning and Fleet
+	GatewayQueue = "harpagon-gateway" // Gateway
+)
+
+// HostQueue is the task queue of one host.
+func HostQueue(host string) string { return "harpagon-host-" + host }
+
+// The fleet workflow as its callers see it.
+const (
+	FleetID       = "fleet"    // workflow ID
+	FleetWorkflow = "fleet"    // workflow type
+	FleetJoin     = "join"     // update: HostInfo -> FleetView
+	FleetReserve  = "reserve"  // update: Reservation -> FleetView
+	FleetWatch    = "watch"    // update: pipeline name -> FleetView
+	FleetDevices  = "devices"  // query: -> FleetView
+	FleetLeave    = "leave"    // update: host name -> FleetView
+	TypeConflict  = "Conflict" // error type of a reservation that came too late
+)
+
+// Error types on which no retry helps.
+const (
+	TypeInfeasible = "Infeasible" // no plan keeps the objective
+	TypeMisfit     = "Misfit"     // the plan does not fit onto the devices
+	TypeInvalid    = "Invalid"    // the input makes no sense
+	TypeFenced     = "Fenced"     // the lease ran out; another worker may try
+	TypeStopping   = "Stopping"   // the worker shuts down; another may try
+)
+
+// DefaultHeartbeatTimeout is how long an executor or a host may be silent
+// before it counts as lost.
+const DefaultHeartbeatTimeout = 10 * time.Second
+
+// DrainTimeout is how long a host's worker waits at shutdown for its executors
+// to finish what they hold.
+const DrainTimeout = 35 * time.Second

@@ -1,0 +1,60 @@
+package activities
+
+import (
+	"context"
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// Planning is the set of activities that decide. They are pure; as activities
+// each decision stands in the history with its input and its outcome.
+type Planning struct{}
+
+// SplitLatency divides the objective among the modules. An objective that
+// cannot be met fails with type TypeInfeasible and is not retried.
+func (Planning) SplitLatency(_ context.Context, in SplitInput) (plan.Budgets, error) {
+	budgets, err := plan.SplitLatency(in.Problem, in.Options)
+	return budgets, final(err, TypeInvalid)
+}
+
+// ScheduleModules chooses configurations and machines for the budgets.
+func (Planning) ScheduleModules(_ context.Context, in ScheduleInput) (plan.Plan, error) {
+	p, err := plan.ScheduleModules(in.Problem, in.Options, in.Budgets)
+	if err == nil && p.Status == plan.Infeasible {
+		return p, temporal.NewNonRetryableApplicationError(p.Reason, TypeInfeasible, nil)
+	}
+	return p, final(err, TypeInvalid)
+}
+
+// Place finds a device for every executor of the plan. What does not fit fails
+// with type TypeMisfit: no retry helps until devices come or go.
+func (Planning) Place(_ context.Context, in placement.Request) (placement.Placement, error) {
+	p, err := placement.Place(in)
+	return p, final(err, TypeInvalid)
+}
+
+// Reconcile says what to start, keep and stop.
+func (Planning) Reconcile(_ context.Context, in ReconcileInput) (placement.Changes, error) {
+	return placement.Reconcile(in.Desired, in.Actual), nil
+}
+
+// final marks an error of a pure function: the same input fails the same way
+// again.
+func final(err error, kind string) error {
+	if err == nil {
+		return nil
+	}
+	var infeasible *plan.InfeasibleError
+	var misfit *placement.MisfitError
+	switch {
+	case errors.As(err, &infeasible):
+		kind = TypeInfeasible
+	case errors.As(err, &misfit):
+		kind = TypeMisfit
+	}
+	return temporal.NewNonRetryableApplicationError(err.Error(), kind, nil)
+}

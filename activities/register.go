@@ -1,0 +1,35 @@
+package activities
+
+import "go.temporal.io/sdk/worker"
+
+// RegisterControl registers what the control worker does, on ControlQueue.
+func RegisterControl(w worker.ActivityRegistry, f *Fleet) {
+	w.RegisterActivity(&Planning{})
+	w.RegisterActivity(f)
+}
+
+// RegisterHost registers what a host's worker does, on HostQueue(h.Name).
+func RegisterHost(w worker.ActivityRegistry, h *Host) {
+	w.RegisterActivity(h)
+}
+
+// RegisterGateway registers what the gateway's worker does, on GatewayQueue.
+func RegisterGateway(w worker.ActivityRegistry, g Gateway) {
+	w.RegisterActivity(&GatewayActivities{Gateway: g})
+}
+
+// HostWorkerOptions are options for a host's worker: no workflows, and time to
+// drain at shutdown. executors bounds how many activities run at once; 0 means
+// the SDK's default.
+func HostWorkerOptions(executors int) worker.Options {
+	return worker.Options{
+		DisableWorkflowWorker:              true,
+		MaxConcurrentActivityExecutionSize: executors,
+		WorkerStopTimeout:                  DrainTimeout,
+	}
+}
+
+// GatewayWorkerOptions are options for the gateway's worker.
+func GatewayWorkerOptions() worker.Options {
+	return worker.Options{DisableWorkflowWorker: true}
+}
