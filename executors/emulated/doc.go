@@ -15,7 +15,8 @@
 // the process is otherwise idle, so there the last two milliseconds are slept
 // in the kernel. Measured on 2 idle x86-64 cores, a batch then ends about 0.1 ms
 // late at the median whatever its length (time.Sleep: 1 ms late at 0.1 ms, 0.24
-// ms late at 20 ms). Elsewhere the precision is time.Sleep's.
+// ms late at 20 ms); on a busy machine, as late as its threads wait. Elsewhere the
+// precision is time.Sleep's.
 //
 // # Outputs
 //
