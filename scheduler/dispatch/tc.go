@@ -19,9 +19,13 @@ type TCOptions struct {
 	// Full. 0 means DefaultMaxQueue.
 	MaxQueue int
 
-	// Eager lets an idle executor take what has been collected at once instead
-	// of waiting for a full batch or the end of the window. It shortens waits
-	// at low load and costs efficiency where several modules share a device.
+	// Eager lets an idle executor start what has been collected before the
+	// batch is full or due. On devices of their own this is at once. Where
+	// modules share a device a batch that starts early only waits there, closed
+	// to later requests; so a group holds back for as long as its recent batches
+	// took beyond their profiled duration. Eager shortens waits greatly while
+	// devices have time to spare; plans that use devices to the full need the
+	// full batches that they were made for.
 	Eager bool
 }
 
@@ -65,12 +69,15 @@ type group struct {
 	closed  int  // leading requests of queue whose batch is full or due
 	release Time // when the next batch of the group may be opened
 	ups     int  // executors that are up
+	since   Time // when requests began to wait, or a batch last left some behind
+	delay   Time // smoothed time that batches took beyond their profile
 	idle    []ExecutorID
 }
 
 type executor struct {
 	up, busy bool
 	group    int32
+	expected Time // when its batch should be done, by the profile
 }
 
 // NewTC builds the throughput-cost dispatch of the Harpagon paper, section
@@ -82,7 +89,7 @@ type executor struct {
 // that is due first, a batch being due one Window after the virtual arrival of
 // its first request. It closes when it is full, when it is due, or when
 // waiting longer would miss a deadline, and starts on an executor of its
-// group as soon as one is idle. Requests that an executor finds waiting beyond
+// group as soon as one is idle (with Eager, often before). Requests that an executor finds waiting beyond
 // one closed batch ride along as far as there is room.
 //
 // A request whose deadline can no longer be met is dropped as Late before it
@@ -183,7 +190,7 @@ func (p *tc) assign(r Request) {
 		p.orphans.insert(r)
 		return
 	}
-	p.groups[i].add(r)
+	p.groups[i].add(r, p.now)
 }
 
 // choose finds the group whose batch is to take a request of that virtual
@@ -246,6 +253,7 @@ func (p *tc) executorFree(id ExecutorID) {
 	}
 	p.execs[id].busy = false
 	g := &p.groups[p.execs[id].group]
+	g.learn(p.now - p.execs[id].expected)
 	g.idle = append(g.idle, id)
 }
 
@@ -276,7 +284,7 @@ func (p *tc) run(at int32, out []Action) []Action {
 	g := &p.groups[at]
 	out = g.queue.dropLate(p.now, g.durations[0], &p.waiting, &g.closed, out)
 	g.close(p.now)
-	for len(g.idle) > 0 && (g.closed > 0 || p.eager && g.queue.n > 0) {
+	for len(g.idle) > 0 && (g.closed > 0 || p.eager && g.early(p.now)) {
 		from := len(p.batch)
 		out = p.take(g, out)
 		if len(p.batch) == from {
@@ -284,7 +292,8 @@ func (p *tc) run(at int32, out []Action) []Action {
 		}
 		id := g.idle[0]
 		g.idle = g.idle[:copy(g.idle, g.idle[1:])]
-		p.execs[id].busy = true
+		p.execs[id].busy, p.execs[id].expected = true, p.now+g.durations[len(p.batch)-from-1]
+		g.since = p.now
 		out = append(out, Action{Act: Start, Executor: id, Group: at, Batch: p.batch[from:len(p.batch):len(p.batch)]})
 	}
 	return out

@@ -16,7 +16,10 @@ func (g *group) due(arrival Time) (Time, bool) {
 }
 
 // add puts a request into the open batch, or opens one with it.
-func (g *group) add(r Request) {
+func (g *group) add(r Request, now Time) {
+	if g.queue.n == 0 {
+		g.since = now
+	}
 	if !g.open() {
 		g.opened(r.Arrival)
 	}
@@ -68,10 +71,23 @@ func (g *group) closeAt() Time {
 // wake is when the group next needs attention without any other event.
 func (g *group) wake(eager bool) Time {
 	at := g.queue.lateAt(g.durations[0])
-	if len(g.idle) > 0 && g.open() && !eager {
+	if len(g.idle) > 0 && g.open() {
 		at = min(at, g.closeAt())
+		if eager {
+			at = min(at, g.since+g.delay)
+		}
 	}
 	return at
+}
+
+// early says whether an eager group starts what it has.
+func (g *group) early(now Time) bool { return g.queue.n > 0 && g.since+g.delay <= now }
+
+// learn takes in how long a batch took beyond its profile. The mean follows
+// within some eight batches.
+func (g *group) learn(over Time) {
+	const weight = 8
+	g.delay += (max(0, over) - g.delay) / weight
 }
 
 // without removes one executor and keeps the order of the others.
