@@ -124,6 +124,7 @@ func total(sets []schedule) float64 {
 // reassigner. What is left of the SLO is spread over the modules' budgets in
 // proportion. A module that cannot keep its budget is an *InfeasibleError.
 func ScheduleModules(p Problem, o Options, b Budgets) (Plan, error) {
+	watch := o.stopwatch()
 	left := p
 	var first *Plan
 	for {
@@ -136,6 +137,7 @@ func ScheduleModules(p Problem, o Options, b Budgets) (Plan, error) {
 		}
 		short := shortages(&left, &out)
 		if len(short) == 0 {
+			out.SolveTime = watch()
 			return out, nil
 		}
 		if first == nil {
