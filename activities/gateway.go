@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -31,8 +32,7 @@ type GatewayActivities struct {
 
 // Prepare waits until every executor of the deployment has attached.
 func (g *GatewayActivities) Prepare(ctx context.Context, d placement.Deployment) error {
-	defer beat(ctx, nothing)()
-	return g.Gateway.Prepare(ctx, d)
+	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Prepare(ctx, d) })
 }
 
 // Install switches the pipeline's traffic to the deployment.
@@ -42,14 +42,33 @@ func (g *GatewayActivities) Install(ctx context.Context, d placement.Deployment)
 
 // Release drains executors that traffic has left.
 func (g *GatewayActivities) Release(ctx context.Context, in ReleaseInput) error {
-	defer beat(ctx, nothing)()
-	return g.Gateway.Release(ctx, in.Pipeline, in.Executors)
+	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Release(ctx, in.Pipeline, in.Executors) })
 }
 
 // Remove stops serving the pipeline.
 func (g *GatewayActivities) Remove(ctx context.Context, pipeline string) error {
+	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Remove(ctx, pipeline) })
+}
+
+// answerMargin is kept of an activity's time for the answer, so that the
+// gateway's own reason arrives and not a bare time-out.
+const answerMargin = 2 * time.Second
+
+// waiting heartbeats beside work that waits for others. What it could not get
+// done in the activity's time fails with type TypeNotReady and is not retried.
+func waiting(ctx context.Context, work func(context.Context) error) error {
 	defer beat(ctx, nothing)()
-	return g.Gateway.Remove(ctx, pipeline)
+	limit := ctx
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		limit, cancel = context.WithDeadline(ctx, deadline.Add(-answerMargin))
+		defer cancel()
+	}
+	err := work(limit)
+	if err != nil && limit.Err() != nil && ctx.Err() == nil {
+		return temporal.NewNonRetryableApplicationError(err.Error(), TypeNotReady, err)
+	}
+	return err
 }
 
 // beat heartbeats beside work that waits, until the function that it returns

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,11 @@ type Host struct {
 	// Signatures tells what modules consume and produce, for the inputs of
 	// profiling; nil measures with what the modules themselves say.
 	Signatures func(pipelines.Module) (pipelines.Signature, error)
+
+	// Gateway and Token, where set, are what the executors of this host dial
+	// and say there, whatever the workflows know; a token stays out of history.
+	Gateway string
+	Token   string
 
 	// Pulse sends the heartbeats of RunExecutor and HoldHost; see ClientPulse.
 	Pulse Pulse
@@ -75,6 +81,7 @@ func (h *Host) RunExecutor(ctx context.Context, t executors.Task) (ExecutorResul
 		s, _ := h.Executors.Status(name)
 		return s
 	}
+	t.Gateway, t.Token = cmp.Or(h.Gateway, t.Gateway), cmp.Or(h.Token, t.Token)
 	var end executors.Status
 	observer := executors.Observer{Drained: func(s executors.Status) { end = s }}
 	work, release := h.lease(ctx, func() any { return last() }).hold(ctx)

@@ -28,6 +28,7 @@ const (
 	TypeInfeasible = "Infeasible" // no plan keeps the objective
 	TypeMisfit     = "Misfit"     // the plan does not fit onto the devices
 	TypeInvalid    = "Invalid"    // the input makes no sense
+	TypeNotReady   = "NotReady"   // executors did not come or go in time
 	TypeFenced     = "Fenced"     // the lease ran out; another worker may try
 	TypeStopping   = "Stopping"   // the worker shuts down; another may try
 )

@@ -1,0 +1,124 @@
+package workflows
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// Status is a pipeline at one moment, for people and programs.
+type Status struct {
+	Pipeline   string
+	Phase      Phase
+	Generation int // of the spec
+	Serving    int // generation that serves; 0 when none does
+	Rate       float64
+	Cost       float64 // per hour, of the plan that serves
+	Cause      string
+	Pending    bool
+	Plan       *plan.Plan
+	Executors  []placement.Slot
+	Decisions  []Decision // oldest first
+	Failure    *Failure
+	Measures   *autoscale.Measures
+}
+
+// costDecimals is how precisely money per hour is written.
+const costDecimals = 4
+
+// Describe writes the status as `harpagon status` and `explain` print it.
+func (s Status) Describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "pipeline %s: %s, generation %d", s.Pipeline, s.Phase, s.Generation)
+	if s.Serving != s.Generation && s.Serving > 0 {
+		fmt.Fprintf(&b, " (generation %d serves)", s.Serving)
+	}
+	fmt.Fprintf(&b, ", %s requests/s, %s per hour\n", rate(s.Rate), money(s.Cost))
+	if s.Cause != "" {
+		fmt.Fprintf(&b, "because: %s\n", s.Cause)
+	}
+	if s.Failure != nil {
+		b.WriteString(s.Failure.Describe())
+	}
+	if s.Plan != nil {
+		fmt.Fprintf(&b, "\n%s", s.Plan.Describe())
+	}
+	s.executors(&b)
+	if len(s.Decisions) > 0 {
+		b.WriteString("\ndecisions, latest first\n")
+		for i := len(s.Decisions) - 1; i >= 0; i-- {
+			b.WriteString(s.Decisions[i].Describe())
+		}
+	}
+	if m := s.Measures; m != nil {
+		fmt.Fprintf(&b, "\nlast measured: %s requests/s, %.1f %% in time, p50 %v, p99 %v\n",
+			rate(m.Offered), 100*m.Attainment, round(m.Latency.P50), round(m.Latency.P99))
+	}
+	return b.String()
+}
+
+func (s Status) executors(b *strings.Builder) {
+	if len(s.Executors) == 0 {
+		return
+	}
+	b.WriteString("\nexecutors\n")
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, e := range s.Executors {
+		fmt.Fprintf(w, "%s\t%s/%s\tbatch %d\t%.0f %% of the device\t%s\n", e.Module, e.Host, e.Device, e.Batch, 100*e.Share, e.Engine)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+}
+
+// Describe writes the failure with what happens next.
+func (f Failure) Describe() string {
+	next := "waits for a new spec or another host"
+	if !f.RetryAt.IsZero() {
+		next = "tries again at " + f.RetryAt.UTC().Format(time.TimeOnly) + " UTC, or when a host joins"
+	}
+	return fmt.Sprintf("generation %d could not be carried out: %s; %s\n", f.Generation, f.Reason, next)
+}
+
+// Describe is the decision in one line, or two when it failed.
+func (d Decision) Describe() string {
+	line := fmt.Sprintf("  %s generation %d: %s", d.At.UTC().Format(time.DateTime), d.Generation, d.Reason)
+	if d.Failure != "" {
+		return line + "\n    failed: " + d.Failure + "\n"
+	}
+	return fmt.Sprintf("%s\n    %s; %d executors started, %d kept, %d stopped\n", line, d.Change.Describe(), d.Start, d.Keep, d.Stop)
+}
+
+// Describe says what a change does to rate and cost, and what it saves.
+func (c Change) Describe() string {
+	if c.First {
+		return fmt.Sprintf("rate %s/s: cost %s per hour", rate(c.ToRate), money(c.ToCost))
+	}
+	s := fmt.Sprintf("rate %s/s -> %s/s: cost %s -> %s per hour, ", rate(c.FromRate), rate(c.ToRate), money(c.FromCost), money(c.ToCost))
+	diff := c.ToCost - c.FromCost
+	switch {
+	case money(math.Abs(diff)) == money(0):
+		return s + "no change in cost"
+	case diff < 0:
+		return s + fmt.Sprintf("saves %s per hour", money(-diff))
+	}
+	return s + fmt.Sprintf("costs %s more per hour", money(diff))
+}
+
+// compare is the change from what serves to a plan for rate.
+func compare(serving *placement.Deployment, to plan.Plan, rate float64) Change {
+	c := Change{ToRate: rate, ToCost: to.Cost, First: serving == nil}
+	if serving != nil {
+		c.FromRate, c.FromCost = serving.Pipeline.Rate, serving.Plan.Cost
+	}
+	return c
+}
+
+func rate(x float64) string  { return fmt.Sprintf("%.4g", x) }
+func money(x float64) string { return fmt.Sprintf("%.*f", costDecimals, x) }
+
+func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }

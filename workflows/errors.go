@@ -1,0 +1,43 @@
+package workflows
+
+import (
+	"errors"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+)
+
+// reason is the innermost message of an error that came through activities and
+// child workflows, without Temporal's wrapping, which says where and not why.
+func reason(err error) string {
+	var app *temporal.ApplicationError
+	for errors.As(err, &app) {
+		inner := app.Unwrap()
+		if inner == nil || !errors.As(inner, new(*temporal.ApplicationError)) {
+			return app.Message()
+		}
+		err = inner
+	}
+	var timeout *temporal.TimeoutError
+	if errors.As(err, &timeout) {
+		return "timed out (" + timeout.TimeoutType().String() + ")"
+	}
+	return err.Error()
+}
+
+// kind is the type of the innermost application error, empty when there is
+// none.
+func kind(err error) (kind string) {
+	var app *temporal.ApplicationError
+	for err != nil && errors.As(err, &app) {
+		kind, err = app.Type(), app.Unwrap()
+	}
+	return kind
+}
+
+// markdown writes tables for Temporal's UI.
+type markdown struct{ strings.Builder }
+
+func (m *markdown) row(cells ...string) {
+	m.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+}

@@ -1,0 +1,295 @@
+package workflows
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// FleetState is everything the fleet workflow knows. Nil stands for the start.
+type FleetState struct {
+	Version  int
+	Hosts    map[string]*FleetHost
+	Reserved map[string][]placement.Slot // by pipeline
+	Watching map[string]bool             // pipelines to tell of changes
+
+	ContinueAfter int // as in Settings
+}
+
+// FleetHost is a host that is present.
+type FleetHost struct {
+	Info        activities.HostInfo
+	Incarnation int // counts the joins, so that news of an older one is known as such
+}
+
+// hostLost is what a host workflow tells the fleet at its end.
+type hostLost struct {
+	Name        string
+	Incarnation int
+	Reason      string
+}
+
+// fleet drives FleetState.
+type fleet struct {
+	FleetState
+	changes FleetChange // not told to pipelines yet
+	starts  []string    // hosts whose workflow is to be started
+	handled int
+}
+
+// Fleet knows which hosts and devices exist and which pipeline has reserved
+// them.
+func Fleet(ctx workflow.Context, state *FleetState) error {
+	f := &fleet{}
+	if state != nil {
+		f.FleetState = *state
+	}
+	f.init()
+	if err := f.listen(ctx); err != nil {
+		return err
+	}
+	workflow.Go(ctx, f.hear)
+	for {
+		f.show(ctx)
+		if err := workflow.Await(ctx, func() bool { return f.busy() || f.full(ctx) }); err != nil {
+			return err
+		}
+		if f.busy() {
+			f.startHosts(ctx)
+			f.tell(ctx)
+			continue
+		}
+		if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
+			return err
+		}
+		f.hearRest(ctx)
+		if !f.busy() {
+			return workflow.NewContinueAsNewError(ctx, TypeFleet, &f.FleetState)
+		}
+	}
+}
+
+func (f *fleet) init() {
+	if f.Hosts == nil {
+		f.Hosts = map[string]*FleetHost{}
+	}
+	if f.Reserved == nil {
+		f.Reserved = map[string][]placement.Slot{}
+	}
+	if f.Watching == nil {
+		f.Watching = map[string]bool{}
+	}
+}
+
+func (f *fleet) busy() bool {
+	return len(f.starts)+len(f.changes.Joined)+len(f.changes.Lost) > 0
+}
+
+func (f *fleet) full(ctx workflow.Context) bool {
+	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() || f.ContinueAfter > 0 && f.handled >= f.ContinueAfter
+}
+
+func (f *fleet) listen(ctx workflow.Context) error {
+	if err := workflow.SetQueryHandler(ctx, activities.FleetDevices, func() (activities.FleetView, error) { return f.view(), nil }); err != nil {
+		return err
+	}
+	for _, u := range []struct {
+		name               string
+		handler, validator any
+	}{
+		{activities.FleetJoin, f.join, f.checkJoin},
+		{activities.FleetLeave, f.leave, nil},
+		{activities.FleetReserve, f.reserve, f.checkReserve},
+		{activities.FleetWatch, f.watch, nil},
+	} {
+		if err := workflow.SetUpdateHandlerWithOptions(ctx, u.name, u.handler, workflow.UpdateHandlerOptions{Validator: u.validator}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fleet) view() activities.FleetView {
+	v := activities.FleetView{Version: f.Version, Reserved: f.Reserved}
+	for _, name := range workflow.DeterministicKeys(f.Hosts) {
+		v.Hosts = append(v.Hosts, f.Hosts[name].Info)
+	}
+	return v
+}
+
+func (f *fleet) checkJoin(_ workflow.Context, info activities.HostInfo) error {
+	if info.Name == "" {
+		return fmt.Errorf("workflows: a host that joins needs a name")
+	}
+	for _, d := range info.Devices {
+		if d.Host != info.Name || d.Hardware == "" || d.Name == "" {
+			return fmt.Errorf("workflows: device %q of host %q must name its host and its hardware", d.Name, info.Name)
+		}
+	}
+	return nil
+}
+
+func (f *fleet) join(_ workflow.Context, info activities.HostInfo) (activities.FleetView, error) {
+	h := f.Hosts[info.Name]
+	if h == nil {
+		h = &FleetHost{}
+		f.Hosts[info.Name] = h
+	}
+	h.Info = info
+	h.Incarnation = f.changed()
+	f.changes.Joined = append(f.changes.Joined, info.Name)
+	f.starts = append(f.starts, info.Name)
+	return f.view(), nil
+}
+
+func (f *fleet) leave(_ workflow.Context, name string) (activities.FleetView, error) {
+	f.remove(name)
+	return f.view(), nil
+}
+
+func (f *fleet) remove(name string) {
+	if f.Hosts[name] == nil {
+		return
+	}
+	delete(f.Hosts, name)
+	f.changed()
+	f.changes.Lost = append(f.changes.Lost, name)
+}
+
+func (f *fleet) changed() int {
+	f.handled++
+	f.Version++
+	return f.Version
+}
+
+func (f *fleet) checkReserve(_ workflow.Context, r activities.Reservation) error {
+	if r.Version != 0 && r.Version != f.Version {
+		return temporal.NewNonRetryableApplicationError(
+			fmt.Sprintf("workflows: the fleet is at version %d, not %d; place anew", f.Version, r.Version), activities.TypeConflict, nil)
+	}
+	return nil
+}
+
+func (f *fleet) reserve(_ workflow.Context, r activities.Reservation) (activities.FleetView, error) {
+	if len(r.Slots) == 0 {
+		delete(f.Reserved, r.Pipeline)
+	} else {
+		f.Reserved[r.Pipeline] = r.Slots
+	}
+	if r.Forget {
+		delete(f.Watching, r.Pipeline)
+	}
+	f.changed()
+	return f.view(), nil
+}
+
+func (f *fleet) watch(_ workflow.Context, pipeline string) (activities.FleetView, error) {
+	f.handled++
+	f.Watching[pipeline] = true
+	return f.view(), nil
+}
+
+// hear takes the news of host workflows that have ended.
+func (f *fleet) hear(ctx workflow.Context) {
+	news := workflow.GetSignalChannel(ctx, signalHostLost)
+	for {
+		var lost hostLost
+		news.Receive(ctx, &lost)
+		f.lost(lost)
+	}
+}
+
+func (f *fleet) hearRest(ctx workflow.Context) {
+	news := workflow.GetSignalChannel(ctx, signalHostLost)
+	for lost := (hostLost{}); news.ReceiveAsync(&lost); lost = (hostLost{}) {
+		f.lost(lost)
+	}
+}
+
+func (f *fleet) lost(l hostLost) {
+	f.handled++
+	h := f.Hosts[l.Name]
+	switch {
+	case h == nil:
+	case h.Incarnation > l.Incarnation: // it has joined again meanwhile
+		f.starts = append(f.starts, l.Name)
+	default:
+		f.remove(l.Name)
+	}
+}
+
+// startHosts starts the workflow of every host that has joined. One that runs
+// still is fine: at its end the fleet starts it again.
+func (f *fleet) startHosts(ctx workflow.Context) {
+	names := f.starts
+	f.starts = nil
+	for _, name := range names {
+		h := f.Hosts[name]
+		if h == nil {
+			continue
+		}
+		in := HostInput{Info: h.Info, Incarnation: h.Incarnation}
+		ctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+			WorkflowID:            HostID(name),
+			ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
+			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+			StaticSummary:         fmt.Sprintf("host %s, %d devices", name, len(h.Info.Devices)),
+		})
+		err := workflow.ExecuteChildWorkflow(ctx, TypeHost, in).GetChildWorkflowExecution().Get(ctx, nil)
+		if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+			workflow.GetLogger(ctx).Error("host workflow did not start", "host", name, "error", err)
+		}
+	}
+}
+
+// tell passes the changes on to the pipelines.
+func (f *fleet) tell(ctx workflow.Context) {
+	changes := f.changes
+	f.changes = FleetChange{}
+	if len(changes.Joined)+len(changes.Lost) == 0 {
+		return
+	}
+	for _, name := range workflow.DeterministicKeys(f.Watching) {
+		if err := workflow.SignalExternalWorkflow(ctx, PipelineID(name), "", SignalFleetChanged, changes).Get(ctx, nil); err != nil {
+			delete(f.Watching, name) // it runs no more
+		}
+	}
+}
+
+func (f *fleet) show(ctx workflow.Context) {
+	b := new(markdown)
+	b.row("host", "device", "hardware", "used", "by")
+	b.row("---", "---", "---", "---:", "---")
+	for _, h := range f.view().Hosts {
+		devices := slices.Clone(h.Devices)
+		slices.SortFunc(devices, func(a, b placement.Device) int { return cmp.Compare(a.Name, b.Name) })
+		for _, d := range devices {
+			share, by := f.use(d)
+			b.row(h.Name, d.Name, d.Hardware, fmt.Sprintf("%.0f %%", 100*share), by)
+		}
+	}
+	workflow.SetCurrentDetails(ctx, b.String())
+}
+
+func (f *fleet) use(d placement.Device) (share float64, by string) {
+	for _, name := range workflow.DeterministicKeys(f.Reserved) {
+		for _, s := range f.Reserved[name] {
+			if s.Host != d.Host || s.Device != d.Name {
+				continue
+			}
+			share += s.Share
+			if by != "" {
+				by += ", "
+			}
+			by += name + "/" + s.Module
+		}
+	}
+	return share, by
+}

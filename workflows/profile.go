@@ -1,0 +1,152 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// ProfileRequest is the input of the profile workflow.
+type ProfileRequest struct {
+	Spec Spec
+}
+
+// ProfileReply is its result: the points of every module that had none.
+type ProfileReply struct {
+	Points map[string][]pipelines.Point
+}
+
+// measurement is one module on one kind of hardware.
+type measurement struct {
+	module string
+	device placement.Device
+}
+
+// Profile measures every module that has no profile, on every kind of hardware
+// that may run it and that the fleet has. Modules on the same kind are
+// measured one after the other, so that they do not disturb each other; kinds
+// side by side.
+func Profile(ctx workflow.Context, in ProfileRequest) (ProfileReply, error) {
+	reply := ProfileReply{Points: map[string][]pipelines.Point{}}
+	todo := lacking(in.Spec.Pipeline)
+	if len(todo) == 0 {
+		return reply, nil
+	}
+	var fleet *activities.Fleet
+	var view activities.FleetView
+	name := in.Spec.Pipeline.Name
+	if err := workflow.ExecuteActivity(quick(ctx, "look which devices exist"), fleet.Watch, name).Get(ctx, &view); err != nil {
+		return reply, err
+	}
+	kinds, err := measurements(in.Spec, todo, view.Devices())
+	if err != nil {
+		return reply, err
+	}
+	results := workflow.NewBufferedChannel(ctx, len(kinds))
+	for _, kind := range kinds {
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			results.Send(ctx, measure(ctx, in.Spec.Pipeline, kind, reply.Points))
+		})
+	}
+	for range kinds {
+		var failed error
+		results.Receive(ctx, &failed)
+		if err == nil {
+			err = failed
+		}
+	}
+	for _, module := range workflow.DeterministicKeys(reply.Points) {
+		slices.SortStableFunc(reply.Points[module], byConfiguration)
+	}
+	return reply, err
+}
+
+// lacking are the modules without a profile.
+func lacking(p pipelines.Pipeline) []pipelines.Module {
+	var all []pipelines.Module
+	for _, m := range p.Modules {
+		if len(m.Profile.Points) == 0 {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// measurements lists what to measure, by kind of hardware.
+func measurements(spec Spec, modules []pipelines.Module, devices []placement.Device) ([][]measurement, error) {
+	var kinds [][]measurement
+	measured := map[string]bool{}
+	for _, h := range spec.Hardware {
+		i := slices.IndexFunc(devices, func(d placement.Device) bool { return d.Hardware == h.Name })
+		if i < 0 {
+			continue
+		}
+		var kind []measurement
+		for _, m := range modules {
+			if len(m.Hardware) == 0 || slices.Contains(m.Hardware, h.Name) {
+				kind = append(kind, measurement{m.Name, devices[i]})
+				measured[m.Name] = true
+			}
+		}
+		if len(kind) > 0 {
+			kinds = append(kinds, kind)
+		}
+	}
+	for _, m := range modules {
+		if !measured[m.Name] {
+			return nil, temporal.NewNonRetryableApplicationError(fmt.Sprintf(
+				"workflows: module %q has no profile and no host has a device to measure it on; start a worker with hardware that the pipeline declares, or give the module a profile",
+				m.Name), activities.TypeMisfit, nil)
+		}
+	}
+	return kinds, nil
+}
+
+func measure(ctx workflow.Context, p pipelines.Pipeline, todo []measurement, points map[string][]pipelines.Point) error {
+	var host *activities.Host
+	for _, m := range todo {
+		ctx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			TaskQueue:              activities.HostQueue(m.device.Host),
+			StartToCloseTimeout:    time.Hour,
+			ScheduleToStartTimeout: hostPatience,
+			HeartbeatTimeout:       time.Minute,
+			WaitForCancellation:    true,
+			RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 4},
+			Summary:                fmt.Sprintf("profile %s on %s of %s", m.module, m.device.Hardware, m.device.Host),
+		})
+		in := activities.ProfileInput{Pipeline: p, Module: m.module, Hardware: m.device.Hardware, Device: m.device.Name}
+		var result activities.ProfileResult
+		if err := workflow.ExecuteActivity(ctx, host.ProfileModule, in).Get(ctx, &result); err != nil {
+			return err
+		}
+		points[m.module] = append(points[m.module], result.Points...)
+	}
+	return nil
+}
+
+func byConfiguration(a, b pipelines.Point) int {
+	if a.Hardware != b.Hardware {
+		if a.Hardware < b.Hardware {
+			return -1
+		}
+		return 1
+	}
+	return a.Batch - b.Batch
+}
+
+// quick are the options of activities that only compute or ask.
+func quick(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           activities.ControlQueue,
+		StartToCloseTimeout: time.Minute,
+		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: 10 * time.Second, MaximumAttempts: 10},
+		Summary:             summary,
+	})
+}

@@ -1,0 +1,93 @@
+package workflows
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// enter changes the phase and shows it.
+func (p *pipeline) enter(ctx workflow.Context, phase Phase) {
+	p.Phase = phase
+	p.show(ctx)
+	if !p.Settings.SearchAttributes {
+		return
+	}
+	updates := searchAttributes(p.Name, p.Generation, phase, p.cost())
+	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
+		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
+	}
+}
+
+// show writes the current details that Temporal's UI displays.
+func (p *pipeline) show(ctx workflow.Context) {
+	workflow.SetCurrentDetails(ctx, p.details())
+}
+
+func (p *pipeline) details() string {
+	text := fmt.Sprintf("# %s: %s\n\ngeneration %d, %s requests/s", p.Name, p.Phase, p.Generation, rate(p.Spec.Pipeline.Rate))
+	if p.Cause != "" {
+		text += "  \nbecause: " + p.Cause
+	}
+	text += "\n"
+	if p.Failure != nil {
+		text += "\n**" + p.Failure.Describe() + "**\n"
+	}
+	if p.Serving != nil {
+		text += fmt.Sprintf("\n## Plan that serves (generation %d)\n\n```\n%s```\n", p.Serving.Generation, p.Serving.Plan.Describe())
+	}
+	if len(p.Decisions) > 0 {
+		b := new(markdown)
+		b.row("generation", "when", "why", "what it changes")
+		b.row("---:", "---", "---", "---")
+		for i := len(p.Decisions) - 1; i >= 0; i-- {
+			d := p.Decisions[i]
+			what := d.Change.Describe()
+			if d.Failure != "" {
+				what = "failed: " + d.Failure
+			}
+			b.row(fmt.Sprint(d.Generation), d.At.UTC().Format("15:04:05"), d.Reason, what)
+		}
+		text += "\n## Decisions\n\n" + b.String()
+	}
+	return text
+}
+
+// summary is the one line of a reschedule in the UI.
+func (p *pipeline) summary(spec Spec, cause string) string {
+	to := rate(spec.Pipeline.Rate)
+	if p.Serving == nil {
+		return fmt.Sprintf("generation %d of %s, %s/s: %s", p.Generation, p.Name, to, cause)
+	}
+	return fmt.Sprintf("generation %d of %s, rate %s/s -> %s/s: %s", p.Generation, p.Name, rate(p.Serving.Pipeline.Rate), to, cause)
+}
+
+// before describes what a reschedule replaces.
+func (p *pipeline) before() string {
+	if p.Serving == nil {
+		return "Nothing served before."
+	}
+	return fmt.Sprintf("Replaces generation %d, which costs %s per hour:\n\n```\n%s```\n",
+		p.Serving.Generation, money(p.Serving.Plan.Cost), p.Serving.Plan.Describe())
+}
+
+func (p *pipeline) cost() float64 {
+	if p.Serving == nil {
+		return 0
+	}
+	return p.Serving.Plan.Cost
+}
+
+func (p *pipeline) status() Status {
+	s := Status{
+		Pipeline: p.Name, Phase: p.Phase, Generation: p.Generation, Rate: p.Spec.Pipeline.Rate, Cost: p.cost(),
+		Cause: p.Cause, Pending: p.Pending, Decisions: p.Decisions, Failure: p.Failure, Measures: p.Measures,
+		Executors: append([]placement.Slot(nil), slots(p.Running)...),
+	}
+	if p.Serving != nil {
+		s.Serving, s.Plan = p.Serving.Generation, &p.Serving.Plan
+	}
+	return s
+}
