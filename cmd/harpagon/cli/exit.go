@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of the program.
+const (
+	ExitOK      = 0
+	ExitError   = 1
+	ExitChanges = 2 // with --detailed-exitcode: it worked, and something differs
+)
+
+// errReported ends a command with ExitError where what is wrong stands on the
+// terminal already.
+var errReported = errors.New("reported")
+
+// errChanges ends a command with ExitChanges.
+var errChanges = errors.New("changes")
+
+// report prints an error, once, and gives its exit code.
+func report(w io.Writer, err error) int {
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, errChanges):
+		return ExitChanges
+	case errors.Is(err, errReported):
+		return ExitError
+	}
+	text := strings.TrimPrefix(strings.TrimSpace(err.Error()), "harpagon: ")
+	fmt.Fprintf(w, "harpagon: %s\n", text)
+	if strings.HasPrefix(text, "unknown command") {
+		fmt.Fprintln(w, "Run harpagon --help for the commands that there are.")
+	}
+	return ExitError
+}
+
+// wrongUse adds to an error about flags or arguments where their use is told.
+func wrongUse(c *cobra.Command, err error) error {
+	return fmt.Errorf("%w; %s --help tells how it is used", err, c.CommandPath())
+}

@@ -1,0 +1,43 @@
+// Command harpagon declares, plans, runs and watches pipelines of neural
+// networks. It wires the rooms of the house together and decides nothing; see
+// package cli for its commands.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/harpagon/harpagon/cmd/harpagon/cli"
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/functions"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	start := time.Now()
+	return cli.Run(ctx, cli.Deps{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Environ:    os.Environ(),
+		Version:    version(),
+		Terminal:   term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
+		Signatures: executors.Signatures(functions.New(functions.Builtin())),
+		Clock:      func() time.Duration { return time.Since(start) },
+	}, os.Args[1:])
+}
+
+// version is that of the module, which the Go tool notes when it builds.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "devel"
+}
