@@ -25,8 +25,8 @@ func main() {
 	log.SetFlags(0)
 	out := flag.String("out", "examples/traffic/models", "folder for the ONNX files")
 	only := flag.String("only", "", "train just this network: detect, vehicle or colour")
-	detectSteps := flag.Int("detect-steps", 2600, "training steps of the detector")
-	classSteps := flag.Int("class-steps", 1500, "training steps of each classifier")
+	detectSteps := flag.Int("detect-steps", 6000, "training steps of the detector")
+	classSteps := flag.Int("class-steps", 3500, "training steps of each classifier")
 	flag.Parse()
 	debug.SetGCPercent(400)
 	for _, n := range []string{"vehicle", "colour", "detect"} {
@@ -108,7 +108,7 @@ func trainClassifier(name string, classes []string, class func(scene.Object) str
 	rng := rand.New(rand.NewPCG(seed, 2))
 	quarter := (side + 3) / 4
 	n := newNetwork(name, "crop", "scores", [3]int{3, side, side}, []layer{
-		conv(3, 12, 2), conv(12, 24, 2), conv(24, 24, 1), dense(24*quarter*quarter, len(classes)),
+		conv(3, 16, 2), conv(16, 32, 2), conv(32, 32, 1), dense(32*quarter*quarter, len(classes)),
 	}, rng)
 	t := newGraph(n, batch, 1e-3, classLoss)
 	next := 0
@@ -142,7 +142,7 @@ func jitter(b [4]float32, rng *rand.Rand) [4]float32 {
 		if i%2 == 1 {
 			size = h
 		}
-		b[i] += float32(rng.NormFloat64()) * 0.05 * size
+		b[i] += float32(rng.NormFloat64()) * 0.08 * size
 	}
 	if b[2]-b[0] < 3 || b[3]-b[1] < 3 {
 		b[2], b[3] = b[0]+3, b[1]+3
