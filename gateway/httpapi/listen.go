@@ -2,12 +2,11 @@ package httpapi
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/listen"
 )
 
 // Times that the server grants. Answers have no time limit of their own: a
@@ -21,31 +20,7 @@ const (
 // Listen opens the address for HTTP. It refuses one that other hosts can reach
 // unless there is a token to keep strangers out.
 func Listen(address, token string) (net.Listener, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, fmt.Errorf("httpapi: address %q is not HOST:PORT, for example 127.0.0.1:8000: %w", address, err)
-	}
-	if token == "" && !loopback(host) {
-		return nil, fmt.Errorf("httpapi: %q can be reached from other hosts; set a token for the gateway, or listen on 127.0.0.1:%s", address, port)
-	}
-	l, err := net.Listen("tcp", address)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("httpapi: port %s on %s is in use by another program; stop that, or choose another port (0 takes any that is free): %w", port, host, err)
-	case err != nil:
-		return nil, fmt.Errorf("httpapi: cannot listen on %s: %w", address, err)
-	}
-	return l, nil
-}
-
-// loopback says that only this host reaches the address. An empty host means
-// all interfaces.
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return listen.TCP(address, token)
 }
 
 // Serve serves until ctx ends; then requests under way may finish for a while.

@@ -27,9 +27,19 @@ func (p *pipe) Send(m *Message) error   { return p.out.put(m) }
 func (p *pipe) Recv() (*Message, error) { return p.in.take() }
 
 func (p *pipe) Close() error {
-	p.out.end(false)
-	p.in.end(true)
+	p.out.end(io.EOF)
+	p.in.leave()
 	return nil
+}
+
+// Abort closes an end of a Pipe as a broken connection would: once the other
+// end has received what was sent before, its Recv returns err. Other streams
+// are just closed. It is for transports that put a Pipe before a connection.
+func Abort(s Stream, err error) {
+	if p, ok := s.(*pipe); ok {
+		p.out.end(err)
+	}
+	_ = s.Close()
 }
 
 // queue is one direction: a ring that grows when it must.
@@ -39,8 +49,8 @@ type queue struct {
 	ring   []*Message
 	head   int
 	n      int
-	ended  bool // the sender has closed
-	gone   bool // the receiver has closed
+	ended  error // set when the sender has closed: what Recv returns at last
+	gone   bool  // the receiver has closed
 }
 
 const firstRing = 8
@@ -55,7 +65,7 @@ func (q *queue) put(m *Message) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.ended:
+	case q.ended != nil:
 		return ErrClosed
 	case q.gone:
 		return io.ErrClosedPipe
@@ -80,14 +90,14 @@ func (q *queue) grow() {
 func (q *queue) take() (*Message, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.n == 0 && !q.ended && !q.gone {
+	for q.n == 0 && q.ended == nil && !q.gone {
 		q.filled.Wait()
 	}
 	switch {
 	case q.gone:
 		return nil, ErrClosed
 	case q.n == 0:
-		return nil, io.EOF
+		return nil, q.ended
 	}
 	m := q.ring[q.head]
 	q.ring[q.head] = nil
@@ -96,15 +106,22 @@ func (q *queue) take() (*Message, error) {
 	return m, nil
 }
 
-func (q *queue) end(receiver bool) {
+// end is the sender's closing; the first counts.
+func (q *queue) end(why error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if receiver {
-		q.gone = true
-		clear(q.ring)
-		q.n = 0
-	} else {
-		q.ended = true
+	if q.ended == nil {
+		q.ended = why
 	}
+	q.filled.Broadcast()
+}
+
+// leave is the receiver's closing.
+func (q *queue) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.gone = true
+	clear(q.ring)
+	q.n = 0
 	q.filled.Broadcast()
 }

@@ -89,3 +89,13 @@ func BenchmarkPipeRoundTrip(b *testing.B) {
 	}
 	_ = here.Close()
 }
+
+func TestAbortDeliversItsError(t *testing.T) {
+	a, b := Pipe()
+	require.NoError(t, a.Send(batch(1)))
+	Abort(a, io.ErrUnexpectedEOF)
+	_, err := b.Recv()
+	require.NoError(t, err)
+	_, err = b.Recv()
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}

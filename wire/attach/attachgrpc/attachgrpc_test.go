@@ -1,0 +1,221 @@
+package attachgrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/attach"
+)
+
+// serve accepts streams over TCP on loopback and returns the address.
+func serve(t testing.TB, o Options, accept func(attach.Stream) error) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, l, o, accept) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	return l.Addr().String()
+}
+
+// echo answers every batch with its own items, until it is told to drain.
+func echo(s attach.Stream) error {
+	for {
+		m, err := s.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case m.Batch != nil:
+			_ = s.Send(&attach.Message{Result: &attach.Result{ID: m.Batch.ID, Items: m.Batch.Items}})
+		case m.Drain != nil:
+			return nil
+		}
+	}
+}
+
+func dial(t testing.TB, ctx context.Context, o Options, address string) attach.Stream {
+	s, err := Dialer{o}.Dial(ctx, address)
+	require.NoError(t, err)
+	return s
+}
+
+func TestMessagesArriveWhole(t *testing.T) {
+	hello := &attach.Hello{
+		Executor: "e", Pipeline: "p", Module: "m", Host: "h", Device: "cpu/0", Hardware: "cpu", Engine: "emulated", MaxBatch: 8, Concurrency: 2, Token: "t",
+		Signature: pipelines.Signature{Inputs: []pipelines.Port{{Name: "x", Datatype: "FP32", Shape: []int64{-1, 3}}}, Outputs: []pipelines.Port{{Name: "y", Datatype: "BYTES", Shape: []int64{1}}}},
+	}
+	got := make(chan *attach.Message, 1)
+	address := serve(t, Options{}, func(s attach.Stream) error {
+		m, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		got <- m
+		return echo(s)
+	})
+	s := dial(t, context.Background(), Options{}, address)
+	require.NoError(t, s.Send(&attach.Message{Hello: hello}))
+	require.Equal(t, hello, (<-got).Hello)
+	big := wire.FromFloat32(make([]float32, 3<<20), 3, 1<<20) // beyond gRPC's own default limit
+	require.NoError(t, s.Send(&attach.Message{Batch: &attach.Batch{ID: 9, Items: [][]wire.Tensor{{big}, {wire.FromStrings([]string{"a"})}}}}))
+	m, err := s.Recv()
+	require.NoError(t, err)
+	require.Equal(t, [][]wire.Tensor{{big}, {wire.FromStrings([]string{"a"})}}, m.Result.Items)
+	require.NoError(t, s.Send(&attach.Message{Drain: &attach.Drain{}}))
+	_, err = s.Recv()
+	require.ErrorIs(t, err, io.EOF)
+	require.NoError(t, s.Close())
+}
+
+func TestResultAndDueSurviveConversion(t *testing.T) {
+	now := time.Unix(1000, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		r := &attach.Message{Result: &attach.Result{
+			ID: rapid.Uint64().Draw(t, "id"), Waited: time.Duration(rapid.Int64().Draw(t, "waited")), Compute: time.Duration(rapid.Int64().Draw(t, "compute")),
+			Err: &wire.Error{Code: wire.CodeUnavailable, Reason: rapid.String().Draw(t, "reason"), Stage: "m", Budget: 1, Elapsed: 2},
+		}}
+		p, err := toProto(r, now)
+		require.NoError(t, err)
+		back, err := fromProto(p, now)
+		require.NoError(t, err)
+		require.Equal(t, r, back)
+		in := time.Duration(rapid.Int64Range(-1e12, 1e12).Draw(t, "due"))
+		p, err = toProto(&attach.Message{Batch: &attach.Batch{Due: now.Add(in)}}, now)
+		require.NoError(t, err)
+		later := now.Add(time.Hour) // the other host's clock
+		back, err = fromProto(p, later)
+		require.NoError(t, err)
+		require.Equal(t, later.Add(in), back.Batch.Due)
+	})
+	p, err := toProto(&attach.Message{Batch: &attach.Batch{}}, now)
+	require.NoError(t, err)
+	back, err := fromProto(p, now)
+	require.NoError(t, err)
+	require.True(t, back.Batch.Due.IsZero())
+	_, err = toProto(&attach.Message{}, now)
+	require.Error(t, err)
+}
+
+func TestWhatWasSentBeforeCloseArrives(t *testing.T) {
+	const n = 200
+	seen := make(chan uint64, n)
+	address := serve(t, Options{}, func(s attach.Stream) error {
+		defer close(seen)
+		for {
+			m, err := s.Recv()
+			if err != nil {
+				return nil
+			}
+			seen <- m.Result.ID
+		}
+	})
+	s := dial(t, context.Background(), Options{}, address)
+	for i := range uint64(n) {
+		require.NoError(t, s.Send(&attach.Message{Result: &attach.Result{ID: i}}))
+	}
+	require.NoError(t, s.Close())
+	want := uint64(0)
+	for id := range seen {
+		require.Equal(t, want, id)
+		want++
+	}
+	require.Equal(t, uint64(n), want)
+}
+
+func TestTheGatewaysLastWordArrives(t *testing.T) {
+	address := serve(t, Options{}, func(s attach.Stream) error {
+		return s.Send(&attach.Message{Drain: &attach.Drain{Reason: "bye"}})
+	})
+	s := dial(t, context.Background(), Options{}, address)
+	m, err := s.Recv()
+	require.NoError(t, err)
+	require.Equal(t, "bye", m.Drain.Reason)
+	_, err = s.Recv()
+	require.ErrorIs(t, err, io.EOF)
+}
+
+func TestToken(t *testing.T) {
+	address := serve(t, Options{Token: "secret"}, echo)
+	for _, token := range []string{"", "wrong"} {
+		s := dial(t, context.Background(), Options{Token: token}, address)
+		_, err := s.Recv()
+		require.ErrorContains(t, err, "asks for a token")
+		require.NoError(t, s.Close())
+	}
+	s := dial(t, context.Background(), Options{Token: "secret"}, address)
+	require.NoError(t, s.Send(&attach.Message{Batch: &attach.Batch{ID: 1}}))
+	_, err := s.Recv()
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+}
+
+func TestMessageBeyondTheLimitBreaksTheStream(t *testing.T) {
+	address := serve(t, Options{MaxMessage: 1 << 16}, echo)
+	s := dial(t, context.Background(), Options{}, address)
+	require.NoError(t, s.Send(&attach.Message{Batch: &attach.Batch{Items: [][]wire.Tensor{{wire.FromUint8(make([]byte, 1<<17))}}}}))
+	_, err := s.Recv()
+	require.ErrorContains(t, err, "larger than max")
+	require.NoError(t, s.Close())
+}
+
+func TestEndsOfBothSides(t *testing.T) {
+	ended := make(chan error, 1)
+	address := serve(t, Options{}, func(s attach.Stream) error {
+		_ = s.Send(&attach.Message{Drain: &attach.Drain{Reason: "here"}})
+		_, err := s.Recv()
+		ended <- err
+		return errors.New("no place for you")
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	s := dial(t, ctx, Options{}, address)
+	_, err := s.Recv()
+	require.NoError(t, err)
+	cancel() // as a worker's death looks to the gateway
+	_, err = s.Recv()
+	require.ErrorContains(t, err, "canceled")
+	require.NotErrorIs(t, <-ended, io.EOF, "a broken stream is not one in good order")
+
+	s = dial(t, context.Background(), Options{}, address)
+	_, err = s.Recv()
+	require.NoError(t, err)
+	require.NoError(t, s.Send(&attach.Message{Drain: &attach.Drain{}}))
+	_, err = s.Recv()
+	require.ErrorContains(t, err, "no place for you")
+	require.NoError(t, <-ended)
+	require.NoError(t, s.Close())
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	_, err = Dialer{}.Dial(context.Background(), l.Addr().String())
+	require.ErrorContains(t, err, "no gateway answers")
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	s := dial(b, context.Background(), Options{}, serve(b, Options{}, echo))
+	defer s.Close()
+	m := &attach.Message{Batch: &attach.Batch{Items: [][]wire.Tensor{{wire.FromFloat32(make([]float32, 3*96*96), 3, 96, 96)}}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = s.Send(m)
+		if _, err := s.Recv(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package attachgrpc
+
+import (
+	"errors"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/attach"
+	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
+)
+
+var errEmpty = errors.New("attachgrpc: a message of no known kind; gateway and workers must be of one version")
+
+func toProto(m *attach.Message, now time.Time) (*pb.Message, error) {
+	switch {
+	case m.Hello != nil:
+		return &pb.Message{Kind: &pb.Message_Hello{Hello: helloToProto(m.Hello)}}, nil
+	case m.Batch != nil:
+		b := &pb.Batch{Id: m.Batch.ID, Items: itemsToProto(m.Batch.Items)}
+		if !m.Batch.Due.IsZero() {
+			in := int64(m.Batch.Due.Sub(now))
+			b.DueIn = &in
+		}
+		return &pb.Message{Kind: &pb.Message_Batch{Batch: b}}, nil
+	case m.Result != nil:
+		r := &pb.Result{
+			Id: m.Result.ID, Items: itemsToProto(m.Result.Items), Error: errorToProto(m.Result.Err),
+			Waited: int64(m.Result.Waited), Compute: int64(m.Result.Compute),
+		}
+		return &pb.Message{Kind: &pb.Message_Result{Result: r}}, nil
+	case m.Drain != nil:
+		return &pb.Message{Kind: &pb.Message_Drain{Drain: &pb.Drain{Reason: m.Drain.Reason}}}, nil
+	}
+	return nil, errEmpty
+}
+
+func fromProto(m *pb.Message, now time.Time) (*attach.Message, error) {
+	switch k := m.GetKind().(type) {
+	case *pb.Message_Hello:
+		return &attach.Message{Hello: helloFromProto(k.Hello)}, nil
+	case *pb.Message_Batch:
+		b := &attach.Batch{ID: k.Batch.GetId(), Items: itemsFromProto(k.Batch.GetItems())}
+		if k.Batch.DueIn != nil {
+			b.Due = now.Add(time.Duration(k.Batch.GetDueIn()))
+		}
+		return &attach.Message{Batch: b}, nil
+	case *pb.Message_Result:
+		r := &attach.Result{
+			ID: k.Result.GetId(), Items: itemsFromProto(k.Result.GetItems()), Err: errorFromProto(k.Result.GetError()),
+			Waited: time.Duration(k.Result.GetWaited()), Compute: time.Duration(k.Result.GetCompute()),
+		}
+		return &attach.Message{Result: r}, nil
+	case *pb.Message_Drain:
+		return &attach.Message{Drain: &attach.Drain{Reason: k.Drain.GetReason()}}, nil
+	}
+	return nil, errEmpty
+}
+
+func helloToProto(h *attach.Hello) *pb.Hello {
+	return &pb.Hello{
+		Executor: h.Executor, Pipeline: h.Pipeline, Module: h.Module, Host: h.Host, Device: h.Device,
+		Hardware: h.Hardware, Engine: h.Engine, MaxBatch: int32(h.MaxBatch), Concurrency: int32(h.Concurrency),
+		Inputs: portsToProto(h.Signature.Inputs), Outputs: portsToProto(h.Signature.Outputs), Token: h.Token,
+	}
+}
+
+func helloFromProto(h *pb.Hello) *attach.Hello {
+	return &attach.Hello{
+		Executor: h.GetExecutor(), Pipeline: h.GetPipeline(), Module: h.GetModule(), Host: h.GetHost(), Device: h.GetDevice(),
+		Hardware: h.GetHardware(), Engine: h.GetEngine(), MaxBatch: int(h.GetMaxBatch()), Concurrency: int(h.GetConcurrency()),
+		Signature: pipelines.Signature{Inputs: portsFromProto(h.GetInputs()), Outputs: portsFromProto(h.GetOutputs())},
+		Token:     h.GetToken(),
+	}
+}
+
+func portsToProto(ports []pipelines.Port) []*pb.Port {
+	out := make([]*pb.Port, len(ports))
+	for i, p := range ports {
+		out[i] = &pb.Port{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape}
+	}
+	return out
+}
+
+func portsFromProto(ports []*pb.Port) []pipelines.Port {
+	out := make([]pipelines.Port, len(ports))
+	for i, p := range ports {
+		out[i] = pipelines.Port{Name: p.GetName(), Datatype: p.GetDatatype(), Shape: p.GetShape()}
+	}
+	return out
+}
+
+func itemsToProto(items [][]wire.Tensor) []*pb.Item {
+	out := make([]*pb.Item, len(items))
+	for i, tensors := range items {
+		out[i] = &pb.Item{Tensors: make([]*pb.Tensor, len(tensors))}
+		for j, t := range tensors {
+			out[i].Tensors[j] = &pb.Tensor{Datatype: t.Datatype, Shape: t.Shape, Data: t.Data}
+		}
+	}
+	return out
+}
+
+func itemsFromProto(items []*pb.Item) [][]wire.Tensor {
+	if len(items) == 0 {
+		return nil
+	}
+	out := make([][]wire.Tensor, len(items))
+	for i, item := range items {
+		out[i] = make([]wire.Tensor, len(item.GetTensors()))
+		for j, t := range item.GetTensors() {
+			out[i][j] = wire.Tensor{Datatype: t.GetDatatype(), Shape: t.GetShape(), Data: t.GetData()}
+		}
+	}
+	return out
+}
+
+func errorToProto(e *wire.Error) *pb.Error {
+	if e == nil {
+		return nil
+	}
+	return &pb.Error{Code: string(e.Code), Reason: e.Reason, Stage: e.Stage, Budget: int64(e.Budget), Elapsed: int64(e.Elapsed)}
+}
+
+func errorFromProto(e *pb.Error) *wire.Error {
+	if e == nil {
+		return nil
+	}
+	return &wire.Error{
+		Code: wire.Code(e.GetCode()), Reason: e.GetReason(), Stage: e.GetStage(),
+		Budget: time.Duration(e.GetBudget()), Elapsed: time.Duration(e.GetElapsed()),
+	}
+}

@@ -1,0 +1,75 @@
+package attachgrpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/harpagon/harpagon/wire/attach"
+	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
+)
+
+// linger is how long after a Close the connection is kept for the gateway to
+// read what was sent and to close in its turn.
+const linger = 10 * time.Second
+
+// Dialer opens streams to gateways.
+type Dialer struct{ Options }
+
+// Dial opens a stream to the gateway at "HOST:PORT". It returns an error when
+// nobody answers there; that the gateway does not want the executor shows as an
+// error of Recv. The stream ends when ctx ends, or at Close.
+func (d Dialer) Dial(ctx context.Context, address string) (attach.Stream, error) {
+	conn, err := grpc.NewClient("passthrough:///"+address, d.options()...)
+	if err != nil {
+		return nil, fmt.Errorf("attachgrpc: %q is not the address of a gateway: %w", address, err)
+	}
+	life, end := context.WithCancel(ctx)
+	if d.Token != "" {
+		life = metadata.AppendToOutgoingContext(life, tokenKey, "Bearer "+d.Token)
+	}
+	stream, err := pb.NewGatewayClient(conn).Attach(life)
+	if err != nil {
+		end()
+		_ = conn.Close()
+		return nil, fmt.Errorf("attachgrpc: no gateway answers at %s: %w", address, err)
+	}
+	near, far := attach.Pipe()
+	b := &bridge{conn: stream, far: far}
+	over := make(chan struct{})
+	go func() {
+		b.inbound()
+		close(over)
+	}()
+	go func() {
+		defer end()
+		defer conn.Close()
+		if b.outbound() == nil && stream.CloseSend() == nil {
+			select {
+			case <-over:
+			case <-time.After(linger):
+			}
+		}
+	}()
+	return near, nil
+}
+
+func (d Dialer) options() []grpc.DialOption {
+	secure := insecure.NewCredentials()
+	if d.TLS != nil {
+		secure = credentials.NewTLS(d.TLS)
+	}
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(secure),
+		grpc.WithInitialWindowSize(window),
+		grpc.WithInitialConnWindowSize(window),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout, PermitWithoutStream: true}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(d.maxMessage()), grpc.MaxCallSendMsgSize(d.maxMessage())),
+	}
+}

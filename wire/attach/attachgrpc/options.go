@@ -1,0 +1,38 @@
+package attachgrpc
+
+import (
+	"crypto/tls"
+	"time"
+)
+
+// DefaultMaxMessage is the largest message in bytes: one batch with all its
+// tensors.
+const DefaultMaxMessage = 256 << 20
+
+// How a dead host is noticed: a ping after silence, and patience for its
+// answer.
+const (
+	pingEvery   = 10 * time.Second
+	pingTimeout = 5 * time.Second
+)
+
+// window is what may be under way on a connection before the other side has
+// read it; large enough for a batch of pictures.
+const window = 8 << 20
+
+// tokenKey is the metadata key of the token.
+const tokenKey = "authorization"
+
+// Options are common to both sides. The zero value is good on loopback.
+type Options struct {
+	Token      string      // shared secret; empty asks for none
+	MaxMessage int         // bytes; 0 means DefaultMaxMessage
+	TLS        *tls.Config // nil means none
+}
+
+func (o Options) maxMessage() int {
+	if o.MaxMessage > 0 {
+		return o.MaxMessage
+	}
+	return DefaultMaxMessage
+}

@@ -1,0 +1,27 @@
+package listen
+
+import (
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTCP(t *testing.T) {
+	for address, says := range map[string]string{
+		"0.0.0.0:0": "set a token", ":0": "set a token", "[::]:0": "set a token", "10.1.2.3:80": "127.0.0.1:80", "nowhere": "HOST:PORT",
+	} {
+		_, err := TCP(address, "")
+		require.ErrorContains(t, err, says, address)
+	}
+	l, err := TCP("127.0.0.1:0", "")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	_, err = TCP(l.Addr().String(), "")
+	require.ErrorContains(t, err, "port "+port+" on 127.0.0.1 is in use")
+	open, err := TCP("0.0.0.0:0", "secret")
+	require.NoError(t, err)
+	open.Close()
+}
