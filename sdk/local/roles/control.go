@@ -1,0 +1,70 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/workflows"
+)
+
+// Control is the role that runs workflows.
+type Control struct {
+	worker worker.Worker
+}
+
+// StartControl starts the role. Several may run at once.
+func StartControl(c client.Client) (*Control, error) {
+	w := worker.New(c, activities.ControlQueue, worker.Options{WorkerStopTimeout: 5 * time.Second})
+	workflows.Register(w)
+	activities.RegisterControl(w, &activities.Fleet{Client: c})
+	if err := w.Start(); err != nil {
+		return nil, fmt.Errorf("roles: control: %w", err)
+	}
+	return &Control{worker: w}, nil
+}
+
+// Stop ends the role after the tasks under way.
+func (r *Control) Stop() { r.worker.Stop() }
+
+// SearchAttributes lists what EnsureSearchAttributes registers.
+func SearchAttributes() map[string]enumspb.IndexedValueType {
+	all := map[string]enumspb.IndexedValueType{}
+	for _, a := range workflows.Attributes() {
+		all[a.Name] = a.Type
+	}
+	return all
+}
+
+// EnsureSearchAttributes registers the search attributes of pipelines in a
+// namespace where they are missing. Not every client may; pipelines then run
+// without (Settings.SearchAttributes).
+func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
+	operator := c.OperatorService()
+	have, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	if err != nil {
+		return fmt.Errorf("roles: listing search attributes: %w", err)
+	}
+	missing := SearchAttributes()
+	for name := range have.CustomAttributes {
+		delete(missing, name)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	_, err = operator.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: missing})
+	var exists *serviceerror.AlreadyExists
+	if err != nil && !errors.As(err, &exists) && !strings.Contains(err.Error(), "already exists") {
+		return fmt.Errorf("roles: registering search attributes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/gateway/httpapi"
+	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
+	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+// DefaultMeasureEvery is the pace at which a gateway tells pipelines what it
+// sees.
+const DefaultMeasureEvery = 5 * time.Second
+
+// LocalGateway is the address that tasks carry where gateway and executors
+// share a process.
+const LocalGateway = "in-process"
+
+// GatewayOptions describes a gateway. Addresses are HOST:PORT, port 0 takes
+// any that is free. One that other hosts can reach needs a token.
+type GatewayOptions struct {
+	HTTPAddr   string // for requests; empty serves none over HTTP
+	AttachAddr string // for executors on other hosts; empty accepts only Pipe
+
+	// Advertise is the address at which workers reach AttachAddr; empty means
+	// AttachAddr itself.
+	Advertise string
+
+	Token        string        // asked of clients and executors; empty asks for none
+	Metrics      http.Handler  // for /metrics; may be nil
+	Version      string        // of the program
+	MeasureEvery time.Duration // 0 means DefaultMeasureEvery
+	Gateway      gateway.Options
+}
+
+// Gateway is the role that takes requests.
+type Gateway struct {
+	Gateway *gateway.Gateway
+	HTTP    string // HOST:PORT; empty without
+	Attach  string // HOST:PORT that executors dial, LocalGateway without
+
+	worker  worker.Worker
+	quit    context.CancelFunc // of the servers
+	servers sync.WaitGroup
+	mu      sync.Mutex
+	failed  error
+	streams sync.WaitGroup // of Pipe
+}
+
+// StartGateway starts the role and tells the pipelines that they must install
+// what they serve; ctx bounds the start only.
+func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gateway, error) {
+	life, quit := context.WithCancel(context.Background())
+	r := &Gateway{Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit}
+	if err := r.listen(life, o); err != nil {
+		r.close()
+		return nil, err
+	}
+	r.worker = worker.New(c, activities.GatewayQueue, activities.GatewayWorkerOptions())
+	activities.RegisterGateway(r.worker, r.Gateway)
+	if err := r.worker.Start(); err != nil {
+		r.worker = nil
+		r.close()
+		return nil, fmt.Errorf("roles: gateway: %w", err)
+	}
+	commands := control.New(c, control.Options{})
+	if err := commands.GatewayStarted(ctx, r.Attach); err != nil && !errors.Is(err, control.ErrNotFound) {
+		r.Stop()
+		return nil, fmt.Errorf("roles: gateway: telling the pipelines: %w", err)
+	}
+	every := o.MeasureEvery
+	if every <= 0 {
+		every = DefaultMeasureEvery
+	}
+	r.servers.Go(func() { report(life, commands, r.Gateway, every) })
+	return r, nil
+}
+
+// listen opens all ports before anything is served, so that a port in use is
+// an error at the start.
+func (r *Gateway) listen(life context.Context, o GatewayOptions) error {
+	if o.AttachAddr != "" {
+		l, err := listen.TCP(o.AttachAddr, o.Token)
+		if err != nil {
+			return err
+		}
+		if r.Attach = o.Advertise; r.Attach == "" {
+			r.Attach = l.Addr().String()
+		}
+		r.serve(l, func() error {
+			return attachgrpc.Serve(life, l, attachgrpc.Options{Token: o.Token}, r.Gateway.Attach)
+		})
+	}
+	if o.HTTPAddr != "" {
+		l, err := httpapi.Listen(o.HTTPAddr, o.Token)
+		if err != nil {
+			return err
+		}
+		r.HTTP = l.Addr().String()
+		handler := httpapi.New(r.Gateway, httpapi.Options{Token: o.Token, Metrics: o.Metrics, Version: o.Version})
+		r.serve(l, func() error { return httpapi.Serve(life, l, handler) })
+	}
+	return nil
+}
+
+func (r *Gateway) serve(l net.Listener, run func() error) {
+	r.servers.Go(func() {
+		err := run()
+		if err == nil || errors.Is(err, http.ErrServerClosed) {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.failed = errors.Join(r.failed, fmt.Errorf("roles: gateway: serving on %s: %w", l.Addr(), err))
+	})
+}
+
+// Pipe opens a stream to the gateway from the same process; it is a
+// HostOptions.Dial.
+func (r *Gateway) Pipe(ctx context.Context, _ string) (attach.Stream, error) {
+	near, far := attach.Pipe()
+	r.streams.Go(func() { _ = r.Gateway.Attach(far) })
+	context.AfterFunc(ctx, func() { _ = near.Close() })
+	return near, nil
+}
+
+// Stop ends the role: requests under way finish, and no more come in. Stop the
+// workers afterwards, not before: requests need their executors.
+func (r *Gateway) Stop() error {
+	r.quit()
+	r.servers.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+// Close lets go of the executors' streams; call it after Stop, once workers of
+// the same process have stopped.
+func (r *Gateway) Close() { r.close() }
+
+func (r *Gateway) close() {
+	r.quit()
+	if r.worker != nil {
+		r.worker.Stop()
+	}
+	_ = r.Gateway.Close()
+	r.servers.Wait()
+	r.streams.Wait()
+}
+
+// report tells every pipeline that had requests what the gateway saw of it.
+func report(ctx context.Context, commands *control.Control, g *gateway.Gateway, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		names, _ := g.Pipelines(ctx)
+		for _, name := range names {
+			// A pipeline that cannot be told now hears the next report.
+			if m := g.Measures(name); m.Arrived > 0 {
+				_ = commands.SendMeasures(ctx, m)
+			}
+		}
+	}
+}

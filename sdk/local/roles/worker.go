@@ -1,0 +1,141 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+// HostOptions describes a host.
+type HostOptions struct {
+	Name        string             // stable over restarts; required
+	Devices     []placement.Device // what it offers
+	Engines     []executors.Engine // what it can run
+	ForceEngine string             // the engine of every module, whatever is declared; empty means none
+
+	// Dial opens a stream to the gateway whose address a task carries; nil
+	// means gRPC with Token.
+	Dial  func(ctx context.Context, address string) (attach.Stream, error)
+	Token string
+
+	ProfileDir string // keeps measured points; empty keeps none
+	Machine    string // kind of machine that profiles hold for; empty means Machine()
+
+	// Progress is told in words what the host does; may be nil.
+	Progress func(string)
+}
+
+// slotsPerDevice bounds the executors of a host; profiling and holding take a
+// few slots more.
+const (
+	slotsPerDevice = 64
+	otherSlots     = 16
+)
+
+// Worker is the role of a host.
+type Worker struct {
+	Host   *executors.Host
+	worker worker.Worker
+}
+
+// StartWorker starts the role and joins the fleet, which a control role must
+// answer for: ctx bounds the wait.
+func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, error) {
+	switch {
+	case o.Name == "":
+		return nil, errors.New("roles: a worker needs a name that stays the same when it restarts; set HostOptions.Name")
+	case len(o.Devices) == 0:
+		return nil, fmt.Errorf("roles: host %q offers no devices; it would never be given work", o.Name)
+	}
+	if o.Dial == nil {
+		o.Dial = attachgrpc.Dialer{Options: attachgrpc.Options{Token: o.Token}}.Dial
+	}
+	if o.Machine == "" {
+		o.Machine = Machine()
+	}
+	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, ForceEngine: o.ForceEngine}
+	w := worker.New(c, activities.HostQueue(o.Name), activities.HostWorkerOptions(slotsPerDevice*len(o.Devices)+otherSlots))
+	activities.RegisterHost(w, &activities.Host{
+		Name:       o.Name,
+		Machine:    o.Machine,
+		Executors:  told{Host: host, progress: o.Progress},
+		Store:      activities.ProfileStore{Dir: o.ProfileDir},
+		Signatures: executors.Signatures(o.Engines...),
+		Pulse:      activities.ClientPulse(c),
+	})
+	if err := w.Start(); err != nil {
+		return nil, fmt.Errorf("roles: worker: %w", err)
+	}
+	_, err := control.New(c, control.Options{}).Join(ctx, activities.HostInfo{Name: o.Name, Devices: o.Devices})
+	if err != nil {
+		w.Stop()
+		return nil, fmt.Errorf("roles: worker: does a control role run? %w", err)
+	}
+	return &Worker{Host: host, worker: w}, nil
+}
+
+// Stop drains the executors and ends the role.
+func (r *Worker) Stop() { r.worker.Stop() }
+
+// told is a host that tells what it does.
+type told struct {
+	*executors.Host
+	progress func(string)
+}
+
+func (t told) say(format string, args ...any) {
+	if t.progress != nil {
+		t.progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// Measure tells every finished point.
+func (t told) Measure(ctx context.Context, m executors.MeasureTask, from []pipelines.Point, onPoint func(pipelines.Point)) ([]pipelines.Point, error) {
+	return t.Host.Measure(ctx, m, from, func(p pipelines.Point) {
+		t.say("profiled %s on %s: batch %d takes %.3g ms", m.Module.Name, p.Hardware, p.Batch, float64(p.Duration.Microseconds())/1000)
+		onPoint(p)
+	})
+}
+
+// RunExecutor tells when the executor is ready, and when its engine breaks.
+func (t told) RunExecutor(ctx context.Context, task executors.Task, o executors.Observer) error {
+	name := task.Slot.Executor
+	o.Attached = func(executors.Status) { t.say("executor %s is ready on %s", name, task.Slot.Device) }
+	o.Reloading = func(_ executors.Status, attempt int, err error) {
+		t.say("executor %s reloads its engine (attempt %d): %v", name, attempt, err)
+	}
+	return t.Host.RunExecutor(ctx, task, o)
+}
+
+// Machine names the kind of machine that the program runs on: profiles
+// measured on one do not hold for another.
+func Machine() string {
+	return strings.Join([]string{runtime.GOOS, runtime.GOARCH, processor(), fmt.Sprintf("%d cores", runtime.NumCPU())}, ", ")
+}
+
+func processor() string {
+	b, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "unknown processor"
+	}
+	for line := range strings.Lines(string(b)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown processor"
+}
