@@ -263,7 +263,7 @@ func newRoute(n *node, h *attach.Hello) *route {
 	r := &route{node: n, straight: len(n.outs) == len(h.Signature.Outputs)}
 	for j, p := range h.Signature.Inputs {
 		i := slices.IndexFunc(n.inputs, func(in input) bool { return in.name == p.Name })
-		if i < 0 {
+		if i < 0 && r.err == nil {
 			r.err = wire.Errorf(wire.CodeInternal, n.name, "executor %q takes an input %q that the module does not bind", h.Executor, p.Name)
 		}
 		r.in = append(r.in, i)
