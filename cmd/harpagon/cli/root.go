@@ -40,8 +40,8 @@ type stage struct {
 // stages lists every command. A new one is a line here.
 func stages(d *Deps) []stage {
 	return []stage{
-		{"Declare a pipeline:", []*cobra.Command{}},
-		{"Know what it will take:", []*cobra.Command{}},
+		{"Declare a pipeline:", []*cobra.Command{newValidateCommand(d)}},
+		{"Know what it will take:", []*cobra.Command{newPlanCommand(d)}},
 	}
 }
 

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// unmeetable is the finding that plan tells as an infeasible plan, with its
+// reason, so that other pipelines of the same files are planned all the same.
+const unmeetable = "SLO cannot be met"
+
+// plans is the JSON of the command: see the fields of plan.Plan.
+type plans struct {
+	Plans []plan.Plan `json:"plans"`
+}
+
+type planFlags struct {
+	options  plan.Options
+	asJSON   bool
+	detailed bool
+	out      string
+}
+
+func newPlanCommand(d *Deps) *cobra.Command {
+	var f planFlags
+	c := &cobra.Command{
+		Use:   "plan PATH...",
+		Short: "Show budgets, batches, devices and cost, before anything moves",
+		Long: `Plans every pipeline of a declaration: splits its latency objective among the
+modules, and chooses for each the batch sizes, the hardware and the number of
+devices that keep its share for the least money. It is the code that plans what
+runs; here it only prints.
+
+Plans stand on profiles. Modules that have none are measured by harpagon profile
+and by harpagon up.
+
+It exits with 1 when a pipeline cannot be planned, and still prints all plans,
+the reason included. With --detailed-exitcode it exits with 2 when the plans
+differ from those that the file of --out holds; without --out, when they need
+any device.`,
+		Example: `  harpagon plan pipeline.hcl
+  harpagon plan . --var rate=200 --json
+  harpagon plan . --without dummy,reassign
+  harpagon plan . --out plan.json --detailed-exitcode`,
+		Args: somePaths,
+	}
+	x := newDeclaration(d, c)
+	f.register(c)
+	c.RunE = func(_ *cobra.Command, paths []string) error {
+		f.options.Clock = d.Clock
+		if err := f.options.Check(); err != nil {
+			return wrongUse(c, err)
+		}
+		doc, err := x.document(paths, unmeetable)
+		if err != nil {
+			return err
+		}
+		if err := measured(doc, paths); err != nil {
+			return err
+		}
+		return f.run(d, doc)
+	}
+	return c
+}
+
+func (f *planFlags) register(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.options.Policy, "policy", plan.PolicyHarpagon, "how to plan: "+strings.Join(plan.Policies(), ", "))
+	flags.StringVar(&f.options.CostModel, "cost-model", plan.CostProportional, "what a plan costs: "+strings.Join(plan.CostModels(), ", "))
+	flags.StringSliceVar(&f.options.Without, "without", nil, "`steps` of the policy to switch off: "+strings.Join(plan.Steps(), ", "))
+	flags.StringVar(&f.options.Split, "split", "lc", "how to split the objective: lc, throughput, quantized:10ms, even")
+	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
+	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
+	flags.StringVar(&f.out, "out", "", "write the plans as JSON to a `file`, too")
+}
+
+func (f *planFlags) run(d *Deps, doc *pipelines.Document) error {
+	all := plans{Plans: []plan.Plan{}}
+	for _, p := range doc.Pipelines {
+		all.Plans = append(all.Plans, plan.Solve(plan.Problem{Pipeline: p, Hardware: doc.Hardware}, f.options))
+	}
+	if err := all.write(d.Stdout, f.asJSON); err != nil {
+		return err
+	}
+	changed, err := f.keep(all)
+	switch {
+	case err != nil:
+		return err
+	case all.infeasible():
+		return errReported // each plan says why
+	case f.detailed && changed:
+		return errChanges
+	}
+	return nil
+}
+
+// measured names all modules that nothing is known of yet.
+func measured(doc *pipelines.Document, paths []string) error {
+	var missing []string
+	for _, p := range doc.Pipelines {
+		for _, m := range p.Modules {
+			if len(m.Profile.Points) == 0 {
+				missing = append(missing, p.Name+"."+m.Name)
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	at := strings.Join(paths, " ")
+	return fmt.Errorf("no profile says how long these modules take: %s; measure them on this machine with harpagon profile %s, or let harpagon up %s measure, plan and serve in one go",
+		strings.Join(missing, ", "), at, at)
+}
+
+func (p plans) write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return writeJSON(w, p)
+	}
+	for i, one := range p.Plans {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if _, err := io.WriteString(w, one.Describe()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p plans) infeasible() bool {
+	for _, one := range p.Plans {
+		if one.Status == plan.Infeasible {
+			return true
+		}
+	}
+	return false
+}
+
+// keep writes the plans to the file of --out and says whether they differ from
+// what it held.
+func (f *planFlags) keep(all plans) (changed bool, err error) {
+	if f.out == "" {
+		return !(plans{}).same(all.active()), nil
+	}
+	var earlier plans
+	old, err := os.ReadFile(f.out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return false, err
+	default:
+		if err := json.Unmarshal(old, &earlier); err != nil {
+			return false, fmt.Errorf("%s holds something else than plans (%w); name another file with --out", f.out, err)
+		}
+	}
+	var text bytes.Buffer
+	if err := writeJSON(&text, all); err != nil {
+		return false, err
+	}
+	if err := os.WriteFile(f.out, text.Bytes(), 0o644); err != nil {
+		return false, fmt.Errorf("the plans were not kept: %w", err)
+	}
+	return !earlier.same(all), nil
+}
+
+// active leaves out plans that need no device.
+func (p plans) active() plans {
+	var left plans
+	for _, one := range p.Plans {
+		if one.Cost > 0 {
+			left.Plans = append(left.Plans, one)
+		}
+	}
+	return left
+}
+
+// same compares plans, but not how long it took to find them.
+func (p plans) same(other plans) bool {
+	text := func(all plans) string {
+		var b strings.Builder
+		for _, one := range all.Plans {
+			one.SolveTime = 0
+			line, err := json.Marshal(one)
+			if err != nil {
+				return err.Error()
+			}
+			b.Write(line)
+		}
+		return b.String()
+	}
+	return text(p) == text(other)
+}
