@@ -228,11 +228,20 @@ func (p *pipeline) take(ctx workflow.Context, name string, receive func(any) boo
 // for the rate that it was declared with.
 func (p *pipeline) measured(_ workflow.Context, m autoscale.Measures) {
 	p.Measures = &m
-	if p.Settings.Fixed || p.Serving == nil || p.Pending || p.Phase != Serving || m.Arrived == 0 {
+	if p.Settings.Fixed || p.Serving == nil || p.Pending || p.Phase != Serving {
 		return
 	}
+	if m.Arrived == 0 {
+		p.Drift.Side, p.Drift.Seen, p.Drift.Smooth, p.Drift.Last = 0, 0, p.Drift.Planned, m.To
+		return
+	}
+	quiet := p.Drift.Quiet
 	advice := p.Drift.Observe(m)
-	if !advice.Reschedule || advice.Rate*advice.Held.Seconds() < autoscale.DefaultMinRequests {
+	if !advice.Reschedule {
+		return
+	}
+	if advice.Rate*advice.Held.Seconds() < autoscale.DefaultMinRequests {
+		p.Drift.Quiet = quiet // a few requests are no load; a real one shall find it awake
 		return
 	}
 	p.Spec.Pipeline.Rate = neat(advice.Rate)

@@ -114,17 +114,17 @@ func (p *pipeline) mourn(ctx workflow.Context) bool {
 		lost[host] = true
 	}
 	var left, gone []Running
+	var cause string // the first, when there are several
 	for _, r := range p.Running {
 		why, ended := p.Ended[r.Workflow]
 		switch {
 		case ended:
-			p.ask("executor " + r.Slot.Executor + " ended: " + why)
+			cause = orDefault(cause, "executor "+r.Slot.Executor+" ended: "+why)
 		case lost[r.Slot.Host]:
-			p.ask("host " + r.Slot.Host + " was lost")
+			cause = orDefault(cause, "host "+r.Slot.Host+" was lost")
 			gone = append(gone, r)
 		default:
 			left = append(left, r)
-			continue
 		}
 	}
 	p.Lost, p.Ended = nil, map[string]string{}
@@ -132,6 +132,7 @@ func (p *pipeline) mourn(ctx workflow.Context) bool {
 		return false
 	}
 	p.Running = left
+	p.ask(cause)
 	cancelExecutors(ctx, gone)
 	return true
 }

@@ -1,0 +1,356 @@
+package workflows
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// script runs a pipeline through steps, one a minute, and deletes it then.
+func script(t *testing.T, w *world, s Settings, steps ...func(r *rig)) *rig {
+	r := newRig(t, w)
+	for i, step := range steps {
+		r.at(time.Duration(i)*time.Minute, func() { step(r) })
+	}
+	r.at(time.Duration(len(steps))*time.Minute, func() { r.update(UpdateDelete, "the test is over") })
+	r.run(s)
+	return r
+}
+
+func apply(rate float64) func(*rig) {
+	return func(r *rig) { r.update(UpdateApply, ApplyRequest{Spec: traffic(rate)}) }
+}
+
+func TestApplyServes(t *testing.T) {
+	w := newWorld(4)
+	var got *reply
+	script(t, w, Settings{}, func(r *rig) {
+		got = r.update(UpdateApply, ApplyRequest{Spec: traffic(20)})
+	}, func(r *rig) {
+		assert.NoError(t, got.rejected)
+		assert.Equal(t, 1, got.Generation)
+		s := r.status()
+		assert.Equal(t, Serving, s.Phase)
+		assert.Equal(t, 1, s.Serving)
+		assert.Nil(t, s.Failure)
+		require.NotNil(t, s.Plan)
+		assert.NotEmpty(t, s.Executors)
+		for _, e := range s.Executors {
+			assert.True(t, w.runs(e.Executor), e.Executor)
+		}
+		assert.Equal(t, []string{"detect@cpu"}, w.profiled, "vehicle has a profile on file")
+		require.Equal(t, 1, len(w.installed))
+		assert.Equal(t, w.installed[0].Slots, s.Executors)
+		assert.Equal(t, s.Executors, w.reserved("traffic"))
+		assert.Contains(t, s.Describe(), "pipeline traffic: serving, generation 1")
+		assert.Contains(t, s.Describe(), "because: applied")
+		var p plan.Plan
+		r.query(QueryPlan, &p)
+		assert.Equal(t, *s.Plan, p)
+		var h []Decision
+		r.query(QueryHistory, &h)
+		assert.Equal(t, s.Decisions, h)
+	})
+	assert.Equal(t, []string{"traffic"}, w.removed)
+	assert.Empty(t, w.reserved("traffic"))
+	for name, runs := range w.running {
+		assert.False(t, runs, name)
+	}
+}
+
+func TestApplyAgain(t *testing.T) {
+	w := newWorld(4)
+	var same, other *reply
+	var before []string
+	script(t, w, Settings{}, apply(20), func(r *rig) {
+		same = r.update(UpdateApply, ApplyRequest{Spec: traffic(20)})
+	}, func(r *rig) {
+		assert.True(t, same.Unchanged)
+		assert.Equal(t, 1, len(w.installed))
+		before = executorNames(r.status())
+		other = r.update(UpdateApply, ApplyRequest{Spec: traffic(150), Expect: 1, Reason: "a fair opens"})
+	}, func(r *rig) {
+		require.NoError(t, other.rejected)
+		s := r.status()
+		assert.Equal(t, 2, s.Serving)
+		require.Equal(t, 2, len(s.Decisions))
+		last := s.Decisions[1]
+		assert.Equal(t, "a fair opens", last.Reason)
+		assert.Equal(t, 20.0, last.Change.FromRate)
+		assert.Equal(t, 150.0, last.Change.ToRate)
+		assert.Contains(t, s.Describe(), "rate 20/s -> 150/s: cost ")
+		assert.Contains(t, s.Describe(), "more per hour")
+		assert.Equal(t, 1, len(w.profiled), "what has not changed is not measured again")
+		now := executorNames(s)
+		for _, name := range before {
+			assert.Equal(t, contains(now, name), w.runs(name), name)
+			assert.Equal(t, !contains(now, name), contains(w.released, name), name)
+		}
+	})
+}
+
+func executorNames(s Status) (names []string) {
+	for _, e := range s.Executors {
+		names = append(names, e.Executor)
+	}
+	return names
+}
+
+func contains(all []string, name string) bool {
+	for _, x := range all {
+		if x == name {
+			return true
+		}
+	}
+	return false
+}
+
+func TestValidatorsReject(t *testing.T) {
+	bad := traffic(20)
+	bad.Pipeline.SLO = 0
+	renamed := traffic(20)
+	renamed.Pipeline.Name = "other"
+	bare := traffic(20)
+	bare.Hardware = nil
+	cases := []struct {
+		update string
+		arg    any
+		want   string
+	}{
+		{UpdateRescale, RescaleRequest{Rate: 0}, "above zero"},
+		{UpdateRescale, RescaleRequest{Rate: math.Inf(1)}, ""},
+		{UpdateRescale, RescaleRequest{Rate: 5, Expect: 7}, "generation 1, not 7"},
+		{UpdateApply, ApplyRequest{Spec: bad}, "SLO"},
+		{UpdateApply, ApplyRequest{Spec: renamed}, `"other" was sent`},
+		{UpdateApply, ApplyRequest{Spec: bare}, "hardware"},
+		{UpdateApply, ApplyRequest{Spec: traffic(20), Expect: 9}, "generation 1, not 9"},
+	}
+	w := newWorld(4)
+	script(t, w, Settings{}, func(r *rig) {
+		got := r.update(UpdateRescale, RescaleRequest{Rate: 5})
+		r.at(time.Second, func() { assert.ErrorContains(t, got.rejected, "no spec yet") })
+	}, apply(20), func(r *rig) {
+		for _, c := range cases {
+			if c.want == "" {
+				continue // JSON cannot carry it
+			}
+			got := r.update(c.update, c.arg)
+			r.at(time.Second, func() { assert.ErrorContains(t, got.rejected, c.want) })
+		}
+	}, func(r *rig) {
+		assert.Equal(t, 1, r.status().Generation)
+	})
+}
+
+func TestRescale(t *testing.T) {
+	w := newWorld(4)
+	script(t, w, Settings{}, apply(100), func(r *rig) {
+		r.update(UpdateRescale, RescaleRequest{Rate: 10})
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 10.0, s.Rate)
+		assert.Equal(t, 2, s.Serving)
+		assert.Equal(t, "rescaled from 100/s to 10/s", s.Cause)
+		assert.Contains(t, s.Describe(), "saves ")
+	})
+}
+
+func TestMisfitLeavesTheOldPlan(t *testing.T) {
+	w := newWorld(2)
+	script(t, w, Settings{}, apply(20), func(r *rig) {
+		r.update(UpdateRescale, RescaleRequest{Rate: 5000})
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, Serving, s.Phase)
+		assert.Equal(t, 1, s.Serving)
+		require.NotNil(t, s.Failure)
+		assert.Equal(t, 2, s.Failure.Generation)
+		assert.NotEmpty(t, s.Failure.Reason)
+		assert.Contains(t, s.Describe(), "could not be carried out")
+		assert.Contains(t, s.Describe(), "(generation 1 serves)")
+		for _, e := range s.Executors {
+			assert.True(t, w.runs(e.Executor))
+		}
+		assert.Equal(t, s.Executors, w.reserved("traffic"))
+	})
+}
+
+func TestUnreadyExecutorsAreTakenBack(t *testing.T) {
+	w := newWorld(4)
+	script(t, w, Settings{RetryAfter: 10 * time.Minute}, apply(20), func(r *rig) {
+		w.prepareErr = activitiesNotReady()
+		r.update(UpdateRescale, RescaleRequest{Rate: 150})
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 1, s.Serving)
+		require.NotNil(t, s.Failure)
+		assert.Equal(t, "still waits for detect", s.Failure.Reason)
+		assert.False(t, s.Failure.RetryAt.IsZero())
+		assert.Equal(t, s.Executors, w.reserved("traffic"))
+		running := 0
+		for _, runs := range w.running {
+			if runs {
+				running++
+			}
+		}
+		assert.Equal(t, len(s.Executors), running)
+		w.prepareErr = nil
+	}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(r *rig) {
+		assert.Equal(t, 2, r.status().Serving, "the change is tried again by itself")
+	})
+}
+
+func TestReservationConflictPlacesAgain(t *testing.T) {
+	w := newWorld(4)
+	w.conflicts = 2
+	script(t, w, Settings{}, apply(20), func(r *rig) {
+		assert.Equal(t, 1, r.status().Serving)
+		assert.Zero(t, w.conflicts)
+	})
+}
+
+func TestNoDevices(t *testing.T) {
+	w := newWorld(0)
+	script(t, w, Settings{RetryAfter: time.Hour}, apply(20), func(r *rig) {
+		s := r.status()
+		assert.Equal(t, Waiting, s.Phase)
+		require.NotNil(t, s.Failure)
+		assert.Contains(t, s.Failure.Reason, "start a worker")
+		w.fleet = activities.FleetView{Version: 2, Hosts: []activities.HostInfo{host("two", 4)}, Reserved: w.fleet.Reserved}
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Joined: []string{"two"}})
+	}, func(r *rig) {
+		assert.Equal(t, 1, r.status().Serving)
+	})
+}
+
+func TestHostLost(t *testing.T) {
+	w := newWorld(4)
+	script(t, w, Settings{}, apply(20), func(r *rig) {
+		w.fleet = activities.FleetView{Version: 2, Hosts: []activities.HostInfo{host("two", 4)}, Reserved: w.fleet.Reserved}
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Lost: []string{"one"}})
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 2, s.Serving)
+		assert.Equal(t, "host one was lost", s.Cause)
+		for _, e := range s.Executors {
+			assert.Equal(t, "two", e.Host)
+		}
+	})
+}
+
+func TestExecutorEndedIsReplaced(t *testing.T) {
+	w := newWorld(4)
+	script(t, w, Settings{}, apply(20), func(r *rig) {
+		name := r.status().Executors[0].Executor
+		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: executorID(name, 1), Executor: name, Reason: "out of memory"})
+		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: "executor/of/long/ago", Reason: "drained"})
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 2, s.Serving)
+		assert.Contains(t, s.Cause, "out of memory")
+		assert.Equal(t, 1, s.Decisions[1].Start)
+	})
+}
+
+func TestDriftReschedules(t *testing.T) {
+	w := newWorld(4)
+	steps := []func(*rig){apply(20)}
+	for range 6 { // after the cool-down of a new plan
+		steps = append(steps, func(r *rig) {
+			now := r.Now()
+			for from := now; from.Before(now.Add(time.Minute)); from = from.Add(10 * time.Second) {
+				m := autoscale.Measures{Pipeline: "traffic", From: from, To: from.Add(10 * time.Second), Offered: 61, Arrived: 610}
+				r.at(m.To.Sub(now), func() { r.SignalWorkflow(SignalMeasures, m) })
+			}
+		})
+	}
+	steps = append(steps, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 61.0, s.Rate)
+		assert.Equal(t, 2, s.Serving)
+		assert.Contains(t, s.Cause, "the load changed: rate 61/s")
+		require.NotNil(t, s.Measures)
+	})
+	script(t, w, Settings{}, steps...)
+}
+
+func TestSilenceIsNoDrift(t *testing.T) {
+	w := newWorld(4)
+	steps := []func(*rig){apply(20)}
+	for range 6 {
+		steps = append(steps, func(r *rig) {
+			now := r.Now()
+			r.SignalWorkflow(SignalMeasures, autoscale.Measures{Pipeline: "traffic", From: now.Add(-time.Minute), To: now})
+		})
+	}
+	steps = append(steps, func(r *rig) { assert.Equal(t, 1, r.status().Serving) })
+	script(t, w, Settings{}, steps...)
+}
+
+func TestDrainAndResume(t *testing.T) {
+	w := newWorld(4)
+	script(t, w, Settings{}, apply(20), func(r *rig) {
+		r.update(UpdateDrain, "maintenance")
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, Drained, s.Phase)
+		assert.Empty(t, s.Executors)
+		assert.Zero(t, s.Serving)
+		assert.Empty(t, w.reserved("traffic"))
+		assert.Equal(t, []string{"traffic"}, w.removed)
+		r.update(UpdateRescale, RescaleRequest{Rate: 20})
+	}, func(r *rig) {
+		assert.Equal(t, Serving, r.status().Phase)
+	})
+}
+
+func TestGatewayRestartReinstalls(t *testing.T) {
+	w := newWorld(4)
+	script(t, w, Settings{}, apply(20), func(r *rig) {
+		r.SignalWorkflow(SignalGatewayStarted, "127.0.0.1:7001")
+	}, func(r *rig) {
+		require.Equal(t, 2, len(w.installed))
+		assert.Equal(t, w.installed[0].Generation, w.installed[1].Generation)
+		assert.Equal(t, Serving, r.status().Phase)
+	})
+}
+
+func TestContinueAsNew(t *testing.T) {
+	w := newWorld(4)
+	r := newRig(t, w)
+	r.at(0, func() { r.update(UpdateApply, ApplyRequest{Spec: traffic(20)}) })
+	r.ExecuteWorkflow(TypePipeline, State{Name: "traffic", Settings: Settings{ContinueAfter: 1}})
+	require.True(t, r.IsWorkflowCompleted())
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, r.GetWorkflowError(), &again)
+	var state State
+	require.NoError(t, fromPayloads(again, &state))
+	require.NotNil(t, state.Serving)
+	assert.Equal(t, Serving, state.Phase)
+	assert.Equal(t, 1, len(w.installed))
+
+	next := newRig(t, w)
+	next.at(time.Second, func() {
+		s := next.status()
+		assert.Equal(t, 1, s.Serving)
+		assert.Equal(t, Serving, s.Phase)
+		assert.Equal(t, 1, len(s.Decisions))
+		next.update(UpdateRescale, RescaleRequest{Rate: 150})
+	})
+	next.at(time.Minute, func() {
+		assert.Equal(t, 2, next.status().Serving)
+		next.update(UpdateDelete, "")
+	})
+	state.Settings.ContinueAfter = 0
+	next.ExecuteWorkflow(TypePipeline, state)
+	require.NoError(t, next.GetWorkflowError())
+	assert.Equal(t, 1, len(w.profiled), "profiles go along")
+}

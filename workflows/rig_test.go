@@ -1,0 +1,265 @@
+package workflows
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// world is a fleet, hosts and a gateway as the activities see them. The
+// planning activities are the real ones.
+type world struct {
+	mu         sync.Mutex
+	fleet      activities.FleetView
+	conflicts  int // reservations to refuse
+	profiled   []string
+	prepared   []placement.Deployment
+	installed  []placement.Deployment
+	released   []string
+	removed    []string
+	running    map[string]bool
+	prepareErr error
+}
+
+func newWorld(devices int) *world {
+	w := &world{running: map[string]bool{}}
+	w.fleet = activities.FleetView{Version: 1, Hosts: []activities.HostInfo{host("one", devices)}, Reserved: map[string][]placement.Slot{}}
+	return w
+}
+
+func host(name string, devices int) activities.HostInfo {
+	h := activities.HostInfo{Name: name}
+	for i := range devices {
+		h.Devices = append(h.Devices, placement.Device{Host: name, Name: "cpu/" + string(rune('0'+i)), Hardware: "cpu"})
+	}
+	return h
+}
+
+func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
+	for name, f := range map[string]any{TypePipeline: Pipeline, TypeProfile: Profile, TypeReschedule: Reschedule, TypeExecutor: w.executor} {
+		env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
+	}
+	env.RegisterActivity(&activities.Planning{})
+	for name, f := range map[string]any{
+		"Watch": w.watch, "Reserve": w.reserve, "Identify": w.identify, "ProfileModule": w.profile,
+		"Prepare": w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove,
+	} {
+		env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+}
+
+func (w *world) watch(context.Context, string) (activities.FleetView, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fleet, nil
+}
+
+func (w *world) reserve(_ context.Context, r activities.Reservation) (activities.FleetView, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conflicts > 0 && r.Version != 0 {
+		w.conflicts--
+		return w.fleet, temporal.NewNonRetryableApplicationError("version", activities.TypeConflict, nil)
+	}
+	w.fleet.Reserved[r.Pipeline] = r.Slots
+	return w.fleet, nil
+}
+
+func (w *world) reserved(pipeline string) []placement.Slot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fleet.Reserved[pipeline]
+}
+
+func (w *world) identify(_ context.Context, in activities.IdentifyInput) (map[string]placement.ModuleEngine, error) {
+	all := map[string]placement.ModuleEngine{}
+	for _, m := range in.Modules {
+		all[m.Name] = placement.ModuleEngine{Engine: "emulated", Model: "sha256:" + m.Name}
+	}
+	return all, nil
+}
+
+func (w *world) profile(_ context.Context, in activities.ProfileInput) (activities.ProfileResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.profiled = append(w.profiled, in.Module+"@"+in.Hardware)
+	return activities.ProfileResult{Module: in.Module, Points: points(in.Hardware)}, nil
+}
+
+func points(hardware string) []pipelines.Point {
+	var all []pipelines.Point
+	for batch := 1; batch <= 8; batch *= 2 {
+		d := time.Duration(8+2*batch) * time.Millisecond
+		all = append(all, pipelines.Point{Hardware: hardware, Batch: batch, Concurrency: 1, Duration: d})
+	}
+	return all
+}
+
+// executor stands in for the executor workflow: the test clock does not skip
+// while an activity runs. It ends when it is cancelled.
+func (w *world) executor(ctx workflow.Context, in ExecutorInput) (activities.ExecutorResult, error) {
+	name := in.Task.Slot.Executor
+	w.set(name, true)
+	defer w.set(name, false)
+	_ = workflow.Await(ctx, func() bool { return false })
+	return activities.ExecutorResult{Executor: name, Reason: "cancelled"}, nil
+}
+
+func (w *world) set(name string, runs bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running[name] = runs
+}
+
+func (w *world) runs(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running[name]
+}
+
+func (w *world) prepare(_ context.Context, d placement.Deployment) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.prepared = append(w.prepared, d)
+	return w.prepareErr
+}
+
+func (w *world) install(_ context.Context, d placement.Deployment) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.installed = append(w.installed, d)
+	return nil
+}
+
+func (w *world) release(_ context.Context, in activities.ReleaseInput) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.released = append(w.released, in.Executors...)
+	return nil
+}
+
+func (w *world) remove(_ context.Context, pipeline string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.removed = append(w.removed, pipeline)
+	return nil
+}
+
+// traffic is a pipeline of two modules, one of which has a profile on file.
+func traffic(rate float64) Spec {
+	return Spec{
+		Pipeline: pipelines.Pipeline{
+			Name: "traffic", SLO: 200 * time.Millisecond, Rate: rate,
+			Inputs: []pipelines.Port{{Name: "frame", Datatype: "FP32", Shape: []int64{4}}},
+			Modules: []pipelines.Module{
+				{Name: "detect", Fanout: 1, Inputs: []pipelines.Binding{{Name: "image", From: pipelines.Ref{Port: "frame"}}}},
+				{
+					Name: "vehicle", Fanout: 1, Inputs: []pipelines.Binding{{Name: "crop", From: pipelines.Ref{Module: "detect", Port: "out"}}},
+					ProfileFile: "vehicle.csv", Profile: pipelines.Profile{Points: points("cpu")},
+				},
+			},
+			Outputs: []pipelines.Output{{Name: "label", From: pipelines.Ref{Module: "vehicle", Port: "out"}}},
+		},
+		Hardware: []pipelines.Hardware{{Name: "cpu", Price: 0.1}},
+	}
+}
+
+// rig runs the pipeline workflow in a world and lets a test act at given
+// times of the workflow's clock.
+type rig struct {
+	*testsuite.TestWorkflowEnvironment
+	t       *testing.T
+	world   *world
+	updates int
+}
+
+func newRig(t *testing.T, w *world) *rig {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute)
+	env.SetDetachedChildWait(false)
+	env.SetStartTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	w.register(env)
+	r := &rig{TestWorkflowEnvironment: env, t: t, world: w}
+	r.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+		Return(func(_, _, _, name string, arg any) error { return r.deliver(name, arg) }).Maybe()
+	r.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).
+		Return(func(_, id, _ string) error { env.CancelWorkflowByID(id, ""); return nil }).Maybe()
+	return r
+}
+
+// deliver hands signals of executors and reschedules to the pipeline.
+func (r *rig) deliver(name string, arg any) error {
+	go r.SignalWorkflow(name, arg)
+	return nil
+}
+
+// at runs f after d on the workflow's clock.
+func (r *rig) at(d time.Duration, f func()) { r.RegisterDelayedCallback(f, d) }
+
+// update sends an update and returns where its reply will be.
+func (r *rig) update(name string, arg any) *reply {
+	var got reply
+	r.updates++
+	r.UpdateWorkflow(name, fmt.Sprint(name, r.updates), &testsuite.TestUpdateCallback{
+		OnReject: func(err error) { got.rejected = err },
+		OnAccept: func() {},
+		OnComplete: func(v any, err error) {
+			got.err = err
+			if c, ok := v.(ChangeReply); ok {
+				got.ChangeReply = c
+			}
+		},
+	}, arg)
+	return &got
+}
+
+type reply struct {
+	ChangeReply
+	rejected, err error
+}
+
+func (r *rig) status() Status {
+	var s Status
+	r.query(QueryStatus, &s)
+	return s
+}
+
+func (r *rig) query(name string, into any) {
+	var v converter.EncodedValue
+	v, err := r.QueryWorkflow(name)
+	require.NoError(r.t, err)
+	require.NoError(r.t, v.Get(into))
+}
+
+// run starts the pipeline and expects that it is deleted in the end.
+func (r *rig) run(s Settings) {
+	r.ExecuteWorkflow(TypePipeline, State{Name: "traffic", Settings: s})
+	require.True(r.t, r.IsWorkflowCompleted())
+	require.NoError(r.t, r.GetWorkflowError())
+}
+
+func activitiesNotReady() error {
+	return temporal.NewNonRetryableApplicationError("still waits for detect", activities.TypeNotReady, nil)
+}
+
+func fromPayloads(e *workflow.ContinueAsNewError, into any) error {
+	return converter.GetDefaultDataConverter().FromPayloads(e.Input, into)
+}
