@@ -338,6 +338,7 @@ func TestContinueAsNew(t *testing.T) {
 	assert.Equal(t, 1, len(w.installed))
 
 	next := newRig(t, w)
+	next.continued = true
 	next.at(time.Second, func() {
 		s := next.status()
 		assert.Equal(t, 1, s.Serving)

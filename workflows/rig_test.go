@@ -187,6 +187,8 @@ type rig struct {
 	t       *testing.T
 	world   *world
 	updates int
+
+	continued bool // executors were started by an earlier run, in another environment
 }
 
 func newRig(t *testing.T, w *world) *rig {
@@ -201,7 +203,12 @@ func newRig(t *testing.T, w *world) *rig {
 	r.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
 		Return(func(_, _, _, name string, arg any) error { return r.deliver(name, arg) }).Maybe()
 	r.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).
-		Return(func(_, id, _ string) error { env.CancelWorkflowByID(id, ""); return nil }).Maybe()
+		Return(func(_, id, _ string) error {
+			if !r.continued {
+				env.CancelWorkflowByID(id, "")
+			}
+			return nil
+		}).Maybe()
 	return r
 }
 
