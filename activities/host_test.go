@@ -1,0 +1,284 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/emulated"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// *executors.Host does the work in production.
+var _ Executors = (*executors.Host)(nil)
+
+// fake runs executors until they are told to stop and measures at once.
+type fake struct {
+	run      func(ctx context.Context, t executors.Task) error
+	measured []int
+	failAt   int // batch
+}
+
+func (f *fake) RunExecutor(ctx context.Context, t executors.Task, o executors.Observer) error {
+	err := f.run(ctx, t)
+	if o.Drained != nil && err == nil {
+		o.Drained(executors.Status{Executor: t.Slot.Executor, Batches: 3, Items: 12})
+	}
+	return err
+}
+
+func (f *fake) Measure(_ context.Context, t executors.MeasureTask, from []pipelines.Point, onPoint func(pipelines.Point)) ([]pipelines.Point, error) {
+	var all []pipelines.Point
+	for _, batch := range []int{1, 2, 4} {
+		known := false
+		for _, p := range from {
+			if p.Batch == batch && p.Hardware == t.Hardware {
+				all, known = append(all, p), true
+			}
+		}
+		if known {
+			continue
+		}
+		if batch == f.failAt {
+			return all, errors.New("the device fell off the bus")
+		}
+		f.measured = append(f.measured, batch)
+		p := point(t.Hardware, batch)
+		all = append(all, p)
+		onPoint(p)
+	}
+	return all, nil
+}
+
+func (*fake) EngineFor(pipelines.Module) (executors.Engine, error) {
+	return emulated.New(emulated.Options{}), nil
+}
+func (*fake) Status(string) (executors.Status, bool) { return executors.Status{}, false }
+
+func point(hardware string, batch int) pipelines.Point {
+	return pipelines.Point{Hardware: hardware, Batch: batch, Concurrency: 1, Duration: time.Duration(batch) * time.Millisecond}
+}
+
+func environment(h *Host) *testsuite.TestActivityEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	RegisterHost(registry{env}, h)
+	return env
+}
+
+// registry narrows a test environment to what RegisterHost needs.
+type registry struct {
+	*testsuite.TestActivityEnvironment
+}
+
+func (registry) RegisterDynamicActivity(any, activity.DynamicRegisterOptions) {}
+
+func input() ProfileInput {
+	return ProfileInput{
+		Pipeline: pipelines.Pipeline{Name: "p", Modules: []pipelines.Module{{Name: "m", Fanout: 1}}},
+		Module:   "m", Hardware: "cpu", Device: "cpu/0",
+	}
+}
+
+func TestProfileIsKeptAndReused(t *testing.T) {
+	f := &fake{}
+	h := &Host{Name: "one", Executors: f, Store: ProfileStore{Dir: t.TempDir()}, Machine: "a"}
+	profile := func(in ProfileInput) (r ProfileResult) {
+		v, err := environment(h).ExecuteActivity(h.ProfileModule, in)
+		require.NoError(t, err)
+		require.NoError(t, v.Get(&r))
+		return r
+	}
+	first := profile(input())
+	assert.Equal(t, 3, first.Measured)
+	assert.Equal(t, []pipelines.Point{point("cpu", 1), point("cpu", 2), point("cpu", 4)}, first.Points)
+	again := profile(input())
+	assert.Equal(t, 0, again.Measured)
+	assert.Equal(t, 3, again.Reused)
+	assert.Equal(t, first.Points, again.Points)
+	h.Machine = "b"
+	assert.Equal(t, 3, profile(input()).Measured, "another machine")
+	other := input()
+	other.Pipeline.Modules[0].Function, other.Pipeline.Modules[0].Parameters = "crop", map[string]any{"size": 32.0}
+	assert.Equal(t, 3, profile(other).Measured, "another model")
+}
+
+func TestProfileResumesFromHeartbeat(t *testing.T) {
+	f := &fake{failAt: 4}
+	h := &Host{Name: "one", Executors: f}
+	env := environment(h)
+	var beats []pipelines.Point
+	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) { _ = details.Get(&beats) })
+	_, err := env.ExecuteActivity(h.ProfileModule, input())
+	require.ErrorContains(t, err, "fell off the bus")
+	require.NotEmpty(t, beats)
+	f.failAt, f.measured = 0, nil
+	env = environment(h)
+	env.SetHeartbeatDetails([]pipelines.Point{point("cpu", 1), point("cpu", 2)})
+	v, err := env.ExecuteActivity(h.ProfileModule, input())
+	require.NoError(t, err)
+	var r ProfileResult
+	require.NoError(t, v.Get(&r))
+	assert.Equal(t, []int{4}, f.measured)
+	assert.Equal(t, 2, r.Reused)
+	assert.Equal(t, 3, len(r.Points))
+}
+
+func TestProfileOfFailedAttemptIsKept(t *testing.T) {
+	f := &fake{failAt: 4}
+	h := &Host{Name: "one", Executors: f, Store: ProfileStore{Dir: t.TempDir()}}
+	_, err := environment(h).ExecuteActivity(h.ProfileModule, input())
+	require.Error(t, err)
+	f.failAt, f.measured = 0, nil
+	_, err = environment(h).ExecuteActivity(h.ProfileModule, input())
+	require.NoError(t, err)
+	assert.Equal(t, []int{4}, f.measured)
+}
+
+func TestIdentify(t *testing.T) {
+	h := &Host{Name: "one", Executors: &fake{}}
+	m := pipelines.Module{Name: "m", Profile: pipelines.Profile{Points: []pipelines.Point{{MemoryMiB: 3}, {MemoryMiB: 2}}}}
+	v, err := environment(h).ExecuteActivity(h.Identify, IdentifyInput{Modules: []pipelines.Module{m}})
+	require.NoError(t, err)
+	var got map[string]placement.ModuleEngine
+	require.NoError(t, v.Get(&got))
+	assert.Equal(t, "emulated", got["m"].Engine)
+	assert.Contains(t, got["m"].Model, "sha256:")
+	assert.Equal(t, int64(3<<20), got["m"].Memory)
+}
+
+// until blocks an executor until its context ends, then drains for a while.
+func until(drain time.Duration) func(context.Context, executors.Task) error {
+	return func(ctx context.Context, _ executors.Task) error {
+		<-ctx.Done()
+		time.Sleep(drain)
+		return nil
+	}
+}
+
+func TestExecutorOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		pulse  error
+		stop   bool
+		run    func(context.Context, executors.Task) error
+		reason string
+		kind   string
+	}{
+		{"drained by the gateway", nil, false, func(context.Context, executors.Task) error { return nil }, "drained by the gateway", ""},
+		{"cancelled", temporal.NewCanceledError(), false, until(0), "cancelled", ""},
+		{"paused", activity.ErrActivityPaused, false, until(0), "", "Interrupted"},
+		{"reset", activity.ErrActivityReset, false, until(0), "", "Interrupted"},
+		{"gone", serviceerror.NewNotFound("gone"), false, until(0), "", TypeFenced},
+		{"worker stops", nil, true, until(0), "", TypeStopping},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &Host{Name: "one", Executors: &fake{run: c.run}, Pulse: func(context.Context, []byte, any) error { return c.pulse }}
+			env := environment(h)
+			if c.stop {
+				stop := make(chan struct{})
+				close(stop)
+				env.SetWorkerStopChannel(stop)
+			}
+			v, err := env.ExecuteActivity(h.RunExecutor, executors.Task{Slot: placement.Slot{Executor: "e"}})
+			if c.kind != "" {
+				var app *temporal.ApplicationError
+				require.ErrorAs(t, err, &app)
+				assert.Equal(t, c.kind, app.Type())
+				assert.False(t, app.NonRetryable(), "it is to run again")
+				return
+			}
+			require.NoError(t, err)
+			var got ExecutorResult
+			require.NoError(t, v.Get(&got))
+			assert.Equal(t, ExecutorResult{Executor: "e", Reason: c.reason, Batches: 3, Items: 12}, got)
+		})
+	}
+}
+
+func TestLeaseRunsOutBeforeTheServerGivesUp(t *testing.T) {
+	for name, hang := range map[string]bool{"refused at once": false, "hangs": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				heard := begin
+				l := lease{timeout: 10 * time.Second, pulse: func(ctx context.Context) error {
+					if time.Since(begin) < 20*time.Second {
+						heard = time.Now()
+						return nil
+					}
+					if hang {
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					return errors.New("unreachable")
+				}}
+				work, release := l.hold(t.Context())
+				<-work.Done()
+				assert.ErrorIs(t, context.Cause(work), ErrFenced)
+				silent := time.Since(heard)
+				assert.GreaterOrEqual(t, silent, 5*time.Second)
+				assert.Less(t, silent, 10*time.Second)
+				release()
+			})
+		})
+	}
+}
+
+func TestLeaseSurvivesAGlitch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		l := lease{timeout: 10 * time.Second, pulse: func(context.Context) error {
+			if s := time.Since(begin); s > 20*time.Second && s < 24*time.Second {
+				return errors.New("unreachable")
+			}
+			return nil
+		}}
+		work, release := l.hold(t.Context())
+		time.Sleep(time.Minute)
+		assert.NoError(t, work.Err())
+		release()
+	})
+}
+
+func TestLeaseBeatsWhileDraining(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var beats atomic.Int64
+		stop := make(chan struct{})
+		l := lease{timeout: 10 * time.Second, stop: stop, pulse: func(context.Context) error { beats.Add(1); return nil }}
+		work, release := l.hold(t.Context())
+		close(stop)
+		<-work.Done()
+		assert.ErrorIs(t, context.Cause(work), ErrStopping)
+		before := beats.Load()
+		time.Sleep(20 * time.Second)
+		assert.Greater(t, beats.Load(), before+5)
+		release()
+		after := beats.Load()
+		time.Sleep(20 * time.Second)
+		assert.Equal(t, after, beats.Load())
+	})
+}
+
+func TestHoldHostLeavesWithItsWorker(t *testing.T) {
+	h := &Host{Name: "one", Pulse: func(context.Context, []byte, any) error { return nil }}
+	env := environment(h)
+	stop := make(chan struct{})
+	close(stop)
+	env.SetWorkerStopChannel(stop)
+	_, err := env.ExecuteActivity(h.HoldHost, HostInfo{Name: "one"})
+	require.NoError(t, err)
+}
