@@ -40,7 +40,7 @@ type stage struct {
 // stages lists every command. A new one is a line here.
 func stages(d *Deps) []stage {
 	return []stage{
-		{"Declare a pipeline:", []*cobra.Command{newValidateCommand(d)}},
+		{"Declare a pipeline:", []*cobra.Command{newInitCommand(d), newFmtCommand(d), newValidateCommand(d)}},
 		{"Know what it will take:", []*cobra.Command{newPlanCommand(d)}},
 	}
 }
