@@ -1,0 +1,16 @@
+// Package local runs all of Harpagon within a program: Temporal with its UI,
+// planner, gateway and executors, for development, tests and single machines.
+//
+//	func main() {
+//		local.ChildMain() // networks run in child processes of this program
+//		...
+//		system, err := local.Up(ctx, "traffic.hcl")
+//		...
+//		defer system.Close()
+//		result, err := system.Client().Infer(ctx, "traffic", inputs)
+//	}
+//
+// What it keeps is in a state folder; see package system. The variables
+// TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and so on point it at a Temporal server
+// elsewhere.
+package local

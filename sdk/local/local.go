@@ -1,0 +1,45 @@
+package local
+
+import (
+	"context"
+
+	"github.com/harpagon/harpagon/sdk/local/embedded"
+	"github.com/harpagon/harpagon/sdk/local/system"
+)
+
+// System is a running Harpagon; Close stops it.
+type System = system.System
+
+// Options of a system. Temporal is set by Start where it is nil.
+type Options = system.Options
+
+// DeclarationError says what is wrong with a declaration.
+type DeclarationError = system.DeclarationError
+
+// ChildMain must be called first in main; see system.ChildMain.
+func ChildMain() { system.ChildMain() }
+
+// Up starts a system that serves the pipelines of the files, on the state
+// folder .harpagon, and returns when they serve.
+func Up(ctx context.Context, files ...string) (*System, error) {
+	return Start(ctx, Options{Files: files})
+}
+
+// Start starts a system and returns when its pipelines serve.
+func Start(ctx context.Context, o Options) (*System, error) {
+	if o.Temporal == nil {
+		o.Temporal = Temporal
+	}
+	return system.Start(ctx, o)
+}
+
+// Temporal starts the embedded server.
+func Temporal(ctx context.Context, o system.TemporalOptions) (system.Temporal, error) {
+	s, err := embedded.Start(ctx, embedded.Options{
+		DBFile: o.DBFile, LogFile: o.LogFile, UIAddr: o.UIAddr, WithoutUI: o.WithoutUI, SearchAttributes: o.SearchAttributes,
+	})
+	if err != nil {
+		return nil, err // not a nil *embedded.Server in an interface
+	}
+	return s, nil
+}

@@ -1,0 +1,36 @@
+package system
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// DeclarationError says what is wrong with a declaration, with every finding.
+type DeclarationError struct {
+	Config   *pipelines.Config
+	Findings hcl.Diagnostics
+}
+
+// Error lists the findings with their places.
+func (e *DeclarationError) Error() string {
+	var b bytes.Buffer
+	fmt.Fprintln(&b, "harpagon: the declaration cannot be used:")
+	_ = pipelines.WriteDiagnostics(&b, e.Config, e.Findings, false) // a buffer takes everything
+	return b.String()
+}
+
+// Load reads and checks a declaration; the error is a *DeclarationError.
+func Load(o pipelines.LoadOptions, signatures pipelines.SignatureFunc, files ...string) (pipelines.Document, error) {
+	config, findings := pipelines.Load(o, files...)
+	if !findings.HasErrors() {
+		findings = append(findings, config.Validate(signatures)...)
+	}
+	if findings.HasErrors() {
+		return config.Document, &DeclarationError{Config: config, Findings: findings}
+	}
+	return config.Document, nil
+}

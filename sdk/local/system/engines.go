@@ -1,0 +1,73 @@
+package system
+
+import (
+	"errors"
+	"os"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/child"
+	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/executors/emulated"
+	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/executors/gorgonia"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// emulatedDevices stands in for "as many as you like" of a kind of hardware
+// that declares no count.
+const emulatedDevices = 32
+
+// ChildMain must be the first thing in main of a program that runs a system:
+// networks run in child processes, which are the same program started again.
+// In such a child it serves the engine and does not return; elsewhere it does
+// nothing.
+func ChildMain() {
+	if child.Requested() {
+		child.Serve(gorgonia.New())
+	}
+}
+
+// errChild is what a child sees whose main did not call ChildMain.
+var errChild = errors.New("harpagon: this process was started to run a network, but its main does not call local.ChildMain first; add that call, or set Options.Command to a program that does")
+
+// Engines are all engines of the project. Networks run in child processes
+// started by command, this program when empty; what they print goes to log.
+func Engines(registry *functions.Registry, command []string, log *os.File) []executors.Engine {
+	if registry == nil {
+		registry = functions.Builtin()
+	}
+	steps := functions.New(registry)
+	options := child.Options{Command: command, Version: gorgonia.New().Version()}
+	if log != nil {
+		options.Output = log
+	}
+	return []executors.Engine{
+		steps,
+		child.New(gorgonia.Name, options),
+		emulated.New(emulated.Options{Signatures: executors.Signatures(steps)}),
+	}
+}
+
+// Devices are those of this machine; where everything is emulated, those that
+// the declaration speaks of.
+func Devices(host string, doc pipelines.Document, engine string, cores int) ([]placement.Device, error) {
+	if engine == executors.EngineEmulated || engine == "" && allEmulated(doc) {
+		return devices.Emulated(host, doc.Hardware, emulatedDevices), nil
+	}
+	// No engine here computes on a GPU yet, so none is offered.
+	return devices.Local(devices.Config{Host: host, Cores: cores})
+}
+
+func allEmulated(doc pipelines.Document) bool {
+	n := 0
+	for _, p := range doc.Pipelines {
+		for _, m := range p.Modules {
+			if executors.EngineName(m) != executors.EngineEmulated {
+				return false
+			}
+			n++
+		}
+	}
+	return n > 0
+}

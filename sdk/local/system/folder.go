@@ -1,0 +1,136 @@
+package system
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// layout is the version of the state folder. It changes when an older program
+// could not read what a newer one writes, or the other way round.
+const layout = "1"
+
+// Folder is a state folder.
+type Folder string
+
+// Files of a state folder.
+func (f Folder) database() string    { return filepath.Join(string(f), "temporal.db") }
+func (f Folder) version() string     { return filepath.Join(string(f), "version") }
+func (f Folder) lockFile() string    { return filepath.Join(string(f), "lock") }
+func (f Folder) endpoints() string   { return filepath.Join(string(f), "endpoints.json") }
+func (f Folder) log(n string) string { return filepath.Join(string(f), n+".log") }
+
+// Profiles is the folder of measured profiles.
+func (f Folder) Profiles() string { return filepath.Join(string(f), "profiles") }
+
+// open makes the folder ready: creates it, checks its version, and locks it
+// until the function that it returns is called.
+func (f Folder) open() (unlock func(), err error) {
+	if err := os.MkdirAll(string(f), 0o755); err != nil {
+		return nil, fmt.Errorf("harpagon: creating the state folder: %w", err)
+	}
+	unlock, err = f.lock()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.check(); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+func (f Folder) check() error {
+	b, err := os.ReadFile(f.version())
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.WriteFile(f.version(), []byte(layout+"\n"), 0o644); err != nil {
+			return fmt.Errorf("harpagon: state folder %s: %w", f, err)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("harpagon: state folder %s: %w", f, err)
+	}
+	if have := strings.TrimSpace(string(b)); have != layout {
+		return fmt.Errorf("harpagon: state folder %s has version %q, and this program needs %q; use another folder with --state, or remove it to begin anew", f, have, layout)
+	}
+	return nil
+}
+
+// lock holds a lock of the kernel's, which goes with the process however that
+// ends; the number in the file is for people.
+func (f Folder) lock() (unlock func(), err error) {
+	file, err := os.OpenFile(f.lockFile(), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("harpagon: state folder %s: %w", f, err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		pid, _ := os.ReadFile(f.lockFile())
+		_ = file.Close()
+		return nil, fmt.Errorf("harpagon: state folder %s is in use by process %s; stop that with harpagon down, or use another folder with --state", f, strings.TrimSpace(string(pid)))
+	}
+	_ = file.Truncate(0)
+	_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("harpagon: state folder %s: %w", f, err)
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+// Running tells whether a system has locked the folder.
+func (f Folder) Running() bool {
+	file, err := os.OpenFile(f.lockFile(), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
+}
+
+// Endpoints are the addresses at which a running system answers.
+type Endpoints struct {
+	PID       int    `json:"pid"`
+	Gateway   string `json:"gateway"` // URL
+	UI        string `json:"ui,omitempty"`
+	Temporal  string `json:"temporal"` // HOST:PORT
+	Namespace string `json:"namespace"`
+}
+
+// ErrNotRunning says that no system runs on a state folder.
+var ErrNotRunning = errors.New("harpagon: no system runs on this state folder; start one with harpagon up, or name its folder with --state")
+
+// Endpoints reads the addresses of the system that runs on the folder. The
+// error wraps ErrNotRunning when there is none.
+func (f Folder) Endpoints() (Endpoints, error) {
+	var e Endpoints
+	b, err := os.ReadFile(f.endpoints())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !f.Running() {
+		return e, fmt.Errorf("%w (looked in %s)", ErrNotRunning, f)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &e)
+	}
+	if err != nil {
+		return e, fmt.Errorf("harpagon: state folder %s: %w", f, err)
+	}
+	return e, nil
+}
+
+func (f Folder) publish(e Endpoints) error {
+	b, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return err
+	}
+	fresh := f.endpoints() + ".new"
+	if err := os.WriteFile(fresh, append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("harpagon: state folder %s: %w", f, err)
+	}
+	return os.Rename(fresh, f.endpoints())
+}

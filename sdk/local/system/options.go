@@ -1,0 +1,73 @@
+package system
+
+import (
+	"context"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// Defaults of Options.
+const (
+	DefaultStateDir     = ".harpagon"
+	DefaultReadyTimeout = 10 * time.Minute
+	anyPort             = "127.0.0.1:0"
+)
+
+// Options of a system.
+type Options struct {
+	Files    []string          // HCL files and folders to apply; none goes on with what the state folder has
+	Vars     map[string]string // for their variables
+	VarFiles []string
+	Environ  []string // as os.Environ gives it: variables, and where Temporal is; nil means os.Environ()
+
+	StateDir string // empty means DefaultStateDir
+	HTTPAddr string // for requests; empty takes a port that is free
+	UIAddr   string // for Temporal's UI; empty takes a port that is free
+
+	// WithoutUI leaves Temporal's UI out.
+	WithoutUI bool
+
+	// Engine is used for every module, whatever is declared: "emulated" runs
+	// on devices that are only declared. Empty means none.
+	Engine string
+
+	Cores     int                 // of this machine to offer; 0 means all
+	Functions *functions.Registry // processing steps; nil means the built-in ones
+	Plan      plan.Options        // how to plan
+	MaxShare  float64             // of a device's time to plan with; 0 means placement.DefaultMaxShare
+	Fixed     bool                // do not plan anew when the load drifts
+
+	// Command starts the program that runs networks in a child process: one
+	// that calls ChildMain first. Empty means this program, which then must.
+	Command []string
+
+	// Progress is told in words what happens; may be nil. It is called from
+	// several goroutines, one at a time.
+	Progress func(string)
+
+	ReadyTimeout time.Duration // until all pipelines serve; 0 means DefaultReadyTimeout
+
+	// Temporal starts a server when the environment does not name one with
+	// TEMPORAL_ADDRESS.
+	Temporal func(context.Context, TemporalOptions) (Temporal, error)
+}
+
+// TemporalOptions say what kind of server a system wants.
+type TemporalOptions struct {
+	DBFile           string
+	LogFile          string
+	UIAddr           string
+	WithoutUI        bool
+	SearchAttributes map[string]enumspb.IndexedValueType
+}
+
+// Temporal is a server that belongs to the system.
+type Temporal interface {
+	Address() string
+	UIURL() string
+	Stop() error
+}

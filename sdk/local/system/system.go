@@ -1,0 +1,254 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/child"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/sdk/local/roles"
+	"github.com/harpagon/harpagon/workflows"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+// host is the name of the host within the fleet. It stays the same from one
+// start to the next, so that executors find their host again.
+const host = "local"
+
+// heartbeatTimeout of executors: how long after a kill their places are free
+// for the next process.
+const heartbeatTimeout = 6 * time.Second
+
+// System is a running Harpagon.
+type System struct {
+	GatewayURL      string
+	UIURL           string // of Temporal; empty when that is elsewhere
+	TemporalAddress string
+	Pipelines       []string         // that serve, sorted
+	Statuses        []control.Status // of them, when they began to serve
+
+	folder   Folder
+	unlock   func()
+	temporal *connection
+	control  *roles.Control
+	gateway  *roles.Gateway
+	worker   *roles.Worker
+	engines  *os.File
+	client   *sdk.Client
+	say      func(string, ...any)
+	closing  sync.Once
+	closed   error
+}
+
+// Start starts a system and returns when all its pipelines serve. ctx bounds
+// the start. When the start fails, everything is stopped again.
+func Start(ctx context.Context, o Options) (*System, error) {
+	if child.Requested() {
+		return nil, errChild
+	}
+	if o.Environ == nil {
+		o.Environ = os.Environ()
+	}
+	if o.StateDir == "" {
+		o.StateDir = DefaultStateDir
+	}
+	if o.HTTPAddr == "" {
+		o.HTTPAddr = anyPort
+	}
+	s := &System{folder: Folder(o.StateDir), say: sayer(o.Progress)}
+	if err := s.start(ctx, o); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func sayer(progress func(string)) func(string, ...any) {
+	var mu sync.Mutex
+	return func(format string, args ...any) {
+		if progress == nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		progress(fmt.Sprintf(format, args...))
+	}
+}
+
+func (s *System) start(ctx context.Context, o Options) (err error) {
+	if s.unlock, err = s.folder.open(); err != nil {
+		return err
+	}
+	if s.engines, err = os.OpenFile(s.folder.log("engines"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+		return fmt.Errorf("harpagon: %w", err)
+	}
+	engines := Engines(o.Functions, o.Command, s.engines)
+	var doc pipelines.Document
+	if len(o.Files) > 0 {
+		load := pipelines.LoadOptions{Vars: o.Vars, VarFiles: o.VarFiles, Env: o.Environ}
+		if doc, err = Load(load, executors.Signatures(engines...), o.Files...); err != nil {
+			return err
+		}
+	}
+	s.say("starting Temporal")
+	if s.temporal, err = connect(ctx, o, s.folder); err != nil {
+		return err
+	}
+	s.TemporalAddress, s.UIURL = s.temporal.address, s.temporal.uiURL()
+	if err := s.startRoles(ctx, o, doc, engines); err != nil {
+		return err
+	}
+	err = s.folder.publish(Endpoints{
+		PID: os.Getpid(), Gateway: s.GatewayURL, UI: s.UIURL, Temporal: s.TemporalAddress, Namespace: s.temporal.namespace,
+	})
+	if err != nil {
+		return err
+	}
+	return s.serve(ctx, o, doc)
+}
+
+func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Document, engines []executors.Engine) (err error) {
+	c := s.temporal.client
+	if s.control, err = roles.StartControl(c); err != nil {
+		return err
+	}
+	found, err := Devices(host, doc, o.Engine, o.Cores)
+	if err != nil {
+		return err
+	}
+	if s.gateway, err = roles.StartGateway(ctx, c, roles.GatewayOptions{HTTPAddr: o.HTTPAddr}); err != nil {
+		return err
+	}
+	s.GatewayURL = "http://" + s.gateway.HTTP
+	s.client = sdk.NewClient(s.gateway.Gateway)
+	s.worker, err = roles.StartWorker(ctx, c, roles.HostOptions{
+		Name: host, Devices: found, Engines: engines, ForceEngine: o.Engine, Dial: s.gateway.Pipe,
+		ProfileDir: s.folder.Profiles(), Progress: func(line string) { s.say("%s", line) },
+	})
+	return err
+}
+
+// serve applies the declaration and waits until it is carried out, together
+// with what the state folder had before.
+func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) error {
+	timeout := o.ReadyTimeout
+	if timeout <= 0 {
+		timeout = DefaultReadyTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	commands := Control(s.temporal.client, o)
+	generations := map[string]int{}
+	names, err := commands.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range doc.Pipelines {
+		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: Spec(p, doc, o)})
+		if err != nil {
+			return err
+		}
+		generations[p.Name] = reply.Generation
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		status, err := commands.WaitServing(ctx, name, generations[name], s.tell)
+		if err != nil {
+			return err
+		}
+		if err := s.installed(ctx, name); err != nil {
+			return err
+		}
+		s.Pipelines = append(s.Pipelines, name)
+		s.Statuses = append(s.Statuses, status)
+	}
+	return nil
+}
+
+func (s *System) tell(status control.Status) {
+	s.say("pipeline %s: %s", status.Pipeline, status.Phase)
+}
+
+// installed waits until the gateway has the pipeline. After a restart the
+// workflow may say that it serves a moment before the new gateway does.
+func (s *System) installed(ctx context.Context, name string) error {
+	for {
+		m, err := s.gateway.Gateway.Metadata(ctx, name)
+		if err == nil && m.Ready {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("harpagon: the gateway does not serve pipeline %q yet: %w", name, context.Cause(ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Spec is what a system asks of the pipeline's workflow.
+func Spec(p pipelines.Pipeline, doc pipelines.Document, o Options) workflows.Spec {
+	return workflows.Spec{Pipeline: p, Hardware: doc.Hardware, Options: o.Plan}
+}
+
+// Control makes a Control with a system's settings for new pipelines.
+func Control(c client.Client, o Options) *control.Control {
+	return control.New(c, control.Options{
+		Poll: 50 * time.Millisecond,
+		Settings: workflows.Settings{
+			Gateway: roles.LocalGateway, SearchAttributes: true, HeartbeatTimeout: heartbeatTimeout,
+			MaxShare: o.MaxShare, Fixed: o.Fixed,
+		},
+	})
+}
+
+// Client asks the system's pipelines, within the process.
+func (s *System) Client() *sdk.Client { return s.client }
+
+// Temporal is the client of the server that the system runs on; it is closed
+// with the system.
+func (s *System) Temporal() client.Client { return s.temporal.client }
+
+// Close stops the system: requests under way finish, executors drain, the state
+// is written. Pipelines go on when a system starts on the same folder.
+func (s *System) Close() error {
+	s.closing.Do(func() { s.closed = s.close() })
+	return s.closed
+}
+
+func (s *System) close() error {
+	var errs []error
+	if s.gateway != nil {
+		errs = append(errs, s.gateway.Stop())
+	}
+	if s.worker != nil {
+		s.worker.Stop()
+	}
+	if s.gateway != nil {
+		s.gateway.Close()
+	}
+	if s.control != nil {
+		s.control.Stop()
+	}
+	if s.temporal != nil {
+		errs = append(errs, s.temporal.close())
+	}
+	if s.engines != nil {
+		errs = append(errs, s.engines.Close())
+	}
+	if s.unlock != nil {
+		if err := os.Remove(s.folder.endpoints()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		s.unlock()
+	}
+	return errors.Join(errs...)
+}

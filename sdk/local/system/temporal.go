@@ -1,0 +1,111 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/harpagon/harpagon/sdk/local/roles"
+)
+
+// addressVariable is how Temporal's own tools are pointed at a server.
+const addressVariable = "TEMPORAL_ADDRESS"
+
+// connection is a client, with the server when that is the system's own.
+type connection struct {
+	client    client.Client
+	address   string
+	namespace string
+	server    Temporal // nil when it is elsewhere
+	log       io.Closer
+}
+
+// connect dials the server that the environment names, or starts one.
+func connect(ctx context.Context, o Options, f Folder) (c *connection, err error) {
+	file, err := os.OpenFile(f.log("harpagon"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("harpagon: %w", err)
+	}
+	c = &connection{log: file}
+	defer func() {
+		if err != nil {
+			_ = c.close()
+		}
+	}()
+	options := client.Options{Namespace: client.DefaultNamespace}
+	if External(o.Environ) {
+		if options, err = FromEnvironment(); err != nil {
+			return c, err
+		}
+	} else {
+		if o.Temporal == nil {
+			return c, errors.New("harpagon: this program brings no Temporal server; set TEMPORAL_ADDRESS to one")
+		}
+		c.server, err = o.Temporal(ctx, TemporalOptions{
+			DBFile: f.database(), LogFile: f.log("temporal"), UIAddr: o.UIAddr, WithoutUI: o.WithoutUI,
+			SearchAttributes: roles.SearchAttributes(),
+		})
+		if err != nil {
+			return c, err
+		}
+		options.HostPort = c.server.Address()
+	}
+	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	options.Identity = "harpagon up"
+	c.address, c.namespace = options.HostPort, options.Namespace
+	if c.client, err = client.DialContext(ctx, options); err != nil {
+		return c, fmt.Errorf("harpagon: no Temporal server answers at %s: %w", options.HostPort, err)
+	}
+	if c.server == nil {
+		return c, roles.EnsureSearchAttributes(ctx, c.client, c.namespace)
+	}
+	return c, nil
+}
+
+// External says that the environment names a Temporal server.
+func External(environ []string) bool {
+	for _, e := range environ {
+		if address, ok := strings.CutPrefix(e, addressVariable+"="); ok && address != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// FromEnvironment reads the TEMPORAL_* settings.
+func FromEnvironment() (client.Options, error) {
+	options, err := envconfig.LoadDefaultClientOptions()
+	if err != nil {
+		return options, fmt.Errorf("harpagon: the TEMPORAL_* settings: %w", err)
+	}
+	if options.Namespace == "" {
+		options.Namespace = client.DefaultNamespace
+	}
+	return options, nil
+}
+
+func (c *connection) close() error {
+	var err error
+	if c.client != nil {
+		c.client.Close()
+	}
+	if c.server != nil {
+		err = c.server.Stop()
+	}
+	return errors.Join(err, c.log.Close())
+}
+
+func (c *connection) uiURL() string {
+	if c.server == nil {
+		return ""
+	}
+	return c.server.UIURL()
+}
