@@ -1,0 +1,112 @@
+package metrics
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Metrics collects what a gateway reports. Several gateways may share one.
+type Metrics struct {
+	registry   *prometheus.Registry
+	requests   *prometheus.CounterVec
+	inFlight   *prometheus.GaugeVec
+	durations  *prometheus.HistogramVec
+	stages     *prometheus.HistogramVec
+	sizes      *prometheus.HistogramVec
+	batches    *prometheus.HistogramVec
+	failed     *prometheus.CounterVec
+	executors  *prometheus.GaugeVec
+	generation *prometheus.GaugeVec
+}
+
+// New makes metrics with a registry of their own, which also holds those of
+// the Go runtime and of the process.
+func New() *Metrics {
+	seconds := prometheus.ExponentialBuckets(50e-6, 2, 19) // to 13 s
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "harpagon", Name: name, Help: help, Buckets: buckets}, labels)
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "harpagon", Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "harpagon", Name: name, Help: help}, labels)
+	}
+	m := &Metrics{
+		registry:   prometheus.NewRegistry(),
+		requests:   counter("requests_total", "Requests by how they ended.", "pipeline", "outcome"),
+		inFlight:   gauge("requests_in_flight", "Requests accepted and not yet ended.", "pipeline"),
+		durations:  histogram("request_duration_seconds", "Time of answered requests from arrival to answer.", seconds, "pipeline"),
+		stages:     histogram("stage_duration_seconds", "Time of answered requests by module and part.", seconds, "pipeline", "module", "part"),
+		sizes:      histogram("batch_size", "Requests in a batch.", prometheus.ExponentialBuckets(1, 2, 9), "pipeline", "module"),
+		batches:    histogram("batch_duration_seconds", "Time of a batch in the engine.", seconds, "pipeline", "module"),
+		failed:     counter("batches_failed_total", "Batches without an answer.", "pipeline", "module", "code"),
+		executors:  gauge("executors", "Executors that are attached.", "pipeline", "module"),
+		generation: gauge("generation", "Generation of the deployment that serves.", "pipeline"),
+	}
+	m.registry.MustRegister(m.requests, m.inFlight, m.durations, m.stages, m.sizes, m.batches, m.failed, m.executors, m.generation,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Registry is where a program may register metrics of its own.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Observer is what a gateway reports to.
+func (m *Metrics) Observer() gateway.Observer {
+	return gateway.Observer{
+		RequestBegin: func(i gateway.RequestInfo) { m.inFlight.WithLabelValues(i.Pipeline).Inc() },
+		RequestEnd:   m.requestEnd,
+		BatchEnd:     m.batchEnd,
+		Attached:     func(i gateway.ExecutorInfo) { m.executors.WithLabelValues(i.Pipeline, i.Module).Inc() },
+		Detached:     func(i gateway.ExecutorInfo) { m.executors.WithLabelValues(i.Pipeline, i.Module).Dec() },
+		Installed: func(i gateway.InstallInfo) {
+			m.generation.WithLabelValues(i.Pipeline).Set(float64(i.Generation))
+		},
+	}
+}
+
+func (m *Metrics) requestEnd(i gateway.RequestInfo) {
+	m.requests.WithLabelValues(i.Pipeline, i.Outcome.String()).Inc()
+	if i.Outcome != gateway.Refused {
+		m.inFlight.WithLabelValues(i.Pipeline).Dec()
+	}
+	if i.Err != nil {
+		return
+	}
+	m.durations.WithLabelValues(i.Pipeline).Observe(i.Elapsed.Seconds())
+	for _, s := range i.Stages {
+		m.stage(i.Pipeline, s)
+	}
+}
+
+// stage leaves out modules that had no item.
+func (m *Metrics) stage(pipeline string, s wire.Stage) {
+	if s.Items == 0 {
+		return
+	}
+	m.stages.WithLabelValues(pipeline, s.Module, "queue").Observe(s.Queue.Seconds())
+	m.stages.WithLabelValues(pipeline, s.Module, "wait").Observe(s.Wait.Seconds())
+	m.stages.WithLabelValues(pipeline, s.Module, "compute").Observe(s.Compute.Seconds())
+	m.stages.WithLabelValues(pipeline, s.Module, "transfer").Observe(s.Transfer.Seconds())
+}
+
+func (m *Metrics) batchEnd(i gateway.BatchInfo) {
+	if i.Err != nil {
+		m.failed.WithLabelValues(i.Pipeline, i.Module, string(i.Err.Code)).Inc()
+		return
+	}
+	m.sizes.WithLabelValues(i.Pipeline, i.Module).Observe(float64(i.Size))
+	m.batches.WithLabelValues(i.Pipeline, i.Module).Observe(i.Compute.Seconds())
+}

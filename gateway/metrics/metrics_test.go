@@ -1,0 +1,45 @@
+package metrics
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/wire"
+)
+
+func TestMetricsShowWhatIsReported(t *testing.T) {
+	m := New()
+	o := m.Observer()
+	o.Attached(gateway.ExecutorInfo{Pipeline: "p", Module: "m"})
+	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 3})
+	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"})
+	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"})
+	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Outcome: gateway.Completed, Elapsed: time.Millisecond, Stages: []wire.Stage{
+		{Module: "m", Items: 1, Compute: time.Millisecond}, {Module: "none"},
+	}})
+	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Outcome: gateway.Refused, Err: &wire.Error{Code: wire.CodeInvalid}})
+	o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Size: 4, Compute: time.Millisecond})
+	o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Err: &wire.Error{Code: wire.CodeUnavailable}})
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	body := w.Body.String()
+	for _, line := range []string{
+		`harpagon_requests_total{outcome="completed",pipeline="p"} 1`,
+		`harpagon_requests_total{outcome="refused",pipeline="p"} 1`,
+		`harpagon_requests_in_flight{pipeline="p"} 1`,
+		`harpagon_request_duration_seconds_count{pipeline="p"} 1`,
+		`harpagon_stage_duration_seconds_sum{module="m",part="compute",pipeline="p"} 0.001`,
+		`harpagon_batch_size_sum{module="m",pipeline="p"} 4`,
+		`harpagon_batches_failed_total{code="unavailable",module="m",pipeline="p"} 1`,
+		`harpagon_executors{module="m",pipeline="p"} 1`,
+		`harpagon_generation{pipeline="p"} 3`,
+		"go_goroutines",
+	} {
+		require.Contains(t, body, line)
+	}
+	require.NotContains(t, body, `module="none"`)
+}
