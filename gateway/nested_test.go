@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// wrap makes rows for a fan-out: as many as the second element of x, each
+// (x[0], row).
+var wrap = kind{
+	sig: pipelines.Signature{
+		Inputs:  []pipelines.Port{port("x", "FP32", 2)},
+		Outputs: []pipelines.Port{port("n", "FP32"), port("rows", "FP32", -1, 2)},
+	},
+	run: func(in []wire.Tensor) []wire.Tensor {
+		x := floats(in[0])
+		var rows []float32
+		for i := range int(x[1]) {
+			rows = append(rows, x[0], float32(i))
+		}
+		return []wire.Tensor{wire.FromFloat32(x[1:]).Reshape(), wire.FromFloat32(rows, int64(x[1]), 2)}
+	},
+}
+
+// nested fans out within a fan-out, gathers the inner items once per outer
+// item (tally) and all of them at the root (leaves).
+func nested() pipelines.Pipeline {
+	return pipelines.Pipeline{
+		Name: "p", SLO: long, Inputs: []pipelines.Port{port("x", "FP32", 2)},
+		Modules: []pipelines.Module{
+			{Name: "outer", Inputs: []pipelines.Binding{bind("x", "", "x")}},
+			{Name: "each", Scatter: true, Fanout: 2, Inputs: []pipelines.Binding{bind("x", "outer", "rows")}},
+			{Name: "inner", Inputs: []pipelines.Binding{bind("x", "each", "y")}},
+			{Name: "leaf", Scatter: true, Fanout: 2, Inputs: []pipelines.Binding{bind("x", "inner", "rows")}},
+			{Name: "tally", Inputs: []pipelines.Binding{bind("rows", "leaf", "y"), bind("n", "inner", "n")}},
+			{Name: "all", Inputs: []pipelines.Binding{bind("rows", "leaf", "y"), bind("n", "outer", "n")}},
+		},
+		Outputs: []pipelines.Output{{Name: "leaves", From: ref("leaf", "y")}, {Name: "texts", From: ref("tally", "text")}, {Name: "all", From: ref("all", "text")}},
+	}
+}
+
+func TestNestedFanOutEqualsPlainLoops(t *testing.T) {
+	specs := map[string]spec{
+		"outer": {kind: wrap}, "each": {kind: addOne}, "inner": {kind: wrap}, "leaf": {kind: addOne, executors: 2, batch: 4}, "tally": {kind: count}, "all": {kind: count},
+	}
+	g, workers := serve(t, Options{}, deployment(nested(), 1, specs), specs)
+	defer stop(g, workers)
+	rapid.Check(t, func(t *rapid.T) {
+		v, k := float32(rapid.IntRange(-1000, 1000).Draw(t, "v")), rapid.IntRange(0, 5).Draw(t, "k")
+		leaves, texts := []float32{}, []string{}
+		for i := range k {
+			inner := i + 1 // each adds one to (v, i)
+			for j := range inner {
+				leaves = append(leaves, v+2, float32(j+1))
+			}
+			texts = append(texts, shapeText(inner))
+		}
+		resp, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(v, float32(k))})
+		require.NoError(t, err)
+		out := tensors(resp.Outputs)
+		require.Equal(t, leaves, floats(out["leaves"]))
+		require.Equal(t, []int64{int64(len(leaves) / 2), 2}, out["leaves"].Shape)
+		got, err := out["texts"].Strings()
+		require.NoError(t, err)
+		require.Equal(t, texts, got)
+		require.Equal(t, []int64{int64(k), 1}, out["texts"].Shape)
+		whole, err := out["all"].Strings()
+		require.NoError(t, err)
+		require.Equal(t, []string{shapeText(len(leaves) / 2)}, whole)
+		requireSum(t, resp)
+	})
+}
+
+func shapeText(n int) string { return fmt.Sprint([]int{n, 2}) }
+
+func TestRowsThatDoNotMatchFailTheRequest(t *testing.T) {
+	p := nested()
+	p.Modules = p.Modules[:2]
+	p.Modules[1].Inputs = []pipelines.Binding{bind("a", "outer", "rows"), bind("b", "other", "rows")}
+	p.Modules = append(p.Modules, pipelines.Module{Name: "other", Inputs: []pipelines.Binding{bind("x", "", "z")}})
+	p.Inputs = append(p.Inputs, port("z", "FP32", 2))
+	p.Outputs = []pipelines.Output{{Name: "y", From: ref("each", "y")}}
+	specs := map[string]spec{"outer": {kind: wrap}, "other": {kind: wrap}, "each": {kind: join}}
+	g, workers := serve(t, Options{}, deployment(p, 1, specs), specs)
+	defer stop(g, workers)
+	z := func(k float32) []wire.NamedTensor {
+		return append(vector(1, 3), wire.NamedTensor{Name: "z", Tensor: wire.FromFloat32([]float32{1, k}, 2)})
+	}
+	_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: z(3)})
+	require.NoError(t, err)
+	_, err = g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: z(2)})
+	require.ErrorIs(t, err, wire.ErrInternal)
+	require.ErrorContains(t, err, "must have the same number")
+}
