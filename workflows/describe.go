@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -118,7 +119,15 @@ func compare(serving *placement.Deployment, to plan.Plan, rate float64) Change {
 	return c
 }
 
-func rate(x float64) string  { return fmt.Sprintf("%.4g", x) }
+// rate writes at most four significant digits, and never an exponent.
+func rate(x float64) string {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	if err != nil {
+		return strconv.FormatFloat(x, 'g', 4, 64)
+	}
+	return strconv.FormatFloat(short, 'f', -1, 64)
+}
+
 func money(x float64) string { return fmt.Sprintf("%.*f", costDecimals, x) }
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }

@@ -257,6 +257,7 @@ func neat(rate float64) float64 {
 
 func (p *pipeline) fleetChanged(c FleetChange) {
 	p.Lost = append(p.Lost, c.Lost...)
+	p.Joined = p.Joined || len(c.Joined) > 0
 	if len(c.Joined) > 0 && p.Failure != nil && !p.Pending && p.Stop == "" {
 		p.RetryAt, p.Pending = time.Time{}, true
 	}

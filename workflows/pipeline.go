@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
 // keepDecisions bounds the decisions that a pipeline remembers.
@@ -145,29 +146,52 @@ func (p *pipeline) ask(cause string) {
 
 // change carries out the latest spec. What comes meanwhile sets Pending again.
 func (p *pipeline) change(ctx workflow.Context) {
-	p.Pending, p.RetryAt = false, time.Time{}
-	p.Attempts++
-	decision := Decision{Generation: p.Generation, Reason: p.Cause}
-	generation := p.Generation
-	reply, err := p.reschedule(ctx)
-	decision.At = workflow.Now(ctx)
-	if err != nil {
-		decision.Failure = reason(err)
-		p.failed(ctx, generation, err)
-	} else {
-		decision.Change, decision.Start, decision.Stop = reply.Change, reply.Start, reply.Stop
-		decision.Keep = len(reply.Running) - reply.Start
+	p.Pending, p.Joined, p.RetryAt = false, false, time.Time{}
+	generation, cause := p.Generation, p.Cause // they may be replaced meanwhile
+	reply, err := p.reschedule(ctx, p.Spec, generation, cause)
+	p.decide(ctx, generation, cause, reply, err)
+	if err == nil {
 		p.serve(ctx, reply)
+		return
 	}
-	p.Decisions = append(p.Decisions, decision)
+	p.failed(ctx, generation, err)
+	if p.Serving != nil && len(p.Running) < len(p.Serving.Slots) && !p.busy() {
+		p.repair(ctx)
+	}
+}
+
+// repair replaces executors that have gone, for the spec that serves, when the
+// latest spec cannot be carried out.
+func (p *pipeline) repair(ctx workflow.Context) {
+	const cause = "executors of the plan that serves are missing"
+	spec, generation, failure, retry, profile := p.Spec, p.Generation, p.Failure, p.RetryAt, p.Profile
+	spec.Pipeline, p.Profile = p.Serving.Pipeline, false // it has its profiles
+	reply, err := p.reschedule(ctx, spec, generation, cause)
+	p.decide(ctx, generation, cause, reply, err)
+	if err == nil {
+		p.serve(ctx, reply)
+	} else {
+		p.enter(ctx, Serving)
+	}
+	p.Failure, p.RetryAt, p.Profile = failure, retry, profile
+}
+
+// decide remembers what was tried and what came of it.
+func (p *pipeline) decide(ctx workflow.Context, generation int, cause string, reply RescheduleReply, err error) {
+	d := Decision{Generation: generation, At: workflow.Now(ctx), Reason: cause}
+	if err != nil {
+		d.Failure = reason(err)
+	} else {
+		d.Change, d.Start, d.Stop, d.Keep = reply.Change, reply.Start, reply.Stop, len(reply.Running)-reply.Start
+	}
+	p.Decisions = append(p.Decisions, d)
 	if n := len(p.Decisions) - keepDecisions; n > 0 {
 		p.Decisions = p.Decisions[n:]
 	}
 }
 
-func (p *pipeline) reschedule(ctx workflow.Context) (reply RescheduleReply, err error) {
-	// The spec may be replaced while the children run.
-	spec, generation, cause := p.Spec, p.Generation, p.Cause
+func (p *pipeline) reschedule(ctx workflow.Context, spec Spec, generation int, cause string) (reply RescheduleReply, err error) {
+	p.Attempts++
 	if p.Profile {
 		p.enter(ctx, Profiling)
 		if err := p.measure(ctx, spec); err != nil {
@@ -240,10 +264,18 @@ func (p *pipeline) failed(ctx workflow.Context, generation int, err error) {
 	now := workflow.Now(ctx)
 	p.Failures++
 	p.Failure = &Failure{Generation: generation, At: now, Reason: reason(err), Type: kind(err)}
-	if t := p.Failure.Type; t != activities.TypeInfeasible && t != activities.TypeInvalid && !p.Pending {
-		wait := orDefault(p.Settings.RetryAfter, DefaultRetryAfter)
-		p.RetryAt = now.Add(min(wait<<min(p.Failures-1, 4), 10*wait))
-		p.Failure.RetryAt = p.RetryAt
+	switch p.Failure.Type {
+	case activities.TypeInfeasible, activities.TypeInvalid:
+		p.Pending = p.Pending || p.Joined // other hardware may mend it
+	default:
+		if p.Joined {
+			p.Pending = true // it has come since the change looked for one
+		}
+		if !p.Pending {
+			wait := orDefault(p.Settings.RetryAfter, DefaultRetryAfter)
+			p.RetryAt = now.Add(min(wait<<min(p.Failures-1, 4), 10*wait))
+			p.Failure.RetryAt = p.RetryAt
+		}
 	}
 	if p.Serving != nil {
 		p.enter(ctx, Serving)
@@ -252,24 +284,42 @@ func (p *pipeline) failed(ctx workflow.Context, generation int, err error) {
 	}
 }
 
-// reinstall tells a gateway that has started anew what serves.
+// reinstall tells a gateway that has started anew what serves. It waits for
+// the executors to come back, unless one turns out to be gone.
 func (p *pipeline) reinstall(ctx workflow.Context) {
 	p.Reinstall = false
 	if p.Serving == nil {
 		return
 	}
-	var gateway *activities.GatewayActivities
 	p.enter(ctx, Reconciling)
-	patience := orDefault(p.Settings.PrepareTimeout, DefaultPrepareTimeout)
-	err := workflow.ExecuteActivity(atGateway(ctx, "wait until the executors have come back", patience), gateway.Prepare, *p.Serving).Get(ctx, nil)
-	if err == nil {
-		err = workflow.ExecuteActivity(atGateway(ctx, fmt.Sprintf("install generation %d again", p.Serving.Generation), time.Minute), gateway.Install, *p.Serving).Get(ctx, nil)
-	}
-	if err != nil {
+	err := p.install(ctx, *p.Serving)
+	switch {
+	case err == nil:
+		p.enter(ctx, Serving)
+	case p.busy():
+		p.Reinstall = true // after what is more urgent
+	default:
 		p.ask("the gateway started anew, and executors were missing: " + reason(err))
-		return
 	}
-	p.enter(ctx, Serving)
+}
+
+func (p *pipeline) install(ctx workflow.Context, d placement.Deployment) error {
+	var gateway *activities.GatewayActivities
+	patience := orDefault(p.Settings.PrepareTimeout, DefaultPrepareTimeout)
+	wait, give := workflow.WithCancel(atGateway(ctx, "wait until the executors have come back", patience))
+	defer give()
+	ready := workflow.ExecuteActivity(wait, gateway.Prepare, d)
+	if err := workflow.Await(ctx, func() bool { return ready.IsReady() || p.busy() }); err != nil {
+		return err
+	}
+	if !ready.IsReady() {
+		give()
+	}
+	if err := ready.Get(ctx, nil); err != nil {
+		return err
+	}
+	again := fmt.Sprintf("install generation %d again", d.Generation)
+	return workflow.ExecuteActivity(atGateway(ctx, again, time.Minute), gateway.Install, d).Get(ctx, nil)
 }
 
 // halt stops serving, and everything that runs. What goes wrong at the gateway

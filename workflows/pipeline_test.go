@@ -260,6 +260,44 @@ func TestExecutorEndedIsReplaced(t *testing.T) {
 	})
 }
 
+func TestRepairWhenTheLatestSpecDoesNotFit(t *testing.T) {
+	w := newWorld(4)
+	script(t, w, Settings{RetryAfter: time.Hour}, apply(20), func(r *rig) {
+		r.update(UpdateRescale, RescaleRequest{Rate: 5000})
+	}, func(r *rig) {
+		name := r.status().Executors[0].Executor
+		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: executorID(name, 1), Executor: name, Reason: "out of memory"})
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, Serving, s.Phase)
+		assert.Equal(t, 2, len(s.Executors), "the plan that serves is whole again")
+		require.NotNil(t, s.Failure, "and the latest spec still waits")
+		assert.Equal(t, 20.0, w.installed[len(w.installed)-1].Pipeline.Rate)
+		for _, e := range s.Executors {
+			assert.True(t, w.runs(e.Executor))
+		}
+	})
+}
+
+func TestInfeasibleWaitsForAnotherSpec(t *testing.T) {
+	w := newWorld(4)
+	hopeless := traffic(20)
+	hopeless.Pipeline.SLO = time.Millisecond
+	script(t, w, Settings{}, func(r *rig) {
+		r.update(UpdateApply, ApplyRequest{Spec: hopeless})
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, Waiting, s.Phase)
+		require.NotNil(t, s.Failure)
+		assert.Equal(t, activities.TypeInfeasible, s.Failure.Type)
+		assert.True(t, s.Failure.RetryAt.IsZero())
+		apply(20)(r)
+	}, func(r *rig) {
+		assert.Equal(t, Serving, r.status().Phase)
+		assert.Nil(t, r.status().Failure)
+	})
+}
+
 func TestDriftReschedules(t *testing.T) {
 	w := newWorld(4)
 	steps := []func(*rig){apply(20)}

@@ -90,6 +90,7 @@ type State struct {
 
 	Ended     map[string]string // executor workflows that ended, and why
 	Lost      []string          // hosts that went
+	Joined    bool              // a host has come since the last change began
 	Reinstall bool              // the gateway has started anew
 	Stop      Stop
 	Why       string // reason of Stop

@@ -145,11 +145,11 @@ func (c *Control) WaitServing(ctx context.Context, pipeline string, generation i
 			last = now
 			progress(s)
 		}
-		if s.Serving >= generation && s.Phase == workflows.Serving {
-			return s, nil
-		}
 		if f := s.Failure; f != nil && f.Generation >= generation && !s.Pending {
 			return s, &FailedError{Pipeline: pipeline, Failure: *f, Serving: s.Serving}
+		}
+		if s.Serving >= generation && s.Phase == workflows.Serving {
+			return s, nil
 		}
 		select {
 		case <-tick.C:
