@@ -104,3 +104,15 @@ func Describe(outputs map[string]wire.Tensor) string {
 	}
 	return fmt.Sprintf("%d %s: %s", len(all), noun, strings.Join(words, ", "))
 }
+
+// Drawn says what the picture shows in truth.
+func (f Frame) Drawn() string {
+	words := make([]string, len(f.Truth))
+	for i, o := range f.Truth {
+		words[i] = fmt.Sprintf("%s %s at (%.0f,%.0f)-(%.0f,%.0f)", o.Colour, o.Kind, o.Box[0], o.Box[1], o.Box[2], o.Box[3])
+		if o.Visible < 0.99 {
+			words[i] += fmt.Sprintf(" (%.0f %% shows)", 100*o.Visible)
+		}
+	}
+	return fmt.Sprintf("%d: %s", len(f.Truth), strings.Join(words, ", "))
+}
