@@ -46,6 +46,7 @@ type flight struct {
 	at      dispatch.Time
 	lane    int32 // -1 when the station has forgotten it; under station.mu
 	id      uint64
+	few     [4]*item // items of a small batch
 }
 
 // route says how the tensors of a node's items lie in the signature of an
@@ -104,11 +105,23 @@ func (e *executor) flightsOf(s *station) []*flight {
 	return all
 }
 
+// parcel is a message with its batch, made in one piece.
+type parcel struct {
+	message attach.Message
+	batch   attach.Batch
+	few     [4][]wire.Tensor // items of a small batch
+}
+
 // launch sends a batch. Should that fail, the stream is closed, and the
 // receiving side takes care of all that the executor holds.
 func (e *executor) launch(f *flight) {
 	e.gateway.batchBegin(f)
-	b := &attach.Batch{ID: f.id, Items: make([][]wire.Tensor, len(f.items))}
+	p := &parcel{batch: attach.Batch{ID: f.id}}
+	b := &p.batch
+	if b.Items = p.few[:]; len(f.items) > len(p.few) {
+		b.Items = make([][]wire.Tensor, len(f.items))
+	}
+	b.Items = b.Items[:len(f.items)]
 	due := dispatch.Time(0)
 	for i, it := range f.items {
 		b.Items[i] = e.route(it.node).inputs(it.inputs)
@@ -117,7 +130,8 @@ func (e *executor) launch(f *flight) {
 		}
 	}
 	b.Due = e.gateway.epoch.Add(due)
-	e.send(&attach.Message{Batch: b})
+	p.message.Batch = b
+	e.send(&p.message)
 }
 
 // due is when the item should leave its module by the plan, or must by its

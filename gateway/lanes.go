@@ -22,8 +22,8 @@ type member struct {
 // are not among the members finish what they hold and get no more. It returns
 // the number of items that waited.
 func (s *station) configure(c setup) int {
-	var few [4]effect
-	fx := few[:0]
+	var room [4]effect
+	fx := room[:0]
 	s.mu.Lock()
 	now := s.gateway.now()
 	if s.timer != nil {
@@ -52,9 +52,9 @@ func (s *station) configure(c setup) int {
 
 // add takes on an executor that has just attached.
 func (s *station) add(m member) {
-	var few [4]effect
+	var room [4]effect
 	s.mu.Lock()
-	fx := s.join(s.gateway.now(), m, few[:0])
+	fx := s.join(s.gateway.now(), m, room[:0])
 	s.mu.Unlock()
 	s.apply(fx)
 }
@@ -97,8 +97,8 @@ func (s *station) announce(now dispatch.Time, id dispatch.ExecutorID, fx []effec
 
 // remove takes an executor out: it gets no more batches.
 func (s *station) remove(e *executor) {
-	var few [4]effect
-	fx := few[:0]
+	var room [4]effect
+	fx := room[:0]
 	s.mu.Lock()
 	now := s.gateway.now()
 	e.unlane(s)
@@ -122,8 +122,8 @@ func (s *station) remove(e *executor) {
 
 // land notes that a batch has come back and lets the lane go on.
 func (s *station) land(f *flight, waited, compute dispatch.Time, failed bool) dispatch.Time {
-	var few [4]effect
-	fx := few[:0]
+	var room [4]effect
+	fx := room[:0]
 	s.mu.Lock()
 	now := s.gateway.now()
 	for _, it := range f.items {
@@ -161,10 +161,10 @@ func (s *station) again(f *flight) {
 			it.req.fail(wire.Errorf(wire.CodeUnavailable, s.name, "two executors were lost while they held the request"))
 			continue
 		}
-		var few [4]effect
+		var room [4]effect
 		s.mu.Lock()
 		it.attempts++
-		fx := s.arrive(s.gateway.now(), it, few[:0])
+		fx := s.arrive(s.gateway.now(), it, room[:0])
 		s.mu.Unlock()
 		s.apply(fx)
 	}

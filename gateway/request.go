@@ -25,7 +25,14 @@ type request struct {
 	items  *item   // all of them, linked by next
 	last   *item   // the one that completed the outputs
 	counts []tally // by node
+
+	// Room for the nodes of a small graph, so that a request is one piece.
+	fewCells  [few]cell
+	fewCounts [few]tally
 }
+
+// few nodes need no memory of their own.
+const few = 4
 
 // tally is what the stages need to know of a node.
 type tally struct {
@@ -85,9 +92,14 @@ type times struct {
 func newRequest(g *graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) *request {
 	r := &request{
 		graph: g, inputs: inputs, arrival: arrival, deadline: deadline,
-		done: make(chan struct{}), left: g.sources, counts: make([]tally, len(g.nodes)),
+		done: make(chan struct{}), left: g.sources,
 	}
-	r.root = frame{level: g.root, cells: make([]cell, len(g.nodes))}
+	r.root.level = g.root
+	if n := len(g.nodes); n <= few {
+		r.root.cells, r.counts = r.fewCells[:n], r.fewCounts[:n]
+	} else {
+		r.root.cells, r.counts = make([]cell, n), make([]tally, n)
+	}
 	r.root.init(g)
 	return r
 }

@@ -68,9 +68,9 @@ func (s *station) signature() *pipelines.Signature { return s.sig.Load() }
 
 // submit queues an item, unless its request is over.
 func (s *station) submit(it *item) {
-	var few [4]effect
+	var room [4]effect
 	s.mu.Lock()
-	fx := s.arrive(s.gateway.now(), it, few[:0])
+	fx := s.arrive(s.gateway.now(), it, room[:0])
 	s.mu.Unlock()
 	s.apply(fx)
 }
@@ -101,8 +101,8 @@ func (it *item) request() dispatch.Request {
 // withdraw takes a waiting item out of the queue. What is in a batch already
 // runs on, and nobody looks at its answer.
 func (s *station) withdraw(it *item) {
-	var few [4]effect
-	fx := few[:0]
+	var room [4]effect
+	fx := room[:0]
 	s.mu.Lock()
 	if it.state == queued {
 		s.take(it.id)
@@ -138,7 +138,11 @@ func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effe
 func (s *station) start(now dispatch.Time, a *dispatch.Action) *flight {
 	l := &s.lanes[a.Executor]
 	l.busy = true
-	f := &flight{station: s, lane: int32(a.Executor), items: make([]*item, 0, len(a.Batch)), at: now}
+	f := &flight{station: s, lane: int32(a.Executor), at: now}
+	f.items = f.few[:0]
+	if len(a.Batch) > len(f.few) {
+		f.items = make([]*item, 0, len(a.Batch))
+	}
 	var first, last dispatch.Time
 	for i, id := range a.Batch {
 		it := s.take(id)
@@ -171,9 +175,9 @@ func (s *station) arm(d time.Duration) {
 }
 
 func (s *station) tick() {
-	var few [4]effect
+	var room [4]effect
 	s.mu.Lock()
-	fx := s.step(s.gateway.now(), dispatch.Event{Kind: dispatch.Timer}, few[:0])
+	fx := s.step(s.gateway.now(), dispatch.Event{Kind: dispatch.Timer}, room[:0])
 	s.mu.Unlock()
 	s.apply(fx)
 }
