@@ -1,0 +1,258 @@
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// process is a child that has said hello. call is used by one goroutine at a
+// time; kill and close by any.
+type process struct {
+	engine, module string
+	options        *Options
+	word           hello
+
+	cmd      *exec.Cmd
+	output   *output
+	requests *os.File
+	replies  *os.File
+	life     *os.File
+	in       reader
+	frame    []byte
+
+	exited    chan struct{} // closed when the child is gone and its output read
+	timer     *time.Timer   // kills the child when a call takes too long
+	late      atomic.Bool   // the timer has
+	givenUp   atomic.Bool   // the caller's context has ended and killed it
+	lineEnded sync.Once
+}
+
+// start starts a child and waits for its hello.
+func start(ctx context.Context, engine, module string, o *Options) (*process, error) {
+	if Requested() {
+		return nil, errors.New("child: this process was itself started to serve an engine; call child.Serve first in main when child.Requested()")
+	}
+	p := &process{engine: engine, module: module, options: o, exited: make(chan struct{})}
+	if err := p.spawn(); err != nil {
+		return nil, fmt.Errorf("child: starting a process for engine %q: %w", engine, err)
+	}
+	p.timer = time.AfterFunc(o.StartTimeout, p.tooLate)
+	stop := context.AfterFunc(ctx, p.abandon)
+	k, body, err := p.in.read()
+	stop()
+	p.timer.Stop()
+	if err == nil && k == kindHello {
+		err = json.Unmarshal(body, &p.word)
+	}
+	if err == nil && p.word.Protocol != protocol {
+		err = fmt.Errorf("it speaks version %d of the protocol, not %d", p.word.Protocol, protocol)
+	}
+	if err == nil {
+		return p, nil
+	}
+	p.kill()
+	p.close()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("child: starting a process for engine %q: %w", engine, context.Cause(ctx))
+	}
+	reason := p.end()
+	if p.late.Load() {
+		reason = fmt.Sprintf("no sign of life within %v", o.StartTimeout)
+	}
+	return nil, fmt.Errorf("child: %s did not become a process for engine %q (%s); its main must call child.Serve first when child.Requested()",
+		p.cmd.Path, engine, reason)
+}
+
+// spawn starts the program with its pipes. The goroutine that watches it keeps
+// its thread, because on Linux the child ends with the thread that started it.
+func (p *process) spawn() error {
+	command := p.options.Command
+	if len(command) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		command = []string{self}
+	}
+	var theirs []*os.File
+	defer func() {
+		for _, f := range theirs {
+			_ = f.Close()
+		}
+	}()
+	pipes := [3][2]*os.File{}
+	for i := range pipes {
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.hangUp()
+			return err
+		}
+		pipes[i] = [2]*os.File{r, w}
+		switch i {
+		case 0:
+			p.requests, theirs = w, append(theirs, r)
+		case 1:
+			p.replies, theirs = r, append(theirs, w)
+		case 2:
+			p.life, theirs = w, append(theirs, r)
+		}
+	}
+	p.in = reader{from: p.replies, most: p.options.MaxMessage}
+	to := p.options.Output
+	if to == nil {
+		to = os.Stderr
+	}
+	p.output = &output{to: to, prefix: fmt.Sprintf("[%s %s] ", p.engine, p.module)}
+	p.cmd = exec.Command(command[0], command[1:]...)
+	p.cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1"), p.options.Env...)
+	p.cmd.Env = append(p.cmd.Env, marker+"="+p.engine)
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.ExtraFiles = theirs
+	p.cmd.WaitDelay = p.options.CloseTimeout
+	endWithParent(p.cmd)
+	started := make(chan error)
+	go p.watch(started)
+	if err := <-started; err != nil {
+		p.hangUp()
+		return err
+	}
+	return nil
+}
+
+func (p *process) watch(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	_ = p.cmd.Wait() // how it ended is in ProcessState
+	p.output.end()
+	close(p.exited)
+}
+
+// call sends a frame and reads the answer. An error means that the child is
+// gone or must be taken for gone; what is wrong with the request itself is an
+// answer of kindFailed.
+func (p *process) call(ctx context.Context, within time.Duration, frame []byte) (kind, []byte, error) {
+	p.timer.Reset(within)
+	stop := context.AfterFunc(ctx, p.abandon)
+	k, body, err := p.exchange(frame)
+	// What could not be stopped kills the child, even after its answer.
+	if !p.timer.Stop() {
+		p.late.Store(true)
+	}
+	if !stop() {
+		p.givenUp.Store(true)
+	}
+	return k, body, err
+}
+
+func (p *process) exchange(frame []byte) (kind, []byte, error) {
+	if err := writeFrame(p.requests, frame, p.options.MaxMessage); err != nil {
+		return 0, nil, err
+	}
+	return p.in.read()
+}
+
+// gone says why a call failed, after waiting for the end of the child.
+func (p *process) gone(ctx context.Context, within time.Duration, err error) *wire.Error {
+	doing := fmt.Sprintf("engine %q in a child process", p.engine)
+	if errors.Is(err, errTooLarge) || p.alive() && !endOfLine(err) {
+		p.kill()
+		<-p.exited
+		return wire.Errorf(wire.CodeUnavailable, p.module, "%s: %v", doing, err)
+	}
+	p.waitOrKill()
+	switch {
+	case p.late.Load():
+		return wire.Errorf(wire.CodeUnavailable, p.module, "%s did not answer within %v and was killed", doing, within)
+	case p.givenUp.Load():
+		code := wire.CodeUnavailable
+		if errors.Is(ctx.Err(), context.Canceled) {
+			code = wire.CodeCanceled
+		}
+		return wire.Errorf(code, p.module, "%s was killed because its caller stopped waiting: %v", doing, context.Cause(ctx))
+	}
+	return wire.Errorf(wire.CodeUnavailable, p.module, "%s ended while it computed: %s", doing, p.end())
+}
+
+// dead is true when the child has been told to die although it answered.
+func (p *process) dead() bool { return p.late.Load() || p.givenUp.Load() }
+
+func (p *process) alive() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// end is the exit status, with the panic where one was printed.
+func (p *process) end() string {
+	s := "it ended"
+	if p.cmd.ProcessState != nil {
+		s = p.cmd.ProcessState.String()
+	}
+	if why := p.output.why(); why != "" {
+		s += ", " + why
+	}
+	return s
+}
+
+func (p *process) tooLate() { p.late.Store(true); p.kill() }
+func (p *process) abandon() { p.givenUp.Store(true); p.kill() }
+func (p *process) kill()    { _ = p.cmd.Process.Kill() }
+
+// hangUp closes the line, which tells the child to end.
+func (p *process) hangUp() {
+	p.lineEnded.Do(func() {
+		for _, f := range []*os.File{p.life, p.requests, p.replies} {
+			if f != nil {
+				_ = f.Close()
+			}
+		}
+	})
+}
+
+// waitOrKill waits for a child that is about to end, and makes sure that it does.
+func (p *process) waitOrKill() {
+	timer := time.AfterFunc(p.options.CloseTimeout, p.kill)
+	<-p.exited
+	timer.Stop()
+}
+
+// close ends the child and frees everything; it may be called more than once.
+func (p *process) close() {
+	p.hangUp()
+	p.waitOrKill()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+// version of an engine that the child serves; ok is false when there is none.
+func (p *process) version(engine string) (version string, ok bool) {
+	at := slices.IndexFunc(p.word.Engines, func(e engineInfo) bool { return e.Name == engine })
+	if at < 0 {
+		return "", false
+	}
+	return p.word.Engines[at].Version, true
+}
+
+// isBroken is true when the reading end of a pipe is gone.
+func isBroken(err error) bool { return errors.Is(err, syscall.EPIPE) }

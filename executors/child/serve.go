@@ -1,0 +1,137 @@
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// marker is the environment variable that tells a program to serve an engine.
+const marker = "HARPAGON_ENGINE_CHILD"
+
+// The files that a child inherits, after its standard three.
+const (
+	requestFile = 3 // frames from the parent
+	replyFile   = 4 // frames to the parent
+	lifeFile    = 5 // carries nothing; closes with the parent
+)
+
+// Requested is true in a process that was started to serve an engine.
+func Requested() bool { return os.Getenv(marker) != "" }
+
+// Serve answers the parent with one of the engines and ends the process when
+// the parent closes or is gone. It does not return. Panics of the engine are
+// left alone: they end the process, and the parent reports them.
+func Serve(engines ...executors.Engine) {
+	_ = os.Unsetenv(marker)
+	// A Ctrl-C in a terminal reaches the whole group; when to end is for the
+	// parent to say, which may want to drain first.
+	signal.Ignore(os.Interrupt)
+	go func() {
+		_, _ = os.NewFile(lifeFile, "life").Read(make([]byte, 1))
+		os.Exit(0)
+	}()
+	err := serve(os.NewFile(requestFile, "requests"), os.NewFile(replyFile, "replies"), engines)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// server is the child's side of the line.
+type server struct {
+	engines  []executors.Engine
+	in       reader
+	out      io.Writer
+	instance executors.Instance
+	frame    []byte
+}
+
+func serve(in io.Reader, out io.Writer, engines []executors.Engine) error {
+	s := server{engines: engines, out: out, in: reader{from: in, most: defaultMaxMessage, reuse: true}}
+	word := hello{Protocol: protocol}
+	for _, e := range engines {
+		word.Engines = append(word.Engines, engineInfo{e.Name(), e.Version()})
+	}
+	if err := writeJSON(out, kindHello, word, s.in.most); err != nil {
+		return err
+	}
+	for {
+		k, body, err := s.in.read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch k {
+		case kindLoad:
+			err = s.load(body)
+		case kindRun:
+			err = s.run(body)
+		default:
+			err = fmt.Errorf("child: a frame of unknown kind %d", k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *server) load(body []byte) error {
+	var request loadRequest
+	if err := json.Unmarshal(body, &request); err != nil {
+		return fmt.Errorf("child: %w", err)
+	}
+	s.in.most = request.MaxMessage
+	at := slices.IndexFunc(s.engines, func(e executors.Engine) bool { return e.Name() == request.Engine })
+	if at < 0 {
+		return s.fail(wire.Errorf(wire.CodeInvalid, request.Model.Module.Name, "the child serves no engine %q; pass it to child.Serve", request.Engine))
+	}
+	instance, err := s.engines[at].Load(context.Background(), request.Model)
+	if err != nil {
+		return s.fail(err)
+	}
+	s.instance = instance
+	return writeJSON(s.out, kindLoaded, loadReply{instance.Signature(), instance.Memory()}, s.in.most)
+}
+
+func (s *server) run(body []byte) error {
+	items, err := parseItems(body)
+	if err != nil {
+		return err
+	}
+	if s.instance == nil {
+		return errors.New("child: a batch before a model was loaded")
+	}
+	results, err := s.instance.Run(context.Background(), items)
+	if err != nil {
+		return s.fail(err)
+	}
+	if n := itemsSize(results); n > s.in.most {
+		return s.fail(wire.Errorf(wire.CodeInternal, "", "a result of %d bytes is more than the %d that a message may have; use smaller batches or raise MaxMessage", n, s.in.most))
+	}
+	s.frame = slices.Grow(startFrame(s.frame, kindResult), itemsSize(results))
+	if s.frame, err = appendItems(s.frame, results); err != nil {
+		return s.fail(err)
+	}
+	return writeFrame(s.out, s.frame, s.in.most)
+}
+
+// fail answers with an error; the result says whether the line still holds.
+func (s *server) fail(err error) error {
+	var e *wire.Error
+	if !errors.As(err, &e) {
+		e = wire.Errorf(wire.CodeInternal, "", "%v", err)
+	}
+	return writeJSON(s.out, kindFailed, e, s.in.most)
+}
