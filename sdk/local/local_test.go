@@ -62,7 +62,7 @@ func infer(t *testing.T, c *sdk.Client) {
 	defer cancel()
 	r, err := c.Infer(ctx, "emulated", sdk.Inputs{"frame": sdk.Float32(make([]float32, 3*96*96), 3, 96, 96)})
 	require.NoError(t, err)
-	assert.NotEmpty(t, r.Stages)
+	assert.NotEmpty(t, r.Stages())
 }
 
 func TestStateFolderOfAnotherVersion(t *testing.T) {

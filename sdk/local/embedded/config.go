@@ -10,7 +10,9 @@ import (
 
 	"go.temporal.io/server/common/cluster"
 	"go.temporal.io/server/common/config"
+	"go.temporal.io/server/common/membership/static"
 	"go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+	"go.temporal.io/server/common/primitives"
 
 	"github.com/harpagon/harpagon/wire/listen"
 )
@@ -55,11 +57,7 @@ func configure(file string, frontend address) (*config.Config, error) {
 				return nil, fmt.Errorf("embedded: %w", err)
 			}
 		}
-		gossip, err := choose("")
-		if err != nil {
-			return nil, fmt.Errorf("embedded: %w", err)
-		}
-		services[name] = config.Service{RPC: config.RPC{GRPCPort: at.port, MembershipPort: gossip.port, BindOnIP: at.host}}
+		services[name] = config.Service{RPC: config.RPC{GRPCPort: at.port, BindOnIP: at.host}}
 	}
 	c := &config.Config{
 		Services: services,
@@ -86,6 +84,18 @@ func configure(file string, frontend address) (*config.Config, error) {
 	}
 	c.Global.Membership = config.Membership{MaxJoinDuration: 30 * time.Second, BroadcastAddress: loopback}
 	return c, nil
+}
+
+// hosts tells the services of one process where they are. Left to find each
+// other by gossip, they would wait after a restart for the ones of the process
+// before, which the file still remembers.
+func hosts(c *config.Config) map[primitives.ServiceName]static.Hosts {
+	all := map[primitives.ServiceName]static.Hosts{}
+	for name, s := range c.Services {
+		at := address{host: s.RPC.BindOnIP, port: s.RPC.GRPCPort}.String()
+		all[primitives.ServiceName(name)] = static.Hosts{All: []string{at}, Self: at}
+	}
+	return all
 }
 
 // store is the SQLite file. With a write-ahead log, a killed process loses

@@ -98,6 +98,7 @@ func (s *Server) start(ctx context.Context, c *config.Config, l log.Logger) (err
 		temporal.WithConfig(c),
 		temporal.ForServices(temporal.DefaultServices),
 		temporal.WithLogger(l),
+		temporal.WithStaticHosts(hosts(c)),
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }),
 		temporal.WithDynamicConfigClient(dynamicconfig.StaticClient{
