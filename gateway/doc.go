@@ -47,7 +47,8 @@
 //
 // # Locks
 //
-// Order: Gateway.mu, then station.mu, then executor.mu. request.mu is taken
-// with none of them held and holds none of them. Messages are sent, and
-// requests advanced, after the locks of the station have been released.
+// Order: Gateway.mu, then station.mu, then executor.mu. A station sends batches
+// and fails requests only after its own lock has been released; request.mu is
+// held while no other lock is taken. Streams do not block on Send, which is
+// what lets an Install start batches while it holds Gateway.mu.
 package gateway

@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
+)
+
+// The same path over TCP: attach, serve, lose a connection, drain.
+func TestExecutorsOfAnotherHost(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	g := New(Options{Token: "secret"})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	serving, stopServing := context.WithCancel(ctx)
+	o := attachgrpc.Options{Token: "secret"}
+	go func() { served <- attachgrpc.Serve(serving, l, o, g.Attach) }()
+
+	specs := map[string]spec{"m": {kind: addOne, executors: 2}}
+	d := deployment(single(long), 1, specs)
+	ended := map[string]chan struct{}{}
+	streams := map[string]attach.Stream{}
+	dial := func(name string) {
+		s, err := attachgrpc.Dialer{Options: o}.Dial(ctx, l.Addr().String())
+		require.NoError(t, err)
+		w := &worker{kind: addOne}
+		require.NoError(t, s.Send(&attach.Message{Hello: &attach.Hello{Executor: name, Pipeline: "p", Module: "m", Token: "secret", Signature: addOne.sig}}))
+		done := make(chan struct{})
+		go func() {
+			w.serve(s)
+			close(done)
+		}()
+		ended[name], streams[name] = done, s
+	}
+	for _, s := range d.Slots {
+		dial(s.Executor)
+	}
+	require.NoError(t, g.Prepare(ctx, d))
+	require.NoError(t, g.Install(ctx, d))
+	end := load(g, 4, func(n int64) (*wire.InferRequest, func(*wire.InferResponse) error) {
+		return &wire.InferRequest{Pipeline: "p", Inputs: vector(float32(n), 2)}, func(*wire.InferResponse) error { return nil }
+	})
+	for range 5 { // one of the two breaks and comes back; its batches are repeated by the other
+		_ = streams["m/1/0"].Close()
+		<-ended["m/1/0"]
+		dial("m/1/0")
+		time.Sleep(5 * time.Millisecond)
+	}
+	sent, errs := end()
+	require.Empty(t, errs)
+	require.Positive(t, sent)
+	require.NoError(t, g.Release(ctx, "p", []string{"m/1/0", "m/1/1"}))
+	<-ended["m/1/0"]
+	<-ended["m/1/1"]
+	stopServing()
+	require.NoError(t, <-served)
+}
