@@ -21,6 +21,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/emulated"
+	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -100,7 +101,7 @@ func TestRecord(t *testing.T) {
 func roles(t *testing.T, c client.Client, devices []placement.Device) []worker.Worker {
 	gw := gateway.New(gateway.Options{})
 	host := &executors.Host{
-		Name: "one", Devices: devices, Engines: []executors.Engine{emulated.New(emulated.Options{})},
+		Name: "one", Devices: devices, Engines: []executors.Engine{emulated.New(emulated.Options{}), functions.New(functions.Builtin())},
 		Dial: func(context.Context, string) (attach.Stream, error) {
 			a, b := attach.Pipe()
 			go func() { _ = gw.Attach(a) }()
@@ -137,9 +138,9 @@ func spec(rate float64) workflows.Spec {
 			Inputs: []pipelines.Port{{Name: "frame", Datatype: "FP32", Shape: []int64{4}}},
 			Modules: []pipelines.Module{
 				{Name: "detect", Fanout: 1, Profile: pipelines.Profile{Points: points()}, Inputs: []pipelines.Binding{{Name: "image", From: pipelines.Ref{Port: "frame"}}}},
-				{Name: "label", Fanout: 1, Profile: pipelines.Profile{Points: points()}, Inputs: []pipelines.Binding{{Name: "crop", From: pipelines.Ref{Module: "detect", Port: "out"}}}},
+				{Name: "label", Fanout: 1, Function: "identity", Batches: []int{1, 2, 4}, Inputs: []pipelines.Binding{{Name: "input", From: pipelines.Ref{Module: "detect", Port: "out"}}}},
 			},
-			Outputs: []pipelines.Output{{Name: "label", From: pipelines.Ref{Module: "label", Port: "out"}}},
+			Outputs: []pipelines.Output{{Name: "label", From: pipelines.Ref{Module: "label", Port: "output"}}},
 		},
 		Hardware: []pipelines.Hardware{{Name: "cpu", Price: 0.1}},
 	}
