@@ -34,6 +34,12 @@ type Options struct {
 	// Span is the time that Measures looks back on. 0 means DefaultSpan.
 	Span time.Duration
 
+	// Patient keeps the window of a batch to its end even while a device is
+	// idle. By default a batch starts early where devices have time to spare:
+	// modules share devices, and waiting beside an idle one is latency for
+	// nothing.
+	Patient bool
+
 	// Policy makes the dispatch policy of one module; nil is TC.
 	Policy func(d placement.Deployment, module string) dispatch.Policy
 
@@ -53,7 +59,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Policy == nil {
 		o.Policy = func(d placement.Deployment, module string) dispatch.Policy {
-			return dispatch.NewTC(TCOptions(d, module, o.MaxQueue))
+			tc := TCOptions(d, module, o.MaxQueue)
+			tc.Eager = !o.Patient
+			return dispatch.NewTC(tc)
 		}
 	}
 	return o

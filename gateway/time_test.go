@@ -47,7 +47,7 @@ func at(g *Gateway, delay time.Duration, into *sync.WaitGroup, then func(*wire.I
 }
 
 func TestStagesSayWhereTimeWent(t *testing.T) {
-	bubble(t, Options{}, time.Second, spec{kind: addOne, batch: 3, window: 40 * ms, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
+	bubble(t, Options{Patient: true}, time.Second, spec{kind: addOne, batch: 3, window: 40 * ms, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
 		var group sync.WaitGroup
 		stages := make([]wire.Stage, 4)
 		for i, delay := range []time.Duration{0, 10 * ms, 15 * ms, 20 * ms} {
@@ -140,7 +140,7 @@ func TestAnExecutorThatDoesNotAnswer(t *testing.T) {
 }
 
 func TestCancelLeavesTheQueue(t *testing.T) {
-	bubble(t, Options{}, time.Second, spec{kind: addOne, batch: 2, window: 100 * ms, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
+	bubble(t, Options{Patient: true}, time.Second, spec{kind: addOne, batch: 2, window: 100 * ms, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var group sync.WaitGroup
 		group.Go(func() {
@@ -268,7 +268,7 @@ func TestDrainFinishesWhatIsHeld(t *testing.T) {
 }
 
 func TestMeasures(t *testing.T) {
-	bubble(t, Options{}, time.Second, spec{kind: addOne, batch: 2, window: 100 * ms, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
+	bubble(t, Options{Patient: true}, time.Second, spec{kind: addOne, batch: 2, window: 100 * ms, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
 		var group sync.WaitGroup
 		for i := range 100 {
 			at(g, time.Duration(i/2)*100*ms, &group, func(_ *wire.InferResponse, err *wire.Error) { require.Nil(t, err) })

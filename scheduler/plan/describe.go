@@ -64,4 +64,11 @@ func number(x float64) string {
 	return fmt.Sprintf("%.4g", x)
 }
 
-func money(x float64) string { return fmt.Sprintf("%.2f", x) }
+// money keeps three figures of amounts below one: a share of one core costs
+// little in an hour, and is not nothing.
+func money(x float64) string {
+	if x > 0 && x < 1 {
+		return fmt.Sprintf("%.3g", x)
+	}
+	return fmt.Sprintf("%.2f", x)
+}
