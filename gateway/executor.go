@@ -137,13 +137,13 @@ func (e *executor) launch(f *flight) {
 // due is when the item should leave its module by the plan, or must by its
 // deadline.
 func (it *item) due() dispatch.Time {
-	r := it.request()
-	if it.node.budget <= 0 && r.Deadline != 0 {
-		return r.Deadline
+	arrival, deadline := it.bounds()
+	if it.node.budget <= 0 && deadline != 0 {
+		return deadline
 	}
-	due := r.Arrival + it.node.budget
-	if r.Deadline != 0 {
-		due = min(due, r.Deadline)
+	due := arrival + it.node.budget
+	if deadline != 0 {
+		due = min(due, deadline)
 	}
 	return due
 }

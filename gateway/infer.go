@@ -22,7 +22,6 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 	if p == nil {
 		return nil, notFound(q.Pipeline)
 	}
-	p.stats.arrive(arrival)
 	gr := p.board()
 	defer gr.inFlight.Add(-1)
 	defer p.accepted.Add(-1)
@@ -31,6 +30,7 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 		g.refuse(p, gr, q, arrival, err)
 		return nil, err
 	}
+	p.stats.arrive(arrival)
 	if o := g.options.Observer.RequestBegin; o != nil {
 		o(RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: gr.deployment.Generation})
 	}
@@ -134,9 +134,15 @@ func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.I
 	return resp, nil
 }
 
+// refuse counts a request that was turned away. One that is wrong in itself is
+// no load and says nothing of the service, so Measures leaves it out; observers
+// are told of either.
 func (g *Gateway) refuse(p *pipeline, gr *graph, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
 	now := g.now()
-	p.stats.end(now, Refused, now-arrival)
+	if err.Code != wire.CodeInvalid {
+		p.stats.arrive(arrival)
+		p.stats.end(now, Refused, now-arrival)
+	}
 	if o := g.options.Observer.RequestEnd; o != nil {
 		o(RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: gr.deployment.Generation, Outcome: Refused, Elapsed: now - arrival, Err: err})
 	}

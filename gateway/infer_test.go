@@ -114,6 +114,8 @@ func TestInvalidRequests(t *testing.T) {
 	}
 	_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: x(wire.FromFloat32([]float32{1, 2}, 1, 2))})
 	require.NoError(t, err, "a leading batch dimension of 1 is taken off")
+	m := g.Measures("p")
+	require.Equal(t, []int64{1, 1, 0}, []int64{m.Arrived, m.Completed, m.Refused}, "wrong requests are no load")
 }
 
 func TestMetadata(t *testing.T) {

@@ -88,14 +88,20 @@ func (s *station) arrive(now dispatch.Time, it *item, fx []effect) []effect {
 	return s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
 }
 
-// request is the item as the policy sees it.
+// request is the item as the policy sees it. The station's lock is held.
 func (it *item) request() dispatch.Request {
+	arrival, deadline := it.bounds()
+	return dispatch.Request{ID: it.id, Arrival: arrival, Deadline: deadline}
+}
+
+// bounds are the item's virtual arrival and its deadline at the module, 0 when
+// there is none. They never change, so no lock is needed.
+func (it *item) bounds() (arrival, deadline dispatch.Time) {
 	r := it.req
-	q := dispatch.Request{ID: it.id, Arrival: r.arrival + it.node.offset}
 	if r.deadline != 0 {
-		q.Deadline = max(r.deadline-it.node.tail, 1)
+		deadline = max(r.deadline-it.node.tail, 1)
 	}
-	return q
+	return r.arrival + it.node.offset, deadline
 }
 
 // withdraw takes a waiting item out of the queue. What is in a batch already
