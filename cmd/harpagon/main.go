@@ -16,9 +16,13 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/sdk/local"
 )
 
-func main() { os.Exit(run()) }
+func main() {
+	local.ChildMain() // networks run in children of this program
+	os.Exit(run())
+}
 
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -31,6 +35,7 @@ func run() int {
 		Terminal:   term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 		Signatures: executors.Signatures(functions.New(functions.Builtin())),
 		Clock:      func() time.Duration { return time.Since(start) },
+		Start:      local.Start,
 	}, os.Args[1:])
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
 // Deps is all that commands use of the world outside.
@@ -29,7 +31,14 @@ type Deps struct {
 	// Clock reads a monotonic clock, for the time that planning took. Nil
 	// leaves it zero.
 	Clock func() time.Duration
+
+	// Start starts a whole system in this process. Nil says that this program
+	// was built without it.
+	Start func(context.Context, system.Options) (*system.System, error)
 }
+
+// errNoServer is what commands answer that need Start.
+var errNoServer = errors.New("this program was built without the embedded system; run the roles gateway, worker and control against a Temporal server instead")
 
 // stage is a part of a user's journey, in the order of the help text.
 type stage struct {
@@ -42,6 +51,8 @@ func stages(d *Deps) []stage {
 	return []stage{
 		{"Declare a pipeline:", []*cobra.Command{newInitCommand(d), newFmtCommand(d), newValidateCommand(d)}},
 		{"Know what it will take:", []*cobra.Command{newPlanCommand(d)}},
+		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d)}},
+		{"See it all at once:", []*cobra.Command{newDemoCommand(d)}},
 	}
 }
 

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/workflows"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+type applyFlags struct {
+	reason   string
+	wait     time.Duration
+	asJSON   bool
+	detailed bool
+}
+
+// applied is the JSON of one pipeline.
+type applied struct {
+	Pipeline   string  `json:"pipeline"`
+	Generation int     `json:"generation"`
+	Unchanged  bool    `json:"unchanged"`
+	Phase      string  `json:"phase"`
+	Cost       float64 `json:"cost"`
+}
+
+func newApplyCommand(d *Deps) *cobra.Command {
+	var f applyFlags
+	c := &cobra.Command{
+		Use:   "apply PATH...",
+		Short: "Change what runs; no request is lost",
+		Long: `Makes the declaration the one in force. Where it differs from what runs, the
+pipeline is planned anew; new executors are ready before traffic moves, and the
+old ones finish what they hold. It returns when the new plan serves; when the new
+plan cannot be carried out, the old one goes on serving and apply says why.`,
+		Example: `  harpagon apply examples/traffic --var rate=20
+  harpagon apply . --reason "evening peak"`,
+		Args: somePaths,
+	}
+	x := newDeclaration(d, c)
+	at := newTemporalAt(d, c)
+	c.Flags().StringVar(&f.reason, "reason", "", "why, for the history")
+	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "how long to wait until it serves; 0 returns when it is accepted")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changed")
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		doc, err := x.document(paths)
+		if err != nil {
+			return err
+		}
+		return at.with(c.Context(), func(commands *control.Control) error { return f.run(c.Context(), d, commands, *doc) })
+	}
+	return c
+}
+
+func (f *applyFlags) run(ctx context.Context, d *Deps, commands *control.Control, doc pipelines.Document) error {
+	all := []applied{}
+	for _, p := range doc.Pipelines {
+		spec := system.Spec(p, doc, system.Options{})
+		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: spec, Reason: f.reason})
+		if err != nil {
+			return err
+		}
+		one := applied{Pipeline: p.Name, Generation: reply.Generation, Unchanged: reply.Unchanged}
+		if err := f.follow(ctx, d, commands, &one); err != nil {
+			return err
+		}
+		all = append(all, one)
+	}
+	if f.asJSON {
+		if err := writeJSON(d.Stdout, map[string]any{"applied": all}); err != nil {
+			return err
+		}
+	}
+	for _, one := range all {
+		if f.detailed && !one.Unchanged {
+			return errChanges
+		}
+	}
+	return nil
+}
+
+func (f *applyFlags) follow(ctx context.Context, d *Deps, commands *control.Control, one *applied) error {
+	if f.wait <= 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.wait)
+	defer cancel()
+	status, err := commands.WaitServing(ctx, one.Pipeline, one.Generation, func(s control.Status) {
+		fmt.Fprintf(d.Stderr, "pipeline %s: %s\n", s.Pipeline, s.Phase)
+	})
+	if err != nil {
+		return err
+	}
+	one.Phase, one.Cost = string(status.Phase), status.Cost
+	if f.asJSON {
+		return nil
+	}
+	if one.Unchanged {
+		fmt.Fprintf(d.Stdout, "pipeline %s is unchanged, generation %d\n", one.Pipeline, one.Generation)
+		return nil
+	}
+	fmt.Fprintf(d.Stdout, "pipeline %s serves generation %d\n", one.Pipeline, one.Generation)
+	if n := len(status.Decisions); n > 0 {
+		fmt.Fprint(d.Stdout, status.Decisions[n-1].Describe())
+	}
+	fmt.Fprint(d.Stdout, "\n", status.Plan.Describe())
+	return nil
+}

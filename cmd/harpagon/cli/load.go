@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/sdk/load"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// requestsKept is how many different requests a load of random inputs or of a
+// folder goes through before it repeats them.
+const requestsKept = 64
+
+type loadFlags struct {
+	inputs   []string
+	arrivals string
+	options  load.Options
+	asJSON   bool
+}
+
+func newLoadCommand(d *Deps) *cobra.Command {
+	var f loadFlags
+	c := &cobra.Command{
+		Use:   "load PIPELINE --rate R",
+		Short: "Offer a load to a running pipeline and read the latencies",
+		Long: `Sends requests to a running pipeline at given instants, whether or not earlier
+ones have been answered, and reports how many kept the objective, and where the
+time went.
+
+Latency counts from the instant at which a request was meant to be sent. The
+warm-up is sent but not counted. A request that was refused, dropped or failed
+counts against the attainment.`,
+		Example: `  harpagon load traffic --rate 10 --arrivals poisson --duration 20s --input frame=examples/traffic/scenes
+  harpagon load emulated --rate 40 --duration 30s --json
+  harpagon load emulated --arrivals trace:counts.txt --duration 10m`,
+		Args: cobra.ExactArgs(1),
+	}
+	at := newGatewayAt(c)
+	flags := c.Flags()
+	flags.Float64Var(&f.options.Rate, "rate", 0, "mean requests per second; with a trace, 0 keeps its own")
+	flags.StringVar(&f.arrivals, "arrivals", "poisson", "how requests come: even, poisson, gamma:SHAPE or trace:FILE (requests in each second, one a line)")
+	flags.DurationVar(&f.options.Duration, "duration", 20*time.Second, "how long to count")
+	flags.DurationVar(&f.options.Warmup, "warmup", 2*time.Second, "how long to send before that")
+	flags.Uint64Var(&f.options.Seed, "seed", 1, "of the arrivals and of random inputs")
+	flags.DurationVar(&f.options.Timeout, "timeout", 0, "after which an unanswered request is given up; 0 is ten times the objective")
+	flags.StringArrayVar(&f.inputs, "input", nil, "`name=path` of an input: a file as for infer, or a folder of them to go through; random elements otherwise")
+	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		client, err := at.dial(c.Context())
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return f.run(c.Context(), d, client, args[0])
+	}
+	return c
+}
+
+func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeline string) error {
+	m, err := client.Metadata(ctx, pipeline)
+	if err != nil {
+		return err
+	}
+	if f.options.Arrivals, err = load.ParseArrivals(f.arrivals); err != nil {
+		return err
+	}
+	requests, err := f.requests(m.Inputs)
+	if err != nil {
+		return err
+	}
+	f.options.Pipeline, f.options.SLO = pipeline, m.SLO
+	f.options.Progress = loadProgress(d)
+	report, err := load.Run(ctx, f.options, func(ctx context.Context, n int) (*wire.InferResponse, error) {
+		result, err := client.Infer(ctx, pipeline, requests[n%len(requests)])
+		if err != nil {
+			return nil, err
+		}
+		return result.Response(), nil
+	})
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return writeJSON(d.Stdout, report)
+	}
+	fmt.Fprint(d.Stdout, report.Describe())
+	return nil
+}
+
+// requests makes what the load goes through.
+func (f *loadFlags) requests(ports []pipelines.Port) ([]sdk.Inputs, error) {
+	tensors := map[string][]sdk.Tensor{}
+	for _, text := range f.inputs {
+		name, path, ok := strings.Cut(text, "=")
+		i := slices.IndexFunc(ports, func(p pipelines.Port) bool { return p.Name == name })
+		if !ok || i < 0 {
+			return nil, fmt.Errorf("--input %s: write NAME=PATH with an input of the pipeline", text)
+		}
+		all, err := readInputs(ports[i], path)
+		if err != nil {
+			return nil, fmt.Errorf("--input %s: %w", text, err)
+		}
+		tensors[name] = all
+	}
+	rng := rand.New(rand.NewPCG(f.options.Seed, 1))
+	requests := make([]sdk.Inputs, requestsKept)
+	for i := range requests {
+		requests[i] = sdk.Inputs{}
+		for _, p := range ports {
+			if all := tensors[p.Name]; len(all) > 0 {
+				requests[i][p.Name] = all[i%len(all)]
+			} else {
+				requests[i][p.Name] = randomInput(p, rng)
+			}
+		}
+	}
+	return requests, nil
+}
+
+// readInputs reads a file, or the pictures, JSON and raw files of a folder.
+func readInputs(port pipelines.Port, path string) ([]sdk.Tensor, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	files := []string{path}
+	if info.IsDir() {
+		files = nil
+		for _, pattern := range []string{"*.png", "*.jpg", "*.jpeg", "*.bin"} {
+			found, err := filepath.Glob(filepath.Join(path, pattern))
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, found...)
+		}
+		if len(files) == 0 {
+			return nil, fmt.Errorf("%s holds no PNG, JPEG or .bin files", path)
+		}
+	}
+	var all []sdk.Tensor
+	for _, file := range files {
+		t, err := readInput(port, file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// loadProgress draws a line that is written over on a terminal, and writes one
+// every five seconds elsewhere.
+func loadProgress(d *Deps) func(load.Progress) {
+	ticks := 0
+	return func(p load.Progress) {
+		line := fmt.Sprintf("%3.0f of %.0f s: %d sent, %d answered, %d late, %d failed",
+			p.Elapsed.Seconds(), p.Total.Seconds(), p.Sent, p.Completed, p.Late, p.Failed)
+		switch ticks++; {
+		case d.Terminal:
+			fmt.Fprintf(d.Stderr, "\r%s\033[K", line)
+			if p.Elapsed >= p.Total-time.Second {
+				fmt.Fprint(d.Stderr, "\r\033[K")
+			}
+		case ticks%5 == 0:
+			fmt.Fprintln(d.Stderr, line)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/sdk/local/system"
+)
+
+type profileFlags struct {
+	module string
+	out    string
+	asJSON bool
+}
+
+// profiled is the JSON of one module.
+type profiled struct {
+	Pipeline string            `json:"pipeline"`
+	Module   string            `json:"module"`
+	Points   []pipelines.Point `json:"points"`
+}
+
+func newProfileCommand(d *Deps) *cobra.Command {
+	var f profileFlags
+	c := &cobra.Command{
+		Use:   "profile PATH...",
+		Short: "Measure modules on a core of this machine",
+		Long: `Runs every module by itself, one batch size after the other, and prints how long
+a batch takes. With --out it writes a CSV file for each module, to be named by
+profile = "..." in the declaration. harpagon up measures by itself what has no
+profile, and keeps it in its state folder.`,
+		Example: `  harpagon profile examples/traffic
+  harpagon profile examples/traffic --module detect --out profiles`,
+		Args: somePaths,
+	}
+	x := newDeclaration(d, c)
+	c.Flags().StringVar(&f.module, "module", "", "measure only the module of this `name`")
+	c.Flags().StringVar(&f.out, "out", "", "`folder` for files PIPELINE-MODULE.csv")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		doc, err := x.document(paths)
+		if err != nil {
+			return err
+		}
+		return f.run(c.Context(), d, *doc)
+	}
+	return c
+}
+
+func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document) error {
+	engines := system.Engines(nil, nil, nil)
+	found, err := devices.Local(devices.Config{Host: "local", Cores: 1})
+	if err != nil {
+		return err
+	}
+	host := &executors.Host{Name: "local", Devices: found, Engines: engines}
+	all := []profiled{}
+	for _, p := range doc.Pipelines {
+		for _, m := range p.Modules {
+			if f.module != "" && m.Name != f.module || executors.EngineName(m) == executors.EngineEmulated {
+				continue // emulated modules are their profile
+			}
+			task := executors.NewMeasureTask(p, m.Name, found[0].Hardware, found[0].Name, executors.Signatures(engines...))
+			points, err := host.Measure(ctx, task, nil, func(q pipelines.Point) {
+				fmt.Fprintf(d.Stderr, "%s.%s on %s: batch %d takes %.3f ms\n", p.Name, m.Name, q.Hardware, q.Batch, milliseconds(q.Duration))
+			})
+			if err != nil {
+				return err
+			}
+			all = append(all, profiled{Pipeline: p.Name, Module: m.Name, Points: points})
+		}
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("there is nothing to measure: no module with a model or a function%s", ofName(f.module))
+	}
+	return f.write(d, all)
+}
+
+func ofName(module string) string {
+	if module == "" {
+		return ""
+	}
+	return fmt.Sprintf(" is called %q", module)
+}
+
+func (f *profileFlags) write(d *Deps, all []profiled) error {
+	if f.asJSON {
+		if err := writeJSON(d.Stdout, map[string]any{"profiles": all}); err != nil {
+			return err
+		}
+	}
+	if f.out != "" {
+		if err := os.MkdirAll(f.out, 0o755); err != nil {
+			return err
+		}
+	}
+	for _, one := range all {
+		csv := pipelines.Profile{Points: one.Points}.CSV()
+		if f.out == "" {
+			if !f.asJSON {
+				fmt.Fprintf(d.Stdout, "# %s.%s\n%s\n", one.Pipeline, one.Module, csv)
+			}
+			continue
+		}
+		path := filepath.Join(f.out, one.Pipeline+"-"+one.Module+".csv")
+		if err := os.WriteFile(path, csv, 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(d.Stderr, "wrote %s\n", path)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/sdk/local/system"
+)
+
+func newUpCommand(d *Deps) *cobra.Command {
+	var o system.Options
+	c := &cobra.Command{
+		Use:   "up PATH...",
+		Short: "Run pipelines on this machine, with everything they need",
+		Long: `Starts Temporal with its UI, a gateway and a worker in one process; measures the
+modules that have no profile, plans, starts executors, and serves until it is
+interrupted. What it knows is kept in the state folder: it goes on there when it
+starts again, without a PATH even, also after it was killed.
+
+With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
+		Example: `  harpagon up examples/traffic
+  harpagon up examples/traffic --var rate=20 --http 127.0.0.1:9000
+  harpagon up pipeline.hcl --engine emulated`,
+	}
+	x := newDeclaration(d, c)
+	flags := c.Flags()
+	flags.StringVar(&o.StateDir, "state", system.DefaultStateDir, "state `folder`")
+	flags.StringVar(&o.HTTPAddr, "http", "127.0.0.1:8080", "`address` for requests; port 0 takes one that is free")
+	flags.StringVar(&o.UIAddr, "ui", "127.0.0.1:8233", "`address` for Temporal's UI; port 0 takes one that is free")
+	flags.BoolVar(&o.WithoutUI, "without-ui", false, "leave Temporal's UI out")
+	flags.StringVar(&o.Engine, "engine", "", "`name` of the engine for every module, such as emulated")
+	flags.IntVar(&o.Cores, "cores", 0, "how many cores to offer; 0 means all")
+	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		if d.Start == nil {
+			return errNoServer
+		}
+		if len(paths) > 0 {
+			if _, err := x.document(paths); err != nil {
+				return err
+			}
+		}
+		o.Files, o.VarFiles, o.Vars, o.Environ = paths, x.files, map[string]string{}, d.Environ
+		for _, v := range x.vars {
+			name, value, _ := strings.Cut(v, "=") // document has checked them
+			o.Vars[name] = value
+		}
+		return up(c.Context(), d, o)
+	}
+	return c
+}
+
+func up(ctx context.Context, d *Deps, o system.Options) (err error) {
+	begin := time.Now()
+	o.Progress = func(line string) { fmt.Fprintf(d.Stderr, "%6.1fs %s\n", time.Since(begin).Seconds(), line) }
+	s, err := d.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		fmt.Fprintln(d.Stderr, "stopping")
+		if closed := s.Close(); err == nil {
+			err = closed
+		}
+	}()
+	for _, status := range s.Statuses {
+		fmt.Fprintf(d.Stdout, "\n%s", status.Plan.Describe())
+	}
+	fmt.Fprintf(d.Stdout, "\nready after %.1f s: %s\n", time.Since(begin).Seconds(), counted(len(s.Pipelines), "pipeline"))
+	for _, name := range s.Pipelines {
+		fmt.Fprintf(d.Stdout, "endpoint     %s/v2/models/%s\n", s.GatewayURL, name)
+	}
+	if s.UIURL != "" {
+		fmt.Fprintf(d.Stdout, "Temporal UI  %s\n", s.UIURL)
+	}
+	fmt.Fprintf(d.Stdout, "Temporal     %s\n", s.TemporalAddress)
+	<-ctx.Done()
+	return nil
+}
