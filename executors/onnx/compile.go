@@ -9,6 +9,10 @@ import (
 // maxItem bounds the elements that one request may have in any tensor.
 const maxItem = 1 << 22
 
+// maxDerived bounds the elements of all broadcast constants together, so that a
+// small file of many nodes cannot ask for unbounded memory.
+const maxDerived = 1 << 26
+
 // Compile checks a model and infers its shapes. Errors name the node.
 func Compile(m *Model) (*Program, error) {
 	c := &compiler{program: &Program{Name: m.Graph.Name}, byName: map[string]int{}, shapes: map[string][]int64{}}
@@ -51,6 +55,7 @@ func label(n *Node, at int) string {
 type compiler struct {
 	program *Program
 	byName  map[string]int     // tensor name -> index of its value
+	derived int                // elements of broadcast constants so far
 	shapes  map[string][]int64 // int64 constants, which only Reshape reads
 }
 

@@ -283,6 +283,9 @@ func (o operands) broadcast(at int, dims []int) ([]float32, error) {
 	for _, d := range dims {
 		size *= d
 	}
+	if o.derived += size; o.derived > maxDerived {
+		return nil, o.errorf("constants written out in full take more than %d elements; the network is too large for this engine", maxDerived)
+	}
 	full := make([]float32, size)
 	for i := range full {
 		from, rest := 0, i
