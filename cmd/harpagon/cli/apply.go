@@ -44,6 +44,7 @@ plan cannot be carried out, the old one goes on serving and apply says why.`,
 	}
 	x := newDeclaration(d, c)
 	at := newTemporalAt(d, c)
+	c.Flags().StringVar(&at.attach, "attach", "127.0.0.1:8090", "`address` at which workers reach the gateway, for new pipelines on the server of TEMPORAL_ADDRESS")
 	c.Flags().StringVar(&f.reason, "reason", "", "why, for the history")
 	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "how long to wait until it serves; 0 returns when it is accepted")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")

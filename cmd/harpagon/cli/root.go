@@ -50,9 +50,11 @@ type stage struct {
 func stages(d *Deps) []stage {
 	return []stage{
 		{"Declare a pipeline:", []*cobra.Command{newInitCommand(d), newFmtCommand(d), newValidateCommand(d)}},
-		{"Know what it will take:", []*cobra.Command{newPlanCommand(d)}},
+		{"Know what it will take:", []*cobra.Command{newProfileCommand(d), newPlanCommand(d)}},
+		{"Run it:", []*cobra.Command{newUpCommand(d), newApplyCommand(d), newStatusCommand(d), newExplainCommand(d), newDownCommand(d)}},
 		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d)}},
 		{"See it all at once:", []*cobra.Command{newDemoCommand(d)}},
+		{"Run the roles on hosts of their own:", []*cobra.Command{newGatewayCommand(d), newWorkerCommand(d), newControlCommand(d)}},
 	}
 }
 

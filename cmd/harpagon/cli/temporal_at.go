@@ -17,8 +17,9 @@ import (
 // temporalAt says where the workflows are: at the server that the TEMPORAL_*
 // variables name, or at the one of the system on the state folder.
 type temporalAt struct {
-	deps  *Deps
-	state string
+	deps   *Deps
+	state  string
+	attach string // where executors of new pipelines dial, on a server elsewhere
 }
 
 func newTemporalAt(d *Deps, c *cobra.Command) *temporalAt {
@@ -57,7 +58,11 @@ func (t *temporalAt) with(ctx context.Context, do func(*control.Control) error) 
 		return err
 	}
 	defer c.Close()
-	return do(system.Control(c, system.Options{}))
+	o := system.Options{}
+	if system.External(t.deps.Environ) {
+		o.Attach = t.attach
+	}
+	return do(system.Control(c, o))
 }
 
 // named are the pipelines of the arguments, all that run when there are none.

@@ -41,6 +41,10 @@ type Options struct {
 	MaxShare  float64             // of a device's time to plan with; 0 means placement.DefaultMaxShare
 	Fixed     bool                // do not plan anew when the load drifts
 
+	// Attach is the address at which executors of new pipelines reach the
+	// gateway. Empty is right where both share this process.
+	Attach string
+
 	// Command starts the program that runs networks in a child process: one
 	// that calls ChildMain first. Empty means this program, which then must.
 	Command []string

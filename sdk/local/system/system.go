@@ -201,10 +201,14 @@ func Spec(p pipelines.Pipeline, doc pipelines.Document, o Options) workflows.Spe
 
 // Control makes a Control with a system's settings for new pipelines.
 func Control(c client.Client, o Options) *control.Control {
+	attach := o.Attach
+	if attach == "" {
+		attach = roles.LocalGateway
+	}
 	return control.New(c, control.Options{
 		Poll: 50 * time.Millisecond,
 		Settings: workflows.Settings{
-			Gateway: roles.LocalGateway, SearchAttributes: true, HeartbeatTimeout: heartbeatTimeout,
+			Gateway: attach, SearchAttributes: true, HeartbeatTimeout: heartbeatTimeout,
 			MaxShare: o.MaxShare, Fixed: o.Fixed,
 		},
 	})
