@@ -3,8 +3,11 @@
 package local_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -18,8 +21,17 @@ import (
 
 const emulated = "../../examples/emulated"
 
+// victim makes the test program a system on the folder that it names, which
+// waits to be killed.
+const victim = "HARPAGON_TEST_VICTIM"
+
 func TestMain(m *testing.M) {
 	local.ChildMain()
+	if dir := os.Getenv(victim); dir != "" {
+		_, err := local.Start(context.Background(), local.Options{Files: []string{emulated}, StateDir: dir, Environ: []string{}})
+		fmt.Println("started", err)
+		select {}
+	}
 	os.Exit(m.Run())
 }
 
@@ -52,6 +64,28 @@ func TestUpServesAndGoesOnAfterARestart(t *testing.T) {
 	s, err = local.Start(t.Context(), o)
 	require.NoError(t, err)
 	t.Logf("ready again after %v", time.Since(began))
+	infer(t, s.Client())
+	require.NoError(t, s.Close())
+}
+
+func TestGoesOnAfterAKill(t *testing.T) {
+	dir := t.TempDir()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), victim+"="+dir)
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "started <nil>\n", line)
+	require.NoError(t, c.Process.Kill())
+	_ = c.Wait() // killed
+
+	s, err := local.Start(t.Context(), local.Options{StateDir: dir, Environ: []string{}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"emulated"}, s.Pipelines)
+	require.Len(t, s.Statuses, 1)
+	assert.Equal(t, 1, s.Statuses[0].Serving, "the plan of before")
 	infer(t, s.Client())
 	require.NoError(t, s.Close())
 }

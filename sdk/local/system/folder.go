@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
 // layout is the version of the state folder. It changes when an older program
@@ -24,6 +26,7 @@ func (f Folder) database() string    { return filepath.Join(string(f), "temporal
 func (f Folder) version() string     { return filepath.Join(string(f), "version") }
 func (f Folder) lockFile() string    { return filepath.Join(string(f), "lock") }
 func (f Folder) endpoints() string   { return filepath.Join(string(f), "endpoints.json") }
+func (f Folder) devices() string     { return filepath.Join(string(f), "devices.json") }
 func (f Folder) log(n string) string { return filepath.Join(string(f), n+".log") }
 
 // Profiles is the folder of measured profiles.
@@ -123,14 +126,36 @@ func (f Folder) Endpoints() (Endpoints, error) {
 	return e, nil
 }
 
-func (f Folder) publish(e Endpoints) error {
-	b, err := json.MarshalIndent(e, "", "  ")
+func (f Folder) publish(e Endpoints) error { return f.write(f.endpoints(), e) }
+
+// write replaces a file as a whole.
+func (f Folder) write(path string, content any) error {
+	b, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {
 		return err
 	}
-	fresh := f.endpoints() + ".new"
+	fresh := path + ".new"
 	if err := os.WriteFile(fresh, append(b, '\n'), 0o644); err != nil {
 		return fmt.Errorf("harpagon: state folder %s: %w", f, err)
 	}
-	return os.Rename(fresh, f.endpoints())
+	return os.Rename(fresh, path)
+}
+
+// remember keeps the devices, so that a start without a declaration offers the
+// same again; emulated ones exist nowhere else.
+func (f Folder) remember(all []placement.Device) error { return f.write(f.devices(), all) }
+
+// remembered are the devices of the start before, none when there was none.
+func (f Folder) remembered() (all []placement.Device, err error) {
+	b, err := os.ReadFile(f.devices())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("harpagon: state folder %s: %w", f, err)
+	}
+	return all, nil
 }

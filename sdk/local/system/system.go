@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/child"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/workflows"
@@ -120,7 +121,7 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 	if s.control, err = roles.StartControl(c); err != nil {
 		return err
 	}
-	found, err := Devices(host, doc, o.Engine, o.Cores)
+	found, err := s.devices(o, doc)
 	if err != nil {
 		return err
 	}
@@ -134,6 +135,19 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 		ProfileDir: s.folder.Profiles(), Progress: func(line string) { s.say("%s", line) },
 	})
 	return err
+}
+
+// devices are those of the declaration, or those of the start before.
+func (s *System) devices(o Options, doc pipelines.Document) (all []placement.Device, err error) {
+	if len(o.Files) == 0 {
+		if all, err = s.folder.remembered(); err != nil || len(all) > 0 {
+			return all, err
+		}
+	}
+	if all, err = Devices(host, doc, o.Engine, o.Cores); err != nil {
+		return nil, err
+	}
+	return all, s.folder.remember(all)
 }
 
 // serve applies the declaration and waits until it is carried out, together

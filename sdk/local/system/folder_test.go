@@ -1,0 +1,56 @@
+package system
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+func TestFolderIsForOneSystemAtATime(t *testing.T) {
+	f := Folder(t.TempDir())
+	assert.False(t, f.Running())
+	unlock, err := f.open()
+	require.NoError(t, err)
+	assert.True(t, f.Running())
+	_, err = f.open()
+	assert.ErrorContains(t, err, "in use by process")
+	require.NoError(t, f.publish(Endpoints{PID: 7, Gateway: "http://127.0.0.1:1"}))
+	e, err := f.Endpoints()
+	require.NoError(t, err)
+	assert.Equal(t, 7, e.PID)
+	unlock()
+	_, err = f.Endpoints()
+	assert.ErrorIs(t, err, ErrNotRunning, "the addresses of a killed system are not believed")
+	unlock, err = f.open()
+	require.NoError(t, err)
+	unlock()
+}
+
+func TestFolderOfAnotherVersion(t *testing.T) {
+	f := Folder(t.TempDir())
+	require.NoError(t, os.WriteFile(f.version(), []byte("0\n"), 0o600))
+	_, err := f.open()
+	assert.ErrorContains(t, err, `has version "0"`)
+	assert.False(t, f.Running(), "a refused folder is not left locked")
+}
+
+func TestFolderRemembersDevices(t *testing.T) {
+	f := Folder(t.TempDir())
+	none, err := f.remembered()
+	require.NoError(t, err)
+	assert.Empty(t, none)
+	want := []placement.Device{{Host: "local", Name: "t4/0", Hardware: "t4", Memory: 1 << 30}}
+	require.NoError(t, f.remember(want))
+	got, err := f.remembered()
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+}
+
+func TestExternal(t *testing.T) {
+	assert.True(t, External([]string{"A=1", "TEMPORAL_ADDRESS=t:7233"}))
+	assert.False(t, External([]string{"TEMPORAL_ADDRESS=", "TEMPORAL_NAMESPACE=x"}))
+}
