@@ -29,6 +29,10 @@ const host = "local"
 // for the next process.
 const heartbeatTimeout = 6 * time.Second
 
+// prepareTimeout of new executors. It also bounds how long a change waits in
+// vain for an executor that ended while the system was down.
+const prepareTimeout = time.Minute
+
 // System is a running Harpagon.
 type System struct {
 	GatewayURL      string
@@ -223,7 +227,7 @@ func Control(c client.Client, o Options) *control.Control {
 		Poll: 50 * time.Millisecond,
 		Settings: workflows.Settings{
 			Gateway: attach, SearchAttributes: true, HeartbeatTimeout: heartbeatTimeout,
-			MaxShare: o.MaxShare, Fixed: o.Fixed,
+			MaxShare: o.MaxShare, Fixed: o.Fixed, PrepareTimeout: prepareTimeout,
 		},
 	})
 }
