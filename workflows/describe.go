@@ -99,7 +99,11 @@ func (c Change) Describe() string {
 	if c.First {
 		return fmt.Sprintf("rate %s/s: cost %s per hour", rate(c.ToRate), money(c.ToCost))
 	}
-	s := fmt.Sprintf("rate %s/s -> %s/s: cost %s -> %s per hour, ", rate(c.FromRate), rate(c.ToRate), money(c.FromCost), money(c.ToCost))
+	s := "rate " + moved(rate(c.FromRate)+"/s", rate(c.ToRate)+"/s")
+	if c.FromSLO != c.ToSLO {
+		s += fmt.Sprintf(", SLO %v -> %v", c.FromSLO, c.ToSLO)
+	}
+	s += fmt.Sprintf(": cost %s per hour, ", moved(money(c.FromCost), money(c.ToCost)))
 	diff := c.ToCost - c.FromCost
 	switch {
 	case money(math.Abs(diff)) == money(0):
@@ -110,11 +114,19 @@ func (c Change) Describe() string {
 	return s + fmt.Sprintf("costs %s more per hour", money(diff))
 }
 
+// moved writes a value that may have changed.
+func moved(from, to string) string {
+	if from == to {
+		return to
+	}
+	return from + " -> " + to
+}
+
 // compare is the change from what serves to a plan for rate.
 func compare(serving *placement.Deployment, to plan.Plan, rate float64) Change {
-	c := Change{ToRate: rate, ToCost: to.Cost, First: serving == nil}
+	c := Change{ToRate: rate, ToCost: to.Cost, ToSLO: to.SLO, First: serving == nil}
 	if serving != nil {
-		c.FromRate, c.FromCost = serving.Pipeline.Rate, serving.Plan.Cost
+		c.FromRate, c.FromCost, c.FromSLO = serving.Pipeline.Rate, serving.Plan.Cost, serving.Plan.SLO
 	}
 	return c
 }

@@ -221,7 +221,10 @@ func TestChangeDescribe(t *testing.T) {
 		"rate 10/s: cost 0.1200 per hour":                                               {ToRate: 10, ToCost: 0.12, First: true},
 		"rate 10/s -> 25/s: cost 0.1200 -> 0.2000 per hour, costs 0.0800 more per hour": {FromRate: 10, ToRate: 25, FromCost: 0.12, ToCost: 0.2},
 		"rate 25/s -> 10/s: cost 0.2000 -> 0.1200 per hour, saves 0.0800 per hour":      {FromRate: 25, ToRate: 10, FromCost: 0.2, ToCost: 0.12},
-		"rate 10/s -> 11/s: cost 0.2000 -> 0.2000 per hour, no change in cost":          {FromRate: 10, ToRate: 11, FromCost: 0.2, ToCost: 0.2},
+		"rate 10/s -> 11/s: cost 0.2000 per hour, no change in cost":                    {FromRate: 10, ToRate: 11, FromCost: 0.2, ToCost: 0.2},
+		"rate 10/s, SLO 400ms -> 150ms: cost 0.2000 per hour, no change in cost": {
+			FromRate: 10, ToRate: 10, FromCost: 0.2, ToCost: 0.2, FromSLO: 400 * time.Millisecond, ToSLO: 150 * time.Millisecond,
+		},
 	} {
 		assert.Equal(t, want, c.Describe())
 	}

@@ -39,18 +39,15 @@ func (p *pipeline) details() string {
 		text += fmt.Sprintf("\n## Plan that serves (generation %d)\n\n```\n%s```\n", p.Serving.Generation, p.Serving.Plan.Describe())
 	}
 	if len(p.Decisions) > 0 {
-		b := new(markdown)
-		b.row("generation", "when", "why", "what it changes")
-		b.row("---:", "---", "---", "---")
+		text += "\n## Decisions\n\n"
 		for i := len(p.Decisions) - 1; i >= 0; i-- {
 			d := p.Decisions[i]
 			what := d.Change.Describe()
 			if d.Failure != "" {
 				what = "failed: " + d.Failure
 			}
-			b.row(fmt.Sprint(d.Generation), d.At.UTC().Format("15:04:05"), d.Reason, what)
+			text += fmt.Sprintf("- **generation %d**, %s, %s: %s\n", d.Generation, d.At.UTC().Format("15:04:05"), d.Reason, what)
 		}
-		text += "\n## Decisions\n\n" + b.String()
 	}
 	return text
 }
@@ -61,7 +58,11 @@ func (p *pipeline) summary(spec Spec, cause string) string {
 	if p.Serving == nil {
 		return fmt.Sprintf("generation %d of %s, %s/s: %s", p.Generation, p.Name, to, cause)
 	}
-	return fmt.Sprintf("generation %d of %s, rate %s/s -> %s/s: %s", p.Generation, p.Name, rate(p.Serving.Pipeline.Rate), to, cause)
+	change := "rate " + moved(rate(p.Serving.Pipeline.Rate)+"/s", to+"/s")
+	if from := p.Serving.Pipeline.SLO; from != spec.Pipeline.SLO {
+		change += fmt.Sprintf(", SLO %v -> %v", from, spec.Pipeline.SLO)
+	}
+	return fmt.Sprintf("generation %d of %s, %s: %s", p.Generation, p.Name, change, cause)
 }
 
 // before describes what a reschedule replaces.

@@ -158,5 +158,6 @@ type Decision struct {
 type Change struct {
 	FromRate, ToRate float64 // requests per second
 	FromCost, ToCost float64 // money per hour
-	First            bool    // there was no plan before
+	FromSLO, ToSLO   time.Duration
+	First            bool // there was no plan before
 }
