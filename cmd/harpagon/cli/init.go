@@ -29,7 +29,7 @@ devices: its profiles are synthetic, made up to look like those of two networks.
 Existing files are never overwritten.`,
 		Example: `  harpagon init mypipeline
   harpagon plan mypipeline`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOneFolder,
 		RunE: func(_ *cobra.Command, args []string) error {
 			folder := "."
 			if len(args) == 1 {
@@ -38,6 +38,13 @@ Existing files are never overwritten.`,
 			return initialise(d, folder)
 		},
 	}
+}
+
+func atMostOneFolder(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return wrongUse(c, fmt.Errorf("init writes into one folder, not into %d", len(args)))
+	}
+	return nil
 }
 
 // initialise writes all files, or none where one is there already.

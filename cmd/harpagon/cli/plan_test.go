@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestPlan(t *testing.T) {
+	dir := smallFolder(t, "400ms")
+	got := run(t, "plan", dir)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Empty(t, got.stderr)
+	golden(t, "plan.txt", got.stdout)
+
+	got = run(t, "plan", dir, "--json")
+	assert.Equal(t, ExitOK, got.code, got.stderr)
+	golden(t, "plan.json", got.stdout)
+}
+
+func TestPlanOptions(t *testing.T) {
+	dir := smallFolder(t, "400ms")
+	whole := run(t, "plan", dir, "--policy", "harpagon", "--cost-model", "proportional", "--split", "lc")
+	assert.Equal(t, run(t, "plan", dir), whole)
+	cut := run(t, "plan", dir, "--without", "batch,dummy", "--without", "direct")
+	assert.Equal(t, ExitOK, cut.code, cut.stderr)
+	assert.NotEqual(t, whole.stdout, cut.stdout)
+	tight := smallFolder(t, "120ms") // with plenty of time, all splits give each module what it wants
+	assert.NotEqual(t, run(t, "plan", tight).stdout, run(t, "plan", tight, "--split", "quantized:20ms").stdout)
+}
+
+// TestPlanOfTheInfeasible holds that one infeasible pipeline does not stop the
+// others, and that validate calls the same an error.
+func TestPlanOfTheInfeasible(t *testing.T) {
+	dir := smallFolder(t, "9ms")
+	other := strings.Replace(strings.ReplaceAll(small, "%s", "400ms"), `pipeline "small"`, `pipeline "other"`, 1)
+	other = other[strings.Index(other, "pipeline"):]
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.hcl"), []byte(other), 0o644))
+
+	assert.Equal(t, ExitError, run(t, "validate", dir).code)
+	got := run(t, "plan", dir, "--json", "--detailed-exitcode")
+	assert.Equal(t, ExitError, got.code)
+	assert.Empty(t, got.stderr)
+	var out struct{ Plans []map[string]any }
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+	require.Len(t, out.Plans, 2)
+	assert.Equal(t, "feasible", out.Plans[0]["status"])
+	assert.Equal(t, "infeasible", out.Plans[1]["status"])
+	assert.Contains(t, out.Plans[1]["reason"], "detect -> vehicle")
+	assert.Empty(t, out.Plans[1]["modules"])
+
+	got = run(t, "plan", dir)
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stdout, "small: infeasible: ")
+	assert.Contains(t, got.stdout, "other: feasible plan")
+}
+
+func TestPlanNeedsAValidDeclaration(t *testing.T) {
+	dir := smallFolder(t, "400")
+	got := run(t, "plan", dir, "--json")
+	assert.Equal(t, ExitError, got.code)
+	assert.Empty(t, got.stdout)
+	assert.Contains(t, got.stderr, `"400" is not a duration`)
+	assert.Contains(t, got.stderr, "small.hcl line 6")
+}
+
+func TestPlanNeedsProfiles(t *testing.T) {
+	got := run(t, "plan", root+"/examples/traffic")
+	assert.Equal(t, ExitError, got.code)
+	assert.Empty(t, got.stdout)
+	assert.Contains(t, got.stderr, "traffic.detect, traffic.boxes")
+	assert.Contains(t, got.stderr, "harpagon profile "+root+"/examples/traffic")
+	assert.Contains(t, got.stderr, "harpagon up "+root+"/examples/traffic")
+}
+
+func TestPlanKeepsAndCompares(t *testing.T) {
+	dir := smallFolder(t, "400ms")
+	out := filepath.Join(t.TempDir(), "plan.json")
+	args := []string{"plan", dir, "--out", out, "--detailed-exitcode"}
+	assert.Equal(t, ExitChanges, run(t, args...).code, "new")
+	assert.Equal(t, run(t, "plan", dir, "--json").stdout, read(t, out))
+	assert.Equal(t, ExitOK, run(t, args...).code, "the same")
+	assert.Equal(t, ExitChanges, run(t, append(args, "--without", "batch")...).code, "another")
+	assert.Equal(t, ExitOK, run(t, "plan", dir, "--out", out).code)
+	assert.Equal(t, ExitChanges, run(t, "plan", dir, "--detailed-exitcode").code, "it needs devices")
+
+	require.NoError(t, os.WriteFile(out, []byte("a letter"), 0o644))
+	got := run(t, args...)
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, "name another file")
+	assert.Equal(t, "a letter", read(t, out))
+}
