@@ -84,18 +84,24 @@ func (d *Drift) Reset(planned float64, now time.Time) {
 	d.Quiet, d.Last = quiet, now
 }
 
-// Observe takes the measures of the next span of time. Measures that end
-// before the last ones, cover no time or have no usable rate change nothing.
+// Observe takes the measures of the next span of time. Where the span overlaps
+// the last one, only the part after that counts, at the rate of the whole.
+// Measures that end before the last ones, cover no time or have no usable rate
+// change nothing.
 func (d *Drift) Observe(m Measures) Advice {
 	d.Options = d.Options.withDefaults()
 	span := m.Span()
 	if span <= 0 || !m.To.After(d.Last) || !(m.Offered >= 0) || math.IsInf(m.Offered, 1) {
 		return d.stay(0)
 	}
+	begin := m.From
+	if begin.Before(d.Last) {
+		begin, span = d.Last, m.To.Sub(d.Last)
+	}
 	d.Last = m.To
 	d.Smooth += (m.Offered - d.Smooth) * (1 - math.Exp(-3*span.Seconds()/d.Options.Hold.Seconds()))
 	if side := d.side(d.Smooth); side != d.Side {
-		d.Side, d.Since, d.Seen = side, m.From, 0
+		d.Side, d.Since, d.Seen = side, begin, 0
 	}
 	d.Seen += m.Offered * span.Seconds()
 	if d.side(m.Offered) != d.Side {

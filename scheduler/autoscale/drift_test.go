@@ -45,6 +45,19 @@ func TestDriftAdvisesAfterTheHoldTime(t *testing.T) {
 	assert.Equal(t, "rate as planned, 10/s", d.stay(0).Describe())
 }
 
+func TestDriftCountsOverlappingSpansOnce(t *testing.T) {
+	d := NewDrift(25, DriftOptions{})
+	var got []Advice
+	for i := range 12 {
+		to := start.Add(time.Duration(i+2) * 5 * time.Second)
+		if a := d.Observe(Measures{From: to.Add(-10 * time.Second), To: to, Offered: 40}); a.Reschedule {
+			got = append(got, a)
+		}
+	}
+	require.Len(t, got, 1)
+	assert.InDelta(t, 40, got[0].Rate, 1e-9)
+}
+
 func TestDriftIgnoresABurst(t *testing.T) {
 	d := NewDrift(10, DriftOptions{})
 	rates := append(repeat(10, 4), 40, 40)
