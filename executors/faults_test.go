@@ -21,7 +21,6 @@ import (
 type watch struct {
 	mu      sync.Mutex
 	running map[string]int // batches by executor
-	most    map[string]int
 	broken  string
 }
 
