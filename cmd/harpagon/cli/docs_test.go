@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+var fences = regexp.MustCompile("(?ms)^```(hcl|csv)\n(.*?)^```$")
+
+// TestReferenceOfTheLanguage holds the examples of docs/declaring.md to what
+// they explain. Their profiles are those that init writes.
+func TestReferenceOfTheLanguage(t *testing.T) {
+	text := read(t, filepath.Join(root, "docs", "declaring.md"))
+	found := map[string]int{}
+	for i, fence := range fences.FindAllStringSubmatch(text, -1) {
+		kind, src := fence[1], []byte(fence[2])
+		found[kind]++
+		t.Run(fmt.Sprint(kind, i), func(t *testing.T) {
+			if kind == "csv" {
+				points, diags := pipelines.ReadProfile("doc.csv", src)
+				assert.Empty(t, diags)
+				assert.NotEmpty(t, points)
+				return
+			}
+			config, diags := pipelines.Parse(templateRoot+"/doc.hcl", src)
+			require.Empty(t, diags)
+			formatted, diags := pipelines.Format("doc.hcl", src)
+			assert.Empty(t, diags)
+			assert.Equal(t, string(src), string(formatted))
+			diags = config.Validate(executors.Signatures(functions.New(functions.Builtin())))
+			for _, d := range diags {
+				if len(config.Document.Pipelines) > 0 || d.Severity != hcl.DiagError || d.Summary != "No pipeline" {
+					t.Errorf("%v", d)
+				}
+			}
+		})
+	}
+	assert.GreaterOrEqual(t, found["hcl"], 3)
+	assert.Equal(t, 1, found["csv"])
+	for _, name := range functions.Builtin().Names() {
+		assert.True(t, strings.Contains(text, "| `"+name+"` |"), "the function %s is not in the reference", name)
+	}
+}
