@@ -45,7 +45,7 @@ that no hardware can meet. It asks no server and needs no device.`,
 // somePaths asks for at least one file or folder.
 func somePaths(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return wrongUse(c, fmt.Errorf("name an HCL file, or a folder that holds some (the current one is .)"))
+		return wrongUse(c, fmt.Errorf("name an HCL file or a folder that holds some (the current one is .)"))
 	}
 	return nil
 }
