@@ -42,8 +42,8 @@ modules, and chooses for each the batch sizes, the hardware and the number of
 devices that keep its share for the least money. It is the code that plans what
 runs; here it only prints.
 
-Plans stand on profiles. Modules that have none are measured by harpagon profile
-and by harpagon up.
+Plans stand on profiles. Modules that have none are measured by harpagon
+profile --out, which writes files to name in the modules, and by harpagon up.
 
 It exits with 1 when a pipeline cannot be planned, and still prints all plans,
 the reason included. With --detailed-exitcode it exits with 2 when the plans
@@ -119,7 +119,7 @@ func measured(doc *pipelines.Document, paths []string) error {
 		return nil
 	}
 	at := strings.Join(paths, " ")
-	return fmt.Errorf("no profile says how long these modules take: %s; measure them on this machine with harpagon profile %s, or let harpagon up %s measure, plan and serve in one go",
+	return fmt.Errorf("no profile says how long these modules take: %s; measure them with harpagon profile %s --out DIR and name the files in the modules (profile = \"DIR/NAME.csv\"), or let harpagon up %s measure, plan and serve in one go",
 		strings.Join(missing, ", "), at, at)
 }
 
