@@ -104,9 +104,11 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 		}
 	}
 	s.say("starting Temporal")
-	if s.temporal, err = connect(ctx, o, s.folder); err != nil {
-		return err
+	connected, err := connect(ctx, o, s.folder)
+	if err != nil {
+		return err // connect has closed what it opened
 	}
+	s.temporal = connected
 	s.TemporalAddress, s.UIURL = s.temporal.address, s.temporal.uiURL()
 	if err := s.startRoles(ctx, o, doc, engines); err != nil {
 		return err
