@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -110,6 +111,9 @@ func (p *pipeline) continueAsNew(ctx workflow.Context) error {
 // gone, and asks for a new plan. It is false when nothing that runs is
 // concerned.
 func (p *pipeline) mourn(ctx workflow.Context) bool {
+	if p.bereaved() {
+		p.gather(ctx)
+	}
 	lost := map[string]bool{}
 	for _, host := range p.Lost {
 		lost[host] = true
@@ -136,6 +140,25 @@ func (p *pipeline) mourn(ctx workflow.Context) bool {
 	p.ask(cause)
 	cancelExecutors(ctx, gone)
 	return true
+}
+
+// gatherTime is how long a pipeline listens for further losses after the first:
+// when a host or a whole system comes back after a while, its executors are
+// reported one by one, and a plan that counts on one that is about to be
+// reported would wait for it in vain.
+const gatherTime = 2 * time.Second
+
+func (p *pipeline) gather(ctx workflow.Context) {
+	timer := workflow.NewTimerWithOptions(ctx, gatherTime, workflow.TimerOptions{Summary: "hear what else has ended"})
+	_ = timer.Get(ctx, nil) // a cancelled wait is a short one
+}
+
+// bereaved says whether something that runs has ended or lost its host.
+func (p *pipeline) bereaved() bool {
+	return slices.ContainsFunc(p.Running, func(r Running) bool {
+		_, ended := p.Ended[r.Workflow]
+		return ended || slices.Contains(p.Lost, r.Slot.Host)
+	})
 }
 
 // ask wants the pipeline planned anew although its spec is the same.

@@ -127,6 +127,19 @@ func (w *world) set(name string, runs bool) {
 	w.running[name] = runs
 }
 
+// count is the number of executors that run.
+func (w *world) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, runs := range w.running {
+		if runs {
+			n++
+		}
+	}
+	return n
+}
+
 func (w *world) runs(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
