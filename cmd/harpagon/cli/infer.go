@@ -108,13 +108,13 @@ func describeAnswer(r *sdk.Result) string {
 	}
 	fmt.Fprintf(&b, "\n%.2f ms by generation %d\n", milliseconds(r.Elapsed()), r.Generation())
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "stage\titems\tbatch\tqueue ms\twait ms\tcompute ms\ttransfer ms\t")
+	fmt.Fprintln(w, "stage\titems\tbatch\tqueue ms\twait ms\tcompute ms\ttransfer ms\t\t")
 	for _, s := range r.Stages() {
 		mark := ""
 		if s.Critical {
 			mark = "critical"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%s\n", s.Module, s.Items, s.Batch,
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%s\t\n", s.Module, s.Items, s.Batch,
 			milliseconds(s.Queue), milliseconds(s.Wait), milliseconds(s.Compute), milliseconds(s.Transfer), mark)
 	}
 	_ = w.Flush() // a strings.Builder takes everything

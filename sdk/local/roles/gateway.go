@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
+	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -40,7 +41,6 @@ type GatewayOptions struct {
 	Advertise string
 
 	Token        string        // asked of clients and executors; empty asks for none
-	Metrics      http.Handler  // for /metrics; may be nil
 	Version      string        // of the program
 	MeasureEvery time.Duration // 0 means DefaultMeasureEvery
 	Gateway      gateway.Options
@@ -52,6 +52,7 @@ type Gateway struct {
 	HTTP    string // HOST:PORT; empty without
 	Attach  string // HOST:PORT that executors dial, LocalGateway without
 
+	metrics http.Handler // for /metrics
 	worker  worker.Worker
 	quit    context.CancelFunc // of the servers
 	servers sync.WaitGroup
@@ -64,7 +65,9 @@ type Gateway struct {
 // what they serve; ctx bounds the start only.
 func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gateway, error) {
 	life, quit := context.WithCancel(context.Background())
-	r := &Gateway{Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit}
+	collected := metrics.New()
+	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer())
+	r := &Gateway{Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected.Handler()}
 	if err := r.listen(life, o); err != nil {
 		r.close()
 		return nil, err
@@ -110,7 +113,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions) error {
 			return err
 		}
 		r.HTTP = l.Addr().String()
-		handler := httpapi.New(r.Gateway, httpapi.Options{Token: o.Token, Metrics: o.Metrics, Version: o.Version})
+		handler := httpapi.New(r.Gateway, httpapi.Options{Token: o.Token, Metrics: r.metrics, Version: o.Version})
 		r.serve(l, func() error { return httpapi.Serve(life, l, handler) })
 	}
 	return nil
