@@ -157,8 +157,8 @@ func (p *Pipeline) ScopeOf(ref Ref) []string {
 }
 
 // CommonScope is the deepest scope that holds all inputs of the module. An
-// input from a deeper one arrives gathered, a level of nesting at a time; a
-// module that scatters splits the items of its common scope.
+// input from a deeper one arrives gathered along one new axis; a module that
+// scatters splits the items of its common scope.
 func (p *Pipeline) CommonScope(name string) []string {
 	if m := p.Module(name); m != nil {
 		return commonScope(m, p.scopes())

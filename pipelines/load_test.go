@@ -152,7 +152,10 @@ func TestFindings(t *testing.T) {
 		"csv short line":      {files: map[string]string{"detect.csv": "hardware,batch,duration_ms\nv100,1\n"}, want: "detect.csv:2:6: error: Not a number"},
 		"csv no column":       {files: map[string]string{"detect.csv": "hardware,batch\nv100,1\n"}, want: "detect.csv:1:1: error: Missing column"},
 		"csv empty":           {files: map[string]string{"detect.csv": ""}, want: "detect.csv:1:1: error: Empty profile"},
-		"csv falls":           {files: map[string]string{"detect.csv": "hardware,batch,duration_ms\nv100,1,9\nv100,2,8\n"}, want: "detect.csv:2:1: warning: Duration falls with the batch"},
+		"csv goes on":         {files: map[string]string{"detect.csv": "hardware,batch,duration_ms\nv100,1,4\nv100,1,5\nv100,2,NaN\nv100,4,-3\n"}, want: "detect.csv:5:8: error: Invalid duration"},
+		"csv mark":            {files: map[string]string{"detect.csv": "\xef\xbb\xbfhardware,batch,duration_ms\nv100,1,fast\n"}, want: "detect.csv:2:8: error: Not a number"},
+		"enormous rate":       {change: []string{"rate = var.rate", "rate = 1e300"}, want: "a.hcl:20:10: error: Invalid rate"},
+		"csv falls":           {files: map[string]string{"detect.csv": "hardware,batch,duration_ms\nv100,1,9\nv100,2,8\n"}, want: "detect.csv:3:1: warning: Duration falls with the batch"},
 		"csv quote":           {files: map[string]string{"detect.csv": "hardware,batch,duration_ms\n\"v100,1,9\n"}, want: "detect.csv:2:1: error: Broken profile"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,6 +41,7 @@ func (d *decoder) profile(m *Module, a *hcl.Attribute) {
 // missing, memory_mib is kept, and other columns are passed over. Findings
 // carry the line and column of the file.
 func ReadProfile(filename string, src []byte) ([]Point, hcl.Diagnostics) {
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf")) // a mark that some editors put first
 	r := csv.NewReader(bytes.NewReader(src))
 	r.Comment = '#'
 	r.TrimLeadingSpace = true
@@ -76,7 +77,10 @@ func (p *profileReader) read() {
 			p.report(0, "Missing column", fmt.Sprintf("The header of a profile names hardware, batch, concurrency and duration_ms; %s is missing.", name))
 		}
 	}
-	for !p.diags.HasErrors() {
+	if p.diags.HasErrors() {
+		return // without its columns no row can be read
+	}
+	for {
 		record, err := p.csv.Read()
 		if err == io.EOF {
 			break
@@ -170,7 +174,7 @@ func (p *profileReader) shape() {
 		if a.Hardware != b.Hardware || a.Concurrency != b.Concurrency || b.Duration >= a.Duration {
 			continue
 		}
-		line := p.seen[Point{Hardware: a.Hardware, Batch: a.Batch, Concurrency: a.Concurrency}]
+		line := p.seen[Point{Hardware: b.Hardware, Batch: b.Batch, Concurrency: b.Concurrency}]
 		p.diags = append(p.diags, warning("Duration falls with the batch", fmt.Sprintf(
 			"On %s a batch of %d takes %v but one of %d takes %v. The smaller batch is run padded to the larger where that is quicker.",
 			a.Hardware, a.Batch, a.Duration, b.Batch, b.Duration), p.lineRange(line)))

@@ -118,8 +118,8 @@ func (v *validator) fits(p *Pipeline, m *Module, b Binding, from, to Port, at st
 		return true
 	}
 	shape := slices.Clone(from.Shape)
-	// An input from a deeper scope arrives gathered, one dimension a level.
-	for range len(p.ScopeOf(b.From)) - len(p.CommonScope(m.Name)) {
+	// An input from a deeper scope arrives gathered along one new axis.
+	if len(p.ScopeOf(b.From)) > len(p.CommonScope(m.Name)) {
 		shape = append([]int64{-1}, shape...)
 	}
 	split := m.Scatter && len(shape) == len(to.Shape)+1 && shape[0] == -1

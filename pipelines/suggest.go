@@ -10,7 +10,11 @@ import (
 // suggest names the candidate that was probably meant, or lists a few, as a
 // sentence to append; it is empty when there is nothing to suggest.
 func suggest(name string, candidates []string) string {
-	best, distance := "", 1+max(2, len(name)/3)
+	most := max(2, len(name)/3)
+	if len(name) < 3 {
+		most = 1 // of two letters, two changed leave nothing
+	}
+	best, distance := "", 1+most
 	for _, c := range candidates {
 		if d := levenshtein.Distance(name, c, nil); d < distance {
 			best, distance = c, d

@@ -15,6 +15,12 @@ import (
 // Dispatches lists the dispatch policies that a pipeline may name.
 func Dispatches() []string { return []string{"tc"} }
 
+// maxRate bounds a declared rate, in requests per second: beyond it a request
+// would come every nanosecond.
+const maxRate = 1e9
+
+func sensibleRate(x float64) bool { return x >= 0 && x <= maxRate }
+
 // SignatureFunc tells what a module consumes and produces; the empty signature
 // says that nothing is known.
 type SignatureFunc func(Module) (Signature, error)
@@ -112,8 +118,8 @@ func (v *validator) objective(p *Pipeline, path string) {
 	if p.SLO <= 0 && !v.missing(path+".slo") {
 		v.errorf(path+".slo", "Invalid objective", "The SLO must be above zero.")
 	}
-	if p.Rate < 0 || !finite(p.Rate) {
-		v.errorf(path+".rate", "Invalid rate", "A rate is a number of requests per second, not below zero.")
+	if !sensibleRate(p.Rate) {
+		v.errorf(path+".rate", "Invalid rate", "A rate is a number of requests per second, from zero to %.0g.", maxRate)
 	}
 	if p.Attainment < 0 || p.Attainment > 1 || math.IsNaN(p.Attainment) {
 		v.errorf(path+".attainment", "Invalid attainment", "Attainment is a share between 0 and 1, such as 0.99.")
@@ -133,6 +139,14 @@ func (v *validator) missing(path string) bool {
 	place, declared := v.config.ranges[path]
 	unread := func(d *hcl.Diagnostic) bool { return d.Subject != nil && *d.Subject == place }
 	return len(v.config.ranges) > 0 && (!declared || slices.ContainsFunc(v.config.decoded, unread))
+}
+
+// unread says whether reading the file has found errors, which explain what is
+// missing from it.
+func (v *validator) unread(file string) bool {
+	return slices.ContainsFunc(v.config.decoded, func(d *hcl.Diagnostic) bool {
+		return d.Severity == hcl.DiagError && d.Subject != nil && d.Subject.Filename == file
+	})
 }
 
 // datatypes of the Open Inference Protocol.
@@ -174,8 +188,8 @@ func (v *validator) module(p *Pipeline, m *Module, path string) {
 	if m.Fanout < 0 || !finite(m.Fanout) || m.Fanout == 0 && m.Scatter {
 		v.errorf(path+".fanout", "Invalid fanout", "A fanout is the mean number of requests per upstream request, above zero.")
 	}
-	if m.Rate < 0 || !finite(m.Rate) {
-		v.errorf(path+".rate", "Invalid rate", "A rate is a number of requests per second, not below zero.")
+	if !sensibleRate(m.Rate) {
+		v.errorf(path+".rate", "Invalid rate", "A rate is a number of requests per second, from zero to %.0g.", maxRate)
 	}
 	v.moduleHardware(m, path)
 }
@@ -232,7 +246,7 @@ func (v *validator) moduleHardware(m *Module, path string) {
 			v.errorf(path+".profile", "Gap in the profile", "The module may run on %q, but its profile has no point there.", name)
 		}
 	}
-	if usable == 0 {
+	if usable == 0 && !v.missing(path+".profile") && !v.unread(m.ProfileFile) {
 		v.errorf(path+".profile", "Gap in the profile", "The profile has no point on any declared hardware (%s).", quoted(declared))
 	}
 }
