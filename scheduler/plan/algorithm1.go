@@ -14,6 +14,7 @@ type scheduler struct {
 	roundRobin bool // without "tc"
 	twoConfigs bool // without "multi"
 	noDummies  bool // without "dummy"
+	exact      bool // policy exact
 }
 
 // tranche is one entry of the configuration set: machines of one

@@ -85,3 +85,8 @@ func saturate(a, b time.Duration) time.Duration {
 	const most = time.Duration(1) << 61
 	return min(most, a+b)
 }
+
+// longestThrough is the length of the longest path that passes module i.
+func (d *dag) longestThrough(weight []time.Duration, i int) time.Duration {
+	return saturate(d.around(weight)[i], weight[i])
+}

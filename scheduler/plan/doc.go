@@ -17,5 +17,12 @@
 // The files follow the paper's section III: theorem1.go, algorithm1.go,
 // dummy.go and reassign.go schedule one module; algorithm2.go, merge.go and
 // direct.go split the latency; splits.go holds the other ways to split that
-// the paper compares with. Everything is a pure function of its arguments.
+// the paper compares with.
+//
+// Policy exact finds the least cost that any sound plan can have and proves it:
+// exact.go holds the theorem for one module, frontier.go its costs as a function
+// of the budget, relax.go a lower bound for a whole pipeline and branch.go the
+// search that closes the gap between the two. Status Optimal means a relative
+// gap of at most 1e-6 between cost and bound. The bound knows no limits on
+// devices: where a count makes plans dearer, the status is Feasible. Everything is a pure function of its arguments.
 package plan

@@ -8,6 +8,9 @@ func (s *scheduler) solve(budget time.Duration) (schedule, bool) {
 	if s.rate == 0 {
 		return schedule{}, true
 	}
+	if s.exact {
+		return s.single(budget)
+	}
 	set, rest, ok := s.algorithm1(s.rate, budget)
 	if s.noDummies {
 		return set, ok

@@ -46,6 +46,7 @@ func newPlanner(p *Problem, o Options) (*planner, error) {
 		pl.modules = append(pl.modules, &scheduler{
 			name: name, rate: rates[name], configs: list,
 			roundRobin: o.without("tc"), twoConfigs: o.without("multi"), noDummies: o.without("dummy"),
+			exact: o.policy() == PolicyExact,
 		})
 	}
 	return pl, nil

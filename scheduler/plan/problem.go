@@ -45,6 +45,7 @@ type Options struct {
 // Names of the policies and cost models that exist.
 const (
 	PolicyHarpagon   = "harpagon"
+	PolicyExact      = "exact" // least cost, with a proven lower bound
 	CostProportional = "proportional"
 )
 
@@ -53,7 +54,7 @@ const (
 type Budgets map[string]time.Duration
 
 // Policies lists the names that Options.Policy takes.
-func Policies() []string { return []string{PolicyHarpagon} }
+func Policies() []string { return []string{PolicyHarpagon, PolicyExact} }
 
 // CostModels lists the names that Options.CostModel takes.
 func CostModels() []string { return []string{CostProportional} }
@@ -61,6 +62,14 @@ func CostModels() []string { return []string{CostProportional} }
 // Steps lists the names that Options.Without takes.
 func Steps() []string {
 	return []string{"tc", "multi", "hetero", "hetero:dearest", "batch", "dummy", "reassign", "merge", "direct"}
+}
+
+// steps are those that the policy has: exact knows only what it may choose from.
+func (o Options) steps() []string {
+	if o.policy() == PolicyExact {
+		return []string{"hetero", "hetero:dearest", "batch"}
+	}
+	return Steps()
 }
 
 func (o Options) policy() string {
@@ -88,9 +97,12 @@ func (o Options) Check() error {
 		return fmt.Errorf("plan: policy %s has no cost model %q; it has %s", o.policy(), o.CostModel, strings.Join(CostModels(), ", "))
 	}
 	for _, step := range o.Without {
-		if !slices.Contains(Steps(), step) {
-			return fmt.Errorf("plan: policy %s has no step %q to switch off; it has %s", o.policy(), step, strings.Join(Steps(), ", "))
+		if !slices.Contains(o.steps(), step) {
+			return fmt.Errorf("plan: policy %s has no step %q to switch off; it has %s", o.policy(), step, strings.Join(o.steps(), ", "))
 		}
+	}
+	if o.policy() == PolicyExact && o.Split != "" {
+		return fmt.Errorf("plan: policy exact finds the best split itself; leave out split %q, or take policy harpagon", o.Split)
 	}
 	_, err := parseSplit(o.Split)
 	return err

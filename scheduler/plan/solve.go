@@ -19,6 +19,13 @@ func Solve(p Problem, o Options) Plan {
 }
 
 func solve(p Problem, o Options) Plan {
+	if o.policy() == PolicyExact {
+		plan, err := solveExact(p, o)
+		if err != nil {
+			return o.infeasible(&p, err)
+		}
+		return plan
+	}
 	budgets, err := SplitLatency(p, o)
 	if err != nil {
 		return o.infeasible(&p, err)
@@ -31,7 +38,8 @@ func solve(p Problem, o Options) Plan {
 }
 
 // SplitLatency divides the SLO among the modules: Algorithm 2 of the Harpagon
-// paper with node merger and cost-direct, or what Options.Split asks for. The
+// paper with node merger and cost-direct, or what Options.Split asks for; for
+// policy exact, the split of least cost. The
 // budget of a pipeline's only module is the SLO. An objective that cannot be
 // met is an *InfeasibleError.
 func SplitLatency(p Problem, o Options) (Budgets, error) {
@@ -63,6 +71,9 @@ func splitOnce(p Problem, o Options) (Budgets, error) {
 
 func (p *planner) shares() ([]time.Duration, bool) {
 	switch {
+	case p.options.policy() == PolicyExact:
+		found, _, ok := p.exact()
+		return found, ok
 	case len(p.modules) == 1:
 		return []time.Duration{p.pipe.SLO}, true
 	case p.split.kind == "even":
@@ -121,7 +132,8 @@ func total(sets []schedule) float64 {
 
 // ScheduleModules chooses groups for every module within its budget:
 // Algorithm 1 of the Harpagon paper with dummy generator and latency
-// reassigner. What is left of the SLO is spread over the modules' budgets in
+// reassigner; for policy exact, the cheapest configuration, and the plan carries
+// its lower bound. What is left of the SLO is spread over the modules' budgets in
 // proportion. A module that cannot keep its budget is an *InfeasibleError.
 func ScheduleModules(p Problem, o Options, b Budgets) (Plan, error) {
 	watch := o.stopwatch()
@@ -137,8 +149,9 @@ func ScheduleModules(p Problem, o Options, b Budgets) (Plan, error) {
 		}
 		short := shortages(&left, &out)
 		if len(short) == 0 {
+			err := bounded(p, o, &out)
 			out.SolveTime = watch()
-			return out, nil
+			return out, err
 		}
 		if first == nil {
 			first = &out

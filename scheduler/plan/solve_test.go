@@ -168,7 +168,9 @@ func TestBadOptions(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Policy: "exact"}, `plan: there is no policy "exact"; there is harpagon`},
+		{Options{Policy: "luck"}, `plan: there is no policy "luck"; there is harpagon, exact`},
+		{Options{Policy: "exact", Without: []string{"tc"}}, `plan: policy exact has no step "tc" to switch off; it has hetero, hetero:dearest, batch`},
+		{Options{Policy: "exact", Split: "even"}, `plan: policy exact finds the best split itself; leave out split "even", or take policy harpagon`},
 		{Options{CostModel: "whole"}, `plan: policy harpagon has no cost model "whole"; it has proportional`},
 		{Options{Without: []string{"magic"}}, `plan: policy harpagon has no step "magic" to switch off; it has tc, multi, hetero, hetero:dearest, batch, dummy, reassign, merge, direct`},
 		{Options{Split: "half"}, `plan: there is no split "half"; there is lc, throughput, even and quantized:10ms with any step`},

@@ -1,0 +1,247 @@
+package plan
+
+import "math"
+
+// relaxation bounds the cost of a pipeline from below, over budgets L_i with
+// low_i <= L_i <= high_i whose sums along every path keep the SLO.
+//
+// Let every path carry a price per second of latency, and let phi_i be the sum
+// of the prices of the paths through module i: a flow of some amount F from the
+// sources of the DAG to its sinks. For budgets that keep the SLO the sum of
+// phi_i·L_i is at most F·SLO. So for every flow, whether it is the best or not,
+//
+//	sum over i of  min over L of (cost_i(L) + phi_i·L)  -  F·SLO
+//
+// is a lower bound (weak Lagrangian duality). The best flow makes it the cost
+// of the problem in which every cost is replaced by its convex hull over
+// [low, high]; where that touches the true cost, the bound is the optimum.
+//
+// The bound is concave in the flow, so the best one is a flow of least convex
+// cost. It is found by capacity scaling (Ahuja, Magnanti, Orlin, Network
+// Flows, 1993, section 14.5): cycles that gain are sent delta until there are
+// none, then delta is halved. The cycles' labels, distances by Bellman and
+// Ford, are points in time at which modules may begin and end, and so tell the
+// budgets that belong to the bound.
+type relaxation struct {
+	costs     []frontier
+	low, high []float64
+	slo       float64
+
+	arcs     []arc
+	flow     []float64 // by arc
+	forward  []float64 // by arc: least gain of one more delta, per unit
+	backward []float64 // by arc: least gain of one delta less, per unit
+	label    []float64 // by node
+	pred     []step    // by node
+}
+
+// arc joins two nodes: module i has node 2+2i where it begins and 3+2i where it
+// ends; all sources begin after node 0, all sinks end before node 1.
+type arc struct {
+	from, to int
+	module   int // or plain, or home
+}
+
+const (
+	plain = -1 // one module follows another
+	home  = -2 // from the end to the beginning: carries F
+)
+
+type step struct {
+	arc  int // -1 for none
+	back bool
+}
+
+func newRelaxation(d *dag, costs []frontier, slo float64) *relaxation {
+	r := &relaxation{costs: costs, slo: slo}
+	for i := range costs {
+		if len(d.up[i]) == 0 {
+			r.arcs = append(r.arcs, arc{0, 2 + 2*i, plain})
+		}
+		r.arcs = append(r.arcs, arc{2 + 2*i, 3 + 2*i, i})
+		for _, v := range d.down[i] {
+			r.arcs = append(r.arcs, arc{3 + 2*i, 2 + 2*v, plain})
+		}
+		if len(d.down[i]) == 0 {
+			r.arcs = append(r.arcs, arc{3 + 2*i, 1, plain})
+		}
+	}
+	r.arcs = append(r.arcs, arc{1, 0, home})
+	n := len(r.arcs)
+	r.flow, r.forward, r.backward = make([]float64, n), make([]float64, n), make([]float64, n)
+	r.label, r.pred = make([]float64, 2+2*len(costs)), make([]step, 2+2*len(costs))
+	return r
+}
+
+// solve maximises the bound from the flow as it stands. reference is a cost of
+// the right size, for the first delta. It stops early once the bound is above
+// enough.
+func (r *relaxation) solve(reference, enough float64) float64 {
+	const most = 200 // doublings: an SLO without any slack has no finite price
+	start := math.Max(reference, 1e-100) / r.slo
+	delta := math.Exp2(math.Ceil(math.Log2(start)))
+	r.refresh(delta)
+	for range most {
+		if !r.improve(delta) || r.bound() > enough {
+			break
+		}
+		delta *= 2
+		r.refresh(delta)
+	}
+	last := 1e-8 * start / float64(len(r.costs))
+	for ; delta > last; delta /= 2 {
+		r.refresh(delta)
+		for range 20 * len(r.arcs) {
+			if !r.improve(delta) {
+				break
+			}
+		}
+		if r.bound() > enough {
+			break
+		}
+	}
+	return r.bound()
+}
+
+// bound is valid for any flow.
+func (r *relaxation) bound() float64 {
+	sum := 0.0
+	for k, a := range r.arcs {
+		switch {
+		case a.module >= 0:
+			sum += r.value(a.module, r.flow[k])
+		case a.module == home:
+			sum -= r.flow[k] * r.slo
+		}
+	}
+	return sum
+}
+
+func (r *relaxation) value(i int, price float64) float64 {
+	value, _ := r.costs[i].least(price, r.low[i], r.high[i])
+	return value
+}
+
+func (r *relaxation) budget(i int, price float64) float64 {
+	_, budget := r.costs[i].least(price, r.low[i], r.high[i])
+	return budget
+}
+
+// budgets reads the labels of the last search that found no cycle.
+func (r *relaxation) budgets() []float64 {
+	list := make([]float64, len(r.costs))
+	for i := range list {
+		list[i] = math.Min(math.Max(r.label[3+2*i]-r.label[2+2*i], r.low[i]), r.high[i])
+	}
+	return list
+}
+
+// prices are the flows through the modules.
+func (r *relaxation) prices() []float64 {
+	list := make([]float64, len(r.costs))
+	for k, a := range r.arcs {
+		if a.module >= 0 {
+			list[a.module] = r.flow[k]
+		}
+	}
+	return list
+}
+
+func (r *relaxation) refresh(delta float64) {
+	for k := range r.arcs {
+		r.gains(k, delta)
+	}
+}
+
+func (r *relaxation) gains(k int, delta float64) {
+	r.forward[k], r.backward[k] = 0, math.Inf(-1)
+	if r.flow[k] >= delta {
+		r.backward[k] = 0
+	}
+	switch a := r.arcs[k]; {
+	case a.module == home:
+		r.forward[k] = -r.slo
+		r.backward[k] += r.slo
+	case a.module >= 0:
+		// The slope of the value is the budget that reaches it, and falls with
+		// the price: the slope at the end of a step is what the step gains at
+		// the least, and unlike a difference it has no rounding noise.
+		r.forward[k] = r.budget(a.module, r.flow[k]+delta)
+		if r.flow[k] >= delta {
+			r.backward[k] = -r.budget(a.module, r.flow[k]-delta)
+		}
+	}
+}
+
+// improve sends delta around one cycle that gains; false when there is none.
+func (r *relaxation) improve(delta float64) bool {
+	at := r.cycle()
+	if at < 0 {
+		return false
+	}
+	for n := at; ; {
+		s := r.pred[n]
+		if s.back {
+			r.flow[s.arc] -= delta
+			n = r.arcs[s.arc].to
+		} else {
+			r.flow[s.arc] += delta
+			n = r.arcs[s.arc].from
+		}
+		r.gains(s.arc, delta)
+		if n == at {
+			return true
+		}
+	}
+}
+
+// cycle is a node on a cycle of positive gain, or -1.
+func (r *relaxation) cycle() int {
+	for n := range r.label {
+		r.label[n], r.pred[n] = 0, step{arc: -1}
+	}
+	noise := 1e-13 * r.slo
+	for range 4 * len(r.label) {
+		changed := false
+		for k, a := range r.arcs {
+			if l := r.label[a.from] + r.forward[k]; l > r.label[a.to]+noise {
+				r.label[a.to], r.pred[a.to], changed = l, step{k, false}, true
+			}
+			if l := r.label[a.to] + r.backward[k]; l > r.label[a.from]+noise {
+				r.label[a.from], r.pred[a.from], changed = l, step{k, true}, true
+			}
+		}
+		if !changed {
+			return -1
+		}
+		if at := r.loop(); at >= 0 {
+			return at
+		}
+	}
+	return -1
+}
+
+// loop is a node on a cycle of predecessors, or -1. Labels only rise, so such
+// a cycle has a positive gain.
+func (r *relaxation) loop() int {
+	seen := make([]int, len(r.pred))
+	for start := range r.pred {
+		n := start
+		for seen[n] == 0 && r.pred[n].arc >= 0 {
+			seen[n] = start + 1
+			s := r.pred[n]
+			if s.back {
+				n = r.arcs[s.arc].to
+			} else {
+				n = r.arcs[s.arc].from
+			}
+		}
+		if seen[n] == start+1 && r.pred[n].arc >= 0 {
+			return n
+		}
+		if seen[n] == 0 {
+			seen[n] = start + 1
+		}
+	}
+	return -1
+}
