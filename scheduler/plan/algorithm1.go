@@ -15,6 +15,7 @@ type scheduler struct {
 	twoConfigs bool // without "multi"
 	noDummies  bool // without "dummy"
 	exact      bool // policy exact
+	oneConfig  bool // inferline, clipper
 }
 
 // tranche is one entry of the configuration set: machines of one

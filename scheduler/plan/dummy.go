@@ -8,6 +8,9 @@ func (s *scheduler) solve(budget time.Duration) (schedule, bool) {
 	if s.rate == 0 {
 		return schedule{}, true
 	}
+	if s.oneConfig {
+		return s.one(budget)
+	}
 	if s.exact {
 		return s.single(budget)
 	}

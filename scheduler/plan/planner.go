@@ -28,6 +28,7 @@ func newPlanner(p *Problem, o Options) (*planner, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
+	o = o.baseline()
 	d, err := newDAG(&p.Pipeline)
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func newPlanner(p *Problem, o Options) (*planner, error) {
 		pl.modules = append(pl.modules, &scheduler{
 			name: name, rate: rates[name], configs: list,
 			roundRobin: o.without("tc"), twoConfigs: o.without("multi"), noDummies: o.without("dummy"),
-			exact: o.policy() == PolicyExact,
+			exact: o.policy() == PolicyExact, oneConfig: o.oneConfig(),
 		})
 	}
 	return pl, nil
@@ -78,7 +79,7 @@ func (s *scheduler) worstAt(c config, rate float64) time.Duration {
 	if rate == 0 {
 		return 0
 	}
-	if rate < c.throughput()*(1-rateTolerance) {
+	if rate < c.throughput()*(1-rateTolerance) && !s.oneConfig {
 		return max(s.worstCase(c, rate), partialWorstCase(c, rate))
 	}
 	return s.worstCase(c, rate)

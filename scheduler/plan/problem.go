@@ -46,6 +46,8 @@ type Options struct {
 const (
 	PolicyHarpagon   = "harpagon"
 	PolicyExact      = "exact" // least cost, with a proven lower bound
+	PolicyInferLine  = "inferline"
+	PolicyClipper    = "clipper"
 	CostProportional = "proportional"
 )
 
@@ -54,7 +56,9 @@ const (
 type Budgets map[string]time.Duration
 
 // Policies lists the names that Options.Policy takes.
-func Policies() []string { return []string{PolicyHarpagon, PolicyExact} }
+func Policies() []string {
+	return []string{PolicyHarpagon, PolicyExact, PolicyInferLine, PolicyClipper}
+}
 
 // CostModels lists the names that Options.CostModel takes.
 func CostModels() []string { return []string{CostProportional} }
@@ -95,6 +99,9 @@ func (o Options) Check() error {
 	}
 	if !slices.Contains(CostModels(), o.costModel()) {
 		return fmt.Errorf("plan: policy %s has no cost model %q; it has %s", o.policy(), o.CostModel, strings.Join(CostModels(), ", "))
+	}
+	if o.oneConfig() && (o.Split != "" || len(o.Without) > 0) {
+		return fmt.Errorf("plan: policy %s has one way to split and no steps to switch off; take policy harpagon for those", o.policy())
 	}
 	for _, step := range o.Without {
 		if !slices.Contains(o.steps(), step) {
