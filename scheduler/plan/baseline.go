@@ -2,24 +2,32 @@ package plan
 
 import "time"
 
-// The baselines of one configuration a module, as the Harpagon and Piccolo
+// The baselines, as the Harpagon and Piccolo
 // papers treat the systems when they compare (Table III of both), not the
-// systems in full: InferLine's simulator and tuner and Clipper's adaptive batch
-// size have no part in it.
+// systems in full: Nexus's squishy packing of several models on one device,
+// InferLine's simulator and tuner and Clipper's adaptive batch size have no part
+// in it.
 //
 //	            split        hardware  configuration
+//	nexus       quantized    one       largest throughput, 2d <= budget; one more for the rest
 //	inferline   throughput   any       largest throughput a price, 2d <= budget
 //	clipper     equal shares one       largest throughput, 2d <= budget
 //
-// Both serve T requests per second on T/t machines in round robin, charged in
-// proportion. Assumptions: Clipper's one kind of hardware is the cheapest; the
-// machine that is only partly used is not checked against its own rate. Where
+// All dispatch in round robin and are charged in proportion. Nexus fills whole
+// machines and serves the rest with one configuration, whose partly used machine
+// must answer within d + b/(its own rate). The other two take T/t machines for T
+// requests per second and do not check the one that is only partly used.
+// Assumptions: where one kind of hardware is used it is the cheapest, and Nexus
+// cuts the SLO into a hundred segments. Where
 // the whole rate is below one machine's throughput the claim of 2d may be one
 // that nobody can keep; Sound says so.
 
 // steps that a baseline lacks.
 func (o Options) baseline() Options {
 	switch o.policy() {
+	case PolicyNexus:
+		o.Split = "quantized:10ms" // the step follows from the SLO, see segment
+		o.Without = []string{"tc", "multi", "dummy", "reassign", "merge", "direct", "hetero"}
 	case PolicyInferLine:
 		o.Split = "throughput"
 		o.Without = []string{"tc", "dummy", "reassign", "merge", "direct"}
@@ -29,6 +37,14 @@ func (o Options) baseline() Options {
 	}
 	return o
 }
+
+// segments is how many steps Nexus cuts an SLO into.
+const segments = 100
+
+func segment(slo time.Duration) time.Duration { return max(1, slo/segments) }
+
+// fixed policies have no steps to switch off.
+func (o Options) fixed() bool { return o.policy() == PolicyNexus || o.oneConfig() }
 
 func (o Options) oneConfig() bool {
 	return o.policy() == PolicyInferLine || o.policy() == PolicyClipper

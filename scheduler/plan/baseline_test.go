@@ -40,7 +40,7 @@ func TestExactIsNeverDearerThanASoundBaseline(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		problem := drawUnlimited(t)
 		best := Solve(problem, Options{Policy: PolicyExact})
-		for _, policy := range []string{PolicyInferLine, PolicyClipper} {
+		for _, policy := range []string{PolicyNexus, PolicyInferLine, PolicyClipper} {
 			p := Solve(problem, Options{Policy: policy})
 			if p.Status == Infeasible {
 				continue
@@ -54,4 +54,21 @@ func TestExactIsNeverDearerThanASoundBaseline(t *testing.T) {
 		}
 	})
 	assert.NotZero(t, sound)
+}
+
+// Table II, S1: six machines at batch 8, the rest at batch 2.
+func TestNexusOfTableII(t *testing.T) {
+	p := Solve(oneModule(tableM3(), 198, second), Options{Policy: PolicyNexus})
+	require.Equal(t, Feasible, p.Status, p.Reason)
+	assert.InDelta(t, 6.3, p.Cost, 1e-9)
+	require.Len(t, p.Modules[0].Groups, 2)
+	assert.Equal(t, 8, p.Modules[0].Groups[0].Batch)
+	assert.Equal(t, 2, p.Modules[0].Groups[1].Batch)
+}
+
+// Twice the duration may take the whole SLO.
+func TestTwiceTheDurationMayBeTheWholeSLO(t *testing.T) {
+	p := Solve(oneModule(tableM1(), 100, 320*time.Millisecond), Options{Policy: PolicyClipper})
+	require.Equal(t, Feasible, p.Status, p.Reason)
+	assert.Equal(t, 2, p.Modules[0].Groups[0].Batch)
 }

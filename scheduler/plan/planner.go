@@ -35,6 +35,9 @@ func newPlanner(p *Problem, o Options) (*planner, error) {
 	}
 	pl := &planner{pipe: &p.Pipeline, options: o, dag: d}
 	pl.split, _ = parseSplit(o.Split) // checked above
+	if o.policy() == PolicyNexus {
+		pl.split.step = segment(pl.pipe.SLO)
+	}
 	if q := pl.split.step; q > 0 && pl.pipe.SLO/q > maxSteps {
 		return nil, fmt.Errorf("plan: split %q cuts an SLO of %s into more than %d steps; take a longer step", o.Split, spell(pl.pipe.SLO), maxSteps)
 	}
@@ -110,7 +113,8 @@ func (p *planner) checkPath() error {
 	if err != nil {
 		return err
 	}
-	if total < p.pipe.SLO || total == 0 {
+	enough := total < p.pipe.SLO || p.options.oneConfig() && total == p.pipe.SLO // 2d leaves time to collect
+	if enough || total == 0 {
 		return nil
 	}
 	return &InfeasibleError{Pipeline: p.pipe.Name, Path: path, Needs: total, SLO: p.pipe.SLO, Reason: tooSlow(path, total, p.pipe.SLO)}

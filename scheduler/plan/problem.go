@@ -46,6 +46,7 @@ type Options struct {
 const (
 	PolicyHarpagon   = "harpagon"
 	PolicyExact      = "exact" // least cost, with a proven lower bound
+	PolicyNexus      = "nexus"
 	PolicyInferLine  = "inferline"
 	PolicyClipper    = "clipper"
 	CostProportional = "proportional"
@@ -57,7 +58,7 @@ type Budgets map[string]time.Duration
 
 // Policies lists the names that Options.Policy takes.
 func Policies() []string {
-	return []string{PolicyHarpagon, PolicyExact, PolicyInferLine, PolicyClipper}
+	return []string{PolicyHarpagon, PolicyExact, PolicyNexus, PolicyInferLine, PolicyClipper}
 }
 
 // CostModels lists the names that Options.CostModel takes.
@@ -100,7 +101,7 @@ func (o Options) Check() error {
 	if !slices.Contains(CostModels(), o.costModel()) {
 		return fmt.Errorf("plan: policy %s has no cost model %q; it has %s", o.policy(), o.CostModel, strings.Join(CostModels(), ", "))
 	}
-	if o.oneConfig() && (o.Split != "" || len(o.Without) > 0) {
+	if o.fixed() && (o.Split != "" || len(o.Without) > 0) {
 		return fmt.Errorf("plan: policy %s has one way to split and no steps to switch off; take policy harpagon for those", o.policy())
 	}
 	for _, step := range o.Without {

@@ -212,7 +212,7 @@ func (p *planner) schedule(budgets []time.Duration) ([]schedule, error) {
 
 func (p *planner) noSplit() error {
 	reason := fmt.Sprintf("no split of the SLO of %s lets every module collect its batches", spell(p.pipe.SLO))
-	if p.options.without("dummy") && !p.options.oneConfig() {
+	if p.options.without("dummy") && !p.options.fixed() {
 		reason += "; the rate is low, and dummy requests are switched off"
 	}
 	return &InfeasibleError{Pipeline: p.pipe.Name, SLO: p.pipe.SLO, Reason: reason + "; raise the SLO"}
@@ -220,7 +220,7 @@ func (p *planner) noSplit() error {
 
 func (p *planner) noSchedule(m *scheduler, budget time.Duration) error {
 	reason := fmt.Sprintf("module %s cannot serve %.4g requests per second within its budget of %s", m.name, m.rate, spell(budget))
-	if p.options.without("dummy") && !p.options.oneConfig() {
+	if p.options.without("dummy") && !p.options.fixed() {
 		reason += "; the last of them come too slowly to fill a batch, and dummy requests are switched off"
 	}
 	return &InfeasibleError{Pipeline: p.pipe.Name, Path: []string{m.name}, SLO: p.pipe.SLO, Reason: reason}

@@ -168,7 +168,7 @@ func TestBadOptions(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Policy: "luck"}, `plan: there is no policy "luck"; there is harpagon, exact, inferline, clipper`},
+		{Options{Policy: "luck"}, `plan: there is no policy "luck"; there is harpagon, exact, nexus, inferline, clipper`},
 		{Options{Policy: "exact", Without: []string{"tc"}}, `plan: policy exact has no step "tc" to switch off; it has hetero, hetero:dearest, batch`},
 		{Options{Policy: "exact", Split: "even"}, `plan: policy exact finds the best split itself; leave out split "even", or take policy harpagon`},
 		{Options{CostModel: "whole"}, `plan: policy harpagon has no cost model "whole"; it has proportional`},
