@@ -17,7 +17,7 @@
 // The files follow the paper's section III: theorem1.go, algorithm1.go,
 // dummy.go and reassign.go schedule one module; algorithm2.go, merge.go and
 // direct.go split the latency; splits.go holds the other ways to split that
-// the paper compares with.
+// the paper compares with, and baseline.go the systems that it does.
 //
 // Policy exact finds the least cost that any sound plan can have and proves it:
 // exact.go holds the theorem for one module, frontier.go its costs as a function
