@@ -79,7 +79,7 @@ func (f *planFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.options.Policy, "policy", plan.PolicyHarpagon, "how to plan: "+strings.Join(plan.Policies(), ", "))
 	flags.StringVar(&f.options.CostModel, "cost-model", plan.CostProportional, "what a plan costs: "+strings.Join(plan.CostModels(), ", "))
 	flags.StringSliceVar(&f.options.Without, "without", nil, "`steps` of the policy to switch off: "+strings.Join(plan.Steps(), ", "))
-	flags.StringVar(&f.options.Split, "split", "lc", "how to split the objective: lc, throughput, quantized:10ms, even")
+	flags.StringVar(&f.options.Split, "split", "", "how policy harpagon splits the objective: lc (default), throughput, quantized:10ms, even")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
 	flags.StringVar(&f.out, "out", "", "write the plans as JSON to a `file`, too")
