@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/sdk/local/roles"
@@ -95,6 +97,7 @@ func withTemporal(d *Deps, c *cobra.Command, run func(context.Context, client.Cl
 		if err != nil {
 			return err
 		}
+		options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(d.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 		t, err := client.DialContext(c.Context(), options)
 		if err != nil {
 			return fmt.Errorf("no Temporal server answers at %s: %w", options.HostPort, err)
