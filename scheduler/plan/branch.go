@@ -22,9 +22,14 @@ const (
 // cost; both halves meet the true cost there, since costs fall with the budget.
 type brancher struct {
 	p     *planner
-	costs []frontier
+	costs []trade
 	scale float64
 	slo   float64
+
+	// buy is what module i costs under a budget, in scaled weights, and how
+	// much of the budget that needs.
+	buy func(i int, budget time.Duration) (cost float64, needs time.Duration, ok bool)
+
 	boxes []box // open
 	lower float64
 	best  float64 // cost of found, in scaled weights
@@ -41,10 +46,15 @@ type box struct {
 
 func newBrancher(p *planner) *brancher {
 	costs, scale := p.frontiers()
-	return &brancher{
-		p: p, costs: costs, scale: scale, slo: p.pipe.SLO.Seconds(),
+	b := &brancher{
+		p: p, costs: trades(costs), scale: scale, slo: p.pipe.SLO.Seconds(),
 		lower: math.Inf(1), best: math.Inf(1), tried: map[string]bool{},
 	}
+	b.buy = func(i int, budget time.Duration) (float64, time.Duration, bool) {
+		set, ok := p.modules[i].single(budget)
+		return set.weight / scale, set.worst, ok
+	}
+	return b
 }
 
 // run searches and returns the lower bound, in weights.
@@ -157,7 +167,7 @@ func (b *brancher) cut(x box, r *relaxation, budgets []float64) {
 	for i, f := range b.costs {
 		cost, _ := f.at(budgets[i])
 		gap := cost + prices[i]*budgets[i] - r.value(i, prices[i])
-		if x.high[i]-x.low[i] > 4*leastWindow && gap > most {
+		if _, _, ok := f.divide(budgets[i], x.low[i], x.high[i]); ok && gap > most {
 			at, most = i, gap
 		}
 	}
@@ -165,13 +175,10 @@ func (b *brancher) cut(x box, r *relaxation, budgets []float64) {
 		b.close(x.bound)
 		return
 	}
-	mid := budgets[at]
-	if edge := 1e-3 * (x.high[at] - x.low[at]); mid < x.low[at]+edge || mid > x.high[at]-edge {
-		mid = (x.low[at] + x.high[at]) / 2
-	}
+	below, above, _ := b.costs[at].divide(budgets[at], x.low[at], x.high[at])
 	left := box{low: slices.Clone(x.low), high: slices.Clone(x.high), flow: r.flow, bound: x.bound}
 	right := box{low: slices.Clone(x.low), high: slices.Clone(x.high), flow: r.flow, bound: x.bound}
-	left.high[at], right.low[at] = mid, mid
+	left.high[at], right.low[at] = below, above
 	b.boxes = append(b.boxes, left, right)
 }
 
@@ -179,15 +186,21 @@ func (b *brancher) cut(x box, r *relaxation, budgets []float64) {
 // finds the best budgets for them. With one configuration a module the problem
 // is convex and the relaxation solves it.
 func (b *brancher) settle(budgets []float64) {
-	fixed := make([]frontier, len(b.costs))
+	fixed := make([]trade, len(b.costs))
 	low, high := make([]float64, len(b.costs)), make([]float64, len(b.costs))
 	key := make([]byte, 0, 2*len(b.costs))
 	for i, f := range b.costs {
+		curves, ok := f.(frontier)
+		if !ok {
+			return // the steps of a stair leave no budgets to choose
+		}
 		_, which := f.at(budgets[i])
 		if which >= 0 {
-			fixed[i] = f[which : which+1]
-		} else if len(f) > 0 {
+			fixed[i] = curves[which : which+1]
+		} else if len(curves) > 0 {
 			return
+		} else {
+			fixed[i] = curves
 		}
 		key = append(key, byte(which), byte(which>>8))
 		low[i], high[i] = fixed[i].fastest(), b.slo
@@ -219,15 +232,14 @@ func (b *brancher) offer(split []time.Duration) {
 	if d.longest(split) > slo {
 		return
 	}
-	sets := make([]schedule, len(split))
 	sum := 0.0
-	for i, m := range b.p.modules {
-		set, ok := m.single(split[i] + slo - d.longestThrough(split, i))
+	for i := range b.costs {
+		cost, needs, ok := b.buy(i, split[i]+slo-d.longestThrough(split, i))
 		if !ok {
 			return
 		}
-		sets[i], split[i] = set, max(split[i], set.worst)
-		sum += set.weight / b.scale
+		split[i] = max(split[i], needs)
+		sum += cost
 	}
 	if sum < b.best && d.longest(split) <= slo {
 		b.best, b.found = sum, slices.Clone(split)

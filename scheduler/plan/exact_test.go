@@ -179,7 +179,7 @@ func TestEveryFlowBoundsEverySplit(t *testing.T) {
 			return
 		}
 		costs, scale := pl.frontiers()
-		r := newRelaxation(pl.dag, costs, problem.Pipeline.SLO.Seconds())
+		r := newRelaxation(pl.dag, trades(costs), problem.Pipeline.SLO.Seconds())
 		r.low, r.high = make([]float64, len(costs)), make([]float64, len(costs))
 		for i, f := range costs {
 			r.low[i], r.high[i] = f.fastest(), r.slo

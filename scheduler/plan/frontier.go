@@ -48,6 +48,14 @@ func (p *planner) frontiers() (all []frontier, scale float64) {
 	return all, scale
 }
 
+func trades(costs []frontier) []trade {
+	list := make([]trade, len(costs))
+	for i, f := range costs {
+		list[i] = f
+	}
+	return list
+}
+
 // at is the least cost under a budget and the curve that reaches it; -1 and
 // +Inf where there is none.
 func (f frontier) at(budget float64) (cost float64, which int) {

@@ -23,7 +23,7 @@ import "math"
 // Ford, are points in time at which modules may begin and end, and so tell the
 // budgets that belong to the bound.
 type relaxation struct {
-	costs     []frontier
+	costs     []trade
 	low, high []float64
 	slo       float64
 
@@ -52,7 +52,7 @@ type step struct {
 	back bool
 }
 
-func newRelaxation(d *dag, costs []frontier, slo float64) *relaxation {
+func newRelaxation(d *dag, costs []trade, slo float64) *relaxation {
 	r := &relaxation{costs: costs, slo: slo}
 	for i := range costs {
 		if len(d.up[i]) == 0 {
