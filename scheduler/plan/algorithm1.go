@@ -16,6 +16,8 @@ type scheduler struct {
 	noDummies  bool // without "dummy"
 	exact      bool // policy exact
 	oneConfig  bool // inferline, clipper
+
+	whole *wholeModule // policy exact under cost model whole
 }
 
 // tranche is one entry of the configuration set: machines of one
@@ -26,6 +28,7 @@ type tranche struct {
 	rate     float64 // dummy requests included
 	collect  float64 // w, the rate at which batches are collected
 	worst    time.Duration
+	period   time.Duration // between two batches; 0 when they are full
 }
 
 // schedule is the configuration set of one module.
@@ -104,8 +107,19 @@ func (s *scheduler) residual(set schedule, rest float64, budget time.Duration) (
 func (s *schedule) add(t tranche) {
 	s.tranches = append(s.tranches, t)
 	s.worst = max(s.worst, t.worst)
-	s.weight += t.weight * t.machines
+	s.weight += t.weight * t.charged()
 }
+
+// charged is the number of machines that are paid for.
+func (t *tranche) charged() float64 {
+	if t.whole {
+		return wholeDevices(t.machines)
+	}
+	return t.machines
+}
+
+// wholeDevices rounds up, but for rounding noise.
+func wholeDevices(machines float64) float64 { return math.Ceil(machines - rateTolerance*machines) }
 
 // cheaper compares what decisions compare, beyond rounding.
 func cheaper(a, b float64) bool { return a+costTolerance*math.Abs(a) < b }

@@ -57,7 +57,7 @@ func (s *scheduler) one(budget time.Duration) (schedule, bool) {
 		if worst := 2 * c.duration; worst <= budget {
 			n := s.rate / c.throughput()
 			t := tranche{config: c, machines: n, rate: s.rate, collect: s.rate, worst: worst}
-			return schedule{tranches: []tranche{t}, worst: worst, weight: c.weight * n}, true
+			return schedule{tranches: []tranche{t}, worst: worst, weight: c.weight * t.charged()}, true
 		}
 	}
 	return schedule{}, false

@@ -83,6 +83,9 @@ func (b *brancher) run() float64 {
 	return math.Min(b.lower, b.best) * b.scale * (1 - 1e-12)
 }
 
+// restart clears the search; what was found stays.
+func (b *brancher) restart() { b.boxes, b.lower = nil, math.Inf(1) }
+
 func (b *brancher) enough() float64 { return b.best * (1 - pruneGap) }
 
 func (b *brancher) close(bound float64) { b.lower = math.Min(b.lower, bound) }
@@ -233,7 +236,7 @@ func (b *brancher) offer(split []time.Duration) {
 		return
 	}
 	sum := 0.0
-	for i := range b.costs {
+	for i := range split {
 		cost, needs, ok := b.buy(i, split[i]+slo-d.longestThrough(split, i))
 		if !ok {
 			return

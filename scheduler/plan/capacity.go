@@ -25,6 +25,9 @@ func affordable(p Problem, o Options) (Problem, error) {
 	for first != nil || left.limited() {
 		out, err := planOnce(left, o)
 		if err != nil {
+			if first == nil {
+				first = unlimited(left, o)
+			}
 			if first != nil {
 				err = tooFew(p, o, first)
 			}
@@ -40,6 +43,22 @@ func affordable(p Problem, o Options) (Problem, error) {
 		left.Hardware = without(left.Hardware, short)
 	}
 	return left, nil
+}
+
+// unlimited is the plan that more devices would make possible, nil when none
+// would.
+func unlimited(p Problem, o Options) *Plan {
+	p.Hardware = slices.Clone(p.Hardware)
+	limits := slices.Clone(p.Hardware)
+	for i := range p.Hardware {
+		p.Hardware[i].Count = 0
+	}
+	out, err := planOnce(p, o)
+	p.Hardware = limits
+	if err != nil || len(shortages(&p, &out)) == 0 {
+		return nil
+	}
+	return &out
 }
 
 func (p *Problem) limited() bool {

@@ -33,6 +33,8 @@ type config struct {
 	duration    time.Duration
 	price       float64 // money per hour of one machine
 	weight      float64 // price in decisions: price, or 1 when all hardware is free
+	count       int     // machines that exist; 0 without limit
+	whole       bool    // machines are paid for as whole devices
 }
 
 // throughput of one full machine, in requests per second.
@@ -54,7 +56,7 @@ func configs(p *Problem, m *pipelines.Module, o Options) ([]config, error) {
 		if i < 0 || pt.Concurrency > 1 || len(m.Hardware) > 0 && !slices.Contains(m.Hardware, pt.Hardware) {
 			continue
 		}
-		c := config{hardware: pt.Hardware, batch: pt.Batch, concurrency: 1, duration: pt.Duration, price: p.Hardware[i].Price, weight: p.Hardware[i].Price}
+		c := config{hardware: pt.Hardware, batch: pt.Batch, concurrency: 1, duration: pt.Duration, price: p.Hardware[i].Price, weight: p.Hardware[i].Price, count: p.Hardware[i].Count, whole: o.costModel() != CostProportional}
 		if free {
 			c.weight = 1
 		}

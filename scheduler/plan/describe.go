@@ -17,7 +17,7 @@ func (p Plan) Describe() string {
 	}
 	fmt.Fprintf(&b, "%s: %s plan, %s per hour, worst case %s of %s\n",
 		p.Pipeline, p.Status, money(p.Cost), spell(p.Latency), spell(p.SLO))
-	fmt.Fprintf(&b, "policy %s, cost model %s, %s\n", p.Policy, p.CostModel, p.promise())
+	fmt.Fprintf(&b, "policy %s, cost model %s, %s%s\n", p.Policy, p.CostModel, p.promise(), p.bounded())
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "module\trate/s\tbudget\tmachines\thardware\tbatch\tduration\twindow\tworst case\tcost\t")
 	for _, m := range p.Modules {
@@ -25,6 +25,18 @@ func (p Plan) Describe() string {
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return b.String()
+}
+
+// bounded says how near the plan is to the least cost.
+func (p Plan) bounded() string {
+	text := ""
+	if p.Status == Feasible && p.LowerBound > 0 {
+		text = fmt.Sprintf("; no plan costs less than %s", money(p.LowerBound))
+	}
+	if p.Restriction != "" {
+		text += fmt.Sprintf(" (proven for %s)", p.Restriction)
+	}
+	return text
 }
 
 func (p Plan) promise() string {

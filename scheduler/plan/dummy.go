@@ -11,6 +11,9 @@ func (s *scheduler) solve(budget time.Duration) (schedule, bool) {
 	if s.oneConfig {
 		return s.one(budget)
 	}
+	if s.whole != nil {
+		return s.whole.within(budget)
+	}
 	if s.exact {
 		return s.single(budget)
 	}

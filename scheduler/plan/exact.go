@@ -9,6 +9,11 @@ import (
 // bound up to which the plan is called optimal.
 const optimalityGap = 1e-6
 
+// TwoGroups is the Restriction of a lower bound that holds for plans with at
+// most two groups a module, each of one kind of hardware, whose first batches
+// are released together (see whole.go).
+const TwoGroups = "at most two groups a module"
+
 // single is the least cost of serving the module within the budget, under the
 // proportional cost model, over all sets of groups that a dispatcher can keep.
 //
@@ -59,6 +64,9 @@ func (s *scheduler) single(budget time.Duration) (schedule, bool) {
 // in weights. It starts from the budgets that policy harpagon ends with, so
 // the result is never dearer than those.
 func (p *planner) exact() (split []time.Duration, bound float64, ok bool) {
+	if p.options.costModel() == CostWhole {
+		return p.exactWhole()
+	}
 	b := newBrancher(p)
 	if first, ok := p.paper(); ok {
 		b.offer(first)
@@ -74,7 +82,7 @@ func (p *planner) paper() ([]time.Duration, bool) {
 	q.modules = make([]*scheduler, len(p.modules))
 	for i, m := range p.modules {
 		twin := *m
-		twin.exact = false
+		twin.exact, twin.whole = false, nil
 		q.modules[i] = &twin
 	}
 	shares, ok := q.shares()
@@ -141,6 +149,9 @@ func (p *planner) certify(out *Plan, bound float64) {
 		bound = 0 // the weights that decided are not money
 	}
 	out.LowerBound = math.Max(0, math.Min(bound, out.Cost))
+	if p.restricted {
+		out.Restriction = TwoGroups
+	}
 	if out.Sound && out.Cost-out.LowerBound <= optimalityGap*out.Cost {
 		out.Status = Optimal
 	}

@@ -14,7 +14,7 @@ const leastWindow = 1e-9
 //
 // convex, falling like a hyperbola, then constant. Times are in seconds.
 type curve struct {
-	rise     float64 // p·d
+	rise     float64 // p·d/s
 	flat     float64 // b/T, the window beyond which nothing is saved
 	duration float64
 }
@@ -27,25 +27,31 @@ type frontier []curve
 // frontiers are those of all modules, with weights divided by scale so that no
 // price overflows.
 func (p *planner) frontiers() (all []frontier, scale float64) {
-	for _, m := range p.modules {
-		for _, c := range m.configs {
-			scale = math.Max(scale, c.weight)
-		}
-	}
-	if scale == 0 {
-		scale = 1
-	}
+	scale = p.weightScale()
 	all = make([]frontier, len(p.modules))
 	for i, m := range p.modules {
 		if m.rate == 0 {
 			continue
 		}
 		for _, c := range m.configs {
-			d := c.duration.Seconds()
-			all[i] = append(all[i], curve{rise: c.weight / scale * d, flat: float64(c.batch) / m.rate, duration: d})
+			all[i] = append(all[i], curve{rise: c.weight / scale * c.pace(), flat: float64(c.batch) / m.rate, duration: c.duration.Seconds()})
 		}
 	}
 	return all, scale
+}
+
+// weightScale is the greatest weight of a machine, 1 where there is none.
+func (p *planner) weightScale() float64 {
+	scale := 0.0
+	for _, m := range p.modules {
+		for _, c := range m.configs {
+			scale = math.Max(scale, c.weight)
+		}
+	}
+	if scale == 0 {
+		return 1
+	}
+	return scale
 }
 
 func trades(costs []frontier) []trade {

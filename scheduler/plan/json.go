@@ -21,6 +21,7 @@ type planJSON struct {
 	Proof      string   `json:"proof,omitempty"`
 	Cost       float64  `json:"cost"`
 	LowerBound float64  `json:"lower_bound"`
+	Restrict   string   `json:"restriction,omitempty"`
 	SLO        millis   `json:"slo_ms"`
 	Latency    millis   `json:"latency_ms"`
 	SolveTime  millis   `json:"solve_ms"`
@@ -78,7 +79,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 		modules = []Module{}
 	}
 	return json.Marshal(planJSON{
-		p.Pipeline, p.Policy, p.CostModel, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, p.LowerBound,
+		p.Pipeline, p.Policy, p.CostModel, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, p.LowerBound, p.Restriction,
 		millis(p.SLO), millis(p.Latency), millis(p.SolveTime), modules,
 	})
 }
@@ -94,7 +95,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 		j.Modules = nil
 	}
 	*p = Plan{
-		j.Pipeline, j.Policy, j.CostModel, j.Status, j.Reason, j.Sound, j.Proof, j.Cost, j.LowerBound,
+		j.Pipeline, j.Policy, j.CostModel, j.Status, j.Reason, j.Sound, j.Proof, j.Cost, j.LowerBound, j.Restrict,
 		time.Duration(j.SLO), time.Duration(j.Latency), time.Duration(j.SolveTime), j.Modules,
 	}
 	return nil

@@ -29,10 +29,15 @@ type Plan struct {
 	Proof      string  // "every-request" or "mean-rate"
 	Cost       float64 // money per hour
 	LowerBound float64 // money per hour; 0 when none is known
-	SLO        time.Duration
-	Latency    time.Duration // longest path of worst cases
-	SolveTime  time.Duration
-	Modules    []Module
+
+	// Restriction says among which plans LowerBound holds; empty when it holds
+	// for every plan that a dispatcher can keep.
+	Restriction string
+
+	SLO       time.Duration
+	Latency   time.Duration // longest path of worst cases
+	SolveTime time.Duration
+	Modules   []Module
 }
 
 // Module is the part of a plan for one module.

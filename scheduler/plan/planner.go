@@ -17,6 +17,8 @@ type planner struct {
 	dag     *dag
 	modules []*scheduler
 	pace    []float64 // rates with the dummy requests that the split needs; nil when none
+
+	restricted bool // the lower bound is that of plans with two groups a module
 }
 
 // newPlanner checks problem and options. Its error is about input, never about
@@ -52,6 +54,10 @@ func newPlanner(p *Problem, o Options) (*planner, error) {
 			roundRobin: o.without("tc"), twoConfigs: o.without("multi"), noDummies: o.without("dummy"),
 			exact: o.policy() == PolicyExact, oneConfig: o.oneConfig(),
 		})
+		if o.policy() == PolicyExact && o.costModel() == CostWhole {
+			m := pl.modules[len(pl.modules)-1]
+			m.whole = newWholeModule(m)
+		}
 	}
 	return pl, nil
 }

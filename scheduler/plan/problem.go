@@ -50,6 +50,7 @@ const (
 	PolicyInferLine  = "inferline"
 	PolicyClipper    = "clipper"
 	CostProportional = "proportional"
+	CostWhole        = "whole" // whole devices, each for one module
 )
 
 // Budgets is the share of the latency objective that each module may use. The
@@ -62,7 +63,7 @@ func Policies() []string {
 }
 
 // CostModels lists the names that Options.CostModel takes.
-func CostModels() []string { return []string{CostProportional} }
+func CostModels() []string { return []string{CostProportional, CostWhole} }
 
 // Steps lists the names that Options.Without takes.
 func Steps() []string {

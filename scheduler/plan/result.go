@@ -23,7 +23,7 @@ func (p *planner) plan(sets []schedule, budgets []time.Duration) Plan {
 func (s *scheduler) result(set schedule, budget time.Duration) Module {
 	m := Module{Name: s.name, Rate: s.rate, DummyRate: set.dummies, Budget: budget, WorstCase: set.worst}
 	for _, t := range set.tranches {
-		m.Cost += t.price * t.machines
+		m.Cost += t.price * t.charged()
 		m.Groups = append(m.Groups, s.group(t))
 	}
 	// Dummy requests are given to the groups that are worst, last first: they
@@ -39,9 +39,12 @@ func (s *scheduler) result(set schedule, budget time.Duration) Module {
 }
 
 func (s *scheduler) group(t tranche) Group {
-	return Group{
+	g := Group{
 		Hardware: t.hardware, Batch: t.batch, Concurrency: t.concurrency, Duration: t.duration,
-		Machines: t.machines, Rate: t.rate,
-		Period: collection(t.batch, t.rate), Window: t.worst - t.duration,
+		Machines: t.charged(), Rate: t.rate, Period: t.period, Window: t.worst - t.duration,
 	}
+	if g.Period == 0 {
+		g.Period = collection(t.batch, t.rate)
+	}
+	return g
 }

@@ -171,7 +171,7 @@ func TestBadOptions(t *testing.T) {
 		{Options{Policy: "luck"}, `plan: there is no policy "luck"; there is harpagon, exact, nexus, inferline, clipper`},
 		{Options{Policy: "exact", Without: []string{"tc"}}, `plan: policy exact has no step "tc" to switch off; it has hetero, hetero:dearest, batch`},
 		{Options{Policy: "exact", Split: "even"}, `plan: policy exact finds the best split itself; leave out split "even", or take policy harpagon`},
-		{Options{CostModel: "whole"}, `plan: policy harpagon has no cost model "whole"; it has proportional`},
+		{Options{CostModel: "gold"}, `plan: policy harpagon has no cost model "gold"; it has proportional, whole`},
 		{Options{Without: []string{"magic"}}, `plan: policy harpagon has no step "magic" to switch off; it has tc, multi, hetero, hetero:dearest, batch, dummy, reassign, merge, direct`},
 		{Options{Split: "half"}, `plan: there is no split "half"; there is lc, throughput, even and quantized:10ms with any step`},
 		{Options{Split: "quantized:1ns"}, `plan: split "quantized:1ns": the step must be a duration of 1ms or more, as in quantized:10ms`},

@@ -64,11 +64,13 @@ func (m *Module) widen() {
 
 func (m *Module) demands() (groups []demand.Group, durations []float64) {
 	for _, g := range m.Groups {
-		groups = append(groups, demand.Group{
-			Batch:  float64(g.Batch),
-			Period: float64(g.Batch) / (g.Rate + g.DummyRate),
-			Window: g.Window.Seconds(),
-		})
+		period := float64(g.Batch) / (g.Rate + g.DummyRate)
+		fill := float64(g.Batch)
+		if g.Period < toDuration(period) { // batches leave partly filled
+			period = g.Period.Seconds()
+			fill = (g.Rate + g.DummyRate) * period
+		}
+		groups = append(groups, demand.Group{Batch: fill, Period: period, Window: g.Window.Seconds()})
 		durations = append(durations, g.Duration.Seconds())
 	}
 	return groups, durations

@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// maxMixtures bounds the mixtures of one module that are looked at.
+const maxMixtures = 4000
+
+// enumerate lists the mixtures of several kinds that cost at most limit and can
+// serve the module within budget, cheapest first. Where there are too many the
+// limit is lowered, so that none below it is missing.
+func (w *wholeModule) enumerate(limit float64, budget time.Duration) {
+	w.mixtures, w.limit = nil, limit
+	if len(w.kinds) < 2 || w.rate == 0 {
+		return
+	}
+	e := enumerator{w: w, shares: make([]float64, len(w.kinds)), counts: make([]int, len(w.kinds))}
+	for i, k := range w.kinds {
+		e.shares[i] = k.serves(w.rate, budget.Seconds())
+	}
+	least := e.cheapestShare(0)
+	for range 40 {
+		e.found, e.limit, e.full = nil, w.limit, false
+		e.visit(0, 0, 0)
+		if !e.full {
+			break
+		}
+		w.limit = (w.limit + least) / 2
+	}
+	if e.full {
+		e.found, w.limit = nil, least
+	}
+	w.mixtures = e.found
+	slices.SortStableFunc(w.mixtures, func(a, b *mixture) int {
+		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.least, b.least))
+	})
+}
+
+// enumerator walks the numbers of devices kind by kind.
+type enumerator struct {
+	w      *wholeModule
+	shares []float64 // of the stream, that one device of a kind serves at best
+	limit  float64
+	counts []int
+	found  []*mixture
+	full   bool
+}
+
+// cheapestShare is the least weight of serving the whole stream with kinds from
+// i on, in fractions of devices.
+func (e *enumerator) cheapestShare(i int) float64 {
+	least := math.Inf(1)
+	for k := i; k < len(e.shares); k++ {
+		if e.shares[k] > 0 {
+			least = math.Min(least, e.w.kinds[k].weight/e.shares[k])
+		}
+	}
+	return least
+}
+
+func (e *enumerator) visit(i int, weight, covered float64) {
+	if e.full {
+		return
+	}
+	if covered >= 1-rateTolerance {
+		e.add(weight)
+	}
+	if i == len(e.counts) {
+		return
+	}
+	if rest := 1 - covered; rest > 0 && weight+rest*e.cheapestShare(i) > e.limit*(1+costTolerance) {
+		return
+	}
+	// Kinds before i are fixed; the first further device is of kind k >= i.
+	for k := i; k < len(e.counts); k++ {
+		kind := &e.w.kinds[k]
+		if kind.count == 0 && kind.weight == 0 {
+			continue // as many as you like for nothing need no other kind
+		}
+		for n := 1; kind.count == 0 || n <= kind.count; n++ {
+			more := weight + float64(n)*kind.weight
+			if more > e.limit*(1+costTolerance) || e.full {
+				break
+			}
+			e.counts[k] = n
+			e.visit(k+1, more, covered+float64(n)*e.shares[k])
+		}
+		e.counts[k] = 0
+	}
+}
+
+func (e *enumerator) add(weight float64) {
+	used := 0
+	for _, n := range e.counts {
+		if n > 0 {
+			used++
+		}
+	}
+	if used < 2 {
+		return
+	}
+	if len(e.found) >= maxMixtures {
+		e.full = true
+		return
+	}
+	if least, ok := e.w.bound(e.counts); ok {
+		e.found = append(e.found, &mixture{counts: slices.Clone(e.counts), weight: weight, least: least})
+	}
+}

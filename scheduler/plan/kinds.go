@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// kind is one sort of hardware with the configurations that a module may run
+// on it.
+type kind struct {
+	hardware string
+	weight   float64 // of one device, in decisions
+	count    int     // that exist; 0 without limit
+	configs  []config
+}
+
+// kinds groups configurations by hardware, cheapest first. A configuration
+// that another of the same hardware beats in batch, duration and concurrency
+// is left out.
+func kinds(configs []config) []kind {
+	var all []kind
+	for _, c := range configs {
+		i := slices.IndexFunc(all, func(k kind) bool { return k.hardware == c.hardware })
+		if i < 0 {
+			i = len(all)
+			all = append(all, kind{hardware: c.hardware, weight: c.weight, count: c.count})
+		}
+		all[i].configs = append(all[i].configs, c)
+	}
+	for i := range all {
+		all[i].configs = undominated(all[i].configs)
+	}
+	slices.SortStableFunc(all, func(a, b kind) int {
+		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.hardware, b.hardware))
+	})
+	return all
+}
+
+func undominated(all []config) []config {
+	beats := func(a, b config) bool {
+		return a.batch >= b.batch && a.duration <= b.duration && a.concurrency >= b.concurrency
+	}
+	var kept []config
+	for i, c := range all {
+		worse := false
+		for j, other := range all {
+			worse = worse || i != j && beats(other, c) && (j < i || !beats(c, other))
+		}
+		if !worse {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// pace is the least time between two batches that one device can keep up: a
+// device that runs s batches side by side starts one every d/s.
+func (c config) pace() float64 { return c.duration.Seconds() / float64(c.concurrency) }
+
+// serves is the share of a stream of rate requests per second that one device
+// can serve when every request must be answered within latency seconds, at the
+// most, under any rule of dispatch:
+//
+//	s·min(b/T, L - d) / d
+//
+// A batch holds at most b requests, and at most those that came within the last
+// L - d before its start; and a device starts at most s/d batches a second.
+func (c config) serves(rate, latency float64) float64 {
+	fill := math.Min(float64(c.batch)/rate, latency-c.duration.Seconds())
+	return math.Max(0, fill/c.pace())
+}
+
+// serves is the largest share that one device of the kind can serve.
+func (k kind) serves(rate, latency float64) float64 {
+	most := 0.0
+	for _, c := range k.configs {
+		most = math.Max(most, c.serves(rate, latency))
+	}
+	return most
+}
+
+// alone is the least latency that n devices of the kind promise a stream that
+// they serve alone, with the configuration that does, and +Inf when they are
+// too few. All of them run one configuration: the devices start a batch every
+// d/(s·n) seconds, spread evenly, and a request waits no longer than that.
+func (k kind) alone(rate float64, n int) (latency float64, by config) {
+	latency = math.Inf(1)
+	for _, c := range k.configs {
+		gap := c.pace() / float64(n)
+		if rate*gap > float64(c.batch)*(1+rateTolerance) {
+			continue
+		}
+		if l := c.duration.Seconds() + gap; l < latency {
+			latency, by = l, c
+		}
+	}
+	return latency, by
+}
+
+// enough is the least number of devices with configuration c that answer a
+// stream within the budget; false when no number does.
+func (c config) enough(rate float64, budget time.Duration) (int, bool) {
+	window := (budget - c.duration).Seconds()
+	if window <= 0 {
+		return 0, false
+	}
+	n := math.Ceil(c.pace()/math.Min(float64(c.batch)/rate, window) - rateTolerance)
+	return int(math.Max(1, n)), n < maxDevices
+}
+
+// maxDevices bounds the devices of one group.
+const maxDevices = 1e9

@@ -1,0 +1,268 @@
+package plan
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Cost model whole: whole devices, each for one module.
+//
+// Lower bound. Let a module receive T requests per second, to be answered
+// within L. Under any rule of dispatch a batch of configuration c = (b, d, s)
+// holds at most min(b, T·(L - d)) requests: no more than fit, and none that
+// came earlier than L - d before it starts. A device starts at most s batches
+// every d seconds. So n_h devices of each kind h serve at most
+//
+//	T · sum over h of n_h·v_h(L),   v_h(L) = max over c of h of s·min(b/T, L - d)/d
+//
+// requests per second, and every plan that answers all of them has
+// sum n_h·v_h(L) >= 1: a knapsack to be covered with whole devices (see
+// config.serves). Its least cost is a bound for plans of any number of groups,
+// any periods and any offsets. The relaxation to fractions of devices is the
+// proportional cost model's optimum.
+//
+// One kind reaches it. n devices that all run c, started in turn every d/(s·n)
+// seconds, each taking what has come, keep L as soon as n·s·min(b/T, L-d)/d
+// >= 1: the very condition. So where one kind of hardware is cheapest the plan
+// is optimal without any restriction. Mixtures of kinds are tried by what
+// shares can prove, and where that is dearer than the bound, refuted tells how
+// much of the difference is real: then optimality is relative to plans with at
+// most two groups a module, one a kind, that release their first batches
+// together (Restriction of the plan says so).
+
+// wholeModule is a module with the ways to serve it with whole devices.
+type wholeModule struct {
+	*scheduler
+	kinds    []kind
+	mixtures []*mixture // of several kinds, cheapest first, up to limit
+	limit    float64    // no mixture that costs less is missing
+}
+
+// mixture is a number of devices of each of several kinds.
+type mixture struct {
+	counts []int // by kind
+	weight float64
+	least  time.Duration // below it the devices cannot serve the stream, whatever the dispatch
+
+	proven bool          // sound has been looked for
+	sound  time.Duration // least latency that shares proves; 0 when there is none
+	groups []member
+	floor  time.Duration // below it two groups are not sound in any periods; at least least
+}
+
+func newWholeModule(s *scheduler) *wholeModule {
+	return &wholeModule{scheduler: s, kinds: kinds(s.configs)}
+}
+
+// single is the cheapest plan of one kind within the budget.
+func (w *wholeModule) single(budget time.Duration) (best member, weight float64, ok bool) {
+	weight = math.Inf(1)
+	for _, k := range w.kinds {
+		for _, c := range k.configs {
+			n, fits := c.enough(w.rate, budget)
+			if !fits || k.count > 0 && n > k.count {
+				continue
+			}
+			cost := float64(n) * c.weight
+			if !ok || cheaper(cost, weight) || !cheaper(weight, cost) && c.duration < best.duration {
+				best, weight, ok = member{c, n}, cost, true
+			}
+		}
+	}
+	return best, weight, ok
+}
+
+// cheapest is the cheapest sound plan known within the budget.
+func (w *wholeModule) cheapest(budget time.Duration) (schedule, bool) {
+	if w.rate == 0 {
+		return schedule{}, true
+	}
+	one, weight, ok := w.single(budget)
+	if len(w.kinds) > 1 {
+		for _, m := range w.mixtures {
+			if m.least > budget || ok && !cheaper(m.weight, weight) {
+				continue
+			}
+			if sound, found := w.prove(m); found && sound <= budget {
+				return w.mixed(m), true
+			}
+		}
+	}
+	if !ok {
+		return schedule{}, false
+	}
+	return w.alone(one, budget), true
+}
+
+// within is cheapest for a budget that no search has prepared.
+func (w *wholeModule) within(budget time.Duration) (schedule, bool) {
+	if w.rate == 0 {
+		return schedule{}, true
+	}
+	if w.limit == 0 {
+		_, weight, ok := w.single(budget)
+		if !ok {
+			weight = w.fullest()
+		}
+		w.enumerate(weight, budget)
+	}
+	return w.cheapest(budget)
+}
+
+// fullest is the weight of all devices of the kinds that are limited.
+func (w *wholeModule) fullest() float64 {
+	sum := 0.0
+	for _, k := range w.kinds {
+		sum += float64(k.count) * k.weight
+	}
+	return sum
+}
+
+// alone is the schedule of one group. It collects full batches where the budget
+// allows and otherwise for as long as it does: no oftener than the devices can.
+func (w *wholeModule) alone(m member, budget time.Duration) schedule {
+	period := min(collection(m.batch, w.rate), budget-m.duration)
+	t := tranche{config: m.config, machines: float64(m.n), rate: w.rate, collect: w.rate, period: period, worst: m.duration + period}
+	return schedule{tranches: []tranche{t}, worst: t.worst, weight: float64(m.n) * m.weight}
+}
+
+// mixed is the schedule of a mixture that is sound.
+func (w *wholeModule) mixed(m *mixture) schedule {
+	split, _ := shares(w.rate, m.groups, m.sound.Seconds())
+	set := schedule{worst: m.sound, weight: m.weight}
+	for i, g := range m.groups {
+		if split[i].rate <= rateTolerance*w.rate {
+			continue
+		}
+		set.tranches = append(set.tranches, tranche{
+			config: g.config, machines: float64(g.n), rate: split[i].rate, collect: w.rate,
+			period: toDuration(split[i].period), worst: m.sound,
+		})
+	}
+	return set
+}
+
+// prove looks for the least latency at which the mixture is sound, over the
+// configurations that its kinds may run.
+func (w *wholeModule) prove(m *mixture) (time.Duration, bool) {
+	if m.proven {
+		return m.sound, m.sound > 0
+	}
+	m.proven, m.floor = true, m.least
+	const most = time.Duration(math.MaxInt64 / 8)
+	best := most
+	w.each(m, nil, 0, func(groups []member) {
+		to := time.Duration(0)
+		for _, g := range groups {
+			to = max(to, toDuration(g.duration.Seconds()+g.gap()))
+		}
+		from := max(m.least, w.boundOf(groups))
+		if from >= best {
+			return
+		}
+		to = min(to, best-1)
+		if l, ok := leastSound(w.rate, groups, from-1, to); ok && l < best {
+			best, m.groups = l, slices.Clone(groups)
+		}
+	})
+	if best < most {
+		m.sound = best
+	}
+	return m.sound, m.sound > 0
+}
+
+// raise lifts the floor of a proven mixture of two kinds as near to what is
+// sound as can be refuted.
+func (w *wholeModule) raise(m *mixture) {
+	if m.sound <= m.least+1 || len(m.groups) != 2 || m.floor > m.least {
+		return
+	}
+	for _, below := range []float64{1e-4, 1e-3, 1e-2} {
+		latency := m.sound.Seconds() * (1 - below)
+		all := true
+		w.each(m, nil, 0, func(groups []member) {
+			all = all && refuted(w.rate, groups[0], groups[1], latency)
+		})
+		if all {
+			m.floor = max(m.least, wholeNanoseconds(latency))
+			return
+		}
+	}
+}
+
+// boundOf is the least latency, rounded down, at which these groups could serve
+// the stream under any dispatch.
+func (w *wholeModule) boundOf(groups []member) time.Duration {
+	low, high := 0.0, 0.0
+	for _, g := range groups {
+		high = math.Max(high, g.duration.Seconds()+float64(g.batch)/w.rate)
+	}
+	for range 40 {
+		mid, sum := (low+high)/2, 0.0
+		for _, g := range groups {
+			sum += float64(g.n) * g.serves(w.rate, mid)
+		}
+		if sum >= 1-rateTolerance {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return wholeNanoseconds(low)
+}
+
+// each calls back for every choice of one configuration a kind that gives the
+// devices the capacity for the stream.
+func (w *wholeModule) each(m *mixture, groups []member, from int, visit func([]member)) {
+	for i := from; i < len(m.counts); i++ {
+		if m.counts[i] == 0 {
+			continue
+		}
+		for _, c := range w.kinds[i].configs {
+			w.each(m, append(groups, member{c, m.counts[i]}), i+1, visit)
+		}
+		return
+	}
+	capacity := 0.0
+	for _, g := range groups {
+		capacity += g.capacity()
+	}
+	if capacity >= w.rate*(1-rateTolerance) {
+		visit(groups)
+	}
+}
+
+// bound is the least latency, rounded down, at which the devices can serve the
+// stream under any dispatch: the root of sum n·v(L) = 1, which rises with L.
+func (w *wholeModule) bound(counts []int) (time.Duration, bool) {
+	covers := func(latency float64) bool {
+		sum := 0.0
+		for i, n := range counts {
+			if n > 0 {
+				sum += float64(n) * w.kinds[i].serves(w.rate, latency)
+			}
+		}
+		return sum >= 1-rateTolerance
+	}
+	low, high := 0.0, 0.0
+	for i, n := range counts {
+		if n == 0 {
+			continue
+		}
+		for _, c := range w.kinds[i].configs {
+			high = math.Max(high, c.duration.Seconds()+float64(c.batch)/w.rate)
+		}
+	}
+	if !covers(high) {
+		return 0, false
+	}
+	for high-low > 0.25e-9+1e-15*high {
+		if mid := (low + high) / 2; covers(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return wholeNanoseconds(low), true
+}
