@@ -16,7 +16,7 @@ type ExecutorID int32
 // Request is what a policy knows of a request.
 type Request struct {
 	ID       RequestID
-	Class    int32 // which module or model; 0 where a policy serves only one
+	Class    int32 // which module or model; 0 where a policy serves only one (see PoolOptions.Models)
 	Arrival  Time  // virtual arrival: windows and due dates count from it
 	Deadline Time  // latest instant at which its batch may finish
 }
@@ -27,7 +27,7 @@ type Kind uint8
 // The events that a driver reports.
 const (
 	Arrive       Kind = iota + 1 // Request is ready for the module
-	Cancel                       // Request.ID is no longer wanted
+	Cancel                       // Request.ID is no longer wanted; in a pool its Class and Deadline, if set, find it faster
 	ExecutorUp                   // Executor of Group is ready and idle
 	ExecutorFree                 // Executor has finished its batch
 	ExecutorGone                 // Executor takes no more batches
@@ -66,8 +66,9 @@ type Action struct {
 	Act      Act
 	Executor ExecutorID
 	Group    int32
+	Class    int32 // with Start: the Class that all requests of Batch have
 	Batch    []RequestID
-	At       Time
+	At       Time // with SetTimer; with Start only where a pool has a Delay: when the batch begins
 	Request  RequestID
 	Reason   Reason
 }
