@@ -1,0 +1,103 @@
+package demand
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Task is a group of a plan as a device that several share sees it. Every
+// Period seconds at most one batch is closed; it runs for Duration without
+// interruption and must be done Deadline after it was closed. Times are in
+// seconds.
+type Task struct {
+	Duration float64
+	Period   float64
+	Deadline float64
+}
+
+// NonPreemptive decides whether one device can run the tasks, a batch at a time
+// and the one that is due first next (non-preemptive earliest deadline first),
+// so that every batch is done by its deadline. The condition is that for every
+// deadline t up to the end of the longest busy period
+//
+//	sum over i of max(0, floor((t - D_i)/P_i) + 1)·C_i  +  max { C_j : D_j > t }  <=  t
+//
+// The last term is the batch with a later deadline that started just before
+// and cannot be interrupted. Jeffay, Stanat and Martel (1991) show it for
+// deadlines equal to periods, George, Rivierre and Spuri (1996) for any; it is
+// exact for batches that come no oftener than every period and whenever they
+// like, and sufficient for periodic ones.
+func NonPreemptive(tasks []Task) Verdict {
+	if len(tasks) == 0 {
+		return Verdict{Sound: true}
+	}
+	use := 0.0
+	for _, c := range tasks {
+		if !(c.Duration > 0) || !(c.Period > 0) || math.IsInf(c.Duration, 0) || math.IsNaN(c.Deadline) {
+			return Verdict{Reason: fmt.Sprintf("duration %v, period %v and deadline %v are not numbers to test", c.Duration, c.Period, c.Deadline)}
+		}
+		if c.Deadline < c.Duration*(1-slack) {
+			return Verdict{At: c.Deadline, Demand: c.Duration, Reason: fmt.Sprintf("a batch of %.6g s is due after %.6g s", c.Duration, c.Deadline)}
+		}
+		use += c.Duration / c.Period
+	}
+	if use > 1+slack {
+		return Verdict{Reason: fmt.Sprintf("the batches take %.4g seconds of a device per second", use)}
+	}
+	last := deadlines(tasks, use)
+	if math.IsInf(last, 1) {
+		return Verdict{Reason: "the device is fully used and its load never repeats"}
+	}
+	return walkDeadlines(tasks, last)
+}
+
+// deadlines is the last deadline that needs checking: the end of the
+// synchronous busy period, or where the demand can no longer reach t even
+// without its floors.
+func deadlines(tasks []Task, use float64) float64 {
+	rise, longest, block := 0.0, 0.0, 0.0
+	for _, c := range tasks {
+		rise += math.Max(0, 1-c.Deadline/c.Period) * c.Duration
+		longest = math.Max(longest, c.Deadline)
+		block = math.Max(block, c.Duration)
+	}
+	if use < 1-slack {
+		return math.Max(longest, (rise+block)/(1-use))
+	}
+	groups := make([]Group, len(tasks))
+	for i, c := range tasks {
+		groups[i].Period = c.Period
+	}
+	return longest + hyperperiod(groups)
+}
+
+func walkDeadlines(tasks []Task, last float64) Verdict {
+	var buffer [16]float64
+	next := append(buffer[:0], make([]float64, len(tasks))...)
+	for i, c := range tasks {
+		next[i] = c.Deadline
+	}
+	done := 0.0
+	for range maxDates {
+		t := slices.Min(next)
+		if t > last*(1+slack) {
+			return Verdict{Sound: true}
+		}
+		block := 0.0
+		for i, c := range tasks {
+			for next[i] <= t*(1+slack) {
+				done += c.Duration
+				next[i] += c.Period
+			}
+			if c.Deadline > t*(1+slack) {
+				block = math.Max(block, c.Duration)
+			}
+		}
+		if done+block > t*(1+slack) {
+			return Verdict{At: t, Demand: done + block, Reason: fmt.Sprintf(
+				"batches of %.6g s must be done by %.6g s, the longest that may be running included", done+block, t)}
+		}
+	}
+	return Verdict{Reason: fmt.Sprintf("more than %d deadlines would have to be checked", maxDates)}
+}

@@ -1,0 +1,111 @@
+package demand
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestNonPreemptive(t *testing.T) {
+	tests := []struct {
+		name  string
+		tasks []Task
+		sound bool
+	}{
+		{"nothing", nil, true},
+		{"one, just in time", []Task{{10, 10, 10}}, true},
+		{"one, too slow", []Task{{11, 10, 20}}, false},
+		{"due before it can be done", []Task{{5, 10, 4}}, false},
+		{"two halves", []Task{{5, 10, 10}, {5, 10, 10}}, true},
+		{"blocked by a long one", []Task{{1, 10, 5}, {6, 100, 100}}, false},
+		{"blocked no longer than it can bear", []Task{{1, 10, 7}, {6, 100, 100}}, true},
+		{"fully used, periods without a common multiple", []Task{{1, 2, 2}, {math.Sqrt2 / 2, math.Sqrt2, 10}}, false},
+		{"not a number", []Task{{math.NaN(), 1, 1}}, false},
+	}
+	for _, tt := range tests {
+		v := NonPreemptive(tt.tasks)
+		assert.Equal(t, tt.sound, v.Sound, "%s: %s", tt.name, v.Describe())
+	}
+}
+
+// The twin plays every batch on one device: all released together, and once
+// for every task with its longest rival just started.
+func TestNonPreemptiveAgainstASimulation(t *testing.T) {
+	sound, refused := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		var tasks []Task
+		for range rapid.IntRange(1, 4).Draw(t, "tasks") {
+			c := float64(rapid.IntRange(1, 6).Draw(t, "duration"))
+			tasks = append(tasks, Task{
+				Duration: c, Period: float64(rapid.IntRange(2, 24).Draw(t, "period")),
+				Deadline: c + float64(rapid.IntRange(0, 30).Draw(t, "slack")),
+			})
+		}
+		use := 0.0
+		for _, c := range tasks {
+			use += c.Duration / c.Period
+		}
+		if use > 1 {
+			require.False(t, NonPreemptive(tasks).Sound)
+			return
+		}
+		late := false
+		for blocker := -1; blocker < len(tasks); blocker++ {
+			late = late || !play(tasks, blocker)
+		}
+		if NonPreemptive(tasks).Sound {
+			sound++
+			require.False(t, late, "%v", tasks)
+		} else {
+			refused++
+			require.True(t, late, "%v is refused: %s", tasks, NonPreemptive(tasks).Reason)
+		}
+	})
+	t.Logf("%d sound, %d refused", sound, refused)
+	assert.NotZero(t, sound)
+	assert.NotZero(t, refused)
+}
+
+// play says whether all batches are in time when the blocker has just started
+// and all others are released at once.
+func play(tasks []Task, blocker int) bool {
+	const tiny = 1e-6
+	now, next := 0.0, make([]float64, len(tasks))
+	if blocker >= 0 {
+		next[blocker] = tasks[blocker].Period - tiny
+		now = tasks[blocker].Duration - tiny
+		if now > tasks[blocker].Deadline {
+			return false
+		}
+	}
+	for now < 3000 {
+		pick, soonest := -1, math.Inf(1)
+		for i, c := range tasks {
+			soonest = math.Min(soonest, next[i])
+			if next[i] <= now && (pick < 0 || next[i]+c.Deadline < next[pick]+tasks[pick].Deadline) {
+				pick = i
+			}
+		}
+		if pick < 0 {
+			now = soonest
+			continue
+		}
+		now += tasks[pick].Duration
+		if now > next[pick]+tasks[pick].Deadline+10*tiny {
+			return false
+		}
+		next[pick] += tasks[pick].Period
+	}
+	return true
+}
+
+func BenchmarkNonPreemptive(b *testing.B) {
+	tasks := []Task{{0.010, 0.080, 0.100}, {0.015, 0.100, 0.120}, {0.005, 0.050, 0.060}, {0.020, 0.200, 0.150}}
+	b.ReportAllocs()
+	for b.Loop() {
+		NonPreemptive(tasks)
+	}
+}
