@@ -17,6 +17,7 @@ type ExecutorID int32
 type Request struct {
 	ID       RequestID
 	Class    int32 // which module or model; 0 where a policy serves only one (see PoolOptions.Models)
+	Size     int32 // items of a query, where its duration follows from them (policy matching); 0 elsewhere
 	Arrival  Time  // virtual arrival: windows and due dates count from it
 	Deadline Time  // latest instant at which its batch may finish
 }
