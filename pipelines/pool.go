@@ -1,0 +1,118 @@
+package pipelines
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Pool is a set of instances of several kinds that serve queries of different
+// sizes to one model: how many of each kind the budget is best spent on is for
+// a plan to say (Kairos, sections 4 and 5).
+type Pool struct {
+	Name     string
+	SLO      time.Duration // counted from a query's arrival
+	Budget   float64       // money per hour
+	Base     string        // kind of hardware that meets the SLO at every size
+	Hardware []string      // kinds that may be in the pool; empty means all that the profile has points on
+
+	ProfileFile string // path as declared
+	Profile     Profile
+	SizesFile   string // path as declared
+	Sizes       Mix
+}
+
+// Size is one size of a query with its weight in a Mix.
+type Size struct {
+	Size   int     // items of a query, the batch of a Point
+	Weight float64 // relative to the other sizes, not below zero
+}
+
+// Mix is how often queries have which size, in rising order of size.
+type Mix []Size
+
+// Total is the sum of the weights.
+func (m Mix) Total() float64 {
+	total := 0.0
+	for _, s := range m {
+		total += s.Weight
+	}
+	return total
+}
+
+// Mean is the mean size of a query; 0 for an empty mix.
+func (m Mix) Mean() float64 {
+	sum := 0.0
+	for _, s := range m {
+		sum += float64(s.Size) * s.Weight
+	}
+	if sum == 0 {
+		return 0
+	}
+	return sum / m.Total()
+}
+
+// Largest is the largest size that occurs; 0 for an empty mix.
+func (m Mix) Largest() int {
+	largest := 0
+	for _, s := range m {
+		if s.Weight > 0 {
+			largest = max(largest, s.Size)
+		}
+	}
+	return largest
+}
+
+// Latency is how long one query takes on one kind of hardware, by its size.
+// Between two measured sizes it is read off the line through them; below the
+// first, and beyond the last, the nearest measured size counts.
+type Latency []Point
+
+// Latency of the hardware, one query at a time: the points with concurrency 1
+// in rising order of batch.
+func (p Profile) Latency(hardware string) Latency {
+	var l Latency
+	for _, at := range p.Points {
+		if at.Hardware == hardware && at.Concurrency <= 1 {
+			l = append(l, at)
+		}
+	}
+	slices.SortStableFunc(l, func(a, b Point) int { return cmp.Compare(a.Batch, b.Batch) })
+	return l
+}
+
+// Largest is the largest measured size; 0 where nothing was measured.
+func (l Latency) Largest() int {
+	if len(l) == 0 {
+		return 0
+	}
+	return l[len(l)-1].Batch
+}
+
+// At is the latency of a query of that size; 0 where nothing was measured.
+func (l Latency) At(size int) time.Duration {
+	i, found := slices.BinarySearchFunc(l, size, func(at Point, size int) int { return cmp.Compare(at.Batch, size) })
+	switch {
+	case len(l) == 0:
+		return 0
+	case found || i == 0:
+		return l[i].Duration
+	case i == len(l):
+		return l[i-1].Duration
+	}
+	low, high := l[i-1], l[i]
+	share := float64(size-low.Batch) / float64(high.Batch-low.Batch)
+	return low.Duration + time.Duration(share*float64(high.Duration-low.Duration))
+}
+
+// Violates is the smallest size of the mix that takes longer than the
+// objective; false where all meet it. The kind of hardware serves the sizes
+// below.
+func (l Latency) Violates(m Mix, slo time.Duration) (int, bool) {
+	for _, s := range m {
+		if s.Weight > 0 && l.At(s.Size) > slo {
+			return s.Size, true
+		}
+	}
+	return 0, false
+}
