@@ -120,7 +120,7 @@ func (m Model) check() error {
 }
 
 // PoolNames lists the policies that NewPool builds.
-func PoolNames() []string { return []string{"adaptive", "clockwork", "deferred", "eager", "nexus"} }
+func PoolNames() []string { return []string{"deferred"} }
 
 // NewPool builds the pool policy of that name.
 func NewPool(name string, o PoolOptions) (Policy, error) {
@@ -128,6 +128,8 @@ func NewPool(name string, o PoolOptions) (Policy, error) {
 		return nil, err
 	}
 	switch name {
+	case "deferred":
+		return NewDeferred(DeferredOptions{PoolOptions: o}), nil
 	}
 	return nil, fmt.Errorf("there is no pool policy %q; choose one of %s", name, strings.Join(PoolNames(), ", "))
 }

@@ -1,0 +1,237 @@
+package dispatch
+
+// pool is what all policies over a shared pool have in common: the lines of
+// waiting requests, the executors, the clock and the timer.
+type pool struct {
+	lines  []line // by class
+	models []poolModel
+	fleet  fleet
+
+	delay   Delay
+	margin  Time
+	max     int
+	now     Time
+	armed   Time // the timer that the driver holds; never when none
+	waiting int  // requests in all lines
+	batch   []RequestID
+}
+
+// poolModel is a model made ready: its profiles and its rate.
+type poolModel struct {
+	tables []profile // by group
+	plan   profile   // the slowest of the groups that are up; all where none is
+	least  Time      // a batch of one on the fastest executor, delay included
+	slo    Time
+	meter  meter
+	target int // the batch to aim for; what it means is the policy's affair
+}
+
+// newPool reads the options, mended: every model has a table, and the batch
+// arena holds the largest batch, so that steps do not allocate.
+func newPool(o PoolOptions) pool {
+	groups, largest := 1, 1
+	for _, m := range o.Models {
+		groups = max(groups, len(m.Groups))
+	}
+	p := pool{
+		lines: make([]line, len(o.Models)), fleet: newFleet(groups), armed: never, max: o.MaxQueue,
+		delay: Delay{Control: max(0, o.Delay.Control), PerRequest: max(0, o.Delay.PerRequest)}, margin: max(0, o.Margin),
+	}
+	if p.max <= 0 {
+		p.max = DefaultMaxPoolQueue
+	}
+	for _, m := range o.Models {
+		pm := newPoolModel(m, groups)
+		largest = max(largest, len(pm.tables[0]))
+		p.models = append(p.models, pm)
+	}
+	p.batch = make([]RequestID, 0, largest)
+	p.replan()
+	return p
+}
+
+func newPoolModel(m Model, groups int) poolModel {
+	pm := poolModel{slo: max(1, m.SLO), meter: newMeter(m.Rate)}
+	for g := range groups {
+		table := m.Durations
+		if g < len(m.Groups) && len(m.Groups[g]) > 0 {
+			table = m.Groups[g]
+		}
+		pm.tables = append(pm.tables, newProfile(table))
+	}
+	return pm
+}
+
+// replan looks anew at which groups have executors.
+func (p *pool) replan() {
+	for i := range p.models {
+		m := &p.models[i]
+		m.plan, m.least = nil, never
+		for g, t := range m.tables {
+			if p.fleet.ups[g] == 0 && p.fleet.up > 0 {
+				continue
+			}
+			alone := p.delay.Of(1) + t[0]
+			if alone > m.slo && m.plan != nil {
+				continue // too slow for this model, and not needed
+			}
+			if m.least > m.slo {
+				m.plan = nil // what came before was too slow
+			}
+			m.least = min(m.least, alone)
+			if m.plan == nil {
+				m.plan = t
+			} else if &m.plan[0] != &t[0] {
+				m.plan = slowest(m.plan, t)
+			}
+		}
+	}
+}
+
+// Len is the number of requests that wait.
+func (p *pool) Len() int { return p.waiting }
+
+// begin opens a step: time does not run backwards.
+func (p *pool) begin(now Time) {
+	p.now = max(p.now, now)
+	p.batch = p.batch[:0]
+	if p.armed <= p.now {
+		p.armed = never
+	}
+	p.fleet.advance(p.now)
+}
+
+// change takes in an event about executors.
+func (p *pool) change(ev Event) {
+	up := p.fleet.up
+	switch ev.Kind {
+	case ExecutorUp:
+		p.fleet.join(ev.Executor, ev.Group, p.now)
+		up = -1
+	case ExecutorFree:
+		p.fleet.freed(ev.Executor, p.now)
+	case ExecutorGone:
+		p.fleet.leave(ev.Executor)
+	}
+	if up != p.fleet.up {
+		p.replan()
+	}
+}
+
+// admit puts a request into its line, or drops it: as Full where there is no
+// room or no such model, as Late where even alone it would miss its deadline.
+func (p *pool) admit(r Request, out []Action) ([]Action, bool) {
+	if r.Class < 0 || int(r.Class) >= len(p.lines) {
+		return append(out, Action{Act: Drop, Request: r.ID, Reason: Full}), false
+	}
+	m := &p.models[r.Class]
+	due := p.dueOf(r)
+	switch {
+	case p.now+m.least > due:
+		return append(out, Action{Act: Drop, Request: r.ID, Reason: Late}), false
+	case p.waiting >= p.max:
+		return append(out, Action{Act: Drop, Request: r.ID, Reason: Full}), false
+	}
+	p.lines[r.Class].insert(waiter{id: r.ID, due: due})
+	p.waiting++
+	return out, true
+}
+
+func (p *pool) dueOf(r Request) Time {
+	due := r.Deadline
+	if due == 0 {
+		due = r.Arrival + p.models[r.Class].slo
+	}
+	return due - p.margin
+}
+
+// cancel forgets a request and returns its class, or -1.
+func (p *pool) cancel(r Request) int32 {
+	if r.Class >= 0 && int(r.Class) < len(p.lines) {
+		due := Time(0)
+		if r.Deadline != 0 {
+			due = r.Deadline - p.margin
+		}
+		if p.withdraw(r.Class, r.ID, due) {
+			return r.Class
+		}
+	}
+	for c := range p.lines {
+		if p.withdraw(int32(c), r.ID, 0) {
+			return int32(c)
+		}
+	}
+	return -1
+}
+
+func (p *pool) withdraw(class int32, id RequestID, due Time) bool {
+	i := p.lines[class].find(id, due)
+	if i < 0 {
+		return false
+	}
+	p.lines[class].remove(i)
+	p.waiting--
+	return true
+}
+
+// dropFirst gives up the first k requests of a line.
+func (p *pool) dropFirst(class int32, k int, out []Action) []Action {
+	q := &p.lines[class]
+	for i := range k {
+		out = append(out, Action{Act: Drop, Request: q.at(i).id, Reason: Late})
+	}
+	q.skip(k)
+	p.waiting -= k
+	return out
+}
+
+// dropLate gives up the requests that no executor could serve in time.
+func (p *pool) dropLate(class int32, out []Action) []Action {
+	q, k := &p.lines[class], 0
+	for k < q.n && q.due(k) < p.now+p.models[class].least {
+		k++
+	}
+	if k == 0 {
+		return out
+	}
+	return p.dropFirst(class, k, out)
+}
+
+// slot is the chance that an executor offers to a model.
+func (p *pool) slot(class int32, id ExecutorID) slot {
+	e := &p.fleet.execs[id]
+	return slot{now: p.now, free: e.free, delay: p.delay, table: p.models[class].tables[e.group]}
+}
+
+// planned is the chance that an idle executor would offer to a model now.
+func (p *pool) planned(class int32) slot {
+	return slot{now: p.now, free: p.now, delay: p.delay, table: p.models[class].plan}
+}
+
+// start sends the first b requests of a line to an open executor.
+func (p *pool) start(class int32, id ExecutorID, b int, out []Action) []Action {
+	q := &p.lines[class]
+	s := p.slot(class, id)
+	from := len(p.batch)
+	for i := range b {
+		p.batch = append(p.batch, q.at(i).id)
+	}
+	q.skip(b)
+	p.waiting -= b
+	a := Action{Act: Start, Executor: id, Group: p.fleet.execs[id].group, Class: class, Batch: p.batch[from:len(p.batch):len(p.batch)]}
+	if p.delay != (Delay{}) {
+		a.At = s.begin(b)
+	}
+	p.fleet.send(id, s.finish(b))
+	return append(out, a)
+}
+
+// arm asks for a timer unless one that comes no later is set already.
+func (p *pool) arm(wake Time, out []Action) []Action {
+	wake = min(wake, p.fleet.wake())
+	if wake == never || p.armed <= wake {
+		return out
+	}
+	p.armed = max(wake, p.now)
+	return append(out, Action{Act: SetTimer, At: p.armed})
+}

@@ -1,0 +1,221 @@
+package dispatch
+
+// Schedulable says when deferred holds a batch to be ready.
+type Schedulable uint8
+
+// The two readings of Symphony's rule.
+const (
+	// FrontRun: at the last instant at which the batch could still take in
+	// one more request and meet its first deadline, d - l(b+1). The authors'
+	// code does this by default.
+	FrontRun Schedulable = iota
+	// BetaLambda: as soon as it holds beta·lambda requests, where waiting for
+	// one more costs an executor as much as it saves; at the FrontRun instant
+	// at the latest (Symphony, section 4.3).
+	BetaLambda
+)
+
+// DropRule says which requests deferred gives up when not all can be served.
+type DropRule uint8
+
+// The drop rules.
+const (
+	// WindowDrop keeps the newest requests that can run as one batch, and
+	// takes older ones in where they still fit (the authors' code).
+	WindowDrop DropRule = iota
+	// EarlyDrop gives up everything before the first whole batch of the
+	// target size that meets its deadline (Nexus, which the paper names).
+	EarlyDrop
+	// HeadDrop gives up only what cannot be served even alone, however small
+	// the batches become (the paper's text).
+	HeadDrop
+)
+
+// DeferredOptions configures the deferred policy.
+type DeferredOptions struct {
+	PoolOptions
+	Ready Schedulable
+	Drop  DropRule
+}
+
+// deferred is Symphony's policy: see NewDeferred.
+type deferred struct {
+	pool
+	rule  Schedulable
+	drop  DropRule
+	wakes agenda // every model with requests, by when it must be looked at
+	ready agenda // models whose batch may start, by the last instant for it
+}
+
+// NewDeferred builds the deferred batch scheduling of Symphony (sections 4.2,
+// 4.3 and appendix C; what the text leaves open follows the authors' code).
+//
+// Each model keeps one candidate batch. It is held back until it is ready (see
+// Schedulable), so that it grows and executors stay idle rather than run small
+// batches. A model whose batch becomes ready takes an idle executor if there
+// is one. Otherwise it is remembered, and an executor that becomes free takes
+// the remembered model with the least time left. Either way the batch is
+// formed anew for that executor.
+//
+// Two slips of the printed pseudocode are corrected: the instant from the
+// beta-lambda test is kept and not overwritten by the front-run instant, and
+// an executor that was granted counts as busy at once on both roads.
+//
+// A batch that has reached the end of its table is ready: waiting cannot
+// improve it.
+func NewDeferred(o DeferredOptions) Policy {
+	p := &deferred{pool: newPool(o.PoolOptions), rule: o.Ready, drop: o.Drop}
+	p.wakes, p.ready = newAgenda(len(p.models)), newAgenda(len(p.models))
+	for i := range p.models {
+		p.aim(&p.models[i])
+	}
+	if p.delay != (Delay{}) {
+		p.fleet.lead = p.lead()
+	}
+	return p
+}
+
+// Name is "deferred".
+func (p *deferred) Name() string { return "deferred" }
+
+// Step takes one event and appends the actions that follow from it.
+func (p *deferred) Step(now Time, ev Event, out []Action) []Action {
+	p.begin(now)
+	switch ev.Kind {
+	case Arrive:
+		out = p.arrive(ev.Request, out)
+	case Cancel:
+		if class := p.cancel(ev.Request); class >= 0 {
+			out = p.look(class, out)
+		}
+	default:
+		p.change(ev)
+	}
+	for p.wakes.next() <= p.now {
+		out = p.look(p.wakes.top(), out)
+	}
+	for p.ready.len() > 0 && p.fleet.opens > 0 {
+		out = p.grant(p.ready.top(), out)
+	}
+	return p.arm(p.wakes.next(), out)
+}
+
+func (p *deferred) arrive(r Request, out []Action) []Action {
+	out, ok := p.admit(r, out)
+	if r.Class < 0 || int(r.Class) >= len(p.models) {
+		return out
+	}
+	if m := &p.models[r.Class]; m.meter.hit(p.now) {
+		p.aim(m)
+	}
+	if ok {
+		out = p.look(r.Class, out)
+	}
+	return out
+}
+
+// aim sets the target batch by the rate.
+func (p *deferred) aim(m *poolModel) {
+	if m.meter.known() {
+		m.target = staggered(m.plan, p.delay, m.slo-p.margin, m.meter.rate)
+	} else {
+		m.target = half(m.plan, p.delay, m.slo-p.margin)
+	}
+}
+
+// lead is how far ahead of its end an executor may be sent the next batch: the
+// longest delay of a target batch.
+func (p *deferred) lead() Time {
+	lead := Time(0)
+	for i := range p.models {
+		lead = max(lead, p.delay.Of(p.models[i].target))
+	}
+	return lead
+}
+
+// look forms the candidate of a model anew: it drops what no batch worth
+// running could serve, and notes when the candidate becomes ready.
+func (p *deferred) look(class int32, out []Action) []Action {
+	q, m := &p.lines[class], &p.models[class]
+	if q.n > 0 {
+		s := p.planned(class)
+		c := p.cut(q, &s, m.target)
+		if c.drop > 0 {
+			out = p.dropFirst(class, c.drop, out)
+		}
+		if c.size > 0 {
+			p.schedule(class, c.size)
+			return out
+		}
+	}
+	p.wakes.drop(class)
+	p.ready.drop(class)
+	return out
+}
+
+func (p *deferred) cut(q *line, s *slot, target int) cut {
+	switch p.drop {
+	case EarlyDrop:
+		return cutEarly(q, s, target)
+	case HeadDrop:
+		return cutHead(q, s, 0)
+	}
+	return cutWindow(q, s, target)
+}
+
+// schedule notes when the candidate of the first size requests is ready, and
+// until when it can be sent.
+func (p *deferred) schedule(class int32, size int) {
+	q, m := &p.lines[class], &p.models[class]
+	due := q.due(0)
+	last := due - m.plan.of(size) - p.delay.Of(size)
+	at := due - m.plan.of(size+1) - p.delay.Of(size+1)
+	if size >= len(m.plan) || p.rule == BetaLambda && float64(size) >= p.betaLambda(m, size) {
+		at = p.now
+	}
+	if at <= p.now {
+		p.ready.set(class, last)
+		p.wakes.set(class, last+1)
+		return
+	}
+	p.ready.drop(class)
+	p.wakes.set(class, at)
+}
+
+// betaLambda is the batch from which on waiting for one more request costs
+// more than it saves, with beta from the chord of the profile between the
+// batch and the target.
+func (p *deferred) betaLambda(m *poolModel, size int) float64 {
+	x := max(size+1, m.target)
+	each := float64(m.plan.of(x)-m.plan.of(size)) / float64(x-size)
+	fixed := float64(m.plan.of(x)) - each*float64(x)
+	return fixed / 1e9 * m.meter.rate
+}
+
+// grant gives an open executor to the model.
+func (p *deferred) grant(class int32, out []Action) []Action {
+	q, m := &p.lines[class], &p.models[class]
+	id, best := ExecutorID(-1), cut{}
+	for g := range p.fleet.open {
+		if p.fleet.open[g].n == 0 {
+			continue
+		}
+		e := ExecutorID(p.fleet.open[g].first())
+		s := p.slot(class, e)
+		if c := p.cut(q, &s, m.target); id < 0 || c.size > best.size {
+			id, best = e, c
+		}
+	}
+	if best.size == 0 {
+		p.ready.drop(class) // too late for these executors; look again at its wake
+		return out
+	}
+	if best.drop > 0 {
+		out = p.dropFirst(class, best.drop, out)
+	}
+	out = p.start(class, id, best.size, out)
+	return p.look(class, out)
+}
+
+// Describe draws the policy for logs and golden transcripts.
+func (p *deferred) Describe() string { return p.describe("deferred") }

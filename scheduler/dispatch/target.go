@@ -1,0 +1,31 @@
+package dispatch
+
+// staggered is the batch to aim for when n executors take turns: the largest b
+// with l(b)·(1 + 1/n) <= budget, where n = rate·l(b)/b executors are needed to
+// keep up, at least 1. A batch that even one executor has time to wait for is
+// bounded by its collection instead: l(b) + b/rate <= budget (Symphony,
+// section 4.2, equations 2 and 3, as its code solves them). The delay of the
+// batch counts as part of its duration. At least 1.
+func staggered(table profile, delay Delay, budget Time, rate float64) int {
+	low, high := 1, len(table)
+	for low < high {
+		b := (low + high + 1) / 2
+		l := float64(table[b-1])
+		need := rate * l / 1e9 / float64(b)
+		wait := l / need
+		if need <= 1 {
+			wait = float64(b) / rate * 1e9
+		}
+		if l+float64(delay.Of(b))+wait <= float64(budget) {
+			low = b
+		} else {
+			high = b - 1
+		}
+	}
+	return low
+}
+
+// half is the batch to aim for before a rate is known: l(b) <= budget/2.
+func half(table profile, delay Delay, budget Time) int {
+	return max(1, table.fit(budget/2-delay.Control))
+}
