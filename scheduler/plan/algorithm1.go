@@ -29,6 +29,8 @@ type tranche struct {
 	collect  float64 // w, the rate at which batches are collected
 	worst    time.Duration
 	period   time.Duration // between two batches; 0 when they are full
+	deadline time.Duration // on a shared device, from closing a batch to its end; 0 on its own
+	part     float64       // of the price of a shared device that is charged
 }
 
 // schedule is the configuration set of one module.
@@ -112,7 +114,10 @@ func (s *schedule) add(t tranche) {
 
 // charged is the number of machines that are paid for.
 func (t *tranche) charged() float64 {
-	if t.whole {
+	switch {
+	case t.deadline > 0:
+		return t.part
+	case t.whole:
 		return wholeDevices(t.machines)
 	}
 	return t.machines

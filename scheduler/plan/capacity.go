@@ -98,9 +98,14 @@ func (p *Plan) machines(hardware string) float64 {
 	sum := 0.0
 	for _, m := range p.Modules {
 		for _, g := range m.Groups {
-			if g.Hardware == hardware {
+			if g.Hardware == hardware && g.Deadline == 0 {
 				sum += g.Machines
 			}
+		}
+	}
+	for _, d := range p.Devices {
+		if d.Hardware == hardware {
+			sum++
 		}
 	}
 	return sum

@@ -35,6 +35,8 @@ type config struct {
 	weight      float64 // price in decisions: price, or 1 when all hardware is free
 	count       int     // machines that exist; 0 without limit
 	whole       bool    // machines are paid for as whole devices
+	memory      int64   // bytes that the module takes; 0 when unknown
+	room        int64   // bytes that a machine has; 0 when unknown
 }
 
 // throughput of one full machine, in requests per second.
@@ -56,7 +58,8 @@ func configs(p *Problem, m *pipelines.Module, o Options) ([]config, error) {
 		if i < 0 || pt.Concurrency > 1 || len(m.Hardware) > 0 && !slices.Contains(m.Hardware, pt.Hardware) {
 			continue
 		}
-		c := config{hardware: pt.Hardware, batch: pt.Batch, concurrency: 1, duration: pt.Duration, price: p.Hardware[i].Price, weight: p.Hardware[i].Price, count: p.Hardware[i].Count, whole: o.costModel() != CostProportional}
+		c := config{hardware: pt.Hardware, batch: pt.Batch, concurrency: 1, duration: pt.Duration, price: p.Hardware[i].Price, weight: p.Hardware[i].Price, count: p.Hardware[i].Count, whole: o.costModel() != CostProportional,
+			memory: int64(pt.MemoryMiB * (1 << 20)), room: p.Hardware[i].Memory}
 		if free {
 			c.weight = 1
 		}

@@ -64,9 +64,21 @@ func (s *scheduler) single(budget time.Duration) (schedule, bool) {
 // in weights. It starts from the budgets that policy harpagon ends with, so
 // the result is never dearer than those.
 func (p *planner) exact() (split []time.Duration, bound float64, ok bool) {
-	if p.options.costModel() == CostWhole {
+	switch p.options.costModel() {
+	case CostWhole:
 		return p.exactWhole()
+	case CostShared:
+		best, _, bound := newSharer([]*planner{p}).search()
+		if best == nil {
+			return nil, 0, false
+		}
+		return best.budgets[0], bound, true
 	}
+	return p.exactShares()
+}
+
+// exactShares is exact under the proportional cost model.
+func (p *planner) exactShares() (split []time.Duration, bound float64, ok bool) {
 	b := newBrancher(p)
 	if first, ok := p.paper(); ok {
 		b.offer(first)
@@ -85,7 +97,7 @@ func (p *planner) paper() ([]time.Duration, bool) {
 		twin.exact, twin.whole = false, nil
 		q.modules[i] = &twin
 	}
-	shares, ok := q.shares()
+	shares, ok := q.divided()
 	if !ok {
 		return nil, false
 	}
@@ -109,6 +121,9 @@ func solveExact(p Problem, o Options) (Plan, error) {
 	}
 	if err := pl.checkPath(); err != nil {
 		return Plan{}, err
+	}
+	if o.costModel() == CostShared {
+		return pl.solveShared()
 	}
 	split, bound, ok := pl.exact()
 	if !ok {

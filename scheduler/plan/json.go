@@ -26,6 +26,7 @@ type planJSON struct {
 	Latency    millis   `json:"latency_ms"`
 	SolveTime  millis   `json:"solve_ms"`
 	Modules    []Module `json:"modules"`
+	Devices    []Device `json:"devices,omitempty"`
 }
 
 type moduleJSON struct {
@@ -49,6 +50,7 @@ type groupJSON struct {
 	DummyRate   float64 `json:"dummy_rate"`
 	Period      millis  `json:"period_ms"`
 	Window      millis  `json:"window_ms"`
+	Deadline    millis  `json:"deadline_ms,omitempty"`
 }
 
 // millis is a duration that JSON shows in milliseconds.
@@ -80,7 +82,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(planJSON{
 		p.Pipeline, p.Policy, p.CostModel, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, p.LowerBound, p.Restriction,
-		millis(p.SLO), millis(p.Latency), millis(p.SolveTime), modules,
+		millis(p.SLO), millis(p.Latency), millis(p.SolveTime), modules, p.Devices,
 	})
 }
 
@@ -96,7 +98,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 	}
 	*p = Plan{
 		j.Pipeline, j.Policy, j.CostModel, j.Status, j.Reason, j.Sound, j.Proof, j.Cost, j.LowerBound, j.Restrict,
-		time.Duration(j.SLO), time.Duration(j.Latency), time.Duration(j.SolveTime), j.Modules,
+		time.Duration(j.SLO), time.Duration(j.Latency), time.Duration(j.SolveTime), j.Modules, j.Devices,
 	}
 	return nil
 }
@@ -130,7 +132,7 @@ func (m *Module) UnmarshalJSON(b []byte) error {
 // MarshalJSON writes the fixed field names of the contract.
 func (g Group) MarshalJSON() ([]byte, error) {
 	return json.Marshal(groupJSON{
-		g.Hardware, g.Batch, g.Concurrency, millis(g.Duration), g.Machines, g.Rate, g.DummyRate, millis(g.Period), millis(g.Window),
+		g.Hardware, g.Batch, g.Concurrency, millis(g.Duration), g.Machines, g.Rate, g.DummyRate, millis(g.Period), millis(g.Window), millis(g.Deadline),
 	})
 }
 
@@ -142,7 +144,58 @@ func (g *Group) UnmarshalJSON(b []byte) error {
 	}
 	*g = Group{
 		j.Hardware, j.Batch, j.Concurrency, time.Duration(j.Duration), j.Machines, j.Rate, j.DummyRate,
-		time.Duration(j.Period), time.Duration(j.Window),
+		time.Duration(j.Period), time.Duration(j.Window), time.Duration(j.Deadline),
+	}
+	return nil
+}
+
+type deviceJSON struct {
+	Hardware string  `json:"hardware"`
+	Price    float64 `json:"price"`
+	Share    float64 `json:"share"`
+	Tasks    []Task  `json:"groups"`
+}
+
+type taskJSON struct {
+	Pipeline string  `json:"pipeline"`
+	Module   string  `json:"module"`
+	Group    int     `json:"group"`
+	Duration millis  `json:"duration_ms"`
+	Period   millis  `json:"period_ms"`
+	Deadline millis  `json:"deadline_ms"`
+	Share    float64 `json:"share"`
+}
+
+// MarshalJSON writes a shared device with the groups that run on it.
+func (d Device) MarshalJSON() ([]byte, error) {
+	return json.Marshal(deviceJSON(d))
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (d *Device) UnmarshalJSON(b []byte) error {
+	var j deviceJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	*d = Device(j)
+	return nil
+}
+
+// MarshalJSON writes times in milliseconds.
+func (t Task) MarshalJSON() ([]byte, error) {
+	return json.Marshal(taskJSON{
+		t.Pipeline, t.Module, t.Group, millis(t.Duration), millis(t.Period), millis(t.Deadline), t.Share,
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (t *Task) UnmarshalJSON(b []byte) error {
+	var j taskJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	*t = Task{
+		j.Pipeline, j.Module, j.Group, time.Duration(j.Duration), time.Duration(j.Period), time.Duration(j.Deadline), j.Share,
 	}
 	return nil
 }

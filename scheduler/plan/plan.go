@@ -38,6 +38,7 @@ type Plan struct {
 	Latency   time.Duration // longest path of worst cases
 	SolveTime time.Duration
 	Modules   []Module
+	Devices   []Device // that groups share, under cost model shared
 }
 
 // Module is the part of a plan for one module.
@@ -63,4 +64,9 @@ type Group struct {
 	DummyRate   float64
 	Period      time.Duration // between two batches of the group
 	Window      time.Duration // longest wait of a request for its batch
+
+	// Deadline, on a shared device, is the longest from the end of the window
+	// to the end of the batch; waiting for other groups' batches is part of it.
+	// 0 on devices of its own, where a batch starts at once.
+	Deadline time.Duration
 }

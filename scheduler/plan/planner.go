@@ -54,7 +54,7 @@ func newPlanner(p *Problem, o Options) (*planner, error) {
 			roundRobin: o.without("tc"), twoConfigs: o.without("multi"), noDummies: o.without("dummy"),
 			exact: o.policy() == PolicyExact, oneConfig: o.oneConfig(),
 		})
-		if o.policy() == PolicyExact && o.costModel() == CostWhole {
+		if o.policy() == PolicyExact && o.costModel() != CostProportional {
 			m := pl.modules[len(pl.modules)-1]
 			m.whole = newWholeModule(m)
 		}

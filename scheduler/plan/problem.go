@@ -50,7 +50,8 @@ const (
 	PolicyInferLine  = "inferline"
 	PolicyClipper    = "clipper"
 	CostProportional = "proportional"
-	CostWhole        = "whole" // whole devices, each for one module
+	CostWhole        = "whole"  // whole devices, each for one module
+	CostShared       = "shared" // whole devices that modules and pipelines may share
 )
 
 // Budgets is the share of the latency objective that each module may use. The
@@ -63,7 +64,7 @@ func Policies() []string {
 }
 
 // CostModels lists the names that Options.CostModel takes.
-func CostModels() []string { return []string{CostProportional, CostWhole} }
+func CostModels() []string { return []string{CostProportional, CostWhole, CostShared} }
 
 // Steps lists the names that Options.Without takes.
 func Steps() []string {

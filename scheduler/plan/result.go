@@ -43,6 +43,9 @@ func (s *scheduler) group(t tranche) Group {
 		Hardware: t.hardware, Batch: t.batch, Concurrency: t.concurrency, Duration: t.duration,
 		Machines: t.charged(), Rate: t.rate, Period: t.period, Window: t.worst - t.duration,
 	}
+	if t.deadline > 0 {
+		g.Machines, g.Deadline, g.Window = t.machines, t.deadline, t.worst-t.deadline
+	}
 	if g.Period == 0 {
 		g.Period = collection(t.batch, t.rate)
 	}

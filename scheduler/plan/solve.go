@@ -58,7 +58,7 @@ func splitOnce(p Problem, o Options) (Budgets, error) {
 	if err := pl.checkPath(); err != nil {
 		return nil, err
 	}
-	shares, ok := pl.shares()
+	shares, ok := pl.divided()
 	if !ok {
 		return nil, pl.noSplit()
 	}
@@ -69,7 +69,7 @@ func splitOnce(p Problem, o Options) (Budgets, error) {
 	return budgets, nil
 }
 
-func (p *planner) shares() ([]time.Duration, bool) {
+func (p *planner) divided() ([]time.Duration, bool) {
 	switch {
 	case p.options.policy() == PolicyExact:
 		found, _, ok := p.exact()
@@ -168,6 +168,9 @@ func scheduleOnce(p Problem, o Options, b Budgets) (Plan, error) {
 	budgets, err := pl.budgets(b)
 	if err != nil {
 		return Plan{}, err
+	}
+	if pl.sharing() {
+		return pl.packed(budgets)
 	}
 	sets, err := pl.schedule(budgets)
 	if err != nil {

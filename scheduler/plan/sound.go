@@ -58,7 +58,7 @@ func (m *Module) widen() {
 	}
 	limit := min(m.Proven, m.Budget)
 	for i := range m.Groups {
-		m.Groups[i].Window = limit - m.Groups[i].Duration
+		m.Groups[i].Window = limit - max(m.Groups[i].Duration, m.Groups[i].Deadline)
 	}
 }
 
@@ -71,7 +71,7 @@ func (m *Module) demands() (groups []demand.Group, durations []float64) {
 			fill = (g.Rate + g.DummyRate) * period
 		}
 		groups = append(groups, demand.Group{Batch: fill, Period: period, Window: g.Window.Seconds()})
-		durations = append(durations, g.Duration.Seconds())
+		durations = append(durations, max(g.Duration, g.Deadline).Seconds())
 	}
 	return groups, durations
 }

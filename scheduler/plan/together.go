@@ -1,0 +1,195 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan/demand"
+)
+
+// Device is a device that groups share.
+type Device struct {
+	Hardware string
+	Price    float64 // money per hour
+	Share    float64 // of its time that is used, 0..1
+	Tasks    []Task
+}
+
+// Task is a group that runs on a shared device.
+type Task struct {
+	Pipeline string
+	Module   string
+	Group    int // index into Module.Groups
+	Duration time.Duration
+	Period   time.Duration
+	Deadline time.Duration // from the end of the window to the end of the batch
+	Share    float64       // of the device's time
+}
+
+// SolveAll plans several pipelines together, in their order. Under cost model
+// shared, policy exact lets groups of different pipelines share devices; a plan
+// then is charged for its part of a device in proportion to the time it uses.
+// Everything else is planned one by one.
+func SolveAll(problems []Problem, o Options) []Plan {
+	watch := o.stopwatch()
+	if plans, ok := solveTogether(problems, o); ok {
+		spent := watch()
+		for i := range plans {
+			plans[i].SolveTime = spent
+		}
+		return plans
+	}
+	var plans []Plan
+	for _, p := range problems {
+		plans = append(plans, Solve(p, o))
+	}
+	return plans
+}
+
+// solveTogether is false where there is nothing to share: another policy or
+// cost model, one pipeline, hardware that means different things, limits.
+func solveTogether(problems []Problem, o Options) ([]Plan, bool) {
+	if o.policy() != PolicyExact || o.costModel() != CostShared || len(problems) < 2 {
+		return nil, false
+	}
+	plans := make([]Plan, len(problems))
+	var able []*planner
+	var index []int
+	for i, p := range problems {
+		if p.limited() || !sameHardware(&p, &problems[0]) {
+			return nil, false
+		}
+		pl, err := newPlanner(&p, o)
+		if err == nil {
+			err = pl.checkPath()
+		}
+		if err != nil {
+			plans[i] = o.infeasible(&p, err)
+			continue
+		}
+		able, index = append(able, pl), append(index, i)
+	}
+	if len(able) == 0 {
+		return plans, true
+	}
+	s := newSharer(able)
+	best, bounds, total := s.search()
+	if best == nil {
+		return nil, false
+	}
+	for k, p := range s.plans(best) {
+		able[k].certify(&p, bounds[k])
+		plans[index[k]] = p
+	}
+	if best.weight <= total*(1+optimalityGap) {
+		for _, i := range index {
+			plans[i].Status = Optimal
+		}
+	}
+	return plans, true
+}
+
+func sameHardware(a, b *Problem) bool {
+	if len(a.Hardware) != len(b.Hardware) {
+		return false
+	}
+	for i := range a.Hardware {
+		if a.Hardware[i] != b.Hardware[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// plans writes a packing as one plan a pipeline.
+func (s *sharer) plans(best *packing) []Plan {
+	sets := make([][]schedule, len(s.planners))
+	for i, p := range s.planners {
+		sets[i] = make([]schedule, len(p.modules))
+	}
+	for _, at := range best.parts {
+		set := &sets[at.pipeline][at.module]
+		for _, t := range at.own {
+			set.add(t)
+		}
+	}
+	devices := make([]Device, len(best.bins))
+	users := make([][]bool, len(best.bins))
+	for k := range best.bins {
+		devices[k], users[k] = s.device(&best.bins[k], best, sets)
+	}
+	plans := make([]Plan, len(s.planners))
+	for i, p := range s.planners {
+		plans[i] = p.plan(sets[i], best.budgets[i])
+		for k := range devices {
+			if users[k][i] {
+				plans[i].Devices = append(plans[i].Devices, devices[k])
+			}
+		}
+		plans[i].Sound = plans[i].Sound && soundDevices(plans[i].Devices)
+		if !plans[i].Sound {
+			plans[i].Proof = MeanRate
+		}
+	}
+	return plans
+}
+
+// device adds the tasks of a shared device to the schedules of their modules,
+// charged with their part of it.
+func (s *sharer) device(b *bin, best *packing, sets [][]schedule) (Device, []bool) {
+	d := Device{Hardware: b.host.hardware, Price: b.host.price, Share: b.use}
+	users := make([]bool, len(s.planners))
+	for k, i := range b.parts {
+		at, w := best.parts[i], b.ways[k]
+		users[at.pipeline] = true
+		set := &sets[at.pipeline][at.module]
+		d.Tasks = append(d.Tasks, Task{
+			Pipeline: s.planners[at.pipeline].pipe.Name, Module: s.planners[at.pipeline].modules[at.module].name,
+			Group: len(set.tranches), Duration: w.duration, Period: w.period, Deadline: w.deadline, Share: w.use,
+		})
+		set.add(tranche{
+			config: *w.config, machines: w.use, rate: at.rest, collect: at.rest, period: w.period,
+			deadline: w.deadline, worst: w.period + w.deadline, part: w.use / d.Share,
+		})
+	}
+	return d, users
+}
+
+func soundDevices(devices []Device) bool {
+	for _, d := range devices {
+		var tasks []demand.Task
+		for _, t := range d.Tasks {
+			tasks = append(tasks, demand.Task{Duration: t.Duration.Seconds(), Period: t.Period.Seconds(), Deadline: t.Deadline.Seconds()})
+		}
+		if !demand.NonPreemptive(tasks).Sound {
+			return false
+		}
+	}
+	return true
+}
+
+// sharing says whether groups may share devices.
+func (p *planner) sharing() bool {
+	return p.options.policy() == PolicyExact && p.options.costModel() == CostShared
+}
+
+// packed plans one pipeline under given budgets.
+func (p *planner) packed(budgets []time.Duration) (Plan, error) {
+	s := newSharer([]*planner{p})
+	best := s.within(splitting{budgets})
+	if best == nil {
+		return Plan{}, p.noSplit()
+	}
+	return s.plans(best)[0], nil
+}
+
+// solveShared plans one pipeline under cost model shared.
+func (p *planner) solveShared() (Plan, error) {
+	s := newSharer([]*planner{p})
+	best, _, bound := s.search()
+	if best == nil {
+		return Plan{}, p.noSplit()
+	}
+	out := s.plans(best)[0]
+	p.certify(&out, bound)
+	return out, nil
+}
