@@ -1,0 +1,22 @@
+// Package assign finds the cheapest way to pair rows with columns: the linear
+// sum assignment problem on a rectangular matrix.
+//
+// The method is that of Jonker and Volgenant (Computing 38, 1987), in the
+// rectangular form that Crouse describes (IEEE TAES 52, 2016): every row in
+// turn is joined to a free column along a shortest augmenting path, with
+// lengths reduced by dual prices so that they never turn negative. Prices u of
+// rows and v of columns keep
+//
+//	cost(i,j) - u(i) - v(j) >= 0, with equality on assigned pairs,
+//	v(j) <= 0, with equality on columns without a row,
+//
+// which proves the result optimal; Solver.Prices hands them out as the proof.
+//
+// Costs are whole numbers (nanoseconds, in Harpagon), so that no rounding
+// blurs a tie and the same matrix yields the same pairs everywhere.
+//
+// A matrix of n rows and m >= n columns takes O(n²·m) steps at the worst. No
+// row needs a column beyond its n cheapest: where the optimum used one, a
+// cheaper one of those would be free. Reduce uses that to shrink a wide matrix
+// first, without loss.
+package assign
