@@ -1,0 +1,135 @@
+package chart
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Picture is a grid of panels with a title and a line of small print.
+type Picture struct {
+	Title  string
+	Footer string
+	Rows   [][]Panel // each of the same length
+}
+
+// Panel is one diagram.
+type Panel struct {
+	Title          string
+	XLabel, YLabel string
+	LogX, LogY     bool
+	Lines          []Line
+	Mark           *Mark    // a vertical line, nil for none
+	Shade          []Shaded // ranges where there is nothing to show
+}
+
+// Line is a named sequence of points.
+type Line struct {
+	Name   string
+	Colour int // of the palette; the same number is the same colour in all panels
+	Points []Point
+}
+
+// Point of a line. A line stops at a point that is a gap and goes on after it.
+type Point struct {
+	X, Y   float64
+	Gap    bool
+	Dashed bool
+}
+
+// Mark is a place on the x axis that has a name.
+type Mark struct {
+	X    float64
+	Name string
+}
+
+// Shaded is a range of the x axis that has a name.
+type Shaded struct {
+	From, To float64
+	Name     string
+}
+
+// Measures of a picture.
+const (
+	panelWidth  = 5.6 * vg.Inch
+	panelHeight = 3.9 * vg.Inch
+	titleHeight = 0.45 * vg.Inch
+	footHeight  = 0.35 * vg.Inch
+	padding     = 0.18 * vg.Inch
+	resolution  = 144 // dots per inch of a PNG
+)
+
+// Formats lists the endings of file names that Write knows.
+func Formats() []string { return []string{".svg", ".png"} }
+
+// Check says whether a picture can be written to a file of this name.
+func Check(name string) error {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".svg", ".png":
+		return nil
+	}
+	return fmt.Errorf("%s is no picture; end the name in %s", name, strings.Join(Formats(), " or "))
+}
+
+// Write draws the picture in the format that the ending of the name asks for.
+func (p Picture) Write(w io.Writer, name string) error {
+	if err := Check(name); err != nil {
+		return err
+	}
+	if len(p.Rows) == 0 || len(p.Rows[0]) == 0 {
+		return fmt.Errorf("the picture has no panels")
+	}
+	width := vg.Length(len(p.Rows[0]))*panelWidth + padding
+	height := vg.Length(len(p.Rows))*panelHeight + titleHeight + footHeight
+	if strings.EqualFold(filepath.Ext(name), ".svg") {
+		canvas := vgsvg.New(width, height)
+		if err := p.draw(draw.New(canvas)); err != nil {
+			return err
+		}
+		_, err := canvas.WriteTo(w)
+		return err
+	}
+	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(resolution))
+	if err := p.draw(draw.New(canvas)); err != nil {
+		return err
+	}
+	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
+	return err
+}
+
+func (p Picture) draw(c draw.Canvas) error {
+	c.SetColor(paper())
+	c.Fill(c.Rectangle.Path())
+	title := letters(13, ink())
+	title.XAlign, title.YAlign = draw.XLeft, draw.YCenter
+	c.FillText(title, vg.Point{X: c.Min.X + padding, Y: c.Max.Y - titleHeight*0.55}, p.Title)
+	foot := letters(8.5, faint())
+	foot.XAlign, foot.YAlign = draw.XLeft, draw.YCenter
+	c.FillText(foot, vg.Point{X: c.Min.X + padding, Y: c.Min.Y + footHeight*0.5}, p.Footer)
+
+	grid := draw.Crop(c, 0, 0, footHeight, -titleHeight)
+	tiles := draw.Tiles{Rows: len(p.Rows), Cols: len(p.Rows[0]), PadX: padding, PadY: padding, PadLeft: padding, PadRight: padding, PadTop: padding / 2}
+	plots := make([][]*plot.Plot, len(p.Rows))
+	for i, row := range p.Rows {
+		for _, panel := range row {
+			one, err := panel.plot()
+			if err != nil {
+				return err
+			}
+			plots[i] = append(plots[i], one)
+		}
+	}
+	for i, row := range plot.Align(plots, tiles, grid) {
+		for k, tile := range row {
+			plots[i][k].Draw(tile)
+		}
+	}
+	return nil
+}
