@@ -74,7 +74,7 @@ func TestApplyAgain(t *testing.T) {
 		assert.True(t, same.Unchanged)
 		assert.Equal(t, 1, len(w.installed))
 		before = executorNames(r.status())
-		other = r.update(UpdateApply, ApplyRequest{Spec: traffic(150), Expect: 1, Reason: "a fair opens"})
+		other = r.update(UpdateApply, ApplyRequest{Spec: traffic(400), Expect: 1, Reason: "a fair opens"})
 	}, func(r *rig) {
 		require.NoError(t, other.rejected)
 		s := r.status()
@@ -83,8 +83,8 @@ func TestApplyAgain(t *testing.T) {
 		last := s.Decisions[1]
 		assert.Equal(t, "a fair opens", last.Reason)
 		assert.Equal(t, 20.0, last.Change.FromRate)
-		assert.Equal(t, 150.0, last.Change.ToRate)
-		assert.Contains(t, s.Describe(), "rate 20/s -> 150/s: cost ")
+		assert.Equal(t, 400.0, last.Change.ToRate)
+		assert.Contains(t, s.Describe(), "rate 20/s -> 400/s: cost ")
 		assert.Contains(t, s.Describe(), "more per hour")
 		assert.Equal(t, 1, len(w.profiled), "what has not changed is not measured again")
 		now := executorNames(s)
@@ -150,13 +150,13 @@ func TestValidatorsReject(t *testing.T) {
 
 func TestRescale(t *testing.T) {
 	w := newWorld(4)
-	script(t, w, Settings{}, apply(100), func(r *rig) {
+	script(t, w, Settings{}, apply(200), func(r *rig) {
 		r.update(UpdateRescale, RescaleRequest{Rate: 10})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 10.0, s.Rate)
 		assert.Equal(t, 2, s.Serving)
-		assert.Equal(t, "rescaled from 100/s to 10/s", s.Cause)
+		assert.Equal(t, "rescaled from 200/s to 10/s", s.Cause)
 		assert.Contains(t, s.Describe(), "saves ")
 	})
 }

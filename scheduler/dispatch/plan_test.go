@@ -20,7 +20,7 @@ import (
 func TestTCKeepsSoundPlans(t *testing.T) {
 	sound, several := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		p := plan.Solve(drawModule(t), plan.Options{})
+		p := plan.Solve(drawModule(t), plan.Options{Policy: plan.PolicyHarpagon, CostModel: plan.CostProportional})
 		if p.Status == plan.Infeasible || !p.Sound {
 			return
 		}

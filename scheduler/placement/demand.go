@@ -3,6 +3,7 @@ package placement
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
@@ -25,6 +26,10 @@ type demand struct {
 type item struct {
 	*demand
 	share float64
+
+	// Of one that is placed as proven: between its batches, and from closing a
+	// batch to its end.
+	period, deadline time.Duration
 }
 
 // demands lists the groups of the plan that receive requests.
@@ -33,7 +38,7 @@ func (r *Request) demands(scale float64) []demand {
 	for _, m := range r.Plan.Modules {
 		engine := r.Engines[m.Name]
 		for i, g := range m.Groups {
-			share := use(g) * scale
+			share := r.use(g) * scale
 			if share <= 0 {
 				continue
 			}
@@ -48,9 +53,14 @@ func (r *Request) demands(scale float64) []demand {
 
 // use is the device time that a group takes: its machines, or less where the
 // plan counts dummy requests. Those are a means of planning and never sent, so
-// there are at most as many batches as real requests.
-func use(g plan.Group) float64 {
-	return math.Min(g.Machines, g.Rate*g.Duration.Seconds())
+// there are at most as many batches as real requests. Machines that are whole
+// devices need not be busy all the time.
+func (r *Request) use(g plan.Group) float64 {
+	most := math.Min(g.Machines, g.Rate*g.Duration.Seconds())
+	if r.ofDevices() && g.Period > 0 {
+		most = math.Min(most, g.Duration.Seconds()/g.Period.Seconds())
+	}
+	return most
 }
 
 // memory is what the engine said, or what was measured in the profile.
@@ -122,7 +132,7 @@ func items(demands []demand, bound float64, cut cutter) []item {
 		d := &demands[i]
 		n := cut(d, int(math.Max(1, math.Ceil(d.share/bound-tolerance))))
 		for range n {
-			all = append(all, item{d, d.share / float64(n)})
+			all = append(all, item{demand: d, share: d.share / float64(n)})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b item) int {

@@ -7,7 +7,9 @@
 // may share a device as long as their shares add up to at most that bound and
 // their memory fits. The bound leaves room for what a plan of mean rates does
 // not see: bursts, and batches that wait for another module's batch on the
-// same device. It is a rule of thumb, not a proof.
+// same device. It is a rule of thumb, not a proof. A plan of whole or shared
+// devices says itself what runs together, and is placed as it was proven as
+// long as the devices are enough.
 //
 // Executors that run already stay where they are when the new plan has use for
 // them, because starting one costs a model load.

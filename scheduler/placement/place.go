@@ -6,7 +6,9 @@ import (
 	"slices"
 )
 
-// Place finds a device for every executor that the plan needs. Of the devices
+// Place finds a device for every executor that the plan needs. A plan of whole
+// or shared devices is placed as it was proven where the devices allow it (see
+// proven.go). Otherwise shares of device time are packed: of the devices
 // of the right hardware it takes, for the greatest share first, the one that
 // already runs such an executor, then the least used one; when that does not
 // work out it packs tightly, then cuts groups into more executors.
@@ -22,6 +24,13 @@ func Place(r Request) (Placement, error) {
 		return Placement{}, err
 	}
 	demands := r.demands(1)
+	if units := r.units(demands); len(units) > 0 {
+		if p := r.proven(units); p != nil {
+			out := p.result(&r)
+			out.Proven = true
+			return out, nil
+		}
+	}
 	p, misfit := r.pack(demands, bound)
 	if misfit != nil {
 		return Placement{}, r.explain(*misfit, bound)
@@ -184,6 +193,7 @@ func (p *packing) put(r *Request, it item, at int) {
 		Batches: it.sizes, Batch: it.config.Batch, Window: it.config.Window, Duration: it.config.Duration,
 		Hardware: it.config.Hardware, Host: l.Device.Host, Device: l.Device.Name,
 		Engine: it.engine.Engine, Model: it.engine.Model, Share: it.share, Memory: it.memory,
+		Period: it.period, Deadline: it.deadline,
 	})
 }
 

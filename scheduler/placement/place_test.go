@@ -118,7 +118,7 @@ func TestPlaceCutsFinerWhenDevicesAreHalfFull(t *testing.T) {
 
 func TestDummyRequestsTakeNoDevice(t *testing.T) {
 	g := plan.Group{Hardware: "cpu", Batch: 1, Concurrency: 1, Duration: 50 * ms, Machines: 0.9, Rate: 2, DummyRate: 16}
-	assert.InDelta(t, 0.1, use(g), 1e-9)
+	assert.InDelta(t, 0.1, (&Request{}).use(g), 1e-9)
 }
 
 // A new executor is loaded while the old one still holds its memory, so it goes
@@ -229,7 +229,7 @@ func checkPlacement(t *rapid.T, r Request, p Placement) {
 	}
 	for _, m := range r.Plan.Modules {
 		for i, g := range m.Groups {
-			assert.InDelta(t, use(g), served[fmt.Sprint(m.Name, i)], 1e-6, "all of a group is placed")
+			assert.InDelta(t, r.use(g), served[fmt.Sprint(m.Name, i)], 1e-6, "all of a group is placed")
 		}
 	}
 }

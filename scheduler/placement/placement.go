@@ -32,6 +32,11 @@ type Slot struct {
 	Model    string  // digest of model or function with its parameters
 	Share    float64 // expected utilisation of the device, 0..1
 	Memory   int64   // bytes; 0 when unknown
+
+	// Where the placement is proven: the least time between two batches, and
+	// how long after it was closed a batch must be done. 0 otherwise.
+	Period   time.Duration
+	Deadline time.Duration
 }
 
 // Deployment is everything that a gateway needs to serve one generation of a

@@ -43,6 +43,10 @@ type ModuleEngine struct {
 type Placement struct {
 	Slots []Slot // by module in the plan's order, then by group, host and device
 	Loads []Load // of every device of the request, in its order
+
+	// Proven says that the devices run what the plan proves: groups together
+	// that share a device, and nothing beside them that could make them late.
+	Proven bool
 }
 
 // Load is what a placement makes of one device, other pipelines included.

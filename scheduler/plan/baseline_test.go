@@ -13,7 +13,7 @@ import (
 // batch 4 and needs five machines.
 func TestOneConfigurationAnswersInTwiceItsDuration(t *testing.T) {
 	for _, policy := range []string{PolicyInferLine, PolicyClipper} {
-		p := Solve(oneModule(tableM1(), 100, 400*time.Millisecond), Options{Policy: policy})
+		p := Solve(oneModule(tableM1(), 100, 400*time.Millisecond), Options{Policy: policy, CostModel: CostProportional})
 		require.Equal(t, Feasible, p.Status, p.Reason)
 		assert.InDelta(t, 5, p.Cost, 1e-9)
 		assert.Equal(t, 4, p.Modules[0].Groups[0].Batch)
@@ -24,7 +24,7 @@ func TestOneConfigurationAnswersInTwiceItsDuration(t *testing.T) {
 
 // At 2 requests per second a batch of 4 takes 2 s to come, not 0.2 s.
 func TestABaselineMayClaimWhatNobodyKeeps(t *testing.T) {
-	p := Solve(oneModule(tableM1(), 2, 400*time.Millisecond), Options{Policy: PolicyClipper})
+	p := Solve(oneModule(tableM1(), 2, 400*time.Millisecond), Options{Policy: PolicyClipper, CostModel: CostProportional})
 	require.Equal(t, Feasible, p.Status, p.Reason)
 	assert.False(t, p.Sound)
 	assert.Equal(t, 2200*time.Millisecond, p.Modules[0].Proven.Round(time.Microsecond))
@@ -39,13 +39,13 @@ func TestExactIsNeverDearerThanASoundBaseline(t *testing.T) {
 	sound := 0
 	rapid.Check(t, func(t *rapid.T) {
 		problem := drawUnlimited(t)
-		best := Solve(problem, Options{Policy: PolicyExact})
+		best := Solve(problem, Options{Policy: PolicyExact, CostModel: CostProportional})
 		for _, policy := range []string{PolicyNexus, PolicyInferLine, PolicyClipper} {
-			p := Solve(problem, Options{Policy: policy})
+			p := Solve(problem, Options{Policy: policy, CostModel: CostProportional})
 			if p.Status == Infeasible {
 				continue
 			}
-			checkPlan(t, problem, Options{Without: []string{"dummy"}}, p)
+			checkPlan(t, problem, Options{Policy: PolicyHarpagon, CostModel: CostProportional, Without: []string{"dummy"}}, p)
 			if p.Sound {
 				sound++
 				require.NotEqual(t, Infeasible, best.Status, best.Reason)
@@ -58,7 +58,7 @@ func TestExactIsNeverDearerThanASoundBaseline(t *testing.T) {
 
 // Table II, S1: six machines at batch 8, the rest at batch 2.
 func TestNexusOfTableII(t *testing.T) {
-	p := Solve(oneModule(tableM3(), 198, second), Options{Policy: PolicyNexus})
+	p := Solve(oneModule(tableM3(), 198, second), Options{Policy: PolicyNexus, CostModel: CostProportional})
 	require.Equal(t, Feasible, p.Status, p.Reason)
 	assert.InDelta(t, 6.3, p.Cost, 1e-9)
 	require.Len(t, p.Modules[0].Groups, 2)
@@ -68,7 +68,7 @@ func TestNexusOfTableII(t *testing.T) {
 
 // Twice the duration may take the whole SLO.
 func TestTwiceTheDurationMayBeTheWholeSLO(t *testing.T) {
-	p := Solve(oneModule(tableM1(), 100, 320*time.Millisecond), Options{Policy: PolicyClipper})
+	p := Solve(oneModule(tableM1(), 100, 320*time.Millisecond), Options{Policy: PolicyClipper, CostModel: CostProportional})
 	require.Equal(t, Feasible, p.Status, p.Reason)
 	assert.Equal(t, 2, p.Modules[0].Groups[0].Batch)
 }

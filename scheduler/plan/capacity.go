@@ -127,6 +127,9 @@ func tooFew(p Problem, o Options, first *Plan) error {
 	if rate := largestRate(p, o); rate > 0 {
 		reason += fmt.Sprintf("; at most %.4g requests per second would fit", rate)
 	}
+	if name, n, price := cheapestExtra(p, o, first); n > 0 {
+		reason += fmt.Sprintf("; %d more %s (%s per hour) would do", n, name, money(float64(n)*price))
+	}
 	return &InfeasibleError{Pipeline: p.Pipeline.Name, SLO: p.Pipeline.SLO, Reason: reason}
 }
 
@@ -134,7 +137,7 @@ func tooFew(p Problem, o Options, first *Plan) error {
 // plan the devices hold, by bisection. Modules with a rate of their own are
 // scaled with the pipeline.
 func largestRate(p Problem, o Options) float64 {
-	const steps = 14
+	const steps = 10
 	low, high := 0.0, 1.0
 	for range steps {
 		mid := (low + high) / 2
@@ -150,6 +153,39 @@ func largestRate(p Problem, o Options) float64 {
 	}
 	digits := math.Pow(10, 2-math.Floor(math.Log10(rate)))
 	return math.Floor(rate*digits) / digits
+}
+
+// cheapestExtra is the kind and number of further devices that make the plan
+// fit for least money, 0 where none of a single kind do. first is the plan that
+// no limit hinders.
+func cheapestExtra(p Problem, o Options, first *Plan) (name string, n int, price float64) {
+	for i, h := range p.Hardware {
+		needs := int(math.Ceil(first.machines(h.Name))) - h.Count
+		if h.Count == 0 || needs <= 0 {
+			continue
+		}
+		fits := func(extra int) bool {
+			trial := p
+			trial.Hardware = slices.Clone(p.Hardware)
+			trial.Hardware[i].Count += extra
+			return fitsCount(trial, o)
+		}
+		if !fits(needs) {
+			continue
+		}
+		low, high := 0, needs
+		for high-low > 1 {
+			if mid := (low + high) / 2; fits(mid) {
+				high = mid
+			} else {
+				low = mid
+			}
+		}
+		if n == 0 || float64(high)*h.Price < float64(n)*price {
+			name, n, price = h.Name, high, h.Price
+		}
+	}
+	return name, n, price
 }
 
 func fitsCount(p Problem, o Options) bool {

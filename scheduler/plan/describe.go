@@ -24,7 +24,24 @@ func (p Plan) Describe() string {
 		m.describe(w)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
+	for _, d := range p.Devices {
+		fmt.Fprintf(&b, "one %s, %.0f %% used: %s\n", d.Hardware, 100*d.Share, d.describe(p.Pipeline))
+	}
 	return b.String()
+}
+
+// describe lists the groups on a device; those of other pipelines with their
+// pipeline.
+func (d Device) describe(pipeline string) string {
+	var names []string
+	for _, t := range d.Tasks {
+		name := t.Module
+		if t.Pipeline != pipeline {
+			name = t.Pipeline + "." + t.Module
+		}
+		names = append(names, fmt.Sprintf("%s every %s, done in %s", name, spell(t.Period), spell(t.Deadline)))
+	}
+	return strings.Join(names, "; ")
 }
 
 // bounded says how near the plan is to the least cost.
@@ -64,7 +81,7 @@ func (m Module) describe(w *tabwriter.Writer) {
 			rate += " + " + number(g.DummyRate) + " dummy"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", name, rate, budget, number(g.Machines), g.Hardware,
-			g.Batch, spell(g.Duration), spell(g.Window), spell(g.Duration+g.Window), cost)
+			g.Batch, spell(g.Duration), spell(g.Window), spell(max(g.Duration, g.Deadline)+g.Window), cost)
 	}
 }
 

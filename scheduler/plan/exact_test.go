@@ -14,7 +14,7 @@ import (
 // M3 of Table I at 198 requests per second and one second: five machines at
 // 99 % load, a batch of 32 every 162 ms, and no dummy requests.
 func TestExactNeedsNoDummiesForTableII(t *testing.T) {
-	p := Solve(oneModule(tableM3(), 198, second), Options{Policy: PolicyExact})
+	p := Solve(oneModule(tableM3(), 198, second), Options{Policy: PolicyExact, CostModel: CostProportional})
 	require.Equal(t, Optimal, p.Status, p.Reason)
 	assert.InDelta(t, 4.95, p.Cost, 1e-9)
 	assert.InDelta(t, 4.95, p.LowerBound, 1e-8)
@@ -30,7 +30,7 @@ func TestExactNeedsNoDummiesForTableII(t *testing.T) {
 // request per second. Half a dummy request per second is enough to collect a
 // batch in the 205 ms that are left, which costs 0.976.
 func TestExactPacesALowRate(t *testing.T) {
-	p := Solve(oneModule(tableM1(), 19, 405*time.Millisecond), Options{Policy: PolicyExact})
+	p := Solve(oneModule(tableM1(), 19, 405*time.Millisecond), Options{Policy: PolicyExact, CostModel: CostProportional})
 	require.Equal(t, Optimal, p.Status, p.Reason)
 	assert.Equal(t, 4, p.Modules[0].Groups[0].Batch)
 	assert.InDelta(t, 0.2/0.205, p.Cost, 1e-6)
@@ -49,7 +49,7 @@ func TestExactIsOptimalAndNeverDearerThanHarpagon(t *testing.T) {
 	optimal, feasible := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		problem := drawUnlimited(t)
-		paper, p := Solve(problem, Options{}), Solve(problem, Options{Policy: PolicyExact})
+		paper, p := Solve(problem, asPaper), Solve(problem, Options{Policy: PolicyExact, CostModel: CostProportional})
 		if paper.Status != Infeasible {
 			require.NotEqual(t, Infeasible, p.Status, p.Reason)
 			require.LessOrEqual(t, p.Cost, paper.Cost*(1+1e-6))
@@ -59,7 +59,7 @@ func TestExactIsOptimalAndNeverDearerThanHarpagon(t *testing.T) {
 			return
 		}
 		feasible++
-		checkPlan(t, problem, Options{}, p)
+		checkPlan(t, problem, asPaper, p)
 		require.True(t, p.Sound)
 		if p.Status == Optimal {
 			optimal++
@@ -72,11 +72,11 @@ func TestExactIsOptimalAndNeverDearerThanHarpagon(t *testing.T) {
 func TestExactUnderCountsKeepsThemAndItsBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		problem := drawProblem(t)
-		p := Solve(problem, Options{Policy: PolicyExact})
+		p := Solve(problem, Options{Policy: PolicyExact, CostModel: CostProportional})
 		if p.Status == Infeasible {
 			return
 		}
-		checkPlan(t, problem, Options{}, p)
+		checkPlan(t, problem, asPaper, p)
 		require.LessOrEqual(t, p.LowerBound, p.Cost)
 	})
 }
@@ -84,7 +84,7 @@ func TestExactUnderCountsKeepsThemAndItsBound(t *testing.T) {
 func TestExactInTwoSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		problem := drawProblem(t)
-		o := Options{Policy: PolicyExact}
+		o := Options{Policy: PolicyExact, CostModel: CostProportional}
 		whole := Solve(problem, o)
 		budgets, err := SplitLatency(problem, o)
 		if err != nil {
@@ -145,8 +145,8 @@ func TestExactAgainstABruteForceTwin(t *testing.T) {
 		if len(problem.Pipeline.Modules) > 3 {
 			problem.Pipeline.Modules = problem.Pipeline.Modules[:3]
 		}
-		p := Solve(problem, Options{Policy: PolicyExact})
-		pl, err := newPlanner(&problem, Options{Policy: PolicyExact})
+		p := Solve(problem, Options{Policy: PolicyExact, CostModel: CostProportional})
+		pl, err := newPlanner(&problem, Options{Policy: PolicyExact, CostModel: CostProportional})
 		require.NoError(t, err)
 		w := &twin{p: pl, best: math.Inf(1)}
 		n := len(pl.modules)
@@ -172,9 +172,9 @@ func TestExactAgainstABruteForceTwin(t *testing.T) {
 func TestEveryFlowBoundsEverySplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		problem := drawUnlimited(t)
-		pl, err := newPlanner(&problem, Options{Policy: PolicyExact})
+		pl, err := newPlanner(&problem, Options{Policy: PolicyExact, CostModel: CostProportional})
 		require.NoError(t, err)
-		p := Solve(problem, Options{Policy: PolicyExact})
+		p := Solve(problem, Options{Policy: PolicyExact, CostModel: CostProportional})
 		if p.Status == Infeasible {
 			return
 		}
@@ -203,7 +203,7 @@ func TestExactOnOddNumbers(t *testing.T) {
 	} {
 		p := traffic()
 		set(&p)
-		out := Solve(p, Options{Policy: PolicyExact})
+		out := Solve(p, Options{Policy: PolicyExact, CostModel: CostProportional})
 		assert.False(t, math.IsNaN(out.Cost) || math.IsInf(out.Cost, 0))
 		assert.False(t, math.IsNaN(out.LowerBound) || math.IsInf(out.LowerBound, 0))
 	}
@@ -213,8 +213,8 @@ func TestExactOnOddNumbers(t *testing.T) {
 func TestExactUnderATimeLimit(t *testing.T) {
 	now := time.Duration(0)
 	tick := func() time.Duration { now += time.Second; return now }
-	full := Solve(traffic(), Options{Policy: PolicyExact})
-	cut := Solve(traffic(), Options{Policy: PolicyExact, TimeLimit: time.Second, Clock: tick})
+	full := Solve(traffic(), Options{Policy: PolicyExact, CostModel: CostProportional})
+	cut := Solve(traffic(), Options{Policy: PolicyExact, CostModel: CostProportional, TimeLimit: time.Second, Clock: tick})
 	require.NotEqual(t, Infeasible, cut.Status, cut.Reason)
 	assert.LessOrEqual(t, cut.LowerBound, full.Cost*(1+1e-9))
 	assert.GreaterOrEqual(t, cut.Cost, full.LowerBound)
@@ -224,7 +224,7 @@ func BenchmarkExact(b *testing.B) {
 	p := traffic()
 	b.ReportAllocs()
 	for b.Loop() {
-		Solve(p, Options{Policy: PolicyExact})
+		Solve(p, Options{Policy: PolicyExact, CostModel: CostProportional})
 	}
 }
 
@@ -244,7 +244,7 @@ func BenchmarkExactChain(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Solve(p, Options{Policy: PolicyExact})
+				Solve(p, Options{Policy: PolicyExact, CostModel: CostProportional})
 			}
 		})
 	}

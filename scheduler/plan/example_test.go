@@ -22,7 +22,7 @@ func ExampleSolve() {
 			}}}},
 		},
 	}
-	fmt.Print(plan.Solve(problem, plan.Options{}).Describe())
+	fmt.Print(plan.Solve(problem, plan.Options{Policy: plan.PolicyHarpagon, CostModel: plan.CostProportional}).Describe())
 	// Output:
 	// m3: feasible plan, 5.00 per hour, worst case 960 ms of 1000 ms
 	// policy harpagon, cost model proportional, proven for every request of an even stream

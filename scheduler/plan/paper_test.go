@@ -15,6 +15,9 @@ import (
 
 const second = time.Second
 
+// asPaper plans as the Harpagon paper does.
+var asPaper = Options{Policy: PolicyHarpagon, CostModel: CostProportional}
+
 func profile(points ...pipelines.Point) pipelines.Profile {
 	for i := range points {
 		points[i].Hardware, points[i].Concurrency = "gpu", 1
@@ -68,7 +71,7 @@ func TestTableII(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := Solve(oneModule(tableM3(), 198, second), Options{Without: tt.without})
+			p := Solve(oneModule(tableM3(), 198, second), Options{Policy: PolicyHarpagon, CostModel: CostProportional, Without: tt.without})
 			require.Equal(t, Feasible, p.Status, p.Reason)
 			assert.InDelta(t, tt.cost, p.Cost, 1e-9)
 			got := rows(p.Modules[0])
@@ -96,7 +99,7 @@ func TestBatchAwareDispatchAllowsLargerBatches(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := Solve(problem, Options{Without: tt.without})
+			p := Solve(problem, Options{Policy: PolicyHarpagon, CostModel: CostProportional, Without: tt.without})
 			require.Equal(t, Feasible, p.Status, p.Reason)
 			assert.Equal(t, tt.batch, p.Modules[0].Groups[0].Batch)
 			assert.InDelta(t, tt.cost, p.Cost, 1e-9)
@@ -137,7 +140,7 @@ func TestTheorem1(t *testing.T) {
 
 // Section III-C: 2 dummy requests per second save, 10 do not.
 func TestDummyRateOfTableII(t *testing.T) {
-	p := Solve(oneModule(tableM3(), 198, second), Options{})
+	p := Solve(oneModule(tableM3(), 198, second), asPaper)
 	assert.InDelta(t, 2, p.Modules[0].DummyRate, 1e-9)
 	assert.InDelta(t, 198, p.Modules[0].Groups[0].Rate, 1e-9)
 	assert.InDelta(t, 2, p.Modules[0].Groups[0].DummyRate, 1e-9)
@@ -151,7 +154,7 @@ func TestDummyRateOfTableII(t *testing.T) {
 // Section III-D: the latency-cost efficiency of leaving batch 2 of M1.
 func TestLatencyCostEfficiency(t *testing.T) {
 	problem := oneModule(tableM1(), 100, second)
-	p, err := newPlanner(&problem, Options{})
+	p, err := newPlanner(&problem, asPaper)
 	require.NoError(t, err)
 	s := p.stateOf([]config{of(point(2, 160))})
 	want := map[int]float64{4: 50.0, 8: 200.0 / 11} // printed as 50.0 and 18.2
@@ -191,7 +194,7 @@ func TestNodeMergerExample(t *testing.T) {
 		Hardware: append(append(hx, hy...), hz...),
 	}
 	cost := func(without ...string) float64 {
-		p := Solve(problem, Options{Without: append(without, "dummy", "reassign")})
+		p := Solve(problem, Options{Policy: PolicyHarpagon, CostModel: CostProportional, Without: append(without, "dummy", "reassign")})
 		require.Equal(t, Feasible, p.Status, p.Reason)
 		return p.Cost
 	}
@@ -210,7 +213,7 @@ func TestCostDirectExample(t *testing.T) {
 		Hardware: append(hx, hy...),
 	}
 	cost := func(without ...string) float64 {
-		p := Solve(problem, Options{Without: append(without, "dummy", "reassign")})
+		p := Solve(problem, Options{Policy: PolicyHarpagon, CostModel: CostProportional, Without: append(without, "dummy", "reassign")})
 		require.Equal(t, Feasible, p.Status, p.Reason)
 		return p.Cost
 	}
@@ -224,12 +227,12 @@ func TestCostDirectExample(t *testing.T) {
 // well and cost 1.0.
 func TestDummiesRescueARateThatFillsNoBatch(t *testing.T) {
 	problem := oneModule(tableM1(), 19, 405*time.Millisecond)
-	p := Solve(problem, Options{})
+	p := Solve(problem, asPaper)
 	require.Equal(t, Feasible, p.Status, p.Reason)
 	assert.InDelta(t, 0.2/0.205, p.Cost, 1e-6)
 	assert.InDelta(t, 4/0.205-19, p.Modules[0].DummyRate, 1e-6)
 
-	p = Solve(problem, Options{Without: []string{"dummy"}})
+	p = Solve(problem, Options{Policy: PolicyHarpagon, CostModel: CostProportional, Without: []string{"dummy"}})
 	assert.Equal(t, Infeasible, p.Status)
 	assert.Contains(t, p.Reason, "dummy requests are switched off")
 }
@@ -240,7 +243,7 @@ func of(pt pipelines.Point) config {
 
 func mustConfigs(t *testing.T, p pipelines.Profile) []config {
 	problem := oneModule(p, 1, second)
-	list, err := configs(&problem, &problem.Pipeline.Modules[0], Options{})
+	list, err := configs(&problem, &problem.Pipeline.Modules[0], asPaper)
 	require.NoError(t, err)
 	return list
 }

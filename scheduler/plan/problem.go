@@ -19,8 +19,8 @@ type Problem struct {
 
 // Options choose how to plan. The zero value is the default.
 type Options struct {
-	Policy    string // PolicyHarpagon when empty
-	CostModel string // CostProportional when empty
+	Policy    string // PolicyExact when empty
+	CostModel string // CostShared when empty
 
 	// Without switches off steps of the policy, as in the paper's ablation:
 	// "tc" (round robin, 2d), "multi" (two configurations a module), "hetero"
@@ -60,7 +60,7 @@ type Budgets map[string]time.Duration
 
 // Policies lists the names that Options.Policy takes.
 func Policies() []string {
-	return []string{PolicyHarpagon, PolicyExact, PolicyNexus, PolicyInferLine, PolicyClipper}
+	return []string{PolicyExact, PolicyHarpagon, PolicyNexus, PolicyInferLine, PolicyClipper}
 }
 
 // CostModels lists the names that Options.CostModel takes.
@@ -81,14 +81,14 @@ func (o Options) steps() []string {
 
 func (o Options) policy() string {
 	if o.Policy == "" {
-		return PolicyHarpagon
+		return PolicyExact
 	}
 	return o.Policy
 }
 
 func (o Options) costModel() string {
 	if o.CostModel == "" {
-		return CostProportional
+		return CostShared
 	}
 	return o.CostModel
 }

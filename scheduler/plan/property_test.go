@@ -56,7 +56,7 @@ func drawProfile(t *rapid.T) pipelines.Profile {
 }
 
 func drawOptions(t *rapid.T) Options {
-	o := Options{Split: rapid.SampledFrom([]string{"", "lc", "throughput", "even", "quantized:50ms"}).Draw(t, "split")}
+	o := Options{Policy: PolicyHarpagon, CostModel: CostProportional, Split: rapid.SampledFrom([]string{"", "lc", "throughput", "even", "quantized:50ms"}).Draw(t, "split")}
 	for _, step := range Steps() {
 		if rapid.IntRange(0, 5).Draw(t, step) == 0 {
 			o.Without = append(o.Without, step)
@@ -162,11 +162,11 @@ func TestTheTwoStepsMakeTheWholePlan(t *testing.T) {
 func TestDoublePricesDoubleTheCost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		problem := drawProblem(t)
-		single := Solve(problem, Options{})
+		single := Solve(problem, asPaper)
 		for i := range problem.Hardware {
 			problem.Hardware[i].Price *= 2
 		}
-		double := Solve(problem, Options{})
+		double := Solve(problem, asPaper)
 		require.Equal(t, single.Status, double.Status)
 		require.InEpsilon(t, 1+2*single.Cost, 1+double.Cost, 1e-9)
 	})
@@ -178,9 +178,9 @@ func TestStepsOfTheRefinementNeverCost(t *testing.T) {
 		for i := range problem.Hardware {
 			problem.Hardware[i].Count = 0 // which kinds run out depends on the plan
 		}
-		full := Solve(problem, Options{})
+		full := Solve(problem, asPaper)
 		for _, step := range []string{"reassign", "merge", "direct"} {
-			without := Solve(problem, Options{Without: []string{step}})
+			without := Solve(problem, Options{Policy: PolicyHarpagon, CostModel: CostProportional, Without: []string{step}})
 			if without.Status == Infeasible || step == "reassign" {
 				continue // with other budgets the greedy steps may end elsewhere
 			}
@@ -208,11 +208,11 @@ func TestOneModuleAgainstTheBestSingleConfiguration(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		problem := drawProblem(t)
 		problem.Pipeline.Modules = problem.Pipeline.Modules[:1]
-		p := Solve(problem, Options{})
+		p := Solve(problem, asPaper)
 		if p.Status == Infeasible || problem.Pipeline.Rate == 0 {
 			return
 		}
-		list, err := configs(&problem, &problem.Pipeline.Modules[0], Options{})
+		list, err := configs(&problem, &problem.Pipeline.Modules[0], asPaper)
 		require.NoError(t, err)
 		best := math.Inf(1)
 		for _, c := range list {
@@ -231,7 +231,7 @@ func TestQuantizedAgainstAllBudgets(t *testing.T) {
 		problem := drawProblem(t)
 		problem.Pipeline.Modules = problem.Pipeline.Modules[:min(4, len(problem.Pipeline.Modules))]
 		step := problem.Pipeline.SLO/time.Duration(rapid.IntRange(4, 8).Draw(t, "steps")) + 1
-		p, err := newPlanner(&problem, Options{Without: []string{"reassign"}})
+		p, err := newPlanner(&problem, Options{Policy: PolicyHarpagon, CostModel: CostProportional, Without: []string{"reassign"}})
 		require.NoError(t, err)
 		found, ok := p.quantized(step)
 		best := allBudgets(p, step, make([]time.Duration, len(p.modules)), 0)

@@ -94,7 +94,7 @@ func TestSharedIsSoundAndBetweenItsBounds(t *testing.T) {
 		}
 		require.True(t, p.Sound, p.Describe())
 		require.LessOrEqual(t, p.Cost, whole.Cost*(1+1e-9))
-		share := Solve(problem, Options{Policy: PolicyExact})
+		share := Solve(problem, Options{Policy: PolicyExact, CostModel: CostProportional})
 		require.GreaterOrEqual(t, p.Cost, share.LowerBound*(1-1e-9))
 		require.GreaterOrEqual(t, p.Cost, p.LowerBound*(1-1e-9))
 		checkShared(t, problem, p)

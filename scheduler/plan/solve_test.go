@@ -60,21 +60,21 @@ func golden(t *testing.T, file, got string) {
 }
 
 func TestDescribe(t *testing.T) {
-	golden(t, "traffic.txt", Solve(traffic(), Options{}).Describe())
-	golden(t, "table2_s3.txt", Solve(oneModule(tableM3(), 198, second), Options{Without: []string{"dummy"}}).Describe())
-	golden(t, "table2_s4.txt", Solve(oneModule(tableM3(), 198, second), Options{}).Describe())
+	golden(t, "traffic.txt", Solve(traffic(), asPaper).Describe())
+	golden(t, "table2_s3.txt", Solve(oneModule(tableM3(), 198, second), Options{Policy: PolicyHarpagon, CostModel: CostProportional, Without: []string{"dummy"}}).Describe())
+	golden(t, "table2_s4.txt", Solve(oneModule(tableM3(), 198, second), asPaper).Describe())
 
 	tight := traffic()
 	tight.Pipeline.SLO = 20 * time.Millisecond
-	golden(t, "infeasible.txt", Solve(tight, Options{}).Describe())
+	golden(t, "infeasible.txt", Solve(tight, asPaper).Describe())
 
 	idle := traffic()
 	idle.Pipeline.Rate = 0
-	golden(t, "idle.txt", Solve(idle, Options{}).Describe())
+	golden(t, "idle.txt", Solve(idle, asPaper).Describe())
 }
 
 func TestJSONNames(t *testing.T) {
-	p := Solve(traffic(), Options{})
+	p := Solve(traffic(), asPaper)
 	b, err := json.MarshalIndent(p, "", "  ")
 	require.NoError(t, err)
 	golden(t, "traffic.json", string(b)+"\n")
@@ -91,27 +91,27 @@ func TestJSONNames(t *testing.T) {
 func TestInfeasibleSaysWhichPathNeedsHowMuch(t *testing.T) {
 	p := traffic()
 	p.Pipeline.SLO = 20 * time.Millisecond
-	_, err := SplitLatency(p, Options{})
+	_, err := SplitLatency(p, asPaper)
 	var why *InfeasibleError
 	require.ErrorAs(t, err, &why)
 	assert.Equal(t, []string{"detect", "vehicle"}, why.Path)
 	assert.Equal(t, 27*time.Millisecond, why.Needs)
 	assert.Equal(t, "the fastest path detect -> vehicle needs 27 ms, 7 ms more than the SLO of 20 ms", why.Reason)
 	assert.EqualError(t, err, `plan: pipeline "traffic": `+why.Reason)
-	assert.Equal(t, why.Reason, Solve(p, Options{}).Reason)
+	assert.Equal(t, why.Reason, Solve(p, asPaper).Reason)
 
 	p.Pipeline.SLO = 27 * time.Millisecond
 	assert.Equal(t, "the fastest path detect -> vehicle needs 27 ms, which leaves nothing of the SLO of 27 ms to collect a batch; raise the SLO",
-		Solve(p, Options{}).Reason)
+		Solve(p, asPaper).Reason)
 
 	one := oneModule(tableM1(), 100, 150*time.Millisecond)
-	assert.Equal(t, "module m needs 160 ms, 10 ms more than the SLO of 150 ms", Solve(one, Options{}).Reason)
+	assert.Equal(t, "module m needs 160 ms, 10 ms more than the SLO of 150 ms", Solve(one, asPaper).Reason)
 }
 
 func TestRateZeroCostsNothing(t *testing.T) {
 	p := traffic()
 	p.Pipeline.Rate = 0
-	out := Solve(p, Options{})
+	out := Solve(p, asPaper)
 	require.Equal(t, Feasible, out.Status, out.Reason)
 	assert.Zero(t, out.Cost)
 	for _, m := range out.Modules {
@@ -125,7 +125,7 @@ func TestLowRatesHavePlans(t *testing.T) {
 	for _, rate := range []float64{5, 1, 0.1, 1e-6} {
 		p := traffic()
 		p.Pipeline.Rate = rate
-		out := Solve(p, Options{})
+		out := Solve(p, asPaper)
 		require.Equal(t, Feasible, out.Status, "%v/s: %s", rate, out.Reason)
 		assert.LessOrEqual(t, out.Latency, p.Pipeline.SLO)
 	}
@@ -137,7 +137,7 @@ func TestFreeHardwareIsPlannedByMachines(t *testing.T) {
 		priced.Hardware[i].Price = 1
 		free.Hardware[i].Price = 0
 	}
-	a, b := Solve(priced, Options{}), Solve(free, Options{})
+	a, b := Solve(priced, asPaper), Solve(free, asPaper)
 	assert.Zero(t, b.Cost)
 	for i := range a.Modules {
 		assert.Equal(t, a.Modules[i].Groups, b.Modules[i].Groups)
@@ -146,21 +146,21 @@ func TestFreeHardwareIsPlannedByMachines(t *testing.T) {
 
 func TestCountsBringInTheNextBestHardware(t *testing.T) {
 	p := traffic()
-	free := Solve(p, Options{})
+	free := Solve(p, asPaper)
 	require.Equal(t, Feasible, free.Status)
 	used := free.Modules[0].Groups[0].Hardware
 	i := slices.IndexFunc(p.Hardware, func(h pipelines.Hardware) bool { return h.Name == used })
 	p.Hardware[i].Count = 1
 
-	out := Solve(p, Options{})
+	out := Solve(p, asPaper)
 	require.Equal(t, Feasible, out.Status, out.Reason)
 	assert.Greater(t, out.Cost, free.Cost)
 	assert.LessOrEqual(t, out.machines(used), 1.0)
 
 	p.Hardware[1-i].Count = 1
-	out = Solve(p, Options{})
+	out = Solve(p, asPaper)
 	require.Equal(t, Infeasible, out.Status)
-	assert.Regexp(t, `^100 requests per second need [0-9.]+ `+used+`, 1 exist; at most [0-9.]+ requests per second would fit$`, out.Reason)
+	assert.Regexp(t, `^100 requests per second need [0-9.]+ `+used+`, 1 exist; at most [0-9.]+ requests per second would fit; 1 more p100 \(1.46 per hour\) would do$`, out.Reason)
 }
 
 func TestBadOptions(t *testing.T) {
@@ -168,13 +168,13 @@ func TestBadOptions(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Policy: "luck"}, `plan: there is no policy "luck"; there is harpagon, exact, nexus, inferline, clipper`},
+		{Options{Policy: "luck", CostModel: CostProportional}, `plan: there is no policy "luck"; there is exact, harpagon, nexus, inferline, clipper`},
 		{Options{Policy: "exact", Without: []string{"tc"}}, `plan: policy exact has no step "tc" to switch off; it has hetero, hetero:dearest, batch`},
 		{Options{Policy: "exact", Split: "even"}, `plan: policy exact finds the best split itself; leave out split "even", or take policy harpagon`},
-		{Options{CostModel: "gold"}, `plan: policy harpagon has no cost model "gold"; it has proportional, whole`},
-		{Options{Without: []string{"magic"}}, `plan: policy harpagon has no step "magic" to switch off; it has tc, multi, hetero, hetero:dearest, batch, dummy, reassign, merge, direct`},
-		{Options{Split: "half"}, `plan: there is no split "half"; there is lc, throughput, even and quantized:10ms with any step`},
-		{Options{Split: "quantized:1ns"}, `plan: split "quantized:1ns": the step must be a duration of 1ms or more, as in quantized:10ms`},
+		{Options{CostModel: "gold"}, `plan: policy exact has no cost model "gold"; it has proportional, whole, shared`},
+		{Options{Policy: PolicyHarpagon, CostModel: CostProportional, Without: []string{"magic"}}, `plan: policy harpagon has no step "magic" to switch off; it has tc, multi, hetero, hetero:dearest, batch, dummy, reassign, merge, direct`},
+		{Options{Policy: PolicyHarpagon, CostModel: CostProportional, Split: "half"}, `plan: there is no split "half"; there is lc, throughput, even and quantized:10ms with any step`},
+		{Options{Policy: PolicyHarpagon, CostModel: CostProportional, Split: "quantized:1ns"}, `plan: split "quantized:1ns": the step must be a duration of 1ms or more, as in quantized:10ms`},
 	}
 	for _, tt := range tests {
 		_, err := SplitLatency(traffic(), tt.o)
@@ -198,7 +198,7 @@ func TestBadNumbersAreErrorsNotPanics(t *testing.T) {
 			p := traffic()
 			set(&p, x)
 			assert.Error(t, p.Check(), "%s %v", name, x)
-			assert.Equal(t, Infeasible, Solve(p, Options{}).Status, "%s %v", name, x)
+			assert.Equal(t, Infeasible, Solve(p, asPaper).Status, "%s %v", name, x)
 		}
 	}
 	other := map[string]func(*Problem){
@@ -220,7 +220,7 @@ func TestBadNumbersAreErrorsNotPanics(t *testing.T) {
 	for name, set := range other {
 		p := traffic()
 		set(&p)
-		out := Solve(p, Options{})
+		out := Solve(p, asPaper)
 		assert.Equal(t, Infeasible, out.Status, name)
 		assert.NotEmpty(t, out.Reason, name)
 	}
@@ -234,7 +234,7 @@ func TestBadNumbersAreErrorsNotPanics(t *testing.T) {
 	} {
 		p := traffic()
 		set(&p)
-		out := Solve(p, Options{})
+		out := Solve(p, asPaper)
 		assert.False(t, math.IsNaN(out.Cost) || math.IsInf(out.Cost, 0))
 		_, err := json.Marshal(out)
 		assert.NoError(t, err)
@@ -242,11 +242,11 @@ func TestBadNumbersAreErrorsNotPanics(t *testing.T) {
 }
 
 func TestBudgetsFromElsewhereAreChecked(t *testing.T) {
-	_, err := ScheduleModules(traffic(), Options{}, Budgets{"detect": second})
+	_, err := ScheduleModules(traffic(), asPaper, Budgets{"detect": second})
 	assert.ErrorContains(t, err, "is missing or negative")
-	_, err = ScheduleModules(traffic(), Options{}, Budgets{"detect": second, "vehicle": second, "colour": second})
+	_, err = ScheduleModules(traffic(), asPaper, Budgets{"detect": second, "vehicle": second, "colour": second})
 	assert.EqualError(t, err, "plan: the budgets add up to 2000 ms along a path, more than the SLO of 400 ms")
-	_, err = ScheduleModules(traffic(), Options{}, Budgets{"detect": 1, "vehicle": 1, "colour": 1})
+	_, err = ScheduleModules(traffic(), asPaper, Budgets{"detect": 1, "vehicle": 1, "colour": 1})
 	var why *InfeasibleError
 	assert.True(t, errors.As(err, &why))
 	assert.ErrorContains(t, err, "module detect cannot serve 100 requests per second within its budget of 1e-06 ms")
@@ -255,13 +255,13 @@ func TestBudgetsFromElsewhereAreChecked(t *testing.T) {
 func TestSolveTimeComesFromTheClock(t *testing.T) {
 	now := time.Duration(0)
 	tick := func() time.Duration { now += time.Millisecond; return now }
-	assert.Positive(t, Solve(traffic(), Options{Clock: tick}).SolveTime)
-	budgets, err := SplitLatency(traffic(), Options{})
+	assert.Positive(t, Solve(traffic(), Options{Policy: PolicyHarpagon, Clock: tick}).SolveTime)
+	budgets, err := SplitLatency(traffic(), asPaper)
 	require.NoError(t, err)
-	step, err := ScheduleModules(traffic(), Options{Clock: tick}, budgets)
+	step, err := ScheduleModules(traffic(), Options{Policy: PolicyHarpagon, Clock: tick}, budgets)
 	require.NoError(t, err)
 	assert.Equal(t, time.Millisecond, step.SolveTime)
-	assert.Zero(t, Solve(traffic(), Options{}).SolveTime)
+	assert.Zero(t, Solve(traffic(), asPaper).SolveTime)
 }
 
 // The split by throughput and in equal shares may cost more, never less than
@@ -269,7 +269,7 @@ func TestSolveTimeComesFromTheClock(t *testing.T) {
 func TestSplits(t *testing.T) {
 	cost := map[string]float64{}
 	for _, split := range []string{"lc", "throughput", "even", "quantized:10ms"} {
-		p := Solve(traffic(), Options{Split: split, Without: []string{"reassign"}})
+		p := Solve(traffic(), Options{Policy: PolicyHarpagon, CostModel: CostProportional, Split: split, Without: []string{"reassign"}})
 		require.Equal(t, Feasible, p.Status, "%s: %s", split, p.Reason)
 		cost[split] = p.Cost
 	}
@@ -281,7 +281,7 @@ func BenchmarkSolve(b *testing.B) {
 	p := traffic()
 	b.ReportAllocs()
 	for b.Loop() {
-		Solve(p, Options{})
+		Solve(p, asPaper)
 	}
 }
 
@@ -289,5 +289,5 @@ func TestQuantizedStepsAreBounded(t *testing.T) {
 	p := traffic()
 	p.Pipeline.SLO = time.Hour
 	assert.Equal(t, `plan: split "quantized:10ms" cuts an SLO of 3600 s into more than 10000 steps; take a longer step`,
-		Solve(p, Options{Split: "quantized:10ms"}).Reason)
+		Solve(p, Options{Policy: PolicyHarpagon, CostModel: CostProportional, Split: "quantized:10ms"}).Reason)
 }

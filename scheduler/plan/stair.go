@@ -3,7 +3,6 @@ package plan
 import (
 	"math"
 	"slices"
-	"sort"
 )
 
 // stairStep is one step of a stair: from this budget on the module costs no more
@@ -40,7 +39,13 @@ func newStair(steps []stairStep) stair {
 
 // upTo is the number of steps whose budget is at most that.
 func (s stair) upTo(budget float64) int {
-	return sort.Search(len(s), func(i int) bool { return s[i].budget > budget })
+	n, _ := slices.BinarySearchFunc(s, budget, func(x stairStep, budget float64) int {
+		if x.budget > budget {
+			return 1
+		}
+		return -1
+	})
+	return n
 }
 
 func (s stair) at(budget float64) (float64, int) {

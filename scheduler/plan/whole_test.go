@@ -63,7 +63,7 @@ func TestWholeIsSoundAndNeverDearer(t *testing.T) {
 			return
 		}
 		feasible++
-		checkPlan(t, problem, Options{}, p)
+		checkPlan(t, problem, asPaper, p)
 		require.True(t, p.Sound)
 		require.LessOrEqual(t, p.LowerBound, p.Cost)
 		if p.Status == Optimal {
@@ -79,7 +79,7 @@ func TestWholeIsSoundAndNeverDearer(t *testing.T) {
 				require.LessOrEqual(t, p.LowerBound, other.Cost*(1+1e-9), policy)
 			}
 		}
-		share := Solve(problem, Options{Policy: PolicyExact})
+		share := Solve(problem, Options{Policy: PolicyExact, CostModel: CostProportional})
 		require.LessOrEqual(t, share.LowerBound, p.Cost*(1+1e-9), "fractions of devices cost no more than whole ones")
 	})
 	t.Logf("%d of %d plans proven optimal, %d of them under a restriction", optimal, feasible, restricted)

@@ -51,7 +51,7 @@ differ from those that the file of --out holds; without --out, when they need
 any device.`,
 		Example: `  harpagon plan pipeline.hcl
   harpagon plan . --var rate=200 --json
-  harpagon plan . --without dummy,reassign
+  harpagon plan . --policy harpagon --cost-model proportional --without dummy,reassign
   harpagon plan . --out plan.json --detailed-exitcode`,
 		Args: somePaths,
 	}
@@ -59,6 +59,9 @@ any device.`,
 	f.register(c)
 	c.RunE = func(_ *cobra.Command, paths []string) error {
 		f.options.Clock = d.Clock
+		if !c.Flags().Changed("policy") && (f.options.Split != "" || len(f.options.Without) > 0) {
+			f.options.Policy = plan.PolicyHarpagon // whose steps these are
+		}
 		if err := f.options.Check(); err != nil {
 			return wrongUse(c, err)
 		}
@@ -76,8 +79,8 @@ any device.`,
 
 func (f *planFlags) register(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.options.Policy, "policy", plan.PolicyHarpagon, "how to plan: "+strings.Join(plan.Policies(), ", "))
-	flags.StringVar(&f.options.CostModel, "cost-model", plan.CostProportional, "what a plan costs: "+strings.Join(plan.CostModels(), ", "))
+	flags.StringVar(&f.options.Policy, "policy", plan.PolicyExact, "how to plan: "+strings.Join(plan.Policies(), ", "))
+	flags.StringVar(&f.options.CostModel, "cost-model", plan.CostShared, "what a plan costs: "+strings.Join(plan.CostModels(), ", "))
 	flags.StringSliceVar(&f.options.Without, "without", nil, "`steps` of the policy to switch off: "+strings.Join(plan.Steps(), ", "))
 	flags.StringVar(&f.options.Split, "split", "", "how policy harpagon splits the objective: lc (default), throughput, quantized:10ms, even")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
@@ -87,9 +90,11 @@ func (f *planFlags) register(c *cobra.Command) {
 
 func (f *planFlags) run(d *Deps, doc *pipelines.Document) error {
 	all := plans{Plans: []plan.Plan{}}
+	var problems []plan.Problem
 	for _, p := range doc.Pipelines {
-		all.Plans = append(all.Plans, plan.Solve(plan.Problem{Pipeline: p, Hardware: doc.Hardware}, f.options))
+		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
 	}
+	all.Plans = append(all.Plans, plan.SolveAll(problems, f.options)...)
 	if err := all.write(d.Stdout, f.asJSON); err != nil {
 		return err
 	}

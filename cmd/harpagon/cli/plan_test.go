@@ -25,13 +25,13 @@ func TestPlan(t *testing.T) {
 
 func TestPlanOptions(t *testing.T) {
 	dir := smallFolder(t, "400ms")
-	whole := run(t, "plan", dir, "--policy", "harpagon", "--cost-model", "proportional", "--split", "lc")
+	whole := run(t, "plan", dir, "--policy", "exact", "--cost-model", "shared")
 	assert.Equal(t, run(t, "plan", dir), whole)
 	cut := run(t, "plan", dir, "--without", "batch,dummy", "--without", "direct")
 	assert.Equal(t, ExitOK, cut.code, cut.stderr)
 	assert.NotEqual(t, whole.stdout, cut.stdout)
 	tight := smallFolder(t, "120ms") // with plenty of time, all splits give each module what it wants
-	assert.NotEqual(t, run(t, "plan", tight).stdout, run(t, "plan", tight, "--split", "quantized:20ms").stdout)
+	assert.NotEqual(t, run(t, "plan", tight, "--split", "lc").stdout, run(t, "plan", tight, "--split", "quantized:20ms").stdout)
 }
 
 // TestPlanOfTheInfeasible holds that one infeasible pipeline does not stop the
@@ -49,7 +49,7 @@ func TestPlanOfTheInfeasible(t *testing.T) {
 	var out struct{ Plans []map[string]any }
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	require.Len(t, out.Plans, 2)
-	assert.Equal(t, "feasible", out.Plans[0]["status"])
+	assert.Equal(t, "optimal", out.Plans[0]["status"])
 	assert.Equal(t, "infeasible", out.Plans[1]["status"])
 	assert.Contains(t, out.Plans[1]["reason"], "detect -> vehicle")
 	assert.Empty(t, out.Plans[1]["modules"])
@@ -57,7 +57,7 @@ func TestPlanOfTheInfeasible(t *testing.T) {
 	got = run(t, "plan", dir)
 	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stdout, "small: infeasible: ")
-	assert.Contains(t, got.stdout, "other: feasible plan")
+	assert.Contains(t, got.stdout, "other: optimal plan")
 }
 
 func TestPlanNeedsAValidDeclaration(t *testing.T) {

@@ -1,0 +1,169 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+	planning "github.com/harpagon/harpagon/scheduler/plan/demand"
+)
+
+// A plan of whole or shared devices says which groups run together on a device
+// and proves that their batches are done in time. proven places it as it is:
+// every machine of a group on a device of its own, and the groups that share
+// one together. What others run on a device may stay there where the
+// non-preemptive demand test still holds with it.
+
+// unit is what must run on one device.
+type unit struct {
+	items []item
+	tasks []planning.Task
+	share float64
+}
+
+// ofDevices says that the plan counts whole devices.
+func (r *Request) ofDevices() bool {
+	return r.Plan.CostModel == plan.CostWhole || r.Plan.CostModel == plan.CostShared
+}
+
+// units lists what the plan wants together; nil when it is not a plan of
+// devices.
+func (r *Request) units(demands []demand) []unit {
+	if !r.ofDevices() {
+		return nil
+	}
+	find := func(module string, group int) *demand {
+		i := slices.IndexFunc(demands, func(d demand) bool { return d.module == module && d.group == group })
+		if i < 0 {
+			return nil
+		}
+		return &demands[i]
+	}
+	var all []unit
+	for _, d := range r.Plan.Devices {
+		var u unit
+		for _, t := range d.Tasks {
+			if t.Pipeline != r.Plan.Pipeline {
+				continue
+			}
+			if own := find(t.Module, t.Group); own != nil {
+				u.add(item{demand: own, share: t.Share, period: t.Period, deadline: t.Deadline})
+			}
+		}
+		if len(u.items) > 0 {
+			all = append(all, u)
+		}
+	}
+	for i := range demands {
+		d := &demands[i]
+		if d.config.Deadline > 0 || d.config.Period <= 0 {
+			continue // shared, or not a group with batches to count
+		}
+		n := max(1, int(d.config.Machines+0.5))
+		for range n {
+			var u unit
+			u.add(item{demand: d, share: d.share / float64(n), period: d.config.Period * time.Duration(n), deadline: d.config.Duration})
+			all = append(all, u)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b unit) int { return cmp.Compare(b.share, a.share) })
+	return all
+}
+
+func (u *unit) add(it item) {
+	u.items = append(u.items, it)
+	u.tasks = append(u.tasks, planning.Task{Duration: it.config.Duration.Seconds(), Period: it.period.Seconds(), Deadline: it.deadline.Seconds()})
+	u.share += it.share
+}
+
+// proven places the units, where possible on devices that run them already and
+// then on the least used ones; nil when the devices are not enough for that.
+func (r *Request) proven(units []unit) *packing {
+	for _, overlap := range []bool{true, false} {
+		p := r.empty(1, false)
+		if overlap {
+			p.expectOverlap(r)
+		}
+		tasks, known := r.reservedTasks(p)
+		if p.placeUnits(r, units, tasks, known) {
+			return p
+		}
+	}
+	return nil
+}
+
+// reservedTasks are those of other pipelines by device. known is false for
+// devices on which something runs that tells no period.
+func (r *Request) reservedTasks(p *packing) (tasks [][]planning.Task, known []bool) {
+	tasks, known = make([][]planning.Task, len(p.loads)), make([]bool, len(p.loads))
+	for i := range known {
+		known[i] = true
+	}
+	for i := range r.Reserved {
+		s := &r.Reserved[i]
+		at := p.device(s)
+		if at < 0 {
+			continue
+		}
+		known[at] = known[at] && s.Period > 0 && s.Deadline > 0
+		tasks[at] = append(tasks[at], planning.Task{Duration: s.Duration.Seconds(), Period: s.Period.Seconds(), Deadline: s.Deadline.Seconds()})
+	}
+	return tasks, known
+}
+
+func (p *packing) placeUnits(r *Request, units []unit, tasks [][]planning.Task, known []bool) bool {
+	taken := make([]bool, len(r.Actual))
+	for _, u := range units {
+		best, most := -1, -1
+		for at := range p.loads {
+			if !known[at] || !p.takes(&u, at) || !planning.NonPreemptive(append(slices.Clone(tasks[at]), u.tasks...)).Sound {
+				continue
+			}
+			runs := len(p.running(r, &u, at, taken))
+			if best < 0 || runs > most || runs == most && p.loads[at].Share < p.loads[best].Share-tolerance {
+				best, most = at, runs
+			}
+		}
+		if best < 0 {
+			return false
+		}
+		for _, i := range p.running(r, &u, best, taken) {
+			taken[i] = true
+			p.leaving[best] -= min(p.leaving[best], r.Actual[i].Memory)
+		}
+		for _, it := range u.items {
+			p.put(r, it, best)
+		}
+		tasks[best] = append(tasks[best], u.tasks...)
+	}
+	return true
+}
+
+// takes says whether hardware and memory of a device suit all of a unit.
+func (p *packing) takes(u *unit, at int) bool {
+	l := &p.loads[at]
+	memory := int64(0)
+	for _, it := range u.items {
+		memory += it.memory
+		if l.Device.Hardware != it.config.Hardware || slices.Contains(p.at[it.demand], at) {
+			return false
+		}
+	}
+	return l.Device.Memory == 0 || l.Memory+p.leaving[at]+memory <= l.Device.Memory
+}
+
+// running are the executors on a device that items of the unit can take over.
+func (p *packing) running(r *Request, u *unit, at int, taken []bool) []int {
+	var list []int
+	for _, it := range u.items {
+		for i := range r.Actual {
+			s := &r.Actual[i]
+			if !taken[i] && !slices.Contains(list, i) && p.device(s) == at && r.serves(s, it.demand) {
+				list = append(list, i)
+				break
+			}
+		}
+	}
+	return list
+}
