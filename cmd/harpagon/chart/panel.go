@@ -59,6 +59,9 @@ func (p Panel) ranges(one *plot.Plot) error {
 	}
 	slices.Sort(ys)
 	one.X.Min, one.X.Max = slices.Min(xs), slices.Max(xs)
+	if one.X.Max <= one.X.Min { // a single place
+		one.X.Max = one.X.Min + 1
+	}
 	one.Y.Min, one.Y.Max = 0, ys[len(ys)-1]*head
 	if top := ys[int(usual*float64(len(ys)-1))]; !p.LogY && ys[len(ys)-1] > top*far {
 		one.Y.Max = top * far

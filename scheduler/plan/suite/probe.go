@@ -142,3 +142,6 @@ func (p Probe) Describe() string {
 	}
 	return b.String()
 }
+
+// Markdown writes it as a paragraph.
+func (p Probe) Markdown() string { return p.Describe() }

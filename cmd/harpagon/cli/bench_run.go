@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/harpagon/harpagon/cmd/harpagon/chart"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/suite"
+)
+
+// tooLong, in milliseconds, is how long a policy may need for one size of the
+// curve and still be tried on the next.
+const tooLong = 1000
+
+func (f *benchFlags) run(ctx context.Context, d *Deps) (*benchResult, error) {
+	r := &benchResult{Workloads: f.workloads, Seed: f.seed}
+	workloads, err := suite.Workloads(f.seed, f.workloads)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range benchParts() {
+		if !slices.Contains(f.parts, part) {
+			continue
+		}
+		var err error
+		switch part {
+		case "policies":
+			err = f.runPolicies(ctx, d, workloads, r)
+		case "ablations":
+			err = f.table(ctx, d, workloads, r, "Ablations of policy harpagon, cost model "+plan.CostProportional, "", suite.Ablations())
+		case "probe":
+			err = f.runProbes(ctx, d, r)
+		case "curve":
+			err = f.runCurve(ctx, d, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (f *benchFlags) runPolicies(ctx context.Context, d *Deps, workloads []suite.Workload, r *benchResult) error {
+	for _, model := range f.models {
+		title := fmt.Sprintf("Policies, cost model %s, %s", model, counted(len(workloads), "workload"))
+		if err := f.table(ctx, d, workloads, r, title, plan.PolicyExact, f.chosen(model)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chosen are the policies to run: those asked for, and exact, which the others
+// are judged by.
+func (f *benchFlags) chosen(model string) []suite.Variant {
+	return slices.DeleteFunc(suite.Policies(model), func(v suite.Variant) bool {
+		return len(f.policies) > 0 && !slices.Contains(f.policies, v.Name) && v.Name != plan.PolicyExact
+	})
+}
+
+// table measures all workloads with all variants. The reference is the first
+// variant where none is named.
+func (f *benchFlags) table(ctx context.Context, d *Deps, workloads []suite.Workload, r *benchResult, title, reference string, variants []suite.Variant) error {
+	if len(variants) == 0 {
+		return nil
+	}
+	if reference == "" {
+		reference = variants[0].Name
+	}
+	outcomes := make([][]suite.Outcome, len(workloads))
+	err := d.work(ctx, title, len(workloads), func(i int) {
+		outcomes[i] = workloads[i].Measure(variants, d.Clock, f.limit)
+	})
+	if err == nil {
+		r.Tables = append(r.Tables, suite.NewTable(title, reference, workloads, variants, outcomes))
+	}
+	return err
+}
+
+func (f *benchFlags) runProbes(ctx context.Context, d *Deps, r *benchResult) error {
+	n := min(suite.DefaultModules, max(1, suite.DefaultModules*f.workloads/suite.DefaultWorkloads))
+	for _, v := range suite.ProbeVariants() {
+		samples := make([]suite.Sample, n)
+		err := d.work(ctx, "Probe, "+v.Name, n, func(i int) { samples[i] = v.Sample(suite.Module(f.seed, i)) })
+		if err != nil {
+			return err
+		}
+		r.Probes = append(r.Probes, suite.NewProbe(v, samples))
+	}
+	return nil
+}
+
+func (f *benchFlags) runCurve(ctx context.Context, d *Deps, r *benchResult) error {
+	r.Curve = &suite.Curve{Title: "Solve time over the number of modules, 10 kinds of hardware, 16 batch sizes"}
+	for _, model := range f.models {
+		variants := f.chosen(model)
+		points := make([][]suite.GrowthPoint, len(variants))
+		// One policy after the other on all cores would blur the times of the
+		// largest sizes, so each policy has one core.
+		err := d.work(ctx, "Curve, cost model "+model, len(variants), func(i int) {
+			for _, n := range suite.Sizes() {
+				at := variants[i].Grow(suite.Growth(f.seed, n), d.Clock, f.limit)
+				points[i] = append(points[i], at)
+				if at.Solve > tooLong || ctx.Err() != nil {
+					return
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		r.Curve.Points = append(r.Curve.Points, slices.Concat(points...)...)
+	}
+	return nil
+}
+
+// draw writes the picture of the curve, one panel a cost model.
+func (f *benchFlags) draw(d *Deps, r *benchResult) error {
+	if f.plot == "" {
+		return nil
+	}
+	row := []chart.Panel{}
+	for _, model := range f.models {
+		panel := chart.Panel{Title: "cost model " + model, XLabel: "modules", YLabel: "solve time in ms", LogX: true, LogY: true}
+		for i, v := range f.chosen(model) {
+			line := chart.Line{Name: v.Name, Colour: i}
+			for _, at := range r.Curve.Points {
+				if at.CostModel == model && at.Policy == v.Name {
+					line.Points = append(line.Points, chart.Point{X: float64(at.Modules), Y: max(at.Solve, leastShown), Gap: at.Status == plan.Infeasible})
+				}
+			}
+			panel.Lines = append(panel.Lines, line)
+		}
+		row = append(row, panel)
+	}
+	return writePicture(d, f.plot, chart.Picture{
+		Title:  r.Curve.Title,
+		Footer: "A line ends where a policy needed more than a second, or found no plan.",
+		Rows:   [][]chart.Panel{row},
+	})
+}
+
+// leastShown, in milliseconds, is the least time on a logarithmic axis.
+const leastShown = 0.001

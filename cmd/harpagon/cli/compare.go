@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/suite"
+)
+
+type compareFlags struct {
+	models   []string
+	policies []string
+	limit    time.Duration
+	asJSON   bool
+	plot     string
+	over     []string
+	points   int
+}
+
+func newCompareCommand(d *Deps) *cobra.Command {
+	var f compareFlags
+	c := &cobra.Command{
+		Use:   "compare PATH...",
+		Short: "Plan the same files by every policy, and show what each would cost",
+		Long: `Plans every pipeline of a declaration, by itself, with every policy that there is,
+and prints a table: cost per hour, its ratio to the best plan, the proven lower
+bound, the latency that the policy claims and the one that is proven, and whether
+the plan is sound. Where a policy looks cheaper only because it promises what no
+dispatcher can keep, it says so. Several pipelines are planned together as well,
+as harpagon plan does.
+
+With --plot it draws cost over SLO and cost over rate around what the files
+declare. Lines are dashed where the plan is not sound; policies that need longer
+than 300 ms a plan are left out, unless --policy names them.
+
+It exits with 1 when some pipeline has no sound plan by any policy.`,
+		Example: `  harpagon compare pipelines/library
+  harpagon compare pipeline.hcl --cost-model proportional,whole --json
+  harpagon compare pipeline.hcl --plot costs.svg
+  harpagon compare pipeline.hcl --policy exact,harpagon,nexus --plot rate.png --over rate`,
+		Args: somePaths,
+	}
+	x := newDeclaration(d, c)
+	flags := c.Flags()
+	flags.StringSliceVar(&f.models, "cost-model", nil, "compare under these cost models, which harpagon plan --help lists (default its default)")
+	flags.StringSliceVar(&f.policies, "policy", nil, "only these policies, which harpagon plan --help lists")
+	flags.DurationVar(&f.limit, "time-limit", 10*time.Second, "the longest that a search may take which can be cut short")
+	flags.BoolVar(&f.asJSON, "json", false, "print the comparisons as JSON")
+	flags.StringVar(&f.plot, "plot", "", "draw costs to a `file` that ends in .svg or .png")
+	flags.StringSliceVar(&f.over, "over", nil, "what the picture shows costs over: slo, rate (default both)")
+	flags.IntVar(&f.points, "points", 100, "how many plans a line of the picture is made of")
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		if err := f.check(); err != nil {
+			return wrongUse(c, err)
+		}
+		doc, err := x.document(paths, unmeetable)
+		if err != nil {
+			return err
+		}
+		if err := measured(doc, paths); err != nil {
+			return err
+		}
+		return stopped(f.run(c.Context(), d, doc))
+	}
+	return c
+}
+
+func (f *compareFlags) check() error {
+	if f.plot == "" && len(f.over) > 0 {
+		return errors.New("--over chooses what a picture shows; add --plot FILE.svg")
+	}
+	if len(f.over) == 0 {
+		f.over = []string{suite.OverSLO, suite.OverRate}
+	}
+	for _, o := range f.over {
+		if o != suite.OverSLO && o != suite.OverRate {
+			return fmt.Errorf("costs cannot be drawn over %q; take slo or rate", o)
+		}
+	}
+	for _, m := range f.models {
+		if !slices.Contains(plan.CostModels(), m) {
+			return fmt.Errorf("there is no cost model %q; there is %s", m, strings.Join(plan.CostModels(), ", "))
+		}
+	}
+	if len(f.models) == 0 {
+		f.models = []string{""} // the default of package plan
+	}
+	for _, p := range f.policies {
+		if !slices.Contains(plan.Policies(), p) {
+			return fmt.Errorf("there is no policy %q; there is %s", p, strings.Join(plan.Policies(), ", "))
+		}
+	}
+	for _, m := range f.models {
+		if len(f.variants(m)) == 0 {
+			return fmt.Errorf("none of the policies %s has cost model %s; leave out --policy", strings.Join(f.policies, ", "), m)
+		}
+	}
+	switch {
+	case f.points < 2 || f.points > maxPoints:
+		return fmt.Errorf("--points %d makes no line; take 2 to %d", f.points, maxPoints)
+	case f.limit <= 0:
+		return fmt.Errorf("--time-limit %v leaves no time; take a second or more", f.limit)
+	}
+	return checkPicture(f.plot)
+}
+
+// maxPoints is more than a picture can show.
+const maxPoints = 2000
+
+// variants are the policies that have the cost model, of those asked for.
+func (f *compareFlags) variants(model string) []suite.Variant {
+	return slices.DeleteFunc(suite.Policies(model), func(v suite.Variant) bool {
+		return len(f.policies) > 0 && !slices.Contains(f.policies, v.Name)
+	})
+}
+
+// comparisons is the JSON of the command.
+type comparisons struct {
+	Comparisons []suite.Comparison `json:"comparisons"`
+	Together    []suite.Together   `json:"together,omitempty"`
+	Sweeps      []suite.Sweep      `json:"sweeps,omitempty"`
+}
+
+func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document) error {
+	all := comparisons{Comparisons: []suite.Comparison{}}
+	var problems []plan.Problem
+	for _, p := range doc.Pipelines {
+		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
+	}
+	for _, model := range f.models {
+		for _, p := range problems {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			all.Comparisons = append(all.Comparisons, suite.Compare(p, f.variants(model), d.Clock, f.limit))
+		}
+		if len(problems) > 1 {
+			all.Together = append(all.Together, suite.PlanTogether(problems, f.variants(model), d.Clock, f.limit))
+		}
+	}
+	if f.plot != "" {
+		if err := f.picture(ctx, d, problems, &all); err != nil {
+			return err
+		}
+	}
+	if err := all.write(d.Stdout, f.asJSON); err != nil {
+		return err
+	}
+	return all.verdict()
+}
+
+func (c comparisons) write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return writeJSON(w, c)
+	}
+	var parts []string
+	for _, one := range c.Comparisons {
+		parts = append(parts, one.Describe())
+	}
+	for _, one := range c.Together {
+		parts = append(parts, one.Describe())
+	}
+	_, err := io.WriteString(w, strings.Join(parts, "\n"))
+	return err
+}
+
+// verdict is an error when nothing can be promised for some pipeline; its table
+// says why.
+func (c comparisons) verdict() error {
+	for _, one := range c.Comparisons {
+		if one.Best == "" {
+			return errReported
+		}
+	}
+	return nil
+}
