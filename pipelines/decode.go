@@ -57,7 +57,7 @@ func (c *Config) decode(body hcl.Body, opts LoadOptions) hcl.Diagnostics {
 	content := d.content(body, rootSchema)
 	blocks := content.Blocks.ByType()
 	d.ctx = d.scope(blocks["variable"], blocks["locals"], opts)
-	for _, kind := range []string{"pool", "provider", "function"} {
+	for _, kind := range []string{"pool"} {
 		for _, b := range blocks[kind] {
 			d.report(problem("Not supported yet", fmt.Sprintf("This version plans and serves pipelines; it does not know %s blocks yet. Take the block out, or keep it in another folder.", kind), &b.DefRange))
 		}
@@ -67,6 +67,12 @@ func (c *Config) decode(body hcl.Body, opts LoadOptions) hcl.Diagnostics {
 	}
 	for _, b := range blocks["pipeline"] {
 		d.pipeline(b)
+	}
+	for _, b := range blocks["provider"] {
+		d.provider(b)
+	}
+	for _, b := range blocks["function"] {
+		d.function(b)
 	}
 	c.decoded = d.diags
 	return d.diags

@@ -6,6 +6,8 @@ import "time"
 type Document struct {
 	Hardware  []Hardware
 	Pipelines []Pipeline
+	Providers []Provider
+	Functions []Function
 }
 
 // Hardware is a kind of device that can be paid for by the hour.

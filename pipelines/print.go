@@ -33,6 +33,12 @@ func HCL(doc Document) []byte {
 	for _, p := range doc.Pipelines {
 		printPipeline(begin("pipeline", p.Name), p)
 	}
+	for _, p := range doc.Providers {
+		printProvider(begin("provider", p.Name), p)
+	}
+	for _, f := range doc.Functions {
+		printFunction(begin("function", f.Name), f)
+	}
 	return hclwrite.Format(file.Bytes())
 }
 

@@ -30,14 +30,20 @@ type SignatureFunc func(Module) (Signature, error)
 // compared.
 func (c *Config) Validate(sig SignatureFunc) hcl.Diagnostics {
 	v := &validator{config: c, doc: &c.Document, signature: sig}
-	if len(v.doc.Pipelines) == 0 {
-		v.errorf("", "No pipeline", "The files declare no pipeline block; harpagon init writes an example.")
+	if len(v.doc.Pipelines)+len(v.doc.Functions) == 0 {
+		v.errorf("", "No pipeline", "The files declare no pipeline and no function block; harpagon init writes an example.")
 	}
 	for i := range v.doc.Hardware {
 		v.hardware(&v.doc.Hardware[i])
 	}
 	for i := range v.doc.Pipelines {
 		v.pipeline(&v.doc.Pipelines[i])
+	}
+	for i := range v.doc.Providers {
+		v.provider(&v.doc.Providers[i])
+	}
+	for i := range v.doc.Functions {
+		v.function(&v.doc.Functions[i])
 	}
 	return v.diags
 }

@@ -1,0 +1,118 @@
+package pipelines
+
+import (
+	"math"
+	"time"
+)
+
+// Provider is a cloud that runs functions and bills them by what they are
+// given, for as long as they run. A provider without a grid for vCPU has no CPU
+// functions, one without a grid for GPU memory no GPU functions.
+type Provider struct {
+	Name        string
+	VCPUSecond  float64       // money per vCPU and second
+	GPUGBSecond float64       // money per GB of GPU memory and second
+	Invocation  float64       // money per call
+	Billing     time.Duration // each invocation is billed in whole multiples of it; 0 bills the time as it is
+	VCPU        Grid          // sizes of CPU functions
+	GPUMemory   Grid          // sizes of GPU functions, GB
+	GPUSlice    time.Duration // a GPU runs a function this long per GB and round; 0 leaves it to the profile
+}
+
+// Grid is the values Min, Min+Step, ... up to Max. The zero Grid is empty.
+type Grid struct{ Min, Max, Step float64 }
+
+// Function is one model that several applications ask, each with an objective
+// of its own. Which of them share a batch, and what kind of function runs it,
+// is for a plan to say (HarmonyBatch).
+type Function struct {
+	Name         string
+	Provider     string // name of a provider block
+	ProfileFile  string // path as declared
+	Profile      FunctionProfile
+	Applications []Application
+}
+
+// Application is one source of requests to a function.
+type Application struct {
+	Name string
+	SLO  time.Duration // counted from a request's arrival
+	Rate float64       // requests per second
+}
+
+// Tolerances of grids, relative to a step: a value this close to the grid is on
+// it, and Max counts when it is missed by no more.
+const gridTolerance = 1e-6
+
+// maxGrid bounds how many values a grid may have.
+const maxGrid = 100_000
+
+// Empty says whether nothing was declared.
+func (g Grid) Empty() bool { return g == Grid{} }
+
+// Len is how many values the grid has.
+func (g Grid) Len() int {
+	if g.Empty() || !(g.Step > 0) || !(g.Max >= g.Min) {
+		return 0
+	}
+	return min(maxGrid, int(math.Floor((g.Max-g.Min)/g.Step+gridTolerance))+1)
+}
+
+// At is the i-th value, without the noise of repeated addition: 0.05 and
+// 31 steps of 0.05 are 1.6.
+func (g Grid) At(i int) float64 {
+	const digits = 1e9
+	return math.Round((g.Min+float64(i)*g.Step)*digits) / digits
+}
+
+// Application of that name, or nil.
+func (f *Function) Application(name string) *Application {
+	for i := range f.Applications {
+		if f.Applications[i].Name == name {
+			return &f.Applications[i]
+		}
+	}
+	return nil
+}
+
+// Rate is the sum over the applications.
+func (f *Function) Rate() float64 {
+	sum := 0.0
+	for _, a := range f.Applications {
+		sum += a.Rate
+	}
+	return sum
+}
+
+// Provider of that name, or nil.
+func (d *Document) Provider(name string) *Provider {
+	for i := range d.Providers {
+		if d.Providers[i].Name == name {
+			return &d.Providers[i]
+		}
+	}
+	return nil
+}
+
+// Fastest is the least of the maximum latencies that the provider's functions
+// reach with this model, one request at a time; false where it has none.
+func (f *Function) Fastest(p *Provider) (time.Duration, bool) {
+	least := math.Inf(1)
+	for _, c := range f.Profile.CPU {
+		for i := range p.VCPU.Len() {
+			least = math.Min(least, c.Max.At(p.VCPU.At(i)))
+		}
+	}
+	if g := f.Profile.GPU; g != nil {
+		d := g.Device(p)
+		for i := range p.GPUMemory.Len() {
+			if m := p.GPUMemory.At(i); m >= g.Memory(1) && m <= d.Memory*(1+gridTolerance) {
+				least = math.Min(least, g.Max(1, m, d))
+			}
+		}
+	}
+	if math.IsInf(least, 1) || !(least >= 0) {
+		return 0, false
+	}
+	return time.Duration(math.Ceil(least * float64(time.Second))), true
+}

@@ -1,0 +1,105 @@
+package pipelines
+
+import "math"
+
+// FunctionProfile is what a model takes as a function: one entry for every
+// batch size that CPU functions may run, and the model's line on a GPU.
+type FunctionProfile struct {
+	CPU []CPUCurves // in rising order of batch
+	GPU *GPULine    // nil where the model does not run on GPUs
+}
+
+// CPUCurves are the latencies of one batch on CPU functions.
+type CPUCurves struct {
+	Batch    int
+	Avg, Max Curve
+}
+
+// Curve is a latency that falls exponentially with the vCPUs that a function
+// has (HarmonyBatch, equation 1).
+type Curve struct {
+	Alpha float64 // seconds
+	Beta  float64 // vCPU
+	Gamma float64 // seconds
+}
+
+// At is the latency with c vCPUs, in seconds.
+func (k Curve) At(c float64) float64 { return k.Alpha*math.Exp(-c/k.Beta) + k.Gamma }
+
+// GPULine is the latency of a batch on a whole GPU, which rises in a straight
+// line with the batch (HarmonyBatch, equation 2), and what is known of the GPU.
+type GPULine struct {
+	Xi1, Xi2   float64 // seconds per request, and seconds
+	Slice      float64 // seconds per GB and round, where the provider says nothing
+	WholeGB    float64 // memory of the whole device; 0 where only the provider knows
+	Thresholds []int   // batches up to Thresholds[i] fit i+1 GB; larger ones need one GB more than there are thresholds
+	MaxBatch   int     // largest batch to plan with; DefaultGPUBatch when 0
+}
+
+// DefaultGPUBatch is the largest batch that plans consider on GPUs, as in the
+// paper.
+const DefaultGPUBatch = 32
+
+// DefaultGPUSlice is the length of a time slice for one GB of GPU memory, in
+// seconds, where neither provider nor profile says otherwise (the paper's
+// measurement on cGPU).
+const DefaultGPUSlice = 0.002
+
+// sliceTolerance keeps a demand of exactly k slices from counting as k+1.
+const sliceTolerance = 1e-9
+
+// GPUDevice is how a provider shares one GPU among functions.
+type GPUDevice struct {
+	Memory float64 // GB of the whole device
+	Slice  float64 // seconds per GB and round
+}
+
+// Device that the function runs on: the provider's slice goes before the
+// profile's, and the device that was profiled before the largest size on offer.
+func (g *GPULine) Device(p *Provider) GPUDevice {
+	d := GPUDevice{Memory: g.WholeGB, Slice: p.GPUSlice.Seconds()}
+	if d.Memory == 0 {
+		d.Memory = p.GPUMemory.Max
+	}
+	if d.Slice == 0 {
+		d.Slice = g.Slice
+	}
+	if d.Slice == 0 {
+		d.Slice = DefaultGPUSlice
+	}
+	return d
+}
+
+// Batches is the largest batch to plan with.
+func (g *GPULine) Batches() int {
+	if g.MaxBatch > 0 {
+		return g.MaxBatch
+	}
+	return DefaultGPUBatch
+}
+
+// Memory is the least that a batch of b needs, in GB.
+func (g *GPULine) Memory(b int) float64 {
+	for i, most := range g.Thresholds {
+		if b <= most {
+			return float64(i + 1)
+		}
+	}
+	return float64(len(g.Thresholds) + 1)
+}
+
+// Whole is the latency of a batch of b that has the device to itself, in
+// seconds (equation 2).
+func (g *GPULine) Whole(b int) float64 { return g.Xi1*float64(b) + g.Xi2 }
+
+// Avg is the average latency of a batch of b with m GB of the device: it gets
+// the share m of every round (equation 3).
+func (g *GPULine) Avg(b int, m float64, d GPUDevice) float64 { return d.Memory / m * g.Whole(b) }
+
+// Max is the longest that a batch of b takes with m GB: it needs a number of
+// slices, and waits for everybody else's before each (equation 4).
+func (g *GPULine) Max(b int, m float64, d GPUDevice) float64 {
+	whole := g.Whole(b)
+	slices := math.Ceil(whole/(m*d.Slice) - sliceTolerance)
+	return slices*(d.Memory-m)*d.Slice + whole
+}
