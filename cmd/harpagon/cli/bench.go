@@ -197,7 +197,7 @@ func (f *benchFlags) writeMarkdown(w io.Writer, r *benchResult) error {
 	if r.Curve != nil {
 		parts = append(parts, r.Curve.Markdown())
 	}
-	head := fmt.Sprintf("Made by `%s` on %s, %d cores (%s/%s). Seed %d.\n\n", f.command(r), runtime.Version(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, f.seed)
+	head := fmt.Sprintf("# The policies on the suite\n\nMade by `%s` on %s, %d cores (%s/%s). Seed %d.\n\n", f.command(r), runtime.Version(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, f.seed)
 	_, err := io.WriteString(w, head+strings.Join(parts, "\n"))
 	return err
 }

@@ -31,7 +31,7 @@ type Probe struct {
 	Passed   int     `json:"passed"`   // several-group plans that pass the test
 	Kept     int     `json:"kept"`     // of these, kept request by request
 	Compared int     `json:"compared"` // modules with a plan on whole devices by this and by exact
-	Mean     float64 `json:"mean"`     // cost on whole devices over that of exact, on average
+	Saving   float64 `json:"saving"`   // part of the cost on whole devices that exact saves, on average
 	Worst    float64 `json:"worst"`
 }
 
@@ -94,7 +94,7 @@ func NewProbe(v Variant, samples []Sample) Probe {
 		p.add(s)
 	}
 	if p.Compared > 0 {
-		p.Mean /= float64(p.Compared)
+		p.Saving /= float64(p.Compared)
 	}
 	return p
 }
@@ -102,7 +102,7 @@ func NewProbe(v Variant, samples []Sample) Probe {
 func (p *Probe) add(s Sample) {
 	if s.ratio > 0 {
 		p.Compared++
-		p.Mean += s.ratio
+		p.Saving += 1 - 1/s.ratio
 		p.Worst = max(p.Worst, s.ratio)
 	}
 	if !s.found {
@@ -132,13 +132,14 @@ func (p *Probe) add(s Sample) {
 func (p Probe) Describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s on %d random modules: %d plans, %d of them with several groups.\n", p.Variant, p.Modules, p.Plans, p.Several)
-	fmt.Fprintf(&b, "%d plans (%s) claim a worst case that no dispatcher can keep; up to %.1f %% of the SLO is missing", p.Fail, share(p.Fail, p.Plans), 100*p.Missing)
+	fmt.Fprintf(&b, "%d plans (%s; %s of those with several groups) claim a worst case that the demand test refuses; up to %.1f %% of the SLO is missing",
+		p.Fail, share(p.Fail, p.Plans), share(p.Several-p.Passed, p.Several), 100*p.Missing)
 	if p.NoProof > 0 {
 		fmt.Fprintf(&b, ", and %d can promise nothing at all", p.NoProof)
 	}
 	fmt.Fprintf(&b, ".\n%d of the %d several-group plans that pass the demand test kept it, request by request.\n", p.Kept, p.Passed)
 	if p.Compared > 0 {
-		fmt.Fprintf(&b, "On whole devices they cost %.3f times the cheapest plans on average, %.2f times at worst (%d modules).\n", p.Mean, p.Worst, p.Compared)
+		fmt.Fprintf(&b, "On whole devices the cheapest plans cost %.1f %% less on average, and up to %.2f times less (%d modules).\n", 100*p.Saving, p.Worst, p.Compared)
 	}
 	return b.String()
 }

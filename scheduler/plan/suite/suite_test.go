@@ -177,7 +177,7 @@ func TestProbe(t *testing.T) {
 		assert.Equal(t, 150, p.Modules)
 		assert.Positive(t, p.Several)
 		assert.Equal(t, p.Passed, p.Kept, "%s: what passes the demand test is kept request by request", v.Name)
-		assert.GreaterOrEqual(t, p.Mean, 1.0)
+		assert.True(t, p.Saving >= 0 && p.Saving < 1)
 		assert.Contains(t, p.Describe(), "request by request")
 	}
 }
