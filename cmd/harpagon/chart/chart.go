@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -93,14 +94,25 @@ func (p Picture) Write(w io.Writer, name string) error {
 		if err := p.draw(draw.New(canvas)); err != nil {
 			return err
 		}
-		_, err := canvas.WriteTo(w)
-		return err
+		return writeSVG(w, canvas)
 	}
 	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(resolution))
 	if err := p.draw(draw.New(canvas)); err != nil {
 		return err
 	}
 	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
+	return err
+}
+
+// writeSVG names fonts of the same widths beside the one that the library drew
+// with, which few machines have.
+func writeSVG(w io.Writer, canvas *vgsvg.Canvas) error {
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return err
+	}
+	const drawn = "font-family:Liberation Sans"
+	_, err := w.Write(bytes.ReplaceAll(b.Bytes(), []byte(drawn), []byte(drawn+",Arial,Helvetica,sans-serif")))
 	return err
 }
 

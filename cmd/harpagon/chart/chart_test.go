@@ -39,6 +39,7 @@ func TestWrite(t *testing.T) {
 	for _, text := range []string{"traffic", "inferline", "no plan", "declared", "cost per hour"} {
 		assert.Contains(t, b.String(), ">"+text+"<")
 	}
+	assert.Contains(t, b.String(), "sans-serif")
 	for d := xml.NewDecoder(&b); ; {
 		_, err := d.Token()
 		if errors.Is(err, io.EOF) {
