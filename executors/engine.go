@@ -17,6 +17,10 @@ type Model struct {
 	Concurrency int                // instances of this module side by side on the device; 0 means 1
 	Outputs     []string           // outputs that the pipeline refers to; for engines that cannot know
 	OutputRows  map[string]float64 // emulated only: mean rows of outputs that a scattering module consumes
+
+	// Feeds says what the pipeline sends to inputs whose size the model leaves
+	// open, by name, where that is known; for warming up.
+	Feeds map[string]pipelines.Port
 }
 
 // Engine loads models. It is a value without global state; several engines of
@@ -52,6 +56,13 @@ type Instance interface {
 // without loading it, for checks before anything runs.
 type Signer interface {
 	Signature(m pipelines.Module) (pipelines.Signature, error)
+}
+
+// Checker is an Engine that may be missing on a machine, such as one whose
+// shared library is found when the program runs. Available says why it cannot
+// run and how to get it; nil when it can.
+type Checker interface {
+	Available() error
 }
 
 // Sampler is an Instance that makes its own inputs for measuring, because its

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -16,7 +15,8 @@ import (
 // Names of the engines that EngineFor chooses by itself.
 const (
 	EngineFunction = "function"
-	EngineNetwork  = "gorgonia"
+	EngineFast     = "onnxruntime" // for networks, where its library is found
+	EngineNetwork  = "gorgonia"    // for networks everywhere else
 	EngineEmulated = "emulated"
 )
 
@@ -37,42 +37,22 @@ type Host struct {
 	// ForceEngine, when set, is the engine of every module, whatever is declared.
 	ForceEngine string
 
+	// Notice is told in one line when another engine serves a module than the
+	// one that it asks for; may be nil.
+	Notice func(string)
+
 	Retry        Backoff       // between attempts to attach and to reload
 	DrainTimeout time.Duration // for orderly draining after cancellation; zero is DefaultDrainTimeout
 
 	mu      sync.Mutex
 	devices map[string]*device
 	running map[string]*executor
+	noticed map[string]bool
 }
 
 // DefaultDrainTimeout is how long a cancelled executor may take to finish what
 // it holds.
 const DefaultDrainTimeout = 30 * time.Second
-
-// EngineFor returns the engine that runs the module: ForceEngine where set,
-// else the engine that the module names, else "function" for a function,
-// "gorgonia" for a model, and "emulated" where there is only a profile.
-func (h *Host) EngineFor(m pipelines.Module) (Engine, error) {
-	name := h.ForceEngine
-	if name == "" {
-		name = EngineName(m)
-	}
-	return h.engine(name, m.Name)
-}
-
-// EngineName is the name of the engine that a module asks for, by the rule of
-// EngineFor.
-func EngineName(m pipelines.Module) string {
-	switch {
-	case m.Function != "":
-		return EngineFunction
-	case m.Engine != "" && m.Engine != engineAuto:
-		return m.Engine
-	case m.Model != "":
-		return EngineNetwork
-	}
-	return EngineEmulated
-}
 
 func (h *Host) engine(name, module string) (Engine, error) {
 	var have []string

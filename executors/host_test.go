@@ -28,8 +28,9 @@ func TestEngineFor(t *testing.T) {
 	}{
 		{pipelines.Module{Function: "crop", Engine: "onnxruntime"}, "function"},
 		{pipelines.Module{Model: "a.onnx", Engine: "onnxruntime"}, "onnxruntime"},
-		{pipelines.Module{Model: "a.onnx", Engine: "auto"}, "gorgonia"},
-		{pipelines.Module{Model: "a.onnx"}, "gorgonia"},
+		{pipelines.Module{Model: "a.onnx", Engine: "auto"}, "onnxruntime"},
+		{pipelines.Module{Model: "a.onnx"}, "onnxruntime"},
+		{pipelines.Module{Model: "a.onnx", Engine: "gorgonia"}, "gorgonia"},
 		{pipelines.Module{}, "emulated"},
 	} {
 		e, err := h.EngineFor(c.module)

@@ -157,7 +157,7 @@ func (t MeasureTask) measure(ctx context.Context, engine Engine, queue *device, 
 	}
 	instance, err := engine.Load(ctx, Model{
 		Module: t.Module, Hardware: t.Hardware, Batches: slices.Clone(sizes), MaxBatch: batch, Concurrency: 1,
-		Outputs: t.Outputs, OutputRows: t.OutputRows,
+		Outputs: t.Outputs, OutputRows: t.OutputRows, Feeds: t.Feeds,
 	})
 	if err != nil {
 		return pipelines.Point{}, err

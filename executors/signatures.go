@@ -10,7 +10,10 @@ import (
 
 // Signatures tells what modules consume and produce without loading them. It
 // asks the engine that would run each (see EngineFor) where that is a Signer,
-// and otherwise reads the module's ONNX file. The empty signature says that
+// and otherwise reads the module's ONNX file: what it computes for the engine
+// that knows few operators, what it declares for any other. Which one runs a
+// model that leaves it open is told by a Checker among the engines. The empty
+// signature says that
 // nothing is known: of a module with neither model nor function, and of one
 // that is only planned, whose model is an empty file beside a profile.
 func Signatures(engines ...Engine) pipelines.SignatureFunc {
@@ -27,8 +30,30 @@ func Signatures(engines ...Engine) pipelines.SignatureFunc {
 		if m.Function != "" {
 			return pipelines.Signature{}, fmt.Errorf("executors: module %q: nothing here knows the function %q; pass in the engine %q", m.Name, m.Function, name)
 		}
+		if name != EngineNetwork || m.Engine != EngineNetwork && fastIsHere(engines) {
+			return declaredSignature(m)
+		}
 		return signatureOfFile(m)
 	}
+}
+
+// fastIsHere is true when the engines include "onnxruntime" and it can run.
+func fastIsHere(engines []Engine) bool {
+	h := Host{Engines: engines}
+	e, missing := h.fast()
+	return e != nil && missing == nil
+}
+
+// declaredSignature is what a model says of itself, whatever its operators.
+func declaredSignature(m pipelines.Module) (pipelines.Signature, error) {
+	d, err := onnx.ReadDeclaration(m.Model)
+	if err == nil {
+		var sig pipelines.Signature
+		if sig, err = d.Signature(); err == nil {
+			return sig, nil
+		}
+	}
+	return pipelines.Signature{}, fmt.Errorf("executors: module %q: %w", m.Name, err)
 }
 
 // onlyPlanned is true of an empty model file where a profile says the rest.

@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/executors/onnxruntime"
 	"github.com/harpagon/harpagon/sdk/local"
 )
 
@@ -33,7 +34,7 @@ func run() int {
 		Environ:    os.Environ(),
 		Version:    version(),
 		Terminal:   term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
-		Signatures: executors.Signatures(functions.New(functions.Builtin())),
+		Signatures: executors.Signatures(functions.New(functions.Builtin()), onnxruntime.New(onnxruntime.Options{})),
 		Clock:      func() time.Duration { return time.Since(start) },
 		Start:      local.Start,
 	}, os.Args[1:])

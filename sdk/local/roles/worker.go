@@ -67,7 +67,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	if o.Machine == "" {
 		o.Machine = Machine()
 	}
-	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, ForceEngine: o.ForceEngine}
+	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, ForceEngine: o.ForceEngine, Notice: o.Progress}
 	w := worker.New(c, activities.HostQueue(o.Name), activities.HostWorkerOptions(slotsPerDevice*len(o.Devices)+otherSlots))
 	activities.RegisterHost(w, &activities.Host{
 		Name:       o.Name,

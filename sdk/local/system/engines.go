@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/executors/gorgonia"
+	"github.com/harpagon/harpagon/executors/onnxruntime"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -24,7 +25,11 @@ const emulatedDevices = 32
 // nothing.
 func ChildMain() {
 	if child.Requested() {
-		child.Serve(gorgonia.New())
+		all := []executors.Engine{gorgonia.New()}
+		for _, p := range onnxruntime.Providers() {
+			all = append(all, onnxruntime.New(onnxruntime.Options{Provider: p}))
+		}
+		child.Serve(all...)
 	}
 }
 
@@ -38,15 +43,20 @@ func Engines(registry *functions.Registry, command []string, log *os.File) []exe
 		registry = functions.Builtin()
 	}
 	steps := functions.New(registry)
-	options := child.Options{Command: command, Version: gorgonia.New().Version()}
+	all := []executors.Engine{steps, inChild(gorgonia.New(), command, log)}
+	for _, p := range onnxruntime.Providers() {
+		o := onnxruntime.Options{Provider: p}
+		all = append(all, onnxruntime.InChild(inChild(onnxruntime.New(o), command, log), o))
+	}
+	return append(all, emulated.New(emulated.Options{Signatures: executors.Signatures(all...)}))
+}
+
+func inChild(e executors.Engine, command []string, log *os.File) executors.Engine {
+	options := child.Options{Command: command, Version: e.Version()}
 	if log != nil {
 		options.Output = log
 	}
-	return []executors.Engine{
-		steps,
-		child.New(gorgonia.Name, options),
-		emulated.New(emulated.Options{Signatures: executors.Signatures(steps)}),
-	}
+	return child.New(e.Name(), options)
 }
 
 // Devices are those of this machine; where everything is emulated, those that

@@ -1,0 +1,93 @@
+package executors
+
+import (
+	"fmt"
+
+	"github.com/harpagon/harpagon/executors/onnx"
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// EngineFor returns the engine that runs the module: ForceEngine where set,
+// else the engine that the module names, else "function" for a function,
+// "onnxruntime" for a model where that engine can run here and "gorgonia"
+// where not, and "emulated" where there is only a profile.
+//
+// A module that names "onnxruntime" gets "gorgonia" too where the former cannot
+// run, if the latter can run the model. Notice is told of either exchange.
+func (h *Host) EngineFor(m pipelines.Module) (Engine, error) {
+	if h.ForceEngine != "" {
+		return h.engine(h.ForceEngine, m.Name)
+	}
+	name := EngineName(m)
+	open := name == EngineNetwork && (m.Engine == "" || m.Engine == engineAuto)
+	if !open && name != EngineFast {
+		return h.engine(name, m.Name)
+	}
+	fast, missing := h.fast()
+	switch {
+	case fast != nil && missing == nil:
+		return fast, nil
+	case fast == nil: // this host was never given it
+		return h.engine(name, m.Name)
+	case !open && h.unfit(m) != nil:
+		return nil, fmt.Errorf("executors: module %q needs engine %q, which cannot run on host %q: %w; and the engine %q, which needs nothing, cannot take its place: %w",
+			m.Name, name, h.Name, missing, EngineNetwork, h.unfit(m))
+	}
+	h.notice(m.Name, fmt.Sprintf("module %s is served by %s, slower, because %s cannot run on host %s: %v", m.Name, EngineNetwork, EngineFast, h.Name, missing))
+	return h.engine(EngineNetwork, m.Name)
+}
+
+// EngineName is the name of the engine that a module asks for; where it leaves
+// the choice of a network's engine open, the one that runs everywhere.
+func EngineName(m pipelines.Module) string {
+	switch {
+	case m.Function != "":
+		return EngineFunction
+	case m.Engine != "" && m.Engine != engineAuto:
+		return m.Engine
+	case m.Model != "":
+		return EngineNetwork
+	}
+	return EngineEmulated
+}
+
+// fast is the engine "onnxruntime" where the host has it, with the reason why
+// it cannot run.
+func (h *Host) fast() (Engine, error) {
+	for _, e := range h.Engines {
+		if e.Name() == EngineFast {
+			return e, available(e)
+		}
+	}
+	return nil, nil
+}
+
+func available(e Engine) error {
+	if c, ok := e.(Checker); ok {
+		return c.Available()
+	}
+	return nil
+}
+
+// unfit says why the engine that needs nothing cannot run a model.
+func (h *Host) unfit(m pipelines.Module) error {
+	if _, err := h.engine(EngineNetwork, m.Name); err != nil {
+		return err
+	}
+	_, err := onnx.Load(m.Model)
+	return err
+}
+
+// notice tells of each module once.
+func (h *Host) notice(module, line string) {
+	h.mu.Lock()
+	known := h.noticed[module]
+	if h.noticed == nil {
+		h.noticed = make(map[string]bool)
+	}
+	h.noticed[module] = true
+	h.mu.Unlock()
+	if !known && h.Notice != nil {
+		h.Notice(line)
+	}
+}

@@ -1,0 +1,148 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Declaration is what a model file says of its inputs and outputs, with
+// whatever operators, operator set and data types. Dims include the batch
+// dimension; nil means that the file gives no shape.
+type Declaration struct {
+	Inputs  []ValueInfo // without those that initializers fill
+	Outputs []ValueInfo
+}
+
+// ReadDeclaration reads it from a file and passes over everything else, so
+// that it also takes models that Compile does not. Errors name the file.
+func ReadDeclaration(path string) (Declaration, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Declaration{}, fmt.Errorf("onnx: %w; check the module's model attribute", err)
+	}
+	if info.Size() > maxFile {
+		return Declaration{}, fmt.Errorf("onnx: %s has %d bytes, more than the %d that this reader takes", path, info.Size(), int64(maxFile))
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return Declaration{}, fmt.Errorf("onnx: %w", err)
+	}
+	d, err := Declared(raw)
+	if err != nil {
+		return d, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
+}
+
+// Declared reads the declaration out of a model file's bytes.
+func Declared(raw []byte) (Declaration, error) {
+	var d Declaration
+	var filled []string
+	nodes := 0
+	err := fields(raw, func(f field) error {
+		if f.num != 7 {
+			return nil
+		}
+		return f.message("graph", func(b []byte) error {
+			return fields(b, func(f field) error { return d.graph(f, &filled, &nodes) })
+		})
+	})
+	if err != nil {
+		return d, fmt.Errorf("onnx: damaged or not an ONNX file: %w", err)
+	}
+	if nodes == 0 || len(d.Outputs) == 0 {
+		return d, errors.New("onnx: damaged or not an ONNX file: it holds no nodes or no outputs")
+	}
+	d.Inputs = slices.DeleteFunc(d.Inputs, func(v ValueInfo) bool { return slices.Contains(filled, v.Name) })
+	return d, nil
+}
+
+// graph reads one field of the graph.
+func (d *Declaration) graph(f field, filled *[]string, nodes *int) error {
+	var v ValueInfo
+	switch f.num {
+	case 1:
+		*nodes++
+	case 5:
+		return f.message("initializer", func(b []byte) error {
+			return fields(b, func(f field) error {
+				if f.num == 8 {
+					*filled = append(*filled, string(f.bytes))
+				}
+				return nil
+			})
+		})
+	case 11, 12:
+		if err := f.message("input or output", func(b []byte) error { return decodeValueInfo(b, &v) }); err != nil {
+			return err
+		}
+		if f.num == 11 {
+			d.Inputs = append(d.Inputs, v)
+		} else {
+			d.Outputs = append(d.Outputs, v)
+		}
+	}
+	return nil
+}
+
+// Signature is the declaration for one request. An input needs a datatype of
+// the wire and a batch dimension; an output of which the file says less may be
+// any tensor.
+func (d Declaration) Signature() (pipelines.Signature, error) {
+	var sig pipelines.Signature
+	if len(d.Inputs) == 0 {
+		return sig, errors.New("onnx: the graph declares no inputs")
+	}
+	for _, v := range d.Inputs {
+		p := v.port()
+		if p.Datatype == "" {
+			return sig, fmt.Errorf("onnx: input %q is no tensor with a batch dimension (%s %v); export the model with one", v.Name, v.Type, v.Dims)
+		}
+		sig.Inputs = append(sig.Inputs, p)
+	}
+	for _, v := range d.Outputs {
+		sig.Outputs = append(sig.Outputs, v.port())
+	}
+	return sig, nil
+}
+
+// Limit is the largest batch that the inputs take, 0 where it is open.
+func (d Declaration) Limit() (limit int64) {
+	for _, v := range d.Inputs {
+		if len(v.Dims) > 0 && v.Dims[0] > 0 && (limit == 0 || v.Dims[0] < limit) {
+			limit = v.Dims[0]
+		}
+	}
+	return limit
+}
+
+func (v ValueInfo) port() pipelines.Port {
+	datatype := v.Type.wire()
+	if datatype == "" || len(v.Dims) == 0 {
+		return pipelines.Port{Name: v.Name}
+	}
+	shape := make([]int64, len(v.Dims)-1)
+	for i, n := range v.Dims[1:] {
+		if shape[i] = n; n <= 0 {
+			shape[i] = -1
+		}
+	}
+	return pipelines.Port{Name: v.Name, Datatype: datatype, Shape: shape}
+}
+
+// wire is the name of the type on the wire, empty where there is none.
+func (d DataType) wire() string {
+	names := [...]string{
+		"", wire.FP32, wire.Uint8, wire.Int8, wire.Uint16, wire.Int16, wire.Int32, wire.Int64, wire.Bytes,
+		wire.Bool, wire.FP16, wire.FP64, wire.Uint32, wire.Uint64, "", "", wire.BF16,
+	}
+	if d >= 0 && int(d) < len(names) {
+		return names[d]
+	}
+	return ""
+}

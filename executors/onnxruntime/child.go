@@ -1,0 +1,26 @@
+package onnxruntime
+
+import (
+	"sync"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// InChild completes an engine that runs New(o) in child processes with what
+// can be told without one: whether it can run here, and signatures. Both look
+// for the library once.
+func InChild(inner executors.Engine, o Options) executors.Engine {
+	return &remote{Engine: inner, available: sync.OnceValue(engine{options: o}.Available)}
+}
+
+type remote struct {
+	executors.Engine
+	available func() error
+}
+
+// Available says why the engine cannot run here; nil when it can.
+func (r *remote) Available() error { return r.available() }
+
+// Signature reads the model's declaration.
+func (r *remote) Signature(m pipelines.Module) (pipelines.Signature, error) { return Signature(m) }

@@ -1,0 +1,50 @@
+// Package onnxruntime is the engine for production on a CPU, and the way to
+// CUDA and TensorRT: it runs any ONNX model with ONNX Runtime.
+//
+// ONNX Runtime is a shared library that this package finds when the program
+// runs; building needs only cgo. Find looks, in this order, at
+//
+//  1. Options.Library
+//  2. the environment variable ONNXRUNTIME_SHARED_LIBRARY_PATH
+//  3. the folder harpagon/onnxruntime of the user's cache folder
+//  4. node_modules/onnxruntime-node of the working folder and those above it
+//  5. the system's library folders
+//
+// and reads the version from the file itself, so that a library that is too
+// old, or is something else, is refused before any of its code runs. A quick
+// way to have one is
+//
+//	npm install --ignore-scripts onnxruntime-node@1.24.3
+//
+// # Batches and sizes
+//
+// The first dimension of every input and output is the batch. A model whose
+// first dimension is fixed at n takes batches of at most n requests, padded.
+// Where other dimensions are open, as in networks that take images of any size,
+// a batch is sorted into buckets of equal shapes, and each bucket runs by
+// itself; so requests of few different sizes batch best.
+//
+// Every batch size in use runs once when the model is loaded, the largest
+// first, because the first run of a size costs several times a later one. For a
+// model with open dimensions that needs Model.Feeds, which says what sizes the
+// pipeline sends.
+//
+// # Threads
+//
+// A session computes with one thread, the one that calls it: a device of
+// hardware "cpu" is one core, and executors side by side use more of them
+// better than one session's own pool, whose idle threads spin.
+//
+// # Providers
+//
+// The engine "onnxruntime" computes on the CPU, "onnxruntime-cuda" and
+// "onnxruntime-tensorrt" on NVIDIA GPUs. They are engines of their own, because
+// profiles are kept under an engine's name and version.
+//
+// Programs that serve run this engine in a child process (package child), since
+// a crash inside the library would end the program. InChild gives that engine
+// what can be told without a child: whether the library is there, and
+// signatures.
+//
+// Without cgo the package builds, and says at Load that it cannot run.
+package onnxruntime

@@ -1,0 +1,159 @@
+package onnxruntime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/onnx"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Name is what a declaration says to ask for the engine on the CPU; see
+// Provider.Engine for the others.
+const Name = "onnxruntime"
+
+// way changes when this package uses the library in a way that may change
+// measured durations.
+const way = "1"
+
+// Options say which library and what to compute on. The zero value finds the
+// library and computes on the CPU.
+type Options struct {
+	Library  string              // path of the shared library; empty looks for it
+	Provider Provider            // empty means CPU
+	Getenv   func(string) string // nil means os.Getenv
+}
+
+type engine struct{ options Options }
+
+// New returns the engine, which runs models in this process.
+func New(o Options) executors.Engine { return engine{options: o} }
+
+// Name is "onnxruntime", with the provider where that is not the CPU.
+func (e engine) Name() string { return e.options.Provider.Engine() }
+
+// Version is the library's and that of this package's way to use it; "missing"
+// where there is no library.
+func (e engine) Version() string {
+	lib, err := Find(e.options)
+	if err != nil {
+		return "missing"
+	}
+	return lib.Version + "-" + way
+}
+
+// Available says why the engine cannot run here; nil when it can.
+func (e engine) Available() error {
+	if err := supported(); err != nil {
+		return err
+	}
+	lib, err := Find(e.options)
+	if err != nil {
+		return err
+	}
+	return e.options.Provider.check(lib)
+}
+
+// Signature reads the model's declaration.
+func (e engine) Signature(m pipelines.Module) (pipelines.Signature, error) { return Signature(m) }
+
+// Signature is what a module's model declares; it needs no library.
+func Signature(m pipelines.Module) (pipelines.Signature, error) {
+	d, err := declaration(m)
+	if err != nil {
+		return pipelines.Signature{}, err
+	}
+	sig, err := d.Signature()
+	if err != nil {
+		return sig, invalid(m.Name, "%s: %v", m.Model, err)
+	}
+	return sig, nil
+}
+
+func declaration(m pipelines.Module) (onnx.Declaration, error) {
+	if m.Model == "" {
+		return onnx.Declaration{}, invalid(m.Name, "there is no model; set model to an ONNX file")
+	}
+	d, err := onnx.ReadDeclaration(m.Model)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d, fmt.Errorf("onnxruntime: module %q: %w", m.Name, err)
+	}
+	if err != nil {
+		return d, invalid(m.Name, "%v", err)
+	}
+	return d, nil
+}
+
+func invalid(module, format string, args ...any) *wire.Error {
+	return wire.Errorf(wire.CodeInvalid, module, "onnxruntime: "+format, args...)
+}
+
+// Load opens the module's model and runs every batch size once.
+func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {
+	if err := e.Available(); err != nil {
+		return nil, err
+	}
+	lib, err := Find(e.options)
+	if err != nil {
+		return nil, err
+	}
+	sig, err := Signature(m.Module)
+	if err != nil {
+		return nil, err
+	}
+	d, err := declaration(m.Module)
+	if err != nil {
+		return nil, err
+	}
+	sizes, err := sizes(m, int(d.Limit()))
+	if err != nil {
+		return nil, err
+	}
+	before := resident()
+	n, err := open(lib, e.options.Provider, m.Module.Model, sig)
+	if err != nil {
+		return nil, named(err, m.Module.Name)
+	}
+	in := &instance{module: m.Module.Name, signature: sig, network: n, most: sizes[0], fixed: int(d.Limit())}
+	if err := in.warmUp(ctx, sizes, m.Feeds); err != nil {
+		_ = in.Close()
+		return nil, named(err, m.Module.Name)
+	}
+	if e.options.Provider == CPU || e.options.Provider == "" {
+		in.memory = max(resident()-before, 0)
+	}
+	return in, nil
+}
+
+// sizes are the batch sizes to be ready for, the largest first.
+func sizes(m executors.Model, limit int) ([]int, error) {
+	all := append(slices.Clone(m.Batches), m.MaxBatch)
+	all = slices.DeleteFunc(all, func(n int) bool { return n == 0 })
+	if len(all) == 0 {
+		all = []int{1}
+	}
+	slices.SortFunc(all, func(a, b int) int { return cmp.Compare(b, a) })
+	all = slices.Compact(all)
+	if all[len(all)-1] < 1 || all[0] > maxBatch {
+		return nil, invalid(m.Module.Name, "batch sizes %v are not all between 1 and %d", all, maxBatch)
+	}
+	if limit > 0 && all[0] > limit {
+		return nil, invalid(m.Module.Name, "a batch of %d is above the model's limit: its first dimension is fixed at %d; set batches to at most that, or export the model with a dynamic batch dimension", all[0], limit)
+	}
+	return all, nil
+}
+
+// named puts the module into an error that does not name one yet.
+func named(err error, module string) error {
+	var e *wire.Error
+	if errors.As(err, &e) && e.Stage == "" {
+		e.Stage = module
+	}
+	return err
+}

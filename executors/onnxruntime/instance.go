@@ -1,0 +1,184 @@
+package onnxruntime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// maxBatch bounds the requests of one batch.
+const maxBatch = 4096
+
+// maxKept bounds the buckets whose buffers are kept.
+const maxKept = 32
+
+// network is a loaded model. It is used by one goroutine at a time.
+type network interface {
+	// bucket makes buffers for inputs of these shapes, batch included.
+	bucket(shapes [][]int64) (bucket, error)
+	close() error
+}
+
+// bucket runs batches of one shape.
+type bucket interface {
+	inputs() [][]byte                               // to be filled
+	run(ctx context.Context) ([]wire.Tensor, error) // with the batch dimension; their data is the caller's
+	close()
+}
+
+// instance is a model that runs batches of up to most requests.
+type instance struct {
+	module    string
+	signature pipelines.Signature
+	most      int
+	fixed     int // the first dimension where the model fixes it; 0 where it is open
+	memory    int64
+
+	mu      sync.Mutex // Close may come during a Run
+	network network    // nil once closed
+	kept    map[string]bucket
+}
+
+func (in *instance) Signature() pipelines.Signature { return in.signature }
+
+// Memory is by how much the process grew while loading and warming up; 0 on a
+// GPU.
+func (in *instance) Memory() int64 { return in.memory }
+
+// Close frees the model. It waits for a batch that runs.
+func (in *instance) Close() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.network == nil {
+		return nil
+	}
+	in.forget()
+	err := in.network.close()
+	in.network = nil
+	return err
+}
+
+// Run computes a batch, one bucket of equal shapes after the other.
+func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, wire.Errorf(wire.CodeCanceled, in.module, "%v", err)
+	}
+	if len(items) < 1 || len(items) > in.most {
+		return nil, invalid(in.module, "a batch of %d requests was sent to an engine that was loaded for 1 to %d", len(items), in.most)
+	}
+	for i, item := range items {
+		if err := executors.Check(in.signature.Inputs, item); err != nil {
+			return nil, invalid(in.module, "request %d of the batch: %v", i+1, err)
+		}
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.network == nil {
+		return nil, wire.Errorf(wire.CodeUnavailable, in.module, "onnxruntime: the model has been closed")
+	}
+	answers := make([][]wire.Tensor, len(items))
+	for from := range items {
+		if answers[from] != nil {
+			continue
+		}
+		if err := in.runLike(ctx, items, answers, from); err != nil {
+			return nil, named(err, in.module)
+		}
+	}
+	return answers, nil
+}
+
+// runLike runs all items from the first on that have its shapes.
+func (in *instance) runLike(ctx context.Context, items, answers [][]wire.Tensor, first int) error {
+	var like []int
+	for i := first; i < len(items); i++ {
+		if answers[i] == nil && sameShapes(items[first], items[i]) {
+			like = append(like, i)
+		}
+	}
+	b, err := in.bucketFor(items[first], len(like))
+	if err != nil {
+		return err
+	}
+	for j, to := range b.inputs() {
+		for _, i := range like {
+			to = to[copy(to, items[i][j].Data):]
+		}
+		clear(to) // what a fixed batch leaves over
+	}
+	outputs, err := b.run(ctx)
+	if err != nil {
+		return err
+	}
+	return in.split(outputs, max(len(like), in.fixed), like, answers)
+}
+
+func sameShapes(a, b []wire.Tensor) bool {
+	for j := range a {
+		if !slices.Equal(a[j].Shape, b[j].Shape) {
+			return false
+		}
+	}
+	return true
+}
+
+// bucketFor is the bucket for n requests like the item.
+func (in *instance) bucketFor(item []wire.Tensor, n int) (bucket, error) {
+	if in.fixed > 0 {
+		n = in.fixed
+	}
+	shapes := make([][]int64, len(item))
+	for j := range item {
+		shapes[j] = append([]int64{int64(n)}, item[j].Shape...)
+		if slices.Contains(item[j].Shape, 0) {
+			return nil, invalid("", "input %q has no elements: its shape is %v", in.signature.Inputs[j].Name, item[j].Shape)
+		}
+	}
+	key := fmt.Sprint(shapes)
+	if b := in.kept[key]; b != nil {
+		return b, nil
+	}
+	if len(in.kept) >= maxKept {
+		in.forget()
+	}
+	b, err := in.network.bucket(shapes)
+	if err != nil {
+		return nil, err
+	}
+	if in.kept == nil {
+		in.kept = make(map[string]bucket)
+	}
+	in.kept[key] = b
+	return b, nil
+}
+
+func (in *instance) forget() {
+	for _, b := range in.kept {
+		b.close()
+	}
+	clear(in.kept)
+}
+
+// split hands the rows of the outputs to the requests.
+func (in *instance) split(outputs []wire.Tensor, rows int, like []int, answers [][]wire.Tensor) error {
+	for j := range outputs {
+		if t := &outputs[j]; len(t.Shape) == 0 || t.Shape[0] != int64(rows) {
+			return wire.Errorf(wire.CodeInvalid, "", "onnxruntime: output %q has shape %v for a batch of %d: its first dimension is not the batch; export the model with a batch dimension",
+				in.signature.Outputs[j].Name, t.Shape, rows)
+		}
+	}
+	for k, i := range like {
+		answers[i] = make([]wire.Tensor, len(outputs))
+		for j := range outputs {
+			t := &outputs[j]
+			each := len(t.Data) / rows
+			answers[i][j] = wire.Tensor{Datatype: t.Datatype, Shape: t.Shape[1:], Data: t.Data[k*each : (k+1)*each : (k+1)*each]}
+		}
+	}
+	return nil
+}

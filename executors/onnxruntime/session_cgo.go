@@ -1,0 +1,259 @@
+//go:build cgo
+
+package onnxruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// starting guards the library's environment, of which a process has one.
+var starting sync.Mutex
+
+func supported() error { return nil }
+
+// start loads the library unless the process has one already.
+func start(lib Library) error {
+	starting.Lock()
+	defer starting.Unlock()
+	if ort.IsInitialized() {
+		return nil
+	}
+	ort.SetSharedLibraryPath(lib.Path)
+	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
+		return &LibraryError{Path: lib.Path, Reason: fmt.Sprintf("it could not be loaded (%v); %d.%d or later is needed; get one with: %s", err, leastMajor, leastMinor, Install)}
+	}
+	return nil
+}
+
+// session is a model in ONNX Runtime.
+type session struct {
+	ports pipelines.Signature
+	run   *ort.DynamicAdvancedSession
+	stop  *ort.RunOptions
+}
+
+// open loads a model file.
+func open(lib Library, p Provider, path string, ports pipelines.Signature) (network, error) {
+	if err := start(lib); err != nil {
+		return nil, err
+	}
+	o, err := settings(lib, p, ports)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Destroy()
+	run, err := ort.NewDynamicAdvancedSession(path, names(ports.Inputs), names(ports.Outputs), o)
+	if err != nil {
+		return nil, invalid("", "%s cannot be loaded by ONNX Runtime %s: %v", path, lib.Version, err)
+	}
+	stop, err := ort.NewRunOptions()
+	if err != nil {
+		_ = run.Destroy()
+		return nil, failed(err)
+	}
+	return &session{ports: ports, run: run, stop: stop}, nil
+}
+
+func names(ports []pipelines.Port) []string {
+	all := make([]string, len(ports))
+	for i, p := range ports {
+		all[i] = p.Name
+	}
+	return all
+}
+
+func failed(err error) *wire.Error {
+	return wire.Errorf(wire.CodeInternal, "", "onnxruntime: %v", err)
+}
+
+// settings are those of a session: one thread, and memory patterns only where
+// every size is known, because one is kept for each size that was ever seen.
+func settings(lib Library, p Provider, ports pipelines.Signature) (*ort.SessionOptions, error) {
+	o, err := ort.NewSessionOptions()
+	if err != nil {
+		return nil, failed(err)
+	}
+	open := slices.ContainsFunc(ports.Inputs, func(p pipelines.Port) bool { return slices.Contains(p.Shape, -1) })
+	err = errors.Join(
+		o.SetIntraOpNumThreads(1), o.SetInterOpNumThreads(1),
+		o.SetExecutionMode(ort.ExecutionModeSequential),
+		o.SetGraphOptimizationLevel(ort.GraphOptimizationLevelEnableAll),
+		o.SetLogSeverityLevel(ort.LoggingLevelError),
+		o.SetMemPattern(!open),
+	)
+	if err != nil {
+		_ = o.Destroy()
+		return nil, failed(err)
+	}
+	if err := provide(o, p); err != nil {
+		_ = o.Destroy()
+		return nil, &LibraryError{Path: lib.Path, Reason: fmt.Sprintf("the execution provider %s cannot be used (%v); it needs a build for GPUs, and the CUDA libraries that its release names", p, err)}
+	}
+	return o, nil
+}
+
+// provide adds the provider, which takes the nodes that it can; the CPU takes
+// the rest.
+func provide(o *ort.SessionOptions, p Provider) error {
+	switch p {
+	case TensorRT:
+		t, err := ort.NewTensorRTProviderOptions()
+		if err != nil {
+			return err
+		}
+		defer t.Destroy()
+		if err := o.AppendExecutionProviderTensorRT(t); err != nil {
+			return err
+		}
+		fallthrough // CUDA runs what TensorRT does not
+	case CUDA:
+		c, err := ort.NewCUDAProviderOptions()
+		if err != nil {
+			return err
+		}
+		defer c.Destroy()
+		return o.AppendExecutionProviderCUDA(c)
+	}
+	return nil
+}
+
+func (s *session) close() error {
+	return errors.Join(s.run.Destroy(), s.stop.Destroy())
+}
+
+// buffers are the inputs of one shape, in Go's memory, which ONNX Runtime reads
+// in place.
+type buffers struct {
+	session *session
+	data    [][]byte
+	values  []ort.Value
+	outputs []ort.Value
+}
+
+func (s *session) bucket(shapes [][]int64) (bucket, error) {
+	b := &buffers{session: s, outputs: make([]ort.Value, len(s.ports.Outputs))}
+	for j, shape := range shapes {
+		size := wire.Size(s.ports.Inputs[j].Datatype)
+		for _, d := range shape {
+			size *= int(d)
+		}
+		kind, ok := elementTypes()[s.ports.Inputs[j].Datatype]
+		if !ok {
+			b.close()
+			return nil, invalid("", "input %q is %s, which this engine does not take", s.ports.Inputs[j].Name, s.ports.Inputs[j].Datatype)
+		}
+		data := make([]byte, size)
+		v, err := ort.NewCustomDataTensor(shape, data, ort.TensorElementDataType(kind))
+		if err != nil {
+			b.close()
+			return nil, failed(err)
+		}
+		b.data, b.values = append(b.data, data), append(b.values, v)
+	}
+	return b, nil
+}
+
+func (b *buffers) inputs() [][]byte { return b.data }
+
+func (b *buffers) close() {
+	for _, v := range b.values {
+		_ = v.Destroy()
+	}
+	b.values = nil
+}
+
+// run computes the outputs. A context that ends stops the computation between
+// two nodes.
+func (b *buffers) run(ctx context.Context) ([]wire.Tensor, error) {
+	clear(b.outputs)
+	defer func() {
+		for _, v := range b.outputs {
+			if v != nil {
+				_ = v.Destroy()
+			}
+		}
+	}()
+	told := make(chan struct{})
+	running := context.AfterFunc(ctx, func() { defer close(told); _ = b.session.stop.Terminate() })
+	err := b.session.run.RunWithOptions(b.values, b.outputs, b.session.stop)
+	if !running() {
+		<-told
+		_ = b.session.stop.UnsetTerminate()
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, wire.Errorf(wire.CodeCanceled, "", "onnxruntime: %v", ctx.Err())
+	}
+	if err != nil {
+		return nil, invalid("", "the model does not take this batch: %v", err)
+	}
+	tensors := make([]wire.Tensor, len(b.outputs))
+	for j, v := range b.outputs {
+		datatype, data := content(v)
+		if datatype == "" {
+			return nil, invalid("", "output %q is of a type that this engine does not give; export the model with FP32 or integer outputs", b.session.ports.Outputs[j].Name)
+		}
+		tensors[j] = wire.Tensor{Datatype: datatype, Shape: v.GetShape(), Data: data}
+	}
+	return tensors, nil
+}
+
+// elementTypes are the library's numbers of the datatypes.
+func elementTypes() map[string]int {
+	return map[string]int{
+		wire.FP32: ort.TensorElementDataTypeFloat, wire.FP64: ort.TensorElementDataTypeDouble,
+		wire.FP16: ort.TensorElementDataTypeFloat16, wire.BF16: ort.TensorElementDataTypeBFloat16,
+		wire.Int8: ort.TensorElementDataTypeInt8, wire.Int16: ort.TensorElementDataTypeInt16,
+		wire.Int32: ort.TensorElementDataTypeInt32, wire.Int64: ort.TensorElementDataTypeInt64,
+		wire.Uint8: ort.TensorElementDataTypeUint8, wire.Uint16: ort.TensorElementDataTypeUint16,
+		wire.Uint32: ort.TensorElementDataTypeUint32, wire.Uint64: ort.TensorElementDataTypeUint64,
+		wire.Bool: ort.TensorElementDataTypeBool,
+	}
+}
+
+// content is an output's datatype and bytes, which outlive the value.
+func content(v ort.Value) (string, []byte) {
+	switch t := v.(type) {
+	case *ort.Tensor[float32]:
+		return wire.FP32, raw(t.GetData())
+	case *ort.Tensor[float64]:
+		return wire.FP64, raw(t.GetData())
+	case *ort.Tensor[int8]:
+		return wire.Int8, raw(t.GetData())
+	case *ort.Tensor[int16]:
+		return wire.Int16, raw(t.GetData())
+	case *ort.Tensor[int32]:
+		return wire.Int32, raw(t.GetData())
+	case *ort.Tensor[int64]:
+		return wire.Int64, raw(t.GetData())
+	case *ort.Tensor[uint8]:
+		return wire.Uint8, raw(t.GetData())
+	case *ort.Tensor[uint16]:
+		return wire.Uint16, raw(t.GetData())
+	case *ort.Tensor[uint32]:
+		return wire.Uint32, raw(t.GetData())
+	case *ort.Tensor[uint64]:
+		return wire.Uint64, raw(t.GetData())
+	case *ort.Tensor[bool]:
+		return wire.Bool, raw(t.GetData())
+	}
+	return "", nil
+}
+
+// raw is the memory of the elements: every system that ONNX Runtime is built
+// for is little-endian, as the wire is.
+func raw[T any](data []T) []byte {
+	if len(data) == 0 {
+		return []byte{}
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(data[0])))
+}

@@ -1,0 +1,58 @@
+package onnxruntime
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// warmUp runs every batch size once on zeros. The sizes fall, so that the first
+// run brings all the memory that the others need. What a pipeline sends fills
+// open dimensions; a model whose sizes nobody knows is not warmed up.
+func (in *instance) warmUp(ctx context.Context, sizes []int, feeds map[string]pipelines.Port) error {
+	item := make([]wire.Tensor, len(in.signature.Inputs))
+	for j, port := range in.signature.Inputs {
+		shape := slices.Clone(port.Shape)
+		if feed := feeds[port.Name].Shape; len(feed) == len(shape) {
+			for k := range shape {
+				if shape[k] < 0 {
+					shape[k] = feed[k]
+				}
+			}
+		}
+		if slices.ContainsFunc(shape, func(d int64) bool { return d < 1 }) {
+			return nil
+		}
+		item[j] = wire.Tensor{Datatype: port.Datatype, Shape: shape}
+		item[j].Data = make([]byte, item[j].Len()*wire.Size(port.Datatype))
+	}
+	for _, n := range sizes {
+		if _, err := in.Run(ctx, slices.Repeat([][]wire.Tensor{item}, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resident is the memory of this process that is in use, in bytes; 0 where the
+// system does not say.
+func resident() int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(b)
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
