@@ -64,8 +64,9 @@ func (m Mix) Largest() int {
 }
 
 // Latency is how long one query takes on one kind of hardware, by its size.
-// Between two measured sizes it is read off the line through them; below the
-// first, and beyond the last, the nearest measured size counts.
+// Between two measured sizes it is read off the line through them, below the
+// first the first counts, and beyond the last the line through the last two
+// goes on, where it rises.
 type Latency []Point
 
 // Latency of the hardware, one query at a time: the points with concurrency 1
@@ -98,7 +99,10 @@ func (l Latency) At(size int) time.Duration {
 	case found || i == 0:
 		return l[i].Duration
 	case i == len(l):
-		return l[i-1].Duration
+		if i == 1 || l[i-1].Duration < l[i-2].Duration {
+			return l[i-1].Duration
+		}
+		i--
 	}
 	low, high := l[i-1], l[i]
 	share := float64(size-low.Batch) / float64(high.Batch-low.Batch)
@@ -115,4 +119,19 @@ func (l Latency) Violates(m Mix, slo time.Duration) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// Kinds are the kinds of hardware that may be in the pool: those it names, or
+// else the declared ones that its profile has points on, in the order declared.
+func (p *Pool) Kinds(hardware []Hardware) []string {
+	if len(p.Hardware) > 0 {
+		return p.Hardware
+	}
+	var names []string
+	for _, h := range hardware {
+		if len(p.Profile.Latency(h.Name)) > 0 {
+			names = append(names, h.Name)
+		}
+	}
+	return names
 }

@@ -1,0 +1,192 @@
+package dispatch
+
+import (
+	"fmt"
+	"strings"
+)
+
+// decide drops what cannot be served in time, pairs what waits with instances,
+// and starts the pairs whose instance idles.
+func (p *matching) decide(out []Action) []Action {
+	if len(p.up) == 0 {
+		return p.overdue(out)
+	}
+	p.weigh()
+	out = p.doomed(out)
+	if p.idle == 0 || len(p.waiting) == 0 {
+		return out
+	}
+	m := min(len(p.waiting), p.width*len(p.up))
+	p.price(m)
+	p.started = grown(p.started, len(p.waiting))
+	clear(p.started)
+	for k, i := range p.solver.Solve(p.cost, len(p.up), m) {
+		if i >= 0 {
+			out = p.start(p.up[k], int(i), out)
+		}
+	}
+	p.compact()
+	return out
+}
+
+// weigh brings the coefficients up to what was learned.
+func (p *matching) weigh() {
+	if p.fixed {
+		return
+	}
+	base := p.types[p.base].predict(p.largest)
+	for g := range p.types {
+		p.coefficients[g] = 1
+		if own := p.types[g].predict(p.largest); own > 0 && base > 0 {
+			p.coefficients[g] = float64(base) / float64(own)
+		}
+	}
+}
+
+// overdue drops what is past its deadline, where no instance is up.
+func (p *matching) overdue(out []Action) []Action {
+	kept := 0
+	p.earliest = never
+	for _, r := range p.waiting {
+		if p.now > r.Deadline {
+			out = append(out, Action{Act: Drop, Request: r.ID, Reason: Late})
+			continue
+		}
+		p.earliest = min(p.earliest, r.Deadline+1)
+		p.waiting[kept] = r
+		kept++
+	}
+	p.waiting = p.waiting[:kept]
+	return out
+}
+
+// doomed drops every query that would be late even on the instance that could
+// finish it first, and notes the latencies of the others.
+func (p *matching) doomed(out []Action) []Action {
+	for g := range p.latency {
+		p.latency[g] = grown(p.latency[g], len(p.waiting))
+	}
+	first := p.firstFree()
+	kept := 0
+	p.earliest = never
+	for _, r := range p.waiting {
+		done := never
+		for g, at := range first {
+			if at == never {
+				continue
+			}
+			need := p.types[g].predict(r.Size)
+			p.latency[g][kept] = need
+			done = min(done, at+need)
+		}
+		if done > r.Deadline {
+			out = append(out, Action{Act: Drop, Request: r.ID, Reason: Late})
+			continue
+		}
+		p.earliest = min(p.earliest, r.Deadline)
+		p.waiting[kept] = r
+		kept++
+	}
+	p.waiting = p.waiting[:kept]
+	return out
+}
+
+// firstFree is when an instance of each type is first free.
+func (p *matching) firstFree() []Time {
+	p.first = grown(p.first, len(p.types))
+	for g := range p.first {
+		p.first[g] = never
+	}
+	for _, id := range p.up {
+		x := &p.instances[id]
+		p.first[x.group] = min(p.first[x.group], x.freeAt(p.now))
+	}
+	return p.first
+}
+
+// freeAt is when the instance is predicted to be free. One that takes longer
+// than predicted is taken to be free the next moment.
+func (x *instance) freeAt(now Time) Time {
+	if !x.busy {
+		return now
+	}
+	return max(now+1, x.until)
+}
+
+// price fills the matrix of costs, a row for each instance and a column for
+// each of the first m queries (Eq. 4 and 8).
+func (p *matching) price(m int) {
+	p.cost = grown(p.cost, m*len(p.up))
+	late, near := int64(latePenalty*p.slo), int64(nearPenalty*p.slo)
+	for k, id := range p.up {
+		x := &p.instances[id]
+		free, weight := x.freeAt(p.now), p.coefficients[x.group]
+		row, latency, spread := p.cost[k*m:(k+1)*m], p.latency[x.group], p.types[x.group].spread()
+		for i := range row {
+			done := free + latency[i]
+			switch due := p.waiting[i].Deadline; {
+			case done > due:
+				row[i] = late
+			case done > due-min(p.margin, Time(spread*float64(latency[i]))):
+				row[i] = near
+			default:
+				row[i] = int64(weight * float64(done-p.now))
+			}
+		}
+	}
+}
+
+// start runs query i on the instance, if that idles and will be in time.
+func (p *matching) start(id ExecutorID, i int, out []Action) []Action {
+	x, r := &p.instances[id], &p.waiting[i]
+	need := p.latency[x.group][i]
+	if x.busy || p.now+need > r.Deadline {
+		return out
+	}
+	x.busy, x.size, x.since, x.until = true, r.Size, p.now, p.now+need
+	p.idle--
+	p.started[i] = true
+	at := len(p.batches)
+	p.batches = append(p.batches, r.ID)
+	return append(out, Action{Act: Start, Executor: id, Group: x.group, Class: r.Class, Batch: p.batches[at : at+1 : at+1]})
+}
+
+// compact takes out of the queue what has started.
+func (p *matching) compact() {
+	kept := 0
+	for i, r := range p.waiting {
+		if !p.started[i] {
+			p.waiting[kept] = r
+			kept++
+		}
+	}
+	p.waiting = p.waiting[:kept]
+}
+
+// Describe draws the policy: one line a type, with what is known of it.
+func (p *matching) Describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "matching: %d waiting\n", len(p.waiting))
+	for g := range p.types {
+		up, idle := 0, 0
+		for _, id := range p.up {
+			if x := &p.instances[id]; int(x.group) == g {
+				up++
+				if !x.busy {
+					idle++
+				}
+			}
+		}
+		fmt.Fprintf(&b, "  %s: %d of %d instances idle, coefficient %.2f, %s\n",
+			p.types[g].name, idle, up, p.coefficients[g], p.types[g].describe())
+	}
+	return b.String()
+}
+
+// grown is a slice of length n, in the memory of s where that suffices.
+func grown[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, max(n, 2*cap(s)))
+	}
+	return s[:n]
+}
