@@ -211,13 +211,18 @@ func (p *pool) planned(class int32) slot {
 // start sends the first b requests of a line to an open executor.
 func (p *pool) start(class int32, id ExecutorID, b int, out []Action) []Action {
 	q := &p.lines[class]
-	s := p.slot(class, id)
 	from := len(p.batch)
 	for i := range b {
 		p.batch = append(p.batch, q.at(i).id)
 	}
 	q.skip(b)
 	p.waiting -= b
+	return p.launch(class, id, from, out)
+}
+
+// launch sends what stands in the batch arena from that place on.
+func (p *pool) launch(class int32, id ExecutorID, from int, out []Action) []Action {
+	s, b := p.slot(class, id), len(p.batch)-from
 	a := Action{Act: Start, Executor: id, Group: p.fleet.execs[id].group, Class: class, Batch: p.batch[from:len(p.batch):len(p.batch)]}
 	if p.delay != (Delay{}) {
 		a.At = s.begin(b)

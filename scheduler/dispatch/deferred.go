@@ -3,7 +3,7 @@ package dispatch
 // Schedulable says when deferred holds a batch to be ready.
 type Schedulable uint8
 
-// The two readings of Symphony's rule.
+// The two readings of Symphony's rule, and the one it argues against.
 const (
 	// FrontRun: at the last instant at which the batch could still take in
 	// one more request and meet its first deadline, d - l(b+1). The authors'
@@ -13,6 +13,8 @@ const (
 	// one more costs an executor as much as it saves; at the FrontRun instant
 	// at the latest (Symphony, section 4.3).
 	BetaLambda
+	// AtOnce: with its first request. Work-conserving; see NewEager.
+	AtOnce
 )
 
 // DropRule says which requests deferred gives up when not all can be served.
@@ -41,6 +43,7 @@ type DeferredOptions struct {
 // deferred is Symphony's policy: see NewDeferred.
 type deferred struct {
 	pool
+	name  string
 	rule  Schedulable
 	drop  DropRule
 	wakes agenda // every model with requests, by when it must be looked at
@@ -63,8 +66,10 @@ type deferred struct {
 //
 // A batch that has reached the end of its table is ready: waiting cannot
 // improve it.
-func NewDeferred(o DeferredOptions) Policy {
-	p := &deferred{pool: newPool(o.PoolOptions), rule: o.Ready, drop: o.Drop}
+func NewDeferred(o DeferredOptions) Policy { return newDeferred(o) }
+
+func newDeferred(o DeferredOptions) *deferred {
+	p := &deferred{pool: newPool(o.PoolOptions), name: "deferred", rule: o.Ready, drop: o.Drop}
 	p.wakes, p.ready = newAgenda(len(p.models)), newAgenda(len(p.models))
 	for i := range p.models {
 		p.aim(&p.models[i])
@@ -75,8 +80,8 @@ func NewDeferred(o DeferredOptions) Policy {
 	return p
 }
 
-// Name is "deferred".
-func (p *deferred) Name() string { return "deferred" }
+// Name is "deferred", or "eager" from NewEager.
+func (p *deferred) Name() string { return p.name }
 
 // Step takes one event and appends the actions that follow from it.
 func (p *deferred) Step(now Time, ev Event, out []Action) []Action {
@@ -170,7 +175,7 @@ func (p *deferred) schedule(class int32, size int) {
 	due := q.due(0)
 	last := due - m.plan.of(size) - p.delay.Of(size)
 	at := due - m.plan.of(size+1) - p.delay.Of(size+1)
-	if size >= len(m.plan) || p.rule == BetaLambda && float64(size) >= p.betaLambda(m, size) {
+	if size >= len(m.plan) || p.rule == AtOnce || p.rule == BetaLambda && float64(size) >= p.betaLambda(m, size) {
 		at = p.now
 	}
 	if at <= p.now {
@@ -218,4 +223,4 @@ func (p *deferred) grant(class int32, out []Action) []Action {
 }
 
 // Describe draws the policy for logs and golden transcripts.
-func (p *deferred) Describe() string { return p.describe("deferred") }
+func (p *deferred) Describe() string { return p.describe(p.name) }

@@ -1,0 +1,243 @@
+package dispatch
+
+import "time"
+
+// DefaultAhead is how far ahead clockwork fills its executors (Clockwork's
+// schedule-ahead).
+const DefaultAhead = 10 * time.Millisecond
+
+// ClockworkOptions configures the clockwork policy.
+type ClockworkOptions struct {
+	PoolOptions
+
+	// Ahead is the least work that every executor should have before it: a
+	// batch is decided on as soon as less is left. 0 means DefaultAhead;
+	// negative means none, so that batches are formed when executors are free.
+	Ahead time.Duration
+
+	// Sizes are the batches that exist, rising; nil means every size, as in
+	// Symphony's comparison. Clockwork itself has 1, 2, 4, 8, 16.
+	Sizes []int
+}
+
+// clockwork is Clockwork's dispatch: see NewClockwork.
+type clockwork struct {
+	pool
+	ahead time.Duration
+	sizes []int
+	wakes agenda    // models with requests, by when their first becomes late
+	soon  agenda    // busy executors without a next batch, by when to decide on it
+	next  []promise // by ExecutorID: the batch decided on
+}
+
+// promise is a batch that waits for its executor.
+type promise struct {
+	class int32
+	batch []waiter
+}
+
+// NewClockwork builds the dispatch of Clockwork (OSDI 2020) as far as it
+// concerns batches; loading of models is left out, as in Symphony's
+// comparison. Every executor is kept supplied: when less than Ahead of work is
+// left, its next batch is decided on. Of all models and sizes, those are
+// possible that have enough requests waiting and end before the first of them
+// is due; the one that must start first is taken. Its requests are fixed from
+// then on, and what arrives later goes into later batches: predictable, and
+// the reason for its small batches.
+func NewClockwork(o ClockworkOptions) Policy {
+	p := &clockwork{pool: newPool(o.PoolOptions), ahead: o.Ahead, sizes: o.Sizes}
+	if p.ahead == 0 {
+		p.ahead = DefaultAhead
+	}
+	p.wakes = newAgenda(len(p.models))
+	return p
+}
+
+// Name is "clockwork".
+func (p *clockwork) Name() string { return "clockwork" }
+
+// Describe draws the policy for logs and golden transcripts.
+func (p *clockwork) Describe() string { return p.describe("clockwork") }
+
+// Step takes one event and appends the actions that follow from it.
+func (p *clockwork) Step(now Time, ev Event, out []Action) []Action {
+	p.begin(now)
+	switch ev.Kind {
+	case Arrive:
+		var ok bool
+		if out, ok = p.admit(ev.Request, out); ok {
+			out = p.look(ev.Request.Class, out)
+		}
+	case Cancel:
+		out = p.forget(ev.Request, out)
+	case ExecutorUp, ExecutorGone:
+		out = p.recall(ev.Executor, out)
+		p.change(ev)
+	case ExecutorFree:
+		p.change(ev)
+		out = p.keep(ev.Executor, out)
+	}
+	for p.wakes.next() <= p.now {
+		out = p.look(p.wakes.top(), out)
+	}
+	for p.fleet.opens > 0 {
+		id := p.fleet.pick()
+		class, size := p.choose(id)
+		if size == 0 {
+			break
+		}
+		out = p.look(class, p.start(class, id, size, out))
+		p.note(id)
+	}
+	for p.soon.next() <= p.now {
+		id := ExecutorID(p.soon.top())
+		class, size := p.choose(id)
+		if size == 0 {
+			break
+		}
+		p.soon.drop(int32(id))
+		out = p.look(class, p.promise(class, id, size, out))
+	}
+	wake := p.wakes.next()
+	if p.soon.next() > p.now {
+		wake = min(wake, p.soon.next())
+	}
+	return p.arm(wake, out)
+}
+
+// look drops what is late in a line and notes when the next will be.
+func (p *clockwork) look(class int32, out []Action) []Action {
+	out = p.dropLate(class, out)
+	if q := &p.lines[class]; q.n > 0 {
+		p.wakes.set(class, q.due(0)-p.models[class].least+1)
+	} else {
+		p.wakes.drop(class)
+	}
+	return out
+}
+
+// choose finds the batch for an executor that must start first: its model and
+// size, or size 0. Heads that would be late there are passed over by their
+// model having no size.
+func (p *clockwork) choose(id ExecutorID) (best int32, size int) {
+	last := never
+	for c := range p.lines {
+		q := &p.lines[c]
+		if q.n == 0 {
+			continue
+		}
+		s := p.slot(int32(c), id)
+		b := p.allowed(s.largest(q.n, q.due(0)))
+		if b == 0 {
+			continue
+		}
+		if at := q.due(0) - s.table.of(b); at < last {
+			best, size, last = int32(c), b, at
+		}
+	}
+	return best, size
+}
+
+// allowed is the largest size that exists up to b.
+func (p *clockwork) allowed(b int) int {
+	if p.sizes == nil {
+		return b
+	}
+	size := 0
+	for _, s := range p.sizes {
+		if s <= b {
+			size = s
+		}
+	}
+	return size
+}
+
+// note remembers when the next batch of a busy executor must be decided on.
+func (p *clockwork) note(id ExecutorID) {
+	if p.ahead < 0 {
+		return
+	}
+	for int(id) >= len(p.next) {
+		p.next = append(p.next, promise{})
+	}
+	p.soon.reserve(len(p.next))
+	p.soon.set(int32(id), p.fleet.execs[id].free-p.ahead)
+}
+
+// promise fixes the first requests of a line for a busy executor.
+func (p *clockwork) promise(class int32, id ExecutorID, size int, out []Action) []Action {
+	q, n := &p.lines[class], &p.next[id]
+	n.class, n.batch = class, n.batch[:0]
+	for i := range size {
+		n.batch = append(n.batch, *q.at(i))
+	}
+	q.skip(size)
+	return out
+}
+
+// keep starts the batch that was promised to an executor, without those that
+// would be late by now.
+func (p *clockwork) keep(id ExecutorID, out []Action) []Action {
+	if int(id) >= len(p.next) || id < 0 || !p.fleet.has(id) || p.fleet.execs[id].pending > 0 {
+		return out
+	}
+	p.soon.drop(int32(id))
+	n := &p.next[id]
+	if len(n.batch) == 0 {
+		return out
+	}
+	s := p.slot(n.class, id)
+	late := 0
+	for late < len(n.batch) && s.finish(len(n.batch)-late) > n.batch[late].due {
+		out = append(out, Action{Act: Drop, Request: n.batch[late].id, Reason: Late})
+		late++
+	}
+	from := len(p.batch)
+	for _, w := range n.batch[late:] {
+		p.batch = append(p.batch, w.id)
+	}
+	p.waiting -= len(n.batch)
+	size := len(n.batch) - late
+	n.batch = n.batch[:0]
+	if size == 0 {
+		return out
+	}
+	out = p.launch(n.class, id, from, out)
+	p.note(id)
+	return out
+}
+
+// recall takes back what was promised to an executor that leaves.
+func (p *clockwork) recall(id ExecutorID, out []Action) []Action {
+	if id < 0 || int(id) >= len(p.next) {
+		return out
+	}
+	p.soon.drop(int32(id))
+	n := &p.next[id]
+	for _, w := range n.batch {
+		p.lines[n.class].insert(w)
+	}
+	if len(n.batch) > 0 {
+		n.batch = n.batch[:0]
+		out = p.look(n.class, out)
+	}
+	return out
+}
+
+// forget cancels a request, wherever it waits.
+func (p *clockwork) forget(r Request, out []Action) []Action {
+	if class := p.cancel(r); class >= 0 {
+		return p.look(class, out)
+	}
+	for e := range p.next {
+		n := &p.next[e]
+		for i, w := range n.batch {
+			if w.id == r.ID {
+				n.batch = append(n.batch[:i], n.batch[i+1:]...)
+				p.waiting--
+				return out
+			}
+		}
+	}
+	return out
+}
