@@ -145,7 +145,7 @@ func (d *decoder) pipeline(b *hcl.Block) {
 	p := Pipeline{Name: b.Labels[0]}
 	d.duration(attrs["slo"], &p.SLO)
 	d.number(attrs["rate"], &p.Rate)
-	d.text(attrs["arrivals"], &p.Arrivals)
+	d.arrivals(attrs["arrivals"], b.DefRange.Filename, &p)
 	d.number(attrs["attainment"], &p.Attainment)
 	d.text(attrs["dispatch"], &p.Dispatch)
 	for _, b := range content.Blocks {

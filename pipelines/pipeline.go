@@ -24,6 +24,7 @@ type Pipeline struct {
 	SLO        time.Duration // counted from a request's arrival
 	Rate       float64       // requests per second at the source
 	Arrivals   string        // "even", "poisson", "gamma:SHAPE", "trace:FILE"; empty means even
+	Trace      *Trace        // what the file of Arrivals holds; nil for other kinds
 	Attainment float64       // share of requests that must finish within SLO; 0 when not asked for
 	Dispatch   string        // dispatch policy; empty means the default
 	Inputs     []Port

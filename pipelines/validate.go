@@ -130,9 +130,12 @@ func (v *validator) objective(p *Pipeline, path string) {
 	if p.Attainment < 0 || p.Attainment > 1 || math.IsNaN(p.Attainment) {
 		v.errorf(path+".attainment", "Invalid attainment", "Attainment is a share between 0 and 1, such as 0.99.")
 	}
-	kind, _, _ := strings.Cut(p.Arrivals, ":")
-	if kinds := []string{"even", "poisson", "gamma", "trace"}; p.Arrivals != "" && !slices.Contains(kinds, kind) {
-		v.errorf(path+".arrivals", "Unknown arrivals", "Arrivals are \"even\", \"poisson\", \"gamma:SHAPE\" or \"trace:FILE\".%s", suggest(kind, kinds))
+	kind, _, _, err := SplitArrivals(p.Arrivals)
+	if err != nil {
+		v.errorf(path+".arrivals", "Invalid arrivals", "%s.", strings.ToUpper(err.Error()[:1])+err.Error()[1:])
+	}
+	if p.Attainment > 0 && err == nil && kind == ArrivalsEven {
+		v.warnf(path+".attainment", "Attainment without random arrivals", "With even arrivals every request of a plan that is proven meets the SLO. Say how requests come, as in arrivals = \"poisson\", to plan for the attainment.")
 	}
 	if p.Dispatch != "" && !slices.Contains(Dispatches(), p.Dispatch) {
 		v.errorf(path+".dispatch", "Unknown dispatch policy", "There is no dispatch policy %q.%s", p.Dispatch, suggest(p.Dispatch, Dispatches()))
