@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -13,6 +14,7 @@ const (
 	nameSize    = 9.0      // points
 	nameGap     = 11.0     // points between the middles of two names
 	nameIndent  = 16.0     // points between the end of a line and its name
+	early       = 60.0     // points before the right edge from which a line's name stands inside
 )
 
 // lines draws the lines of a panel, the first in the list on top.
@@ -81,7 +83,8 @@ func runs(points []Point) []run {
 	return list
 }
 
-// names writes the names of the lines at their right ends.
+// names writes the names of the lines at their right ends: outside the axes
+// where a line comes to the edge, and beside its end where it stops early.
 type names struct{ Panel }
 
 // name is where a line ends and where its name goes.
@@ -104,40 +107,63 @@ func (n names) GlyphBoxes(*plot.Plot) []plot.GlyphBox {
 // Plot implements plot.Plotter.
 func (n names) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
-	var all []name
+	var right, inside []name
 	for _, l := range n.Lines {
 		for _, at := range slices.Backward(l.Points) {
 			if at.Gap {
 				continue
 			}
 			end := vg.Point{X: x(at.X), Y: min(y(at.Y), c.Max.Y)}
-			all = append(all, name{text: l.Name, colour: l.Colour, end: end, y: end.Y})
+			one := name{text: l.Name, colour: l.Colour, end: end, y: end.Y}
+			if end.X < c.Max.X-vg.Points(early) {
+				inside = append(inside, one)
+			} else {
+				right = append(right, one)
+			}
 			break
 		}
 	}
-	spread(all, vg.Points(nameGap), c.Min.Y, c.Max.Y)
-	for _, one := range all {
-		start := c.Max.X + vg.Points(nameIndent)
-		leader := stroke(0.6, palette(one.colour))
-		c.StrokeLines(leader, []vg.Point{{X: one.end.X + vg.Points(2), Y: one.end.Y}, {X: start - vg.Points(5), Y: one.y}, {X: start - vg.Points(2), Y: one.y}})
-		style := letters(nameSize, palette(one.colour))
-		style.XAlign, style.YAlign = draw.XLeft, draw.YCenter
-		c.FillText(style, vg.Point{X: start, Y: one.y}, one.text)
+	spread(right, vg.Points(nameGap), c.Min.Y, c.Max.Y)
+	for _, one := range right {
+		one.write(c, c.Max.X+vg.Points(nameIndent))
 	}
+	for _, near := range neighbours(inside) {
+		spread(near, vg.Points(nameGap), c.Min.Y, c.Max.Y)
+		for _, one := range near {
+			one.write(c, one.end.X+vg.Points(nameIndent))
+		}
+	}
+}
+
+// write puts the name at a place, with a thin line to the end of its own.
+func (n name) write(c draw.Canvas, at vg.Length) {
+	c.StrokeLines(stroke(0.6, palette(n.colour)), []vg.Point{
+		{X: n.end.X + vg.Points(2), Y: n.end.Y}, {X: at - vg.Points(5), Y: n.y}, {X: at - vg.Points(2), Y: n.y},
+	})
+	style := letters(nameSize, palette(n.colour))
+	style.XAlign, style.YAlign = draw.XLeft, draw.YCenter
+	c.FillText(style, vg.Point{X: at, Y: n.y}, n.text)
+}
+
+// neighbours groups names of lines that end so close to each other that the
+// names could meet.
+func neighbours(all []name) [][]name {
+	slices.SortStableFunc(all, func(a, b name) int { return cmp.Compare(a.end.X, b.end.X) })
+	var groups [][]name
+	for i, one := range all {
+		if i > 0 && one.end.X-all[i-1].end.X < vg.Points(early) {
+			groups[len(groups)-1] = append(groups[len(groups)-1], one)
+			continue
+		}
+		groups = append(groups, []name{one})
+	}
+	return groups
 }
 
 // spread moves names apart until none covers another, keeping their order and,
 // as far as they fit, their places between low and high.
 func spread(all []name, gap, low, high vg.Length) {
-	slices.SortStableFunc(all, func(a, b name) int {
-		switch {
-		case a.y < b.y:
-			return -1
-		case a.y > b.y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b name) int { return cmp.Compare(a.y, b.y) })
 	for i := range all { // upwards
 		all[i].y = max(all[i].y, low)
 		if i > 0 {

@@ -156,7 +156,7 @@ type benchResult struct {
 	Seed      uint64        `json:"seed"`
 	Tables    []suite.Table `json:"tables,omitempty"`
 	Probes    []suite.Probe `json:"probes,omitempty"`
-	Curve     *suite.Curve  `json:"curve,omitempty"`
+	Curves    []suite.Curve `json:"curves,omitempty"`
 }
 
 func (f *benchFlags) write(d *Deps, r *benchResult) error {
@@ -176,8 +176,8 @@ func (f *benchFlags) write(d *Deps, r *benchResult) error {
 	for _, p := range r.Probes {
 		parts = append(parts, p.Describe())
 	}
-	if r.Curve != nil {
-		parts = append(parts, r.Curve.Describe())
+	for _, c := range r.Curves {
+		parts = append(parts, c.Describe())
 	}
 	_, err := io.WriteString(d.Stdout, strings.Join(parts, "\n"))
 	return err
@@ -194,8 +194,8 @@ func (f *benchFlags) writeMarkdown(w io.Writer, r *benchResult) error {
 	for _, p := range r.Probes {
 		parts = append(parts, p.Markdown())
 	}
-	if r.Curve != nil {
-		parts = append(parts, r.Curve.Markdown())
+	for _, c := range r.Curves {
+		parts = append(parts, c.Markdown())
 	}
 	head := fmt.Sprintf("# The policies on the suite\n\nMade by `%s` on %s, %d cores (%s/%s). Seed %d.\n\n", f.command(r), runtime.Version(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, f.seed)
 	_, err := io.WriteString(w, head+strings.Join(parts, "\n"))
@@ -205,7 +205,7 @@ func (f *benchFlags) writeMarkdown(w io.Writer, r *benchResult) error {
 // command is the command line that prints the same.
 func (f *benchFlags) command(r *benchResult) string {
 	line := "harpagon bench plan"
-	if r.Curve != nil && len(f.parts) == 1 {
+	if len(r.Curves) > 0 && len(f.parts) == 1 {
 		line += " --curve"
 	} else if !slices.Equal(f.parts, benchParts()[:3]) {
 		line += " --part " + strings.Join(f.parts, ",")

@@ -92,8 +92,9 @@ func (f *benchFlags) runProbes(ctx context.Context, d *Deps, r *benchResult) err
 	return nil
 }
 
+const curveTitle = "Solve time over the number of modules, 10 kinds of hardware, 16 batch sizes"
+
 func (f *benchFlags) runCurve(ctx context.Context, d *Deps, r *benchResult) error {
-	r.Curve = &suite.Curve{Title: "Solve time over the number of modules, 10 kinds of hardware, 16 batch sizes"}
 	for _, model := range f.models {
 		variants := f.chosen(model)
 		points := make([][]suite.GrowthPoint, len(variants))
@@ -111,7 +112,7 @@ func (f *benchFlags) runCurve(ctx context.Context, d *Deps, r *benchResult) erro
 		if err != nil {
 			return err
 		}
-		r.Curve.Points = append(r.Curve.Points, slices.Concat(points...)...)
+		r.Curves = append(r.Curves, suite.Curve{Title: curveTitle + ", cost model " + model, CostModel: model, Points: slices.Concat(points...)})
 	}
 	return nil
 }
@@ -122,12 +123,12 @@ func (f *benchFlags) draw(d *Deps, r *benchResult) error {
 		return nil
 	}
 	row := []chart.Panel{}
-	for _, model := range f.models {
-		panel := chart.Panel{Title: "cost model " + model, XLabel: "modules", YLabel: "solve time in ms", LogX: true, LogY: true}
-		for i, v := range f.chosen(model) {
-			line := chart.Line{Name: v.Name, Colour: i}
-			for _, at := range r.Curve.Points {
-				if at.CostModel == model && at.Policy == v.Name {
+	for _, curve := range r.Curves {
+		panel := chart.Panel{Title: "cost model " + curve.CostModel, XLabel: "modules", YLabel: "solve time in ms", LogX: true, LogY: true}
+		for _, v := range f.chosen(curve.CostModel) {
+			line := chart.Line{Name: v.Name, Colour: colourOf(v.Name)}
+			for _, at := range curve.Points {
+				if at.Policy == v.Name {
 					line.Points = append(line.Points, chart.Point{X: float64(at.Modules), Y: max(at.Solve, leastShown), Gap: at.Status == plan.Infeasible})
 				}
 			}
@@ -136,7 +137,7 @@ func (f *benchFlags) draw(d *Deps, r *benchResult) error {
 		row = append(row, panel)
 	}
 	return writePicture(d, f.plot, chart.Picture{
-		Title:  r.Curve.Title,
+		Title:  curveTitle,
 		Footer: "A line ends where a policy needed more than a second, or found no plan.",
 		Rows:   [][]chart.Panel{row},
 	})

@@ -76,8 +76,8 @@ func TestBenchCurve(t *testing.T) {
 	}, []string{"bench", "plan", "--curve", "--plot", picture, "--cost-model", "proportional,whole"})
 	require.Equal(t, ExitOK, code, stderr.String())
 	assert.Contains(t, stdout.String(), "Solve time over the number of modules")
-	assert.Contains(t, stdout.String(), "exact, whole")
-	assert.Equal(t, 3, strings.Count(stdout.String(), "\n"), "title, head and one size:\n%s", stdout.String())
+	assert.Contains(t, stdout.String(), "16 batch sizes, cost model whole")
+	assert.Equal(t, 2*3+1, strings.Count(stdout.String(), "\n"), "title, head and one size each:\n%s", stdout.String())
 	assert.Contains(t, read(t, picture), ">cost model whole<")
 }
 

@@ -192,11 +192,11 @@ func TestGrowth(t *testing.T) {
 	}
 	assert.Equal(t, suite.Growth(1, 20), suite.Growth(1, 20))
 	c := suite.Curve{Title: "t", Points: []suite.GrowthPoint{
-		{Policy: "exact", CostModel: "whole", Modules: 1, Status: plan.Optimal, Solve: 0.5},
-		{Policy: "exact", CostModel: "whole", Modules: 2, Status: plan.Feasible, Cost: 2, Bound: 1, Solve: 12},
-		{Policy: "other", CostModel: "whole", Modules: 1, Status: plan.Infeasible, Solve: 1},
+		{Policy: "exact", Modules: 1, Status: plan.Optimal, Solve: 0.5},
+		{Policy: "exact", Modules: 2, Status: plan.Feasible, Cost: 2, Bound: 1, Solve: 12},
+		{Policy: "other", Modules: 1, Status: plan.Infeasible, Solve: 1},
 	}}
-	assert.Equal(t, "### t\n\n| modules | exact, whole | other, whole |\n| --- | ---: | ---: |\n| 1 | 0.5 ms | no plan, 1 ms |\n| 2 | 12 ms, gap 5.0e-01 |  |\n", c.Markdown())
+	assert.Equal(t, "### t\n\n| modules | exact | other |\n| --- | ---: | ---: |\n| 1 | 0.5 ms | no plan, 1 ms |\n| 2 | 12 ms, gap 5.0e-01 |  |\n", c.Markdown())
 }
 
 // tableII is module M3 of Table II of the Harpagon paper.
