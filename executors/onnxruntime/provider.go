@@ -16,6 +16,9 @@ const (
 	TensorRT Provider = "tensorrt"
 )
 
+// InstallGPU says how to get a library that computes on GPUs.
+const InstallGPU = "take the onnxruntime-linux-x64-gpu archive of ONNX Runtime's releases with the CUDA and cuDNN that it names, and set " + Variable + " to its libonnxruntime.so"
+
 // Providers lists them.
 func Providers() []Provider { return []Provider{CPU, CUDA, TensorRT} }
 
@@ -53,8 +56,7 @@ func (p Provider) check(lib Library) error {
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(lib.Path), file)); err != nil {
 		return &LibraryError{Path: lib.Path, Reason: fmt.Sprintf(
-			"it computes on the CPU only: %s is not beside it; take a build of ONNX Runtime for GPUs (the onnxruntime-linux-x64-gpu archive of its releases) and name its libonnxruntime.so in %s",
-			file, Variable)}
+			"it computes on the CPU only, for %s is not beside it; %s", file, InstallGPU)}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"unsafe"
@@ -178,7 +179,8 @@ func (b *buffers) run(ctx context.Context) ([]wire.Tensor, error) {
 	clear(b.outputs)
 	defer func() {
 		for _, v := range b.outputs {
-			if v != nil {
+			// An output that the binding could not convert is a nil pointer.
+			if v != nil && !reflect.ValueOf(v).IsNil() {
 				_ = v.Destroy()
 			}
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	for _, name := range []string{"init", "fmt", "validate", "plan"} {
+	for _, name := range []string{"init", "fmt", "validate", "engines", "plan"} {
 		got := run(t, name, "--help")
 		assert.Equal(t, ExitOK, got.code)
 		assert.Empty(t, got.stderr)
