@@ -11,6 +11,7 @@ type fleet struct {
 	up    int            // executors in all of ups
 	lead  Time           // how long before its end a running batch opens its executor
 	ends  agenda         // executors with work that are not open, by when they should open
+	total Time           // sum of free over the executors in ends
 }
 
 type poolExecutor struct {
@@ -58,7 +59,7 @@ func (f *fleet) leave(id ExecutorID) {
 	}
 	e := &f.execs[id]
 	f.hide(id)
-	f.ends.drop(int32(id))
+	f.unset(id)
 	f.ups[e.group]--
 	f.up--
 	*e = poolExecutor{}
@@ -70,6 +71,7 @@ func (f *fleet) freed(id ExecutorID, now Time) {
 		return
 	}
 	e := &f.execs[id]
+	f.unset(id)
 	e.pending--
 	if e.pending == 0 {
 		e.free = now
@@ -80,6 +82,7 @@ func (f *fleet) freed(id ExecutorID, now Time) {
 // send notes that a batch was sent which should be done at the given time.
 func (f *fleet) send(id ExecutorID, done Time) {
 	e := &f.execs[id]
+	f.unset(id)
 	e.pending++
 	e.free = done
 	f.settle(id)
@@ -89,12 +92,26 @@ func (f *fleet) send(id ExecutorID, done Time) {
 func (f *fleet) settle(id ExecutorID) {
 	e := &f.execs[id]
 	if e.pending == 0 {
-		f.ends.drop(int32(id))
 		f.show(id)
 		return
 	}
 	f.hide(id)
 	f.ends.set(int32(id), e.free-f.lead)
+	f.total += e.free
+}
+
+// unset takes the executor out of ends.
+func (f *fleet) unset(id ExecutorID) {
+	if f.ends.has(int32(id)) {
+		f.ends.drop(int32(id))
+		f.total -= f.execs[id].free
+	}
+}
+
+// work is the time until they are free, summed over the executors that are
+// not open.
+func (f *fleet) work(now Time) float64 {
+	return max(0, float64(f.total-Time(f.ends.len())*now))
 }
 
 // wake is when the next executor opens without an event; never where the
@@ -113,10 +130,10 @@ func (f *fleet) advance(now Time) {
 		return
 	}
 	for f.ends.next() <= now {
-		id := f.ends.top()
-		f.ends.drop(id)
+		id := ExecutorID(f.ends.top())
+		f.unset(id)
 		if f.execs[id].pending == 1 {
-			f.show(ExecutorID(id))
+			f.show(id)
 		}
 	}
 }

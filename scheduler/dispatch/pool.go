@@ -120,7 +120,7 @@ func (m Model) check() error {
 }
 
 // PoolNames lists the policies that NewPool builds.
-func PoolNames() []string { return []string{"clockwork", "deferred", "eager"} }
+func PoolNames() []string { return []string{"adaptive", "clockwork", "deferred", "eager"} }
 
 // NewPool builds the pool policy of that name.
 func NewPool(name string, o PoolOptions) (Policy, error) {
@@ -128,6 +128,8 @@ func NewPool(name string, o PoolOptions) (Policy, error) {
 		return nil, err
 	}
 	switch name {
+	case "adaptive":
+		return NewAdaptive(o), nil
 	case "clockwork":
 		return NewClockwork(ClockworkOptions{PoolOptions: o}), nil
 	case "eager":
