@@ -12,6 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/demand"
 	"github.com/harpagon/harpagon/scheduler/plan/suite"
 )
 
@@ -157,6 +158,12 @@ func TestReplay(t *testing.T) {
 		{"and no less", []plan.Group{group(8, 100, 50*time.Millisecond)}, false},
 		{"two groups share the stream", []plan.Group{group(8, 80, 100*time.Millisecond), group(2, 20, 100*time.Millisecond)}, true},
 		{"not both at once", []plan.Group{group(8, 80, 80*time.Millisecond), group(2, 20, 80*time.Millisecond)}, false},
+		// The example of docs/planning.md: what Theorem 1 promises, what can be
+		// promised instead, and what it refuses though it can be kept.
+		{"Theorem 1 promises 60 and 75 ms", []plan.Group{group(6, 60, 60*time.Millisecond), group(3, 40, 75*time.Millisecond)}, false},
+		{"60 and 120 ms can be kept", []plan.Group{group(6, 60, 60*time.Millisecond), group(3, 40, 120*time.Millisecond)}, true},
+		{"60 and 105 ms cannot", []plan.Group{group(6, 60, 60*time.Millisecond), group(3, 40, 105*time.Millisecond)}, false},
+		{"so can 100 and 60 ms", []plan.Group{group(6, 60, 100*time.Millisecond), group(3, 40, 60*time.Millisecond)}, true},
 		{"idle", nil, true},
 	} {
 		m := plan.Module{Groups: c.groups}
@@ -164,7 +171,16 @@ func TestReplay(t *testing.T) {
 			m.Rate += g.Rate
 		}
 		assert.Equal(t, c.kept, suite.Replay(m, 2000), c.name)
+		assert.Equal(t, c.kept, demand.Test(m.Rate, demands(c.groups)).Sound, c.name)
 	}
+}
+
+func demands(groups []plan.Group) []demand.Group {
+	var list []demand.Group
+	for _, g := range groups {
+		list = append(list, demand.Group{Batch: float64(g.Batch), Period: float64(g.Batch) / g.Rate, Window: g.Window.Seconds()})
+	}
+	return list
 }
 
 func TestProbe(t *testing.T) {
