@@ -16,10 +16,10 @@ import (
 )
 
 // The leak test runs leakBatches batches, good and bad, and allows the process
-// to grow by leakBytes: a tenth of a kilobyte a batch.
+// to grow by leakBytes: less than half a kilobyte a batch.
 const (
 	leakBatches = 10_000
-	leakBytes   = 1 << 20
+	leakBytes   = 4 << 20
 )
 
 func settled() int64 {
