@@ -1,0 +1,131 @@
+package pool
+
+import (
+	"math"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/pool/trial"
+)
+
+// kairos chooses by the paper's estimates, and simulates only what it chose.
+func (s *solver) kairos(plan *Plan, choice configuration) error {
+	plan.Simulated = 1
+	s.describe(plan, choice.counts, 0)
+	plan.UpperBound = choice.rate
+	return nil
+}
+
+// kairosChoice ranks all by the estimate and applies the paper's rule.
+func (s *solver) kairosChoice(all []configuration) configuration {
+	for i := range all {
+		all[i].rate = s.estimate(all[i].counts)
+	}
+	s.rank(all)
+	return choose(all, s.base)
+}
+
+// homogeneous takes the kind that serves most alone, of those that meet the
+// objective at every size, as many instances as the budget pays for.
+func (s *solver) homogeneous(plan *Plan) error {
+	best, bestRate := make([]int, len(s.kinds)), -1.0
+	for g, k := range s.kinds {
+		if k.serves < len(s.sizes) {
+			continue
+		}
+		counts := make([]int, len(s.kinds))
+		if counts[g] = s.affordable(g, s.budget); counts[g] == 0 {
+			continue
+		}
+		if rate := s.goodput(counts, s.load, 0); rate > bestRate {
+			best, bestRate = counts, rate
+		}
+		plan.Simulated++
+	}
+	s.describe(plan, best, bestRate)
+	plan.UpperBound = plan.ProvenBound
+	return nil
+}
+
+// goodput simulates the configuration; 0 where it does not sustain the rate
+// above which it is of interest.
+func (s *solver) goodput(counts []int, load trial.Load, above float64) float64 {
+	p := s.trial(counts)
+	make := func() dispatch.Policy { return s.matching(counts) }
+	if above > 0 && !s.search.Sustains(p, make(), load, above) {
+		return 0
+	}
+	return s.search.GoodputBetween(p, make, load, above, s.bound(counts, load)*(1+s.search.Tolerance))
+}
+
+// matching is the dispatch policy with the profiles and what seconds are worth
+// in the configuration.
+func (s *solver) matching(counts []int) dispatch.Policy {
+	o := dispatch.MatchingOptions{
+		Base: int32(s.base), SLO: s.slo, Largest: int32(s.sizes[len(s.sizes)-1]), Coefficients: s.worth(counts),
+	}
+	for _, k := range s.kinds {
+		o.Types = append(o.Types, dispatch.InstanceType{Name: k.name, Latency: k.latency})
+	}
+	p, err := dispatch.NewMatching(o)
+	if err != nil {
+		panic(err) // the market was checked
+	}
+	return p
+}
+
+// drawnShares are the shares of the sizes among the queries drawn.
+func (s *solver) drawnShares() []float64 {
+	share := make([]float64, len(s.sizes))
+	drawn := s.load.Mix()
+	for i, size := range s.sizes {
+		for _, d := range drawn {
+			if d.Size == size {
+				share[i] = d.Weight / drawn.Total()
+			}
+		}
+	}
+	return share
+}
+
+// bound is the rate that no policy exceeds on the configuration with the
+// queries of the load (see capacity).
+func (s *solver) bound(counts []int, load trial.Load) float64 {
+	g, _ := s.capacity.prices(s.kinds, counts, s.slo)
+	if math.IsInf(g, 1) {
+		return 0
+	}
+	return s.longRun(g, load)
+}
+
+// longRun turns g of capacity into a rate for the queries of the load.
+func (s *solver) longRun(g float64, load trial.Load) float64 {
+	left := float64(load.Len())*g - s.slo.Seconds()
+	if left <= 0 {
+		return math.Inf(1) // so few queries that they fit in one objective
+	}
+	return load.Span(1).Seconds() / left
+}
+
+// worth is what a second of each kind is worth against one of the base, where
+// every query is to be served: the prices of the bound, by instance. Kinds
+// that the configuration lacks count as the base.
+func (s *solver) worth(counts []int) []float64 {
+	all := make([]float64, len(s.kinds))
+	for g := range all {
+		all[g] = 1
+	}
+	_, q := newCapacity(s.weight, 1, len(s.kinds)).prices(s.kinds, counts, s.slo)
+	if q == nil || q[s.base] <= 0 {
+		return all
+	}
+	base := q[s.base] / float64(counts[s.base])
+	for g, n := range counts {
+		if n > 0 {
+			all[g] = math.Max(leastWorth, q[g]/float64(n)/base)
+		}
+	}
+	return all
+}
+
+// leastWorth keeps every second worth something.
+const leastWorth = 1e-3

@@ -1,0 +1,134 @@
+package trial
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// Load is a sequence of queries without a rate.
+type Load struct {
+	sizes []int32
+	at    []float64 // arrivals, at a mean rate of one query per unit of time
+}
+
+// Arrivals is the shape of the gamma distribution that gaps between queries are
+// drawn from: 1 for a Poisson process, more for steadier arrivals, less for
+// bursts. Gaps have the coefficient of variation 1/sqrt(shape).
+type Arrivals float64
+
+// Kinds of arrivals with a name.
+const (
+	Even    Arrivals = 0 // equal gaps
+	Poisson Arrivals = 1
+
+	// Published are the arrivals of the simulator that came with the Kairos
+	// paper: gaps are Poisson numbers of milliseconds with a mean of 10.5, far
+	// steadier than the Poisson process that the paper names.
+	Published Arrivals = 10.5
+)
+
+// ParseArrivals reads "even", "poisson" or "gamma:SHAPE"; empty means even.
+func ParseArrivals(s string) (Arrivals, error) {
+	kind, rest, _ := strings.Cut(s, ":")
+	switch {
+	case s == "" || s == "even":
+		return Even, nil
+	case s == "poisson":
+		return Poisson, nil
+	case kind == "gamma":
+		if shape, err := strconv.ParseFloat(rest, 64); err == nil && shape >= minShape && shape <= maxShape {
+			return Arrivals(shape), nil
+		}
+		return 0, fmt.Errorf("the shape of gamma arrivals is a number from %g to %g, not %q", minShape, maxShape, rest)
+	}
+	return 0, fmt.Errorf("arrivals to a pool are even, poisson or gamma:SHAPE, not %q", s)
+}
+
+// Bounds of the shape: beyond them gaps cannot be told from none, or from even
+// ones.
+const minShape, maxShape = 0.01, 1e6
+
+// gap draws a gap with a mean of one (Marsaglia and Tsang, ACM TOMS 26, 2000).
+func (a Arrivals) gap(rng *rand.Rand) float64 {
+	shape := float64(a)
+	switch {
+	case a == Even:
+		return 1
+	case a == Poisson:
+		return rng.ExpFloat64()
+	case shape < 1:
+		return Arrivals(shape+1).gap(rng) * (shape + 1) / shape * math.Pow(rng.Float64(), 1/shape)
+	}
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := rng.NormFloat64()
+		v := math.Pow(1+c*x, 3)
+		if v > 0 && math.Log(1-rng.Float64()) < x*x/2+d-d*v+d*math.Log(v) {
+			return d * v / shape
+		}
+	}
+}
+
+// Draw draws n queries with sizes of the mix. The sizes do not depend on the
+// arrivals.
+func Draw(mix pipelines.Mix, n int, arrivals Arrivals, seed uint64) Load {
+	sizes, gaps := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
+	l := Load{sizes: make([]int32, n), at: make([]float64, n)}
+	total, at := mix.Total(), 0.0
+	for i := range n {
+		at += arrivals.gap(gaps)
+		l.at[i], l.sizes[i] = at, pick(mix, sizes.Float64()*total)
+	}
+	return l
+}
+
+// pick is the size at which the weights add up to x.
+func pick(mix pipelines.Mix, x float64) int32 {
+	for _, s := range mix {
+		if x < s.Weight {
+			return int32(s.Size)
+		}
+		x -= s.Weight
+	}
+	return int32(mix.Largest())
+}
+
+// Len is the number of queries.
+func (l Load) Len() int { return len(l.sizes) }
+
+// Mix is how often each size was drawn.
+func (l Load) Mix() pipelines.Mix {
+	count := map[int]float64{}
+	largest := 0
+	for _, s := range l.sizes {
+		count[int(s)]++
+		largest = max(largest, int(s))
+	}
+	var m pipelines.Mix
+	for size := range largest + 1 {
+		if n := count[size]; n > 0 {
+			m = append(m, pipelines.Size{Size: size, Weight: n})
+		}
+	}
+	return m
+}
+
+// Span is the time from the start to the last arrival, at rate queries per
+// second.
+func (l Load) Span(rate float64) time.Duration {
+	if len(l.at) == 0 {
+		return 0
+	}
+	return l.arrival(len(l.at)-1, rate)
+}
+
+func (l Load) arrival(i int, rate float64) time.Duration {
+	return time.Duration(math.Round(l.at[i] / rate * float64(time.Second)))
+}
