@@ -75,7 +75,7 @@ func (v Variant) Sample(p plan.Problem) Sample {
 		m := found.Modules[0]
 		s.found, s.several, s.sound, s.proven = true, several(m), found.Sound, m.Proven
 		if s.several && s.sound {
-			s.kept = Replay(m, replayed)
+			s.kept = Replay(m, replayed) == nil
 		}
 	}
 	o.CostModel = plan.CostWhole
