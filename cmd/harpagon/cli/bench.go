@@ -62,8 +62,8 @@ policy under every cost model, and prints
 
   policies   how often each policy is optimal, what it costs over exact, how often
              its promise cannot be kept, and how long it takes
-  ablations  policy harpagon with one step after the other switched off, beside
-             the averages that its paper prints
+  ablations  policy harpagon with one step after the other switched off, and the
+             other policies over it, beside the averages that its paper prints
   probe      how often Theorem 1 of the paper claims a latency that no dispatcher
              can keep, on random modules
 

@@ -29,7 +29,8 @@ func (f *benchFlags) run(ctx context.Context, d *Deps) (*benchResult, error) {
 		case "policies":
 			err = f.runPolicies(ctx, d, workloads, r)
 		case "ablations":
-			err = f.table(ctx, d, workloads, r, "Ablations of policy harpagon, cost model "+plan.CostProportional, "", suite.Ablations())
+			title := fmt.Sprintf("Policy harpagon, one step less each, and the others, cost model %s, %s", plan.CostProportional, counted(len(workloads), "workload"))
+			err = f.table(ctx, d, workloads, r, title, "", f.overHarpagon())
 		case "probe":
 			err = f.runProbes(ctx, d, r)
 		case "curve":
@@ -57,6 +58,14 @@ func (f *benchFlags) runPolicies(ctx context.Context, d *Deps, workloads []suite
 func (f *benchFlags) chosen(model string) []suite.Variant {
 	return slices.DeleteFunc(suite.Policies(model), func(v suite.Variant) bool {
 		return len(f.policies) > 0 && !slices.Contains(f.policies, v.Name) && v.Name != plan.PolicyExact
+	})
+}
+
+// overHarpagon are the ablations, and the other policies that were asked for.
+func (f *benchFlags) overHarpagon() []suite.Variant {
+	return slices.DeleteFunc(suite.OverHarpagon(), func(v suite.Variant) bool {
+		other := v.Options.Policy != plan.PolicyHarpagon
+		return other && len(f.policies) > 0 && !slices.Contains(f.policies, v.Name)
 	})
 }
 

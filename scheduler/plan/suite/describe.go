@@ -30,27 +30,31 @@ func (t Table) policies() grid {
 	g := grid{header: []string{"policy", "infeasible", "sound", "sound, as " + t.Reference, "cheaper, not kept", "mean " + over, "worst", "mean, sound", "no dearer than brute", "late by", "solve p50", "p99"}}
 	for _, r := range t.Rows {
 		plans := r.Run - r.Infeasible
-		name := r.Name
-		if r.Run < t.Workloads {
-			name += fmt.Sprintf(" (%d workloads)", r.Run)
-		}
 		late := "0"
 		if r.Late > 0 {
 			late = fmt.Sprintf("%.0f %% of SLO", 100*r.Late)
 		}
 		g.rows = append(g.rows, []string{
-			name, count(r.Infeasible), share(r.Sound, plans), share(r.Optimal, r.Compared), share(r.Undercut, r.Compared),
+			t.name(r), count(r.Infeasible), share(r.Sound, plans), share(r.Optimal, r.Compared), share(r.Undercut, r.Compared),
 			ratio(r.Mean), ratio(r.Worst), ratio(r.MeanSound), share(r.AsBrute, r.Brute), late, millis(r.P50), millis(r.P99),
 		})
 	}
 	return g
 }
 
+// name says of a row how many workloads it is about where these are not all.
+func (t Table) name(r Row) string {
+	if r.Run < t.Workloads {
+		return fmt.Sprintf("%s (%d workloads)", r.Name, r.Run)
+	}
+	return r.Name
+}
+
 func (t Table) ablations() grid {
 	g := grid{prose: 1, header: []string{"variant", "what", "infeasible", "sound", "as cheap", "cheaper", "mean over " + t.Reference, "worst", "printed", "solve p50", "p99"}}
 	for _, r := range t.Rows {
 		g.rows = append(g.rows, []string{
-			r.Name, r.What, count(r.Infeasible), share(r.Sound, r.Run-r.Infeasible), share(r.Equal, r.Compared),
+			t.name(r), r.What, count(r.Infeasible), share(r.Sound, r.Run-r.Infeasible), share(r.Equal, r.Compared),
 			share(r.Beats+r.Undercut, r.Compared), ratio(r.Mean), ratio(r.Worst), ratio(r.Printed), millis(r.P50), millis(r.P99),
 		})
 	}
@@ -62,7 +66,7 @@ func (t Table) ablations() grid {
 func (t Table) notes(gap string) string {
 	var lines []string
 	for _, r := range t.Rows {
-		if r.Name == plan.PolicyExact {
+		if r.Name == plan.PolicyExact && t.Reference == plan.PolicyExact {
 			lines = append(lines, fmt.Sprintf("%s is certified (gap at most %.0e) on %d of %d workloads, %s; its largest gap is %.3g.",
 				r.Name, Tolerance, r.Certified, r.Run, share(r.Certified, r.Run), r.LargestGap))
 		}
@@ -73,7 +77,7 @@ func (t Table) notes(gap string) string {
 			lines = append(lines, fmt.Sprintf("%s has a plan on %d workloads where %s has none.", r.Name, r.Alone, t.Reference))
 		}
 	}
-	if line := t.brute(); line != "" {
+	if line := t.brute(); line != "" && t.Reference == plan.PolicyExact {
 		lines = append(lines, line)
 	}
 	if len(lines) == 0 {

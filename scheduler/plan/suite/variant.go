@@ -37,6 +37,20 @@ func Policies(costModel string) []Variant {
 	return list
 }
 
+// OverHarpagon are the ablations, and after them the other policies that have
+// their cost model: what the paper's Figures 5 and 6 compare with policy
+// harpagon.
+func OverHarpagon() []Variant {
+	list := Ablations()
+	for _, v := range Policies(plan.CostProportional) {
+		if v.Name != plan.PolicyHarpagon {
+			v.What = "policy " + v.Name
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
 // Ablations are the variants of policy harpagon that section IV-C of its paper
 // compares with, by its names for them, the whole policy first. Printed are the
 // averages that the section's text gives.
