@@ -57,11 +57,6 @@ func (c *Config) decode(body hcl.Body, opts LoadOptions) hcl.Diagnostics {
 	content := d.content(body, rootSchema)
 	blocks := content.Blocks.ByType()
 	d.ctx = d.scope(blocks["variable"], blocks["locals"], opts)
-	for _, kind := range []string{"pool"} {
-		for _, b := range blocks[kind] {
-			d.report(problem("Not supported yet", fmt.Sprintf("This version plans and serves pipelines; it does not know %s blocks yet. Take the block out, or keep it in another folder.", kind), &b.DefRange))
-		}
-	}
 	for _, b := range blocks["hardware"] {
 		d.hardware(b)
 	}
@@ -73,6 +68,9 @@ func (c *Config) decode(body hcl.Body, opts LoadOptions) hcl.Diagnostics {
 	}
 	for _, b := range blocks["function"] {
 		d.function(b)
+	}
+	for _, b := range blocks["pool"] {
+		d.pool(b)
 	}
 	c.decoded = d.diags
 	return d.diags

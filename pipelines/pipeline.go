@@ -8,6 +8,7 @@ type Document struct {
 	Pipelines []Pipeline
 	Providers []Provider
 	Functions []Function
+	Pools     []Pool
 }
 
 // Hardware is a kind of device that can be paid for by the hour.

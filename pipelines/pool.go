@@ -13,6 +13,7 @@ type Pool struct {
 	Name     string
 	SLO      time.Duration // counted from a query's arrival
 	Budget   float64       // money per hour
+	Arrivals string        // "even", "poisson", "gamma:SHAPE"; empty means even
 	Base     string        // kind of hardware that meets the SLO at every size
 	Hardware []string      // kinds that may be in the pool; empty means all that the profile has points on
 

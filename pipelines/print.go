@@ -39,6 +39,9 @@ func HCL(doc Document) []byte {
 	for _, f := range doc.Functions {
 		printFunction(begin("function", f.Name), f)
 	}
+	for _, p := range doc.Pools {
+		printPool(begin("pool", p.Name), p)
+	}
 	return hclwrite.Format(file.Bytes())
 }
 

@@ -30,8 +30,8 @@ type SignatureFunc func(Module) (Signature, error)
 // compared.
 func (c *Config) Validate(sig SignatureFunc) hcl.Diagnostics {
 	v := &validator{config: c, doc: &c.Document, signature: sig}
-	if len(v.doc.Pipelines)+len(v.doc.Functions) == 0 {
-		v.errorf("", "No pipeline", "The files declare no pipeline and no function block; harpagon init writes an example.")
+	if len(v.doc.Pipelines)+len(v.doc.Functions)+len(v.doc.Pools) == 0 {
+		v.errorf("", "No pipeline", "The files declare no pipeline, function or pool block; harpagon init writes an example.")
 	}
 	for i := range v.doc.Hardware {
 		v.hardware(&v.doc.Hardware[i])
@@ -44,6 +44,9 @@ func (c *Config) Validate(sig SignatureFunc) hcl.Diagnostics {
 	}
 	for i := range v.doc.Functions {
 		v.function(&v.doc.Functions[i])
+	}
+	for i := range v.doc.Pools {
+		v.pool(&v.doc.Pools[i])
 	}
 	return v.diags
 }

@@ -1,0 +1,64 @@
+package pipelines
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+var poolSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
+	{Name: "profile", Required: true}, {Name: "sizes", Required: true}, {Name: "slo", Required: true},
+	{Name: "budget", Required: true}, {Name: "base", Required: true}, {Name: "hardware"}, {Name: "arrivals"},
+}}
+
+func (d *decoder) pool(b *hcl.Block) {
+	path := "pool." + b.Labels[0]
+	if !d.fresh(path, "pool", b) {
+		return
+	}
+	attrs := d.attributes(path, d.content(b.Body, poolSchema))
+	p := Pool{Name: b.Labels[0]}
+	d.duration(attrs["slo"], &p.SLO)
+	d.number(attrs["budget"], &p.Budget)
+	d.text(attrs["base"], &p.Base)
+	d.texts(attrs["hardware"], &p.Hardware)
+	d.text(attrs["arrivals"], &p.Arrivals)
+	d.file(attrs["profile"], b.DefRange.Filename, &p.ProfileFile)
+	d.file(attrs["sizes"], b.DefRange.Filename, &p.SizesFile)
+	if p.ProfileFile != "" {
+		d.poolProfile(&p, attrs["profile"])
+	}
+	if p.SizesFile != "" {
+		d.poolSizes(&p, path, attrs["sizes"])
+	}
+	d.config.Document.Pools = append(d.config.Document.Pools, p)
+}
+
+func (d *decoder) poolProfile(p *Pool, a *hcl.Attribute) {
+	src, err := os.ReadFile(p.ProfileFile)
+	if err != nil {
+		d.report(problem("Missing profile", fmt.Sprintf("%v. The profile of a pool says how long a query takes by its size: hardware,batch,duration_ms.", err), ptr(a.Expr.Range())))
+		return
+	}
+	d.config.Files[p.ProfileFile] = &hcl.File{Bytes: src}
+	points, diags := ReadProfile(p.ProfileFile, src)
+	d.diags = append(d.diags, diags...)
+	p.Profile.Points = points
+}
+
+func (d *decoder) poolSizes(p *Pool, path string, a *hcl.Attribute) {
+	src, err := os.ReadFile(p.SizesFile)
+	if err != nil {
+		d.report(problem("Missing sizes", fmt.Sprintf("%v. A file of sizes says how often queries have which size: size,weight.", err), ptr(a.Expr.Range())))
+		return
+	}
+	d.config.Files[p.SizesFile] = &hcl.File{Bytes: src}
+	mix, lines, diags := readSizes(p.SizesFile, src)
+	d.diags = append(d.diags, diags...)
+	p.Sizes = mix
+	for size, at := range lines {
+		d.place(path+".sizes."+strconv.Itoa(size), at)
+	}
+}

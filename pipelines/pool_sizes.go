@@ -1,0 +1,113 @@
+package pipelines
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// maxWeight bounds a weight, so that sums of weights stay finite.
+const maxWeight = 1e15
+
+// ReadSizes reads how often queries have which size: CSV with a header that
+// names the columns size and weight; other columns are passed over. Weights are
+// relative, zero or above. Findings carry the line and column of the file.
+func ReadSizes(filename string, src []byte) (Mix, hcl.Diagnostics) {
+	mix, _, diags := readSizes(filename, src)
+	return mix, diags
+}
+
+// readSizes also tells the line of each size.
+func readSizes(filename string, src []byte) (Mix, map[int]hcl.Range, hcl.Diagnostics) {
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
+	r := csv.NewReader(bytes.NewReader(src))
+	r.Comment = '#'
+	r.TrimLeadingSpace = true
+	r.FieldsPerRecord = -1
+	s := &sizesReader{profileReader: profileReader{csv: r, filename: filename, src: src}, lines: map[int]hcl.Range{}}
+	s.read()
+	slices.SortFunc(s.mix, func(a, b Size) int { return cmp.Compare(a.Size, b.Size) })
+	return s.mix, s.lines, s.diags
+}
+
+type sizesReader struct {
+	profileReader
+	mix   Mix
+	lines map[int]hcl.Range
+}
+
+func (s *sizesReader) read() {
+	header, err := s.csv.Read()
+	if err == io.EOF {
+		s.diags = append(s.diags, problem("Empty file of sizes", "The file is empty; its first line names the columns size,weight.", s.lineRange(1)))
+		return
+	}
+	if err != nil {
+		s.broken(err)
+		return
+	}
+	s.columns, s.width = map[string]int{}, len(header)
+	for i, name := range header {
+		s.columns[strings.ToLower(strings.TrimSpace(name))] = i
+	}
+	for _, name := range []string{"size", "weight"} {
+		if _, ok := s.columns[name]; !ok {
+			s.report(0, "Missing column", fmt.Sprintf("The header of a file of sizes is size,weight; %s is missing.", name))
+		}
+	}
+	for !s.diags.HasErrors() || len(s.lines) > 0 {
+		record, err := s.csv.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			s.broken(err)
+			return
+		}
+		s.row(record)
+	}
+	if !s.diags.HasErrors() && s.mix.Total() == 0 {
+		s.report(0, "No queries", "No size has a weight above zero; give each size the number or the share of queries that have it.")
+	}
+}
+
+// row reads one line; it goes on after a finding, so that all are reported.
+func (s *sizesReader) row(record []string) {
+	before := len(s.diags)
+	s.width = len(record)
+	size := s.whole(record, "size", maxBatch)
+	weight := s.number(record, "weight")
+	line, _ := s.csv.FieldPos(0)
+	first, twice := s.lines[size]
+	switch {
+	case len(s.diags) > before:
+	case weight < 0:
+		s.report(s.columns["weight"], "Negative weight", fmt.Sprintf("Size %d has the weight %v; a weight is zero or above.", size, weight))
+	case weight > maxWeight:
+		s.report(s.columns["weight"], "Weight out of range", fmt.Sprintf("A weight is at most %.0g; only their proportions count.", maxWeight))
+	case twice:
+		s.report(0, "Size given twice", fmt.Sprintf("Size %d stands already in line %d; add up the two weights.", size, first.Start.Line))
+	default:
+		s.mix = append(s.mix, Size{Size: size, Weight: weight})
+	}
+	if !twice {
+		s.lines[size] = *s.lineRange(line)
+	}
+}
+
+// CSV writes the mix as a file of sizes.
+func (m Mix) CSV() []byte {
+	var b bytes.Buffer
+	b.WriteString("size,weight\n")
+	for _, s := range m {
+		fmt.Fprintf(&b, "%d,%s\n", s.Size, strconv.FormatFloat(s.Weight, 'g', -1, 64))
+	}
+	return b.Bytes()
+}
