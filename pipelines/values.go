@@ -115,14 +115,18 @@ func (d *decoder) size(a *hcl.Attribute, to *int64) {
 // file reads a path and makes it absolute from the folder of the declaration.
 func (d *decoder) file(a *hcl.Attribute, declaredIn string, to *string) {
 	d.text(a, to)
-	if *to == "" || filepath.IsAbs(*to) {
-		return
+	*to = absolute(*to, declaredIn)
+}
+
+func absolute(path, declaredIn string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
 	}
-	path := filepath.Join(filepath.Dir(declaredIn), *to)
+	path = filepath.Join(filepath.Dir(declaredIn), path)
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
-	*to = path
+	return path
 }
 
 func (d *decoder) texts(a *hcl.Attribute, to *[]string) {
@@ -168,7 +172,8 @@ func (d *decoder) batches(a *hcl.Attribute, to *[]int) {
 	*to = slices.Compact(*to)
 }
 
-// parameters reads an object of numbers, strings, booleans and lists of them.
+// parameters reads an object of numbers, strings, booleans and lists of them. A
+// string whose name ends in _file is a path, as a model's is.
 func (d *decoder) parameters(a *hcl.Attribute, to *map[string]any) {
 	v, ok := d.value(a, cty.DynamicPseudoType, "an object")
 	if !ok {
@@ -187,6 +192,9 @@ func (d *decoder) parameters(a *hcl.Attribute, to *map[string]any) {
 		if !ok {
 			bad()
 			return
+		}
+		if path, ok := plain.(string); ok && strings.HasSuffix(name, "_file") {
+			plain = absolute(path, a.Range.Filename)
 		}
 		all[name] = plain
 	}

@@ -34,4 +34,18 @@
 // argmax_label: the name of the highest score. See ArgmaxLabel.
 //
 // identity: gives what it gets. See Identity.
+//
+// For reading text, in this order:
+//
+// letterbox: a picture of any size on a canvas of one size. See Letterbox.
+//
+// text_boxes: a segmentation network's map to rectangles at any angle around
+// lines of text. See TextBoxes.
+//
+// text_lines: cuts these out of the page, level and of one size. See TextLines.
+//
+// turn_quads: turns upside-down lines by what a direction network says. See
+// TurnQuads.
+//
+// ctc_text: the scores of a recognition network to text. See CTCText.
 package functions

@@ -27,6 +27,11 @@ func Builtin() *Registry {
 		"resize":          Resize(),
 		"argmax_label":    ArgmaxLabel(),
 		"identity":        Identity(),
+		"letterbox":       Letterbox(),
+		"text_boxes":      TextBoxes(),
+		"text_lines":      TextLines(),
+		"turn_quads":      TurnQuads(),
+		"ctc_text":        CTCText(),
 	}}
 }
 
