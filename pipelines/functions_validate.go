@@ -1,9 +1,33 @@
 package pipelines
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"time"
+
+	"github.com/hashicorp/hcl/v2"
 )
+
+// unmeetable is the summary of an objective that nothing on offer keeps.
+const unmeetable = "SLO cannot be met"
+
+// Check is what Validate finds in a function made in Go and in its provider.
+// That an objective cannot be met is not among it: a plan says so, beside the
+// others.
+func (f *Function) Check(p *Provider) error {
+	doc := Document{Providers: []Provider{*p}, Functions: []Function{*f}}
+	v := &validator{config: &Config{Document: doc, ranges: places{}}, doc: &doc}
+	v.provider(p)
+	v.function(f)
+	var all []error
+	for _, diag := range v.diags {
+		if diag.Severity == hcl.DiagError && diag.Summary != unmeetable {
+			all = append(all, fmt.Errorf("%s: %s", diag.Summary, diag.Detail))
+		}
+	}
+	return errors.Join(all...)
+}
 
 func (v *validator) provider(p *Provider) {
 	path := "provider." + p.Name
@@ -113,7 +137,7 @@ func (v *validator) reachableSLO(f *Function, p *Provider, path string) {
 	}
 	for _, a := range f.Applications {
 		if a.SLO > 0 && a.SLO < need {
-			v.errorf(path+".application."+a.Name+".slo", "SLO cannot be met", "SLO %v cannot be met: the fastest function takes up to %s for a single request. Allow more time, or take a provider with larger functions.", a.SLO, inMillis(need.Round(time.Microsecond)))
+			v.errorf(path+".application."+a.Name+".slo", unmeetable, "SLO %v cannot be met: the fastest function takes up to %s for a single request. Allow more time, or take a provider with larger functions.", a.SLO, inMillis(need.Round(time.Microsecond)))
 		}
 	}
 }

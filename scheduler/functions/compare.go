@@ -1,0 +1,58 @@
+package functions
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// Comparison is one function planned by several policies.
+type Comparison struct {
+	Function string `json:"function"`
+	Plans    []Plan `json:"plans"` // in the order of Policies
+}
+
+// Compare plans the function by every policy.
+func Compare(p Problem, o Options) (Comparison, error) {
+	c := Comparison{Function: p.Function.Name}
+	for _, policy := range Policies() {
+		o.Policy = policy
+		plan, err := Solve(p, o)
+		if err != nil {
+			return Comparison{}, err
+		}
+		c.Plans = append(c.Plans, plan)
+	}
+	return c, nil
+}
+
+// Plan by that policy, or nil.
+func (c Comparison) Plan(policy string) *Plan {
+	for i := range c.Plans {
+		if c.Plans[i].Policy == policy {
+			return &c.Plans[i]
+		}
+	}
+	return nil
+}
+
+// Describe writes one line a policy; costs are beside that of the first one.
+func (c Comparison) Describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", c.Function)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "policy\tper million\tratio\tgroups\tsound\tstatus\tsolved in\t")
+	for _, p := range c.Plans {
+		if p.Status == Infeasible {
+			fmt.Fprintf(w, "%s\t\t\t\t\t%s: %s\t\t\n", p.Policy, p.Status, p.Reason)
+			continue
+		}
+		ratio := "1"
+		if first := c.Plans[0]; first.CostPerRequest > 0 {
+			ratio = fmt.Sprintf("%.3f", p.CostPerRequest/first.CostPerRequest)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%v\t%s\t%s\t\n", p.Policy, money(1e6*p.CostPerRequest), ratio, len(p.Groups), p.Sound, p.Status, spell(p.SolveTime))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}

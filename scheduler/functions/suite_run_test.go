@@ -1,0 +1,74 @@
+package functions
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSuite plans drawn inputs by every policy, 100 or as many as
+// HARPAGON_FUNCTIONS_INPUTS says: the best partition never costs more than the
+// paper's, and never less than the bound.
+func TestSuite(t *testing.T) {
+	inputs := 100
+	if text := os.Getenv("HARPAGON_FUNCTIONS_INPUTS"); text != "" {
+		var err error
+		inputs, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	var saved, worst, gaps, worstGap, splits float64
+	better, open := 0, 0
+	for i := range inputs {
+		p := drawn(1, i, 24)
+		c, err := Compare(p, Options{})
+		require.NoError(t, err)
+		exact, paper := c.Plan(PolicyExact), c.Plan(PolicyHarmonyBatch)
+		require.NotEqual(t, Infeasible, exact.Status, "input %d", i)
+		require.LessOrEqual(t, exact.CostPerRequest, paper.CostPerRequest*(1+1e-9), "input %d", i)
+		require.LessOrEqual(t, exact.LowerBound, exact.CostPerRequest*(1+1e-9), "input %d", i)
+		assert.True(t, exact.Sound && paper.Sound, "input %d", i)
+		share := 1 - exact.CostPerRequest/paper.CostPerRequest
+		saved += share
+		worst = max(worst, share)
+		if share > 1e-6 {
+			better++
+		}
+		if exact.Status != Optimal {
+			open++
+			gaps += exact.Gap()
+			worstGap = max(worstGap, exact.Gap())
+		}
+		if mbs := c.Plan(PolicyMBS); mbs.Status != Infeasible {
+			splits += 1 - exact.CostPerRequest/mbs.CostPerRequest
+		}
+	}
+	t.Logf("exact saves %.2f %% on average over harmonybatch, %.1f %% at most, on %d of %d inputs; over mbs+ %.1f %%",
+		100*saved/float64(inputs), 100*worst, better, inputs, 100*splits/float64(inputs))
+	t.Logf("%d inputs have more than %d applications and no proof: gap %.1f %% on average, %.1f %% at most", open, mostSubsets, 100*gaps/float64(open), 100*worstGap)
+}
+
+func BenchmarkExact1000(b *testing.B) { benchmark(b, PolicyExact, 1000) }
+
+func BenchmarkHarmonyBatch1000(b *testing.B) { benchmark(b, PolicyHarmonyBatch, 1000) }
+
+func BenchmarkMBS1000(b *testing.B) { benchmark(b, PolicyMBS, 1000) }
+
+func BenchmarkExact12(b *testing.B) { benchmark(b, PolicyExact, 12) }
+
+func benchmark(b *testing.B, policy string, n int) {
+	var pairs []float64
+	for i := range n {
+		pairs = append(pairs, 0.3+0.7*float64(i*7919%n)/float64(n), 0.1+5*float64(i*104729%n)/float64(n))
+	}
+	p := ask(pairs...)
+	b.ReportAllocs()
+	for b.Loop() {
+		plan, err := Solve(p, Options{Policy: policy})
+		if err != nil || plan.Status == Infeasible {
+			b.Fatal(plan.Reason, err)
+		}
+	}
+}
