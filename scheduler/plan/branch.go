@@ -11,6 +11,9 @@ const (
 	// lower bound.
 	maxBoxes = 5000
 
+	// maxWork bounds the arcs that all relaxations look at: about half a second.
+	maxWork = 30_000_000
+
 	// pruneGap is the relative gap at which a box is closed: below
 	// optimalityGap, so that rounding to whole nanoseconds finds room.
 	pruneGap = 4e-7
@@ -31,6 +34,7 @@ type brancher struct {
 	buy func(i int, budget time.Duration) (cost float64, needs time.Duration, ok bool)
 
 	boxes []box // open
+	work  int
 	lower float64
 	best  float64 // cost of found, in scaled weights
 	found []time.Duration
@@ -67,7 +71,7 @@ func (b *brancher) run() float64 {
 	watch := b.p.options.stopwatch()
 	for n := 0; len(b.boxes) > 0; n++ {
 		limit := b.p.options.TimeLimit
-		if n >= maxBoxes || limit > 0 && watch() >= limit {
+		if n >= maxBoxes || b.work > maxWork || limit > 0 && watch() >= limit {
 			break
 		}
 		if next := b.pop(); next.bound < b.enough() {
@@ -84,7 +88,7 @@ func (b *brancher) run() float64 {
 }
 
 // restart clears the search; what was found stays.
-func (b *brancher) restart() { b.boxes, b.lower = nil, math.Inf(1) }
+func (b *brancher) restart() { b.boxes, b.lower, b.work = nil, math.Inf(1), 0 }
 
 func (b *brancher) enough() float64 { return b.best * (1 - pruneGap) }
 
@@ -113,6 +117,7 @@ func (b *brancher) examine(x box) {
 		copy(r.flow, x.flow)
 	}
 	x.bound = math.Max(x.bound, r.solve(b.reference(), b.enough()))
+	b.work += r.work
 	if x.bound >= b.enough() {
 		b.close(x.bound)
 		return

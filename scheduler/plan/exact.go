@@ -61,8 +61,7 @@ func (s *scheduler) single(budget time.Duration) (schedule, bool) {
 }
 
 // exact finds the split of least cost by branch and bound, with a lower bound
-// in weights. It starts from the budgets that policy harpagon ends with, so
-// the result is never dearer than those.
+// in weights.
 func (p *planner) exact() (split []time.Duration, bound float64, ok bool) {
 	switch p.options.costModel() {
 	case CostWhole:
@@ -80,15 +79,22 @@ func (p *planner) exact() (split []time.Duration, bound float64, ok bool) {
 // exactShares is exact under the proportional cost model.
 func (p *planner) exactShares() (split []time.Duration, bound float64, ok bool) {
 	b := newBrancher(p)
-	if first, ok := p.paper(); ok {
-		b.offer(first)
-	}
+	b.offer(p.dag.stretch(p.quickestDurations(), p.pipe.SLO))
 	bound = b.run()
 	return b.found, bound, b.found != nil
 }
 
-// paper is what policy harpagon would give every module.
+// paper is what policy harpagon would give every module; false where finding
+// out takes long.
 func (p *planner) paper() ([]time.Duration, bool) {
+	const most = 600 // configurations of all modules
+	n := 0
+	for _, m := range p.modules {
+		n += len(m.configs)
+	}
+	if n > most {
+		return nil, false
+	}
 	q := *p
 	q.options.Policy = PolicyHarpagon
 	q.modules = make([]*scheduler, len(p.modules))

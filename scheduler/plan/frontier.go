@@ -36,8 +36,30 @@ func (p *planner) frontiers() (all []frontier, scale float64) {
 		for _, c := range m.configs {
 			all[i] = append(all[i], curve{rise: c.weight / scale * c.pace(), flat: float64(c.batch) / m.rate, duration: c.duration.Seconds()})
 		}
+		all[i] = all[i].lower()
 	}
 	return all, scale
+}
+
+// lower leaves out curves that another one is nowhere above.
+func (f frontier) lower() frontier {
+	under := func(a, b curve) bool {
+		return a.duration <= b.duration && a.rise <= b.rise && a.rise/a.flat <= b.rise/b.flat
+	}
+	var kept frontier
+	for i, c := range f {
+		worse := false
+		for j, other := range f {
+			if i != j && under(other, c) && (j < i || !under(c, other)) {
+				worse = true
+				break
+			}
+		}
+		if !worse {
+			kept = append(kept, c)
+		}
+	}
+	return kept
 }
 
 // weightScale is the greatest weight of a machine, 1 where there is none.

@@ -22,10 +22,16 @@ import "math"
 // none, then delta is halved. The cycles' labels, distances by Bellman and
 // Ford, are points in time at which modules may begin and end, and so tell the
 // budgets that belong to the bound.
+//
+// Modules in a row, with nothing else between them, carry the same flow: they
+// are one arc, whose value is the sum of theirs.
 type relaxation struct {
 	costs     []trade
 	low, high []float64
 	slo       float64
+	rows      [][]int // modules of an arc, first to last
+	delta     float64 // of the last refresh
+	work      int     // arcs looked at
 
 	arcs     []arc
 	flow     []float64 // by arc
@@ -35,15 +41,15 @@ type relaxation struct {
 	pred     []step    // by node
 }
 
-// arc joins two nodes: module i has node 2+2i where it begins and 3+2i where it
+// arc joins two nodes: row i has node 2+2i where it begins and 3+2i where it
 // ends; all sources begin after node 0, all sinks end before node 1.
 type arc struct {
 	from, to int
-	module   int // or plain, or home
+	row      int // or plain, or home
 }
 
 const (
-	plain = -1 // one module follows another
+	plain = -1 // one row follows another
 	home  = -2 // from the end to the beginning: carries F
 )
 
@@ -53,24 +59,49 @@ type step struct {
 }
 
 func newRelaxation(d *dag, costs []trade, slo float64) *relaxation {
-	r := &relaxation{costs: costs, slo: slo}
-	for i := range costs {
-		if len(d.up[i]) == 0 {
-			r.arcs = append(r.arcs, arc{0, 2 + 2*i, plain})
+	r := &relaxation{costs: costs, slo: slo, rows: d.rows()}
+	at := make([]int, len(costs)) // row of a module
+	for k, row := range r.rows {
+		for _, i := range row {
+			at[i] = k
 		}
-		r.arcs = append(r.arcs, arc{2 + 2*i, 3 + 2*i, i})
-		for _, v := range d.down[i] {
-			r.arcs = append(r.arcs, arc{3 + 2*i, 2 + 2*v, plain})
+	}
+	for k, row := range r.rows {
+		first, last := row[0], row[len(row)-1]
+		if len(d.up[first]) == 0 {
+			r.arcs = append(r.arcs, arc{0, 2 + 2*k, plain})
 		}
-		if len(d.down[i]) == 0 {
-			r.arcs = append(r.arcs, arc{3 + 2*i, 1, plain})
+		r.arcs = append(r.arcs, arc{2 + 2*k, 3 + 2*k, k})
+		for _, v := range d.down[last] {
+			r.arcs = append(r.arcs, arc{3 + 2*k, 2 + 2*at[v], plain})
+		}
+		if len(d.down[last]) == 0 {
+			r.arcs = append(r.arcs, arc{3 + 2*k, 1, plain})
 		}
 	}
 	r.arcs = append(r.arcs, arc{1, 0, home})
 	n := len(r.arcs)
 	r.flow, r.forward, r.backward = make([]float64, n), make([]float64, n), make([]float64, n)
-	r.label, r.pred = make([]float64, 2+2*len(costs)), make([]step, 2+2*len(costs))
+	r.label, r.pred = make([]float64, 2+2*len(r.rows)), make([]step, 2+2*len(r.rows))
 	return r
+}
+
+// rows are the longest chains of modules in which each but the last feeds only
+// the next, and each but the first reads only from the one before.
+func (d *dag) rows() [][]int {
+	var rows [][]int
+	for i := range d.names {
+		if len(d.up[i]) == 1 && len(d.down[d.up[i][0]]) == 1 {
+			continue // not the first of its row
+		}
+		row := []int{i}
+		for next := i; len(d.down[next]) == 1 && len(d.up[d.down[next][0]]) == 1; {
+			next = d.down[next][0]
+			row = append(row, next)
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // solve maximises the bound from the flow as it stands. reference is a cost of
@@ -108,9 +139,11 @@ func (r *relaxation) bound() float64 {
 	sum := 0.0
 	for k, a := range r.arcs {
 		switch {
-		case a.module >= 0:
-			sum += r.value(a.module, r.flow[k])
-		case a.module == home:
+		case a.row >= 0:
+			for _, i := range r.rows[a.row] {
+				sum += r.value(i, r.flow[k])
+			}
+		case a.row == home:
 			sum -= r.flow[k] * r.slo
 		}
 	}
@@ -127,11 +160,33 @@ func (r *relaxation) budget(i int, price float64) float64 {
 	return budget
 }
 
-// budgets reads the labels of the last search that found no cycle.
+// budgets reads the labels of the last search that found no cycle. Within a row
+// the modules take what the flow's price gives them, and what is between the
+// prices just above and just below goes to the first that can use it.
 func (r *relaxation) budgets() []float64 {
 	list := make([]float64, len(r.costs))
-	for i := range list {
-		list[i] = math.Min(math.Max(r.label[3+2*i]-r.label[2+2*i], r.low[i]), r.high[i])
+	for k, a := range r.arcs {
+		if a.row < 0 {
+			continue
+		}
+		row := r.rows[a.row]
+		rest := r.label[a.to] - r.label[a.from]
+		for _, i := range row {
+			list[i] = r.low[i]
+			if len(row) > 1 {
+				list[i] = r.budget(i, r.flow[k]+r.delta)
+			}
+			rest -= list[i]
+		}
+		for _, i := range row {
+			more := r.high[i]
+			if len(row) > 1 {
+				more = r.budget(i, math.Max(0, r.flow[k]-r.delta))
+			}
+			more = math.Max(0, math.Min(rest, more-list[i]))
+			list[i] += more
+			rest -= more
+		}
 	}
 	return list
 }
@@ -140,14 +195,17 @@ func (r *relaxation) budgets() []float64 {
 func (r *relaxation) prices() []float64 {
 	list := make([]float64, len(r.costs))
 	for k, a := range r.arcs {
-		if a.module >= 0 {
-			list[a.module] = r.flow[k]
+		if a.row >= 0 {
+			for _, i := range r.rows[a.row] {
+				list[i] = r.flow[k]
+			}
 		}
 	}
 	return list
 }
 
 func (r *relaxation) refresh(delta float64) {
+	r.delta = delta
 	for k := range r.arcs {
 		r.gains(k, delta)
 	}
@@ -159,16 +217,19 @@ func (r *relaxation) gains(k int, delta float64) {
 		r.backward[k] = 0
 	}
 	switch a := r.arcs[k]; {
-	case a.module == home:
+	case a.row == home:
 		r.forward[k] = -r.slo
 		r.backward[k] += r.slo
-	case a.module >= 0:
+	case a.row >= 0:
 		// The slope of the value is the budget that reaches it, and falls with
 		// the price: the slope at the end of a step is what the step gains at
 		// the least, and unlike a difference it has no rounding noise.
-		r.forward[k] = r.budget(a.module, r.flow[k]+delta)
-		if r.flow[k] >= delta {
-			r.backward[k] = -r.budget(a.module, r.flow[k]-delta)
+		r.forward[k] = 0
+		for _, i := range r.rows[a.row] {
+			r.forward[k] += r.budget(i, r.flow[k]+delta)
+			if r.flow[k] >= delta {
+				r.backward[k] -= r.budget(i, r.flow[k]-delta)
+			}
 		}
 	}
 }
@@ -203,6 +264,7 @@ func (r *relaxation) cycle() int {
 	noise := 1e-13 * r.slo
 	for range 4 * len(r.label) {
 		changed := false
+		r.work += len(r.arcs)
 		for k, a := range r.arcs {
 			if l := r.label[a.from] + r.forward[k]; l > r.label[a.to]+noise {
 				r.label[a.to], r.pred[a.to], changed = l, step{k, false}, true

@@ -52,12 +52,7 @@ func (p *planner) mixes() bool {
 // longestBudgets is the most that each module could have: what the SLO leaves
 // when all others run at their fastest.
 func (p *planner) longestBudgets() []time.Duration {
-	fast := make([]time.Duration, len(p.modules))
-	for i, m := range p.modules {
-		if m.rate > 0 {
-			fast[i] = m.fastest()
-		}
-	}
+	fast := p.quickestDurations()
 	around := p.dag.around(fast)
 	for i := range fast {
 		fast[i] = p.pipe.SLO - around[i]
@@ -65,16 +60,21 @@ func (p *planner) longestBudgets() []time.Duration {
 	return fast
 }
 
-// firstSplits offers splits to start from: the paper's, and that in proportion
-// to the modules' shortest durations.
-func (p *planner) firstSplits(b *brancher) {
+// quickestDurations are the least times in which the modules answer.
+func (p *planner) quickestDurations() []time.Duration {
 	fast := make([]time.Duration, len(p.modules))
 	for i, m := range p.modules {
 		if m.rate > 0 {
 			fast[i] = m.fastest()
 		}
 	}
-	b.offer(p.dag.stretch(fast, p.pipe.SLO))
+	return fast
+}
+
+// firstSplits offers splits to start from: the paper's, and that in proportion
+// to the modules' shortest durations.
+func (p *planner) firstSplits(b *brancher) {
+	b.offer(p.dag.stretch(p.quickestDurations(), p.pipe.SLO))
 	if first, ok := p.paper(); ok {
 		b.offer(first)
 	}
