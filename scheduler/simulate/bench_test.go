@@ -1,0 +1,79 @@
+package simulate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// BenchmarkPool plays one module on a pool of 8 devices near its goodput; an
+// operation is a request. "driver" has a policy that decides next to nothing,
+// so that what is left is the simulator.
+func BenchmarkPool(b *testing.B) {
+	for _, name := range append([]string{"driver"}, dispatch.PoolNames()...) {
+		b.Run(name, func(b *testing.B) {
+			o := Options{Dispatch: name}
+			if name == "driver" {
+				o.Policy = func(dispatch.PoolOptions) (dispatch.Policy, error) { return &least{size: 16}, nil }
+			}
+			benchmark(b, o)
+		})
+	}
+}
+
+func benchmark(b *testing.B, o Options) {
+	const rate = 4500
+	o.Duration = time.Duration(float64(b.N) / rate * float64(time.Second))
+	load := Load{Pipeline: resnet50(), Arrivals: Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: rate}
+	b.ReportAllocs()
+	b.ResetTimer()
+	r, err := OnPool([]Load{load}, gpus(8), o)
+	require.NoError(b, err)
+	b.ReportMetric(float64(r.Pipelines[0].Requests)/b.Elapsed().Seconds(), "requests/s")
+}
+
+// least is the least policy: batches of one size, on whichever executor is
+// free, and what comes too late is dropped when a batch is cut.
+type least struct {
+	size  int
+	queue []dispatch.Request
+	batch []dispatch.RequestID
+	free  []dispatch.ExecutorID
+}
+
+func (p *least) Name() string     { return "least" }
+func (p *least) Len() int         { return len(p.queue) }
+func (p *least) Describe() string { return "" }
+
+func (p *least) Step(now Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
+	p.batch = p.batch[:0]
+	switch ev.Kind {
+	case dispatch.Arrive:
+		p.queue = append(p.queue, ev.Request)
+		if len(p.queue) == 1 {
+			out = append(out, dispatch.Action{Act: dispatch.SetTimer, At: ev.Request.Deadline})
+		}
+	case dispatch.ExecutorUp, dispatch.ExecutorFree:
+		p.free = append(p.free, ev.Executor)
+	}
+	if ev.Kind == dispatch.Timer || len(p.queue) > 16*p.size {
+		for _, r := range p.queue {
+			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late})
+		}
+		p.queue = p.queue[:0]
+	}
+	if len(p.queue) >= p.size && len(p.free) > 0 {
+		for _, r := range p.queue[:p.size] {
+			p.batch = append(p.batch, r.ID)
+		}
+		p.queue = p.queue[:copy(p.queue, p.queue[p.size:])]
+		last := len(p.free) - 1
+		out = append(out, dispatch.Action{Act: dispatch.Start, Executor: p.free[last], Batch: p.batch})
+		p.free = p.free[:last]
+	}
+	return out
+}

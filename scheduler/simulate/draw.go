@@ -1,0 +1,89 @@
+package simulate
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Purposes of random numbers: each has a sequence of its own, so that, for
+// example, the same requests come whatever noise devices have.
+const (
+	forArrivals uint64 = iota + 1
+	forFanout
+	forNoise
+)
+
+// source is the generator for one purpose of one pipeline.
+func source(seed, purpose uint64, index int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, purpose<<32|uint64(index)))
+}
+
+// drawGamma draws from the gamma distribution of that shape with a mean of one
+// (Marsaglia and Tsang, ACM TOMS 26, 2000).
+func drawGamma(r *rand.Rand, shape float64) float64 {
+	if shape == 1 {
+		return r.ExpFloat64()
+	}
+	boost, k := 1.0, shape
+	if k < 1 {
+		boost = math.Pow(1-r.Float64(), 1/k)
+		k++
+	}
+	d := k - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := r.NormFloat64()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v = v * v * v
+		if math.Log(1-r.Float64()) < x*x/2+d-d*v+d*math.Log(v) {
+			return d * v * boost / shape
+		}
+	}
+}
+
+// drawPoisson draws from the Poisson distribution of that mean by counting
+// exponential gaps, in pieces that do not underflow.
+func drawPoisson(r *rand.Rand, mean float64) int {
+	n := 0
+	for left := mean; ; n++ {
+		if left -= r.ExpFloat64(); left < 0 {
+			return n
+		}
+	}
+}
+
+// drawStretch draws a factor with a mean of one and that coefficient of
+// variation from a lognormal distribution: what a batch takes beyond, or less
+// than, its profile.
+func drawStretch(r *rand.Rand, variation float64) float64 {
+	s2 := math.Log1p(variation * variation)
+	return math.Exp(math.Sqrt(s2)*r.NormFloat64() - s2/2)
+}
+
+// Spread says how the items of a request with fan-out vary.
+type Spread string
+
+// The ways to draw a fan-out whose mean is not a whole number.
+const (
+	SpreadPoisson Spread = "poisson" // Poisson numbers, as of things seen in a picture; the default
+	SpreadNear    Spread = "near"    // one of the two whole numbers beside the mean
+)
+
+// drawFanout is how many items a request of that mean fan-out has. A whole
+// number is always that many.
+func drawFanout(r *rand.Rand, mean float64, how Spread) int {
+	whole := math.Floor(mean)
+	switch {
+	case whole == mean:
+		return int(whole)
+	case how == SpreadNear:
+		if r.Float64() < mean-whole {
+			whole++
+		}
+		return int(whole)
+	}
+	return drawPoisson(r, mean)
+}

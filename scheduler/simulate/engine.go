@@ -1,0 +1,311 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// engine plays events in the order of time. Everything in it is addressed by
+// index and used again, so that a run of any length takes the memory of what is
+// under way at once, and allocates nothing once it has grown to that.
+type engine struct {
+	now      Time
+	cal      calendar
+	apps     []app
+	stations []station
+	devices  []device
+	flights  []flight // two for each lane; the number is its key in the calendar
+	script   []change // losses and returns of devices, in the order of time
+
+	items     []item
+	freeItems []int32
+	requests  []request
+	freeReqs  []int32
+	fallen    []fallen
+	settling  bool
+	landed    []int32
+
+	delay    dispatch.Delay
+	noise    float64
+	spread   Spread
+	random   *rand.Rand // for noise
+	begin    Time       // requests before it are not counted
+	end      Time       // no request comes from then on
+	giveUp   int64      // misses after which the run stops; 0 means never
+	observer Observer
+
+	keys             keys
+	lanes, executors int32 // so far
+	events           int64
+	seq              uint64
+	misses           int64
+	fault            error
+}
+
+// keys are the numbers of things in the calendar. Of what happens together,
+// devices that become free come first, then changes of devices, then requests,
+// and timers last, so that a batch that is due takes in who comes just then.
+type keys struct {
+	script, app, timer, all int32
+}
+
+// app is one pipeline made ready to run.
+type app struct {
+	graph
+	name     string
+	slo      Time
+	arrivals stream
+	next     Time // when the next request comes
+	fan      *rand.Rand
+	tally    tally
+
+	frames     []frame
+	cells      []cell // of each frame, one a node
+	freeFrames []int32
+}
+
+// station drives one policy.
+type station struct {
+	policy  dispatch.Policy
+	lanes   []lane // by ExecutorID
+	actions []dispatch.Action
+	tables  [][][]Time // durations by class, group, and batch less one
+}
+
+// lane is one batch that an executor may run at a time.
+type lane struct {
+	index    int32 // over all stations
+	device   int32
+	executor int32 // over all stations; several lanes may be one executor's
+	group    int32
+	beside   int32 // batches that the executor may run side by side
+}
+
+// itemState says where an item is.
+type itemState uint8
+
+const (
+	unused itemState = iota
+	waiting
+	sent
+	fell // dropped by a policy, and not yet dealt with
+	done
+)
+
+// item is one run of one node, for one request or a part of it.
+type item struct {
+	arrival  Time // of the request
+	ready    Time
+	node     int32
+	app      int32
+	request  int32 // -1 where the pipeline has one node: the item is the request
+	frame    int32
+	next     int32 // item of the same request, or -1
+	turn     uint32
+	state    itemState
+	orphan   bool // its request is over
+	again    bool // it lost its executor once
+	measured bool
+}
+
+// fallen is an item that a policy has dropped.
+type fallen struct {
+	item   int32
+	reason dispatch.Reason
+}
+
+// most events at one instant: more means that a policy sets timers for now for
+// ever.
+const mostAtOnce = 10_000_000
+
+func (e *engine) run() {
+	at, since := Time(-1), int64(0)
+	for e.fault == nil {
+		d := e.cal.next()
+		if d.at == never || e.giveUp > 0 && e.misses > e.giveUp {
+			return
+		}
+		if d.at != at {
+			at, since = d.at, e.events
+		} else if e.events-since > mostAtOnce {
+			e.fault = fmt.Errorf("simulate: the clock stands still at %v: a policy asks for ever to be called at once", at)
+		}
+		e.now = d.at
+		e.events++
+		e.happen(d.key)
+	}
+}
+
+func (e *engine) happen(key int32) {
+	switch {
+	case key < e.keys.script:
+		e.wake(key)
+	case key == e.keys.script:
+		e.cal.clear(key)
+		e.changeDevices()
+	case key < e.keys.timer:
+		e.arrive(key - e.keys.app)
+	default:
+		e.cal.clear(key)
+		e.step(key-e.keys.timer, dispatch.Event{Kind: dispatch.Timer})
+	}
+}
+
+// arrive takes the next request of a pipeline.
+func (e *engine) arrive(at int32) {
+	a := &e.apps[at]
+	arrival := a.next
+	e.schedule(at)
+	measured := arrival >= e.begin
+	if measured {
+		a.tally.arrive(arrival)
+	}
+	if !a.simple {
+		e.open(at, arrival, measured)
+		return
+	}
+	i := e.newItem()
+	it := &e.items[i]
+	it.arrival, it.node, it.app, it.request, it.measured = arrival, 0, at, -1, measured
+	e.submit(i)
+}
+
+// schedule sets when the next request of a pipeline comes.
+func (e *engine) schedule(at int32) {
+	a := &e.apps[at]
+	a.next = a.arrivals.next()
+	if a.next < e.end {
+		e.cal.set(e.keys.app+at, a.next)
+	} else {
+		e.cal.clear(e.keys.app + at)
+	}
+}
+
+// submit hands an item to its station.
+func (e *engine) submit(i int32) {
+	it := &e.items[i]
+	it.ready, it.state = e.now, waiting
+	n := &e.apps[it.app].nodes[it.node]
+	if it.measured {
+		n.tally.items++
+	}
+	e.step(n.station, dispatch.Event{Kind: dispatch.Arrive, Request: e.known(i)})
+}
+
+// known is what a policy knows of an item.
+func (e *engine) known(i int32) dispatch.Request {
+	it := &e.items[i]
+	a := &e.apps[it.app]
+	n := &a.nodes[it.node]
+	return dispatch.Request{
+		ID: dispatch.RequestID(it.turn)<<32 | dispatch.RequestID(uint32(i)), Class: n.class,
+		Arrival: it.arrival + n.offset, Deadline: max(1, it.arrival+a.slo-n.tail),
+	}
+}
+
+// step reports an event to a policy and carries its actions out.
+func (e *engine) step(at int32, ev dispatch.Event) {
+	s := &e.stations[at]
+	s.actions = s.policy.Step(e.now, ev, s.actions[:0])
+	for k := range s.actions {
+		switch a := &s.actions[k]; a.Act {
+		case dispatch.Start:
+			e.start(at, a)
+		case dispatch.SetTimer:
+			e.cal.set(e.keys.timer+at, max(e.now, a.At))
+		case dispatch.Drop:
+			i := e.find(a.Request)
+			if i < 0 || e.items[i].state != waiting {
+				e.wrong(at, "drops request %d, which does not wait", a.Request)
+				return
+			}
+			e.items[i].state = fell
+			e.fallen = append(e.fallen, fallen{i, a.Reason})
+		}
+	}
+	if !e.settling && len(e.fallen) > 0 {
+		e.settle()
+	}
+}
+
+// settle ends the requests whose items policies have dropped. That takes other
+// items out of other queues, where more may be dropped.
+func (e *engine) settle() {
+	e.settling = true
+	for len(e.fallen) > 0 {
+		f := e.fallen[len(e.fallen)-1]
+		e.fallen = e.fallen[:len(e.fallen)-1]
+		e.fail(f.item, f.reason)
+	}
+	e.settling = false
+}
+
+// fail ends an item that fell, and its request.
+func (e *engine) fail(i int32, reason dispatch.Reason) {
+	it := &e.items[i]
+	a := &e.apps[it.app]
+	if it.measured {
+		a.nodes[it.node].tally.fail(reason)
+	}
+	switch {
+	case it.orphan:
+		e.freeItem(i)
+	case it.request < 0:
+		e.miss(a, it.measured, reason)
+		e.freeItem(i)
+	default:
+		e.miss(a, it.measured, reason)
+		it.state = done
+		e.close(it.request)
+	}
+}
+
+// miss counts a request that gets no answer.
+func (e *engine) miss(a *app, measured bool, reason dispatch.Reason) {
+	if measured {
+		a.tally.fail(reason)
+		e.misses++
+	}
+}
+
+// answer counts a request that is answered now.
+func (e *engine) answer(a *app, arrival Time, measured bool) {
+	if measured && !a.tally.answer(arrival, e.now-arrival, a.slo) {
+		e.misses++
+	}
+}
+
+// wrong notes that a policy broke its promise; the run ends with it.
+func (e *engine) wrong(at int32, format string, args ...any) {
+	if e.fault == nil {
+		e.fault = fmt.Errorf("simulate: at %v policy %s %s", e.now, e.stations[at].policy.Name(), fmt.Sprintf(format, args...))
+	}
+}
+
+func (e *engine) newItem() int32 {
+	i := int32(len(e.items))
+	if n := len(e.freeItems); n > 0 {
+		i, e.freeItems = e.freeItems[n-1], e.freeItems[:n-1]
+	} else {
+		e.items = append(e.items, item{})
+	}
+	it := &e.items[i]
+	*it = item{turn: it.turn + 1, next: -1}
+	return i
+}
+
+func (e *engine) freeItem(i int32) {
+	e.items[i].state = unused
+	e.freeItems = append(e.freeItems, i)
+}
+
+// find is the item of that name, or -1.
+func (e *engine) find(id dispatch.RequestID) int32 {
+	i := int32(uint32(id))
+	if i < 0 || int(i) >= len(e.items) || e.items[i].turn != uint32(id>>32) || e.items[i].state == unused {
+		return -1
+	}
+	return i
+}

@@ -1,0 +1,235 @@
+package simulate
+
+import (
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// flight is a batch on its way to a device, in front of it, or on it.
+type flight struct {
+	station int32
+	lane    int32
+	class   int32
+	state   flightState
+	due     Time // when the first of it should leave its module
+	ready   Time // when it has reached the device
+	begun   Time
+	seq     uint64
+	items   []int32
+}
+
+type flightState uint8
+
+const (
+	idle flightState = iota
+	travelling
+	queued
+	running
+)
+
+// device runs batches, those due first before others. Executors of several
+// modules may share one; their batches never run side by side, as in a worker.
+type device struct {
+	name     string
+	hardware string
+	number   int   // of its hardware, from 0
+	owner    int32 // executor of the batches that run
+	running  int32
+	queue    []int32 // flights
+	lost     bool
+	busy     Time
+	batches  int64
+	lanes    []place
+}
+
+// place names a lane of a station.
+type place struct{ station, lane int32 }
+
+// start sends a batch to an executor.
+func (e *engine) start(at int32, a *dispatch.Action) {
+	s := &e.stations[at]
+	if a.Executor < 0 || int(a.Executor) >= len(s.lanes) || len(a.Batch) == 0 {
+		e.wrong(at, "starts %d requests on executor %d of %d", len(a.Batch), a.Executor, len(s.lanes))
+		return
+	}
+	l := &s.lanes[a.Executor]
+	k := e.slot(at, int32(a.Executor))
+	if k < 0 || e.devices[l.device].lost {
+		e.wrong(at, "starts a batch on executor %d, which is busy or gone", a.Executor)
+		return
+	}
+	f := &e.flights[k]
+	e.seq++
+	f.station, f.lane, f.class, f.seq, f.items = at, int32(a.Executor), a.Class, e.seq, f.items[:0]
+	f.due = never
+	for _, id := range a.Batch {
+		i := e.find(id)
+		if i < 0 || e.items[i].state != waiting {
+			e.wrong(at, "starts request %d, which does not wait", id)
+			return
+		}
+		e.items[i].state = sent
+		f.due = min(f.due, e.due(i))
+		f.items = append(f.items, i)
+	}
+	f.ready = e.now + e.delay.Of(len(f.items))
+	if f.ready > e.now {
+		f.state = travelling
+		e.cal.set(k, f.ready)
+		return
+	}
+	e.enqueue(k)
+}
+
+// slot is a flight that the lane has free, or -1. Only where the network has a
+// delay may a batch be sent to an executor that still runs one.
+func (e *engine) slot(at, lane int32) int32 {
+	first := 2 * e.stations[at].lanes[lane].index
+	switch {
+	case e.flights[first].state == idle && e.flights[first+1].state == idle:
+		return first
+	case e.delay == (dispatch.Delay{}):
+		return -1
+	case e.flights[first].state == idle:
+		return first
+	case e.flights[first+1].state == idle:
+		return first + 1
+	}
+	return -1
+}
+
+// due is when the item should leave its module, by the plan and by its
+// deadline.
+func (e *engine) due(i int32) Time {
+	it := &e.items[i]
+	a := &e.apps[it.app]
+	n := &a.nodes[it.node]
+	due := it.arrival + a.slo - n.tail
+	if n.budget > 0 {
+		due = min(due, it.arrival+n.offset+n.budget)
+	}
+	return due
+}
+
+// enqueue puts a batch that has arrived in front of its device.
+func (e *engine) enqueue(k int32) {
+	d := e.stations[e.flights[k].station].lanes[e.flights[k].lane].device
+	e.flights[k].state = queued
+	e.devices[d].queue = append(e.devices[d].queue, k)
+	e.grant(d)
+}
+
+// grant lets a device begin what it can: the batch due first, and beside it
+// others of the same executor.
+func (e *engine) grant(at int32) {
+	d := &e.devices[at]
+	for len(d.queue) > 0 {
+		first := 0
+		for i := 1; i < len(d.queue); i++ {
+			a, b := &e.flights[d.queue[i]], &e.flights[d.queue[first]]
+			if a.due < b.due || a.due == b.due && a.seq < b.seq {
+				first = i
+			}
+		}
+		k := d.queue[first]
+		l := e.lane(k)
+		if d.running > 0 && (d.owner != l.executor || d.running >= l.beside) {
+			return
+		}
+		d.queue = append(d.queue[:first], d.queue[first+1:]...)
+		d.owner = l.executor
+		d.running++
+		e.execute(k)
+	}
+}
+
+func (e *engine) lane(k int32) *lane {
+	f := &e.flights[k]
+	return &e.stations[f.station].lanes[f.lane]
+}
+
+// execute begins a batch.
+func (e *engine) execute(k int32) {
+	f := &e.flights[k]
+	table := e.stations[f.station].tables[f.class][e.lane(k).group]
+	if len(f.items) > len(table) {
+		e.wrong(f.station, "starts a batch of %d, where %d is the largest", len(f.items), len(table))
+		return
+	}
+	took := table[len(f.items)-1]
+	if e.noise > 0 {
+		took = max(1, Time(float64(took)*drawStretch(e.random, e.noise)))
+	}
+	f.state, f.begun = running, e.now
+	e.cal.set(k, e.now+took)
+}
+
+// wake is the next thing that happens to a batch: it arrives, or it is done.
+func (e *engine) wake(k int32) {
+	e.cal.clear(k)
+	if e.flights[k].state == travelling {
+		e.enqueue(k)
+		return
+	}
+	e.land(k)
+}
+
+// land ends a batch: the device goes on, its executor is reported free, and its
+// requests go on or are answered.
+func (e *engine) land(k int32) {
+	f := &e.flights[k]
+	l := e.lane(k)
+	e.occupied(k)
+	e.landed = append(e.landed[:0], f.items...)
+	e.counted(f)
+	at, executor := f.station, dispatch.ExecutorID(f.lane)
+	f.state = idle
+	d := l.device
+	e.devices[d].running--
+	e.grant(d)
+	e.step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor})
+	for _, i := range e.landed {
+		e.complete(i)
+	}
+}
+
+// occupied counts the time that a batch has taken of its device, as far as it
+// lies in the time that is measured.
+func (e *engine) occupied(k int32) {
+	f := &e.flights[k]
+	d := &e.devices[e.lane(k).device]
+	d.busy += max(0, min(e.now, e.end)-max(f.begun, e.begin))
+	d.batches++
+	if e.observer.Batch != nil {
+		e.observer.Batch(e.span(f))
+	}
+}
+
+// counted adds a batch to the figures of its module.
+func (e *engine) counted(f *flight) {
+	first := &e.items[f.items[0]]
+	if f.begun >= e.begin {
+		t := &e.apps[first.app].nodes[first.node].tally
+		t.batches++
+		t.batched += int64(len(f.items))
+	}
+}
+
+// complete takes note that an item has been computed.
+func (e *engine) complete(i int32) {
+	it := &e.items[i]
+	a := &e.apps[it.app]
+	n := &a.nodes[it.node]
+	if it.measured {
+		n.tally.complete(e.now-it.ready, e.now-(it.arrival+n.offset+n.budget), e.now <= it.arrival+a.slo-n.tail)
+	}
+	switch {
+	case it.orphan:
+		e.freeItem(i)
+	case it.request < 0:
+		e.answer(a, it.arrival, it.measured)
+		e.freeItem(i)
+	default:
+		it.state = done
+		e.mark(it.request, a, it.node, it.frame)
+	}
+}

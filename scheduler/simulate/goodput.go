@@ -1,0 +1,193 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+)
+
+// Search says what goodput is and how closely to look for it.
+type Search struct {
+	Attainment float64 // share of requests to be in time; 0.99 when 0
+	Tolerance  float64 // relative width at which the search ends; 0.005 when 0
+	Seeds      int     // runs at each rate, from Seed up; 1 when 0
+	Seed       uint64
+	Start      float64 // a rate to begin with; 100 when 0
+}
+
+// Defaults of a Search, and the rates between which it looks.
+const (
+	DefaultAttainment = 0.99
+	DefaultTolerance  = 0.005
+	leastRate         = 1e-3
+	mostRate          = 1e8
+)
+
+// Probe is what was seen at one rate.
+type Probe struct {
+	Rate       float64
+	Attainment float64 // over all pipelines and seeds
+	Interval   Interval
+	Sustained  bool
+}
+
+// Goodput is the outcome of a search: Rate is sustained, Above is not, and they
+// lie no further apart than the tolerance. What was seen at both says how sure
+// that is. Rate is 0 where no rate is sustained, and Above is then the lowest
+// that was tried.
+type Goodput struct {
+	Rate      float64
+	At, Above Probe
+	Tolerance float64
+	Seeds     int
+	Probes    []Probe // in the order in which they were made
+}
+
+// Run simulates at a total rate. Where it gives up early (Options.GiveUp), more
+// than enough requests must have been missed.
+type Run func(rate float64, seed uint64) (Result, error)
+
+func (s Search) withDefaults() Search {
+	if s.Attainment == 0 {
+		s.Attainment = DefaultAttainment
+	}
+	if s.Tolerance == 0 {
+		s.Tolerance = DefaultTolerance
+	}
+	s.Seeds = max(1, s.Seeds)
+	if s.Start == 0 {
+		s.Start = 100
+	}
+	return s
+}
+
+func (s Search) check() error {
+	switch {
+	case !(s.Attainment > 0 && s.Attainment <= 1):
+		return fmt.Errorf("simulate: attainment is a share above 0 and up to 1, such as 0.99, not %v", s.Attainment)
+	case !(s.Tolerance >= 1e-4 && s.Tolerance < 1):
+		return fmt.Errorf("simulate: the tolerance of goodput is a part of it from 0.0001 to below 1, not %v", s.Tolerance)
+	case !(s.Start >= leastRate && s.Start <= mostRate):
+		return fmt.Errorf("simulate: look for goodput from a rate of %g to %g requests per second, not %v", leastRate, mostRate, s.Start)
+	}
+	return nil
+}
+
+// FindGoodput looks for the highest rate at which the attainment is reached, by
+// doubling or halving and then bisection. It takes attainment to fall as the
+// rate rises; where it does not quite, the rate found is sustained all the
+// same.
+func FindGoodput(run Run, s Search) (Goodput, error) {
+	s = s.withDefaults()
+	if err := s.check(); err != nil {
+		return Goodput{}, err
+	}
+	g := Goodput{Tolerance: s.Tolerance, Seeds: s.Seeds}
+	holds := func(rate float64) (bool, error) {
+		p, err := s.probe(run, rate)
+		if err != nil {
+			return false, err
+		}
+		g.Probes = append(g.Probes, p)
+		if p.Sustained {
+			g.Rate, g.At = rate, p
+		} else {
+			g.Above = p
+		}
+		return p.Sustained, nil
+	}
+	low, high, err := s.bracket(holds)
+	for err == nil && low > 0 && high > 0 && high-low > s.Tolerance*high {
+		middle := (low + high) / 2
+		var ok bool
+		if ok, err = holds(middle); ok {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return g, err
+}
+
+// bracket finds a rate that is sustained and a higher one, at most twice as
+// high, that is not. Either is 0 where there is none.
+func (s Search) bracket(holds func(float64) (bool, error)) (low, high float64, err error) {
+	rate := s.Start
+	ok, err := holds(rate)
+	if err != nil {
+		return 0, 0, err
+	}
+	if ok {
+		for ; err == nil; rate *= 2 {
+			if 2*rate > mostRate {
+				return rate, 0, nil
+			}
+			if ok, err = holds(2 * rate); !ok {
+				return rate, 2 * rate, err
+			}
+		}
+		return 0, 0, err
+	}
+	for ; err == nil && rate/2 >= leastRate; rate /= 2 {
+		if ok, err = holds(rate / 2); ok {
+			return rate / 2, rate, err
+		}
+	}
+	return 0, rate, err
+}
+
+// probe looks at one rate with every seed.
+func (s Search) probe(run Run, rate float64) (Probe, error) {
+	p := Probe{Rate: rate}
+	var low, high, good, n float64
+	for k := range s.Seeds {
+		r, err := run(rate, s.Seed+uint64(k))
+		if err != nil {
+			return p, err
+		}
+		total := r.Total()
+		good, n = good+float64(total.Completed), n+float64(total.Requests)
+		a, in := r.Attainment()
+		low, high = low+math.Pow(a-in.Low, 2), high+math.Pow(in.High-a, 2)
+		p.Interval.Confidence = in.Confidence
+	}
+	p.Attainment = 1
+	if n > 0 {
+		p.Attainment = good / n
+	}
+	p.Interval.Low = math.Max(0, p.Attainment-math.Sqrt(low)/float64(s.Seeds))
+	p.Interval.High = math.Min(1, p.Attainment+math.Sqrt(high)/float64(s.Seeds))
+	p.Sustained = p.Attainment >= s.Attainment
+	return p, nil
+}
+
+// Total is the sum over all pipelines.
+func (r Result) Total() Counts {
+	var c Counts
+	for _, p := range r.Pipelines {
+		c.Requests += p.Requests
+		c.Completed += p.Completed
+		c.Late += p.Late
+		c.Dropped += p.Dropped
+		c.Refused += p.Refused
+	}
+	return c
+}
+
+// Attainment is that of all pipelines together, with its interval.
+func (r Result) Attainment() (float64, Interval) {
+	c := r.Total()
+	in := Interval{Low: 0, High: 1, Confidence: DefaultConfidence}
+	if c.Requests == 0 {
+		return 1, in
+	}
+	var low, high float64
+	for _, p := range r.Pipelines {
+		w := float64(p.Requests) / float64(c.Requests)
+		low += math.Pow(w*(p.Attainment-p.Interval.Low), 2)
+		high += math.Pow(w*(p.Interval.High-p.Attainment), 2)
+		in.Confidence = p.Interval.Confidence
+	}
+	a := float64(c.Completed) / float64(c.Requests)
+	in.Low, in.High = math.Max(0, a-math.Sqrt(low)), math.Min(1, a+math.Sqrt(high))
+	return a, in
+}

@@ -1,0 +1,89 @@
+package simulate
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// The JSON of a simulation is part of the public contract: times are
+// milliseconds as numbers, rates requests per second.
+
+type pipelineJSON struct {
+	Pipeline    string       `json:"pipeline"`
+	Dispatch    string       `json:"dispatch"`
+	Arrivals    string       `json:"arrivals"`
+	Seed        uint64       `json:"seed"`
+	Rate        float64      `json:"offered_rate"`
+	Requests    int64        `json:"requests"`
+	Completed   int64        `json:"completed"`
+	Late        int64        `json:"late"`
+	Dropped     int64        `json:"dropped"`
+	Refused     int64        `json:"refused"`
+	Attainment  float64      `json:"attainment"`
+	Interval    Interval     `json:"attainment_interval"`
+	GoodputRate *float64     `json:"goodput_rate,omitempty"`
+	Goodput     *goodputJSON `json:"goodput,omitempty"`
+	MeanBatch   float64      `json:"mean_batch"`
+	Utilisation float64      `json:"utilisation"`
+	Latency     latencyJSON  `json:"latency_ms"`
+	Devices     int          `json:"devices"`
+	SLO         float64      `json:"slo_ms"`
+	Modules     []moduleJSON `json:"modules"`
+}
+
+type latencyJSON struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+type moduleJSON struct {
+	Module    string      `json:"name"`
+	Rate      float64     `json:"rate"`
+	Items     int64       `json:"items"`
+	Completed int64       `json:"completed"`
+	Late      int64       `json:"late"`
+	Dropped   int64       `json:"dropped"`
+	Refused   int64       `json:"refused"`
+	Withdrawn int64       `json:"withdrawn"`
+	Batches   int64       `json:"batches"`
+	MeanBatch float64     `json:"mean_batch"`
+	Budget    float64     `json:"budget_ms"`
+	Latency   latencyJSON `json:"latency_ms"`
+}
+
+type goodputJSON struct {
+	Attainment      float64  `json:"attainment"`
+	Interval        Interval `json:"attainment_interval"`
+	NotSustained    float64  `json:"not_sustained_rate"`
+	NotSustainedHas float64  `json:"not_sustained_attainment"`
+	Tolerance       float64  `json:"tolerance"`
+	Seeds           int      `json:"seeds"`
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func (l Latency) json() latencyJSON {
+	return latencyJSON{millis(l.P50), millis(l.P99), millis(l.Max)}
+}
+
+// MarshalJSON writes the fixed field names of the contract.
+func (p PipelineResult) MarshalJSON() ([]byte, error) {
+	j := pipelineJSON{
+		Pipeline: p.Pipeline, Dispatch: p.Dispatch, Arrivals: p.Arrivals, Seed: p.Seed, Rate: p.Rate,
+		Requests: p.Requests, Completed: p.Completed, Late: p.Late, Dropped: p.Dropped, Refused: p.Refused,
+		Attainment: p.Attainment, Interval: p.Interval, MeanBatch: p.MeanBatch, Utilisation: p.Utilisation,
+		Latency: p.Latency.json(), Devices: p.Devices, SLO: millis(p.SLO), Modules: []moduleJSON{},
+	}
+	if g := p.Goodput; g != nil {
+		j.GoodputRate = &g.Rate
+		j.Goodput = &goodputJSON{g.At.Attainment, g.At.Interval, g.Above.Rate, g.Above.Attainment, g.Tolerance, g.Seeds}
+	}
+	for _, m := range p.Modules {
+		j.Modules = append(j.Modules, moduleJSON{
+			m.Module, m.Rate, m.Items, m.Completed, m.Late, m.Dropped, m.Refused, m.Withdrawn,
+			m.Batches, m.MeanBatch, millis(m.Budget), m.Latency.json(),
+		})
+	}
+	return json.Marshal(j)
+}

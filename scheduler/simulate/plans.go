@@ -1,0 +1,192 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/timing"
+)
+
+// machineTolerance is the part of a machine that counts as rounding.
+const machineTolerance = 1e-6
+
+// OnPlans plays each load against its plan: every module has a dispatcher of
+// its own, the groups of the plan as executors, virtual arrivals from the
+// budgets above it and deadlines that leave the modules below the least that
+// they need, as in the gateway. Devices that groups share are shared here, by
+// modules and by pipelines.
+func OnPlans(loads []Load, plans []plan.Plan, o Options) (Result, error) {
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
+		return Result{}, err
+	}
+	if err := checkLoads(loads, o); err != nil {
+		return Result{}, err
+	}
+	if len(plans) != len(loads) {
+		return Result{}, fmt.Errorf("simulate: there are %d loads and %d plans; each load needs its plan", len(loads), len(plans))
+	}
+	e, err := newEngine(loads, o)
+	if err != nil {
+		return Result{}, err
+	}
+	s := site{engine: e, options: o, shared: map[task]int32{}}
+	for i := range loads {
+		if err := s.settle(i, &loads[i], &plans[i]); err != nil {
+			return Result{}, err
+		}
+	}
+	return e.play(loads, o)
+}
+
+// site gives plans their stations and devices.
+type site struct {
+	*engine
+	options Options
+	shared  map[task]int32 // the device that a group shares
+}
+
+// task names a group.
+type task struct {
+	pipeline, module string
+	group            int
+}
+
+func (s *site) settle(at int, l *Load, p *plan.Plan) error {
+	if p.Status == plan.Infeasible {
+		return fmt.Errorf("simulate: pipeline %q has no plan: %s", l.Pipeline.Name, p.Reason)
+	}
+	if p.Pipeline != l.Pipeline.Name {
+		return fmt.Errorf("simulate: the plan of pipeline %q was given for pipeline %q", p.Pipeline, l.Pipeline.Name)
+	}
+	if err := s.share(p); err != nil {
+		return err
+	}
+	a := &s.apps[at]
+	budget, least := map[string]time.Duration{}, map[string]time.Duration{}
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		budget[m.Name] = m.Budget
+		least[m.Name] = timing.Least(timing.Groups(l.Pipeline.Module(m.Name), m))
+	}
+	a.schedule(budget, least)
+	for i := range a.nodes {
+		n := &a.nodes[i]
+		k := slices.IndexFunc(p.Modules, func(m plan.Module) bool { return m.Name == n.module })
+		if k < 0 {
+			return fmt.Errorf("simulate: the plan of pipeline %q says nothing of module %q; make a new plan", p.Pipeline, n.module)
+		}
+		n.station = int32(len(s.stations))
+		if err := s.staff(l, p, &p.Modules[k], n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// share makes the devices that groups share; pipelines that were planned
+// together name the same ones.
+func (s *site) share(p *plan.Plan) error {
+	for _, d := range p.Devices {
+		at := int32(-1)
+		for _, t := range d.Tasks {
+			if known, ok := s.shared[task{t.Pipeline, t.Module, t.Group}]; ok {
+				at = known
+			}
+		}
+		if at < 0 {
+			var err error
+			if at, err = s.addDevice(d.Hardware); err != nil {
+				return err
+			}
+		}
+		for _, t := range d.Tasks {
+			s.shared[task{t.Pipeline, t.Module, t.Group}] = at
+		}
+	}
+	return nil
+}
+
+// staff makes the station of a module, with its executors.
+func (s *site) staff(l *Load, p *plan.Plan, m *plan.Module, n *node) error {
+	groups := timing.Groups(l.Pipeline.Module(m.Name), m)
+	policy, err := s.policy(l, m, n, groups)
+	if err != nil {
+		return err
+	}
+	tables := make([][]Time, len(groups))
+	for i, g := range groups {
+		if tables[i] = g.Durations; tables[i] == nil {
+			tables[i] = slices.Repeat([]Time{g.Duration}, max(1, g.Batch))
+		}
+	}
+	s.stations = append(s.stations, station{policy: policy, tables: [][][]Time{tables}})
+	for i, g := range m.Groups {
+		if g.Rate+g.DummyRate <= 0 && g.Machines <= machineTolerance {
+			continue
+		}
+		if at, ok := s.shared[task{p.Pipeline, m.Name, i}]; ok && g.Deadline > 0 {
+			s.addExecutor(n.station, at, int32(i), g.Concurrency)
+			continue
+		}
+		for range int(math.Ceil(g.Machines - machineTolerance)) {
+			at, err := s.addDevice(g.Hardware)
+			if err != nil {
+				return err
+			}
+			s.addExecutor(n.station, at, int32(i), g.Concurrency)
+		}
+	}
+	return nil
+}
+
+// policy makes the dispatcher of a module.
+func (s *site) policy(l *Load, m *plan.Module, n *node, groups []dispatch.GroupOptions) (dispatch.Policy, error) {
+	name := s.options.Dispatch
+	if name == "" {
+		name = l.Pipeline.Dispatch
+	}
+	if name == "" || name == "tc" {
+		return dispatch.NewTC(dispatch.TCOptions{Groups: groups, MaxQueue: s.options.MaxQueue, Eager: !s.options.Patient}), nil
+	}
+	if err := suits(name); err != nil {
+		return nil, err
+	}
+	model := dispatch.Model{SLO: l.Pipeline.SLO - n.offset - n.tail, Rate: m.Rate}
+	for _, g := range groups {
+		model.Groups = append(model.Groups, g.Durations)
+	}
+	if len(groups) > 0 {
+		model.Durations = groups[0].Durations
+	}
+	return s.options.pool(name, dispatch.PoolOptions{Models: []dispatch.Model{model}, MaxQueue: s.options.MaxQueue, Delay: s.options.Delay})
+}
+
+func (o Options) pool(name string, options dispatch.PoolOptions) (dispatch.Policy, error) {
+	if o.Policy != nil {
+		return o.Policy(options)
+	}
+	p, err := dispatch.NewPool(name, options)
+	if err != nil {
+		return nil, fmt.Errorf("simulate: dispatch %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// suits says why a policy cannot serve pipelines.
+func suits(name string) error {
+	switch {
+	case name == "matching":
+		return fmt.Errorf("simulate: policy matching pairs queries of different sizes with instances; requests of a pipeline have no sizes. Declare a pool block for it")
+	case name == "grouped":
+		return fmt.Errorf("simulate: policy grouped batches applications that share a function; declare a function block for it")
+	case !slices.Contains(dispatch.PoolNames(), name):
+		return fmt.Errorf("simulate: there is no dispatch policy %q; there is tc for plans, and %s", name, strings.Join(dispatch.PoolNames(), ", "))
+	}
+	return nil
+}

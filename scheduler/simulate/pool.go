@@ -1,0 +1,154 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/timing"
+)
+
+// Kind is so many devices of one hardware in a pool.
+type Kind struct {
+	Hardware string
+	Count    int
+}
+
+// DefaultPoolDispatch is the policy of a pool where none is named: adaptive
+// where this build has it.
+func DefaultPoolDispatch() string {
+	if names := dispatch.PoolNames(); slices.Contains(names, "adaptive") {
+		return "adaptive"
+	}
+	return "deferred"
+}
+
+// OnPool plays all loads against one pool of devices, without plans: every
+// device runs any module of any pipeline, one batch at a time, and one
+// dispatcher serves all of them. This is the setting of Symphony.
+//
+// A pipeline of several modules divides its SLO as the cheapest plan would
+// (plan.SplitLatency under cost model proportional); a request is due at a
+// module when the budgets up to there have passed, and what a module leaves of
+// its budget is the next one's.
+func OnPool(loads []Load, pool []Kind, o Options) (Result, error) {
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
+		return Result{}, err
+	}
+	if err := checkLoads(loads, o); err != nil {
+		return Result{}, err
+	}
+	e, err := newEngine(loads, o)
+	if err != nil {
+		return Result{}, err
+	}
+	b := bench{engine: e, options: o, pool: pool}
+	if err := b.build(loads); err != nil {
+		return Result{}, err
+	}
+	return e.play(loads, o)
+}
+
+// bench gives a pool its one station.
+type bench struct {
+	*engine
+	options Options
+	pool    []Kind
+	models  []dispatch.Model
+	tables  [][][]Time
+}
+
+func (b *bench) build(loads []Load) error {
+	if len(b.pool) == 0 {
+		return fmt.Errorf("simulate: the pool has no devices; name the hardware and how many there are of it")
+	}
+	for i := range loads {
+		if err := b.admit(&loads[i], &b.apps[i]); err != nil {
+			return err
+		}
+	}
+	name := b.options.Dispatch
+	if name == "" {
+		name = DefaultPoolDispatch()
+	}
+	if name == "tc" {
+		return fmt.Errorf("simulate: policy tc cuts batches for the groups of a plan; a pool has none. Leave out the pool, or choose one of %v", dispatch.PoolNames())
+	}
+	if err := suits(name); err != nil && b.options.Policy == nil {
+		return err
+	}
+	policy, err := b.options.pool(name, dispatch.PoolOptions{Models: b.models, MaxQueue: b.options.MaxQueue, Delay: b.options.Delay})
+	if err != nil {
+		return err
+	}
+	b.stations = append(b.stations, station{policy: policy, tables: b.tables})
+	seen := map[string]bool{}
+	for g, k := range b.pool {
+		if k.Count < 1 || seen[k.Hardware] {
+			return fmt.Errorf("simulate: the pool has %d devices %q; give each hardware once, with at least one device", k.Count, k.Hardware)
+		}
+		seen[k.Hardware] = true
+		for range k.Count {
+			at, err := b.addDevice(k.Hardware)
+			if err != nil {
+				return err
+			}
+			b.addExecutor(0, at, int32(g), 1)
+		}
+	}
+	return nil
+}
+
+// admit makes a model of every module of a pipeline.
+func (b *bench) admit(l *Load, a *app) error {
+	budget, err := b.split(l)
+	if err != nil {
+		return err
+	}
+	a.schedule(budget, budget)
+	scaled := l.Pipeline
+	scaled.Rate = l.offered()
+	rates := scaled.Rates()
+	for i := range a.nodes {
+		n := &a.nodes[i]
+		m := l.Pipeline.Module(n.module)
+		model := dispatch.Model{SLO: l.Pipeline.SLO - n.offset - n.tail, Rate: rates[n.module]}
+		for _, k := range b.pool {
+			table := timing.Table(m, k.Hardware)
+			if table == nil {
+				return fmt.Errorf("simulate: module %q of pipeline %q has no profile on %q; every device of a pool runs every module, so profile it there or leave the hardware out",
+					n.module, l.Pipeline.Name, k.Hardware)
+			}
+			model.Groups = append(model.Groups, table)
+		}
+		model.Durations = model.Groups[0]
+		n.class = int32(len(b.models))
+		b.models = append(b.models, model)
+		b.tables = append(b.tables, model.Groups)
+	}
+	return nil
+}
+
+// split divides the SLO among the modules.
+func (b *bench) split(l *Load) (map[string]time.Duration, error) {
+	p := l.Pipeline
+	if len(p.Modules) == 1 {
+		return map[string]time.Duration{p.Modules[0].Name: p.SLO}, nil
+	}
+	var hardware []pipelines.Hardware
+	for _, k := range b.pool {
+		hardware = append(hardware, pipelines.Hardware{Name: k.Hardware, Price: 1})
+	}
+	if p.Rate == 0 {
+		p.Rate = max(1, l.offered())
+	}
+	budgets, err := plan.SplitLatency(plan.Problem{Pipeline: p, Hardware: hardware}, plan.Options{CostModel: plan.CostProportional})
+	if err != nil {
+		return nil, fmt.Errorf("simulate: the SLO of pipeline %q cannot be divided among its modules: %w", p.Name, err)
+	}
+	return budgets, nil
+}

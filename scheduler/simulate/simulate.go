@@ -1,0 +1,219 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// Load is a pipeline and how its requests come.
+type Load struct {
+	Pipeline pipelines.Pipeline
+	Arrivals Arrivals
+
+	// Rate is the mean number of requests per second. Recorded arrivals are
+	// scaled to it; 0 leaves them as they were recorded. Of other kinds, 0
+	// means that no request comes.
+	Rate float64
+}
+
+// Options say how to simulate. The zero value simulates a minute.
+type Options struct {
+	// Dispatch is the policy. For plans: "tc" (when empty) or a pool policy,
+	// which then batches for each module by itself; for pools one of
+	// dispatch.PoolNames, DefaultPoolDispatch when empty.
+	Dispatch string
+
+	Duration time.Duration // in which requests come and are counted; a minute when 0
+	Warmup   time.Duration // before that, in which they come and are not counted
+	Seed     uint64        // the same seed draws the same requests
+
+	Delay   dispatch.Delay // of the network, from dispatcher to device
+	Noise   float64        // coefficient of variation of the time of a batch around its profile
+	Spread  Spread         // of fan-out; SpreadPoisson when empty
+	Outages []Outage
+
+	// Patient keeps the windows of policy tc to their end. The gateway does
+	// not, unless asked to: an idle executor starts what has been collected.
+	Patient bool
+
+	// MaxQueue is as in dispatch.TCOptions and dispatch.PoolOptions.
+	MaxQueue int
+
+	Confidence float64 // of the intervals; DefaultConfidence when 0
+	GiveUp     int64   // ends the run after more misses than this; 0 never does
+	Observer   Observer
+
+	// Policy makes the policy of a pool in place of the one named.
+	Policy func(dispatch.PoolOptions) (dispatch.Policy, error)
+}
+
+// Bounds of what can be simulated.
+const (
+	MaxDevices  = 1 << 18
+	maxRequests = 1e11
+	maxDuration = 10 * 365 * 24 * time.Hour
+)
+
+func (o Options) withDefaults() Options {
+	if o.Duration == 0 {
+		o.Duration = time.Minute
+	}
+	if o.Confidence == 0 {
+		o.Confidence = DefaultConfidence
+	}
+	if o.Spread == "" {
+		o.Spread = SpreadPoisson
+	}
+	return o
+}
+
+func (o Options) check() error {
+	switch {
+	case o.Duration < 0 || o.Duration > maxDuration:
+		return fmt.Errorf("simulate: a duration of %v cannot be simulated; take one above zero and up to ten years", o.Duration)
+	case o.Warmup < 0 || o.Warmup > maxDuration:
+		return fmt.Errorf("simulate: a warm-up of %v cannot be simulated", o.Warmup)
+	case o.Delay.Control < 0 || o.Delay.PerRequest < 0:
+		return fmt.Errorf("simulate: a network cannot have a negative delay")
+	case !(o.Noise >= 0 && o.Noise <= 10):
+		return fmt.Errorf("simulate: noise is the coefficient of variation of durations, from 0 to 10, not %v", o.Noise)
+	case !(o.Confidence > 0 && o.Confidence < 1):
+		return fmt.Errorf("simulate: a confidence is between 0 and 1, such as 0.95, not %v", o.Confidence)
+	case o.Spread != SpreadPoisson && o.Spread != SpreadNear:
+		return fmt.Errorf("simulate: fan-out is spread as %s or %s, not %q", SpreadPoisson, SpreadNear, o.Spread)
+	}
+	return nil
+}
+
+func checkLoads(loads []Load, o Options) error {
+	if len(loads) == 0 {
+		return fmt.Errorf("simulate: there is no pipeline to simulate")
+	}
+	seen := map[string]bool{}
+	for _, l := range loads {
+		name := l.Pipeline.Name
+		if seen[name] {
+			return fmt.Errorf("simulate: there are two pipelines %q", name)
+		}
+		seen[name] = true
+		if err := l.Arrivals.check(); err != nil {
+			return err
+		}
+		if l.Rate < 0 || math.IsNaN(l.Rate) || math.IsInf(l.Rate, 0) {
+			return fmt.Errorf("simulate: pipeline %q cannot be offered %v requests per second", name, l.Rate)
+		}
+		if n := l.Rate * (o.Duration + o.Warmup).Seconds(); n > maxRequests {
+			return fmt.Errorf("simulate: %.2g requests to pipeline %q would take more than a day to play; lower the rate or the duration", n, name)
+		}
+		if l.Pipeline.SLO <= 0 {
+			return fmt.Errorf("simulate: pipeline %q has an SLO of %v; it must be above zero", name, l.Pipeline.SLO)
+		}
+	}
+	return nil
+}
+
+// offered is the mean rate at which requests come.
+func (l Load) offered() float64 {
+	if was, _ := l.Arrivals.Recorded(); was > 0 && l.Rate == 0 {
+		return was
+	}
+	return l.Rate
+}
+
+// newEngine prepares everything but stations and devices.
+func newEngine(loads []Load, o Options) (*engine, error) {
+	e := &engine{
+		delay: o.Delay, noise: o.Noise, spread: o.Spread, random: source(o.Seed, forNoise, 0),
+		begin: o.Warmup, end: o.Warmup + o.Duration, giveUp: o.GiveUp, observer: o.Observer,
+	}
+	for i := range loads {
+		l := &loads[i]
+		g, err := compile(&l.Pipeline)
+		if err != nil {
+			return nil, err
+		}
+		a := app{graph: g, name: l.Pipeline.Name, slo: l.Pipeline.SLO, fan: source(o.Seed, forFanout, i), tally: newTally(e.begin, e.end)}
+		a.next = never
+		if l.offered() > 0 {
+			a.arrivals = l.Arrivals.stream(l.Rate, source(o.Seed, forArrivals, i))
+		}
+		for k := range a.nodes {
+			a.nodes[k].tally.behind = -never
+		}
+		e.apps = append(e.apps, a)
+	}
+	return e, nil
+}
+
+// addDevice makes a device.
+func (e *engine) addDevice(hardware string) (int32, error) {
+	if len(e.devices) == MaxDevices {
+		return 0, fmt.Errorf("simulate: more than %d devices are more than memory is kept for; simulate a part of them at a part of the rate", MaxDevices)
+	}
+	n := 0
+	for i := len(e.devices) - 1; i >= 0; i-- {
+		if e.devices[i].hardware == hardware {
+			n = e.devices[i].number + 1
+			break
+		}
+	}
+	e.devices = append(e.devices, device{name: fmt.Sprintf("%s/%d", hardware, n), number: n, hardware: hardware})
+	return int32(len(e.devices) - 1), nil
+}
+
+// addExecutor gives a station an executor on a device.
+func (e *engine) addExecutor(station, device, group int32, beside int) {
+	executor := e.executors
+	e.executors++
+	s := &e.stations[station]
+	for range max(1, beside) {
+		e.devices[device].lanes = append(e.devices[device].lanes, place{station, int32(len(s.lanes))})
+		s.lanes = append(s.lanes, lane{index: e.lanes, device: device, executor: executor, group: group, beside: int32(max(1, beside))})
+		e.lanes++
+	}
+}
+
+// play runs the engine to the end of all requests.
+func (e *engine) play(loads []Load, o Options) (Result, error) {
+	script, err := plot(o.Outages, len(e.devices))
+	if err != nil {
+		return Result{}, err
+	}
+	e.script = script
+	e.keys.script = 2 * e.lanes
+	e.keys.app = e.keys.script + 1
+	e.keys.timer = e.keys.app + int32(len(e.apps))
+	e.cal = newCalendar(int(e.keys.timer) + len(e.stations))
+	e.flights = make([]flight, e.keys.script)
+	for i := range e.devices {
+		for _, p := range e.devices[i].lanes {
+			e.up(p)
+		}
+	}
+	if len(script) > 0 {
+		e.cal.set(e.keys.script, script[0].at)
+	}
+	for i := range e.apps {
+		if loads[i].offered() > 0 {
+			e.schedule(int32(i))
+		}
+	}
+	e.run()
+	if e.fault != nil {
+		return Result{}, e.fault
+	}
+	r := e.result(o.Confidence)
+	for i := range r.Pipelines {
+		p := &r.Pipelines[i]
+		p.Arrivals, p.Seed, p.Rate = loads[i].Arrivals.String(), o.Seed, loads[i].offered()
+		p.Dispatch = e.stations[e.apps[i].nodes[0].station].policy.Name()
+		if lost := p.Requests - p.Completed - p.Late - p.Dropped - p.Refused; lost != 0 && !r.Cut {
+			return r, fmt.Errorf("simulate: policy %s has left %d requests of pipeline %q without an outcome", p.Dispatch, lost, p.Pipeline)
+		}
+	}
+	return r, nil
+}
