@@ -57,12 +57,13 @@ func (s *sizesReader) read() {
 	for i, name := range header {
 		s.columns[strings.ToLower(strings.TrimSpace(name))] = i
 	}
-	for _, name := range []string{"size", "weight"} {
-		if _, ok := s.columns[name]; !ok {
-			s.report(0, "Missing column", fmt.Sprintf("The header of a file of sizes is size,weight; %s is missing.", name))
-		}
+	_, size := s.columns["size"]
+	_, weight := s.columns["weight"]
+	if !size || !weight {
+		s.report(0, "Missing column", "The header of a file of sizes names the columns size,weight; one of them is missing.")
+		return // without its columns no row can be read
 	}
-	for !s.diags.HasErrors() || len(s.lines) > 0 {
+	for {
 		record, err := s.csv.Read()
 		if err == io.EOF {
 			break
