@@ -120,7 +120,7 @@ func (m Model) check() error {
 }
 
 // PoolNames lists the policies that NewPool builds.
-func PoolNames() []string { return []string{"adaptive", "clockwork", "deferred", "eager"} }
+func PoolNames() []string { return []string{"adaptive", "clockwork", "deferred", "eager", "nexus"} }
 
 // NewPool builds the pool policy of that name.
 func NewPool(name string, o PoolOptions) (Policy, error) {
@@ -132,6 +132,8 @@ func NewPool(name string, o PoolOptions) (Policy, error) {
 		return NewAdaptive(o), nil
 	case "clockwork":
 		return NewClockwork(ClockworkOptions{PoolOptions: o}), nil
+	case "nexus":
+		return NewNexus(o), nil
 	case "eager":
 		return NewEager(o), nil
 	case "deferred":

@@ -1,0 +1,197 @@
+package dispatch
+
+import "time"
+
+// nexusEpoch is how long a plan of nexus stands while the executors stay the
+// same (Symphony's comparison).
+const nexusEpoch = 30 * time.Second
+
+// nexus is Nexus's dispatch: see NewNexus.
+type nexus struct {
+	pool     // one line, and one model, a session
+	classes  []nexusModel
+	sessions []session
+	duties   []duty // by ExecutorID
+	wakes    agenda // sessions with requests, by when the first becomes late
+	orphans  []Request
+	planAt   Time // when the epoch ends
+	stale    bool // executors came or went since the plan
+}
+
+// nexusModel is a model as declared, with what was measured of it.
+type nexusModel struct {
+	poolModel
+	sessions []int32
+	share    float64 // of its sessions together
+}
+
+// session is a model on one executor; its line has the same number.
+type session struct {
+	class    int32
+	executor ExecutorID
+	share    float64 // requests per second that it is meant to take
+	credit   float64 // of the round robin, in requests
+}
+
+// duty is an executor's round over its sessions.
+type duty struct {
+	sessions []int32
+	turn     int
+}
+
+// NewNexus builds Nexus (SOSP 2019) as Symphony's comparison configures it,
+// with one frontend: for an epoch of 30 s models are packed onto executors by
+// their rates; a request is dealt to one executor of its model when it
+// arrives, round robin by weight; and every executor goes round its models and
+// runs what has gathered, with Nexus's early drop. No request changes its
+// executor, so that bursts meet full and idle executors side by side.
+//
+// The packing is that of section 6.1 there: a model that fills executors of
+// its own runs the largest batch with 2·l(b) <= SLO; what remains of the rates
+// shares executors in duty cycles, each where it fits best. All is stretched,
+// or squeezed, to the executors that there are.
+func NewNexus(o PoolOptions) Policy {
+	p := &nexus{pool: newPool(o)}
+	for i := range p.models {
+		p.classes = append(p.classes, nexusModel{poolModel: p.models[i]})
+	}
+	p.lines, p.models = nil, nil
+	return p
+}
+
+// Name is "nexus".
+func (p *nexus) Name() string { return "nexus" }
+
+// Describe draws the policy for logs and golden transcripts. Its classes are
+// sessions: a model on an executor.
+func (p *nexus) Describe() string { return p.describe("nexus") }
+
+// Step takes one event and appends the actions that follow from it.
+func (p *nexus) Step(now Time, ev Event, out []Action) []Action {
+	p.begin(now)
+	switch ev.Kind {
+	case Arrive:
+		if p.stale || p.now >= p.planAt {
+			out = p.plan(out)
+		}
+		out = p.arrive(ev.Request, out)
+	case Cancel:
+		p.forget(ev.Request)
+	case ExecutorFree:
+		p.fleet.freed(ev.Executor, p.now)
+		out = p.serve(ev.Executor, out)
+	case ExecutorUp:
+		p.fleet.join(ev.Executor, ev.Group, p.now)
+		p.stale = true
+	case ExecutorGone:
+		p.fleet.leave(ev.Executor)
+		p.stale = true
+	}
+	if p.stale && p.waiting > 0 {
+		out = p.plan(out)
+	}
+	for p.wakes.next() <= p.now {
+		out = p.look(p.wakes.top(), out)
+	}
+	return p.arm(p.wakes.next(), out)
+}
+
+// arrive deals the request to the session of its model that has most credit.
+func (p *nexus) arrive(r Request, out []Action) []Action {
+	if r.Class < 0 || int(r.Class) >= len(p.classes) {
+		return append(out, Action{Act: Drop, Request: r.ID, Reason: Full})
+	}
+	c := &p.classes[r.Class]
+	c.meter.hit(p.now)
+	if len(c.sessions) == 0 {
+		return p.shelter(r, out)
+	}
+	best := c.sessions[0]
+	for _, i := range c.sessions {
+		s := &p.sessions[i]
+		s.credit += s.share / c.share
+		if s.credit > p.sessions[best].credit {
+			best = i
+		}
+	}
+	p.sessions[best].credit--
+	if r.Deadline == 0 {
+		r.Deadline = r.Arrival + c.slo
+	}
+	r.Class = best
+	out, ok := p.admit(r, out)
+	if !ok {
+		return out
+	}
+	out = p.look(best, out)
+	return p.serve(p.sessions[best].executor, out)
+}
+
+// shelter keeps a request that came while no executor was up.
+func (p *nexus) shelter(r Request, out []Action) []Action {
+	c := &p.classes[r.Class]
+	if r.Deadline == 0 {
+		r.Deadline = r.Arrival + c.slo
+	}
+	if p.now+c.least > r.Deadline-p.margin {
+		return append(out, Action{Act: Drop, Request: r.ID, Reason: Late})
+	}
+	if p.waiting >= p.max {
+		return append(out, Action{Act: Drop, Request: r.ID, Reason: Full})
+	}
+	p.orphans = append(p.orphans, r)
+	p.waiting++
+	return out
+}
+
+// forget cancels a request wherever it waits.
+func (p *nexus) forget(r Request) {
+	for i, o := range p.orphans {
+		if o.ID == r.ID {
+			p.orphans = append(p.orphans[:i], p.orphans[i+1:]...)
+			p.waiting--
+			return
+		}
+	}
+	r.Class = -1 // lines are by session
+	p.cancel(r)
+}
+
+// look drops what is late in a session and notes when the next will be.
+func (p *nexus) look(i int32, out []Action) []Action {
+	out = p.dropLate(i, out)
+	if q := &p.lines[i]; q.n > 0 {
+		p.wakes.set(i, q.due(0)-p.models[i].least+1)
+	} else {
+		p.wakes.drop(i)
+	}
+	return out
+}
+
+// serve runs the next session of an idle executor that has requests.
+func (p *nexus) serve(id ExecutorID, out []Action) []Action {
+	if !p.fleet.has(id) || p.fleet.execs[id].pending > 0 || int(id) >= len(p.duties) {
+		return out
+	}
+	d := &p.duties[id]
+	for range d.sessions {
+		i := d.sessions[d.turn%len(d.sessions)]
+		d.turn++
+		q := &p.lines[i]
+		if q.n == 0 {
+			continue
+		}
+		s := p.slot(i, id)
+		c := cutEarly(q, &s, p.models[i].target)
+		out = p.dropFirst(i, c.drop, out)
+		if c.size > 0 {
+			out = p.start(i, id, c.size, out)
+			out[len(out)-1].Class = p.sessions[i].class
+		}
+		out = p.look(i, out)
+		if c.size > 0 {
+			return out
+		}
+	}
+	return out
+}
