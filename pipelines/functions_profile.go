@@ -33,7 +33,7 @@ func ReadFunctionProfile(filename string, src []byte) (FunctionProfile, hcl.Diag
 	if r.diags = diags; diags.HasErrors() {
 		return FunctionProfile{}, r.diags
 	}
-	r.place = file.Body.MissingItemRange()
+	r.place = hcl.Range{Filename: filename, Start: hcl.InitialPos, End: hcl.InitialPos}
 	p := r.profile()
 	return p, r.diags
 }
