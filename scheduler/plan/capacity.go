@@ -137,8 +137,17 @@ func tooFew(p Problem, o Options, first *Plan) error {
 // plan the devices hold, by bisection. Modules with a rate of their own are
 // scaled with the pipeline.
 func largestRate(p Problem, o Options) float64 {
-	const steps = 10
-	low, high := 0.0, 1.0
+	const shrinks, steps = 16, 10
+	low, high := 0.25, 1.0
+	for range shrinks {
+		if fitsCount(p.scaled(low), o) {
+			break
+		}
+		low, high = low/4, low
+	}
+	if !fitsCount(p.scaled(low), o) {
+		return 0
+	}
 	for range steps {
 		mid := (low + high) / 2
 		if fitsCount(p.scaled(mid), o) {
