@@ -44,7 +44,7 @@ func (s *scheduler) group(t tranche) Group {
 		Machines: t.charged(), Rate: t.rate, Period: t.period, Window: t.worst - t.duration,
 	}
 	if t.deadline > 0 {
-		g.Machines, g.Deadline, g.Window = t.machines, t.deadline, t.worst-t.deadline
+		g.Machines, g.Deadline, g.Window = t.machines, t.deadline, t.period
 	}
 	if g.Period == 0 {
 		g.Period = collection(t.batch, t.rate)

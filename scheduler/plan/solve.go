@@ -179,6 +179,12 @@ func scheduleOnce(p Problem, o Options, b Budgets) (Plan, error) {
 	if !pl.options.without("reassign") {
 		budgets = pl.dag.stretch(worsts(sets), p.Pipeline.SLO)
 	}
+	if pl.squishing() {
+		devices := pl.squish(sets, budgets)
+		out := pl.plan(sets, budgets)
+		out.ontoDevices(devices)
+		return out, nil
+	}
 	return pl.plan(sets, budgets), nil
 }
 

@@ -125,12 +125,17 @@ func (s *sharer) plans(best *packing) []Plan {
 				plans[i].Devices = append(plans[i].Devices, devices[k])
 			}
 		}
-		plans[i].Sound = plans[i].Sound && soundDevices(plans[i].Devices)
-		if !plans[i].Sound {
-			plans[i].Proof = MeanRate
-		}
+		plans[i].ontoDevices(plans[i].Devices)
 	}
 	return plans
+}
+
+// ontoDevices records the shared devices. The plan is sound only if they are.
+func (p *Plan) ontoDevices(devices []Device) {
+	p.Devices = devices
+	if p.Sound = p.Sound && soundDevices(devices); !p.Sound {
+		p.Proof = MeanRate
+	}
 }
 
 // device adds the tasks of a shared device to the schedules of their modules,

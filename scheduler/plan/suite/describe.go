@@ -64,7 +64,7 @@ func (t Table) ablations() grid {
 // notes are what the columns cannot say, one line each, with the given text
 // between them and the table.
 func (t Table) notes(gap string) string {
-	var lines []string
+	var lines, alone []string
 	for _, r := range t.Rows {
 		if r.Name == plan.PolicyExact && t.Reference == plan.PolicyExact {
 			lines = append(lines, fmt.Sprintf("%s is certified (gap at most %.0e) on %d of %d workloads, %s; its largest gap is %.3g.",
@@ -74,8 +74,11 @@ func (t Table) notes(gap string) string {
 			lines = append(lines, fmt.Sprintf("DEFECT: %s has a sound plan that is cheaper than that of %s on %d workloads.", r.Name, t.Reference, r.Beats))
 		}
 		if r.Alone > 0 {
-			lines = append(lines, fmt.Sprintf("%s has a plan on %d workloads where %s has none.", r.Name, r.Alone, t.Reference))
+			alone = append(alone, fmt.Sprintf("%s %d", r.Name, r.Alone))
 		}
+	}
+	if len(alone) > 0 {
+		lines = append(lines, fmt.Sprintf("Plans on workloads where %s has none: %s.", t.Reference, strings.Join(alone, ", ")))
 	}
 	if line := t.brute(); line != "" && t.Reference == plan.PolicyExact {
 		lines = append(lines, line)
