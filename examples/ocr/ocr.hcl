@@ -125,7 +125,7 @@ pipeline "ocr" {
     function   = "ctc_text"
     inputs     = { scores = module.read["softmax_11.tmp_0"] }
     batches    = [1, 4, 8]
-    parameters = { dictionary_file = "${var.models}/ppocr_keys_v1.txt" }
+    parameters = { dictionary_file = "${var.models}/ppocr_keys_v1.txt", space = 0.02 }
   }
 
   output "quads" { value = module.upright.upright }

@@ -28,12 +28,17 @@ const maxDictionary = 1 << 20
 // Parameters:
 //
 //	dictionary_file  a text file of one letter a line; required
+//	space            least probability of a space between two letters, 0 to 1,
+//	                 even where the blank is likelier; default 1: the likeliest
+//	                 class counts. Networks that were trained on scripts without
+//	                 spaces are shy of them.
 func CTCText() Function {
 	return Function{Doc: "the text of a line, from scores by step", Prepare: prepareCTC}
 }
 
 func prepareCTC(p *Parameters) (Step, error) {
 	path := p.Text("dictionary_file", "")
+	space := float32(p.Number("space", 1, 0, 1))
 	p.Need("dictionary_file")
 	sig := pipelines.Signature{
 		Inputs:  []pipelines.Port{fp32("scores", -1, -1)},
@@ -49,7 +54,7 @@ func prepareCTC(p *Parameters) (Step, error) {
 	return Step{
 		Signature: sig,
 		Call: func(_ context.Context, inputs []wire.Tensor) ([]wire.Tensor, error) {
-			text, confidence, err := decodeCTC(inputs[0], letters)
+			text, confidence, err := decodeCTC(inputs[0], letters, space)
 			if err != nil {
 				return nil, err
 			}
@@ -76,28 +81,49 @@ func readDictionary(path string) ([]string, error) {
 	return strings.Split(text, "\n"), nil
 }
 
-func decodeCTC(scores wire.Tensor, letters []string) (string, float32, error) {
+func decodeCTC(scores wire.Tensor, letters []string, space float32) (string, float32, error) {
 	steps, classes := int(scores.Shape[0]), int(scores.Shape[1])
-	if spare := classes - 1 - len(letters); spare != 0 && spare != 1 {
+	spare := classes - 1 - len(letters)
+	if spare != 0 && spare != 1 {
 		return "", 0, fmt.Errorf("%d classes do not fit the %d letters of the dictionary: one more is needed for the blank, and two for a space", classes, len(letters))
 	}
-	var text strings.Builder
-	sum, n, before := float32(0), 0, 0
+	var r ctcLine
 	for t := range steps {
-		best, _, err := argmax(scores.Data[4*t*classes:4*(t+1)*classes], classes, false)
+		step := scores.Data[4*t*classes : 4*(t+1)*classes]
+		best, sure, err := argmax(step, classes, false)
 		if err != nil {
 			return "", 0, err
 		}
-		if best != 0 && best != before {
-			if best <= len(letters) {
-				text.WriteString(letters[best-1])
-			} else {
-				text.WriteByte(' ')
-			}
-			sum += at(scores.Data, t*classes+best)
-			n++
+		if best == 0 && spare == 1 && at(step, classes-1) >= space {
+			best, sure = classes-1, at(step, classes-1)
 		}
-		before = best
+		r.add(best, sure, letters)
 	}
-	return text.String(), sum / float32(max(n, 1)), nil
+	return strings.TrimRight(r.text.String(), " "), r.sum / float32(max(r.n, 1)), nil
+}
+
+// ctcLine is a text as it is read.
+type ctcLine struct {
+	text   strings.Builder
+	before int // the class of the last step
+	spaced bool
+	sum    float32 // of probabilities
+	n      int
+}
+
+func (r *ctcLine) add(class int, sure float32, letters []string) {
+	switch {
+	case class == 0 || class == r.before:
+	case class > len(letters):
+		if !r.spaced && r.n > 0 {
+			r.text.WriteByte(' ')
+		}
+		r.spaced = true
+	default:
+		r.text.WriteString(letters[class-1])
+		r.spaced = false
+		r.sum += sure
+		r.n++
+	}
+	r.before = class
 }

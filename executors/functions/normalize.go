@@ -2,6 +2,7 @@ package functions
 
 import (
 	"math"
+	"slices"
 
 	"github.com/harpagon/harpagon/wire"
 )
@@ -31,14 +32,16 @@ func (p *Parameters) channels(name string, otherwise, low float64) []float32 {
 			values = list
 		}
 	}
+	wrong := len(values) != 1 && len(values) != 3
 	three := make([]float32, 3)
-	for i := range three {
-		x, ok := number(values[min(i, max(len(values)-1, 0)):][0])
-		if len(values) != 1 && len(values) != 3 || !ok || math.IsNaN(x) || x < low || x > 1e6 {
-			p.Failf(name, "must be a number or three, each between %v and 1e6", low)
-			return []float32{float32(otherwise), float32(otherwise), float32(otherwise)}
-		}
+	for i := 0; !wrong && i < 3; i++ {
+		x, ok := number(values[min(i, len(values)-1)])
+		wrong = !ok || math.IsNaN(x) || x < low || x > 1e6
 		three[i] = float32(x)
+	}
+	if wrong {
+		p.Failf(name, "must be a number or three, each between %v and 1e6", low)
+		return slices.Repeat([]float32{1}, 3)
 	}
 	return three
 }

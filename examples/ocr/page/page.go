@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"golang.org/x/image/draw"
@@ -51,7 +52,7 @@ func (p Page) Text() string { return strings.Join(p.Lines, "\n") }
 
 // Draw draws a page.
 func Draw(seed uint64, kind Kind) Page {
-	rng := rand.New(rand.NewPCG(seed, uint64(len(kind))))
+	rng := rand.New(rand.NewPCG(seed, uint64(slices.Index(Kinds(), kind))))
 	p := Page{Angle: angle(kind, rng)}
 	paper, ink := colours(kind, rng)
 	flat := image.NewRGBA(image.Rect(0, 0, Width, Height))
