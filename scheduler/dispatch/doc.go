@@ -21,6 +21,8 @@
 //
 //   - NewTC, the batch-aware dispatch of the Harpagon paper (section III-B)
 //     with the open batches ordered by due date.
+//   - NewGrouped, HarmonyBatch: one queue per group of applications, a timeout
+//     per application.
 //
 // A driver calls Step from one goroutine at a time. Batches in actions alias
 // memory of the policy and hold until the next Step.
