@@ -21,6 +21,8 @@ import (
 var allowed = []string{
 	"cmp", "container/heap", "encoding/json", "errors", "fmt", "hash/fnv", "iter", "maps", "math", "math/bits",
 	"math/rand/v2", "slices", "strconv", "strings", "text/tabwriter", "time",
+
+	"gonum.org/v1/gonum/stat", // linear regression
 }
 
 const module = "github.com/harpagon/harpagon/"
