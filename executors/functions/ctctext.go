@@ -3,6 +3,7 @@ package functions
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strings"
 
@@ -61,6 +62,14 @@ func prepareCTC(p *Parameters) (Step, error) {
 			sure := blank()
 			put(sure.Data, 0, confidence)
 			return []wire.Tensor{wire.FromStrings([]string{text}).Reshape(), sure}, nil
+		},
+		// A line of a fair length, for nobody knows how many steps a network takes.
+		Sample: func(shapes [][]int64, rng *rand.Rand) []wire.Tensor {
+			scores := blank(max(shapes[0][0], openLeast), int64(len(letters)+2))
+			for i := range count(scores.Shape) {
+				put(scores.Data, i, rng.Float32())
+			}
+			return []wire.Tensor{scores}
 		},
 	}, nil
 }

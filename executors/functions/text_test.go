@@ -204,10 +204,13 @@ func TestCTCText(t *testing.T) {
 // TestSamplesFit holds the inputs to measure with to the signatures.
 func TestSamplesFit(t *testing.T) {
 	size := map[string]any{"width": 32.0, "height": 16.0}
-	for function, parameters := range map[string]map[string]any{"letterbox": size, "text_boxes": nil, "text_lines": size} {
+	for function, parameters := range map[string]map[string]any{"letterbox": size, "text_boxes": nil, "text_lines": size, "turn_quads": nil} {
 		in := prepared(t, function, parameters)
 		shapes := [][]int64{{3, 32, 32}, {5, 8}}
-		if function == "text_boxes" {
+		switch function {
+		case "turn_quads":
+			shapes = [][]int64{{14, 8}, {4, 2}} // as many of each as there are lines
+		case "text_boxes":
 			shapes = [][]int64{{1, 32, 32}, {}}
 		}
 		inputs := in.(executors.Sampler).Sample(shapes, rand.New(rand.NewPCG(1, 1)))

@@ -3,6 +3,7 @@ package functions
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
@@ -47,5 +48,18 @@ func prepareTurn(p *Parameters) (Step, error) {
 			}
 			return []wire.Tensor{quadTensor(ordered)}, nil
 		},
+		Sample: sampleTurn,
 	}, nil
+}
+
+// sampleTurn is a page of lines of which every other is upside down.
+func sampleTurn(shapes [][]int64, rng *rand.Rand) []wire.Tensor {
+	all := make([]quad, max(shapes[0][0], 1))
+	scores := blank(int64(len(all)), 2)
+	for i := range all {
+		x, y := sampleSide*rng.Float64(), sampleSide*rng.Float64()
+		all[i] = quad{{x, y}, {x + 200, y}, {x + 200, y + 20}, {x, y + 20}}
+		put(scores.Data, 2*i+i%2, 1)
+	}
+	return []wire.Tensor{quadTensor(all), scores}
 }
