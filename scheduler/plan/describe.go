@@ -18,6 +18,10 @@ func (p Plan) Describe() string {
 	fmt.Fprintf(&b, "%s: %s plan, %s per hour, worst case %s of %s\n",
 		p.Pipeline, p.Status, money(p.Cost), spell(p.Latency), spell(p.SLO))
 	fmt.Fprintf(&b, "policy %s, cost model %s, %s%s\n", p.Policy, p.CostModel, p.promise(), p.bounded())
+	if e := p.Expected; e != nil {
+		fmt.Fprintf(&b, "expects %.4g %% of %s arrivals in time under dispatch %s, at least %.4g %% with %.0f %% confidence\n",
+			100*e.Attainment, e.Arrivals, e.Dispatch, 100*e.Low, 100*e.Confidence)
+	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "module\trate/s\tbudget\tmachines\thardware\tbatch\tduration\twindow\tworst case\tcost\t")
 	for _, m := range p.Modules {

@@ -8,7 +8,7 @@ import (
 )
 
 // maxMixtures bounds the mixtures of one module that are looked at.
-const maxMixtures = 4000
+const maxMixtures = 3000
 
 // enumerate lists the mixtures of several kinds that cost at most limit and can
 // serve the module within budget, cheapest first. Where there are too many the
@@ -34,7 +34,12 @@ func (w *wholeModule) enumerate(limit float64, budget time.Duration) {
 	if e.full {
 		e.found, w.limit = nil, least
 	}
-	w.mixtures = e.found
+	for _, m := range e.found {
+		if least, ok := w.bound(m.counts); ok {
+			m.least = least
+			w.mixtures = append(w.mixtures, m)
+		}
+	}
 	slices.SortStableFunc(w.mixtures, func(a, b *mixture) int {
 		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.least, b.least))
 	})
@@ -107,7 +112,5 @@ func (e *enumerator) add(weight float64) {
 		e.full = true
 		return
 	}
-	if least, ok := e.w.bound(e.counts); ok {
-		e.found = append(e.found, &mixture{counts: slices.Clone(e.counts), weight: weight, least: least})
-	}
+	e.found = append(e.found, &mixture{counts: slices.Clone(e.counts), weight: weight})
 }

@@ -27,6 +27,8 @@ type planJSON struct {
 	SolveTime  millis   `json:"solve_ms"`
 	Modules    []Module `json:"modules"`
 	Devices    []Device `json:"devices,omitempty"`
+
+	Expected *Expectation `json:"expected,omitempty"`
 }
 
 type moduleJSON struct {
@@ -82,7 +84,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(planJSON{
 		p.Pipeline, p.Policy, p.CostModel, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, p.LowerBound, p.Restriction,
-		millis(p.SLO), millis(p.Latency), millis(p.SolveTime), modules, p.Devices,
+		millis(p.SLO), millis(p.Latency), millis(p.SolveTime), modules, p.Devices, p.Expected,
 	})
 }
 
@@ -98,7 +100,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 	}
 	*p = Plan{
 		j.Pipeline, j.Policy, j.CostModel, j.Status, j.Reason, j.Sound, j.Proof, j.Cost, j.LowerBound, j.Restrict,
-		time.Duration(j.SLO), time.Duration(j.Latency), time.Duration(j.SolveTime), j.Modules, j.Devices,
+		time.Duration(j.SLO), time.Duration(j.Latency), time.Duration(j.SolveTime), j.Modules, j.Devices, j.Expected,
 	}
 	return nil
 }

@@ -39,6 +39,23 @@ type Plan struct {
 	SolveTime time.Duration
 	Modules   []Module
 	Devices   []Device // that groups share, under cost model shared
+
+	// Expected is what the plan attains of the arrivals that the pipeline
+	// declares, by simulation; nil for even ones.
+	Expected *Expectation
+}
+
+// Expectation is the share of requests that a plan is expected to answer within
+// the SLO.
+type Expectation struct {
+	Arrivals   string  `json:"arrivals"`
+	Dispatch   string  `json:"dispatch"` // the policy that was simulated
+	Attainment float64 `json:"attainment"`
+	Low        float64 `json:"low"` // of the interval that holds it
+	High       float64 `json:"high"`
+	Confidence float64 `json:"confidence"` // that it is no lower than Low
+	Requests   int64   `json:"requests"`   // that were simulated
+	Target     float64 `json:"target"`     // that was asked for; 0 for none
 }
 
 // Module is the part of a plan for one module.

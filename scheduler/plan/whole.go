@@ -51,6 +51,17 @@ type mixture struct {
 	floor  time.Duration // below it two groups are not sound in any periods; at least least
 }
 
+// kinds is how many of them the mixture has devices of.
+func (m *mixture) kinds() int {
+	used := 0
+	for _, n := range m.counts {
+		if n > 0 {
+			used++
+		}
+	}
+	return used
+}
+
 func newWholeModule(s *scheduler) *wholeModule {
 	return &wholeModule{scheduler: s, kinds: kinds(s.configs)}
 }
@@ -257,7 +268,7 @@ func (w *wholeModule) bound(counts []int) (time.Duration, bool) {
 	if !covers(high) {
 		return 0, false
 	}
-	for high-low > 0.25e-9+1e-15*high {
+	for high-low > 0.25e-9+1e-12*high {
 		if mid := (low + high) / 2; covers(mid) {
 			high = mid
 		} else {

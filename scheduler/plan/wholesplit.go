@@ -159,7 +159,8 @@ func (w *wholeModule) bounds(budget time.Duration) []stairStep {
 }
 
 // floors are the steps of the bound for plans of two groups: bounds, raised for
-// the mixtures that matter.
+// the mixtures that matter. Mixtures of more kinds count only where they are
+// known to be sound.
 func (w *wholeModule) floors(budget time.Duration) []stairStep {
 	if w.rate == 0 {
 		return nil
@@ -170,11 +171,19 @@ func (w *wholeModule) floors(budget time.Duration) []stairStep {
 		if reached(paid, m.weight) <= m.least.Seconds() {
 			continue
 		}
-		if _, ok := w.prove(m); ok {
+		_, sound := w.prove(m)
+		floor := m.floor
+		switch {
+		case m.kinds() > 2 && !sound:
+			continue // not a plan of two groups
+		case m.kinds() > 2:
+			floor = m.sound
+		case sound:
 			w.raise(m)
+			floor = m.floor
 		}
-		steps = append(steps, stairStep{m.floor.Seconds(), m.weight})
-		paid = newStair(append(paid, stairStep{m.floor.Seconds(), m.weight}))
+		steps = append(steps, stairStep{floor.Seconds(), m.weight})
+		paid = newStair(append(paid, stairStep{floor.Seconds(), m.weight}))
 	}
 	return w.limited(steps)
 }
