@@ -16,6 +16,13 @@ type scheduler struct {
 	noDummies  bool // without "dummy"
 	exact      bool // policy exact
 	oneConfig  bool // inferline, clipper
+	apart      bool // without "dt"
+	oneTuple   bool // without "multi:one"
+	literal    bool // reading literal
+	pacing     bool // piccolo's dummy rule
+
+	brute bool       // policy brute
+	sets  []schedule // that it chooses from, worst cases rising and costs falling
 
 	whole *wholeModule // policy exact under cost model whole
 }
@@ -75,6 +82,10 @@ func (s *scheduler) algorithm1(rate float64, budget time.Duration) (set schedule
 // take allocates what one step of Algorithm 1 gives to configuration c.
 func (s *scheduler) take(c config, rest float64, budget time.Duration) (tranche, bool) {
 	n := rest / c.throughput()
+	if s.literal {
+		t := tranche{config: c, machines: n, rate: rest, collect: rest, worst: s.worstCase(c, rest)}
+		return t, t.worst <= budget
+	}
 	if full := math.Floor(n + rateTolerance); full >= 1 {
 		t := tranche{config: c, machines: full, rate: math.Min(rest, full*c.throughput()), collect: rest, worst: s.worstCase(c, rest)}
 		return t, t.worst <= budget
@@ -88,22 +99,32 @@ func (s *scheduler) take(c config, rest float64, budget time.Duration) (tranche,
 // used one both keep the budget.
 func (s *scheduler) residual(set schedule, rest float64, budget time.Duration) (schedule, float64, bool) {
 	for _, c := range s.configs {
-		full, fits := s.take(c, rest, budget)
-		if !fits {
-			continue
-		}
-		left := rest - full.rate
-		if left <= rateTolerance*rest {
-			set.add(full)
-			return set, 0, true
-		}
-		if part, fits := s.take(c, left, budget); fits {
-			set.add(full)
-			set.add(part)
+		if more, _, ok := s.alike(c, rest, budget); ok {
+			for _, t := range more.tranches {
+				set.add(t)
+			}
 			return set, 0, true
 		}
 	}
 	return set, rest, false
+}
+
+// alike serves a rate with full machines of c and one that is partly used.
+func (s *scheduler) alike(c config, rate float64, budget time.Duration) (set schedule, rest float64, ok bool) {
+	full, fits := s.take(c, rate, budget)
+	if !fits {
+		return set, rate, false
+	}
+	set.add(full)
+	if rest = rate - full.rate; rest <= rateTolerance*rate {
+		return set, 0, true
+	}
+	part, fits := s.take(c, rest, budget)
+	if !fits {
+		return set, rest, false
+	}
+	set.add(part)
+	return set, 0, true
 }
 
 func (s *schedule) add(t tranche) {

@@ -109,9 +109,13 @@ func (p *planner) stateOf(pick []config) state {
 // hardware. Where that does not keep the SLO, because other hardware is faster
 // or because a low rate fills even a batch of one slowly, every module starts
 // at its fastest; and where that is not enough either, dummy requests set the
-// pace (see pacedUp).
+// pace (see pacedUp). Piccolo starts at the fastest anyway.
 func (p *planner) start() (state, bool) {
-	for _, attempt := range []func() []config{p.leastEfficient, p.quickest, p.pacedUp} {
+	attempts := []func() []config{p.leastEfficient, p.quickest, p.pacedUp}
+	if p.options.policy() == PolicyPiccolo {
+		attempts = attempts[1:]
+	}
+	for _, attempt := range attempts {
 		s := p.stateOf(attempt())
 		if p.dag.longest(s.worst) <= p.pipe.SLO {
 			return s, true
@@ -156,6 +160,9 @@ func (p *planner) pacedUp() []config {
 		p.pace[i] = max(p.pace[i], collectRate(pick[i], budget))
 		if p.modules[i].roundRobin {
 			p.pace[i] = max(p.pace[i], pick[i].throughput())
+		}
+		if p.modules[i].apart {
+			p.pace[i] = wholeMachines(p.pace[i], pick[i])
 		}
 	}
 	return pick

@@ -48,17 +48,17 @@ func (c config) throughput() float64 {
 func (c config) unit() float64 { return c.weight / c.throughput() }
 
 // configs lists how a module may run, best throughput-cost ratio first, ties
-// by the shorter duration. Policy harpagon runs one batch at a time on a
-// machine, so points measured at higher concurrency are left out.
+// by the shorter duration. Points measured at higher concurrency are left out
+// unless the policy multiplexes.
 func configs(p *Problem, m *pipelines.Module, o Options) ([]config, error) {
 	free := !slices.ContainsFunc(p.Hardware, func(h pipelines.Hardware) bool { return h.Price > 0 })
 	var all []config
 	for _, pt := range m.Profile.Points {
 		i := slices.IndexFunc(p.Hardware, func(h pipelines.Hardware) bool { return h.Name == pt.Hardware })
-		if i < 0 || pt.Concurrency > 1 || len(m.Hardware) > 0 && !slices.Contains(m.Hardware, pt.Hardware) {
+		if i < 0 || pt.Concurrency > 1 && !o.multiplexes() || len(m.Hardware) > 0 && !slices.Contains(m.Hardware, pt.Hardware) {
 			continue
 		}
-		c := config{hardware: pt.Hardware, batch: pt.Batch, concurrency: 1, duration: pt.Duration, price: p.Hardware[i].Price, weight: p.Hardware[i].Price, count: p.Hardware[i].Count, whole: o.costModel() != CostProportional,
+		c := config{hardware: pt.Hardware, batch: pt.Batch, concurrency: max(1, pt.Concurrency), duration: pt.Duration, price: p.Hardware[i].Price, weight: p.Hardware[i].Price, count: p.Hardware[i].Count, whole: o.costModel() != CostProportional,
 			memory: int64(pt.MemoryMiB * (1 << 20)), room: p.Hardware[i].Memory}
 		if free {
 			c.weight = 1
@@ -66,13 +66,13 @@ func configs(p *Problem, m *pipelines.Module, o Options) ([]config, error) {
 		all = append(all, c)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("plan: module %q has no profile point at concurrency 1 on hardware that it may use; profile it with `harpagon profile`, or give it a profile file that covers %s",
-			m.Name, names(p.Hardware, m.Hardware))
+		return nil, fmt.Errorf("plan: module %q has no profile point %son hardware that it may use; profile it with `harpagon profile`, or give it a profile file that covers %s",
+			m.Name, o.atConcurrency(), names(p.Hardware, m.Hardware))
 	}
 	all = ablate(all, o)
 	slices.SortStableFunc(all, func(a, b config) int {
 		return cmp.Or(cmp.Compare(a.unit(), b.unit()), cmp.Compare(a.duration, b.duration),
-			cmp.Compare(a.batch, b.batch), cmp.Compare(a.hardware, b.hardware))
+			cmp.Compare(a.batch, b.batch), cmp.Compare(a.concurrency, b.concurrency), cmp.Compare(a.hardware, b.hardware))
 	})
 	return all, nil
 }

@@ -17,6 +17,12 @@ func (s *scheduler) solve(budget time.Duration) (schedule, bool) {
 	if s.exact {
 		return s.single(budget)
 	}
+	if s.brute {
+		return s.listed(budget)
+	}
+	if s.oneTuple {
+		return s.tuple(budget)
+	}
 	set, rest, ok := s.algorithm1(s.rate, budget)
 	if s.noDummies {
 		return set, ok
@@ -40,7 +46,7 @@ func (s *scheduler) solve(budget time.Duration) (schedule, bool) {
 // i-th configuration with leftover workload u_i, the rate that worse
 // configurations serve, dummy requests of rate t_i - u_i let one more machine
 // run at c_i. The best of these is taken if it lowers the cost; dummy requests
-// are charged like real ones.
+// are charged like real ones. Policy piccolo wants another rate, see wanted.
 func (s *scheduler) withDummies(set schedule, budget time.Duration) (schedule, bool) {
 	total := s.rate + set.dummies
 	best, found := set, false
@@ -53,7 +59,7 @@ func (s *scheduler) withDummies(set schedule, budget time.Duration) (schedule, b
 			}
 			next++
 		}
-		extra := c.throughput() - leftover
+		extra := s.wanted(c, budget) - leftover
 		if leftover <= rateTolerance*total || extra <= rateTolerance*total {
 			continue
 		}
@@ -72,7 +78,10 @@ func (s *scheduler) withDummies(set schedule, budget time.Duration) (schedule, b
 // machine would receive little, had no plan at all.
 func (s *scheduler) rescue(failed schedule, rest float64, budget time.Duration) (schedule, bool) {
 	rests := s.rests(failed, rest)
-	filled, ok := s.raise(rests, budget, config.throughput)
+	filled, ok := schedule{}, false
+	if !s.pacing {
+		filled, ok = s.raise(rests, budget, config.throughput)
+	}
 	paced, fits := s.raise(rests, budget, func(c config) float64 { return collectRate(c, budget) })
 	if fits && (!ok || cheaper(paced.weight, filled.weight)) {
 		return paced, true

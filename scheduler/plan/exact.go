@@ -146,6 +146,9 @@ func solveExact(p Problem, o Options) (Plan, error) {
 
 // bounded certifies a plan whose budgets came from elsewhere.
 func bounded(p Problem, o Options, out *Plan) error {
+	if o.policy() == PolicyBrute {
+		return measured(p, o, out)
+	}
 	if o.policy() != PolicyExact {
 		return nil
 	}

@@ -18,6 +18,8 @@ type planner struct {
 	modules []*scheduler
 	pace    []float64 // rates with the dummy requests that the split needs; nil when none
 
+	search *deadline // policy brute
+
 	restricted bool // the lower bound is that of plans with two groups a module
 }
 
@@ -53,6 +55,8 @@ func newPlanner(p *Problem, o Options) (*planner, error) {
 			name: name, rate: rates[name], configs: list,
 			roundRobin: o.without("tc"), twoConfigs: o.without("multi"), noDummies: o.without("dummy"),
 			exact: o.policy() == PolicyExact, oneConfig: o.oneConfig(),
+			apart: o.without("dt"), oneTuple: o.without("multi:one"), literal: o.Reading == ReadingLiteral, pacing: o.policy() == PolicyPiccolo,
+			brute: o.policy() == PolicyBrute,
 		})
 		if o.policy() == PolicyExact && o.costModel() != CostProportional {
 			m := pl.modules[len(pl.modules)-1]
@@ -88,7 +92,7 @@ func (s *scheduler) worstAt(c config, rate float64) time.Duration {
 	if rate == 0 {
 		return 0
 	}
-	if rate < c.throughput()*(1-rateTolerance) && !s.oneConfig {
+	if rate < c.throughput()*(1-rateTolerance) && !s.oneConfig && !s.literal {
 		return max(s.worstCase(c, rate), partialWorstCase(c, rate))
 	}
 	return s.worstCase(c, rate)
@@ -119,7 +123,8 @@ func (p *planner) checkPath() error {
 	if err != nil {
 		return err
 	}
-	enough := total < p.pipe.SLO || p.options.oneConfig() && total == p.pipe.SLO // 2d leaves time to collect
+	collects := p.options.without("tc") || p.options.without("dummy") // then total has the time to collect
+	enough := total < p.pipe.SLO || collects && total == p.pipe.SLO
 	if enough || total == 0 {
 		return nil
 	}

@@ -22,16 +22,27 @@ type Options struct {
 	Policy    string // PolicyExact when empty
 	CostModel string // CostShared when empty
 
-	// Without switches off steps of the policy, as in the paper's ablation:
-	// "tc" (round robin, 2d), "multi" (two configurations a module), "hetero"
-	// (only the cheapest hardware; "hetero:dearest" for only the dearest),
-	// "batch" (only the smallest batch), "dummy", "reassign", "merge",
-	// "direct".
+	// Without switches off steps of the policy, as in the papers' ablations; see
+	// Ablations for what they call the variants. "tc" (round robin, 2d) or "dt"
+	// (each configuration collects at its own machines' rate, d + b/t); "multi"
+	// (two configurations a module) or "multi:one" (one); "hetero" (only the
+	// cheapest hardware) or "hetero:dearest"; "batch" (only the smallest batch);
+	// "concurrency" (one batch at a time on a machine); "dummy"; "reassign" (or
+	// "reassign:one", what is left goes to one module only); "merge"; "direct".
+	// Of two that exclude each other the first of this list counts.
 	Without []string
 
 	// Split is how the latency is divided: "lc" (default, latency-cost
 	// efficiency), "throughput", "quantized:10ms" or "even".
 	Split string
+
+	// Reading is how Theorem 1 judges a machine that is only partly used:
+	// ReadingOwn (default) or ReadingLiteral.
+	Reading string
+
+	// Concurrency lets a policy use profile points measured with several batches
+	// at a time on a machine. Policies piccolo and scrooge always do.
+	Concurrency bool
 
 	// TimeLimit bounds a search that can be cut short, by Clock. Policy
 	// harpagon needs milliseconds and does not look at it.
@@ -49,6 +60,9 @@ const (
 	PolicyNexus      = "nexus"
 	PolicyInferLine  = "inferline"
 	PolicyClipper    = "clipper"
+	PolicyPiccolo    = "piccolo"
+	PolicyScrooge    = "scrooge"
+	PolicyBrute      = "brute" // all configuration sets and splits, in the papers' reading
 	CostProportional = "proportional"
 	CostWhole        = "whole"  // whole devices, each for one module
 	CostShared       = "shared" // whole devices that modules and pipelines may share
@@ -60,7 +74,7 @@ type Budgets map[string]time.Duration
 
 // Policies lists the names that Options.Policy takes.
 func Policies() []string {
-	return []string{PolicyExact, PolicyHarpagon, PolicyNexus, PolicyInferLine, PolicyClipper}
+	return []string{PolicyExact, PolicyHarpagon, PolicyPiccolo, PolicyNexus, PolicyScrooge, PolicyInferLine, PolicyClipper, PolicyBrute}
 }
 
 // CostModels lists the names that Options.CostModel takes.
@@ -68,13 +82,19 @@ func CostModels() []string { return []string{CostProportional, CostWhole, CostSh
 
 // Steps lists the names that Options.Without takes.
 func Steps() []string {
-	return []string{"tc", "multi", "hetero", "hetero:dearest", "batch", "dummy", "reassign", "merge", "direct"}
+	return []string{"tc", "dt", "multi", "multi:one", "hetero", "hetero:dearest", "batch", "concurrency", "dummy", "reassign", "reassign:one", "merge", "direct"}
 }
 
-// steps are those that the policy has: exact knows only what it may choose from.
+// steps are those that the policy has: a search knows only what it may choose
+// from.
 func (o Options) steps() []string {
-	if o.policy() == PolicyExact {
+	switch o.policy() {
+	case PolicyExact:
 		return []string{"hetero", "hetero:dearest", "batch"}
+	case PolicyBrute:
+		return []string{"hetero", "hetero:dearest", "batch", "concurrency", "dummy"}
+	case PolicyPiccolo:
+		return Steps()[:len(Steps())-2] // it neither merges nodes nor goes direct
 	}
 	return Steps()
 }
@@ -111,8 +131,11 @@ func (o Options) Check() error {
 			return fmt.Errorf("plan: policy %s has no step %q to switch off; it has %s", o.policy(), step, strings.Join(o.steps(), ", "))
 		}
 	}
-	if o.policy() == PolicyExact && o.Split != "" {
-		return fmt.Errorf("plan: policy exact finds the best split itself; leave out split %q, or take policy harpagon", o.Split)
+	if (o.policy() == PolicyExact || o.policy() == PolicyBrute) && o.Split != "" {
+		return fmt.Errorf("plan: policy %s finds the best split itself; leave out split %q, or take policy harpagon", o.policy(), o.Split)
+	}
+	if err := o.checkReading(); err != nil {
+		return err
 	}
 	_, err := parseSplit(o.Split)
 	return err

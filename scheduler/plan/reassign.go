@@ -25,6 +25,9 @@ func (p *planner) reassign(sets []schedule) {
 			return
 		}
 		sets[at] = best
+		if p.options.without("reassign:one") {
+			return
+		}
 	}
 }
 

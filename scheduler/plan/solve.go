@@ -26,6 +26,9 @@ func solve(p Problem, o Options) Plan {
 		}
 		return plan
 	}
+	if o.policy() == PolicyBrute && !p.limited() {
+		return solveBrute(p, o)
+	}
 	budgets, err := SplitLatency(p, o)
 	if err != nil {
 		return o.infeasible(&p, err)
@@ -74,6 +77,9 @@ func (p *planner) divided() ([]time.Duration, bool) {
 	case p.options.policy() == PolicyExact:
 		found, _, ok := p.exact()
 		return found, ok
+	case p.options.policy() == PolicyBrute:
+		found, _, ok := p.brute()
+		return found, ok
 	case len(p.modules) == 1:
 		return []time.Duration{p.pipe.SLO}, true
 	case p.split.kind == "even":
@@ -81,7 +87,7 @@ func (p *planner) divided() ([]time.Duration, bool) {
 	case p.split.kind == "quantized":
 		return p.quantized(p.split.step)
 	}
-	return p.descent()
+	return p.resized(p.descent())
 }
 
 // descent splits by Algorithm 2. With node merger or cost-direct there are
@@ -205,6 +211,7 @@ func (p *planner) budgets(b Budgets) ([]time.Duration, error) {
 }
 
 func (p *planner) schedule(budgets []time.Duration) ([]schedule, error) {
+	p.listed(budgets)
 	sets := make([]schedule, len(p.modules))
 	for i, m := range p.modules {
 		set, ok := m.solve(budgets[i])

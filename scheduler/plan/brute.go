@@ -1,0 +1,239 @@
+package plan
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// Policy brute is the yardstick of the papers' evaluations: an exhaustive search
+// over all configuration sets of every module and over all splits, in the
+// papers' own reading. That reading ("tail") of a configuration set is:
+//
+//   - any number of full machines of any configurations; a full machine of ratio
+//     r collects at the rate of all machines of ratio r or less (Theorem 1);
+//   - at most one machine that is partly used, of any configuration; it collects
+//     at its own rate, d + b/f;
+//   - or dummy requests that fill the last machine instead. As Theorem 2 has it,
+//     they fill no more than one: a set holds no machine that could be left out,
+//     the last in the order of ratios.
+//
+// Such a set has one worst case and one cost, so the budgets that matter are the
+// worst cases of sets, and a module is a list of sets of which none beats
+// another in both (setsOf). The cheapest combination whose paths keep the SLO is
+// the result (combine). Two things are left out of the enumeration: machines
+// that are partly used with dummy requests, as Piccolo's rule has them, and more
+// dummy requests than fill one machine. What policies harpagon and piccolo find
+// is put into the lists, so that brute is never dearer than they are; with it
+// come such sets where they are of use.
+//
+// Only what is provably no better is skipped: a part of the search whose least
+// possible cost and worst case some set at hand undercuts both. The papers do not
+// say how they enumerate.
+
+// BruteReading is the Restriction of the lower bound of policy brute.
+const BruteReading = "the papers' configuration sets, each worst case by Theorem 1"
+
+// ratioTolerance is the share by which two throughput-cost ratios may differ and
+// still count as equal.
+const ratioTolerance = 1e-9
+
+// lister enumerates the configuration sets of one module.
+type lister struct {
+	s       *scheduler
+	longest time.Duration // the longest budget that the module could have
+	most    float64       // the largest throughput of one machine
+	counts  []int         // full machines, by configuration
+	front   []schedule    // worst cases rise, weights fall
+	watch   *deadline
+}
+
+// setsOf lists the configuration sets of a module that no other undercuts.
+func setsOf(s *scheduler, longest time.Duration, known []schedule, watch *deadline) []schedule {
+	l := lister{s: s, longest: longest, counts: make([]int, len(s.configs)), watch: watch}
+	for _, c := range s.configs {
+		l.most = math.Max(l.most, c.throughput())
+	}
+	for _, set := range known {
+		if !l.beaten(set.worst, set.weight) {
+			l.keep(set)
+		}
+	}
+	l.visit(0, s.rate, 0, 0)
+	return l.front
+}
+
+// visit goes on from full machines of the configurations before k that leave
+// rest and cost weight; no set that holds them has a shorter worst case than
+// worst.
+func (l *lister) visit(k int, rest, weight float64, worst time.Duration) {
+	if l.watch.over() {
+		return
+	}
+	l.close(rest, weight)
+	for i := k; i < len(l.counts); i++ {
+		c := l.s.configs[i]
+		fills := rest / c.throughput()
+		n := int(math.Ceil(fills - rateTolerance))
+		if l.s.noDummies {
+			n = int(math.Floor(fills + rateTolerance))
+		}
+		least := max(worst, partialWorstCase(c, rest+l.tied(i)+l.spare()))
+		for ; n >= 1 && !l.watch.over(); n-- {
+			left := rest - float64(n)*c.throughput()
+			spent := weight + float64(n)*c.weight
+			if l.beaten(least, spent+l.atLeast(i+1, left)) {
+				if left > l.most {
+					break // fewer cost no less, see atLeast
+				}
+				continue
+			}
+			l.counts[i] = n
+			if left <= rateTolerance*l.s.rate {
+				l.offer(-1, 0, spent)
+			} else {
+				l.visit(i+1, left, spent, least)
+			}
+		}
+		l.counts[i] = 0
+		if l.beaten(worst, weight+l.atLeast(i+1, rest)) {
+			return // the further ones cost no less
+		}
+	}
+}
+
+// tied is the rate of the full machines before configuration i whose ratio is
+// the same.
+func (l *lister) tied(i int) float64 {
+	sum := 0.0
+	for j := i - 1; j >= 0 && l.s.configs[j].unit() >= l.s.configs[i].unit()*(1-ratioTolerance); j-- {
+		sum += float64(l.counts[j]) * l.s.configs[j].throughput()
+	}
+	return sum
+}
+
+// spare is the most by which dummy requests may raise the rate.
+func (l *lister) spare() float64 {
+	if l.s.noDummies {
+		return 0
+	}
+	return l.most
+}
+
+// close tries every configuration for the one machine that is partly used.
+func (l *lister) close(rest, weight float64) {
+	for j, c := range l.s.configs {
+		if n := rest / c.throughput(); n < 1-rateTolerance {
+			l.offer(j, rest, weight+c.weight*l.charged(c, n))
+		}
+	}
+}
+
+func (l *lister) charged(c config, machines float64) float64 {
+	t := tranche{config: c, machines: machines}
+	return t.charged()
+}
+
+// atLeast is what serving rest costs at the least with full machines of
+// configurations from k on and one of any configuration that is partly used. A
+// request that cannot be the partly used machine's costs the best ratio of k on:
+// beyond the largest throughput of a machine that is the slope.
+func (l *lister) atLeast(k int, rest float64) float64 {
+	if rest <= rateTolerance*l.s.rate {
+		return 0
+	}
+	unit := math.Inf(1)
+	if k < len(l.s.configs) {
+		unit = l.s.configs[k].unit()
+	}
+	least := unit * rest
+	for _, c := range l.s.configs[:k] {
+		part := math.Min(rest, c.throughput())
+		more := 0.0
+		if part < rest {
+			more = unit * (rest - part)
+		}
+		least = math.Min(least, part*c.unit()+more)
+	}
+	return least * (1 - costTolerance)
+}
+
+// beaten says whether a set at hand is as good in both, or the worst case is
+// longer than any split allows.
+func (l *lister) beaten(worst time.Duration, weight float64) bool {
+	if worst > l.longest || math.IsInf(weight, 1) {
+		return true
+	}
+	n, _ := slices.BinarySearchFunc(l.front, worst+1, byWorst)
+	return n > 0 && !cheaper(weight, l.front[n-1].weight)
+}
+
+// offer keeps the set of the counts, and of one more machine of configuration
+// part that is used for f requests per second (none when part < 0), if no other
+// beats it.
+func (l *lister) offer(part int, f, weight float64) {
+	worst := time.Duration(0)
+	for i, n := range l.counts {
+		if n > 0 {
+			worst = max(worst, partialWorstCase(l.s.configs[i], l.collect(i, part, f)))
+		}
+	}
+	if part >= 0 {
+		worst = max(worst, partialWorstCase(l.s.configs[part], f))
+	}
+	if !l.beaten(worst, weight) {
+		l.keep(l.set(part, f, worst, weight))
+	}
+}
+
+func (l *lister) set(part int, f float64, worst time.Duration, weight float64) schedule {
+	set := schedule{worst: worst, weight: weight}
+	total := 0.0
+	put := func(c config, machines, rate, collect float64) {
+		set.tranches = append(set.tranches, tranche{config: c, machines: machines, rate: rate, collect: collect, worst: partialWorstCase(c, collect)})
+		total += rate
+	}
+	for i, n := range l.counts {
+		c := l.s.configs[i]
+		if n > 0 {
+			put(c, float64(n), float64(n)*c.throughput(), l.collect(i, part, f))
+		}
+		if i == part {
+			put(c, f/c.throughput(), f, f)
+		}
+	}
+	if dummies := total - l.s.rate; dummies > rateTolerance*l.s.rate {
+		set.dummies = dummies
+	}
+	return set
+}
+
+// collect is the rate at which full machines of configuration i collect: that
+// of all machines whose ratio is no better, a partly used one included.
+func (l *lister) collect(i, part int, f float64) float64 {
+	least := l.s.configs[i].unit() * (1 - ratioTolerance)
+	sum := 0.0
+	for j, c := range l.s.configs {
+		if c.unit() < least {
+			continue
+		}
+		sum += float64(l.counts[j]) * c.throughput()
+		if j == part {
+			sum += f
+		}
+	}
+	return sum
+}
+
+// keep puts a set into the list and takes those out that it beats.
+func (l *lister) keep(set schedule) {
+	at, _ := slices.BinarySearchFunc(l.front, set.worst, byWorst)
+	end := at
+	for end < len(l.front) && !cheaper(l.front[end].weight, set.weight) {
+		end++
+	}
+	l.front = slices.Replace(l.front, at, end, set)
+}
+
+func byWorst(s schedule, worst time.Duration) int { return cmp.Compare(s.worst, worst) }
