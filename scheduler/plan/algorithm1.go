@@ -21,8 +21,9 @@ type scheduler struct {
 	literal    bool // reading literal
 	pacing     bool // piccolo's dummy rule
 
-	brute bool       // policy brute
-	sets  []schedule // that it chooses from, worst cases rising and costs falling
+	brute bool         // policy brute
+	sets  []schedule   // that it chooses from, worst cases rising and costs falling
+	twins []*scheduler // the same module under policies harpagon and piccolo
 
 	whole *wholeModule // policy exact under cost model whole
 }

@@ -43,17 +43,23 @@ const ratioTolerance = 1e-9
 type lister struct {
 	s       *scheduler
 	longest time.Duration // the longest budget that the module could have
+	dearest float64       // the largest weight that a set may have in a plan of use
 	most    float64       // the largest throughput of one machine
+	rates   []float64     // throughput of one machine, by configuration
+	units   []float64     // weight of one request per second
 	counts  []int         // full machines, by configuration
 	front   []schedule    // worst cases rise, weights fall
 	watch   *deadline
 }
 
-// setsOf lists the configuration sets of a module that no other undercuts.
-func setsOf(s *scheduler, longest time.Duration, known []schedule, watch *deadline) []schedule {
-	l := lister{s: s, longest: longest, counts: make([]int, len(s.configs)), watch: watch}
+// setsOf lists the configuration sets of a module that no other undercuts, with
+// worst cases up to longest and weights up to dearest.
+func setsOf(s *scheduler, longest time.Duration, dearest float64, known []schedule, watch *deadline) []schedule {
+	l := lister{s: s, longest: longest, dearest: dearest, counts: make([]int, len(s.configs)), watch: watch}
 	for _, c := range s.configs {
 		l.most = math.Max(l.most, c.throughput())
+		l.rates = append(l.rates, c.throughput())
+		l.units = append(l.units, c.unit())
 	}
 	for _, set := range known {
 		if !l.beaten(set.worst, set.weight) {
@@ -74,14 +80,14 @@ func (l *lister) visit(k int, rest, weight float64, worst time.Duration) {
 	l.close(rest, weight)
 	for i := k; i < len(l.counts); i++ {
 		c := l.s.configs[i]
-		fills := rest / c.throughput()
+		fills := rest / l.rates[i]
 		n := int(math.Ceil(fills - rateTolerance))
 		if l.s.noDummies {
 			n = int(math.Floor(fills + rateTolerance))
 		}
 		least := max(worst, partialWorstCase(c, rest+l.tied(i)+l.spare()))
 		for ; n >= 1 && !l.watch.over(); n-- {
-			left := rest - float64(n)*c.throughput()
+			left := rest - float64(n)*l.rates[i]
 			spent := weight + float64(n)*c.weight
 			if l.beaten(least, spent+l.atLeast(i+1, left)) {
 				if left > l.most {
@@ -107,8 +113,8 @@ func (l *lister) visit(k int, rest, weight float64, worst time.Duration) {
 // the same.
 func (l *lister) tied(i int) float64 {
 	sum := 0.0
-	for j := i - 1; j >= 0 && l.s.configs[j].unit() >= l.s.configs[i].unit()*(1-ratioTolerance); j-- {
-		sum += float64(l.counts[j]) * l.s.configs[j].throughput()
+	for j := i - 1; j >= 0 && l.units[j] >= l.units[i]*(1-ratioTolerance); j-- {
+		sum += float64(l.counts[j]) * l.rates[j]
 	}
 	return sum
 }
@@ -124,7 +130,7 @@ func (l *lister) spare() float64 {
 // close tries every configuration for the one machine that is partly used.
 func (l *lister) close(rest, weight float64) {
 	for j, c := range l.s.configs {
-		if n := rest / c.throughput(); n < 1-rateTolerance {
+		if n := rest / l.rates[j]; n < 1-rateTolerance {
 			l.offer(j, rest, weight+c.weight*l.charged(c, n))
 		}
 	}
@@ -145,24 +151,24 @@ func (l *lister) atLeast(k int, rest float64) float64 {
 	}
 	unit := math.Inf(1)
 	if k < len(l.s.configs) {
-		unit = l.s.configs[k].unit()
+		unit = l.units[k]
 	}
 	least := unit * rest
-	for _, c := range l.s.configs[:k] {
-		part := math.Min(rest, c.throughput())
+	for j, t := range l.rates[:k] {
+		part := math.Min(rest, t)
 		more := 0.0
 		if part < rest {
 			more = unit * (rest - part)
 		}
-		least = math.Min(least, part*c.unit()+more)
+		least = math.Min(least, part*l.units[j]+more)
 	}
 	return least * (1 - costTolerance)
 }
 
-// beaten says whether a set at hand is as good in both, or the worst case is
-// longer than any split allows.
+// beaten says whether a set at hand is as good in both, the worst case longer
+// than any split allows, or the weight more than any cheapest plan can hold.
 func (l *lister) beaten(worst time.Duration, weight float64) bool {
-	if worst > l.longest || math.IsInf(weight, 1) {
+	if worst > l.longest || !(weight <= l.dearest) || math.IsInf(weight, 1) {
 		return true
 	}
 	n, _ := slices.BinarySearchFunc(l.front, worst+1, byWorst)
@@ -212,13 +218,13 @@ func (l *lister) set(part int, f float64, worst time.Duration, weight float64) s
 // collect is the rate at which full machines of configuration i collect: that
 // of all machines whose ratio is no better, a partly used one included.
 func (l *lister) collect(i, part int, f float64) float64 {
-	least := l.s.configs[i].unit() * (1 - ratioTolerance)
+	least := l.units[i] * (1 - ratioTolerance)
 	sum := 0.0
-	for j, c := range l.s.configs {
-		if c.unit() < least {
+	for j, u := range l.units {
+		if u < least {
 			continue
 		}
-		sum += float64(l.counts[j]) * c.throughput()
+		sum += float64(l.counts[j]) * l.rates[j]
 		if j == part {
 			sum += f
 		}

@@ -28,8 +28,9 @@ func (d *deadline) over() bool {
 }
 
 // listed lists the configuration sets that each module may use within its
-// budget, if that was not done.
-func (p *planner) listed(budgets []time.Duration) {
+// budget, if that was not done; whole says that only those matter which the
+// cheapest whole plan may use.
+func (p *planner) listed(budgets []time.Duration, whole bool) {
 	if p.options.policy() != PolicyBrute || p.search != nil {
 		return
 	}
@@ -40,16 +41,42 @@ func (p *planner) listed(budgets []time.Duration) {
 			known = append(known, sets)
 		}
 	}
+	dearest := p.dearest(known, budgets, whole)
 	for i, m := range p.modules {
 		if m.rate == 0 {
 			continue
 		}
+		m.twins = []*scheduler{m.as(PolicyHarpagon), m.as(PolicyPiccolo)}
 		var own []schedule
 		for _, sets := range known {
 			own = append(own, sets[i])
 		}
-		m.sets = setsOf(m, budgets[i], own, p.search)
+		m.sets = setsOf(m, budgets[i], dearest[i], own, p.search)
 	}
+}
+
+// dearest is the most that a module can weigh in a whole plan that is no dearer
+// than one of the known ones: what is left of its weight when all others cost
+// the least that any sound plan could (see single, whose proof covers the
+// papers' reading). Without limit where the budgets are given.
+func (p *planner) dearest(known [][]schedule, budgets []time.Duration, whole bool) []float64 {
+	best, sum := math.Inf(1), 0.0
+	for _, sets := range known {
+		best = math.Min(best, total(sets))
+	}
+	least := make([]float64, len(p.modules))
+	for i, m := range p.modules {
+		set, _ := m.single(budgets[i])
+		least[i] = set.weight
+		sum += least[i]
+	}
+	for i := range least {
+		if least[i] = best - (sum - least[i]); !whole {
+			least[i] = math.Inf(1)
+		}
+		least[i] += 1e3 * costTolerance * math.Abs(best)
+	}
+	return least
 }
 
 // found is what another policy gives every module, nil when nothing.
@@ -60,9 +87,7 @@ func (p *planner) found(policy string) []schedule {
 	q.pace = nil
 	q.modules = make([]*scheduler, len(p.modules))
 	for i, m := range p.modules {
-		twin := *m
-		twin.brute, twin.pacing = false, policy == PolicyPiccolo
-		q.modules[i] = &twin
+		q.modules[i] = m.as(policy)
 	}
 	shares, ok := q.divided()
 	if !ok {
@@ -73,6 +98,25 @@ func (p *planner) found(policy string) []schedule {
 		return nil
 	}
 	return sets
+}
+
+// as is the module under another policy.
+func (s *scheduler) as(policy string) *scheduler {
+	twin := *s
+	twin.brute, twin.pacing = false, policy == PolicyPiccolo
+	return &twin
+}
+
+// best is the cheapest set within the budget, from the list or from what the
+// other policies find under that very budget.
+func (s *scheduler) best(budget time.Duration) (schedule, bool) {
+	best, found := s.listed(budget)
+	for _, twin := range s.twins {
+		if set, ok := twin.solve(budget); ok && (!found || cheaper(set.weight, best.weight)) {
+			best, found = set, true
+		}
+	}
+	return best, found
 }
 
 // listed is the cheapest set of the list within the budget.
@@ -89,13 +133,13 @@ func (s *scheduler) listed(budget time.Duration) (schedule, bool) {
 // those of policy exact, by branch and bound over the modules' stairs: bound is
 // a weight that no combination undercuts.
 func (p *planner) brute() (split []time.Duration, bound float64, ok bool) {
-	p.listed(p.longestBudgets())
+	p.listed(p.longestBudgets(), true)
 	b := &brancher{
 		p: p, scale: p.weightScale(), slo: p.pipe.SLO.Seconds(),
 		lower: math.Inf(1), best: math.Inf(1), tried: map[string]bool{},
 	}
 	b.buy = func(i int, budget time.Duration) (float64, time.Duration, bool) {
-		set, ok := p.modules[i].solve(budget)
+		set, ok := p.modules[i].listed(budget)
 		return set.weight / b.scale, set.worst, ok
 	}
 	for _, policy := range []string{PolicyHarpagon, PolicyPiccolo} {

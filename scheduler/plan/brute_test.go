@@ -156,7 +156,7 @@ func TestBruteAgainstAllSetsAndSplits(t *testing.T) {
 		p.search = &deadline{}
 		var all [][]outcome
 		for _, m := range p.modules {
-			m.sets = setsOf(m, problem.Pipeline.SLO, nil, p.search)
+			m.sets = setsOf(m, problem.Pipeline.SLO, math.Inf(1), nil, p.search)
 			all = append(all, undominatedOutcomes(dumb(m, problem.Pipeline.SLO)))
 		}
 		want := dumbSplit(p, all, nil)

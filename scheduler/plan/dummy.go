@@ -18,7 +18,7 @@ func (s *scheduler) solve(budget time.Duration) (schedule, bool) {
 		return s.single(budget)
 	}
 	if s.brute {
-		return s.listed(budget)
+		return s.best(budget)
 	}
 	if s.oneTuple {
 		return s.tuple(budget)

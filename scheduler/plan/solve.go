@@ -211,7 +211,7 @@ func (p *planner) budgets(b Budgets) ([]time.Duration, error) {
 }
 
 func (p *planner) schedule(budgets []time.Duration) ([]schedule, error) {
-	p.listed(budgets)
+	p.listed(budgets, false)
 	sets := make([]schedule, len(p.modules))
 	for i, m := range p.modules {
 		set, ok := m.solve(budgets[i])
