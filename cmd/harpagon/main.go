@@ -36,6 +36,7 @@ func run() int {
 		Terminal:   term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 		Signatures: executors.Signatures(functions.New(functions.Builtin()), onnxruntime.New(onnxruntime.Options{})),
 		Clock:      func() time.Duration { return time.Since(start) },
+		CPUClock:   threadClock(),
 		Start:      local.Start,
 	}, os.Args[1:])
 }

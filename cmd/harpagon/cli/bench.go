@@ -71,8 +71,9 @@ With --curve it prints solve time over the number of modules instead: up to 200,
 with 10 kinds of hardware and 16 batch sizes. A policy that needed more than a
 second for one size is not tried on larger ones.
 
-The same seed draws the same workloads everywhere; solve times are this
-machine's, with all of its cores at work. Policies that search exhaustively are
+The same seed draws the same workloads everywhere. Solve times are the processor
+time that a plan took on one core of this machine (elapsed time where the system
+does not tell), so that other work on it hardly matters. Policies that search exhaustively are
 run on every 20th workload.`,
 		Example: `  harpagon bench plan
   harpagon bench plan --workloads 100 --policy exact,harpagon --cost-model proportional

@@ -80,7 +80,7 @@ func (f *benchFlags) table(ctx context.Context, d *Deps, workloads []suite.Workl
 	}
 	outcomes := make([][]suite.Outcome, len(workloads))
 	err := d.work(ctx, title, len(workloads), func(i int) {
-		outcomes[i] = workloads[i].Measure(variants, d.Clock, f.limit)
+		outcomes[i] = workloads[i].Measure(variants, d.benchClock(), f.limit)
 	})
 	if err == nil {
 		r.Tables = append(r.Tables, suite.NewTable(title, reference, workloads, variants, outcomes))
@@ -111,7 +111,7 @@ func (f *benchFlags) runCurve(ctx context.Context, d *Deps, r *benchResult) erro
 		// largest sizes, so each policy has one core.
 		err := d.work(ctx, "Curve, cost model "+model, len(variants), func(i int) {
 			for _, n := range suite.Sizes() {
-				at := variants[i].Grow(suite.Growth(f.seed, n), d.Clock, f.limit)
+				at := variants[i].Grow(suite.Growth(f.seed, n), d.benchClock(), f.limit)
 				points[i] = append(points[i], at)
 				if at.Solve > tooLong || ctx.Err() != nil {
 					return

@@ -15,8 +15,8 @@ const (
 	quarters  = 4
 )
 
-// work runs n independent pieces on all cores and shows on standard error how
-// far it is. It ends early, with the context's error, when the context does;
+// work runs n independent pieces on all cores, each core on a thread of its own,
+// and shows on standard error how far it is. It ends early, with the context's error, when the context does;
 // pieces that have begun are finished first.
 func (d *Deps) work(ctx context.Context, what string, n int, do func(i int)) error {
 	p := progress{deps: d, what: what, all: n}
@@ -24,6 +24,8 @@ func (d *Deps) work(ctx context.Context, what string, n int, do func(i int)) err
 	var wait sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), n) {
 		wait.Go(func() {
+			runtime.LockOSThread() // for CPUClock
+			defer runtime.UnlockOSThread()
 			for i := range next {
 				do(i)
 				p.step()
@@ -75,6 +77,14 @@ func (p *progress) end() {
 	if p.deps.Terminal {
 		fmt.Fprint(p.deps.Stderr, "\r\x1b[K")
 	}
+}
+
+// benchClock is what solve times of benchmarks are read from.
+func (d *Deps) benchClock() func() time.Duration {
+	if d.CPUClock != nil {
+		return d.CPUClock
+	}
+	return d.Clock
 }
 
 // now reads the clock of the program; without one, time stands still.

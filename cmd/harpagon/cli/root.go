@@ -32,6 +32,10 @@ type Deps struct {
 	// leaves it zero.
 	Clock func() time.Duration
 
+	// CPUClock reads the processor time of the calling thread, for benchmarks
+	// on machines that have other work as well. Nil takes Clock.
+	CPUClock func() time.Duration
+
 	// Start starts a whole system in this process. Nil says that this program
 	// was built without it.
 	Start func(context.Context, system.Options) (*system.System, error)
