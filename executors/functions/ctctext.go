@@ -2,7 +2,10 @@ package functions
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -99,7 +102,7 @@ func decodeCTC(scores wire.Tensor, letters []string, space float32) (string, flo
 	var r ctcLine
 	for t := range steps {
 		step := scores.Data[4*t*classes : 4*(t+1)*classes]
-		best, sure, err := argmax(step, classes, false)
+		best, sure, err := likeliest(step)
 		if err != nil {
 			return "", 0, err
 		}
@@ -109,6 +112,24 @@ func decodeCTC(scores wire.Tensor, letters []string, space float32) (string, flo
 		r.add(best, sure, letters)
 	}
 	return strings.TrimRight(r.text.String(), " "), r.sum / float32(max(r.n, 1)), nil
+}
+
+// likeliest is the class of highest probability.
+func likeliest(step []byte) (best int, sure float32, err error) {
+	sure = at(step, 0)
+	for i := 0; i+4 <= len(step); i += 4 {
+		x := math.Float32frombits(binary.LittleEndian.Uint32(step[i:]))
+		if !(x <= sure) {
+			if x != x {
+				return 0, 0, fmt.Errorf("score %d is not a number", i/4+1)
+			}
+			best, sure = i/4, x
+		}
+	}
+	if sure != sure {
+		return 0, 0, errors.New("score 1 is not a number")
+	}
+	return best, sure, nil
 }
 
 // ctcLine is a text as it is read.

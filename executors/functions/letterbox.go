@@ -2,6 +2,7 @@ package functions
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -60,6 +61,10 @@ func (n normal) letterbox(image wire.Tensor, height, width int) ([]wire.Tensor, 
 	columns := spread(w, max(int(float64(w)*scale), 1))
 	canvas := blank(3, int64(height), int64(width))
 	for c := range 3 {
+		if scale == 1 && n.datatype == wire.Uint8 {
+			n.place(c, image, canvas.Data[4*c*height*width:], width)
+			continue
+		}
 		plane := n.floats(image, n.source(c))
 		if scale < 1 {
 			plane = shrink(plane, w, rows, columns)
@@ -74,6 +79,23 @@ func (n normal) letterbox(image wire.Tensor, height, width int) ([]wire.Tensor, 
 	size := blank()
 	put(size.Data, 0, float32(scale))
 	return []wire.Tensor{canvas, size}, nil
+}
+
+// place writes a channel that keeps its size, by way of a table of the 256
+// values that a pixel can have.
+func (n normal) place(c int, image wire.Tensor, out []byte, width int) {
+	var table [256]uint32
+	for b := range table {
+		table[b] = math.Float32bits(n.value(c, float32(b)))
+	}
+	h, w := int(image.Shape[1]), int(image.Shape[2])
+	for y := range h {
+		row := image.Data[(n.source(c)*h+y)*w:][:w]
+		to := out[4*y*width:][:4*w]
+		for x, b := range row {
+			binary.LittleEndian.PutUint32(to[4*x:], table[b])
+		}
+	}
 }
 
 // share is what one sample of a shrunk line is made of: weights for the samples

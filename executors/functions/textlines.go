@@ -68,67 +68,89 @@ func (c lineCutter) cut(image, quads wire.Tensor) ([]wire.Tensor, error) {
 	if n == 0 {
 		return []wire.Tensor{lines, widths}, nil
 	}
-	page := sheet{height: int(image.Shape[1]), width: int(image.Shape[2])}
-	for channel := range page.planes {
-		page.planes[channel] = c.floats(image, c.source(channel))
-	}
+	page := sheet{lineCutter: c, height: int(image.Shape[1]), width: int(image.Shape[2]), data: image.Data}
 	one := len(lines.Data) / n
 	for i := range n {
 		q, ok := readQuad(quads, i)
 		if !ok {
 			return nil, fmt.Errorf("corners %d of the quads are not finite", i+1)
 		}
-		put(widths.Data, i, float32(c.line(page, q, lines.Data[i*one:(i+1)*one])))
+		put(widths.Data, i, float32(page.line(q, lines.Data[i*one:(i+1)*one])))
 	}
 	return []wire.Tensor{lines, widths}, nil
-}
-
-// sheet is a page as planes of numbers.
-type sheet struct {
-	height, width int
-	planes        [3][]float32 // in the order of the network's channels
 }
 
 // finest bounds the samples that are averaged into one pixel, along each side.
 const finest = 4
 
+// sheet is a page that lines are cut out of.
+type sheet struct {
+	lineCutter
+	height, width int // of the page; the line's are the cutter's
+	data          []byte
+}
+
 // line writes one line and returns its width.
-func (c lineCutter) line(page sheet, q quad, out []byte) int {
+func (s *sheet) line(q quad, out []byte) int {
+	c := &s.lineCutter
 	high := max(q.height(), 1)
 	wide := int(math.Round(q.along().length() * float64(c.height) / high))
 	wide = min(max(wide, 1), c.width)
 	fine := min(max(int(math.Round(high/float64(c.height))), 1), finest)
-	share := 1 / float32(fine*fine)
+	sums := make([][3]float32, wide)
 	for y := range c.height {
-		for x := range wide {
-			var sum [3]float32
-			for sy := range fine {
-				v := (float64(y) + (float64(sy)+0.5)/float64(fine)) / float64(c.height)
-				left, right := towards(q[0], q[3], v), towards(q[1], q[2], v)
-				for sx := range fine {
-					u := (float64(x) + (float64(sx)+0.5)/float64(fine)) / float64(wide)
-					page.add(towards(left, right, u), &sum)
-				}
-			}
-			for channel := range 3 {
-				put(out, (channel*c.height+y)*c.width+x, c.value(channel, sum[channel]*share))
+		clear(sums)
+		for sy := range fine {
+			v := (float64(y) + (float64(sy)+0.5)/float64(fine)) / float64(c.height)
+			left, right := towards(q[0], q[3], v), towards(q[1], q[2], v)
+			step := right.minus(left).times(1 / float64(wide*fine))
+			s.run(left.plus(step.times(0.5)), step, fine, sums)
+		}
+		for channel := range 3 {
+			row := out[4*(channel*c.height+y)*c.width:]
+			for x := range sums {
+				put(row, x, c.value(channel, sums[x][channel]/float32(fine*fine)))
 			}
 		}
 	}
 	return wide
 }
 
-// add adds the page's colour at a place.
-func (s sheet) add(p point, to *[3]float32) {
-	x := min(max(p.x-0.5, 0), float64(s.width-1))
-	y := min(max(p.y-0.5, 0), float64(s.height-1))
-	x0, y0 := int(x), int(y)
-	x1, y1 := min(x0+1, s.width-1), min(y0+1, s.height-1)
-	wx, wy := float32(x-float64(x0)), float32(y-float64(y0))
-	for channel, plane := range s.planes {
-		upper := mix(plane[y0*s.width+x0], plane[y0*s.width+x1], wx)
-		lower := mix(plane[y1*s.width+x0], plane[y1*s.width+x1], wx)
-		to[channel] += mix(upper, lower, wy)
+// run adds the page's colours along a straight way, fine samples to a sum.
+func (s *sheet) run(p, step point, fine int, sums [][3]float32) {
+	right, low := float64(s.width-1), float64(s.height-1)
+	for x := range sums {
+		for range fine {
+			px, py := min(max(p.x-0.5, 0), right), min(max(p.y-0.5, 0), low)
+			x0, y0 := int(px), int(py)
+			at := y0*s.width + x0
+			across, down := 0, 0
+			if x0+1 < s.width {
+				across = 1
+			}
+			if y0+1 < s.height {
+				down = s.width
+			}
+			s.add(at, across, down, float32(px-float64(x0)), float32(py-float64(y0)), &sums[x])
+			p.x, p.y = p.x+step.x, p.y+step.y
+		}
+	}
+}
+
+// add adds the colour between four pixels.
+func (s *sheet) add(i, across, down int, wx, wy float32, to *[3]float32) {
+	area := s.height * s.width
+	for channel := range to {
+		k := s.source(channel)*area + i
+		var a, b, c, d float32
+		if s.datatype == wire.Uint8 {
+			a, b = float32(s.data[k]), float32(s.data[k+across])
+			c, d = float32(s.data[k+down]), float32(s.data[k+down+across])
+		} else {
+			a, b = at(s.data, k), at(s.data, k+across)
+			c, d = at(s.data, k+down), at(s.data, k+down+across)
+		}
+		to[channel] += mix(mix(a, b, wx), mix(c, d, wx), wy)
 	}
 }
 
