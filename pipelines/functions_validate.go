@@ -9,9 +9,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// unmeetable is the summary of an objective that nothing on offer keeps.
-const unmeetable = "SLO cannot be met"
-
 // Check is what Validate finds in a function made in Go and in its provider.
 // That an objective cannot be met is not among it: a plan says so, beside the
 // others.
@@ -22,7 +19,7 @@ func (f *Function) Check(p *Provider) error {
 	v.function(f)
 	var all []error
 	for _, diag := range v.diags {
-		if diag.Severity == hcl.DiagError && diag.Summary != unmeetable {
+		if diag.Severity == hcl.DiagError && diag.Summary != UnmetObjective {
 			all = append(all, fmt.Errorf("%s: %s", diag.Summary, diag.Detail))
 		}
 	}
@@ -137,7 +134,7 @@ func (v *validator) reachableSLO(f *Function, p *Provider, path string) {
 	}
 	for _, a := range f.Applications {
 		if a.SLO > 0 && a.SLO < need {
-			v.errorf(path+".application."+a.Name+".slo", unmeetable, "SLO %v cannot be met: the fastest function takes up to %s for a single request. Allow more time, or take a provider with larger functions.", a.SLO, inMillis(need.Round(time.Microsecond)))
+			v.errorf(path+".application."+a.Name+".slo", UnmetObjective, "SLO %v cannot be met: the fastest function takes up to %s for a single request. Allow more time, or take a provider with larger functions.", a.SLO, inMillis(need.Round(time.Microsecond)))
 		}
 	}
 }

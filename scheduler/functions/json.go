@@ -2,6 +2,8 @@ package functions
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"time"
 )
 
@@ -50,6 +52,19 @@ func (m millis) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(m) / float64(time.Millisecond))
 }
 
+func (m *millis) UnmarshalJSON(b []byte) error {
+	var ms float64
+	if err := json.Unmarshal(b, &ms); err != nil {
+		return err
+	}
+	ns := math.Round(ms * float64(time.Millisecond))
+	if math.Abs(ns) >= math.MaxInt64 {
+		return fmt.Errorf("functions: %v ms is longer than a duration can be", ms)
+	}
+	*m = millis(ns)
+	return nil
+}
+
 // MarshalJSON writes the fixed field names of the contract; cost is money per
 // hour.
 func (p Plan) MarshalJSON() ([]byte, error) {
@@ -63,6 +78,23 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	})
 }
 
+// UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are
+// ignored.
+func (p *Plan) UnmarshalJSON(b []byte) error {
+	var j planJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	if len(j.Groups) == 0 {
+		j.Groups = nil
+	}
+	*p = Plan{
+		j.Function, j.Policy, j.Status, j.Reason, j.Sound, j.Rate, j.CostPerRequest, j.LowerBound,
+		time.Duration(j.SolveTime), j.Groups,
+	}
+	return nil
+}
+
 // MarshalJSON writes the fixed field names of the contract.
 func (g Group) MarshalJSON() ([]byte, error) {
 	return json.Marshal(groupJSON{
@@ -71,7 +103,31 @@ func (g Group) MarshalJSON() ([]byte, error) {
 	})
 }
 
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (g *Group) UnmarshalJSON(b []byte) error {
+	var j groupJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	avg, most := time.Duration(j.LatencyAvg), time.Duration(j.LatencyMax)
+	*g = Group{
+		Offer: Offer{j.Platform, j.VCPU, j.GPUMemory, j.Batch, avg.Seconds(), most.Seconds(), j.CostPerRequest},
+		Rate:  j.Rate, LatencyAvg: avg, LatencyMax: most, Timeout: time.Duration(j.Timeout), Applications: j.Applications,
+	}
+	return nil
+}
+
 // MarshalJSON writes the fixed field names of the contract.
 func (s Share) MarshalJSON() ([]byte, error) {
 	return json.Marshal(shareJSON{s.Name, millis(s.SLO), s.Rate, millis(s.Timeout)})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (s *Share) UnmarshalJSON(b []byte) error {
+	var j shareJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	*s = Share{j.Name, time.Duration(j.SLO), j.Rate, time.Duration(j.Timeout)}
+	return nil
 }

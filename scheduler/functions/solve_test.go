@@ -134,6 +134,11 @@ func TestJSON(t *testing.T) {
 	require.NotEmpty(t, out.Groups)
 	g := out.Groups[len(out.Groups)-1]
 	assert.InDelta(t, 800, g.Max+g.Apps[len(g.Apps)-1].Timeout, 1e-6)
+	var again Plan
+	require.NoError(t, json.Unmarshal(text, &again))
+	twice, err := json.Marshal(again)
+	require.NoError(t, err)
+	assert.Equal(t, string(text), string(twice))
 	empty, err := json.Marshal(Plan{})
 	require.NoError(t, err)
 	assert.Contains(t, string(empty), `"groups":[]`)
