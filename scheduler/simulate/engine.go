@@ -35,6 +35,7 @@ type engine struct {
 	end      Time       // no request comes from then on
 	giveUp   int64      // misses after which the run stops; 0 means never
 	observer Observer
+	stop     func() bool
 
 	keys             keys
 	lanes, executors int32 // so far
@@ -116,7 +117,17 @@ type fallen struct {
 	reason dispatch.Reason
 }
 
-// most events at one instant: more means that a policy sets timers for now for
+// ErrStopped ends a run that Options.Stop has ended.
+const ErrStopped = stopped("simulate: stopped before the end")
+
+type stopped string
+
+func (s stopped) Error() string { return string(s) }
+
+// askEvery is after how many events a run asks whether to stop; a power of two.
+const askEvery = 1 << 14
+
+// mostAtOnce is how many events one instant may have. More: more means that a policy sets timers for now for
 // ever.
 const mostAtOnce = 10_000_000
 
@@ -131,6 +142,10 @@ func (e *engine) run() {
 			at, since = d.at, e.events
 		} else if e.events-since > mostAtOnce {
 			e.fault = fmt.Errorf("simulate: the clock stands still at %v: a policy asks for ever to be called at once", at)
+		}
+		if e.events&(askEvery-1) == 0 && e.stop != nil && e.stop() {
+			e.fault = ErrStopped
+			return
 		}
 		e.now = d.at
 		e.events++

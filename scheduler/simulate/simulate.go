@@ -47,6 +47,10 @@ type Options struct {
 	GiveUp     int64   // ends the run after more misses than this; 0 never does
 	Observer   Observer
 
+	// Stop is asked now and then whether to end the run, which then fails with
+	// ErrStopped. Nil is never.
+	Stop func() bool
+
 	// Policy makes the policy of a pool in place of the one named.
 	Policy func(dispatch.PoolOptions) (dispatch.Policy, error)
 }
@@ -128,7 +132,7 @@ func (l Load) offered() float64 {
 func newEngine(loads []Load, o Options) (*engine, error) {
 	e := &engine{
 		delay: o.Delay, noise: o.Noise, spread: o.Spread, random: source(o.Seed, forNoise, 0),
-		begin: o.Warmup, end: o.Warmup + o.Duration, giveUp: o.GiveUp, observer: o.Observer,
+		begin: o.Warmup, end: o.Warmup + o.Duration, giveUp: o.GiveUp, observer: o.Observer, stop: o.Stop,
 	}
 	for i := range loads {
 		l := &loads[i]

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+)
+
+// readArrivals reads what --arrivals says, and the file that it names. Findings
+// in the file are shown at their places.
+func readArrivals(d *Deps, text string) (simulate.Arrivals, error) {
+	kind, shape, name := simulate.ArrivalsReplay, 0.0, ""
+	if file, ok := strings.CutPrefix(text, kind+":"); ok && file != "" {
+		name = file
+	} else {
+		var err error
+		if kind, shape, name, err = pipelines.SplitArrivals(text); err != nil {
+			return simulate.Arrivals{}, fmt.Errorf("--arrivals: %w, and replay:FILE", err)
+		}
+	}
+	a := simulate.Arrivals{Kind: kind, Shape: shape}
+	if name == "" {
+		return a, nil
+	}
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return a, fmt.Errorf("--arrivals %s: %w", text, err)
+	}
+	var diags hcl.Diagnostics
+	if kind == simulate.ArrivalsReplay {
+		a.Stamps, diags = pipelines.ReadStamps(name, src)
+	} else {
+		var trace pipelines.Trace
+		trace, diags = pipelines.ReadTrace(name, src)
+		a.Trace = &trace
+	}
+	if diags.HasErrors() {
+		config := &pipelines.Config{Files: map[string]*hcl.File{name: {Bytes: src}}}
+		if err := pipelines.WriteDiagnostics(d.Stderr, config, diags, d.colours()); err != nil {
+			return a, err
+		}
+		return a, errReported
+	}
+	return a, nil
+}
+
+// loads are the pipelines with how their requests come.
+func (f *simulateFlags) loads(d *Deps, doc *pipelines.Document) ([]simulate.Load, error) {
+	given := simulate.Arrivals{}
+	if f.arrivals != "" {
+		var err error
+		if given, err = readArrivals(d, f.arrivals); err != nil {
+			return nil, err
+		}
+	}
+	total := 0.0
+	for _, p := range doc.Pipelines {
+		total += p.Rate
+	}
+	var loads []simulate.Load
+	for _, p := range doc.Pipelines {
+		l := simulate.Load{Pipeline: p, Rate: p.Rate, Arrivals: given}
+		recorded, span := given.Recorded()
+		if f.arrivals == "" {
+			var err error
+			if l.Arrivals, err = simulate.Declared(&p); err != nil {
+				return nil, err
+			}
+			_, span = l.Arrivals.Recorded()
+		} else if recorded > 0 {
+			l.Rate = 0 // as it was
+		}
+		if f.hasRate {
+			l.Rate = f.rate * share(p.Rate, total, len(doc.Pipelines))
+			if f.rate == 0 {
+				l.Arrivals = simulate.Arrivals{} // no request comes, whatever was recorded
+			}
+		}
+		if span > 0 && !f.hasLength {
+			f.options.Duration = max(span, time.Millisecond)
+		}
+		loads = append(loads, l)
+	}
+	return loads, nil
+}
+
+// share is the part of the total rate that a pipeline is offered.
+func share(rate, total float64, n int) float64 {
+	if total > 0 {
+		return rate / total
+	}
+	return 1 / float64(n)
+}
+
+// parsePool reads hardware=N.
+func parsePool(list []string) ([]simulate.Kind, error) {
+	var pool []simulate.Kind
+	for _, text := range list {
+		name, count, ok := strings.Cut(text, "=")
+		n, err := strconv.Atoi(count)
+		if !ok || err != nil || name == "" || n < 1 {
+			return nil, fmt.Errorf("--pool %s: write HARDWARE=N with at least one device, such as gpu=8", text)
+		}
+		if n > simulate.MaxDevices {
+			return nil, fmt.Errorf("--pool %s: memory is kept for %d devices; simulate a part of them at a part of the rate", text, simulate.MaxDevices)
+		}
+		pool = append(pool, simulate.Kind{Hardware: name, Count: n})
+	}
+	return pool, nil
+}
+
+// parseOutage reads DEVICE@FROM-TO.
+func parseOutage(text string) (simulate.Outage, error) {
+	var o simulate.Outage
+	device, span, ok := strings.Cut(text, "@")
+	from, to, ends := strings.Cut(span, "-")
+	var err error
+	if o.Device, err = strconv.Atoi(device); err == nil {
+		o.From, err = time.ParseDuration(from)
+	}
+	if ends && err == nil {
+		o.To, err = time.ParseDuration(to)
+	}
+	if !ok || err != nil {
+		return o, fmt.Errorf("--lose %s: write DEVICE@FROM-TO, such as 0@10s-20s", text)
+	}
+	return o, nil
+}

@@ -1,0 +1,90 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// Keeping says how Keeps looks at plans.
+type Keeping struct {
+	Requests int // of each pipeline at the least; 2000 when 0
+
+	// Spare is how many gaps between two requests of a module a request may be
+	// late. The proof of a plan takes the stream for a fluid, and requests are
+	// counted singly (see package demand).
+	Spare int
+
+	// Eager lets idle executors start early, as the gateway does by default.
+	// The proof is about batches that are started when they are full or due.
+	Eager bool
+}
+
+// defaultRequests is how many requests Keeps plays where it is not told.
+const defaultRequests = 2000
+
+// Keeps plays evenly paced requests against plans that were made together,
+// under policy tc, and says which promise was broken first: nil means that
+// every request of every pipeline was answered within its SLO. Plans that are
+// not sound promise nothing and may fail.
+func Keeps(all []pipelines.Pipeline, plans []plan.Plan, k Keeping) error {
+	if k.Requests == 0 {
+		k.Requests = defaultRequests
+	}
+	var loads []Load
+	duration := time.Duration(0)
+	for _, p := range all {
+		if p.Rate <= 0 {
+			loads = append(loads, Load{Pipeline: p})
+			continue
+		}
+		duration = max(duration, time.Duration(float64(k.Requests)/p.Rate*float64(time.Second)))
+		p.SLO += k.spare(&p)
+		loads = append(loads, Load{Pipeline: p, Rate: p.Rate})
+	}
+	r, err := OnPlans(loads, plans, Options{Dispatch: "tc", Duration: max(duration, 1), Patient: !k.Eager, MaxQueue: maxKept})
+	if err != nil {
+		return err
+	}
+	for _, p := range r.Pipelines {
+		if p.Completed == p.Requests {
+			continue
+		}
+		return fmt.Errorf("simulate: pipeline %q does not keep its SLO: of %d even requests %d were late and %d were dropped or refused; the longest took %s of %s%s",
+			p.Pipeline, p.Requests, p.Late, p.Dropped+p.Refused, spell(p.Latency.Max), spell(p.SLO), p.blame())
+	}
+	return nil
+}
+
+// maxKept bounds queues where Keeps looks: a queue that is bounded is not what
+// is in question.
+const maxKept = 1 << 20
+
+// spare is the time by which a request may be late.
+func (k Keeping) spare(p *pipelines.Pipeline) time.Duration {
+	least := p.Rate
+	for _, rate := range p.Rates() {
+		least = min(least, rate)
+	}
+	if least <= 0 {
+		return 0
+	}
+	return time.Duration(float64(k.Spare) / least * float64(time.Second))
+}
+
+// blame names the module that left furthest behind its budget.
+func (p PipelineResult) blame() string {
+	worst := -1
+	for i, m := range p.Modules {
+		if m.Behind > 0 && (worst < 0 || m.Behind > p.Modules[worst].Behind) {
+			worst = i
+		}
+	}
+	if worst < 0 {
+		return ""
+	}
+	m := p.Modules[worst]
+	return fmt.Sprintf("; module %s was up to %s behind its budget of %s", m.Module, spell(m.Behind), spell(m.Budget))
+}
