@@ -14,6 +14,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // unmeetable is the finding that plan tells as an infeasible plan, with its
@@ -94,7 +95,7 @@ func (f *planFlags) run(d *Deps, doc *pipelines.Document) error {
 	for _, p := range doc.Pipelines {
 		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
 	}
-	all.Plans = append(all.Plans, plan.SolveAll(problems, f.options)...)
+	all.Plans = append(all.Plans, simulate.SolveAll(problems, f.options)...)
 	if err := all.write(d.Stdout, f.asJSON); err != nil {
 		return err
 	}
