@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -17,13 +18,25 @@ type Planning struct{}
 // SplitLatency divides the objective among the modules. An objective that
 // cannot be met fails with type TypeInfeasible and is not retried.
 func (Planning) SplitLatency(_ context.Context, in SplitInput) (plan.Budgets, error) {
-	budgets, err := plan.SplitLatency(in.Problem, in.Options)
+	budgets, err := plan.SplitLatency(in.Problem, servable(in.Options))
 	return budgets, final(err, TypeInvalid)
+}
+
+// servable leaves out what executors cannot run: they run one batch at a time on
+// a device.
+func servable(o plan.Options) plan.Options {
+	const step = "concurrency"
+	if o.Policy == "" || o.Policy == plan.PolicyExact || o.Policy == plan.PolicyPiccolo {
+		if !slices.Contains(o.Without, step) {
+			o.Without = append(slices.Clone(o.Without), step)
+		}
+	}
+	return o
 }
 
 // ScheduleModules chooses configurations and machines for the budgets.
 func (Planning) ScheduleModules(_ context.Context, in ScheduleInput) (plan.Plan, error) {
-	p, err := plan.ScheduleModules(in.Problem, in.Options, in.Budgets)
+	p, err := plan.ScheduleModules(in.Problem, servable(in.Options), in.Budgets)
 	if err == nil && p.Status == plan.Infeasible {
 		return p, temporal.NewNonRetryableApplicationError(p.Reason, TypeInfeasible, nil)
 	}

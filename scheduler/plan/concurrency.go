@@ -5,7 +5,7 @@ package plan
 // throughput is s·b/d, while a batch still collects b requests, so that Theorem
 // 1 stays d + b/w.
 func (o Options) multiplexes() bool {
-	built := o.policy() == PolicyPiccolo || o.policy() == PolicyScrooge
+	built := o.policy() == PolicyPiccolo || o.policy() == PolicyScrooge || o.policy() == PolicyExact
 	return (built || o.Concurrency) && !o.without("concurrency")
 }
 

@@ -35,8 +35,8 @@ const TwoGroups = "at most two groups a module"
 // reading fulfil that as well, since their worst case d + b/w has w <= T';
 // so they are not cheaper under the same budget either.
 //
-// Concurrency stays at one batch a machine, budgets are whole nanoseconds, and
-// devices are unlimited.
+// A machine that runs s batches side by side serves s·b/d, so p/s takes the
+// place of p. Budgets are whole nanoseconds, and devices are unlimited.
 func (s *scheduler) single(budget time.Duration) (schedule, bool) {
 	if s.rate == 0 {
 		return schedule{}, true

@@ -41,7 +41,7 @@ type Options struct {
 	Reading string
 
 	// Concurrency lets a policy use profile points measured with several batches
-	// at a time on a machine. Policies piccolo and scrooge always do.
+	// at a time on a machine. Policies exact, piccolo and scrooge always do.
 	Concurrency bool
 
 	// TimeLimit bounds a search that can be cut short, by Clock. Policy
@@ -90,7 +90,7 @@ func Steps() []string {
 func (o Options) steps() []string {
 	switch o.policy() {
 	case PolicyExact:
-		return []string{"hetero", "hetero:dearest", "batch"}
+		return []string{"hetero", "hetero:dearest", "batch", "concurrency"}
 	case PolicyBrute:
 		return []string{"hetero", "hetero:dearest", "batch", "concurrency", "dummy"}
 	case PolicyPiccolo:

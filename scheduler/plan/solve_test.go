@@ -169,7 +169,7 @@ func TestBadOptions(t *testing.T) {
 		want string
 	}{
 		{Options{Policy: "luck", CostModel: CostProportional}, `plan: there is no policy "luck"; there is exact, harpagon, piccolo, nexus, scrooge, inferline, clipper, brute`},
-		{Options{Policy: "exact", Without: []string{"tc"}}, `plan: policy exact has no step "tc" to switch off; it has hetero, hetero:dearest, batch`},
+		{Options{Policy: "exact", Without: []string{"tc"}}, `plan: policy exact has no step "tc" to switch off; it has hetero, hetero:dearest, batch, concurrency`},
 		{Options{Policy: "exact", Split: "even"}, `plan: policy exact finds the best split itself; leave out split "even", or take policy harpagon`},
 		{Options{CostModel: "gold"}, `plan: policy exact has no cost model "gold"; it has proportional, whole, shared`},
 		{Options{Policy: PolicyHarpagon, CostModel: CostProportional, Without: []string{"magic"}}, `plan: policy harpagon has no step "magic" to switch off; it has tc, dt, multi, multi:one, hetero, hetero:dearest, batch, concurrency, dummy, reassign, reassign:one, merge, direct`},
