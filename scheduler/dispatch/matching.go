@@ -26,6 +26,11 @@ const (
 	// whenever a queue builds up: the cheapest pairs are those of short
 	// queries.
 	DefaultMatchWidth = 1
+
+	// DefaultMatchInstances is how many instances a decision looks at. An
+	// instance that idles later than that many others hardly changes what
+	// should start now, and the time of a decision grows with the cube.
+	DefaultMatchInstances = 64
 )
 
 // InstanceType is one kind of instance of a pool.
@@ -67,9 +72,12 @@ type MatchingOptions struct {
 	// 0 means DefaultMaxPoolQueue.
 	MaxQueue int
 
-	// Width bounds a decision: the queries that it looks at, for each instance
-	// of the pool, earliest arrivals first. 0 means DefaultMatchWidth.
-	Width int
+	// Instances and Width bound a decision. It looks at that many instances,
+	// those that idle first and then those that are free soonest, and at Width
+	// queries for each, earliest arrivals first. 0 means DefaultMatchInstances
+	// and DefaultMatchWidth.
+	Instances int
+	Width     int
 }
 
 // Check says what is wrong with the options.
@@ -117,7 +125,7 @@ func NewMatching(o MatchingOptions) (Policy, error) {
 	}
 	p := &matching{
 		slo: o.SLO, base: o.Base, largest: o.Largest, learnLargest: o.Largest == 0,
-		maxQueue: o.MaxQueue, width: o.Width, timer: never, earliest: never,
+		maxQueue: o.MaxQueue, width: o.Width, most: o.Instances, timer: never, earliest: never,
 		coefficients: make([]float64, len(o.Types)), fixed: len(o.Coefficients) > 0,
 		latency: make([][]Time, len(o.Types)),
 	}
@@ -127,6 +135,9 @@ func NewMatching(o MatchingOptions) (Policy, error) {
 	}
 	if p.width <= 0 {
 		p.width = DefaultMatchWidth
+	}
+	if p.most <= 0 {
+		p.most = DefaultMatchInstances
 	}
 	safety := o.Safety
 	if safety == 0 {
@@ -146,6 +157,7 @@ type matching struct {
 	learnLargest bool
 	maxQueue     int
 	width        int
+	most         int  // instances of one decision
 	fixed        bool // coefficients were given
 	coefficients []float64
 	types        []learned
@@ -156,6 +168,7 @@ type matching struct {
 	waiting   []Request
 	instances []instance // by ExecutorID
 	up        []ExecutorID
+	soonest   []ExecutorID // that a decision looks at
 	idle      int
 
 	solver  assign.Solver

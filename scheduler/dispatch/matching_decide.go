@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -16,13 +18,14 @@ func (p *matching) decide(out []Action) []Action {
 	if p.idle == 0 || len(p.waiting) == 0 {
 		return out
 	}
-	m := min(len(p.waiting), p.width*len(p.up))
+	p.look()
+	m := min(len(p.waiting), p.width*len(p.soonest))
 	p.price(m)
 	p.started = grown(p.started, len(p.waiting))
 	clear(p.started)
-	for k, i := range p.solver.Solve(p.cost, len(p.up), m) {
+	for k, i := range p.solver.Solve(p.cost, len(p.soonest), m) {
 		if i >= 0 {
-			out = p.start(p.up[k], int(i), out)
+			out = p.start(p.soonest[k], int(i), out)
 		}
 	}
 	p.compact()
@@ -113,12 +116,24 @@ func (x *instance) freeAt(now Time) Time {
 	return max(now+1, x.until)
 }
 
+// look chooses the instances of a decision.
+func (p *matching) look() {
+	p.soonest = append(p.soonest[:0], p.up...)
+	if len(p.up) <= p.most {
+		return
+	}
+	slices.SortFunc(p.soonest, func(a, b ExecutorID) int {
+		return cmp.Or(cmp.Compare(p.instances[a].freeAt(p.now), p.instances[b].freeAt(p.now)), cmp.Compare(a, b))
+	})
+	p.soonest = p.soonest[:p.most]
+}
+
 // price fills the matrix of costs, a row for each instance and a column for
 // each of the first m queries (Eq. 4 and 8).
 func (p *matching) price(m int) {
-	p.cost = grown(p.cost, m*len(p.up))
+	p.cost = grown(p.cost, m*len(p.soonest))
 	late, near := int64(latePenalty*p.slo), int64(nearPenalty*p.slo)
-	for k, id := range p.up {
+	for k, id := range p.soonest {
 		x := &p.instances[id]
 		free, weight := x.freeAt(p.now), p.coefficients[x.group]
 		row, latency, spread := p.cost[k*m:(k+1)*m], p.latency[x.group], p.types[x.group].spread()

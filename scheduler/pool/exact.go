@@ -17,6 +17,7 @@ func (s *solver) exact(plan *Plan, all []configuration, first configuration) err
 	cuts := s.cuts(all[:min(cutsFrom, len(all))])
 	goodput := s.goodput(best, s.load, 0)
 	plan.Simulated, plan.Status = 1, Optimal
+	most := s.simulations(best)
 	for i := range all {
 		all[i].rate = s.cutBound(cuts, all[i].counts)
 	}
@@ -28,7 +29,7 @@ func (s *solver) exact(plan *Plan, all []configuration, first configuration) err
 			bestBound = math.Max(bestBound, c.rate) // of this one and all that follow
 			break
 		}
-		if plan.Simulated >= s.options.Simulations {
+		if plan.Simulated >= most {
 			plan.Status, bestBound = Feasible, math.Max(bestBound, c.rate)
 			break
 		}

@@ -34,8 +34,12 @@ const (
 
 // Defaults of Options.
 const (
-	DefaultQueries     = 20_000
-	DefaultSimulations = 400
+	DefaultQueries = 20_000
+
+	// defaultWork bounds the simulations of policy exact, in queries times
+	// instances: some 400 for a dozen instances, some 40 for ten dozen.
+	defaultWork      = 120_000_000
+	leastSimulations = 8
 )
 
 // Bounds of how many queries a simulation plays, whatever Options say.
@@ -48,7 +52,7 @@ const (
 type Options struct {
 	Policy      string
 	Queries     int    // that one simulation plays; 0 means DefaultQueries
-	Simulations int    // configurations that policy exact may try; 0 means DefaultSimulations
+	Simulations int    // configurations that policy exact may try; 0 means as many as take about a minute
 	Seed        uint64 // of the queries
 }
 
@@ -69,9 +73,6 @@ func (o Options) complete() Options {
 	}
 	if o.Queries == 0 {
 		o.Queries = DefaultQueries
-	}
-	if o.Simulations == 0 {
-		o.Simulations = DefaultSimulations
 	}
 	return o
 }
@@ -168,6 +169,19 @@ func (s *solver) draw(rate float64) {
 	s.load = trial.Draw(s.mix, count, s.arrivals, s.options.Seed)
 	s.poisson = trial.Draw(s.mix, count, trial.Poisson, s.options.Seed)
 	s.capacity = newCapacity(s.drawnShares(), s.search.Attainment, len(s.kinds))
+}
+
+// simulations is how many configurations policy exact may try, going by the
+// size of one of them.
+func (s *solver) simulations(like []int) int {
+	if s.options.Simulations > 0 {
+		return s.options.Simulations
+	}
+	instances := 0
+	for _, n := range like {
+		instances += n
+	}
+	return max(leastSimulations, defaultWork/(s.load.Len()*max(1, instances)))
 }
 
 func (s *solver) run(plan *Plan) error {
