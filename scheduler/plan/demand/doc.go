@@ -25,6 +25,22 @@
 // same for all groups, that the test lets a module promise. For one group alone
 // it is d + b/T.
 //
+// NonPreemptive is the same question for the other end: whether one device can
+// run the batches of several groups, one at a time, each by its deadline.
+//
+// # Composition
+//
+// Both tests speak of one module that is reached evenly. Batches leave a module
+// in bursts, so the next one is not. The bounds add up along a path all the same
+// when every request carries a virtual arrival for each module: its arrival at
+// the source plus the budgets of the modules above, along the longest path to
+// it. Virtual arrivals are as even as the source, windows and due dates count
+// from them, and a request that keeps each module's budget reaches the next
+// module no later than its virtual arrival there. Earlier is no harm: it may
+// wait, or start on an idle device as long as nothing that is due sooner is
+// delayed. Where items multiply (fan-out) the virtual arrivals come in groups,
+// and the proof is for the mean rate only.
+//
 // The arrivals are treated as a fluid. Where requests are counted singly, leave
 // a margin of one inter-arrival time 1/T.
 package demand
