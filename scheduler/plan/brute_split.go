@@ -44,6 +44,7 @@ func (p *planner) listed(budgets []time.Duration, whole bool) {
 	dearest := p.dearest(known, budgets, whole)
 	for i, m := range p.modules {
 		if m.rate == 0 {
+			m.sets = []schedule{{}}
 			continue
 		}
 		m.twins = []*scheduler{m.as(PolicyHarpagon), m.as(PolicyPiccolo)}
