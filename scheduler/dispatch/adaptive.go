@@ -7,61 +7,76 @@ type adaptive struct {
 	pool
 	rules  adaptiveRules
 	wakes  agenda // every model with requests, by when it must be looked at
-	urgent agenda // models that cannot wait for a further request, by the last instant to start
-	fuller agenda // the others, by how full their batch is, fullest first
+	ready  agenda // models that take any open executor, by the last instant to start
+	held   agenda // the others with requests, likewise
 	need   []float64
 	needed float64 // executors that all models need together, by their rates
 	typic  float64 // smoothed duration of batches
 }
 
-// adaptiveRules are the constants of the policy, all in shares of the target
-// batch. They were found by a search over simulated pools; the results are
-// flat around them.
+// adaptiveRules are the constants of the policy, in shares of the target
+// batch. They were fitted by a random search over 18 simulated pools of 1 to
+// 256 executors and 1 to 300 models; results are flat around them.
 type adaptiveRules struct {
-	start, startIdle, startLoad, startLeast float64
-	keep, keepQueue, keepGap, keepLoad      float64
+	// A batch of at least
+	//
+	//	start - startPool/√executors - startIdle·(share that idles) + startLoad·load
+	//
+	// of the target starts early, and one of startBeta·beta·lambda requests.
+	start, startPool, startIdle, startLoad, startBeta float64
+
+	// A first request stays if it allows a batch of
+	//
+	//	keep + keepQueue·(line, in targets) + keepGap·gap + keepLoad·load
+	//
+	// of the target.
+	keep, keepQueue, keepGap, keepLoad float64
 }
 
 func tunedRules() adaptiveRules {
 	return adaptiveRules{
-		start: 0.804, startIdle: 1.17, startLoad: 0.075, startLeast: 0.5,
-		keep: 0.641, keepQueue: 0.045, keepGap: 0.074, keepLoad: 0.025,
+		start: 1, startPool: 0.55, startIdle: 1, startLoad: 0.1, startBeta: 1.6,
+		keep: 0.664, keepQueue: 0.034, keepGap: 0.074, keepLoad: 0.025,
 	}
 }
 
 // Bounds of what adaptive looks at.
 const (
-	gapMost   = 4.0 // typical gaps between two free executors
-	loadMost  = 1.5
-	queueMost = 3.0  // target batches
-	fillUnit  = 1024 // steps of the order by fullness, per target batch
-	typicStep = 0.05 // weight of a new batch in the typical duration
+	gapMost    = 4.0 // typical gaps between two free executors
+	loadMost   = 1.5
+	queueMost  = 3.0  // target batches
+	startLeast = 0.5  // of the target batch, however many executors idle
+	typicStep  = 0.05 // weight of a new batch in the typical duration
 )
 
 // NewAdaptive builds Harpagon's own policy, the default for a shared pool: it
 // holds batches back as Symphony does, but by what the whole pool has before
 // it.
 //
-//   - Every model has a target batch, the staggered one for its rate and its
-//     share of the executors: l(b)·(1 + 1/n) <= SLO.
+//   - Every model has a target batch: what it collects at its rate when it is
+//     held as long as the deadline allows, l(b) + (b-1)/rate = SLO. Where the
+//     pool is too small for all rates, its share of the pool sets the rate. On
+//     n executors near their capacity this is the staggered batch of Symphony's
+//     equation 2.
 //   - A batch that could not take in one more request starts on any free
-//     executor, the one with the least time left first.
-//   - Before that it starts early if it is full enough: with start of its
-//     target, more while the pool has much before it, less while executors idle,
-//     because idle time cannot be saved up. The fullest goes first.
+//     executor.
+//   - It starts earlier if it is full enough: with less of its target in a small
+//     pool, whose executors run dry and clog by turns, and the more executors
+//     idle, because idle time cannot be saved up; with more while the pool has
+//     much before it. Past a multiple of beta·lambda requests it never waits.
+//     Of several models the one with the least time left goes first.
 //   - Requests are given up only when an executor is granted, when most is
-//     known. Those go that would hold the batch below keep of the target though
-//     enough others wait; more of them go when the line is long and when the
-//     next executor is far off, because then small batches cost most. So a burst
-//     costs its oldest requests and not the size of the batches behind it.
-//
-// Overload thus keeps near the peak: batches stay at the target.
+//     known. Those go that would hold the batch far below its target though
+//     enough others wait; more of them when the line is long and the next
+//     executor far off, because then small batches cost most. So a burst costs
+//     its oldest requests and not the size of the batches behind it, and under
+//     overload batches stay near the target.
 func NewAdaptive(o PoolOptions) Policy { return newAdaptive(o, tunedRules()) }
 
 func newAdaptive(o PoolOptions, r adaptiveRules) *adaptive {
 	p := &adaptive{pool: newPool(o), rules: r}
 	n := len(p.models)
-	p.wakes, p.urgent, p.fuller = newAgenda(n), newAgenda(n), newAgenda(n)
+	p.wakes, p.ready, p.held = newAgenda(n), newAgenda(n), newAgenda(n)
 	p.need = make([]float64, n)
 	for i := range p.models {
 		p.aim(int32(i))
@@ -87,6 +102,9 @@ func (p *adaptive) Step(now Time, ev Event, out []Action) []Action {
 		}
 	default:
 		p.change(ev)
+		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
+			out = p.look(p.parked[len(p.parked)-1], out)
+		}
 	}
 	for p.wakes.next() <= p.now {
 		out = p.look(p.wakes.top(), out)
@@ -121,13 +139,17 @@ func (p *adaptive) aim(class int32) {
 	budget := m.slo - p.margin
 	if !m.meter.known() {
 		m.target = half(m.plan, p.delay, budget)
+		m.aim = float64(m.target)
 		return
 	}
 	rate := m.meter.rate
 	if up := float64(p.fleet.up); up > 0 && p.needed > up {
 		rate *= up / p.needed
 	}
-	m.target = staggered(m.plan, p.delay, budget, rate)
+	x := max(2, m.target)
+	m.fixed = max(0, float64(m.plan.of(1))-float64(m.plan.of(x)-m.plan.of(1))/float64(x-1)) / 1e9
+	m.aim = held(m.plan, p.delay, budget, rate)
+	m.target = int(math.Round(m.aim))
 	need := m.meter.rate * float64(m.plan.of(m.target)) / 1e9 / float64(m.target)
 	p.needed += need - p.need[class]
 	p.need[class] = need
@@ -139,8 +161,8 @@ func (p *adaptive) look(class int32, out []Action) []Action {
 	q, m := &p.lines[class], &p.models[class]
 	if q.n == 0 {
 		p.wakes.drop(class)
-		p.urgent.drop(class)
-		p.fuller.drop(class)
+		p.ready.drop(class)
+		p.held.drop(class)
 		return out
 	}
 	s := p.planned(class)
@@ -149,18 +171,34 @@ func (p *adaptive) look(class int32, out []Action) []Action {
 		c = cut{drop: q.n - 1, size: 1}
 	}
 	due := q.due(c.drop)
+	last := due - m.plan.of(c.size) - p.delay.Of(c.size)
 	at := due - m.plan.of(c.size+1) - p.delay.Of(c.size+1)
-	if at <= p.now || c.size >= len(m.plan) {
-		last := due - m.plan.of(c.size) - p.delay.Of(c.size)
-		p.urgent.set(class, last)
-		p.fuller.drop(class)
-		p.wakes.set(class, max(last, p.now)+1)
+	m.size = c.size
+	switch {
+	case last < p.now: // only a faster group can still serve it
+		p.wakes.set(class, q.due(0)-m.least+1)
+	case at <= p.now || c.size >= len(m.plan):
+		p.wakes.set(class, last+1)
+	case float64(c.size) < p.enough(class):
+		p.wakes.set(class, at)
+		p.ready.drop(class)
+		p.held.set(class, last)
 		return out
+	default:
+		p.wakes.set(class, at)
 	}
-	p.urgent.drop(class)
-	p.fuller.set(class, -Time(c.size)*fillUnit/Time(m.target))
-	p.wakes.set(class, at)
+	p.ready.set(class, last)
+	p.held.drop(class)
 	return out
+}
+
+// enough is the batch of the model that may start before it has to.
+func (p *adaptive) enough(class int32) float64 {
+	m, r := &p.models[class], &p.rules
+	up := float64(max(1, p.fleet.up))
+	idle := float64(max(0, p.fleet.opens-1)) / up
+	share := r.start - r.startPool/math.Sqrt(up) - r.startIdle*idle + r.startLoad*p.load()
+	return min(max(share, startLeast)*m.aim, r.startBeta*m.fixed*m.meter.rate)
 }
 
 // load is the work that the executors still have before them, as a share of
@@ -186,7 +224,7 @@ func (p *adaptive) gap() float64 {
 // kept when there are enough others.
 func (p *adaptive) keep(class int32) int {
 	q, m, r := &p.lines[class], &p.models[class], &p.rules
-	target := float64(m.target)
+	target := m.aim
 	share := r.keep + r.keepQueue*min(queueMost, float64(q.n)/target) + r.keepGap*p.gap() + r.keepLoad*p.load()
 	return max(1, int(math.Round(target*share)))
 }
@@ -194,19 +232,15 @@ func (p *adaptive) keep(class int32) int {
 // choose finds the model that takes the next open executor, or -1 where it is
 // better to wait.
 func (p *adaptive) choose() int32 {
-	if p.urgent.len() > 0 {
-		return p.urgent.top()
+	if p.ready.len() > 0 {
+		return p.ready.top()
 	}
-	if p.fuller.len() == 0 {
-		return -1
+	if p.held.len() > 0 {
+		if class := p.held.top(); float64(p.models[class].size) >= p.enough(class) {
+			return class
+		}
 	}
-	r := &p.rules
-	idle := float64(p.fleet.opens-1) / float64(p.fleet.up)
-	share := max(r.startLeast, r.start-r.startIdle*idle+r.startLoad*p.load())
-	if float64(-p.fuller.next()) < share*fillUnit {
-		return -1
-	}
-	return p.fuller.top()
+	return -1
 }
 
 // grant gives an open executor to the model.
@@ -225,8 +259,9 @@ func (p *adaptive) grant(class int32, out []Action) []Action {
 		}
 	}
 	if best.size == 0 {
-		p.urgent.drop(class)
-		p.fuller.drop(class)
+		p.ready.drop(class)
+		p.held.drop(class)
+		p.parked = append(p.parked, class)
 		return out
 	}
 	if best.drop > 0 {

@@ -14,6 +14,7 @@ type pool struct {
 	armed   Time // the timer that the driver holds; never when none
 	waiting int  // requests in all lines
 	batch   []RequestID
+	parked  []int32 // models that the open executors are too slow for
 }
 
 // poolModel is a model made ready: its profiles and its rate.
@@ -24,6 +25,11 @@ type poolModel struct {
 	slo    Time
 	meter  meter
 	target int // the batch to aim for; what it means is the policy's affair
+
+	// What adaptive keeps.
+	aim   float64 // the target between whole numbers
+	fixed float64 // seconds that a batch takes beyond those of its requests
+	size  int     // of the batch that would start now
 }
 
 // newPool reads the options, mended: every model has a table, and the batch

@@ -28,6 +28,7 @@ type clockwork struct {
 	wakes agenda    // models with requests, by when their first becomes late
 	soon  agenda    // busy executors without a next batch, by when to decide on it
 	next  []promise // by ExecutorID: the batch decided on
+	lapse agenda    // executors with such a batch, by when its first request becomes late
 }
 
 // promise is a batch that waits for its executor.
@@ -80,6 +81,9 @@ func (p *clockwork) Step(now Time, ev Event, out []Action) []Action {
 	for p.wakes.next() <= p.now {
 		out = p.look(p.wakes.top(), out)
 	}
+	for p.lapse.next() <= p.now {
+		out = p.trim(ExecutorID(p.lapse.top()), out)
+	}
 	for p.fleet.opens > 0 {
 		id := p.fleet.pick()
 		class, size := p.choose(id)
@@ -98,7 +102,7 @@ func (p *clockwork) Step(now Time, ev Event, out []Action) []Action {
 		p.soon.drop(int32(id))
 		out = p.look(class, p.promise(class, id, size, out))
 	}
-	wake := p.wakes.next()
+	wake := min(p.wakes.next(), p.lapse.next())
 	if p.soon.next() > p.now {
 		wake = min(wake, p.soon.next())
 	}
@@ -161,6 +165,7 @@ func (p *clockwork) note(id ExecutorID) {
 		p.next = append(p.next, promise{})
 	}
 	p.soon.reserve(len(p.next))
+	p.lapse.reserve(len(p.next))
 	p.soon.set(int32(id), p.fleet.execs[id].free-p.ahead)
 }
 
@@ -172,6 +177,26 @@ func (p *clockwork) promise(class int32, id ExecutorID, size int, out []Action) 
 		n.batch = append(n.batch, *q.at(i))
 	}
 	q.skip(size)
+	return p.trim(id, out)
+}
+
+// trim drops from a promised batch what can no longer be served by it, and
+// notes when that will next be so.
+func (p *clockwork) trim(id ExecutorID, out []Action) []Action {
+	n := &p.next[id]
+	s := slot{now: p.now, free: p.now, delay: p.delay, table: p.models[n.class].tables[p.fleet.execs[id].group]}
+	late := 0
+	for late < len(n.batch) && s.finish(len(n.batch)-late) > n.batch[late].due {
+		out = append(out, Action{Act: Drop, Request: n.batch[late].id, Reason: Late})
+		late++
+	}
+	p.waiting -= late
+	n.batch = append(n.batch[:0], n.batch[late:]...)
+	if left := len(n.batch); left > 0 {
+		p.lapse.set(int32(id), n.batch[0].due-s.table.of(left)-p.delay.Of(left)+1)
+	} else {
+		p.lapse.drop(int32(id))
+	}
 	return out
 }
 
@@ -186,22 +211,17 @@ func (p *clockwork) keep(id ExecutorID, out []Action) []Action {
 	if len(n.batch) == 0 {
 		return out
 	}
-	s := p.slot(n.class, id)
-	late := 0
-	for late < len(n.batch) && s.finish(len(n.batch)-late) > n.batch[late].due {
-		out = append(out, Action{Act: Drop, Request: n.batch[late].id, Reason: Late})
-		late++
+	out = p.trim(id, out)
+	if len(n.batch) == 0 {
+		return out
 	}
 	from := len(p.batch)
-	for _, w := range n.batch[late:] {
+	for _, w := range n.batch {
 		p.batch = append(p.batch, w.id)
 	}
 	p.waiting -= len(n.batch)
-	size := len(n.batch) - late
 	n.batch = n.batch[:0]
-	if size == 0 {
-		return out
-	}
+	p.lapse.drop(int32(id))
 	out = p.launch(n.class, id, from, out)
 	p.note(id)
 	return out
@@ -213,6 +233,7 @@ func (p *clockwork) recall(id ExecutorID, out []Action) []Action {
 		return out
 	}
 	p.soon.drop(int32(id))
+	p.lapse.drop(int32(id))
 	n := &p.next[id]
 	for _, w := range n.batch {
 		p.lines[n.class].insert(w)
@@ -235,7 +256,7 @@ func (p *clockwork) forget(r Request, out []Action) []Action {
 			if w.id == r.ID {
 				n.batch = append(n.batch[:i], n.batch[i+1:]...)
 				p.waiting--
-				return out
+				return p.trim(ExecutorID(e), out)
 			}
 		}
 	}

@@ -95,6 +95,9 @@ func (p *deferred) Step(now Time, ev Event, out []Action) []Action {
 		}
 	default:
 		p.change(ev)
+		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
+			out = p.look(p.parked[len(p.parked)-1], out)
+		}
 	}
 	for p.wakes.next() <= p.now {
 		out = p.look(p.wakes.top(), out)
@@ -212,7 +215,8 @@ func (p *deferred) grant(class int32, out []Action) []Action {
 		}
 	}
 	if best.size == 0 {
-		p.ready.drop(class) // too late for these executors; look again at its wake
+		p.ready.drop(class)
+		p.parked = append(p.parked, class)
 		return out
 	}
 	if best.drop > 0 {

@@ -13,9 +13,8 @@ type nexus struct {
 	sessions []session
 	duties   []duty // by ExecutorID
 	wakes    agenda // sessions with requests, by when the first becomes late
-	orphans  []Request
-	planAt   Time // when the epoch ends
-	stale    bool // executors came or went since the plan
+	planAt   Time   // when the epoch ends
+	stale    bool   // executors came or went since the plan
 }
 
 // nexusModel is a model as declared, with what was measured of it.
@@ -25,7 +24,8 @@ type nexusModel struct {
 	share    float64 // of its sessions together
 }
 
-// session is a model on one executor; its line has the same number.
+// session is a model on one executor; its line has the same number. While no
+// executor is up every model has one session on none.
 type session struct {
 	class    int32
 	executor ExecutorID
@@ -103,9 +103,6 @@ func (p *nexus) arrive(r Request, out []Action) []Action {
 	}
 	c := &p.classes[r.Class]
 	c.meter.hit(p.now)
-	if len(c.sessions) == 0 {
-		return p.shelter(r, out)
-	}
 	best := c.sessions[0]
 	for _, i := range c.sessions {
 		s := &p.sessions[i]
@@ -127,32 +124,8 @@ func (p *nexus) arrive(r Request, out []Action) []Action {
 	return p.serve(p.sessions[best].executor, out)
 }
 
-// shelter keeps a request that came while no executor was up.
-func (p *nexus) shelter(r Request, out []Action) []Action {
-	c := &p.classes[r.Class]
-	if r.Deadline == 0 {
-		r.Deadline = r.Arrival + c.slo
-	}
-	if p.now+c.least > r.Deadline-p.margin {
-		return append(out, Action{Act: Drop, Request: r.ID, Reason: Late})
-	}
-	if p.waiting >= p.max {
-		return append(out, Action{Act: Drop, Request: r.ID, Reason: Full})
-	}
-	p.orphans = append(p.orphans, r)
-	p.waiting++
-	return out
-}
-
 // forget cancels a request wherever it waits.
 func (p *nexus) forget(r Request) {
-	for i, o := range p.orphans {
-		if o.ID == r.ID {
-			p.orphans = append(p.orphans[:i], p.orphans[i+1:]...)
-			p.waiting--
-			return
-		}
-	}
 	r.Class = -1 // lines are by session
 	p.cancel(r)
 }

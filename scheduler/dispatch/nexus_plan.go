@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// nobody is the executor of sessions that have none.
+const nobody ExecutorID = -1
+
 // piece is what remains of a model's rate after whole executors: to share one.
 type piece struct {
 	class int32
@@ -32,6 +35,10 @@ func (p *nexus) plan(out []Action) []Action {
 	p.wakes = newAgenda(0)
 	if p.fleet.up > 0 {
 		p.assign(p.pack())
+	} else {
+		for i := range p.classes {
+			p.addSession(nobody, piece{class: int32(i), batch: 1, rate: 1})
+		}
 	}
 	p.wakes.reserve(len(p.sessions))
 	p.waiting = 0
@@ -54,8 +61,7 @@ func (p *nexus) redeal(r Request, out []Action) []Action {
 
 // gather takes all requests out of their lines, in the order of deadlines.
 func (p *nexus) gather() []Request {
-	all := p.orphans
-	p.orphans = nil
+	var all []Request
 	for i := range p.lines {
 		for q := &p.lines[i]; q.n > 0; q.skip(1) {
 			w := q.at(0)
@@ -68,24 +74,29 @@ func (p *nexus) gather() []Request {
 
 // pack finds nodes for all models: whole ones first, then the pieces, the
 // busiest first, each to the fullest node that takes it. The rates are scaled
-// until as many nodes come out as there are executors, or a few less.
+// so that as many nodes come out as there are executors, or a few less. Where
+// even the smallest rates need more, executors share nodes.
 func (p *nexus) pack() []node {
+	const doublings, halvings = 10, 12
 	low, high := 0.0, 1.0
-	for range 20 { // how far the rates can be stretched
-		if len(p.nodes(high)) > p.fleet.up {
+	var best []node
+	for range doublings {
+		n := p.nodes(high)
+		if len(n) > p.fleet.up {
 			break
 		}
-		low, high = high, 2*high
+		best, low, high = n, high, 2*high
 	}
-	best := p.nodes(low)
-	const precision = 1e-3 // of the scale
-	for high-low > precision*high {
+	for range halvings {
 		mid := (low + high) / 2
 		if n := p.nodes(mid); len(n) <= p.fleet.up {
-			low, best = mid, n
+			best, low = n, mid
 		} else {
 			high = mid
 		}
+	}
+	if best == nil {
+		best = p.nodes(1)
 	}
 	return best
 }
@@ -215,10 +226,12 @@ func (p *nexus) assign(nodes []node) {
 func (p *nexus) addSession(id ExecutorID, x piece) {
 	c := &p.classes[x.class]
 	c.share += x.rate
-	for _, i := range p.duties[id].sessions {
-		if p.sessions[i].class == x.class {
-			p.sessions[i].share += x.rate
-			return
+	if id != nobody {
+		for _, i := range p.duties[id].sessions {
+			if p.sessions[i].class == x.class {
+				p.sessions[i].share += x.rate
+				return
+			}
 		}
 	}
 	i := int32(len(p.sessions))
@@ -228,5 +241,7 @@ func (p *nexus) addSession(id ExecutorID, x piece) {
 	p.lines = append(p.lines, line{})
 	p.sessions = append(p.sessions, session{class: x.class, executor: id, share: x.rate})
 	c.sessions = append(c.sessions, i)
-	p.duties[id].sessions = append(p.duties[id].sessions, i)
+	if id != nobody {
+		p.duties[id].sessions = append(p.duties[id].sessions, i)
+	}
 }

@@ -29,3 +29,26 @@ func staggered(table profile, delay Delay, budget Time, rate float64) int {
 func half(table profile, delay Delay, budget Time) int {
 	return max(1, table.fit(budget/2-delay.Control))
 }
+
+// held is the batch that a model collects when it is held back as long as its
+// deadline allows: the b with l(b) + (b-1)/rate = budget, between whole numbers
+// by the chord of the profile. At least 1.
+func held(table profile, delay Delay, budget Time, rate float64) float64 {
+	over := func(b int) float64 { // how far b exceeds the budget
+		return float64(table.of(b)) + float64(delay.Of(b)) + float64(b-1)/rate*1e9 - float64(budget)
+	}
+	low, high := 1, len(table)
+	for low < high {
+		b := (low + high + 1) / 2
+		if over(b) <= 0 {
+			low = b
+		} else {
+			high = b - 1
+		}
+	}
+	below := over(low)
+	if low == len(table) || below >= 0 {
+		return float64(low)
+	}
+	return float64(low) + below/(below-over(low+1))
+}

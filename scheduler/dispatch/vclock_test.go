@@ -1,0 +1,143 @@
+package dispatch
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// vclock plays a pool of executors and a stream of requests on a virtual
+// clock, without delays and without noise, and counts what becomes of them.
+type vclock struct {
+	p       Policy
+	models  []Model
+	execs   int
+	rate    float64 // requests per second over all models
+	weights []float64
+	shape   float64 // of gamma gaps; 1 is Poisson
+	seed    uint64
+	warm    time.Duration // not counted
+	horizon time.Duration
+
+	now     Time
+	timer   Time
+	ends    agenda
+	state   []uint8 // by id less base
+	counted int
+	good    int
+	busy    Time
+	batches int
+	starts  int
+	actions []Action
+	dueOf   []Time
+	measure []bool
+	check   func(Action)
+}
+
+func (v *vclock) run() (attainment float64) {
+	rng := rand.New(rand.NewPCG(v.seed, 0xabcdabcd987))
+	v.timer, v.ends = never, newAgenda(v.execs)
+	for i := range v.execs {
+		v.step(Event{Kind: ExecutorUp, Executor: ExecutorID(i)})
+	}
+	next := newAgenda(len(v.models))
+	gaps := make([]float64, len(v.models))
+	for m := range v.models {
+		w := 1.0
+		if v.weights != nil {
+			w = v.weights[m]
+		} else {
+			w = 1 / float64(len(v.models))
+		}
+		gaps[m] = 1e9 / (v.rate * w)
+		next.set(int32(m), Time(rng.Float64()*gaps[m]))
+	}
+	if v.shape == 0 {
+		v.shape = 1
+	}
+	for {
+		m := next.top()
+		at := next.next()
+		if at > v.warm+v.horizon {
+			break
+		}
+		v.advance(at)
+		v.now = at
+		id := RequestID(len(v.dueOf))
+		due := at + v.models[m].SLO
+		v.dueOf = append(v.dueOf, due)
+		v.measure = append(v.measure, at >= v.warm)
+		if at >= v.warm {
+			v.counted++
+		}
+		v.step(Event{Kind: Arrive, Request: Request{ID: id, Class: m, Arrival: at, Deadline: due}})
+		next.set(m, at+max(1, Time(gamma(rng, v.shape)*gaps[m])))
+	}
+	v.advance(v.now + 10*time.Second)
+	return float64(v.good) / float64(v.counted)
+}
+
+func (v *vclock) advance(limit Time) {
+	for {
+		at := min(v.ends.next(), v.timer)
+		if at > limit || at == never {
+			return
+		}
+		v.now = at
+		if v.ends.next() == at {
+			id := v.ends.top()
+			v.ends.drop(id)
+			v.step(Event{Kind: ExecutorFree, Executor: ExecutorID(id)})
+			continue
+		}
+		v.timer = never
+		v.step(Event{Kind: Timer})
+	}
+}
+
+func (v *vclock) step(ev Event) {
+	v.actions = v.p.Step(v.now, ev, v.actions[:0])
+	for _, a := range v.actions {
+		switch a.Act {
+		case SetTimer:
+			v.timer = a.At
+		case Start:
+			l := newProfile(v.models[a.Class].Durations).of(len(a.Batch))
+			v.ends.set(int32(a.Executor), v.now+l)
+			v.starts++
+			v.batches += len(a.Batch)
+			v.busy += l
+			for _, id := range a.Batch {
+				if v.measure[id] && v.now+l <= v.dueOf[id] {
+					v.good++
+				}
+			}
+		}
+	}
+}
+
+// gamma draws from the gamma distribution with mean 1 (Marsaglia and Tsang).
+func gamma(r *rand.Rand, shape float64) float64 {
+	if shape == 1 {
+		return r.ExpFloat64()
+	}
+	boost := 1.0
+	k := shape
+	if k < 1 {
+		boost = math.Pow(1-r.Float64(), 1/k)
+		k++
+	}
+	d := k - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := r.NormFloat64()
+		t := 1 + c*x
+		if t <= 0 {
+			continue
+		}
+		t = t * t * t
+		if u := 1 - r.Float64(); math.Log(u) < x*x/2+d-d*t+d*math.Log(t) {
+			return d * t * boost / shape
+		}
+	}
+}
