@@ -122,6 +122,9 @@ func (s *scheduler) best(budget time.Duration) (schedule, bool) {
 
 // listed is the cheapest set of the list within the budget.
 func (s *scheduler) listed(budget time.Duration) (schedule, bool) {
+	if s.rate == 0 {
+		return schedule{}, true
+	}
 	for i := len(s.sets) - 1; i >= 0; i-- {
 		if s.sets[i].worst <= budget {
 			return s.sets[i], true

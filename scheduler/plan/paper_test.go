@@ -138,6 +138,32 @@ func TestTheorem1(t *testing.T) {
 	assert.Equal(t, 2750*time.Millisecond, set.worst)
 }
 
+// Figure 4: request i arrives after i/8 s. Batch by batch A has its six after
+// 0.75 s, 2.75 s in all; one by one, in turn with B, after 1.375 s, 3.375 s in
+// all. That is less than the 2d = 4 s which round robin is planned with.
+func TestRoundRobinOfFigure4(t *testing.T) {
+	last := func(roundRobin bool) float64 {
+		got := 0
+		for i := 1; ; i++ {
+			if !roundRobin || i%2 == 1 {
+				got++
+			}
+			if got == 6 {
+				return float64(i)/8 + 2
+			}
+		}
+	}
+	assert.Equal(t, 2.75, last(false))
+	assert.Equal(t, 3.375, last(true))
+	assert.Equal(t, 4*time.Second, (&scheduler{roundRobin: true}).worstCase(of(point(6, 2000)), 8))
+}
+
+// Section III-B: A and B have ratio 3, C has 2.
+func TestThroughputCostRatios(t *testing.T) {
+	assert.Equal(t, 1.0/3, of(point(6, 2000)).unit())
+	assert.Equal(t, 1.0/2, of(point(2, 1000)).unit())
+}
+
 // Section III-C: 2 dummy requests per second save, 10 do not.
 func TestDummyRateOfTableII(t *testing.T) {
 	p := Solve(oneModule(tableM3(), 198, second), asPaper)

@@ -134,6 +134,12 @@ func checkGroups(t *rapid.T, problem Problem, o Options, m Module) {
 		}
 		require.LessOrEqual(t, len(kinds), 2)
 	}
+	if o.without("multi:one") && o.Policy == PolicyHarpagon {
+		for _, g := range m.Groups {
+			require.Equal(t, m.Groups[0].Batch, g.Batch)
+			require.Equal(t, m.Groups[0].Hardware, g.Hardware)
+		}
+	}
 }
 
 func TestTheTwoStepsMakeTheWholePlan(t *testing.T) {

@@ -102,30 +102,34 @@ func (p *planner) descent() ([]time.Duration, bool) {
 	if p.split.kind == "throughput" {
 		rank = byThroughput
 	}
-	var finals []state
+	var finals, passed []state
 	for _, merge := range []bool{false, true} {
 		units := p.units(merge)
 		if merge && (p.options.without("merge") || len(units) == len(p.modules)) {
 			continue
 		}
 		path := p.descend(first, units, rank)
+		passed = append(passed, path...)
 		if p.options.without("direct") {
 			finals = append(finals, path[len(path)-1])
 		} else {
 			finals = append(finals, p.direct(path, units)...)
 		}
 	}
-	return p.cheapest(finals), true
+	if best, ok := p.cheapest(finals); ok {
+		return best, true
+	}
+	return p.retreat(passed, finals[0])
 }
 
-func (p *planner) cheapest(finals []state) []time.Duration {
-	best, least := finals[0].worst, math.Inf(1)
+func (p *planner) cheapest(finals []state) (best []time.Duration, found bool) {
+	least := math.Inf(1)
 	for _, s := range finals {
 		if sets, err := p.schedule(s.worst); err == nil && cheaper(total(sets), least) {
-			best, least = s.worst, total(sets)
+			best, least, found = s.worst, total(sets), true
 		}
 	}
-	return best
+	return best, found
 }
 
 func total(sets []schedule) float64 {

@@ -97,7 +97,7 @@ func (t Table) brute() string {
 		}
 		return nil
 	}
-	brute, exact := find("brute"), find(plan.PolicyExact)
+	brute, exact := find(plan.PolicyBrute), find(plan.PolicyExact)
 	if brute == nil || exact == nil || exact.MeanSolve == 0 {
 		return ""
 	}

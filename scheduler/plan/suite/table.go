@@ -58,7 +58,7 @@ func NewTable(title, reference string, workloads []Workload, variants []Variant,
 		return slices.IndexFunc(variants, func(v Variant) bool { return v.Name == name })
 	}
 	t := Table{Title: title, Reference: reference, Workloads: len(workloads)}
-	ref, brute := named(reference), named("brute")
+	ref, brute := named(reference), named(plan.PolicyBrute)
 	for i, v := range variants {
 		t.CostModel = v.Options.CostModel
 		var s sums
