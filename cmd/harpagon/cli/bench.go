@@ -50,6 +50,8 @@ type benchFlags struct {
 	asJSON     bool
 	asMarkdown bool
 	plot       string
+
+	known map[string][]suite.Outcome // by options, then workload
 }
 
 func newBenchPlanCommand(d *Deps) *cobra.Command {
@@ -73,8 +75,9 @@ second for one size is not tried on larger ones.
 
 The same seed draws the same workloads everywhere. Solve times are the processor
 time that a plan took on one core of this machine (elapsed time where the system
-does not tell), so that other work on it hardly matters. Policies that search exhaustively are
-run on every 20th workload.`,
+does not tell), so that other work on it hardly matters. Policies that search
+exhaustively are run on every third workload, and on every twelfth under other
+cost models than the papers'.`,
 		Example: `  harpagon bench plan
   harpagon bench plan --workloads 100 --policy exact,harpagon --cost-model proportional
   harpagon bench plan --markdown > docs/planning-tables.md

@@ -15,6 +15,7 @@ import (
 const tooLong = 1000
 
 func (f *benchFlags) run(ctx context.Context, d *Deps) (*benchResult, error) {
+	f.known = map[string][]suite.Outcome{}
 	r := &benchResult{Workloads: f.workloads, Seed: f.seed}
 	workloads, err := suite.Workloads(f.seed, f.workloads)
 	if err != nil {
@@ -78,14 +79,39 @@ func (f *benchFlags) table(ctx context.Context, d *Deps, workloads []suite.Workl
 	if reference == "" {
 		reference = variants[0].Name
 	}
-	outcomes := make([][]suite.Outcome, len(workloads))
-	err := d.work(ctx, title, len(workloads), func(i int) {
-		outcomes[i] = workloads[i].Measure(variants, d.benchClock(), f.limit)
-	})
+	outcomes, err := f.measure(ctx, d, workloads, title, variants)
 	if err == nil {
 		r.Tables = append(r.Tables, suite.NewTable(title, reference, workloads, variants, outcomes))
 	}
 	return err
+}
+
+// measure plans all workloads with all variants. What an earlier table has
+// measured is not measured again.
+func (f *benchFlags) measure(ctx context.Context, d *Deps, workloads []suite.Workload, title string, variants []suite.Variant) ([][]suite.Outcome, error) {
+	known := func(v suite.Variant) []suite.Outcome { return f.known[fmt.Sprintf("%+v", v.Options)] }
+	missing := slices.DeleteFunc(slices.Clone(variants), func(v suite.Variant) bool { return known(v) != nil })
+	fresh := make([][]suite.Outcome, len(workloads))
+	err := d.work(ctx, title, len(workloads), func(i int) {
+		fresh[i] = workloads[i].Measure(missing, d.benchClock(), f.limit)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range missing {
+		column := make([]suite.Outcome, len(workloads))
+		for i := range workloads {
+			column[i] = fresh[i][k]
+		}
+		f.known[fmt.Sprintf("%+v", v.Options)] = column
+	}
+	all := make([][]suite.Outcome, len(workloads))
+	for i := range workloads {
+		for _, v := range variants {
+			all[i] = append(all[i], known(v)[i])
+		}
+	}
+	return all, nil
 }
 
 func (f *benchFlags) runProbes(ctx context.Context, d *Deps, r *benchResult) error {
