@@ -54,6 +54,9 @@ plan cannot be carried out, the old one goes on serving and apply says why.`,
 		if err != nil {
 			return err
 		}
+		if err := servable(d, doc); err != nil {
+			return err
+		}
 		return at.with(c.Context(), func(commands *control.Control) error { return f.run(c.Context(), d, commands, *doc) })
 	}
 	return c

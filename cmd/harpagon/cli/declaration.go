@@ -49,7 +49,7 @@ func (x *declaration) load(paths []string) (*pipelines.Config, hcl.Diagnostics, 
 // of errors: where files could not be parsed, what seems to be missing may just
 // not have been read.
 func readable(c *pipelines.Config) bool {
-	return len(c.Document.Pipelines)+len(c.Document.Hardware) > 0
+	return len(c.Document.Pipelines)+len(c.Document.Hardware)+len(c.Document.Providers)+len(c.Document.Functions) > 0
 }
 
 // document gives what the files declare, or shows what is wrong with them.

@@ -8,26 +8,34 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // unmeetable is the finding that plan tells as an infeasible plan, with its
 // reason, so that other pipelines of the same files are planned all the same.
-const unmeetable = "SLO cannot be met"
+const unmeetable = pipelines.UnmetObjective
 
-// plans is the JSON of the command: see the fields of plan.Plan.
+// plans is the JSON of the command: see the fields of plan.Plan, pool.Plan and
+// functions.Plan.
 type plans struct {
 	Plans []plan.Plan `json:"plans"`
+	Pools []pool.Plan `json:"pools,omitempty"`
+
+	Functions []functions.Plan `json:"functions,omitempty"`
 }
 
 type planFlags struct {
 	options  plan.Options
+	policy   string // as asked for; options has what it means for pipelines
 	asJSON   bool
 	detailed bool
 	out      string
@@ -42,6 +50,12 @@ func newPlanCommand(d *Deps) *cobra.Command {
 modules, and chooses for each the batch sizes, the hardware and the number of
 devices that keep its share for the least money. It is the code that plans what
 runs; here it only prints.
+
+For a pool it chooses how many instances of each kind serve the most queries for
+its budget, and says what goodput to expect. For a function it chooses which
+applications share batches, and the size of the function that runs them, at
+least cost per request. --policy names a policy of pipelines, pools or
+functions; what does not know it is planned with exact.
 
 Plans stand on profiles. Modules that have none are measured by harpagon
 profile --out, which writes files to name in the modules, and by harpagon up.
@@ -63,12 +77,17 @@ any device.`,
 		if !c.Flags().Changed("policy") && (f.options.Split != "" || len(f.options.Without) > 0) {
 			f.options.Policy = plan.PolicyHarpagon // whose steps these are
 		}
+		f.policy = f.options.Policy
+		f.options.Policy = pipelinePolicy(f.policy)
 		if err := f.options.Check(); err != nil {
 			return wrongUse(c, err)
 		}
-		doc, err := x.document(paths, unmeetable)
+		doc, err := x.document(paths, unmeetable, pipelines.SmallBudget)
 		if err != nil {
 			return err
+		}
+		if err := errors.Join(checkPools(doc, f.policy), checkFunctions(doc, f.policy)); err != nil {
+			return wrongUse(c, err)
 		}
 		if err := measured(doc, paths); err != nil {
 			return err
@@ -80,10 +99,11 @@ any device.`,
 
 func (f *planFlags) register(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.options.Policy, "policy", plan.PolicyExact, "how to plan: "+strings.Join(plan.Policies(), ", "))
+	flags.StringVar(&f.options.Policy, "policy", plan.PolicyExact, "how to plan: "+strings.Join(plan.Policies(), ", ")+"; pools: "+strings.Join(pool.Policies(), ", ")+"; functions: "+strings.Join(functions.Policies(), ", "))
 	flags.StringVar(&f.options.CostModel, "cost-model", plan.CostShared, "what a plan costs: "+strings.Join(plan.CostModels(), ", "))
 	flags.StringSliceVar(&f.options.Without, "without", nil, "`steps` of the policy to switch off: "+strings.Join(plan.Steps(), ", "))
 	flags.StringVar(&f.options.Split, "split", "", "how policy harpagon splits the objective: lc (default), throughput, quantized:10ms, even")
+	flags.DurationVar(&f.options.TimeLimit, "time-limit", 0, "the longest that a search may take before the best plan found is printed with its bound; 0 for none")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
 	flags.StringVar(&f.out, "out", "", "write the plans as JSON to a `file`, too")
@@ -96,6 +116,11 @@ func (f *planFlags) run(d *Deps, doc *pipelines.Document) error {
 		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
 	}
 	all.Plans = append(all.Plans, simulate.SolveAll(problems, f.options)...)
+	all.Pools = planPools(doc, poolPolicy(f.policy))
+	var err error
+	if all.Functions, err = planFunctions(doc, f.policy, d.Clock); err != nil {
+		return err
+	}
 	if err := all.write(d.Stdout, f.asJSON); err != nil {
 		return err
 	}
@@ -133,18 +158,27 @@ func (p plans) write(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return writeJSON(w, p)
 	}
-	for i, one := range p.Plans {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		if _, err := io.WriteString(w, one.Describe()); err != nil {
-			return err
-		}
+	var texts []string
+	for _, one := range p.Plans {
+		texts = append(texts, one.Describe())
 	}
-	return nil
+	for _, one := range p.Pools {
+		texts = append(texts, one.Describe())
+	}
+	for _, one := range p.Functions {
+		texts = append(texts, one.Describe())
+	}
+	_, err := io.WriteString(w, strings.Join(texts, "\n"))
+	return err
 }
 
 func (p plans) infeasible() bool {
+	if slices.ContainsFunc(p.Pools, func(one pool.Plan) bool { return one.Status == pool.Infeasible }) {
+		return true
+	}
+	if slices.ContainsFunc(p.Functions, func(one functions.Plan) bool { return one.Status == functions.Infeasible }) {
+		return true
+	}
 	for _, one := range p.Plans {
 		if one.Status == plan.Infeasible {
 			return true
@@ -188,6 +222,16 @@ func (p plans) active() plans {
 			left.Plans = append(left.Plans, one)
 		}
 	}
+	for _, one := range p.Pools {
+		if one.Cost > 0 {
+			left.Pools = append(left.Pools, one)
+		}
+	}
+	for _, one := range p.Functions {
+		if one.CostPerHour() > 0 {
+			left.Functions = append(left.Functions, one)
+		}
+	}
 	return left
 }
 
@@ -196,6 +240,21 @@ func (p plans) same(other plans) bool {
 	text := func(all plans) string {
 		var b strings.Builder
 		for _, one := range all.Plans {
+			one.SolveTime = 0
+			line, err := json.Marshal(one)
+			if err != nil {
+				return err.Error()
+			}
+			b.Write(line)
+		}
+		for _, one := range all.Pools {
+			line, err := json.Marshal(one)
+			if err != nil {
+				return err.Error()
+			}
+			b.Write(line)
+		}
+		for _, one := range all.Functions {
 			one.SolveTime = 0
 			line, err := json.Marshal(one)
 			if err != nil {

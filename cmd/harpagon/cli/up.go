@@ -40,7 +40,11 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 			return errNoServer
 		}
 		if len(paths) > 0 {
-			if _, err := x.document(paths); err != nil {
+			doc, err := x.document(paths)
+			if err != nil {
+				return err
+			}
+			if err := servable(d, doc); err != nil {
 				return err
 			}
 		}

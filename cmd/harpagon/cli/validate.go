@@ -98,12 +98,20 @@ func (x *declaration) checked(c *pipelines.Config) string {
 			points += len(m.Profile.Points)
 		}
 	}
+	for _, p := range c.Document.Pools {
+		points += len(p.Profile.Points)
+	}
 	shapes := "; shapes between modules compared"
 	if x.deps.Signatures == nil {
 		shapes = "; shapes between modules not compared"
 	}
-	return strings.Join([]string{
-		counted(files, "file"), counted(len(c.Document.Pipelines), "pipeline"), counted(modules, "module"),
-		counted(len(c.Document.Hardware), "kind") + " of hardware", counted(points, "profile point"),
-	}, ", ") + shapes
+	parts := []string{counted(files, "file"), counted(len(c.Document.Pipelines), "pipeline"), counted(modules, "module")}
+	if n := len(c.Document.Pools); n > 0 {
+		parts = append(parts, counted(n, "pool"))
+	}
+	if n := len(c.Document.Functions); n > 0 {
+		parts = append(parts, counted(n, "function"))
+	}
+	parts = append(parts, counted(len(c.Document.Hardware), "kind")+" of hardware", counted(points, "profile point"))
+	return strings.Join(parts, ", ") + shapes
 }

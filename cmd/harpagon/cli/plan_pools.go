@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
+)
+
+// planPools plans every pool of the declaration.
+func planPools(doc *pipelines.Document, policy string) []pool.Plan {
+	var all []pool.Plan
+	for _, p := range doc.Pools {
+		all = append(all, pool.Solve(pool.Problem{Pool: p, Hardware: doc.Hardware}, pool.Options{Policy: policy}))
+	}
+	return all
+}
+
+// poolPolicy is how pools are planned when --policy names policy: by it, or
+// exactly where it is a policy of pipelines only.
+func poolPolicy(policy string) string {
+	if slices.Contains(pool.Policies(), policy) {
+		return policy
+	}
+	return pool.PolicyExact
+}
+
+// pipelinePolicy is the same for pipelines.
+func pipelinePolicy(policy string) string {
+	if slices.Contains(pool.Policies(), policy) || slices.Contains(functions.Policies(), policy) {
+		return plan.PolicyExact
+	}
+	return policy
+}
+
+// checkPools refuses a policy that pools do not have where there is nothing
+// else to plan with it.
+func checkPools(doc *pipelines.Document, policy string) error {
+	others := len(doc.Pipelines) + len(doc.Functions)
+	switch known := slices.Contains(pool.Policies(), policy); {
+	case len(doc.Pools) > 0 && others == 0 && !known:
+		return fmt.Errorf("there is no policy %q for pools; choose one of %s", policy, strings.Join(pool.Policies(), ", "))
+	case len(doc.Pools) == 0 && known && pipelinePolicy(policy) != policy:
+		return fmt.Errorf("policy %q plans pools, and the files declare none; for pipelines choose one of %s", policy, strings.Join(plan.Policies(), ", "))
+	}
+	return nil
+}
+
+// servable says which parts of a declaration are planned, but not served.
+func servable(d *Deps, doc *pipelines.Document) error {
+	for _, p := range doc.Pools {
+		if len(doc.Pipelines) == 0 {
+			return fmt.Errorf("this version plans pools and does not serve them yet: pool %q; harpagon plan says what to rent", p.Name)
+		}
+		fmt.Fprintf(d.Stderr, "pool %q is planned by harpagon plan, and not served yet\n", p.Name)
+	}
+	for _, f := range doc.Functions {
+		if len(doc.Pipelines) == 0 {
+			return fmt.Errorf("this version plans functions and does not serve them yet: function %q; harpagon plan says what to rent", f.Name)
+		}
+		fmt.Fprintf(d.Stderr, "function %q is planned by harpagon plan, and not served yet\n", f.Name)
+	}
+	return nil
+}

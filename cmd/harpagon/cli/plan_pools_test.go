@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const examplePool = root + "/examples/pool"
+
+func TestPlanPool(t *testing.T) {
+	goodput := map[string]float64{}
+	for _, policy := range []string{"homogeneous", "kairos", "exact"} {
+		got := run(t, "plan", examplePool, "--policy", policy, "--json")
+		require.Equal(t, ExitOK, got.code, got.stderr)
+		var out struct {
+			Plans []any
+			Pools []struct {
+				Pool, Policy, Status string
+				Cost, Budget         float64
+				Instances            map[string]int
+				Upper                float64 `json:"upper_bound_rate"`
+				Goodput              float64 `json:"goodput_rate"`
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+		assert.NotNil(t, out.Plans)
+		require.Len(t, out.Pools, 1)
+		p := out.Pools[0]
+		assert.Equal(t, "ranking", p.Pool)
+		assert.Equal(t, policy, p.Policy)
+		assert.LessOrEqual(t, p.Cost, p.Budget+1e-9)
+		assert.GreaterOrEqual(t, p.Instances["gpu"], 1)
+		assert.Positive(t, p.Upper)
+		goodput[policy] = p.Goodput
+	}
+	assert.Greater(t, goodput["kairos"], goodput["homogeneous"])
+	assert.GreaterOrEqual(t, goodput["exact"], goodput["kairos"])
+}
+
+// TestPlanOfAnInfeasiblePool holds that plan tells with the reason what
+// validate calls an error at its place.
+func TestPlanOfAnInfeasiblePool(t *testing.T) {
+	got := run(t, "plan", examplePool, "--var", "budget=0.5", "--json")
+	assert.Equal(t, ExitError, got.code)
+	assert.Empty(t, got.stderr)
+	assert.Contains(t, got.stdout, `"status": "infeasible"`)
+	assert.Contains(t, got.stdout, `"instances": {}`)
+
+	got = run(t, "validate", examplePool, "--var", "budget=0.5")
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, "Budget too small")
+	assert.Contains(t, got.stderr, "pool.hcl line")
+}
+
+func TestPlanPoolPolicies(t *testing.T) {
+	got := run(t, "plan", examplePool, "--policy", "nexus")
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, `there is no policy "nexus" for pools`)
+	got = run(t, "plan", smallFolder(t, "400ms"), "--policy", "kairos")
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, `policy "kairos" plans pools, and the files declare none`)
+}
+
+func TestPlanPoolKeepsAndCompares(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "plan.json")
+	args := []string{"plan", examplePool, "--policy", "homogeneous", "--out", out, "--detailed-exitcode"}
+	assert.Equal(t, ExitChanges, run(t, args...).code, "new")
+	assert.Equal(t, ExitOK, run(t, args...).code, "the same")
+	assert.Equal(t, ExitChanges, run(t, append(args, "--var", "budget=2")...).code, "another")
+	_, err := os.Stat(out)
+	assert.NoError(t, err)
+}
+
+func TestPoolsAreNotServed(t *testing.T) {
+	got := run(t, "apply", examplePool)
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, "does not serve them yet")
+	got = run(t, "validate", examplePool)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Contains(t, got.stdout, "1 pool")
+}
