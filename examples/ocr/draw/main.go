@@ -44,14 +44,14 @@ func main() {
 	}
 }
 
-// pages draws two pages of each kind and writes down what they say.
+// pages draws a page of each kind and writes down what they say.
 func pages(to string) error {
 	truth := map[string][]string{}
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
 	for _, kind := range page.Kinds() {
-		for n := range uint64(2) {
+		for n := range uint64(1) {
 			p := page.Draw(n+1, kind)
 			name := fmt.Sprintf("%s-%d.png", kind, n+1)
 			truth[name] = p.Lines
