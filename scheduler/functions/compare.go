@@ -9,13 +9,16 @@ import (
 // Comparison is one function planned by several policies.
 type Comparison struct {
 	Function string `json:"function"`
-	Plans    []Plan `json:"plans"` // in the order of Policies
+	Plans    []Plan `json:"plans"` // in the order of the policies
 }
 
-// Compare plans the function by every policy.
-func Compare(p Problem, o Options) (Comparison, error) {
+// Compare plans the function by the policies given, or by every one.
+func Compare(p Problem, o Options, policies ...string) (Comparison, error) {
+	if len(policies) == 0 {
+		policies = Policies()
+	}
 	c := Comparison{Function: p.Function.Name}
-	for _, policy := range Policies() {
+	for _, policy := range policies {
 		o.Policy = policy
 		plan, err := Solve(p, o)
 		if err != nil {
@@ -34,6 +37,18 @@ func (c Comparison) Plan(policy string) *Plan {
 		}
 	}
 	return nil
+}
+
+// Best is the cheapest sound plan; nil where there is none.
+func (c Comparison) Best() *Plan {
+	var best *Plan
+	for i := range c.Plans {
+		p := &c.Plans[i]
+		if p.Status != Infeasible && p.Sound && (best == nil || p.CostPerRequest < best.CostPerRequest) {
+			best = p
+		}
+	}
+	return best
 }
 
 // Describe writes one line a policy; costs are beside that of the first one.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/suite"
 )
@@ -42,7 +43,9 @@ With --plot it draws cost over SLO and cost over rate around what the files
 declare. Lines are dashed where the plan is not sound; policies that need longer
 than 300 ms a plan are left out, unless --policy names them.
 
-It exits with 1 when some pipeline has no sound plan by any policy.`,
+Functions are planned by every policy of theirs, costs per million requests.
+
+It exits with 1 when some pipeline or function has no sound plan by any policy.`,
 		Example: `  harpagon compare pipelines/library
   harpagon compare pipeline.hcl --cost-model proportional,whole --json
   harpagon compare pipeline.hcl --plot costs.svg
@@ -95,12 +98,12 @@ func (f *compareFlags) check() error {
 		f.models = []string{""} // the default of package plan
 	}
 	for _, p := range f.policies {
-		if !slices.Contains(plan.Policies(), p) {
-			return fmt.Errorf("there is no policy %q; there is %s", p, strings.Join(plan.Policies(), ", "))
+		if !slices.Contains(plan.Policies(), p) && !slices.Contains(functions.Policies(), p) {
+			return fmt.Errorf("there is no policy %q; there is %s; and for functions %s", p, strings.Join(plan.Policies(), ", "), strings.Join(functions.Policies(), ", "))
 		}
 	}
 	for _, m := range f.models {
-		if len(f.variants(m)) == 0 {
+		if len(f.variants(m)) == 0 && len(f.functionPolicies()) == 0 {
 			return fmt.Errorf("none of the policies %s has cost model %s; leave out --policy", strings.Join(f.policies, ", "), m)
 		}
 	}
@@ -128,6 +131,8 @@ type comparisons struct {
 	Comparisons []suite.Comparison `json:"comparisons"`
 	Together    []suite.Together   `json:"together,omitempty"`
 	Sweeps      []suite.Sweep      `json:"sweeps,omitempty"`
+
+	Functions []functions.Comparison `json:"functions,omitempty"`
 }
 
 func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document) error {
@@ -146,6 +151,10 @@ func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document
 		if len(problems) > 1 {
 			all.Together = append(all.Together, suite.PlanTogether(problems, f.variants(model), d.Clock, f.limit))
 		}
+	}
+	var err error
+	if all.Functions, err = f.functions(d, doc); err != nil {
+		return err
 	}
 	if f.plot != "" {
 		if err := f.picture(ctx, d, problems, &all); err != nil {
@@ -169,6 +178,9 @@ func (c comparisons) write(w io.Writer, asJSON bool) error {
 	for _, one := range c.Together {
 		parts = append(parts, one.Describe())
 	}
+	for _, one := range c.Functions {
+		parts = append(parts, one.Describe())
+	}
 	_, err := io.WriteString(w, strings.Join(parts, "\n"))
 	return err
 }
@@ -178,6 +190,11 @@ func (c comparisons) write(w io.Writer, asJSON bool) error {
 func (c comparisons) verdict() error {
 	for _, one := range c.Comparisons {
 		if one.Best == "" {
+			return errReported
+		}
+	}
+	for _, one := range c.Functions {
+		if one.Best() == nil {
 			return errReported
 		}
 	}

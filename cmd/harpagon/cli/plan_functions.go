@@ -53,3 +53,27 @@ func checkFunctions(doc *pipelines.Document, policy string) error {
 	}
 	return nil
 }
+
+// functionPolicies are those of functions, of the policies asked for.
+func (f *compareFlags) functionPolicies() []string {
+	return slices.DeleteFunc(functions.Policies(), func(name string) bool {
+		return len(f.policies) > 0 && !slices.Contains(f.policies, name)
+	})
+}
+
+// functions compares the policies on every function of the declaration.
+func (f *compareFlags) functions(d *Deps, doc *pipelines.Document) ([]functions.Comparison, error) {
+	var all []functions.Comparison
+	policies := f.functionPolicies()
+	if len(policies) == 0 {
+		return nil, nil
+	}
+	for _, fn := range doc.Functions {
+		one, err := functions.Compare(functionProblem(doc, fn), functions.Options{Clock: d.Clock}, policies...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}

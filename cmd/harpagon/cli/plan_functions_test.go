@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const functionsExample = "../../../examples/functions"
+
+func TestPlanFunctions(t *testing.T) {
+	got := run(t, "plan", functionsExample)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Empty(t, got.stderr)
+	golden(t, "functions.txt", got.stdout)
+
+	for _, policy := range []string{"exact", "harmonybatch", "batch", "mbs+"} {
+		got = run(t, "plan", functionsExample, "--policy", policy, "--json")
+		assert.Equal(t, ExitOK, got.code, got.stderr)
+		var out struct {
+			Plans     []any
+			Functions []struct {
+				Policy string
+				Cost   float64 `json:"cost_per_request"`
+				Groups []any
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+		assert.NotNil(t, out.Plans)
+		require.Len(t, out.Functions, 1)
+		assert.Equal(t, policy, out.Functions[0].Policy)
+		assert.Positive(t, out.Functions[0].Cost)
+		assert.NotEmpty(t, out.Functions[0].Groups)
+	}
+
+	got = run(t, "validate", functionsExample)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Contains(t, got.stdout, "1 function")
+}
+
+func TestPlanFunctionsPolicies(t *testing.T) {
+	got := run(t, "plan", functionsExample, "--policy", "nexus")
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, `no policy "nexus" for functions; choose one of exact, harmonybatch, batch, mbs+`)
+	got = run(t, "plan", smallFolder(t, "400ms"), "--policy", "mbs+")
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, "the files declare none")
+}
+
+// TestPlanFunctionsThatCannotBe holds that an objective that no function keeps
+// is an error of validate and an infeasible plan of plan.
+func TestPlanFunctionsThatCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile(filepath.Join(functionsExample, "functions.hcl"))
+	require.NoError(t, err)
+	profile, err := os.ReadFile(filepath.Join(functionsExample, "profiles/vgg19.json"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "vgg19.json"), profile, 0o600))
+	changed := strings.NewReplacer(`"500ms"`, `"2ms"`, "profiles/", "").Replace(string(text))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.hcl"), []byte(changed), 0o600))
+
+	got := run(t, "validate", dir)
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, "SLO cannot be met")
+	got = run(t, "plan", dir, "--json")
+	assert.Equal(t, ExitError, got.code)
+	assert.Empty(t, got.stderr)
+	var out struct{ Functions []map[string]any }
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+	require.Len(t, out.Functions, 1)
+	assert.Equal(t, "infeasible", out.Functions[0]["status"])
+	assert.Contains(t, out.Functions[0]["reason"], "assistant with an SLO of 2 ms")
+}
+
+func TestPlanFunctionsDetailedExitCode(t *testing.T) {
+	kept := filepath.Join(t.TempDir(), "plan.json")
+	assert.Equal(t, ExitChanges, run(t, "plan", functionsExample, "--out", kept, "--detailed-exitcode").code)
+	assert.Equal(t, ExitOK, run(t, "plan", functionsExample, "--out", kept, "--detailed-exitcode").code)
+	assert.Equal(t, ExitChanges, run(t, "plan", functionsExample, "--var", "billing=0s", "--out", kept, "--detailed-exitcode").code)
+}
+
+func TestCompareFunctions(t *testing.T) {
+	got := run(t, "compare", functionsExample)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
+	for _, text := range []string{"vgg19", "exact", "harmonybatch", "batch", "mbs+", "per million"} {
+		assert.Contains(t, got.stdout, text)
+	}
+	got = run(t, "compare", functionsExample, "--policy", "batch", "--json")
+	assert.Equal(t, ExitError, got.code, "the plan of policy batch is not sound")
+	var out struct {
+		Functions []struct{ Plans []map[string]any }
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+	require.Len(t, out.Functions, 1)
+	require.Len(t, out.Functions[0].Plans, 1)
+	assert.Equal(t, "batch", out.Functions[0].Plans[0]["policy"])
+}
