@@ -51,6 +51,8 @@ type benchFlags struct {
 	asMarkdown bool
 	plot       string
 
+	concurrency bool // profiles with several batches at a time, too
+
 	known map[string][]suite.Outcome // by options, then workload
 }
 
@@ -80,7 +82,8 @@ exhaustively are run on every third workload, and on every twelfth under other
 cost models than the papers'.`,
 		Example: `  harpagon bench plan
   harpagon bench plan --workloads 100 --policy exact,harpagon --cost-model proportional
-  harpagon bench plan --markdown > docs/planning-tables.md
+  harpagon bench plan --concurrency --part policies
+  harpagon bench plan --markdown > tables.md
   harpagon bench plan --curve --plot curve.svg`,
 		Args: cobra.NoArgs,
 	}
@@ -91,6 +94,7 @@ cost models than the papers'.`,
 	flags.StringSliceVar(&f.models, "cost-model", nil, "only these cost models, which harpagon plan --help lists")
 	flags.StringSliceVar(&f.parts, "part", benchParts()[:3], "what to print: "+strings.Join(benchParts(), ", "))
 	flags.BoolVar(&f.curve, "curve", false, "solve time over the number of modules; the same as --part curve")
+	flags.BoolVar(&f.concurrency, "concurrency", false, "give modules profiles at concurrency 2 and 4, too")
 	flags.DurationVar(&f.limit, "time-limit", 10*time.Second, "the longest that a search may take which can be cut short")
 	flags.BoolVar(&f.asJSON, "json", false, "print the tables as JSON")
 	flags.BoolVar(&f.asMarkdown, "markdown", false, "print the tables as Markdown")
@@ -222,6 +226,9 @@ func (f *benchFlags) command(r *benchResult) string {
 	}
 	if !slices.Equal(f.models, plan.CostModels()) {
 		line += " --cost-model " + strings.Join(f.models, ",")
+	}
+	if f.concurrency {
+		line += " --concurrency"
 	}
 	if f.seed != suite.DefaultSeed {
 		line += fmt.Sprintf(" --seed %d", f.seed)

@@ -21,6 +21,11 @@ func (f *benchFlags) run(ctx context.Context, d *Deps) (*benchResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.concurrency {
+		for i := range workloads {
+			workloads[i] = workloads[i].WithConcurrency(f.seed)
+		}
+	}
 	for _, part := range benchParts() {
 		if !slices.Contains(f.parts, part) {
 			continue

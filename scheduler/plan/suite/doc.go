@@ -24,6 +24,9 @@
 //	rate        20 to 1000 requests per second at the source (log-uniform)
 //	SLO         2 to 10 times the application's fastest path
 //
+// Profiles hold one batch at a time on a device; WithConcurrency adds points for
+// two and four side by side, for policies that can use them.
+//
 // Nothing here was measured. Workload i of a seed is always the same, however
 // many are drawn, on every machine.
 //

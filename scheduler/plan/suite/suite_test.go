@@ -68,6 +68,23 @@ func TestWorkloadsKeepTheirRanges(t *testing.T) {
 	}
 }
 
+func TestWithConcurrency(t *testing.T) {
+	w := few(t, 3)[2]
+	more := w.WithConcurrency(suite.DefaultSeed)
+	assert.Equal(t, more, w.WithConcurrency(suite.DefaultSeed))
+	require.NoError(t, more.Problem.Check())
+	for i, m := range more.Problem.Pipeline.Modules {
+		before := w.Problem.Pipeline.Modules[i].Profile.Points
+		assert.Len(t, m.Profile.Points, 3*len(before))
+		assert.Equal(t, before, m.Profile.Points[:len(before)])
+		for _, at := range m.Profile.Points[len(before):] {
+			assert.Contains(t, []int{2, 4}, at.Concurrency)
+		}
+	}
+	alone, beside := plan.Solve(w.Problem, plan.Options{CostModel: plan.CostProportional}), plan.Solve(more.Problem, plan.Options{CostModel: plan.CostProportional})
+	assert.LessOrEqual(t, beside.Cost, alone.Cost*(1+suite.Tolerance), "more to choose from")
+}
+
 // TestTheSuiteHoldsWhatItIsFor: under every cost model, no policy has a sound
 // plan that is cheaper than that of exact, and under proportional costs all of
 // exact's are certified.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -55,6 +56,33 @@ func Workloads(seed uint64, n int) ([]Workload, error) {
 	}
 	return all, nil
 }
+
+// WithConcurrency is the workload with profile points at concurrency 2 and 4
+// besides: s engines side by side slow each other down to 1 + k·(s-1) times the
+// duration, k from 0.5 to 0.95 for each module. The objective and everything
+// else stay as they are.
+func (w Workload) WithConcurrency(seed uint64) Workload {
+	d := draw{rand.New(rand.NewPCG(seed, concurrencyStream+uint64(w.ID)))}
+	modules := slices.Clone(w.Problem.Pipeline.Modules)
+	for i := range modules {
+		k := d.between(0.5, 0.95)
+		points := slices.Clone(modules[i].Profile.Points)
+		for _, at := range modules[i].Profile.Points {
+			for _, s := range []int{2, 4} {
+				more := at
+				more.Concurrency = s
+				more.Duration = time.Duration(math.Round(float64(at.Duration) * (1 + k*float64(s-1))))
+				points = append(points, more)
+			}
+		}
+		modules[i].Profile.Points = points
+	}
+	w.Problem.Pipeline.Modules = modules
+	return w
+}
+
+// concurrencyStream keeps these draws apart from those of the workloads.
+const concurrencyStream = 1 << 32
 
 func drawWorkload(d draw, app pipelines.Pipeline) (Workload, error) {
 	devices := d.devices()
