@@ -39,6 +39,13 @@ func drawProblem(t *rapid.T) Problem {
 	return p
 }
 
+// drawFew is a problem of at most three modules, where each is solved often.
+func drawFew(t *rapid.T) Problem {
+	p := drawProblem(t)
+	p.Pipeline.Modules = p.Pipeline.Modules[:min(3, len(p.Pipeline.Modules))]
+	return p
+}
+
 func drawProfile(t *rapid.T) pipelines.Profile {
 	var profile pipelines.Profile
 	for i, hardware := range []string{"a", "b", "c"} {

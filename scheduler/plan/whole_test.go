@@ -88,7 +88,7 @@ func TestWholeIsSoundAndNeverDearer(t *testing.T) {
 
 func TestWholeInTwoSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		problem := drawProblem(t)
+		problem := drawFew(t)
 		full := Solve(problem, exactWhole)
 		budgets, err := SplitLatency(problem, exactWhole)
 		if err != nil {

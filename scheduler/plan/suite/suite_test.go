@@ -89,7 +89,7 @@ func TestWithConcurrency(t *testing.T) {
 // plan that is cheaper than that of exact, and under proportional costs all of
 // exact's are certified.
 func TestTheSuiteHoldsWhatItIsFor(t *testing.T) {
-	workloads := few(t, 25)
+	workloads := few(t, 15)
 	for _, model := range plan.CostModels() {
 		variants := suite.Policies(model)
 		require.NotEmpty(t, variants, model)
