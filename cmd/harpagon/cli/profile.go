@@ -18,6 +18,8 @@ type profileFlags struct {
 	module string
 	out    string
 	asJSON bool
+	calls  string  // file of measured calls to fit
+	whole  float64 // GB of the whole GPU that they were measured on
 }
 
 // profiled is the JSON of one module.
@@ -35,16 +37,33 @@ func newProfileCommand(d *Deps) *cobra.Command {
 		Long: `Runs every module by itself, one batch size after the other, and prints how long
 a batch takes. With --out it writes a CSV file for each module, to be named by
 profile = "..." in the declaration. harpagon up measures by itself what has no
-profile, and keeps it in its state folder.`,
+profile, and keeps it in its state folder.
+
+With --fit it runs nothing: from a file of measured calls of a model as a
+serverless function (platform,size,batch,latency_ms; platform cpu with vCPUs, or
+gpu with GB of its memory) it finds the coefficients that function blocks name as
+their profile, by least squares, prints them or writes them to --out, and says
+how far they are off the measurements.`,
 		Example: `  harpagon profile examples/traffic
-  harpagon profile examples/traffic --module detect --out profiles`,
-		Args: somePaths,
+  harpagon profile examples/traffic --module detect --out profiles
+  harpagon profile --fit calls.csv --out vgg19.json`,
+		Args: func(c *cobra.Command, args []string) error {
+			if f.calls != "" {
+				return cobra.NoArgs(c, args)
+			}
+			return somePaths(c, args)
+		},
 	}
 	x := newDeclaration(d, c)
 	c.Flags().StringVar(&f.module, "module", "", "measure only the module of this `name`")
-	c.Flags().StringVar(&f.out, "out", "", "`folder` for files PIPELINE-MODULE.csv")
+	c.Flags().StringVar(&f.out, "out", "", "`folder` for files PIPELINE-MODULE.csv; with --fit, the file to write")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	c.Flags().StringVar(&f.calls, "fit", "", "find the coefficients of a function from a `file` of measured calls")
+	c.Flags().Float64Var(&f.whole, "whole-gb", 0, "with --fit: memory of the whole GPU; the largest function measured unless given")
 	c.RunE = func(c *cobra.Command, paths []string) error {
+		if f.calls != "" {
+			return f.fit(d)
+		}
 		doc, err := x.document(paths)
 		if err != nil {
 			return err
