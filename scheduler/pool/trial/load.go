@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -33,26 +31,22 @@ const (
 	Published Arrivals = 10.5
 )
 
-// ParseArrivals reads "even", "poisson" or "gamma:SHAPE"; empty means even.
+// ParseArrivals reads "even", "poisson" or "gamma:SHAPE"; empty means even. A
+// trace is none: a load has no rate of its own.
 func ParseArrivals(s string) (Arrivals, error) {
-	kind, rest, _ := strings.Cut(s, ":")
+	kind, shape, _, err := pipelines.SplitArrivals(s)
 	switch {
-	case s == "" || s == "even":
-		return Even, nil
-	case s == "poisson":
+	case err != nil:
+		return 0, err
+	case kind == pipelines.ArrivalsPoisson:
 		return Poisson, nil
-	case kind == "gamma":
-		if shape, err := strconv.ParseFloat(rest, 64); err == nil && shape >= minShape && shape <= maxShape {
-			return Arrivals(shape), nil
-		}
-		return 0, fmt.Errorf("the shape of gamma arrivals is a number from %g to %g, not %q", minShape, maxShape, rest)
+	case kind == pipelines.ArrivalsGamma:
+		return Arrivals(shape), nil
+	case kind == pipelines.ArrivalsTrace:
+		return 0, fmt.Errorf("arrivals to a pool are even, poisson or gamma:SHAPE, not a trace")
 	}
-	return 0, fmt.Errorf("arrivals to a pool are even, poisson or gamma:SHAPE, not %q", s)
+	return Even, nil
 }
-
-// Bounds of the shape: beyond them gaps cannot be told from none, or from even
-// ones.
-const minShape, maxShape = 0.01, 1e6
 
 // gap draws a gap with a mean of one (Marsaglia and Tsang, ACM TOMS 26, 2000).
 func (a Arrivals) gap(rng *rand.Rand) float64 {
