@@ -10,13 +10,14 @@ import (
 
 // The paper assumes as many machines as money buys. A hardware block may limit
 // them by count: when the cheapest plan needs more of a kind than exist, the
-// problem is solved again without the kinds that ran out, which brings in the
-// next best hardware; when that does not help, the plan is infeasible and says
-// what rate would fit.
+// module that can do without that kind for the least money does, and the problem
+// is solved again, until what exists is enough. Where no module can, the kind is
+// left out altogether; when that does not help, the plan is infeasible and says
+// what rate would fit and which devices are missing.
 //
-// A plan uses a limited kind up to its count, or not at all where that is not
-// enough; mixing the last devices of one kind with others is left to policies
-// that search.
+// Under whole and shared devices policy exact knows the limits, and uses the
+// last devices of a kind beside others in one module. The way in which modules
+// share a limited kind is greedy, so no more than the bound is proven.
 
 // affordable takes out the hardware of which too little exists.
 func affordable(p Problem, o Options) (Problem, error) {
@@ -40,9 +41,55 @@ func affordable(p Problem, o Options) (Problem, error) {
 		if first == nil {
 			first = &out
 		}
-		left.Hardware = without(left.Hardware, short)
+		left = relieved(left, short, func(p Problem) (Plan, error) { return planOnce(p, o) })
 	}
 	return left, nil
+}
+
+// relieved forbids a kind that is short to the module that makes the cheapest
+// plan without it, or to all where no single one can do without.
+func relieved(p Problem, short []shortage, solve func(Problem) (Plan, error)) Problem {
+	best, least := Problem{}, math.Inf(1)
+	for i := range p.Pipeline.Modules {
+		trial, ok := p.forbidding(i, short[0].hardware)
+		if !ok {
+			continue
+		}
+		out, err := solve(trial)
+		if err == nil && out.Cost < least {
+			best, least = trial, out.Cost
+		}
+	}
+	if math.IsInf(least, 1) {
+		p.Hardware = without(p.Hardware, short)
+		return p
+	}
+	return best
+}
+
+// forbidding takes a kind away from a module; false where it does not use it or
+// has nothing else.
+func (p Problem) forbidding(i int, hardware string) (Problem, bool) {
+	m := &p.Pipeline.Modules[i]
+	var rest []string
+	profiled, used := false, false
+	for _, h := range p.Hardware {
+		if len(m.Hardware) > 0 && !slices.Contains(m.Hardware, h.Name) {
+			continue
+		}
+		points := slices.ContainsFunc(m.Profile.Points, func(pt pipelines.Point) bool { return pt.Hardware == h.Name })
+		if h.Name == hardware {
+			used = points
+			continue
+		}
+		rest, profiled = append(rest, h.Name), profiled || points
+	}
+	if !used || !profiled {
+		return p, false
+	}
+	p.Pipeline.Modules = slices.Clone(p.Pipeline.Modules)
+	p.Pipeline.Modules[i].Hardware = rest
+	return p, true
 }
 
 // unlimited is the plan that more devices would make possible, nil when none
@@ -207,7 +254,7 @@ func fitsCount(p Problem, o Options) bool {
 		if len(short) == 0 {
 			return true
 		}
-		p.Hardware = without(p.Hardware, short)
+		p = relieved(p, short, func(p Problem) (Plan, error) { return planOnce(p, o) })
 	}
 }
 

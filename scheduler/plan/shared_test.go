@@ -200,3 +200,29 @@ func BenchmarkShared(b *testing.B) {
 		Solve(p, exactShared)
 	}
 }
+
+// Two modules that each fill a device, of a cheap kind of which one exists: one
+// of them takes it, the other the dearer kind.
+func TestModulesShareALimitedKind(t *testing.T) {
+	problem := small("p", 2, 350)
+	problem.Hardware = append(problem.Hardware, pipelines.Hardware{Name: "dear", Price: 3})
+	problem.Hardware[0].Count = 1
+	for i := range problem.Pipeline.Modules {
+		points := &problem.Pipeline.Modules[i].Profile.Points
+		*points = append(append([]pipelines.Point{}, *points...), pipelines.Point{Hardware: "dear", Batch: 4, Concurrency: 1, Duration: 10 * time.Millisecond})
+	}
+	for _, o := range []Options{exactWhole, exactShared, asPaper, {Policy: PolicyExact, CostModel: CostProportional}} {
+		p := Solve(problem, o)
+		require.NotEqual(t, Infeasible, p.Status, p.Reason)
+		assert.Equal(t, "v100 dear", groupKinds(&p), "%+v", o)
+		assert.LessOrEqual(t, p.Cost, 4.0+1e-9)
+	}
+}
+
+func groupKinds(p *Plan) string {
+	a, b := p.Modules[0].Groups[0].Hardware, p.Modules[1].Groups[0].Hardware
+	if a > b {
+		return a + " " + b
+	}
+	return b + " " + a
+}

@@ -166,7 +166,7 @@ func ScheduleModules(p Problem, o Options, b Budgets) (Plan, error) {
 		if first == nil {
 			first = &out
 		}
-		left.Hardware = without(left.Hardware, short)
+		left = relieved(left, short, func(p Problem) (Plan, error) { return scheduleOnce(p, o, b) })
 	}
 }
 

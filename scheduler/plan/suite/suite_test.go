@@ -114,15 +114,21 @@ func TestTheSuiteHoldsWhatItIsFor(t *testing.T) {
 	}
 }
 
-func TestAblationsAreOptionsThatExist(t *testing.T) {
-	names := map[string]bool{}
-	for _, v := range suite.Ablations() {
-		assert.NoError(t, v.Options.Check(), v.Name)
-		assert.False(t, names[v.Name], v.Name)
-		names[v.Name] = true
-		assert.NotEmpty(t, v.What, v.Name)
+func TestAblations(t *testing.T) {
+	total := 0
+	for _, paper := range []string{"Harpagon", "Piccolo"} {
+		list := suite.Ablations(paper)
+		require.NotEmpty(t, list, paper)
+		assert.Equal(t, paper, list[0].Name)
+		for _, v := range list {
+			assert.NoError(t, v.Options.Check(), v.Name)
+			assert.NotEmpty(t, v.What, v.Name)
+			assert.GreaterOrEqual(t, v.Printed, 1.0, v.Name)
+		}
+		total += len(list) - 1
 	}
-	assert.Greater(t, len(names), 10)
+	assert.Equal(t, len(plan.Ablations()), total)
+	assert.Empty(t, suite.Ablations("Clipper"))
 }
 
 // TestTable sums up outcomes that are known.

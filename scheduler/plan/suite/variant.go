@@ -1,8 +1,6 @@
 package suite
 
 import (
-	"slices"
-
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -16,15 +14,15 @@ type Variant struct {
 }
 
 // sampled is how many workloads there are for each one that a slow policy is
-// run on. Applications come in turn, five of them, so no multiple of five.
+// run on. Applications come in turn, five of them, so neither is a multiple of five.
 func sampled(policy, costModel string) int {
 	switch {
 	case policy != plan.PolicyBrute:
 		return 0
 	case costModel == plan.CostProportional:
-		return 3 // what it was made for
+		return 6 // what it was made for
 	}
-	return 12
+	return 24
 }
 
 // Policies are all policies that have the cost model, in the order of
@@ -40,11 +38,11 @@ func Policies(costModel string) []Variant {
 	return list
 }
 
-// OverHarpagon are the ablations, and after them the other policies that have
-// their cost model: what the paper's Figures 5 and 6 compare with policy
-// harpagon.
+// OverHarpagon are the ablations of the Harpagon paper, and after them the other
+// policies that have its cost model: what its Figures 5 and 6 compare with
+// policy harpagon.
 func OverHarpagon() []Variant {
-	list := Ablations()
+	list := Ablations("Harpagon")
 	for _, v := range Policies(plan.CostProportional) {
 		if v.Name != plan.PolicyHarpagon {
 			v.What = "policy " + v.Name
@@ -54,36 +52,20 @@ func OverHarpagon() []Variant {
 	return list
 }
 
-// Ablations are the variants of policy harpagon that section IV-C of its paper
-// compares with, by its names for them, the whole policy first. Printed are the
-// averages that the section's text gives.
-func Ablations() []Variant {
-	off := func(name, what string, printed float64, steps ...string) Variant {
-		return Variant{Name: name, What: what, Printed: printed,
-			Options: plan.Options{Policy: plan.PolicyHarpagon, CostModel: plan.CostProportional, Without: steps}}
+// Ablations are the variants that the paper ("Harpagon" or "Piccolo") compares
+// its policy with, the whole policy first. Printed are the averages that its
+// text gives.
+func Ablations(paper string) []Variant {
+	var list []Variant
+	for _, a := range plan.Ablations() {
+		if a.Paper != paper {
+			continue
+		}
+		if list == nil {
+			whole := plan.Options{Policy: a.Options.Policy, CostModel: a.Options.CostModel}
+			list = append(list, Variant{Name: paper, What: "the whole policy", Printed: 1, Options: whole})
+		}
+		list = append(list, Variant{Name: a.Name, What: a.What, Printed: 1 + a.Extra, Options: a.Options})
 	}
-	split := func(name, what string, printed float64, kind string) Variant {
-		v := off(name, what, printed)
-		v.Options.Split = kind
-		return v
-	}
-	return slices.DeleteFunc([]Variant{
-		off("Harpagon", "the whole policy", 1),
-		off("Harp-2d", "round robin: requests one by one, worst case 2d", 1.796, "tc"),
-		off("Harp-dt", "requests at the rate of one machine, worst case d + b/t", 1.441, "dt"),
-		off("Harp-1c", "one configuration a module", 1.665, "multi:one"),
-		off("Harp-2c", "at most two configurations a module", 1.030, "multi"),
-		off("Harp-nb", "the smallest batch only", 1.896, "batch"),
-		off("Harp-nhc", "the cheapest hardware only", 1.232, "hetero"),
-		off("Harp-nhe", "the dearest hardware only", 1.140, "hetero:dearest"),
-		off("Harp-nd", "no dummy requests", 1.008, "dummy"),
-		off("Harp-0re", "what is left of the budget is not reassigned", 1.010, "reassign"),
-		off("Harp-1re", "what is left is reassigned to one module", 1.006, "reassign:one"),
-		split("Harp-tb", "split by throughput", 1.353, "throughput"),
-		split("Harp-q0.1", "split in steps of 100 ms", 1.306, "quantized:100ms"),
-		split("Harp-q0.01", "split in steps of 10 ms", 1.012, "quantized:10ms"),
-		split("even", "split evenly", 0, "even"),
-		off("Harp-nnm", "no node merger", 1.002, "merge"),
-		off("Harp-ncd", "no cost-direct", 1.003, "direct"),
-	}, func(v Variant) bool { return v.Options.Check() != nil })
+	return list
 }
