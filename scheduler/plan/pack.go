@@ -20,7 +20,7 @@ func (s *sharer) pack(parts []part, order []int, only string) (bins []bin, ok bo
 			continue
 		}
 		if !s.insert(bins, parts, i, -1) {
-			b, ok := s.open(parts, i, only)
+			b, ok := s.open(bins, parts, i, only)
 			if !ok {
 				return nil, false
 			}
@@ -29,7 +29,7 @@ func (s *sharer) pack(parts []part, order []int, only string) (bins []bin, ok bo
 	}
 	bins = s.emptied(bins, parts)
 	for i := range bins {
-		s.cheapen(&bins[i], parts)
+		s.cheapen(bins, i, parts)
 	}
 	return bins, true
 }
@@ -65,8 +65,11 @@ func (s *sharer) insert(bins []bin, parts []part, i, except int) bool {
 }
 
 // open starts a new device for a rest: the cheapest that can run it.
-func (s *sharer) open(parts []part, i int, only string) (best bin, ok bool) {
+func (s *sharer) open(bins []bin, parts []part, i int, only string) (best bin, ok bool) {
 	for _, h := range s.hosts {
+		if !s.exists(h, bins, parts) {
+			continue
+		}
 		if ok && (best.host.hardware == only || h.hardware != only && h.weight >= best.host.weight) {
 			continue
 		}
@@ -162,12 +165,35 @@ func (s *sharer) emptied(bins []bin, parts []part) []bin {
 }
 
 // cheapen moves all parts of a device to a cheaper kind that can run them.
-func (s *sharer) cheapen(b *bin, parts []part) {
+func (s *sharer) cheapen(bins []bin, at int, parts []part) {
 	for _, h := range s.hosts {
-		if cheaper(h.weight, b.host.weight) {
-			if other, ok := arrange(h, b.parts, parts); ok {
-				*b = other
+		if cheaper(h.weight, bins[at].host.weight) && s.exists(h, bins, parts) {
+			if other, ok := arrange(h, bins[at].parts, parts); ok {
+				bins[at] = other
 			}
 		}
 	}
+}
+
+// exists says whether there is one more device of a kind.
+func (s *sharer) exists(h host, bins []bin, parts []part) bool {
+	return h.count == 0 || used(h, bins, parts)+1 <= float64(h.count)*(1+rateTolerance)
+}
+
+// used is the number of devices of a kind in use, shared or not.
+func used(h host, bins []bin, parts []part) float64 {
+	n := 0.0
+	for i := range parts {
+		for k := range parts[i].own {
+			if t := &parts[i].own[k]; t.hardware == h.hardware {
+				n += t.charged()
+			}
+		}
+	}
+	for i := range bins {
+		if bins[i].host.hardware == h.hardware {
+			n++
+		}
+	}
+	return n
 }

@@ -32,7 +32,6 @@ import (
 type sharer struct {
 	planners []*planner
 	hosts    []host
-	memory   bool // all hardware says how much it has
 }
 
 // host is a kind of hardware whose devices may be shared.

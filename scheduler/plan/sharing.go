@@ -209,23 +209,7 @@ func (s *sharer) packed(budgets splitting, parts []part) *packing {
 // exist says whether there are as many devices as the packing uses.
 func (s *sharer) exist(p *packing) bool {
 	for _, h := range s.hosts {
-		if h.count == 0 {
-			continue
-		}
-		n := 0.0
-		for i := range p.parts {
-			for k := range p.parts[i].own {
-				if t := &p.parts[i].own[k]; t.hardware == h.hardware {
-					n += t.charged()
-				}
-			}
-		}
-		for i := range p.bins {
-			if p.bins[i].host.hardware == h.hardware {
-				n++
-			}
-		}
-		if n > float64(h.count)*(1+rateTolerance) {
+		if h.count > 0 && used(h, p.bins, p.parts) > float64(h.count)*(1+rateTolerance) {
 			return false
 		}
 	}
