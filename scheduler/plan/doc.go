@@ -22,7 +22,8 @@
 // dummy.go and reassign.go schedule one module; algorithm2.go, merge.go and
 // direct.go split the latency; splits.go holds the other ways to split that the
 // paper compares with. piccolo.go, baseline.go, squish.go and brute.go hold the
-// systems that it compares with, and the exhaustive search.
+// systems that it compares with, and the exhaustive search; ablation.go names
+// the variants of both papers' evaluations.
 //
 // # Policy exact
 //
