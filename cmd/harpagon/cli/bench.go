@@ -66,8 +66,9 @@ policy under every cost model, and prints
 
   policies   how often each policy is optimal, what it costs over exact, how often
              its promise cannot be kept, and how long it takes
-  ablations  policy harpagon with one step after the other switched off, and the
-             other policies over it, beside the averages that its paper prints
+  ablations  policies harpagon and piccolo with one step after the other switched
+             off, and the other policies over harpagon, beside the averages that
+             their papers print
   probe      how often Theorem 1 of the paper claims a latency that no dispatcher
              can keep, on random modules
 
@@ -78,8 +79,8 @@ second for one size is not tried on larger ones.
 The same seed draws the same workloads everywhere. Solve times are the processor
 time that a plan took on one core of this machine (elapsed time where the system
 does not tell), so that other work on it hardly matters. Policies that search
-exhaustively are run on every third workload, and on every twelfth under other
-cost models than the papers'.`,
+exhaustively are run on every sixth workload, and on every 24th under other cost
+models than the papers'.`,
 		Example: `  harpagon bench plan
   harpagon bench plan --workloads 100 --policy exact,harpagon --cost-model proportional
   harpagon bench plan --concurrency --part policies

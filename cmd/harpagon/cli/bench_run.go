@@ -22,9 +22,7 @@ func (f *benchFlags) run(ctx context.Context, d *Deps) (*benchResult, error) {
 		return nil, err
 	}
 	if f.concurrency {
-		for i := range workloads {
-			workloads[i] = workloads[i].WithConcurrency(f.seed)
-		}
+		workloads = beside(workloads, f.seed)
 	}
 	for _, part := range benchParts() {
 		if !slices.Contains(f.parts, part) {
@@ -35,8 +33,7 @@ func (f *benchFlags) run(ctx context.Context, d *Deps) (*benchResult, error) {
 		case "policies":
 			err = f.runPolicies(ctx, d, workloads, r)
 		case "ablations":
-			title := fmt.Sprintf("Policy harpagon, one step less each, and the others, cost model %s, %s", plan.CostProportional, counted(len(workloads), "workload"))
-			err = f.table(ctx, d, workloads, r, title, "", f.overHarpagon())
+			err = f.runAblations(ctx, d, workloads, r)
 		case "probe":
 			err = f.runProbes(ctx, d, r)
 		case "curve":
@@ -67,12 +64,37 @@ func (f *benchFlags) chosen(model string) []suite.Variant {
 	})
 }
 
-// overHarpagon are the ablations, and the other policies that were asked for.
-func (f *benchFlags) overHarpagon() []suite.Variant {
-	return slices.DeleteFunc(suite.OverHarpagon(), func(v suite.Variant) bool {
+// runAblations prints a table for each of the two papers. Piccolo is about
+// several batches at a time, so its workloads have profiles for that.
+func (f *benchFlags) runAblations(ctx context.Context, d *Deps, workloads []suite.Workload, r *benchResult) error {
+	others := slices.DeleteFunc(suite.OverHarpagon(), func(v suite.Variant) bool {
 		other := v.Options.Policy != plan.PolicyHarpagon
 		return other && len(f.policies) > 0 && !slices.Contains(f.policies, v.Name)
 	})
+	title := fmt.Sprintf("Policy harpagon, one step less each, and the others, cost model %s, %s", plan.CostProportional, counted(len(workloads), "workload"))
+	if err := f.table(ctx, d, workloads, r, title, "", others); err != nil || f.leftOut(plan.PolicyPiccolo) {
+		return err
+	}
+	if !f.concurrency {
+		f.known = map[string][]suite.Outcome{} // what comes now are other workloads
+		workloads = beside(workloads, f.seed)
+	}
+	title = fmt.Sprintf("Policy piccolo, one step less each, cost model %s, profiles at concurrency 1, 2 and 4, %s", plan.CostProportional, counted(len(workloads), "workload"))
+	return f.table(ctx, d, workloads, r, title, "", suite.Ablations("Piccolo"))
+}
+
+// leftOut says whether other policies were asked for.
+func (f *benchFlags) leftOut(policy string) bool {
+	return len(f.policies) > 0 && !slices.Contains(f.policies, policy)
+}
+
+// beside gives the workloads profiles with several batches at a time.
+func beside(workloads []suite.Workload, seed uint64) []suite.Workload {
+	list := make([]suite.Workload, len(workloads))
+	for i, w := range workloads {
+		list[i] = w.WithConcurrency(seed)
+	}
+	return list
 }
 
 // table measures all workloads with all variants. The reference is the first
