@@ -93,20 +93,21 @@ func (a Arrivals) check() error {
 // stream draws the instants of one pipeline's requests, one after the other.
 type stream struct {
 	Arrivals
-	rng *rand.Rand
-	gap float64 // mean, in nanoseconds
-	at  float64 // of the last request, in nanoseconds
-	n   int     // requests so far
+	rng   *rand.Rand
+	until Time
+	gap   float64 // mean, in nanoseconds
+	at    float64 // of the last request, in nanoseconds
+	n     int     // requests so far
 
 	// Of a trace: where it stands, and what is left of a second.
 	row, lap, left int
 	scale          float64
 }
 
-// stream prepares the arrivals at a mean rate, which is not zero; recorded ones
-// come as they were where the rate is zero.
-func (a Arrivals) stream(rate float64, rng *rand.Rand) stream {
-	s := stream{Arrivals: a, rng: rng, gap: 1e9 / rate, scale: 1}
+// stream prepares the arrivals up to an instant at a mean rate, which is not
+// zero; recorded ones come as they were where the rate is zero.
+func (a Arrivals) stream(rate float64, until Time, rng *rand.Rand) stream {
+	s := stream{Arrivals: a, rng: rng, until: until, gap: 1e9 / rate, scale: 1}
 	if was, _ := a.Recorded(); was > 0 && rate > 0 {
 		s.scale = rate / was
 	}
@@ -154,6 +155,9 @@ func (s *stream) traced() Time {
 			s.left++
 		}
 		s.at = (float64(s.lap)*s.Trace.Span().Seconds() + float64(s.Trace.Seconds[s.row])) * second
+		if s.at >= float64(s.until) {
+			return never
+		}
 	}
 	end := (float64(s.lap)*s.Trace.Span().Seconds() + float64(s.Trace.Seconds[s.row]) + 1) * second
 	s.at += (end - s.at) * (1 - math.Pow(1-s.rng.Float64(), 1/float64(s.left)))

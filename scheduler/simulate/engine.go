@@ -49,7 +49,7 @@ type engine struct {
 // devices that become free come first, then changes of devices, then requests,
 // and timers last, so that a batch that is due takes in who comes just then.
 type keys struct {
-	script, app, timer, all int32
+	script, app, timer int32
 }
 
 // app is one pipeline made ready to run.

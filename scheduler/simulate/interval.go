@@ -47,7 +47,7 @@ func Wilson(good, n int64, confidence float64) Interval {
 	p, m := float64(good)/float64(n), float64(n)
 	middle := (p + z*z/(2*m)) / (1 + z*z/m)
 	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
-	return Interval{Low: math.Max(0, middle-half), High: math.Min(1, middle+half), Confidence: confidence}
+	return Interval{Low: math.Max(0, math.Min(p, middle-half)), High: math.Min(1, math.Max(p, middle+half)), Confidence: confidence}
 }
 
 // batchMeans is the interval from the shares of the slices, each weighted by

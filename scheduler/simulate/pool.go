@@ -146,6 +146,12 @@ func (b *bench) split(l *Load) (map[string]time.Duration, error) {
 	if p.Rate == 0 {
 		p.Rate = max(1, l.offered())
 	}
+	p.Modules = slices.Clone(p.Modules)
+	for i, rates := 0, p.Rates(); i < len(p.Modules); i++ {
+		if rates[p.Modules[i].Name] == 0 {
+			p.Modules[i].Rate = 1 // without requests it would be given no time at all
+		}
+	}
 	budgets, err := plan.SplitLatency(plan.Problem{Pipeline: p, Hardware: hardware}, plan.Options{CostModel: plan.CostProportional})
 	if err != nil {
 		return nil, fmt.Errorf("simulate: the SLO of pipeline %q cannot be divided among its modules: %w", p.Name, err)

@@ -143,7 +143,7 @@ func newEngine(loads []Load, o Options) (*engine, error) {
 		a := app{graph: g, name: l.Pipeline.Name, slo: l.Pipeline.SLO, fan: source(o.Seed, forFanout, i), tally: newTally(e.begin, e.end)}
 		a.next = never
 		if l.offered() > 0 {
-			a.arrivals = l.Arrivals.stream(l.Rate, source(o.Seed, forArrivals, i))
+			a.arrivals = l.Arrivals.stream(l.Rate, e.end, source(o.Seed, forArrivals, i))
 		}
 		for k := range a.nodes {
 			a.nodes[k].tally.behind = -never

@@ -1,0 +1,156 @@
+package simulate
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// TestCalendar holds the heap against a search through all dates.
+func TestCalendar(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const keys = 12
+		c := newCalendar(keys)
+		twin := map[int32]Time{}
+		for range rapid.IntRange(0, 200).Draw(t, "steps") {
+			key := int32(rapid.IntRange(0, keys-1).Draw(t, "key"))
+			if rapid.Bool().Draw(t, "clear") {
+				c.clear(key)
+				delete(twin, key)
+			} else {
+				at := Time(rapid.IntRange(0, 20).Draw(t, "at"))
+				c.set(key, at)
+				twin[key] = at
+			}
+			want := date{at: never, key: -1}
+			for k, at := range twin {
+				if d := (date{at, k}); d.before(want) {
+					want = d
+				}
+			}
+			require.Equal(t, want, c.next())
+		}
+	})
+}
+
+// TestHistogram holds quantiles against a sorted list, within the error stated.
+func TestHistogram(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.SliceOfN(rapid.Int64Range(0, int64(1000*time.Hour)), 1, 200).Draw(t, "all")
+		var h histogram
+		for _, d := range all {
+			h.add(time.Duration(d))
+		}
+		slices.Sort(all)
+		for _, q := range []float64{0, 0.1, 0.5, 0.99, 1} {
+			exact := float64(all[max(0, int(math.Ceil(q*float64(len(all))))-1)])
+			require.InDelta(t, exact, float64(h.quantile(q)), exact/512+1)
+		}
+		require.Equal(t, time.Duration(all[len(all)-1]), h.quantile(1))
+	})
+	var none histogram
+	assert.Equal(t, Latency{}, none.latency())
+}
+
+func TestIntervals(t *testing.T) {
+	w := Wilson(81, 263, 0.95) // Newcombe, Statistics in Medicine 17, 1998, table II
+	assert.InDelta(t, 0.2553, w.Low, 1e-4)
+	assert.InDelta(t, 0.3662, w.High, 1e-4)
+	w = Wilson(0, 20, 0.95)
+	assert.InDelta(t, 0, w.Low, 1e-4)
+	assert.InDelta(t, 0.1611, w.High, 1e-4)
+	assert.Equal(t, Interval{0, 1, 0.9}, Wilson(0, 0, 0.9))
+	assert.InDelta(t, 2.0395, studentQuantile(0.975, 31), 0.002)
+	assert.InDelta(t, 2.3646, studentQuantile(0.975, 7), 0.012)
+
+	// Misses that come all at once say less than as many spread evenly.
+	var total, spread, burst [slicesOfTime]int64
+	for i := range total {
+		total[i], spread[i], burst[i] = 100, 99, 100
+	}
+	burst[3] -= slicesOfTime
+	even, once := interval(&spread, &total, 0.95), interval(&burst, &total, 0.95)
+	assert.Equal(t, Wilson(99*slicesOfTime, 100*slicesOfTime, 0.95), even)
+	assert.Less(t, once.Low, even.Low)
+	assert.Greater(t, once.High, even.High)
+}
+
+func instants(a Arrivals, rate float64, end time.Duration) []Time {
+	s := a.stream(rate, end, source(1, forArrivals, 0))
+	var all []Time
+	for at := s.next(); at < end; at = s.next() {
+		all = append(all, at)
+	}
+	return all
+}
+
+func TestStreams(t *testing.T) {
+	even := instants(Arrivals{}, 3, 10*time.Second)
+	assert.Len(t, even, 30)
+	assert.Equal(t, []Time{0, 333333333, 666666667, 1e9}, even[:4])
+
+	for _, shape := range []float64{0.05, 0.5, 1, 4} {
+		all := instants(Arrivals{Kind: pipelines.ArrivalsGamma, Shape: shape}, 1000, 400*time.Second)
+		assert.InEpsilon(t, 400_000, len(all), 0.03, "shape %v", shape)
+		var sum, squares float64
+		for i := 1; i < len(all); i++ {
+			gap := (all[i] - all[i-1]).Seconds() * 1000
+			sum, squares = sum+gap, squares+gap*gap
+		}
+		n := float64(len(all) - 1)
+		variation := math.Sqrt(squares/n-math.Pow(sum/n, 2)) / (sum / n)
+		assert.InEpsilon(t, 1/math.Sqrt(shape), variation, 0.03, "shape %v", shape)
+	}
+	trace := Arrivals{Kind: pipelines.ArrivalsTrace, Trace: &pipelines.Trace{Seconds: []int64{1, 4}, Counts: []float64{3, 2}}}
+	counts := map[int]int{}
+	all := instants(trace, 0, 10*time.Second) // repeated once
+	for _, at := range all {
+		counts[int(at/time.Second)]++
+	}
+	assert.Equal(t, map[int]int{1: 3, 4: 2, 6: 3, 9: 2}, counts)
+	assert.True(t, slices.IsSorted(all))
+	assert.InEpsilon(t, 10_000, len(instants(trace, 1000, 10*time.Second)), 0.01)
+
+	replay := Arrivals{Kind: ArrivalsReplay, Stamps: []time.Duration{0, 1, 1e9, 2e9 - 1}}
+	assert.Equal(t, []Time{0, 1, 1e9, 2e9 - 1}, instants(replay, 0, time.Hour))
+	assert.Equal(t, Time(5e8), instants(replay, 4, time.Hour)[2], "twice as fast")
+}
+
+func TestFanout(t *testing.T) {
+	r := source(1, forFanout, 0)
+	for _, how := range []Spread{SpreadPoisson, SpreadNear} {
+		for _, mean := range []float64{0, 0.3, 1.8, 3, 20.5} {
+			sum := 0
+			for range 20_000 {
+				k := drawFanout(r, mean, how)
+				sum += k
+				if mean == math.Floor(mean) {
+					require.EqualValues(t, mean, k)
+				}
+				if how == SpreadNear {
+					require.LessOrEqual(t, math.Abs(float64(k)-mean), 1.0)
+				}
+			}
+			assert.InDelta(t, mean, float64(sum)/20_000, 0.02*math.Max(1, mean))
+		}
+	}
+}
+
+func TestStretch(t *testing.T) {
+	r := source(1, forNoise, 0)
+	var sum, squares float64
+	for range 100_000 {
+		x := drawStretch(r, 0.2)
+		sum, squares = sum+x, squares+x*x
+	}
+	mean := sum / 100_000
+	assert.InDelta(t, 1, mean, 0.005)
+	assert.InDelta(t, 0.2, math.Sqrt(squares/100_000-mean*mean), 0.005)
+}
