@@ -14,29 +14,28 @@ type adaptive struct {
 	typic  float64 // smoothed duration of batches
 }
 
-// adaptiveRules are the constants of the policy, in shares of the target
-// batch. They were fitted by a random search over 18 simulated pools of 1 to
+// adaptiveRules are the constants of the policy. They were fitted by a random search over 18 simulated pools of 1 to
 // 256 executors and 1 to 300 models; results are flat around them.
 type adaptiveRules struct {
-	// A batch of at least
+	// A batch starts early when it holds
 	//
-	//	start - startPool/√executors - startIdle·(share that idles) + startLoad·load
+	//	target·(start - startIdle·(share that idles) + startLoad·load) - startPool·√(target/(executors + 2))
 	//
-	// of the target starts early, and one of startBeta·beta·lambda requests.
+	// requests, or startBeta·beta·lambda.
 	start, startPool, startIdle, startLoad, startBeta float64
 
 	// A first request stays if it allows a batch of
 	//
-	//	keep + keepQueue·(line, in targets) + keepGap·gap + keepLoad·load
+	//	keep + keepQueue·(line, in targets) + keepGap·gap
 	//
 	// of the target.
-	keep, keepQueue, keepGap, keepLoad float64
+	keep, keepQueue, keepGap float64
 }
 
 func tunedRules() adaptiveRules {
 	return adaptiveRules{
-		start: 1, startPool: 0.55, startIdle: 1, startLoad: 0.1, startBeta: 1.6,
-		keep: 0.664, keepQueue: 0.034, keepGap: 0.074, keepLoad: 0.025,
+		start: 0.95, startPool: 2.46, startIdle: 1, startLoad: 0.12, startBeta: 1.6,
+		keep: 0.664, keepQueue: 0.04, keepGap: 0.075,
 	}
 }
 
@@ -153,6 +152,12 @@ func (p *adaptive) aim(class int32) {
 	need := m.meter.rate * float64(m.plan.of(m.target)) / 1e9 / float64(m.target)
 	p.needed += need - p.need[class]
 	p.need[class] = need
+	if class == 0 { // now and then anew, so that no rounding adds up
+		p.needed = 0
+		for _, n := range p.need {
+			p.needed += n
+		}
+	}
 }
 
 // look notes how full the batch of a model is and when it becomes urgent.
@@ -197,8 +202,8 @@ func (p *adaptive) enough(class int32) float64 {
 	m, r := &p.models[class], &p.rules
 	up := float64(max(1, p.fleet.up))
 	idle := float64(max(0, p.fleet.opens-1)) / up
-	share := r.start - r.startPool/math.Sqrt(up) - r.startIdle*idle + r.startLoad*p.load()
-	return min(max(share, startLeast)*m.aim, r.startBeta*m.fixed*m.meter.rate)
+	b := m.aim*(r.start-r.startIdle*idle+r.startLoad*p.load()) - r.startPool*math.Sqrt(m.aim/(up+2))
+	return min(max(b, startLeast*m.aim), r.startBeta*m.fixed*m.meter.rate)
 }
 
 // load is the work that the executors still have before them, as a share of
@@ -225,7 +230,7 @@ func (p *adaptive) gap() float64 {
 func (p *adaptive) keep(class int32) int {
 	q, m, r := &p.lines[class], &p.models[class], &p.rules
 	target := m.aim
-	share := r.keep + r.keepQueue*min(queueMost, float64(q.n)/target) + r.keepGap*p.gap() + r.keepLoad*p.load()
+	share := r.keep + r.keepQueue*min(queueMost, float64(q.n)/target) + r.keepGap*p.gap()
 	return max(1, int(math.Round(target*share)))
 }
 
