@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
 const functionsExample = "../../../examples/functions"
@@ -99,4 +102,22 @@ func TestCompareFunctions(t *testing.T) {
 	require.Len(t, out.Functions, 1)
 	require.Len(t, out.Functions[0].Plans, 1)
 	assert.Equal(t, "batch", out.Functions[0].Plans[0]["policy"])
+}
+
+// TestDocumentOfFunctions holds the example of docs/functions.md to what it
+// explains, with the profile of the example folder.
+func TestDocumentOfFunctions(t *testing.T) {
+	text := read(t, filepath.Join(root, "docs", "functions.md"))
+	found := fences.FindAllStringSubmatch(text, -1)
+	require.Len(t, found, 1)
+	src := []byte(found[0][2])
+	config, diags := pipelines.Parse(functionsExample+"/doc.hcl", src)
+	require.Empty(t, diags)
+	assert.Empty(t, config.Validate(nil))
+	formatted, diags := pipelines.Format("doc.hcl", src)
+	assert.Empty(t, diags)
+	assert.Equal(t, string(src), string(formatted))
+	for _, policy := range functions.Policies() {
+		assert.Contains(t, text, "| `"+policy+"`")
+	}
 }
