@@ -18,7 +18,6 @@ type Solver struct {
 	before []int32 // row from which that path reaches the column
 	todo   []int32 // columns that are not reached yet, then those that are
 	turned []int64 // transposed matrix, where there are more rows than columns
-	result []int32
 }
 
 // Solve pairs each row with a column of its own, or, where there are more rows
