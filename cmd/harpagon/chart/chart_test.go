@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"image/png"
 	"io"
 	"testing"
@@ -110,5 +111,28 @@ func TestRoundTicks(t *testing.T) {
 	for _, c := range [][2]float64{{0, 1}, {0, 7.3}, {45, 460}, {0, 0.02}, {100, 12000}} {
 		n := len(round{}.Ticks(c[0], c[1]))
 		assert.True(t, n >= 3 && n <= 8, "%v: %d ticks", c, n)
+	}
+}
+
+func ExamplePicture_Write() {
+	line := Line{Name: "exact", Points: []Point{{X: 100, Y: 5}, {X: 200, Y: 4}, {X: 300, Y: 3.8}}}
+	p := Picture{
+		Title: "traffic",
+		Rows:  [][]Panel{{{Title: "cost over SLO", XLabel: "SLO in ms", YLabel: "cost per hour", Lines: []Line{line}}}},
+	}
+	var b bytes.Buffer
+	fmt.Println(p.Write(&b, "costs.svg"), bytes.HasPrefix(b.Bytes(), []byte("<?xml")))
+	fmt.Println(p.Write(&b, "costs.bmp"))
+	// Output:
+	// <nil> true
+	// costs.bmp is no picture; end the name in .svg or .png
+}
+
+func BenchmarkWriteSVG(b *testing.B) {
+	b.ReportAllocs()
+	for range b.N {
+		if err := picture().Write(io.Discard, "a.svg"); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
