@@ -99,6 +99,7 @@ func (p *process) spawn() error {
 			p.hangUp()
 			return err
 		}
+		widen(w)
 		pipes[i] = [2]*os.File{r, w}
 		switch i {
 		case 0:
