@@ -12,7 +12,7 @@ import (
 
 // TestTCScripts plays the stories in testdata/tc. A script starts with
 //
-//	tc [max=N] [eager]
+//	tc [max=N] [eager] [byratio]
 //	batch=2 window=100ms duration=50ms [period=100ms]     one line a group
 //
 // and goes on with blocks of events, one a line, each at an instant:
@@ -57,6 +57,7 @@ func parseOptions(t *testing.T, d *datadriven.TestData) TCOptions {
 		d.ScanArgs(t, "max", &o.MaxQueue)
 	}
 	o.Eager = d.HasArg("eager")
+	o.ByRatio = d.HasArg("byratio")
 	for line := range strings.Lines(d.Input) {
 		var g GroupOptions
 		for _, field := range strings.Fields(line) {

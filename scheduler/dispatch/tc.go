@@ -27,6 +27,12 @@ type TCOptions struct {
 	// devices have time to spare; plans that use devices to the full need the
 	// full batches that they were made for.
 	Eager bool
+
+	// ByRatio opens and fills batches in the order of the groups, which is to be
+	// that of falling throughput per price, as the paper prints its rule,
+	// instead of by due date. Plans called sound are not sound for it; it is
+	// there to be compared with.
+	ByRatio bool
 }
 
 // GroupOptions describes one group of a plan: executors of one configuration.
@@ -51,6 +57,7 @@ type tc struct {
 	orphans fifo       // waiting while no executor is up anywhere
 	max     int
 	eager   bool
+	byRatio bool
 
 	now     Time
 	armed   Time // the timer that the driver holds; never when none
@@ -100,7 +107,7 @@ type executor struct {
 // Groups with impossible values are mended to the nearest possible ones: a
 // batch below 1 counts as 1, negative times as 0.
 func NewTC(o TCOptions) Policy {
-	p := &tc{max: o.MaxQueue, eager: o.Eager, armed: never}
+	p := &tc{max: o.MaxQueue, eager: o.Eager, byRatio: o.ByRatio, armed: never}
 	if p.max <= 0 {
 		p.max = DefaultMaxQueue
 	}
@@ -205,7 +212,7 @@ func (p *tc) choose(arrival Time) int {
 		if g.ups == 0 {
 			continue
 		}
-		if d, ok := g.due(arrival); ok && (best < 0 || d < due) {
+		if d, ok := g.due(arrival); ok && (best < 0 || d < due && !p.byRatio) {
 			best, due = i, d
 		}
 		if early < 0 || g.release < p.groups[early].release {
