@@ -119,7 +119,7 @@ func (p *pool) change(ev Event) {
 	case ExecutorGone:
 		p.fleet.leave(ev.Executor)
 	}
-	if up != p.fleet.up {
+	if up != p.fleet.up && len(p.fleet.ups) > 1 {
 		p.replan()
 	}
 }
