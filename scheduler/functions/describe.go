@@ -51,6 +51,15 @@ func (g Group) describe(w *tabwriter.Writer) {
 		spell(g.LatencyAvg), spell(g.LatencyMax), several(timeouts), money(1e6*g.Cost))
 }
 
+// Describe writes what became of the requests, and what they cost.
+func (r Replayed) Describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d requests in %d calls of %.4g on average; %d late, %d dropped\n", r.Function, r.Requests, r.Calls, r.MeanBatch, r.Late, r.Dropped)
+	fmt.Fprintf(&b, "latency %s in the middle, %s for 99 of 100, %s at most\n", spell(r.P50), spell(r.P99), spell(r.Max))
+	fmt.Fprintf(&b, "%s per million requests; with full batches, as planned by policy %s, %s\n", money(1e6*r.CostPerRequest), r.Policy, money(1e6*r.Predicted))
+	return b.String()
+}
+
 // mostListed bounds how many applications of a group a table names.
 const mostListed = 4
 

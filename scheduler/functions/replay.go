@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -12,7 +13,8 @@ import (
 
 // ReplayOptions choose what is replayed.
 type ReplayOptions struct {
-	Duration time.Duration // of the arrivals; at least one of each application is waited for
+	Duration time.Duration // of the arrivals
+	Rate     float64       // requests per second of all applications, in proportion to the plan's; 0 as planned
 	Seed     uint64
 
 	// Steady makes every batch take its average latency, so that only the
@@ -31,6 +33,8 @@ type Replayed struct {
 	Calls      int // invocations
 	MeanBatch  float64
 	Overstayed int // requests that waited longer than their own timeout
+
+	P50, P99, Max time.Duration // latencies of the requests that were answered
 
 	CostPerRequest float64 // as the provider would bill it
 	Predicted      float64 // by the plan
@@ -113,6 +117,7 @@ type replay struct {
 	counts  []ReplayedGroup
 	spent   []float64
 	totals  Replayed
+	waits   []time.Duration // latencies of answered requests
 }
 
 type source struct {
@@ -148,9 +153,14 @@ func (r *replay) run() {
 	r.idle = make([]int, len(r.plan.Groups))
 	r.counts = make([]ReplayedGroup, len(r.plan.Groups))
 	r.spent = make([]float64, len(r.plan.Groups))
+	scale := 1.0
+	if r.options.Rate > 0 && r.plan.Rate > 0 {
+		scale = r.options.Rate / r.plan.Rate
+	}
 	for i, g := range r.plan.Groups {
 		r.counts[i] = ReplayedGroup{Batch: g.Batch, Predicted: g.Cost}
 		for _, a := range g.Applications {
+			a.Rate *= scale
 			s := source{share: a, group: int32(i), rand: rand.New(rand.NewPCG(r.options.Seed, uint64(len(r.sources))))}
 			r.sources = append(r.sources, s)
 			r.arriveAfter(int32(len(r.sources)-1), 0)
@@ -240,6 +250,7 @@ func (r *replay) start(now dispatch.Time, a dispatch.Action) {
 		f := r.flights[id]
 		delete(r.flights, id)
 		share := &r.sources[f.class].share
+		r.waits = append(r.waits, done-f.arrived)
 		if done-f.arrived > share.SLO {
 			r.totals.Late++
 		}
@@ -302,6 +313,10 @@ func (r *replay) result() Replayed {
 	if out.Requests > 0 {
 		out.CostPerRequest = sum / float64(out.Requests)
 		out.Predicted = weighted / float64(out.Requests) // by the arrivals that came
+	}
+	slices.Sort(r.waits)
+	if n := len(r.waits); n > 0 {
+		out.P50, out.P99, out.Max = r.waits[(n-1)/2], r.waits[(n-1)*99/100], r.waits[n-1]
 	}
 	if out.Calls > 0 {
 		out.MeanBatch = float64(out.Requests) / float64(out.Calls)

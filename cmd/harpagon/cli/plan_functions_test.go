@@ -121,3 +121,30 @@ func TestDocumentOfFunctions(t *testing.T) {
 		assert.Contains(t, text, "| `"+policy+"`")
 	}
 }
+
+func TestSimulateFunctions(t *testing.T) {
+	got := run(t, "simulate", functionsExample, "--duration", "120s", "--json")
+	assert.Equal(t, ExitOK, got.code, got.stderr)
+	var out struct {
+		Functions []struct {
+			Dispatch                                    string
+			Requests, Completed, Late, Dropped, Refused int
+			Attainment                                  float64
+			Cost                                        float64 `json:"cost_per_request"`
+			Predicted                                   float64 `json:"predicted_cost_per_request"`
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+	require.Len(t, out.Functions, 1)
+	f := out.Functions[0]
+	assert.Equal(t, "grouped", f.Dispatch)
+	assert.InEpsilon(t, 35*120, f.Requests, 0.1)
+	assert.Equal(t, f.Requests, f.Completed+f.Late+f.Dropped+f.Refused)
+	assert.Equal(t, 1.0, f.Attainment)
+	assert.InEpsilon(t, f.Predicted, f.Cost, 0.4)
+
+	assert.Equal(t, got, run(t, "simulate", functionsExample, "--duration", "120s", "--json"), "the same seed, the same result")
+	got = run(t, "simulate", functionsExample, "--arrivals", "even")
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, "poisson")
+}

@@ -47,6 +47,9 @@ It plans the pipelines as harpagon plan does without flags, and runs that plan,
 whatever rate is offered. With --pool all pipelines share one pool of devices
 instead, with one dispatcher and no plan.
 
+Functions are planned and replayed on Poisson arrivals, through the dispatcher
+that keeps a timeout for each application, and billed as their provider would.
+
 --rate is the total over all pipelines, in proportion to their declared rates.
 Traces and replays come as they were recorded unless a rate is given.
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -17,6 +18,7 @@ import (
 type simulations struct {
 	Simulations []any                   `json:"simulations"`
 	Devices     []simulate.DeviceResult `json:"devices,omitempty"`
+	Functions   []simulatedFunction     `json:"functions,omitempty"`
 }
 
 type unplanned struct {
@@ -63,10 +65,13 @@ func (f *simulateFlags) run(ctx context.Context, d *Deps, doc *pipelines.Documen
 	for _, u := range without {
 		out.Simulations = append(out.Simulations, u)
 	}
+	if out.Functions, err = f.functions(doc); err != nil {
+		return err
+	}
 	if err := f.write(d, out, result, without); err != nil {
 		return err
 	}
-	if len(without) > 0 {
+	if len(without) > 0 || slices.ContainsFunc(out.Functions, simulatedFunction.unplanned) {
 		return errReported
 	}
 	return nil
@@ -168,6 +173,9 @@ func (f *simulateFlags) write(d *Deps, out simulations, result simulate.Result, 
 	}
 	for _, u := range without {
 		fmt.Fprintf(d.Stdout, "%s: infeasible: %s\n", u.Pipeline, u.Reason)
+	}
+	for _, one := range out.Functions {
+		fmt.Fprint(d.Stdout, one.Describe())
 	}
 	return nil
 }

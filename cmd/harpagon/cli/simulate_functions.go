@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
+)
+
+// simulatedFunction is the JSON of one function: what became of its requests,
+// and what they cost. One without a plan says why.
+type simulatedFunction struct {
+	Function       string         `json:"function"`
+	Policy         string         `json:"policy"`
+	Status         string         `json:"status,omitempty"`
+	Reason         string         `json:"reason,omitempty"`
+	Dispatch       string         `json:"dispatch"`
+	Arrivals       string         `json:"arrivals"`
+	Seed           uint64         `json:"seed"`
+	Rate           float64        `json:"offered_rate"`
+	Requests       int            `json:"requests"`
+	Completed      int            `json:"completed"`
+	Late           int            `json:"late"`
+	Dropped        int            `json:"dropped"`
+	Refused        int            `json:"refused"`
+	Attainment     float64        `json:"attainment"`
+	Calls          int            `json:"calls"`
+	MeanBatch      float64        `json:"mean_batch"`
+	CostPerRequest float64        `json:"cost_per_request"`
+	Predicted      float64        `json:"predicted_cost_per_request"`
+	Latency        latencyMillis  `json:"latency_ms"`
+	Groups         []functionPart `json:"groups"`
+
+	text string
+}
+
+type latencyMillis struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+type functionPart struct {
+	Requests       int     `json:"requests"`
+	Calls          int     `json:"calls"`
+	MeanBatch      float64 `json:"mean_batch"`
+	Batch          int     `json:"batch"` // that the plan expects
+	CostPerRequest float64 `json:"cost_per_request"`
+	Predicted      float64 `json:"predicted_cost_per_request"`
+}
+
+// unplanned says that there was nothing to replay.
+func (s simulatedFunction) unplanned() bool { return s.Status != "" }
+
+// Describe is the result for people.
+func (s simulatedFunction) Describe() string {
+	if s.unplanned() {
+		return fmt.Sprintf("%s: %s: %s\n", s.Function, s.Status, s.Reason)
+	}
+	return s.text
+}
+
+// functions plans every function of the declaration and replays the plan.
+func (f *simulateFlags) functions(doc *pipelines.Document) ([]simulatedFunction, error) {
+	if len(doc.Functions) == 0 {
+		return nil, nil
+	}
+	if f.arrivals != "" && f.arrivals != "poisson" {
+		return nil, fmt.Errorf("--arrivals %s: functions are simulated with poisson arrivals, which is also what they have when it is left out", f.arrivals)
+	}
+	total := 0.0
+	for _, fn := range doc.Functions {
+		total += fn.Rate()
+	}
+	var all []simulatedFunction
+	for _, fn := range doc.Functions {
+		rate := fn.Rate()
+		if f.hasRate {
+			rate = f.rate * share(rate, total, len(doc.Functions))
+		}
+		one, err := f.function(functionProblem(doc, fn), rate)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func (f *simulateFlags) function(p functions.Problem, rate float64) (simulatedFunction, error) {
+	plan, err := functions.Solve(p, functions.Options{})
+	if err != nil {
+		return simulatedFunction{}, err
+	}
+	out := simulatedFunction{
+		Function: plan.Function, Policy: plan.Policy, Dispatch: "grouped", Arrivals: "poisson", Seed: f.options.Seed, Rate: rate,
+		Groups: []functionPart{},
+	}
+	if plan.Status == functions.Infeasible {
+		out.Status, out.Reason = string(plan.Status), plan.Reason
+		return out, nil
+	}
+	o := functions.ReplayOptions{Duration: f.options.Duration, Seed: f.options.Seed, Rate: rate}
+	if rate == 0 {
+		o.Duration = 0 // nobody asks
+	}
+	r, err := functions.Replay(p, plan, o)
+	if err != nil {
+		return out, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "functions: "))
+	}
+	out.Requests, out.Late, out.Dropped = r.Requests, r.Late, r.Dropped
+	out.Completed = r.Requests - r.Late - r.Dropped
+	out.Attainment = 1 - r.Violations()
+	out.Calls, out.MeanBatch, out.CostPerRequest, out.Predicted = r.Calls, r.MeanBatch, r.CostPerRequest, r.Predicted
+	out.Latency = latencyMillis{milliseconds(r.P50), milliseconds(r.P99), milliseconds(r.Max)}
+	for _, g := range r.Groups {
+		out.Groups = append(out.Groups, functionPart(g))
+	}
+	out.text = r.Describe()
+	return out, nil
+}
