@@ -33,3 +33,12 @@ func (p Plan) Describe() string {
 	b.WriteByte('\n')
 	return b.String()
 }
+
+// instances lists how many there are of each kind, by name.
+func (p Plan) instances() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(p.Instances)) {
+		parts = append(parts, fmt.Sprintf("%d x %s", p.Instances[name], name))
+	}
+	return strings.Join(parts, ", ")
+}

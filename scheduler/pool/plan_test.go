@@ -174,6 +174,21 @@ func TestPlanRoundTrip(t *testing.T) {
 	}
 }
 
+func TestCompare(t *testing.T) {
+	c := Compare(paperModels()[1].problem(), Options{Queries: 500})
+	require.Len(t, c.Plans, len(Policies()))
+	assert.Equal(t, PolicyExact, c.Best().Policy)
+	text := c.Describe()
+	for _, want := range []string{"rm2: goodput in queries/s with even arrivals, budget 2.5", "exact", "kairos", "homogeneous", "4 x g4dn.xlarge"} {
+		assert.Contains(t, text, want)
+	}
+	p := paperModels()[1].problem()
+	p.Pool.Budget = 0.1
+	none := Compare(p, Options{})
+	assert.Nil(t, none.Best())
+	assert.Contains(t, none.Describe(), "infeasible")
+}
+
 func BenchmarkBounds(b *testing.B) {
 	m, err := newMarket(paperModels()[1].problem())
 	require.NoError(b, err)

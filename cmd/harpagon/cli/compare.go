@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/suite"
+	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 type compareFlags struct {
@@ -43,9 +44,10 @@ With --plot it draws cost over SLO and cost over rate around what the files
 declare. Lines are dashed where the plan is not sound; policies that need longer
 than 300 ms a plan are left out, unless --policy names them.
 
-Functions are planned by every policy of theirs, costs per million requests.
+Functions are planned by every policy of theirs, costs per million requests, and
+so are pools, by goodput.
 
-It exits with 1 when some pipeline or function has no sound plan by any policy.`,
+It exits with 1 when some pipeline, function or pool has no sound plan by any policy.`,
 		Example: `  harpagon compare pipelines/library
   harpagon compare pipeline.hcl --cost-model proportional,whole --json
   harpagon compare pipeline.hcl --plot costs.svg
@@ -65,7 +67,7 @@ It exits with 1 when some pipeline or function has no sound plan by any policy.`
 		if err := f.check(); err != nil {
 			return wrongUse(c, err)
 		}
-		doc, err := x.document(paths, unmeetable)
+		doc, err := x.document(paths, unmeetable, pipelines.SmallBudget)
 		if err != nil {
 			return err
 		}
@@ -98,12 +100,12 @@ func (f *compareFlags) check() error {
 		f.models = []string{""} // the default of package plan
 	}
 	for _, p := range f.policies {
-		if !slices.Contains(plan.Policies(), p) && !slices.Contains(functions.Policies(), p) {
-			return fmt.Errorf("there is no policy %q; there is %s; and for functions %s", p, strings.Join(plan.Policies(), ", "), strings.Join(functions.Policies(), ", "))
+		if !slices.Contains(plan.Policies(), p) && !slices.Contains(functions.Policies(), p) && !slices.Contains(pool.Policies(), p) {
+			return fmt.Errorf("there is no policy %q; there is %s; for functions %s; and for pools %s", p, strings.Join(plan.Policies(), ", "), strings.Join(functions.Policies(), ", "), strings.Join(pool.Policies(), ", "))
 		}
 	}
 	for _, m := range f.models {
-		if len(f.variants(m)) == 0 && len(f.functionPolicies()) == 0 {
+		if len(f.variants(m)) == 0 && len(f.functionPolicies()) == 0 && len(f.poolPolicies()) == 0 {
 			return fmt.Errorf("none of the policies %s has cost model %s; leave out --policy", strings.Join(f.policies, ", "), m)
 		}
 	}
@@ -133,6 +135,7 @@ type comparisons struct {
 	Sweeps      []suite.Sweep      `json:"sweeps,omitempty"`
 
 	Functions []functions.Comparison `json:"functions,omitempty"`
+	Pools     []pool.Comparison      `json:"pools,omitempty"`
 }
 
 func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document) error {
@@ -156,6 +159,7 @@ func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document
 	if all.Functions, err = f.functions(d, doc); err != nil {
 		return err
 	}
+	all.Pools = f.pools(doc)
 	if f.plot != "" {
 		if err := f.picture(ctx, d, problems, &all); err != nil {
 			return err
@@ -181,6 +185,9 @@ func (c comparisons) write(w io.Writer, asJSON bool) error {
 	for _, one := range c.Functions {
 		parts = append(parts, one.Describe())
 	}
+	for _, one := range c.Pools {
+		parts = append(parts, one.Describe())
+	}
 	_, err := io.WriteString(w, strings.Join(parts, "\n"))
 	return err
 }
@@ -194,6 +201,11 @@ func (c comparisons) verdict() error {
 		}
 	}
 	for _, one := range c.Functions {
+		if one.Best() == nil {
+			return errReported
+		}
+	}
+	for _, one := range c.Pools {
 		if one.Best() == nil {
 			return errReported
 		}

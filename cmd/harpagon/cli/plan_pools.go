@@ -66,3 +66,23 @@ func servable(d *Deps, doc *pipelines.Document) error {
 	}
 	return nil
 }
+
+// poolPolicies are those of pools, of the policies asked for.
+func (f *compareFlags) poolPolicies() []string {
+	return slices.DeleteFunc(pool.Policies(), func(name string) bool {
+		return len(f.policies) > 0 && !slices.Contains(f.policies, name)
+	})
+}
+
+// pools compares the policies on every pool of the declaration.
+func (f *compareFlags) pools(doc *pipelines.Document) []pool.Comparison {
+	policies := f.poolPolicies()
+	if len(policies) == 0 {
+		return nil
+	}
+	var all []pool.Comparison
+	for _, p := range doc.Pools {
+		all = append(all, pool.Compare(pool.Problem{Pool: p, Hardware: doc.Hardware}, pool.Options{}, policies...))
+	}
+	return all
+}

@@ -84,3 +84,12 @@ func TestPoolsAreNotServed(t *testing.T) {
 	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "1 pool")
 }
+
+func TestComparePools(t *testing.T) {
+	got := run(t, "compare", examplePool, "--policy", "kairos,homogeneous")
+	assert.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Contains(t, got.stdout, "ranking: goodput in queries/s with poisson arrivals, budget 3 an hour")
+	assert.Contains(t, got.stdout, "15 x cpu-small, 2 x gpu")
+	assert.NotContains(t, got.stdout, "exact")
+	assert.Equal(t, ExitError, run(t, "compare", examplePool, "--policy", "kairos", "--var", "budget=0.5").code)
+}
