@@ -45,7 +45,7 @@ type Application struct {
 const gridTolerance = 1e-6
 
 // maxGrid bounds how many values a grid may have.
-const maxGrid = 100_000
+const maxGrid = 4096
 
 // Empty says whether nothing was declared.
 func (g Grid) Empty() bool { return g == Grid{} }

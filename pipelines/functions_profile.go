@@ -13,7 +13,7 @@ import (
 
 // Bounds of what the profile of a function may say.
 const (
-	maxFunctionBatch = 4096
+	maxFunctionBatch = 256
 	maxCoefficient   = 86400 // seconds or vCPU
 )
 

@@ -1,6 +1,7 @@
 // Package scheduler is the room of pure decisions, one package a question:
 //
 //	plan        a pipeline, its profiles, its objective  ->  what to run
+//	functions   applications that share a model  ->  groups, and functions to call
 //	placement   a plan and devices  ->  where; desired and actual  ->  changes
 //	dispatch    requests, executors, time  ->  batches
 //	autoscale   measures  ->  advice
