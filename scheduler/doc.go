@@ -2,6 +2,7 @@
 //
 //	plan        a pipeline, its profiles, its objective  ->  what to run
 //	functions   applications that share a model  ->  groups, and functions to call
+//	pool        a budget and a mix of query sizes  ->  instances to rent
 //	placement   a plan and devices  ->  where; desired and actual  ->  changes
 //	dispatch    requests, executors, time  ->  batches
 //	autoscale   measures  ->  advice

@@ -21,6 +21,8 @@
 //
 //   - NewTC, the batch-aware dispatch of the Harpagon paper (section III-B)
 //     with the open batches ordered by due date.
+//   - NewMatching, Kairos: queries of different sizes to instances that differ,
+//     by assignment at least cost (package assign).
 //   - NewGrouped, HarmonyBatch: one queue per group of applications, a timeout
 //     per application.
 //
