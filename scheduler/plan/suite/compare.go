@@ -20,7 +20,7 @@ type Comparison struct {
 	Rate       float64 // requests per second at the source
 	Best       string  // the policy with the cheapest sound plan, the first of equals; empty when there is none
 	Cost       float64 // of that plan, money per hour
-	LowerBound float64 // the best that any policy proved; 0 when none did
+	LowerBound float64 // the best that any policy proved for all plans; 0 when none did
 	Entries    []Entry
 }
 
@@ -54,7 +54,9 @@ func (c *Comparison) rank(pipe *pipelines.Pipeline) {
 		if feasible(e.Plan) && e.Plan.Sound && e.Plan.Cost < c.Cost*(1-Tolerance) {
 			c.Best, c.Cost = e.Plan.Policy, e.Plan.Cost
 		}
-		c.LowerBound = max(c.LowerBound, e.Plan.LowerBound)
+		if e.Plan.Restriction == "" {
+			c.LowerBound = max(c.LowerBound, e.Plan.LowerBound)
+		}
 	}
 	if c.Best == "" {
 		c.Cost = 0
@@ -113,6 +115,9 @@ func (c Comparison) Describe() string {
 	var notes []string
 	for _, e := range c.Entries {
 		g.rows = append(g.rows, e.cells())
+		if e.Plan.Restriction != "" && feasible(e.Plan) {
+			notes = append(notes, fmt.Sprintf("  * %s: this bound holds only among %s.\n", e.Plan.Policy, e.Plan.Restriction))
+		}
 		if e.Note != "" {
 			notes = append(notes, fmt.Sprintf("  %s: %s.\n", e.Plan.Policy, strings.TrimSuffix(e.Note, ".")))
 		}
@@ -133,6 +138,9 @@ func (e Entry) cells() []string {
 	bound, proof, sound := "-", "none", "yes"
 	if p.LowerBound > 0 {
 		bound = money(p.LowerBound)
+		if p.Restriction != "" {
+			bound += "*"
+		}
 	}
 	if e.Proven > 0 {
 		proof = spell(e.Proven)
@@ -183,10 +191,11 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 		Cost       float64     `json:"cost"`
 		Ratio      float64     `json:"ratio"`
 		LowerBound float64     `json:"lower_bound"`
+		Restricted string      `json:"restriction,omitempty"`
 		Latency    float64     `json:"latency_ms"`
 		Proven     float64     `json:"proven_ms"`
 		Solve      float64     `json:"solve_ms"`
 		Note       string      `json:"note,omitempty"`
-	}{p.Policy, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, e.Ratio, p.LowerBound,
+	}{p.Policy, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, e.Ratio, p.LowerBound, p.Restriction,
 		inMillis(p.Latency), inMillis(e.Proven), inMillis(p.SolveTime), e.Note})
 }

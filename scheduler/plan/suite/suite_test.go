@@ -299,6 +299,13 @@ func TestCompare(t *testing.T) {
 	assert.Contains(t, c.Describe(), "No policy found a plan")
 }
 
+func TestCompareKnowsWhatABoundIsAbout(t *testing.T) {
+	c := suite.Compare(tableII(), named(plan.CostProportional, plan.PolicyExact, plan.PolicyBrute), nil, 0)
+	assert.InDelta(t, 4.95, c.LowerBound, 1e-5, "that of brute, 5.0, is not about all plans")
+	assert.Contains(t, c.Describe(), "5*")
+	assert.Contains(t, c.Describe(), "* brute: this bound holds only among "+plan.BruteReading)
+}
+
 func TestCompareAsJSON(t *testing.T) {
 	text, err := json.Marshal(suite.Compare(tableII(), named(plan.CostProportional, "exact"), nil, 0))
 	require.NoError(t, err)
