@@ -20,8 +20,12 @@ const (
 	yuanHost       = 9e-6
 	yuanGPU        = 1.1e-4
 	yuanInvocation = 9e-7
-	gpuHost        = 0.5
 )
+
+// hostMemory is what the authors' program takes a model to need beside the GPU:
+// in MB, perRequest for each request of a batch on CPU functions and fixed on
+// top; in GB on GPU functions.
+type hostMemory struct{ perRequest, fixed, gpu float64 }
 
 // oneStep is the grid of vCPUs. The authors' program takes the root of equation
 // 14, which leaves host memory out; with its rounding the next smaller size is
@@ -29,13 +33,12 @@ const (
 const oneStep = 0.05 + 1e-9
 
 // authorsOffers prices the offers on the terms of the authors' program.
-func authorsOffers(p Problem) []Offer {
+func authorsOffers(p Problem, h hostMemory) []Offer {
 	all := Offers(p)
 	kept := all[:0]
 	for _, o := range all {
 		if o.Platform == CPU {
-			// VGG-19 needs 36.57 MB a request and 807.6 MB, in steps of 64 MB.
-			model := math.Ceil((36.57142857*float64(o.Batch)+807.6190476)/64) / 16
+			model := math.Ceil((h.perRequest*float64(o.Batch)+h.fixed)/64) / 16 // in steps of 64 MB
 			host := math.Max(model, math.Ceil(o.VCPU*16)/16)
 			if host > 4*o.VCPU {
 				continue
@@ -45,7 +48,7 @@ func authorsOffers(p Problem) []Offer {
 			if o.GPUMemory < 24 {
 				o.Max *= 1.2
 			}
-			perSecond := o.GPUMemory*yuanGPU + o.GPUMemory/3*yuanVCPU + gpuHost*yuanHost
+			perSecond := o.GPUMemory*yuanGPU + o.GPUMemory/3*yuanVCPU + h.gpu*yuanHost
 			o.Cost = (math.Ceil(o.Avg)*perSecond + yuanInvocation) / float64(o.Batch)
 		}
 		kept = append(kept, o)
@@ -53,10 +56,45 @@ func authorsOffers(p Problem) []Offer {
 	return kept
 }
 
-func authors(p Problem) *planner {
+func authors(p Problem) *planner { return authorsFor(p, vggHost()) }
+
+func vggHost() hostMemory { return hostMemory{36.57142857, 807.6190476, 0.5} }
+
+func authorsFor(p Problem, h hostMemory) *planner {
 	s := newPlanner(p)
-	s.catalogue = newCatalogue(authorsOffers(p))
+	s.catalogue = newCatalogue(authorsOffers(p, h))
 	return s
+}
+
+// TestAuthorsGroups: eight applications of the larger models, which the
+// authors' program (its weight of a merged group repaired) puts into one group.
+func TestAuthorsGroups(t *testing.T) {
+	objectives := []float64{1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 2.4}
+	for name, c := range map[string]struct {
+		rate   float64
+		host   hostMemory
+		memory float64
+		batch  int
+		cost   float64
+		max    float64
+	}{
+		"VideoMAE": {2, hostMemory{1505.28, 1945.6, 0.5}, 5, 5, 1.4108e-4, 0.970463},
+		"GPT-2":    {5, hostMemory{23.04, 1246.72, 1.0}, 13, 26, 7.03808e-5, 0.510303},
+	} {
+		var pairs []float64
+		for _, slo := range objectives {
+			pairs = append(pairs, slo, c.rate)
+		}
+		p := ask(pairs...)
+		p.Function.Profile = models()[name]
+		plan := authorsFor(p, c.host).solve(PolicyHarmonyBatch)
+		require.Len(t, plan.Groups, 1, name)
+		g := plan.Groups[0]
+		assert.InDelta(t, c.memory, g.GPUMemory, 0, name)
+		assert.Equal(t, c.batch, g.Batch, name)
+		assert.InEpsilon(t, c.cost, g.Cost, 1e-4, name)
+		assert.InDelta(t, c.max, g.LatencyMax.Seconds(), 1e-4, name)
+	}
 }
 
 // TestTableI is the example of section II-C: three applications of VGG-19.
@@ -95,7 +133,7 @@ func TestTableIAsPrinted(t *testing.T) {
 	p := ask(0.5, 5, 0.8, 10, 1.0, 20)
 	members := newPlanner(p).apps[1:]
 	var best *Offer
-	offers := authorsOffers(p)
+	offers := authorsOffers(p, vggHost())
 	for i := range offers {
 		o := &offers[i]
 		t1, t2 := members[0].slo-o.Max, members[1].slo-o.Max
@@ -129,7 +167,7 @@ func TestTableIAsPrinted(t *testing.T) {
 	assert.InDelta(t, 0.63, mean/batch, 0.01)
 
 	// MBS+ as printed: half of all requests on 1.6 vCPU, half on 2 GB by 11.
-	gpu := (2*yuanGPU + 2.0/3*yuanVCPU + gpuHost*yuanHost + yuanInvocation) / 11
+	gpu := (2*yuanGPU + 2.0/3*yuanVCPU + vggHost().gpu*yuanHost + yuanInvocation) / 11
 	assert.InDelta(t, 0.88, (first.offer.Cost+gpu)/2/batch, 0.01)
 }
 
@@ -208,4 +246,32 @@ func TestSlices(t *testing.T) {
 	assert.InDelta(t, 2*24*0.002, g.Max(1, 2, d), 1e-12)
 	assert.InDelta(t, 12*0.008, g.Avg(1, 2, d), 1e-12)
 	assert.InDelta(t, 0.008, g.Max(1, 24, d), 1e-12, "alone on the device")
+}
+
+// TestAuthorsVGG19: further runs of the authors' program, the weight of merged
+// groups repaired: sizes of the groups, the batch of the last one, and the mean
+// cost.
+func TestAuthorsVGG19(t *testing.T) {
+	for _, c := range []struct {
+		pairs  []float64
+		groups []int
+		batch  int
+		cost   float64
+	}{
+		{[]float64{0.5, 5, 0.8, 10, 1.0, 20}, []int{1, 2}, 14, 2.36874e-5},
+		{[]float64{0.2, 5, 0.3, 5, 0.4, 5}, []int{3}, 3, 9.51333e-5},
+		{[]float64{0.5, 5, 0.6, 5, 0.8, 5, 1.0, 15}, []int{1, 1, 2}, 12, 3.03548e-5},
+		{[]float64{0.3, 7.783333, 0.5, 14.883333, 0.8, 33.016667, 1.0, 4.133333}, []int{1, 3}, 11, 2.83675e-5},
+	} {
+		plan := authors(ask(c.pairs...)).solve(PolicyHarmonyBatch)
+		var sizes []int
+		for _, g := range plan.Groups {
+			sizes = append(sizes, len(g.Applications))
+		}
+		assert.Equal(t, c.groups, sizes)
+		last := plan.Groups[len(plan.Groups)-1]
+		assert.Equal(t, GPU, last.Platform)
+		assert.Equal(t, c.batch, last.Batch)
+		assert.InEpsilon(t, c.cost, plan.CostPerRequest, 2e-3)
+	}
 }
