@@ -44,6 +44,7 @@ const (
 	gapMost    = 4.0 // typical gaps between two free executors
 	loadMost   = 1.5
 	queueMost  = 3.0  // target batches
+	keepRound  = 0.25 // requests, before the least batch is rounded down
 	startLeast = 0.5  // of the target batch, however many executors idle
 	typicStep  = 0.05 // weight of a new batch in the typical duration
 )
@@ -80,6 +81,7 @@ func newAdaptive(o PoolOptions, r adaptiveRules) *adaptive {
 	for i := range p.models {
 		p.aim(int32(i))
 	}
+	p.fleet.lead = p.lead()
 	return p
 }
 
@@ -231,7 +233,7 @@ func (p *adaptive) keep(class int32) int {
 	q, m, r := &p.lines[class], &p.models[class], &p.rules
 	target := m.aim
 	share := r.keep + r.keepQueue*min(queueMost, float64(q.n)/target) + r.keepGap*p.gap()
-	return max(1, int(math.Round(target*share)))
+	return max(1, int(target*share+keepRound))
 }
 
 // choose finds the model that takes the next open executor, or -1 where it is

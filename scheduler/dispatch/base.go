@@ -237,6 +237,16 @@ func (p *pool) launch(class int32, id ExecutorID, from int, out []Action) []Acti
 	return append(out, a)
 }
 
+// lead is how far ahead of its end an executor may be sent the next batch: the
+// longest delay of a target batch.
+func (p *pool) lead() Time {
+	lead := Time(0)
+	for i := range p.models {
+		lead = max(lead, p.delay.Of(p.models[i].target))
+	}
+	return lead
+}
+
 // arm asks for a timer unless one that comes no later is set already.
 func (p *pool) arm(wake Time, out []Action) []Action {
 	wake = min(wake, p.fleet.wake())

@@ -74,9 +74,7 @@ func newDeferred(o DeferredOptions) *deferred {
 	for i := range p.models {
 		p.aim(&p.models[i])
 	}
-	if p.delay != (Delay{}) {
-		p.fleet.lead = p.lead()
-	}
+	p.fleet.lead = p.lead()
 	return p
 }
 
@@ -129,16 +127,6 @@ func (p *deferred) aim(m *poolModel) {
 	} else {
 		m.target = half(m.plan, p.delay, m.slo-p.margin)
 	}
-}
-
-// lead is how far ahead of its end an executor may be sent the next batch: the
-// longest delay of a target batch.
-func (p *deferred) lead() Time {
-	lead := Time(0)
-	for i := range p.models {
-		lead = max(lead, p.delay.Of(p.models[i].target))
-	}
-	return lead
 }
 
 // look forms the candidate of a model anew: it drops what no batch worth

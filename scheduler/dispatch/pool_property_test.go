@@ -20,7 +20,13 @@ type poolDriver struct {
 	timer   Time
 	nextID  RequestID
 	waiting map[RequestID]Request
-	execs   map[ExecutorID]*fakeExecutor
+	execs   map[ExecutorID]*pipe
+}
+
+// pipe is an executor and the batches on their way to it: when each ends.
+type pipe struct {
+	group int32
+	ends  []Time
 }
 
 func (d *poolDriver) step(ev Event) {
@@ -48,7 +54,13 @@ func (d *poolDriver) end(id RequestID) Request {
 func (d *poolDriver) start(a Action) {
 	e := d.execs[a.Executor]
 	require.NotNil(d.t, e, "started on executor %d, which is not up", a.Executor)
-	require.False(d.t, e.busy, "started on executor %d, which is busy", a.Executor)
+	begin := d.now + d.o.Delay.Of(len(a.Batch))
+	if d.o.Delay == (Delay{}) {
+		require.Empty(d.t, e.ends, "started on executor %d, which is busy", a.Executor)
+	} else if len(e.ends) > 0 {
+		require.Len(d.t, e.ends, 1, "a second batch was sent ahead to executor %d", a.Executor)
+		begin = max(begin, e.ends[0])
+	}
 	require.Equal(d.t, e.group, a.Group)
 	m := d.o.Models[a.Class]
 	table := m.Durations
@@ -57,7 +69,10 @@ func (d *poolDriver) start(a Action) {
 	}
 	require.NotEmpty(d.t, a.Batch)
 	require.LessOrEqual(d.t, len(a.Batch), len(table))
-	done := d.now + newProfile(table).of(len(a.Batch))
+	done := begin + newProfile(table).of(len(a.Batch))
+	if d.o.Delay != (Delay{}) {
+		require.Equal(d.t, begin, a.At)
+	}
 	latest := Time(0)
 	for _, id := range a.Batch {
 		r := d.end(id)
@@ -73,7 +88,7 @@ func (d *poolDriver) start(a Action) {
 			}
 		}
 	}
-	e.busy, e.done = true, done
+	e.ends = append(e.ends, done)
 }
 
 // advance lets time pass to the limit, with all that happens until then.
@@ -81,8 +96,8 @@ func (d *poolDriver) advance(limit Time) {
 	for {
 		next, who := d.timer, ExecutorID(-1)
 		for id := ExecutorID(0); id < 8; id++ {
-			if e := d.execs[id]; e != nil && e.busy && e.done <= next {
-				next, who = e.done, id
+			if e := d.execs[id]; e != nil && len(e.ends) > 0 && e.ends[0] <= next {
+				next, who = e.ends[0], id
 			}
 		}
 		if next > limit || next == never {
@@ -90,7 +105,7 @@ func (d *poolDriver) advance(limit Time) {
 		}
 		d.now = max(d.now, next)
 		if who >= 0 {
-			d.execs[who].busy = false
+			d.execs[who].ends = d.execs[who].ends[1:]
 			d.step(Event{Kind: ExecutorFree, Executor: who})
 			continue
 		}
@@ -119,6 +134,9 @@ func drawPool(t *rapid.T) PoolOptions {
 	if rapid.Bool().Draw(t, "bounded") {
 		o.MaxQueue = rapid.IntRange(1, 10).Draw(t, "max")
 	}
+	if rapid.Bool().Draw(t, "remote") {
+		o.Delay = Delay{Control: time.Duration(rapid.IntRange(0, 3).Draw(t, "control")) * ms, PerRequest: time.Duration(rapid.IntRange(0, 500).Draw(t, "data")) * time.Microsecond}
+	}
 	o.Margin = time.Duration(rapid.IntRange(0, 2).Draw(t, "margin")) * ms
 	return o
 }
@@ -144,7 +162,7 @@ func TestPoolPromises(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				o := drawPool(t)
 				require.NoError(t, o.Check())
-				d := &poolDriver{t: t, p: build(o), o: o, timer: never, waiting: map[RequestID]Request{}, execs: map[ExecutorID]*fakeExecutor{}}
+				d := &poolDriver{t: t, p: build(o), o: o, timer: never, waiting: map[RequestID]Request{}, execs: map[ExecutorID]*pipe{}}
 				d.fair = name != "nexus" && name != "clockwork" && name != "powers"
 				d.play()
 			})
@@ -179,7 +197,7 @@ func (d *poolDriver) play() {
 		"up": func(t *rapid.T) {
 			id := ExecutorID(rapid.IntRange(0, 5).Draw(t, "executor"))
 			group := int32(rapid.IntRange(0, max(0, len(d.o.Models[0].Groups)-1)).Draw(t, "group"))
-			d.execs[id] = &fakeExecutor{group: group}
+			d.execs[id] = &pipe{group: group}
 			d.step(Event{Kind: ExecutorUp, Executor: id, Group: group})
 		},
 		"gone": func(t *rapid.T) {

@@ -22,7 +22,6 @@ type vclock struct {
 	now     Time
 	timer   Time
 	ends    agenda
-	state   []uint8 // by id less base
 	counted int
 	good    int
 	busy    Time
@@ -31,7 +30,6 @@ type vclock struct {
 	actions []Action
 	dueOf   []Time
 	measure []bool
-	check   func(Action)
 }
 
 func (v *vclock) run() (attainment float64) {
