@@ -26,6 +26,10 @@ type TCOptions struct {
 	// took beyond their profiled duration. Eager shortens waits greatly while
 	// devices have time to spare; plans that use devices to the full need the
 	// full batches that they were made for.
+	//
+	// Without it, requests that come before their virtual arrival are held until
+	// then, and a sound plan keeps its promise for every request of an even
+	// stream.
 	Eager bool
 
 	// ByRatio opens and fills batches in the order of the groups, which is to be
@@ -55,6 +59,7 @@ type tc struct {
 	groups  []group
 	execs   []executor // by ExecutorID
 	orphans fifo       // waiting while no executor is up anywhere
+	early   fifo       // come before their virtual arrival; see admitEarly
 	max     int
 	eager   bool
 	byRatio bool
@@ -75,6 +80,7 @@ type group struct {
 	queue   fifo
 	closed  int  // leading requests of queue whose batch is full or due
 	release Time // when the next batch of the group may be opened
+	until   Time // when the open batch is due
 	ups     int  // executors that are up
 	since   Time // when requests began to wait, or a batch last left some behind
 	delay   Time // smoothed time that batches took beyond their profile
@@ -160,8 +166,9 @@ func (p *tc) Step(now Time, ev Event, out []Action) []Action {
 	case ExecutorGone:
 		p.executorGone(ev.Executor)
 	}
+	out = p.admitEarly(out)
 	out = p.orphans.dropLate(p.now, p.shortest(), &p.waiting, nil, out)
-	wake := p.orphans.lateAt(p.shortest())
+	wake := min(p.orphans.lateAt(p.shortest()), p.earlyWake())
 	for i := range p.groups {
 		out = p.run(int32(i), out)
 		wake = min(wake, p.groups[i].wake(p.eager))
@@ -186,8 +193,32 @@ func (p *tc) arrive(r Request, out []Action) []Action {
 		return append(out, Action{Act: Drop, Request: r.ID, Reason: Full})
 	}
 	p.waiting++
+	if !p.eager && r.Arrival > p.now {
+		p.early.insert(r)
+		return out
+	}
 	p.assign(r)
 	return out
+}
+
+// admitEarly lets in those whose virtual arrival has come. Until then they are
+// held, unless with Eager: the proof of a plan is about batches that are cut
+// from the stream in the order and at the time of virtual arrivals, and the
+// batches of the module above come home as bursts, not always in order.
+func (p *tc) admitEarly(out []Action) []Action {
+	out = p.early.dropLate(p.now, p.shortest(), &p.waiting, nil, out)
+	for p.early.n > 0 && p.early.at(0).Arrival <= p.now {
+		p.assign(p.early.pop())
+	}
+	return out
+}
+
+// earlyWake is when the next of them is let in, or late.
+func (p *tc) earlyWake() Time {
+	if p.early.n == 0 {
+		return never
+	}
+	return min(p.early.at(0).Arrival, p.early.lateAt(p.shortest()))
 }
 
 // assign gives the request to the batch that is due first.
@@ -226,7 +257,7 @@ func (p *tc) choose(arrival Time) int {
 }
 
 func (p *tc) cancel(id RequestID) {
-	if p.orphans.remove(id) >= 0 {
+	if p.orphans.remove(id) >= 0 || p.early.remove(id) >= 0 {
 		p.waiting--
 		return
 	}

@@ -7,12 +7,20 @@ func (g *group) open() bool { return g.queue.n > g.closed }
 // is due, and false when the group has neither an open batch nor one released.
 func (g *group) due(arrival Time) (Time, bool) {
 	if g.open() {
-		return g.queue.at(g.closed).Arrival + g.window, true
+		return g.openDue(), true
 	}
 	if g.release <= arrival {
 		return max(g.release, arrival-g.period) + g.window, true
 	}
 	return 0, false
+}
+
+// openDue is when the open batch is due: one window after its first request,
+// and where devices are used to the full one window after its release, though
+// its first request came later. The executor of a batch is free in time for the
+// one that follows it there only if batches start by then.
+func (g *group) openDue() Time {
+	return min(g.until, g.queue.at(g.closed).Arrival+g.window)
 }
 
 // add puts a request into the open batch, or opens one with it.
@@ -31,13 +39,15 @@ func (g *group) add(r Request, now Time) {
 	}
 }
 
-// opened notes when the next batch may be opened: one period after this one's
+// opened notes when this batch is due, and when the next may be opened: one period after this one's
 // release. A group that fell behind by more than a period starts afresh, and
 // one that a burst pushed ahead owes at most one period, so that neither a
 // lull nor a burst is paid for later.
 func (g *group) opened(arrival Time) {
 	release := min(max(g.release, arrival-g.period), arrival+g.period)
 	g.release = release + g.period
+	spare := max(0, Time(g.ups)*g.period-g.durations[g.batch-1])
+	g.until = min(release+spare, arrival) + g.window
 }
 
 // remove takes a cancelled request out.
@@ -58,7 +68,7 @@ func (g *group) close(now Time) {
 
 // closeAt is when the open batch must start even if it is not full.
 func (g *group) closeAt() Time {
-	at := g.queue.at(g.closed).Arrival + g.window
+	at := g.openDue()
 	size := min(g.batch, g.queue.n)
 	for i := g.closed; i < g.queue.n; i++ {
 		if d := g.queue.at(i).Deadline; d != 0 {
