@@ -11,7 +11,7 @@ variable "models" {
 
 variable "rate" {
   type        = number
-  default     = 0.8
+  default     = 1
   description = "pages per second"
 }
 

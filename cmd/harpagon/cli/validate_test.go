@@ -25,7 +25,7 @@ func TestEveryDeclarationOfTheRepository(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && path != root && (entry.Name() == "testdata" || strings.HasPrefix(entry.Name(), ".")):
+		case entry.IsDir() && path != root && (entry.Name() == "testdata" || entry.Name() == "node_modules" || strings.HasPrefix(entry.Name(), ".")):
 			return fs.SkipDir
 		case !entry.IsDir() && strings.HasSuffix(path, ".hcl"):
 			folders[filepath.Dir(path)] = true
@@ -36,13 +36,30 @@ func TestEveryDeclarationOfTheRepository(t *testing.T) {
 	require.GreaterOrEqual(t, len(folders), 2, "the examples and what init writes")
 	for dir := range folders {
 		t.Run(filepath.ToSlash(strings.TrimPrefix(dir, root)), func(t *testing.T) {
-			got := run(t, "validate", dir)
-			assert.Equal(t, ExitOK, got.code, got.stderr)
-			assert.Empty(t, got.stderr)
-			got = run(t, "fmt", "--check", "--diff", dir)
+			if why := missing(dir); why != nil {
+				t.Logf("not validated: %v", why)
+			} else {
+				got := runWith(t, Deps{Environ: os.Environ()}, "validate", dir)
+				assert.Equal(t, ExitOK, got.code, got.stderr)
+				assert.Empty(t, got.stderr)
+			}
+			got := run(t, "fmt", "--check", "--diff", dir)
 			assert.Equal(t, ExitOK, got.code, "run harpagon fmt %s\n%s", dir, got.stdout)
 		})
 	}
+}
+
+// missing says which networks of an example are not part of the repository and
+// have not been fetched or written.
+func missing(dir string) error {
+	switch filepath.Base(dir) {
+	case "ocr":
+		return ocr.Installed(root)
+	case "dense":
+		_, err := os.Stat(filepath.Join(dir, "dense.onnx"))
+		return err
+	}
+	return nil
 }
 
 func TestValidateSaysWhatItChecked(t *testing.T) {
