@@ -174,6 +174,25 @@ func TestPlanRoundTrip(t *testing.T) {
 	}
 }
 
+func TestPlay(t *testing.T) {
+	p := paperModels()[1].problem()
+	plan := Solve(p, Options{Policy: PolicyKairos, Queries: 1000})
+	r, err := Play(p, plan, PlayOptions{Rate: 100, Duration: 20 * time.Second, Arrivals: "poisson", Seed: 1})
+	require.NoError(t, err)
+	assert.Equal(t, 2000, r.Requests)
+	assert.Equal(t, r.Requests, r.Completed+r.Late+r.Dropped)
+	assert.Greater(t, r.Attainment(), 0.99)
+	assert.LessOrEqual(t, r.P50, r.P99)
+	assert.LessOrEqual(t, r.Max, p.Pool.SLO)
+	nobody, err := Play(p, plan, PlayOptions{Duration: time.Second})
+	require.NoError(t, err)
+	assert.Zero(t, nobody.Requests)
+	for _, o := range []PlayOptions{{Dispatch: "tc"}, {Arrivals: "often"}, {Rate: 1e9, Duration: time.Hour}} {
+		_, err := Play(p, plan, o)
+		assert.Error(t, err)
+	}
+}
+
 func TestCompare(t *testing.T) {
 	c := Compare(paperModels()[1].problem(), Options{Queries: 500})
 	require.Len(t, c.Plans, len(Policies()))

@@ -93,3 +93,24 @@ func TestComparePools(t *testing.T) {
 	assert.NotContains(t, got.stdout, "exact")
 	assert.Equal(t, ExitError, run(t, "compare", examplePool, "--policy", "kairos", "--var", "budget=0.5").code)
 }
+
+func TestSimulatePools(t *testing.T) {
+	got := run(t, "simulate", examplePool, "--rate", "600", "--duration", "5s", "--seed", "3", "--json")
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	var out struct{ Pools []simulatedPool }
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+	require.Len(t, out.Pools, 1)
+	p := out.Pools[0]
+	assert.Equal(t, 3000, p.Requests)
+	assert.Equal(t, p.Requests, p.Completed+p.Late+p.Dropped+p.Refused)
+	assert.Greater(t, p.Attainment, 0.99)
+	assert.LessOrEqual(t, p.Latency.P99, 60.0)
+	assert.NotEmpty(t, p.Utilisation)
+
+	got = run(t, "simulate", examplePool, "--rate", "600", "--duration", "2s", "--dispatch", "ribbon")
+	assert.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Contains(t, got.stdout, "ranking: ribbon dispatch, poisson arrivals, seed 1, 600 queries/s")
+	got = run(t, "simulate", examplePool, "--dispatch", "tc")
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, "choose one of matching, ribbon, clockwork")
+}

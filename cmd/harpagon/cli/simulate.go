@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
@@ -50,6 +51,10 @@ instead, with one dispatcher and no plan.
 Functions are planned and replayed on Poisson arrivals, through the dispatcher
 that keeps a timeout for each application, and billed as their provider would.
 
+Pools are planned, and queries of their sizes are played against the instances, at
+the plan's goodput where no rate is given; --dispatch chooses matching, ribbon or
+clockwork.
+
 --rate is the total over all pipelines, in proportion to their declared rates.
 Traces and replays come as they were recorded unless a rate is given.
 
@@ -69,7 +74,7 @@ requests within the SLO) is reached.`,
 		if err := f.check(); err != nil {
 			return wrongUse(c, err)
 		}
-		doc, err := x.document(paths, unmeetable)
+		doc, err := x.document(paths, unmeetable, pipelines.SmallBudget)
 		if err != nil {
 			return err
 		}
@@ -100,7 +105,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.Float64Var(&f.options.Noise, "noise", 0, "coefficient of variation of the time of a batch around its profile")
 	flags.StringVar(&f.spread, "fanout", string(simulate.SpreadPoisson), "how fan-out varies around a mean that is not whole: poisson or near")
 	flags.StringArrayVar(&f.lose, "lose", nil, "lose a device and get it back: `DEVICE@FROM-TO`, such as 0@10s-20s; may be repeated; without TO it stays away")
-	flags.BoolVar(&f.options.Patient, "patient", false, "keep the windows of policy tc to their end, even while a device is idle")
+	flags.BoolVar(&f.options.Eager, "eager", false, "let idle devices start early under policy tc: shorter latencies where there is time to spare, and no promise")
 	flags.StringVar(&f.plot, "plot", "", "draw batches over time and device to a `file` that ends in .svg or .png")
 	flags.DurationVar(&f.plotFrom, "plot-from", 0, "where the drawing begins; in the middle of the run when left out")
 	flags.DurationVar(&f.plotSpan, "plot-span", 0, "the time that it shows; about thirty batches of a device when left out")

@@ -19,6 +19,7 @@ type simulations struct {
 	Simulations []any                   `json:"simulations"`
 	Devices     []simulate.DeviceResult `json:"devices,omitempty"`
 	Functions   []simulatedFunction     `json:"functions,omitempty"`
+	Pools       []simulatedPool         `json:"pools,omitempty"`
 }
 
 type unplanned struct {
@@ -68,10 +69,13 @@ func (f *simulateFlags) run(ctx context.Context, d *Deps, doc *pipelines.Documen
 	if out.Functions, err = f.functions(doc); err != nil {
 		return err
 	}
+	if out.Pools, err = f.pools(doc); err != nil {
+		return err
+	}
 	if err := f.write(d, out, result, without); err != nil {
 		return err
 	}
-	if len(without) > 0 || slices.ContainsFunc(out.Functions, simulatedFunction.unplanned) {
+	if len(without) > 0 || slices.ContainsFunc(out.Functions, simulatedFunction.unplanned) || slices.ContainsFunc(out.Pools, simulatedPool.unplanned) {
 		return errReported
 	}
 	return nil
@@ -175,6 +179,9 @@ func (f *simulateFlags) write(d *Deps, out simulations, result simulate.Result, 
 		fmt.Fprintf(d.Stdout, "%s: infeasible: %s\n", u.Pipeline, u.Reason)
 	}
 	for _, one := range out.Functions {
+		fmt.Fprint(d.Stdout, one.Describe())
+	}
+	for _, one := range out.Pools {
 		fmt.Fprint(d.Stdout, one.Describe())
 	}
 	return nil

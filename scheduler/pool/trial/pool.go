@@ -53,6 +53,9 @@ type Result struct {
 	Late      int // served, but late
 	Dropped   int
 	Busy      []float64 // share of the time, by type
+
+	// Latencies of served queries, late ones included.
+	P50, P99, Max time.Duration
 }
 
 // Attainment is the share of queries that were served within the SLO.

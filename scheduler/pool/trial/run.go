@@ -3,6 +3,7 @@ package trial
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -27,7 +28,8 @@ type run struct {
 	actions []dispatch.Action
 	result  Result
 
-	allowed int // failures; beyond it the run stops
+	allowed   int             // failures; beyond it the run stops
+	latencies []time.Duration // of a run that is not cut short
 }
 
 type free struct {
@@ -101,10 +103,14 @@ func (r *run) until(end time.Duration) {
 }
 
 func (r *run) complete(f free) {
-	if r.now <= r.load.arrival(int(f.query), r.rate)+r.pool.SLO {
+	took := r.now - r.load.arrival(int(f.query), r.rate)
+	if took <= r.pool.SLO {
 		r.result.Completed++
 	} else {
 		r.result.Late++
+	}
+	if r.allowed >= r.load.Len() {
+		r.latencies = append(r.latencies, took)
 	}
 	r.step(dispatch.Event{Kind: dispatch.ExecutorFree, Executor: f.executor})
 }
@@ -141,6 +147,11 @@ func (r *run) finish() Result {
 			share = r.busy[g].Seconds() / span / float64(n)
 		}
 		r.result.Busy = append(r.result.Busy, share)
+	}
+	if n := len(r.latencies); n > 0 {
+		slices.Sort(r.latencies)
+		at := func(share float64) time.Duration { return r.latencies[int(math.Ceil(share*float64(n)))-1] }
+		r.result.P50, r.result.P99, r.result.Max = at(0.5), at(0.99), at(1)
 	}
 	return r.result
 }

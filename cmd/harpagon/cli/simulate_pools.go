@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/pool"
+)
+
+// simulatedPool is the JSON of one pool: what became of its queries. One
+// without a plan says why.
+type simulatedPool struct {
+	Pool        string             `json:"pool"`
+	Policy      string             `json:"policy"`
+	Status      string             `json:"status,omitempty"`
+	Reason      string             `json:"reason,omitempty"`
+	Dispatch    string             `json:"dispatch"`
+	Arrivals    string             `json:"arrivals"`
+	Seed        uint64             `json:"seed"`
+	Rate        float64            `json:"offered_rate"`
+	Requests    int                `json:"requests"`
+	Completed   int                `json:"completed"`
+	Late        int                `json:"late"`
+	Dropped     int                `json:"dropped"`
+	Refused     int                `json:"refused"`
+	Attainment  float64            `json:"attainment"`
+	Goodput     float64            `json:"goodput_rate,omitempty"`
+	Utilisation map[string]float64 `json:"utilisation"`
+	Latency     latencyMillis      `json:"latency_ms"`
+}
+
+// unplanned says that there was nothing to play.
+func (s simulatedPool) unplanned() bool { return s.Status != "" }
+
+// Describe is the result for people.
+func (s simulatedPool) Describe() string {
+	if s.unplanned() {
+		return fmt.Sprintf("%s: %s: %s\n", s.Pool, s.Status, s.Reason)
+	}
+	text := fmt.Sprintf("%s: %s dispatch, %s arrivals, seed %d, %.4g queries/s\n", s.Pool, s.Dispatch, s.Arrivals, s.Seed, s.Rate)
+	text += fmt.Sprintf("  %d queries: %d in time (%.2f %%), %d late, %d dropped\n", s.Requests, s.Completed, 100*s.Attainment, s.Late, s.Dropped)
+	text += fmt.Sprintf("  latency p50 %.4g ms, p99 %.4g ms, max %.4g ms\n", s.Latency.P50, s.Latency.P99, s.Latency.Max)
+	if s.Goodput > 0 {
+		text += fmt.Sprintf("  goodput %.4g queries/s\n", s.Goodput)
+	}
+	return text
+}
+
+// pools plans every pool of the declaration and plays queries against the plan,
+// at its goodput where no rate is given.
+func (f *simulateFlags) pools(doc *pipelines.Document) ([]simulatedPool, error) {
+	var all []simulatedPool
+	for _, p := range doc.Pools {
+		way := f.options.Dispatch
+		if len(doc.Pipelines) > 0 && !slices.Contains(pool.Dispatches(), way) {
+			way = "" // it is for the pipelines
+		}
+		one, err := f.playPool(pool.Problem{Pool: p, Hardware: doc.Hardware}, way)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func (f *simulateFlags) playPool(p pool.Problem, way string) (simulatedPool, error) {
+	if f.arrivals != "" {
+		p.Pool.Arrivals = f.arrivals
+	}
+	plan := pool.Solve(p, pool.Options{})
+	o := pool.PlayOptions{
+		Dispatch: way, Rate: plan.Goodput, Duration: f.options.Duration, Seed: f.options.Seed, Noise: f.options.Noise,
+	}
+	if f.hasRate {
+		o.Rate = f.rate
+	}
+	if o.Dispatch == "" {
+		o.Dispatch = pool.Dispatches()[0]
+	}
+	out := simulatedPool{
+		Pool: plan.Pool, Policy: plan.Policy, Dispatch: o.Dispatch, Arrivals: plan.Arrivals, Seed: o.Seed, Rate: o.Rate,
+		Utilisation: map[string]float64{},
+	}
+	if plan.Status == pool.Infeasible {
+		out.Status, out.Reason = string(plan.Status), plan.Reason
+		return out, nil
+	}
+	r, err := pool.Play(p, plan, o)
+	if err != nil {
+		return out, err
+	}
+	out.Requests, out.Completed, out.Late, out.Dropped, out.Attainment = r.Requests, r.Completed, r.Late, r.Dropped, r.Attainment()
+	out.Latency = latencyMillis{milliseconds(r.P50), milliseconds(r.P99), milliseconds(r.Max)}
+	if f.goodput && o.Dispatch == pool.Dispatches()[0] {
+		out.Goodput = plan.Goodput
+	}
+	for g, name := range p.Pool.Kinds(p.Hardware) {
+		if plan.Instances[name] > 0 && g < len(r.Busy) {
+			out.Utilisation[name] = r.Busy[g]
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,78 @@
+package pool
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/pool/trial"
+)
+
+// Dispatches lists the ways to distribute queries that Play knows, the default
+// first.
+func Dispatches() []string { return []string{"matching", "ribbon", "clockwork"} }
+
+// PlayOptions say how to play queries against a plan.
+type PlayOptions struct {
+	Dispatch string        // one of Dispatches; empty means the first
+	Arrivals string        // as of a pool; empty means those of the pool
+	Rate     float64       // queries per second
+	Duration time.Duration // how long queries come
+	Seed     uint64
+	Noise    float64 // coefficient of variation of the time of a query
+}
+
+// Play plays queries against the instances of a plan.
+func Play(p Problem, plan Plan, o PlayOptions) (trial.Result, error) {
+	s, counts, err := playable(p, plan, &o)
+	if err != nil {
+		return trial.Result{}, err
+	}
+	pool := s.trial(counts)
+	pool.Noise = o.Noise
+	n := o.Rate * o.Duration.Seconds()
+	if !(n >= 0) || n > maxQueries {
+		return trial.Result{}, fmt.Errorf("%.4g queries a second for %v are more than the %d that a simulation of a pool plays: take a shorter --duration", o.Rate, o.Duration, maxQueries)
+	}
+	if n < 1 {
+		return trial.Result{Rate: o.Rate, Busy: make([]float64, len(counts))}, nil
+	}
+	load := trial.Draw(s.mix, int(math.Round(n)), s.arrivals, o.Seed)
+	return trial.Run(pool, s.distributor(o.Dispatch, counts), load, o.Rate), nil
+}
+
+// playable checks the options and finds the instances of the plan.
+func playable(p Problem, plan Plan, o *PlayOptions) (*solver, []int, error) {
+	if o.Dispatch == "" {
+		o.Dispatch = Dispatches()[0]
+	}
+	if !slices.Contains(Dispatches(), o.Dispatch) {
+		return nil, nil, fmt.Errorf("there is no way %q to distribute the queries of a pool; choose one of %s", o.Dispatch, strings.Join(Dispatches(), ", "))
+	}
+	if o.Arrivals != "" {
+		p.Pool.Arrivals = o.Arrivals
+	}
+	s, err := newSolver(p, Options{}.complete())
+	if err != nil {
+		return nil, nil, err
+	}
+	counts := make([]int, len(s.kinds))
+	for g, k := range s.kinds {
+		counts[g] = plan.Instances[k.name]
+	}
+	return s, counts, nil
+}
+
+func (s *solver) distributor(name string, counts []int) dispatch.Policy {
+	largest := s.sizes[len(s.sizes)-1]
+	switch name {
+	case "ribbon":
+		return trial.NewRibbon(s.trial(counts), largest)
+	case "clockwork":
+		return trial.NewClockwork(s.trial(counts), largest)
+	}
+	return s.matching(counts)
+}
