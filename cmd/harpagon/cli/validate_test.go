@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+
+	"github.com/harpagon/harpagon/examples/ocr"
 )
 
 // root is the folder of the module.
