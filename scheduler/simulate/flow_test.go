@@ -127,7 +127,7 @@ func TestEveryRequestHasOneOutcome(t *testing.T) {
 			Seed: rapid.Uint64Range(0, 9).Draw(t, "seed"), Duration: 2 * time.Second, Warmup: rapid.SampledFrom([]time.Duration{0, 500 * ms}).Draw(t, "warmup"),
 			Noise:    rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "noise"),
 			Delay:    rapid.SampledFrom([]dispatch.Delay{{}, {Control: ms, PerRequest: ms / 10}}).Draw(t, "delay"),
-			MaxQueue: rapid.SampledFrom([]int{0, 3}).Draw(t, "queue"), Patient: rapid.Bool().Draw(t, "patient"),
+			MaxQueue: rapid.SampledFrom([]int{0, 3}).Draw(t, "queue"), Eager: rapid.Bool().Draw(t, "eager"),
 		}
 		if rapid.Bool().Draw(t, "outage") {
 			o.Outages = []Outage{{Device: 0, From: 600 * ms, To: 900 * ms}, {Device: 0, From: 1100 * ms}}

@@ -17,8 +17,8 @@ type Keeping struct {
 	// counted singly (see package demand).
 	Spare int
 
-	// Eager lets idle executors start early, as the gateway does by default.
-	// The proof is about batches that are started when they are full or due.
+	// Eager is as in Options. The proof is about batches that start when they
+	// are full or due.
 	Eager bool
 }
 
@@ -44,7 +44,7 @@ func Keeps(all []pipelines.Pipeline, plans []plan.Plan, k Keeping) error {
 		p.SLO += k.spare(&p)
 		loads = append(loads, Load{Pipeline: p, Rate: p.Rate})
 	}
-	r, err := OnPlans(loads, plans, Options{Dispatch: "tc", Duration: max(duration, 1), Patient: !k.Eager, MaxQueue: maxKept})
+	r, err := OnPlans(loads, plans, Options{Dispatch: "tc", Duration: max(duration, 1), Eager: k.Eager, MaxQueue: maxKept})
 	if err != nil {
 		return err
 	}

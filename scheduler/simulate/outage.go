@@ -109,6 +109,9 @@ func (e *engine) again(i int32) {
 	it := &e.items[i]
 	switch {
 	case it.orphan:
+		if it.measured {
+			e.apps[it.app].nodes[it.node].tally.withdrawn++
+		}
 		e.freeItem(i)
 	case it.again:
 		it.state = fell

@@ -152,7 +152,7 @@ func (s *site) policy(l *Load, m *plan.Module, n *node, groups []dispatch.GroupO
 		name = l.Pipeline.Dispatch
 	}
 	if name == "" || name == "tc" {
-		return dispatch.NewTC(dispatch.TCOptions{Groups: groups, MaxQueue: s.options.MaxQueue, Eager: !s.options.Patient}), nil
+		return dispatch.NewTC(dispatch.TCOptions{Groups: groups, MaxQueue: s.options.MaxQueue, Eager: s.options.Eager}), nil
 	}
 	if err := suits(name); err != nil {
 		return nil, err

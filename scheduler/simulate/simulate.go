@@ -36,9 +36,10 @@ type Options struct {
 	Spread  Spread         // of fan-out; SpreadPoisson when empty
 	Outages []Outage
 
-	// Patient keeps the windows of policy tc to their end. The gateway does
-	// not, unless asked to: an idle executor starts what has been collected.
-	Patient bool
+	// Eager lets idle executors of policy tc start what has been collected, as
+	// in dispatch.TCOptions. It shortens latencies where devices have time to
+	// spare; without it, a sound plan keeps its promise.
+	Eager bool
 
 	// MaxQueue is as in dispatch.TCOptions and dispatch.PoolOptions.
 	MaxQueue int
