@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // Planning is the set of activities that decide. They are pure; as activities
@@ -34,9 +35,10 @@ func servable(o plan.Options) plan.Options {
 	return o
 }
 
-// ScheduleModules chooses configurations and machines for the budgets.
+// ScheduleModules chooses configurations and machines for the budgets, and for
+// the arrivals that the pipeline declares.
 func (Planning) ScheduleModules(_ context.Context, in ScheduleInput) (plan.Plan, error) {
-	p, err := plan.ScheduleModules(in.Problem, servable(in.Options), in.Budgets)
+	p, err := simulate.ScheduleModules(in.Problem, servable(in.Options), in.Budgets)
 	if err == nil && p.Status == plan.Infeasible {
 		return p, temporal.NewNonRetryableApplicationError(p.Reason, TypeInfeasible, nil)
 	}
