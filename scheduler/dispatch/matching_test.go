@@ -154,6 +154,7 @@ func TestMatchingKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := twoTypes()
 		o.Width = rapid.IntRange(1, 3).Draw(t, "width")
+		o.Instances = rapid.IntRange(1, 6).Draw(t, "instances")
 		if rapid.Bool().Draw(t, "blind") {
 			o.Types[1].Latency = nil
 		}
