@@ -160,6 +160,9 @@ func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document
 		return err
 	}
 	all.Pools = f.pools(doc)
+	if f.plot != "" && len(problems) == 0 {
+		return errors.New("--plot draws costs of pipelines, and the files declare none; leave it out")
+	}
 	if f.plot != "" {
 		if err := f.picture(ctx, d, problems, &all); err != nil {
 			return err

@@ -147,4 +147,13 @@ func TestSimulateFunctions(t *testing.T) {
 	got = run(t, "simulate", functionsExample, "--arrivals", "even")
 	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "poisson")
+	for _, flags := range [][]string{{"--pool", "gpu=2"}, {"--find-goodput"}, {"--dispatch", "tc"}} {
+		got = run(t, append([]string{"simulate", functionsExample}, flags...)...)
+		assert.Equal(t, ExitError, got.code)
+		assert.Contains(t, got.stderr, flags[0])
+		assert.Contains(t, got.stderr, " is for pipelines and pools")
+	}
+	got = run(t, "compare", functionsExample, "--plot", filepath.Join(t.TempDir(), "x.svg"))
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, "--plot draws costs of pipelines")
 }

@@ -69,6 +69,9 @@ func (f *simulateFlags) functions(doc *pipelines.Document) ([]simulatedFunction,
 	if f.arrivals != "" && f.arrivals != "poisson" {
 		return nil, fmt.Errorf("--arrivals %s: functions are simulated with poisson arrivals, which is also what they have when it is left out", f.arrivals)
 	}
+	if flag := f.beyondFunctions(); flag != "" && len(doc.Pipelines)+len(doc.Pools) == 0 {
+		return nil, fmt.Errorf("%s is for pipelines and pools, and the files declare functions only; leave it out", flag)
+	}
 	total := 0.0
 	for _, fn := range doc.Functions {
 		total += fn.Rate()
@@ -86,6 +89,25 @@ func (f *simulateFlags) functions(doc *pipelines.Document) ([]simulatedFunction,
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// beyondFunctions is a flag that was given and says nothing about functions.
+func (f *simulateFlags) beyondFunctions() string {
+	switch {
+	case len(f.pool) > 0:
+		return "--pool"
+	case f.goodput:
+		return "--find-goodput"
+	case f.plot != "":
+		return "--plot"
+	case f.trace != "":
+		return "--trace-events"
+	case len(f.lose) > 0:
+		return "--lose"
+	case f.options.Dispatch != "" && f.options.Dispatch != "grouped":
+		return "--dispatch " + f.options.Dispatch
+	}
+	return ""
 }
 
 func (f *simulateFlags) function(p functions.Problem, rate float64) (simulatedFunction, error) {
