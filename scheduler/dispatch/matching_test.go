@@ -267,29 +267,6 @@ func loaded(waiting, instances int) (*matching, func([]Action) []Action) {
 	}
 }
 
-// BenchmarkMatchingDecision reports the 99th percentile of single decisions
-// beside their mean.
-func BenchmarkMatchingDecision(b *testing.B) {
-	for _, shape := range [][2]int{{50, 10}, {1000, 100}} {
-		for _, width := range []int{1, 2, 1000} {
-			b.Run(fmt.Sprintf("%dx%d/width=%d", shape[0], shape[1], width), func(b *testing.B) {
-				p, step := loaded(shape[0], shape[1])
-				p.width = width
-				var out []Action
-				var took []time.Duration
-				b.ReportAllocs()
-				for b.Loop() {
-					start := time.Now()
-					out = step(out[:0])
-					took = append(took, time.Since(start))
-				}
-				slices.Sort(took)
-				b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-			})
-		}
-	}
-}
-
 func ExampleNewMatching() {
 	p, err := NewMatching(twoTypes())
 	if err != nil {
