@@ -64,23 +64,33 @@ func (f *benchFlags) chosen(model string) []suite.Variant {
 	})
 }
 
-// runAblations prints a table for each of the two papers. Piccolo is about
-// several batches at a time, so its workloads have profiles for that.
+// runAblations prints a table for each of the two papers, of those whose policy
+// was asked for.
 func (f *benchFlags) runAblations(ctx context.Context, d *Deps, workloads []suite.Workload, r *benchResult) error {
-	others := slices.DeleteFunc(suite.OverHarpagon(), func(v suite.Variant) bool {
-		other := v.Options.Policy != plan.PolicyHarpagon
-		return other && len(f.policies) > 0 && !slices.Contains(f.policies, v.Name)
-	})
-	title := fmt.Sprintf("Policy harpagon, one step less each, and the others, cost model %s, %s", plan.CostProportional, counted(len(workloads), "workload"))
-	if err := f.table(ctx, d, workloads, r, title, "", others); err != nil || f.leftOut(plan.PolicyPiccolo) {
-		return err
+	if !f.leftOut(plan.PolicyHarpagon) {
+		if err := f.runHarpagon(ctx, d, workloads, r); err != nil {
+			return err
+		}
 	}
+	if f.leftOut(plan.PolicyPiccolo) {
+		return nil
+	}
+	// Piccolo is about several batches at a time, so its workloads have profiles
+	// for that.
 	if !f.concurrency {
 		f.known = map[string][]suite.Outcome{} // what comes now are other workloads
 		workloads = beside(workloads, f.seed)
 	}
-	title = fmt.Sprintf("Policy piccolo, one step less each, cost model %s, profiles at concurrency 1, 2 and 4, %s", plan.CostProportional, counted(len(workloads), "workload"))
+	title := fmt.Sprintf("Policy piccolo, one step less each, cost model %s, profiles at concurrency 1, 2 and 4, %s", plan.CostProportional, counted(len(workloads), "workload"))
 	return f.table(ctx, d, workloads, r, title, "", suite.Ablations("Piccolo"))
+}
+
+func (f *benchFlags) runHarpagon(ctx context.Context, d *Deps, workloads []suite.Workload, r *benchResult) error {
+	variants := slices.DeleteFunc(suite.OverHarpagon(), func(v suite.Variant) bool {
+		return v.Options.Policy != plan.PolicyHarpagon && f.leftOut(v.Name)
+	})
+	title := fmt.Sprintf("Policy harpagon, one step less each, and the others, cost model %s, %s", plan.CostProportional, counted(len(workloads), "workload"))
+	return f.table(ctx, d, workloads, r, title, "", variants)
 }
 
 // leftOut says whether other policies were asked for.
