@@ -94,7 +94,7 @@ func TestExactIsAtLeastAsGoodAsTheOthers(t *testing.T) {
 		p := drawProblem(t)
 		plans := map[string]Plan{}
 		for _, policy := range Policies() {
-			plan := Solve(p, Options{Policy: policy, Queries: 200})
+			plan := Solve(p, Options{Policy: policy, Queries: 80})
 			require.NotEqual(t, Infeasible, plan.Status, plan.Reason)
 			require.LessOrEqual(t, plan.Cost, p.Pool.Budget*(1+priceTolerance))
 			require.LessOrEqual(t, plan.Goodput, plan.ProvenBound)

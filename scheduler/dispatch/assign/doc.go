@@ -15,8 +15,5 @@
 // Costs are whole numbers (nanoseconds, in Harpagon), so that no rounding
 // blurs a tie and the same matrix yields the same pairs everywhere.
 //
-// A matrix of n rows and m >= n columns takes O(n²·m) steps at the worst. No
-// row needs a column beyond its n cheapest: where the optimum used one, a
-// cheaper one of those would be free. Reduce uses that to shrink a wide matrix
-// first, without loss.
+// A matrix of n rows and m >= n columns takes O(n²·m) steps at the worst.
 package assign

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -130,42 +129,6 @@ func proven(t require.TestingT, s *Solver, cost []int64, rows, cols int, got []i
 		sum += x
 	}
 	require.Equal(t, total(cost, cols, got), sum)
-}
-
-func TestReduceLosesNothing(t *testing.T) {
-	var s Solver
-	var r Reducer
-	rapid.Check(t, func(t *rapid.T) {
-		rows, cols := rapid.IntRange(1, 5).Draw(t, "rows"), rapid.IntRange(1, 14).Draw(t, "cols")
-		cost := rapid.SliceOfN(rapid.Int64Range(0, 12), rows*cols, rows*cols).Draw(t, "cost")
-		whole := total(cost, cols, s.Solve(cost, rows, cols))
-		keep := r.Reduce(cost, rows, cols)
-		require.True(t, slices.IsSorted(keep))
-		var narrow []int64
-		for i := range rows {
-			for _, j := range keep {
-				narrow = append(narrow, cost[i*cols+int(j)])
-			}
-		}
-		require.Equal(t, whole, total(narrow, len(keep), s.Solve(narrow, rows, len(keep))))
-	})
-}
-
-func TestNth(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.SliceOfN(rapid.Int64Range(0, 9), 1, 30).Draw(t, "s")
-		n := rapid.IntRange(1, len(s)).Draw(t, "n")
-		sorted := slices.Sorted(slices.Values(s))
-		value, ties := nth(s, n)
-		require.Equal(t, sorted[n-1], value)
-		count := 0
-		for _, c := range sorted[:n] {
-			if c == value {
-				count++
-			}
-		}
-		require.Equal(t, count, ties)
-	})
 }
 
 func TestSolveReusesItsMemory(t *testing.T) {
