@@ -34,8 +34,8 @@ type adaptiveRules struct {
 
 func tunedRules() adaptiveRules {
 	return adaptiveRules{
-		start: 0.95, startPool: 2.46, startIdle: 1, startLoad: 0.12, startBeta: 1.6,
-		keep: 0.664, keepQueue: 0.04, keepGap: 0.075,
+		start: 0.927, startPool: 1.95, startIdle: 0.85, startLoad: 0.088, startBeta: 1.6,
+		keep: 0.645, keepQueue: 0.052, keepGap: 0.089,
 	}
 }
 
