@@ -38,11 +38,15 @@ func startFrame(buf []byte, k kind) []byte {
 func writeFrame(w io.Writer, frame []byte, most int) error {
 	n := len(frame) - headerSize
 	if n > most {
-		return fmt.Errorf("child: %w: %d bytes, at most %d are allowed; use smaller batches or raise MaxMessage", errTooLarge, n, most)
+		return tooLarge(n, most)
 	}
 	binary.LittleEndian.PutUint32(frame, uint32(n))
 	_, err := w.Write(frame)
 	return err
+}
+
+func tooLarge(n, most int) error {
+	return fmt.Errorf("child: %w: %d bytes, at most %d are allowed; use smaller batches or raise MaxMessage", errTooLarge, n, most)
 }
 
 // writeJSON writes a frame with v as its body.

@@ -3,6 +3,7 @@ package child
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 
 	"github.com/harpagon/harpagon/wire"
 )
@@ -38,20 +39,83 @@ func appendItems(b []byte, items [][]wire.Tensor) ([]byte, error) {
 	for _, item := range items {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(item)))
 		for i := range item {
-			t := &item[i]
-			if len(t.Datatype) > 255 || len(t.Shape) > 255 {
-				return nil, errors.New("child: a tensor has a datatype or shape of more than 255 parts")
+			var err error
+			if b, err = appendHead(b, &item[i]); err != nil {
+				return nil, err
 			}
-			b = append(append(b, byte(len(t.Datatype))), t.Datatype...)
-			b = append(b, byte(len(t.Shape)))
-			for _, d := range t.Shape {
-				b = binary.LittleEndian.AppendUint64(b, uint64(d))
-			}
-			b = binary.LittleEndian.AppendUint32(b, uint32(len(t.Data)))
-			b = append(b, t.Data...)
+			b = append(b, item[i].Data...)
 		}
 	}
 	return b, nil
+}
+
+func checkHead(t *wire.Tensor) error {
+	if len(t.Datatype) > 255 || len(t.Shape) > 255 {
+		return errors.New("child: a tensor has a datatype or shape of more than 255 parts")
+	}
+	return nil
+}
+
+// checkItems says whether the items can be written, before any of them is.
+func checkItems(items [][]wire.Tensor) error {
+	for _, item := range items {
+		for i := range item {
+			if err := checkHead(&item[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// appendHead adds a tensor without its data.
+func appendHead(b []byte, t *wire.Tensor) ([]byte, error) {
+	if err := checkHead(t); err != nil {
+		return nil, err
+	}
+	b = append(append(b, byte(len(t.Datatype))), t.Datatype...)
+	b = append(b, byte(len(t.Shape)))
+	for _, d := range t.Shape {
+		b = binary.LittleEndian.AppendUint64(b, uint64(d))
+	}
+	return binary.LittleEndian.AppendUint32(b, uint32(len(t.Data))), nil
+}
+
+// direct is the size from which a tensor's data is written as it lies instead of
+// being copied into the frame first.
+const direct = 64 << 10
+
+// writeItems writes a frame of items and returns its buffer for the next.
+func writeItems(w io.Writer, frame []byte, k kind, items [][]wire.Tensor, most int) ([]byte, error) {
+	n := itemsSize(items)
+	if n > most {
+		return frame, tooLarge(n, most)
+	}
+	frame = startFrame(frame, k)
+	binary.LittleEndian.PutUint32(frame, uint32(n))
+	frame = binary.LittleEndian.AppendUint32(frame, uint32(len(items)))
+	for _, item := range items {
+		frame = binary.LittleEndian.AppendUint32(frame, uint32(len(item)))
+		for i := range item {
+			var err error
+			if frame, err = appendHead(frame, &item[i]); err != nil {
+				return frame, err
+			}
+			if len(item[i].Data) < direct {
+				frame = append(frame, item[i].Data...)
+				continue
+			}
+			if _, err := w.Write(frame); err != nil {
+				return frame, err
+			}
+			if _, err := w.Write(item[i].Data); err != nil {
+				return frame, err
+			}
+			frame = frame[:0]
+		}
+	}
+	_, err := w.Write(frame)
+	return frame, err
 }
 
 // parseItems reads items whose data point into b.

@@ -120,11 +120,11 @@ func (s *server) run(body []byte) error {
 	if n := itemsSize(results); n > s.in.most {
 		return s.fail(wire.Errorf(wire.CodeInternal, "", "a result of %d bytes is more than the %d that a message may have; use smaller batches or raise MaxMessage", n, s.in.most))
 	}
-	s.frame = slices.Grow(startFrame(s.frame, kindResult), itemsSize(results))
-	if s.frame, err = appendItems(s.frame, results); err != nil {
+	if err := checkItems(results); err != nil {
 		return s.fail(err)
 	}
-	return writeFrame(s.out, s.frame, s.in.most)
+	s.frame, err = writeItems(s.out, s.frame, kindResult, results, s.in.most)
+	return err
 }
 
 // fail answers with an error; the result says whether the line still holds.
