@@ -21,8 +21,8 @@ const (
 // requests to a pool, or leads a group, which takes any part of the pool: every
 // group of a partition is led by its shortest objective. A group with leader j
 // and rate R pays at least f_j(R) a request, the best offer under the longest
-// limits that such a group can have, and f_j falls as R rises. Sharing
-// applications out in parts can only be cheaper, so the least cost is a bound.
+// limits that such a group of at most that rate can have. Sharing applications
+// out in parts can only be cheaper, so the least cost is a bound.
 //
 // The rate in the pool is known to a cell of width h. Rounding goes to the
 // cheaper side: what a leader takes counts as the least it can be where it is
@@ -102,15 +102,27 @@ func (r *relaxation) step(j int, cost, prices []float64, least float64) []float6
 }
 
 // prices are the least costs of a request in a group that the j-th application
-// leads, by the cells that it takes from a pool of at most that rate.
+// leads and that takes at most k+1 cells from a pool of the given rate.
+//
+// For what is taken between k and k+1 cells, the requests with the longest
+// objectives are k cells from the end of the staircase, and what is beyond
+// counts as if it had the very longest: at every point of the fold that is no
+// shorter an objective than any choice can have there. The limits need not rise
+// with what is taken (hasty requests shorten the timeout of all), so the least
+// price up to each cell counts.
 func (r *relaxation) prices(j int, pool float64) []float64 {
 	taken := min(r.cells, int(pool/r.width)+1)
 	list := make([]float64, taken+1)
+	last := r.tiers[len(r.tiers)-1].slo
 	for k := range list {
-		d := r.longest(j, math.Min(float64(k+1)*r.width, pool))
+		low, high := math.Min(float64(k)*r.width, pool), math.Min(float64(k+1)*r.width, pool)
+		d := r.longest(j, low).atMost(r.apps[j].rate+high, last)
 		list[k] = math.Inf(1)
 		if o := r.catalogue.best(d); o != nil {
 			list[k] = o.Cost
+		}
+		if k > 0 {
+			list[k] = math.Min(list[k], list[k-1])
 		}
 	}
 	return list
