@@ -29,8 +29,8 @@ func (p PipelineResult) Describe() string {
 	fmt.Fprintf(&b, "%s: %d requests at %s/s, %s, dispatch %s, seed %d\n", p.Pipeline, p.Requests, number(p.Rate), p.Arrivals, p.Dispatch, p.Seed)
 	fmt.Fprintf(&b, "%s in time (%s to %s with %.0f %% confidence): %d completed, %d late, %d dropped, %d refused\n",
 		percent(p.Attainment), percent(p.Interval.Low), percent(p.Interval.High), 100*p.Interval.Confidence, p.Completed, p.Late, p.Dropped, p.Refused)
-	fmt.Fprintf(&b, "latency p50 %s, p99 %s, max %s of %s; mean batch %s on %d devices, %s of their time used\n",
-		spell(p.Latency.P50), spell(p.Latency.P99), spell(p.Latency.Max), spell(p.SLO), number(p.MeanBatch), p.Devices, percent(p.Utilisation))
+	fmt.Fprintf(&b, "latency p50 %s, p99 %s, max %s of %s; mean batch %s on %s, %s of the time used\n",
+		spell(p.Latency.P50), spell(p.Latency.P99), spell(p.Latency.Max), spell(p.SLO), number(p.MeanBatch), devices(p.Devices), percent(p.Utilisation))
 	if p.Goodput != nil {
 		b.WriteString(p.Goodput.Describe())
 	}
@@ -79,6 +79,13 @@ func (g Goodput) Describe() string {
 		text += fmt.Sprintf("; %d seeds", g.Seeds)
 	}
 	return text + "\n"
+}
+
+func devices(n int) string {
+	if n == 1 {
+		return "1 device"
+	}
+	return fmt.Sprintf("%d devices", n)
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.4g %%", 100*x) }

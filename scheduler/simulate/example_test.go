@@ -1,0 +1,65 @@
+package simulate_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+)
+
+func example() pipelines.Pipeline {
+	m := pipelines.Module{Name: "detect", Fanout: 1}
+	for b := 1; b <= 8; b++ {
+		m.Profile.Points = append(m.Profile.Points, pipelines.Point{
+			Hardware: "gpu", Batch: b, Concurrency: 1, Duration: time.Duration(5+2*b) * time.Millisecond,
+		})
+	}
+	return pipelines.Pipeline{Name: "objects", SLO: 60 * time.Millisecond, Rate: 200, Modules: []pipelines.Module{m}}
+}
+
+// A plan keeps every request of an even stream, and not of a random one.
+func ExampleOnPlans() {
+	p := example()
+	made := plan.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, plan.Options{})
+	for _, kind := range []string{pipelines.ArrivalsEven, pipelines.ArrivalsPoisson} {
+		load := simulate.Load{Pipeline: p, Rate: p.Rate, Arrivals: simulate.Arrivals{Kind: kind}}
+		r, err := simulate.OnPlans([]simulate.Load{load}, []plan.Plan{made}, simulate.Options{Seed: 1})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf("%s: %.0f %% in time\n", kind, 100*r.Pipelines[0].Attainment)
+	}
+	// Output:
+	// even: 100 % in time
+	// poisson: 100 % in time
+}
+
+// The highest Poisson rate that two devices serve.
+func ExampleFindGoodput() {
+	run := func(rate float64, seed uint64) (simulate.Result, error) {
+		load := simulate.Load{Pipeline: example(), Rate: rate, Arrivals: simulate.Arrivals{Kind: pipelines.ArrivalsPoisson}}
+		return simulate.OnPool([]simulate.Load{load}, []simulate.Kind{{Hardware: "gpu", Count: 2}}, simulate.Options{Dispatch: "deferred", Seed: seed})
+	}
+	g, err := simulate.FindGoodput(run, simulate.Search{Tolerance: 0.02})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("between 600 and 800: %v\n", g.Rate > 600 && g.Rate < 800)
+	// Output: between 600 and 800: true
+}
+
+// A plan for random arrivals says what it expects.
+func ExampleSolve() {
+	p := example()
+	p.Rate, p.Arrivals, p.Attainment = 750, "poisson", 0.99
+	problem := plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}
+	even := plan.Solve(problem, plan.Options{CostModel: plan.CostWhole})
+	made := simulate.Solve(problem, plan.Options{CostModel: plan.CostWhole})
+	fmt.Printf("%.0f devices for an even stream, %.0f for a Poisson one\n", even.Cost, made.Cost)
+	fmt.Println("at least 99 % expected:", made.Expected.Low >= 0.99)
+	// Output:
+	// 2 devices for an even stream, 3 for a Poisson one
+	// at least 99 % expected: true
+}
