@@ -62,7 +62,7 @@ func TestGraphs(t *testing.T) {
 		"nothing at the end": {[]pipelines.Module{step("a", 10*ms, 1), scatter(step("b", 5*ms, 1, "a"), 0)}, 10 * ms, map[string]int64{"a": 1, "b": 0}},
 	} {
 		p := pipelines.Pipeline{Name: "p", SLO: 100 * ms, Modules: c.modules}
-		r, err := OnPlans([]Load{{Pipeline: p, Rate: 5}}, []plan.Plan{onOwn(p, 1)}, Options{Duration: 4 * time.Second, Dispatch: "tc"})
+		r, err := OnPlans([]Load{{Pipeline: p, Rate: 5}}, []plan.Plan{onOwn(p, 1)}, Options{Duration: 4 * time.Second, Dispatch: "tc", Eager: true})
 		require.NoError(t, err, name)
 		one := r.Pipelines[0]
 		assert.EqualValues(t, 20, one.Completed, name)
