@@ -17,7 +17,7 @@ variable "rate" {
 
 variable "slo" {
   type        = string
-  default     = "4s"
+  default     = "8s"
   description = "from a page's arrival to its text"
 }
 
