@@ -39,7 +39,9 @@ func TestSimulate(t *testing.T) {
 func TestSimulateKeepsAPlan(t *testing.T) {
 	got := run(t, "simulate", smallFolder(t, "120ms"), "--json", "--dispatch", "tc", "--arrivals", "even", "--duration", "20s")
 	require.Equal(t, ExitOK, got.code, got.stderr)
-	var out struct{ Simulations []struct{ Requests, Completed int } }
+	var out struct {
+		Simulations []struct{ Requests, Completed int }
+	}
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	assert.NotZero(t, out.Simulations[0].Requests)
 	assert.Equal(t, out.Simulations[0].Requests, out.Simulations[0].Completed)
