@@ -11,8 +11,9 @@ const (
 	// lower bound.
 	maxBoxes = 5000
 
-	// maxWork bounds the arcs that all relaxations look at: about half a second.
-	maxWork = 30_000_000
+	// maxWork bounds the arcs and curves that all relaxations look at: about half
+	// a second.
+	maxWork = 60_000_000
 
 	// pruneGap is the relative gap at which a box is closed: below
 	// optimalityGap, so that rounding to whole nanoseconds finds room.

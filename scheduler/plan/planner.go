@@ -20,6 +20,7 @@ type planner struct {
 
 	search *deadline // policy brute
 
+	effort     int  // see wholeModule
 	restricted bool // the lower bound is that of plans with two groups a module
 }
 
@@ -37,7 +38,7 @@ func newPlanner(p *Problem, o Options) (*planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	pl := &planner{pipe: &p.Pipeline, options: o, dag: d}
+	pl := &planner{pipe: &p.Pipeline, options: o, dag: d, effort: maxEffort}
 	pl.split, _ = parseSplit(o.Split) // checked above
 	if o.policy() == PolicyNexus {
 		pl.split.step = segment(pl.pipe.SLO)
@@ -60,7 +61,7 @@ func newPlanner(p *Problem, o Options) (*planner, error) {
 		})
 		if o.policy() == PolicyExact && o.costModel() != CostProportional {
 			m := pl.modules[len(pl.modules)-1]
-			m.whole = newWholeModule(m)
+			m.whole = newWholeModule(m, &pl.effort)
 		}
 	}
 	return pl, nil

@@ -31,7 +31,7 @@ type relaxation struct {
 	slo       float64
 	rows      [][]int // modules of an arc, first to last
 	delta     float64 // of the last refresh
-	work      int     // arcs looked at
+	work      int     // arcs and curves looked at
 
 	arcs     []arc
 	flow     []float64 // by arc
@@ -156,6 +156,7 @@ func (r *relaxation) value(i int, price float64) float64 {
 }
 
 func (r *relaxation) budget(i int, price float64) float64 {
+	r.work += 4 * r.costs[i].size() // a curve costs about as much as four arcs
 	_, budget := r.costs[i].least(price, r.low[i], r.high[i])
 	return budget
 }

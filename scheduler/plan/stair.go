@@ -74,6 +74,8 @@ func (s stair) least(price, low, high float64) (value, budget float64) {
 	return value, budget
 }
 
+func (s stair) size() int { return len(s) }
+
 func (s stair) fastest() float64 {
 	if len(s) == 0 {
 		return 0

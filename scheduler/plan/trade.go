@@ -18,10 +18,15 @@ type trade interface {
 	// fastest is the least budget that has a finite cost.
 	fastest() float64
 
+	// size is the number of curves or steps.
+	size() int
+
 	// divide is where a box is best cut that holds the budget mid: budgets of
 	// the lower half end at below, those of the upper half begin at above.
 	divide(mid, low, high float64) (below, above float64, ok bool)
 }
+
+func (f frontier) size() int { return len(f) }
 
 // divide cuts a frontier anywhere: its cost is continuous.
 func (f frontier) divide(mid, low, high float64) (below, above float64, ok bool) {

@@ -37,7 +37,12 @@ type wholeModule struct {
 	kinds    []kind
 	mixtures []*mixture // of several kinds, cheapest first, up to limit
 	limit    float64    // no mixture that costs less is missing
+	effort   *int       // choices of configurations that may still be looked at
 }
+
+// maxEffort bounds the choices of configurations that are looked at for one
+// plan, to prove mixtures sound or refute them: about half a second.
+const maxEffort = 40_000
 
 // mixture is a number of devices of each of several kinds.
 type mixture struct {
@@ -62,8 +67,8 @@ func (m *mixture) kinds() int {
 	return used
 }
 
-func newWholeModule(s *scheduler) *wholeModule {
-	return &wholeModule{scheduler: s, kinds: kinds(s.configs)}
+func newWholeModule(s *scheduler, effort *int) *wholeModule {
+	return &wholeModule{scheduler: s, kinds: kinds(s.configs), effort: effort}
 }
 
 // single is the cheapest plan of one kind within the budget.
@@ -195,7 +200,7 @@ func (w *wholeModule) raise(m *mixture) {
 		w.each(m, nil, 0, func(groups []member) {
 			all = all && refuted(w.rate, groups[0], groups[1], latency)
 		})
-		if all {
+		if all && *w.effort > 0 {
 			m.floor = max(m.least, wholeNanoseconds(latency))
 			return
 		}
@@ -226,7 +231,7 @@ func (w *wholeModule) boundOf(groups []member) time.Duration {
 // each calls back for every choice of one configuration a kind that gives the
 // devices the capacity for the stream.
 func (w *wholeModule) each(m *mixture, groups []member, from int, visit func([]member)) {
-	for i := from; i < len(m.counts); i++ {
+	for i := from; i < len(m.counts) && *w.effort > 0; i++ {
 		if m.counts[i] == 0 {
 			continue
 		}
@@ -239,7 +244,7 @@ func (w *wholeModule) each(m *mixture, groups []member, from int, visit func([]m
 	for _, g := range groups {
 		capacity += g.capacity()
 	}
-	if capacity >= w.rate*(1-rateTolerance) {
+	if *w.effort--; *w.effort > 0 && capacity >= w.rate*(1-rateTolerance) {
 		visit(groups)
 	}
 }

@@ -74,7 +74,7 @@ any device.`,
 	f.register(c)
 	c.RunE = func(_ *cobra.Command, paths []string) error {
 		f.options.Clock = d.Clock
-		if !c.Flags().Changed("policy") && (f.options.Split != "" || len(f.options.Without) > 0) {
+		if !c.Flags().Changed("policy") && (f.options.Split != "" || f.options.Reading != "" || len(f.options.Without) > 0) {
 			f.options.Policy = plan.PolicyHarpagon // whose steps these are
 		}
 		f.policy = f.options.Policy
@@ -103,6 +103,8 @@ func (f *planFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.options.CostModel, "cost-model", plan.CostShared, "what a plan costs: "+strings.Join(plan.CostModels(), ", "))
 	flags.StringSliceVar(&f.options.Without, "without", nil, "`steps` of the policy to switch off: "+strings.Join(plan.Steps(), ", "))
 	flags.StringVar(&f.options.Split, "split", "", "how policy harpagon splits the objective: lc (default), throughput, quantized:10ms, even")
+	flags.StringVar(&f.options.Reading, "reading", "", "how Theorem 1 judges a machine that is only partly used: own (default; at its own rate), literal")
+	flags.BoolVar(&f.options.Concurrency, "concurrency", false, "use profile points with several batches at a time on a machine, as policies exact, piccolo and scrooge always do")
 	flags.DurationVar(&f.options.TimeLimit, "time-limit", 0, "the longest that a search may take before the best plan found is printed with its bound; 0 for none")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
