@@ -8,7 +8,9 @@ const cutsFrom = 8
 
 // exact takes configurations, ranked by estimate, in the order of their bounds, and leaves out
 // those that the bound says cannot beat the best goodput found. What kairos
-// would choose is tried first, so that the result is never worse.
+// would choose and the base alone are measured first, so that the result is
+// never worse than these: a simulated pool that fails just above the best rate
+// so far may still sustain a higher one.
 //
 // A configuration is first tried at a rate just above the best so far; only one
 // that sustains it is measured. So most cost a single run.
@@ -17,6 +19,14 @@ func (s *solver) exact(plan *Plan, all []configuration, first configuration) err
 	cuts := s.cuts(all[:min(cutsFrom, len(all))])
 	goodput := s.goodput(best, s.load, 0)
 	plan.Simulated, plan.Status = 1, Optimal
+	if n := s.affordable(s.base, s.budget); n > 0 {
+		alone := make([]int, len(s.kinds))
+		alone[s.base] = n
+		plan.Simulated++
+		if better := s.goodput(alone, s.load, 0); better > goodput {
+			best, goodput = alone, better
+		}
+	}
 	most := s.simulations(best)
 	for i := range all {
 		all[i].rate = s.cutBound(cuts, all[i].counts)

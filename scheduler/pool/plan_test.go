@@ -107,8 +107,8 @@ func TestExactIsAtLeastAsGoodAsTheOthers(t *testing.T) {
 		require.LessOrEqual(t, plans[PolicyExact].Goodput, plans[PolicyExact].BestBound)
 		// The pool of the base alone is among the configurations.
 		alone := plans[PolicyHomogeneous]
-		if plans[PolicyExact].Status == Optimal && alone.Instances["base"] > 0 {
-			require.GreaterOrEqual(t, plans[PolicyExact].Goodput*(1+2*trial.DefaultSearch().Tolerance), alone.Goodput)
+		if alone.Instances["base"] > 0 {
+			require.GreaterOrEqual(t, plans[PolicyExact].Goodput, alone.Goodput)
 		}
 	})
 }
