@@ -70,6 +70,19 @@ func TestPipelinesShareDevices(t *testing.T) {
 	assert.InDelta(t, 1, total, 1e-9)
 }
 
+// A promise for every request holds only as long as nobody on the device comes
+// in bursts.
+func TestNeighboursInBurstsWeakenTheProof(t *testing.T) {
+	bursty := small("q", 2, 20)
+	bursty.Pipeline.Modules[1].Fanout, bursty.Pipeline.Modules[1].Scatter = 1.5, true
+	alone := small("p", 2, 20)
+	assert.Equal(t, EveryRequest, Solve(alone, exactShared).Proof)
+	plans := SolveAll([]Problem{alone, bursty}, exactShared)
+	require.Len(t, plans[0].Devices, 1)
+	assert.Equal(t, MeanRate, plans[0].Proof)
+	assert.Equal(t, MeanRate, plans[1].Proof)
+}
+
 func TestPlansTogetherSayWhichIsInfeasible(t *testing.T) {
 	bad := small("bad", 2, 20)
 	bad.Pipeline.SLO = 15 * time.Millisecond

@@ -127,7 +127,24 @@ func (s *sharer) plans(best *packing) []Plan {
 		}
 		plans[i].ontoDevices(plans[i].Devices)
 	}
+	for _, together := range users {
+		s.unproven(plans, together)
+	}
 	return plans
+}
+
+// unproven takes the promise for every request from pipelines that share a
+// device with one whose requests come in bursts.
+func (s *sharer) unproven(plans []Plan, together []bool) {
+	bursts := false
+	for i, shares := range together {
+		bursts = bursts || shares && !s.planners[i].evenEverywhere()
+	}
+	for i, shares := range together {
+		if shares && bursts {
+			plans[i].Proof = MeanRate
+		}
+	}
 }
 
 // ontoDevices records the shared devices. The plan is sound only if they are.
