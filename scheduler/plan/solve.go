@@ -148,6 +148,15 @@ func total(sets []schedule) float64 {
 func ScheduleModules(p Problem, o Options, b Budgets) (Plan, error) {
 	watch := o.stopwatch()
 	left := p
+	if p.limited() {
+		// As the split was found: it counts on who does without which hardware.
+		if found, err := affordable(p, o); err == nil {
+			left = found
+		}
+		if out, err := scheduleOnce(left, o, b); err != nil || len(shortages(&left, &out)) > 0 {
+			left = p
+		}
+	}
 	var first *Plan
 	for {
 		out, err := scheduleOnce(left, o, b)
