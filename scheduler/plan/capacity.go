@@ -186,14 +186,11 @@ func tooFew(p Problem, o Options, first *Plan) error {
 func largestRate(p Problem, o Options) float64 {
 	const shrinks, steps = 16, 10
 	low, high := 0.25, 1.0
-	for range shrinks {
-		if fitsCount(p.scaled(low), o) {
-			break
+	for n := 0; !fitsCount(p.scaled(low), o); n++ {
+		if n == shrinks {
+			return 0
 		}
 		low, high = low/4, low
-	}
-	if !fitsCount(p.scaled(low), o) {
-		return 0
 	}
 	for range steps {
 		mid := (low + high) / 2
