@@ -11,6 +11,7 @@ import (
 type dag struct {
 	names    []string
 	up, down [][]int
+	rows     [][]int // see inRows
 }
 
 func newDAG(p *pipelines.Pipeline) (*dag, error) {
@@ -26,7 +27,26 @@ func newDAG(p *pipelines.Pipeline) (*dag, error) {
 			d.down[j] = append(d.down[j], i)
 		}
 	}
+	d.rows = d.inRows()
 	return d, nil
+}
+
+// inRows are the longest chains of modules in which each but the last feeds only
+// the next, and each but the first reads only from the one before.
+func (d *dag) inRows() [][]int {
+	var rows [][]int
+	for i := range d.names {
+		if len(d.up[i]) == 1 && len(d.down[d.up[i][0]]) == 1 {
+			continue // not the first of its row
+		}
+		row := []int{i}
+		for next := i; len(d.down[next]) == 1 && len(d.up[d.down[next][0]]) == 1; {
+			next = d.down[next][0]
+			row = append(row, next)
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // around gives for every module the longest path that passes through it,

@@ -59,7 +59,7 @@ type step struct {
 }
 
 func newRelaxation(d *dag, costs []trade, slo float64) *relaxation {
-	r := &relaxation{costs: costs, slo: slo, rows: d.rows()}
+	r := &relaxation{costs: costs, slo: slo, rows: d.rows}
 	at := make([]int, len(costs)) // row of a module
 	for k, row := range r.rows {
 		for _, i := range row {
@@ -84,24 +84,6 @@ func newRelaxation(d *dag, costs []trade, slo float64) *relaxation {
 	r.flow, r.forward, r.backward = make([]float64, n), make([]float64, n), make([]float64, n)
 	r.label, r.pred = make([]float64, 2+2*len(r.rows)), make([]step, 2+2*len(r.rows))
 	return r
-}
-
-// rows are the longest chains of modules in which each but the last feeds only
-// the next, and each but the first reads only from the one before.
-func (d *dag) rows() [][]int {
-	var rows [][]int
-	for i := range d.names {
-		if len(d.up[i]) == 1 && len(d.down[d.up[i][0]]) == 1 {
-			continue // not the first of its row
-		}
-		row := []int{i}
-		for next := i; len(d.down[next]) == 1 && len(d.up[d.down[next][0]]) == 1; {
-			next = d.down[next][0]
-			row = append(row, next)
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }
 
 // solve maximises the bound from the flow as it stands. reference is a cost of
