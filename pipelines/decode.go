@@ -160,11 +160,7 @@ func (d *decoder) part(p *Pipeline, path string, b *hcl.Block) {
 	}
 	switch b.Type {
 	case "input":
-		attrs := d.attributes(path, d.content(b.Body, inputSchema))
-		in := Port{Name: b.Labels[0]}
-		d.text(attrs["datatype"], &in.Datatype)
-		d.integers(attrs["shape"], &in.Shape)
-		p.Inputs = append(p.Inputs, in)
+		p.Inputs = append(p.Inputs, d.input(path, b))
 	case "module":
 		p.Modules = append(p.Modules, d.module(b, path))
 	case "output":
@@ -175,6 +171,14 @@ func (d *decoder) part(p *Pipeline, path string, b *hcl.Block) {
 		}
 		p.Outputs = append(p.Outputs, out)
 	}
+}
+
+func (d *decoder) input(path string, b *hcl.Block) Port {
+	attrs := d.attributes(path, d.content(b.Body, inputSchema))
+	in := Port{Name: b.Labels[0]}
+	d.text(attrs["datatype"], &in.Datatype)
+	d.integers(attrs["shape"], &in.Shape)
+	return in
 }
 
 func (d *decoder) module(b *hcl.Block, path string) Module {

@@ -17,6 +17,14 @@ type Provider struct {
 	VCPU        Grid          // sizes of CPU functions
 	GPUMemory   Grid          // sizes of GPU functions, GB
 	GPUSlice    time.Duration // a GPU runs a function this long per GB and round; 0 leaves it to the profile
+
+	// How functions are called. A provider without a URL can be planned with
+	// and not served by.
+	URL           string        // template of a function's address; see CallURL
+	Timeout       time.Duration // of one call; 0 means DefaultCallTimeout
+	Attempts      int           // how often a call may be sent in all; 0 means DefaultCallAttempts
+	Concurrency   int           // calls that may run at once, of all functions' sizes; 0 means DefaultCallConcurrency
+	TokenVariable string        // environment variable that holds the provider's token; empty sends none
 }
 
 // Grid is the values Min, Min+Step, ... up to Max. The zero Grid is empty.
@@ -30,6 +38,8 @@ type Function struct {
 	Provider     string // name of a provider block
 	ProfileFile  string // path as declared
 	Profile      FunctionProfile
+	Model        string // path as declared; for a provider on this machine, which computes with it
+	Inputs       []Port // for one request; none leaves it to the provider's metadata
 	Applications []Application
 }
 

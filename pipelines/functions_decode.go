@@ -12,11 +12,14 @@ import (
 var providerSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 	{Name: "vcpu_second"}, {Name: "gpu_gb_second"}, {Name: "invocation", Required: true},
 	{Name: "billing"}, {Name: "vcpu"}, {Name: "gpu_memory"}, {Name: "gpu_slice"},
+	{Name: "url"}, {Name: "timeout"}, {Name: "attempts"}, {Name: "concurrency"}, {Name: "token_variable"},
 }}
 
 var functionSchema = &hcl.BodySchema{
-	Attributes: []hcl.AttributeSchema{{Name: "provider", Required: true}, {Name: "profile", Required: true}},
-	Blocks:     []hcl.BlockHeaderSchema{{Type: "application", LabelNames: []string{"name"}}},
+	Attributes: []hcl.AttributeSchema{{Name: "provider", Required: true}, {Name: "profile", Required: true}, {Name: "model"}},
+	Blocks: []hcl.BlockHeaderSchema{
+		{Type: "input", LabelNames: []string{"name"}}, {Type: "application", LabelNames: []string{"name"}},
+	},
 }
 
 var applicationSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
@@ -37,6 +40,11 @@ func (d *decoder) provider(b *hcl.Block) {
 	d.grid(attrs["vcpu"], path+".vcpu", &p.VCPU)
 	d.grid(attrs["gpu_memory"], path+".gpu_memory", &p.GPUMemory)
 	d.duration(attrs["gpu_slice"], &p.GPUSlice)
+	d.text(attrs["url"], &p.URL)
+	d.duration(attrs["timeout"], &p.Timeout)
+	d.integer(attrs["attempts"], &p.Attempts)
+	d.integer(attrs["concurrency"], &p.Concurrency)
+	d.text(attrs["token_variable"], &p.TokenVariable)
 	d.config.Document.Providers = append(d.config.Document.Providers, p)
 }
 
@@ -102,7 +110,12 @@ func (d *decoder) function(b *hcl.Block) {
 	if f.ProfileFile != "" {
 		d.functionProfile(&f, attrs["profile"])
 	}
+	d.file(attrs["model"], b.DefRange.Filename, &f.Model)
 	for _, b := range content.Blocks {
+		if b.Type == "input" {
+			d.functionInput(&f, path, b)
+			continue
+		}
 		d.application(&f, path, b)
 	}
 	d.config.Document.Functions = append(d.config.Document.Functions, f)
@@ -149,6 +162,13 @@ func (d *decoder) application(f *Function, path string, b *hcl.Block) {
 	d.duration(attrs["slo"], &a.SLO)
 	d.number(attrs["rate"], &a.Rate)
 	f.Applications = append(f.Applications, a)
+}
+
+func (d *decoder) functionInput(f *Function, path string, b *hcl.Block) {
+	path += ".input." + b.Labels[0]
+	if d.fresh(path, "input", b) {
+		f.Inputs = append(f.Inputs, d.input(path, b))
+	}
 }
 
 // known says whether a profile was read.

@@ -22,6 +22,17 @@ func printProvider(b *hclwrite.Body, p Provider) {
 	if p.GPUSlice != 0 {
 		b.SetAttributeValue("gpu_slice", cty.StringVal(durationText(p.GPUSlice)))
 	}
+	setText(b, "url", p.URL)
+	if p.Timeout != 0 {
+		b.SetAttributeValue("timeout", cty.StringVal(durationText(p.Timeout)))
+	}
+	if p.Attempts != 0 {
+		b.SetAttributeValue("attempts", cty.NumberIntVal(int64(p.Attempts)))
+	}
+	if p.Concurrency != 0 {
+		b.SetAttributeValue("concurrency", cty.NumberIntVal(int64(p.Concurrency)))
+	}
+	setText(b, "token_variable", p.TokenVariable)
 }
 
 // setGrid keeps the grid on one line, least first.
@@ -45,6 +56,10 @@ func setGrid(b *hclwrite.Body, name string, g Grid) {
 func printFunction(b *hclwrite.Body, f Function) {
 	b.SetAttributeRaw("provider", reference("provider", f.Provider))
 	setText(b, "profile", f.ProfileFile)
+	setText(b, "model", f.Model)
+	for _, in := range f.Inputs {
+		printInput(b, in)
+	}
 	for _, a := range f.Applications {
 		b.AppendNewline()
 		block := b.AppendNewBlock("application", []string{a.Name}).Body()

@@ -22,11 +22,19 @@ const cloudHCL = `provider "cloud" {
   vcpu          = { min = 0.05, max = 16, step = 0.05 }
   gpu_memory    = { min = 1, max = 24, step = 1 }
   gpu_slice     = "2ms"
+  url           = "http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}"
+  timeout       = "30s"
+  attempts      = 2
 }
 
 function "vgg19" {
   provider = provider.cloud
   profile  = "vgg19.json"
+
+  input "image" {
+    datatype = "FP32"
+    shape    = [3, 224, 224]
+  }
 
   application "app1" {
     slo  = "500ms"
@@ -61,6 +69,7 @@ func TestLoadFunctions(t *testing.T) {
 	assert.Equal(t, []Provider{{
 		Name: "cloud", VCPUSecond: 1.3e-5, GPUGBSecond: 1.5e-5, Invocation: 1.3e-7, Billing: time.Second,
 		VCPU: Grid{0.05, 16, 0.05}, GPUMemory: Grid{1, 24, 1}, GPUSlice: 2 * time.Millisecond,
+		URL: "http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}", Timeout: 30 * time.Second, Attempts: 2,
 	}}, c.Document.Providers)
 	assert.Equal(t, []Function{{
 		Name: "vgg19", Provider: "cloud", ProfileFile: filepath.Join(dir, "vgg19.json"),
@@ -68,6 +77,7 @@ func TestLoadFunctions(t *testing.T) {
 			CPU: []CPUCurves{{1, Curve{1.826, 0.528, 0.18}, Curve{2.805, 0.486, 0.249}}},
 			GPU: &GPULine{Xi1: 0.00168, Xi2: 0.00211, Slice: 0.002, WholeGB: 24, Thresholds: []int{0}},
 		},
+		Inputs:       []Port{{"image", "FP32", []int64{3, 224, 224}}},
 		Applications: []Application{{"app1", 500 * time.Millisecond, 5}, {"app2", 800 * time.Millisecond, 10}},
 	}}, c.Document.Functions)
 	f := &c.Document.Functions[0]
@@ -98,16 +108,16 @@ func TestFunctionFindings(t *testing.T) {
 		profile []string // pairs: old, new
 		want    string   // file:line:column: severity: ...
 	}{
-		"unknown provider":     {change: []string{"provider.cloud", "provider.clud"}, want: `a.hcl:12:14: error: Unknown provider: No provider block declares "clud". Did you mean "cloud"?`},
-		"quoted provider":      {change: []string{"provider.cloud", `"cloud"`}, want: "a.hcl:12:14: error: Not a reference"},
-		"no provider":          {change: []string{"provider = provider.cloud", ""}, want: "a.hcl:11:"},
-		"equal names":          {change: []string{`"app2"`, `"app1"`}, want: `a.hcl:20:3: error: Declared twice: The application "app1" is declared already at `},
-		"two functions":        {change: []string{`function "vgg19" {`, "function \"vgg19\" {\n}\nfunction \"vgg19\" {"}, want: "a.hcl:13:1: error: Declared twice"},
-		"no application":       {change: []string{cloudHCL[strings.Index(cloudHCL, "  application"):], "}\n"}, want: "a.hcl:11:1: error: No application"},
-		"negative rate":        {change: []string{"rate = 10", "rate = -10"}, want: "a.hcl:22:12: error: Invalid rate"},
-		"negative slo":         {change: []string{`"800ms"`, `"-800ms"`}, want: "a.hcl:21:12: error: Invalid objective"},
-		"no unit":              {change: []string{`"800ms"`, `800`}, want: "a.hcl:21:12: error: Wrong unit"},
-		"slo that nothing has": {change: []string{`"500ms"`, `"3ms"`}, want: "a.hcl:16:12: error: SLO cannot be met: SLO 3ms cannot be met: the fastest function takes up to 3.79 ms"},
+		"unknown provider":     {change: []string{"provider.cloud", "provider.clud"}, want: `a.hcl:15:14: error: Unknown provider: No provider block declares "clud". Did you mean "cloud"?`},
+		"quoted provider":      {change: []string{"provider.cloud", `"cloud"`}, want: "a.hcl:15:14: error: Not a reference"},
+		"no provider":          {change: []string{"provider = provider.cloud", ""}, want: "a.hcl:14:"},
+		"equal names":          {change: []string{`"app2"`, `"app1"`}, want: `a.hcl:28:3: error: Declared twice: The application "app1" is declared already at `},
+		"two functions":        {change: []string{`function "vgg19" {`, "function \"vgg19\" {\n}\nfunction \"vgg19\" {"}, want: "a.hcl:16:1: error: Declared twice"},
+		"no application":       {change: []string{cloudHCL[strings.Index(cloudHCL, "  application"):], "}\n"}, want: "a.hcl:14:1: error: No application"},
+		"negative rate":        {change: []string{"rate = 10", "rate = -10"}, want: "a.hcl:30:12: error: Invalid rate"},
+		"negative slo":         {change: []string{`"800ms"`, `"-800ms"`}, want: "a.hcl:29:12: error: Invalid objective"},
+		"no unit":              {change: []string{`"800ms"`, `800`}, want: "a.hcl:29:12: error: Wrong unit"},
+		"slo that nothing has": {change: []string{`"500ms"`, `"3ms"`}, want: "a.hcl:24:12: error: SLO cannot be met: SLO 3ms cannot be met: the fastest function takes up to 3.79 ms"},
 		"negative price":       {change: []string{"1.3e-5", "-1.3e-5"}, want: "a.hcl:2:19: error: Invalid price"},
 		"price of nothing":     {change: []string{"  gpu_gb_second = 1.5e-5\n", ""}, want: "a.hcl:1:1: error: Missing price: The provider has gpu_memory"},
 		"negative invocation":  {change: []string{"1.3e-7", "-1"}, want: "a.hcl:4:19: error: Invalid price"},
@@ -121,8 +131,24 @@ func TestFunctionFindings(t *testing.T) {
 		"grid of words":        {change: []string{"{ min = 1, max = 24, step = 1 }", `"1-24"`}, want: "a.hcl:7:19: error: Wrong kind of value"},
 		"grid member":          {change: []string{"max = 24", "most = 24"}, want: "a.hcl:7:30: error: Not part of a grid"},
 		"nothing on offer":     {change: []string{cloudHCL[strings.Index(cloudHCL, "  vcpu   "):strings.Index(cloudHCL, "  gpu_slice")], ""}, want: "a.hcl:1:1: error: Nothing on offer"},
-		"unknown attribute":    {change: []string{"rate = 10", "rates = 10"}, want: "a.hcl:22:5: error: Unsupported argument"},
-		"missing profile":      {change: []string{"vgg19.json", "no.json"}, want: "a.hcl:13:14: error: Missing profile"},
+		"unknown attribute":    {change: []string{"rate = 10", "rates = 10"}, want: "a.hcl:30:5: error: Unsupported argument"},
+		"word as url":          {change: []string{"http://127.0.0.1:9100/v2/", "cloud/"}, want: "a.hcl:9:19: error: Invalid address: the url must be http://HOST/PATH"},
+		"unknown placeholder":  {change: []string{"{size}", "{sise}"}, want: "a.hcl:9:19: error: Invalid address: the url has the placeholder {sise}; there is {provider}, {function}, {platform}, {size}, {vcpu}, {gpu_memory}, {batch}. Did you mean \"size\"?"},
+		"open brace":           {change: []string{"{size}", "{size"}, want: "a.hcl:9:19: error: Invalid address: the url has a brace"},
+		"password in url":      {change: []string{"127.0.0.1:9100", "me:secret@example.com"}, want: "a.hcl:9:19: error: Invalid address: the url holds a name or password"},
+		"query in url":         {change: []string{"{size}", "{size}?x=1"}, want: "a.hcl:9:19: error: Invalid address: the url has a query"},
+		"one url for sizes":    {change: []string{"-{size}", ""}, want: "a.hcl:9:19: warning: One address for all sizes"},
+		"one url for kinds":    {change: []string{"-{platform}", ""}, want: "a.hcl:9:19: warning: One address for all sizes"},
+		"one url for two":      {change: []string{"{function}-", "", `function "vgg19" {`, "function \"other\" {\n provider = provider.cloud\n profile = \"vgg19.json\"\n}\nfunction \"vgg19\" {"}, want: "a.hcl:9:19: error: One address for all functions"},
+		"token over http":      {change: []string{"127.0.0.1:9100", "example.com", "attempts      = 2", `token_variable = "CLOUD_TOKEN"`}, want: "a.hcl:9:19: warning: Token over plain HTTP"},
+		"token in file":        {change: []string{"attempts      = 2", `token_variable = "sk-123"`}, want: "a.hcl:11:20: error: Not an environment variable"},
+		"negative time-out":    {change: []string{`"30s"`, `"-30s"`}, want: "a.hcl:10:19: error: Invalid time-out"},
+		"endless time-out":     {change: []string{`"30s"`, `"2h"`}, want: "a.hcl:10:19: error: Invalid time-out"},
+		"too many attempts":    {change: []string{"attempts      = 2", "attempts      = 99"}, want: "a.hcl:11:19: error: Invalid number of attempts"},
+		"negative concurrency": {change: []string{"attempts      = 2", "concurrency   = -1"}, want: "a.hcl:11:19: error: Invalid concurrency"},
+		"unknown datatype":     {change: []string{`"FP32"`, `"FP31"`}, want: "a.hcl:19:16: error: Unknown datatype"},
+		"equal inputs":         {change: []string{`  input "image" {`, "  input \"image\" {\n datatype = \"FP32\"\n shape = [1]\n }\n input \"image\" {"}, want: "error: Declared twice: The input \"image\""},
+		"missing profile":      {change: []string{"vgg19.json", "no.json"}, want: "a.hcl:16:14: error: Missing profile"},
 
 		"syntax of profile":  {profile: []string{`"alpha": 1.826`, `"alpha": `}, want: "vgg19.json:3:"},
 		"negative alpha":     {profile: []string{"1.826", "-1.826"}, want: "vgg19.json:3:27: error: Coefficient out of range: alpha is zero or above"},
@@ -139,8 +165,8 @@ func TestFunctionFindings(t *testing.T) {
 		"nothing in profile": {profile: []string{coefficients, `{"name": "x"}`}, want: "vgg19.json:1:1: error: Empty profile"},
 		"a list":             {profile: []string{coefficients, `[1]`}, want: "vgg19.json:1:1: error: "},
 		"no platform fits": {change: []string{"  vcpu          = { min = 0.05, max = 16, step = 0.05 }\n", ""}, profile: []string{`"gpu"`, `"tpu"`},
-			want: `a.hcl:12:14: error: No function fits: The profile is of CPU functions, and provider "cloud" offers GPU functions.`},
-		"larger than device": {change: []string{"max = 24", "max = 48"}, want: "a.hcl:13:14: warning: Larger than the device"},
+			want: `a.hcl:15:14: error: No function fits: The profile is of CPU functions, and provider "cloud" offers GPU functions.`},
+		"larger than device": {change: []string{"max = 24", "max = 48"}, want: "a.hcl:16:14: warning: Larger than the device"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t, map[string]string{
@@ -182,12 +208,21 @@ func TestFunctionsRoundTrip(t *testing.T) {
 			low := positive.Draw(t, name)
 			return Grid{low, low + positive.Draw(t, name), positive.Draw(t, name)}
 		}
+		text := rapid.StringMatching(`[a-zA-Z0-9 "$%{}é/_.-]{0,12}`)
 		doc := Document{Providers: []Provider{{
+			URL: text.Draw(t, "url"), TokenVariable: text.Draw(t, "token"), Timeout: time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "timeout")),
+			Attempts: rapid.IntRange(0, 20).Draw(t, "attempts"), Concurrency: rapid.IntRange(0, 1e6).Draw(t, "concurrency"),
 			Name: "a.b", VCPUSecond: positive.Draw(t, "vcpu"), GPUGBSecond: positive.Draw(t, "gpu"), Invocation: positive.Draw(t, "call"),
 			Billing: time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "billing")), VCPU: grid("cores"), GPUMemory: grid("memory"),
 			GPUSlice: time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "slice")),
 		}}}
 		f := Function{Name: "f", Provider: "a.b", ProfileFile: "/dev/null/none.json"}
+		if rapid.Bool().Draw(t, "computes") {
+			f.Model = "/m/" + text.Draw(t, "model")
+		}
+		for i := range rapid.IntRange(0, 2).Draw(t, "inputs") {
+			f.Inputs = append(f.Inputs, Port{fmt.Sprintf("in%d", i), "FP32", rapid.SliceOfN(rapid.Int64Range(1, 512), 0, 3).Draw(t, "shape")})
+		}
 		for i := range rapid.IntRange(0, 4).Draw(t, "applications") {
 			f.Applications = append(f.Applications, Application{
 				Name: fmt.Sprintf("app-%d", i), SLO: time.Duration(rapid.Int64Range(1, 1e11).Draw(t, "slo")), Rate: positive.Draw(t, "rate"),
@@ -198,6 +233,38 @@ func TestFunctionsRoundTrip(t *testing.T) {
 		c, _ := Parse("/printed.hcl", printed)
 		require.Equal(t, doc, c.Document, string(printed))
 	})
+}
+
+func TestCallURL(t *testing.T) {
+	p := Provider{Name: "cloud", URL: "https://h/{provider}/{function}/{platform}-{size}-{vcpu}-{gpu_memory}-{batch}"}
+	at, err := p.CallURL(FunctionSize{Function: "vgg19", Platform: "cpu", VCPU: 1.65, Batch: 2})
+	require.NoError(t, err)
+	assert.Equal(t, "https://h/cloud/vgg19/cpu-1.65-1.65-0-2", at)
+	at, err = p.CallURL(FunctionSize{Function: "vgg19", Platform: "gpu", GPUMemory: 2, Batch: 13})
+	require.NoError(t, err)
+	assert.Equal(t, "https://h/cloud/vgg19/gpu-2-0-2-13", at)
+	_, err = (&Provider{Name: "cloud"}).CallURL(FunctionSize{})
+	assert.ErrorContains(t, err, "has no url")
+	_, err = (&Provider{Name: "cloud", URL: "ftp://h"}).CallURL(FunctionSize{})
+	assert.ErrorContains(t, err, "http://HOST/PATH")
+	assert.Equal(t, DefaultCallTimeout, p.CallTimeout())
+	assert.Equal(t, DefaultCallAttempts, p.CallAttempts())
+	assert.Equal(t, DefaultCallConcurrency, p.CallConcurrency())
+}
+
+func TestFunctionBuilder(t *testing.T) {
+	cloud := Provider{Name: "cloud", VCPUSecond: 1, VCPU: Grid{1, 4, 1}, URL: "http://localhost/{function}-{size}"}
+	curves := FunctionProfile{CPU: []CPUCurves{{1, Curve{1, 1, 0.1}, Curve{1, 1, 0.2}}}}
+	f, err := NewFunction("f", cloud).Profile(curves).Model("m.onnx").Input("x", "FP32", 2).Application("a", time.Second, 3).Build()
+	require.NoError(t, err)
+	assert.Equal(t, Function{
+		Name: "f", Provider: "cloud", Profile: curves, Model: "m.onnx",
+		Inputs: []Port{{"x", "FP32", []int64{2}}}, Applications: []Application{{"a", time.Second, 3}},
+	}, f)
+	_, err = NewFunction("no name", cloud).Profile(curves).Input("x", "FP31").Application("a/b", 0, 3).Build()
+	for _, want := range []string{"cannot name a function", "cannot name an application", "Unknown datatype", "Invalid objective"} {
+		assert.ErrorContains(t, err, want)
+	}
 }
 
 func FuzzReadFunctionProfile(f *testing.F) {

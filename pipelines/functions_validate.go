@@ -44,6 +44,7 @@ func (v *validator) provider(p *Provider) {
 	}
 	v.grid(path+".vcpu", p.VCPU)
 	v.grid(path+".gpu_memory", p.GPUMemory)
+	v.calls(p, path)
 }
 
 // price belongs to a grid: what is on offer costs something.
@@ -84,6 +85,10 @@ func (v *validator) function(f *Function) {
 	if !f.Profile.known() && f.ProfileFile == "" && !v.missing(path+".profile") {
 		v.errorf(path+".profile", "Nothing known of the function", "Give the function a profile: the JSON file of its model's coefficients.")
 	}
+	for i := range f.Inputs {
+		v.input(&f.Inputs[i], path+".input."+f.Inputs[i].Name)
+	}
+	v.functionName(f, path)
 	seen := map[string]bool{}
 	for i := range f.Applications {
 		a := &f.Applications[i]

@@ -64,10 +64,7 @@ func printPipeline(b *hclwrite.Body, p Pipeline) {
 	}
 	setText(b, "dispatch", p.Dispatch)
 	for _, in := range p.Inputs {
-		b.AppendNewline()
-		block := b.AppendNewBlock("input", []string{in.Name}).Body()
-		block.SetAttributeValue("datatype", cty.StringVal(in.Datatype))
-		block.SetAttributeValue("shape", intTuple(in.Shape))
+		printInput(b, in)
 	}
 	for _, m := range p.Modules {
 		b.AppendNewline()
@@ -77,6 +74,13 @@ func printPipeline(b *hclwrite.Body, p Pipeline) {
 		b.AppendNewline()
 		b.AppendNewBlock("output", []string{o.Name}).Body().SetAttributeRaw("value", refTokens(o.From))
 	}
+}
+
+func printInput(b *hclwrite.Body, in Port) {
+	b.AppendNewline()
+	block := b.AppendNewBlock("input", []string{in.Name}).Body()
+	block.SetAttributeValue("datatype", cty.StringVal(in.Datatype))
+	block.SetAttributeValue("shape", intTuple(in.Shape))
 }
 
 func printModule(b *hclwrite.Body, m Module) {
