@@ -79,8 +79,7 @@ type group struct {
 
 	queue   fifo
 	closed  int  // leading requests of queue whose batch is full or due
-	release Time // when the next batch of the group may be opened
-	until   Time // when the open batch is due
+	release Time // of the open batch, or of the next; see NewTC
 	ups     int  // executors that are up
 	since   Time // when requests began to wait, or a batch last left some behind
 	delay   Time // smoothed time that batches took beyond their profile
@@ -98,12 +97,18 @@ type executor struct {
 // collected from the stream of the whole module, so that each fills at the
 // stream's rate and not at the rate of one machine.
 //
-// A group opens a batch every Period. The next request goes to the open batch
-// that is due first, a batch being due one Window after the virtual arrival of
-// its first request. It closes when it is full, when it is due, or when
-// waiting longer would miss a deadline, and starts on an executor of its
-// group as soon as one is idle (with Eager, often before). Requests that an executor finds waiting beyond
-// one closed batch ride along as far as there is room.
+// Every group follows a schedule: its batch number k is released k periods after
+// its first and is due one Window later. The next request goes to the batch that
+// is due first among those that have been released and have room. A batch closes
+// when it is full, when it is due, or when waiting longer would miss a deadline,
+// and starts on an executor of its group as soon as one is idle (with Eager,
+// often before). Where executors have time to spare it is due one Window after
+// its first request, which may be later. When no batch is open and every group
+// may release one, all schedules begin anew. Requests that an executor finds
+// waiting beyond one closed batch ride along as far as there is room.
+//
+// Why this keeps the promise of a sound plan for every request, package
+// scheduler/plan/demand says.
 //
 // A request whose deadline can no longer be met is dropped as Late before it
 // reaches a device. A Deadline of zero means none. When the last executor of a
@@ -232,10 +237,11 @@ func (p *tc) assign(r Request) {
 }
 
 // choose finds the group whose batch is to take a request of that virtual
-// arrival, or -1 when no group has an executor. Batches already open and
-// batches released by now compete by due date; when there is none, the group
-// whose next release is nearest opens early.
+// arrival, or -1 when no group has an executor. Batches that have been released
+// compete by due date; when there is none, the group whose next release is
+// nearest opens early.
 func (p *tc) choose(arrival Time) int {
+	p.afresh(arrival)
 	best, early := -1, -1
 	var due Time
 	for i := range p.groups {
@@ -243,7 +249,7 @@ func (p *tc) choose(arrival Time) int {
 		if g.ups == 0 {
 			continue
 		}
-		if d, ok := g.due(arrival); ok && (best < 0 || d < due && !p.byRatio) {
+		if d, ok := g.offer(arrival); ok && (best < 0 || d < due && !p.byRatio) {
 			best, due = i, d
 		}
 		if early < 0 || g.release < p.groups[early].release {
@@ -254,6 +260,19 @@ func (p *tc) choose(arrival Time) int {
 		return early
 	}
 	return best
+}
+
+// afresh lets all groups release a batch together, now, when none holds an open
+// batch and each may release one: the schedule begins anew.
+func (p *tc) afresh(arrival Time) {
+	for i := range p.groups {
+		if g := &p.groups[i]; g.ups > 0 && (g.open() || g.release > arrival) {
+			return
+		}
+	}
+	for i := range p.groups {
+		p.groups[i].release = arrival
+	}
 }
 
 func (p *tc) cancel(id RequestID) {

@@ -3,51 +3,63 @@ package dispatch
 // open says whether a batch is being collected.
 func (g *group) open() bool { return g.queue.n > g.closed }
 
-// due tells when the batch that a request of this virtual arrival would join
-// is due, and false when the group has neither an open batch nor one released.
-func (g *group) due(arrival Time) (Time, bool) {
-	if g.open() {
-		return g.openDue(), true
+// offer tells when the batch that a request of this virtual arrival would join
+// is due by the schedule, and false when none has been released by then. Batches
+// whose due date has passed without a request are passed over.
+func (g *group) offer(arrival Time) (Time, bool) {
+	if !g.open() {
+		g.pass(arrival)
+		if g.release > arrival {
+			return 0, false
+		}
 	}
-	if g.release <= arrival {
-		return max(g.release, arrival-g.period) + g.window, true
-	}
-	return 0, false
+	return g.release + g.window, true
 }
 
-// openDue is when the open batch is due: one window after its first request,
-// and where devices are used to the full one window after its release, though
-// its first request came later. The executor of a batch is free in time for the
-// one that follows it there only if batches start by then.
+// pass goes on to the first batch that is due no sooner than the arrival.
+func (g *group) pass(arrival Time) {
+	late := arrival - g.window - g.release
+	switch {
+	case late <= 0:
+	case g.period == 0:
+		g.release += late
+	default:
+		g.release += (late + g.period - 1) / g.period * g.period
+	}
+}
+
+// openDue is when the open batch is due: one window after its first request, and
+// where devices are used to the full one window after its release, though its
+// first request came later. The executor of a batch is free in time for the one
+// that follows it there only if batches start by then.
 func (g *group) openDue() Time {
-	return min(g.until, g.queue.at(g.closed).Arrival+g.window)
+	spare := max(0, Time(g.ups)*g.period-g.durations[g.batch-1])
+	return min(g.release+spare, g.queue.at(g.closed).Arrival) + g.window
 }
 
-// add puts a request into the open batch, or opens one with it.
+// add puts a request into the open batch, or opens one with it. A group that a
+// burst pushes ahead owes at most one period, so that the burst is not paid for
+// later.
 func (g *group) add(r Request, now Time) {
 	if g.queue.n == 0 {
 		g.since = now
 	}
 	if !g.open() {
-		g.opened(r.Arrival)
+		g.release = min(g.release, r.Arrival+g.period)
 	}
 	if g.queue.insert(r) < g.closed {
 		g.closed++
 	}
 	if g.queue.n-g.closed >= g.batch {
-		g.closed = g.queue.n
+		g.shut()
 	}
 }
 
-// opened notes when this batch is due, and when the next may be opened: one period after this one's
-// release. A group that fell behind by more than a period starts afresh, and
-// one that a burst pushed ahead owes at most one period, so that neither a
-// lull nor a burst is paid for later.
-func (g *group) opened(arrival Time) {
-	release := min(max(g.release, arrival-g.period), arrival+g.period)
-	g.release = release + g.period
-	spare := max(0, Time(g.ups)*g.period-g.durations[g.batch-1])
-	g.until = min(release+spare, arrival) + g.window
+// shut ends the collection of the open batch. The next is released one period
+// after it.
+func (g *group) shut() {
+	g.closed = g.queue.n
+	g.release += g.period
 }
 
 // remove takes a cancelled request out.
@@ -62,7 +74,7 @@ func (g *group) remove(id RequestID) bool {
 // close marks all that waits as ready to run when the open batch is due.
 func (g *group) close(now Time) {
 	if g.open() && g.closeAt() <= now {
-		g.closed = g.queue.n
+		g.shut()
 	}
 }
 

@@ -41,6 +41,41 @@
 // delayed. Where items multiply (fan-out) the virtual arrivals come in groups,
 // and the proof is for the mean rate only.
 //
-// The arrivals are treated as a fluid. Where requests are counted singly, leave
-// a margin of one inter-arrival time 1/T.
+// # Kept request by request
+//
+// Requests are counted singly, and machines are not always free. A dispatcher
+// keeps a plan that passes the test all the same if every group follows a
+// schedule: batch k takes requests that arrive from k·P on, b at the most, and
+// starts as soon as it is full, at k·P + W at the latest.
+//
+//   - A machine is idle whenever a batch is due. On n machines P >= d/n, so
+//     batch k has ended by k·P + W + d <= (k+n)·P + W, when batch k+n of the
+//     group is due; before that at most n - 1 batches after it have begun. It
+//     does not matter how early each began. (Machines with time to spare allow
+//     a start n·P - d later than the schedule's for the same reason.)
+//
+//   - No request waits longer than W: it arrived after the release of its batch.
+//
+//   - Every request finds a batch. By t the groups have released room for
+//     sum of b·(floor(t/P) + 1) requests, a whole number above T·t, so for all
+//     of the floor(T·t) + 1 that have come. And no room is lost where batches
+//     fill (b = f·P): let a batch due at D have room left, and t0 be the last
+//     arrival before D that was given to a batch due later. No batch due by D
+//     was released and had room then; so those that have had room since were
+//     released after t0, the first at r. They need at most T·(D - r) requests by
+//     the test, a whole number; so many arrive from r to D, and none went
+//     elsewhere.
+//
+//   - Where batches start partly filled (b > f·P), fill is not whole. Let each
+//     request stand for the fluid of the time 1/T after it. The fluid can be
+//     divided by the test; a division of whole requests then exists, too
+//     (transport problems have whole solutions), and earliest deadline first
+//     finds one. A request may so come up to 1/T before the release of its
+//     batch: this is the one inter-arrival time by which such a module may be
+//     late. The room of b - f·P more makes up for it in nearly all cases.
+//
+// Requests that stay away do no harm, for those that come can go where they would
+// have gone. So the promise holds for every stream whose requests are at least
+// 1/T apart, up to the same 1/T; and a schedule that begins anew when all
+// batches are closed and released is as good as the first.
 package demand
