@@ -1,10 +1,9 @@
 package gateway
 
 import (
+	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -30,25 +29,9 @@ func (g *Gateway) admit(p *pipeline, gr *graph, q *wire.InferRequest, now dispat
 }
 
 func (gr *graph) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
-	inputs := make([]wire.Tensor, len(gr.inputs))
-	seen := make([]bool, len(gr.inputs))
-	for _, t := range q.Inputs {
-		i := slices.IndexFunc(gr.inputs, func(p pipelines.Port) bool { return p.Name == t.Name })
-		if i < 0 {
-			return nil, wire.Errorf(wire.CodeInvalid, "", "there is no input %q; pipeline %q takes %s", t.Name, q.Pipeline, names(gr.inputs))
-		}
-		if seen[i] {
-			return nil, wire.Errorf(wire.CodeInvalid, "", "input %q is given twice", t.Name)
-		}
-		var err *wire.Error
-		if inputs[i], err = fit(&gr.inputs[i], t.Tensor); err != nil {
-			return nil, err
-		}
-		seen[i] = true
-	}
-	if i := slices.Index(seen, false); i >= 0 {
-		p := &gr.inputs[i]
-		return nil, wire.Errorf(wire.CodeInvalid, "", "input %q is missing; it is %s %v", p.Name, p.Datatype, p.Shape)
+	inputs, err := wire.Arrange(gr.inputs, q.Inputs, fmt.Sprintf("pipeline %q", q.Pipeline))
+	if err != nil {
+		return nil, err
 	}
 	for _, name := range q.Outputs {
 		if !slices.ContainsFunc(gr.outputs, func(o output) bool { return o.name == name }) {
@@ -56,42 +39,4 @@ func (gr *graph) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
 		}
 	}
 	return inputs, nil
-}
-
-// fit checks a tensor against its port and takes off a leading batch dimension
-// of 1 that the port does not have.
-func fit(p *pipelines.Port, t wire.Tensor) (wire.Tensor, *wire.Error) {
-	if p.Datatype != "" && t.Datatype != p.Datatype {
-		return t, wire.Errorf(wire.CodeInvalid, "", "input %q is %s where %s is declared", p.Name, t.Datatype, p.Datatype)
-	}
-	if !shapeFits(p.Shape, t.Shape) {
-		if len(t.Shape) != len(p.Shape)+1 || t.Shape[0] != 1 || !shapeFits(p.Shape, t.Shape[1:]) {
-			return t, wire.Errorf(wire.CodeInvalid, "", "input %q has shape %v where %v is declared", p.Name, t.Shape, p.Shape)
-		}
-		t.Shape = t.Shape[1:]
-	}
-	if err := t.Validate(); err != nil {
-		return t, wire.Errorf(wire.CodeInvalid, "", "input %q: %s", p.Name, strings.TrimPrefix(err.Error(), "wire: "))
-	}
-	return t, nil
-}
-
-func shapeFits(want, have []int64) bool {
-	if len(want) != len(have) {
-		return false
-	}
-	for i := range want {
-		if have[i] < 0 || (want[i] >= 0 && have[i] != want[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func names(ports []pipelines.Port) string {
-	all := make([]string, len(ports))
-	for i, p := range ports {
-		all[i] = p.Name
-	}
-	return strings.Join(all, ", ")
 }

@@ -1,9 +1,8 @@
 package gateway
 
 import (
-	"encoding/binary"
-	"fmt"
-	"slices"
+	"errors"
+	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
@@ -43,19 +42,10 @@ func appendRows(rows []wire.Tensor, n *node, port int, f *frame) []wire.Tensor {
 }
 
 func stack(n *node, port int, rows []wire.Tensor) (wire.Tensor, *wire.Error) {
-	first, total := rows[0], 0
-	for i, row := range rows {
-		if row.Datatype != first.Datatype || !slices.Equal(row.Shape, first.Shape) {
-			return wire.Tensor{}, wire.Errorf(wire.CodeInternal, n.name,
-				"output %q cannot be gathered: item 1 is %s %v and item %d is %s %v",
-				n.outs[port], first.Datatype, first.Shape, i+1, row.Datatype, row.Shape)
-		}
-		total += len(row.Data)
-	}
-	t := wire.Tensor{Datatype: first.Datatype, Data: make([]byte, 0, total)}
-	t.Shape = append(append(make([]int64, 0, 1+len(first.Shape)), int64(len(rows))), first.Shape...)
-	for _, row := range rows {
-		t.Data = append(t.Data, row.Data...)
+	t, err := wire.Stack(rows)
+	if err != nil {
+		return wire.Tensor{}, wire.Errorf(wire.CodeInternal, n.name, "output %q cannot be gathered: %s",
+			n.outs[port], strings.TrimPrefix(err.Error(), "wire: "))
 	}
 	return t, nil
 }
@@ -160,37 +150,12 @@ func fill(rows [][]wire.Tensor, j int, t *wire.Tensor, splits bool) error {
 		}
 		return nil
 	}
-	shape := t.Shape[1:]
-	rest := t.Data
-	row := wire.Tensor{Datatype: t.Datatype, Shape: shape}
-	size := wire.Size(t.Datatype) * row.Len()
+	all, err := wire.Rows(*t)
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "wire: "))
+	}
 	for i := range rows {
-		if t.Datatype == wire.Bytes {
-			size = bytesLen(rest, row.Len())
-		}
-		if size < 0 || size > len(rest) {
-			return fmt.Errorf("%s %v has only %d bytes", t.Datatype, t.Shape, len(t.Data))
-		}
-		row.Data = rest[:size:size]
-		rows[i][j] = row
-		rest = rest[size:]
+		rows[i][j] = all[i]
 	}
 	return nil
-}
-
-// bytesLen is the length of the first n elements of BYTES data; -1 when there
-// are fewer.
-func bytesLen(data []byte, n int) int {
-	at := 0
-	for range n {
-		if len(data)-at < 4 {
-			return -1
-		}
-		size := int(binary.LittleEndian.Uint32(data[at:]))
-		if size < 0 || len(data)-at-4 < size {
-			return -1
-		}
-		at += 4 + size
-	}
-	return at
 }

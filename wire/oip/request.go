@@ -29,20 +29,43 @@ func (c *Call) AsBinary(output string) bool {
 // EncodeRequest writes a request with binary tensors in both directions.
 // header is the length of the JSON part. A timeout of 0 means none.
 func EncodeRequest(q *wire.InferRequest, timeout time.Duration) (body []byte, header int, err error) {
-	j := requestJSON{ID: q.ID, Inputs: make([]tensorJSON, len(q.Inputs))}
+	j := newRequest(q, timeout)
 	j.Parameters.BinaryOutput = true
-	if timeout > 0 {
-		j.Parameters.Timeout = json.Number(strconv.FormatInt(int64(max(timeout/time.Microsecond, 1)), 10))
-	}
 	total := 0
 	for i := range q.Inputs {
 		j.Inputs[i] = binaryTensor(&q.Inputs[i])
 		total += len(q.Inputs[i].Data)
 	}
+	return assemble(j, q.Inputs, total)
+}
+
+// EncodeRequestJSON writes a request without binary data, for servers that do
+// not know the extension; all of the body is JSON. It fails for datatypes and
+// values that JSON cannot carry.
+func EncodeRequestJSON(q *wire.InferRequest, timeout time.Duration) ([]byte, error) {
+	j := newRequest(q, timeout)
+	for i := range q.Inputs {
+		t := &q.Inputs[i]
+		j.Inputs[i] = binaryTensor(t)
+		j.Inputs[i].Parameters.BinarySize = nil
+		var err error
+		if j.Inputs[i].Data, err = formatData(&t.Tensor); err != nil {
+			return nil, invalid("input %q cannot be sent as JSON: %s", t.Name, reason(err))
+		}
+	}
+	body, _, err := assemble(j, nil, 0)
+	return body, err
+}
+
+func newRequest(q *wire.InferRequest, timeout time.Duration) requestJSON {
+	j := requestJSON{ID: q.ID, Inputs: make([]tensorJSON, len(q.Inputs))}
+	if timeout > 0 {
+		j.Parameters.Timeout = json.Number(strconv.FormatInt(int64(max(timeout/time.Microsecond, 1)), 10))
+	}
 	for _, name := range q.Outputs {
 		j.Outputs = append(j.Outputs, wantedJSON{Name: name})
 	}
-	return assemble(j, q.Inputs, total)
+	return j
 }
 
 func binaryTensor(t *wire.NamedTensor) tensorJSON {
