@@ -52,6 +52,18 @@ type Instance interface {
 	Close() error
 }
 
+// Placer is an Instance that can leave its outputs where its caller wants them,
+// such as in memory that another process sees.
+type Placer interface {
+	// RunPlaced is Run for a caller who puts the inputs at the same places for
+	// every batch of the same shapes, and leaves them there until the next
+	// batch. lend gives n bytes for an output, at the same places again for every
+	// batch; they are the instance's until the next batch and stay readable until
+	// it is closed. It gives nil when there is no more. What the instance has
+	// prepared for a place it may use again.
+	RunPlaced(ctx context.Context, items [][]wire.Tensor, lend func(n int) []byte) ([][]wire.Tensor, error)
+}
+
 // Signer is an Engine that can tell what a module consumes and produces
 // without loading it, for checks before anything runs.
 type Signer interface {

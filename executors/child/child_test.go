@@ -123,6 +123,7 @@ func TestCrashFailsTheBatchAndTheNextRunStartsAnew(t *testing.T) {
 	}{
 		"panic":       {askPanic, []string{"exit status 2", "panic: asked to panic"}},
 		"exit":        {askExit, []string{"exit status 3"}},
+		"killed":      {askKill, []string{"signal: killed"}},
 		"unavailable": {askUnavailable, []string{"the device fell off"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -335,9 +336,9 @@ func TestOneProcessorUnlessAskedOtherwise(t *testing.T) {
 func TestNameAndVersion(t *testing.T) {
 	e := New("trial", quick(new(log)))
 	assert.Equal(t, "trial", e.Name())
-	assert.Equal(t, "7 (child 1)", e.Version())
+	assert.Equal(t, "7 (child 2)", e.Version())
 	assert.Equal(t, "unknown", New("tpu", quick(new(log))).Version())
-	assert.Equal(t, "9 (child 1)", New("trial", Options{Version: "9"}).Version())
+	assert.Equal(t, "9 (child 2)", New("trial", Options{Version: "9"}).Version())
 }
 
 func TestChildrenEndWithTheirParent(t *testing.T) {

@@ -25,10 +25,21 @@
 // # The line between the two
 //
 // Two pipes carry frames: a length and a kind in 5 bytes, then the body. Models
-// and signatures are JSON; tensors are raw bytes, not copied on arrival. A
+// and signatures are JSON, batches and results the heads of their tensors. A
 // third pipe carries nothing: the child ends when it closes, which it does with
 // the parent, even while a batch runs. On Linux the kernel is told to do the
 // same. What the child prints is forwarded line by line.
+//
+// The data of the tensors lie in memory that both see, batches in one half and
+// results in the other; the frames say where. There is one batch at a time, so
+// that neither half needs locks or turns: the parent writes the one before it
+// sends a frame, and has copied what it wants of the other before it sends the
+// next. All rows of an input lie together and batches of one shape always at the
+// same places, so that an engine that is an executors.Placer reads and writes
+// them where they lie. A batch then costs one copy of its inputs and one of its
+// outputs, as in one process. The child's death shows in the pipe, at once.
+// Where a system has no such memory, or Options.Pipe asks for it, tensors follow
+// their heads through the pipes.
 //
 // Child processes need inherited files, which Windows does not offer.
 package child

@@ -48,7 +48,7 @@ func (e *engine) Version() string {
 	return e.version
 }
 
-func mark(version string) string { return version + " (child 1)" }
+func mark(version string) string { return version + " (child 2)" }
 
 // Load starts a child and loads the model there. ctx bounds the loading only;
 // the child lives until Close.

@@ -22,7 +22,7 @@ const (
 
 // protocol is the number of this version of the frames. Both sides are the same
 // program unless Options.Command says otherwise.
-const protocol = 1
+const protocol = 2
 
 const headerSize = 5
 

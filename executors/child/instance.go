@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -58,7 +57,7 @@ func (in *instance) start(ctx context.Context) error {
 }
 
 func (in *instance) load(ctx context.Context, p *process) (reply loadReply, err error) {
-	body, err := json.Marshal(loadRequest{Engine: in.engine, Model: in.model, MaxMessage: in.options.MaxMessage})
+	body, err := json.Marshal(loadRequest{Engine: in.engine, Model: in.model, MaxMessage: in.options.MaxMessage, Shared: p.shared.size()})
 	if err != nil {
 		return reply, fmt.Errorf("child: module %q: %w", in.model.Module.Name, err)
 	}
@@ -80,7 +79,14 @@ func (in *instance) load(ctx context.Context, p *process) (reply loadReply, err 
 	case k != kindLoaded:
 		return reply, fmt.Errorf("child: a frame of kind %d in answer to a model", k)
 	}
-	return reply, json.Unmarshal(body, &reply)
+	if err := json.Unmarshal(body, &reply); err != nil {
+		return reply, err
+	}
+	if !reply.Shared {
+		p.shared.close()
+		p.shared = nil
+	}
+	return reply, nil
 }
 
 func failure(body []byte) *wire.Error {
@@ -103,7 +109,7 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 	if err := ctx.Err(); err != nil {
 		return nil, wire.Errorf(wire.CodeCanceled, in.model.Module.Name, "%v", err)
 	}
-	if n := itemsSize(items); n > in.options.MaxMessage {
+	if n := itemsSize(items, nil); n > in.options.MaxMessage {
 		return nil, wire.Errorf(wire.CodeInvalid, in.model.Module.Name, "a batch of %d bytes is more than the %d that engine %q takes; use smaller batches or raise MaxMessage",
 			n, in.options.MaxMessage, in.engine)
 	}
@@ -111,8 +117,7 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 	if err != nil {
 		return nil, err
 	}
-	p.frame = slices.Grow(startFrame(p.frame, kindRun), itemsSize(items))
-	if p.frame, err = appendItems(p.frame, items); err != nil {
+	if p.frame, err = p.pack(items); err != nil {
 		return nil, wire.Errorf(wire.CodeInvalid, in.model.Module.Name, "%v", err)
 	}
 	k, body, err := p.call(ctx, in.options.RunTimeout, p.frame)
@@ -125,7 +130,7 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 func (in *instance) answer(p *process, k kind, body []byte) ([][]wire.Tensor, error) {
 	switch k {
 	case kindResult:
-		results, err := parseItems(body)
+		results, err := p.unpack(body)
 		if err != nil {
 			return nil, in.lost(p, wire.Errorf(wire.CodeUnavailable, p.module, "%v", err))
 		}

@@ -16,34 +16,59 @@ import (
 //	         rank u8, extents i64 each
 //	         data length u32, data
 //
-// all little-endian.
+// all little-endian. Where the data length has its highest bit set, the data lie
+// in the shared memory, and their offset there follows, u64.
 
 var errDamaged = errors.New("child: damaged tensors in a message")
 
-const leastTensor = 6 // bytes of a tensor without datatype, extents and data
+const (
+	leastTensor = 6       // bytes of a tensor without datatype, extents and data
+	elsewhere   = 1 << 31 // in a data length: the data lie in the shared memory
+	offsetSize  = 8
+)
 
-// itemsSize is the number of bytes that appendItems adds.
-func itemsSize(items [][]wire.Tensor) int {
-	n := 4
+// itemsSize is the number of bytes that appendItems adds. Places are those of
+// area.place; nil means that all data are inline.
+func itemsSize(items [][]wire.Tensor, places []int) int {
+	n, at := 4, 0
 	for _, item := range items {
 		n += 4
 		for i := range item {
-			n += leastTensor + len(item[i].Datatype) + 8*len(item[i].Shape) + len(item[i].Data)
+			n += leastTensor + len(item[i].Datatype) + 8*len(item[i].Shape)
+			if placeOf(places, at) == inline {
+				n += len(item[i].Data)
+			} else {
+				n += offsetSize
+			}
+			at++
 		}
 	}
 	return n
 }
 
-func appendItems(b []byte, items [][]wire.Tensor) ([]byte, error) {
+// placeOf is the place of the tensor that is written as the nth.
+func placeOf(places []int, n int) int {
+	if places == nil {
+		return inline
+	}
+	return places[n]
+}
+
+func appendItems(b []byte, items [][]wire.Tensor, places []int) ([]byte, error) {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(items)))
+	at := 0
 	for _, item := range items {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(item)))
 		for i := range item {
 			var err error
-			if b, err = appendHead(b, &item[i]); err != nil {
+			place := placeOf(places, at)
+			if b, err = appendHead(b, &item[i], place); err != nil {
 				return nil, err
 			}
-			b = append(b, item[i].Data...)
+			if place == inline {
+				b = append(b, item[i].Data...)
+			}
+			at++
 		}
 	}
 	return b, nil
@@ -68,8 +93,8 @@ func checkItems(items [][]wire.Tensor) error {
 	return nil
 }
 
-// appendHead adds a tensor without its data.
-func appendHead(b []byte, t *wire.Tensor) ([]byte, error) {
+// appendHead adds a tensor without its inline data.
+func appendHead(b []byte, t *wire.Tensor, place int) ([]byte, error) {
 	if err := checkHead(t); err != nil {
 		return nil, err
 	}
@@ -78,7 +103,11 @@ func appendHead(b []byte, t *wire.Tensor) ([]byte, error) {
 	for _, d := range t.Shape {
 		b = binary.LittleEndian.AppendUint64(b, uint64(d))
 	}
-	return binary.LittleEndian.AppendUint32(b, uint32(len(t.Data))), nil
+	if place == inline {
+		return binary.LittleEndian.AppendUint32(b, uint32(len(t.Data))), nil
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(t.Data))|elsewhere)
+	return binary.LittleEndian.AppendUint64(b, uint64(place)), nil
 }
 
 // direct is the size from which a tensor's data is written as it lies instead of
@@ -86,20 +115,26 @@ func appendHead(b []byte, t *wire.Tensor) ([]byte, error) {
 const direct = 64 << 10
 
 // writeItems writes a frame of items and returns its buffer for the next.
-func writeItems(w io.Writer, frame []byte, k kind, items [][]wire.Tensor, most int) ([]byte, error) {
-	n := itemsSize(items)
+func writeItems(w io.Writer, frame []byte, k kind, items [][]wire.Tensor, places []int, most int) ([]byte, error) {
+	n := itemsSize(items, places)
 	if n > most {
 		return frame, tooLarge(n, most)
 	}
 	frame = startFrame(frame, k)
 	binary.LittleEndian.PutUint32(frame, uint32(n))
 	frame = binary.LittleEndian.AppendUint32(frame, uint32(len(items)))
+	at := 0
 	for _, item := range items {
 		frame = binary.LittleEndian.AppendUint32(frame, uint32(len(item)))
 		for i := range item {
 			var err error
-			if frame, err = appendHead(frame, &item[i]); err != nil {
+			place := placeOf(places, at)
+			if frame, err = appendHead(frame, &item[i], place); err != nil {
 				return frame, err
+			}
+			at++
+			if place != inline {
+				continue
 			}
 			if len(item[i].Data) < direct {
 				frame = append(frame, item[i].Data...)
@@ -116,88 +151,4 @@ func writeItems(w io.Writer, frame []byte, k kind, items [][]wire.Tensor, most i
 	}
 	_, err := w.Write(frame)
 	return frame, err
-}
-
-// parseItems reads items whose data point into b.
-func parseItems(b []byte) ([][]wire.Tensor, error) {
-	c := cursor{rest: b}
-	items := make([][]wire.Tensor, c.count(4))
-	for i := range items {
-		items[i] = make([]wire.Tensor, c.count(leastTensor))
-		for j := range items[i] {
-			items[i][j] = c.tensor()
-		}
-	}
-	if c.bad || len(c.rest) > 0 {
-		return nil, errDamaged
-	}
-	return items, nil
-}
-
-// cursor reads from a message; once something is missing it yields zeros.
-type cursor struct {
-	rest []byte
-	bad  bool
-}
-
-func (c *cursor) take(n int) []byte {
-	if n > len(c.rest) {
-		c.bad, c.rest = true, nil
-		return nil
-	}
-	taken := c.rest[:n:n]
-	c.rest = c.rest[n:]
-	return taken
-}
-
-func (c *cursor) uint8() int {
-	if b := c.take(1); b != nil {
-		return int(b[0])
-	}
-	return 0
-}
-
-func (c *cursor) uint32() int {
-	if b := c.take(4); b != nil {
-		return int(binary.LittleEndian.Uint32(b))
-	}
-	return 0
-}
-
-// count reads the number of things that follow, each of at least that size, so
-// that a wrong number cannot ask for memory that the message does not hold.
-func (c *cursor) count(size int) int {
-	n := c.uint32()
-	if n > len(c.rest)/size {
-		c.bad, c.rest = true, nil
-		return 0
-	}
-	return n
-}
-
-func (c *cursor) tensor() wire.Tensor {
-	t := wire.Tensor{Datatype: datatype(c.take(c.uint8()))}
-	t.Shape = make([]int64, c.uint8())
-	for i := range t.Shape {
-		if b := c.take(8); b != nil {
-			t.Shape[i] = int64(binary.LittleEndian.Uint64(b))
-		}
-	}
-	t.Data = c.take(c.uint32())
-	return t
-}
-
-// datatype avoids an allocation for the common ones.
-func datatype(b []byte) string {
-	switch string(b) {
-	case "FP32":
-		return "FP32"
-	case "UINT8":
-		return "UINT8"
-	case "INT64":
-		return "INT64"
-	case "BYTES":
-		return "BYTES"
-	}
-	return string(b)
 }

@@ -21,29 +21,29 @@ func TestItemsRoundTrip(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		items := rapid.SliceOfN(rapid.SliceOfN(tensor, 0, 3), 0, 4).Draw(t, "items")
-		raw, err := appendItems(nil, items)
+		raw, err := appendItems(nil, items, nil)
 		require.NoError(t, err)
-		assert.Len(t, raw, itemsSize(items))
-		back, err := parseItems(raw)
+		assert.Len(t, raw, itemsSize(items, nil))
+		back, err := new(parser).parse(raw)
 		require.NoError(t, err)
 		assert.Equal(t, items, back)
 		if len(raw) > 0 {
-			_, err = parseItems(raw[:rapid.IntRange(0, len(raw)-1).Draw(t, "cut")])
+			_, err = new(parser).parse(raw[:rapid.IntRange(0, len(raw)-1).Draw(t, "cut")])
 			assert.Error(t, err)
 		}
 	})
 }
 
 func FuzzParseItems(f *testing.F) {
-	raw, _ := appendItems(nil, batch(1, 2, 3))
+	raw, _ := appendItems(nil, batch(1, 2, 3), nil)
 	f.Add(raw)
 	f.Add([]byte{255, 255, 255, 255})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		items, err := parseItems(raw)
+		items, err := new(parser).parse(raw)
 		if err != nil {
 			return
 		}
-		back, err := appendItems(nil, items)
+		back, err := appendItems(nil, items, nil)
 		if err != nil || !bytes.Equal(raw, back) {
 			t.Fatalf("%x became %x (%v)", raw, back, err)
 		}

@@ -30,6 +30,7 @@ type Options struct {
 	MaxAttempts int               // failures to load in a row before an instance gives up; 0 means 6
 	MaxMessage  int               // bytes of one batch or result; 0 means 256 MiB
 	Version     string            // of the inner engine; empty: a child is asked once
+	Pipe        bool              // send tensors through the pipes even where memory can be shared
 }
 
 // The defaults of Options.
@@ -72,9 +73,11 @@ type loadRequest struct {
 	Engine     string
 	Model      executors.Model
 	MaxMessage int
+	Shared     int // bytes of the shared memory; 0: there is none
 }
 
 type loadReply struct {
 	Signature pipelines.Signature
 	Memory    int64
+	Shared    bool // the child sees the shared memory
 }

@@ -19,3 +19,6 @@ func widen(f *os.File) {
 	}
 	_ = c.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
 }
+
+// keepToItself keeps a file from the programs that this one starts.
+func keepToItself(fd int) { unix.CloseOnExec(fd) }

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,6 +33,8 @@ type process struct {
 	life     *os.File
 	in       reader
 	frame    []byte
+	places   []int
+	shared   *shared // nil where there is none, or the child does not see it
 
 	exited    chan struct{} // closed when the child is gone and its output read
 	timer     *time.Timer   // kills the child when a call takes too long
@@ -86,50 +90,76 @@ func (p *process) spawn() error {
 		}
 		command = []string{self}
 	}
-	var theirs []*os.File
-	defer func() {
-		for _, f := range theirs {
-			_ = f.Close()
+	theirs, err := p.connect()
+	if err == nil {
+		to := p.options.Output
+		if to == nil {
+			to = os.Stderr
 		}
-	}()
-	pipes := [3][2]*os.File{}
-	for i := range pipes {
+		p.output = &output{to: to, prefix: fmt.Sprintf("[%s %s] ", p.engine, p.module)}
+		p.cmd = exec.Command(command[0], command[1:]...)
+		p.cmd.Env = environment(os.Environ(), p.options.Env, p.engine)
+		p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+		p.cmd.ExtraFiles = theirs
+		p.cmd.WaitDelay = p.options.CloseTimeout
+		endWithParent(p.cmd)
+		started := make(chan error)
+		go p.watch(started)
+		err = <-started
+	}
+	for _, f := range theirs {
+		_ = f.Close()
+	}
+	if err != nil {
+		p.hangUp()
+		p.shared.close()
+	}
+	return err
+}
+
+// environment of a child. Its C library is asked for huge pages, unless it was
+// told something else already: an engine reads all its weights for every batch,
+// and this makes up for what the way to another process costs.
+func environment(ours, own []string, engine string) []string {
+	const tunables, hugePages = "GLIBC_TUNABLES=", "glibc.malloc.hugetlb=1"
+	env := append(slices.Clone(ours), "GOMAXPROCS=1")
+	if !slices.ContainsFunc(ours, func(v string) bool { return strings.HasPrefix(v, tunables) }) {
+		env = append(env, tunables+hugePages)
+	}
+	return append(append(env, own...), marker+"="+engine)
+}
+
+// readSize holds the frames of most batches, whose data lie elsewhere.
+const readSize = 16 << 10
+
+// connect makes the pipes and, where that can be had, the shared memory, and
+// returns the child's ends in the order of its files.
+func (p *process) connect() (theirs []*os.File, err error) {
+	for i := range lifeFile - requestFile + 1 {
 		r, w, err := os.Pipe()
 		if err != nil {
-			p.hangUp()
-			return err
+			return theirs, err
 		}
 		widen(w)
-		pipes[i] = [2]*os.File{r, w}
-		switch i {
-		case 0:
+		switch requestFile + i {
+		case requestFile:
 			p.requests, theirs = w, append(theirs, r)
-		case 1:
+		case replyFile:
 			p.replies, theirs = r, append(theirs, w)
-		case 2:
+		case lifeFile:
 			p.life, theirs = w, append(theirs, r)
 		}
 	}
-	p.in = reader{from: p.replies, most: p.options.MaxMessage}
-	to := p.options.Output
-	if to == nil {
-		to = os.Stderr
+	p.in = reader{from: bufio.NewReaderSize(p.replies, readSize), most: p.options.MaxMessage}
+	if p.options.Pipe {
+		return theirs, nil
 	}
-	p.output = &output{to: to, prefix: fmt.Sprintf("[%s %s] ", p.engine, p.module)}
-	p.cmd = exec.Command(command[0], command[1:]...)
-	p.cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1"), p.options.Env...)
-	p.cmd.Env = append(p.cmd.Env, marker+"="+p.engine)
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	p.cmd.ExtraFiles = theirs
-	p.cmd.WaitDelay = p.options.CloseTimeout
-	endWithParent(p.cmd)
-	started := make(chan error)
-	go p.watch(started)
-	if err := <-started; err != nil {
-		p.hangUp()
-		return err
+	s, file, err := newShared(p.options.MaxMessage)
+	if err != nil {
+		return theirs, nil // tensors take the pipes
 	}
-	return nil
+	p.shared = s
+	return append(theirs, file), nil
 }
 
 func (p *process) watch(started chan<- error) {
@@ -143,6 +173,41 @@ func (p *process) watch(started chan<- error) {
 	_ = p.cmd.Wait() // how it ended is in ProcessState
 	p.output.end()
 	close(p.exited)
+}
+
+// pack makes the frame of a batch, with the tensors in the shared memory as far
+// as there is room.
+func (p *process) pack(items [][]wire.Tensor) ([]byte, error) {
+	places := p.place(items)
+	frame := slices.Grow(startFrame(p.frame, kindRun), itemsSize(items, places))
+	return appendItems(frame, items, places)
+}
+
+func (p *process) place(items [][]wire.Tensor) []int {
+	if p.shared == nil {
+		return nil
+	}
+	p.shared.mu.Lock()
+	defer p.shared.mu.Unlock()
+	to := p.shared.requests()
+	p.places = to.place(p.places, items)
+	return p.places
+}
+
+// unpack reads a result, and takes it out of the shared memory.
+func (p *process) unpack(body []byte) ([][]wire.Tensor, error) {
+	if p.shared == nil {
+		return new(parser).parse(body)
+	}
+	p.shared.mu.Lock()
+	defer p.shared.mu.Unlock()
+	results, err := (&parser{shared: p.shared.all}).parse(body)
+	if err != nil {
+		return nil, err
+	}
+	from := p.shared.results()
+	from.take(results)
+	return results, nil
 }
 
 // call sends a frame and reads the answer. An error means that the child is
@@ -241,6 +306,7 @@ func (p *process) waitOrKill() {
 func (p *process) close() {
 	p.hangUp()
 	p.waitOrKill()
+	p.shared.close()
 	if p.timer != nil {
 		p.timer.Stop()
 	}

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ const (
 	requestFile = 3 // frames from the parent
 	replyFile   = 4 // frames to the parent
 	lifeFile    = 5 // carries nothing; closes with the parent
+	memoryFile  = 6 // shared memory, where there is any
 )
 
 // Requested is true in a process that was started to serve an engine.
@@ -32,6 +34,9 @@ func Requested() bool { return os.Getenv(marker) != "" }
 // left alone: they end the process, and the parent reports them.
 func Serve(engines ...executors.Engine) {
 	_ = os.Unsetenv(marker)
+	for fd := requestFile; fd <= memoryFile; fd++ {
+		keepToItself(fd) // or the parent would not see the end of this process
+	}
 	// A Ctrl-C in a terminal reaches the whole group; when to end is for the
 	// parent to say, which may want to drain first.
 	signal.Ignore(os.Interrupt)
@@ -54,10 +59,13 @@ type server struct {
 	out      io.Writer
 	instance executors.Instance
 	frame    []byte
+	places   []int
+	parser   parser
+	shared   *shared // nil where there is none
 }
 
 func serve(in io.Reader, out io.Writer, engines []executors.Engine) error {
-	s := server{engines: engines, out: out, in: reader{from: in, most: defaultMaxMessage, reuse: true}}
+	s := server{engines: engines, out: out, in: reader{from: bufio.NewReaderSize(in, readSize), most: defaultMaxMessage, reuse: true}}
 	word := hello{Protocol: protocol}
 	for _, e := range engines {
 		word.Engines = append(word.Engines, engineInfo{e.Name(), e.Version()})
@@ -102,29 +110,55 @@ func (s *server) load(body []byte) error {
 		return s.fail(err)
 	}
 	s.instance = instance
-	return writeJSON(s.out, kindLoaded, loadReply{instance.Signature(), instance.Memory()}, s.in.most)
+	if request.Shared > 0 {
+		s.shared, _ = openShared(memoryFile, request.Shared) // without it, tensors take the pipes
+	}
+	if s.shared != nil {
+		s.parser.shared = s.shared.all
+	}
+	return writeJSON(s.out, kindLoaded, loadReply{instance.Signature(), instance.Memory(), s.shared != nil}, s.in.most)
 }
 
 func (s *server) run(body []byte) error {
-	items, err := parseItems(body)
+	items, err := s.parser.parse(body)
 	if err != nil {
 		return err
 	}
 	if s.instance == nil {
 		return errors.New("child: a batch before a model was loaded")
 	}
-	results, err := s.instance.Run(context.Background(), items)
+	results, places, err := s.compute(items)
 	if err != nil {
 		return s.fail(err)
 	}
-	if n := itemsSize(results); n > s.in.most {
+	if n := itemsSize(results, nil); n > s.in.most {
 		return s.fail(wire.Errorf(wire.CodeInternal, "", "a result of %d bytes is more than the %d that a message may have; use smaller batches or raise MaxMessage", n, s.in.most))
 	}
 	if err := checkItems(results); err != nil {
 		return s.fail(err)
 	}
-	s.frame, err = writeItems(s.out, s.frame, kindResult, results, s.in.most)
+	s.frame, err = writeItems(s.out, s.frame, kindResult, results, places, s.in.most)
 	return err
+}
+
+// compute runs a batch, and puts its results into the shared memory as far as
+// there is room and the engine has not written them there itself.
+func (s *server) compute(items [][]wire.Tensor) (results [][]wire.Tensor, places []int, err error) {
+	if s.shared == nil {
+		results, err = s.instance.Run(context.Background(), items)
+		return results, nil, err
+	}
+	to := s.shared.results()
+	if in, ok := s.instance.(executors.Placer); ok {
+		results, err = in.RunPlaced(context.Background(), items, to.lend)
+	} else {
+		results, err = s.instance.Run(context.Background(), items)
+	}
+	if err == nil {
+		s.places = to.place(s.places, results)
+		places = s.places
+	}
+	return results, places, err
 }
 
 // fail answers with an error; the result says whether the line still holds.

@@ -22,15 +22,15 @@ func TestItemsAreWrittenAsAppended(t *testing.T) {
 				items[i][j] = wire.Tensor{Datatype: wire.Uint8, Shape: []int64{int64(n)}, Data: bytes.Repeat([]byte{byte(i), byte(j)}, n)[:n]}
 			}
 		}
-		want, err := appendItems(startFrame(nil, kindResult), items)
+		want, err := appendItems(startFrame(nil, kindResult), items, nil)
 		require.NoError(t, err)
 		var copied, written bytes.Buffer
 		require.NoError(t, writeFrame(&copied, want, defaultMaxMessage))
-		_, err = writeItems(&written, nil, kindResult, items, defaultMaxMessage)
+		_, err = writeItems(&written, nil, kindResult, items, nil, defaultMaxMessage)
 		require.NoError(t, err)
 		require.Equal(t, copied.Bytes(), written.Bytes())
-		if size := itemsSize(items); size > 4 {
-			_, err = writeItems(&written, nil, kindResult, items, size-1)
+		if size := itemsSize(items, nil); size > 4 {
+			_, err = writeItems(&written, nil, kindResult, items, nil, size-1)
 			require.ErrorIs(t, err, errTooLarge)
 		}
 	})

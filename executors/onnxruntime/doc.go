@@ -29,6 +29,12 @@
 // model with open dimensions that needs Model.Feeds, which says what sizes the
 // pipeline sends.
 //
+// Where a caller says that inputs stay where they are and lends memory for
+// outputs (executors.Placer), as package child does, the library reads and
+// writes there and nothing is copied. What shapes the outputs of a bucket have
+// is learnt from its first batch; should they depend on what the inputs hold,
+// the outputs are copied from then on.
+//
 // # Threads
 //
 // A session computes with one thread, the one that calls it: a device of

@@ -2,7 +2,7 @@ package onnxruntime
 
 import (
 	"context"
-	"fmt"
+	"encoding/binary"
 	"slices"
 	"sync"
 
@@ -26,8 +26,14 @@ type network interface {
 
 // bucket runs batches of one shape.
 type bucket interface {
-	inputs() [][]byte                               // to be filled
-	run(ctx context.Context) ([]wire.Tensor, error) // with the batch dimension; their data is the caller's
+	// input is the memory of input j, to be filled.
+	input(j int) ([]byte, error)
+	// read takes input j from where it lies.
+	read(j int, data []byte) error
+	// run gives the outputs with the batch dimension. Their data are the
+	// caller's, and lie in what lend has given where lend is not nil and gives
+	// enough.
+	run(ctx context.Context, lend func(int) []byte) ([]wire.Tensor, error)
 	close()
 }
 
@@ -42,6 +48,8 @@ type instance struct {
 	mu      sync.Mutex // Close may come during a Run
 	network network    // nil once closed
 	kept    map[string]bucket
+	key     []byte
+	like    []int
 }
 
 func (in *instance) Signature() pipelines.Signature { return in.signature }
@@ -65,6 +73,13 @@ func (in *instance) Close() error {
 
 // Run computes a batch, one bucket of equal shapes after the other.
 func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+	return in.RunPlaced(ctx, items, nil)
+}
+
+// RunPlaced is Run with outputs that ONNX Runtime writes to where they are
+// wanted. Inputs that lie one after the other are read there as well. With nil
+// for lend, inputs and outputs are copied.
+func (in *instance) RunPlaced(ctx context.Context, items [][]wire.Tensor, lend func(int) []byte) ([][]wire.Tensor, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, wire.Errorf(wire.CodeCanceled, in.module, "%v", err)
 	}
@@ -86,7 +101,7 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 		if answers[from] != nil {
 			continue
 		}
-		if err := in.runLike(ctx, items, answers, from); err != nil {
+		if err := in.runLike(ctx, items, answers, from, lend); err != nil {
 			return nil, named(err, in.module)
 		}
 	}
@@ -94,28 +109,47 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 }
 
 // runLike runs all items from the first on that have its shapes.
-func (in *instance) runLike(ctx context.Context, items, answers [][]wire.Tensor, first int) error {
-	var like []int
+func (in *instance) runLike(ctx context.Context, items, answers [][]wire.Tensor, first int, lend func(int) []byte) error {
+	like := in.like[:0]
 	for i := first; i < len(items); i++ {
 		if answers[i] == nil && sameShapes(items[first], items[i]) {
 			like = append(like, i)
 		}
 	}
+	in.like = like
 	b, err := in.bucketFor(items[first], len(like))
 	if err != nil {
 		return err
 	}
-	for j, to := range b.inputs() {
-		for _, i := range like {
-			to = to[copy(to, items[i][j].Data):]
+	for j := range items[first] {
+		if err := in.feed(b, items, like, j, lend != nil); err != nil {
+			return err
 		}
-		clear(to) // what a fixed batch leaves over
 	}
-	outputs, err := b.run(ctx)
+	outputs, err := b.run(ctx, lend)
 	if err != nil {
 		return err
 	}
 	return in.split(outputs, max(len(like), in.fixed), like, answers)
+}
+
+// feed gives the bucket its input j: where it lies, if it stays there and is in
+// one piece, or else a copy.
+func (in *instance) feed(b bucket, items [][]wire.Tensor, like []int, j int, stays bool) error {
+	if stays && len(like) >= in.fixed {
+		if data := joined(items, like, j); data != nil {
+			return b.read(j, data)
+		}
+	}
+	to, err := b.input(j)
+	if err != nil {
+		return err
+	}
+	for _, i := range like {
+		to = to[copy(to, items[i][j].Data):]
+	}
+	clear(to) // what a fixed batch leaves over
+	return nil
 }
 
 func sameShapes(a, b []wire.Tensor) bool {
@@ -132,16 +166,21 @@ func (in *instance) bucketFor(item []wire.Tensor, n int) (bucket, error) {
 	if in.fixed > 0 {
 		n = in.fixed
 	}
+	in.key = binary.AppendUvarint(in.key[:0], uint64(n))
+	for j := range item {
+		for _, d := range item[j].Shape { // their number is the signature's
+			in.key = binary.AppendUvarint(in.key, uint64(d))
+		}
+	}
+	if b := in.kept[string(in.key)]; b != nil {
+		return b, nil
+	}
 	shapes := make([][]int64, len(item))
 	for j := range item {
 		shapes[j] = append([]int64{int64(n)}, item[j].Shape...)
 		if slices.Contains(item[j].Shape, 0) {
 			return nil, invalid("", "input %q has no elements: its shape is %v", in.signature.Inputs[j].Name, item[j].Shape)
 		}
-	}
-	key := fmt.Sprint(shapes)
-	if b := in.kept[key]; b != nil {
-		return b, nil
 	}
 	if len(in.kept) >= maxKept {
 		in.forget()
@@ -153,7 +192,7 @@ func (in *instance) bucketFor(item []wire.Tensor, n int) (bucket, error) {
 	if in.kept == nil {
 		in.kept = make(map[string]bucket)
 	}
-	in.kept[key] = b
+	in.kept[string(in.key)] = b
 	return b, nil
 }
 
@@ -172,8 +211,9 @@ func (in *instance) split(outputs []wire.Tensor, rows int, like []int, answers [
 				in.signature.Outputs[j].Name, t.Shape, rows)
 		}
 	}
+	all := make([]wire.Tensor, len(like)*len(outputs))
 	for k, i := range like {
-		answers[i] = make([]wire.Tensor, len(outputs))
+		answers[i], all = all[:len(outputs):len(outputs)], all[len(outputs):]
 		for j := range outputs {
 			t := &outputs[j]
 			each := len(t.Data) / rows

@@ -3,13 +3,10 @@
 package onnxruntime
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
-	"unsafe"
 
 	ort "github.com/yalue/onnxruntime_go"
 
@@ -132,83 +129,6 @@ func (s *session) close() error {
 	return errors.Join(s.run.Destroy(), s.stop.Destroy())
 }
 
-// buffers are the inputs of one shape, in Go's memory, which ONNX Runtime reads
-// in place.
-type buffers struct {
-	session *session
-	data    [][]byte
-	values  []ort.Value
-	outputs []ort.Value
-}
-
-func (s *session) bucket(shapes [][]int64) (bucket, error) {
-	b := &buffers{session: s, outputs: make([]ort.Value, len(s.ports.Outputs))}
-	for j, shape := range shapes {
-		size := wire.Size(s.ports.Inputs[j].Datatype)
-		for _, d := range shape {
-			size *= int(d)
-		}
-		kind, ok := elementTypes()[s.ports.Inputs[j].Datatype]
-		if !ok {
-			b.close()
-			return nil, invalid("", "input %q is %s, which this engine does not take", s.ports.Inputs[j].Name, s.ports.Inputs[j].Datatype)
-		}
-		data := make([]byte, size)
-		v, err := ort.NewCustomDataTensor(shape, data, ort.TensorElementDataType(kind))
-		if err != nil {
-			b.close()
-			return nil, failed(err)
-		}
-		b.data, b.values = append(b.data, data), append(b.values, v)
-	}
-	return b, nil
-}
-
-func (b *buffers) inputs() [][]byte { return b.data }
-
-func (b *buffers) close() {
-	for _, v := range b.values {
-		_ = v.Destroy()
-	}
-	b.values = nil
-}
-
-// run computes the outputs. A context that ends stops the computation between
-// two nodes.
-func (b *buffers) run(ctx context.Context) ([]wire.Tensor, error) {
-	clear(b.outputs)
-	defer func() {
-		for _, v := range b.outputs {
-			// An output that the binding could not convert is a nil pointer.
-			if v != nil && !reflect.ValueOf(v).IsNil() {
-				_ = v.Destroy()
-			}
-		}
-	}()
-	told := make(chan struct{})
-	running := context.AfterFunc(ctx, func() { defer close(told); _ = b.session.stop.Terminate() })
-	err := b.session.run.RunWithOptions(b.values, b.outputs, b.session.stop)
-	if !running() {
-		<-told
-		_ = b.session.stop.UnsetTerminate()
-	}
-	if err != nil && ctx.Err() != nil {
-		return nil, wire.Errorf(wire.CodeCanceled, "", "onnxruntime: %v", ctx.Err())
-	}
-	if err != nil {
-		return nil, invalid("", "the model does not take this batch: %v", err)
-	}
-	tensors := make([]wire.Tensor, len(b.outputs))
-	for j, v := range b.outputs {
-		datatype, data := content(v)
-		if datatype == "" {
-			return nil, invalid("", "output %q is of a type that this engine does not give; export the model with FP32 or integer outputs", b.session.ports.Outputs[j].Name)
-		}
-		tensors[j] = wire.Tensor{Datatype: datatype, Shape: v.GetShape(), Data: data}
-	}
-	return tensors, nil
-}
-
 // elementTypes are the library's numbers of the datatypes.
 func elementTypes() map[string]int {
 	return map[string]int{
@@ -220,42 +140,4 @@ func elementTypes() map[string]int {
 		wire.Uint32: ort.TensorElementDataTypeUint32, wire.Uint64: ort.TensorElementDataTypeUint64,
 		wire.Bool: ort.TensorElementDataTypeBool,
 	}
-}
-
-// content is an output's datatype and bytes, which outlive the value.
-func content(v ort.Value) (string, []byte) {
-	switch t := v.(type) {
-	case *ort.Tensor[float32]:
-		return wire.FP32, raw(t.GetData())
-	case *ort.Tensor[float64]:
-		return wire.FP64, raw(t.GetData())
-	case *ort.Tensor[int8]:
-		return wire.Int8, raw(t.GetData())
-	case *ort.Tensor[int16]:
-		return wire.Int16, raw(t.GetData())
-	case *ort.Tensor[int32]:
-		return wire.Int32, raw(t.GetData())
-	case *ort.Tensor[int64]:
-		return wire.Int64, raw(t.GetData())
-	case *ort.Tensor[uint8]:
-		return wire.Uint8, raw(t.GetData())
-	case *ort.Tensor[uint16]:
-		return wire.Uint16, raw(t.GetData())
-	case *ort.Tensor[uint32]:
-		return wire.Uint32, raw(t.GetData())
-	case *ort.Tensor[uint64]:
-		return wire.Uint64, raw(t.GetData())
-	case *ort.Tensor[bool]:
-		return wire.Bool, raw(t.GetData())
-	}
-	return "", nil
-}
-
-// raw is the memory of the elements: every system that ONNX Runtime is built
-// for is little-endian, as the wire is.
-func raw[T any](data []T) []byte {
-	if len(data) == 0 {
-		return []byte{}
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(data[0])))
 }
