@@ -36,6 +36,13 @@
 // example because its engine crashed, is not repeated: a request that crashes
 // engines must not travel from one to the next.
 //
+// # Policies
+//
+// The pipeline's declaration names the policy of its stations. It is made from
+// the plan by package timing, as the simulator makes it. Those that go by
+// deadlines have the budgets of the modules below taken off, and a margin for
+// what is not punctual.
+//
 // # Changing the deployment
 //
 // Prepare waits until every executor of a deployment has attached. Install

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // pollEvery is the pace at which Release and Remove look whether requests of
@@ -21,6 +23,9 @@ const pollEvery = 2 * time.Millisecond
 // names the executors that are missing.
 func (g *Gateway) Prepare(ctx context.Context, d placement.Deployment) error {
 	gr, err := compile(d)
+	if err == nil {
+		_, err = g.policies(gr)
+	}
 	if err != nil {
 		return err
 	}
@@ -66,6 +71,10 @@ func (g *Gateway) Install(_ context.Context, d placement.Deployment) error {
 	if err != nil {
 		return err
 	}
+	policies, err := g.policies(gr)
+	if err != nil {
+		return err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.pipeline(d.Pipeline.Name)
@@ -77,22 +86,25 @@ func (g *Gateway) Install(_ context.Context, d placement.Deployment) error {
 	} else if before = p.current.Load(); before.deployment.Generation > d.Generation {
 		return fmt.Errorf("gateway: pipeline %q serves generation %d; generation %d is older", p.name, before.deployment.Generation, d.Generation)
 	}
-	moved := g.equip(p, gr)
+	moved := g.equip(p, gr, policies)
 	p.current.Store(gr)
 	g.retire(p, before)
 	all := maps.Clone(*g.pipelines.Load())
 	all[p.name] = p
 	g.pipelines.Store(&all)
-	g.installed(p, gr, before, moved)
+	g.installed(p, gr, before, policies, moved)
 	return nil
 }
 
-func (g *Gateway) installed(p *pipeline, gr, before *graph, moved int) {
+func (g *Gateway) installed(p *pipeline, gr, before *graph, policies []dispatch.Policy, moved int) {
 	o := g.options.Observer.Installed
 	if o == nil {
 		return
 	}
-	i := InstallInfo{Pipeline: p.name, Generation: gr.deployment.Generation, Executors: len(gr.deployment.Slots), Moved: moved}
+	i := InstallInfo{Pipeline: p.name, Generation: gr.deployment.Generation, Executors: len(gr.deployment.Slots), Moved: moved, Policies: make(map[string]string, len(gr.nodes))}
+	for k, n := range gr.nodes {
+		i.Policies[n.name] = policies[k].Name()
+	}
 	if before != nil {
 		i.Previous = before.deployment.Generation
 	}
@@ -100,7 +112,7 @@ func (g *Gateway) installed(p *pipeline, gr, before *graph, moved int) {
 }
 
 // equip gives every node of the graph its station, with policy and executors.
-func (g *Gateway) equip(p *pipeline, gr *graph) (moved int) {
+func (g *Gateway) equip(p *pipeline, gr *graph, policies []dispatch.Policy) (moved int) {
 	stations := make(map[string]*station, len(gr.nodes))
 	setups := make([]setup, len(gr.nodes))
 	for i, n := range gr.nodes {
@@ -111,7 +123,7 @@ func (g *Gateway) equip(p *pipeline, gr *graph) (moved int) {
 			s.stats.init(g.options.Span)
 		}
 		n.station, stations[n.name] = s, s
-		setups[i] = g.setup(gr, n)
+		setups[i] = g.setup(gr, n, policies[i])
 	}
 	for i, n := range gr.nodes {
 		moved += n.station.configure(setups[i])
@@ -138,9 +150,9 @@ func identityOf(d *placement.Deployment, n *node) string {
 	return fmt.Sprintf("%s|%s|%s|%s", digest, n.module.Function, n.module.Model, strings.Join(inputs, ","))
 }
 
-func (g *Gateway) setup(gr *graph, n *node) setup {
+func (g *Gateway) setup(gr *graph, n *node, policy dispatch.Policy) setup {
 	d := &gr.deployment
-	c := setup{policy: g.options.Policy(*d, n.name)}
+	c := setup{policy: policy, windows: policy.Name() == timing.DefaultDispatch}
 	for _, o := range TCOptions(*d, n.name, 0).Groups {
 		c.groups = append(c.groups, groupShape{batch: o.Batch, window: o.Window})
 	}

@@ -8,6 +8,7 @@ import (
 // setup is what an Install tells a station.
 type setup struct {
 	policy  dispatch.Policy
+	windows bool
 	groups  []groupShape
 	members []member
 }
@@ -35,7 +36,7 @@ func (s *station) configure(c setup) int {
 			e.unlane(s)
 		}
 	}
-	s.policy, s.groups, s.lanes = c.policy, c.groups, nil
+	s.policy, s.windows, s.groups, s.lanes = c.policy, c.windows, c.groups, nil
 	if s.up > 0 {
 		s.up, s.downAt = 0, now
 	}
@@ -132,7 +133,7 @@ func (s *station) land(f *flight, waited, compute dispatch.Time, failed bool) di
 	s.stats.batch(f, now, compute, failed)
 	if f.lane >= 0 {
 		l := &s.lanes[f.lane]
-		l.busy = false
+		l.busy, l.free = false, now
 		if l.known {
 			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(f.lane)}, fx)
 		} else {

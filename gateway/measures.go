@@ -78,12 +78,23 @@ func (s *station) measure(now dispatch.Time) autoscale.ModuleMeasures {
 	r := &s.stats.ring
 	r.advance(now)
 	span := min(r.span(now), now-s.since)
-	m := autoscale.ModuleMeasures{Name: s.name, Waiting: s.policy.Len()}
+	m := autoscale.ModuleMeasures{Name: s.name, Policy: s.policy.Name(), Waiting: s.policy.Len()}
 	var sum moduleSecond
 	for i := range r.seconds {
 		sum.merge(&r.seconds[i])
 	}
-	m.Requests, m.Batches, m.Dropped, m.Failed = sum.requests, sum.batches, sum.dropped, sum.failed
+	m.Requests, m.Batches, m.Failed = sum.requests, sum.batches, sum.failed
+	for _, d := range sum.drops {
+		if m.Drops == nil {
+			m.Drops = make(map[string]int64, len(sum.drops))
+		}
+		m.Drops[d.kind] = d.n
+		m.Dropped += d.n
+	}
+	for _, b := range sum.sizes {
+		m.Sizes = append(m.Sizes, autoscale.SizeCount{Size: b.kind, Batches: b.n})
+	}
+	slices.SortFunc(m.Sizes, func(a, b autoscale.SizeCount) int { return a.Size - b.Size })
 	m.Rate = rate(sum.requests, span)
 	if sum.batches > 0 {
 		m.MeanBatch = float64(sum.batched) / float64(sum.batches)
@@ -106,7 +117,12 @@ func (s *moduleSecond) merge(o *moduleSecond) {
 	s.requests += o.requests
 	s.batches += o.batches
 	s.batched += o.batched
-	s.dropped += o.dropped
+	for _, d := range o.drops {
+		s.drops = tallyUp(s.drops, d.kind, d.n)
+	}
+	for _, b := range o.sizes {
+		s.sizes = tallyUp(s.sizes, b.kind, b.n)
+	}
 	s.failed += o.failed
 	s.queue.merge(&o.queue)
 	s.wait.merge(&o.wait)

@@ -14,6 +14,7 @@ type Observer struct {
 	RequestEnd   func(RequestInfo)  // exactly once for every RequestBegin, and for every refusal
 	BatchBegin   func(BatchInfo)    // handed to an executor
 	BatchEnd     func(BatchInfo)    // answered, or lost with its executor
+	Dropped      func(DropInfo)     // a module's policy gave an item up
 	Attached     func(ExecutorInfo) // an executor said Hello
 	Detached     func(ExecutorInfo)
 	Installed    func(InstallInfo)
@@ -76,5 +77,14 @@ type InstallInfo struct {
 	Generation int
 	Previous   int // generation; 0 where there was none
 	Executors  int
-	Moved      int // waiting items that changed policy
+	Moved      int               // waiting items that changed policy
+	Policies   map[string]string // the dispatch policy of every module; read-only
+}
+
+// DropInfo describes an item that a module's policy gave up. Its request ends
+// with an error, unless it has ended already.
+type DropInfo struct {
+	Pipeline string
+	Module   string
+	Reason   string // one of those of package autoscale
 }

@@ -2,9 +2,6 @@ package gateway
 
 import (
 	"time"
-
-	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
 // Defaults of Options.
@@ -12,6 +9,7 @@ const (
 	DefaultMaxInFlight = 8192
 	DefaultGrace       = 500 * time.Millisecond
 	DefaultSpan        = 10 * time.Second
+	DefaultMargin      = 2 * time.Millisecond
 )
 
 // Options configures a Gateway. The zero value is good for one process.
@@ -35,13 +33,16 @@ type Options struct {
 	Span time.Duration
 
 	// Patient keeps the window of a batch to its end even while a device is
-	// idle. By default a batch starts early where devices have time to spare:
+	// idle, under policy tc. By default a batch starts early where devices have time to spare:
 	// modules share devices, and waiting beside an idle one is latency for
 	// nothing.
 	Patient bool
 
-	// Policy makes the dispatch policy of one module; nil is TC.
-	Policy func(d placement.Deployment, module string) dispatch.Policy
+	// Margin is kept before every deadline by policies that hold batches back
+	// for as long as deadlines allow, since timers, threads and the way to the
+	// executors are not punctual; at most a tenth of the time that a request has
+	// at the module. 0 means DefaultMargin, negative means none.
+	Margin time.Duration
 
 	// Observer is told what happens.
 	Observer Observer
@@ -57,12 +58,8 @@ func (o Options) withDefaults() Options {
 	if o.Span <= 0 {
 		o.Span = DefaultSpan
 	}
-	if o.Policy == nil {
-		o.Policy = func(d placement.Deployment, module string) dispatch.Policy {
-			tc := TCOptions(d, module, o.MaxQueue)
-			tc.Eager = !o.Patient
-			return dispatch.NewTC(tc)
-		}
+	if o.Margin == 0 {
+		o.Margin = DefaultMargin
 	}
 	return o
 }

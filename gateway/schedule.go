@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -9,15 +10,20 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
+// marginShare is the part of a request's time at a module that Options.Margin
+// may take at most.
+const marginShare = 10
+
 // schedule fills in what the plan says about time: budgets above every node
-// and the least need below.
+// and what is kept for those below.
 func (g *graph) schedule() {
-	least := make([]time.Duration, len(g.nodes))
+	keep := make([]time.Duration, len(g.nodes))
 	for i, n := range g.nodes {
-		if m := planned(&g.deployment, n.name); m != nil {
+		m := planned(&g.deployment, n.name)
+		if m != nil {
 			n.budget = m.Budget
 		}
-		least[i] = timing.Least(TCOptions(g.deployment, n.name, 0).Groups)
+		keep[i] = timing.Keep(g.deployment.Pipeline.Dispatch, m, TCOptions(g.deployment, n.name, 0).Groups)
 	}
 	for _, n := range g.nodes {
 		for _, d := range n.down {
@@ -27,9 +33,35 @@ func (g *graph) schedule() {
 	for i := len(g.nodes) - 1; i >= 0; i-- {
 		n := g.nodes[i]
 		for _, d := range n.down {
-			n.tail = max(n.tail, d.tail+least[d.index])
+			n.tail = max(n.tail, d.tail+keep[d.index])
 		}
 	}
+}
+
+// policies makes a policy for every node, in their order.
+func (g *Gateway) policies(gr *graph) ([]dispatch.Policy, error) {
+	all := make([]dispatch.Policy, len(gr.nodes))
+	for i, n := range gr.nodes {
+		var err error
+		if all[i], err = g.policy(gr, n); err != nil {
+			return nil, fmt.Errorf("gateway: pipeline %q, module %q: %w", gr.deployment.Pipeline.Name, n.name, err)
+		}
+	}
+	return all, nil
+}
+
+// policy is the one that the pipeline names, for one of its modules.
+func (g *Gateway) policy(gr *graph, n *node) (dispatch.Policy, error) {
+	d := &gr.deployment
+	c := timing.Dispatcher{
+		Policy: d.Pipeline.Dispatch, Groups: TCOptions(*d, n.name, 0).Groups, SLO: gr.slo - n.offset - n.tail,
+		MaxQueue: g.options.MaxQueue, Eager: !g.options.Patient,
+	}
+	c.Margin = min(max(0, g.options.Margin), c.SLO/marginShare)
+	if m := planned(d, n.name); m != nil {
+		c.Rate = m.Rate
+	}
+	return c.New()
 }
 
 func planned(d *placement.Deployment, module string) *plan.Module {

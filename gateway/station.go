@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -24,6 +25,7 @@ type station struct {
 	mu      sync.Mutex
 	policy  dispatch.Policy
 	groups  []groupShape
+	windows bool // the policy closes batches by the windows of groups
 	slots   []slot
 	free    []uint32
 	lanes   []lane // by ExecutorID
@@ -48,6 +50,7 @@ type lane struct {
 	group int32
 	known bool // the policy has been told of it
 	busy  bool
+	free  dispatch.Time // when its last batch ended
 }
 
 // groupShape is what a station must know of a group to tell queue from wait.
@@ -61,6 +64,7 @@ type groupShape struct {
 type effect struct {
 	flight *flight
 	item   *item
+	drop   string // why the item is dropped, in the words of autoscale
 	err    *wire.Error
 }
 
@@ -132,8 +136,9 @@ func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effe
 		case dispatch.Drop:
 			if it := s.take(a.Request); it != nil {
 				it.state = ended
-				s.stats.ring.at(now).dropped++
-				fx = append(fx, effect{item: it, err: s.refusal(now, it, a.Reason)})
+				drop := s.why(it, a.Reason)
+				s.stats.ring.at(now).drop(drop)
+				fx = append(fx, effect{item: it, drop: drop, err: s.refusal(now, it, drop)})
 			}
 		}
 	}
@@ -159,16 +164,26 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *flight {
 		}
 		last = max(last, it.ready)
 	}
-	closed := min(now, max(last, first+s.groups[a.Group].window))
-	if len(a.Batch) >= s.groups[a.Group].batch {
-		closed = last
-	}
+	closed := s.closed(now, a, first, last)
 	for _, it := range f.items {
 		it.wait = max(0, closed-it.ready)
 		it.queue = now - it.ready - it.wait
 	}
 	l.exec.enter(f)
 	return f
+}
+
+// closed is when a batch that starts now was complete: what came before it is
+// wait, and what comes after it is queue. Policies without windows collect
+// until they start a batch, except while it had no executor.
+func (s *station) closed(now dispatch.Time, a *dispatch.Action, first, last dispatch.Time) dispatch.Time {
+	switch {
+	case !s.windows:
+		return now - max(0, s.lanes[a.Executor].free-last)
+	case len(a.Batch) >= s.groups[a.Group].batch:
+		return last
+	}
+	return min(now, max(last, first+s.groups[a.Group].window))
 }
 
 // arm sets the timer; a lapsed one is reported even when it comes late.
@@ -195,23 +210,39 @@ func (s *station) apply(fx []effect) {
 			e.flight.exec.launch(e.flight)
 			continue
 		}
+		if o := s.gateway.options.Observer.Dropped; o != nil {
+			o(DropInfo{Pipeline: s.pipeline, Module: s.name, Reason: e.drop})
+		}
 		e.item.req.fail(e.err)
 	}
 }
 
-// refusal says why a policy has dropped an item.
-func (s *station) refusal(now dispatch.Time, it *item, reason dispatch.Reason) *wire.Error {
+// why puts the reason of a drop into the words of autoscale.
+func (s *station) why(it *item, reason dispatch.Reason) string {
+	switch {
+	case reason == dispatch.Full:
+		return autoscale.DropFull
+	case it.attempts > 0:
+		return autoscale.DropLost
+	case s.up == 0:
+		return autoscale.DropNoExecutor
+	}
+	return autoscale.DropLate
+}
+
+// refusal tells the caller why a policy has dropped an item.
+func (s *station) refusal(now dispatch.Time, it *item, drop string) *wire.Error {
 	r := it.req
 	e := &wire.Error{Stage: s.name, Elapsed: now - r.arrival}
 	if r.deadline != 0 {
 		e.Budget = r.deadline - r.arrival
 	}
-	switch {
-	case reason == dispatch.Full:
+	switch drop {
+	case autoscale.DropFull:
 		e.Code, e.Reason = wire.CodeOverloaded, "the queue is full; send fewer requests or scale the pipeline up"
-	case it.attempts > 0:
+	case autoscale.DropLost:
 		e.Code, e.Reason = wire.CodeUnavailable, "its executor was lost and there is no time left for another"
-	case s.up == 0:
+	case autoscale.DropNoExecutor:
 		e.Code, e.Reason = wire.CodeUnavailable, "no executor is attached"
 	default:
 		e.Code, e.Reason = wire.CodeDeadline, "the deadline can no longer be met"

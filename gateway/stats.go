@@ -82,10 +82,30 @@ type moduleStats struct {
 }
 
 type moduleSecond struct {
-	requests, batches, batched, dropped, failed int64
-	queue, wait, compute, transfer              histogram
-	executors                                   []executorSecond
+	requests, batches, batched, failed int64
+	queue, wait, compute, transfer     histogram
+	executors                          []executorSecond
+	sizes                              []tallied[int]    // batches by size
+	drops                              []tallied[string] // items by reason
 }
+
+// tallied is a count of one of a few kinds.
+type tallied[K comparable] struct {
+	kind K
+	n    int64
+}
+
+func tallyUp[K comparable](all []tallied[K], kind K, n int64) []tallied[K] {
+	for i := range all {
+		if all[i].kind == kind {
+			all[i].n += n
+			return all
+		}
+	}
+	return append(all, tallied[K]{kind, n})
+}
+
+func (s *moduleSecond) drop(reason string) { s.drops = tallyUp(s.drops, reason, 1) }
 
 type executorSecond struct {
 	name              string
@@ -101,6 +121,7 @@ func (s *moduleStats) batch(f *flight, now dispatch.Time, compute time.Duration,
 	n := int64(len(f.items))
 	second.batches++
 	second.batched += n
+	second.sizes = tallyUp(second.sizes, int(n), 1)
 	e := second.executor(f.exec.hello.Executor)
 	e.batches++
 	e.requests += n

@@ -7,6 +7,7 @@ func Tee(all ...Observer) Observer {
 		RequestEnd:   each(all, func(o Observer) func(RequestInfo) { return o.RequestEnd }),
 		BatchBegin:   each(all, func(o Observer) func(BatchInfo) { return o.BatchBegin }),
 		BatchEnd:     each(all, func(o Observer) func(BatchInfo) { return o.BatchEnd }),
+		Dropped:      each(all, func(o Observer) func(DropInfo) { return o.Dropped }),
 		Attached:     each(all, func(o Observer) func(ExecutorInfo) { return o.Attached }),
 		Detached:     each(all, func(o Observer) func(ExecutorInfo) { return o.Detached }),
 		Installed:    each(all, func(o Observer) func(InstallInfo) { return o.Installed }),

@@ -141,6 +141,8 @@ func TestFindings(t *testing.T) {
 		"undeclared variable": {change: []string{"var.rate", "var.rat"}, want: "a.hcl:20:"},
 		"locals in a circle":  {change: []string{"base = 1", "base = local.fan"}, want: "error: Locals form a cycle"},
 		"dispatch":            {change: []string{"rate = var.rate", "rate = 1\n dispatch = \"tcc\""}, want: `Unknown dispatch policy: There is no dispatch policy "tcc". Did you mean "tc"?`},
+		"dispatch of pools":   {change: []string{"rate = var.rate", "rate = 1\n  dispatch = \"matching\""}, want: "a.hcl:21:14: error: Dispatch policy that does not fit: Policy matching pairs queries"},
+		"dispatch of groups":  {change: []string{"rate = var.rate", "rate = 1\n  dispatch = \"grouped\""}, want: "a.hcl:21:14: error: Dispatch policy that does not fit: Policy grouped batches applications"},
 		"pools":               {change: []string{"locals {", "pool \"x\" {}\nlocals {"}, want: "error: Missing required argument: The argument \"budget\""},
 		"csv word":            {files: map[string]string{"detect.csv": "hardware,batch,duration_ms\nv100,1,fast\n"}, want: `detect.csv:2:8: error: Not a number: "fast" in column duration_ms`},
 		"csv nan":             {files: map[string]string{"detect.csv": "hardware,batch,duration_ms\nv100,1,NaN\n"}, want: "detect.csv:2:8: error: Not a number"},

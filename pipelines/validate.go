@@ -12,8 +12,11 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// Dispatches lists the dispatch policies that a pipeline may name.
-func Dispatches() []string { return []string{"tc"} }
+// Dispatches lists the dispatch policies that a pipeline may name, the default
+// first.
+func Dispatches() []string {
+	return []string{"tc", "adaptive", "clockwork", "deferred", "eager", "nexus"}
+}
 
 // maxRate bounds a declared rate, in requests per second: beyond it a request
 // would come every nanosecond.
@@ -140,8 +143,20 @@ func (v *validator) objective(p *Pipeline, path string) {
 	if p.Attainment > 0 && err == nil && kind == ArrivalsEven {
 		v.warnf(path+".attainment", "Attainment without random arrivals", "With even arrivals every request of a plan that is proven meets the SLO. Say how requests come, as in arrivals = \"poisson\", to plan for the attainment.")
 	}
-	if p.Dispatch != "" && !slices.Contains(Dispatches(), p.Dispatch) {
-		v.errorf(path+".dispatch", "Unknown dispatch policy", "There is no dispatch policy %q.%s", p.Dispatch, suggest(p.Dispatch, Dispatches()))
+	v.dispatch(p, path+".dispatch")
+}
+
+// dispatch checks that the policy exists and can serve a pipeline.
+func (v *validator) dispatch(p *Pipeline, path string) {
+	const unfit = "Dispatch policy that does not fit"
+	switch {
+	case p.Dispatch == "" || slices.Contains(Dispatches(), p.Dispatch):
+	case p.Dispatch == "matching":
+		v.errorf(path, unfit, "Policy matching pairs queries of different sizes with instances; requests of a pipeline have no sizes. Declare a pool block for it, or choose one of %s.", quoted(Dispatches()))
+	case p.Dispatch == "grouped":
+		v.errorf(path, unfit, "Policy grouped batches applications that share a function. Declare a function block for it, or choose one of %s.", quoted(Dispatches()))
+	default:
+		v.errorf(path, "Unknown dispatch policy", "There is no dispatch policy %q.%s", p.Dispatch, suggest(p.Dispatch, Dispatches()))
 	}
 }
 

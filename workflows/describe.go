@@ -2,7 +2,9 @@ package workflows
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -23,6 +25,7 @@ type Status struct {
 	Cost       float64 // per hour, of the plan that serves
 	Cause      string
 	Pending    bool
+	Dispatch   string // policy that serves; empty when none does
 	Plan       *plan.Plan
 	Executors  []placement.Slot
 	Decisions  []Decision // oldest first
@@ -50,6 +53,9 @@ func (s Status) Describe() string {
 	if s.Plan != nil {
 		fmt.Fprintf(&b, "\n%s", s.Plan.Describe())
 	}
+	if table := s.Modules(); table != "" {
+		fmt.Fprintf(&b, "\ndispatch\n%s", table)
+	}
 	s.executors(&b)
 	if len(s.Decisions) > 0 {
 		b.WriteString("\ndecisions, latest first\n")
@@ -62,6 +68,70 @@ func (s Status) Describe() string {
 			rate(m.Offered), 100*m.Attainment, round(m.Latency.P50), round(m.Latency.P99))
 	}
 	return b.String()
+}
+
+// Modules is a table of how the requests of every module are dispatched: the
+// policy and, of what the gateway saw last, the batches, the time that requests
+// waited for their batch to be collected and for an executor, and how many were
+// given up, and why. It is empty while nothing serves.
+func (s Status) Modules() string {
+	if s.Plan == nil {
+		return ""
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "module\tpolicy\trate/s\tmean batch\tbatches by size\twait p50, p99\tqueue p50, p99\tdropped")
+	for i := range s.Plan.Modules {
+		name := s.Plan.Modules[i].Name
+		var m *autoscale.ModuleMeasures
+		if s.Measures != nil {
+			m = s.Measures.Module(name)
+		}
+		if m == nil {
+			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t-\t-\n", name, s.Dispatch)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\t%v, %v\t%v, %v\t%s\n", name, orDefault(m.Policy, s.Dispatch), rate(m.Rate), m.MeanBatch,
+			sizes(m.Sizes), round(m.Wait.P50), round(m.Wait.P99), round(m.Queue.P50), round(m.Queue.P99), drops(m))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}
+
+// sizesShown bounds the sizes of batches that a table lists.
+const sizesShown = 5
+
+// sizes writes how many batches had which size, those that occur most.
+func sizes(all []autoscale.SizeCount) string {
+	if len(all) == 0 {
+		return "-"
+	}
+	most := slices.Clone(all)
+	slices.SortStableFunc(most, func(a, b autoscale.SizeCount) int { return int(b.Batches - a.Batches) })
+	most = most[:min(sizesShown, len(most))]
+	slices.SortFunc(most, func(a, b autoscale.SizeCount) int { return a.Size - b.Size })
+	var parts []string
+	for _, c := range most {
+		parts = append(parts, fmt.Sprintf("%d: %d", c.Size, c.Batches))
+	}
+	if len(most) < len(all) {
+		parts = append(parts, "...")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func drops(m *autoscale.ModuleMeasures) string {
+	if m.Dropped == 0 {
+		return "0"
+	}
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(m.Drops)) {
+		parts = append(parts, fmt.Sprintf("%d %s", m.Drops[reason], reason))
+	}
+	if len(parts) == 0 { // of a gateway that does not tell reasons
+		return fmt.Sprint(m.Dropped)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (s Status) executors(b *strings.Builder) {

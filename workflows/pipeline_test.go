@@ -96,6 +96,42 @@ func TestApplyAgain(t *testing.T) {
 	})
 }
 
+// Another dispatch policy is another generation of the deployment and nothing
+// else: no executor starts or stops.
+func TestApplyOfAnotherDispatch(t *testing.T) {
+	w := newWorld(4)
+	var unfit *reply
+	var before []string
+	script(t, w, Settings{}, apply(20), func(r *rig) {
+		before = executorNames(r.status())
+		assert.Equal(t, "tc", r.status().Dispatch)
+		next := traffic(20)
+		next.Pipeline.Dispatch = "adaptive"
+		r.update(UpdateApply, ApplyRequest{Spec: next})
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 2, s.Serving)
+		assert.Equal(t, "adaptive", s.Dispatch)
+		assert.Equal(t, before, executorNames(s))
+		d := s.Decisions[1]
+		assert.Equal(t, []int{0, len(before), 0}, []int{d.Start, d.Keep, d.Stop})
+		assert.Equal(t, "adaptive", w.installed[1].Pipeline.Dispatch)
+		assert.Empty(t, w.released)
+		assert.Regexp(t, `detect +adaptive +- `, s.Describe())
+		next := traffic(20)
+		next.Pipeline.Dispatch = "matching"
+		unfit = r.update(UpdateApply, ApplyRequest{Spec: next})
+	}, func(r *rig) {
+		assert.ErrorContains(t, unfit.rejected, "Declare a pool block")
+		r.SignalWorkflow(SignalMeasures, autoscale.Measures{Modules: []autoscale.ModuleMeasures{{
+			Name: "detect", Policy: "adaptive", Rate: 19.96, Batches: 7, MeanBatch: 2.5, Dropped: 3, Drops: map[string]int64{"late": 2, "full": 1},
+			Sizes: []autoscale.SizeCount{{Size: 1, Batches: 2}, {Size: 2, Batches: 1}, {Size: 4, Batches: 4}}, Wait: autoscale.Percentiles{P50: 12 * time.Millisecond, P99: 30 * time.Millisecond},
+		}}})
+	}, func(r *rig) {
+		assert.Regexp(t, `detect +adaptive +19.96 +2.50 +1: 2, 2: 1, 4: 4 +12ms, 30ms +0s, 0s +1 full, 2 late\n`, r.status().Describe())
+	})
+}
+
 func executorNames(s Status) (names []string) {
 	for _, e := range s.Executors {
 		names = append(names, e.Executor)

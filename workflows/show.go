@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // enter changes the phase and shows it.
@@ -88,7 +89,7 @@ func (p *pipeline) status() Status {
 		Executors: append([]placement.Slot(nil), slots(p.Running)...),
 	}
 	if p.Serving != nil {
-		s.Serving, s.Plan = p.Serving.Generation, &p.Serving.Plan
+		s.Serving, s.Plan, s.Dispatch = p.Serving.Generation, &p.Serving.Plan, orDefault(p.Serving.Pipeline.Dispatch, timing.DefaultDispatch)
 	}
 	return s
 }

@@ -23,6 +23,8 @@ type Metrics struct {
 	failed     *prometheus.CounterVec
 	executors  *prometheus.GaugeVec
 	generation *prometheus.GaugeVec
+	drops      *prometheus.CounterVec
+	policies   *prometheus.GaugeVec
 }
 
 // New makes metrics with a registry of their own, which also holds those of
@@ -48,9 +50,11 @@ func New() *Metrics {
 		batches:    histogram("batch_duration_seconds", "Time of a batch in the engine.", seconds, "pipeline", "module"),
 		failed:     counter("batches_failed_total", "Batches without an answer.", "pipeline", "module", "code"),
 		executors:  gauge("executors", "Executors that are attached.", "pipeline", "module"),
+		drops:      counter("module_drops_total", "Requests that a module gave up, by reason.", "pipeline", "module", "reason"),
+		policies:   gauge("dispatch_policy", "1 for the dispatch policy of a module.", "pipeline", "module", "policy"),
 		generation: gauge("generation", "Generation of the deployment that serves.", "pipeline"),
 	}
-	m.registry.MustRegister(m.requests, m.inFlight, m.durations, m.stages, m.sizes, m.batches, m.failed, m.executors, m.generation,
+	m.registry.MustRegister(m.requests, m.inFlight, m.durations, m.stages, m.sizes, m.batches, m.failed, m.executors, m.generation, m.drops, m.policies,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -71,9 +75,16 @@ func (m *Metrics) Observer() gateway.Observer {
 		BatchEnd:     m.batchEnd,
 		Attached:     func(i gateway.ExecutorInfo) { m.executors.WithLabelValues(i.Pipeline, i.Module).Inc() },
 		Detached:     func(i gateway.ExecutorInfo) { m.executors.WithLabelValues(i.Pipeline, i.Module).Dec() },
-		Installed: func(i gateway.InstallInfo) {
-			m.generation.WithLabelValues(i.Pipeline).Set(float64(i.Generation))
-		},
+		Dropped:      func(i gateway.DropInfo) { m.drops.WithLabelValues(i.Pipeline, i.Module, i.Reason).Inc() },
+		Installed:    m.installed,
+	}
+}
+
+func (m *Metrics) installed(i gateway.InstallInfo) {
+	m.generation.WithLabelValues(i.Pipeline).Set(float64(i.Generation))
+	m.policies.DeletePartialMatch(prometheus.Labels{"pipeline": i.Pipeline})
+	for module, policy := range i.Policies {
+		m.policies.WithLabelValues(i.Pipeline, module, policy).Set(1)
 	}
 }
 

@@ -15,7 +15,9 @@ func TestMetricsShowWhatIsReported(t *testing.T) {
 	m := New()
 	o := m.Observer()
 	o.Attached(gateway.ExecutorInfo{Pipeline: "p", Module: "m"})
-	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 3})
+	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 2, Policies: map[string]string{"m": "tc"}})
+	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 3, Policies: map[string]string{"m": "adaptive"}})
+	o.Dropped(gateway.DropInfo{Pipeline: "p", Module: "m", Reason: "late"})
 	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"})
 	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"})
 	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Outcome: gateway.Completed, Elapsed: time.Millisecond, Stages: []wire.Stage{
@@ -37,9 +39,12 @@ func TestMetricsShowWhatIsReported(t *testing.T) {
 		`harpagon_batches_failed_total{code="unavailable",module="m",pipeline="p"} 1`,
 		`harpagon_executors{module="m",pipeline="p"} 1`,
 		`harpagon_generation{pipeline="p"} 3`,
+		`harpagon_module_drops_total{module="m",pipeline="p",reason="late"} 1`,
+		`harpagon_dispatch_policy{module="m",pipeline="p",policy="adaptive"} 1`,
 		"go_goroutines",
 	} {
 		require.Contains(t, body, line)
 	}
 	require.NotContains(t, body, `module="none"`)
+	require.NotContains(t, body, `policy="tc"`, "it has been replaced")
 }

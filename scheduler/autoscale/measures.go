@@ -36,13 +36,19 @@ type Measures struct {
 // ModuleMeasures is the share of one module in Measures.
 type ModuleMeasures struct {
 	Name      string  `json:"name"`
-	Rate      float64 `json:"rate"` // requests per second that reached the module, fan-out included
+	Policy    string  `json:"policy,omitempty"` // that dispatched at To
+	Rate      float64 `json:"rate"`             // requests per second that reached the module, fan-out included
 	Requests  int64   `json:"requests"`
 	Batches   int64   `json:"batches"`
 	MeanBatch float64 `json:"mean_batch"` // requests per batch; 0 where there was none
 	Dropped   int64   `json:"dropped"`
 	Failed    int64   `json:"failed"`
 	Waiting   int     `json:"waiting"` // requests in queue and open batches at To
+
+	// Sizes counts the batches by size, smallest first. Drops counts what
+	// makes up Dropped by reason.
+	Sizes []SizeCount      `json:"sizes,omitempty"`
+	Drops map[string]int64 `json:"drops,omitempty"`
 
 	// The four stages of a request at a module; they add up to its stay.
 	Queue    Percentiles `json:"queue"`    // batch complete, waiting for an executor
@@ -51,6 +57,20 @@ type ModuleMeasures struct {
 	Transfer Percentiles `json:"transfer"` // between gateway and executor and back
 
 	Executors []ExecutorMeasures `json:"executors,omitempty"`
+}
+
+// The reasons for which a module gives a request up.
+const (
+	DropLate       = "late"          // its deadline could no longer be met
+	DropFull       = "full"          // the queue was at its bound
+	DropLost       = "executor lost" // its executor went, and there was no time left for another
+	DropNoExecutor = "no executor"   // there was none to run it
+)
+
+// SizeCount is how many batches had a size.
+type SizeCount struct {
+	Size    int   `json:"size"` // requests
+	Batches int64 `json:"batches"`
 }
 
 // ExecutorMeasures is the share of one executor in ModuleMeasures.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -68,13 +67,13 @@ func (s *site) settle(at int, l *Load, p *plan.Plan) error {
 		return err
 	}
 	a := &s.apps[at]
-	budget, least := map[string]time.Duration{}, map[string]time.Duration{}
+	budget, keep := map[string]time.Duration{}, map[string]time.Duration{}
 	for i := range p.Modules {
 		m := &p.Modules[i]
 		budget[m.Name] = m.Budget
-		least[m.Name] = timing.Least(timing.Groups(l.Pipeline.Module(m.Name), m))
+		keep[m.Name] = timing.Keep(s.dispatch(l), m, timing.Groups(l.Pipeline.Module(m.Name), m))
 	}
-	a.schedule(budget, least)
+	a.schedule(budget, keep)
 	for i := range a.nodes {
 		n := &a.nodes[i]
 		k := slices.IndexFunc(p.Modules, func(m plan.Module) bool { return m.Name == n.module })
@@ -145,26 +144,24 @@ func (s *site) staff(l *Load, p *plan.Plan, m *plan.Module, n *node) error {
 	return nil
 }
 
+// dispatch is the policy that serves a pipeline.
+func (s *site) dispatch(l *Load) string {
+	if s.options.Dispatch != "" {
+		return s.options.Dispatch
+	}
+	return l.Pipeline.Dispatch
+}
+
 // policy makes the dispatcher of a module.
 func (s *site) policy(l *Load, m *plan.Module, n *node, groups []dispatch.GroupOptions) (dispatch.Policy, error) {
-	name := s.options.Dispatch
-	if name == "" {
-		name = l.Pipeline.Dispatch
+	p, err := timing.Dispatcher{
+		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.offset - n.tail, Rate: m.Rate,
+		MaxQueue: s.options.MaxQueue, Eager: s.options.Eager, Delay: s.options.Delay, Pool: s.options.Policy,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("simulate: pipeline %q, module %q: %w", l.Pipeline.Name, m.Name, err)
 	}
-	if name == "" || name == "tc" {
-		return dispatch.NewTC(dispatch.TCOptions{Groups: groups, MaxQueue: s.options.MaxQueue, Eager: s.options.Eager}), nil
-	}
-	if err := suits(name); err != nil {
-		return nil, err
-	}
-	model := dispatch.Model{SLO: l.Pipeline.SLO - n.offset - n.tail, Rate: m.Rate}
-	for _, g := range groups {
-		model.Groups = append(model.Groups, g.Durations)
-	}
-	if len(groups) > 0 {
-		model.Durations = groups[0].Durations
-	}
-	return s.options.pool(name, dispatch.PoolOptions{Models: []dispatch.Model{model}, MaxQueue: s.options.MaxQueue, Delay: s.options.Delay})
+	return p, nil
 }
 
 func (o Options) pool(name string, options dispatch.PoolOptions) (dispatch.Policy, error) {
@@ -176,17 +173,4 @@ func (o Options) pool(name string, options dispatch.PoolOptions) (dispatch.Polic
 		return nil, fmt.Errorf("simulate: dispatch %s: %w", name, err)
 	}
 	return p, nil
-}
-
-// suits says why a policy cannot serve pipelines.
-func suits(name string) error {
-	switch {
-	case name == "matching":
-		return fmt.Errorf("simulate: policy matching pairs queries of different sizes with instances; requests of a pipeline have no sizes. Declare a pool block for it")
-	case name == "grouped":
-		return fmt.Errorf("simulate: policy grouped batches applications that share a function; declare a function block for it")
-	case !slices.Contains(dispatch.PoolNames(), name):
-		return fmt.Errorf("simulate: there is no dispatch policy %q; there is tc for plans, and %s", name, strings.Join(dispatch.PoolNames(), ", "))
-	}
-	return nil
 }

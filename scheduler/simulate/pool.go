@@ -78,8 +78,8 @@ func (b *bench) build(loads []Load) error {
 	if name == "tc" {
 		return fmt.Errorf("simulate: policy tc cuts batches for the groups of a plan; a pool has none. Leave out the pool, or choose one of %v", dispatch.PoolNames())
 	}
-	if err := suits(name); err != nil && b.options.Policy == nil {
-		return err
+	if err := timing.Suits(name); err != nil && b.options.Policy == nil {
+		return fmt.Errorf("simulate: %w", err)
 	}
 	policy, err := b.options.pool(name, dispatch.PoolOptions{Models: b.models, MaxQueue: b.options.MaxQueue, Delay: b.options.Delay})
 	if err != nil {

@@ -96,12 +96,14 @@ func change(t *testing.T, s *local.System, file string, vars map[string]string) 
 const emulatedHCL = `
 variable "rate" { default = 40 }
 variable "slo" { default = "8s" }
+variable "dispatch" { default = "tc" }
 
 hardware "t4" { price = 0.5 }
 
 pipeline "emulated" {
   slo  = var.slo
   rate = var.rate
+  dispatch = var.dispatch
   input "frame" {
     datatype = "FP32"
     shape    = [3, 96, 96]
@@ -121,7 +123,8 @@ pipeline "emulated" {
 }
 `
 
-func TestReplanningUnderLoadLosesNothing(t *testing.T) {
+// emulatedFolder writes the pipeline of emulatedHCL with its profiles.
+func emulatedFolder(t *testing.T) string {
 	dir := t.TempDir()
 	profile := func(name string, ms ...float64) {
 		text := "hardware,batch,duration_ms\n"
@@ -134,6 +137,34 @@ func TestReplanningUnderLoadLosesNothing(t *testing.T) {
 	profile("vehicle.csv", 4, 5, 7, 11, 19)
 	emulatedFile := filepath.Join(dir, "emulated.hcl")
 	require.NoError(t, os.WriteFile(emulatedFile, []byte(emulatedHCL), 0o600))
+	return emulatedFile
+}
+
+// The policy changes while requests wait in it; executors go on as they are.
+func TestAnotherDispatchUnderLoadLosesNothing(t *testing.T) {
+	file := emulatedFolder(t)
+	s, err := local.Start(t.Context(), local.Options{Files: []string{file}, StateDir: t.TempDir(), Environ: []string{}, WithoutUI: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	load := startStream(s.Client(), "emulated", 25*time.Millisecond)
+	before := s.Statuses[0]
+	for _, policy := range []string{"adaptive", "deferred", "eager", "clockwork", "nexus", "tc"} {
+		time.Sleep(300 * time.Millisecond)
+		status, err := change(t, s, file, map[string]string{"dispatch": policy})
+		require.NoError(t, err)
+		assert.Equal(t, policy, status.Dispatch)
+		assert.Equal(t, before.Executors, status.Executors)
+		assert.Equal(t, before.Plan, status.Plan)
+	}
+	time.Sleep(300 * time.Millisecond)
+	answered, failed := load.end()
+	t.Logf("answered by generation %v", answered)
+	assert.Empty(t, failed)
+	assert.GreaterOrEqual(t, len(answered), 5, "requests were answered under the policies")
+}
+
+func TestReplanningUnderLoadLosesNothing(t *testing.T) {
+	emulatedFile := emulatedFolder(t)
 	for _, c := range []struct {
 		name, file string
 		start      map[string]string

@@ -93,6 +93,11 @@ func writeStatuses(to io.Writer, all []control.Status) error {
 		return err
 	}
 	for _, s := range all {
+		if table := s.Modules(); table != "" {
+			fmt.Fprintf(to, "\n%s\n%s", s.Pipeline, table)
+		}
+	}
+	for _, s := range all {
 		if s.Failure != nil {
 			fmt.Fprintf(to, "\n%s: %s", s.Pipeline, s.Failure.Describe())
 		}
