@@ -75,6 +75,12 @@ func (g Grid) At(i int) float64 {
 	return math.Round((g.Min+float64(i)*g.Step)*digits) / digits
 }
 
+// Has says whether the value is one of the grid's.
+func (g Grid) Has(x float64) bool {
+	i := math.Round((x - g.Min) / g.Step)
+	return i >= 0 && i < float64(g.Len()) && math.Abs(g.At(int(i))-x) <= gridTolerance*g.Step
+}
+
 // Application of that name, or nil.
 func (f *Function) Application(name string) *Application {
 	for i := range f.Applications {

@@ -15,4 +15,8 @@ type Metadata struct {
 	SLO        time.Duration
 	Inputs     []pipelines.Port
 	Outputs    []pipelines.Port // a datatype is empty until an executor has attached
+
+	// Applications of a function, each addressed as NAME/APPLICATION, with the
+	// rates that are planned for; none for a pipeline.
+	Applications []pipelines.Application
 }

@@ -243,8 +243,7 @@ func (r *replay) start(now dispatch.Time, a dispatch.Action) {
 	done := now + secondsUp(seconds)
 	heap.Push(&r.events, event{at: done, executor: int(a.Executor)})
 	g := &r.plan.Groups[a.Group]
-	perSecond := g.VCPU*r.problem.Provider.VCPUSecond + g.GPUMemory*r.problem.Provider.GPUGBSecond
-	r.spent[a.Group] += billed(&r.problem.Provider, seconds)*perSecond + r.problem.Provider.Invocation
+	r.spent[a.Group] += billed(&r.problem.Provider, seconds)*g.PerSecond(&r.problem.Provider) + r.problem.Provider.Invocation
 	r.counts[a.Group].Calls++
 	for _, id := range a.Batch {
 		f := r.flights[id]
@@ -263,34 +262,25 @@ func (r *replay) start(now dispatch.Time, a dispatch.Action) {
 // latency of a batch of n on a function of the group, in seconds.
 func (r *replay) latency(group int32, n int) float64 {
 	g := &r.plan.Groups[group]
-	avg, most := r.model(g.Offer, n)
-	if r.options.Steady || most <= avg {
+	avg, most := r.problem.Latency(g.Offer, n)
+	if r.options.Steady {
+		return avg
+	}
+	return Draw(r.noise, avg, most)
+}
+
+// Draw is a latency around the average: the maximum is its 99th percentile, and
+// none exceeds that.
+func Draw(noise *rand.Rand, avg, most float64) float64 {
+	if most <= avg {
 		return avg
 	}
 	for {
-		z := r.noise.NormFloat64()
+		z := noise.NormFloat64()
 		if x := avg + z*(most-avg)/latencyQuantile; math.Abs(z) <= latencyQuantile && x > 0 {
 			return x
 		}
 	}
-}
-
-// model is the latency of n requests on the function of an offer. On CPU
-// functions a batch may be filled up with nothing to the next larger one that
-// was profiled, or to the full one, should that be faster.
-func (r *replay) model(o Offer, n int) (avg, most float64) {
-	profile := &r.problem.Function.Profile
-	if o.Platform == GPU {
-		d := profile.GPU.Device(&r.problem.Provider)
-		return profile.GPU.Avg(n, o.GPUMemory, d), profile.GPU.Max(n, o.GPUMemory, d)
-	}
-	avg, most = o.Avg, o.Max
-	for _, c := range profile.CPU {
-		if c.Batch >= n && c.Batch < o.Batch && c.Max.At(o.VCPU) < most {
-			return c.Avg.At(o.VCPU), c.Max.At(o.VCPU)
-		}
-	}
-	return avg, most
 }
 
 func (r *replay) result() Replayed {

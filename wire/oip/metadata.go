@@ -25,6 +25,14 @@ type metadataParameters struct {
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"`
 	SLO    int64  `json:"slo_ns,omitempty"`
+
+	Applications []applicationJSON `json:"applications,omitempty"`
+}
+
+type applicationJSON struct {
+	Name string  `json:"name"`
+	SLO  int64   `json:"slo_ns"`
+	Rate float64 `json:"rate"`
 }
 
 type portJSON struct {
@@ -35,11 +43,15 @@ type portJSON struct {
 
 // EncodeMetadata writes what is told of a pipeline.
 func EncodeMetadata(m *wire.Metadata) ([]byte, error) {
-	return json.Marshal(metadataJSON{
+	j := metadataJSON{
 		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: Platform,
 		Inputs: portsToJSON(m.Inputs), Outputs: portsToJSON(m.Outputs),
 		Parameters: metadataParameters{Ready: m.Ready, Reason: m.Reason, SLO: int64(m.SLO)},
-	})
+	}
+	for _, a := range m.Applications {
+		j.Parameters.Applications = append(j.Parameters.Applications, applicationJSON{a.Name, int64(a.SLO), a.Rate})
+	}
+	return json.Marshal(j)
 }
 
 // DecodeMetadata reads what EncodeMetadata wrote.
@@ -51,6 +63,9 @@ func DecodeMetadata(body []byte) (*wire.Metadata, error) {
 	m := &wire.Metadata{
 		Pipeline: j.Name, Ready: j.Parameters.Ready, Reason: j.Parameters.Reason, SLO: time.Duration(j.Parameters.SLO),
 		Inputs: portsFromJSON(j.Inputs), Outputs: portsFromJSON(j.Outputs),
+	}
+	for _, a := range j.Parameters.Applications {
+		m.Applications = append(m.Applications, pipelines.Application{Name: a.Name, SLO: time.Duration(a.SLO), Rate: a.Rate})
 	}
 	if len(j.Versions) > 0 {
 		m.Generation, _ = strconv.Atoi(j.Versions[len(j.Versions)-1])

@@ -1,0 +1,161 @@
+package invoke
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
+)
+
+// Options of an Invoker. The zero value is what serving uses.
+type Options struct {
+	Client *http.Client                               // nil makes one that keeps connections
+	Getenv func(name string) string                   // where tokens are; nil means os.Getenv
+	Sleep  func(context.Context, time.Duration) error // between attempts; nil waits
+}
+
+// Invoker calls functions over HTTP. It may be used from many goroutines.
+type Invoker struct {
+	client *http.Client
+	getenv func(string) string
+	sleep  func(context.Context, time.Duration) error
+}
+
+// connections is how many idle connections to one provider are kept.
+const connections = 256
+
+// New makes an Invoker.
+func New(o Options) *Invoker {
+	i := &Invoker{client: o.Client, getenv: o.Getenv, sleep: o.Sleep}
+	if i.client == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = connections, connections
+		t.DisableCompression = true
+		// A redirect would carry a token to another host, and a batch twice over
+		// the network: the declaration names the right address.
+		i.client = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	if i.getenv == nil {
+		i.getenv = os.Getenv
+	}
+	if i.sleep == nil {
+		i.sleep = wait
+	}
+	return i
+}
+
+// Close lets go of idle connections.
+func (i *Invoker) Close() { i.client.CloseIdleConnections() }
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Target is one function of one size.
+type Target struct {
+	URL   string
+	Offer functions.Offer // what it is billed by
+
+	invoker  *Invoker
+	provider pipelines.Provider
+	name     string // of the function, for errors
+	token    string
+
+	called atomic.Bool // once before
+	binary atomic.Bool // the provider knows the binary extension
+}
+
+// Target makes the target of a group. The error says which setting is missing.
+func (i *Invoker) Target(d functions.Deployment, group int) (*Target, error) {
+	at, err := d.URL(group)
+	if err != nil {
+		return nil, fmt.Errorf("invoke: function %q: %w", d.Function.Name, err)
+	}
+	t := &Target{URL: at, Offer: d.Plan.Groups[group].Offer, invoker: i, provider: d.Provider, name: d.Function.Name}
+	if v := d.Provider.TokenVariable; v != "" {
+		if t.token = i.getenv(v); t.token == "" {
+			return nil, fmt.Errorf("invoke: provider %q asks for a token; set the environment variable %s where the gateway runs", d.Provider.Name, v)
+		}
+		if strings.ContainsAny(t.token, "\r\n") {
+			return nil, fmt.Errorf("invoke: the environment variable %s holds a line break, which no token has", v)
+		}
+	}
+	return t, nil
+}
+
+// ErrUnknown says that a provider does not describe its functions.
+var ErrUnknown = errors.New("invoke: the provider does not describe the function")
+
+// Describe asks the provider what the function takes and gives, for one
+// request, and whether it knows the binary extension. The error wraps
+// ErrUnknown where it answers something else, which keeps nobody from calling
+// the function.
+func (t *Target) Describe(ctx context.Context) (*wire.Metadata, error) {
+	body, err := t.get(ctx, t.URL)
+	if err != nil {
+		return nil, err
+	}
+	m, err := oip.DecodeMetadata(body)
+	if err != nil || m.Pipeline == "" || len(m.Inputs) == 0 {
+		return nil, fmt.Errorf("%w at %s", ErrUnknown, t.URL)
+	}
+	if base, _, ok := strings.Cut(t.URL, "/v2/"); ok {
+		if about, err := t.get(ctx, base+"/v2"); err == nil && strings.Contains(string(about), `"binary_tensor_data"`) {
+			t.binary.Store(true)
+		}
+	}
+	m.Inputs, m.Outputs = unbatched(m.Inputs), unbatched(m.Outputs)
+	return m, nil
+}
+
+// unbatched takes the first dimension off ports that have one for the batch.
+func unbatched(ports []pipelines.Port) []pipelines.Port {
+	all := make([]pipelines.Port, len(ports))
+	for i, p := range ports {
+		if all[i] = p; len(p.Shape) > 0 && p.Shape[0] < 0 {
+			all[i].Shape = p.Shape[1:]
+		}
+	}
+	return all
+}
+
+func (t *Target) get(ctx context.Context, at string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	t.authorize(r)
+	resp, err := t.invoker.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	const enough = 1 << 20
+	body, err := read(resp, enough)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%w: %s answers %s", ErrUnknown, at, resp.Status)
+	}
+	return body, err
+}
+
+func (t *Target) authorize(r *http.Request) {
+	if t.token != "" {
+		r.Header.Set("Authorization", "Bearer "+t.token)
+	}
+}

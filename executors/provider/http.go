@@ -1,0 +1,239 @@
+package provider
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
+)
+
+// BillPath is where the bill is.
+const BillPath = "/billing"
+
+func (h *Host) route() {
+	h.mux = http.NewServeMux()
+	h.mux.HandleFunc("GET "+BillPath, h.showBill)
+	h.mux.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, []byte(`{"name":"harpagon provider","version":"1","extensions":["binary_tensor_data"]}`))
+	})
+	for _, path := range []string{"/v2/health/live", "/v2/health/ready"} {
+		h.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			reply(w, http.StatusOK, []byte(`{"live":true,"ready":true}`))
+		})
+	}
+	h.mux.HandleFunc("GET /", h.describe)
+	h.mux.HandleFunc("POST /", h.infer)
+}
+
+// ServeHTTP answers the protocol.
+func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if want := h.options.Token; want != "" && strings.HasPrefix(r.URL.Path, "/v2/models/") {
+		given, expected := sha256.Sum256([]byte(r.Header.Get("Authorization"))), sha256.Sum256([]byte("Bearer "+want))
+		if subtle.ConstantTimeCompare(given[:], expected[:]) != 1 {
+			failStatus(w, http.StatusUnauthorized, wire.Errorf(wire.CodeInvalid, "", "the provider asks for its token"))
+			return
+		}
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+func (h *Host) showBill(w http.ResponseWriter, _ *http.Request) {
+	body, err := json.MarshalIndent(h.Bill(), "", "  ")
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	reply(w, http.StatusOK, append(body, '\n'))
+}
+
+func unknown(path string) *wire.Error {
+	return wire.Errorf(wire.CodeNotFound, "", "no function of the declaration is called at %s", path)
+}
+
+// describe is the metadata of a function, and whether it is ready: it always
+// is.
+func (h *Host) describe(w http.ResponseWriter, r *http.Request) {
+	path, ready := strings.CutSuffix(r.URL.Path, "/ready")
+	d := h.find(path)
+	switch {
+	case d == nil:
+		fail(w, unknown(path))
+	case ready:
+		reply(w, http.StatusOK, []byte(`{"ready":true}`))
+	default:
+		s := d.place.signature
+		body, err := oip.EncodeMetadata(&wire.Metadata{Pipeline: d.bill.Name, Ready: true, Inputs: batched(s.Inputs), Outputs: batched(s.Outputs)})
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		reply(w, http.StatusOK, body)
+	}
+}
+
+// batched puts the batch before the shape of one request.
+func batched(ports []pipelines.Port) []pipelines.Port {
+	all := make([]pipelines.Port, len(ports))
+	for i, p := range ports {
+		all[i] = p
+		all[i].Shape = append([]int64{-1}, p.Shape...)
+	}
+	return all
+}
+
+func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
+	path, ok := strings.CutSuffix(r.URL.Path, "/infer")
+	d := h.find(path)
+	if !ok || d == nil {
+		fail(w, unknown(path))
+		return
+	}
+	call, err := h.read(w, r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	items, err := d.items(call.Request.Inputs)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	done := d.run(items)
+	timing := fmt.Sprintf("run;dur=%.3f", milliseconds(done.took))
+	if done.init > 0 {
+		timing = fmt.Sprintf("init;dur=%.3f, %s", milliseconds(done.init), timing)
+	}
+	if done.took > 0 {
+		w.Header().Set("Server-Timing", timing)
+	}
+	if done.err != nil {
+		fail(w, done.err)
+		return
+	}
+	d.answer(w, call, done.answers)
+}
+
+func (h *Host) read(w http.ResponseWriter, r *http.Request) (*oip.Call, error) {
+	header, err := oip.ParseHeaderLength(r.Header.Get(oip.HeaderLength))
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.options.MaxBody))
+	if err != nil {
+		return nil, wire.Errorf(wire.CodeInvalid, "", "the body cannot be read: %v", err)
+	}
+	return oip.DecodeRequest(body, header)
+}
+
+// items takes the tensors of a call apart into requests, in the order of the
+// signature where there is one.
+func (d *deployed) items(inputs []wire.NamedTensor) ([][]wire.Tensor, error) {
+	if len(inputs) == 0 {
+		return nil, wire.Errorf(wire.CodeInvalid, "", "the call has no inputs")
+	}
+	n := -1
+	var named [][]wire.NamedTensor
+	for _, in := range inputs {
+		rows, err := wire.Rows(in.Tensor)
+		if err != nil {
+			return nil, wire.Errorf(wire.CodeInvalid, "", "input %q: %v", in.Name, err)
+		}
+		if n < 0 {
+			n, named = len(rows), make([][]wire.NamedTensor, len(rows))
+		}
+		if len(rows) != n {
+			return nil, wire.Errorf(wire.CodeInvalid, "", "input %q holds %d requests, and the first input %d", in.Name, len(rows), n)
+		}
+		for i, row := range rows {
+			named[i] = append(named[i], wire.NamedTensor{Name: in.Name, Tensor: row})
+		}
+	}
+	if _, fits := d.place.problem.Find(d.size, max(n, 1)); n < 1 || !fits {
+		return nil, wire.Errorf(wire.CodeInvalid, "", "a batch of %d does not fit function %s", n, d.bill.Name)
+	}
+	return d.arrange(named)
+}
+
+func (d *deployed) arrange(named [][]wire.NamedTensor) ([][]wire.Tensor, error) {
+	items := make([][]wire.Tensor, len(named))
+	for i, item := range named {
+		if ports := d.place.signature.Inputs; len(ports) > 0 {
+			var err *wire.Error
+			if items[i], err = wire.Arrange(ports, item, "the function"); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for _, t := range item {
+			items[i] = append(items[i], t.Tensor)
+		}
+	}
+	return items, nil
+}
+
+func (d *deployed) answer(w http.ResponseWriter, call *oip.Call, answers [][]wire.Tensor) {
+	out := wire.InferResponse{ID: call.Request.ID, Pipeline: d.bill.Name}
+	for j, port := range d.place.signature.Outputs {
+		rows := make([]wire.Tensor, len(answers))
+		for i := range answers {
+			rows[i] = answers[i][j]
+		}
+		stacked, err := wire.Stack(rows)
+		if err != nil {
+			fail(w, fmt.Errorf("output %q: %w", port.Name, err))
+			return
+		}
+		out.Outputs = append(out.Outputs, wire.NamedTensor{Name: port.Name, Tensor: stacked})
+	}
+	body, header, err := oip.EncodeResponse(&out, call.AsBinary)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	if header >= 0 {
+		w.Header().Set(oip.HeaderLength, strconv.Itoa(header))
+	}
+	reply(w, http.StatusOK, body)
+}
+
+func typed(err error) *wire.Error {
+	if err == nil {
+		return nil
+	}
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return wire.Errorf(wire.CodeInternal, "", "%v", err)
+}
+
+func fail(w http.ResponseWriter, err error) {
+	e := typed(err)
+	if e.Code == wire.CodeOverloaded {
+		w.Header().Set("Retry-After", "1")
+	}
+	failStatus(w, oip.Status(e.Code), e)
+}
+
+func failStatus(w http.ResponseWriter, status int, e *wire.Error) {
+	reply(w, status, oip.EncodeError(e))
+}
+
+func reply(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", oip.ContentJSON)
+	if w.Header().Get(oip.HeaderLength) != "" {
+		w.Header().Set("Content-Type", oip.ContentBinary)
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

@@ -1,0 +1,146 @@
+package functions
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Measures is what a gateway has seen of a function. Rates look back on the
+// last seconds, From to To; everything else counts since the plan took over, so
+// that money can be compared with what the plan says.
+type Measures struct {
+	Function     string
+	Generation   int
+	From, To     time.Time
+	Applications []ApplicationMeasures
+	Groups       []GroupMeasures // in the plan's order
+}
+
+// ApplicationMeasures are those of one application. Every request ends in
+// exactly one of the outcomes, or is in flight.
+type ApplicationMeasures struct {
+	Name    string
+	Offered float64 // requests per second, from From to To
+
+	Requests  int64
+	Completed int64 // answered within the objective
+	Late      int64 // answered after it
+	Dropped   int64 // given up because they could only be late
+	Refused   int64 // turned away at the door
+	Failed    int64 // the function did not answer, or wrongly
+	Cancelled int64 // the caller went away
+	InFlight  int64
+
+	P50, P99, Max time.Duration // of the answers
+}
+
+// GroupMeasures are those of one group of the plan.
+type GroupMeasures struct {
+	Name       string // of the size, such as "2 GB GPU"
+	Requests   int64  // that were sent
+	Calls      int64  // that the provider ran
+	ColdStarts int64
+	Retries    int64            // calls that were sent once more
+	Errors     map[string]int64 // calls without a good answer, by kind
+	Billed     time.Duration
+	Spent      float64 // money
+	Estimated  int64   // calls whose time the provider did not tell; the gateway's clock stands in
+}
+
+// Violations is the share of an application's ended requests that have no
+// answer within the objective; those whose caller left are no matter.
+func (a ApplicationMeasures) Violations() float64 {
+	missed := a.Late + a.Dropped + a.Refused + a.Failed
+	if missed == 0 {
+		return 0
+	}
+	return float64(missed) / float64(missed+a.Completed)
+}
+
+// MeanBatch is how many requests a call carried.
+func (g GroupMeasures) MeanBatch() float64 {
+	if g.Calls == 0 {
+		return 0
+	}
+	return float64(g.Requests) / float64(g.Calls)
+}
+
+// CostPerRequest is what a request of the group has cost.
+func (g GroupMeasures) CostPerRequest() float64 {
+	if g.Requests == 0 {
+		return 0
+	}
+	return g.Spent / float64(g.Requests)
+}
+
+// Total adds up the groups.
+func (m Measures) Total() GroupMeasures {
+	sum := GroupMeasures{Name: m.Function, Errors: map[string]int64{}}
+	for _, g := range m.Groups {
+		sum.Requests += g.Requests
+		sum.Calls += g.Calls
+		sum.ColdStarts += g.ColdStarts
+		sum.Retries += g.Retries
+		sum.Billed += g.Billed
+		sum.Spent += g.Spent
+		sum.Estimated += g.Estimated
+		for kind, n := range g.Errors {
+			sum.Errors[kind] += n
+		}
+	}
+	return sum
+}
+
+// Describe sets what was measured beside the plan.
+func (m Measures) Describe(p Plan) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "application\tplanned/s\tmeasured/s\trequests\tin time\tlate\tno answer\tviolations\tp99\t")
+	for _, a := range m.Applications {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%.2f %%\t%s\t\n", a.Name, number(p.rateOf(a.Name)), number(a.Offered), a.Requests,
+			a.Completed, a.Late, a.Dropped+a.Refused+a.Failed, 100*a.Violations(), spell(a.P99))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	b.WriteByte('\n')
+	w = tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "function\tcalls\tcold\tagain\terrors\tbatch\tplanned\tper million\tplanned\t")
+	for i, g := range m.Groups {
+		batch, cost := "-", "-"
+		if i < len(p.Groups) {
+			batch, cost = fmt.Sprint(p.Groups[i].Batch), money(1e6*p.Groups[i].Cost)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%.1f\t%s\t%s\t%s\t\n", g.Name, g.Calls, g.ColdStarts, g.Retries, kinds(g.Errors), g.MeanBatch(), batch,
+			money(1e6*g.CostPerRequest()), cost)
+	}
+	_ = w.Flush()
+	return b.String()
+}
+
+// kinds lists errors, such as "2 timeout, 1 status 500".
+func kinds(errors map[string]int64) string {
+	if len(errors) == 0 {
+		return "0"
+	}
+	var all []string
+	for _, kind := range slices.Sorted(maps.Keys(errors)) {
+		all = append(all, fmt.Sprintf("%d %s", errors[kind], kind))
+	}
+	return strings.Join(all, ", ")
+}
+
+// rateOf is the rate that is planned for an application.
+func (p Plan) rateOf(application string) float64 {
+	sum := 0.0
+	for _, g := range p.Groups {
+		for _, a := range g.Applications {
+			if a.Name == application {
+				sum += a.Rate
+			}
+		}
+	}
+	return sum
+}
