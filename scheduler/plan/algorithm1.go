@@ -37,6 +37,7 @@ type tranche struct {
 	collect  float64 // w, the rate at which batches are collected
 	worst    time.Duration
 	period   time.Duration // between two batches; 0 when they are full
+	margin   time.Duration // on a shared device, by which the window is longer than the period
 	deadline time.Duration // on a shared device, from closing a batch to its end; 0 on its own
 	part     float64       // of the price of a shared device that is charged
 }

@@ -186,6 +186,19 @@ func (r *interval) atLeast(slope, bound float64) {
 // wholeSeconds rounds up to whole nanoseconds.
 func wholeSeconds(s float64) float64 { return toDuration(s).Seconds() }
 
+// singly is what must be added to a sound latency so that requests that are
+// counted singly keep it, too.
+func singly(rate float64, members []member, latency time.Duration) time.Duration {
+	split, _ := shares(rate, members, latency.Seconds())
+	var groups []Group
+	for i, s := range split {
+		if m := members[i]; s.rate > rateTolerance*rate {
+			groups = append(groups, Group{Batch: m.batch, Duration: m.duration, Period: toDuration(s.period), Machines: float64(m.n)})
+		}
+	}
+	return margin(rate, groups, latency)
+}
+
 // leastSound is the least latency for which shares finds a division, between a
 // latency below which there is none and the longest of interest; false when
 // there is none up to that.

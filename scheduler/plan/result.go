@@ -44,7 +44,7 @@ func (s *scheduler) group(t tranche) Group {
 		Machines: t.charged(), Rate: t.rate, Period: t.period, Window: t.worst - t.duration,
 	}
 	if t.deadline > 0 {
-		g.Machines, g.Deadline, g.Window = t.machines, t.deadline, t.period
+		g.Machines, g.Deadline, g.Window = t.machines, t.deadline, t.period+t.margin
 	}
 	if g.Period == 0 {
 		g.Period = collection(t.batch, t.rate)

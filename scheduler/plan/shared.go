@@ -32,6 +32,7 @@ import (
 type sharer struct {
 	planners []*planner
 	hosts    []host
+	careful  bool // leave a margin for requests that are counted singly; see margin
 }
 
 // host is a kind of hardware whose devices may be shared.
@@ -63,6 +64,10 @@ type part struct {
 	rest             float64      // requests per second that are left to a shared device
 	choices          [][]choiceOf // how the rest may run, by host
 	size             float64      // weight of what the rest uses at the least
+
+	// Where a careful sharer gives the module devices of its own, too: by how
+	// much the window of a batch that is not full is longer than its period.
+	margin time.Duration
 }
 
 // choiceOf is a configuration for a rest.
@@ -75,6 +80,7 @@ type choiceOf struct {
 type way struct {
 	*config
 	period   time.Duration
+	margin   time.Duration // by which the window is longer than the period
 	deadline time.Duration
 	use      float64 // share of a device
 }
@@ -98,12 +104,18 @@ func (p *part) way(host int, deadline time.Duration) (best way, ok bool) {
 		if c.duration > deadline {
 			continue
 		}
-		period := min(window, c.filling)
+		period, margin := c.filling, time.Duration(0)
+		if period > window {
+			period, margin = window-p.margin, p.margin
+		}
+		if period <= 0 {
+			continue
+		}
 		if use := float64(c.duration) / float64(period); !ok || use < best.use {
-			best, ok = way{config: c.config, period: period, use: use}, true
+			best, ok = way{config: c.config, period: period, margin: margin, use: use}, true
 		}
 	}
-	best.deadline = p.budget - best.period
+	best.deadline = p.budget - best.period - best.margin
 	return best, ok && best.use <= 1+rateTolerance
 }
 
@@ -190,6 +202,9 @@ func (s *sharer) divide(pipeline, module int, budget time.Duration, by division)
 		t := tranche{config: best, machines: full, rate: math.Min(m.rate, full*best.throughput()), worst: budget}
 		t.collect, t.period = t.rate, toDuration(best.pace()/full)
 		p.own, p.rest = []tranche{t}, m.rate-t.rate
+		if s.careful {
+			p.margin = toDuration(1 / m.rate)
+		}
 	}
 	if p.rest <= rateTolerance*m.rate {
 		p.rest = 0

@@ -14,8 +14,8 @@ import (
 // Theorem 1 is an approximation: a dispatcher cannot always collect all groups
 // as fast as it claims. The processor-demand test (package demand) decides
 // that exactly for evenly paced requests. Proven is the least latency L such
-// that windows L - d pass it; the plan is sound when that is within the budget
-// of every module.
+// that windows L - d pass it, and what single requests need besides (margin);
+// the plan is sound when that is within the budget of every module.
 func (p *planner) prove(out *Plan) {
 	out.Sound = true
 	for i := range out.Modules {
@@ -23,7 +23,7 @@ func (p *planner) prove(out *Plan) {
 		fits := m.prove()
 		out.Sound = out.Sound && fits
 		if fits && !p.options.without("tc") {
-			m.widen()
+			out.Sound = m.widen() && out.Sound
 		}
 	}
 	out.Proof = MeanRate
@@ -49,17 +49,21 @@ func (m *Module) prove() bool {
 // a group that is alone needs exactly what Theorem 1 says, no nanosecond more.
 const provenTolerance = 100 * time.Nanosecond
 
-// widen gives the groups of a module the windows that the proof rests on,
-// where those of Theorem 1 are too short for a stream to fill the batches.
-func (m *Module) widen() {
+// widen adds to the proven latency what single requests need beyond a fluid, and
+// gives the groups of a module the windows that the proof rests on where those of
+// Theorem 1 are too short. It is false where the budget is too short for these.
+func (m *Module) widen() bool {
+	busy := m.busy()
+	m.Proven += margin(m.Rate, busy, m.Proven)
+	if m.Proven > m.Budget && counted(m.Rate, promising(busy, m.Budget)) {
+		m.Proven = m.Budget
+	}
 	groups, _ := m.demands()
-	if demand.Test(m.Rate+m.DummyRate, groups).Sound {
-		return
+	if demand.Test(m.Rate+m.DummyRate, groups).Sound && (len(busy) < 2 || counted(m.Rate, busy)) {
+		return m.Proven <= m.Budget
 	}
-	limit := min(m.Proven, m.Budget)
-	for i := range m.Groups {
-		m.Groups[i].Window = limit - max(m.Groups[i].Duration, m.Groups[i].Deadline)
-	}
+	m.Groups = promising(m.Groups, min(m.Proven, m.Budget))
+	return m.Proven <= m.Budget
 }
 
 func (m *Module) demands() (groups []demand.Group, durations []float64) {

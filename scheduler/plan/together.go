@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan/demand"
@@ -72,11 +73,16 @@ func solveTogether(problems []Problem, o Options) ([]Plan, bool) {
 		return plans, true
 	}
 	s := newSharer(able)
-	best, bounds, total := s.search()
+	var bounds []float64
+	var total float64
+	best, found := s.kept(func() (best *packing) {
+		best, bounds, total = s.search()
+		return best
+	})
 	if best == nil {
 		return nil, false
 	}
-	for k, p := range s.plans(best) {
+	for k, p := range found {
 		able[k].certify(&p, bounds[k])
 		plans[index[k]] = p
 	}
@@ -98,6 +104,21 @@ func sameHardware(a, b *Problem) bool {
 		}
 	}
 	return true
+}
+
+// kept looks for a packing and writes its plans; where single requests do not
+// keep these, it looks again, carefully.
+func (s *sharer) kept(search func() *packing) (best *packing, plans []Plan) {
+	for {
+		if best = search(); best == nil {
+			return nil, nil
+		}
+		plans = s.plans(best)
+		if s.careful || !slices.ContainsFunc(plans, func(p Plan) bool { return !p.Sound }) {
+			return best, plans
+		}
+		s.careful = true
+	}
 }
 
 // plans writes a packing as one plan a pipeline.
@@ -169,8 +190,8 @@ func (s *sharer) device(b *bin, best *packing, sets [][]schedule) (Device, []boo
 			Group: len(set.tranches), Duration: w.duration, Period: w.period, Deadline: w.deadline, Share: w.use,
 		})
 		set.add(tranche{
-			config: *w.config, machines: w.use, rate: at.rest, collect: at.rest, period: w.period,
-			deadline: w.deadline, worst: w.period + w.deadline, part: w.use / d.Share,
+			config: *w.config, machines: w.use, rate: at.rest, collect: at.rest, period: w.period, margin: w.margin,
+			deadline: w.deadline, worst: w.period + w.margin + w.deadline, part: w.use / d.Share,
 		})
 	}
 	return d, users
@@ -197,21 +218,24 @@ func (p *planner) sharing() bool {
 // packed plans one pipeline under given budgets.
 func (p *planner) packed(budgets []time.Duration) (Plan, error) {
 	s := newSharer([]*planner{p})
-	best := s.within(splitting{budgets})
+	best, plans := s.kept(func() *packing { return s.within(splitting{budgets}) })
 	if best == nil {
 		return Plan{}, p.noSplit()
 	}
-	return s.plans(best)[0], nil
+	return plans[0], nil
 }
 
 // solveShared plans one pipeline under cost model shared.
 func (p *planner) solveShared() (Plan, error) {
 	s := newSharer([]*planner{p})
-	best, _, bound := s.search()
+	bound := 0.0
+	best, plans := s.kept(func() (best *packing) {
+		best, _, bound = s.search()
+		return best
+	})
 	if best == nil {
 		return Plan{}, p.noSplit()
 	}
-	out := s.plans(best)[0]
-	p.certify(&out, bound)
-	return out, nil
+	p.certify(&plans[0], bound)
+	return plans[0], nil
 }

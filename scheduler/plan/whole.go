@@ -51,7 +51,8 @@ type mixture struct {
 	least  time.Duration // below it the devices cannot serve the stream, whatever the dispatch
 
 	proven bool          // sound has been looked for
-	sound  time.Duration // least latency that shares proves; 0 when there is none
+	sound  time.Duration // least latency that shares proves, margin included; 0 when there is none
+	margin time.Duration // for requests that are counted singly
 	groups []member
 	floor  time.Duration // below it two groups are not sound in any periods; at least least
 }
@@ -145,7 +146,7 @@ func (w *wholeModule) alone(m member, budget time.Duration) schedule {
 
 // mixed is the schedule of a mixture that is sound.
 func (w *wholeModule) mixed(m *mixture) schedule {
-	split, _ := shares(w.rate, m.groups, m.sound.Seconds())
+	split, _ := shares(w.rate, m.groups, (m.sound - m.margin).Seconds())
 	set := schedule{worst: m.sound, weight: m.weight}
 	for i, g := range m.groups {
 		if split[i].rate <= rateTolerance*w.rate {
@@ -178,8 +179,12 @@ func (w *wholeModule) prove(m *mixture) (time.Duration, bool) {
 			return
 		}
 		to = min(to, best-1)
-		if l, ok := leastSound(w.rate, groups, from-1, to); ok && l < best {
-			best, m.groups = l, slices.Clone(groups)
+		l, ok := leastSound(w.rate, groups, from-1, to)
+		if !ok || l >= best {
+			return
+		}
+		if margin := singly(w.rate, groups, l); l+margin < best {
+			best, m.margin, m.groups = l+margin, margin, slices.Clone(groups)
 		}
 	})
 	if best < most {
@@ -191,11 +196,12 @@ func (w *wholeModule) prove(m *mixture) (time.Duration, bool) {
 // raise lifts the floor of a proven mixture of two kinds as near to what is
 // sound as can be refuted.
 func (w *wholeModule) raise(m *mixture) {
-	if m.sound <= m.least+1 || len(m.groups) != 2 || m.floor > m.least {
+	fluid := m.sound - m.margin
+	if fluid <= m.least+1 || len(m.groups) != 2 || m.floor > m.least {
 		return
 	}
 	for _, below := range []float64{1e-4, 1e-3, 1e-2} {
-		latency := m.sound.Seconds() * (1 - below)
+		latency := fluid.Seconds() * (1 - below)
 		all := true
 		w.each(m, nil, 0, func(groups []member) {
 			all = all && refuted(w.rate, groups[0], groups[1], latency)

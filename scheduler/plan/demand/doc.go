@@ -71,8 +71,10 @@
 //     divided by the test; a division of whole requests then exists, too
 //     (transport problems have whole solutions), and earliest deadline first
 //     finds one. A request may so come up to 1/T before the release of its
-//     batch: this is the one inter-arrival time by which such a module may be
-//     late. The room of b - f·P more makes up for it in nearly all cases.
+//     batch: windows need one inter-arrival time more, at the most. The room of
+//     b - f·P more makes up for it in nearly all cases; Counted plays requests
+//     to find out. One group alone with W = P needs nothing: every request lies
+//     in one period, and no more than b of them in any.
 //
 // Requests that stay away do no harm, for those that come can go where they would
 // have gone. So the promise holds for every stream whose requests are at least
