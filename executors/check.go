@@ -8,23 +8,32 @@ import (
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
-// check refuses what would crash an engine: a batch of the wrong size, and
-// inputs of the wrong number, datatype, shape or length. It also answers for
-// an engine that is gone.
-func (e *executor) check(c *cell, b *attach.Batch) *wire.Error {
+// examine keeps from the engine what would crash it: a batch of the wrong size,
+// and requests with inputs of the wrong number, datatype, shape or length. It
+// also answers for an engine that is gone.
+func (e *executor) examine(c *cell, b *attach.Batch) *work {
+	w := &work{items: b.Items}
 	module := e.task.Module.Name
-	if c.instance == nil {
-		return wire.Errorf(wire.CodeUnavailable, module, "the engine is gone; the executor is stopping")
+	switch {
+	case c.instance == nil:
+		w.err = wire.Errorf(wire.CodeUnavailable, module, "the engine is gone; the executor is stopping")
+		return w
+	case len(b.Items) < 1 || len(b.Items) > e.model.MaxBatch:
+		w.err = wire.Errorf(wire.CodeInvalid, module, "a batch of %d requests, but the executor takes 1 to %d", len(b.Items), e.model.MaxBatch)
+		return w
 	}
-	if len(b.Items) < 1 || len(b.Items) > e.model.MaxBatch {
-		return wire.Errorf(wire.CodeInvalid, module, "a batch of %d requests, but the executor takes 1 to %d", len(b.Items), e.model.MaxBatch)
-	}
+	w.good = make([]int, 0, len(b.Items))
 	for i, inputs := range b.Items {
 		if err := Check(e.signature.Inputs, inputs); err != nil {
-			return wire.Errorf(wire.CodeInvalid, module, "request %d of the batch: %v", i+1, err)
+			w.fail(i, wire.Errorf(wire.CodeInvalid, module, "%v", err))
+			continue
 		}
+		w.good = append(w.good, i)
 	}
-	return nil
+	if len(w.good) == 0 {
+		w.answers = make([][]wire.Tensor, len(w.items))
+	}
+	return w
 }
 
 // Check compares tensors with the ports that they belong to: as many, each of

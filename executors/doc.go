@@ -11,6 +11,11 @@
 //	  └────── reload ◄───────┤ engine unavailable                            │
 //	                         └───────────────────────────────────────────────┘
 //
+// A batch that the engine refuses, because of one request or another, is
+// computed again request by request, so that only those fail that spoil it. When
+// the engine is lost, the executor says so with the result and takes no batch in
+// that place until it has loaded the engine anew and said Ready.
+//
 // Several executors may share a device. Their batches then take turns, the one
 // that is due first goes first, and a batch that has begun is never
 // interrupted: this is the non-preemptive earliest-deadline-first order that

@@ -74,7 +74,7 @@ func TestBadBatchesAreRefusedBeforeTheEngine(t *testing.T) {
 		}{
 			{nil, "a batch of 0 requests, but the executor takes 1 to 2"},
 			{[][]wire.Tensor{vector(2), vector(2), vector(2)}, "a batch of 3 requests"},
-			{[][]wire.Tensor{vector(2), vector(3)}, `request 2 of the batch: "x" has shape [3] where [2] is expected`},
+			{[][]wire.Tensor{vector(3)}, `"x" has shape [3] where [2] is expected`},
 			{[][]wire.Tensor{{}}, "0 tensors where 1 are expected"},
 			{[][]wire.Tensor{short}, `"x": wire: shape [2] of FP32 needs 2 elements of 4 bytes, but there are 4`},
 			{[][]wire.Tensor{wrong}, `"x" is INT64 where FP32 is expected`},
@@ -117,6 +117,82 @@ func TestEngineErrorsFailTheirBatchOnly(t *testing.T) {
 	})
 }
 
+// numbers is a batch of vectors that begin with these.
+func numbers(all ...float32) (items [][]wire.Tensor) {
+	for _, x := range all {
+		items = append(items, []wire.Tensor{wire.FromFloat32([]float32{x, 0}, 2)})
+	}
+	return items
+}
+
+func TestOneRequestDoesNotSpoilTheBatch(t *testing.T) {
+	const bad, crash = -1, -2
+	bubble(t, func(t *testing.T, r *rig) {
+		var runs []int
+		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
+			runs = append(runs, len(items))
+			for _, in := range items {
+				switch v, _ := in[0].Float32s(); v[0] {
+				case bad:
+					return wire.Errorf(wire.CodeInvalid, "m", "no such number")
+				case crash:
+					return wire.Errorf(wire.CodeUnavailable, "m", "the child has died")
+				}
+			}
+			return nil
+		}
+		job := task("e1")
+		job.Slot.Batch = 8
+		var failed []int
+		r.start(job, Observer{BatchEnd: func(i BatchInfo) { failed = append(failed, i.Failed) }})
+		r.accept()
+		for _, c := range []struct {
+			items [][]wire.Tensor
+			codes []wire.Code // of each request
+			runs  []int
+			all   bool // one error for all
+			away  bool
+		}{
+			{numbers(1, 2, 3), []wire.Code{"", "", ""}, []int{3}, false, false},
+			{numbers(1, bad, 3), []wire.Code{"", wire.CodeInvalid, ""}, []int{3, 1, 1, 1}, false, false},
+			{numbers(bad), []wire.Code{wire.CodeInvalid}, []int{1}, true, false},
+			{append(numbers(1, 2), vector(3)), []wire.Code{"", "", wire.CodeInvalid}, []int{2}, false, false},
+			{append(numbers(1, bad), vector(3)), []wire.Code{"", wire.CodeInvalid, wire.CodeInvalid}, []int{2, 1, 1}, false, false},
+			{[][]wire.Tensor{vector(3), vector(4)}, []wire.Code{wire.CodeInvalid, wire.CodeInvalid}, nil, false, false},
+			{numbers(1, crash, 3), []wire.Code{wire.CodeUnavailable, wire.CodeUnavailable, wire.CodeUnavailable}, []int{3}, true, true},
+			{numbers(1, bad, crash, 4), []wire.Code{"", wire.CodeInvalid, wire.CodeUnavailable, wire.CodeUnavailable}, []int{4, 1, 1, 1}, false, true},
+			{append(numbers(crash), vector(3)), []wire.Code{wire.CodeUnavailable, wire.CodeInvalid}, []int{1}, false, true},
+		} {
+			runs, failed = nil, nil
+			r.send(c.items...)
+			got := r.result()
+			require.Equal(t, c.runs, runs)
+			require.Equal(t, c.all, got.Err != nil)
+			require.Equal(t, c.away, got.Away)
+			bad := 0
+			for i, want := range c.codes {
+				err := got.Err
+				if err == nil && got.Errs != nil {
+					err = got.Errs[i]
+				}
+				if want == "" {
+					require.Nil(t, err)
+					require.Equal(t, c.items[i], got.Items[i])
+					continue
+				}
+				bad++
+				require.Equal(t, want, err.Code)
+			}
+			require.Equal(t, []int{bad}, failed)
+			if c.away {
+				r.ready()
+			}
+		}
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}
+
 func TestCrashMidBatchReloadsWhileAttached(t *testing.T) {
 	for name, crash := range map[string]func() error{
 		"unavailable": func() error { return wire.Errorf(wire.CodeUnavailable, "m", "the child has died") },
@@ -144,9 +220,12 @@ func TestCrashMidBatchReloadsWhileAttached(t *testing.T) {
 				}})
 				r.accept()
 				r.send(vector(2))
-				require.ErrorIs(t, r.result().Err, wire.ErrUnavailable)
+				lost := r.result()
+				require.ErrorIs(t, lost.Err, wire.ErrUnavailable)
+				require.True(t, lost.Away)
 				begin := time.Now()
-				r.send(vector(2))
+				r.send(vector(2)) // it may be sent at any time
+				r.ready()
 				require.Nil(t, r.result().Err)
 				require.Equal(t, 150*time.Millisecond, time.Since(begin), "no wait, then 50 ms, then 100 ms")
 				require.Len(t, reloads, 3)

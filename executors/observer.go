@@ -28,7 +28,8 @@ type BatchInfo struct {
 	Due      time.Time
 	Waited   time.Duration // for the device
 	Compute  time.Duration // at the end
-	Err      *wire.Error   // at the end, when the batch has failed
+	Failed   int           // requests that have failed, at the end
+	Err      *wire.Error   // of the first of them
 }
 
 func (o *Observer) loaded(s func() Status) {

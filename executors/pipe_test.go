@@ -125,6 +125,13 @@ func (g *gate) result() *attach.Result {
 	return m.Result
 }
 
+// ready waits for the end of what a result with Away has begun.
+func (g *gate) ready() {
+	m, err := g.line.Recv()
+	require.NoError(g.t, err)
+	require.NotNil(g.t, m.Ready, "%+v", m)
+}
+
 func (g *gate) drain() {
 	require.NoError(g.t, g.line.Send(&attach.Message{Drain: &attach.Drain{Reason: "test"}}))
 }

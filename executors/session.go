@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
@@ -95,7 +94,20 @@ func (s *session) work(ctx, run context.Context, c *cell) {
 			s.hangUp()
 			return
 		}
+		if err := s.ready(c); err != nil {
+			s.finish(ending{err: fmt.Errorf("executors: saying that the engine is back: %w", err)})
+			s.hangUp()
+			return
+		}
 	}
+}
+
+// ready tells the gateway that the cell's engine is back, if it is.
+func (s *session) ready(c *cell) error {
+	if c.instance == nil {
+		return nil
+	}
+	return s.send(&attach.Message{Ready: &attach.Ready{}})
 }
 
 // receive returns the next batch, or nil when the session is over.
@@ -176,72 +188,4 @@ func (s *session) send(m *attach.Message) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	return s.stream.Send(m)
-}
-
-// reply is a message with its result, made in one piece.
-type reply struct {
-	message attach.Message
-	result  attach.Result
-}
-
-// run computes one batch: wait for the device, check, compute. crash is set
-// when the engine is gone.
-func (e *executor) run(ctx context.Context, c *cell, b *attach.Batch) (r *reply, crash error) {
-	r = &reply{result: attach.Result{ID: b.ID}}
-	r.message.Result = &r.result
-	info := BatchInfo{Executor: e.task.Slot.Executor, ID: b.ID, Size: len(b.Items), Due: b.Due}
-	if info.Err = e.check(c, b); info.Err == nil {
-		r.result.Items = e.compute(ctx, c, b, &info)
-	}
-	if info.Err != nil && info.Err.Code == wire.CodeUnavailable && c.instance != nil {
-		c.crashes++
-		crash = info.Err
-	} else if info.Err == nil {
-		c.crashes = 0
-	}
-	r.result.Err, r.result.Waited, r.result.Compute = info.Err, info.Waited, info.Compute
-	e.count(info)
-	if e.observer.BatchEnd != nil {
-		e.observer.BatchEnd(info)
-	}
-	return r, crash
-}
-
-// compute has the device for itself while the engine runs.
-func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, info *BatchInfo) [][]wire.Tensor {
-	begin := time.Now()
-	waited, err := e.device.acquire(ctx, e, b.Due)
-	if err != nil {
-		info.Err = wire.Errorf(wire.CodeUnavailable, e.task.Module.Name, "the executor stopped while the batch waited for %s", e.task.Slot.Device)
-		return nil
-	}
-	defer e.device.release()
-	if waited {
-		start := time.Now()
-		info.Waited, begin = start.Sub(begin), start
-	}
-	if e.observer.BatchBegin != nil {
-		e.observer.BatchBegin(*info)
-	}
-	answers, err := e.guarded(ctx, c, b.Items)
-	info.Compute = time.Since(begin)
-	if err == nil {
-		err = checkAnswers(e.signature, answers, len(b.Items))
-	}
-	if err != nil {
-		info.Err = failure(e.task.Module.Name, err)
-		return nil
-	}
-	return answers
-}
-
-// guarded turns a panic of an engine in this process into its loss: what state
-// it is in cannot be known.
-func (e *executor) guarded(ctx context.Context, c *cell, items [][]wire.Tensor) (answers [][]wire.Tensor, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			answers, err = nil, wire.Errorf(wire.CodeUnavailable, e.task.Module.Name, "engine %q panicked: %v", e.engine.Name(), p)
-		}
-	}()
-	return c.instance.Run(ctx, items)
 }

@@ -30,11 +30,15 @@
 // # Failures
 //
 // Every accepted request ends in exactly one outcome. Engines are pure
-// functions, so when an executor's stream breaks, its batch is queued once
-// more, as long as the deadline allows; the second time the requests fail with
-// code "unavailable". A batch that an executor itself reports as failed, for
-// example because its engine crashed, is not repeated: a request that crashes
-// engines must not travel from one to the next.
+// functions, so when an executor's stream breaks, or its engine crashes, the
+// requests of the batch are queued once more, as long as their deadlines allow;
+// the second time they fail with code "unavailable" and what the engine said: a
+// request that crashes engines must not travel from one to the next. While an
+// executor loads its engine anew it gets no batches, and others take its work.
+//
+// Other errors of engines are not repeated. They fail the requests that caused
+// them: an executor that is given a batch which its engine refuses computes the
+// requests one by one.
 //
 // # Policies
 //

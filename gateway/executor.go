@@ -24,6 +24,7 @@ type executor struct {
 	mu      sync.Mutex
 	flights []*flight
 	sent    uint64
+	away    int // places whose engines are being loaded anew
 	parting parting
 	routes  []*route
 }
@@ -80,6 +81,33 @@ func (e *executor) leave(id uint64) *flight {
 	f := e.flights[i]
 	e.flights = slices.Delete(e.flights, i, i+1)
 	return f
+}
+
+// leaves notes that places of the executor are away, or back where n is
+// negative. The lock of the station that it serves is held.
+func (e *executor) leaves(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.away = max(e.away+n, 0)
+}
+
+// missing is the number of places that are away.
+func (e *executor) missing() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.away
+}
+
+// back hands a place whose engine is loaded again to the station.
+func (e *executor) back() {
+	e.gateway.mu.Lock()
+	s := e.station
+	e.gateway.mu.Unlock()
+	if s == nil {
+		e.leaves(-1)
+		return
+	}
+	s.back(e)
 }
 
 // unlane makes the station forget where the executor's batches run.
@@ -166,11 +194,13 @@ func (e *executor) serve() error {
 			return err
 		case m.Result != nil:
 			e.result(m.Result)
+		case m.Ready != nil:
+			e.back()
 		case m.Drain != nil:
 			e.gateway.detach(e)
 			e.part(hangUp)
 		default:
-			return wire.Errorf(wire.CodeInvalid, "", "executor %q sent a message that is neither Result nor Drain", e.hello.Executor)
+			return wire.Errorf(wire.CodeInvalid, "", "executor %q sent a message that is neither Result, Ready nor Drain", e.hello.Executor)
 		}
 	}
 }
@@ -211,12 +241,18 @@ func (e *executor) result(m *attach.Result) {
 	if err == nil && len(m.Items) != len(f.items) {
 		err = wire.Errorf(wire.CodeInternal, f.station.name, "executor %q answered %d requests of a batch of %d", e.hello.Executor, len(m.Items), len(f.items))
 	}
-	now := f.station.land(f, m.Waited, m.Compute, err != nil)
-	e.gateway.batchEnd(f, now, m.Waited, m.Compute, err)
+	failed := 0
+	for i := range f.items {
+		if errorOf(m, err, i) != nil {
+			failed++
+		}
+	}
+	now := f.station.land(f, m.Waited, m.Compute, failed, m.Away)
+	e.gateway.batchEnd(f, now, m.Waited, m.Compute, firstOf(m, err))
 	e.depart()
 	for i, it := range f.items {
-		if err != nil {
-			it.req.fail(staged(err, f.station.name, it, now))
+		if err := errorOf(m, err, i); err != nil {
+			f.station.repeat(it, staged(err, f.station.name, it, now))
 			continue
 		}
 		values, err := e.route(it.node).outputs(m.Items[i])
@@ -226,6 +262,21 @@ func (e *executor) result(m *attach.Result) {
 		}
 		it.req.complete(it, values)
 	}
+}
+
+// errorOf is the error of request i, given that of the whole batch.
+func errorOf(m *attach.Result, all *wire.Error, i int) *wire.Error {
+	if all == nil && i < len(m.Errs) {
+		return m.Errs[i]
+	}
+	return all
+}
+
+func firstOf(m *attach.Result, all *wire.Error) *wire.Error {
+	for i := 0; all == nil && i < len(m.Errs); i++ {
+		all = m.Errs[i]
+	}
+	return all
 }
 
 // staged completes an executor's error with what the gateway knows.

@@ -178,6 +178,13 @@ func TestFaultsEndEveryRequestOnce(t *testing.T) {
 			}
 			return nil
 		}
+		s := w.stream
+		w.result = func(r *attach.Result) {
+			if r.Err != nil && r.ID%2 == 0 {
+				r.Away = true
+				time.AfterFunc(time.Millisecond, func() { _ = s.Send(&attach.Message{Ready: &attach.Ready{}}) })
+			}
+		}
 	}
 	var returned atomic.Int64
 	end := load(g, 8, func(n int64) (*wire.InferRequest, func(*wire.InferResponse) error) {

@@ -63,9 +63,14 @@ func (s *station) add(m member) {
 // join gives the executor its lanes. The policy is told of a lane when it is
 // idle: at once, or when the batch has ended that runs there from before.
 func (s *station) join(now dispatch.Time, m member, fx []effect) []effect {
-	inAir := m.exec.flightsOf(s)
+	inAir, away := m.exec.flightsOf(s), m.exec.missing()
 	for range m.exec.concurrency() {
 		id := s.newLane(m)
+		if away > len(inAir) {
+			away--
+			s.lanes[id].away = true
+			continue
+		}
 		s.up++
 		if len(inAir) > 0 {
 			inAir[0].lane = int32(id)
@@ -108,10 +113,10 @@ func (s *station) remove(e *executor) {
 		if l.exec != e {
 			continue
 		}
-		known := l.known
+		known, away := l.known, l.away
 		*l = lane{}
-		if s.up--; s.up == 0 {
-			s.downAt = now
+		if !away {
+			s.lower(now)
 		}
 		if known {
 			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(i)}, fx)
@@ -121,8 +126,16 @@ func (s *station) remove(e *executor) {
 	s.apply(fx)
 }
 
-// land notes that a batch has come back and lets the lane go on.
-func (s *station) land(f *flight, waited, compute dispatch.Time, failed bool) dispatch.Time {
+// lower notes that a lane is gone or away.
+func (s *station) lower(now dispatch.Time) {
+	if s.up--; s.up == 0 {
+		s.downAt = now
+	}
+}
+
+// land notes that a batch has come back and lets the lane go on, unless its
+// engine is away.
+func (s *station) land(f *flight, waited, compute dispatch.Time, failed int, away bool) dispatch.Time {
 	var room [4]effect
 	fx := room[:0]
 	s.mu.Lock()
@@ -131,18 +144,47 @@ func (s *station) land(f *flight, waited, compute dispatch.Time, failed bool) di
 		it.finish(now, waited, compute)
 	}
 	s.stats.batch(f, now, compute, failed)
+	if away {
+		f.exec.leaves(1)
+	}
 	if f.lane >= 0 {
 		l := &s.lanes[f.lane]
-		l.busy, l.free = false, now
-		if l.known {
+		l.busy, l.away, l.free = false, away, now
+		switch {
+		case away:
+			s.lower(now)
+			if l.known {
+				l.known = false
+				fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(f.lane)}, fx)
+			}
+		case l.known:
 			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(f.lane)}, fx)
-		} else {
+		default:
 			fx = s.announce(now, dispatch.ExecutorID(f.lane), fx)
 		}
 	}
 	s.mu.Unlock()
 	s.apply(fx)
 	return now
+}
+
+// back opens a lane of the executor again whose engine was away.
+func (s *station) back(e *executor) {
+	var room [4]effect
+	fx := room[:0]
+	s.mu.Lock()
+	now := s.gateway.now()
+	e.leaves(-1)
+	for i := range s.lanes {
+		if l := &s.lanes[i]; l.exec == e && l.away {
+			l.away, l.free = false, now
+			s.up++
+			fx = s.announce(now, dispatch.ExecutorID(i), fx)
+			break
+		}
+	}
+	s.mu.Unlock()
+	s.apply(fx)
 }
 
 // finish splits the time between sending and receiving.
@@ -158,17 +200,25 @@ func (it *item) finish(now, waited, compute dispatch.Time) {
 // while their requests are wanted. The others fail.
 func (s *station) again(f *flight) {
 	for _, it := range f.items {
-		if it.attempts > 0 {
-			it.req.fail(wire.Errorf(wire.CodeUnavailable, s.name, "two executors were lost while they held the request"))
-			continue
-		}
-		var room [4]effect
-		s.mu.Lock()
-		it.attempts++
-		fx := s.arrive(s.gateway.now(), it, room[:0])
-		s.mu.Unlock()
-		s.apply(fx)
+		s.repeat(it, wire.Errorf(wire.CodeUnavailable, s.name, "two executors were lost while they held the request"))
 	}
+}
+
+// repeat queues an item anew that has failed because its engine or executor was
+// lost: once, for the next may well be lost to the same request. It is safe,
+// since engines compute and do nothing else. Whatever failed otherwise fails.
+func (s *station) repeat(it *item, err *wire.Error) {
+	if err.Code != wire.CodeUnavailable || it.attempts > 0 {
+		it.req.fail(err)
+		return
+	}
+	var room [4]effect
+	s.mu.Lock()
+	it.attempts++
+	it.state = fresh
+	fx := s.arrive(s.gateway.now(), it, room[:0])
+	s.mu.Unlock()
+	s.apply(fx)
 }
 
 // down says since when the station has no executor.

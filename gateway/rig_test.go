@@ -80,6 +80,7 @@ type worker struct {
 	hello  attach.Hello
 	delay  func(n int) time.Duration // of a batch
 	fault  func(b *attach.Batch) *wire.Error
+	result func(*attach.Result) // may change it; called by one goroutine
 	stream attach.Stream
 	done   chan error // the end of Attach
 
@@ -112,7 +113,11 @@ func (w *worker) serve(s attach.Stream) {
 				time.Sleep(d)
 			}
 		}
-		if s.Send(&attach.Message{Result: w.answer(m.Batch)}) != nil {
+		r := w.answer(m.Batch)
+		if w.result != nil {
+			w.result(r)
+		}
+		if s.Send(&attach.Message{Result: r}) != nil {
 			return
 		}
 	}

@@ -50,6 +50,7 @@ type lane struct {
 	group int32
 	known bool // the policy has been told of it
 	busy  bool
+	away  bool          // its engine is being loaded anew
 	free  dispatch.Time // when its last batch ended
 }
 

@@ -116,7 +116,7 @@ type executorSecond struct {
 func (s *moduleStats) init(span time.Duration) { s.ring.init(span) }
 
 // batch notes one that has come back. The times of its items have been set.
-func (s *moduleStats) batch(f *flight, now dispatch.Time, compute time.Duration, failed bool) {
+func (s *moduleStats) batch(f *flight, now dispatch.Time, compute time.Duration, failed int) {
 	second := s.ring.at(now)
 	n := int64(len(f.items))
 	second.batches++
@@ -126,9 +126,9 @@ func (s *moduleStats) batch(f *flight, now dispatch.Time, compute time.Duration,
 	e.batches++
 	e.requests += n
 	e.compute += compute
-	if failed {
-		second.failed += n
-		return
+	second.failed += int64(failed)
+	if failed > 0 {
+		return // the times of a batch that was computed twice, or not, say little
 	}
 	for _, it := range f.items {
 		second.queue.add(it.queue)

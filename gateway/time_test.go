@@ -241,16 +241,125 @@ func holds(g *Gateway, name string) bool {
 	return len(e.flights) > 0
 }
 
-func TestAFailedBatchIsNotRepeated(t *testing.T) {
+func TestARequestThatTakesTwoEnginesWithItFails(t *testing.T) {
 	bubble(t, Options{}, time.Second, spec{kind: addOne, executors: 2, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
 		for _, w := range w {
 			w.fault = func(*attach.Batch) *wire.Error { return wire.Errorf(wire.CodeUnavailable, "", "the engine crashed") }
 		}
 		_, e := ask(context.Background(), g)
 		require.Equal(t, wire.CodeUnavailable, e.Code)
+		require.Equal(t, "the engine crashed", e.Reason)
 		require.Equal(t, "m", e.Stage)
 		require.Equal(t, time.Second, e.Budget)
+		require.Equal(t, 2, w["m/1/0"].batches+w["m/1/1"].batches)
+		require.Equal(t, int64(1), g.Totals("p")[Failed])
+	})
+}
+
+func TestOtherFailuresAreNotRepeated(t *testing.T) {
+	bubble(t, Options{}, time.Second, spec{kind: addOne, executors: 2, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
+		for _, w := range w {
+			w.fault = func(*attach.Batch) *wire.Error { return wire.Errorf(wire.CodeInvalid, "", "no such number") }
+		}
+		_, e := ask(context.Background(), g)
+		require.Equal(t, wire.CodeInvalid, e.Code)
 		require.Equal(t, 1, w["m/1/0"].batches+w["m/1/1"].batches)
+	})
+}
+
+// once makes the first batch of a worker a crash, after which its engine is
+// away for so long.
+func once(w *worker, away time.Duration) {
+	w.result = func(r *attach.Result) {
+		w.result = nil
+		r.Items, r.Err, r.Away = nil, wire.Errorf(wire.CodeUnavailable, "", "the engine crashed"), true
+		time.AfterFunc(away, func() { _ = w.stream.Send(&attach.Message{Ready: &attach.Ready{}}) })
+	}
+}
+
+func TestAnEngineThatIsAwayGetsNoBatch(t *testing.T) {
+	t.Run("another takes over", func(t *testing.T) {
+		bubble(t, Options{}, time.Second, spec{kind: addOne, executors: 2, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
+			for _, w := range w {
+				once(w, 500*ms)
+				break
+			}
+			for n := range 20 { // one after the other
+				r, e := ask(context.Background(), g)
+				require.Nil(t, e)
+				if r.Elapsed != 20*ms {
+					require.Equal(t, 40*ms, r.Elapsed, "request %d", n)
+				}
+			}
+			require.Equal(t, 21, w["m/1/0"].batches+w["m/1/1"].batches)
+		})
+	})
+	t.Run("it comes back", func(t *testing.T) {
+		bubble(t, Options{}, time.Second, spec{kind: addOne, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
+			once(w["m/1/0"], 300*ms)
+			r, e := ask(context.Background(), g)
+			require.Nil(t, e)
+			require.Equal(t, 340*ms, r.Elapsed)
+			r, e = ask(context.Background(), g)
+			require.Nil(t, e)
+			require.Equal(t, 20*ms, r.Elapsed)
+		})
+	})
+	t.Run("too late", func(t *testing.T) {
+		bubble(t, Options{}, 100*ms, spec{kind: addOne, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
+			once(w["m/1/0"], 300*ms)
+			_, e := ask(context.Background(), g)
+			require.Equal(t, wire.CodeUnavailable, e.Code)
+			require.Contains(t, e.Reason, "lost")
+			require.LessOrEqual(t, e.Elapsed, 100*ms)
+			time.Sleep(400 * ms)
+			_, e = ask(context.Background(), g)
+			require.Nil(t, e)
+		})
+	})
+	t.Run("across an install", func(t *testing.T) {
+		bubble(t, Options{}, time.Second, spec{kind: addOne, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
+			once(w["m/1/0"], 300*ms)
+			var group sync.WaitGroup
+			at(g, 0, &group, func(r *wire.InferResponse, e *wire.Error) {
+				require.Nil(t, e)
+				require.Equal(t, 340*ms, r.Elapsed)
+			})
+			time.Sleep(100 * ms)
+			d := g.pipeline("p").current.Load().deployment
+			d.Generation++
+			require.NoError(t, g.Install(context.Background(), d))
+			group.Wait()
+		})
+	})
+}
+
+func TestRequestsOfABatchFailByThemselves(t *testing.T) {
+	bubble(t, Options{}, time.Second, spec{kind: addOne, batch: 3, window: 50 * ms, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
+		w["m/1/0"].result = func(r *attach.Result) {
+			if n := len(r.Items); n > 1 { // the first may have gone ahead by itself
+				r.Items[1], r.Errs = nil, make([]*wire.Error, n)
+				r.Errs[1] = wire.Errorf(wire.CodeInvalid, "", "no such number")
+			}
+		}
+		var group sync.WaitGroup
+		var good, bad int
+		var mu sync.Mutex
+		for range 3 {
+			at(g, 0, &group, func(_ *wire.InferResponse, e *wire.Error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if e == nil {
+					good++
+					return
+				}
+				bad++
+				require.Equal(t, wire.CodeInvalid, e.Code)
+				require.Equal(t, "m", e.Stage)
+			})
+		}
+		group.Wait()
+		require.Equal(t, []int{2, 1}, []int{good, bad})
 		require.Equal(t, int64(1), g.Totals("p")[Failed])
 	})
 }

@@ -19,6 +19,7 @@ type Message struct {
 	Result *Result // executor to gateway, one per Batch
 	Batch  *Batch  // gateway to executor
 	Drain  *Drain  // either way: no more batches; what is held is finished
+	Ready  *Ready  // executor to gateway, one per Result with Away
 }
 
 // Hello introduces an executor.
@@ -45,14 +46,26 @@ type Batch struct {
 }
 
 // Result answers one Batch. Items[i][j] is output j of request i; when Err is
-// set there are none, and every request of the batch has failed with it.
+// set there are none, and every request of the batch has failed with it. Where
+// only some have failed, Errs has an entry for each request, nil for the others.
+//
+// An error of code "unavailable" says that the engine was lost: the requests
+// have not been answered through no fault that is known, and may be tried again.
 type Result struct {
 	ID      uint64
 	Items   [][]wire.Tensor
 	Err     *wire.Error
+	Errs    []*wire.Error
 	Waited  time.Duration // in the executor, for the device
 	Compute time.Duration // in the engine
+
+	// Away says that the place in which the batch ran takes no other until the
+	// executor says Ready, because its engine must be loaded anew.
+	Away bool
 }
+
+// Ready says that an engine is back.
+type Ready struct{}
 
 // Drain asks the other side to finish what it holds and then to close.
 type Drain struct {

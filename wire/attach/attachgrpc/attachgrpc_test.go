@@ -219,3 +219,27 @@ func BenchmarkRoundTrip(b *testing.B) {
 		}
 	}
 }
+
+func TestResultsOfSingleRequestsArriveWhole(t *testing.T) {
+	now := time.Now()
+	for _, m := range []*attach.Message{
+		{Ready: &attach.Ready{}},
+		{Result: &attach.Result{ID: 3, Away: true, Err: wire.Errorf(wire.CodeUnavailable, "m", "gone")}},
+		{Result: &attach.Result{
+			ID: 4, Items: [][]wire.Tensor{{wire.FromFloat32([]float32{1}, 1)}, {}, {}},
+			Errs:   []*wire.Error{nil, wire.Errorf(wire.CodeInvalid, "m", "bad"), wire.Errorf(wire.CodeInternal, "", "worse")},
+			Waited: 5, Compute: 6,
+		}},
+	} {
+		p, err := toProto(m, now)
+		require.NoError(t, err)
+		back, err := fromProto(p, now)
+		require.NoError(t, err)
+		require.Equal(t, m, back)
+	}
+	p, err := toProto(&attach.Message{Result: &attach.Result{Items: [][]wire.Tensor{{}}, Errs: []*wire.Error{nil, wire.Errorf(wire.CodeInternal, "", "of a request that is not there")}}}, now)
+	require.NoError(t, err)
+	back, err := fromProto(p, now)
+	require.NoError(t, err)
+	require.Equal(t, []*wire.Error{nil}, back.Result.Errs)
+}

@@ -26,11 +26,14 @@ func toProto(m *attach.Message, now time.Time) (*pb.Message, error) {
 	case m.Result != nil:
 		r := &pb.Result{
 			Id: m.Result.ID, Items: itemsToProto(m.Result.Items), Error: errorToProto(m.Result.Err),
+			Errors: itemErrorsToProto(m.Result.Errs), Away: m.Result.Away,
 			Waited: int64(m.Result.Waited), Compute: int64(m.Result.Compute),
 		}
 		return &pb.Message{Kind: &pb.Message_Result{Result: r}}, nil
 	case m.Drain != nil:
 		return &pb.Message{Kind: &pb.Message_Drain{Drain: &pb.Drain{Reason: m.Drain.Reason}}}, nil
+	case m.Ready != nil:
+		return &pb.Message{Kind: &pb.Message_Ready{Ready: &pb.Ready{}}}, nil
 	}
 	return nil, errEmpty
 }
@@ -48,11 +51,14 @@ func fromProto(m *pb.Message, now time.Time) (*attach.Message, error) {
 	case *pb.Message_Result:
 		r := &attach.Result{
 			ID: k.Result.GetId(), Items: itemsFromProto(k.Result.GetItems()), Err: errorFromProto(k.Result.GetError()),
-			Waited: time.Duration(k.Result.GetWaited()), Compute: time.Duration(k.Result.GetCompute()),
+			Away: k.Result.GetAway(), Waited: time.Duration(k.Result.GetWaited()), Compute: time.Duration(k.Result.GetCompute()),
 		}
+		r.Errs = itemErrorsFromProto(k.Result.GetErrors(), len(r.Items))
 		return &attach.Message{Result: r}, nil
 	case *pb.Message_Drain:
 		return &attach.Message{Drain: &attach.Drain{Reason: k.Drain.GetReason()}}, nil
+	case *pb.Message_Ready:
+		return &attach.Message{Ready: &attach.Ready{}}, nil
 	}
 	return nil, errEmpty
 }
@@ -110,6 +116,30 @@ func itemsFromProto(items []*pb.Item) [][]wire.Tensor {
 		out[i] = make([]wire.Tensor, len(item.GetTensors()))
 		for j, t := range item.GetTensors() {
 			out[i][j] = wire.Tensor{Datatype: t.GetDatatype(), Shape: t.GetShape(), Data: t.GetData()}
+		}
+	}
+	return out
+}
+
+func itemErrorsToProto(errs []*wire.Error) []*pb.ItemError {
+	var out []*pb.ItemError
+	for i, e := range errs {
+		if e != nil {
+			out = append(out, &pb.ItemError{Item: uint32(i), Error: errorToProto(e)})
+		}
+	}
+	return out
+}
+
+// itemErrorsFromProto makes room for as many requests as the result has.
+func itemErrorsFromProto(errs []*pb.ItemError, items int) []*wire.Error {
+	if len(errs) == 0 {
+		return nil
+	}
+	out := make([]*wire.Error, items)
+	for _, e := range errs {
+		if i := e.GetItem(); i < uint32(items) {
+			out[i] = errorFromProto(e.GetError())
 		}
 	}
 	return out

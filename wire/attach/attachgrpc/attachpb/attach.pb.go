@@ -38,6 +38,7 @@ type Message struct {
 	//	*Message_Result
 	//	*Message_Batch
 	//	*Message_Drain
+	//	*Message_Ready
 	Kind          isMessage_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -116,6 +117,15 @@ func (x *Message) GetDrain() *Drain {
 	return nil
 }
 
+func (x *Message) GetReady() *Ready {
+	if x != nil {
+		if x, ok := x.Kind.(*Message_Ready); ok {
+			return x.Ready
+		}
+	}
+	return nil
+}
+
 type isMessage_Kind interface {
 	isMessage_Kind()
 }
@@ -136,6 +146,10 @@ type Message_Drain struct {
 	Drain *Drain `protobuf:"bytes,4,opt,name=drain,proto3,oneof"`
 }
 
+type Message_Ready struct {
+	Ready *Ready `protobuf:"bytes,5,opt,name=ready,proto3,oneof"`
+}
+
 func (*Message_Hello) isMessage_Kind() {}
 
 func (*Message_Result) isMessage_Kind() {}
@@ -143,6 +157,8 @@ func (*Message_Result) isMessage_Kind() {}
 func (*Message_Batch) isMessage_Kind() {}
 
 func (*Message_Drain) isMessage_Kind() {}
+
+func (*Message_Ready) isMessage_Kind() {}
 
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -509,6 +525,8 @@ type Result struct {
 	Error         *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	Waited        int64                  `protobuf:"varint,4,opt,name=waited,proto3" json:"waited,omitempty"`   // nanoseconds
 	Compute       int64                  `protobuf:"varint,5,opt,name=compute,proto3" json:"compute,omitempty"` // nanoseconds
+	Errors        []*ItemError           `protobuf:"bytes,6,rep,name=errors,proto3" json:"errors,omitempty"`
+	Away          bool                   `protobuf:"varint,7,opt,name=away,proto3" json:"away,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -578,6 +596,110 @@ func (x *Result) GetCompute() int64 {
 	return 0
 }
 
+func (x *Result) GetErrors() []*ItemError {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+func (x *Result) GetAway() bool {
+	if x != nil {
+		return x.Away
+	}
+	return false
+}
+
+// ItemError is the error of one request of a batch.
+type ItemError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Item          uint32                 `protobuf:"varint,1,opt,name=item,proto3" json:"item,omitempty"`
+	Error         *Error                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ItemError) Reset() {
+	*x = ItemError{}
+	mi := &file_attach_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ItemError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ItemError) ProtoMessage() {}
+
+func (x *ItemError) ProtoReflect() protoreflect.Message {
+	mi := &file_attach_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ItemError.ProtoReflect.Descriptor instead.
+func (*ItemError) Descriptor() ([]byte, []int) {
+	return file_attach_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ItemError) GetItem() uint32 {
+	if x != nil {
+		return x.Item
+	}
+	return 0
+}
+
+func (x *ItemError) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// Ready ends what a result with away has begun.
+type Ready struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ready) Reset() {
+	*x = Ready{}
+	mi := &file_attach_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ready) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ready) ProtoMessage() {}
+
+func (x *Ready) ProtoReflect() protoreflect.Message {
+	mi := &file_attach_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ready.ProtoReflect.Descriptor instead.
+func (*Ready) Descriptor() ([]byte, []int) {
+	return file_attach_proto_rawDescGZIP(), []int{8}
+}
+
 type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
@@ -591,7 +713,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_attach_proto_msgTypes[7]
+	mi := &file_attach_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -603,7 +725,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[7]
+	mi := &file_attach_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -616,7 +738,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{7}
+	return file_attach_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Error) GetCode() string {
@@ -663,7 +785,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_attach_proto_msgTypes[8]
+	mi := &file_attach_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +797,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[8]
+	mi := &file_attach_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +810,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{8}
+	return file_attach_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Drain) GetReason() string {
@@ -702,12 +824,13 @@ var File_attach_proto protoreflect.FileDescriptor
 
 const file_attach_proto_rawDesc = "" +
 	"\n" +
-	"\fattach.proto\x12\x12harpagon.attach.v1\"\xe0\x01\n" +
+	"\fattach.proto\x12\x12harpagon.attach.v1\"\x93\x02\n" +
 	"\aMessage\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x19.harpagon.attach.v1.HelloH\x00R\x05hello\x124\n" +
 	"\x06result\x18\x02 \x01(\v2\x1a.harpagon.attach.v1.ResultH\x00R\x06result\x121\n" +
 	"\x05batch\x18\x03 \x01(\v2\x19.harpagon.attach.v1.BatchH\x00R\x05batch\x121\n" +
-	"\x05drain\x18\x04 \x01(\v2\x19.harpagon.attach.v1.DrainH\x00R\x05drainB\x06\n" +
+	"\x05drain\x18\x04 \x01(\v2\x19.harpagon.attach.v1.DrainH\x00R\x05drain\x121\n" +
+	"\x05ready\x18\x05 \x01(\v2\x19.harpagon.attach.v1.ReadyH\x00R\x05readyB\x06\n" +
 	"\x04kind\"\xf2\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bexecutor\x18\x01 \x01(\tR\bexecutor\x12\x1a\n" +
@@ -737,13 +860,19 @@ const file_attach_proto_rawDesc = "" +
 	"\x06Tensor\x12\x1a\n" +
 	"\bdatatype\x18\x01 \x01(\tR\bdatatype\x12\x14\n" +
 	"\x05shape\x18\x02 \x03(\x03R\x05shape\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\xab\x01\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xf6\x01\n" +
 	"\x06Result\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12.\n" +
 	"\x05items\x18\x02 \x03(\v2\x18.harpagon.attach.v1.ItemR\x05items\x12/\n" +
 	"\x05error\x18\x03 \x01(\v2\x19.harpagon.attach.v1.ErrorR\x05error\x12\x16\n" +
 	"\x06waited\x18\x04 \x01(\x03R\x06waited\x12\x18\n" +
-	"\acompute\x18\x05 \x01(\x03R\acompute\"{\n" +
+	"\acompute\x18\x05 \x01(\x03R\acompute\x125\n" +
+	"\x06errors\x18\x06 \x03(\v2\x1d.harpagon.attach.v1.ItemErrorR\x06errors\x12\x12\n" +
+	"\x04away\x18\a \x01(\bR\x04away\"P\n" +
+	"\tItemError\x12\x12\n" +
+	"\x04item\x18\x01 \x01(\rR\x04item\x12/\n" +
+	"\x05error\x18\x02 \x01(\v2\x19.harpagon.attach.v1.ErrorR\x05error\"\a\n" +
+	"\x05Ready\"{\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -767,36 +896,41 @@ func file_attach_proto_rawDescGZIP() []byte {
 	return file_attach_proto_rawDescData
 }
 
-var file_attach_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_attach_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_attach_proto_goTypes = []any{
-	(*Message)(nil), // 0: harpagon.attach.v1.Message
-	(*Hello)(nil),   // 1: harpagon.attach.v1.Hello
-	(*Port)(nil),    // 2: harpagon.attach.v1.Port
-	(*Batch)(nil),   // 3: harpagon.attach.v1.Batch
-	(*Item)(nil),    // 4: harpagon.attach.v1.Item
-	(*Tensor)(nil),  // 5: harpagon.attach.v1.Tensor
-	(*Result)(nil),  // 6: harpagon.attach.v1.Result
-	(*Error)(nil),   // 7: harpagon.attach.v1.Error
-	(*Drain)(nil),   // 8: harpagon.attach.v1.Drain
+	(*Message)(nil),   // 0: harpagon.attach.v1.Message
+	(*Hello)(nil),     // 1: harpagon.attach.v1.Hello
+	(*Port)(nil),      // 2: harpagon.attach.v1.Port
+	(*Batch)(nil),     // 3: harpagon.attach.v1.Batch
+	(*Item)(nil),      // 4: harpagon.attach.v1.Item
+	(*Tensor)(nil),    // 5: harpagon.attach.v1.Tensor
+	(*Result)(nil),    // 6: harpagon.attach.v1.Result
+	(*ItemError)(nil), // 7: harpagon.attach.v1.ItemError
+	(*Ready)(nil),     // 8: harpagon.attach.v1.Ready
+	(*Error)(nil),     // 9: harpagon.attach.v1.Error
+	(*Drain)(nil),     // 10: harpagon.attach.v1.Drain
 }
 var file_attach_proto_depIdxs = []int32{
 	1,  // 0: harpagon.attach.v1.Message.hello:type_name -> harpagon.attach.v1.Hello
 	6,  // 1: harpagon.attach.v1.Message.result:type_name -> harpagon.attach.v1.Result
 	3,  // 2: harpagon.attach.v1.Message.batch:type_name -> harpagon.attach.v1.Batch
-	8,  // 3: harpagon.attach.v1.Message.drain:type_name -> harpagon.attach.v1.Drain
-	2,  // 4: harpagon.attach.v1.Hello.inputs:type_name -> harpagon.attach.v1.Port
-	2,  // 5: harpagon.attach.v1.Hello.outputs:type_name -> harpagon.attach.v1.Port
-	4,  // 6: harpagon.attach.v1.Batch.items:type_name -> harpagon.attach.v1.Item
-	5,  // 7: harpagon.attach.v1.Item.tensors:type_name -> harpagon.attach.v1.Tensor
-	4,  // 8: harpagon.attach.v1.Result.items:type_name -> harpagon.attach.v1.Item
-	7,  // 9: harpagon.attach.v1.Result.error:type_name -> harpagon.attach.v1.Error
-	0,  // 10: harpagon.attach.v1.Gateway.Attach:input_type -> harpagon.attach.v1.Message
-	0,  // 11: harpagon.attach.v1.Gateway.Attach:output_type -> harpagon.attach.v1.Message
-	11, // [11:12] is the sub-list for method output_type
-	10, // [10:11] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	10, // 3: harpagon.attach.v1.Message.drain:type_name -> harpagon.attach.v1.Drain
+	8,  // 4: harpagon.attach.v1.Message.ready:type_name -> harpagon.attach.v1.Ready
+	2,  // 5: harpagon.attach.v1.Hello.inputs:type_name -> harpagon.attach.v1.Port
+	2,  // 6: harpagon.attach.v1.Hello.outputs:type_name -> harpagon.attach.v1.Port
+	4,  // 7: harpagon.attach.v1.Batch.items:type_name -> harpagon.attach.v1.Item
+	5,  // 8: harpagon.attach.v1.Item.tensors:type_name -> harpagon.attach.v1.Tensor
+	4,  // 9: harpagon.attach.v1.Result.items:type_name -> harpagon.attach.v1.Item
+	9,  // 10: harpagon.attach.v1.Result.error:type_name -> harpagon.attach.v1.Error
+	7,  // 11: harpagon.attach.v1.Result.errors:type_name -> harpagon.attach.v1.ItemError
+	9,  // 12: harpagon.attach.v1.ItemError.error:type_name -> harpagon.attach.v1.Error
+	0,  // 13: harpagon.attach.v1.Gateway.Attach:input_type -> harpagon.attach.v1.Message
+	0,  // 14: harpagon.attach.v1.Gateway.Attach:output_type -> harpagon.attach.v1.Message
+	14, // [14:15] is the sub-list for method output_type
+	13, // [13:14] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_attach_proto_init() }
@@ -809,6 +943,7 @@ func file_attach_proto_init() {
 		(*Message_Result)(nil),
 		(*Message_Batch)(nil),
 		(*Message_Drain)(nil),
+		(*Message_Ready)(nil),
 	}
 	file_attach_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
@@ -817,7 +952,7 @@ func file_attach_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_attach_proto_rawDesc), len(file_attach_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,199 @@
+package executors
+
+import (
+	"context"
+	"time"
+
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/attach"
+)
+
+// reply is a message with its result, made in one piece.
+type reply struct {
+	message attach.Message
+	result  attach.Result
+}
+
+// run computes one batch: check, wait for the device, compute. crash is set
+// when the engine is gone.
+func (e *executor) run(ctx context.Context, c *cell, b *attach.Batch) (r *reply, crash error) {
+	r = &reply{result: attach.Result{ID: b.ID}}
+	r.message.Result = &r.result
+	info := BatchInfo{Executor: e.task.Slot.Executor, ID: b.ID, Size: len(b.Items), Due: b.Due}
+	held := c.instance != nil
+	w := e.examine(c, b)
+	if len(w.good) > 0 {
+		e.compute(ctx, c, b, w, &info)
+	}
+	w.report(&r.result)
+	info.Failed, info.Err = w.failed()
+	switch {
+	case w.crash != nil && held:
+		c.crashes++
+		crash, r.result.Away = w.crash, true
+	case info.Err == nil:
+		c.crashes = 0
+	}
+	r.result.Waited, r.result.Compute = info.Waited, info.Compute
+	e.count(info)
+	if e.observer.BatchEnd != nil {
+		e.observer.BatchEnd(info)
+	}
+	return r, crash
+}
+
+// work is what becomes of a batch's requests.
+type work struct {
+	items   [][]wire.Tensor
+	good    []int // requests to compute
+	answers [][]wire.Tensor
+	errs    []*wire.Error // nil as long as no request has failed by itself
+	err     *wire.Error   // of all of them
+	crash   *wire.Error   // the engine is gone
+}
+
+// fail notes the error of one request.
+func (w *work) fail(i int, err *wire.Error) {
+	if w.errs == nil {
+		w.errs = make([]*wire.Error, len(w.items))
+	}
+	w.errs[i] = err
+}
+
+// report puts answers and errors into the result. The error of a batch of one
+// is that of the batch.
+func (w *work) report(r *attach.Result) {
+	switch {
+	case w.err != nil:
+		r.Err = w.err
+	case w.errs != nil && len(w.items) == 1:
+		r.Err = w.errs[0]
+	default:
+		r.Items, r.Errs = w.answers, w.errs
+	}
+}
+
+// failed is the number of requests without an answer, and an error of one.
+func (w *work) failed() (n int, first *wire.Error) {
+	if w.err != nil {
+		return len(w.items), w.err
+	}
+	for _, err := range w.errs {
+		if err != nil {
+			if n++; first == nil {
+				first = err
+			}
+		}
+	}
+	return n, first
+}
+
+// compute has the device for itself while the engine runs.
+func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *work, info *BatchInfo) {
+	begin := time.Now()
+	waited, err := e.device.acquire(ctx, e, b.Due)
+	if err != nil {
+		w.lose(wire.Errorf(wire.CodeUnavailable, e.task.Module.Name, "the executor stopped while the batch waited for %s", e.task.Slot.Device))
+		return
+	}
+	defer e.device.release()
+	if waited {
+		start := time.Now()
+		info.Waited, begin = start.Sub(begin), start
+	}
+	if e.observer.BatchBegin != nil {
+		e.observer.BatchBegin(*info)
+	}
+	e.together(ctx, c, w)
+	info.Compute = time.Since(begin)
+}
+
+// together computes the good requests as one batch, and should one of them
+// spoil it, each by itself, once.
+func (e *executor) together(ctx context.Context, c *cell, w *work) {
+	items := w.items
+	if len(w.good) < len(items) {
+		items = make([][]wire.Tensor, len(w.good))
+		for k, i := range w.good {
+			items[k] = w.items[i]
+		}
+	}
+	answers, err := e.attempt(ctx, c, items)
+	switch {
+	case err == nil && len(items) == len(w.items):
+		w.answers = answers
+	case err == nil:
+		w.answers = make([][]wire.Tensor, len(w.items))
+		for k, i := range w.good {
+			w.answers[i] = answers[k]
+		}
+	case len(items) > 1 && spoiled(err):
+		e.apart(ctx, c, w)
+	default:
+		w.lose(err)
+	}
+}
+
+// lose fails all good requests.
+func (w *work) lose(err *wire.Error) {
+	if err.Code == wire.CodeUnavailable {
+		w.crash = err
+	}
+	if len(w.good) == len(w.items) {
+		w.err = err
+		return
+	}
+	w.answers = make([][]wire.Tensor, len(w.items))
+	for _, i := range w.good {
+		w.fail(i, err)
+	}
+}
+
+// spoiled is true for an error that one of the requests may have caused.
+func spoiled(err *wire.Error) bool {
+	return err.Code == wire.CodeInvalid || err.Code == wire.CodeInternal
+}
+
+// apart computes each request by itself, so that only those fail that spoil a
+// batch. Where the engine is lost over one of them, those behind share its error.
+func (e *executor) apart(ctx context.Context, c *cell, w *work) {
+	w.answers = make([][]wire.Tensor, len(w.items))
+	for _, i := range w.good {
+		if w.crash != nil {
+			w.fail(i, w.crash)
+			continue
+		}
+		answers, err := e.attempt(ctx, c, w.items[i:i+1])
+		if err == nil {
+			w.answers[i] = answers[0]
+			continue
+		}
+		w.fail(i, err)
+		if err.Code == wire.CodeUnavailable {
+			w.crash = err
+		}
+	}
+}
+
+// attempt runs the engine and holds it to its signature.
+func (e *executor) attempt(ctx context.Context, c *cell, items [][]wire.Tensor) ([][]wire.Tensor, *wire.Error) {
+	answers, err := e.guarded(ctx, c, items)
+	if err == nil {
+		err = checkAnswers(e.signature, answers, len(items))
+	}
+	if err != nil {
+		return nil, failure(e.task.Module.Name, err)
+	}
+	return answers, nil
+}
+
+// guarded turns a panic of an engine in this process into its loss: what state
+// it is in cannot be known.
+func (e *executor) guarded(ctx context.Context, c *cell, items [][]wire.Tensor) (answers [][]wire.Tensor, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			answers, err = nil, wire.Errorf(wire.CodeUnavailable, e.task.Module.Name, "engine %q panicked: %v", e.engine.Name(), p)
+		}
+	}()
+	return c.instance.Run(ctx, items)
+}
