@@ -2,7 +2,9 @@ package gorgonia
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sync"
 
@@ -37,11 +39,14 @@ func (engine) Version() string { return "v0.9.18-1" }
 // batch size.
 func (engine) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {
 	if m.Module.Model == "" {
-		return nil, fmt.Errorf("gorgonia: module %q has no model; set model to an ONNX file", m.Module.Name)
+		return nil, wire.Errorf(wire.CodeInvalid, m.Module.Name, "gorgonia: there is no model; set model to an ONNX file")
 	}
 	p, err := onnx.Load(m.Module.Model)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("gorgonia: module %q: %w", m.Module.Name, err)
+	}
+	if err != nil {
+		return nil, wire.Errorf(wire.CodeInvalid, m.Module.Name, "gorgonia: %v", err)
 	}
 	return NewInstance(ctx, p, m.Batches)
 }
@@ -56,7 +61,7 @@ func NewInstance(ctx context.Context, p *onnx.Program, batches []int) (executors
 	slices.Sort(sizes)
 	sizes = slices.Compact(sizes)
 	if sizes[0] < 1 || sizes[len(sizes)-1] > maxBucket {
-		return nil, fmt.Errorf("gorgonia: batch sizes %v are not all between 1 and %d", sizes, maxBucket)
+		return nil, wire.Errorf(wire.CodeInvalid, "", "gorgonia: batch sizes %v are not all between 1 and %d", sizes, maxBucket)
 	}
 	in := &instance{program: p, signature: p.Signature()}
 	for _, size := range sizes {

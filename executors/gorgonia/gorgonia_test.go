@@ -3,6 +3,7 @@ package gorgonia
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -159,8 +160,53 @@ func TestEngineLoadsAFile(t *testing.T) {
 
 	_, err = New().Load(t.Context(), executors.Model{Module: pipelines.Module{Name: "m", Model: path + ".not"}})
 	assert.ErrorContains(t, err, `module "m"`)
+	assert.ErrorIs(t, err, os.ErrNotExist)
 	_, err = New().Load(t.Context(), executors.Model{Module: pipelines.Module{Name: "m", Model: path}, Batches: []int{0}})
+	assert.ErrorIs(t, err, wire.ErrInvalid)
 	assert.ErrorContains(t, err, "batch sizes")
+}
+
+func TestModelsThatCannotRun(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	unknown, future := network(rng, 3, 8, 2), network(rng, 3, 8, 2)
+	unknown.Graph.Nodes[0].Op = "Frobnicate"
+	future.Opset = 999
+	for name, c := range map[string]struct {
+		content []byte
+		want    string
+	}{
+		"text":         {[]byte("this is no network, but a text"), "onnx:"},
+		"operator":     {unknown.Encode(), "Frobnicate"},
+		"operator set": {future.Encode(), "operator set 999"},
+	} {
+		path := filepath.Join(t.TempDir(), "net.onnx")
+		require.NoError(t, os.WriteFile(path, c.content, 0o600))
+		_, err := New().Load(t.Context(), executors.Model{Module: pipelines.Module{Name: "m", Model: path}, Batches: []int{1}})
+		assert.ErrorIs(t, err, wire.ErrInvalid, name)
+		assert.ErrorContains(t, err, c.want, name)
+	}
+	_, err := New().Load(t.Context(), executors.Model{Module: pipelines.Module{Name: "m"}})
+	assert.ErrorIs(t, err, wire.ErrInvalid)
+}
+
+func TestNaNStaysInItsRequest(t *testing.T) {
+	p, err := onnx.Compile(network(rand.New(rand.NewPCG(3, 3)), 3, 8, 2))
+	require.NoError(t, err)
+	in, err := NewInstance(t.Context(), p, []int{3})
+	require.NoError(t, err)
+	defer in.Close()
+	nan, clean := make([]float32, 192), wire.FromFloat32(make([]float32, 192), 3, 8, 8)
+	for i := range nan {
+		nan[i] = float32(math.NaN())
+	}
+	want, err := in.Run(t.Context(), [][]wire.Tensor{{clean}})
+	require.NoError(t, err)
+	got, err := in.Run(t.Context(), [][]wire.Tensor{{wire.FromFloat32(nan, 3, 8, 8)}, {clean}})
+	require.NoError(t, err)
+	assert.Equal(t, want[0], got[1])
+	got, err = in.Run(t.Context(), [][]wire.Tensor{{clean}})
+	require.NoError(t, err)
+	assert.Equal(t, want, got, "nothing of it stays")
 }
 
 func TestBatchesThatDoNotFit(t *testing.T) {

@@ -13,8 +13,18 @@ const maxItem = 1 << 22
 // small file of many nodes cannot ask for unbounded memory.
 const maxDerived = 1 << 26
 
+// The operator sets of which this package knows the operators that it takes.
+// Before 7, Add, Mul and Gemm broadcast by other rules.
+const (
+	oldestOpset = 7
+	newestOpset = 24
+)
+
 // Compile checks a model and infers its shapes. Errors name the node.
 func Compile(m *Model) (*Program, error) {
+	if m.Opset < oldestOpset || m.Opset > newestOpset {
+		return nil, fmt.Errorf("onnx: the model uses operator set %d, and %d to %d are supported; export it anew with one of these, or set engine = \"onnxruntime\"", m.Opset, oldestOpset, newestOpset)
+	}
 	c := &compiler{program: &Program{Name: m.Graph.Name}, byName: map[string]int{}, shapes: map[string][]int64{}}
 	if err := c.constants(m.Graph.Initializers); err != nil {
 		return nil, err

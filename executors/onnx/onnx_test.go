@@ -76,6 +76,14 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 			with(func(m *Model) { m.Graph.Nodes[1].Op = "HardSwish" }),
 			[]string{`"relu2"`, `"HardSwish" is not supported`, "onnxruntime"},
 		},
+		"operator set of the future": {
+			with(func(m *Model) { m.Opset = 999 }),
+			[]string{"operator set 999", "7 to 24 are supported", "onnxruntime"},
+		},
+		"operator set of the past": {
+			with(func(m *Model) { m.Opset = 6 }),
+			[]string{"operator set 6"},
+		},
 		"domain": {
 			with(func(m *Model) { m.Graph.Nodes[1].Domain = "com.example" }),
 			[]string{"com.example.Relu"},

@@ -3,6 +3,7 @@ package onnxruntime
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -41,8 +42,10 @@ func (in *instance) warmUp(ctx context.Context, sizes []int, feeds map[string]pi
 
 // resident is the memory of this process that is in use, in bytes; 0 where the
 // system does not say.
-func resident() int64 {
-	b, err := os.ReadFile("/proc/self/statm")
+func resident() int64 { return residentOf(os.Getpid()) }
+
+func residentOf(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		return 0
 	}
