@@ -33,6 +33,9 @@ func (gr *graph) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := gr.measureQuery(inputs); err != nil {
+		return nil, err
+	}
 	for _, name := range q.Outputs {
 		if !slices.ContainsFunc(gr.outputs, func(o output) bool { return o.name == name }) {
 			return nil, wire.Errorf(wire.CodeInvalid, "", "there is no output %q in pipeline %q", name, q.Pipeline)

@@ -146,13 +146,12 @@ func (e *executor) launch(f *flight) {
 	e.gateway.batchBegin(f)
 	p := &parcel{batch: attach.Batch{ID: f.id}}
 	b := &p.batch
-	if b.Items = p.few[:]; len(f.items) > len(p.few) {
-		b.Items = make([][]wire.Tensor, len(f.items))
+	if b.Items = p.few[:0]; f.rows() > len(p.few) {
+		b.Items = make([][]wire.Tensor, 0, f.rows())
 	}
-	b.Items = b.Items[:len(f.items)]
 	due := dispatch.Time(0)
 	for i, it := range f.items {
-		b.Items[i] = e.route(it.node).inputs(it.inputs)
+		b.Items = it.appendRows(b.Items, e.route(it.node))
 		if d := it.due(); i == 0 || d < due {
 			due = d
 		}
@@ -238,24 +237,28 @@ func (e *executor) result(m *attach.Result) {
 		return
 	}
 	err := m.Err
-	if err == nil && len(m.Items) != len(f.items) {
-		err = wire.Errorf(wire.CodeInternal, f.station.name, "executor %q answered %d requests of a batch of %d", e.hello.Executor, len(m.Items), len(f.items))
+	if rows := f.rows(); err == nil && len(m.Items) != rows {
+		err = wire.Errorf(wire.CodeInternal, f.station.name, "executor %q answered %d requests of a batch of %d", e.hello.Executor, len(m.Items), rows)
 	}
-	failed := 0
-	for i := range f.items {
-		if errorOf(m, err, i) != nil {
+	failed, row := 0, 0
+	for _, it := range f.items {
+		if errorOf(m, err, row, it.size()) != nil {
 			failed++
 		}
+		row += it.size()
 	}
 	now := f.station.land(f, m.Waited, m.Compute, failed, m.Away)
 	e.gateway.batchEnd(f, now, m.Waited, m.Compute, firstOf(m, err))
 	e.depart()
-	for i, it := range f.items {
-		if err := errorOf(m, err, i); err != nil {
+	row = 0
+	for _, it := range f.items {
+		first, n := row, it.size()
+		row += n
+		if err := errorOf(m, err, first, n); err != nil {
 			f.station.repeat(it, staged(err, f.station.name, it, now))
 			continue
 		}
-		values, err := e.route(it.node).outputs(m.Items[i])
+		values, err := it.gather(e.route(it.node), m.Items[first:row])
 		if err != nil {
 			it.req.fail(err)
 			continue
@@ -264,10 +267,11 @@ func (e *executor) result(m *attach.Result) {
 	}
 }
 
-// errorOf is the error of request i, given that of the whole batch.
-func errorOf(m *attach.Result, all *wire.Error, i int) *wire.Error {
-	if all == nil && i < len(m.Errs) {
-		return m.Errs[i]
+// errorOf is the error of the request with n rows from the first on, given that
+// of the whole batch.
+func errorOf(m *attach.Result, all *wire.Error, first, n int) *wire.Error {
+	for i := first; all == nil && i < min(first+n, len(m.Errs)); i++ {
+		all = m.Errs[i]
 	}
 	return all
 }

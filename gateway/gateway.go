@@ -137,5 +137,5 @@ func (g *Gateway) batchEnd(f *flight, now dispatch.Time, waited, compute time.Du
 }
 
 func (f *flight) info() BatchInfo {
-	return BatchInfo{Pipeline: f.station.pipeline, Module: f.station.name, Executor: f.exec.hello.Executor, Size: len(f.items)}
+	return BatchInfo{Pipeline: f.station.pipeline, Module: f.station.name, Executor: f.exec.hello.Executor, Size: f.rows()}
 }

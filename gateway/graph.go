@@ -20,6 +20,7 @@ type graph struct {
 	root       *level
 	outputs    []output
 	sources    int // distinct nodes that outputs come from
+	largest    int // size of a query; 0 where requests are none
 
 	inFlight atomic.Int64
 }
@@ -106,6 +107,9 @@ func compile(d placement.Deployment) (*graph, error) {
 			from.source = true
 			g.sources++
 		}
+	}
+	if d.Pool != nil {
+		g.largest = d.Pipeline.Modules[0].Profile.Latency(d.Pool.Base).Largest()
 	}
 	g.schedule()
 	return g, nil

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"slices"
+
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -35,6 +37,9 @@ func (s *station) configure(c setup) int {
 		if e := s.lanes[i].exec; e != nil {
 			e.unlane(s)
 		}
+	}
+	if heir, ok := c.policy.(dispatch.Heir); ok && s.policy != nil {
+		heir.Inherit(s.policy)
 	}
 	s.policy, s.windows, s.groups, s.lanes = c.policy, c.windows, c.groups, nil
 	if s.up > 0 {
@@ -74,7 +79,7 @@ func (s *station) join(now dispatch.Time, m member, fx []effect) []effect {
 		s.up++
 		if len(inAir) > 0 {
 			inAir[0].lane = int32(id)
-			s.lanes[id].busy = true
+			s.lanes[id].flight = inAir[0]
 			inAir = inAir[1:]
 			continue
 		}
@@ -147,20 +152,20 @@ func (s *station) land(f *flight, waited, compute dispatch.Time, failed int, awa
 	if away {
 		f.exec.leaves(1)
 	}
-	if f.lane >= 0 {
-		l := &s.lanes[f.lane]
-		l.busy, l.away, l.free = false, away, now
+	if at := s.laneOf(f, away); at >= 0 {
+		l := &s.lanes[at]
+		l.flight, l.away, l.free = nil, away, now
 		switch {
 		case away:
 			s.lower(now)
 			if l.known {
 				l.known = false
-				fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(f.lane)}, fx)
+				fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(at)}, fx)
 			}
 		case l.known:
-			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(f.lane)}, fx)
+			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at)}, fx)
 		default:
-			fx = s.announce(now, dispatch.ExecutorID(f.lane), fx)
+			fx = s.announce(now, dispatch.ExecutorID(at), fx)
 		}
 	}
 	s.mu.Unlock()
@@ -185,6 +190,19 @@ func (s *station) back(e *executor) {
 	}
 	s.mu.Unlock()
 	s.apply(fx)
+}
+
+// laneOf is the lane of a batch that has ended, or -1. An Install between its end
+// and now has made other lanes: then none, or, for an engine that is away, one
+// of the executor's that idles.
+func (s *station) laneOf(f *flight, away bool) int {
+	if f.lane >= 0 && int(f.lane) < len(s.lanes) && s.lanes[f.lane].flight == f {
+		return int(f.lane)
+	}
+	if !away {
+		return -1
+	}
+	return slices.IndexFunc(s.lanes, func(l lane) bool { return l.exec == f.exec && l.flight == nil && !l.away })
 }
 
 // finish splits the time between sending and receiving.

@@ -94,6 +94,7 @@ func (s *station) measure(now dispatch.Time) autoscale.ModuleMeasures {
 	for _, b := range sum.sizes {
 		m.Sizes = append(m.Sizes, autoscale.SizeCount{Size: b.kind, Batches: b.n})
 	}
+	m.Queries = queries(sum.queries)
 	slices.SortFunc(m.Sizes, func(a, b autoscale.SizeCount) int { return a.Size - b.Size })
 	m.Rate = rate(sum.requests, span)
 	if sum.batches > 0 {
@@ -122,6 +123,9 @@ func (s *moduleSecond) merge(o *moduleSecond) {
 	}
 	for _, b := range o.sizes {
 		s.sizes = tallyUp(s.sizes, b.kind, b.n)
+	}
+	for _, q := range o.queries {
+		s.queries = tallyUp(s.queries, q.kind, q.n)
 	}
 	s.failed += o.failed
 	s.queue.merge(&o.queue)

@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
+	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 // marginShare is the part of a request's time at a module that Options.Margin
@@ -53,6 +54,9 @@ func (g *Gateway) policies(gr *graph) ([]dispatch.Policy, error) {
 // policy is the one that the pipeline names, for one of its modules.
 func (g *Gateway) policy(gr *graph, n *node) (dispatch.Policy, error) {
 	d := &gr.deployment
+	if d.Pool != nil {
+		return pool.Dispatcher(*d, g.options.MaxQueue)
+	}
 	c := timing.Dispatcher{
 		Policy: d.Pipeline.Dispatch, Groups: TCOptions(*d, n.name, 0).Groups, SLO: gr.slo - n.offset - n.tail,
 		MaxQueue: g.options.MaxQueue, Eager: !g.options.Patient,

@@ -46,12 +46,12 @@ type slot struct {
 
 // lane is one batch that an executor may run at a time.
 type lane struct {
-	exec  *executor // nil when the lane is free for another
-	group int32
-	known bool // the policy has been told of it
-	busy  bool
-	away  bool          // its engine is being loaded anew
-	free  dispatch.Time // when its last batch ended
+	exec   *executor // nil when the lane is free for another
+	group  int32
+	known  bool          // the policy has been told of it
+	away   bool          // its engine is being loaded anew
+	flight *flight       // that runs there; nil when it idles
+	free   dispatch.Time // when its last batch ended
 }
 
 // groupShape is what a station must know of a group to tell queue from wait.
@@ -86,7 +86,11 @@ func (s *station) arrive(now dispatch.Time, it *item, fx []effect) []effect {
 	}
 	if it.attempts == 0 {
 		it.ready = now
-		s.stats.ring.at(now).requests++
+		second := s.stats.ring.at(now)
+		second.requests++
+		if it.node.module.Sized {
+			second.queries = tallyUp(second.queries, sizeBucket(it.size(), it.req.graph.largest), 1)
+		}
 	}
 	it.state = queued
 	it.id = s.put(it)
@@ -96,7 +100,7 @@ func (s *station) arrive(now dispatch.Time, it *item, fx []effect) []effect {
 // request is the item as the policy sees it. The station's lock is held.
 func (it *item) request() dispatch.Request {
 	arrival, deadline := it.bounds()
-	return dispatch.Request{ID: it.id, Arrival: arrival, Deadline: deadline}
+	return dispatch.Request{ID: it.id, Size: int32(it.size()), Arrival: arrival, Deadline: deadline}
 }
 
 // bounds are the item's virtual arrival and its deadline at the module, 0 when
@@ -149,8 +153,8 @@ func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effe
 // start makes the batch of an action.
 func (s *station) start(now dispatch.Time, a *dispatch.Action) *flight {
 	l := &s.lanes[a.Executor]
-	l.busy = true
 	f := &flight{station: s, lane: int32(a.Executor), at: now}
+	l.flight = f
 	f.items = f.few[:0]
 	if len(a.Batch) > len(f.few) {
 		f.items = make([]*item, 0, len(a.Batch))
@@ -159,6 +163,9 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *flight {
 	for i, id := range a.Batch {
 		it := s.take(id)
 		it.state, it.start, it.batch = sent, now, int32(len(a.Batch))
+		if it.node.module.Sized {
+			it.batch = int32(it.size())
+		}
 		f.items = append(f.items, it)
 		if i == 0 || it.ready < first {
 			first = it.ready

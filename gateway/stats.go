@@ -87,6 +87,7 @@ type moduleSecond struct {
 	executors                          []executorSecond
 	sizes                              []tallied[int]    // batches by size
 	drops                              []tallied[string] // items by reason
+	queries                            []tallied[int]    // of a pool, as they came, by size
 }
 
 // tallied is a count of one of a few kinds.
@@ -120,8 +121,12 @@ func (s *moduleStats) batch(f *flight, now dispatch.Time, compute time.Duration,
 	second := s.ring.at(now)
 	n := int64(len(f.items))
 	second.batches++
-	second.batched += n
-	second.sizes = tallyUp(second.sizes, int(n), 1)
+	rows := f.rows()
+	second.batched += int64(rows)
+	if largest := f.items[0].req.graph.largest; largest > 0 {
+		rows = sizeBucket(rows, largest)
+	}
+	second.sizes = tallyUp(second.sizes, rows, 1)
 	e := second.executor(f.exec.hello.Executor)
 	e.batches++
 	e.requests += n

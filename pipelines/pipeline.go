@@ -78,6 +78,11 @@ type Module struct {
 	Scatter bool
 	Fanout  float64
 
+	// Sized is true for the module of a pool: a request is a query of several
+	// items, the rows of its inputs, and runs as one batch of them, alone. How
+	// long it takes is read off the profile as Latency does. No HCL attribute.
+	Sized bool
+
 	Rate       float64        // overrides the rate that follows from the DAG; 0 when not given
 	Hardware   []string       // kinds that may run the module; empty means all declared
 	Batches    []int          // batch sizes to profile; empty means the default

@@ -130,9 +130,14 @@ func (e *engine) signature(m executors.Model) (pipelines.Signature, bool) {
 func (e *engine) durations(m executors.Model) ([]time.Duration, error) {
 	largest := max(m.MaxBatch, 1)
 	table := make([]time.Duration, largest+1)
+	latency := m.Module.Profile.Latency(m.Hardware)
 	for n := 1; n <= largest; n++ {
 		if e.options.Duration != nil {
 			table[n] = e.options.Duration(m, n)
+			continue
+		}
+		if m.Module.Sized && len(latency) > 0 { // queries are not padded
+			table[n] = latency.At(n)
 			continue
 		}
 		point, ok := smallest(m, n)

@@ -45,6 +45,10 @@ type ModuleMeasures struct {
 	Failed    int64   `json:"failed"`
 	Waiting   int     `json:"waiting"` // requests in queue and open batches at To
 
+	// Queries counts the queries that came to a pool by their size, smallest
+	// first; large pools round sizes up.
+	Queries []QueryCount `json:"queries,omitempty"`
+
 	// Sizes counts the batches by size, smallest first. Drops counts what
 	// makes up Dropped by reason.
 	Sizes []SizeCount      `json:"sizes,omitempty"`
@@ -71,6 +75,12 @@ const (
 type SizeCount struct {
 	Size    int   `json:"size"` // requests
 	Batches int64 `json:"batches"`
+}
+
+// QueryCount is how many queries had a size.
+type QueryCount struct {
+	Size    int   `json:"size"` // items
+	Queries int64 `json:"queries"`
 }
 
 // ExecutorMeasures is the share of one executor in ModuleMeasures.

@@ -2,7 +2,9 @@ package dispatch
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -111,3 +113,10 @@ func (l *learned) describe() string {
 	}
 	return "nothing known yet"
 }
+
+func (l learned) clone() learned {
+	l.sizes = maps.Clone(l.sizes)
+	return l
+}
+
+func sameProfile(a, b learned) bool { return slices.Equal(a.profile, b.profile) }

@@ -56,6 +56,9 @@ func (r *Request) demands(scale float64) []demand {
 // there are at most as many batches as real requests. Machines that are whole
 // devices need not be busy all the time.
 func (r *Request) use(g plan.Group) float64 {
+	if r.Whole {
+		return math.Round(g.Machines)
+	}
 	most := math.Min(g.Machines, g.Rate*g.Duration.Seconds())
 	if r.ofDevices() && g.Period > 0 {
 		most = math.Min(most, g.Duration.Seconds()/g.Period.Seconds())

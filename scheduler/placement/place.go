@@ -24,7 +24,7 @@ func Place(r Request) (Placement, error) {
 		return Placement{}, err
 	}
 	demands := r.demands(1)
-	if units := r.units(demands); len(units) > 0 {
+	if units := r.units(demands); len(units) > 0 && !r.Whole {
 		if p := r.proven(units); p != nil {
 			out := p.result(&r)
 			out.Proven = true
@@ -64,6 +64,9 @@ func (r *Request) pack(demands []demand, bound float64) (*packing, *item) {
 		{true, false, true, finer(1)}, {false, false, true, finer(1)},
 		{false, false, true, finer(2)}, {false, false, true, finer(3)},
 	} {
+		if r.Whole {
+			try.cut = finer(1)
+		}
 		p := r.empty(bound, try.tight)
 		if try.overlap {
 			p.expectOverlap(r)

@@ -46,4 +46,10 @@ type Deployment struct {
 	Pipeline   pipelines.Pipeline
 	Plan       plan.Plan
 	Slots      []Slot
+
+	// Pool is set where queries of different sizes are served: Pipeline then
+	// stands for it, as package pool makes it. Worth is what a second is worth on
+	// the instances of each group of the plan, for policy matching.
+	Pool  *pipelines.Pool `json:",omitempty"`
+	Worth []float64       `json:",omitempty"`
 }

@@ -30,6 +30,10 @@ type Request struct {
 	// MaxShare bounds the utilisation of every device, above 0 and at most 1.
 	// 0 means DefaultMaxShare.
 	MaxShare float64
+
+	// Whole gives every machine of the plan a device to itself, and no more
+	// executors than machines: instances that are rented one by one.
+	Whole bool
 }
 
 // ModuleEngine is what executes a module.
@@ -77,6 +81,8 @@ func (e *MisfitError) Error() string {
 
 func (r *Request) maxShare() (float64, error) {
 	switch {
+	case r.Whole:
+		return 1, nil
 	case r.MaxShare == 0:
 		return DefaultMaxShare, nil
 	case !(r.MaxShare > 0) || r.MaxShare > 1:

@@ -60,12 +60,11 @@ func (s *solver) goodput(counts []int, load trial.Load, above float64) float64 {
 // matching is the dispatch policy with the profiles and what seconds are worth
 // in the configuration.
 func (s *solver) matching(counts []int) dispatch.Policy {
-	o := dispatch.MatchingOptions{
-		Base: int32(s.base), SLO: s.slo, Largest: int32(s.sizes[len(s.sizes)-1]), Coefficients: s.worth(counts),
-	}
+	var types []dispatch.InstanceType
 	for _, k := range s.kinds {
-		o.Types = append(o.Types, dispatch.InstanceType{Name: k.name, Latency: k.latency})
+		types = append(types, dispatch.InstanceType{Name: k.name, Latency: k.latency})
 	}
+	o := matchingOptions(types, s.base, s.slo, s.sizes[len(s.sizes)-1], s.worth(counts))
 	p, err := dispatch.NewMatching(o)
 	if err != nil {
 		panic(err) // the market was checked

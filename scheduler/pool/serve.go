@@ -1,0 +1,117 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// What a pool is called where it is served as a pipeline.
+const (
+	ServedModule = "query"
+	ServedInput  = "items"  // FP32, [size, 1]
+	ServedOutput = "scores" // [size, ...]
+	dispatchName = "matching"
+)
+
+// Pipeline is the pool as gateway and executors see it: one module that runs a
+// query as one batch of its items. The instances are emulated by their profile.
+func Pipeline(p pipelines.Pool) pipelines.Pipeline {
+	return pipelines.Pipeline{
+		Name: p.Name, SLO: p.SLO, Arrivals: p.Arrivals, Dispatch: dispatchName,
+		Inputs: []pipelines.Port{{Name: ServedInput, Datatype: "FP32", Shape: []int64{-1, 1}}},
+		Modules: []pipelines.Module{{
+			Name: ServedModule, Engine: "emulated", Sized: true, Fanout: 1, Profile: p.Profile, ProfileFile: p.ProfileFile,
+			Inputs: []pipelines.Binding{{Name: ServedInput, From: pipelines.Ref{Port: ServedInput}}},
+		}},
+		Outputs: []pipelines.Output{{Name: ServedOutput, From: pipelines.Ref{Module: ServedModule, Port: ServedOutput}}},
+	}
+}
+
+// Largest is the largest query that is served: the largest that was measured on
+// the base, by which all sizes can be served.
+func Largest(p pipelines.Pool) int { return p.Profile.Latency(p.Base).Largest() }
+
+// Served is the plan of a pool as placement and status read it: a group for
+// each kind of instance, the base first, and a device for each instance. The
+// batch of a group is the largest query.
+func Served(p pipelines.Pool, of Plan) plan.Plan {
+	out := plan.Plan{
+		Pipeline: p.Name, Policy: of.Policy, CostModel: plan.CostWhole, Status: plan.Status(of.Status), Reason: of.Reason,
+		SLO: p.SLO, Latency: p.SLO, Cost: of.Cost,
+	}
+	m := plan.Module{Name: ServedModule, Rate: of.Goodput, Budget: p.SLO, Cost: of.Cost}
+	for _, name := range ServedKinds(p, of) {
+		n := float64(of.Instances[name])
+		latency, largest := p.Profile.Latency(name), Largest(p)
+		full := latency.At(largest)
+		m.Groups = append(m.Groups, plan.Group{
+			Hardware: name, Batch: largest, Concurrency: 1, Duration: full, Machines: n, Rate: n / latency.At(1).Seconds(),
+		})
+	}
+	out.Modules = []plan.Module{m}
+	return out
+}
+
+// ServedKinds are the kinds that the plan has instances of, the base first.
+func ServedKinds(p pipelines.Pool, of Plan) []string {
+	var names []string
+	for name, n := range of.Instances {
+		if n > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		switch {
+		case a == p.Base:
+			return -1
+		case b == p.Base || a > b:
+			return 1
+		}
+		return -1
+	})
+	return names
+}
+
+// Deploy completes a deployment of Pipeline and Served with what dispatch needs
+// to know of the pool.
+func Deploy(d placement.Deployment, p pipelines.Pool, of Plan) placement.Deployment {
+	p.Profile.Points = nil // Pipeline has them
+	d.Pool, d.Worth = &p, nil
+	for _, name := range ServedKinds(p, of) {
+		d.Worth = append(d.Worth, of.Coefficients[name])
+	}
+	return d
+}
+
+// Dispatcher is policy matching for a deployment of a pool: the groups of its
+// plan are the types of instances. Queries may wait up to maxQueue, 0 for the
+// policy's own bound.
+func Dispatcher(d placement.Deployment, maxQueue int) (dispatch.Policy, error) {
+	if d.Pool == nil || len(d.Plan.Modules) != 1 || len(d.Pipeline.Modules) != 1 {
+		return nil, fmt.Errorf("pool: deployment of %q is none of a pool", d.Pipeline.Name)
+	}
+	profile := d.Pipeline.Modules[0].Profile
+	var types []dispatch.InstanceType
+	base := -1
+	for i, g := range d.Plan.Modules[0].Groups {
+		if g.Hardware == d.Pool.Base {
+			base = i
+		}
+		types = append(types, dispatch.InstanceType{Name: g.Hardware, Latency: profile.Latency(g.Hardware)})
+	}
+	o := matchingOptions(types, base, d.Pool.SLO, profile.Latency(d.Pool.Base).Largest(), d.Worth)
+	o.MaxQueue = maxQueue
+	return dispatch.NewMatching(o)
+}
+
+// matchingOptions are those of policy matching where a plan was made; what is
+// simulated and what is served are configured alike.
+func matchingOptions(types []dispatch.InstanceType, base int, slo time.Duration, largest int, worth []float64) dispatch.MatchingOptions {
+	return dispatch.MatchingOptions{Types: types, Base: int32(base), SLO: slo, Largest: int32(largest), Coefficients: worth}
+}
