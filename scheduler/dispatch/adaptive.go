@@ -12,6 +12,7 @@ type adaptive struct {
 	need   []float64
 	needed float64 // executors that all models need together, by their rates
 	typic  float64 // smoothed duration of batches
+	sight  foresight
 }
 
 // adaptiveRules are the constants of the policy. They were fitted by a random search over 18 simulated pools of 1 to
@@ -65,12 +66,17 @@ const (
 //     idle, because idle time cannot be saved up; with more while the pool has
 //     much before it. Past a multiple of beta·lambda requests it never waits.
 //     Of several models the one with the least time left goes first.
+//   - It does not start early in the middle of a burst: where requests come
+//     closer together than at random, a batch that starts at once splits the
+//     burst into small ones.
 //   - Requests are given up only when an executor is granted, when most is
 //     known. Those go that would hold the batch far below its target though
 //     enough others wait; more of them when the line is long and the next
 //     executor far off, because then small batches cost most. So a burst costs
 //     its oldest requests and not the size of the batches behind it, and under
-//     overload batches stay near the target.
+//     overload batches stay near the target. In a small pool how many go is
+//     found by playing the next turns, since it is known when its executors
+//     will be free (see foresight).
 func NewAdaptive(o PoolOptions) Policy { return newAdaptive(o, tunedRules()) }
 
 func newAdaptive(o PoolOptions, r adaptiveRules) *adaptive {
@@ -79,6 +85,8 @@ func newAdaptive(o PoolOptions, r adaptiveRules) *adaptive {
 	p.wakes, p.ready, p.held = newAgenda(n), newAgenda(n), newAgenda(n)
 	p.need = make([]float64, n)
 	for i := range p.models {
+		m := &p.models[i]
+		m.burst = newBurst(m.slo - m.tables[0][0])
 		p.aim(int32(i))
 	}
 	p.fleet.lead = p.lead()
@@ -125,7 +133,9 @@ func (p *adaptive) arrive(r Request, out []Action) []Action {
 	if r.Class < 0 || int(r.Class) >= len(p.models) {
 		return out
 	}
-	if p.models[r.Class].meter.hit(p.now) {
+	m := &p.models[r.Class]
+	m.burst.hit(p.now)
+	if m.meter.hit(p.now) {
 		p.aim(r.Class)
 	}
 	if ok {
@@ -186,6 +196,11 @@ func (p *adaptive) look(class int32, out []Action) []Action {
 		p.wakes.set(class, q.due(0)-m.least+1)
 	case at <= p.now || c.size >= len(m.plan):
 		p.wakes.set(class, last+1)
+	case m.burst.runs(p.now):
+		p.wakes.set(class, min(at, m.burst.over))
+		p.ready.drop(class)
+		p.held.drop(class)
+		return out
 	case float64(c.size) < p.enough(class):
 		p.wakes.set(class, at)
 		p.ready.drop(class)
@@ -271,6 +286,8 @@ func (p *adaptive) grant(class int32, out []Action) []Action {
 		p.parked = append(p.parked, class)
 		return out
 	}
+	s := p.slot(class, id)
+	best = p.foresee(class, &s, best)
 	if best.drop > 0 {
 		out = p.dropFirst(class, best.drop, out)
 	}

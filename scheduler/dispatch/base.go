@@ -30,6 +30,7 @@ type poolModel struct {
 	aim   float64 // the target between whole numbers
 	fixed float64 // seconds that a batch takes beyond those of its requests
 	size  int     // of the batch that would start now
+	burst burst
 }
 
 // newPool reads the options, mended: every model has a table, and the batch

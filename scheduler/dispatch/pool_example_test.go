@@ -54,5 +54,7 @@ func ExampleNewAdaptive() {
 	// Output:
 	// drop 0: late
 	// drop 1: late
-	// start [2 3 4 5 6 7] on executor 0 of group 0
+	// drop 2: late
+	// drop 3: late
+	// start [4 5 6 7 8 9 10 11] on executor 0 of group 0
 }
