@@ -9,7 +9,8 @@ import (
 // Metadata is what a gateway tells of a pipeline that it serves.
 type Metadata struct {
 	Pipeline   string
-	Generation int // of the plan that serves now
+	Platform   string // what serves it, as the server says; empty within a gateway
+	Generation int    // of the plan that serves now
 	Ready      bool
 	Reason     string // why it is not ready
 	SLO        time.Duration

@@ -9,6 +9,8 @@
 //	GET  /v2/models/{name}[/versions/{v}]     inputs, outputs, SLO
 //	GET  .../ready                            200 when every module has an executor
 //	POST .../infer                            one request
+//	GET  .../stats, /v2/models/stats          what was seen since the start
+//	POST /v2/repository/index                 names, versions and states
 //	GET  /metrics                             where Options.Metrics is set
 //
 // Tensors travel as JSON or as binary data, see package wire/oip. The request

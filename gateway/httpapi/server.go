@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 )
@@ -29,6 +30,9 @@ type Options struct {
 	MaxBody int64        // bytes of a request; 0 means DefaultMaxBody
 	Metrics http.Handler // for /metrics; nil leaves it out
 	Version string       // of the program, for the server metadata
+
+	// Statistics tells of a pipeline what was seen; nil leaves statistics out.
+	Statistics func(pipeline string) statistics.Pipeline
 }
 
 // server is the handler.
@@ -54,6 +58,7 @@ func New(b Backend, o Options) http.Handler {
 		mux.HandleFunc("GET "+model+"/ready", s.guard(s.modelReady))
 		mux.HandleFunc("POST "+model+"/infer", s.guard(s.infer))
 	}
+	s.extend(mux)
 	if o.Metrics != nil {
 		mux.HandleFunc("GET /metrics", s.guard(o.Metrics.ServeHTTP))
 	}
@@ -105,7 +110,11 @@ func (s *server) about(w http.ResponseWriter, _ *http.Request) {
 	if version == "" {
 		version = "dev"
 	}
-	reply(w, http.StatusOK, []byte(`{"name":"harpagon","version":`+strconv.Quote(version)+`,"extensions":["binary_tensor_data"]}`))
+	extensions := `"binary_tensor_data","model_repository"`
+	if s.options.Statistics != nil {
+		extensions += `,"statistics"`
+	}
+	reply(w, http.StatusOK, []byte(`{"name":"harpagon","version":`+strconv.Quote(version)+`,"extensions":[`+extensions+`]}`))
 }
 
 func (s *server) list(w http.ResponseWriter, r *http.Request) {

@@ -61,7 +61,7 @@ func DecodeMetadata(body []byte) (*wire.Metadata, error) {
 		return nil, invalid("the metadata is not valid JSON of the protocol: %v", err)
 	}
 	m := &wire.Metadata{
-		Pipeline: j.Name, Ready: j.Parameters.Ready, Reason: j.Parameters.Reason, SLO: time.Duration(j.Parameters.SLO),
+		Pipeline: j.Name, Platform: j.Platform, Ready: j.Parameters.Ready, Reason: j.Parameters.Reason, SLO: time.Duration(j.Parameters.SLO),
 		Inputs: portsFromJSON(j.Inputs), Outputs: portsFromJSON(j.Outputs),
 	}
 	for _, a := range j.Parameters.Applications {

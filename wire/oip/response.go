@@ -12,7 +12,7 @@ import (
 // data; header is the length of the JSON part, or -1 when that is all.
 func EncodeResponse(r *wire.InferResponse, binary func(output string) bool) (body []byte, header int, err error) {
 	j := responseJSON{Model: r.Pipeline, Version: strconv.Itoa(r.Generation), ID: r.ID, Outputs: make([]tensorJSON, len(r.Outputs))}
-	j.Parameters = responseParameters{Generation: r.Generation, Elapsed: int64(r.Elapsed), Stages: encodeStages(r.Stages)}
+	j.Parameters = responseParameters{Generation: r.Generation, Elapsed: int64(r.Elapsed), Stages: EncodeStages(r.Stages)}
 	header = -1
 	var behind []wire.NamedTensor
 	total := 0
@@ -51,13 +51,14 @@ func DecodeResponse(body []byte, header int) (*wire.InferResponse, error) {
 	if r.Outputs, err = tensors("output", j.Outputs, rest); err != nil {
 		return nil, err
 	}
-	if r.Stages, err = decodeStages(j.Parameters.Stages); err != nil {
+	if r.Stages, err = DecodeStages(j.Parameters.Stages); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-func encodeStages(stages []wire.Stage) string {
+// EncodeStages writes the parameter "stages" of an answer; empty for none.
+func EncodeStages(stages []wire.Stage) string {
 	if len(stages) == 0 {
 		return ""
 	}
@@ -72,7 +73,8 @@ func encodeStages(stages []wire.Stage) string {
 	return string(text)
 }
 
-func decodeStages(text string) ([]wire.Stage, error) {
+// DecodeStages reads what EncodeStages wrote.
+func DecodeStages(text string) ([]wire.Stage, error) {
 	if text == "" {
 		return nil, nil
 	}

@@ -76,12 +76,13 @@ from ` + tokenVariable + `, which clients and workers must then have.`,
 		Args:    cobra.NoArgs,
 	}
 	c.Flags().StringVar(&o.HTTPAddr, "http", "127.0.0.1:8080", "`address` for requests")
+	c.Flags().StringVar(&o.GRPCAddr, "grpc", "127.0.0.1:8081", "`address` for requests over gRPC; empty serves none")
 	c.Flags().StringVar(&o.AttachAddr, "attach", "127.0.0.1:8090", "`address` for executors")
 	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which workers reach --attach, where that is another")
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string) error {
 		o.Token = os.Getenv(tokenVariable)
 		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {
-			fmt.Fprintf(d.Stdout, "endpoint   http://%s\nexecutors  %s\n", g.HTTP, g.Attach)
+			fmt.Fprintf(d.Stdout, "endpoint   http://%s\ngRPC       %s\nexecutors  %s\n", g.HTTP, g.GRPC, g.Attach)
 		})
 	})
 }

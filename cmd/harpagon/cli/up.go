@@ -30,6 +30,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	flags := c.Flags()
 	flags.StringVar(&o.StateDir, "state", system.DefaultStateDir, "state `folder`")
 	flags.StringVar(&o.HTTPAddr, "http", "127.0.0.1:8080", "`address` for requests; port 0 takes one that is free")
+	flags.StringVar(&o.GRPCAddr, "grpc", "127.0.0.1:8081", "`address` for requests over gRPC; port 0 takes one that is free")
 	flags.StringVar(&o.UIAddr, "ui", "127.0.0.1:8233", "`address` for Temporal's UI; port 0 takes one that is free")
 	flags.BoolVar(&o.WithoutUI, "without-ui", false, "leave Temporal's UI out")
 	flags.StringVar(&o.Engine, "engine", "", "`name` of the engine for every module, such as emulated")
@@ -77,6 +78,9 @@ func up(ctx context.Context, d *Deps, o system.Options) (err error) {
 	fmt.Fprintf(d.Stdout, "\nready after %.1f s: %s\n", time.Since(begin).Seconds(), counted(len(s.Pipelines), "pipeline"))
 	for _, name := range s.Pipelines {
 		fmt.Fprintf(d.Stdout, "endpoint     %s/v2/models/%s\n", s.GatewayURL, name)
+	}
+	if s.GatewayGRPC != "" {
+		fmt.Fprintf(d.Stdout, "gRPC         %s\n", s.GatewayGRPC)
 	}
 	if s.UIURL != "" {
 		fmt.Fprintf(d.Stdout, "Temporal UI  %s\n", s.UIURL)

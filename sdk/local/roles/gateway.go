@@ -14,8 +14,10 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/gateway/metrics"
+	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -34,6 +36,7 @@ const LocalGateway = "in-process"
 // any that is free. One that other hosts can reach needs a token.
 type GatewayOptions struct {
 	HTTPAddr   string // for requests; empty serves none over HTTP
+	GRPCAddr   string // for requests; empty serves none over gRPC
 	AttachAddr string // for executors on other hosts; empty accepts only Pipe
 
 	// Advertise is the address at which workers reach AttachAddr; empty means
@@ -50,9 +53,11 @@ type GatewayOptions struct {
 type Gateway struct {
 	Gateway *gateway.Gateway
 	HTTP    string // HOST:PORT; empty without
+	GRPC    string // HOST:PORT; empty without
 	Attach  string // HOST:PORT that executors dial, LocalGateway without
 
 	metrics http.Handler // for /metrics
+	seen    *statistics.Collector
 	worker  worker.Worker
 	quit    context.CancelFunc // of the servers
 	servers sync.WaitGroup
@@ -65,9 +70,9 @@ type Gateway struct {
 // what they serve; ctx bounds the start only.
 func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gateway, error) {
 	life, quit := context.WithCancel(context.Background())
-	collected := metrics.New()
-	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer())
-	r := &Gateway{Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected.Handler()}
+	collected, seen := metrics.New(), statistics.New()
+	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer())
+	r := &Gateway{Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected.Handler(), seen: seen}
 	if err := r.listen(life, o); err != nil {
 		r.close()
 		return nil, err
@@ -113,8 +118,17 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions) error {
 			return err
 		}
 		r.HTTP = l.Addr().String()
-		handler := httpapi.New(r.Gateway, httpapi.Options{Token: o.Token, Metrics: r.metrics, Version: o.Version})
+		handler := httpapi.New(r.Gateway, httpapi.Options{Token: o.Token, Metrics: r.metrics, Version: o.Version, Statistics: r.seen.Of})
 		r.serve(l, func() error { return httpapi.Serve(life, l, handler) })
+	}
+	if o.GRPCAddr != "" {
+		l, err := grpcapi.Listen(o.GRPCAddr, o.Token)
+		if err != nil {
+			return err
+		}
+		r.GRPC = l.Addr().String()
+		server := grpcapi.New(r.Gateway, grpcapi.Options{Token: o.Token, Version: o.Version, Statistics: r.seen.Of})
+		r.serve(l, func() error { return grpcapi.Serve(life, l, server) })
 	}
 	return nil
 }

@@ -100,7 +100,8 @@ func (f Folder) Running() bool {
 // Endpoints are the addresses at which a running system answers.
 type Endpoints struct {
 	PID       int    `json:"pid"`
-	Gateway   string `json:"gateway"` // URL
+	Gateway   string `json:"gateway"`        // URL
+	GRPC      string `json:"grpc,omitempty"` // HOST:PORT of the gateway over gRPC
 	UI        string `json:"ui,omitempty"`
 	Temporal  string `json:"temporal"` // HOST:PORT
 	Namespace string `json:"namespace"`

@@ -25,7 +25,8 @@ type Options struct {
 	Environ  []string // as os.Environ gives it: variables, and where Temporal is; nil means os.Environ()
 
 	StateDir string // empty means DefaultStateDir
-	HTTPAddr string // for requests; empty takes a port that is free
+	HTTPAddr string // for requests over HTTP; empty takes a port that is free
+	GRPCAddr string // for requests over gRPC; empty takes a port that is free
 	UIAddr   string // for Temporal's UI; empty takes a port that is free
 
 	// WithoutUI leaves Temporal's UI out.

@@ -35,7 +35,8 @@ const prepareTimeout = time.Minute
 
 // System is a running Harpagon.
 type System struct {
-	GatewayURL      string
+	GatewayURL      string // over HTTP
+	GatewayGRPC     string // HOST:PORT over gRPC
 	UIURL           string // of Temporal; empty when that is elsewhere
 	TemporalAddress string
 	Pipelines       []string         // that serve, sorted
@@ -68,6 +69,9 @@ func Start(ctx context.Context, o Options) (*System, error) {
 	}
 	if o.HTTPAddr == "" {
 		o.HTTPAddr = anyPort
+	}
+	if o.GRPCAddr == "" {
+		o.GRPCAddr = anyPort
 	}
 	s := &System{folder: Folder(o.StateDir), say: sayer(o.Progress)}
 	if err := s.start(ctx, o); err != nil {
@@ -114,7 +118,7 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	err = s.folder.publish(Endpoints{
-		PID: os.Getpid(), Gateway: s.GatewayURL, UI: s.UIURL, Temporal: s.TemporalAddress, Namespace: s.temporal.namespace,
+		PID: os.Getpid(), Gateway: s.GatewayURL, GRPC: s.GatewayGRPC, UI: s.UIURL, Temporal: s.TemporalAddress, Namespace: s.temporal.namespace,
 	})
 	if err != nil {
 		return err
@@ -131,10 +135,10 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 	if err != nil {
 		return err
 	}
-	if s.gateway, err = roles.StartGateway(ctx, c, roles.GatewayOptions{HTTPAddr: o.HTTPAddr}); err != nil {
+	if s.gateway, err = roles.StartGateway(ctx, c, roles.GatewayOptions{HTTPAddr: o.HTTPAddr, GRPCAddr: o.GRPCAddr}); err != nil {
 		return err
 	}
-	s.GatewayURL = "http://" + s.gateway.HTTP
+	s.GatewayURL, s.GatewayGRPC = "http://"+s.gateway.HTTP, s.gateway.GRPC
 	s.client = sdk.NewClient(s.gateway.Gateway)
 	s.worker, err = roles.StartWorker(ctx, c, roles.HostOptions{
 		Name: host, Devices: found, Engines: engines, ForceEngine: o.Engine, Dial: s.gateway.Pipe,

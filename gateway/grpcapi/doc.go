@@ -1,0 +1,22 @@
+// Package grpcapi serves pipelines over gRPC with the Open Inference Protocol,
+// version 2, beside package httpapi. To a client of the protocol a pipeline is
+// a model and the generation of its plan is the model's version.
+//
+// Of service inference.GRPCInferenceService there are ServerLive, ServerReady,
+// ModelReady, ServerMetadata, ModelMetadata and ModelInfer, and of the
+// extensions ModelStatistics and RepositoryIndex; other calls get the status
+// Unimplemented.
+//
+// Tensors travel raw or as typed contents, see package wire/oip/oipgrpc. The
+// deadline of the call is the request's where it comes before arrival plus
+// objective; so is the parameter "timeout", in microseconds. The status is
+// InvalidArgument for an invalid request, NotFound for an unknown pipeline or
+// version, ResourceExhausted when overloaded or when a message is beyond the
+// limit, Unavailable when no executor can serve, DeadlineExceeded when the
+// deadline cannot be met, and Unauthenticated without the token. A client that
+// hangs up cancels its request.
+//
+// With a token, a client sends the metadata "authorization: Bearer TOKEN" with
+// every call but ServerLive and ServerReady. Listen refuses to serve beyond the
+// loopback interface without one.
+package grpcapi

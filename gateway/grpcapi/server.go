@@ -1,0 +1,125 @@
+package grpcapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/harpagon/harpagon/gateway/statistics"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/listen"
+	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
+)
+
+// DefaultMaxMessage is the largest message in bytes, the same as over HTTP.
+const DefaultMaxMessage = 64 << 20
+
+// window is what may be under way on a connection before the other side has
+// read it; large enough for pictures.
+const window = 4 << 20
+
+// shutdownTime is what requests under way get to finish.
+const shutdownTime = 10 * time.Second
+
+// Backend is what a gateway must offer; *gateway.Gateway does.
+type Backend interface {
+	Infer(context.Context, *wire.InferRequest) (*wire.InferResponse, error)
+	Metadata(ctx context.Context, pipeline string) (*wire.Metadata, error)
+	Pipelines(context.Context) ([]string, error)
+}
+
+// Options configures a server. The zero value is good on the loopback
+// interface.
+type Options struct {
+	Token      string      // clients must send it; empty asks for none
+	MaxMessage int         // bytes of a request or an answer; 0 means DefaultMaxMessage
+	TLS        *tls.Config // nil means none
+	Version    string      // of the program, for the server metadata
+
+	// Statistics tells of a pipeline what was seen; nil leaves ModelStatistics out.
+	Statistics func(pipeline string) statistics.Pipeline
+}
+
+// server implements the service.
+type server struct {
+	pb.UnimplementedGRPCInferenceServiceServer
+	backend Backend
+	options Options
+	token   [sha256.Size]byte
+}
+
+// Listen opens the address for gRPC. It refuses one that other hosts can reach
+// unless there is a token to keep strangers out.
+func Listen(address, token string) (net.Listener, error) { return listen.TCP(address, token) }
+
+// New makes a server of the protocol. Serve runs it; a program that has other
+// services on the same port may register them first.
+func New(b Backend, o Options) *grpc.Server {
+	if o.MaxMessage <= 0 {
+		o.MaxMessage = DefaultMaxMessage
+	}
+	s := &server{backend: b, options: o, token: digest(o.Token)}
+	all := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(o.MaxMessage),
+		grpc.MaxSendMsgSize(o.MaxMessage),
+		grpc.InitialWindowSize(window),
+		grpc.InitialConnWindowSize(window),
+		grpc.UnaryInterceptor(s.guard),
+	}
+	if o.TLS != nil {
+		all = append(all, grpc.Creds(credentials.NewTLS(o.TLS)))
+	}
+	g := grpc.NewServer(all...)
+	pb.RegisterGRPCInferenceServiceServer(g, s)
+	return g
+}
+
+// Serve serves until ctx ends; then requests under way may finish for a while.
+func Serve(ctx context.Context, l net.Listener, s *grpc.Server) error {
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(over)
+		hard := time.AfterFunc(shutdownTime, s.Stop)
+		defer hard.Stop()
+		s.GracefulStop()
+	})
+	err := s.Serve(l)
+	if !stop() {
+		<-over
+		return nil
+	}
+	return err
+}
+
+func digest(token string) [sha256.Size]byte { return sha256.Sum256([]byte("Bearer " + token)) }
+
+// guard asks for the token, and lets anybody see whether the server is alive.
+func (s *server) guard(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	open := s.options.Token == "" ||
+		info.FullMethod == pb.GRPCInferenceService_ServerLive_FullMethodName ||
+		info.FullMethod == pb.GRPCInferenceService_ServerReady_FullMethodName
+	if !open && !s.knows(ctx) {
+		return nil, status.Error(codes.Unauthenticated, `this gateway asks for a token; send it as metadata "authorization: Bearer TOKEN"`)
+	}
+	return next(ctx, q)
+}
+
+func (s *server) knows(ctx context.Context) bool {
+	md, _ := metadata.FromIncomingContext(ctx)
+	for _, given := range md.Get("authorization") {
+		sum := sha256.Sum256([]byte(given))
+		if subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1 {
+			return true
+		}
+	}
+	return false
+}

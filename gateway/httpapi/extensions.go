@@ -1,0 +1,142 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/harpagon/harpagon/gateway/statistics"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// extend adds the protocol's extensions for the list of models and statistics.
+func (s *server) extend(mux *http.ServeMux) {
+	mux.HandleFunc("POST /v2/repository/index", s.guard(s.index))
+	if s.options.Statistics == nil {
+		return
+	}
+	mux.HandleFunc("GET /v2/models/stats", s.guard(s.allStatistics))
+	for _, model := range []string{"/v2/models/{name}", "/v2/models/{name}/versions/{version}"} {
+		mux.HandleFunc("GET "+model+"/stats", s.guard(s.modelStatistics))
+	}
+}
+
+type indexJSON struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	State   string `json:"state"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// index lists the pipelines; the body may ask for those that are ready only.
+func (s *server) index(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Ready bool `json:"ready"`
+	}
+	const enough = 4 << 10
+	body, _ := io.ReadAll(io.LimitReader(r.Body, enough))
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &asked); err != nil {
+			fail(w, wire.Errorf(wire.CodeInvalid, "", "the body is not valid JSON of the protocol: %v", err))
+			return
+		}
+	}
+	all, err := s.all(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	out := []indexJSON{}
+	for _, m := range all {
+		one := indexJSON{Name: m.Pipeline, Version: strconv.Itoa(m.Generation), State: "READY"}
+		if !m.Ready {
+			one.State, one.Reason = "UNAVAILABLE", m.Reason
+		}
+		if m.Ready || !asked.Ready {
+			out = append(out, one)
+		}
+	}
+	answer, err := json.Marshal(out)
+	respond(w, answer, err)
+}
+
+// all are the pipelines, in order of name.
+func (s *server) all(r *http.Request) ([]*wire.Metadata, error) {
+	names, err := s.backend.Pipelines(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	var all []*wire.Metadata
+	for _, name := range names {
+		if m, err := s.backend.Metadata(r.Context(), name); err == nil { // or it has just gone
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}
+
+func (s *server) allStatistics(w http.ResponseWriter, r *http.Request) {
+	all, err := s.all(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	s.tell(w, all)
+}
+
+func (s *server) modelStatistics(w http.ResponseWriter, r *http.Request) {
+	m, err := s.model(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	s.tell(w, []*wire.Metadata{m})
+}
+
+type statisticsJSON struct {
+	Name       string      `json:"name"`
+	Version    string      `json:"version"`
+	Last       int64       `json:"last_inference"` // milliseconds since 1970; 0 before the first
+	Inferences int64       `json:"inference_count"`
+	Executions int64       `json:"execution_count"`
+	Requests   requestJSON `json:"inference_stats"`
+	Batches    []batchJSON `json:"batch_stats"`
+}
+
+type requestJSON struct {
+	Success statistics.Duration `json:"success"`
+	Fail    statistics.Duration `json:"fail"`
+	Queue   statistics.Duration `json:"queue"`
+	Input   statistics.Duration `json:"compute_input"`
+	Compute statistics.Duration `json:"compute_infer"`
+	Output  statistics.Duration `json:"compute_output"`
+}
+
+type batchJSON struct {
+	Size    int                 `json:"batch_size"`
+	Input   statistics.Duration `json:"compute_input"`
+	Compute statistics.Duration `json:"compute_infer"`
+	Output  statistics.Duration `json:"compute_output"`
+}
+
+// tell writes the statistics of pipelines.
+func (s *server) tell(w http.ResponseWriter, all []*wire.Metadata) {
+	out := make([]statisticsJSON, 0, len(all))
+	for _, m := range all {
+		p := s.options.Statistics(m.Pipeline)
+		one := statisticsJSON{
+			Name: m.Pipeline, Version: strconv.Itoa(m.Generation), Inferences: p.Success.Count, Executions: p.Executed,
+			Requests: requestJSON{Success: p.Success, Fail: p.Fail, Queue: p.Queue, Compute: p.Compute}, Batches: []batchJSON{},
+		}
+		if !p.Last.IsZero() {
+			one.Last = p.Last.UnixMilli()
+		}
+		for _, b := range p.Batches {
+			one.Batches = append(one.Batches, batchJSON{Size: b.Size, Compute: b.Compute})
+		}
+		out = append(out, one)
+	}
+	answer, err := json.Marshal(map[string]any{"model_stats": out})
+	respond(w, answer, err)
+}

@@ -1,0 +1,111 @@
+package oipgrpc
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// domain marks the details of an error as ours.
+const domain = "harpagon"
+
+// Keys of the details.
+const (
+	stageKey   = "stage"
+	reasonKey  = "reason"
+	budgetKey  = "budget_ns"
+	elapsedKey = "elapsed_ns"
+)
+
+// Code is the status code of an error's code.
+func Code(code wire.Code) codes.Code {
+	switch code {
+	case wire.CodeInvalid:
+		return codes.InvalidArgument
+	case wire.CodeNotFound:
+		return codes.NotFound
+	case wire.CodeOverloaded:
+		return codes.ResourceExhausted
+	case wire.CodeUnavailable, wire.CodeInfeasible:
+		return codes.Unavailable
+	case wire.CodeDeadline:
+		return codes.DeadlineExceeded
+	case wire.CodeCanceled:
+		return codes.Canceled
+	}
+	return codes.Internal
+}
+
+// codeOf is the likeliest code of a status from a server that states none.
+func codeOf(code codes.Code) wire.Code {
+	switch code {
+	case codes.InvalidArgument, codes.OutOfRange, codes.Unauthenticated, codes.PermissionDenied:
+		return wire.CodeInvalid
+	case codes.NotFound:
+		return wire.CodeNotFound
+	case codes.ResourceExhausted:
+		return wire.CodeOverloaded
+	case codes.Unavailable:
+		return wire.CodeUnavailable
+	case codes.DeadlineExceeded:
+		return wire.CodeDeadline
+	case codes.Canceled:
+		return wire.CodeCanceled
+	}
+	return wire.CodeInternal
+}
+
+// EncodeError makes the status that a server answers with.
+func EncodeError(err error) error {
+	var e *wire.Error
+	if !errors.As(err, &e) {
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return status.Error(codes.DeadlineExceeded, err.Error())
+		case errors.Is(err, context.Canceled):
+			return status.Error(codes.Canceled, err.Error())
+		}
+		e = wire.Errorf(wire.CodeInternal, "", "%v", err)
+	}
+	s := status.New(Code(e.Code), e.Error())
+	info := &errdetails.ErrorInfo{Reason: string(e.Code), Domain: domain, Metadata: map[string]string{reasonKey: e.Reason}}
+	if e.Stage != "" {
+		info.Metadata[stageKey] = e.Stage
+	}
+	if e.Budget != 0 || e.Elapsed != 0 {
+		info.Metadata[budgetKey] = strconv.FormatInt(int64(e.Budget), 10)
+		info.Metadata[elapsedKey] = strconv.FormatInt(int64(e.Elapsed), 10)
+	}
+	if detailed, err := s.WithDetails(info); err == nil {
+		s = detailed
+	}
+	return s.Err()
+}
+
+// DecodeError makes the typed error whole again. A status without our details
+// gets the code nearest to its own and its message as the reason.
+func DecodeError(err error) *wire.Error {
+	s := status.Convert(err)
+	for _, d := range s.Details() {
+		info, ok := d.(*errdetails.ErrorInfo)
+		if !ok || info.GetDomain() != domain {
+			continue
+		}
+		e := &wire.Error{Code: wire.Code(info.GetReason()), Reason: info.GetMetadata()[reasonKey], Stage: info.GetMetadata()[stageKey]}
+		e.Budget, e.Elapsed = nanoseconds(info, budgetKey), nanoseconds(info, elapsedKey)
+		return e
+	}
+	return &wire.Error{Code: codeOf(s.Code()), Reason: s.Message()}
+}
+
+func nanoseconds(info *errdetails.ErrorInfo, key string) time.Duration {
+	n, _ := strconv.ParseInt(info.GetMetadata()[key], 10, 64) // 0 where it is missing
+	return time.Duration(n)
+}
