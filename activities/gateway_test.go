@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
@@ -107,4 +109,54 @@ func TestMergeLaterCounts(t *testing.T) {
 	old, fresh := point("cpu", 1), point("cpu", 1)
 	fresh.Duration = 7 * time.Millisecond
 	assert.Equal(t, []pipelines.Point{fresh, point("cpu", 2)}, merge([]pipelines.Point{point("cpu", 2), old}, []pipelines.Point{fresh}))
+}
+
+// functionDoor is a gateway for functions that says what it is told to.
+type functionDoor struct{ err error }
+
+func (d functionDoor) Prepare(context.Context, functions.Deployment) error { return d.err }
+func (d functionDoor) Install(context.Context, functions.Deployment) error { return d.err }
+func (d functionDoor) Remove(context.Context, string) error                { return d.err }
+
+func TestFunctionActivities(t *testing.T) {
+	for _, want := range []error{nil, fmt.Errorf("function f cannot be reached: %w", errors.New("refused"))} {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		g := &FunctionActivities{Functions: functionDoor{want}}
+		env.RegisterActivity(g)
+		for _, run := range []func() error{
+			func() error { _, err := env.ExecuteActivity(g.PrepareFunction, functions.Deployment{}); return err },
+			func() error { _, err := env.ExecuteActivity(g.InstallFunction, functions.Deployment{}); return err },
+			func() error { _, err := env.ExecuteActivity(g.RemoveFunction, "f"); return err },
+		} {
+			if err := run(); want == nil {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, want.Error())
+			}
+		}
+	}
+}
+
+func TestPlanFunctionErrorsAreFinal(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	var p Planning
+	env.RegisterActivity(&p)
+	in := FunctionInput{Problem: functions.Problem{
+		Provider: pipelines.Provider{Name: "c", VCPUSecond: 1, VCPU: pipelines.Grid{Min: 1, Max: 1, Step: 1}},
+		Function: pipelines.Function{
+			Name: "f", Provider: "c", Applications: []pipelines.Application{{Name: "a", SLO: time.Millisecond, Rate: 1}},
+			Profile: pipelines.FunctionProfile{CPU: []pipelines.CPUCurves{{Batch: 1, Avg: pipelines.Curve{Beta: 1, Gamma: 1}, Max: pipelines.Curve{Beta: 1, Gamma: 1}}}},
+		},
+	}}
+	_, err := env.ExecuteActivity(p.PlanFunction, in)
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, err, &app)
+	assert.Equal(t, TypeInfeasible, app.Type())
+	assert.True(t, app.NonRetryable())
+	in.Problem.Function.Applications = nil
+	_, err = env.ExecuteActivity(p.PlanFunction, in)
+	require.ErrorAs(t, err, &app)
+	assert.Equal(t, TypeInvalid, app.Type())
 }

@@ -15,6 +15,9 @@
 //     executors, wait until they are ready, move traffic, release the old.
 //   - `executor` (ID executor/...) owns one executor's long-running activity.
 //     It outlives the reschedule that started it; to cancel it is to drain it.
+//   - `function` (ID function/NAME) owns one function: it plans, checks that the
+//     provider answers, moves traffic, and plans anew when the rate of an
+//     application drifts away. Functions have no executors of ours.
 //   - `fleet` (ID fleet) knows hosts and devices and who has reserved them.
 //   - `host` (ID host/NAME) keeps one host in the fleet as long as the host
 //     heartbeats.

@@ -20,9 +20,12 @@ const (
 	TypeExecutor   = "executor"
 	TypeFleet      = activities.FleetWorkflow
 	TypeHost       = "host"
+	TypeFunction   = "function"
 )
 
-// Messages of the pipeline workflow.
+// Messages of the pipeline workflow. The function workflow has apply (a
+// FunctionApply), drain, delete, status (a FunctionStatus), measures (a
+// functions.Measures) and gateway-started.
 const (
 	UpdateApply   = "apply"   // ApplyRequest -> ChangeReply
 	UpdateRescale = "rescale" // RescaleRequest -> ChangeReply
@@ -44,6 +47,9 @@ const (
 
 // PipelineID is the workflow ID of a pipeline.
 func PipelineID(name string) string { return "pipeline/" + name }
+
+// FunctionID is the workflow ID of a function.
+func FunctionID(name string) string { return "function/" + name }
 
 // HostID is the workflow ID of a host.
 func HostID(name string) string { return "host/" + name }
@@ -100,7 +106,7 @@ func searchAttributes(pipeline string, generation int, phase Phase, cost float64
 func Register(w worker.WorkflowRegistry) {
 	for name, f := range map[string]any{
 		TypePipeline: Pipeline, TypeProfile: Profile, TypeReschedule: Reschedule,
-		TypeExecutor: Executor, TypeFleet: Fleet, TypeHost: Host,
+		TypeExecutor: Executor, TypeFleet: Fleet, TypeHost: Host, TypeFunction: Function,
 	} {
 		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}

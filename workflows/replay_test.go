@@ -26,7 +26,7 @@ func TestReplay(t *testing.T) {
 			assert.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file))
 		})
 	}
-	for _, kind := range []string{TypePipeline, TypeProfile, TypeReschedule, TypeExecutor, TypeFleet, TypeHost} {
+	for _, kind := range []string{TypePipeline, TypeProfile, TypeReschedule, TypeExecutor, TypeFleet, TypeHost, TypeFunction} {
 		assert.True(t, seen[kind], "no history of workflow %s", kind)
 	}
 }

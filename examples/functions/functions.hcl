@@ -14,11 +14,17 @@ provider "cloud" {
   vcpu          = { min = 0.05, max = 16, step = 0.05 }
   gpu_memory    = { min = 1, max = 24, step = 1 }
   gpu_slice     = "2ms"
+  url           = "http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}"
 }
 
 function "vgg19" {
   provider = provider.cloud
   profile  = "profiles/vgg19.json"
+
+  input "image" {
+    datatype = "FP32"
+    shape    = [3, 32, 32]
+  }
 
   application "assistant" {
     slo  = "500ms"

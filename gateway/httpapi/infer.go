@@ -20,7 +20,7 @@ func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	call.Request.Pipeline = r.PathValue("name")
+	call.Request.Pipeline = modelName(r)
 	if r.PathValue("version") != "" {
 		if _, err := s.model(r); err != nil {
 			fail(w, err)

@@ -58,6 +58,10 @@ func New(b Backend, o Options) http.Handler {
 		mux.HandleFunc("GET "+model+"/ready", s.guard(s.modelReady))
 		mux.HandleFunc("POST "+model+"/infer", s.guard(s.infer))
 	}
+	// An application of a function is a model, too; its name has a slash, which
+	// clients may write as it is or, as for any other path, as %2F.
+	mux.HandleFunc("GET /v2/models/{name}/{application}", s.guard(s.metadata))
+	mux.HandleFunc("POST /v2/models/{name}/{application}/infer", s.guard(s.infer))
 	s.extend(mux)
 	if o.Metrics != nil {
 		mux.HandleFunc("GET /metrics", s.guard(o.Metrics.ServeHTTP))
@@ -152,7 +156,7 @@ func (s *server) modelReady(w http.ResponseWriter, r *http.Request) {
 // model is the metadata of the model in the path. A version in the path must
 // be the one that is served.
 func (s *server) model(r *http.Request) (*wire.Metadata, error) {
-	m, err := s.backend.Metadata(r.Context(), r.PathValue("name"))
+	m, err := s.backend.Metadata(r.Context(), modelName(r))
 	if err != nil {
 		return nil, err
 	}
@@ -160,6 +164,14 @@ func (s *server) model(r *http.Request) (*wire.Metadata, error) {
 		return nil, wire.Errorf(wire.CodeNotFound, "", "pipeline %q is served in version %d, not %s", m.Pipeline, m.Generation, v)
 	}
 	return m, nil
+}
+
+// modelName is the model in the path.
+func modelName(r *http.Request) string {
+	if application := r.PathValue("application"); application != "" {
+		return r.PathValue("name") + "/" + application
+	}
+	return r.PathValue("name")
 }
 
 func respond(w http.ResponseWriter, body []byte, err error) {

@@ -272,3 +272,20 @@ func TestServeStopsInGoodOrder(t *testing.T) {
 	cancel()
 	require.NoError(t, <-done)
 }
+
+// TestApplications asks for a model whose name has a slash, written plainly and
+// escaped.
+func TestApplications(t *testing.T) {
+	asked := make(chan string, 1)
+	h := New(&backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		asked <- q.Pipeline
+		return &wire.InferResponse{Outputs: q.Inputs}, nil
+	}}, Options{})
+	for _, path := range []string{"/v2/models/f/app/infer", "/v2/models/f%2Fapp/infer"} {
+		require.Equal(t, 200, post(h, path, simple).Code, path)
+		require.Equal(t, "f/app", <-asked)
+	}
+	code, body := get(t, h, "/v2/models/f/app")
+	require.Equal(t, 404, code)
+	require.Contains(t, body, `f/app`, "the backend was asked for the application")
+}

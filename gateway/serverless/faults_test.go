@@ -121,7 +121,7 @@ func TestBadProvidersLoseNoRequest(t *testing.T) {
 			<-r.Context().Done()
 		}, wire.CodeDeadline, "timeout"},
 		"hangs up":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, wire.CodeUnavailable, "broken"},
-		"throttled": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "busy", 429) }, wire.CodeOverloaded, "throttled"},
+		"throttled": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "busy", http.StatusTooManyRequests) }, wire.CodeOverloaded, "throttled"},
 		"half of the calls": {func(w http.ResponseWriter, r *http.Request) {
 			if turn.Add(1)%2 == 0 {
 				http.Error(w, "boom", 500)

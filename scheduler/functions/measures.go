@@ -61,6 +61,19 @@ func (a ApplicationMeasures) Violations() float64 {
 	return float64(missed) / float64(missed+a.Completed)
 }
 
+// Violations is the share over all applications.
+func (m Measures) Violations() float64 {
+	var sum ApplicationMeasures
+	for _, a := range m.Applications {
+		sum.Completed += a.Completed
+		sum.Late += a.Late
+		sum.Dropped += a.Dropped
+		sum.Refused += a.Refused
+		sum.Failed += a.Failed
+	}
+	return sum.Violations()
+}
+
 // MeanBatch is how many requests a call carried.
 func (g GroupMeasures) MeanBatch() float64 {
 	if g.Calls == 0 {
@@ -75,6 +88,15 @@ func (g GroupMeasures) CostPerRequest() float64 {
 		return 0
 	}
 	return g.Spent / float64(g.Requests)
+}
+
+// Offered is the rate of all applications, in requests per second.
+func (m Measures) Offered() float64 {
+	sum := 0.0
+	for _, a := range m.Applications {
+		sum += a.Offered
+	}
+	return sum
 }
 
 // Total adds up the groups.

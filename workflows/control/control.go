@@ -21,8 +21,8 @@ import (
 // Status is a pipeline at one moment; Describe prints it.
 type Status = workflows.Status
 
-// ErrNotFound says that no such pipeline runs.
-var ErrNotFound = errors.New("control: no such pipeline runs; apply it first")
+// ErrNotFound says that no such pipeline or function runs.
+var ErrNotFound = errors.New("control: nothing of that name runs; apply it first")
 
 // Options configures a Control.
 type Options struct {
@@ -109,18 +109,23 @@ func (c *Control) Status(ctx context.Context, pipeline string) (Status, error) {
 // List names the pipelines that run, sorted. It is as fresh as Temporal's
 // visibility store, which may lag by seconds.
 func (c *Control) List(ctx context.Context) ([]string, error) {
+	return c.list(ctx, workflows.TypePipeline, workflows.PipelineID(""))
+}
+
+// list names the running workflows of a type, without the prefix of their IDs.
+func (c *Control) list(ctx context.Context, kind, prefix string) ([]string, error) {
 	var names []string
 	var page []byte
 	for {
 		reply, err := c.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Query:         fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypePipeline),
+			Query:         fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", kind),
 			NextPageToken: page,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("control: listing pipelines: %w", err)
+			return nil, fmt.Errorf("control: listing %ss: %w", kind, err)
 		}
 		for _, e := range reply.Executions {
-			names = append(names, strings.TrimPrefix(e.Execution.WorkflowId, workflows.PipelineID("")))
+			names = append(names, strings.TrimPrefix(e.Execution.WorkflowId, prefix))
 		}
 		if page = reply.NextPageToken; len(page) == 0 {
 			slices.Sort(names)
@@ -161,14 +166,19 @@ func (c *Control) WaitServing(ctx context.Context, pipeline string, generation i
 
 // FailedError says why a change was not carried out.
 type FailedError struct {
-	Pipeline string
+	Pipeline string // or function
+	Function bool
 	Failure  workflows.Failure
 	Serving  int // generation that goes on serving; 0 when none does
 }
 
 // Error is the reason and what happens next.
 func (e *FailedError) Error() string {
-	s := fmt.Sprintf("control: pipeline %q: %s", e.Pipeline, strings.TrimSpace(e.Failure.Describe()))
+	kind := "pipeline"
+	if e.Function {
+		kind = "function"
+	}
+	s := fmt.Sprintf("control: %s %q: %s", kind, e.Pipeline, strings.TrimSpace(e.Failure.Describe()))
 	if e.Serving > 0 {
 		s += fmt.Sprintf("; generation %d goes on serving", e.Serving)
 	}
@@ -190,7 +200,7 @@ func (c *Control) GatewayStarted(ctx context.Context, address string) error {
 		sent := c.client.SignalWorkflow(ctx, workflows.PipelineID(name), "", workflows.SignalGatewayStarted, address)
 		err = errors.Join(err, explain(name, sent))
 	}
-	return err
+	return errors.Join(err, c.functionsStarted(ctx, address))
 }
 
 // Join makes a host part of the fleet, or tells of its devices anew. The
@@ -226,8 +236,12 @@ func (c *Control) update(ctx context.Context, pipeline, name string, arg any) (r
 }
 
 func completed(pipeline, name string, arg any) client.UpdateWorkflowOptions {
+	return completedAt(workflows.PipelineID(pipeline), name, arg)
+}
+
+func completedAt(id, name string, arg any) client.UpdateWorkflowOptions {
 	return client.UpdateWorkflowOptions{
-		WorkflowID:   workflows.PipelineID(pipeline),
+		WorkflowID:   id,
 		UpdateName:   name,
 		Args:         []any{arg},
 		WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -236,8 +250,10 @@ func completed(pipeline, name string, arg any) client.UpdateWorkflowOptions {
 
 // explain turns Temporal's answer into one that says what to do.
 func explain(pipeline string, err error) error {
-	if errors.As(err, new(*serviceerror.NotFound)) {
+	if notFound(err) {
 		return fmt.Errorf("pipeline %q: %w", pipeline, ErrNotFound)
 	}
 	return err
 }
+
+func notFound(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }

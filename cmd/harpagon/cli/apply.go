@@ -20,9 +20,10 @@ type applyFlags struct {
 	detailed bool
 }
 
-// applied is the JSON of one pipeline.
+// applied is the JSON of one pipeline or function.
 type applied struct {
-	Pipeline   string  `json:"pipeline"`
+	Pipeline   string  `json:"pipeline,omitempty"`
+	Function   string  `json:"function,omitempty"`
 	Generation int     `json:"generation"`
 	Unchanged  bool    `json:"unchanged"`
 	Phase      string  `json:"phase"`
@@ -36,7 +37,8 @@ func newApplyCommand(d *Deps) *cobra.Command {
 		Short: "Change what runs; no request is lost",
 		Long: `Makes the declaration the one in force. Where it differs from what runs, the
 pipeline is planned anew; new executors are ready before traffic moves, and the
-old ones finish what they hold. It returns when the new plan serves; when the new
+old ones finish what they hold. Functions are planned, and called at their
+provider, which must answer. It returns when the new plan serves; when the new
 plan cannot be carried out, the old one goes on serving and apply says why.`,
 		Example: `  harpagon apply examples/traffic --var rate=20
   harpagon apply . --reason "evening peak"`,
@@ -72,6 +74,13 @@ func (f *applyFlags) run(ctx context.Context, d *Deps, commands *control.Control
 		}
 		one := applied{Pipeline: p.Name, Generation: reply.Generation, Unchanged: reply.Unchanged}
 		if err := f.follow(ctx, d, commands, &one); err != nil {
+			return err
+		}
+		all = append(all, one)
+	}
+	for _, fn := range doc.Functions {
+		one, err := f.function(ctx, d, commands, system.FunctionSpec(fn, doc, system.Options{}))
+		if err != nil {
 			return err
 		}
 		all = append(all, one)

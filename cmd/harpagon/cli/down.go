@@ -16,11 +16,11 @@ import (
 func newDownCommand(d *Deps) *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
-		Use:   "down [PIPELINE...]",
-		Short: "Stop what up started, or delete pipelines",
+		Use:   "down [NAME...]",
+		Short: "Stop what up started, or delete pipelines and functions",
 		Long: `Without a name it stops the system that runs on the state folder: requests under
 way finish, and everything is kept for the next harpagon up. With names it deletes
-these pipelines, and the system goes on.`,
+these pipelines or functions, and the system goes on.`,
 		Example: `  harpagon down
   harpagon down traffic`,
 	}
@@ -34,15 +34,29 @@ these pipelines, and the system goes on.`,
 		}
 		return at.with(ctx, func(commands *control.Control) error {
 			for _, name := range args {
-				if err := commands.Delete(ctx, name, "deleted with harpagon down"); err != nil {
+				kind, err := remove(ctx, commands, name)
+				if err != nil {
 					return err
 				}
-				fmt.Fprintf(d.Stdout, "pipeline %s is deleted\n", name)
+				fmt.Fprintf(d.Stdout, "%s %s is deleted\n", kind, name)
 			}
 			return nil
 		})
 	}
 	return c
+}
+
+// remove deletes the pipeline of that name, or the function.
+func remove(ctx context.Context, c *control.Control, name string) (kind string, err error) {
+	const why = "deleted with harpagon down"
+	err = c.Delete(ctx, name, why)
+	if !errors.Is(err, control.ErrNotFound) {
+		return "pipeline", err
+	}
+	if c.DeleteFunction(ctx, name, why) == nil {
+		return "function", nil
+	}
+	return "", err
 }
 
 // stop asks the process of the state folder to end, and waits until it has.

@@ -32,23 +32,28 @@ type loadFlags struct {
 func newLoadCommand(d *Deps) *cobra.Command {
 	var f loadFlags
 	c := &cobra.Command{
-		Use:   "load PIPELINE --rate R",
-		Short: "Offer a load to a running pipeline and read the latencies",
+		Use:   "load NAME --rate R",
+		Short: "Offer a load to a running pipeline or function and read the latencies",
 		Long: `Sends requests to a running pipeline at given instants, whether or not earlier
 ones have been answered, and reports how many kept the objective, and where the
 time went.
 
 Latency counts from the instant at which a request was meant to be sent. The
 warm-up is sent but not counted. A request that was refused, dropped or failed
-counts against the attainment.`,
+counts against the attainment.
+
+A function is loaded by all its applications at once, at the rates that are
+planned for, or in proportion to them where --rate is given; FUNCTION/APPLICATION
+loads one of them.`,
 		Example: `  harpagon load traffic --rate 10 --arrivals poisson --duration 20s --input frame=examples/traffic/scenes
   harpagon load emulated --rate 40 --duration 30s --json
+  harpagon load vgg19 --duration 1m
   harpagon load emulated --arrivals trace:counts.txt --duration 10m`,
 		Args: cobra.ExactArgs(1),
 	}
 	at := newGatewayAt(c)
 	flags := c.Flags()
-	flags.Float64Var(&f.options.Rate, "rate", 0, "mean requests per second; with a trace, 0 keeps its own")
+	flags.Float64Var(&f.options.Rate, "rate", 0, "mean requests per second; with a trace, 0 keeps its own, and for a function the planned rates")
 	flags.StringVar(&f.arrivals, "arrivals", "poisson", "how requests come: even, poisson, gamma:SHAPE or trace:FILE (requests in each second, one a line)")
 	flags.DurationVar(&f.options.Duration, "duration", 20*time.Second, "how long to count")
 	flags.DurationVar(&f.options.Warmup, "warmup", 2*time.Second, "how long to send before that")
@@ -78,6 +83,9 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	requests, err := f.requests(m.Inputs)
 	if err != nil {
 		return err
+	}
+	if len(m.Applications) > 0 {
+		return f.applications(ctx, d, client, m, requests)
 	}
 	f.options.Pipeline, f.options.SLO = pipeline, m.SLO
 	f.options.Progress = loadProgress(d)

@@ -53,16 +53,10 @@ func checkPools(doc *pipelines.Document, policy string) error {
 // servable says which parts of a declaration are planned, but not served.
 func servable(d *Deps, doc *pipelines.Document) error {
 	for _, p := range doc.Pools {
-		if len(doc.Pipelines) == 0 {
+		if len(doc.Pipelines)+len(doc.Functions) == 0 {
 			return fmt.Errorf("this version plans pools and does not serve them yet: pool %q; harpagon plan says what to rent", p.Name)
 		}
 		fmt.Fprintf(d.Stderr, "pool %q is planned by harpagon plan, and not served yet\n", p.Name)
-	}
-	for _, f := range doc.Functions {
-		if len(doc.Pipelines) == 0 {
-			return fmt.Errorf("this version plans functions and does not serve them yet: function %q; harpagon plan says what to rent", f.Name)
-		}
-		fmt.Fprintf(d.Stderr, "function %q is planned by harpagon plan, and not served yet\n", f.Name)
 	}
 	return nil
 }

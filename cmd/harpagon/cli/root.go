@@ -58,7 +58,7 @@ func stages(d *Deps) []stage {
 		{"Run it:", []*cobra.Command{newUpCommand(d), newApplyCommand(d), newStatusCommand(d), newExplainCommand(d), newDownCommand(d)}},
 		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d)}},
 		{"See it all at once:", []*cobra.Command{newDemoCommand(d)}},
-		{"Run the roles on hosts of their own:", []*cobra.Command{newGatewayCommand(d), newWorkerCommand(d), newControlCommand(d)}},
+		{"Run the roles on hosts of their own:", []*cobra.Command{newGatewayCommand(d), newWorkerCommand(d), newControlCommand(d), newProviderCommand(d)}},
 	}
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -14,8 +13,8 @@ import (
 func newStatusCommand(d *Deps) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "status [PIPELINE...]",
-		Short: "Show which pipelines run, and how",
+		Use:   "status [NAME...]",
+		Short: "Show which pipelines and functions run, and how",
 		Example: `  harpagon status
   harpagon status traffic --json`,
 	}
@@ -23,14 +22,14 @@ func newStatusCommand(d *Deps) *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return at.with(c.Context(), func(commands *control.Control) error {
-			all, err := statuses(c.Context(), commands, args)
+			e, err := all(c.Context(), commands, args)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return writeJSON(d.Stdout, map[string]any{"pipelines": all})
+				return writeJSON(d.Stdout, e)
 			}
-			return writeStatuses(d.Stdout, all)
+			return writeEverything(d.Stdout, e)
 		})
 	}
 	return c
@@ -38,48 +37,49 @@ func newStatusCommand(d *Deps) *cobra.Command {
 
 func newExplainCommand(d *Deps) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "explain [PIPELINE...]",
+		Use:   "explain [NAME...]",
 		Short: "Tell which plan runs, and why it replaced the one before",
-		Long: `Shows the plan of a pipeline, its executors, and the latest decisions: what
+		Long: `Shows the plan of a pipeline or function, executors or calls, and the latest decisions: what
 changed, why, from which cost to which, and what could not be carried out.`,
 		Example: `  harpagon explain traffic`,
 	}
 	at := newTemporalAt(d, c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return at.with(c.Context(), func(commands *control.Control) error {
-			all, err := statuses(c.Context(), commands, args)
+			e, err := all(c.Context(), commands, args)
 			if err != nil {
 				return err
 			}
-			for i, s := range all {
+			for i, text := range e.describe() {
 				if i > 0 {
 					fmt.Fprintln(d.Stdout)
 				}
-				fmt.Fprint(d.Stdout, s.Describe())
+				fmt.Fprint(d.Stdout, text)
 			}
-			return nothingRuns(d.Stdout, all)
+			return nothingRuns(d.Stdout, e)
 		})
 	}
 	return c
 }
 
-func statuses(ctx context.Context, c *control.Control, args []string) ([]control.Status, error) {
-	names, err := named(ctx, c, args)
-	all := []control.Status{}
-	for _, name := range names {
-		s, err := c.Status(ctx, name)
-		if err != nil {
-			return nil, err
+func writeEverything(to io.Writer, e everything) error {
+	if len(e.Pipelines) > 0 {
+		if err := writeStatuses(to, e.Pipelines); err != nil {
+			return err
 		}
-		all = append(all, s)
 	}
-	return all, err
+	if len(e.Functions) > 0 {
+		if len(e.Pipelines) > 0 {
+			fmt.Fprintln(to)
+		}
+		if err := writeFunctions(to, e.Functions); err != nil {
+			return err
+		}
+	}
+	return nothingRuns(to, e)
 }
 
 func writeStatuses(to io.Writer, all []control.Status) error {
-	if len(all) == 0 {
-		return nothingRuns(to, all)
-	}
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "pipeline\tphase\tgeneration\trate/s\tcost/h\texecutors\tmeasured/s\tin time\tp99 ms")
 	for _, s := range all {
@@ -105,10 +105,10 @@ func writeStatuses(to io.Writer, all []control.Status) error {
 	return nil
 }
 
-func nothingRuns(w io.Writer, all []control.Status) error {
-	if len(all) > 0 {
+func nothingRuns(w io.Writer, e everything) error {
+	if len(e.Pipelines)+len(e.Functions) > 0 {
 		return nil
 	}
-	_, err := fmt.Fprintln(w, "No pipeline runs. Declare one and harpagon apply it.")
+	_, err := fmt.Fprintln(w, "Nothing runs. Declare a pipeline or function and harpagon apply it.")
 	return err
 }

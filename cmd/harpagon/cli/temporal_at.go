@@ -64,11 +64,3 @@ func (t *temporalAt) with(ctx context.Context, do func(*control.Control) error) 
 	}
 	return do(system.Control(c, o))
 }
-
-// named are the pipelines of the arguments, all that run when there are none.
-func named(ctx context.Context, c *control.Control, args []string) ([]string, error) {
-	if len(args) > 0 {
-		return args, nil
-	}
-	return c.List(ctx)
-}

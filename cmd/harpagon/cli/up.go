@@ -75,9 +75,19 @@ func up(ctx context.Context, d *Deps, o system.Options) (err error) {
 	for _, status := range s.Statuses {
 		fmt.Fprintf(d.Stdout, "\n%s", status.Plan.Describe())
 	}
-	fmt.Fprintf(d.Stdout, "\nready after %.1f s: %s\n", time.Since(begin).Seconds(), counted(len(s.Pipelines), "pipeline"))
+	for _, status := range s.Functions {
+		fmt.Fprintf(d.Stdout, "\n%s", status.Plan.Describe())
+	}
+	fmt.Fprintf(d.Stdout, "\nready after %.1f s: %s\n", time.Since(begin).Seconds(), counts(s))
 	for _, name := range s.Pipelines {
 		fmt.Fprintf(d.Stdout, "endpoint     %s/v2/models/%s\n", s.GatewayURL, name)
+	}
+	for _, status := range s.Functions {
+		for _, g := range status.Plan.Groups {
+			for _, a := range g.Applications {
+				fmt.Fprintf(d.Stdout, "endpoint     %s/v2/models/%s/%s\n", s.GatewayURL, status.Function, a.Name)
+			}
+		}
 	}
 	if s.GatewayGRPC != "" {
 		fmt.Fprintf(d.Stdout, "gRPC         %s\n", s.GatewayGRPC)
@@ -88,4 +98,16 @@ func up(ctx context.Context, d *Deps, o system.Options) (err error) {
 	fmt.Fprintf(d.Stdout, "Temporal     %s\n", s.TemporalAddress)
 	<-ctx.Done()
 	return nil
+}
+
+// counts says what serves, such as "1 pipeline, 2 functions".
+func counts(s *system.System) string {
+	text := counted(len(s.Pipelines), "pipeline")
+	switch {
+	case len(s.Functions) == 0:
+		return text
+	case len(s.Pipelines) == 0:
+		return counted(len(s.Functions), "function")
+	}
+	return text + ", " + counted(len(s.Functions), "function")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/gateway/metrics"
+	"github.com/harpagon/harpagon/gateway/serverless"
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
@@ -47,14 +48,16 @@ type GatewayOptions struct {
 	Version      string        // of the program
 	MeasureEvery time.Duration // 0 means DefaultMeasureEvery
 	Gateway      gateway.Options
+	Functions    serverless.Options
 }
 
 // Gateway is the role that takes requests.
 type Gateway struct {
-	Gateway *gateway.Gateway
-	HTTP    string // HOST:PORT; empty without
-	GRPC    string // HOST:PORT; empty without
-	Attach  string // HOST:PORT that executors dial, LocalGateway without
+	Gateway   *gateway.Gateway   // serves pipelines
+	Functions *serverless.Server // serves functions
+	HTTP      string             // HOST:PORT; empty without
+	GRPC      string             // HOST:PORT; empty without
+	Attach    string             // HOST:PORT that executors dial, LocalGateway without
 
 	metrics http.Handler // for /metrics
 	seen    *statistics.Collector
@@ -72,13 +75,18 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	life, quit := context.WithCancel(context.Background())
 	collected, seen := metrics.New(), statistics.New()
 	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer())
-	r := &Gateway{Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected.Handler(), seen: seen}
+	o.Functions.Observer = gateway.Tee(o.Functions.Observer, collected.Observer(), seen.Observer())
+	r := &Gateway{
+		Gateway: gateway.New(o.Gateway), Functions: serverless.New(o.Functions), Attach: LocalGateway, quit: quit,
+		metrics: collected.Handler(), seen: seen,
+	}
 	if err := r.listen(life, o); err != nil {
 		r.close()
 		return nil, err
 	}
 	r.worker = worker.New(c, activities.GatewayQueue, activities.GatewayWorkerOptions())
 	activities.RegisterGateway(r.worker, r.Gateway)
+	activities.RegisterFunctions(r.worker, r.Functions)
 	if err := r.worker.Start(); err != nil {
 		r.worker = nil
 		r.close()
@@ -93,7 +101,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	if every <= 0 {
 		every = DefaultMeasureEvery
 	}
-	r.servers.Go(func() { report(life, commands, r.Gateway, every) })
+	r.servers.Go(func() { report(life, commands, r, every) })
 	return r, nil
 }
 
@@ -118,7 +126,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions) error {
 			return err
 		}
 		r.HTTP = l.Addr().String()
-		handler := httpapi.New(r.Gateway, httpapi.Options{Token: o.Token, Metrics: r.metrics, Version: o.Version, Statistics: r.seen.Of})
+		handler := httpapi.New(r.Front(), httpapi.Options{Token: o.Token, Metrics: r.metrics, Version: o.Version, Statistics: r.seen.Of})
 		r.serve(l, func() error { return httpapi.Serve(life, l, handler) })
 	}
 	if o.GRPCAddr != "" {
@@ -127,7 +135,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions) error {
 			return err
 		}
 		r.GRPC = l.Addr().String()
-		server := grpcapi.New(r.Gateway, grpcapi.Options{Token: o.Token, Version: o.Version, Statistics: r.seen.Of})
+		server := grpcapi.New(r.Front(), grpcapi.Options{Token: o.Token, Version: o.Version, Statistics: r.seen.Of})
 		r.serve(l, func() error { return grpcapi.Serve(life, l, server) })
 	}
 	return nil
@@ -143,6 +151,11 @@ func (r *Gateway) serve(l net.Listener, run func() error) {
 		defer r.mu.Unlock()
 		r.failed = errors.Join(r.failed, fmt.Errorf("roles: gateway: serving on %s: %w", l.Addr(), err))
 	})
+}
+
+// Front answers for pipelines and functions, within the process.
+func (r *Gateway) Front() serverless.Front {
+	return serverless.Front{Gateway: r.Gateway, Functions: r.Functions}
 }
 
 // Pipe opens a stream to the gateway from the same process; it is a
@@ -173,13 +186,14 @@ func (r *Gateway) close() {
 	if r.worker != nil {
 		r.worker.Stop()
 	}
+	r.Functions.Close()
 	_ = r.Gateway.Close()
 	r.servers.Wait()
 	r.streams.Wait()
 }
 
-// report tells every pipeline that had requests what the gateway saw of it.
-func report(ctx context.Context, commands *control.Control, g *gateway.Gateway, every time.Duration) {
+// report tells everything that had requests what the gateway saw of it.
+func report(ctx context.Context, commands *control.Control, r *Gateway, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -188,11 +202,16 @@ func report(ctx context.Context, commands *control.Control, g *gateway.Gateway, 
 		case <-ctx.Done():
 			return
 		}
-		names, _ := g.Pipelines(ctx)
+		names, _ := r.Gateway.Pipelines(ctx)
 		for _, name := range names {
 			// A pipeline that cannot be told now hears the next report.
-			if m := g.Measures(name); m.Arrived > 0 {
+			if m := r.Gateway.Measures(name); m.Arrived > 0 {
 				_ = commands.SendMeasures(ctx, m)
+			}
+		}
+		for _, name := range r.Functions.Functions() {
+			if m := r.Functions.Measures(name); m.Offered() > 0 {
+				_ = commands.SendFunctionMeasures(ctx, m)
 			}
 		}
 	}

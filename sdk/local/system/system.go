@@ -39,8 +39,9 @@ type System struct {
 	GatewayGRPC     string // HOST:PORT over gRPC
 	UIURL           string // of Temporal; empty when that is elsewhere
 	TemporalAddress string
-	Pipelines       []string         // that serve, sorted
-	Statuses        []control.Status // of them, when they began to serve
+	Pipelines       []string                 // that serve, sorted
+	Statuses        []control.Status         // of them, when they began to serve
+	Functions       []control.FunctionStatus // that serve, in order of name, when they began to
 
 	folder   Folder
 	unlock   func()
@@ -139,7 +140,7 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 		return err
 	}
 	s.GatewayURL, s.GatewayGRPC = "http://"+s.gateway.HTTP, s.gateway.GRPC
-	s.client = sdk.NewClient(s.gateway.Gateway)
+	s.client = sdk.NewClient(s.gateway.Front())
 	s.worker, err = roles.StartWorker(ctx, c, roles.HostOptions{
 		Name: host, Devices: found, Engines: engines, ForceEngine: o.Engine, Dial: s.gateway.Pipe,
 		ProfileDir: s.folder.Profiles(), Progress: func(line string) { s.say("%s", line) },
@@ -195,7 +196,7 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 		s.Pipelines = append(s.Pipelines, name)
 		s.Statuses = append(s.Statuses, status)
 	}
-	return nil
+	return s.serveFunctions(ctx, commands, o, doc)
 }
 
 func (s *System) tell(status control.Status) {
@@ -206,13 +207,13 @@ func (s *System) tell(status control.Status) {
 // workflow may say that it serves a moment before the new gateway does.
 func (s *System) installed(ctx context.Context, name string) error {
 	for {
-		m, err := s.gateway.Gateway.Metadata(ctx, name)
+		m, err := s.gateway.Front().Metadata(ctx, name)
 		if err == nil && m.Ready {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("harpagon: the gateway does not serve pipeline %q yet: %w", name, context.Cause(ctx))
+			return fmt.Errorf("harpagon: the gateway does not serve %q yet: %w", name, context.Cause(ctx))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
