@@ -146,8 +146,10 @@ func TestBadProviders(t *testing.T) {
 		"404":              {status(404), "status 404", wire.CodeInternal, false},
 		"429 without wait": {status(429), Throttled, wire.CodeOverloaded, false},
 		"503 without wait": {status(503), Throttled, wire.CodeUnavailable, false},
-		"redirect":         {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect) }, "status 307", wire.CodeInternal, false},
-		"hangs up":         {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Broken, wire.CodeUnavailable, true},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		}, "status 307", wire.CodeInternal, false},
+		"hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Broken, wire.CodeUnavailable, true},
 		"hangs up half way": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "{")
