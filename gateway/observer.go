@@ -18,6 +18,7 @@ type Observer struct {
 	Attached     func(ExecutorInfo) // an executor said Hello
 	Detached     func(ExecutorInfo)
 	Installed    func(InstallInfo)
+	CallEnd      func(CallInfo) // a function was called, or could not be
 }
 
 // Outcome is how a request ended.
@@ -59,6 +60,19 @@ type BatchInfo struct {
 	Compute  time.Duration // at the end: in the engine
 	Elapsed  time.Duration // at the end: since it was handed over
 	Err      *wire.Error
+}
+
+// CallInfo describes one call of a function.
+type CallInfo struct {
+	Function string
+	Group    string // size of the function
+	Requests int
+	Kind     string // why there is no good answer; empty where there is one
+	Cold     bool   // after a cold start
+	Again    int    // how often it was sent once more
+	Ran      bool   // the provider bills it
+	Billed   time.Duration
+	Cost     float64
 }
 
 // ExecutorInfo describes one attached executor.

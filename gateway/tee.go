@@ -11,6 +11,7 @@ func Tee(all ...Observer) Observer {
 		Attached:     each(all, func(o Observer) func(ExecutorInfo) { return o.Attached }),
 		Detached:     each(all, func(o Observer) func(ExecutorInfo) { return o.Detached }),
 		Installed:    each(all, func(o Observer) func(InstallInfo) { return o.Installed }),
+		CallEnd:      each(all, func(o Observer) func(CallInfo) { return o.CallEnd }),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/wire"
 )
 
 // Pace says how long a batch takes.
@@ -129,6 +130,9 @@ func (h *Host) equip(at *place) error {
 		return fmt.Errorf("provider: %w", err)
 	}
 	at.engine = engine
+	if len(f.Inputs) > 0 && len(signature.Inputs) > 0 && !slices.EqualFunc(f.Inputs, signature.Inputs, fits) {
+		return fmt.Errorf("provider: function %q declares the inputs %v, but its model takes %v", f.Name, f.Inputs, signature.Inputs)
+	}
 	if len(signature.Outputs) > 0 {
 		at.signature = signature
 		at.model.Outputs = nil
@@ -137,6 +141,11 @@ func (h *Host) equip(at *place) error {
 		}
 	}
 	return nil
+}
+
+// fits says whether a declared input is the model's.
+func fits(declared, model pipelines.Port) bool {
+	return declared.Name == model.Name && declared.Datatype == model.Datatype && wire.ShapeFits(model.Shape, declared.Shape)
 }
 
 // draw is how long a batch takes by the profile.
@@ -170,7 +179,7 @@ func (h *Host) find(path string) *deployed {
 		if d.limit <= 0 {
 			d.limit = at.problem.Provider.CallConcurrency()
 		}
-		d.bill = Item{Name: path[slices.Max([]int{0, lastSlash(path) + 1}):], Function: size.Function, Platform: size.Platform, VCPU: size.VCPU, GPUMemory: size.GPUMemory}
+		d.bill = Item{Name: path[lastSlash(path)+1:], Function: size.Function, Platform: size.Platform, VCPU: size.VCPU, GPUMemory: size.GPUMemory}
 		h.deployed[path] = d
 		return d
 	}

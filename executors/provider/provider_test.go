@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,8 +15,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/gorgonia"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 )
 
@@ -199,6 +203,76 @@ func TestWhatCannotBeHosted(t *testing.T) {
 	}
 	_, err := New(Options{})
 	assert.ErrorContains(t, err, "no function")
+}
+
+// colour is a small network of the examples.
+const colour = "../../examples/traffic/models/colour.onnx"
+
+func withModel(t *testing.T) (functions.Problem, []executors.Engine, string) {
+	engines := []executors.Engine{gorgonia.New()}
+	p := problem()
+	p.Function.Model = colour
+	sig, err := executors.Signatures(engines...)(pipelines.Module{Name: "f", Model: colour})
+	require.NoError(t, err)
+	p.Function.Inputs = sig.Inputs
+	in := sig.Inputs[0]
+	shape := append([]int64{1}, in.Shape...)
+	zeros := make([]string, wire.Tensor{Shape: shape}.Len())
+	for i := range zeros {
+		zeros[i] = "0"
+	}
+	text, err := json.Marshal(shape)
+	require.NoError(t, err)
+	return p, engines, fmt.Sprintf(`{"inputs":[{"name":%q,"datatype":%q,"shape":%s,"data":[%s]}]}`, in.Name, in.Datatype, text, strings.Join(zeros, ","))
+}
+
+// TestComputesWithAModel takes the profile's time, or the engine's on a share of
+// a core.
+func TestComputesWithAModel(t *testing.T) {
+	p, engines, call := withModel(t)
+	h := start(t, Options{Problems: []functions.Problem{p}, Engines: engines})
+	w := do(h, "POST", "/v2/models/f-cpu-1/infer", call)
+	require.Equal(t, 200, w.Code, w.Body)
+	r, err := oip.DecodeResponse(w.Body.Bytes(), -1)
+	require.NoError(t, err)
+	require.NotEqual(t, answerPort, r.Outputs[0].Name, "the model's own output")
+	require.EqualValues(t, 1, r.Outputs[0].Shape[0])
+
+	h = start(t, Options{Problems: []functions.Problem{p}, Engines: engines, Pace: PaceShare})
+	for range 3 {
+		require.Equal(t, 200, do(h, "POST", "/v2/models/f-cpu-0.5/infer", call).Code)
+		require.Equal(t, 200, do(h, "POST", "/v2/models/f-cpu-2/infer", call).Code)
+	}
+	bill := h.Bill()
+	require.Len(t, bill.Items, 2)
+	assert.Positive(t, bill.Items[1].Run, "the engine's own time")
+
+	p.Function.Inputs = []pipelines.Port{{Name: "other", Datatype: "FP32", Shape: []int64{1}}}
+	_, err = New(Options{Problems: []functions.Problem{p}, Engines: engines})
+	require.ErrorContains(t, err, "but its model takes")
+}
+
+// slow computes for a while on its clock.
+type slow struct{ executors.Instance }
+
+func (slow) Run(_ context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+	time.Sleep(20 * time.Millisecond)
+	return make([][]wire.Tensor, len(items)), nil
+}
+
+func (slow) Close() error { return nil }
+
+func TestShareOfACore(t *testing.T) {
+	for size, least := range map[float64]time.Duration{0.5: 40 * time.Millisecond, 1: 20 * time.Millisecond, 2: 20 * time.Millisecond} {
+		h := start(t, Options{})
+		h.options.Pace = PaceShare
+		d := h.find(fmt.Sprintf("/v2/models/f-cpu-%v", size))
+		require.NotNil(t, d)
+		d.idle, d.alive = []*instance{{Instance: slow{}}}, 1
+		r := d.run(make([][]wire.Tensor, 1))
+		require.Nil(t, r.err)
+		assert.GreaterOrEqual(t, r.took, least)
+	}
 }
 
 func TestPathsAreReadBackwards(t *testing.T) {

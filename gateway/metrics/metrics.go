@@ -25,6 +25,8 @@ type Metrics struct {
 	generation *prometheus.GaugeVec
 	drops      *prometheus.CounterVec
 	policies   *prometheus.GaugeVec
+
+	calls, colds, again, billed, cost *prometheus.CounterVec // of functions
 }
 
 // New makes metrics with a registry of their own, which also holds those of
@@ -54,6 +56,12 @@ func New() *Metrics {
 		policies:   gauge("dispatch_policy", "1 for the dispatch policy of a module.", "pipeline", "module", "policy"),
 		generation: gauge("generation", "Generation of the deployment that serves.", "pipeline"),
 	}
+	m.calls = counter("function_calls_total", "Calls of functions by what came of them.", "function", "group", "result")
+	m.colds = counter("function_cold_starts_total", "Calls of functions after a cold start.", "function", "group")
+	m.again = counter("function_retries_total", "Calls of functions that were sent once more.", "function", "group")
+	m.billed = counter("function_billed_seconds_total", "Time that providers bill.", "function", "group")
+	m.cost = counter("function_cost_total", "Money that providers bill.", "function", "group")
+	m.registry.MustRegister(m.calls, m.colds, m.again, m.billed, m.cost)
 	m.registry.MustRegister(m.requests, m.inFlight, m.durations, m.stages, m.sizes, m.batches, m.failed, m.executors, m.generation, m.drops, m.policies,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -77,6 +85,23 @@ func (m *Metrics) Observer() gateway.Observer {
 		Detached:     func(i gateway.ExecutorInfo) { m.executors.WithLabelValues(i.Pipeline, i.Module).Dec() },
 		Dropped:      func(i gateway.DropInfo) { m.drops.WithLabelValues(i.Pipeline, i.Module, i.Reason).Inc() },
 		Installed:    m.installed,
+		CallEnd:      m.callEnd,
+	}
+}
+
+func (m *Metrics) callEnd(i gateway.CallInfo) {
+	result := i.Kind
+	if result == "" {
+		result = "answered"
+	}
+	m.calls.WithLabelValues(i.Function, i.Group, result).Inc()
+	m.again.WithLabelValues(i.Function, i.Group).Add(float64(max(0, i.Again)))
+	if i.Cold {
+		m.colds.WithLabelValues(i.Function, i.Group).Inc()
+	}
+	if i.Ran {
+		m.billed.WithLabelValues(i.Function, i.Group).Add(i.Billed.Seconds())
+		m.cost.WithLabelValues(i.Function, i.Group).Add(i.Cost)
 	}
 }
 

@@ -26,6 +26,8 @@ func TestMetricsShowWhatIsReported(t *testing.T) {
 	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Outcome: gateway.Refused, Err: &wire.Error{Code: wire.CodeInvalid}})
 	o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Size: 4, Compute: time.Millisecond})
 	o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Err: &wire.Error{Code: wire.CodeUnavailable}})
+	o.CallEnd(gateway.CallInfo{Function: "f", Group: "2 GB GPU", Ran: true, Cold: true, Again: 1, Billed: 2 * time.Second, Cost: 0.5})
+	o.CallEnd(gateway.CallInfo{Function: "f", Group: "2 GB GPU", Kind: "throttled"})
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	body := w.Body.String()
@@ -41,6 +43,12 @@ func TestMetricsShowWhatIsReported(t *testing.T) {
 		`harpagon_generation{pipeline="p"} 3`,
 		`harpagon_module_drops_total{module="m",pipeline="p",reason="late"} 1`,
 		`harpagon_dispatch_policy{module="m",pipeline="p",policy="adaptive"} 1`,
+		`harpagon_function_calls_total{function="f",group="2 GB GPU",result="answered"} 1`,
+		`harpagon_function_calls_total{function="f",group="2 GB GPU",result="throttled"} 1`,
+		`harpagon_function_cold_starts_total{function="f",group="2 GB GPU"} 1`,
+		`harpagon_function_retries_total{function="f",group="2 GB GPU"} 1`,
+		`harpagon_function_billed_seconds_total{function="f",group="2 GB GPU"} 2`,
+		`harpagon_function_cost_total{function="f",group="2 GB GPU"} 0.5`,
 		"go_goroutines",
 	} {
 		require.Contains(t, body, line)

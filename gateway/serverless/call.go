@@ -69,6 +69,12 @@ func (f *function) run(c *call) {
 	b.Latest = f.server.epoch.Add(latest)
 	out := c.generation.targets[c.group].Call(f.server.life, b)
 	f.land(c, out)
+	if observer.CallEnd != nil {
+		observer.CallEnd(gateway.CallInfo{
+			Function: f.name, Group: info.Module, Requests: len(c.requests), Kind: string(out.Kind), Cold: out.Cold,
+			Again: out.Attempts - 1, Ran: out.Ran, Billed: out.Billed, Cost: out.Cost,
+		})
+	}
 	if observer.BatchEnd != nil {
 		info.Waited, info.Compute, info.Elapsed, info.Err = out.Init, out.Run, out.Elapsed, out.Err
 		observer.BatchEnd(info)
@@ -96,7 +102,9 @@ func (f *function) land(c *call, out invoke.Outcome) {
 			f.settle(now, r, nil, &e)
 			continue
 		}
-		f.settle(now, r, out.Items[i], nil)
+		if f.settle(now, r, out.Items[i], nil); out.Cold && r.outcome == gateway.Late {
+			r.app.counts.LateCold++
+		}
 	}
 	var calls []*call
 	if !f.closed {

@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/executors/invoke"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
@@ -141,12 +142,16 @@ func (f *function) drop(now dispatch.Time, a *dispatch.Action) {
 	if r == nil {
 		return
 	}
-	code, reason := wire.CodeDeadline, "the deadline can no longer be met"
+	code, reason, why := wire.CodeDeadline, "the deadline can no longer be met", autoscale.DropLate
 	switch {
 	case a.Reason == dispatch.Full:
+		why = autoscale.DropFull
 		code, reason = wire.CodeOverloaded, "the queue is full; send fewer requests"
 	case f.running >= f.current.limit:
 		code, reason = wire.CodeOverloaded, "as many calls run as the provider allows, and the deadline can no longer be met"
+	}
+	if o := f.server.options.Observer.Dropped; o != nil {
+		o(gateway.DropInfo{Pipeline: f.name, Module: f.current.groups[r.app.group].Name, Reason: why})
 	}
 	f.settle(now, r, nil, r.fault(now, code, reason))
 }

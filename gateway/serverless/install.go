@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
@@ -54,17 +55,31 @@ func (s *Server) Install(ctx context.Context, d functions.Deployment) error {
 	if f == nil {
 		f = &function{server: s, name: d.Function.Name, waiting: map[dispatch.RequestID]*request{}}
 		f.install(g)
+		s.installed(f, g, 0, 0)
 		s.store(func(all map[string]*function) { all[f.name] = f })
 		return nil
 	}
-	switch have := f.generation(); {
+	have := f.generation()
+	switch {
 	case have == d.Generation:
 		return nil
 	case have > d.Generation:
 		return fmt.Errorf("serverless: function %q serves generation %d; generation %d is older", f.name, have, d.Generation)
 	}
-	f.install(g)
+	s.installed(f, g, have, f.install(g))
 	return nil
+}
+
+func (s *Server) installed(f *function, g *generation, before, moved int) {
+	o := s.options.Observer.Installed
+	if o == nil {
+		return
+	}
+	policies := map[string]string{}
+	for _, one := range g.groups {
+		policies[one.Name] = f.policy.Name()
+	}
+	o(gateway.InstallInfo{Pipeline: f.name, Generation: g.deployment.Generation, Previous: before, Moved: moved, Policies: policies})
 }
 
 func (f *function) generation() int {
@@ -99,7 +114,7 @@ func (s *Server) compile(ctx context.Context, d functions.Deployment) (*generati
 		g.targets = append(g.targets, t)
 		var members []string
 		for _, a := range group.Applications {
-			g.apps = append(g.apps, newApplication(a, int32(len(g.apps)), s.options.Span, s.now()))
+			g.apps = append(g.apps, newApplication(a, int32(len(g.apps)), i, s.options.Span, s.now()))
 			members = append(members, a.Name)
 		}
 		sizes, apps = append(sizes, group.Describe()), append(apps, members)
@@ -129,8 +144,8 @@ func (s *Server) policy(d functions.Deployment) dispatch.GroupedOptions {
 	return o
 }
 
-// install puts a generation in charge of what waits.
-func (f *function) install(g *generation) {
+// install puts a generation in charge of what waits, and says how much did.
+func (f *function) install(g *generation) int {
 	f.mu.Lock()
 	now := f.server.now()
 	if f.timer != nil {
@@ -139,7 +154,8 @@ func (f *function) install(g *generation) {
 	f.current, f.policy = g, dispatch.NewGrouped(f.server.policy(g.deployment))
 	f.doors = make([]door, len(g.groups))
 	calls := f.admitCalls(now)
-	for _, r := range f.inOrder() {
+	waiting := f.inOrder()
+	for _, r := range waiting {
 		a := g.app(r.app.name)
 		if a == nil {
 			f.settle(now, r, nil, r.fault(now, wire.CodeUnavailable, "its application is not served any more"))
@@ -150,6 +166,7 @@ func (f *function) install(g *generation) {
 	}
 	f.mu.Unlock()
 	f.launch(calls)
+	return len(waiting)
 }
 
 // inOrder lists what waits, first come first.

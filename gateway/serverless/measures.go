@@ -23,6 +23,7 @@ const (
 type application struct {
 	name    string
 	class   int32
+	group   int // of the plan
 	slo     time.Duration
 	rate    float64 // as planned
 	ring    ring
@@ -30,9 +31,9 @@ type application struct {
 	latency *hdrhistogram.Histogram
 }
 
-func newApplication(a functions.Share, class int32, span time.Duration, now dispatch.Time) *application {
+func newApplication(a functions.Share, class int32, group int, span time.Duration, now dispatch.Time) *application {
 	return &application{
-		name: a.Name, class: class, slo: a.SLO, rate: a.Rate, ring: newRing(span, now), latency: hdrhistogram.New(1, longest, figures),
+		name: a.Name, class: class, group: group, slo: a.SLO, rate: a.Rate, ring: newRing(span, now), latency: hdrhistogram.New(1, longest, figures),
 	}
 }
 

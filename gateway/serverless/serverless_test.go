@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,7 +109,16 @@ func ask(application string, a, b float32) *wire.InferRequest {
 func TestServesPoissonArrivals(t *testing.T) {
 	h, at := host(t, provider.Options{ColdStart: time.Millisecond, Seed: 1})
 	d := deploy(t, at, 1)
-	s := serve(t, Options{}, d)
+	var told struct{ begin, end, calls, installs atomic.Int64 }
+	s := serve(t, Options{Observer: gateway.Observer{
+		RequestBegin: func(gateway.RequestInfo) { told.begin.Add(1) },
+		RequestEnd:   func(gateway.RequestInfo) { told.end.Add(1) },
+		CallEnd:      func(gateway.CallInfo) { told.calls.Add(1) },
+		Installed: func(i gateway.InstallInfo) {
+			told.installs.Add(1)
+			assert.Equal(t, map[string]string{"2 GB GPU": "grouped"}, i.Policies)
+		},
+	}}, d)
 	t.Log("\n" + d.Plan.Describe())
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -158,4 +168,5 @@ func TestServesPoissonArrivals(t *testing.T) {
 	}
 	assert.Equal(t, m.Applications[0].Requests+m.Applications[1].Requests, sum)
 	assert.Zero(t, s.Totals("net")[gateway.Failed])
+	assert.Equal(t, []int64{sum, sum, total.Calls, 1}, []int64{told.begin.Load(), told.end.Load(), told.calls.Load(), told.installs.Load()})
 }

@@ -29,6 +29,7 @@ type ApplicationMeasures struct {
 	Requests  int64
 	Completed int64 // answered within the objective
 	Late      int64 // answered after it
+	LateCold  int64 // of those, behind a cold start
 	Dropped   int64 // given up because they could only be late
 	Refused   int64 // turned away at the door
 	Failed    int64 // the function did not answer, or wrongly
@@ -121,10 +122,10 @@ func (m Measures) Total() GroupMeasures {
 func (m Measures) Describe(p Plan) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "application\tplanned/s\tmeasured/s\trequests\tin time\tlate\tno answer\tviolations\tp99\t")
+	fmt.Fprintln(w, "application\tplanned/s\tmeasured/s\trequests\tin time\tlate\tof a cold start\tno answer\tviolations\tp99\t")
 	for _, a := range m.Applications {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%.2f %%\t%s\t\n", a.Name, number(p.rateOf(a.Name)), number(a.Offered), a.Requests,
-			a.Completed, a.Late, a.Dropped+a.Refused+a.Failed, 100*a.Violations(), spell(a.P99))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.2f %%\t%s\t\n", a.Name, number(p.rateOf(a.Name)), number(a.Offered), a.Requests,
+			a.Completed, a.Late, a.LateCold, a.Dropped+a.Refused+a.Failed, 100*a.Violations(), spell(a.P99))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	b.WriteByte('\n')

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/executors/provider"
+	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/gateway/httpapi"
+	"github.com/harpagon/harpagon/gateway/serverless"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/workflows"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+// quickFunction is a function of a few milliseconds; URL stands for its
+// provider.
+const quickFunction = `provider "cloud" {
+  gpu_gb_second = 0.000015
+  invocation    = 0.00000013
+  gpu_memory    = { min = 1, max = 8, step = 1 }
+  url           = "URL/v2/models/{function}-{platform}-{size}"
+}
+
+function "ranker" {
+  provider = provider.cloud
+  profile  = "ranker.json"
+
+  input "x" {
+    datatype = "FP32"
+    shape    = [2]
+  }
+
+  application "hasty" {
+    slo  = "300ms"
+    rate = 30
+  }
+
+  application "calm" {
+    slo  = "600ms"
+    rate = 60
+  }
+}
+`
+
+func quickFolder(t *testing.T, url string) string {
+	return folder(t, map[string]string{
+		"ranker.hcl":  strings.Replace(quickFunction, "URL", url, 1),
+		"ranker.json": `{"gpu":{"xi1":0.001,"xi2":0.002,"Mmax_gb":8}}`,
+	})
+}
+
+// safe is a buffer that may be read while it is written to.
+type safe struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (s *safe) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Buffer.Write(p)
+}
+
+func (s *safe) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.String()
+}
+
+func TestProviderRunsAndBills(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errs safe
+	code := make(chan int, 1)
+	go func() {
+		code <- Run(ctx, Deps{Stdout: &out, Stderr: &errs, Environ: []string{}}, []string{
+			"provider", quickFolder(t, "http://127.0.0.1:9100"), "--listen", "127.0.0.1:0", "--cold-start", "0", "--steady",
+		})
+	}()
+	bill := regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/billing`)
+	require.Eventually(t, func() bool { return bill.MatchString(out.text()) }, 20*time.Second, 10*time.Millisecond, errs.text())
+	base := bill.FindStringSubmatch(out.text())[1]
+	resp, err := http.Post(base+"/v2/models/ranker-gpu-2/infer", "application/json",
+		strings.NewReader(`{"inputs":[{"name":"x","datatype":"FP32","shape":[3,2],"data":[1,2,3,4,5,6]}]}`))
+	require.NoError(t, err)
+	text, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	require.Equal(t, 200, resp.StatusCode, string(text))
+	cancel()
+	assert.Equal(t, ExitOK, <-code, errs.text())
+	assert.Contains(t, out.text(), "provider cloud runs 1 function")
+	assert.Contains(t, out.text(), "ranker-gpu-2: 1 calls with 3 requests, 1 cold starts, 0 refused")
+	assert.Contains(t, out.text(), "per million requests")
+}
+
+func TestProviderRefusals(t *testing.T) {
+	here := quickFolder(t, "http://127.0.0.1:9100")
+	two := folder(t, map[string]string{
+		"a.hcl":       strings.Replace(quickFunction, "URL", "http://127.0.0.1:9100", 1) + "\nprovider \"other\" {\n  vcpu_second = 1\n  invocation  = 0\n  vcpu        = { min = 1, max = 2, step = 1 }\n}\n",
+		"ranker.json": `{"gpu":{"xi1":0.001,"xi2":0.002,"Mmax_gb":8}}`,
+	})
+	for want, args := range map[string][]string{
+		"is on functions.example.com; this stands in for a provider on this machine only": {quickFolder(t, "http://functions.example.com")},
+		"write HOST:PORT": {here, "--listen", "nowhere"},
+		"this stands in for a provider on this machine only": {here, "--listen", "0.0.0.0:9100"},
+		"write profile or share":                             {here, "--pace", "slow"},
+		"has no model":                                       {here, "--pace", "share"},
+		"no provider of that name":                           {here, "--provider", "none"},
+		"declare no provider":                                {smallFolder(t, "400ms")},
+		"several providers":                                  {two},
+		`provider "other" has no url`:                        {two, "--provider", "other"},
+	} {
+		got := run(t, append([]string{"provider"}, args...)...)
+		assert.Equal(t, ExitError, got.code, want)
+		assert.Contains(t, got.stderr, want)
+	}
+}
+
+func TestFunctionsNeedAnAddressToBeServed(t *testing.T) {
+	dir := quickFolder(t, "http://127.0.0.1:9100")
+	text := read(t, filepath.Join(dir, "ranker.hcl"))
+	lines := strings.Split(text, "\n")
+	unreachable := folder(t, map[string]string{
+		"ranker.hcl":  strings.Join(append(lines[:4:4], lines[5:]...), "\n"),
+		"ranker.json": `{"gpu":{"xi1":0.001,"xi2":0.002,"Mmax_gb":8}}`,
+	})
+	assert.Equal(t, ExitOK, run(t, "plan", unreachable).code)
+	got := run(t, "apply", unreachable)
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, `provider "cloud" has no url, so function "ranker" can be planned and not served`)
+}
+
+// TestLoadOfAFunction loads all applications at once, over HTTP.
+func TestLoadOfAFunction(t *testing.T) {
+	var answers http.Handler = http.NotFoundHandler()
+	cloud := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answers.ServeHTTP(w, r) }))
+	defer cloud.Close()
+	config, diags := pipelines.Load(pipelines.LoadOptions{}, quickFolder(t, cloud.URL))
+	require.Empty(t, diags)
+	problem := functions.Problem{Function: config.Document.Functions[0], Provider: config.Document.Providers[0]}
+	host, err := provider.New(provider.Options{Problems: []functions.Problem{problem}, ColdStart: -1})
+	require.NoError(t, err)
+	defer host.Close()
+	answers = host
+	plan, err := functions.Solve(problem, functions.Options{})
+	require.NoError(t, err)
+	serves := serverless.New(serverless.Options{})
+	defer serves.Close()
+	require.NoError(t, serves.Install(t.Context(), functions.Deployment{Generation: 1, Function: problem.Function, Provider: problem.Provider, Plan: plan}))
+	at := httptest.NewServer(httpapi.New(serverless.Front{Gateway: gateway.New(gateway.Options{}), Functions: serves}, httpapi.Options{}))
+	defer at.Close()
+
+	got := run(t, "load", "ranker", "--gateway", at.URL, "--duration", "1s", "--warmup", "0s", "--rate", "45", "--json")
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	var out struct {
+		Function     string
+		Applications []struct {
+			Pipeline string
+			Offered  float64 `json:"offered_rate"`
+			Requests int
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+	require.Len(t, out.Applications, 2)
+	assert.Equal(t, "ranker/calm", out.Applications[1].Pipeline)
+	assert.InDeltaSlice(t, []float64{15, 30}, []float64{out.Applications[0].Offered, out.Applications[1].Offered}, 1e-9)
+
+	got = run(t, "load", "ranker/calm", "--gateway", at.URL, "--duration", "1s", "--warmup", "0s", "--rate", "20")
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Contains(t, got.stdout, "ranker/calm: ")
+	input := filepath.Join(folder(t, map[string]string{"x.json": "[1, 2]"}), "x.json")
+	got = run(t, "infer", "ranker/hasty", "--gateway", at.URL, "--input", "x="+input)
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Contains(t, got.stdout, "GB GPU")
+
+	m := serves.Measures("ranker")
+	e := everything{Functions: []control.FunctionStatus{{
+		Function: "ranker", Phase: workflows.Serving, Generation: 1, Serving: 1, Rate: 90, CostPerRequest: plan.CostPerRequest, Plan: &plan, Measures: &m,
+	}}}
+	var text bytes.Buffer
+	require.NoError(t, writeEverything(&text, e))
+	assert.Regexp(t, `ranker +serving +1 +90 +[0-9.]+ +1 +`, text.String())
+	assert.Contains(t, text.String(), "of a cold start")
+	assert.Len(t, e.describe(), 1)
+	text.Reset()
+	require.NoError(t, writeEverything(&text, everything{}))
+	assert.Contains(t, text.String(), "Nothing runs")
+}
