@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -41,6 +42,9 @@ type Host struct {
 	// and say there, whatever the workflows know; a token stays out of history.
 	Gateway string
 	Token   string
+
+	// Readings tells how the devices are doing; nil tells nothing.
+	Readings func() []devices.Reading
 
 	// Pulse sends the heartbeats of RunExecutor and HoldHost; see ClientPulse.
 	Pulse Pulse
@@ -122,7 +126,11 @@ func (h *Host) outcome(work context.Context, err error) (string, error) {
 func (h *Host) HoldHost(ctx context.Context, _ HostInfo) error {
 	began := time.Now()
 	work, release := h.lease(ctx, func() any {
-		return fmt.Sprintf("present for %v", time.Since(began).Round(time.Second))
+		b := HostBeat{Present: time.Since(began).Round(time.Second).String()}
+		if h.Readings != nil {
+			b.Devices = h.Readings()
+		}
+		return b
 	}).hold(ctx)
 	defer release()
 	<-work.Done()

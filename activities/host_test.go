@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -274,11 +275,14 @@ func TestLeaseBeatsWhileDraining(t *testing.T) {
 }
 
 func TestHoldHostLeavesWithItsWorker(t *testing.T) {
-	h := &Host{Name: "one", Pulse: func(context.Context, []byte, any) error { return nil }}
+	var said atomic.Value
+	h := &Host{Name: "one", Pulse: func(_ context.Context, _ []byte, v any) error { said.Store(v); return nil }}
+	h.Readings = func() []devices.Reading { return []devices.Reading{{GPU: &devices.GPU{UUID: "1"}}} }
 	env := environment(h)
 	stop := make(chan struct{})
 	close(stop)
 	env.SetWorkerStopChannel(stop)
 	_, err := env.ExecuteActivity(h.HoldHost, HostInfo{Name: "one"})
 	require.NoError(t, err)
+	require.Equal(t, HostBeat{Present: "0s", Devices: h.Readings()}, said.Load(), "how its devices are doing")
 }

@@ -3,6 +3,7 @@ package activities
 import (
 	"time"
 
+	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -12,6 +13,12 @@ import (
 type HostInfo struct {
 	Name    string
 	Devices []placement.Device
+}
+
+// HostBeat is what a host says with every heartbeat of HoldHost.
+type HostBeat struct {
+	Present string // for how long
+	Devices []devices.Reading
 }
 
 // FleetView is the fleet at one moment, as the workflow `fleet` tells it.

@@ -106,6 +106,7 @@ func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *wor
 	}
 	e.together(ctx, c, w)
 	info.Compute = time.Since(begin)
+	e.device.charge(len(w.good), info.Compute)
 }
 
 // together computes the good requests as one batch, and should one of them

@@ -22,6 +22,29 @@ type device struct {
 	running int
 	queue   waiters
 	seq     uint64
+	spent   spent
+}
+
+// spent is what has run on a device.
+type spent struct {
+	batches, items int64
+	busy           time.Duration
+}
+
+// charge counts a batch.
+func (d *device) charge(items int, busy time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.spent.batches++
+	d.spent.items += int64(items)
+	d.spent.busy += busy
+}
+
+// look is what has run and how many batches wait.
+func (d *device) look() (s spent, waiting int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.spent, len(d.queue)
 }
 
 // acquire returns when the device is ours, with whether it had to wait. The

@@ -12,6 +12,7 @@ import (
 type Model struct {
 	Module      pipelines.Module   // model path, function name, parameters, profile
 	Hardware    string             // kind of device it will run on
+	Device      string             // its name; empty for any of the kind
 	Batches     []int              // batch sizes that will be used; each is warmed up
 	MaxBatch    int                // largest of Batches
 	Concurrency int                // instances of this module side by side on the device; 0 means 1

@@ -1,6 +1,7 @@
 package executors
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/wire"
 )
 
 // named is an engine of which only the name matters.
@@ -129,4 +131,28 @@ func TestBackoff(t *testing.T) {
 	}
 	require.Equal(t, 50*time.Millisecond, Backoff{}.After(1))
 	require.Equal(t, 5*time.Second, Backoff{}.After(1000))
+}
+
+func TestDevicesTellHowTheyAreUsed(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.host.Name = "h"
+		r.host.Devices = []placement.Device{{Host: "h", Name: "cpu/1", Hardware: "cpu"}, {Host: "h", Name: "cpu/0", Hardware: "cpu", Memory: 1000}}
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(20 * time.Millisecond); return nil }
+		r.start(task("e1"), Observer{})
+		r.accept()
+		for range 3 {
+			r.send(vector(2), vector(2))
+			r.result()
+		}
+		require.Equal(t, []DeviceStatus{
+			{Host: "h", Device: "cpu/0", Hardware: "cpu", Capacity: 1000, Memory: 100, Executors: 1, Batches: 3, Items: 6, Busy: 60 * time.Millisecond},
+			{Host: "h", Device: "cpu/1", Hardware: "cpu"},
+		}, r.host.DeviceStatuses())
+		r.drain()
+		require.NoError(t, <-r.done)
+		left := r.host.DeviceStatuses()[0]
+		require.Zero(t, left.Executors)
+		require.Zero(t, left.Memory)
+		require.EqualValues(t, 3, left.Batches, "what has run stays counted")
+	})
 }

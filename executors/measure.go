@@ -156,7 +156,7 @@ func (t MeasureTask) measure(ctx context.Context, engine Engine, queue *device, 
 		return pipelines.Point{}, fmt.Errorf("a batch has at least one request; correct batches")
 	}
 	instance, err := engine.Load(ctx, Model{
-		Module: t.Module, Hardware: t.Hardware, Batches: slices.Clone(sizes), MaxBatch: batch, Concurrency: 1,
+		Module: t.Module, Hardware: t.Hardware, Device: t.Device, Batches: slices.Clone(sizes), MaxBatch: batch, Concurrency: 1,
 		Outputs: t.Outputs, OutputRows: t.OutputRows, Feeds: t.Feeds,
 	})
 	if err != nil {

@@ -91,6 +91,7 @@ func (t Task) model() Model {
 	return Model{
 		Module:      t.Module,
 		Hardware:    t.Slot.Hardware,
+		Device:      t.Slot.Device,
 		Batches:     batches,
 		MaxBatch:    batches[len(batches)-1],
 		Concurrency: t.concurrency(),

@@ -35,7 +35,7 @@ func (e *engine) Version() string {
 	if e.version != "" {
 		return e.version
 	}
-	p, err := start(context.Background(), e.inner, "", &e.options)
+	p, err := start(context.Background(), e.inner, executors.Model{}, &e.options)
 	if err != nil {
 		return "unknown"
 	}

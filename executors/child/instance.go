@@ -34,7 +34,7 @@ type instance struct {
 
 // start starts a child and loads the model in it.
 func (in *instance) start(ctx context.Context) error {
-	p, err := start(ctx, in.engine, in.model.Module.Name, in.options)
+	p, err := start(ctx, in.engine, in.model, in.options)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -23,6 +25,7 @@ import (
 // time; kill and close by any.
 type process struct {
 	engine, module string
+	device         string // empty for any
 	options        *Options
 	word           hello
 
@@ -44,11 +47,11 @@ type process struct {
 }
 
 // start starts a child and waits for its hello.
-func start(ctx context.Context, engine, module string, o *Options) (*process, error) {
+func start(ctx context.Context, engine string, m executors.Model, o *Options) (*process, error) {
 	if Requested() {
 		return nil, errors.New("child: this process was itself started to serve an engine; call child.Serve first in main when child.Requested()")
 	}
-	p := &process{engine: engine, module: module, options: o, exited: make(chan struct{})}
+	p := &process{engine: engine, module: m.Module.Name, device: m.Device, options: o, exited: make(chan struct{})}
 	if err := p.spawn(); err != nil {
 		return nil, fmt.Errorf("child: starting a process for engine %q: %w", engine, err)
 	}
@@ -98,7 +101,7 @@ func (p *process) spawn() error {
 		}
 		p.output = &output{to: to, prefix: fmt.Sprintf("[%s %s] ", p.engine, p.module)}
 		p.cmd = exec.Command(command[0], command[1:]...)
-		p.cmd.Env = environment(os.Environ(), p.options.Env, p.engine)
+		p.cmd.Env = environment(os.Environ(), p.options.Env, p.engine, p.device)
 		p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 		p.cmd.ExtraFiles = theirs
 		p.cmd.WaitDelay = p.options.CloseTimeout
@@ -119,12 +122,16 @@ func (p *process) spawn() error {
 
 // environment of a child. Its C library is asked for huge pages, unless it was
 // told something else already: an engine reads all its weights for every batch,
-// and this makes up for what the way to another process costs.
-func environment(ours, own []string, engine string) []string {
+// and this makes up for what the way to another process costs. Where it is to
+// run on a GPU, it sees that one only.
+func environment(ours, own []string, engine, device string) []string {
 	const tunables, hugePages = "GLIBC_TUNABLES=", "glibc.malloc.hugetlb=1"
 	env := append(slices.Clone(ours), "GOMAXPROCS=1")
 	if !slices.ContainsFunc(ours, func(v string) bool { return strings.HasPrefix(v, tunables) }) {
 		env = append(env, tunables+hugePages)
+	}
+	if gpu := devices.Visible(device); gpu != "" {
+		env = append(env, "CUDA_VISIBLE_DEVICES="+gpu)
 	}
 	return append(append(env, own...), marker+"="+engine)
 }

@@ -32,16 +32,55 @@ type Lister interface {
 	List() ([]GPU, error)
 }
 
-// GPU is a graphics device as its driver describes it.
+// Unknown stands for what a driver does not tell, such as the utilisation of a
+// part of a GPU.
+const Unknown = -1
+
+// GPU is a graphics device as its driver describes it, at one moment.
 type GPU struct {
 	UUID   string
 	Name   string // "NVIDIA A100-SXM4-40GB"
 	Memory int64  // bytes
+	Used   int64  // bytes that anybody uses
+
+	Utilisation float64 // part of the last moments in which it computed, 0 to 1; or Unknown
+	Temperature int     // degrees Celsius; or Unknown
+	Processes   []Process
+
+	// Divided says that the GPU has been divided into instances (MIG), which
+	// are devices of their own, so that it cannot be used as a whole. Part says
+	// that this is such an instance, and of which GPU.
+	Divided bool
+	Part    string // UUID of the whole
+}
+
+// Process computes on a GPU.
+type Process struct {
+	PID    int
+	Memory int64 // bytes; or Unknown
+}
+
+// Device is the name under which the GPU is offered.
+func (g GPU) Device() string { return gpuPrefix + g.UUID }
+
+const gpuPrefix = "gpu/"
+
+// Visible is what NVIDIA's libraries are to be told, in the variable
+// CUDA_VISIBLE_DEVICES, so that they compute on the device of that name and no
+// other; empty for devices that are no GPUs.
+func Visible(device string) string {
+	uuid, found := strings.CutPrefix(device, gpuPrefix)
+	if !found {
+		return ""
+	}
+	return uuid
 }
 
 // Local returns the devices of this machine, the cores first. Their names are
-// "cpu/0", "cpu/1", ... and "gpu/<UUID>". When the GPUs cannot be listed, the
-// error says why, and the cores are returned with it.
+// "cpu/0", "cpu/1", ... and "gpu/<UUID>". Of a GPU's memory the part is offered
+// that nobody uses already; a divided GPU is left out, its parts are offered.
+// When the GPUs cannot be listed, the error says why, and the cores are returned
+// with it.
 func Local(c Config) ([]placement.Device, error) {
 	cores := c.Cores
 	if cores == 0 {
@@ -59,11 +98,14 @@ func Local(c Config) ([]placement.Device, error) {
 		return all, fmt.Errorf("executors/devices: listing GPUs: %w", err)
 	}
 	for _, g := range gpus {
+		if g.Divided {
+			continue
+		}
 		hardware, named := c.Hardware[g.Name]
 		if !named {
 			hardware = HardwareName(g.Name)
 		}
-		all = append(all, placement.Device{Host: c.Host, Name: "gpu/" + g.UUID, Hardware: hardware, Memory: g.Memory})
+		all = append(all, placement.Device{Host: c.Host, Name: g.Device(), Hardware: hardware, Memory: max(g.Memory-g.Used, 1)})
 	}
 	return all, nil
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -78,4 +80,32 @@ func TestEmulated(t *testing.T) {
 		{Host: "a", Name: "t4/0", Hardware: "t4"},
 		{Host: "a", Name: "t4/1", Hardware: "t4"},
 	}, got)
+}
+
+func TestVisible(t *testing.T) {
+	require.Equal(t, "GPU-1", Visible(GPU{UUID: "GPU-1"}.Device()))
+	require.Empty(t, Visible("cpu/0"))
+}
+
+// counting counts how often it is asked.
+type counting struct{ asked *int }
+
+func (c counting) List() ([]GPU, error) {
+	*c.asked++
+	return []GPU{{Temperature: *c.asked}}, nil
+}
+
+func TestRecentAsksNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		l := Recent(counting{&asked}, time.Second)
+		for range 4 {
+			_, err := l.List()
+			require.NoError(t, err)
+			time.Sleep(400 * time.Millisecond)
+		}
+		list, _ := l.List()
+		require.Equal(t, 2, asked)
+		require.Equal(t, 2, list[0].Temperature)
+	})
 }

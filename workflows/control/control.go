@@ -12,8 +12,11 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 
 	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows"
 )
@@ -225,6 +228,50 @@ func (c *Control) Fleet(ctx context.Context) (view activities.FleetView, err err
 		return view, nil
 	}
 	return view, err
+}
+
+// Devices tells how the devices of all hosts are doing, as of the hosts' last
+// heartbeats; of a host that has not said so yet, only what it offers.
+func (c *Control) Devices(ctx context.Context) ([]devices.Reading, error) {
+	view, err := c.Fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []devices.Reading
+	for _, h := range view.Hosts {
+		beat, err := c.beat(ctx, h.Name)
+		if err != nil {
+			return nil, err
+		}
+		if beat.Devices == nil {
+			for _, d := range h.Devices {
+				status := executors.DeviceStatus{Host: h.Name, Device: d.Name, Hardware: d.Hardware, Capacity: d.Memory}
+				beat.Devices = append(beat.Devices, devices.Reading{DeviceStatus: status})
+			}
+		}
+		all = append(all, beat.Devices...)
+	}
+	return all, nil
+}
+
+// beat is what a host has said last; nothing when it has said nothing.
+func (c *Control) beat(ctx context.Context, host string) (beat activities.HostBeat, err error) {
+	d, err := c.client.DescribeWorkflowExecution(ctx, workflows.HostID(host), "")
+	if errors.As(err, new(*serviceerror.NotFound)) {
+		return beat, nil
+	}
+	if err != nil {
+		return beat, err
+	}
+	for _, a := range d.GetPendingActivities() {
+		if said := a.GetHeartbeatDetails(); said != nil {
+			// A host of another version may say something else.
+			if converter.GetDefaultDataConverter().FromPayloads(said, &beat) != nil {
+				beat = activities.HostBeat{}
+			}
+		}
+	}
+	return beat, nil
 }
 
 func (c *Control) update(ctx context.Context, pipeline, name string, arg any) (reply workflows.ChangeReply, err error) {

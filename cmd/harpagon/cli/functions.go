@@ -46,6 +46,7 @@ func (f *applyFlags) function(ctx context.Context, d *Deps, commands *control.Co
 type everything struct {
 	Pipelines []control.Status         `json:"pipelines"`
 	Functions []control.FunctionStatus `json:"functions,omitempty"`
+	Devices   []deviceRow              `json:"devices,omitempty"` // with status only
 }
 
 // all is the status of what is named, or of everything that runs.

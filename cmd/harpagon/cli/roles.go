@@ -39,6 +39,7 @@ func newControlCommand(d *Deps) *cobra.Command {
 func newWorkerCommand(d *Deps) *cobra.Command {
 	var o roles.HostOptions
 	var cores int
+	var gpus bool
 	c := &cobra.Command{
 		Use:   "worker",
 		Short: "Offer this machine's devices, against a Temporal server",
@@ -51,10 +52,16 @@ they must exist here, too. The gateway's token is read from ` + tokenVariable + 
 	name, _ := os.Hostname()
 	c.Flags().StringVar(&o.Name, "name", name, "of this host; must stay the same when it restarts")
 	c.Flags().IntVar(&cores, "cores", 0, "how many cores to offer; 0 means all")
+	c.Flags().BoolVar(&gpus, "gpus", false, "offer the NVIDIA GPUs, too")
+	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
 	c.Flags().StringVar(&o.ProfileDir, "profiles", "", "`folder` that keeps measured profiles")
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string) error {
 		var err error
-		if o.Devices, err = devices.Local(devices.Config{Host: o.Name, Cores: cores}); err != nil {
+		offer := devices.Config{Host: o.Name, Cores: cores}
+		if gpus {
+			offer.GPUs = devices.NVIDIA()
+		}
+		if o.Devices, err = devices.Local(offer); err != nil {
 			return err
 		}
 		o.Engines, o.Token = system.Engines(nil, nil, nil), os.Getenv(tokenVariable)

@@ -26,10 +26,18 @@ func newStatusCommand(d *Deps) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			found, err := commands.Devices(c.Context())
+			if err != nil {
+				return err
+			}
 			if asJSON {
+				e.Devices = deviceRows(found)
 				return writeJSON(d.Stdout, e)
 			}
-			return writeEverything(d.Stdout, e)
+			if err := writeEverything(d.Stdout, e); err != nil {
+				return err
+			}
+			return writeDevices(d.Stdout, found)
 		})
 	}
 	return c

@@ -35,6 +35,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	flags.BoolVar(&o.WithoutUI, "without-ui", false, "leave Temporal's UI out")
 	flags.StringVar(&o.Engine, "engine", "", "`name` of the engine for every module, such as emulated")
 	flags.IntVar(&o.Cores, "cores", 0, "how many cores to offer; 0 means all")
+	flags.BoolVar(&o.GPUs, "gpus", false, "offer the NVIDIA GPUs, too")
 	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		if d.Start == nil {

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
@@ -59,7 +60,7 @@ type Gateway struct {
 	GRPC      string             // HOST:PORT; empty without
 	Attach    string             // HOST:PORT that executors dial, LocalGateway without
 
-	metrics http.Handler // for /metrics
+	metrics *metrics.Metrics
 	seen    *statistics.Collector
 	worker  worker.Worker
 	quit    context.CancelFunc // of the servers
@@ -78,7 +79,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	o.Functions.Observer = gateway.Tee(o.Functions.Observer, collected.Observer(), seen.Observer())
 	r := &Gateway{
 		Gateway: gateway.New(o.Gateway), Functions: serverless.New(o.Functions), Attach: LocalGateway, quit: quit,
-		metrics: collected.Handler(), seen: seen,
+		metrics: collected, seen: seen,
 	}
 	if err := r.listen(life, o); err != nil {
 		r.close()
@@ -126,7 +127,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions) error {
 			return err
 		}
 		r.HTTP = l.Addr().String()
-		handler := httpapi.New(r.Front(), httpapi.Options{Token: o.Token, Metrics: r.metrics, Version: o.Version, Statistics: r.seen.Of})
+		handler := httpapi.New(r.Front(), httpapi.Options{Token: o.Token, Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of})
 		r.serve(l, func() error { return httpapi.Serve(life, l, handler) })
 	}
 	if o.GRPCAddr != "" {
@@ -156,6 +157,12 @@ func (r *Gateway) serve(l net.Listener, run func() error) {
 // Front answers for pipelines and functions, within the process.
 func (r *Gateway) Front() serverless.Front {
 	return serverless.Front{Gateway: r.Gateway, Functions: r.Functions}
+}
+
+// Watch adds the devices of the same process to what /metrics serves; call it
+// once.
+func (r *Gateway) Watch(read func() []devices.Reading) {
+	r.metrics.Registry().MustRegister(metrics.Devices(read))
 }
 
 // Pipe opens a stream to the gateway from the same process; it is a

@@ -4,19 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
+	"sync"
+	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -31,6 +37,9 @@ type HostOptions struct {
 	// means gRPC with Token.
 	Dial  func(ctx context.Context, address string) (attach.Stream, error)
 	Token string
+
+	GPUs        devices.Lister // tells how GPUs are doing; nil asks the NVIDIA driver
+	MetricsAddr string         // HOST:PORT for Prometheus, on loopback; empty serves none
 
 	ProfileDir string // keeps measured points; empty keeps none
 	Machine    string // kind of machine that profiles hold for; empty means Machine()
@@ -48,9 +57,17 @@ const (
 
 // Worker is the role of a host.
 type Worker struct {
-	Host   *executors.Host
-	worker worker.Worker
+	Host    *executors.Host
+	Metrics string // HOST:PORT; empty without
+
+	gpus    devices.Lister
+	worker  worker.Worker
+	quit    context.CancelFunc // of the server
+	servers sync.WaitGroup
 }
+
+// driverPace is how often the driver is asked how GPUs are doing.
+const driverPace = 5 * time.Second
 
 // StartWorker starts the role and joins the fleet, which a control role must
 // answer for: ctx bounds the wait.
@@ -68,6 +85,15 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		o.Machine = Machine()
 	}
 	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, ForceEngine: o.ForceEngine, Notice: o.Progress}
+	if o.GPUs == nil {
+		o.GPUs = devices.NVIDIA()
+	}
+	life, quit := context.WithCancel(context.Background())
+	r := &Worker{Host: host, gpus: devices.Recent(o.GPUs, driverPace), quit: quit}
+	if err := r.serve(life, o.MetricsAddr); err != nil {
+		quit()
+		return nil, err
+	}
 	w := worker.New(c, activities.HostQueue(o.Name), activities.HostWorkerOptions(slotsPerDevice*len(o.Devices)+otherSlots))
 	activities.RegisterHost(w, &activities.Host{
 		Name:       o.Name,
@@ -75,21 +101,60 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		Executors:  told{Host: host, progress: o.Progress},
 		Store:      activities.ProfileStore{Dir: o.ProfileDir},
 		Signatures: executors.Signatures(o.Engines...),
+		Readings:   r.Readings,
 		Pulse:      activities.ClientPulse(c),
 	})
 	if err := w.Start(); err != nil {
+		r.close()
 		return nil, fmt.Errorf("roles: worker: %w", err)
 	}
 	_, err := control.New(c, control.Options{}).Join(ctx, activities.HostInfo{Name: o.Name, Devices: o.Devices})
 	if err != nil {
 		w.Stop()
+		r.close()
 		return nil, fmt.Errorf("roles: worker: does a control role run? %w", err)
 	}
-	return &Worker{Host: host, worker: w}, nil
+	r.worker = w
+	return r, nil
+}
+
+// serve offers the metrics of the devices.
+func (r *Worker) serve(life context.Context, address string) error {
+	if address == "" {
+		return nil
+	}
+	l, err := listen.TCP(address, "")
+	if err != nil {
+		return err
+	}
+	r.Metrics = l.Addr().String()
+	m := metrics.New()
+	m.Registry().MustRegister(metrics.Devices(r.Readings))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.Handler())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: driverPace}
+	context.AfterFunc(life, func() { _ = server.Close() })
+	r.servers.Go(func() { _ = server.Serve(l) })
+	return nil
+}
+
+// Readings tells how the devices of the host are doing, GPUs as of a few
+// seconds ago.
+func (r *Worker) Readings() []devices.Reading {
+	gpus, _ := r.gpus.List() // without them, the rest is still worth telling
+	return devices.Read(r.Host.Name, r.Host.DeviceStatuses(), gpus)
 }
 
 // Stop drains the executors and ends the role.
-func (r *Worker) Stop() { r.worker.Stop() }
+func (r *Worker) Stop() {
+	r.worker.Stop()
+	r.close()
+}
+
+func (r *Worker) close() {
+	r.quit()
+	r.servers.Wait()
+}
 
 // told is a host that tells what it does.
 type told struct {

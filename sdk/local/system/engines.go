@@ -61,12 +61,16 @@ func inChild(e executors.Engine, command []string, log *os.File) executors.Engin
 
 // Devices are those of this machine; where everything is emulated, those that
 // the declaration speaks of.
-func Devices(host string, doc pipelines.Document, engine string, cores int) ([]placement.Device, error) {
+// GPUs are offered where that is asked for, since only few engines use them.
+func Devices(host string, doc pipelines.Document, engine string, cores int, gpus bool) ([]placement.Device, error) {
 	if engine == executors.EngineEmulated || engine == "" && allEmulated(doc) {
 		return devices.Emulated(host, doc.Hardware, emulatedDevices), nil
 	}
-	// No engine here computes on a GPU yet, so none is offered.
-	return devices.Local(devices.Config{Host: host, Cores: cores})
+	c := devices.Config{Host: host, Cores: cores}
+	if gpus {
+		c.GPUs = devices.NVIDIA()
+	}
+	return devices.Local(c)
 }
 
 func allEmulated(doc pipelines.Document) bool {

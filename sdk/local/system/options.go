@@ -37,6 +37,7 @@ type Options struct {
 	Engine string
 
 	Cores     int                 // of this machine to offer; 0 means all
+	GPUs      bool                // offer its NVIDIA GPUs, too
 	Functions *functions.Registry // processing steps; nil means the built-in ones
 	Plan      plan.Options        // how to plan
 	MaxShare  float64             // of a device's time to plan with; 0 means placement.DefaultMaxShare

@@ -145,7 +145,11 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 		Name: host, Devices: found, Engines: engines, ForceEngine: o.Engine, Dial: s.gateway.Pipe,
 		ProfileDir: s.folder.Profiles(), Progress: func(line string) { s.say("%s", line) },
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.gateway.Watch(s.worker.Readings)
+	return nil
 }
 
 // devices are those of the declaration, or those of the start before.
@@ -155,7 +159,7 @@ func (s *System) devices(o Options, doc pipelines.Document) (all []placement.Dev
 			return all, err
 		}
 	}
-	if all, err = Devices(host, doc, o.Engine, o.Cores); err != nil {
+	if all, err = Devices(host, doc, o.Engine, o.Cores, o.GPUs); err != nil {
 		return nil, err
 	}
 	return all, s.folder.remember(all)
