@@ -9,6 +9,7 @@ import (
 
 // EngineFor returns the engine that runs the module: ForceEngine where set,
 // else the engine that the module names, else "function" for a function,
+// "remote" for an address, "process" for a command,
 // "onnxruntime" for a model where that engine can run here and "gorgonia"
 // where not, and "emulated" where there is only a profile.
 //
@@ -45,6 +46,10 @@ func EngineName(m pipelines.Module) string {
 		return EngineFunction
 	case m.Engine != "" && m.Engine != engineAuto:
 		return m.Engine
+	case pipelines.IsRemote(m.Model):
+		return EngineRemote
+	case len(m.Command) > 0:
+		return EngineProcess
 	case m.Model != "":
 		return EngineNetwork
 	}

@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/harpagon/harpagon/pipelines"
 )
@@ -15,7 +16,7 @@ import (
 // Digest names what a module computes, as "sha256:" and hexadecimal digits: it
 // changes when the bytes of the model change, or the function or one of its
 // parameters. Profiles are kept under it. A module that is neither is known by
-// its profile alone. The error is that of reading the model.
+// its profile alone; of a model on a server only its address is. The error is that of reading the model.
 func Digest(m pipelines.Module) (string, error) {
 	h := sha256.New()
 	var err error
@@ -26,6 +27,10 @@ func Digest(m pipelines.Module) (string, error) {
 			parameters = map[string]any{}
 		}
 		err = digestJSON(h, "function", m.Function, parameters) // maps are written in order of their keys
+	case pipelines.IsRemote(m.Model):
+		err = digestJSON(h, "remote", m.Model)
+	case len(m.Command) > 0:
+		err = digestCommand(h, m)
 	case m.Model != "":
 		err = digestFile(h, m.Model)
 	default:
@@ -39,6 +44,24 @@ func Digest(m pipelines.Module) (string, error) {
 
 func digestJSON(h hash.Hash, parts ...any) error {
 	return json.NewEncoder(h).Encode(parts)
+}
+
+// digestCommand also takes in the files that the command line names, such as
+// scripts, and the model where that is a file.
+func digestCommand(h hash.Hash, m pipelines.Module) error {
+	if err := digestJSON(h, "command", m.Command, m.Model); err != nil {
+		return err
+	}
+	for _, path := range append([]string{m.Model}, m.Command...) {
+		info, err := os.Stat(path)
+		if path == "" || !filepath.IsAbs(path) || err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if err := digestFile(h, path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func digestFile(h hash.Hash, path string) error {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -18,6 +19,8 @@ const (
 	EngineFast     = "onnxruntime" // for networks, where its library is found
 	EngineNetwork  = "gorgonia"    // for networks everywhere else
 	EngineEmulated = "emulated"
+	EngineRemote   = pipelines.EngineRemote  // for addresses of models
+	EngineProcess  = pipelines.EngineProcess // for commands
 )
 
 // engineAuto is what a declaration or a slot says to leave the choice open.

@@ -18,7 +18,7 @@ import (
 // that is only planned, whose model is an empty file beside a profile.
 func Signatures(engines ...Engine) pipelines.SignatureFunc {
 	return func(m pipelines.Module) (pipelines.Signature, error) {
-		if m.Function == "" && (m.Model == "" || onlyPlanned(m)) {
+		if m.Function == "" && len(m.Command) == 0 && (m.Model == "" || onlyPlanned(m)) {
 			return pipelines.Signature{}, nil
 		}
 		name := EngineName(m)
@@ -29,6 +29,9 @@ func Signatures(engines ...Engine) pipelines.SignatureFunc {
 		}
 		if m.Function != "" {
 			return pipelines.Signature{}, fmt.Errorf("executors: module %q: nothing here knows the function %q; pass in the engine %q", m.Name, m.Function, name)
+		}
+		if name == EngineRemote || name == EngineProcess { // it is known when it is loaded
+			return pipelines.Signature{}, nil
 		}
 		if name != EngineNetwork || m.Engine != EngineNetwork && fastIsHere(engines) {
 			return declaredSignature(m)

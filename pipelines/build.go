@@ -133,6 +133,13 @@ func (b *ModuleBuilder) Rate(perSecond float64) *ModuleBuilder { b.m.Rate = perS
 // Engine asks for an engine by name.
 func (b *ModuleBuilder) Engine(name string) *ModuleBuilder { b.m.Engine = name; return b }
 
+// Command is the program, with its arguments, that serves the model over a
+// socket; see package executors/process.
+func (b *ModuleBuilder) Command(program string, arguments ...string) *ModuleBuilder {
+	b.m.Command = append([]string{program}, arguments...)
+	return b
+}
+
 // On limits the hardware that may run the module.
 func (b *ModuleBuilder) On(hardware ...string) *ModuleBuilder { b.m.Hardware = hardware; return b }
 

@@ -42,7 +42,7 @@ var outputSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "val
 var moduleSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 	{Name: "model"}, {Name: "function"}, {Name: "engine"}, {Name: "profile"},
 	{Name: "inputs", Required: true}, {Name: "fanout"}, {Name: "rate"},
-	{Name: "hardware"}, {Name: "batches"}, {Name: "parameters"},
+	{Name: "hardware"}, {Name: "batches"}, {Name: "parameters"}, {Name: "command"},
 }}
 
 // decoder reads one declaration into its Config.
@@ -187,7 +187,11 @@ func (d *decoder) module(b *hcl.Block, path string) Module {
 	m := Module{Name: b.Labels[0], Fanout: 1}
 	d.text(attrs["function"], &m.Function)
 	d.text(attrs["engine"], &m.Engine)
-	d.file(attrs["model"], folder, &m.Model)
+	d.text(attrs["model"], &m.Model)
+	if !IsRemote(m.Model) {
+		m.Model = absolute(m.Model, folder)
+	}
+	d.command(attrs["command"], folder, &m.Command)
 	d.file(attrs["profile"], folder, &m.ProfileFile)
 	m.Inputs = d.bindings(attrs["inputs"], path)
 	if a := attrs["fanout"]; a != nil {

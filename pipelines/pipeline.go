@@ -66,9 +66,10 @@ type Binding struct {
 // profile then says everything that is known of the module.
 type Module struct {
 	Name     string
-	Model    string // path of an ONNX file
-	Function string // name of a built-in or registered Go function
-	Engine   string // "auto" when empty
+	Model    string   // path of an ONNX file, or the address of a model on a server (see Remote)
+	Function string   // name of a built-in or registered Go function
+	Engine   string   // "auto" when empty
+	Command  []string `json:",omitempty"` // program and arguments that serve the model; see EngineProcess
 	Inputs   []Binding
 
 	// Scatter is true when the declaration gives a fanout: every input whose

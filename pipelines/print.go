@@ -87,6 +87,9 @@ func printModule(b *hclwrite.Body, m Module) {
 	setText(b, "model", m.Model)
 	setText(b, "function", m.Function)
 	setText(b, "engine", m.Engine)
+	if len(m.Command) > 0 {
+		b.SetAttributeValue("command", textTuple(m.Command))
+	}
 	setText(b, "profile", m.ProfileFile)
 	b.SetAttributeRaw("inputs", bindingTokens(m.Inputs))
 	if m.Scatter {
@@ -96,11 +99,7 @@ func printModule(b *hclwrite.Body, m Module) {
 		b.SetAttributeValue("rate", decimal(m.Rate))
 	}
 	if len(m.Hardware) > 0 {
-		var names []cty.Value
-		for _, h := range m.Hardware {
-			names = append(names, cty.StringVal(h))
-		}
-		b.SetAttributeValue("hardware", cty.TupleVal(names))
+		b.SetAttributeValue("hardware", textTuple(m.Hardware))
 	}
 	if len(m.Batches) > 0 {
 		var sizes []int64
@@ -112,6 +111,14 @@ func printModule(b *hclwrite.Body, m Module) {
 	if len(m.Parameters) > 0 {
 		b.SetAttributeRaw("parameters", parameterTokens(m.Parameters))
 	}
+}
+
+func textTuple(texts []string) cty.Value {
+	all := make([]cty.Value, len(texts))
+	for i, s := range texts {
+		all[i] = cty.StringVal(s)
+	}
+	return cty.TupleVal(all)
 }
 
 func setText(b *hclwrite.Body, name, text string) {

@@ -200,10 +200,11 @@ func (v *validator) module(p *Pipeline, m *Module, path string) {
 	if len(m.Parameters) > 0 && m.Function == "" {
 		v.errorf(path+".parameters", "Parameters without a function", "Parameters belong to a function; a network has none.")
 	}
-	if m.Model != "" {
+	v.served(m, path)
+	if m.Model != "" && !IsRemote(m.Model) {
 		v.modelFile(m, path)
 	}
-	if m.Model == "" && m.Function == "" && len(m.Profile.Points) == 0 && m.ProfileFile == "" {
+	if m.Model == "" && m.Function == "" && len(m.Command) == 0 && len(m.Profile.Points) == 0 && m.ProfileFile == "" {
 		v.errorf(path, "Nothing known of the module", "Give the module a model, a function or a profile.")
 	}
 	if len(m.Inputs) == 0 && !v.missing(path+".inputs") {
@@ -228,6 +229,7 @@ func (v *validator) modelFile(m *Module, path string) {
 		v.warnf(path+".model", "Missing model", "%s does not exist. The profile suffices to plan, but not to serve.", m.Model)
 	case err != nil:
 		v.errorf(path+".model", "Missing model", "%s does not exist; the path is relative to the folder of this file.", m.Model)
+	case len(m.Command) > 0: // the command knows what it is
 	case info.IsDir():
 		v.errorf(path+".model", "Missing model", "%s is a folder; name an ONNX file.", m.Model)
 	case info.Size() == 0 && len(m.Profile.Points) == 0:

@@ -129,6 +129,17 @@ func absolute(path, declaredIn string) string {
 	return path
 }
 
+// command reads a program with its arguments. Those that begin with ./ or ../
+// are paths, made absolute from the folder of the declaration.
+func (d *decoder) command(a *hcl.Attribute, declaredIn string, to *[]string) {
+	d.texts(a, to)
+	for i, s := range *to {
+		if strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../") {
+			(*to)[i] = absolute(s, declaredIn)
+		}
+	}
+}
+
 func (d *decoder) texts(a *hcl.Attribute, to *[]string) {
 	if v, ok := d.value(a, cty.List(cty.String), "a list of strings"); ok {
 		for _, s := range v.AsValueSlice() {

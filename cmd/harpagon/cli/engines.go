@@ -103,6 +103,8 @@ func runs(engine string) string {
 		return "processing steps written in Go"
 	case executors.EngineNetwork:
 		return fmt.Sprintf("ONNX models of %d operators, on CPU cores, with nothing to install", len(onnx.Operators()))
+	case executors.EngineRemote:
+		return "models on servers of the Open Inference Protocol: model = \"grpc://HOST:PORT/MODEL\""
 	case executors.EngineEmulated:
 		return "nothing: it sleeps for as long as the profile says"
 	}

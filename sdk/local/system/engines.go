@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/executors/gorgonia"
 	"github.com/harpagon/harpagon/executors/onnxruntime"
+	"github.com/harpagon/harpagon/executors/remote"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -48,6 +49,7 @@ func Engines(registry *functions.Registry, command []string, log *os.File) []exe
 		o := onnxruntime.Options{Provider: p}
 		all = append(all, onnxruntime.InChild(inChild(onnxruntime.New(o), command, log), o))
 	}
+	all = append(all, remote.New(remote.Options{}))
 	return append(all, emulated.New(emulated.Options{Signatures: executors.Signatures(all...)}))
 }
 
@@ -59,9 +61,10 @@ func inChild(e executors.Engine, command []string, log *os.File) executors.Engin
 	return child.New(e.Name(), options)
 }
 
-// Devices are those of this machine; where everything is emulated, those that
-// the declaration speaks of.
-// GPUs are offered where that is asked for, since only few engines use them.
+// Devices are those of this machine, and one for each kind of hardware that only
+// modules on model servers are declared to run on, or as many as it counts; where
+// everything is emulated, those that the declaration speaks of. GPUs are offered
+// where that is asked for, since only few engines use them.
 func Devices(host string, doc pipelines.Document, engine string, cores int, gpus bool) ([]placement.Device, error) {
 	if engine == executors.EngineEmulated || engine == "" && allEmulated(doc) {
 		return devices.Emulated(host, doc.Hardware, emulatedDevices), nil
@@ -70,7 +73,31 @@ func Devices(host string, doc pipelines.Document, engine string, cores int, gpus
 	if gpus {
 		c.GPUs = devices.NVIDIA()
 	}
-	return devices.Local(c)
+	all, err := devices.Local(c)
+	return append(all, serverDevices(host, doc, all)...), err
+}
+
+// serverDevices stand for model servers elsewhere.
+func serverDevices(host string, doc pipelines.Document, local []placement.Device) []placement.Device {
+	remote := map[string]bool{}
+	for _, p := range doc.Pipelines {
+		for _, m := range p.Modules {
+			for _, kind := range m.Hardware {
+				only, seen := remote[kind]
+				remote[kind] = (only || !seen) && executors.EngineName(m) == executors.EngineRemote
+			}
+		}
+	}
+	for _, d := range local {
+		remote[d.Hardware] = false
+	}
+	var kinds []pipelines.Hardware
+	for _, h := range doc.Hardware {
+		if remote[h.Name] {
+			kinds = append(kinds, h)
+		}
+	}
+	return devices.Emulated(host, kinds, 1)
 }
 
 func allEmulated(doc pipelines.Document) bool {

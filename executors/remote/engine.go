@@ -1,0 +1,125 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// Options of the engine. The zero value is ready to use.
+type Options struct {
+	LoadTimeout  time.Duration // until the model is ready; 0 means 30 s
+	Timeout      time.Duration // of one request, where the address does not say; 0 means 1 min
+	HealthPeriod time.Duration // between questions whether the model is ready; 0 means 5 s
+	MaxAnswer    int           // bytes of an answer; 0 means 256 MiB
+}
+
+// The defaults of Options.
+const (
+	defaultLoadTimeout  = 30 * time.Second
+	defaultTimeout      = time.Minute
+	defaultHealthPeriod = 5 * time.Second
+	defaultMaxAnswer    = 256 << 20
+)
+
+func (o Options) withDefaults() Options {
+	orElse := func(d *time.Duration, otherwise time.Duration) {
+		if *d <= 0 {
+			*d = otherwise
+		}
+	}
+	orElse(&o.LoadTimeout, defaultLoadTimeout)
+	orElse(&o.Timeout, defaultTimeout)
+	orElse(&o.HealthPeriod, defaultHealthPeriod)
+	if o.MaxAnswer <= 0 {
+		o.MaxAnswer = defaultMaxAnswer
+	}
+	return o
+}
+
+// New returns the engine "remote".
+func New(o Options) executors.Engine {
+	return &engine{options: o.withDefaults(), known: make(map[string]remembered)}
+}
+
+type engine struct {
+	options Options
+
+	mu    sync.Mutex
+	known map[string]remembered // by address
+}
+
+// remembered is what a server said of a model, or did not.
+type remembered struct {
+	signature pipelines.Signature
+	until     time.Time
+}
+
+// Name is "remote".
+func (e *engine) Name() string { return pipelines.EngineRemote }
+
+// Version changes with how requests are sent.
+func (e *engine) Version() string { return "1" }
+
+// How long Signature asks, and how long it remembers the answer.
+const (
+	askTime      = time.Second
+	rememberTime = 10 * time.Second
+)
+
+// Signature asks the server, briefly. Of a model whose server does not answer
+// nothing is known: a declaration can be checked and planned without it.
+func (e *engine) Signature(m pipelines.Module) (pipelines.Signature, error) {
+	address, err := pipelines.ParseRemote(m.Model)
+	if err != nil {
+		return pipelines.Signature{}, fmt.Errorf("executors/remote: module %q: %w", m.Name, err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r, ok := e.known[m.Model]; ok && time.Now().Before(r.until) {
+		return r.signature, nil
+	}
+	r := remembered{signature: e.ask(address), until: time.Now().Add(rememberTime)}
+	e.known[m.Model] = r
+	return r.signature, nil
+}
+
+func (e *engine) ask(address pipelines.Remote) (sig pipelines.Signature) {
+	t, err := dial(address, &e.options)
+	if err != nil {
+		return sig
+	}
+	defer t.Server.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	meta, err := t.Server.Metadata(ctx, t.Model, t.Version)
+	if err != nil {
+		return sig
+	}
+	in := &Instance{target: t}
+	if in.describe(meta, nil) != nil {
+		return sig
+	}
+	return in.signature
+}
+
+// Load waits for the model and warms it up.
+func (e *engine) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {
+	address, err := pipelines.ParseRemote(m.Module.Model)
+	if err != nil {
+		return nil, err
+	}
+	t, err := dial(address, &e.options)
+	if err != nil {
+		return nil, err
+	}
+	in, err := Attach(ctx, t, m, e.options)
+	if err != nil {
+		return nil, err
+	}
+	return in, nil
+}

@@ -1,0 +1,139 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// How long one question about health may take, and how many fail in a row
+// before batches do.
+const (
+	healthTime = 2 * time.Second
+	patience   = 2
+)
+
+// errNotReady is what a server says that is alive but not ready.
+var errNotReady = errors.New("the server says that the model is not ready")
+
+// ready asks once.
+func (in *Instance) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	defer cancel()
+	ok, err := in.target.Server.Ready(ctx, in.target.Model, in.target.Version)
+	if err == nil && !ok {
+		return errNotReady
+	}
+	return err
+}
+
+// wait until the model is ready. One that the server does not know is an error
+// at once, also where the server cannot be asked whether models are ready.
+func (in *Instance) wait(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, in.options.LoadTimeout)
+	defer cancel()
+	for n := 1; ; n++ {
+		err := in.ready(limited)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, wire.ErrNotFound) {
+			_, err = in.target.Server.Metadata(limited, in.target.Model, in.target.Version)
+			return err
+		}
+		if refused(err) {
+			return err
+		}
+		if !pause(limited, executors.Backoff{Min: again, Max: time.Second}.After(n)) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return wire.Errorf(wire.CodeUnavailable, in.module, "not ready within %v: %v", in.options.LoadTimeout, err)
+		}
+	}
+}
+
+// refused is true for an error that waiting does not mend, such as a missing
+// token.
+func refused(err error) bool { return errors.Is(err, wire.ErrInvalid) }
+
+// watchHealth asks until ctx ends.
+func (in *Instance) watchHealth(ctx context.Context) {
+	failures := 0
+	for pause(ctx, in.options.HealthPeriod) {
+		err := in.ready(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			failures = 0
+			in.setDown(nil)
+		case errors.Is(err, wire.ErrNotFound):
+			// A server that loads without Ready is asked in vain here, too.
+		default:
+			if failures++; failures >= patience {
+				in.setDown(err)
+			}
+		}
+	}
+}
+
+func (in *Instance) setDown(err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.down = err
+}
+
+func (in *Instance) isDown() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.down
+}
+
+// warmUp runs every batch size once on zeros. What a pipeline sends fills open
+// dimensions; a model whose sizes nobody knows is not warmed up.
+func (in *Instance) warmUp(ctx context.Context, m executors.Model) error {
+	item := make([]wire.Tensor, len(in.signature.Inputs))
+	for j, port := range in.signature.Inputs {
+		shape := slices.Clone(port.Shape)
+		if feed := m.Feeds[port.Name].Shape; len(feed) == len(shape) {
+			for k := range shape {
+				if shape[k] < 0 {
+					shape[k] = feed[k]
+				}
+			}
+		}
+		if port.Datatype == "" || slices.ContainsFunc(shape, func(d int64) bool { return d < 1 }) {
+			return nil
+		}
+		item[j] = zeros(port.Datatype, shape)
+	}
+	sizes := slices.Clone(m.Batches)
+	if len(sizes) == 0 {
+		sizes = []int{in.largest}
+	}
+	for _, n := range sizes {
+		if _, err := in.Run(ctx, slices.Repeat([][]wire.Tensor{item}, n)); err != nil {
+			if errors.Is(err, wire.ErrInvalid) {
+				return fmt.Errorf("it refuses a batch of %d: %w; set batches to what it takes", n, err)
+			}
+			return fmt.Errorf("warming up a batch of %d: %w", n, err)
+		}
+	}
+	return nil
+}
+
+func zeros(datatype string, shape []int64) wire.Tensor {
+	t := wire.Tensor{Datatype: datatype, Shape: shape}
+	size := wire.Size(datatype)
+	if datatype == wire.Bytes {
+		size = 4 // the length of an empty text
+	}
+	t.Data = make([]byte, t.Len()*size)
+	return t
+}

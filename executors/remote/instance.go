@@ -1,0 +1,346 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
+)
+
+// Instance is a model on a server. Close ends its connection, not the server.
+type Instance struct {
+	target    Target
+	module    string
+	options   Options
+	signature pipelines.Signature
+	stacked   bool
+	names     []string // outputs that are asked for
+	largest   int      // requests in a batch
+
+	mu   sync.Mutex
+	down error // why batches fail at once; nil while the model is well
+
+	stop  context.CancelFunc
+	watch sync.WaitGroup
+}
+
+// Attach waits until the target is ready, reads its metadata and warms it up.
+// The instance owns the target's client; it is closed, too, when this fails.
+func Attach(ctx context.Context, t Target, m executors.Model, o Options) (*Instance, error) {
+	in := &Instance{target: t, module: m.Module.Name, options: o.withDefaults(), largest: max(m.MaxBatch, 1)}
+	if in.target.Timeout <= 0 {
+		in.target.Timeout = in.options.Timeout
+	}
+	if err := in.load(ctx, m); err != nil {
+		_ = t.Server.Close()
+		return nil, fmt.Errorf("model %q on %s: %w", t.Model, t.Where, err)
+	}
+	life, stop := context.WithCancel(context.Background())
+	in.stop = stop
+	in.watch.Go(func() { in.watchHealth(life) })
+	return in, nil
+}
+
+func (in *Instance) load(ctx context.Context, m executors.Model) error {
+	if err := in.wait(ctx); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, in.options.LoadTimeout)
+	defer cancel()
+	meta, err := in.target.Server.Metadata(limited, in.target.Model, in.target.Version)
+	if err != nil {
+		return err
+	}
+	if err := in.describe(meta, m.Outputs); err != nil {
+		return err
+	}
+	return in.warmUp(ctx, m)
+}
+
+// describe makes the signature for one request of what the server tells.
+// wanted are the outputs that the pipeline refers to; none means all.
+func (in *Instance) describe(meta *wire.Metadata, wanted []string) error {
+	if len(meta.Inputs) == 0 || len(meta.Outputs) == 0 {
+		return errors.New("its metadata names no inputs or no outputs; a server of the Open Inference Protocol v2 tells both")
+	}
+	for _, p := range append(slices.Clone(meta.Inputs), meta.Outputs...) {
+		if p.Name == "" || p.Datatype != "" && wire.Size(p.Datatype) < 0 {
+			return fmt.Errorf("its metadata has the tensor %q of datatype %q, which the protocol does not know", p.Name, p.Datatype)
+		}
+	}
+	varies := func(p pipelines.Port) bool { return len(p.Shape) > 0 && p.Shape[0] < 0 }
+	in.stacked = in.target.Batch == pipelines.BatchStack || in.target.Batch == "" && meta.Platform != oip.Platform &&
+		!slices.ContainsFunc(append(slices.Clone(meta.Inputs), meta.Outputs...), func(p pipelines.Port) bool { return !varies(p) })
+	for _, p := range meta.Inputs {
+		in.signature.Inputs = append(in.signature.Inputs, in.single(p))
+	}
+	for _, p := range meta.Outputs {
+		if len(wanted) == 0 || slices.Contains(wanted, p.Name) {
+			in.signature.Outputs = append(in.signature.Outputs, in.single(p))
+			in.names = append(in.names, p.Name)
+		}
+	}
+	for _, name := range wanted {
+		if !slices.Contains(in.names, name) {
+			return fmt.Errorf("it has no output %q; it has %s", name, portNames(meta.Outputs))
+		}
+	}
+	return nil
+}
+
+// single is the port for one request.
+func (in *Instance) single(p pipelines.Port) pipelines.Port {
+	if in.stacked && len(p.Shape) > 0 {
+		p.Shape = p.Shape[1:]
+	}
+	p.Shape = append([]int64{}, p.Shape...)
+	return p
+}
+
+func portNames(ports []pipelines.Port) string {
+	all := make([]string, len(ports))
+	for i, p := range ports {
+		all[i] = p.Name
+	}
+	return strings.Join(all, ", ")
+}
+
+// Signature is what the server's metadata say, without batch dimension.
+func (in *Instance) Signature() pipelines.Signature { return in.signature }
+
+// Memory is 0: the server does not tell.
+func (in *Instance) Memory() int64 { return 0 }
+
+// Close ends the connection.
+func (in *Instance) Close() error {
+	in.stop()
+	in.watch.Wait()
+	in.setDown(errors.New("it has been closed"))
+	return in.target.Server.Close()
+}
+
+// Run computes one batch on the server.
+func (in *Instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+	if err := in.isDown(); err != nil {
+		return nil, wire.Errorf(wire.CodeUnavailable, in.module, "model %q on %s is not well: %v", in.target.Model, in.target.Where, err)
+	}
+	if len(items) < 1 || len(items) > in.largest {
+		return nil, wire.Errorf(wire.CodeInvalid, in.module, "a batch of %d requests, but 1 to %d were loaded", len(items), in.largest)
+	}
+	for i, item := range items {
+		if err := executors.Check(in.signature.Inputs, item); err != nil {
+			return nil, wire.Errorf(wire.CodeInvalid, in.module, "request %d of the batch: %v", i+1, err)
+		}
+	}
+	answers := make([][]wire.Tensor, len(items))
+	err := in.compute(ctx, items, answers)
+	if err != nil {
+		return nil, in.typed(ctx, err)
+	}
+	return answers, nil
+}
+
+// atOnce is how many requests of a batch are under way at a time, where each
+// goes by itself.
+const atOnce = 16
+
+func (in *Instance) compute(ctx context.Context, items, answers [][]wire.Tensor) error {
+	if in.stacked {
+		for _, like := range alike(items) {
+			if err := in.together(ctx, items, answers, like); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(items) == 1 {
+		return in.alone(ctx, items, answers, 0)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	places := make(chan struct{}, atOnce)
+	var under sync.WaitGroup
+	for i := range items {
+		places <- struct{}{}
+		under.Go(func() {
+			defer func() { <-places }()
+			if err := in.alone(ctx, items, answers, i); err != nil {
+				cancel(err) // the first counts
+			}
+		})
+	}
+	under.Wait()
+	return context.Cause(ctx)
+}
+
+// alike groups the requests by the shapes of their tensors.
+func alike(items [][]wire.Tensor) [][]int {
+	var groups [][]int
+	same := func(a, b []wire.Tensor) bool {
+		return slices.EqualFunc(a, b, func(x, y wire.Tensor) bool {
+			return x.Datatype == y.Datatype && slices.Equal(x.Shape, y.Shape)
+		})
+	}
+next:
+	for i := range items {
+		for g, group := range groups {
+			if same(items[group[0]], items[i]) {
+				groups[g] = append(group, i)
+				continue next
+			}
+		}
+		groups = append(groups, []int{i})
+	}
+	return groups
+}
+
+// together sends requests whose tensors have the same shapes as one.
+func (in *Instance) together(ctx context.Context, items, answers [][]wire.Tensor, like []int) error {
+	q := in.request()
+	column := make([]wire.Tensor, len(like))
+	for j := range in.signature.Inputs {
+		for k, i := range like {
+			column[k] = items[i][j]
+		}
+		stack, err := wire.Stack(column)
+		if err != nil {
+			return wire.Errorf(wire.CodeInternal, in.module, "%v", err)
+		}
+		q.Inputs = append(q.Inputs, wire.NamedTensor{Name: in.signature.Inputs[j].Name, Tensor: stack})
+	}
+	outputs, err := in.ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	for _, i := range like {
+		answers[i] = make([]wire.Tensor, len(in.names))
+	}
+	for j, t := range outputs {
+		p := &in.signature.Outputs[j]
+		want := append([]int64{int64(len(like))}, p.Shape...)
+		if !fits(p, want, t) {
+			return in.unfit(p, want, t)
+		}
+		rows, err := wire.Rows(t)
+		if err != nil {
+			return in.unfit(p, want, t)
+		}
+		for k, i := range like {
+			answers[i][j] = rows[k]
+		}
+	}
+	return nil
+}
+
+// alone sends one request by itself.
+func (in *Instance) alone(ctx context.Context, items, answers [][]wire.Tensor, i int) error {
+	q := in.request()
+	for j, t := range items[i] {
+		q.Inputs = append(q.Inputs, wire.NamedTensor{Name: in.signature.Inputs[j].Name, Tensor: t})
+	}
+	outputs, err := in.ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	for j, t := range outputs {
+		if p := &in.signature.Outputs[j]; !fits(p, p.Shape, t) {
+			return in.unfit(p, p.Shape, t)
+		}
+	}
+	answers[i] = outputs
+	return nil
+}
+
+func (in *Instance) request() *wire.InferRequest {
+	return &wire.InferRequest{Pipeline: in.target.Model, Outputs: in.names}
+}
+
+// fits compares an answer with the metadata, which may leave everything open.
+func fits(p *pipelines.Port, shape []int64, t wire.Tensor) bool {
+	return p.Datatype == "" || p.Datatype == t.Datatype && wire.ShapeFits(shape, t.Shape)
+}
+
+func (in *Instance) unfit(p *pipelines.Port, want []int64, t wire.Tensor) error {
+	return wire.Errorf(wire.CodeInternal, in.module, "%s answered output %q as %s %v where its metadata say %s %v",
+		in.target.Where, p.Name, t.Datatype, t.Shape, p.Datatype, want)
+}
+
+// How often, and after what wait, a request is sent again that the server has
+// not computed.
+const (
+	attempts = 3
+	again    = 50 * time.Millisecond
+)
+
+// ask sends a request and gives the outputs in the order of the signature.
+func (in *Instance) ask(ctx context.Context, q *wire.InferRequest) ([]wire.Tensor, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, in.target.Timeout, errTimeout)
+	defer cancel()
+	var r *wire.InferResponse
+	var err error
+	for n := 1; ; n++ {
+		r, err = in.target.Server.Infer(ctx, q, in.target.Version)
+		if err == nil || n == attempts || !safe(err) || !pause(ctx, again<<(n-1)) {
+			break
+		}
+	}
+	if err != nil {
+		if errors.Is(context.Cause(ctx), errTimeout) {
+			err = wire.Errorf(wire.CodeUnavailable, in.module, "%s has not answered within %v", in.target.Where, in.target.Timeout)
+		}
+		return nil, err
+	}
+	outputs := make([]wire.Tensor, len(in.names))
+	for j, name := range in.names {
+		at := slices.IndexFunc(r.Outputs, func(t wire.NamedTensor) bool { return t.Name == name })
+		if at < 0 {
+			return nil, wire.Errorf(wire.CodeInternal, in.module, "%s answered without output %q, which its metadata name", in.target.Where, name)
+		}
+		outputs[j] = r.Outputs[at].Tensor
+	}
+	return outputs, nil
+}
+
+var errTimeout = errors.New("the server's time is up")
+
+// safe is true where the server has not computed the request.
+func safe(err error) bool {
+	return errors.Is(err, wire.ErrUnavailable) && !errors.Is(err, oip.ErrLost)
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// typed makes the error that an executor understands: a model that has gone is
+// one that must be loaded anew.
+func (in *Instance) typed(ctx context.Context, err error) *wire.Error {
+	var e *wire.Error
+	if !errors.As(err, &e) {
+		e = wire.Errorf(wire.CodeInternal, "", "%v", err)
+	}
+	out := *e
+	out.Stage = in.module
+	if e.Stage != "" && e.Stage != in.module {
+		out.Reason = "at " + e.Stage + ": " + e.Reason // of another Harpagon
+	}
+	if out.Code == wire.CodeNotFound || out.Code == wire.CodeCanceled && ctx.Err() == nil {
+		out.Code = wire.CodeUnavailable
+	}
+	return &out
+}

@@ -1,0 +1,188 @@
+package oipgrpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
+	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
+)
+
+// DefaultMaxAnswer is the longest answer that is read, in bytes.
+const DefaultMaxAnswer = 256 << 20
+
+// window is what may be under way on a connection before it has been read.
+const window = 4 << 20
+
+// ClientOptions describe a server.
+type ClientOptions struct {
+	Address   string      // HOST:PORT
+	Socket    string      // path of a Unix socket, instead of Address
+	TLS       *tls.Config // nil means none
+	Token     string      // sent as "authorization: Bearer TOKEN"; empty sends none
+	MaxAnswer int         // bytes; 0 means DefaultMaxAnswer
+}
+
+// Client asks one server, whoever wrote it. It may be used from many goroutines
+// at once; Close it in the end. Errors are those of package wire/oip/oiphttp.
+type Client struct {
+	options ClientOptions
+	conn    *grpc.ClientConn
+	service pb.GRPCInferenceServiceClient
+}
+
+// NewClient makes a client. Nothing is sent yet.
+func NewClient(o ClientOptions) (*Client, error) {
+	if o.MaxAnswer <= 0 {
+		o.MaxAnswer = DefaultMaxAnswer
+	}
+	secure := insecure.NewCredentials()
+	if o.TLS != nil {
+		secure = credentials.NewTLS(o.TLS)
+	}
+	all := []grpc.DialOption{
+		grpc.WithTransportCredentials(secure),
+		grpc.WithInitialWindowSize(window),
+		grpc.WithInitialConnWindowSize(window),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.MaxAnswer), grpc.MaxCallSendMsgSize(1<<31-1)),
+		grpc.WithStatsHandler(sentHandler{}),
+	}
+	if o.Socket != "" {
+		all = append(all, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", o.Socket)
+		}), grpc.WithAuthority("localhost"))
+		o.Address = "localhost"
+	}
+	conn, err := grpc.NewClient("passthrough:///"+o.Address, all...)
+	if err != nil {
+		return nil, wire.Errorf(wire.CodeInvalid, "", "%q is not the address of a server: %v", o.Address, err)
+	}
+	return &Client{options: o, conn: conn, service: pb.NewGRPCInferenceServiceClient(conn)}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Live returns nil when the server is alive.
+func (c *Client) Live(ctx context.Context) error {
+	ctx, sent := c.outgoing(ctx)
+	r, err := c.service.ServerLive(ctx, &pb.ServerLiveRequest{})
+	if err == nil && !r.GetLive() {
+		return wire.Errorf(wire.CodeUnavailable, "", "the server at %s says that it is not alive", c.where())
+	}
+	return c.explain(ctx, sent, err)
+}
+
+// Ready says whether the model can be asked. The error tells that the server
+// cannot, or that it has no such model.
+func (c *Client) Ready(ctx context.Context, model, version string) (bool, error) {
+	ctx, sent := c.outgoing(ctx)
+	r, err := c.service.ModelReady(ctx, &pb.ModelReadyRequest{Name: model, Version: version})
+	return r.GetReady(), c.explain(ctx, sent, err)
+}
+
+// Metadata describes the model.
+func (c *Client) Metadata(ctx context.Context, model, version string) (*wire.Metadata, error) {
+	ctx, sent := c.outgoing(ctx)
+	m, err := c.service.ModelMetadata(ctx, &pb.ModelMetadataRequest{Name: model, Version: version})
+	if err != nil {
+		return nil, c.explain(ctx, sent, err)
+	}
+	return DecodeMetadata(m), nil
+}
+
+// Infer asks for one answer. The deadline of ctx is told to the server.
+func (c *Client) Infer(ctx context.Context, q *wire.InferRequest, version string) (*wire.InferResponse, error) {
+	var timeout time.Duration
+	if at, ok := ctx.Deadline(); ok {
+		timeout = max(time.Until(at), time.Microsecond)
+	}
+	ctx, sent := c.outgoing(ctx)
+	m, err := c.service.ModelInfer(ctx, EncodeRequest(q, version, timeout))
+	if err != nil {
+		return nil, c.explain(ctx, sent, err)
+	}
+	r, err := DecodeResponse(m)
+	if err != nil {
+		return nil, wire.Errorf(wire.CodeInternal, "", "the server's answer cannot be read: %s", reason(err))
+	}
+	return r, nil
+}
+
+func (c *Client) where() string {
+	if c.options.Socket != "" {
+		return c.options.Socket
+	}
+	return c.options.Address
+}
+
+// explain makes a status typed.
+func (c *Client) explain(ctx context.Context, s *sent, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := DecodeError(err)
+	answered := s.answered.Load()
+	switch code := status.Code(err); {
+	case answered && code == codes.Internal && e.Reason == "":
+		e.Reason = "the server failed without saying why"
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return wire.Errorf(wire.CodeDeadline, "", "the server at %s has not answered in time", c.where())
+	case ctx.Err() != nil:
+		return wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
+	case answered:
+	case code == codes.Unavailable && s.sent.Load():
+		return oip.Lost(wire.Errorf(wire.CodeUnavailable, "", "the server at %s ended the connection: %s", c.where(), e.Reason))
+	case code == codes.Unavailable:
+		e.Reason = "no server answers at " + c.where() + ": " + e.Reason
+	}
+	return e
+}
+
+// sent is how far a call has come.
+type sent struct{ sent, answered atomic.Bool }
+
+type sentKey struct{}
+
+func (c *Client) outgoing(ctx context.Context) (context.Context, *sent) {
+	s := new(sent)
+	if c.options.Token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.options.Token)
+	}
+	return context.WithValue(ctx, sentKey{}, s), s
+}
+
+// sentHandler notes how far calls have come.
+type sentHandler struct{}
+
+func (sentHandler) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+func (sentHandler) HandleRPC(ctx context.Context, e stats.RPCStats) {
+	s, _ := ctx.Value(sentKey{}).(*sent)
+	if s == nil {
+		return
+	}
+	switch e.(type) {
+	case *stats.OutPayload:
+		s.sent.Store(true)
+	case *stats.InHeader, *stats.InTrailer:
+		s.answered.Store(true)
+	}
+}
+
+func (sentHandler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+func (sentHandler) HandleConn(context.Context, stats.ConnStats) {}

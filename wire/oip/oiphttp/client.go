@@ -1,0 +1,262 @@
+package oiphttp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
+)
+
+// DefaultMaxAnswer is the longest answer that is read, in bytes.
+const DefaultMaxAnswer = 256 << 20
+
+// connections is how many idle connections are kept.
+const connections = 64
+
+// Options describe a server.
+type Options struct {
+	URL       string // "http://HOST:PORT", without a path
+	Socket    string // path of a Unix socket, instead of the host of URL
+	Token     string // sent as "Authorization: Bearer TOKEN"; empty sends none
+	MaxAnswer int64  // bytes; 0 means DefaultMaxAnswer
+}
+
+// Client asks one server. It may be used from many goroutines at once; Close it
+// in the end.
+type Client struct {
+	options   Options
+	transport *http.Transport
+	http      http.Client
+
+	binary atomic.Bool // the server has the extension for binary tensors
+	asked  sync.Mutex
+	known  bool // what binary says has been asked
+}
+
+// New makes a client. Nothing is sent yet.
+func New(o Options) *Client {
+	if o.MaxAnswer <= 0 {
+		o.MaxAnswer = DefaultMaxAnswer
+	}
+	t := &http.Transport{
+		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: time.Minute,
+		DisableCompression: true, // tensors hardly shrink
+	}
+	if o.Socket != "" {
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", o.Socket)
+		}
+	} else {
+		t.Proxy = http.ProxyFromEnvironment
+	}
+	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{options: o, transport: t, http: http.Client{Transport: t, CheckRedirect: refuse}}
+}
+
+// Close lets go of idle connections.
+func (c *Client) Close() error {
+	c.transport.CloseIdleConnections()
+	return nil
+}
+
+// Live returns nil when the server is alive.
+func (c *Client) Live(ctx context.Context) error {
+	_, _, err := c.do(ctx, http.MethodGet, "/v2/health/live", nil, -1)
+	return err
+}
+
+// Ready says whether the model can be asked. The error tells that the server
+// cannot, or that it has no such model.
+func (c *Client) Ready(ctx context.Context, model, version string) (bool, error) {
+	_, _, err := c.do(ctx, http.MethodGet, modelPath(model, version)+"/ready", nil, -1)
+	var e *answered
+	if errors.As(err, &e) && (e.status == http.StatusServiceUnavailable || e.status == http.StatusBadRequest) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Metadata describes the model.
+func (c *Client) Metadata(ctx context.Context, model, version string) (*wire.Metadata, error) {
+	body, _, err := c.do(ctx, http.MethodGet, modelPath(model, version), nil, -1)
+	if err != nil {
+		return nil, err
+	}
+	m, err := oip.DecodeMetadata(body)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return m, nil
+}
+
+// Infer asks for one answer. The deadline of ctx is told to the server.
+func (c *Client) Infer(ctx context.Context, q *wire.InferRequest, version string) (*wire.InferResponse, error) {
+	if err := c.extensions(ctx); err != nil {
+		return nil, err
+	}
+	var timeout time.Duration
+	if at, ok := ctx.Deadline(); ok {
+		timeout = max(time.Until(at), time.Microsecond)
+	}
+	body, header, err := c.encode(q, timeout)
+	if err != nil {
+		return nil, err
+	}
+	answer, header, err := c.do(ctx, http.MethodPost, modelPath(q.Pipeline, version)+"/infer", body, header)
+	if err != nil {
+		return nil, err
+	}
+	r, err := oip.DecodeResponse(answer, header)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return r, nil
+}
+
+func (c *Client) encode(q *wire.InferRequest, timeout time.Duration) ([]byte, int, error) {
+	if c.binary.Load() {
+		return oip.EncodeRequest(q, timeout)
+	}
+	body, err := oip.EncodeRequestJSON(q, timeout)
+	return body, -1, err
+}
+
+// extensions asks once what the server knows.
+func (c *Client) extensions(ctx context.Context) error {
+	c.asked.Lock()
+	defer c.asked.Unlock()
+	if c.known {
+		return nil
+	}
+	body, _, err := c.do(ctx, http.MethodGet, "/v2", nil, -1)
+	var refused *answered
+	if err != nil && !errors.As(err, &refused) {
+		return err
+	}
+	var j struct {
+		Extensions []string `json:"extensions"`
+	}
+	if err == nil && json.Unmarshal(body, &j) == nil { // or it tells nothing that can be read
+		c.binary.Store(slices.Contains(j.Extensions, "binary_tensor_data"))
+	}
+	c.known = true
+	return nil
+}
+
+func modelPath(model, version string) string {
+	path := "/v2/models/" + url.PathEscape(model)
+	if version != "" {
+		path += "/versions/" + url.PathEscape(version)
+	}
+	return path
+}
+
+// answered is the error that a server has answered with.
+type answered struct {
+	status int
+	typed  *wire.Error
+}
+
+func (a *answered) Error() string { return a.typed.Error() }
+func (a *answered) Unwrap() error { return a.typed }
+
+// do sends a request and reads the answer: its body, and the length of its
+// JSON part where it has binary data, or else -1.
+func (c *Client) do(ctx context.Context, method, path string, body []byte, header int) ([]byte, int, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.options.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, 0, wire.Errorf(wire.CodeInvalid, "", "%q is not the address of a server: %v", c.options.URL, err)
+	}
+	switch {
+	case header >= 0:
+		r.Header.Set("Content-Type", oip.ContentBinary)
+		r.Header.Set(oip.HeaderLength, strconv.Itoa(header))
+	case body != nil:
+		r.Header.Set("Content-Type", oip.ContentJSON)
+	}
+	if c.options.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.options.Token)
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return nil, 0, c.broken(ctx, err)
+	}
+	defer resp.Body.Close()
+	answer, err := c.read(resp)
+	if err != nil {
+		return nil, 0, c.broken(ctx, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, 0, &answered{resp.StatusCode, oip.DecodeError(resp.StatusCode, answer)}
+	}
+	if header, err = oip.ParseHeaderLength(resp.Header.Get(oip.HeaderLength)); err != nil {
+		return nil, 0, unreadable(err)
+	}
+	return answer, header, nil
+}
+
+// errTooLong is what reading too long an answer fails with.
+var errTooLong = errors.New("the answer is too long")
+
+func (c *Client) read(resp *http.Response) ([]byte, error) {
+	const trusted = 16 << 20 // what a length alone is given memory for
+	if n := resp.ContentLength; n >= 0 && n <= min(trusted, c.options.MaxAnswer) {
+		body := make([]byte, n)
+		_, err := io.ReadFull(resp.Body, body)
+		return body, err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, c.options.MaxAnswer+1))
+	if err == nil && int64(len(body)) > c.options.MaxAnswer {
+		err = fmt.Errorf("%w: more than %d bytes", errTooLong, c.options.MaxAnswer)
+	}
+	return body, err
+}
+
+// broken explains a failure below the protocol.
+func (c *Client) broken(ctx context.Context, err error) error {
+	var op *net.OpError
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return wire.Errorf(wire.CodeDeadline, "", "the server at %s has not answered in time", c.where())
+	case ctx.Err() != nil:
+		return wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
+	case errors.Is(err, errTooLong):
+		return unreadable(err)
+	case errors.As(err, &op) && op.Op == "dial":
+		return wire.Errorf(wire.CodeUnavailable, "", "no server answers at %s: %v", c.where(), op.Err)
+	}
+	return oip.Lost(wire.Errorf(wire.CodeUnavailable, "", "the server at %s ended the connection: %v", c.where(), err))
+}
+
+func (c *Client) where() string {
+	if c.options.Socket != "" {
+		return c.options.Socket
+	}
+	return c.options.URL
+}
+
+// unreadable is the error of an answer that is none of the protocol.
+func unreadable(err error) error {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return wire.Errorf(wire.CodeInternal, "", "the server's answer cannot be read: %s", e.Reason)
+	}
+	return wire.Errorf(wire.CodeInternal, "", "the server's answer cannot be read: %v", err)
+}
