@@ -3,12 +3,14 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -43,6 +45,15 @@ func (Planning) ScheduleModules(_ context.Context, in ScheduleInput) (plan.Plan,
 		return p, temporal.NewNonRetryableApplicationError(p.Reason, TypeInfeasible, nil)
 	}
 	return p, final(err, TypeInvalid)
+}
+
+// PlanPool chooses the instances of a pool.
+func (Planning) PlanPool(_ context.Context, in PoolInput) (pool.Plan, error) {
+	p := pool.Solve(in.Problem, in.Options)
+	if p.Status == pool.Infeasible {
+		return p, temporal.NewNonRetryableApplicationError(fmt.Sprintf("pool %q: %s", p.Pool, p.Reason), TypeInfeasible, nil)
+	}
+	return p, nil
 }
 
 // Place finds a device for every executor of the plan. What does not fit fails

@@ -7,6 +7,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 // HostInfo is a host that joins the fleet.
@@ -71,6 +72,12 @@ type ScheduleInput struct {
 	Problem plan.Problem
 	Options plan.Options
 	Budgets plan.Budgets
+}
+
+// PoolInput is the input of PlanPool.
+type PoolInput struct {
+	Problem pool.Problem
+	Options pool.Options
 }
 
 // ReconcileInput is the input of Reconcile.

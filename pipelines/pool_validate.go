@@ -18,6 +18,9 @@ const (
 // pool finds what is wrong with a pool on its own, and with what it stands on.
 func (v *validator) pool(p *Pool) {
 	path := "pool." + p.Name
+	if slices.ContainsFunc(v.doc.Pipelines, func(other Pipeline) bool { return other.Name == p.Name }) {
+		v.errorf(path, "Declared twice", "There is a pipeline %q, too; requests name what they are for, so choose another name.", p.Name)
+	}
 	if p.SLO <= 0 && !v.missing(path+".slo") {
 		v.errorf(path+".slo", "Invalid objective", "The SLO must be above zero.")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 // Status is a pipeline at one moment, for people and programs.
@@ -27,6 +28,7 @@ type Status struct {
 	Pending    bool
 	Dispatch   string // policy that serves; empty when none does
 	Plan       *plan.Plan
+	Pool       *pool.Plan `json:",omitempty"` // where a pool serves
 	Executors  []placement.Slot
 	Decisions  []Decision // oldest first
 	Failure    *Failure
@@ -51,7 +53,7 @@ func (s Status) Describe() string {
 		b.WriteString(s.Failure.Describe())
 	}
 	if s.Plan != nil {
-		fmt.Fprintf(&b, "\n%s", s.Plan.Describe())
+		fmt.Fprintf(&b, "\n%s", describePlan(s.Plan, s.Pool))
 	}
 	if table := s.Modules(); table != "" {
 		fmt.Fprintf(&b, "\ndispatch\n%s", table)

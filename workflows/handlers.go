@@ -66,6 +66,9 @@ func CheckSpec(s Spec) error {
 	if len(s.Hardware) == 0 {
 		return fmt.Errorf("workflows: pipeline %q has no hardware to run on; declare a hardware block", q.Name)
 	}
+	if s.Pool != nil {
+		return checkPool(s)
+	}
 	if err := s.Options.Check(); err != nil {
 		return err
 	}
@@ -124,6 +127,9 @@ func (p *pipeline) checkRescale(_ workflow.Context, r RescaleRequest) error {
 	}
 	if p.Generation == 0 {
 		return fmt.Errorf("workflows: pipeline %q has no spec yet; apply one first", p.Name)
+	}
+	if p.Spec.Pool != nil {
+		return fmt.Errorf("workflows: pool %q has no rate to change: it serves what its budget pays for; apply it with another budget", p.Name)
 	}
 	if !(r.Rate > 0) || math.IsInf(r.Rate, 1) {
 		return fmt.Errorf("workflows: the rate is %v; it must be a number of requests per second above zero", r.Rate)
@@ -233,6 +239,10 @@ func (p *pipeline) take(ctx workflow.Context, name string, receive func(any) boo
 func (p *pipeline) measured(_ workflow.Context, m autoscale.Measures) {
 	p.Measures = &m
 	if p.Settings.Fixed || p.Serving == nil || p.Pending || p.Phase != Serving {
+		return
+	}
+	if p.Spec.Pool != nil {
+		p.sizesMeasured(m)
 		return
 	}
 	if m.Arrived == 0 {

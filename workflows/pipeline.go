@@ -188,7 +188,7 @@ func (p *pipeline) change(ctx workflow.Context) {
 func (p *pipeline) repair(ctx workflow.Context) {
 	const cause = "executors of the plan that serves are missing"
 	spec, generation, failure, retry, profile := p.Spec, p.Generation, p.Failure, p.RetryAt, p.Profile
-	spec.Pipeline, p.Profile = p.Serving.Pipeline, false // it has its profiles
+	spec, p.Profile = p.restored(spec), false // it has its profiles
 	reply, err := p.reschedule(ctx, spec, generation, cause)
 	p.decide(ctx, generation, cause, reply, err)
 	if err == nil {
@@ -272,13 +272,17 @@ func (p *pipeline) profiled(spec pipelines.Pipeline) pipelines.Pipeline {
 }
 
 func (p *pipeline) serve(ctx workflow.Context, reply RescheduleReply) {
-	p.Serving, p.Running = &reply.Deployment, reply.Running
+	p.Serving, p.Running, p.Pool = &reply.Deployment, reply.Running, reply.Pool
 	p.Failure, p.Failures, p.Reinstall = nil, 0, false
 	if reply.Warning != "" {
 		workflow.GetLogger(ctx).Warn("old executors were cancelled before they had finished", "reason", reply.Warning)
 	}
 	p.Drift.Options = p.Settings.Drift
 	p.Drift.Reset(reply.Deployment.Pipeline.Rate, workflow.Now(ctx))
+	if q := reply.Deployment.Pool; q != nil {
+		p.Mix.Options = p.Settings.Mix
+		p.Mix.Reset(q.Sizes, workflow.Now(ctx))
+	}
 	p.enter(ctx, Serving)
 }
 
@@ -369,7 +373,7 @@ func (p *pipeline) halt(ctx workflow.Context) {
 	if err := workflow.ExecuteActivity(quick(ctx, "give the devices back"), fleet.Reserve, back).Get(ctx, nil); err != nil {
 		log.Error("devices not given back", "error", err)
 	}
-	p.Serving, p.Running, p.Failure = nil, nil, nil
+	p.Serving, p.Running, p.Failure, p.Pool = nil, nil, nil, nil
 	if stop == StopDelete {
 		p.stopped = true
 		p.enter(ctx, Deleted)

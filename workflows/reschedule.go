@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 // RescheduleRequest is the input of the reschedule workflow.
@@ -33,6 +34,7 @@ type RescheduleReply struct {
 	Change      Change
 	Start, Stop int // executors
 	Warning     string
+	Pool        *pool.Plan `json:",omitempty"` // of a pool
 }
 
 // placeAttempts bounds how often a placement is redone because the fleet
@@ -48,6 +50,7 @@ type change struct {
 	RescheduleRequest
 	view    activities.FleetView
 	plan    plan.Plan
+	pool    *pool.Plan // of a pool
 	slots   []placement.Slot
 	changes placement.Changes
 	started []Running
@@ -76,7 +79,7 @@ func Reschedule(ctx workflow.Context, in RescheduleRequest) (RescheduleReply, er
 	c.show(ctx, "done")
 	return RescheduleReply{
 		Deployment: c.deployment(), Running: c.running(), Change: c.compare(),
-		Start: len(c.changes.Start), Stop: len(c.changes.Stop), Warning: c.warning,
+		Start: len(c.changes.Start), Stop: len(c.changes.Stop), Warning: c.warning, Pool: c.pool,
 	}, nil
 }
 
@@ -88,6 +91,9 @@ func (c *change) choose(ctx workflow.Context) error {
 	hardware, err := available(c.Spec.Hardware, c.view.Devices())
 	if err != nil {
 		return err
+	}
+	if c.Spec.Pool != nil {
+		return c.choosePool(ctx, hardware)
 	}
 	problem := plan.Problem{Pipeline: c.Spec.Pipeline, Hardware: hardware}
 	var planning activities.Planning
@@ -164,7 +170,8 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 	name := c.Spec.Pipeline.Name
 	request := placement.Request{
 		Pipeline: c.Spec.Pipeline, Plan: c.plan, Devices: c.view.Devices(), Engines: engines,
-		Reserved: c.view.Others(name, workflow.DeterministicKeys(c.view.Reserved)), Actual: slots(c.Running), MaxShare: c.Settings.MaxShare,
+		Reserved: c.view.Others(name, workflow.DeterministicKeys(c.view.Reserved)), Actual: slots(c.Running),
+		MaxShare: c.Settings.MaxShare, Whole: c.Spec.Pool != nil,
 	}
 	summary := fmt.Sprintf("place the plan on %d devices", len(request.Devices))
 	if err := workflow.ExecuteActivity(quick(ctx, summary), planning.Place, request).Get(ctx, &placed); err != nil {
@@ -251,11 +258,20 @@ func (c *change) undo(ctx workflow.Context) {
 }
 
 func (c *change) deployment() placement.Deployment {
-	return placement.Deployment{Generation: c.Generation, Pipeline: c.Spec.Pipeline, Plan: c.plan, Slots: c.slots}
+	d := placement.Deployment{Generation: c.Generation, Pipeline: c.Spec.Pipeline, Plan: c.plan, Slots: c.slots}
+	if c.pool != nil {
+		d.Pipeline.Rate = c.pool.Goodput
+		return pool.Deploy(d, *c.Spec.Pool, *c.pool)
+	}
+	return d
 }
 
 func (c *change) compare() Change {
-	return compare(c.Serving, c.plan, c.Spec.Pipeline.Rate)
+	rate := c.Spec.Pipeline.Rate
+	if c.pool != nil {
+		rate = c.pool.Goodput
+	}
+	return compare(c.Serving, c.plan, rate)
 }
 
 // running is what runs after the change, in the order of the slots.
@@ -288,7 +304,7 @@ func (c *change) stopped() []Running {
 func (c *change) show(ctx workflow.Context, step string) {
 	text := fmt.Sprintf("**%s**\n\nGeneration %d of `%s`, because: %s\n", step, c.Generation, c.Spec.Pipeline.Name, c.Reason)
 	if len(c.plan.Modules) > 0 {
-		text += fmt.Sprintf("\n%s\n\n```\n%s```\n", c.compare().Describe(), c.plan.Describe())
+		text += fmt.Sprintf("\n%s\n\n```\n%s```\n", c.compare().Describe(), describePlan(&c.plan, c.pool))
 	}
 	if len(c.slots) > 0 {
 		text += "\n```\n" + c.changes.Describe() + "```\n"

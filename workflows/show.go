@@ -28,7 +28,7 @@ func (p *pipeline) show(ctx workflow.Context) {
 }
 
 func (p *pipeline) details() string {
-	text := fmt.Sprintf("# %s: %s\n\ngeneration %d, %s requests/s", p.Name, p.Phase, p.Generation, rate(p.Spec.Pipeline.Rate))
+	text := fmt.Sprintf("# %s: %s\n\ngeneration %d, %s requests/s", p.Name, p.Phase, p.Generation, rate(p.planned()))
 	if p.Cause != "" {
 		text += "  \nbecause: " + p.Cause
 	}
@@ -37,7 +37,7 @@ func (p *pipeline) details() string {
 		text += "\n**" + p.Failure.Describe() + "**\n"
 	}
 	if p.Serving != nil {
-		text += fmt.Sprintf("\n## Plan that serves (generation %d)\n\n```\n%s```\n", p.Serving.Generation, p.Serving.Plan.Describe())
+		text += fmt.Sprintf("\n## Plan that serves (generation %d)\n\n```\n%s```\n", p.Serving.Generation, describePlan(&p.Serving.Plan, p.Pool))
 	}
 	if len(p.Decisions) > 0 {
 		text += "\n## Decisions\n\n"
@@ -55,6 +55,9 @@ func (p *pipeline) details() string {
 
 // summary is the one line of a reschedule in the UI.
 func (p *pipeline) summary(spec Spec, cause string) string {
+	if q := spec.Pool; q != nil {
+		return fmt.Sprintf("generation %d of pool %s, %s an hour: %s", p.Generation, p.Name, money(q.Budget), cause)
+	}
 	to := rate(spec.Pipeline.Rate)
 	if p.Serving == nil {
 		return fmt.Sprintf("generation %d of %s, %s/s: %s", p.Generation, p.Name, to, cause)
@@ -72,7 +75,7 @@ func (p *pipeline) before() string {
 		return "Nothing served before."
 	}
 	return fmt.Sprintf("Replaces generation %d, which costs %s per hour:\n\n```\n%s```\n",
-		p.Serving.Generation, money(p.Serving.Plan.Cost), p.Serving.Plan.Describe())
+		p.Serving.Generation, money(p.Serving.Plan.Cost), describePlan(&p.Serving.Plan, p.Pool))
 }
 
 func (p *pipeline) cost() float64 {
@@ -84,8 +87,8 @@ func (p *pipeline) cost() float64 {
 
 func (p *pipeline) status() Status {
 	s := Status{
-		Pipeline: p.Name, Phase: p.Phase, Generation: p.Generation, Rate: p.Spec.Pipeline.Rate, Cost: p.cost(),
-		Cause: p.Cause, Pending: p.Pending, Decisions: p.Decisions, Failure: p.Failure, Measures: p.Measures,
+		Pipeline: p.Name, Phase: p.Phase, Generation: p.Generation, Rate: p.planned(), Cost: p.cost(),
+		Cause: p.Cause, Pending: p.Pending, Decisions: p.Decisions, Failure: p.Failure, Measures: p.Measures, Pool: p.Pool,
 		Executors: append([]placement.Slot(nil), slots(p.Running)...),
 	}
 	if p.Serving != nil {

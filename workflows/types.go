@@ -7,6 +7,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 // Phase of a pipeline.
@@ -29,6 +30,12 @@ type Spec struct {
 	Pipeline pipelines.Pipeline
 	Hardware []pipelines.Hardware
 	Options  plan.Options
+
+	// Pool is set where queries of different sizes are to be served: Pipeline
+	// then stands for it, as pool.Pipeline makes it, and PoolOptions say how to
+	// plan in place of Options.
+	Pool        *pipelines.Pool `json:",omitempty"`
+	PoolOptions pool.Options    `json:",omitzero"`
 }
 
 // ApplyRequest replaces the spec of a pipeline.
@@ -62,6 +69,7 @@ type Settings struct {
 	ContinueAfter    int           // continue as new after so many messages; 0: when the server suggests it
 	Fixed            bool          // do not follow the measured rate
 	Drift            autoscale.DriftOptions
+	Mix              autoscale.MixOptions `json:",omitzero"` // of pools
 }
 
 // Defaults of Settings.
@@ -101,6 +109,8 @@ type State struct {
 	RetryAt   time.Time
 
 	Drift    autoscale.Drift
+	Pool     *pool.Plan          `json:",omitempty"` // of a pool: the plan that serves
+	Mix      autoscale.MixDrift  `json:",omitzero"`  // of a pool
 	Measures *autoscale.Measures // the latest
 	Handled  int                 // messages in this run
 }

@@ -69,6 +69,22 @@ func TestDurationIsThatOfTheSmallestProfiledBatch(t *testing.T) {
 	require.Equal(t, []time.Duration{time.Minute}, got)
 }
 
+// A query is not padded, and its size may lie beyond what was measured here.
+func TestDurationOfAQueryLiesOnTheLine(t *testing.T) {
+	m := profiled(
+		pipelines.Point{Hardware: "v100", Batch: 1, Concurrency: 1, Duration: 10 * time.Millisecond},
+		pipelines.Point{Hardware: "v100", Batch: 3, Concurrency: 1, Duration: 20 * time.Millisecond},
+	)
+	m.Module.Sized = true
+	var got []time.Duration
+	i := load(t, Options{Sleep: slept(&got)}, m)
+	for n := 1; n <= 4; n++ {
+		_, err := i.Run(t.Context(), items(n))
+		require.NoError(t, err)
+	}
+	require.Equal(t, []time.Duration{10 * time.Millisecond, 15 * time.Millisecond, 20 * time.Millisecond, 25 * time.Millisecond}, got)
+}
+
 func TestLoadNamesWhatTheProfileLacks(t *testing.T) {
 	m := profiled(pipelines.Point{Hardware: "v100", Batch: 2, Duration: time.Millisecond})
 	_, err := New(Options{}).Load(t.Context(), m)

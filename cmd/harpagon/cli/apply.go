@@ -56,7 +56,7 @@ plan cannot be carried out, the old one goes on serving and apply says why.`,
 		if err != nil {
 			return err
 		}
-		if err := servable(d, doc); err != nil {
+		if err := servable(doc); err != nil {
 			return err
 		}
 		return at.with(c.Context(), func(commands *control.Control) error { return f.run(c.Context(), d, commands, *doc) })
@@ -66,13 +66,12 @@ plan cannot be carried out, the old one goes on serving and apply says why.`,
 
 func (f *applyFlags) run(ctx context.Context, d *Deps, commands *control.Control, doc pipelines.Document) error {
 	all := []applied{}
-	for _, p := range doc.Pipelines {
-		spec := system.Spec(p, doc, system.Options{})
+	for _, spec := range system.Specs(doc, system.Options{}) {
 		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: spec, Reason: f.reason})
 		if err != nil {
 			return err
 		}
-		one := applied{Pipeline: p.Name, Generation: reply.Generation, Unchanged: reply.Unchanged}
+		one := applied{Pipeline: spec.Pipeline.Name, Generation: reply.Generation, Unchanged: reply.Unchanged}
 		if err := f.follow(ctx, d, commands, &one); err != nil {
 			return err
 		}
@@ -122,6 +121,6 @@ func (f *applyFlags) follow(ctx context.Context, d *Deps, commands *control.Cont
 	if n := len(status.Decisions); n > 0 {
 		fmt.Fprint(d.Stdout, status.Decisions[n-1].Describe())
 	}
-	fmt.Fprint(d.Stdout, "\n", status.Plan.Describe())
+	fmt.Fprint(d.Stdout, "\n", status.DescribePlan())
 	return nil
 }

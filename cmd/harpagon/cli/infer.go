@@ -17,6 +17,7 @@ import (
 
 type inferFlags struct {
 	inputs  []string
+	size    int
 	timeout time.Duration
 	asJSON  bool
 }
@@ -33,11 +34,13 @@ An input is read from a picture (PNG or JPEG, for inputs of shape [3, height,
 width]), from JSON (the elements, or an object with datatype, shape and data), or
 from any other file as raw little-endian elements.`,
 		Example: `  harpagon infer traffic --input frame=examples/traffic/scenes/scene-01.png
-  harpagon infer traffic --input frame=frame.bin --timeout 200ms --json`,
+  harpagon infer traffic --input frame=frame.bin --timeout 200ms --json
+  harpagon infer ranking --size 40`,
 		Args: cobra.ExactArgs(1),
 	}
 	at := newGatewayAt(c)
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "`name=file` of an input; may be repeated")
+	c.Flags().IntVar(&f.size, "size", 0, "ask a pool with a query of so many made-up `items`, in place of --input")
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the request; 0 leaves the pipeline's objective")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -57,6 +60,9 @@ from any other file as raw little-endian elements.`,
 			return err
 		}
 		inputs, err := f.read(m.Inputs)
+		if f.size != 0 {
+			inputs, err = f.query(m.Inputs)
+		}
 		if err != nil {
 			return err
 		}

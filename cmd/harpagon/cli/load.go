@@ -24,6 +24,7 @@ const requestsKept = 64
 
 type loadFlags struct {
 	inputs   []string
+	sizes    string
 	arrivals string
 	options  load.Options
 	asJSON   bool
@@ -48,6 +49,7 @@ loads one of them.`,
 		Example: `  harpagon load traffic --rate 10 --arrivals poisson --duration 20s --input frame=examples/traffic/scenes
   harpagon load emulated --rate 40 --duration 30s --json
   harpagon load vgg19 --duration 1m
+  harpagon load ranking --rate 500 --sizes examples/pool
   harpagon load emulated --arrivals trace:counts.txt --duration 10m`,
 		Args: cobra.ExactArgs(1),
 	}
@@ -60,6 +62,7 @@ loads one of them.`,
 	flags.Uint64Var(&f.options.Seed, "seed", 1, "of the arrivals and of random inputs")
 	flags.DurationVar(&f.options.Timeout, "timeout", 0, "after which an unanswered request is given up; 0 is ten times the objective")
 	flags.StringArrayVar(&f.inputs, "input", nil, "`name=path` of an input: a file as for infer, or a folder of them to go through; random elements otherwise")
+	flags.StringVar(&f.sizes, "sizes", "", "`file` of a pool's query sizes (size,weight), or the declaration that names it")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		client, err := at.dial(c.Context())
@@ -81,6 +84,9 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 		return err
 	}
 	requests, err := f.requests(m.Inputs)
+	if f.sizes != "" {
+		requests, err = f.queries(d, pipeline, m.Inputs)
+	}
 	if err != nil {
 		return err
 	}

@@ -50,15 +50,8 @@ func checkPools(doc *pipelines.Document, policy string) error {
 	return nil
 }
 
-// servable says which parts of a declaration are planned, but not served, and
-// which functions nobody could call.
-func servable(d *Deps, doc *pipelines.Document) error {
-	for _, p := range doc.Pools {
-		if len(doc.Pipelines)+len(doc.Functions) == 0 {
-			return fmt.Errorf("this version plans pools and does not serve them yet: pool %q; harpagon plan says what to rent", p.Name)
-		}
-		fmt.Fprintf(d.Stderr, "pool %q is planned by harpagon plan, and not served yet\n", p.Name)
-	}
+// servable says which functions nobody could call.
+func servable(doc *pipelines.Document) error {
 	for _, f := range doc.Functions {
 		if p := doc.Provider(f.Provider); p != nil && p.URL == "" {
 			return fmt.Errorf("provider %q has no url, so function %q can be planned and not served; add one, such as url = \"http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}\", and start harpagon provider to stand in for it on this machine", p.Name, f.Name)

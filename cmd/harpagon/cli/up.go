@@ -46,7 +46,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 			if err != nil {
 				return err
 			}
-			if err := servable(d, doc); err != nil {
+			if err := servable(doc); err != nil {
 				return err
 			}
 		}
@@ -74,7 +74,7 @@ func up(ctx context.Context, d *Deps, o system.Options) (err error) {
 		}
 	}()
 	for _, status := range s.Statuses {
-		fmt.Fprintf(d.Stdout, "\n%s", status.Plan.Describe())
+		fmt.Fprintf(d.Stdout, "\n%s", status.DescribePlan())
 	}
 	for _, status := range s.Functions {
 		fmt.Fprintf(d.Stdout, "\n%s", status.Plan.Describe())

@@ -110,5 +110,5 @@ func allEmulated(doc pipelines.Document) bool {
 			n++
 		}
 	}
-	return n > 0
+	return n+len(doc.Pools) > 0 // instances of pools are emulated
 }

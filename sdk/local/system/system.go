@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/executors/child"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/workflows"
@@ -180,13 +181,13 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 	if err != nil {
 		return err
 	}
-	for _, p := range doc.Pipelines {
-		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: Spec(p, doc, o)})
+	for _, spec := range Specs(doc, o) {
+		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: spec})
 		if err != nil {
 			return err
 		}
-		generations[p.Name] = reply.Generation
-		names = append(names, p.Name)
+		generations[spec.Pipeline.Name] = reply.Generation
+		names = append(names, spec.Pipeline.Name)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
@@ -226,6 +227,19 @@ func (s *System) installed(ctx context.Context, name string) error {
 // Spec is what a system asks of the pipeline's workflow.
 func Spec(p pipelines.Pipeline, doc pipelines.Document, o Options) workflows.Spec {
 	return workflows.Spec{Pipeline: p, Hardware: doc.Hardware, Options: o.Plan}
+}
+
+// Specs are what a system asks for all that is served by executors: the
+// pipelines and the pools, in the order declared.
+func Specs(doc pipelines.Document, o Options) []workflows.Spec {
+	var all []workflows.Spec
+	for _, p := range doc.Pipelines {
+		all = append(all, Spec(p, doc, o))
+	}
+	for _, p := range doc.Pools {
+		all = append(all, workflows.PoolSpec(p, doc.Hardware, pool.Options{}))
+	}
+	return all
 }
 
 // Control makes a Control with a system's settings for new pipelines.

@@ -1,0 +1,122 @@
+//go:build !noserver
+
+package local_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/sdk/local"
+	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/workflows"
+)
+
+// poolHCL leaves so much time that a busy machine cannot make a query late.
+const poolHCL = `
+variable "budget" { default = 1.5 }
+
+hardware "gpu" { price = 0.6 }
+hardware "cpu" { price = 0.12 }
+
+pool "ranking" {
+  profile = "ranker.csv"
+  sizes   = "sizes.csv"
+  slo     = "2s"
+  budget  = var.budget
+  base    = "gpu"
+}
+`
+
+func TestAPoolServesAndChanges(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"pool.hcl":   poolHCL,
+		"ranker.csv": "hardware,batch,duration_ms\ngpu,1,4\ngpu,200,40\ncpu,1,3\ncpu,200,2900\n",
+		"sizes.csv":  "size,weight\n10,5\n40,3\n150,1\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	s, err := local.Start(t.Context(), local.Options{Files: []string{dir}, StateDir: t.TempDir(), Environ: []string{}, WithoutUI: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.Equal(t, []string{"ranking"}, s.Pipelines)
+	first := s.Statuses[0]
+	require.NotNil(t, first.Pool)
+	instances := 0
+	for _, n := range first.Pool.Instances {
+		instances += n
+	}
+	assert.Len(t, first.Executors, instances)
+
+	client, err := sdk.Dial(t.Context(), s.GatewayURL)
+	require.NoError(t, err)
+	defer client.Close()
+	ask := func(size int) (*sdk.Result, error) {
+		return client.Infer(t.Context(), "ranking", sdk.Inputs{"items": sdk.Float32(make([]float32, size), int64(size), 1)})
+	}
+	_, err = ask(201)
+	assert.ErrorIs(t, err, sdk.ErrInvalid)
+	assert.ErrorContains(t, err, "beyond the profile of pool \"ranking\", which ends at 200")
+
+	var asking sync.WaitGroup
+	var mu sync.Mutex
+	answered, failed := map[int]int{}, []string{}
+	over := make(chan struct{})
+	asking.Go(func() {
+		rng := rand.New(rand.NewPCG(1, 1))
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+			}
+			size := 1 + rng.IntN(200)
+			asking.Go(func() {
+				r, err := ask(size)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					failed = append(failed, err.Error())
+					return
+				}
+				answered[r.Generation()]++
+				if scores, err := r.Tensor("scores"); err != nil || scores.Shape[0] != int64(size) {
+					failed = append(failed, "the answer to a query has another size")
+				}
+			})
+		}
+	})
+	ctl := system.Control(s.Temporal(), local.Options{})
+	for _, budget := range []string{"0.7", "2"} {
+		time.Sleep(400 * time.Millisecond)
+		c, diags := pipelines.Load(pipelines.LoadOptions{Vars: map[string]string{"budget": budget}}, dir)
+		require.False(t, diags.HasErrors(), diags)
+		reply, err := ctl.Apply(t.Context(), workflows.ApplyRequest{Spec: system.Specs(c.Document, local.Options{})[0]})
+		require.NoError(t, err)
+		status, err := ctl.WaitServing(t.Context(), "ranking", reply.Generation, nil)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, status.Cost, c.Document.Pools[0].Budget)
+		assert.NotEqual(t, first.Pool.Instances, status.Pool.Instances)
+		assert.Equal(t, "matching", status.Dispatch)
+	}
+	time.Sleep(400 * time.Millisecond)
+	close(over)
+	asking.Wait()
+	t.Logf("answered by generation %v", answered)
+	assert.Empty(t, failed)
+	assert.GreaterOrEqual(t, len(answered), 3)
+	require.NoError(t, ctl.Delete(t.Context(), "ranking", "the test is over"))
+	_, err = ask(10)
+	assert.Error(t, err)
+}
