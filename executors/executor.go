@@ -77,6 +77,7 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 		}
 	}
 	e := &executor{host: h, task: t, observer: o, engine: engine, model: t.model(), device: queue}
+	e.model.Feeds = Feeds(t.Source, t.Module.Name, Signatures(h.Engines...))
 	e.enter(Loading)
 	for range t.concurrency() {
 		e.cells = append(e.cells, &cell{})

@@ -156,3 +156,22 @@ func TestDevicesTellHowTheyAreUsed(t *testing.T) {
 		require.EqualValues(t, 3, left.Batches, "what has run stays counted")
 	})
 }
+
+func TestWhatThePipelineSendsIsKnownForWarmingUp(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		job := NewTask(placement.Deployment{Pipeline: pipelines.Pipeline{
+			Name: "p", Inputs: []pipelines.Port{{Name: "image", Datatype: "FP32", Shape: []int64{3, 48, 320}}},
+			Modules: []pipelines.Module{{
+				Name: "m", Engine: "fake", Profile: pipelines.Profile{Points: []pipelines.Point{{Hardware: "cpu", Batch: 1}}},
+				Inputs: []pipelines.Binding{{Name: "x", From: pipelines.Ref{Port: "image"}}},
+			}},
+		}}, task("e1").Slot, "")
+		require.Empty(t, job.Source.Modules[0].Profile)
+		require.Len(t, job.Module.Profile.Points, 1)
+		r.start(job, Observer{})
+		r.accept()
+		require.Equal(t, map[string]pipelines.Port{"x": {Name: "x", Datatype: "FP32", Shape: []int64{3, 48, 320}}}, r.engine.last.Feeds)
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}

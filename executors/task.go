@@ -17,6 +17,10 @@ type Task struct {
 	Outputs     []string           // see Model
 	OutputRows  map[string]float64 // see Model
 	Token       string             // for the gateway; empty on loopback
+
+	// Source is the pipeline without profiles, to find out what it sends to the
+	// module, for warming up; see Feeds. It may be left out.
+	Source pipelines.Pipeline
 }
 
 // NewTask takes an executor's task out of a deployment. The slot must be one
@@ -34,6 +38,11 @@ func NewTask(d placement.Deployment, slot placement.Slot, gateway string) Task {
 		}
 	}
 	t.Outputs, t.OutputRows = Demand(d.Pipeline, slot.Module)
+	t.Source = d.Pipeline
+	t.Source.Modules = slices.Clone(d.Pipeline.Modules)
+	for i := range t.Source.Modules {
+		t.Source.Modules[i].Profile = pipelines.Profile{}
+	}
 	return t
 }
 

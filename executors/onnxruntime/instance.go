@@ -14,8 +14,12 @@ import (
 // maxBatch bounds the requests of one batch.
 const maxBatch = 4096
 
-// maxKept bounds the buckets whose buffers are kept.
-const maxKept = 32
+// Bounds of the buckets that are kept: their number, which should be above that
+// of the batch sizes in use, and the bytes of their inputs.
+const (
+	maxKept      = 256
+	maxKeptBytes = 256 << 20
+)
 
 // network is a loaded model. It is used by one goroutine at a time.
 type network interface {
@@ -48,6 +52,7 @@ type instance struct {
 	mu      sync.Mutex // Close may come during a Run
 	network network    // nil once closed
 	kept    map[string]bucket
+	bytes   int // of the inputs of those that are kept
 	key     []byte
 	like    []int
 }
@@ -182,7 +187,11 @@ func (in *instance) bucketFor(item []wire.Tensor, n int) (bucket, error) {
 			return nil, invalid("", "input %q has no elements: its shape is %v", in.signature.Inputs[j].Name, item[j].Shape)
 		}
 	}
-	if len(in.kept) >= maxKept {
+	size := 0
+	for j := range item {
+		size += n * len(item[j].Data)
+	}
+	if len(in.kept) >= maxKept || in.bytes+size > maxKeptBytes {
 		in.forget()
 	}
 	b, err := in.network.bucket(shapes)
@@ -193,6 +202,7 @@ func (in *instance) bucketFor(item []wire.Tensor, n int) (bucket, error) {
 		in.kept = make(map[string]bucket)
 	}
 	in.kept[string(in.key)] = b
+	in.bytes += size
 	return b, nil
 }
 
@@ -201,6 +211,7 @@ func (in *instance) forget() {
 		b.close()
 	}
 	clear(in.kept)
+	in.bytes = 0
 }
 
 // split hands the rows of the outputs to the requests.

@@ -82,12 +82,20 @@ func TestImagesOfSeveralSizesInOneBatch(t *testing.T) {
 	_, err = in.Run(t.Context(), [][]wire.Tensor{{wire.FromFloat32(nil, 2, 0, 2)}})
 	require.Equal(t, wire.CodeInvalid, code(t, err))
 	// More sizes than are kept.
-	for n := range int64(3 * maxKept) {
+	for n := range int64(2 * maxKept) {
 		items, _ := batchOf(rand.New(rand.NewPCG(1, 1)), 2, 2, n+1, 3)
 		_, err := in.Run(t.Context(), items)
 		require.NoError(t, err)
 	}
 	assert.LessOrEqual(t, len(in.(*instance).kept), maxKept)
+	// And larger ones than are kept together.
+	for n := range int64(6) {
+		items := [][]wire.Tensor{{wire.FromFloat32(make([]float32, 2*(1000+n)*8000), 2, 1000+n, 8000)}}
+		_, err := in.Run(t.Context(), items)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, in.(*instance).bytes, maxKeptBytes)
+	}
+	assert.LessOrEqual(t, len(in.(*instance).kept), 4)
 }
 
 func TestWhatIsFedWarmsUp(t *testing.T) {
