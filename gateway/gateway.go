@@ -97,7 +97,7 @@ func (gr *graph) outputPort(o output) pipelines.Port {
 		}
 	}
 	switch {
-	case o.from.scope != gr.root:
+	case o.from.scope != gr.root, o.from.module.Sized:
 		port.Shape = append([]int64{-1}, port.Shape...)
 	case len(port.Shape) == 0 && port.Datatype != "":
 		port.Shape = []int64{1}

@@ -101,6 +101,10 @@ func TestQueriesRunAsOneBatchOfTheirItems(t *testing.T) {
 			require.Equal(t, size, r.Stages[0].Batch)
 		}
 		require.Contains(t, workers["gpu/0"].sizes, 30, "only the base has time for it")
+		about, err := g.Metadata(context.Background(), "p")
+		require.NoError(t, err)
+		require.Equal(t, []pipelines.Port{port("items", "FP32", -1, 1)}, about.Inputs)
+		require.Equal(t, []pipelines.Port{port("scores", "FP32", -1, 1)}, about.Outputs)
 		m := g.Measures("p").Modules[0]
 		require.Equal(t, "matching", m.Policy)
 		require.Equal(t, []autoscale.QueryCount{{Size: 1, Queries: 1}, {Size: 7, Queries: 1}, {Size: 30, Queries: 1}}, m.Queries)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -50,6 +51,20 @@ func TestSizesComeFromTheDeclaration(t *testing.T) {
 		_, err := bad.queries(d, "other", queryPorts())
 		assert.ErrorContains(t, err, why)
 	}
+}
+
+func TestManyIdleDevicesAreCounted(t *testing.T) {
+	var all []deviceRow
+	for i := range 40 {
+		all = append(all, deviceRow{Device: fmt.Sprint(i), Hardware: []string{"cpu", "t4"}[i%2], Executors: max(0, 3-i)})
+	}
+	all[20].GPU = &gpuRow{}
+	rows, idle := worthShowing(all)
+	assert.Len(t, rows, 4)
+	assert.Equal(t, "17 cpu, 19 t4", idle)
+	rows, idle = worthShowing(all[4:20])
+	assert.Len(t, rows, 16)
+	assert.Empty(t, idle)
 }
 
 func TestAQueryIsMadeUp(t *testing.T) {

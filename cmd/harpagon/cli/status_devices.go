@@ -3,6 +3,9 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/harpagon/harpagon/executors/devices"
@@ -84,7 +87,8 @@ func writeDevices(to io.Writer, all []devices.Reading) error {
 	fmt.Fprintln(to)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "device\thardware\texecutors\tbatches\tbusy s\tmemory MiB\tin use\ttemperature\tprocesses")
-	for _, row := range deviceRows(all) {
+	rows, idle := worthShowing(deviceRows(all))
+	for _, row := range rows {
 		// Without a GPU, what executors say they hold is all that is known.
 		memory, use, heat, processes := fmt.Sprintf("%.0f", row.HeldMiB), "-", "-", "-"
 		if row.OfferMiB > 0 {
@@ -106,5 +110,33 @@ func writeDevices(to io.Writer, all []devices.Reading) error {
 		fmt.Fprintf(w, "%s/%s\t%s\t%d\t%d\t%.1f\t%s\t%s\t%s\t%s\n",
 			row.Host, row.Device, row.Hardware, row.Executors, row.Batches, row.BusyMS/1000, memory, use, heat, processes)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || idle == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(to, "and %s without executors\n", idle)
+	return err
+}
+
+// devicesShown is how many devices a table shows of which some are idle.
+const devicesShown = 16
+
+// worthShowing leaves out devices that have nothing to do, of which nothing is
+// known, where there are many: they are counted by hardware.
+func worthShowing(all []deviceRow) (rows []deviceRow, idle string) {
+	if len(all) <= devicesShown {
+		return all, ""
+	}
+	count := map[string]int{}
+	for _, row := range all {
+		if row.Executors > 0 || row.GPU != nil {
+			rows = append(rows, row)
+		} else {
+			count[row.Hardware]++
+		}
+	}
+	var parts []string
+	for _, hardware := range slices.Sorted(maps.Keys(count)) {
+		parts = append(parts, fmt.Sprintf("%d %s", count[hardware], hardware))
+	}
+	return rows, strings.Join(parts, ", ")
 }
