@@ -1,16 +1,20 @@
 package rank
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
 // Options configures a Scheduler.
 type Options struct {
-	Pool    dispatch.DeferredOptions
+	Policy  string // adaptive, deferred or eager; "" means adaptive
+	Pool    dispatch.PoolOptions
 	Workers int // goroutines that models are dealt to; at least 1, at most one a model
 
 	// Now is the clock: the time since some epoch, never falling.
@@ -27,57 +31,38 @@ type Options struct {
 type Scheduler struct {
 	workers []*worker
 	home    []seat // by class
+	owners  owners
 	done    sync.WaitGroup
-
-	mu     sync.Mutex
-	events []change
-	wake   chan struct{}
-	stop   chan struct{}
+	closed  atomic.Bool
+	stop    chan struct{}
 }
 
 // seat is where a model is served: a worker, and its class there.
 type seat struct {
-	worker *worker
+	worker int32
 	class  int32
 }
 
-// change is news for the rank.
-type change struct {
-	executor dispatch.ExecutorID
-	worker   *worker // with back: whose loan ends
-	kind     kind
-}
-
-type kind uint8
-
-const (
-	up   kind = iota + 1 // the executor is there, idle
-	free                 // it has ended its batch
-	gone
-	used // the worker started a batch on it
-	back // the worker had nothing for it
-)
-
 // New starts the scheduler. Close ends it.
 func New(o Options) (*Scheduler, error) {
+	o.Policy = cmp.Or(o.Policy, "adaptive")
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{home: make([]seat, len(o.Pool.Models)), wake: make(chan struct{}, 1), stop: make(chan struct{})}
-	models := make([][]int32, min(o.Workers, len(o.Pool.Models)))
-	for class := range o.Pool.Models {
-		w := class % len(models)
-		models[w] = append(models[w], int32(class))
-	}
-	for _, classes := range models {
-		w := newWorker(s, o, classes)
-		for i, class := range classes {
-			s.home[class] = seat{worker: w, class: int32(i)}
+	s := &Scheduler{home: make([]seat, len(o.Pool.Models)), stop: make(chan struct{})}
+	models := deal(o.Pool.Models, min(o.Workers, len(o.Pool.Models)))
+	board := make(board, len(models))
+	for i, classes := range models {
+		w, err := newWorker(s, o, int32(i), classes, board)
+		if err != nil {
+			return nil, err
+		}
+		for k, class := range classes {
+			s.home[class] = seat{worker: int32(i), class: int32(k)}
 		}
 		s.workers = append(s.workers, w)
 	}
-	s.done.Add(1 + len(s.workers))
-	go s.run()
+	s.done.Add(len(s.workers))
 	for _, w := range s.workers {
 		go w.run()
 	}
@@ -91,158 +76,99 @@ func (o Options) check() error {
 	case o.Now == nil || o.Start == nil || o.Drop == nil:
 		return errors.New("a scheduler needs a clock and functions for starts and drops")
 	case o.Pool.Delay != (dispatch.Delay{}):
-		return errors.New("a scheduler over workers lends idle executors only: keep network delays as a margin")
+		return errors.New("a scheduler over workers exchanges idle executors only: keep network delays as a margin")
 	}
 	return o.Pool.Check()
 }
 
+// deal shares models out by their expected rates, the highest first to whoever
+// has least; where no rates are known, by turns.
+func deal(models []dispatch.Model, workers int) [][]int32 {
+	order := make([]int32, len(models))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(models[b].Rate, models[a].Rate) })
+	dealt, rates := make([][]int32, workers), make([]float64, workers)
+	for _, class := range order {
+		to := 0
+		for w := range dealt {
+			if c := cmp.Compare(rates[w], rates[to]); c < 0 || c == 0 && len(dealt[w]) < len(dealt[to]) {
+				to = w
+			}
+		}
+		dealt[to] = append(dealt[to], class)
+		rates[to] += models[class].Rate
+	}
+	return dealt
+}
+
 // Submit hands over requests of one model. The slice may be used again at once.
 // It returns how many requests of the model's worker have yet to be looked at,
-// by which a caller can tell that the scheduler is behind.
+// by which a caller can tell that the scheduler is behind. A caller with
+// requests of many models uses a Feed.
 func (s *Scheduler) Submit(class int32, requests ...dispatch.Request) int {
 	h := s.home[class]
-	return h.worker.put(h.class, dispatch.Arrive, requests)
+	for i := range requests {
+		requests[i].Class = h.class
+	}
+	return s.workers[h.worker].box.requests(requests)
 }
 
 // Cancel says that a request is no longer wanted. One that has started or was
 // dropped is not affected.
 func (s *Scheduler) Cancel(class int32, r dispatch.Request) {
 	h := s.home[class]
-	h.worker.put(h.class, dispatch.Cancel, []dispatch.Request{r})
+	r.Class = h.class
+	s.workers[h.worker].box.event(dispatch.Event{Kind: dispatch.Cancel, Request: r})
 }
 
-// ExecutorUp adds an idle executor.
-func (s *Scheduler) ExecutorUp(id dispatch.ExecutorID) { s.tell(change{executor: id, kind: up}) }
+// ExecutorUp adds an idle executor of a group (see dispatch.Model). Numbers
+// should be small and dense.
+func (s *Scheduler) ExecutorUp(id dispatch.ExecutorID, group int32) error {
+	if id < 0 || id >= maxExecutors {
+		return fmt.Errorf("an executor is numbered from 0 to %d, not %d", maxExecutors-1, id)
+	}
+	if s.owners.of(id) < 0 {
+		s.owners.set(id, int32(int(id)%len(s.workers)))
+	}
+	s.send(dispatch.Event{Kind: dispatch.ExecutorUp, Executor: id, Group: group})
+	return nil
+}
 
 // ExecutorFree says that an executor has ended its batch.
-func (s *Scheduler) ExecutorFree(id dispatch.ExecutorID) { s.tell(change{executor: id, kind: free}) }
+func (s *Scheduler) ExecutorFree(id dispatch.ExecutorID) {
+	s.send(dispatch.Event{Kind: dispatch.ExecutorFree, Executor: id})
+}
 
-// ExecutorGone takes an executor away. A batch may start on it until then.
-func (s *Scheduler) ExecutorGone(id dispatch.ExecutorID) { s.tell(change{executor: id, kind: gone}) }
+// ExecutorGone takes an executor away. A batch may start on it until the worker
+// has read this.
+func (s *Scheduler) ExecutorGone(id dispatch.ExecutorID) {
+	s.send(dispatch.Event{Kind: dispatch.ExecutorGone, Executor: id})
+}
+
+// send tells the owner of the executor; nobody where it was never up.
+func (s *Scheduler) send(ev dispatch.Event) {
+	if to := s.owners.of(ev.Executor); to >= 0 {
+		s.workers[to].box.event(ev)
+	}
+}
+
+// Backlog is how many requests lie in mailboxes.
+func (s *Scheduler) Backlog() int {
+	n := 0
+	for _, w := range s.workers {
+		w.box.mu.Lock()
+		n += len(w.box.arrivals)
+		w.box.mu.Unlock()
+	}
+	return n
+}
 
 // Close stops all goroutines and returns when they have ended. Requests that
 // wait are not answered.
 func (s *Scheduler) Close() {
+	s.closed.Store(true)
 	close(s.stop)
 	s.done.Wait()
-}
-
-func (s *Scheduler) tell(c change) {
-	s.mu.Lock()
-	s.events = append(s.events, c)
-	first := len(s.events) == 1
-	s.mu.Unlock()
-	if first {
-		s.nudge()
-	}
-}
-
-// nudge makes the rank look again.
-func (s *Scheduler) nudge() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// run is the rank.
-func (s *Scheduler) run() {
-	defer s.done.Done()
-	var r ranking
-	var events []change
-	for {
-		select {
-		case <-s.wake:
-		case <-s.stop:
-			return
-		}
-		s.mu.Lock()
-		events, s.events = s.events, events[:0]
-		s.mu.Unlock()
-		for _, c := range events {
-			r.note(c)
-		}
-		r.lend(s.workers)
-	}
-}
-
-// ranking is what the rank knows: the state of each executor.
-type ranking struct {
-	state []state // by executor
-	idle  []dispatch.ExecutorID
-}
-
-type state uint8
-
-const (
-	absent state = iota
-	idle
-	lent
-	busy
-	leaving // lent, and gone meanwhile
-	ended   // lent, and its batch has ended before the worker told of it
-)
-
-func (r *ranking) note(c change) {
-	if c.executor < 0 {
-		return
-	}
-	for int(c.executor) >= len(r.state) {
-		r.state = append(r.state, absent)
-	}
-	was := r.state[c.executor]
-	if c.worker != nil {
-		c.worker.borrowed = false
-	}
-	switch {
-	case c.kind == up && was == absent, c.kind == free && was == busy,
-		c.kind == back && was == lent, c.kind == used && was == ended:
-		r.state[c.executor] = idle
-		r.idle = append(r.idle, c.executor)
-	case c.kind == up && was == leaving:
-		r.state[c.executor] = lent
-	case c.kind == used && was == lent:
-		r.state[c.executor] = busy
-	case c.kind == free && was == lent:
-		r.state[c.executor] = ended
-	case c.kind == gone && (was == lent || was == ended):
-		r.state[c.executor] = leaving
-	case c.kind == gone && (was == idle || was == busy), was == leaving && (c.kind == used || c.kind == back):
-		r.state[c.executor] = absent
-	}
-}
-
-// lend gives free executors to the workers with the least time left. A worker
-// borrows one at a time.
-func (r *ranking) lend(workers []*worker) {
-	for {
-		var best *worker
-		least := none
-		for _, w := range workers {
-			if last := w.demand.Load(); last < least && !w.borrowed {
-				best, least = w, last
-			}
-		}
-		if best == nil {
-			return
-		}
-		id, ok := r.take()
-		if !ok {
-			return
-		}
-		best.borrowed = true
-		best.lend(id)
-	}
-}
-
-func (r *ranking) take() (dispatch.ExecutorID, bool) {
-	for len(r.idle) > 0 {
-		id := r.idle[len(r.idle)-1]
-		r.idle = r.idle[:len(r.idle)-1]
-		if r.state[id] == idle {
-			r.state[id] = lent
-			return id, true
-		}
-	}
-	return 0, false
 }

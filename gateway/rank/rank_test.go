@@ -81,39 +81,76 @@ func (b *books) submit(class int32, id dispatch.RequestID) {
 // TestEveryRequestEndsOnce runs 7 models on 5 executors and 3 workers for two
 // seconds of a simulated clock, with executors that come and go.
 func TestEveryRequestEndsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &books{t: t, running: map[dispatch.ExecutorID]bool{}, class: map[dispatch.RequestID]int32{}, due: map[dispatch.RequestID]time.Duration{}, since: time.Now()}
-		o := Options{Pool: dispatch.DeferredOptions{PoolOptions: dispatch.PoolOptions{Models: models(7)}}, Workers: 3, Now: b.now, Start: b.start, Drop: b.drop}
-		s, err := New(o)
-		require.NoError(t, err)
-		b.scheduler = s
-		for id := range dispatch.ExecutorID(5) {
-			s.ExecutorUp(id)
+	for policy, batch := range map[string]float64{"adaptive": 3, "deferred": 5, "eager": 1} {
+		t.Run(policy, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { runAll(t, policy, batch) })
+		})
+	}
+}
+
+func runAll(t *testing.T, policy string, batch float64) {
+	b := newBooks(t)
+	s, err := New(Options{Policy: policy, Pool: dispatch.PoolOptions{Models: models(7)}, Workers: 3, Now: b.now, Start: b.start, Drop: b.drop})
+	require.NoError(t, err)
+	b.scheduler = s
+	for id := range dispatch.ExecutorID(5) {
+		require.NoError(t, s.ExecutorUp(id, 0))
+	}
+	const n = 4000
+	for i := range n {
+		b.submit(int32(i%7), dispatch.RequestID(i))
+		time.Sleep(500 * time.Microsecond)
+		if i%300 == 150 {
+			s.ExecutorGone(4)
 		}
-		const n = 4000
-		for i := range n {
-			b.submit(int32(i%7), dispatch.RequestID(i))
-			time.Sleep(500 * time.Microsecond)
-			if i == 1000 {
-				s.ExecutorGone(4)
+		if i%300 == 250 { // longer than its batch may last
+			require.NoError(t, s.ExecutorUp(4, 0))
+		}
+	}
+	time.Sleep(time.Second)
+	s.Close()
+	assert.Equal(t, n, b.started+b.dropped)
+	assert.Empty(t, b.class)
+	assert.Greater(t, b.started, n*98/100, "the pool has room for all")
+	assert.Greater(t, float64(b.started)/float64(b.batches), batch, "batches are held back")
+}
+
+// TestExecutorsGoWhereTheyAreNeeded gives all requests to the model of one
+// worker, whose own executors could not serve them.
+func TestExecutorsGoWhereTheyAreNeeded(t *testing.T) {
+	for _, policy := range []string{"adaptive", "deferred", "eager"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBooks(t)
+			s, err := New(Options{Policy: policy, Pool: dispatch.PoolOptions{Models: models(4)}, Workers: 4, Now: b.now, Start: b.start, Drop: b.drop})
+			require.NoError(t, err)
+			b.scheduler = s
+			for id := range dispatch.ExecutorID(8) {
+				require.NoError(t, s.ExecutorUp(id, 0))
 			}
-		}
-		time.Sleep(time.Second)
-		s.Close()
-		assert.Equal(t, n, b.started+b.dropped)
-		assert.Empty(t, b.class)
-		assert.Greater(t, b.started, n*99/100, "the pool has room for all")
-		assert.Greater(t, float64(b.started)/float64(b.batches), 5.0, "batches are held back")
-	})
+			const n = 4000 // 4 a millisecond; one executor can do 0.85, and each worker begins with two
+			for i := range n {
+				b.submit(int32(i/2000), dispatch.RequestID(i))
+				time.Sleep(250 * time.Microsecond)
+			}
+			time.Sleep(time.Second)
+			s.Close()
+			assert.Equal(t, n, b.started+b.dropped)
+			assert.Greater(t, b.started, n*98/100, policy)
+		})
+	}
+}
+
+func newBooks(t *testing.T) *books {
+	return &books{t: t, running: map[dispatch.ExecutorID]bool{}, class: map[dispatch.RequestID]int32{}, due: map[dispatch.RequestID]time.Duration{}, since: time.Now()}
 }
 
 func TestCancelledRequestsDoNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &books{t: t, running: map[dispatch.ExecutorID]bool{}, class: map[dispatch.RequestID]int32{}, due: map[dispatch.RequestID]time.Duration{}, since: time.Now()}
-		s, err := New(Options{Pool: dispatch.DeferredOptions{PoolOptions: dispatch.PoolOptions{Models: models(1)}}, Workers: 4, Now: b.now, Start: b.start, Drop: b.drop})
+		b := newBooks(t)
+		s, err := New(Options{Policy: "deferred", Pool: dispatch.PoolOptions{Models: models(1)}, Workers: 4, Now: b.now, Start: b.start, Drop: b.drop})
 		require.NoError(t, err)
 		b.scheduler = s
-		s.ExecutorUp(0)
+		require.NoError(t, s.ExecutorUp(0, 0))
 		b.submit(0, 1)
 		b.submit(0, 2)
 		s.Cancel(0, dispatch.Request{ID: 1})
@@ -126,8 +163,9 @@ func TestCancelledRequestsDoNotRun(t *testing.T) {
 
 func TestNewRefusesBadOptions(t *testing.T) {
 	b := &books{}
-	good := Options{Pool: dispatch.DeferredOptions{PoolOptions: dispatch.PoolOptions{Models: models(1)}}, Workers: 1, Now: b.now, Start: b.start, Drop: b.drop}
+	good := Options{Pool: dispatch.PoolOptions{Models: models(1)}, Workers: 1, Now: b.now, Start: b.start, Drop: b.drop}
 	for name, spoil := range map[string]func(*Options){
+		"policy":     func(o *Options) { o.Policy = "nexus" },
 		"no workers": func(o *Options) { o.Workers = 0 },
 		"no clock":   func(o *Options) { o.Now = nil },
 		"no models":  func(o *Options) { o.Pool.Models = nil },

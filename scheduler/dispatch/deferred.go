@@ -216,8 +216,3 @@ func (p *deferred) grant(class int32, out []Action) []Action {
 
 // Describe draws the policy for logs and golden transcripts.
 func (p *deferred) Describe() string { return p.describe(p.name) }
-
-// Demand tells whether some batch is ready for an executor, and the last
-// instant at which the most urgent one may start. A scheduler over several
-// policies lends executors by it: see Demander.
-func (p *deferred) Demand() (last Time, ok bool) { return p.ready.next(), p.ready.len() > 0 }

@@ -141,15 +141,3 @@ func NewPool(name string, o PoolOptions) (Policy, error) {
 	}
 	return nil, fmt.Errorf("there is no pool policy %q; choose one of %s", name, strings.Join(PoolNames(), ", "))
 }
-
-// Demander is a pool policy that can say what it needs, so that a scheduler
-// over several policies can lend them executors one at a time: ExecutorUp lends
-// one, and after the Start that it caused, or none, ExecutorGone takes it back.
-// deferred and eager are demanders.
-type Demander interface {
-	Policy
-	Demand() (last Time, ok bool)
-}
-
-// NewDemander builds deferred as a Demander.
-func NewDemander(o DeferredOptions) Demander { return newDeferred(o) }

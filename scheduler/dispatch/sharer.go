@@ -1,0 +1,40 @@
+package dispatch
+
+// Sharer is a pool policy that can tell what it lacks and what it can do
+// without, so that several of them, each over some of the models and some of
+// the executors, can exchange executors: ExecutorGone takes one from a policy,
+// ExecutorUp gives it to another. adaptive, deferred and eager are sharers.
+type Sharer interface {
+	Policy
+
+	// Demand says whether a batch would start now if there were one more
+	// executor, and the last instant at which the most urgent such batch may
+	// start.
+	Demand() (last Time, ok bool)
+
+	// Spare names an executor, and its group, that nothing would start on now.
+	Spare() (id ExecutorID, group int32, ok bool)
+}
+
+// Demand is that of the most urgent batch that is ready.
+func (p *deferred) Demand() (last Time, ok bool) { return p.ready.next(), p.ready.len() > 0 }
+
+// Demand is that of the batch that would take the next executor.
+func (p *adaptive) Demand() (last Time, ok bool) {
+	switch {
+	case p.choose() < 0:
+		return never, false
+	case p.ready.len() > 0:
+		return p.ready.next(), true
+	}
+	return p.held.next(), true
+}
+
+// Spare is an idle executor: after a step, whatever was to start has started.
+func (p *pool) Spare() (id ExecutorID, group int32, ok bool) {
+	id = p.fleet.pick()
+	if id < 0 {
+		return id, 0, false
+	}
+	return id, p.fleet.execs[id].group, true
+}
