@@ -23,7 +23,7 @@ type Provider struct {
 	URL           string        // template of a function's address; see CallURL
 	Timeout       time.Duration // of one call; 0 means DefaultCallTimeout
 	Attempts      int           // how often a call may be sent in all; 0 means DefaultCallAttempts
-	Concurrency   int           // calls that may run at once, of all functions' sizes; 0 means DefaultCallConcurrency
+	Concurrency   int           // calls of one function that may run at once; 0 means DefaultCallConcurrency
 	TokenVariable string        // environment variable that holds the provider's token; empty sends none
 }
 

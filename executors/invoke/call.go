@@ -176,11 +176,11 @@ func throttled(resp *http.Response, out *Outcome) time.Duration {
 
 // account reads what the provider tells of time; see the package.
 func (t *Target) account(h http.Header, took time.Duration, out *Outcome) {
-	first := !t.called.Swap(true)
+	_, before := t.invoker.called.LoadOrStore(t.URL, true)
 	out.ran(took)
 	timing, told := serverTiming(h)
 	if !told {
-		out.Cold = first
+		out.Cold = !before
 		return
 	}
 	if run, ok := timing["run"]; ok {

@@ -23,5 +23,5 @@
 //
 // init is there after a cold start only, and run is what is billed. A provider
 // that sends none is billed by this side's clock, network and all, and only the
-// first call of a Target counts as a cold start; Outcome.Estimated says so.
+// first call of an address counts as a cold start; Outcome.Estimated says so.
 package invoke

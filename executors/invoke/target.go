@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,7 @@ type Invoker struct {
 	client *http.Client
 	getenv func(string) string
 	sleep  func(context.Context, time.Duration) error
+	called sync.Map // addresses that have answered before
 }
 
 // connections is how many idle connections to one provider are kept.
@@ -77,7 +79,6 @@ type Target struct {
 	name     string // of the function, for errors
 	token    string
 
-	called atomic.Bool // once before
 	binary atomic.Bool // the provider knows the binary extension
 }
 

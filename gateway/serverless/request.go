@@ -43,8 +43,11 @@ func (s *Server) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferRe
 	if f == nil {
 		return nil, wire.Errorf(wire.CodeNotFound, "", "function %q is not served here", name)
 	}
-	info := gateway.RequestInfo{Pipeline: q.Pipeline, ID: q.ID}
+	info := gateway.RequestInfo{ID: q.ID}
 	r, calls, err := f.accept(ctx, arrival, application, q, &info)
+	if err != nil && info.Pipeline == "" {
+		return nil, err // nothing of that name: observers do not hear what callers invent
+	}
 	if err != nil {
 		info.Outcome, info.Err, info.Elapsed = gateway.Refused, err, s.now()-arrival
 		s.requestEnd(info)

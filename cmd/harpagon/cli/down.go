@@ -53,8 +53,8 @@ func remove(ctx context.Context, c *control.Control, name string) (kind string, 
 	if !errors.Is(err, control.ErrNotFound) {
 		return "pipeline", err
 	}
-	if c.DeleteFunction(ctx, name, why) == nil {
-		return "function", nil
+	if missing := c.DeleteFunction(ctx, name, why); !errors.Is(missing, control.ErrNotFound) {
+		return "function", missing
 	}
 	return "", err
 }

@@ -1,0 +1,58 @@
+package serverless
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/harpagon/harpagon/executors/invoke"
+)
+
+// inProcess answers calls without a network.
+type inProcess http.HandlerFunc
+
+func (f inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := recorder{header: http.Header{}}
+	if r.Method == http.MethodGet {
+		return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil
+	}
+	f(&w, r)
+	return &http.Response{StatusCode: http.StatusOK, Header: w.header, Body: io.NopCloser(&w.Buffer), ContentLength: int64(w.Len())}, nil
+}
+
+type recorder struct {
+	bytes.Buffer
+	header http.Header
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+func (r *recorder) WriteHeader(int)     {}
+
+// BenchmarkInfer is what a request costs the gateway, its share of the call's
+// coding included, with full batches and a provider that answers at once.
+func BenchmarkInfer(b *testing.B) {
+	s := New(Options{Invoker: invoke.New(invoke.Options{Client: &http.Client{Transport: inProcess(good)}})})
+	defer s.Close()
+	d := deploy(b, "http://127.0.0.1:1", 1, patient)
+	if err := s.Install(context.Background(), d); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.SetParallelism(64)
+	var failed atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		q := ask("calm", 1, 2)
+		for pb.Next() {
+			if _, err := s.Infer(context.Background(), q); err != nil {
+				failed.Add(1)
+			}
+		}
+	})
+	if failed.Load() > 0 {
+		b.Fatal(failed.Load(), "failed")
+	}
+	b.ReportMetric(s.Measures("net").Total().MeanBatch(), "batch")
+}
