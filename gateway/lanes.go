@@ -71,12 +71,12 @@ func (s *station) join(now dispatch.Time, m member, fx []effect) []effect {
 	inAir, away := m.exec.flightsOf(s), m.exec.missing()
 	for range m.exec.concurrency() {
 		id := s.newLane(m)
+		s.up++
 		if away > len(inAir) {
 			away--
 			s.lanes[id].away = true
 			continue
 		}
-		s.up++
 		if len(inAir) > 0 {
 			inAir[0].lane = int32(id)
 			s.lanes[id].flight = inAir[0]
@@ -118,10 +118,10 @@ func (s *station) remove(e *executor) {
 		if l.exec != e {
 			continue
 		}
-		known, away := l.known, l.away
+		known := l.known
 		*l = lane{}
-		if !away {
-			s.lower(now)
+		if s.up--; s.up == 0 {
+			s.downAt = now
 		}
 		if known {
 			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(i)}, fx)
@@ -131,15 +131,9 @@ func (s *station) remove(e *executor) {
 	s.apply(fx)
 }
 
-// lower notes that a lane is gone or away.
-func (s *station) lower(now dispatch.Time) {
-	if s.up--; s.up == 0 {
-		s.downAt = now
-	}
-}
-
 // land notes that a batch has come back and lets the lane go on, unless its
-// engine is away.
+// engine is away: then the policy does without, but requests may wait for it,
+// because either it comes back or its executor goes.
 func (s *station) land(f *flight, waited, compute dispatch.Time, failed int, away bool) dispatch.Time {
 	var room [4]effect
 	fx := room[:0]
@@ -156,12 +150,10 @@ func (s *station) land(f *flight, waited, compute dispatch.Time, failed int, awa
 		l := &s.lanes[at]
 		l.flight, l.away, l.free = nil, away, now
 		switch {
+		case away && l.known:
+			l.known = false
+			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(at)}, fx)
 		case away:
-			s.lower(now)
-			if l.known {
-				l.known = false
-				fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(at)}, fx)
-			}
 		case l.known:
 			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at)}, fx)
 		default:
@@ -183,7 +175,6 @@ func (s *station) back(e *executor) {
 	for i := range s.lanes {
 		if l := &s.lanes[i]; l.exec == e && l.away {
 			l.away, l.free = false, now
-			s.up++
 			fx = s.announce(now, dispatch.ExecutorID(i), fx)
 			break
 		}

@@ -29,7 +29,7 @@ type station struct {
 	slots   []slot
 	free    []uint32
 	lanes   []lane // by ExecutorID
-	up      int    // lanes that the policy knows of or will
+	up      int    // lanes that the policy knows of or will, once their engines are back
 	downAt  dispatch.Time
 	since   dispatch.Time // when it was made
 	timer   *time.Timer

@@ -305,6 +305,18 @@ func TestAnEngineThatIsAwayGetsNoBatch(t *testing.T) {
 			require.Equal(t, 20*ms, r.Elapsed)
 		})
 	})
+	t.Run("requests may wait for it", func(t *testing.T) {
+		bubble(t, Options{}, 5*time.Second, spec{kind: addOne, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
+			once(w["m/1/0"], 3*time.Second)
+			var group sync.WaitGroup
+			at(g, 0, &group, func(_ *wire.InferResponse, e *wire.Error) { require.Nil(t, e) })
+			at(g, 2*time.Second, &group, func(r *wire.InferResponse, e *wire.Error) { // longer than the Grace
+				require.Nil(t, e)
+				require.LessOrEqual(t, r.Elapsed, 1060*ms)
+			})
+			group.Wait()
+		})
+	})
 	t.Run("too late", func(t *testing.T) {
 		bubble(t, Options{}, 100*ms, spec{kind: addOne, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
 			once(w["m/1/0"], 300*ms)
