@@ -20,7 +20,23 @@ type Pool struct {
 	ProfileFile string // path as declared
 	Profile     Profile
 	SizesFile   string // path as declared
-	Sizes       Mix
+	Sizes       Mix    // empty where nothing is known of them; see Mix
+}
+
+// Mix is how often queries are taken to have which size: as declared, or,
+// where nothing is known yet, each size that was measured on the base and is in
+// time there as often as the others.
+func (p *Pool) Mix() Mix {
+	if len(p.Sizes) > 0 {
+		return p.Sizes
+	}
+	var m Mix
+	for _, at := range p.Profile.Latency(p.Base) {
+		if at.Duration <= p.SLO {
+			m = append(m, Size{Size: at.Batch, Weight: 1})
+		}
+	}
+	return m
 }
 
 // Size is one size of a query with its weight in a Mix.

@@ -9,7 +9,7 @@ import (
 )
 
 var poolSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
-	{Name: "profile", Required: true}, {Name: "sizes", Required: true}, {Name: "slo", Required: true},
+	{Name: "profile", Required: true}, {Name: "sizes"}, {Name: "slo", Required: true},
 	{Name: "budget", Required: true}, {Name: "base", Required: true}, {Name: "hardware"}, {Name: "arrivals"},
 }}
 

@@ -89,6 +89,8 @@ func TestPoolFindings(t *testing.T) {
 		"unknown attribute":   {change(`base     =`, "bases = 1\nbase ="), "a.hcl:14:3: error: Unsupported argument"},
 		"two pools":           {map[string]string{"b.hcl": ranking[strings.Index(ranking, "pool"):]}, `b.hcl:1:1: error: Declared twice: The pool "ranking" is declared already`},
 		"no sizes":            {change(`"sizes.csv"`, `"none.csv"`), "a.hcl:11:14: error: Missing sizes"},
+		"sizes left out":      {change(`sizes    = "sizes.csv"`, ""), "a.hcl:9:1: warning: Sizes not known: Without a file of sizes all measured sizes that the base \"gpu\" serves in time"},
+		"no size in time":     {change("sizes    = \"sizes.csv\"\n  slo      = \"100ms\"", "slo = \"3ms\""), "error: SLO cannot be met: SLO 3ms cannot be met at any size: a query of size 1 takes 5 ms"},
 		"no profile":          {change(`"latency.csv"`, `"none.csv"`), "a.hcl:10:14: error: Missing profile"},
 		"gap":                 {map[string]string{"latency.csv": "hardware,batch,duration_ms\ngpu,1,5\ngpu,200,40\n"}, `a.hcl:10:14: error: Gap in the profile: The pool may have "cpu"`},
 		"beyond the base":     {map[string]string{"sizes.csv": "size,weight\n10,3\n201,1\n"}, `sizes.csv:3:1: error: Size beyond the profile: Queries have up to 201 items, but the profile of the base "gpu" ends at 200`},

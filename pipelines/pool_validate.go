@@ -88,11 +88,15 @@ func (v *validator) poolHardware(p *Pool, path string) []string {
 
 // poolSizes compares the sizes of queries with what was measured.
 func (v *validator) poolSizes(p *Pool, path string, kinds []string) {
+	if p.SizesFile == "" && len(p.Sizes) == 0 {
+		v.poolWithoutSizes(p, path)
+		return
+	}
 	if v.missing(path+".sizes") || v.unread(p.SizesFile) {
 		return
 	}
 	if p.Sizes.Total() <= 0 {
-		v.errorf(path+".sizes", "No sizes", "A plan needs to know how often queries have which size: a file with the columns size,weight.")
+		v.errorf(path+".sizes", "No sizes", "No size has a weight above zero: a file of sizes has the columns size,weight.")
 		return
 	}
 	largest := p.Sizes.Largest()
@@ -108,6 +112,18 @@ func (v *validator) poolSizes(p *Pool, path string, kinds []string) {
 		if name != p.Base && largest > l.Largest() && l.At(l.Largest()) <= p.SLO {
 			v.warnf(at(largest), "Size beyond the profile", "Queries have up to %d items, but the profile of %q ends at %d, where it still meets the SLO. Beyond that a line through its last two points is taken.", largest, name, l.Largest())
 		}
+	}
+}
+
+// poolWithoutSizes warns of a plan that does not know its queries.
+func (v *validator) poolWithoutSizes(p *Pool, path string) {
+	base := p.Profile.Latency(p.Base)
+	if len(p.Mix()) == 0 && len(base) > 0 && p.SLO > 0 {
+		v.errorf(path+".base", UnmetObjective, "SLO %v cannot be met at any size: a query of size %d takes %s on the base %q. Choose a faster base, or allow more time.", p.SLO, base[0].Batch, inMillis(base[0].Duration), p.Base)
+		return
+	}
+	if _, unread := v.config.ranges[path+".sizes"]; !unread {
+		v.warnf(path, "Sizes not known", "Without a file of sizes all measured sizes that the base %q serves in time are taken to be alike frequent, until the gateway has seen the queries that come.", p.Base)
 	}
 }
 

@@ -46,7 +46,7 @@ func (c *change) choosePool(ctx workflow.Context, hardware []pipelines.Hardware)
 		TaskQueue:           activities.ControlQueue,
 		StartToCloseTimeout: planPoolTimeout,
 		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
-		Summary:             fmt.Sprintf("choose instances for %s an hour and queries of %.4g items on average", money(q.Budget), q.Sizes.Mean()),
+		Summary:             fmt.Sprintf("choose instances for %s an hour and queries of %.4g items on average", money(q.Budget), q.Mix().Mean()),
 	})
 	in := activities.PoolInput{Problem: pool.Problem{Pool: present(q, hardware), Hardware: hardware}, Options: c.Spec.PoolOptions}
 	c.pool = new(pool.Plan)

@@ -156,7 +156,7 @@ func TestAnotherMixOfSizesIsPlannedFor(t *testing.T) {
 func TestPoolsThatCannotServeAreRejected(t *testing.T) {
 	for why, change := range map[string]func(*Spec){
 		"budget of 0.5":             func(s *Spec) { s.Pool.Budget = 0.5 },
-		"A plan needs to know":      func(s *Spec) { s.Pool.Sizes = nil },
+		"No size has a weight":      func(s *Spec) { s.Pool.Sizes = pipelines.Mix{{Size: 5}} },
 		"SLO 30ms cannot be met":    func(s *Spec) { s.Pool.SLO = 30 * time.Millisecond },
 		"the profile of the base":   func(s *Spec) { s.Pool.Sizes = pipelines.Mix{{Size: 51, Weight: 1}} },
 		`there is no policy "best"`: func(s *Spec) { s.PoolOptions.Policy = "best" },
@@ -168,6 +168,25 @@ func TestPoolsThatCannotServeAreRejected(t *testing.T) {
 		assert.ErrorContains(t, CheckSpec(s), why)
 	}
 	assert.NoError(t, CheckSpec(ranking(2.5)))
+}
+
+// Nothing is known of the sizes at first; what comes teaches them.
+func TestSizesAreLearnedFromTraffic(t *testing.T) {
+	w := market(4, 10)
+	spec := ranking(4)
+	spec.Pool.Sizes = nil
+	script(t, w, Settings{Mix: autoscale.MixOptions{Cooldown: time.Second}}, func(r *rig) {
+		r.update(UpdateApply, ApplyRequest{Spec: spec})
+	}, func(r *rig) {
+		require.Equal(t, Serving, r.status().Phase, r.status().Describe())
+		assert.Equal(t, pipelines.Mix{{Size: 1, Weight: 1}, {Size: 50, Weight: 1}}, w.installed[0].Pool.Sizes)
+		tell(r, 0, time.Minute, autoscale.QueryCount{Size: 5, Queries: 880}, autoscale.QueryCount{Size: 40, Queries: 120})
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 2, s.Serving)
+		assert.Contains(t, s.Cause, "the sizes of queries changed")
+		assert.Greater(t, s.Pool.Goodput, s.Decisions[0].Change.ToRate, "short queries are served faster")
+	})
 }
 
 func TestAPoolWithoutItsBaseWaits(t *testing.T) {

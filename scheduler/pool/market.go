@@ -33,8 +33,9 @@ type market struct {
 // plan.
 func newMarket(p Problem) (*market, error) {
 	m := &market{slo: p.Pool.SLO, budget: p.Pool.Budget, base: -1}
-	total := p.Pool.Sizes.Total()
-	for _, s := range p.Pool.Sizes {
+	mix := p.Pool.Mix()
+	total := mix.Total()
+	for _, s := range mix {
 		if s.Weight > 0 {
 			m.sizes = append(m.sizes, s.Size)
 			m.weight = append(m.weight, s.Weight/total)

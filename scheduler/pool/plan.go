@@ -158,7 +158,7 @@ func newSolver(p Problem, o Options) (*solver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &solver{market: m, options: o, mix: p.Pool.Sizes, arrivals: arrivals, search: trial.DefaultSearch()}, nil
+	return &solver{market: m, options: o, mix: p.Pool.Mix(), arrivals: arrivals, search: trial.DefaultSearch()}, nil
 }
 
 // draw draws the queries: so many that the pool serves them for a long time

@@ -18,6 +18,8 @@ func (m *market) check(p pipelines.Pool) error {
 	switch {
 	case m.slo <= 0:
 		return fmt.Errorf("the SLO must be above zero")
+	case len(m.sizes) == 0 && len(p.Sizes) == 0 && m.base >= 0 && len(m.kinds[m.base].latency) > 0:
+		return fmt.Errorf("the base %q serves no measured size within the SLO of %v", p.Base, m.slo)
 	case len(m.sizes) == 0:
 		return fmt.Errorf("no query size has a weight above zero: name a file of sizes with sizes = \"FILE.csv\"")
 	case m.base < 0:

@@ -81,6 +81,7 @@ func ServedKinds(p pipelines.Pool, of Plan) []string {
 // Deploy completes a deployment of Pipeline and Served with what dispatch needs
 // to know of the pool.
 func Deploy(d placement.Deployment, p pipelines.Pool, of Plan) placement.Deployment {
+	p.Sizes = p.Mix()
 	p.Profile.Points = nil // Pipeline has them
 	d.Pool, d.Worth = &p, nil
 	for _, name := range ServedKinds(p, of) {

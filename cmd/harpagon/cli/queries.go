@@ -91,7 +91,7 @@ func readMix(d *Deps, path, name string) (pipelines.Mix, error) {
 	}
 	for _, p := range doc.Pools {
 		if p.Name == name {
-			return p.Sizes, nil
+			return p.Mix(), nil
 		}
 	}
 	return nil, fmt.Errorf("--sizes %s: it declares no pool %q", path, name)
