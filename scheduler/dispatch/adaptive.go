@@ -1,14 +1,18 @@
 package dispatch
 
-import "math"
+import (
+	"math"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+)
 
 // adaptive is Harpagon's own policy for a shared pool: see NewAdaptive.
 type adaptive struct {
 	pool
 	rules  adaptiveRules
-	wakes  agenda // every model with requests, by when it must be looked at
-	ready  agenda // models that take any open executor, by the last instant to start
-	held   agenda // the others with requests, likewise
+	wakes  agenda.Agenda // every model with requests, by when it must be looked at
+	ready  agenda.Agenda // models that take any open executor, by the last instant to start
+	held   agenda.Agenda // the others with requests, likewise
 	need   []float64
 	needed float64 // executors that all models need together, by their rates
 	typic  float64 // smoothed duration of batches
@@ -82,7 +86,7 @@ func NewAdaptive(o PoolOptions) Policy { return newAdaptive(o, tunedRules()) }
 func newAdaptive(o PoolOptions, r adaptiveRules) *adaptive {
 	p := &adaptive{pool: newPool(o), rules: r}
 	n := len(p.models)
-	p.wakes, p.ready, p.held = newAgenda(n), newAgenda(n), newAgenda(n)
+	p.wakes, p.ready, p.held = agenda.New(n), agenda.New(n), agenda.New(n)
 	p.need = make([]float64, n)
 	for i := range p.models {
 		m := &p.models[i]
@@ -115,8 +119,8 @@ func (p *adaptive) Step(now Time, ev Event, out []Action) []Action {
 			out = p.look(p.parked[len(p.parked)-1], out)
 		}
 	}
-	for p.wakes.next() <= p.now {
-		out = p.look(p.wakes.top(), out)
+	for p.wakes.Next() <= p.now {
+		out = p.look(p.wakes.Top(), out)
 	}
 	for p.fleet.opens > 0 {
 		class := p.choose()
@@ -125,7 +129,7 @@ func (p *adaptive) Step(now Time, ev Event, out []Action) []Action {
 		}
 		out = p.grant(class, out)
 	}
-	return p.arm(p.wakes.next(), out)
+	return p.arm(p.wakes.Next(), out)
 }
 
 func (p *adaptive) arrive(r Request, out []Action) []Action {
@@ -177,9 +181,9 @@ func (p *adaptive) look(class int32, out []Action) []Action {
 	out = p.dropLate(class, out)
 	q, m := &p.lines[class], &p.models[class]
 	if q.n == 0 {
-		p.wakes.drop(class)
-		p.ready.drop(class)
-		p.held.drop(class)
+		p.wakes.Drop(class)
+		p.ready.Drop(class)
+		p.held.Drop(class)
 		return out
 	}
 	s := p.planned(class)
@@ -193,24 +197,24 @@ func (p *adaptive) look(class int32, out []Action) []Action {
 	m.size = c.size
 	switch {
 	case last < p.now: // only a faster group can still serve it
-		p.wakes.set(class, q.due(0)-m.least+1)
+		p.wakes.Set(class, q.due(0)-m.least+1)
 	case at <= p.now || c.size >= len(m.plan):
-		p.wakes.set(class, last+1)
+		p.wakes.Set(class, last+1)
 	case m.burst.runs(p.now):
-		p.wakes.set(class, min(at, m.burst.over))
-		p.ready.drop(class)
-		p.held.drop(class)
+		p.wakes.Set(class, min(at, m.burst.over))
+		p.ready.Drop(class)
+		p.held.Drop(class)
 		return out
 	case float64(c.size) < p.enough(class):
-		p.wakes.set(class, at)
-		p.ready.drop(class)
-		p.held.set(class, last)
+		p.wakes.Set(class, at)
+		p.ready.Drop(class)
+		p.held.Set(class, last)
 		return out
 	default:
-		p.wakes.set(class, at)
+		p.wakes.Set(class, at)
 	}
-	p.ready.set(class, last)
-	p.held.drop(class)
+	p.ready.Set(class, last)
+	p.held.Drop(class)
 	return out
 }
 
@@ -235,10 +239,10 @@ func (p *adaptive) load() float64 {
 // gap is the time until the next executor is free, beside one that is, in
 // typical gaps.
 func (p *adaptive) gap() float64 {
-	if p.typic == 0 || p.fleet.opens > 1 || p.fleet.ends.len() == 0 {
+	if p.typic == 0 || p.fleet.opens > 1 || p.fleet.ends.Len() == 0 {
 		return 0
 	}
-	g := float64(p.fleet.ends.next()-p.now) / p.typic * float64(p.fleet.up)
+	g := float64(p.fleet.ends.Next()-p.now) / p.typic * float64(p.fleet.up)
 	return min(gapMost, max(0, g))
 }
 
@@ -254,11 +258,11 @@ func (p *adaptive) keep(class int32) int {
 // choose finds the model that takes the next open executor, or -1 where it is
 // better to wait.
 func (p *adaptive) choose() int32 {
-	if p.ready.len() > 0 {
-		return p.ready.top()
+	if p.ready.Len() > 0 {
+		return p.ready.Top()
 	}
-	if p.held.len() > 0 {
-		if class := p.held.top(); float64(p.models[class].size) >= p.enough(class) {
+	if p.held.Len() > 0 {
+		if class := p.held.Top(); float64(p.models[class].size) >= p.enough(class) {
 			return class
 		}
 	}
@@ -281,8 +285,8 @@ func (p *adaptive) grant(class int32, out []Action) []Action {
 		}
 	}
 	if best.size == 0 {
-		p.ready.drop(class)
-		p.held.drop(class)
+		p.ready.Drop(class)
+		p.held.Drop(class)
 		p.parked = append(p.parked, class)
 		return out
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // BenchmarkStep measures one core: requests per second through Step on 1,000
@@ -49,7 +51,7 @@ type stream struct {
 	i       int
 	now     Time
 	timer   Time
-	ends    agenda
+	ends    agenda.Agenda
 	took    []Time
 	actions []Action
 	served  int
@@ -59,7 +61,7 @@ type stream struct {
 func newStream(p Policy, executors, models int, rate float64) *stream {
 	const prepared = 1 << 16
 	rng := rand.New(rand.NewPCG(1, 2))
-	s := &stream{p: p, timer: never, ends: newAgenda(executors), took: Linear(1053*time.Microsecond, 5072*time.Microsecond, 128), actions: make([]Action, 0, 256)}
+	s := &stream{p: p, timer: never, ends: agenda.New(executors), took: Linear(1053*time.Microsecond, 5072*time.Microsecond, 128), actions: make([]Action, 0, 256)}
 	for range prepared {
 		s.gaps = append(s.gaps, Time(rng.ExpFloat64()/rate*1e9))
 		s.classes = append(s.classes, int32(rng.IntN(models)))
@@ -75,15 +77,15 @@ func (s *stream) play(n int) {
 		k := s.i & (len(s.gaps) - 1)
 		s.i++
 		at := s.now + s.gaps[k]
-		for next := min(s.ends.next(), s.timer); next <= at; next = min(s.ends.next(), s.timer) {
+		for next := min(s.ends.Next(), s.timer); next <= at; next = min(s.ends.Next(), s.timer) {
 			s.now = next
 			if s.timer == next {
 				s.timer = never
 				s.step(Event{Kind: Timer})
 				continue
 			}
-			id := s.ends.top()
-			s.ends.drop(id)
+			id := s.ends.Top()
+			s.ends.Drop(id)
 			s.step(Event{Kind: ExecutorFree, Executor: ExecutorID(id)})
 		}
 		s.now = at
@@ -98,7 +100,7 @@ func (s *stream) step(ev Event) {
 		case SetTimer:
 			s.timer = a.At
 		case Start:
-			s.ends.set(int32(a.Executor), s.now+s.took[len(a.Batch)-1])
+			s.ends.Set(int32(a.Executor), s.now+s.took[len(a.Batch)-1])
 			s.starts++
 			s.served += len(a.Batch)
 		}

@@ -1,6 +1,10 @@
 package dispatch
 
-import "time"
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+)
 
 // DefaultAhead is how far ahead clockwork fills its executors (Clockwork's
 // schedule-ahead).
@@ -25,10 +29,10 @@ type clockwork struct {
 	pool
 	ahead time.Duration
 	sizes []int
-	wakes agenda    // models with requests, by when their first becomes late
-	soon  agenda    // busy executors without a next batch, by when to decide on it
-	next  []promise // by ExecutorID: the batch decided on
-	lapse agenda    // executors with such a batch, by when its first request becomes late
+	wakes agenda.Agenda // models with requests, by when their first becomes late
+	soon  agenda.Agenda // busy executors without a next batch, by when to decide on it
+	next  []promise     // by ExecutorID: the batch decided on
+	lapse agenda.Agenda // executors with such a batch, by when its first request becomes late
 }
 
 // promise is a batch that waits for its executor.
@@ -50,7 +54,7 @@ func NewClockwork(o ClockworkOptions) Policy {
 	if p.ahead == 0 {
 		p.ahead = DefaultAhead
 	}
-	p.wakes = newAgenda(len(p.models))
+	p.wakes = agenda.New(len(p.models))
 	return p
 }
 
@@ -78,11 +82,11 @@ func (p *clockwork) Step(now Time, ev Event, out []Action) []Action {
 		p.change(ev)
 		out = p.keep(ev.Executor, out)
 	}
-	for p.wakes.next() <= p.now {
-		out = p.look(p.wakes.top(), out)
+	for p.wakes.Next() <= p.now {
+		out = p.look(p.wakes.Top(), out)
 	}
-	for p.lapse.next() <= p.now {
-		out = p.trim(ExecutorID(p.lapse.top()), out)
+	for p.lapse.Next() <= p.now {
+		out = p.trim(ExecutorID(p.lapse.Top()), out)
 	}
 	for p.fleet.opens > 0 {
 		id := p.fleet.pick()
@@ -93,18 +97,18 @@ func (p *clockwork) Step(now Time, ev Event, out []Action) []Action {
 		out = p.look(class, p.start(class, id, size, out))
 		p.note(id)
 	}
-	for p.soon.next() <= p.now {
-		id := ExecutorID(p.soon.top())
+	for p.soon.Next() <= p.now {
+		id := ExecutorID(p.soon.Top())
 		class, size := p.choose(id)
 		if size == 0 {
 			break
 		}
-		p.soon.drop(int32(id))
+		p.soon.Drop(int32(id))
 		out = p.look(class, p.promise(class, id, size, out))
 	}
-	wake := min(p.wakes.next(), p.lapse.next())
-	if p.soon.next() > p.now {
-		wake = min(wake, p.soon.next())
+	wake := min(p.wakes.Next(), p.lapse.Next())
+	if p.soon.Next() > p.now {
+		wake = min(wake, p.soon.Next())
 	}
 	return p.arm(wake, out)
 }
@@ -113,9 +117,9 @@ func (p *clockwork) Step(now Time, ev Event, out []Action) []Action {
 func (p *clockwork) look(class int32, out []Action) []Action {
 	out = p.dropLate(class, out)
 	if q := &p.lines[class]; q.n > 0 {
-		p.wakes.set(class, q.due(0)-p.models[class].least+1)
+		p.wakes.Set(class, q.due(0)-p.models[class].least+1)
 	} else {
-		p.wakes.drop(class)
+		p.wakes.Drop(class)
 	}
 	return out
 }
@@ -164,9 +168,9 @@ func (p *clockwork) note(id ExecutorID) {
 	for int(id) >= len(p.next) {
 		p.next = append(p.next, promise{})
 	}
-	p.soon.reserve(len(p.next))
-	p.lapse.reserve(len(p.next))
-	p.soon.set(int32(id), p.fleet.execs[id].free-p.ahead)
+	p.soon.Reserve(len(p.next))
+	p.lapse.Reserve(len(p.next))
+	p.soon.Set(int32(id), p.fleet.execs[id].free-p.ahead)
 }
 
 // promise fixes the first requests of a line for a busy executor.
@@ -193,9 +197,9 @@ func (p *clockwork) trim(id ExecutorID, out []Action) []Action {
 	p.waiting -= late
 	n.batch = append(n.batch[:0], n.batch[late:]...)
 	if left := len(n.batch); left > 0 {
-		p.lapse.set(int32(id), n.batch[0].due-s.table.of(left)-p.delay.Of(left)+1)
+		p.lapse.Set(int32(id), n.batch[0].due-s.table.of(left)-p.delay.Of(left)+1)
 	} else {
-		p.lapse.drop(int32(id))
+		p.lapse.Drop(int32(id))
 	}
 	return out
 }
@@ -206,7 +210,7 @@ func (p *clockwork) keep(id ExecutorID, out []Action) []Action {
 	if int(id) >= len(p.next) || id < 0 || !p.fleet.has(id) || p.fleet.execs[id].pending > 0 {
 		return out
 	}
-	p.soon.drop(int32(id))
+	p.soon.Drop(int32(id))
 	n := &p.next[id]
 	if len(n.batch) == 0 {
 		return out
@@ -221,7 +225,7 @@ func (p *clockwork) keep(id ExecutorID, out []Action) []Action {
 	}
 	p.waiting -= len(n.batch)
 	n.batch = n.batch[:0]
-	p.lapse.drop(int32(id))
+	p.lapse.Drop(int32(id))
 	out = p.launch(n.class, id, from, out)
 	p.note(id)
 	return out
@@ -232,8 +236,8 @@ func (p *clockwork) recall(id ExecutorID, out []Action) []Action {
 	if id < 0 || int(id) >= len(p.next) {
 		return out
 	}
-	p.soon.drop(int32(id))
-	p.lapse.drop(int32(id))
+	p.soon.Drop(int32(id))
+	p.lapse.Drop(int32(id))
 	n := &p.next[id]
 	for _, w := range n.batch {
 		p.lines[n.class].insert(w)

@@ -1,5 +1,7 @@
 package dispatch
 
+import "github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+
 // Schedulable says when deferred holds a batch to be ready.
 type Schedulable uint8
 
@@ -46,8 +48,8 @@ type deferred struct {
 	name  string
 	rule  Schedulable
 	drop  DropRule
-	wakes agenda // every model with requests, by when it must be looked at
-	ready agenda // models whose batch may start, by the last instant for it
+	wakes agenda.Agenda // every model with requests, by when it must be looked at
+	ready agenda.Agenda // models whose batch may start, by the last instant for it
 }
 
 // NewDeferred builds the deferred batch scheduling of Symphony (sections 4.2,
@@ -70,7 +72,7 @@ func NewDeferred(o DeferredOptions) Policy { return newDeferred(o) }
 
 func newDeferred(o DeferredOptions) *deferred {
 	p := &deferred{pool: newPool(o.PoolOptions), name: "deferred", rule: o.Ready, drop: o.Drop}
-	p.wakes, p.ready = newAgenda(len(p.models)), newAgenda(len(p.models))
+	p.wakes, p.ready = agenda.New(len(p.models)), agenda.New(len(p.models))
 	for i := range p.models {
 		p.aim(&p.models[i])
 	}
@@ -97,13 +99,13 @@ func (p *deferred) Step(now Time, ev Event, out []Action) []Action {
 			out = p.look(p.parked[len(p.parked)-1], out)
 		}
 	}
-	for p.wakes.next() <= p.now {
-		out = p.look(p.wakes.top(), out)
+	for p.wakes.Next() <= p.now {
+		out = p.look(p.wakes.Top(), out)
 	}
-	for p.ready.len() > 0 && p.fleet.opens > 0 {
-		out = p.grant(p.ready.top(), out)
+	for p.ready.Len() > 0 && p.fleet.opens > 0 {
+		out = p.grant(p.ready.Top(), out)
 	}
-	return p.arm(p.wakes.next(), out)
+	return p.arm(p.wakes.Next(), out)
 }
 
 func (p *deferred) arrive(r Request, out []Action) []Action {
@@ -144,8 +146,8 @@ func (p *deferred) look(class int32, out []Action) []Action {
 			return out
 		}
 	}
-	p.wakes.drop(class)
-	p.ready.drop(class)
+	p.wakes.Drop(class)
+	p.ready.Drop(class)
 	return out
 }
 
@@ -170,12 +172,12 @@ func (p *deferred) schedule(class int32, size int) {
 		at = p.now
 	}
 	if at <= p.now {
-		p.ready.set(class, last)
-		p.wakes.set(class, last+1)
+		p.ready.Set(class, last)
+		p.wakes.Set(class, last+1)
 		return
 	}
-	p.ready.drop(class)
-	p.wakes.set(class, at)
+	p.ready.Drop(class)
+	p.wakes.Set(class, at)
 }
 
 // betaLambda is the batch from which on waiting for one more request costs
@@ -203,7 +205,7 @@ func (p *deferred) grant(class int32, out []Action) []Action {
 		}
 	}
 	if best.size == 0 {
-		p.ready.drop(class)
+		p.ready.Drop(class)
 		p.parked = append(p.parked, class)
 		return out
 	}

@@ -1,5 +1,7 @@
 package dispatch
 
+import "github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+
 // fleet keeps the executors of a pool. An executor is open when it may be sent
 // a batch: it idles or, where the network has a delay, it will be free by the
 // time that the batch is there.
@@ -10,7 +12,7 @@ type fleet struct {
 	opens int            // executors in all of open
 	up    int            // executors in all of ups
 	lead  Time           // how long before its end a running batch opens its executor
-	ends  agenda         // executors with work that are not open, by when they should open
+	ends  agenda.Agenda  // executors with work that are not open, by when they should open
 	total Time           // sum of free over the executors in ends
 }
 
@@ -45,7 +47,7 @@ func (f *fleet) join(id ExecutorID, group int32, now Time) {
 	for int(id) >= len(f.execs) {
 		f.execs = append(f.execs, poolExecutor{})
 	}
-	f.ends.reserve(len(f.execs))
+	f.ends.Reserve(len(f.execs))
 	f.open[group].reserve(len(f.execs))
 	f.execs[id] = poolExecutor{up: true, group: group, free: now}
 	f.ups[group]++
@@ -96,14 +98,14 @@ func (f *fleet) settle(id ExecutorID) {
 		return
 	}
 	f.hide(id)
-	f.ends.set(int32(id), e.free-f.lead)
+	f.ends.Set(int32(id), e.free-f.lead)
 	f.total += e.free
 }
 
 // unset takes the executor out of ends.
 func (f *fleet) unset(id ExecutorID) {
-	if f.ends.has(int32(id)) {
-		f.ends.drop(int32(id))
+	if f.ends.Has(int32(id)) {
+		f.ends.Drop(int32(id))
 		f.total -= f.execs[id].free
 	}
 }
@@ -111,7 +113,7 @@ func (f *fleet) unset(id ExecutorID) {
 // work is the time until they are free, summed over the executors that are
 // not open.
 func (f *fleet) work(now Time) float64 {
-	return max(0, float64(f.total-Time(f.ends.len())*now))
+	return max(0, float64(f.total-Time(f.ends.Len())*now))
 }
 
 // wake is when the next executor opens without an event; never where the
@@ -120,7 +122,7 @@ func (f *fleet) wake() Time {
 	if f.lead == 0 {
 		return never
 	}
-	return f.ends.next()
+	return f.ends.Next()
 }
 
 // advance opens the executors whose batches should end within the lead. One
@@ -129,8 +131,8 @@ func (f *fleet) advance(now Time) {
 	if f.lead == 0 {
 		return
 	}
-	for f.ends.next() <= now {
-		id := ExecutorID(f.ends.top())
+	for f.ends.Next() <= now {
+		id := ExecutorID(f.ends.Top())
 		f.unset(id)
 		if f.execs[id].pending == 1 {
 			f.show(id)

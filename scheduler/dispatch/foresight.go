@@ -88,8 +88,8 @@ func (f *foresight) upcoming(pool *fleet, now Time, typic, every float64) {
 	for range pool.opens {
 		ends = append(ends, now)
 	}
-	for _, e := range pool.ends.heap {
-		at := max(now, e.at+pool.lead)
+	for _, e := range pool.ends.Entries() {
+		at := max(now, e.At+pool.lead)
 		i := len(ends)
 		ends = append(ends, at)
 		for ; i > 0 && ends[i-1] > at; i-- {

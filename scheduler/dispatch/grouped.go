@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // GroupedOptions configures policy grouped: applications that share a model in
@@ -70,7 +72,7 @@ type grouped struct {
 	groups []groupQueue
 	place  []placement // by class
 	fleet  fleet
-	wakes  agenda // groups, by when they need a look without an event
+	wakes  agenda.Agenda // groups, by when they need a look without an event
 	max    int
 
 	now     Time
@@ -101,7 +103,7 @@ type groupQueue struct {
 // timeouts pass, Batch at a time, and those that could not finish in time any
 // more are dropped as Late.
 func NewGrouped(o GroupedOptions) Policy {
-	p := &grouped{fleet: newFleet(max(1, len(o.Groups))), wakes: newAgenda(len(o.Groups)), max: o.MaxQueue, armed: never}
+	p := &grouped{fleet: newFleet(max(1, len(o.Groups))), wakes: agenda.New(len(o.Groups)), max: o.MaxQueue, armed: never}
 	if p.max <= 0 {
 		p.max = DefaultMaxPoolQueue
 	}
@@ -159,8 +161,8 @@ func (p *grouped) Step(now Time, ev Event, out []Action) []Action {
 			out = p.serve(g, out)
 		}
 	}
-	for p.wakes.next() <= p.now {
-		out = p.serve(p.wakes.top(), out)
+	for p.wakes.Next() <= p.now {
+		out = p.serve(p.wakes.Top(), out)
 	}
 	return p.arm(out)
 }
@@ -256,15 +258,15 @@ func (p *grouped) watch(group int32) {
 		}
 	}
 	if at == never {
-		p.wakes.drop(group)
+		p.wakes.Drop(group)
 		return
 	}
-	p.wakes.set(group, at)
+	p.wakes.Set(group, at)
 }
 
 // arm asks for a timer unless one that comes no later is set already.
 func (p *grouped) arm(out []Action) []Action {
-	wake := p.wakes.next()
+	wake := p.wakes.Next()
 	if wake == never || p.armed <= wake {
 		return out
 	}

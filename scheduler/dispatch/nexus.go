@@ -1,6 +1,10 @@
 package dispatch
 
-import "time"
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+)
 
 // nexusEpoch is how long a plan of nexus stands while the executors stay the
 // same (Symphony's comparison).
@@ -11,10 +15,10 @@ type nexus struct {
 	pool     // one line, and one model, a session
 	classes  []nexusModel
 	sessions []session
-	duties   []duty // by ExecutorID
-	wakes    agenda // sessions with requests, by when the first becomes late
-	planAt   Time   // when the epoch ends
-	stale    bool   // executors came or went since the plan
+	duties   []duty        // by ExecutorID
+	wakes    agenda.Agenda // sessions with requests, by when the first becomes late
+	planAt   Time          // when the epoch ends
+	stale    bool          // executors came or went since the plan
 }
 
 // nexusModel is a model as declared, with what was measured of it.
@@ -90,10 +94,10 @@ func (p *nexus) Step(now Time, ev Event, out []Action) []Action {
 	if p.stale && p.waiting > 0 {
 		out = p.plan(out)
 	}
-	for p.wakes.next() <= p.now {
-		out = p.look(p.wakes.top(), out)
+	for p.wakes.Next() <= p.now {
+		out = p.look(p.wakes.Top(), out)
 	}
-	return p.arm(p.wakes.next(), out)
+	return p.arm(p.wakes.Next(), out)
 }
 
 // arrive deals the request to the session of its model that has most credit.
@@ -134,9 +138,9 @@ func (p *nexus) forget(r Request) {
 func (p *nexus) look(i int32, out []Action) []Action {
 	out = p.dropLate(i, out)
 	if q := &p.lines[i]; q.n > 0 {
-		p.wakes.set(i, q.due(0)-p.models[i].least+1)
+		p.wakes.Set(i, q.due(0)-p.models[i].least+1)
 	} else {
-		p.wakes.drop(i)
+		p.wakes.Drop(i)
 	}
 	return out
 }

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"cmp"
 	"slices"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // nobody is the executor of sessions that have none.
@@ -32,7 +34,7 @@ func (p *nexus) plan(out []Action) []Action {
 	for i := range p.classes {
 		p.classes[i].sessions, p.classes[i].share = nil, 0
 	}
-	p.wakes = newAgenda(0)
+	p.wakes = agenda.New(0)
 	if p.fleet.up > 0 {
 		p.assign(p.pack())
 	} else {
@@ -40,7 +42,7 @@ func (p *nexus) plan(out []Action) []Action {
 			p.addSession(nobody, piece{class: int32(i), batch: 1, rate: 1})
 		}
 	}
-	p.wakes.reserve(len(p.sessions))
+	p.wakes.Reserve(len(p.sessions))
 	p.waiting = 0
 	for _, r := range waiting {
 		out = p.redeal(r, out)

@@ -17,17 +17,17 @@ type Sharer interface {
 }
 
 // Demand is that of the most urgent batch that is ready.
-func (p *deferred) Demand() (last Time, ok bool) { return p.ready.next(), p.ready.len() > 0 }
+func (p *deferred) Demand() (last Time, ok bool) { return p.ready.Next(), p.ready.Len() > 0 }
 
 // Demand is that of the batch that would take the next executor.
 func (p *adaptive) Demand() (last Time, ok bool) {
 	switch {
 	case p.choose() < 0:
 		return never, false
-	case p.ready.len() > 0:
-		return p.ready.next(), true
+	case p.ready.Len() > 0:
+		return p.ready.Next(), true
 	}
-	return p.held.next(), true
+	return p.held.Next(), true
 }
 
 // Spare is an idle executor: after a step, whatever was to start has started.

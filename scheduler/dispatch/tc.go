@@ -1,15 +1,16 @@
 package dispatch
 
 import (
-	"math"
 	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // DefaultMaxQueue bounds the waiting requests where TCOptions do not.
 const DefaultMaxQueue = 1024
 
 // never is the instant that does not come.
-const never = Time(math.MaxInt64)
+const never = agenda.Never
 
 // TCOptions configures the tc policy of one module.
 type TCOptions struct {

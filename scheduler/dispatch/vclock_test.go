@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // vclock plays a pool of executors and a stream of requests on a virtual
@@ -21,7 +23,7 @@ type vclock struct {
 
 	now     Time
 	timer   Time
-	ends    agenda
+	ends    agenda.Agenda
 	counted int
 	good    int
 	busy    Time
@@ -34,11 +36,11 @@ type vclock struct {
 
 func (v *vclock) run() (attainment float64) {
 	rng := rand.New(rand.NewPCG(v.seed, 0xabcdabcd987))
-	v.timer, v.ends = never, newAgenda(v.execs)
+	v.timer, v.ends = never, agenda.New(v.execs)
 	for i := range v.execs {
 		v.step(Event{Kind: ExecutorUp, Executor: ExecutorID(i)})
 	}
-	next := newAgenda(len(v.models))
+	next := agenda.New(len(v.models))
 	gaps := make([]float64, len(v.models))
 	for m := range v.models {
 		w := 1.0
@@ -48,14 +50,14 @@ func (v *vclock) run() (attainment float64) {
 			w = 1 / float64(len(v.models))
 		}
 		gaps[m] = 1e9 / (v.rate * w)
-		next.set(int32(m), Time(rng.Float64()*gaps[m]))
+		next.Set(int32(m), Time(rng.Float64()*gaps[m]))
 	}
 	if v.shape == 0 {
 		v.shape = 1
 	}
 	for {
-		m := next.top()
-		at := next.next()
+		m := next.Top()
+		at := next.Next()
 		if at > v.warm+v.horizon {
 			break
 		}
@@ -69,7 +71,7 @@ func (v *vclock) run() (attainment float64) {
 			v.counted++
 		}
 		v.step(Event{Kind: Arrive, Request: Request{ID: id, Class: m, Arrival: at, Deadline: due}})
-		next.set(m, at+max(1, Time(gamma(rng, v.shape)*gaps[m])))
+		next.Set(m, at+max(1, Time(gamma(rng, v.shape)*gaps[m])))
 	}
 	v.advance(v.now + 10*time.Second)
 	return float64(v.good) / float64(v.counted)
@@ -77,14 +79,14 @@ func (v *vclock) run() (attainment float64) {
 
 func (v *vclock) advance(limit Time) {
 	for {
-		at := min(v.ends.next(), v.timer)
+		at := min(v.ends.Next(), v.timer)
 		if at > limit || at == never {
 			return
 		}
 		v.now = at
-		if v.ends.next() == at {
-			id := v.ends.top()
-			v.ends.drop(id)
+		if v.ends.Next() == at {
+			id := v.ends.Top()
+			v.ends.Drop(id)
 			v.step(Event{Kind: ExecutorFree, Executor: ExecutorID(id)})
 			continue
 		}
@@ -101,7 +103,7 @@ func (v *vclock) step(ev Event) {
 			v.timer = a.At
 		case Start:
 			l := newProfile(v.models[a.Class].Durations).of(len(a.Batch))
-			v.ends.set(int32(a.Executor), v.now+l)
+			v.ends.Set(int32(a.Executor), v.now+l)
 			v.starts++
 			v.batches += len(a.Batch)
 			v.busy += l

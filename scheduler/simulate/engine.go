@@ -3,16 +3,24 @@ package simulate
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
+
+// Time is an instant of the virtual clock: the duration since its start.
+type Time = time.Duration
+
+// never is the instant that does not come.
+const never = agenda.Never
 
 // engine plays events in the order of time. Everything in it is addressed by
 // index and used again, so that a run of any length takes the memory of what is
 // under way at once, and allocates nothing once it has grown to that.
 type engine struct {
 	now      Time
-	cal      calendar
+	cal      agenda.Agenda
 	apps     []app
 	stations []station
 	devices  []device
@@ -134,12 +142,12 @@ const mostAtOnce = 10_000_000
 func (e *engine) run() {
 	at, since := Time(-1), int64(0)
 	for e.fault == nil {
-		d := e.cal.next()
-		if d.at == never || e.giveUp > 0 && e.misses > e.giveUp {
+		next := e.cal.Next()
+		if next == never || e.giveUp > 0 && e.misses > e.giveUp {
 			return
 		}
-		if d.at != at {
-			at, since = d.at, e.events
+		if next != at {
+			at, since = next, e.events
 		} else if e.events-since > mostAtOnce {
 			e.fault = fmt.Errorf("simulate: the clock stands still at %v: a policy asks for ever to be called at once", at)
 		}
@@ -147,9 +155,9 @@ func (e *engine) run() {
 			e.fault = ErrStopped
 			return
 		}
-		e.now = d.at
+		e.now = next
 		e.events++
-		e.happen(d.key)
+		e.happen(e.cal.Top())
 	}
 }
 
@@ -158,12 +166,12 @@ func (e *engine) happen(key int32) {
 	case key < e.keys.script:
 		e.wake(key)
 	case key == e.keys.script:
-		e.cal.clear(key)
+		e.cal.Drop(key)
 		e.changeDevices()
 	case key < e.keys.timer:
 		e.arrive(key - e.keys.app)
 	default:
-		e.cal.clear(key)
+		e.cal.Drop(key)
 		e.step(key-e.keys.timer, dispatch.Event{Kind: dispatch.Timer})
 	}
 }
@@ -192,9 +200,9 @@ func (e *engine) schedule(at int32) {
 	a := &e.apps[at]
 	a.next = a.arrivals.next()
 	if a.next < e.end {
-		e.cal.set(e.keys.app+at, a.next)
+		e.cal.Set(e.keys.app+at, a.next)
 	} else {
-		e.cal.clear(e.keys.app + at)
+		e.cal.Drop(e.keys.app + at)
 	}
 }
 
@@ -229,7 +237,7 @@ func (e *engine) step(at int32, ev dispatch.Event) {
 		case dispatch.Start:
 			e.start(at, a)
 		case dispatch.SetTimer:
-			e.cal.set(e.keys.timer+at, max(e.now, a.At))
+			e.cal.Set(e.keys.timer+at, max(e.now, a.At))
 		case dispatch.Drop:
 			i := e.find(a.Request)
 			if i < 0 || e.items[i].state != waiting {

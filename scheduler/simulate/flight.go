@@ -74,7 +74,7 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 	f.ready = e.now + e.delay.Of(len(f.items))
 	if f.ready > e.now {
 		f.state = travelling
-		e.cal.set(k, f.ready)
+		e.cal.Set(k, f.ready)
 		return
 	}
 	e.enqueue(k)
@@ -160,12 +160,12 @@ func (e *engine) execute(k int32) {
 		took = max(1, Time(float64(took)*drawStretch(e.random, e.noise)))
 	}
 	f.state, f.begun = running, e.now
-	e.cal.set(k, e.now+took)
+	e.cal.Set(k, e.now+took)
 }
 
 // wake is the next thing that happens to a batch: it arrives, or it is done.
 func (e *engine) wake(k int32) {
-	e.cal.clear(k)
+	e.cal.Drop(k)
 	if e.flights[k].state == travelling {
 		e.enqueue(k)
 		return

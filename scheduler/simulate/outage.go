@@ -54,7 +54,7 @@ func (e *engine) changeDevices() {
 		}
 	}
 	if len(e.script) > 0 {
-		e.cal.set(e.keys.script, e.script[0].at)
+		e.cal.Set(e.keys.script, e.script[0].at)
 	}
 }
 
@@ -92,7 +92,7 @@ func (e *engine) lose(at int32) {
 			}
 			if f.state != idle {
 				held = append(held, f.items...)
-				e.cal.clear(k)
+				e.cal.Drop(k)
 				f.state = idle
 			}
 		}

@@ -13,33 +13,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// TestCalendar holds the heap against a search through all dates.
-func TestCalendar(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const keys = 12
-		c := newCalendar(keys)
-		twin := map[int32]Time{}
-		for range rapid.IntRange(0, 200).Draw(t, "steps") {
-			key := int32(rapid.IntRange(0, keys-1).Draw(t, "key"))
-			if rapid.Bool().Draw(t, "clear") {
-				c.clear(key)
-				delete(twin, key)
-			} else {
-				at := Time(rapid.IntRange(0, 20).Draw(t, "at"))
-				c.set(key, at)
-				twin[key] = at
-			}
-			want := date{at: never, key: -1}
-			for k, at := range twin {
-				if d := (date{at, k}); d.before(want) {
-					want = d
-				}
-			}
-			require.Equal(t, want, c.next())
-		}
-	})
-}
-
 // TestHistogram holds quantiles against a sorted list, within the error stated.
 func TestHistogram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

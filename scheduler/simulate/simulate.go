@@ -7,6 +7,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // Load is a pipeline and how its requests come.
@@ -192,7 +193,7 @@ func (e *engine) play(loads []Load, o Options) (Result, error) {
 	e.keys.script = 2 * e.lanes
 	e.keys.app = e.keys.script + 1
 	e.keys.timer = e.keys.app + int32(len(e.apps))
-	e.cal = newCalendar(int(e.keys.timer) + len(e.stations))
+	e.cal = agenda.New(int(e.keys.timer) + len(e.stations))
 	e.flights = make([]flight, e.keys.script)
 	for i := range e.devices {
 		for _, p := range e.devices[i].lanes {
@@ -200,7 +201,7 @@ func (e *engine) play(loads []Load, o Options) (Result, error) {
 		}
 	}
 	if len(script) > 0 {
-		e.cal.set(e.keys.script, script[0].at)
+		e.cal.Set(e.keys.script, script[0].at)
 	}
 	for i := range e.apps {
 		if loads[i].offered() > 0 {
