@@ -27,5 +27,6 @@
 // Engines are values that the program passes in; this package knows none of
 // them by import. The sub-packages hold them: functions (processing steps in
 // Go), emulated (sleeps for profiled durations), gorgonia with child (networks
-// in a process of their own), remote (models on other servers), and reference (slow and plain, for checks).
+// in a process of their own), remote (models on other servers), process
+// (commands that serve a model), and reference (slow and plain, for checks).
 package executors

@@ -28,9 +28,20 @@ type fake struct {
 	pb.UnimplementedGRPCInferenceServiceServer
 	meta     wire.Metadata
 	platform string
-	infer    func(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error)
+	infer    atomic.Pointer[inferFunc] // instead of doubling
 	unready  atomic.Bool
 	requests atomic.Int64
+}
+
+type inferFunc = func(context.Context, *wire.InferRequest) (*wire.InferResponse, error)
+
+// set makes the server answer otherwise; nil makes it double again.
+func (f *fake) set(infer inferFunc) {
+	if infer == nil {
+		f.infer.Store(nil)
+		return
+	}
+	f.infer.Store(&infer)
 }
 
 // stacking takes batches along a first dimension that varies.
@@ -44,8 +55,8 @@ func stacking() *fake {
 
 func (f *fake) answer(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 	f.requests.Add(1)
-	if f.infer != nil {
-		return f.infer(ctx, q)
+	if infer := f.infer.Load(); infer != nil {
+		return (*infer)(ctx, q)
 	}
 	return double(q)
 }

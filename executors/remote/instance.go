@@ -293,7 +293,7 @@ func (in *Instance) ask(ctx context.Context, q *wire.InferRequest) ([]wire.Tenso
 		}
 	}
 	if err != nil {
-		if errors.Is(context.Cause(ctx), errTimeout) {
+		if in.timedOut(ctx, err) {
 			err = wire.Errorf(wire.CodeUnavailable, in.module, "%s has not answered within %v", in.target.Where, in.target.Timeout)
 		}
 		return nil, err
@@ -307,6 +307,16 @@ func (in *Instance) ask(ctx context.Context, q *wire.InferRequest) ([]wire.Tenso
 		outputs[j] = r.Outputs[at].Tensor
 	}
 	return outputs, nil
+}
+
+// timedOut says that the timeout has passed. The server knows of it, and may give
+// up a moment before this side does.
+func (in *Instance) timedOut(ctx context.Context, err error) bool {
+	if cause := context.Cause(ctx); cause != nil {
+		return errors.Is(cause, errTimeout)
+	}
+	at, _ := ctx.Deadline()
+	return time.Until(at) < in.target.Timeout/10 && (errors.Is(err, wire.ErrDeadline) || errors.Is(err, wire.ErrCanceled))
 }
 
 var errTimeout = errors.New("the server's time is up")

@@ -103,11 +103,11 @@ func TestWrongAnswersAreTyped(t *testing.T) {
 		both(t, func(t *testing.T, scheme string) {
 			f := stacking()
 			in := load(t, f.serve(t, scheme), quick, 2)
-			f.infer = func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) { return give, nil }
+			f.set(func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) { return give, nil })
 			_, err := in.Run(t.Context(), rows(1, 2))
 			require.ErrorIs(t, err, wire.ErrInternal)
 			require.ErrorContains(t, err, want)
-			f.infer = nil
+			f.set(nil)
 			_, err = in.Run(t.Context(), rows(1, 2))
 			require.NoError(t, err, "the instance lives on")
 		})
@@ -119,9 +119,9 @@ func TestWhatTheServerRefusesKeepsItsCode(t *testing.T) {
 		f := stacking()
 		in := load(t, f.serve(t, scheme), quick, 1)
 		for _, code := range []wire.Code{wire.CodeInvalid, wire.CodeOverloaded, wire.CodeDeadline, wire.CodeInternal} {
-			f.infer = func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
+			f.set(func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
 				return nil, wire.Errorf(code, "there", "because")
-			}
+			})
 			_, err := in.Run(t.Context(), rows(1))
 			require.Equal(t, wire.Errorf(code, "mod", "at there: because"), err)
 		}
@@ -133,12 +133,12 @@ func TestOnlyWhatWasNotComputedIsSentAgain(t *testing.T) {
 		f := stacking()
 		in := load(t, f.serve(t, scheme), quick, 1)
 		f.requests.Store(0)
-		f.infer = func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		f.set(func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 			if f.requests.Load() < attempts {
 				return nil, wire.Errorf(wire.CodeUnavailable, "", "not yet")
 			}
 			return double(q)
-		}
+		})
 		_, err := in.Run(t.Context(), rows(1))
 		require.NoError(t, err)
 		require.EqualValues(t, attempts, f.requests.Load())
@@ -149,9 +149,9 @@ func TestOnlyWhatWasNotComputedIsSentAgain(t *testing.T) {
 		require.EqualValues(t, attempts-10, f.requests.Load())
 
 		f.requests.Store(0)
-		f.infer = func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
+		f.set(func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
 			return nil, wire.Errorf(wire.CodeInternal, "", "broken")
-		}
+		})
 		_, err = in.Run(t.Context(), rows(1))
 		require.ErrorIs(t, err, wire.ErrInternal)
 		require.EqualValues(t, 1, f.requests.Load())
@@ -164,20 +164,20 @@ func TestALostAnswerIsNotAskedForAgain(t *testing.T) {
 		f := stacking()
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		cut := &cutter{Listener: l}
+		cut := &cutter{Listener: l, conns: make(chan net.Conn, 100)}
 		f.serveOn(t, scheme, cut)
 		in := load(t, scheme+"://"+l.Addr().String()+"/m", Options{HealthPeriod: time.Hour}, 1)
 		f.requests.Store(0)
-		f.infer = func(ctx context.Context, _ *wire.InferRequest) (*wire.InferResponse, error) {
+		f.set(func(ctx context.Context, _ *wire.InferRequest) (*wire.InferResponse, error) {
 			cut.cut()
 			<-ctx.Done()
 			return nil, wire.Errorf(wire.CodeCanceled, "", "cut")
-		}
+		})
 		_, err = in.Run(t.Context(), rows(1))
 		require.ErrorIs(t, err, wire.ErrUnavailable)
 		require.ErrorContains(t, err, "ended the connection")
 		require.EqualValues(t, 1, f.requests.Load())
-		f.infer = nil
+		f.set(nil)
 		_, err = in.Run(t.Context(), rows(1))
 		require.NoError(t, err, "a new connection is made")
 	})
@@ -187,10 +187,10 @@ func TestSlowAndNeverAndStrangers(t *testing.T) {
 	both(t, func(t *testing.T, scheme string) {
 		f := stacking()
 		in := load(t, f.serve(t, scheme)+"?timeout=100ms", quick, 1)
-		f.infer = func(ctx context.Context, _ *wire.InferRequest) (*wire.InferResponse, error) {
+		f.set(func(ctx context.Context, _ *wire.InferRequest) (*wire.InferResponse, error) {
 			<-ctx.Done()
 			return nil, wire.Errorf(wire.CodeCanceled, "", "gone")
-		}
+		})
 		_, err := in.Run(t.Context(), rows(1))
 		require.ErrorIs(t, err, wire.ErrUnavailable)
 		require.ErrorContains(t, err, "has not answered within 100ms")
@@ -232,16 +232,16 @@ func TestLoading(t *testing.T) {
 		_, err = New(quick).Load(t.Context(), m)
 		require.ErrorContains(t, err, `has no output "label"; it has y, z`)
 
-		f.infer = func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		f.set(func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 			if q.Inputs[0].Shape[0] > 4 {
 				return nil, wire.Errorf(wire.CodeInvalid, "", "the batch size must be <= 4")
 			}
 			return double(q)
-		}
+		})
 		_, err = New(quick).Load(t.Context(), model(address, 1, 4, 8))
 		require.ErrorContains(t, err, "refuses a batch of 8")
 		require.ErrorContains(t, err, "must be <= 4")
-		f.infer = nil
+		f.set(nil)
 		f.meta.Outputs = nil
 		_, err = New(quick).Load(t.Context(), model(address, 1))
 		require.ErrorContains(t, err, "no inputs or no outputs")
@@ -295,12 +295,12 @@ func TestNothingLeaks(t *testing.T) {
 		f := stacking()
 		address := f.serve(t, scheme)
 		in := load(t, address, Options{}, 2)
-		f.infer = func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		f.set(func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 			if q.Inputs[0].Data[3]&1 == 1 { // of odd exponent
 				return nil, wire.Errorf(wire.CodeInternal, "", "no")
 			}
 			return double(q)
-		}
+		})
 		run := func(n int) {
 			for i := range n {
 				_, _ = in.Run(t.Context(), rows(float32(i%5), 1))
@@ -354,9 +354,6 @@ type cutter struct {
 func (c *cutter) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if err == nil {
-		if c.conns == nil {
-			c.conns = make(chan net.Conn, 100)
-		}
 		c.conns <- conn
 	}
 	return conn, err

@@ -105,6 +105,8 @@ func runs(engine string) string {
 		return fmt.Sprintf("ONNX models of %d operators, on CPU cores, with nothing to install", len(onnx.Operators()))
 	case executors.EngineRemote:
 		return "models on servers of the Open Inference Protocol: model = \"grpc://HOST:PORT/MODEL\""
+	case executors.EngineProcess:
+		return "models that a command serves on a Unix socket: command = [\"python3\", \"./serve.py\"]"
 	case executors.EngineEmulated:
 		return "nothing: it sleeps for as long as the profile says"
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/executors/gorgonia"
 	"github.com/harpagon/harpagon/executors/onnxruntime"
+	"github.com/harpagon/harpagon/executors/process"
 	"github.com/harpagon/harpagon/executors/remote"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -25,6 +26,9 @@ const emulatedDevices = 32
 // In such a child it serves the engine and does not return; elsewhere it does
 // nothing.
 func ChildMain() {
+	if process.Requested() {
+		process.Mind()
+	}
 	if child.Requested() {
 		all := []executors.Engine{gorgonia.New()}
 		for _, p := range onnxruntime.Providers() {
@@ -49,8 +53,16 @@ func Engines(registry *functions.Registry, command []string, log *os.File) []exe
 		o := onnxruntime.Options{Provider: p}
 		all = append(all, onnxruntime.InChild(inChild(onnxruntime.New(o), command, log), o))
 	}
-	all = append(all, remote.New(remote.Options{}))
+	all = append(all, remote.New(remote.Options{}), process.New(processOptions(command, log)))
 	return append(all, emulated.New(emulated.Options{Signatures: executors.Signatures(all...)}))
+}
+
+func processOptions(command []string, log *os.File) process.Options {
+	o := process.Options{Minder: command}
+	if log != nil {
+		o.Output = log
+	}
+	return o
 }
 
 func inChild(e executors.Engine, command []string, log *os.File) executors.Engine {

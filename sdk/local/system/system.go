@@ -13,6 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/child"
+	"github.com/harpagon/harpagon/executors/process"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -60,7 +61,7 @@ type System struct {
 // Start starts a system and returns when all its pipelines serve. ctx bounds
 // the start. When the start fails, everything is stopped again.
 func Start(ctx context.Context, o Options) (*System, error) {
-	if child.Requested() {
+	if child.Requested() || process.Requested() {
 		return nil, errChild
 	}
 	if o.Environ == nil {

@@ -1,0 +1,13 @@
+//go:build unix && !linux
+
+package process
+
+import "syscall"
+
+// mindedGroup is a group of the command's own.
+func mindedGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// Elsewhere than on Linux, what leaves the command's group cannot be found.
+func adopt() {}
+
+func killAdopted() {}

@@ -1,0 +1,42 @@
+// Package process is the engine "process": a module is served by a command, any
+// program that speaks the Open Inference Protocol, version 2, on a Unix socket,
+// over HTTP or gRPC. So a network can run in whatever its authors wrote it for,
+// such as Python with PyTorch, next to the executor:
+//
+//	module "classify" {
+//	  engine  = "process"
+//	  command = ["python3", "./serve.py", "--socket", "{socket}"]
+//	  model   = "weights.pt"
+//	  inputs  = { image = input.picture }
+//	}
+//
+// # What the command is told
+//
+// In its arguments {socket} stands for the path of the socket to listen on,
+// {model} for that of the declared model and {module} for the module's name; the
+// environment has the same as HARPAGON_SOCKET, HARPAGON_MODEL and
+// HARPAGON_MODULE, and the largest batch as HARPAGON_MAX_BATCH. Arguments that
+// begin with ./ or ../ are paths from the folder of the declaration. On hardware
+// "cpu", which is one core, OMP_NUM_THREADS is 1 unless it is set.
+//
+// The command serves one model under the module's name. What it prints is
+// forwarded line by line. When it is to end it gets SIGTERM.
+//
+// # Life of a command
+//
+// Every instance has a command of its own, which is ready when the protocol says
+// that the model is. Batches, health and failures are those of package remote.
+// When the command ends by itself, a batch in flight fails with code
+// "unavailable" and the status and last line of the command; another is
+// started, waiting longer after every failure, and batches wait for it within
+// their time.
+//
+// Between the executor and the command stands a minder: this program, started
+// again (see Mind). It starts the command in a process group of its own and
+// waits for its end, or for that of the executor, which shows in a pipe. Then it
+// ends the whole group, with SIGTERM first and SIGKILL after a while, and on
+// Linux also what has left the group. So nothing outlives the executor, even one
+// that was killed.
+//
+// Process groups need a Unix.
+package process

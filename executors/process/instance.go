@@ -1,0 +1,141 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// instance is a model that one command serves, and the next one when that ends.
+type instance struct {
+	options   *Options
+	model     executors.Model
+	signature pipelines.Signature
+
+	life    context.Context
+	stop    context.CancelFunc
+	keeping sync.WaitGroup
+
+	mu      sync.Mutex
+	server  *server       // nil while there is none
+	last    error         // why there is none
+	changed chan struct{} // closed, and replaced, when these change
+}
+
+// put replaces the server.
+func (in *instance) put(s *server, why error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.server, in.last = s, why
+	close(in.changed)
+	in.changed = make(chan struct{})
+}
+
+func (in *instance) look() (*server, <-chan struct{}, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.server, in.changed, in.last
+}
+
+// steady is how long a command must have run for its end not to count as
+// another failure in a row.
+const steady = time.Minute
+
+// keep starts the command again whenever it has ended, until Close.
+func (in *instance) keep() {
+	failures := 0
+	for {
+		s, _, _ := in.look()
+		if s != nil {
+			began := time.Now()
+			select {
+			case <-in.life.Done():
+				s.close()
+				in.put(nil, errClosed)
+				return
+			case <-s.exited:
+			}
+			if time.Since(began) > steady {
+				failures = 0
+			}
+			in.put(nil, s.gone())
+			s.close()
+		}
+		failures++
+		if !pause(in.life, in.options.Retry.After(failures)) {
+			in.put(nil, errClosed)
+			return
+		}
+		next, err := start(in.life, in.options, in.model)
+		in.put(next, err)
+	}
+}
+
+var errClosed = errors.New("it has been closed")
+
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Signature is what the first command said.
+func (in *instance) Signature() pipelines.Signature { return in.signature }
+
+// Memory is 0: the protocol does not tell.
+func (in *instance) Memory() int64 { return 0 }
+
+// Close ends the command and waits for its end.
+func (in *instance) Close() error {
+	in.stop()
+	in.keeping.Wait()
+	return nil
+}
+
+// Run computes a batch in the command. While one is being started it waits,
+// within ctx and the time that a batch may take.
+func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+	s, err := in.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := s.model.Run(ctx, items)
+	if err != nil && errors.Is(err, wire.ErrUnavailable) && s.ends() {
+		return nil, wire.Errorf(wire.CodeUnavailable, in.model.Module.Name, "%v", s.gone())
+	}
+	return answers, err
+}
+
+func (in *instance) ready(ctx context.Context) (*server, error) {
+	limited, cancel := context.WithTimeout(ctx, in.options.RunTimeout)
+	defer cancel()
+	for {
+		s, changed, why := in.look()
+		switch {
+		case s != nil && s.alive():
+			return s, nil
+		case errors.Is(why, errClosed):
+			return nil, wire.Errorf(wire.CodeUnavailable, in.model.Module.Name, "the command %v", why)
+		}
+		select {
+		case <-changed:
+		case <-in.life.Done():
+			return nil, wire.Errorf(wire.CodeUnavailable, in.model.Module.Name, "the command has been closed")
+		case <-limited.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, wire.Errorf(wire.CodeCanceled, in.model.Module.Name, "the caller stopped waiting")
+			}
+			return nil, wire.Errorf(wire.CodeUnavailable, in.model.Module.Name, "it is being started again after: %v", why)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// printed is what commands have said.
+type printed struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.b.Write(b)
+}
+
+func (p *printed) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.b.String()
+}
+
+// numbers that follow a word.
+func numbers(text, word string) (all []int) {
+	for _, m := range regexp.MustCompile(word+` (\d+)`).FindAllStringSubmatch(text, -1) {
+		n, _ := strconv.Atoi(m[1])
+		all = append(all, n)
+	}
+	return all
+}
+
+func load(t *testing.T, o Options, m executors.Model) *instance {
+	in, err := New(o).Load(t.Context(), m)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, in.Close()) })
+	return in.(*instance)
+}
+
+func rows(values ...float32) [][]wire.Tensor {
+	items := make([][]wire.Tensor, len(values))
+	for i, v := range values {
+		items[i] = []wire.Tensor{wire.FromFloat32([]float32{v}, 1)}
+	}
+	return items
+}
+
+// asked gives the process id that answered.
+func asked(t *testing.T, in executors.Instance, values ...float32) int64 {
+	answers, err := in.Run(t.Context(), rows(values...))
+	require.NoError(t, err)
+	var pid int64
+	for i, a := range answers {
+		y, err := a[0].Int64s()
+		require.NoError(t, err)
+		require.EqualValues(t, values[i], y[0])
+		pid = y[1]
+	}
+	return pid
+}
+
+// gone waits until processes have ended.
+func gone(t *testing.T, pids ...int) {
+	for _, pid := range pids {
+		assert.Eventually(t, func() bool {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			return err != nil || bytes.Contains(stat, []byte(") Z ")) // nobody has asked how it ended
+		}, 20*time.Second, 5*time.Millisecond, "process %d lives", pid)
+	}
+}
+
+func TestACommandServes(t *testing.T) {
+	for _, how := range []string{"http", "grpc"} {
+		t.Run(how, func(t *testing.T) {
+			var out printed
+			m := model(how)
+			m.Hardware = "cpu"
+			in := load(t, Options{Output: &out}, m)
+			pid := asked(t, in, 1, 2, 3)
+			require.Equal(t, pid, asked(t, in, 4))
+			require.Contains(t, out.String(), fmt.Sprintf("[process mod] command %d 1 4 \n", pid))
+			require.Equal(t, []int64{2}, in.Signature().Outputs[0].Shape)
+			folder := in.server.folder
+			require.NoError(t, in.Close())
+			require.NoError(t, in.Close())
+			gone(t, int(pid))
+			require.NoFileExists(t, folder)
+			_, err := in.Run(t.Context(), rows(1))
+			require.ErrorIs(t, err, wire.ErrUnavailable)
+		})
+	}
+}
+
+func TestACommandThatEndsIsStartedAgain(t *testing.T) {
+	var out printed
+	in := load(t, Options{Output: &out, Retry: executors.Backoff{Min: time.Millisecond, Max: time.Millisecond}}, model("http"))
+	first := asked(t, in, 1)
+	_, err := in.Run(t.Context(), rows(-1))
+	require.ErrorIs(t, err, wire.ErrUnavailable)
+	require.ErrorContains(t, err, "exit status 7, saying: fatal: the GPU has gone")
+	second := asked(t, in, 2)
+	require.NotEqual(t, first, second)
+
+	require.NoError(t, syscall.Kill(int(second), syscall.SIGKILL)) // while it is idle
+	require.Eventually(t, func() bool { _, _, why := in.look(); return why != nil }, 10*time.Second, time.Millisecond)
+	require.NotEqual(t, second, asked(t, in, 3))
+}
+
+func TestABatchThatHangsIsUnavailable(t *testing.T) {
+	in := load(t, Options{RunTimeout: 300 * time.Millisecond, Output: new(printed)}, model("http"))
+	_, err := in.Run(t.Context(), rows(-2))
+	require.ErrorIs(t, err, wire.ErrUnavailable)
+	require.ErrorContains(t, err, "has not answered within 300ms")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err = in.Run(ctx, rows(-2))
+	require.ErrorIs(t, err, wire.ErrCanceled)
+	_, err = in.Run(t.Context(), rows(1, 2, 3, 4, 5))
+	require.ErrorIs(t, err, wire.ErrInvalid)
+}
+
+func TestCommandsThatDoNotServe(t *testing.T) {
+	o := Options{StartTimeout: 20 * time.Second, Output: new(printed)}
+	_, err := New(o).Load(t.Context(), model("missing"))
+	require.ErrorContains(t, err, "exit status 3, saying: no module named torch")
+	m := model("http")
+	m.Module.Command = []string{"/no/such/program"}
+	_, err = New(o).Load(t.Context(), m)
+	require.ErrorContains(t, err, "could not be started, saying: fork/exec /no/such/program: no such file")
+	_, err = New(o).Load(t.Context(), model("garbage"))
+	require.ErrorContains(t, err, "cannot be read")
+	m.Module.Command = nil
+	_, err = New(o).Load(t.Context(), m)
+	require.ErrorContains(t, err, "has no command")
+
+	o.StartTimeout = 200 * time.Millisecond
+	_, err = New(o).Load(t.Context(), model("silent"))
+	require.ErrorContains(t, err, "nothing answers on its socket within 200ms")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = New(o).Load(ctx, model("silent"))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestNothingOutlivesAnInstance(t *testing.T) {
+	for _, how := range []string{"family", "stubborn"} {
+		t.Run(how, func(t *testing.T) {
+			var out printed
+			in := load(t, Options{Output: &out, StopTimeout: 200 * time.Millisecond}, model(how))
+			pid := asked(t, in, 1)
+			require.NoError(t, in.Close())
+			all := numbers(out.String(), "grandchild")
+			require.Len(t, all, 2)
+			if runtime.GOOS != "linux" {
+				all = all[1:] // what has left the group cannot be found elsewhere
+			}
+			gone(t, append(all, int(pid))...)
+		})
+	}
+}
+
+func TestNothingOutlivesAKilledExecutor(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("looks into /proc")
+	}
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), victim+"=family")
+	said, err := c.StdoutPipe()
+	require.NoError(t, err)
+	c.Stderr = c.Stdout
+	require.NoError(t, c.Start())
+	var text string
+	for in := bufio.NewReader(said); !strings.Contains(text, "loaded <nil>\n"); {
+		line, err := in.ReadString('\n')
+		require.NoError(t, err, text)
+		text += line
+	}
+	all := append(numbers(text, "grandchild"), numbers(text, "command")...)
+	require.Len(t, all, 3)
+	require.NoError(t, c.Process.Kill())
+	_ = c.Wait()
+	gone(t, all...)
+}
+
+// The server of examples/process, which needs nothing but Python.
+func TestTheExampleInPython(t *testing.T) {
+	if exec.Command("python3", "-c", "import http.server").Run() != nil {
+		t.Skip("python3 is missing: the example server is not tested")
+	}
+	script, err := filepath.Abs("../../examples/process/classify.py")
+	require.NoError(t, err)
+	var out printed
+	in := load(t, Options{Output: &out}, executors.Model{
+		Module: pipelines.Module{Name: "flowers", Command: []string{"python3", "-B", script}}, Batches: []int{1, 4}, MaxBatch: 4,
+	})
+	item := func(v ...float32) []wire.Tensor { return []wire.Tensor{wire.FromFloat32(v)} }
+	answers, err := in.Run(t.Context(), [][]wire.Tensor{item(5.1, 3.5, 1.4, 0.2), item(6.3, 3.3, 6, 2.5), item(6, 2.7, 3.6, 1.3)})
+	require.NoError(t, err)
+	var labels []string
+	for _, a := range answers {
+		s, err := a[0].Strings()
+		require.NoError(t, err)
+		labels = append(labels, s...)
+		require.Equal(t, []int64{3}, a[1].Shape)
+	}
+	require.Equal(t, []string{"short", "long", "middling"}, labels)
+	_, err = in.server.model.Run(t.Context(), [][]wire.Tensor{{wire.FromInt64([]int64{1, 2, 3, 4})}})
+	require.ErrorIs(t, err, wire.ErrInvalid)
+	folder := in.server.folder
+	require.NoError(t, in.Close())
+	require.NoFileExists(t, folder)
+}
+
+// The PyTorch example, where PyTorch is installed.
+func TestTheExampleInPyTorch(t *testing.T) {
+	python := os.Getenv("HARPAGON_TORCH_PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	if exec.Command(python, "-c", "import torch, numpy").Run() != nil {
+		t.Skip("PyTorch is missing: its example is not tested; HARPAGON_TORCH_PYTHON names an interpreter that has it")
+	}
+	script, err := filepath.Abs("../../examples/process/torch_mlp.py")
+	require.NoError(t, err)
+	in := load(t, Options{Output: new(printed)}, executors.Model{
+		Module: pipelines.Module{Name: "mlp", Command: []string{python, "-B", script}}, Batches: []int{1, 8}, MaxBatch: 8, Hardware: "cpu",
+	})
+	x := wire.FromFloat32(make([]float32, 1024))
+	answers, err := in.Run(t.Context(), [][]wire.Tensor{{x}, {x}})
+	require.NoError(t, err)
+	require.Equal(t, []int64{10}, answers[1][0].Shape)
+	require.Equal(t, answers[0][0].Data, answers[1][0].Data)
+}
+
+// TestNothingLeaks runs many batches, and commands that crash.
+func TestNothingLeaks(t *testing.T) {
+	batches, crashes := 500, 3
+	if os.Getenv("HARPAGON_LONG") != "" {
+		batches, crashes = 10_000, 20
+	}
+	in := load(t, Options{Output: new(printed), Retry: executors.Backoff{Min: time.Millisecond, Max: time.Millisecond}}, model("http"))
+	run := func(n, crashes int) {
+		for i := range n {
+			_, err := in.Run(t.Context(), rows(1, 2, float32(i%9)))
+			require.NoError(t, err)
+		}
+		for range crashes {
+			_, err := in.Run(t.Context(), rows(-1))
+			require.ErrorIs(t, err, wire.ErrUnavailable)
+			asked(t, in, 1)
+		}
+	}
+	count := func() (int, int) {
+		least := runtime.NumGoroutine()
+		for range 50 {
+			time.Sleep(2 * time.Millisecond)
+			least = min(least, runtime.NumGoroutine())
+		}
+		files, _ := os.ReadDir("/proc/self/fd")
+		return least, len(files)
+	}
+	run(50, 1)
+	goroutines, files := count()
+	run(batches, crashes)
+	more, open := count()
+	t.Logf("after %d batches and %d crashes: goroutines %d, was %d; files %d, was %d", batches, crashes, more, goroutines, open, files)
+	require.LessOrEqual(t, more, goroutines+3)
+	require.LessOrEqual(t, open, files+3)
+}
