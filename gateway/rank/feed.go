@@ -9,40 +9,43 @@ const feedMost = 64
 // once. It is for one goroutine at a time.
 type Feed struct {
 	scheduler *Scheduler
-	held      [][]dispatch.Request // by worker
+	held      []bundle // by worker
 	backlog   int
+}
+
+// bundle is what is held back for one worker.
+type bundle struct {
+	n        int
+	requests [feedMost]dispatch.Request
 }
 
 // NewFeed makes a Feed. Callers that do not want to share one have their own.
 func (s *Scheduler) NewFeed() *Feed {
-	f := &Feed{scheduler: s, held: make([][]dispatch.Request, len(s.workers))}
-	for i := range f.held {
-		f.held[i] = make([]dispatch.Request, 0, feedMost)
-	}
-	return f
+	return &Feed{scheduler: s, held: make([]bundle, len(s.workers))}
 }
 
 // Add takes a request of the model Class. It may be handed over at once or
 // wait for Flush.
 func (f *Feed) Add(r dispatch.Request) {
 	h := f.scheduler.home[r.Class]
-	r.Class = h.class
-	held := append(f.held[h.worker], r)
-	f.held[h.worker] = held
-	if len(held) == feedMost {
+	b := &f.held[h.worker]
+	b.requests[b.n] = r
+	b.requests[b.n].Class = h.class
+	if b.n++; b.n == feedMost {
 		f.flush(int(h.worker))
 	}
 }
 
 func (f *Feed) flush(worker int) {
-	f.backlog = max(f.backlog, f.scheduler.workers[worker].box.requests(f.held[worker]))
-	f.held[worker] = f.held[worker][:0]
+	b := &f.held[worker]
+	f.backlog = max(f.backlog, f.scheduler.workers[worker].box.requests(-1, b.requests[:b.n]))
+	b.n = 0
 }
 
 // Flush hands over what was added.
 func (f *Feed) Flush() {
 	for w := range f.held {
-		if len(f.held[w]) > 0 {
+		if f.held[w].n > 0 {
 			f.flush(w)
 		}
 	}

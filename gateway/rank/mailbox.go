@@ -18,10 +18,17 @@ type mailbox struct {
 	_ [64]byte // what lies behind is used by the worker only
 }
 
-// requests adds arrivals and returns how many lie there now.
-func (b *mailbox) requests(requests []dispatch.Request) int {
+// requests adds arrivals of one class, or of the class that each names where
+// class is below zero, and returns how many lie there now.
+func (b *mailbox) requests(class int32, requests []dispatch.Request) int {
 	b.mu.Lock()
+	from := len(b.arrivals)
 	b.arrivals = append(b.arrivals, requests...)
+	if class >= 0 {
+		for i := range b.arrivals[from:] {
+			b.arrivals[from+i].Class = class
+		}
+	}
 	n := len(b.arrivals)
 	b.mu.Unlock()
 	if n == len(requests) {

@@ -109,10 +109,7 @@ func deal(models []dispatch.Model, workers int) [][]int32 {
 // requests of many models uses a Feed.
 func (s *Scheduler) Submit(class int32, requests ...dispatch.Request) int {
 	h := s.home[class]
-	for i := range requests {
-		requests[i].Class = h.class
-	}
-	return s.workers[h.worker].box.requests(requests)
+	return s.workers[h.worker].box.requests(h.class, requests)
 }
 
 // Cancel says that a request is no longer wanted. One that has started or was

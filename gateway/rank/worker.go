@@ -9,7 +9,7 @@ import (
 
 // chunk is how many arrivals are taken to come at the same instant: the clock is
 // read once for them.
-const chunk = 32
+const chunk = 64
 
 // worker runs the policy of some models on some executors.
 type worker struct {

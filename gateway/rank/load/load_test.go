@@ -21,6 +21,7 @@ func TestAllIsServed(t *testing.T) {
 			require.NoError(t, err)
 			assert.InEpsilon(t, s.Requests, r.Served, 0.06, "%s on %d workers", policy, s.Workers)
 			assert.Greater(t, r.Served, 5*r.Batches)
+			assert.Less(t, r.Allocations, uint64(s.Requests/100), "in steady state nothing is allocated")
 		}
 	}
 }
