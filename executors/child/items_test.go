@@ -38,7 +38,14 @@ func FuzzParseItems(f *testing.F) {
 	raw, _ := appendItems(nil, batch(1, 2, 3), nil)
 	f.Add(raw)
 	f.Add([]byte{255, 255, 255, 255})
+	placed, _ := appendItems(nil, batch(1, 2, 3), []int{8})
+	f.Add(placed)
+	memory := make([]byte, 100)
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		if items, err := (&parser{shared: memory}).parse(raw); err == nil {
+			to := area{all: memory, to: len(memory)}
+			to.take(items) // whatever they point at can be read
+		}
 		items, err := new(parser).parse(raw)
 		if err != nil {
 			return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -190,6 +191,41 @@ func TestACancelledRunLeavesTheModelUsable(t *testing.T) {
 	}
 	_, err := in.Run(t.Context(), items)
 	require.NoError(t, err)
+}
+
+func TestSeveralSideBySide(t *testing.T) {
+	needs(t)
+	path := write(t, denseModel(rand.New(rand.NewPCG(1, 1)), 16, 32, 4))
+	m := executors.Model{Module: pipelines.Module{Name: "m", Model: path}, Batches: []int{1, 4}}
+	var group sync.WaitGroup
+	for seed := range uint64(4) {
+		e := New(Options{})
+		if seed%2 == 1 {
+			e = child.New(Name, child.Options{})
+		}
+		in, err := e.Load(t.Context(), m)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = in.Close() })
+		alone := load(t, path, 1)
+		group.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, 7))
+			for range 50 {
+				items, _ := batchOf(rng, 4, 16)
+				got, err := in.Run(t.Context(), items)
+				if !assert.NoError(t, err) {
+					return
+				}
+				for i := range items {
+					want, err := alone.Run(t.Context(), items[i:i+1])
+					assert.NoError(t, err)
+					a, _ := want[0][0].Float32s()
+					b, _ := got[i][0].Float32s()
+					assert.InDeltaSlice(t, a, b, 1e-4)
+				}
+			}
+		})
+	}
+	group.Wait()
 }
 
 func TestInAChildProcess(t *testing.T) {
