@@ -74,6 +74,7 @@ func (g *Gateway) enlist(e *executor) error {
 		g.mu.Unlock()
 		return errors.New("gateway: closed")
 	}
+	e.settle(g.device(e.hello.Host, e.hello.Device))
 	before := g.executors[e.hello.Executor]
 	g.executors[e.hello.Executor] = e
 	if before != nil {

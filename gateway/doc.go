@@ -58,7 +58,7 @@
 //
 // # Locks
 //
-// Order: Gateway.mu, then station.mu, then executor.mu. A station sends batches
+// Order: Gateway.mu, station.mu, executor.mu, device.mu. A station sends batches
 // and fails requests only after its own lock has been released; request.mu is
 // held while no other lock is taken. Streams do not block on Send, which is
 // what lets an Install start batches while it holds Gateway.mu.

@@ -16,6 +16,8 @@ type executor struct {
 	hello   attach.Hello
 	stream  attach.Stream
 	gone    chan struct{} // closed when the stream has ended
+	device  *device
+	place   int // on the device
 
 	station *station // that it serves or has served last; under Gateway.mu
 
@@ -68,6 +70,7 @@ func (e *executor) enter(f *flight) {
 	e.sent++
 	f.id, f.exec = e.sent, e
 	e.flights = append(e.flights, f)
+	e.device.begin()
 }
 
 // leave forgets a batch and returns it; nil when it is not known.
@@ -78,6 +81,7 @@ func (e *executor) leave(id uint64) *flight {
 	if i < 0 {
 		return nil
 	}
+	e.device.end()
 	f := e.flights[i]
 	e.flights = slices.Delete(e.flights, i, i+1)
 	return f
@@ -112,6 +116,7 @@ func (e *executor) back() {
 
 // unlane makes the station forget where the executor's batches run.
 func (e *executor) unlane(s *station) {
+	e.rest()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, f := range e.flights {
@@ -248,6 +253,7 @@ func (e *executor) result(m *attach.Result) {
 		row += it.size()
 	}
 	now := f.station.land(f, m.Waited, m.Compute, failed, m.Away)
+	e.device.offer()
 	e.gateway.batchEnd(f, now, m.Waited, m.Compute, firstOf(m, err))
 	e.depart()
 	row = 0
@@ -303,6 +309,10 @@ func (e *executor) lost(cause error) {
 	e.flights = nil
 	e.parting = departed
 	e.mu.Unlock()
+	for range flights {
+		e.device.end()
+	}
+	e.resign()
 	for _, f := range flights {
 		now := e.gateway.now()
 		e.gateway.batchEnd(f, now, 0, 0, wire.Errorf(wire.CodeUnavailable, f.station.name, "executor %q is gone: %v", e.hello.Executor, cause))

@@ -24,6 +24,7 @@ type Gateway struct {
 	mu        sync.Mutex
 	closed    bool
 	executors map[string]*executor // attached, by name
+	devices   map[string]*device   // by host and name; never forgotten
 	changed   chan struct{}        // closed, and replaced, when executors change
 }
 
@@ -44,6 +45,7 @@ func New(o Options) *Gateway {
 		options:   o.withDefaults(),
 		epoch:     time.Now(),
 		executors: make(map[string]*executor),
+		devices:   make(map[string]*device),
 		changed:   make(chan struct{}),
 	}
 	g.pipelines.Store(&map[string]*pipeline{})

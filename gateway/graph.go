@@ -31,6 +31,7 @@ type node struct {
 	name    string
 	module  pipelines.Module
 	station *station
+	sharing sharing // of its policy
 
 	inputs  []input
 	outs    []string // ports that are referred to, in order of first mention

@@ -122,7 +122,7 @@ func (g *Gateway) equip(p *pipeline, gr *graph, policies []dispatch.Policy) (mov
 			s = &station{gateway: g, pipeline: p.name, name: n.name, identity: identity, downAt: g.now(), since: g.now()}
 			s.stats.init(g.options.Span)
 		}
-		n.station, stations[n.name] = s, s
+		n.station, n.sharing.station, stations[n.name] = s, s, s
 		setups[i] = g.setup(gr, n, policies[i])
 	}
 	for i, n := range gr.nodes {

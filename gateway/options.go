@@ -33,9 +33,9 @@ type Options struct {
 	Span time.Duration
 
 	// Patient keeps the window of a batch to its end even while a device is
-	// idle, under policy tc. By default a batch starts early where devices have time to spare:
-	// modules share devices, and waiting beside an idle one is latency for
-	// nothing.
+	// idle, under policy tc. By default a batch starts early where that breaks
+	// no promise of the plan: its device is free again before any schedule can
+	// need it.
 	Patient bool
 
 	// Margin is kept before every deadline by policies that hold batches back

@@ -59,7 +59,7 @@ func (g *Gateway) policy(gr *graph, n *node) (dispatch.Policy, error) {
 	}
 	c := timing.Dispatcher{
 		Policy: d.Pipeline.Dispatch, Groups: TCOptions(*d, n.name, 0).Groups, SLO: gr.slo - n.offset - n.tail,
-		MaxQueue: g.options.MaxQueue, Eager: !g.options.Patient,
+		MaxQueue: g.options.MaxQueue, Eager: !g.options.Patient, Sharing: &n.sharing,
 	}
 	c.Margin = min(max(0, g.options.Margin), c.SLO/marginShare)
 	if m := planned(d, n.name); m != nil {

@@ -81,6 +81,10 @@ func (p *adaptive) share(class int32) float64 {
 	return 1
 }
 
+// farthest is the turn beyond which nothing is looked at; a model that hardly
+// needs executors has its turns far apart.
+const farthest = 1e6
+
 // upcoming notes when the model will be given executors: every so many of
 // those that are or become free, and again a typical batch later.
 func (f *foresight) upcoming(pool *fleet, now Time, typic, every float64) {
@@ -98,7 +102,7 @@ func (f *foresight) upcoming(pool *fleet, now Time, typic, every float64) {
 		ends[i] = at
 	}
 	for i := range f.turns {
-		j := int(float64(i) * every)
+		j := int(min(float64(i)*every, farthest))
 		f.turns[i] = ends[j%len(ends)] + Time(typic*float64(j/len(ends)))
 	}
 }

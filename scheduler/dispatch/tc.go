@@ -20,18 +20,19 @@ type TCOptions struct {
 	// Full. 0 means DefaultMaxQueue.
 	MaxQueue int
 
-	// Eager lets an idle executor start what has been collected before the
-	// batch is full or due. On devices of their own this is at once. Where
-	// modules share a device a batch that starts early only waits there, closed
-	// to later requests; so a group holds back for as long as its recent batches
-	// took beyond their profiled duration. Eager shortens waits greatly while
-	// devices have time to spare; plans that use devices to the full need the
-	// full batches that they were made for.
+	// Eager lets an idle executor start what waits before its batch is full or
+	// due, and before its virtual arrival, where that breaks no promise: the
+	// executor is free again when the schedule can next need it (see tc_early.go).
+	// It shortens waits greatly while devices have time to spare. Where batches
+	// have lately taken longer than their profile, a group holds back for as long.
 	//
 	// Without it, requests that come before their virtual arrival are held until
-	// then, and a sound plan keeps its promise for every request of an even
-	// stream.
+	// then, and batches wait until they are full or due.
 	Eager bool
+
+	// Sharing speaks for the devices that groups with a Deadline share. Without
+	// it these never start before they are due.
+	Sharing Sharing
 
 	// ByRatio opens and fills batches in the order of the groups, which is to be
 	// that of falling throughput per price, as the paper prints its rule,
@@ -50,6 +51,10 @@ type GroupOptions struct {
 	// how the stream is shared between groups. 0 means Window.
 	Period time.Duration
 
+	// Deadline, on a device that the group shares, is the longest from the end of
+	// the window to the end of the batch. 0 on devices of its own.
+	Deadline time.Duration
+
 	// Durations, where given, are profiled durations by batch size:
 	// Durations[n-1] for n requests. Sizes beyond its end take Duration.
 	Durations []time.Duration
@@ -64,12 +69,14 @@ type tc struct {
 	max     int
 	eager   bool
 	byRatio bool
+	sharing Sharing
 
 	now     Time
 	armed   Time // the timer that the driver holds; never when none
 	waiting int  // requests in all queues
 	batch   []RequestID
 	spare   []Request
+	frees   []Time
 }
 
 type group struct {
@@ -77,10 +84,14 @@ type group struct {
 	window    Time
 	period    Time
 	durations []Time // by size; at least one, not falling
+	deadline  Time
+	shared    bool // has a deadline, and its device is not its own
 
 	queue   fifo
 	closed  int  // leading requests of queue whose batch is full or due
 	release Time // of the open batch, or of the next; see NewTC
+	hold    Time // when the first closed batch may start, on a shared device
+	again   Time // when an early start may be asked for again; never when only an event tells
 	ups     int  // executors that are up
 	since   Time // when requests began to wait, or a batch last left some behind
 	delay   Time // smoothed time that batches took beyond their profile
@@ -119,7 +130,7 @@ type executor struct {
 // Groups with impossible values are mended to the nearest possible ones: a
 // batch below 1 counts as 1, negative times as 0.
 func NewTC(o TCOptions) Policy {
-	p := &tc{max: o.MaxQueue, eager: o.Eager, byRatio: o.ByRatio, armed: never}
+	p := &tc{max: o.MaxQueue, eager: o.Eager, sharing: o.Sharing, byRatio: o.ByRatio, armed: never}
 	if p.max <= 0 {
 		p.max = DefaultMaxQueue
 	}
@@ -130,7 +141,7 @@ func NewTC(o TCOptions) Policy {
 }
 
 func newGroup(o GroupOptions) group {
-	g := group{batch: max(1, o.Batch), window: max(0, o.Window), period: max(0, o.Period)}
+	g := group{batch: max(1, o.Batch), window: max(0, o.Window), period: max(0, o.Period), deadline: o.Deadline, again: never}
 	if g.period == 0 {
 		g.period = g.window
 	}
@@ -157,6 +168,7 @@ func (p *tc) Len() int { return p.waiting }
 func (p *tc) Step(now Time, ev Event, out []Action) []Action {
 	p.now = max(p.now, now)
 	p.batch = p.batch[:0]
+	p.look()
 	if p.armed <= p.now {
 		p.armed = never
 	}
@@ -174,12 +186,12 @@ func (p *tc) Step(now Time, ev Event, out []Action) []Action {
 	}
 	out = p.admitEarly(out)
 	out = p.orphans.dropLate(p.now, p.shortest(), &p.waiting, nil, out)
-	wake := min(p.orphans.lateAt(p.shortest()), p.earlyWake())
+	wake := p.orphans.lateAt(p.shortest())
 	for i := range p.groups {
 		out = p.run(int32(i), out)
-		wake = min(wake, p.groups[i].wake(p.eager))
+		wake = min(wake, p.groups[i].wake(p.now))
 	}
-	return p.arm(wake, out)
+	return p.arm(min(wake, p.earlyWake()), out)
 }
 
 // arm asks for a timer unless one that comes no later is set already.
@@ -199,8 +211,8 @@ func (p *tc) arrive(r Request, out []Action) []Action {
 		return append(out, Action{Act: Drop, Request: r.ID, Reason: Full})
 	}
 	p.waiting++
-	if !p.eager && r.Arrival > p.now {
-		p.early.insert(r)
+	if r.Arrival > p.now {
+		p.waitEarly(r)
 		return out
 	}
 	p.assign(r)
@@ -208,9 +220,9 @@ func (p *tc) arrive(r Request, out []Action) []Action {
 }
 
 // admitEarly lets in those whose virtual arrival has come. Until then they are
-// held, unless with Eager: the proof of a plan is about batches that are cut
-// from the stream in the order and at the time of virtual arrivals, and the
-// batches of the module above come home as bursts, not always in order.
+// held, or start early: the proof of a plan is about batches that are cut from
+// the stream in the order and at the time of virtual arrivals, and the batches of
+// the module above come home as bursts, not always in order.
 func (p *tc) admitEarly(out []Action) []Action {
 	out = p.early.dropLate(p.now, p.shortest(), &p.waiting, nil, out)
 	for p.early.n > 0 && p.early.at(0).Arrival <= p.now {
@@ -266,14 +278,24 @@ func (p *tc) choose(arrival Time) int {
 // afresh lets all groups release a batch together, now, when none holds an open
 // batch and each may release one: the schedule begins anew.
 func (p *tc) afresh(arrival Time) {
-	for i := range p.groups {
-		if g := &p.groups[i]; g.ups > 0 && (g.open() || g.release > arrival) {
-			return
-		}
+	if !p.fresh(arrival, -1) {
+		return
 	}
 	for i := range p.groups {
 		p.groups[i].release = arrival
 	}
+}
+
+// fresh says whether the schedule would begin anew with a request that comes
+// then; what is open in group but is left out.
+func (p *tc) fresh(arrival Time, but int32) bool {
+	for i := range p.groups {
+		g := &p.groups[i]
+		if g.ups > 0 && (g.open() && int32(i) != but || g.release > arrival) {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *tc) cancel(id RequestID) {
@@ -342,11 +364,15 @@ func (p *tc) run(at int32, out []Action) []Action {
 	g := &p.groups[at]
 	out = g.queue.dropLate(p.now, g.durations[0], &p.waiting, &g.closed, out)
 	g.close(p.now)
-	for len(g.idle) > 0 && (g.closed > 0 || p.eager && g.early(p.now)) {
+	g.again = never
+	for len(g.idle) > 0 {
 		from := len(p.batch)
-		out = p.take(g, out)
-		if len(p.batch) == from {
-			continue // all that was due turned out late
+		if g.closed > 0 && p.mayStart(g) {
+			if out = p.take(g, out); len(p.batch) == from {
+				continue // all that was due turned out late
+			}
+		} else if !p.takeEarly(at) {
+			break
 		}
 		id := g.idle[0]
 		g.idle = g.idle[:copy(g.idle, g.idle[1:])]
@@ -354,6 +380,7 @@ func (p *tc) run(at int32, out []Action) []Action {
 		g.since = p.now
 		out = append(out, Action{Act: Start, Executor: id, Group: at, Batch: p.batch[from:len(p.batch):len(p.batch)]})
 	}
+	p.tell(at)
 	return out
 }
 
@@ -374,6 +401,7 @@ func (p *tc) take(g *group, out []Action) []Action {
 		p.batch = append(p.batch, r.ID)
 		taken++
 	}
+	g.hold += g.period // the next one's, if there is one
 	return out
 }
 

@@ -18,14 +18,18 @@ func (g *group) offer(arrival Time) (Time, bool) {
 
 // pass goes on to the first batch that is due no sooner than the arrival.
 func (g *group) pass(arrival Time) {
-	late := arrival - g.window - g.release
-	switch {
-	case late <= 0:
-	case g.period == 0:
-		g.release += late
-	default:
-		g.release += (late + g.period - 1) / g.period * g.period
+	if g.release+g.window < arrival {
+		g.release = g.following(arrival)
 	}
+}
+
+// following is the first release of the schedule that is due no sooner than that.
+func (g *group) following(due Time) Time {
+	late := due - g.window - g.release
+	if g.period == 0 {
+		return g.release + late
+	}
+	return g.release + (late+g.period-1)/g.period*g.period
 }
 
 // openDue is when the open batch is due: one window after its first request, and
@@ -33,8 +37,17 @@ func (g *group) pass(arrival Time) {
 // first request came later. The executor of a batch is free in time for the one
 // that follows it there only if batches start by then.
 func (g *group) openDue() Time {
-	spare := max(0, Time(g.ups)*g.period-g.durations[g.batch-1])
-	return min(g.release+spare, g.queue.at(g.closed).Arrival) + g.window
+	return min(g.release+g.spare(), g.queue.at(g.closed).Arrival) + g.window
+}
+
+// spare is how long after its due date by the schedule a batch may start without
+// delay to those that follow. A shared device has none: it must not be needed
+// more than once in a period.
+func (g *group) spare() Time {
+	if g.shared {
+		return 0
+	}
+	return max(0, Time(g.ups)*g.period-g.durations[g.batch-1])
 }
 
 // add puts a request into the open batch, or opens one with it. A group that a
@@ -51,13 +64,17 @@ func (g *group) add(r Request, now Time) {
 		g.closed++
 	}
 	if g.queue.n-g.closed >= g.batch {
-		g.shut()
+		g.shut(g.closeAt())
 	}
 }
 
 // shut ends the collection of the open batch. The next is released one period
-// after it.
-func (g *group) shut() {
+// after it. On a shared device a batch that is full waits until it is due, or is
+// granted an early start.
+func (g *group) shut(due Time) {
+	if g.closed == 0 {
+		g.hold = due
+	}
 	g.closed = g.queue.n
 	g.release += g.period
 }
@@ -74,7 +91,7 @@ func (g *group) remove(id RequestID) bool {
 // close marks all that waits as ready to run when the open batch is due.
 func (g *group) close(now Time) {
 	if g.open() && g.closeAt() <= now {
-		g.shut()
+		g.shut(now)
 	}
 }
 
@@ -91,19 +108,20 @@ func (g *group) closeAt() Time {
 }
 
 // wake is when the group next needs attention without any other event.
-func (g *group) wake(eager bool) Time {
+func (g *group) wake(now Time) Time {
 	at := g.queue.lateAt(g.durations[0])
-	if len(g.idle) > 0 && g.open() {
+	if len(g.idle) == 0 {
+		return at
+	}
+	at = min(at, g.again)
+	if g.closed > 0 {
+		at = min(at, g.hold)
+	}
+	if g.open() {
 		at = min(at, g.closeAt())
-		if eager {
-			at = min(at, g.since+g.delay)
-		}
 	}
 	return at
 }
-
-// early says whether an eager group starts what it has.
-func (g *group) early(now Time) bool { return g.queue.n > 0 && g.since+g.delay <= now }
 
 // learn takes in how long a batch took beyond its profile. The mean follows
 // within some eight batches.

@@ -199,15 +199,19 @@ func (s *sharer) device(b *bin, best *packing, sets [][]schedule) (Device, []boo
 
 func soundDevices(devices []Device) bool {
 	for _, d := range devices {
-		var tasks []demand.Task
-		for _, t := range d.Tasks {
-			tasks = append(tasks, demand.Task{Duration: t.Duration.Seconds(), Period: t.Period.Seconds(), Deadline: t.Deadline.Seconds()})
-		}
-		if !demand.NonPreemptive(tasks).Sound {
+		if !demand.NonPreemptive(d.tasks()).Sound {
 			return false
 		}
 	}
 	return true
+}
+
+func (d *Device) tasks() []demand.Task {
+	var tasks []demand.Task
+	for _, t := range d.Tasks {
+		tasks = append(tasks, demand.Task{Duration: t.Duration.Seconds(), Period: t.Period.Seconds(), Deadline: t.Deadline.Seconds()})
+	}
+	return tasks
 }
 
 // sharing says whether groups may share devices.

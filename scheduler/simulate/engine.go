@@ -87,6 +87,7 @@ type station struct {
 type lane struct {
 	index    int32 // over all stations
 	device   int32
+	place    int   // among the lanes of the device
 	executor int32 // over all stations; several lanes may be one executor's
 	group    int32
 	beside   int32 // batches that the executor may run side by side

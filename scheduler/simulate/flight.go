@@ -36,6 +36,8 @@ type device struct {
 	running  int32
 	queue    []int32 // flights
 	lost     bool
+	shared   bool            // by groups of plans
+	book     dispatch.Device // of batches that are on their way or run, for early starts
 	busy     Time
 	batches  int64
 	lanes    []place
@@ -71,6 +73,7 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 		f.due = min(f.due, e.due(i))
 		f.items = append(f.items, i)
 	}
+	e.devices[l.device].book.Begin()
 	f.ready = e.now + e.delay.Of(len(f.items))
 	if f.ready > e.now {
 		f.state = travelling
@@ -186,10 +189,12 @@ func (e *engine) land(k int32) {
 	d := l.device
 	e.devices[d].running--
 	e.grant(d)
+	e.devices[d].book.End()
 	e.step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor})
 	for _, i := range e.landed {
 		e.complete(i)
 	}
+	e.offer(d)
 }
 
 // occupied counts the time that a batch has taken of its device, as far as it

@@ -36,7 +36,7 @@ func onOwn(p pipelines.Pipeline, n float64) plan.Plan {
 	for _, m := range p.Modules {
 		at := m.Profile.Points[0]
 		out.Modules = append(out.Modules, plan.Module{Name: m.Name, Rate: 1, Budget: at.Duration, Groups: []plan.Group{{
-			Hardware: at.Hardware, Batch: at.Batch, Concurrency: 1, Duration: at.Duration, Machines: n, Rate: 1, Period: at.Duration,
+			Hardware: at.Hardware, Batch: at.Batch, Concurrency: 1, Duration: at.Duration, Machines: n, Rate: 1, Period: at.Duration, Window: at.Duration,
 		}}})
 	}
 	return out

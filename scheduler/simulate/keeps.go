@@ -13,12 +13,10 @@ type Keeping struct {
 	Requests int // of each pipeline at the least; 2000 when 0
 
 	// Spare is how many gaps between two requests of a module a request may be
-	// late. The proof of a plan takes the stream for a fluid, and requests are
-	// counted singly (see package demand).
+	// late. Plans need none where requests are even.
 	Spare int
 
-	// Eager is as in Options. The proof is about batches that start when they
-	// are full or due.
+	// Eager is as in Options.
 	Eager bool
 }
 

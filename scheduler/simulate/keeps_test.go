@@ -1,9 +1,12 @@
 package simulate
 
 import (
+	"math"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,42 +16,74 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/suite"
 )
 
-// slow policies search exhaustively; they are left out but for the whole suite.
-func slow(policy string) bool { return policy == "brute" }
-
 // TestSoundPlansKeepTheirPromise plays the suite's workloads, each as declared
 // and with every fan-out set to one: plans that are proven for every request of
-// an even stream answer every request within the SLO and one gap, by all
-// policies and cost models. HARPAGON_KEEPS=1131 plays the whole suite.
+// an even stream answer every request within the SLO, by all policies and cost
+// models, with early starts and without. HARPAGON_KEEPS=1131 plays the whole
+// suite, with exhaustive searches on as many workloads as the suite runs them on.
 func TestSoundPlansKeepTheirPromise(t *testing.T) {
-	n, long := 12, false
+	n, slow := 12, false
 	if text := os.Getenv("HARPAGON_KEEPS"); text != "" {
 		n, _ = strconv.Atoi(text)
-		long = n >= suite.DefaultWorkloads
+		slow = n >= suite.DefaultWorkloads
 	}
 	all, err := suite.Workloads(suite.DefaultSeed, n)
 	require.NoError(t, err)
-	kept := 0
+	began, kept := time.Now(), 0
 	for _, w := range all {
 		for _, p := range []plan.Problem{w.Problem, withoutFanout(w.Problem)} {
-			for _, policy := range plan.Policies() {
-				if slow(policy) && !long {
-					continue
-				}
-				for _, model := range plan.CostModels() {
-					got := plan.Solve(p, plan.Options{Policy: policy, CostModel: model})
+			for _, model := range plan.CostModels() {
+				for _, v := range suite.Policies(model) {
+					if v.Every > 1 && (!slow || w.ID%v.Every != 0) {
+						continue
+					}
+					o := v.Options
+					o.Clock, o.TimeLimit = func() time.Duration { return time.Since(began) }, 10*time.Second
+					got := plan.Solve(p, o)
 					if got.Status == plan.Infeasible || !got.Sound || got.Proof != plan.EveryRequest {
 						continue
 					}
 					kept++
-					err := Keeps([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, Keeping{})
-					assert.NoError(t, err, "%s by %s, %s\n%s", w.Describe(), policy, model, got.Describe())
+					for _, eager := range []bool{false, true} {
+						err := Keeps([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, Keeping{Eager: eager})
+						assert.NoError(t, err, "%s by %s, %s, eager %v\n%s", w.Describe(), v.Name, model, eager, got.Describe())
+					}
 				}
 			}
 		}
 	}
 	t.Logf("%d plans proven for every request", kept)
 	require.NotZero(t, kept)
+}
+
+// TestSoundPlansKeepThinnerStreams: a stream whose requests are at least as far
+// apart as those of the planned one is kept, too, up to the gap.
+func TestSoundPlansKeepThinnerStreams(t *testing.T) {
+	all, err := suite.Workloads(suite.DefaultSeed, 8)
+	require.NoError(t, err)
+	random := rand.New(rand.NewPCG(1, 1))
+	for _, w := range all {
+		p := withoutFanout(w.Problem)
+		for _, model := range plan.CostModels() {
+			got := plan.Solve(p, plan.Options{CostModel: model})
+			late := p.Pipeline
+			gap := time.Duration(math.Ceil(float64(time.Second) / late.Rate))
+			late.SLO += gap
+			stamps := make([]time.Duration, 1000)
+			for i := range stamps[1:] {
+				stamps[i+1] = stamps[i] + gap
+				if random.IntN(3) == 0 {
+					stamps[i+1] += time.Duration(random.ExpFloat64() * float64(5*gap))
+				}
+			}
+			for _, eager := range []bool{false, true} {
+				r, err := OnPlans([]Load{{Pipeline: late, Arrivals: Arrivals{Kind: ArrivalsReplay, Stamps: stamps}}}, []plan.Plan{got},
+					Options{Duration: stamps[len(stamps)-1] + 1, Eager: eager})
+				require.NoError(t, err)
+				assert.Equal(t, r.Pipelines[0].Requests, r.Pipelines[0].Completed, "%s, %s, eager %v\n%s", w.Describe(), model, eager, got.Describe())
+			}
+		}
+	}
 }
 
 func withoutFanout(p plan.Problem) plan.Problem {

@@ -82,6 +82,7 @@ func (e *engine) lose(at int32) {
 		return
 	}
 	d.lost, d.running, d.queue = true, 0, d.queue[:0]
+	d.book.Clear()
 	var held []int32
 	for _, p := range d.lanes {
 		first := 2 * e.stations[p.station].lanes[p.lane].index

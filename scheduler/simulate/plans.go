@@ -103,6 +103,7 @@ func (s *site) share(p *plan.Plan) error {
 			if at, err = s.addDevice(d.Hardware); err != nil {
 				return err
 			}
+			s.devices[at].shared = true
 		}
 		for _, t := range d.Tasks {
 			s.shared[task{t.Pipeline, t.Module, t.Group}] = at
@@ -154,10 +155,12 @@ func (s *site) dispatch(l *Load) string {
 
 // policy makes the dispatcher of a module.
 func (s *site) policy(l *Load, m *plan.Module, n *node, groups []dispatch.GroupOptions) (dispatch.Policy, error) {
-	p, err := timing.Dispatcher{
+	d := timing.Dispatcher{
 		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.offset - n.tail, Rate: m.Rate,
 		MaxQueue: s.options.MaxQueue, Eager: s.options.Eager, Delay: s.options.Delay, Pool: s.options.Policy,
-	}.New()
+	}
+	d.Sharing = sharing{s.engine, n.station}
+	p, err := d.New()
 	if err != nil {
 		return nil, fmt.Errorf("simulate: pipeline %q, module %q: %w", l.Pipeline.Name, m.Name, err)
 	}

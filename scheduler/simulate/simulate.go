@@ -37,9 +37,9 @@ type Options struct {
 	Spread  Spread         // of fan-out; SpreadPoisson when empty
 	Outages []Outage
 
-	// Eager lets idle executors of policy tc start what has been collected, as
-	// in dispatch.TCOptions. It shortens latencies where devices have time to
-	// spare; without it, a sound plan keeps its promise.
+	// Eager lets idle executors of policy tc start early where that breaks no
+	// promise, as in dispatch.TCOptions and as gateways do. It shortens latencies
+	// where devices have time to spare.
 	Eager bool
 
 	// MaxQueue is as in dispatch.TCOptions and dispatch.PoolOptions.
@@ -177,8 +177,9 @@ func (e *engine) addExecutor(station, device, group int32, beside int) {
 	e.executors++
 	s := &e.stations[station]
 	for range max(1, beside) {
+		e.devices[device].book.Add()
 		e.devices[device].lanes = append(e.devices[device].lanes, place{station, int32(len(s.lanes))})
-		s.lanes = append(s.lanes, lane{index: e.lanes, device: device, executor: executor, group: group, beside: int32(max(1, beside))})
+		s.lanes = append(s.lanes, lane{index: e.lanes, device: device, place: len(e.devices[device].lanes) - 1, executor: executor, group: group, beside: int32(max(1, beside))})
 		e.lanes++
 	}
 }

@@ -32,10 +32,11 @@ type Dispatcher struct {
 	SLO  time.Duration
 	Rate float64 // requests per second that come to the module; 0 if unknown
 
-	MaxQueue int            // as in dispatch.TCOptions and dispatch.PoolOptions
-	Eager    bool           // of tc
-	Delay    dispatch.Delay // of the others
-	Margin   time.Duration  // of the others
+	MaxQueue int              // as in dispatch.TCOptions and dispatch.PoolOptions
+	Eager    bool             // of tc
+	Sharing  dispatch.Sharing // of tc
+	Delay    dispatch.Delay   // of the others
+	Margin   time.Duration    // of the others
 
 	// Pool makes a policy other than tc; nil is dispatch.NewPool.
 	Pool func(dispatch.PoolOptions) (dispatch.Policy, error)
@@ -45,7 +46,7 @@ type Dispatcher struct {
 func (d Dispatcher) New() (dispatch.Policy, error) {
 	name := d.Policy
 	if name == "" || name == DefaultDispatch {
-		return dispatch.NewTC(dispatch.TCOptions{Groups: d.Groups, MaxQueue: d.MaxQueue, Eager: d.Eager}), nil
+		return dispatch.NewTC(dispatch.TCOptions{Groups: d.Groups, MaxQueue: d.MaxQueue, Eager: d.Eager, Sharing: d.Sharing}), nil
 	}
 	if err := Suits(name); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ func Groups(declared *pipelines.Module, planned *plan.Module) []dispatch.GroupOp
 	var all []dispatch.GroupOptions
 	for _, g := range planned.Groups {
 		all = append(all, dispatch.GroupOptions{
-			Batch: g.Batch, Window: g.Window, Duration: g.Duration, Period: g.Period,
+			Batch: g.Batch, Window: g.Window, Duration: g.Duration, Period: g.Period, Deadline: g.Deadline,
 			Durations: Durations(declared, g.Hardware, g.Batch, g.Concurrency, g.Duration),
 		})
 	}

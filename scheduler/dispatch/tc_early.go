@@ -1,0 +1,187 @@
+package dispatch
+
+import "slices"
+
+// Early starts. An idle executor may run requests that its group's schedule would
+// have wait: those of the open batch, and those that have come before their
+// virtual arrival. Such a batch is one more than the schedule knows. Taking its
+// requests away does no harm, since those that are left can go where they would
+// have gone; the open batch stays open, with room again. What must be shown is
+// that every executor is free when the schedule needs it.
+//
+// Devices of its own. Let the group's next batches be due at u_1 <= u_2 <= ...,
+// a period apart, and its n executors be free from f_1 <= ... <= f_n on. If
+// f_i <= u_i for every i up to n, batch i finds executor i free and leaves it by
+// u_i + d <= u_i + n·P = u_(i+n), and so on for ever. So a batch starts early if
+// that still holds with the end of the batch in place of now.
+//
+// Shared devices. Device says when.
+
+// Sharing speaks for devices that executors of several policies share.
+type Sharing interface {
+	// Early asks to start a batch that is not due and ends at that time. When it
+	// may not start, again is when to ask once more; never means that the driver
+	// reports a Timer when a batch on the device has ended. A batch that may
+	// start must start.
+	Early(id ExecutorID, now, end Time) (ok bool, again Time)
+
+	// Needed tells when the schedule next needs the executor for a batch, at the
+	// earliest; if none comes then, one period later, and so on.
+	Needed(id ExecutorID, at, period Time)
+
+	// Alone says that the executor has its device for itself after all.
+	Alone(id ExecutorID) bool
+}
+
+// look finds out which groups share their devices.
+func (p *tc) look() {
+	for at := range p.groups {
+		g := &p.groups[at]
+		if g.deadline == 0 {
+			continue
+		}
+		g.shared = true
+		for i := range p.execs {
+			if e := &p.execs[i]; p.sharing != nil && e.up && int(e.group) == at {
+				g.shared = !p.sharing.Alone(ExecutorID(i))
+				break
+			}
+		}
+	}
+}
+
+// waitEarly keeps a request that has come before its virtual arrival.
+func (p *tc) waitEarly(r Request) {
+	for i := range p.groups {
+		if g := &p.groups[i]; g.queue.n == 0 && p.early.n == 0 {
+			g.since = p.now
+		}
+	}
+	p.early.insert(r)
+}
+
+// mayStart says whether the first closed batch may start on an idle executor.
+func (p *tc) mayStart(g *group) bool {
+	if !g.shared || g.hold <= p.now {
+		return true
+	}
+	return p.sharing != nil && p.granted(g, g.durations[min(g.batch, g.queue.n)-1])
+}
+
+func (p *tc) granted(g *group, takes Time) bool {
+	ok, again := p.sharing.Early(g.idle[0], p.now, p.now+takes)
+	g.again = min(g.again, again)
+	return ok
+}
+
+// takeEarly moves what waits to p.batch, up to one batch, if that may start
+// early.
+func (p *tc) takeEarly(at int32) bool {
+	g := &p.groups[at]
+	size := min(g.batch, g.queue.n+p.early.n)
+	if !p.eager || g.closed > 0 || size == 0 {
+		return false
+	}
+	if from := g.since + g.delay; from > p.now {
+		g.again = min(g.again, from)
+		return false
+	}
+	takes := g.durations[size-1]
+	if !p.inTime(g, size, p.now+takes) {
+		return false
+	}
+	if g.shared {
+		if p.sharing == nil || !p.granted(g, takes) {
+			return false
+		}
+	} else if !p.spared(at, p.now+takes, size >= g.queue.n) {
+		return false
+	}
+	for range size {
+		q := &g.queue
+		if q.n == 0 {
+			q = &p.early
+		}
+		r := q.pop()
+		p.batch = append(p.batch, r.ID)
+		p.waiting--
+	}
+	return true
+}
+
+// inTime says whether all that would start early meet their deadlines.
+func (p *tc) inTime(g *group, size int, end Time) bool {
+	for i := range size {
+		q, k := &g.queue, i
+		if k >= q.n {
+			q, k = &p.early, i-g.queue.n
+		}
+		if r := q.at(k); r.Deadline != 0 && r.Deadline < end {
+			return false
+		}
+	}
+	return true
+}
+
+// spared says whether a group can do without an idle executor until then;
+// emptied, that no batch of it is open from now on.
+func (p *tc) spared(at int32, end Time, emptied bool) bool {
+	g := &p.groups[at]
+	if end <= p.needed(at, len(g.idle)-1, emptied) {
+		return true
+	}
+	p.frees = p.frees[:0]
+	for i := range p.execs {
+		if e := &p.execs[i]; e.up && e.busy && e.group == at {
+			p.frees = append(p.frees, e.expected)
+		}
+	}
+	p.frees = append(p.frees, end)
+	slices.Sort(p.frees)
+	for i, free := range p.frees {
+		if free > p.needed(at, len(g.idle)-1+i, emptied) {
+			return false
+		}
+	}
+	return true
+}
+
+// needed is when the schedule needs an executor of a group for its i-th batch
+// from now on, at the earliest, counted from 0.
+func (p *tc) needed(at int32, i int, emptied bool) Time {
+	g, but := &p.groups[at], int32(-1)
+	open := g.open() && !emptied
+	if emptied {
+		but = at
+	}
+	release := g.release
+	switch {
+	case i == 0 && open:
+		return max(p.now, g.openDue())
+	case p.fresh(p.now, but):
+		release = p.now
+	case !open && release+g.window < p.now: // passed over, or begun anew later
+		release = min(g.following(p.now), p.now)
+	}
+	if i == 0 {
+		return min(release+g.spare(), max(release, p.now)) + g.window
+	}
+	return release + Time(i)*g.period + g.window
+}
+
+// tell says when a shared device is needed next.
+func (p *tc) tell(at int32) {
+	g := &p.groups[at]
+	if p.sharing == nil || g.deadline == 0 {
+		return
+	}
+	need := p.needed(at, 0, false)
+	if g.closed > 0 {
+		need = max(p.now, g.hold)
+	}
+	for i := range p.execs {
+		if e := &p.execs[i]; e.up && e.group == at {
+			p.sharing.Needed(ExecutorID(i), need, g.period)
+		}
+	}
+}
