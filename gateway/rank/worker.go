@@ -27,6 +27,8 @@ type worker struct {
 	timer   dispatch.Time
 	state   []state // by executor
 	actions []dispatch.Action
+
+	_ [64]byte // the mailbox of another worker may lie behind
 }
 
 // state is what a worker knows of an executor.

@@ -33,6 +33,10 @@ type poolModel struct {
 	burst burst
 }
 
+// apart is the least capacity of what is written all the time: smaller slices
+// may share a cache line with those of a policy on another core.
+const apart = 16
+
 // newPool reads the options, mended: every model has a table, and the batch
 // arena holds the largest batch, so that steps do not allocate.
 func newPool(o PoolOptions) pool {
@@ -41,12 +45,13 @@ func newPool(o PoolOptions) pool {
 		groups = max(groups, len(m.Groups))
 	}
 	p := pool{
-		lines: make([]line, len(o.Models)), fleet: newFleet(groups), armed: never, max: o.MaxQueue,
+		lines: make([]line, len(o.Models), max(len(o.Models), apart)), fleet: newFleet(groups), armed: never, max: o.MaxQueue,
 		delay: Delay{Control: max(0, o.Delay.Control), PerRequest: max(0, o.Delay.PerRequest)}, margin: max(0, o.Margin),
 	}
 	if p.max <= 0 {
 		p.max = DefaultMaxPoolQueue
 	}
+	p.models = make([]poolModel, 0, max(len(o.Models), apart))
 	for _, m := range o.Models {
 		pm := newPoolModel(m, groups)
 		largest = max(largest, len(pm.tables[0]))

@@ -34,13 +34,14 @@ func Run(s Setting) (Result, error) {
 		}
 	}
 	d.play(s.early())
-	var served, batches int64
+	served, batches := d.counts()
 	r := measure(func() {
-		served, batches = d.served.Load(), d.batches.Load()
 		d.play(s.Requests)
 		d.wait(0)
 	})
-	r.Requests, r.Served, r.Batches = s.Requests, int(d.served.Load()-served), int(d.batches.Load()-batches)
+	r.Requests, r.Served, r.Batches = s.Requests, -served, -batches
+	served, batches = d.counts()
+	r.Served, r.Batches = r.Served+served, r.Batches+batches
 	return r, nil
 }
 
@@ -59,8 +60,8 @@ type drive struct {
 	mu      sync.Mutex
 	begun   []ending // batches that the producer has not seen
 	seen    []ending
-	served  atomic.Int64
-	batches atomic.Int64
+	served  int
+	batches int
 }
 
 type ending struct {
@@ -69,6 +70,12 @@ type ending struct {
 }
 
 func (d *drive) now() dispatch.Time { return dispatch.Time(d.clock.Load()) }
+
+func (d *drive) counts() (served, batches int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.served, d.batches
+}
 
 // play hands over n arrivals, as fast as the workers take them.
 func (d *drive) play(n int) {
@@ -106,10 +113,10 @@ func (d *drive) emulate() {
 
 // start is called by workers.
 func (d *drive) start(id dispatch.ExecutorID, _ int32, batch []dispatch.RequestID) {
-	d.served.Add(int64(len(batch)))
-	d.batches.Add(1)
 	at := d.now() + d.took[len(batch)-1]
 	d.mu.Lock()
+	d.served += len(batch)
+	d.batches++
 	d.begun = append(d.begun, ending{id, at})
 	d.mu.Unlock()
 }
