@@ -26,8 +26,10 @@ type adaptiveRules struct {
 	//
 	//	target·(start - startIdle·(share that idles) + startLoad·load) - startPool·√(target/(executors + 2))
 	//
-	// requests, or startBeta·beta·lambda.
-	start, startPool, startIdle, startLoad, startBeta float64
+	// requests, or startBeta·beta·lambda. The latter does not count for a model that keeps an executor busy where
+	// the pool frees more than startCalm executors while one more request runs: a batch that waits for the
+	// request still finds an executor then, and the others are not idle meanwhile.
+	start, startPool, startIdle, startLoad, startBeta, startCalm float64
 
 	// A first request stays if it allows a batch of
 	//
@@ -39,7 +41,7 @@ type adaptiveRules struct {
 
 func tunedRules() adaptiveRules {
 	return adaptiveRules{
-		start: 0.927, startPool: 1.95, startIdle: 0.85, startLoad: 0.088, startBeta: 1.6,
+		start: 0.927, startPool: 1.95, startIdle: 0.85, startLoad: 0.088, startBeta: 1.6, startCalm: 0.6,
 		keep: 0.645, keepQueue: 0.052, keepGap: 0.089,
 	}
 }
@@ -68,7 +70,8 @@ const (
 //   - It starts earlier if it is full enough: with less of its target in a small
 //     pool, whose executors run dry and clog by turns, and the more executors
 //     idle, because idle time cannot be saved up; with more while the pool has
-//     much before it. Past a multiple of beta·lambda requests it never waits.
+//     much before it. Past a multiple of beta·lambda requests it does not
+//     wait, unless executors become free so often that waiting costs nothing.
 //     Of several models the one with the least time left goes first.
 //   - It does not start early in the middle of a burst: where requests come
 //     closer together than at random, a batch that starts at once splits the
@@ -165,6 +168,7 @@ func (p *adaptive) aim(class int32) {
 	m.fixed = max(0, float64(m.plan.of(1))-float64(m.plan.of(x)-m.plan.of(1))/float64(x-1)) / 1e9
 	m.aim = held(m.plan, p.delay, budget, rate)
 	m.target = int(math.Round(m.aim))
+	m.calm = float64(m.plan.of(x)-m.plan.of(1)) / float64(x-1) / float64(m.plan.of(m.target))
 	need := m.meter.rate * float64(m.plan.of(m.target)) / 1e9 / float64(m.target)
 	p.needed += need - p.need[class]
 	p.need[class] = need
@@ -224,7 +228,12 @@ func (p *adaptive) enough(class int32) float64 {
 	up := float64(max(1, p.fleet.up))
 	idle := float64(max(0, p.fleet.opens-1)) / up
 	b := m.aim*(r.start-r.startIdle*idle+r.startLoad*p.load()) - r.startPool*math.Sqrt(m.aim/(up+2))
-	return min(max(b, startLeast*m.aim), r.startBeta*m.fixed*m.meter.rate)
+	b = max(b, startLeast*m.aim)
+	share := p.need[class] * min(1, up/p.needed)
+	if share >= 1 && m.calm*up > r.startCalm {
+		return b
+	}
+	return min(b, r.startBeta*m.fixed*m.meter.rate)
 }
 
 // load is the work that the executors still have before them, as a share of

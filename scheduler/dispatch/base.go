@@ -29,6 +29,7 @@ type poolModel struct {
 	// What adaptive keeps.
 	aim   float64 // the target between whole numbers
 	fixed float64 // seconds that a batch takes beyond those of its requests
+	calm  float64 // time that one more request takes, as a share of a batch
 	size  int     // of the batch that would start now
 	burst burst
 }

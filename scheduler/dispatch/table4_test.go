@@ -49,3 +49,24 @@ func TestTable4(t *testing.T) {
 		})
 	}
 }
+
+// TestSeveralExecutorsAModel plays 20 models at a rate that deferred just keeps
+// up with: adaptive must not start small batches for beta·lambda's sake where
+// executors become free all the time.
+func TestSeveralExecutorsAModel(t *testing.T) {
+	var models []Model
+	for range 20 {
+		models = append(models, Model{Durations: Linear(1053*time.Microsecond, 5072*time.Microsecond, 64), SLO: 50 * ms})
+	}
+	for _, row := range []struct {
+		executors int
+		each      float64 // requests per second and executor
+	}{{48, 790}, {64, 810}} {
+		sum, seeds := 0.0, 3
+		for seed := range seeds {
+			v := &vclock{p: NewAdaptive(PoolOptions{Models: models}), models: models, execs: row.executors, rate: row.each * float64(row.executors), seed: uint64(seed + 1), warm: time.Second, horizon: time.Second}
+			sum += v.run()
+		}
+		assert.GreaterOrEqual(t, sum/float64(seeds), 0.99, "%d executors", row.executors)
+	}
+}
