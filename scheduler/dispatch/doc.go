@@ -21,6 +21,9 @@
 //
 //   - NewTC, the batch-aware dispatch of the Harpagon paper (section III-B)
 //     with the open batches ordered by due date.
+//   - NewAdaptive, the default over a shared pool, and NewDeferred, Symphony,
+//     which hold batches back; NewEager, NewClockwork and NewNexus, baselines
+//     over the same pool. Package limit bounds what any of them can reach.
 //   - NewMatching, Kairos: queries of different sizes to instances that differ,
 //     by assignment at least cost (package assign).
 //   - NewGrouped, HarmonyBatch: one queue per group of applications, a timeout

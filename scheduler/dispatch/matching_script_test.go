@@ -32,16 +32,7 @@ func TestMatchingScripts(t *testing.T) {
 				require.NoError(t, err)
 				return "ok\n"
 			case "step":
-				var b strings.Builder
-				for line := range strings.Lines(d.Input) {
-					now, ev := parseEvent(t, line)
-					ev.Request.Size = parseSize(t, line)
-					fmt.Fprintf(&b, "%s\n", strings.TrimSpace(line))
-					for _, a := range p.Step(now, ev, nil) {
-						fmt.Fprintf(&b, "  %v\n", a)
-					}
-				}
-				return b.String()
+				return transcript(t, p, d.Input, parseQuery)
 			case "state":
 				return p.Describe()
 			}
@@ -73,6 +64,12 @@ func parseMatching(t *testing.T, d *datadriven.TestData) MatchingOptions {
 		o.Types = append(o.Types, one)
 	}
 	return o
+}
+
+func parseQuery(t *testing.T, line string) (Time, Event) {
+	now, ev := parseEvent(t, line)
+	ev.Request.Size = parseSize(t, line)
+	return now, ev
 }
 
 func parseSize(t *testing.T, line string) int32 {

@@ -24,15 +24,7 @@ func TestPoolScripts(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "step":
-				var b strings.Builder
-				for line := range strings.Lines(d.Input) {
-					now, ev := parsePoolEvent(t, line)
-					fmt.Fprintf(&b, "%s\n", strings.TrimSpace(line))
-					for _, a := range p.Step(now, ev, nil) {
-						fmt.Fprintf(&b, "  %v\n", a)
-					}
-				}
-				return b.String()
+				return transcript(t, p, d.Input, parsePoolEvent)
 			case "state":
 				return p.Describe()
 			}

@@ -33,15 +33,7 @@ func TestTCScripts(t *testing.T) {
 				p = NewTC(parseOptions(t, d))
 				return "ok\n"
 			case "step":
-				var b strings.Builder
-				for line := range strings.Lines(d.Input) {
-					now, ev := parseEvent(t, line)
-					fmt.Fprintf(&b, "%s\n", strings.TrimSpace(line))
-					for _, a := range p.Step(now, ev, nil) {
-						fmt.Fprintf(&b, "  %v\n", a)
-					}
-				}
-				return b.String()
+				return transcript(t, p, d.Input, parseEvent)
 			case "state":
 				return p.Describe()
 			}
@@ -49,6 +41,19 @@ func TestTCScripts(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// transcript plays the events and tells each with the actions it caused.
+func transcript(t *testing.T, p Policy, events string, parse func(*testing.T, string) (Time, Event)) string {
+	var b strings.Builder
+	for line := range strings.Lines(events) {
+		now, ev := parse(t, line)
+		fmt.Fprintf(&b, "%s\n", strings.TrimSpace(line))
+		for _, a := range p.Step(now, ev, nil) {
+			fmt.Fprintf(&b, "  %v\n", a)
+		}
+	}
+	return b.String()
 }
 
 func parseOptions(t *testing.T, d *datadriven.TestData) TCOptions {
