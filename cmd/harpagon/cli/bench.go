@@ -23,16 +23,17 @@ func newBenchCommand(d *Deps) *cobra.Command {
 		Long: `Runs what Harpagon decides with on workloads that are drawn at random, always the
 same ones, and prints how good the decisions are and how long they take.`,
 		Example: `  harpagon bench plan
-  harpagon bench plan --curve`,
+  harpagon bench plan --curve
+  harpagon bench dispatch`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return wrongUse(c, fmt.Errorf("there is no suite %q; there is plan", args[0]))
+				return wrongUse(c, fmt.Errorf("there is no suite %q; there are plan and dispatch", args[0]))
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newBenchPlanCommand(d))
+	c.AddCommand(newBenchPlanCommand(d), newBenchDispatchCommand(d))
 	return c
 }
 

@@ -91,3 +91,48 @@ func TestBenchStopsWhenAsked(t *testing.T) {
 	assert.ErrorContains(t, stopped(err), "stopped before the end")
 	assert.Less(t, done.Load(), int64(1000))
 }
+
+func TestBenchDispatch(t *testing.T) {
+	got := run(t, "bench", "dispatch", "--quick", "--part", "devices,frontends,speed", "--policy", "adaptive,deferred", "--plot", filepath.Join(t.TempDir(), "curve.svg"))
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	for _, text := range []string{"From one device to a thousand", "Adaptive over deferred: ", "table 2", "| adaptive | 64 |"} {
+		assert.Contains(t, got.stdout, text)
+	}
+	assert.NotContains(t, got.stdout, "clockwork", "not asked for")
+}
+
+func TestBenchDispatchForPrograms(t *testing.T) {
+	got := run(t, "bench", "dispatch", "--quick", "--part", "models", "--policy", "adaptive", "--json")
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	var out struct {
+		Tables []struct {
+			Rows []struct {
+				Setting  string
+				Policies []struct {
+					Goodput float64 `json:"goodput_rate"`
+				}
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+	require.Len(t, out.Tables, 1)
+	for _, r := range out.Tables[0].Rows {
+		assert.Positive(t, r.Policies[0].Goodput, r.Setting)
+	}
+}
+
+func TestBenchDispatchRefuses(t *testing.T) {
+	for _, row := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--part", "table9"}, `no part "table9"; there is table4`},
+		{[]string{"--policy", "matching"}, `no pool policy "matching"`},
+		{[]string{"--json", "--markdown"}, "exclude each other"},
+		{[]string{"--plot", "x.svg", "--part", "table4"}, "--plot draws the parts"},
+	} {
+		got := run(t, append([]string{"bench", "dispatch"}, row.args...)...)
+		assert.Equal(t, ExitError, got.code)
+		assert.Contains(t, got.stderr, row.says)
+	}
+}
