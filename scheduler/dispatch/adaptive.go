@@ -41,7 +41,7 @@ type adaptiveRules struct {
 
 func tunedRules() adaptiveRules {
 	return adaptiveRules{
-		start: 0.927, startPool: 1.95, startIdle: 0.85, startLoad: 0.088, startBeta: 1.6, startCalm: 0.6,
+		start: 0.927, startPool: 1.95, startIdle: 0.85, startLoad: 0.0905, startBeta: 1.6, startCalm: 0.6,
 		keep: 0.645, keepQueue: 0.052, keepGap: 0.089,
 	}
 }

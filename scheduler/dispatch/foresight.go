@@ -3,8 +3,8 @@ package dispatch
 // How far adaptive looks ahead.
 const (
 	foresightPool  = 16  // executors at most: in a large pool they even out by themselves
-	foresightTurns = 16  // executors that the model is given, one after the other
-	foresightSteps = 12  // of giving up requests, over all turns together
+	foresightTurns = 24  // executors that the model is given, one after the other
+	foresightSteps = 16  // of giving up requests, over all turns together
 	foresightShare = 16  // the part of the target batch that one step gives up; at least one request
 	foresightLeast = 1.1 // target batches that must wait for it to matter
 	foresightMost  = 4   // target batches above which this is an overload that outlasts all turns

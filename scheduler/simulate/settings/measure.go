@@ -28,6 +28,9 @@ const (
 	warmSLOs  = 20.0 // before it
 	giveUp    = 4.0  // times the misses that are allowed end a run
 	overload  = 3.0  // times the goodput
+
+	leastShare = 0.01 // of Bound: a policy that does not reach it has no goodput
+	closely    = 4.0
 )
 
 // Measured is how a policy did in a setting.
@@ -43,13 +46,22 @@ type Measured struct {
 // overload. Stop ends it early, with simulate.ErrStopped.
 func (s *Setting) Measure(policy string, e Effort, stop func() bool) (Measured, error) {
 	m := Measured{Policy: policy}
-	start := s.Bound() / 2
-	found, err := simulate.FindGoodput(func(rate float64, seed uint64) (simulate.Result, error) {
+	run := func(rate float64, seed uint64) (simulate.Result, error) {
 		o := s.options(policy, rate, e, stop)
 		o.Seed = seed
 		o.GiveUp = int64(giveUp*(1-simulate.DefaultAttainment)*rate*o.Duration.Seconds()) + 1000
 		return simulate.OnPool(s.Loads(rate), s.pool(), o)
-	}, simulate.Search{Tolerance: e.Tolerance, Seeds: max(s.Seeds, e.Seeds), Seed: 1, Start: start})
+	}
+	search := simulate.Search{Tolerance: e.Tolerance, Seeds: e.Seeds, Seed: 1, Start: s.Bound() / 2}
+	if s.Seeds > e.Seeds { // a setting to be known closely
+		search.Seeds, search.Tolerance = s.Seeds, e.Tolerance/closely
+	}
+	if r, err := run(leastShare*s.Bound(), 1); err != nil {
+		return m, err
+	} else if a, _ := r.Attainment(); a < simulate.DefaultAttainment {
+		return m, nil // no goodput to speak of
+	}
+	found, err := simulate.FindGoodput(run, search)
 	if err != nil || found.Rate == 0 {
 		return m, err
 	}
@@ -117,7 +129,7 @@ func (s *Setting) Physical(e Effort) (float64, error) {
 
 // limitShare of the requests of a run are enough for the bound, which takes
 // long.
-const limitShare = 0.05
+const limitShare = 0.03
 
 func poisson(rate float64, n int) []time.Duration {
 	rng, at := rand.New(rand.NewPCG(1, 2)), 0.0

@@ -111,7 +111,7 @@ func Delays() dispatch.Delay {
 func table4() []Setting {
 	var list []Setting
 	for _, n := range Table4() {
-		one := Setting{Part: PartTable4, Name: n.Name, Models: []Network{n}, Devices: 8, Shape: 1, Seeds: 5}
+		one := Setting{Part: PartTable4, Name: n.Name, Models: []Network{n}, Devices: 8, Shape: 1, Seeds: 10}
 		list = append(list, one)
 		one.Name, one.Delay = n.Name+", network delays", Delays()
 		list = append(list, one)

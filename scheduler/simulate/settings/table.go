@@ -47,7 +47,7 @@ type Table struct {
 func Title(part string) string {
 	switch part {
 	case PartTable4:
-		return "Two networks on 8 devices, Poisson arrivals, five seeds (Symphony, table 4)"
+		return "Two networks on 8 devices, Poisson arrivals, ten seeds (Symphony, table 4)"
 	case PartNetworks:
 		return "Every network alone on 8 devices, Poisson arrivals (Symphony, tables 5 and 6)"
 	case PartMixed:
