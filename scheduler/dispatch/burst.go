@@ -5,7 +5,8 @@ import "math"
 // Tuning of burst.
 const (
 	burstMemory = 10e9 // nanoseconds over which the counts fade
-	burstLeast  = 1.5  // crowding from which on arrivals come in bursts; Poisson arrivals scatter around 1
+	burstLeast  = 1.1  // crowding from which on arrivals come in bursts
+	burstSure   = 4.0  // standard deviations of what Poisson arrivals would show, on top
 	burstQuiet  = 24   // a burst is over after this part of the time that its first request can wait
 )
 
@@ -52,5 +53,10 @@ func (b *burst) close(now Time) {
 
 // runs says whether a burst goes on at that instant.
 func (b *burst) runs(now Time) bool {
-	return now < b.over && b.second*b.buckets > burstLeast*b.first*b.first
+	if now >= b.over || b.first == 0 {
+		return false
+	}
+	mean := b.first / b.buckets
+	chance := math.Sqrt(2/b.buckets) / mean // of the crowding of Poisson arrivals
+	return b.second > (burstLeast+burstSure*chance)*b.first*mean
 }
