@@ -52,6 +52,7 @@ const (
 	loadMost   = 1.5
 	queueMost  = 3.0  // target batches
 	keepRound  = 0.25 // requests, before the least batch is rounded down
+	guardShare = 0.3  // of the time between two executors, at least, that an urgent batch should have to find one
 	startLeast = 0.5  // of the target batch, however many executors idle
 	typicStep  = 0.05 // weight of a new batch in the typical duration
 )
@@ -66,7 +67,9 @@ const (
 //     n executors near their capacity this is the staggered batch of Symphony's
 //     equation 2.
 //   - A batch that could not take in one more request starts on any free
-//     executor.
+//     executor. Where all are busy and a batch takes hardly longer for one more
+//     request, it counts as such earlier, so that it is in line for the next
+//     executor before it is too late.
 //   - It starts earlier if it is full enough: with less of its target in a small
 //     pool, whose executors run dry and clog by turns, and the more executors
 //     idle, because idle time cannot be saved up; with more while the pool has
@@ -198,6 +201,7 @@ func (p *adaptive) look(class int32, out []Action) []Action {
 	due := q.due(c.drop)
 	last := due - m.plan.of(c.size) - p.delay.Of(c.size)
 	at := due - m.plan.of(c.size+1) - p.delay.Of(c.size+1)
+	at -= p.guard(last - at)
 	m.size = c.size
 	switch {
 	case last < p.now: // only a faster group can still serve it
@@ -220,6 +224,17 @@ func (p *adaptive) look(class int32, out []Action) []Action {
 	p.ready.Set(class, last)
 	p.held.Drop(class)
 	return out
+}
+
+// guard is how much earlier a batch becomes urgent while no executor is open:
+// the time until one should be, and those that are before it in line, beyond
+// the time that it has anyway once it is urgent.
+func (p *adaptive) guard(slack Time) Time {
+	if p.fleet.opens > 0 || p.typic == 0 {
+		return 0
+	}
+	wait := Time(p.typic / float64(max(1, p.fleet.up)) * (guardShare + float64(p.ready.Len())))
+	return max(0, wait-slack)
 }
 
 // enough is the batch of the model that may start before it has to.

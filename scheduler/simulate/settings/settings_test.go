@@ -69,6 +69,24 @@ func TestMeasure(t *testing.T) {
 	assert.Contains(t, table.Describe(), "Adaptive over deferred: 1.0")
 }
 
+// TestManyUnlikeModels: where dozens of models share a few devices, one whose
+// time hardly grows with its batch is not left without a device because it
+// waited for the last moment.
+func TestManyUnlikeModels(t *testing.T) {
+	for _, s := range Of(PartMixed) {
+		if s.Devices > 16 {
+			continue
+		}
+		row := s.Row(0)
+		for _, policy := range []string{"adaptive", "deferred"} {
+			m, err := s.Measure(policy, Quick(), nil)
+			require.NoError(t, err)
+			row.Policies = append(row.Policies, m)
+		}
+		assert.Greater(t, row.Over("adaptive", "deferred"), 1.1, s.Name)
+	}
+}
+
 // TestFrontends holds the case for one scheduler to the paper's table 2.
 func TestFrontends(t *testing.T) {
 	for _, u := range Frontends(1) {

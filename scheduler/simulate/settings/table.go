@@ -64,10 +64,7 @@ func Title(part string) string {
 
 // cells are the table as text: a head and the rows.
 func (t *Table) cells() (head []string, rows [][]string) {
-	head = []string{"setting"}
-	for _, p := range t.Policies {
-		head = append(head, p)
-	}
+	head = append([]string{"setting"}, t.Policies...)
 	compare := t.has(adaptive) && t.has(deferred)
 	if compare {
 		head = append(head, "adaptive over deferred", "at 3 times that: adaptive", "deferred")
