@@ -64,7 +64,7 @@ minutes or so; --quick takes a small part of that and is less exact.`,
 		Args: cobra.NoArgs,
 	}
 	flags := c.Flags()
-	flags.StringSliceVar(&f.policies, "policy", settings.Policies(), "only these policies")
+	flags.StringSliceVar(&f.policies, "policy", dispatch.PoolNames(), "only these policies")
 	flags.StringSliceVar(&f.parts, "part", dispatchParts(), "what to measure")
 	flags.BoolVar(&f.quick, "quick", false, "short runs and every eighth setting of a part")
 	flags.BoolVar(&f.asJSON, "json", false, "print the tables as JSON")
@@ -244,7 +244,7 @@ func (f *benchDispatchFlags) command() string {
 	if !slices.Equal(f.parts, dispatchParts()) {
 		line += " --part " + strings.Join(f.parts, ",")
 	}
-	if !slices.Equal(f.policies, settings.Policies()) {
+	if !slices.Equal(f.policies, dispatch.PoolNames()) {
 		line += " --policy " + strings.Join(f.policies, ",")
 	}
 	if f.quick {

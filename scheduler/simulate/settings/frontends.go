@@ -5,19 +5,17 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
-	"time"
 )
 
 // Uneven is what backends see when frontends share requests out without
 // knowing of each other (Symphony, section 2.3 and table 2).
 type Uneven struct {
-	Window    time.Duration `json:"-"`
-	WindowMs  float64       `json:"window_ms"`
-	Rate      float64       `json:"rate"`
-	Frontends int           `json:"frontends"`
-	Mean      float64       `json:"mean_requests"` // to one backend in a window
-	Deviation float64       `json:"std_requests"`
-	Printed   float64       `json:"printed"` // by the paper
+	Window    float64 `json:"window_ms"`
+	Rate      float64 `json:"rate"`
+	Frontends int     `json:"frontends"`
+	Mean      float64 `json:"mean_requests"` // to one backend in a window
+	Deviation float64 `json:"std_requests"`
+	Printed   float64 `json:"printed"` // by the paper
 }
 
 const (
@@ -30,10 +28,10 @@ const (
 // beginning anywhere.
 func Frontends(seed uint64) []Uneven {
 	list := []Uneven{
-		{Window: 400 * time.Millisecond, Rate: 10000, Frontends: 1, Printed: 0.753},
-		{Window: 400 * time.Millisecond, Rate: 10000, Frontends: 25, Printed: 2.463},
-		{Window: 200 * time.Millisecond, Rate: 2000, Frontends: 1, Printed: 0.396},
-		{Window: 200 * time.Millisecond, Rate: 2000, Frontends: 25, Printed: 1.860},
+		{Window: 400, Rate: 10000, Frontends: 1, Printed: 0.753},
+		{Window: 400, Rate: 10000, Frontends: 25, Printed: 2.463},
+		{Window: 200, Rate: 2000, Frontends: 1, Printed: 0.396},
+		{Window: 200, Rate: 2000, Frontends: 25, Printed: 1.860},
 	}
 	for i := range list {
 		list[i].draw(rand.New(rand.NewPCG(seed, uint64(i))))
@@ -42,7 +40,6 @@ func Frontends(seed uint64) []Uneven {
 }
 
 func (u *Uneven) draw(rng *rand.Rand) {
-	u.WindowMs = float64(u.Window) / 1e6
 	next := make([]int, u.Frontends)
 	for i := range next {
 		next[i] = rng.IntN(backends)
@@ -51,7 +48,7 @@ func (u *Uneven) draw(rng *rand.Rand) {
 	at := 0.0
 	for w := range windows {
 		var got [backends]int
-		for end := float64(w+1) * u.Window.Seconds(); ; {
+		for end := float64(w+1) * u.Window / 1000; ; {
 			at += rng.ExpFloat64() / u.Rate
 			f := rng.IntN(u.Frontends)
 			got[next[f]]++
@@ -74,7 +71,7 @@ func DescribeFrontends(list []Uneven) string {
 	var b strings.Builder
 	b.WriteString("| requests per second | window | frontends | requests to a backend | standard deviation | printed |\n|---:|---:|---:|---:|---:|---:|\n")
 	for _, u := range list {
-		fmt.Fprintf(&b, "| %.0f | %.0f ms | %d | %.1f | %.3f | %.3f |\n", u.Rate, u.WindowMs, u.Frontends, u.Mean, u.Deviation, u.Printed)
+		fmt.Fprintf(&b, "| %.0f | %.0f ms | %d | %.1f | %.3f | %.3f |\n", u.Rate, u.Window, u.Frontends, u.Mean, u.Deviation, u.Printed)
 	}
 	return b.String()
 }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/limit"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
@@ -70,20 +69,25 @@ func (s *Setting) Measure(policy string, e Effort, stop func() bool) (Measured, 
 	if err != nil {
 		return m, err
 	}
-	var served, batches float64
-	for _, p := range at.Pipelines {
-		for _, module := range p.Modules {
-			served += module.MeanBatch * float64(module.Batches)
-			batches += float64(module.Batches)
-		}
-	}
 	for _, d := range at.Devices {
 		m.Busy += d.Utilisation / float64(len(at.Devices))
 	}
-	m.Batch = served / max(1, batches)
+	m.Batch = meanBatch(at)
 	over, err := simulate.OnPool(s.Loads(overload*found.Rate), s.pool(), s.options(policy, overload*found.Rate, e, stop))
 	m.Overload = float64(over.Total().Completed) / over.Duration.Seconds() / found.Rate
 	return m, err
+}
+
+// meanBatch is over all batches of a run.
+func meanBatch(r simulate.Result) float64 {
+	var served, batches float64
+	for _, p := range r.Pipelines {
+		for _, m := range p.Modules {
+			served += m.MeanBatch * float64(m.Batches)
+			batches += float64(m.Batches)
+		}
+	}
+	return served / max(1, batches)
 }
 
 func (s *Setting) pool() []simulate.Kind {
@@ -140,6 +144,3 @@ func poisson(rate float64, n int) []time.Duration {
 	}
 	return list
 }
-
-// Policies are those of a pool.
-func Policies() []string { return dispatch.PoolNames() }

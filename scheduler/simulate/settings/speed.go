@@ -43,13 +43,7 @@ func Speed(policy string, models, devices int, requests float64, clock func() ti
 	took := clock() - begin
 	total := r.Total()
 	p.Rate = float64(total.Requests) / max(took.Seconds(), 1e-9)
-	var served, batches float64
-	for _, one := range r.Pipelines {
-		for _, m := range one.Modules {
-			served, batches = served+m.MeanBatch*float64(m.Batches), batches+float64(m.Batches)
-		}
-	}
-	p.Batch = served / max(1, batches)
+	p.Batch = meanBatch(r)
 	return p, nil
 }
 

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -65,7 +66,7 @@ func Title(part string) string {
 // cells are the table as text: a head and the rows.
 func (t *Table) cells() (head []string, rows [][]string) {
 	head = append([]string{"setting"}, t.Policies...)
-	compare := t.has(adaptive) && t.has(deferred)
+	compare := slices.Contains(t.Policies, adaptive) && slices.Contains(t.Policies, deferred)
 	if compare {
 		head = append(head, "adaptive over deferred", "at 3 times that: adaptive", "deferred")
 	}
@@ -94,15 +95,6 @@ const (
 	deferred = "deferred"
 )
 
-func (t *Table) has(policy string) bool {
-	for _, p := range t.Policies {
-		if p == policy {
-			return true
-		}
-	}
-	return false
-}
-
 func rate(r float64) string {
 	switch {
 	case r == 0:
@@ -120,7 +112,8 @@ func ratio(r float64) string {
 	return fmt.Sprintf("%.3f", r)
 }
 
-// Least and Mean are of the goodput of adaptive over that of deferred.
+// advantage is the goodput of adaptive over that of deferred, and the setting
+// where it is least; all zero where one of them was not measured.
 func (t *Table) advantage() (least, mean, most float64, where string) {
 	n := 0.0
 	for i := range t.Rows {
