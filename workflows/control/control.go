@@ -73,7 +73,7 @@ func (c *Control) Apply(ctx context.Context, r workflows.ApplyRequest) (workflow
 	if err == nil {
 		err = handle.Get(ctx, &reply)
 	}
-	return reply, explain(name, err)
+	return reply, explain("pipeline", name, err)
 }
 
 // Rescale plans for another rate.
@@ -99,14 +99,11 @@ func (c *Control) Delete(ctx context.Context, pipeline, why string) error {
 // run.
 func (c *Control) Status(ctx context.Context, pipeline string) (Status, error) {
 	var s Status
-	value, err := c.client.QueryWorkflow(ctx, workflows.PipelineID(pipeline), "", workflows.QueryStatus)
-	if err == nil {
-		err = value.Get(&s)
-	}
+	err := c.query(ctx, workflows.PipelineID(pipeline), &s)
 	if err == nil && s.Phase == workflows.Deleted {
 		err = fmt.Errorf("pipeline %q: %w", pipeline, ErrNotFound)
 	}
-	return s, explain(pipeline, err)
+	return s, explain("pipeline", pipeline, err)
 }
 
 // List names the pipelines that run, sorted. It is as fresh as Temporal's
@@ -191,7 +188,7 @@ func (e *FailedError) Error() string {
 // SendMeasures tells a pipeline what its gateway saw. One every ten seconds or
 // so is enough.
 func (c *Control) SendMeasures(ctx context.Context, m autoscale.Measures) error {
-	return explain(m.Pipeline, c.client.SignalWorkflow(ctx, workflows.PipelineID(m.Pipeline), "", workflows.SignalMeasures, m))
+	return explain("pipeline", m.Pipeline, c.client.SignalWorkflow(ctx, workflows.PipelineID(m.Pipeline), "", workflows.SignalMeasures, m))
 }
 
 // GatewayStarted tells every pipeline that a gateway has started and serves
@@ -201,7 +198,7 @@ func (c *Control) GatewayStarted(ctx context.Context, address string) error {
 	names, err := c.List(ctx)
 	for _, name := range names {
 		sent := c.client.SignalWorkflow(ctx, workflows.PipelineID(name), "", workflows.SignalGatewayStarted, address)
-		err = errors.Join(err, explain(name, sent))
+		err = errors.Join(err, explain("pipeline", name, sent))
 	}
 	return errors.Join(err, c.functionsStarted(ctx, address))
 }
@@ -275,11 +272,26 @@ func (c *Control) beat(ctx context.Context, host string) (beat activities.HostBe
 }
 
 func (c *Control) update(ctx context.Context, pipeline, name string, arg any) (reply workflows.ChangeReply, err error) {
-	handle, err := c.client.UpdateWorkflow(ctx, completed(pipeline, name, arg))
+	reply, err = c.send(ctx, completed(pipeline, name, arg))
+	return reply, explain("pipeline", pipeline, err)
+}
+
+// send asks for an update and waits for its answer.
+func (c *Control) send(ctx context.Context, update client.UpdateWorkflowOptions) (reply workflows.ChangeReply, err error) {
+	handle, err := c.client.UpdateWorkflow(ctx, update)
 	if err == nil {
 		err = handle.Get(ctx, &reply)
 	}
-	return reply, explain(pipeline, err)
+	return reply, err
+}
+
+// query reads the status of a workflow into s.
+func (c *Control) query(ctx context.Context, id string, s any) error {
+	value, err := c.client.QueryWorkflow(ctx, id, "", workflows.QueryStatus)
+	if err != nil {
+		return err
+	}
+	return value.Get(s)
 }
 
 func completed(pipeline, name string, arg any) client.UpdateWorkflowOptions {
@@ -296,9 +308,11 @@ func completedAt(id, name string, arg any) client.UpdateWorkflowOptions {
 }
 
 // explain turns Temporal's answer into one that says what to do.
-func explain(pipeline string, err error) error {
+// explain names what a workflow that is not there would have served: kind is
+// pipeline or function.
+func explain(kind, name string, err error) error {
 	if notFound(err) {
-		return fmt.Errorf("pipeline %q: %w", pipeline, ErrNotFound)
+		return fmt.Errorf("%s %q: %w", kind, name, ErrNotFound)
 	}
 	return err
 }

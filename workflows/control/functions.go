@@ -39,7 +39,7 @@ func (c *Control) ApplyFunction(ctx context.Context, r workflows.FunctionApply) 
 	if err == nil {
 		err = handle.Get(ctx, &reply)
 	}
-	return reply, explainFunction(name, err)
+	return reply, explain("function", name, err)
 }
 
 // DeleteFunction stops serving a function and waits until its workflow has
@@ -60,14 +60,11 @@ func (c *Control) DrainFunction(ctx context.Context, name, why string) (workflow
 // not run.
 func (c *Control) FunctionStatus(ctx context.Context, name string) (FunctionStatus, error) {
 	var s FunctionStatus
-	value, err := c.client.QueryWorkflow(ctx, workflows.FunctionID(name), "", workflows.QueryStatus)
-	if err == nil {
-		err = value.Get(&s)
-	}
+	err := c.query(ctx, workflows.FunctionID(name), &s)
 	if err == nil && s.Phase == workflows.Deleted {
 		err = fmt.Errorf("function %q: %w", name, ErrNotFound)
 	}
-	return s, explainFunction(name, err)
+	return s, explain("function", name, err)
 }
 
 // Functions names the functions that run, sorted, as fresh as List.
@@ -107,7 +104,7 @@ func (c *Control) WaitFunction(ctx context.Context, name string, generation int,
 
 // SendFunctionMeasures tells a function what its gateway saw.
 func (c *Control) SendFunctionMeasures(ctx context.Context, m functions.Measures) error {
-	return explainFunction(m.Function, c.client.SignalWorkflow(ctx, workflows.FunctionID(m.Function), "", workflows.SignalMeasures, m))
+	return explain("function", m.Function, c.client.SignalWorkflow(ctx, workflows.FunctionID(m.Function), "", workflows.SignalMeasures, m))
 }
 
 // functionsStarted tells every function that a gateway has started.
@@ -115,22 +112,12 @@ func (c *Control) functionsStarted(ctx context.Context, address string) error {
 	names, err := c.Functions(ctx)
 	for _, name := range names {
 		sent := c.client.SignalWorkflow(ctx, workflows.FunctionID(name), "", workflows.SignalGatewayStarted, address)
-		err = errors.Join(err, explainFunction(name, sent))
+		err = errors.Join(err, explain("function", name, sent))
 	}
 	return err
 }
 
 func (c *Control) updateFunction(ctx context.Context, function, name string, arg any) (reply workflows.ChangeReply, err error) {
-	handle, err := c.client.UpdateWorkflow(ctx, completedAt(workflows.FunctionID(function), name, arg))
-	if err == nil {
-		err = handle.Get(ctx, &reply)
-	}
-	return reply, explainFunction(function, err)
-}
-
-func explainFunction(name string, err error) error {
-	if notFound(err) {
-		return fmt.Errorf("function %q: %w", name, ErrNotFound)
-	}
-	return err
+	reply, err = c.send(ctx, completedAt(workflows.FunctionID(function), name, arg))
+	return reply, explain("function", function, err)
 }
