@@ -105,6 +105,15 @@ type Point struct {
 	Concurrency int           // engines of this module that run side by side on the device
 	Duration    time.Duration // of one batch
 	MemoryMiB   float64       // of the device while it runs; 0 when unknown
+
+	// Spread is the noise of Duration: one run in 20 took at least that much
+	// longer. 0 when unknown. A profile file holds it as spread_ms.
+	Spread time.Duration `json:",omitempty"`
+
+	// Others is how many processor cores other processes used while the point
+	// was measured; 0 when none or unknown. A profile file holds it as
+	// others_cores.
+	Others float64 `json:",omitempty"`
 }
 
 // Signature is what a model or function consumes and produces for one request.

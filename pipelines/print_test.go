@@ -98,6 +98,7 @@ func FuzzParse(f *testing.F) {
 func FuzzReadProfile(f *testing.F) {
 	f.Add([]byte(profileCSV))
 	f.Add([]byte("hardware,batch,duration_ms,memory_mib\n# note\nv100,1,2,3\nv100,2,1,\n"))
+	f.Add([]byte("hardware,batch,duration_ms,spread_ms,others_cores\ncpu,1,2,0.25,\ncpu,2,3,,1.5\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		points, diags := ReadProfile("p.csv", src)
 		for _, d := range diags {
@@ -113,6 +114,24 @@ func FuzzReadProfile(f *testing.F) {
 			t.Fatalf("%d points came back as %d: %v", len(points), len(again), diags)
 		}
 	})
+}
+
+func TestAProfileKeepsItsNoise(t *testing.T) {
+	points, diags := ReadProfile("p.csv", []byte("hardware,batch,duration_ms,spread_ms,others_cores\ncpu,1,2,0.25,\ncpu,2,3,,1.5\n"))
+	require.Empty(t, diags)
+	require.Equal(t, []Point{
+		{Hardware: "cpu", Batch: 1, Concurrency: 1, Duration: 2 * time.Millisecond, Spread: 250 * time.Microsecond},
+		{Hardware: "cpu", Batch: 2, Concurrency: 1, Duration: 3 * time.Millisecond, Others: 1.5},
+	}, points)
+	again, diags := ReadProfile("p.csv", Profile{points}.CSV())
+	require.Empty(t, diags)
+	require.Equal(t, points, again)
+
+	_, diags = ReadProfile("p.csv", []byte("hardware,batch,duration_ms,spread_ms,others_cores\ncpu,1,2,-1,-2\ncpu,2,3,much,\n"))
+	require.Len(t, diags, 3)
+	for i, at := range []string{"p.csv:2,9", "p.csv:2,12", "p.csv:3,9"} {
+		assert.Contains(t, diags[i].Error(), at)
+	}
 }
 
 func ExampleHCL() {

@@ -38,8 +38,9 @@ func (d *decoder) profile(m *Module, a *hcl.Attribute) {
 
 // ReadProfile reads a profile in CSV: a header that names at least the columns
 // hardware, batch and duration_ms; concurrency is 1 where its column is
-// missing, memory_mib is kept, and other columns are passed over. Findings
-// carry the line and column of the file.
+// missing, memory_mib, spread_ms and others_cores (see Point) are 0 where they
+// are missing or empty, and other columns are passed over. Findings carry the
+// line and column of the file.
 func ReadProfile(filename string, src []byte) ([]Point, hcl.Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf")) // a mark that some editors put first
 	r := csv.NewReader(bytes.NewReader(src))
@@ -117,12 +118,10 @@ func (p *profileReader) row(record []string) {
 	case ms > float64(maxDuration/time.Millisecond):
 		p.report(p.columns["duration_ms"], "Invalid duration", fmt.Sprintf("A batch of %v ms takes more than a day; durations are in milliseconds.", ms))
 	}
-	if s := strings.TrimSpace(p.cell(record, "memory_mib")); s != "" {
-		at.MemoryMiB = p.number(record, "memory_mib")
-		if at.MemoryMiB < 0 {
-			p.report(p.columns["memory_mib"], "Invalid memory", "Memory cannot be negative.")
-		}
-	}
+	at.MemoryMiB = p.optional(record, "memory_mib", math.MaxFloat64, "Invalid memory", "Memory cannot be negative.")
+	spread := p.optional(record, "spread_ms", float64(maxDuration/time.Millisecond), "Invalid spread", "The spread says how much longer than duration_ms one run in 20 takes, in milliseconds: from 0 to a day.")
+	at.Spread = time.Duration(math.Round(spread * float64(time.Millisecond)))
+	at.Others = p.optional(record, "others_cores", math.MaxFloat64, "Invalid cores", "Others cannot have used less than no processor core.")
 	if len(p.diags) > before {
 		return
 	}
@@ -149,6 +148,19 @@ func (p *profileReader) number(record []string, column string) float64 {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil || !finite(x) {
 		p.report(p.columns[column], "Not a number", fmt.Sprintf("%q in column %s is not a number.", text, column))
+		return 0
+	}
+	return x
+}
+
+// optional is a number from 0 to most; 0 where the cell is missing or empty.
+func (p *profileReader) optional(record []string, column string, most float64, summary, detail string) float64 {
+	if strings.TrimSpace(p.cell(record, column)) == "" {
+		return 0
+	}
+	x := p.number(record, column)
+	if x < 0 || x > most {
+		p.report(p.columns[column], summary, detail)
 		return 0
 	}
 	return x
@@ -233,15 +245,26 @@ func (p *profileReader) lineRange(line int) *hcl.Range {
 	}
 }
 
-// CSV writes the points as a profile file.
+// CSV writes the points as a profile file. What is unknown stays empty.
 func (p Profile) CSV() []byte {
 	var b bytes.Buffer
-	b.WriteString("hardware,batch,concurrency,duration_ms,memory_mib\n")
+	b.WriteString("hardware,batch,concurrency,duration_ms,memory_mib,spread_ms,others_cores\n")
 	sorted := slices.Clone(p.Points)
 	slices.SortFunc(sorted, cmpPoints)
 	for _, at := range sorted {
-		fmt.Fprintf(&b, "%s,%d,%d,%s,%s\n", at.Hardware, at.Batch, max(at.Concurrency, 1),
-			strconv.FormatFloat(float64(at.Duration)/float64(time.Millisecond), 'f', -1, 64), strconv.FormatFloat(at.MemoryMiB, 'f', -1, 64))
+		fmt.Fprintf(&b, "%s,%d,%d,%s,%s,%s,%s\n", at.Hardware, at.Batch, max(at.Concurrency, 1),
+			asMillis(at.Duration), number(at.MemoryMiB), known(at.Spread > 0, asMillis(at.Spread)), known(at.Others > 0, number(at.Others)))
 	}
 	return b.Bytes()
+}
+
+func asMillis(d time.Duration) string { return number(float64(d) / float64(time.Millisecond)) }
+
+func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
+func known(is bool, text string) string {
+	if !is {
+		return ""
+	}
+	return text
 }
