@@ -16,15 +16,18 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
-// Status is a pipeline at one moment, for people and programs.
+// Status is a pipeline at one moment, for people and programs. It tells of what
+// serves; a change that is under way, or could not be carried out, stands in
+// Asked.
 type Status struct {
 	Pipeline   string
 	Phase      Phase
-	Generation int // of the spec
-	Serving    int // generation that serves; 0 when none does
-	Rate       float64
+	Generation int     // that serves; while none does, the one that is asked for
+	Serving    int     // generation that serves; 0 when none does
+	Rate       float64 // requests per second of that generation; of a pool, what its plan sustains
 	Cost       float64 // per hour, of the plan that serves
-	Cause      string
+	Cause      string  // of that generation
+	Asked      *Asked  `json:",omitempty"` // nil when what serves is what is asked for
 	Pending    bool
 	Dispatch   string // policy that serves; empty when none does
 	Plan       *plan.Plan
@@ -35,23 +38,47 @@ type Status struct {
 	Measures   *autoscale.Measures
 }
 
+// Asked is the latest change, while something else serves.
+type Asked struct {
+	Generation int
+	Rate       float64 `json:",omitempty"` // requests per second; 0 of a pool, whose plan decides it
+	Cause      string
+}
+
+// Describe is the change in one line.
+func (a Asked) Describe() string {
+	text := fmt.Sprintf("asked for: generation %d", a.Generation)
+	if a.Rate > 0 {
+		text += fmt.Sprintf(", %s requests/s", rate(a.Rate))
+	}
+	if a.Cause != "" {
+		text += ", because: " + a.Cause
+	}
+	return text + "\n"
+}
+
+// headline says what runs, since when and why, and what is asked for instead.
+func headline(kind, name string, phase Phase, generation int, perSecond, cost float64, cause string, asked *Asked, failure *Failure) string {
+	text := fmt.Sprintf("%s %s: %s, generation %d, %s requests/s, %s per hour\n", kind, name, phase, generation, rate(perSecond), money(cost))
+	if cause != "" {
+		text += "because: " + cause + "\n"
+	}
+	if asked != nil {
+		text += asked.Describe()
+	}
+	if failure != nil {
+		text += failure.Describe()
+	}
+	return text
+}
+
 // costDecimals is how precisely money per hour is written.
 const costDecimals = 4
 
 // Describe writes the status as `harpagon status` and `explain` print it.
 func (s Status) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "pipeline %s: %s, generation %d", s.Pipeline, s.Phase, s.Generation)
-	if s.Serving != s.Generation && s.Serving > 0 {
-		fmt.Fprintf(&b, " (generation %d serves)", s.Serving)
-	}
-	fmt.Fprintf(&b, ", %s requests/s, %s per hour\n", rate(s.Rate), money(s.Cost))
-	if s.Cause != "" {
-		fmt.Fprintf(&b, "because: %s\n", s.Cause)
-	}
-	if s.Failure != nil {
-		b.WriteString(s.Failure.Describe())
-	}
+	b.WriteString(headline("pipeline", s.Pipeline, s.Phase, s.Generation, s.Rate, s.Cost, s.Cause, s.Asked, s.Failure))
 	if s.Plan != nil {
 		fmt.Fprintf(&b, "\n%s", describePlan(s.Plan, s.Pool))
 	}

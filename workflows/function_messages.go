@@ -36,6 +36,11 @@ func (f *function) status() FunctionStatus {
 	}
 	if f.Serving != nil {
 		s.Serving, s.Plan = f.Serving.Generation, &f.Serving.Plan
+		s.Generation, s.Rate = f.Serving.Generation, f.Serving.Function.Rate()
+		if f.Generation != f.Serving.Generation || f.Failure != nil {
+			s.Asked = &Asked{Generation: f.Generation, Rate: f.Spec.Function.Rate(), Cause: f.Cause}
+			s.Cause = carriedOut(f.Decisions)
+		}
 		s.Cost, s.CostPerRequest = f.Serving.Plan.CostPerHour(), f.Serving.Plan.CostPerRequest
 	}
 	return s

@@ -183,7 +183,8 @@ func TestFunctionFailures(t *testing.T) {
 		r.update(UpdateApply, FunctionApply{Spec: hasty})
 	}, func(r *rig) {
 		s := r.functionStatus()
-		assert.Equal(t, []int{2, 1}, []int{s.Generation, s.Serving})
+		assert.Equal(t, []int{1, 1}, []int{s.Generation, s.Serving}, "the status tells of what serves")
+		assert.Equal(t, &Asked{Generation: 2, Rate: 30, Cause: "applied"}, s.Asked)
 		assert.Equal(t, Serving, s.Phase)
 		require.NotNil(t, s.Failure)
 		assert.Equal(t, activities.TypeInfeasible, s.Failure.Type)

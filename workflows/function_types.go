@@ -83,12 +83,13 @@ func (d FunctionDecision) Describe() string {
 type FunctionStatus struct {
 	Function       string
 	Phase          Phase
-	Generation     int // of the spec
-	Serving        int // generation that serves; 0 when none does
-	Rate           float64
+	Generation     int     // that serves; while none does, the one that is asked for
+	Serving        int     // generation that serves; 0 when none does
+	Rate           float64 // requests per second of that generation
 	Cost           float64 // per hour, by the plan that serves
 	CostPerRequest float64 // by the plan that serves
-	Cause          string
+	Cause          string  // of that generation
+	Asked          *Asked  `json:",omitempty"` // nil when what serves is what is asked for
 	Pending        bool
 	Plan           *functions.Plan
 	Decisions      []FunctionDecision // oldest first
@@ -99,17 +100,7 @@ type FunctionStatus struct {
 // Describe writes the status as `harpagon status NAME` and `explain` print it.
 func (s FunctionStatus) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "function %s: %s, generation %d", s.Function, s.Phase, s.Generation)
-	if s.Serving != s.Generation && s.Serving > 0 {
-		fmt.Fprintf(&b, " (generation %d serves)", s.Serving)
-	}
-	fmt.Fprintf(&b, ", %s requests/s, %s per hour\n", rate(s.Rate), money(s.Cost))
-	if s.Cause != "" {
-		fmt.Fprintf(&b, "because: %s\n", s.Cause)
-	}
-	if s.Failure != nil {
-		b.WriteString(s.Failure.Describe())
-	}
+	b.WriteString(headline("function", s.Function, s.Phase, s.Generation, s.Rate, s.Cost, s.Cause, s.Asked, s.Failure))
 	if s.Plan != nil {
 		fmt.Fprintf(&b, "\n%s", s.Plan.Describe())
 	}

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -28,11 +29,15 @@ func (p *pipeline) show(ctx workflow.Context) {
 }
 
 func (p *pipeline) details() string {
-	text := fmt.Sprintf("# %s: %s\n\ngeneration %d, %s requests/s", p.Name, p.Phase, p.Generation, rate(p.planned()))
-	if p.Cause != "" {
-		text += "  \nbecause: " + p.Cause
+	s := p.status()
+	text := fmt.Sprintf("# %s: %s\n\ngeneration %d, %s requests/s", p.Name, p.Phase, s.Generation, rate(s.Rate))
+	if s.Cause != "" {
+		text += "  \nbecause: " + s.Cause
 	}
 	text += "\n"
+	if s.Asked != nil {
+		text += "\n" + s.Asked.Describe()
+	}
 	if p.Failure != nil {
 		text += "\n**" + p.Failure.Describe() + "**\n"
 	}
@@ -93,6 +98,39 @@ func (p *pipeline) status() Status {
 	}
 	if p.Serving != nil {
 		s.Serving, s.Plan, s.Dispatch = p.Serving.Generation, &p.Serving.Plan, orDefault(p.Serving.Pipeline.Dispatch, timing.DefaultDispatch)
+		p.apart(&s)
 	}
 	return s
 }
+
+// apart keeps what serves apart from what is asked for, where these differ: a
+// change is under way, or could not be carried out.
+func (p *pipeline) apart(s *Status) {
+	s.Generation = p.Serving.Generation
+	if p.Serving.Pool == nil {
+		s.Rate = p.Serving.Pipeline.Rate
+	}
+	if p.Generation == p.Serving.Generation && p.Failure == nil {
+		return
+	}
+	s.Asked = &Asked{Generation: p.Generation, Cause: p.Cause}
+	if p.Spec.Pool == nil {
+		s.Asked.Rate = p.Spec.Pipeline.Rate
+	}
+	s.Cause = carriedOut(p.Decisions)
+}
+
+// carriedOut is the reason of the latest change that was carried out.
+func carriedOut[D interface {
+	outcome() (reason, failure string)
+}](all []D) string {
+	for _, d := range slices.Backward(all) {
+		if reason, failure := d.outcome(); failure == "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+func (d Decision) outcome() (reason, failure string)         { return d.Reason, d.Failure }
+func (d FunctionDecision) outcome() (reason, failure string) { return d.Reason, d.Failure }

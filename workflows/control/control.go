@@ -146,7 +146,7 @@ func (c *Control) WaitServing(ctx context.Context, pipeline string, generation i
 		if err != nil {
 			return s, err
 		}
-		if now := fmt.Sprint(s.Phase, s.Generation, s.Serving, len(s.Decisions)); now != last && progress != nil {
+		if now := fmt.Sprint(s.Phase, s.Generation, s.Serving, s.Asked != nil, len(s.Decisions)); now != last && progress != nil {
 			last = now
 			progress(s)
 		}

@@ -84,7 +84,7 @@ func (c *Control) WaitFunction(ctx context.Context, name string, generation int,
 		if err != nil {
 			return s, err
 		}
-		if now := fmt.Sprint(s.Phase, s.Generation, s.Serving, len(s.Decisions)); now != last && progress != nil {
+		if now := fmt.Sprint(s.Phase, s.Generation, s.Serving, s.Asked != nil, len(s.Decisions)); now != last && progress != nil {
 			last = now
 			progress(s)
 		}
