@@ -3,6 +3,7 @@ package sdk
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,9 +25,14 @@ type overHTTP struct {
 // String is the gateway's URL.
 func (t *overHTTP) String() string { return t.base }
 
-// check asks the gateway whether it is there and takes the token.
+// check asks the gateway whether it is there and takes the token. The list of
+// models is not part of the protocol: a server without it is asked for its own
+// metadata, which is.
 func (t *overHTTP) check(ctx context.Context) error {
 	_, err := t.Pipelines(ctx)
+	if errors.Is(err, wire.ErrNotFound) {
+		_, _, err = t.do(ctx, http.MethodGet, "/v2", nil, -1)
+	}
 	return err
 }
 

@@ -26,6 +26,7 @@ type loadFlags struct {
 	inputs   []string
 	sizes    string
 	arrivals string
+	slo      time.Duration
 	options  load.Options
 	asJSON   bool
 }
@@ -45,12 +46,17 @@ counts against the attainment.
 
 A function is loaded by all its applications at once, at the rates that are
 planned for, or in proportion to them where --rate is given; FUNCTION/APPLICATION
-loads one of them.`,
+loads one of them.
+
+With --gateway and --slo it loads a model of any server of the Open Inference
+Protocol over HTTP that takes tensors as binary data. Dimensions that such a
+server leaves open, as of the batch, are 1 in random inputs.`,
 		Example: `  harpagon load traffic --rate 10 --arrivals poisson --duration 20s --input frame=examples/traffic/scenes
   harpagon load emulated --rate 40 --duration 30s --json
   harpagon load vgg19 --duration 1m
   harpagon load ranking --rate 500 --sizes examples/pool
-  harpagon load emulated --arrivals trace:counts.txt --duration 10m`,
+  harpagon load emulated --arrivals trace:counts.txt --duration 10m
+  harpagon load resnet --gateway 10.0.0.7:8000 --slo 100ms --rate 50`,
 		Args: cobra.ExactArgs(1),
 	}
 	at := newGatewayAt(c)
@@ -61,6 +67,7 @@ loads one of them.`,
 	flags.DurationVar(&f.options.Warmup, "warmup", 2*time.Second, "how long to send before that")
 	flags.Uint64Var(&f.options.Seed, "seed", 1, "of the arrivals and of random inputs")
 	flags.DurationVar(&f.options.Timeout, "timeout", 0, "after which an unanswered request is given up; 0 is ten times the objective")
+	flags.DurationVar(&f.slo, "slo", 0, "objective to count against, in place of the one that the server tells")
 	flags.StringArrayVar(&f.inputs, "input", nil, "`name=path` of an input: a file as for infer, or a folder of them to go through; random elements otherwise")
 	flags.StringVar(&f.sizes, "sizes", "", "`file` of a pool's query sizes (size,weight), or the declaration that names it")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
@@ -93,7 +100,10 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	if len(m.Applications) > 0 {
 		return f.applications(ctx, d, client, m, requests)
 	}
-	f.options.Pipeline, f.options.SLO = pipeline, m.SLO
+	f.options.Pipeline = pipeline
+	if f.options.SLO, err = f.objective(pipeline, m.SLO); err != nil {
+		return err
+	}
 	f.options.Progress = loadProgress(d)
 	report, err := load.Run(ctx, f.options, func(ctx context.Context, n int) (*wire.InferResponse, error) {
 		result, err := client.Infer(ctx, pipeline, requests[n%len(requests)])
@@ -110,6 +120,20 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	}
 	fmt.Fprint(d.Stdout, report.Describe())
 	return nil
+}
+
+// objective is what the requests are counted against; told is what the server
+// says, 0 for a server that has no objectives.
+func (f *loadFlags) objective(name string, told time.Duration) (time.Duration, error) {
+	switch {
+	case f.slo < 0:
+		return 0, fmt.Errorf("--slo %v: an objective is longer than nothing", f.slo)
+	case f.slo > 0:
+		return f.slo, nil
+	case told > 0:
+		return told, nil
+	}
+	return 0, fmt.Errorf("the server tells no objective of %s: say one, as in --slo 300ms", name)
 }
 
 // requests makes what the load goes through.

@@ -22,7 +22,11 @@ func (f *loadFlags) applications(ctx context.Context, d *Deps, client *sdk.Clien
 	var wg sync.WaitGroup
 	for i, a := range m.Applications {
 		o := f.options
-		o.Pipeline, o.SLO, o.Seed, o.Progress = m.Pipeline+"/"+a.Name, a.SLO, f.options.Seed+uint64(i), merged(i)
+		o.Pipeline, o.Seed, o.Progress = m.Pipeline+"/"+a.Name, f.options.Seed+uint64(i), merged(i)
+		var err error
+		if o.SLO, err = f.objective(o.Pipeline, a.SLO); err != nil {
+			return err
+		}
 		if o.Rate = a.Rate; f.options.Rate > 0 {
 			o.Rate = f.options.Rate * share(a.Rate, total, len(m.Applications))
 		}

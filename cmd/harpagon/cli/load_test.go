@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
+)
+
+// plainServer answers no more than the Open Inference Protocol asks for: it has
+// no list of models, tells no objective and leaves the batch dimension open.
+func plainServer(t *testing.T) *httptest.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"name":"plain","version":"1","extensions":["binary_tensor_data"]}`)
+	})
+	mux.HandleFunc("GET /v2/models/scores", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"name":"scores","versions":["1"],"platform":"other",
+			"inputs":[{"name":"x","datatype":"FP32","shape":[-1,3]}],
+			"outputs":[{"name":"y","datatype":"FP32","shape":[-1,3]}]}`)
+	})
+	mux.HandleFunc("POST /v2/models/scores/infer", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		header, err := oip.ParseHeaderLength(r.Header.Get(oip.HeaderLength))
+		assert.NoError(t, err)
+		call, err := oip.DecodeRequest(body, header)
+		if !assert.NoError(t, err) || !assert.Len(t, call.Request.Inputs, 1) {
+			return
+		}
+		x := call.Request.Inputs[0]
+		assert.Equal(t, []int64{1, 3}, x.Shape)
+		answer := wire.InferResponse{Pipeline: "scores", Outputs: []wire.NamedTensor{{Name: "y", Tensor: x.Tensor}}}
+		body, header, err = oip.EncodeResponse(&answer, func(string) bool { return true })
+		assert.NoError(t, err)
+		w.Header().Set(oip.HeaderLength, strconv.Itoa(header))
+		_, _ = w.Write(body)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestLoadsAnyServerOfTheProtocol(t *testing.T) {
+	at := plainServer(t).URL
+	for _, c := range []struct {
+		name string
+		args []string
+		says string
+	}{
+		{"without an objective", nil, "the server tells no objective of scores: say one, as in --slo 300ms"},
+		{"an objective below zero", []string{"--slo", "-1s"}, "longer than nothing"},
+		{"with one", []string{"--slo", "1m"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := run(t, append([]string{"load", "scores", "--gateway", at, "--rate", "50", "--duration", "400ms", "--warmup", "0s", "--json"}, c.args...)...)
+			if c.says != "" {
+				require.NotEqual(t, ExitOK, got.code)
+				assert.Contains(t, got.stderr, c.says)
+				return
+			}
+			require.Equal(t, ExitOK, got.code, got.stderr)
+			var report struct {
+				SLO       float64 `json:"slo_ms"`
+				Requests  int
+				Completed int
+			}
+			require.NoError(t, json.Unmarshal([]byte(got.stdout), &report))
+			assert.Equal(t, 60_000.0, report.SLO)
+			assert.Positive(t, report.Requests)
+			assert.Equal(t, report.Requests, report.Completed)
+		})
+	}
+}
