@@ -53,6 +53,7 @@ func (b *Builder) Module(m *ModuleBuilder) *Builder {
 	if b.p.Module(m.m.Name) != nil {
 		b.errs = append(b.errs, fmt.Errorf("pipelines: module %q is declared twice", m.m.Name))
 	}
+	b.errs = append(b.errs, m.errs...)
 	b.p.Modules = append(b.p.Modules, m.m)
 	return b
 }
@@ -96,22 +97,25 @@ func From(module, output string) Ref { return Ref{Module: module, Port: output} 
 // FromInput refers to an input of the pipeline.
 func FromInput(name string) Ref { return Ref{Port: name} }
 
-// ModuleBuilder declares one module.
-type ModuleBuilder struct{ m Module }
+// ModuleBuilder declares one module. What is wrong comes out of Builder.Build.
+type ModuleBuilder struct {
+	m    Module
+	errs []error
+}
 
 // Network starts a module that runs an ONNX file.
 func Network(name, model string) *ModuleBuilder {
-	return &ModuleBuilder{Module{Name: name, Model: model, Fanout: 1}}
+	return &ModuleBuilder{m: Module{Name: name, Model: model, Fanout: 1}}
 }
 
 // Step starts a module that runs a function.
 func Step(name, function string) *ModuleBuilder {
-	return &ModuleBuilder{Module{Name: name, Function: function, Fanout: 1}}
+	return &ModuleBuilder{m: Module{Name: name, Function: function, Fanout: 1}}
 }
 
 // Profiled starts a module of which only a profile is known.
 func Profiled(name string, points ...Point) *ModuleBuilder {
-	return (&ModuleBuilder{Module{Name: name, Fanout: 1}}).Profile(points...)
+	return (&ModuleBuilder{m: Module{Name: name, Fanout: 1}}).Profile(points...)
 }
 
 // In feeds an input of the module.
@@ -149,13 +153,20 @@ func (b *ModuleBuilder) Batches(sizes ...int) *ModuleBuilder {
 	return b
 }
 
-// Parameter sets a parameter of the function: a float64, string, bool, or
-// []any of these.
+// Parameter sets a parameter of the function: a number, string or boolean of any
+// Go type, or a slice or map of these, such as []string{"car", "bus"}. It is kept
+// as a file would declare it: numbers as float64, slices as []any and maps as
+// map[string]any.
 func (b *ModuleBuilder) Parameter(name string, value any) *ModuleBuilder {
+	plain, err := plainGo(value)
+	if err != nil {
+		b.errs = append(b.errs, fmt.Errorf("pipelines: parameter %q of module %q: %w", name, b.m.Name, err))
+		return b
+	}
 	if b.m.Parameters == nil {
 		b.m.Parameters = map[string]any{}
 	}
-	b.m.Parameters[name] = value
+	b.m.Parameters[name] = plain
 	return b
 }
 

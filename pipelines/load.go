@@ -32,13 +32,14 @@ type Config struct {
 
 	ranges  places
 	decoded hcl.Diagnostics // what reading it found
+	added   []string        // paths of the blocks that Add has joined
 }
 
 // Load reads files, and all *.hcl files of folders, as one declaration. All
 // that is wrong is in the diagnostics; what could be read is in the Config even
 // then. Paths within a file are relative to its folder and become absolute.
 func Load(opts LoadOptions, paths ...string) (*Config, hcl.Diagnostics) {
-	c := &Config{Files: map[string]*hcl.File{}, ranges: places{}}
+	c := NewConfig()
 	names, diags := sources(paths)
 	var bodies []hcl.Body
 	for _, name := range names {
@@ -57,7 +58,7 @@ func Load(opts LoadOptions, paths ...string) (*Config, hcl.Diagnostics) {
 // Parse reads one declaration from memory. Relative paths in it are left
 // relative to the folder of filename, and no variables are set.
 func Parse(filename string, src []byte) (*Config, hcl.Diagnostics) {
-	c := &Config{Files: map[string]*hcl.File{}, ranges: places{}}
+	c := NewConfig()
 	body, diags := c.parse(filename, src)
 	if diags.HasErrors() {
 		return c, diags

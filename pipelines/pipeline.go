@@ -87,7 +87,7 @@ type Module struct {
 	Rate       float64        // overrides the rate that follows from the DAG; 0 when not given
 	Hardware   []string       // kinds that may run the module; empty means all declared
 	Batches    []int          // batch sizes to profile; empty means the default
-	Parameters map[string]any // of a Function: float64, string, bool or []any of these
+	Parameters map[string]any // of a Function: float64, string, bool, or []any and map[string]any of these
 
 	ProfileFile string // path as declared
 	Profile     Profile

@@ -228,26 +228,6 @@ func parameterTokens(all map[string]any) hclwrite.Tokens {
 	return object(pairs)
 }
 
-func ctyValue(v any) cty.Value {
-	switch v := v.(type) {
-	case string:
-		return cty.StringVal(v)
-	case bool:
-		return cty.BoolVal(v)
-	case float64:
-		return decimal(v)
-	case int:
-		return cty.NumberIntVal(int64(v))
-	case []any:
-		list := make([]cty.Value, 0, len(v))
-		for _, e := range v {
-			list = append(list, ctyValue(e))
-		}
-		return cty.TupleVal(list)
-	}
-	return cty.StringVal(fmt.Sprint(v))
-}
-
 // Format lays a file out in canonical style and keeps its comments. A file that
 // cannot be parsed comes back as it is, with what is wrong.
 func Format(filename string, src []byte) ([]byte, hcl.Diagnostics) {

@@ -37,7 +37,7 @@ func drawDocument(t *rapid.T) Document {
 			m = Network(name, "/"+text.Draw(t, "model"))
 		} else {
 			for range rapid.IntRange(0, 3).Draw(t, "parameters") {
-				m.Parameter(text.Draw(t, "parameter"), rapid.SampledFrom([]any{1.5, "two", true, []any{3.0, "four"}, -1e-7}).Draw(t, "value"))
+				m.Parameter(text.Draw(t, "parameter"), rapid.SampledFrom(goValues()).Draw(t, "value"))
 			}
 		}
 		m.In(word.Draw(t, "input"), from)
@@ -54,6 +54,31 @@ func drawDocument(t *rapid.T) Document {
 	b.Output("y", from)
 	doc.Pipelines = append(doc.Pipelines, b.p)
 	return doc
+}
+
+// goValues are parameters of the types that programs have.
+func goValues() []any {
+	type label string
+	mean := 0.5
+	return []any{
+		1.5, "two", true, []any{3.0, "four"}, -1e-7, 7, uint8(200), int64(-1 << 53), float32(0.25), label("car"), &mean,
+		[]string{"car", "bus"}, []label{}, []int{1, 2, 3}, [2]bool{true, false}, []float32{0.5, 0.25}, [][]int32{{1, 2}, {3}},
+		map[string]float64{"mean": 0.5, "a b": 2, "null": 0}, map[label]any{"of": []string{"${x}", "%{y}"}}, map[string]int{},
+	}
+}
+
+func TestParametersThatADeclarationCannotHold(t *testing.T) {
+	for name, value := range map[string]any{
+		"a struct": struct{ X int }{1}, "nothing": nil, "no number": math.NaN(), "too large": math.Inf(1), "not exact": int64(1<<53 + 1),
+		"a channel": make(chan int), "other keys": map[int]string{1: "x"}, "within": []any{1, []any{func() {}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New("p").SLO(time.Second).Rate(1).Input("x", "FP32", 1).
+				Module(Step("m", "normalize").In("x", FromInput("x")).Parameter("labels", value)).
+				Output("y", From("m", "y")).Build()
+			require.ErrorContains(t, err, `parameter "labels" of module "m"`)
+		})
+	}
 }
 
 func TestHCLRoundTrip(t *testing.T) {

@@ -163,6 +163,9 @@ func (v *validator) dispatch(p *Pipeline, path string) {
 // missing says whether the attribute was not declared, or could not be read,
 // which decoding has reported already.
 func (v *validator) missing(path string) bool {
+	if v.config.inGo(path) {
+		return false
+	}
 	place, declared := v.config.ranges[path]
 	unread := func(d *hcl.Diagnostic) bool { return d.Subject != nil && *d.Subject == place }
 	return len(v.config.ranges) > 0 && (!declared || slices.ContainsFunc(v.config.decoded, unread))

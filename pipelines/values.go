@@ -183,15 +183,15 @@ func (d *decoder) batches(a *hcl.Attribute, to *[]int) {
 	*to = slices.Compact(*to)
 }
 
-// parameters reads an object of numbers, strings, booleans and lists of them. A
-// string whose name ends in _file is a path, as a model's is.
+// parameters reads an object of numbers, strings, booleans, and lists and objects
+// of them. A string whose name ends in _file is a path, as a model's is.
 func (d *decoder) parameters(a *hcl.Attribute, to *map[string]any) {
 	v, ok := d.value(a, cty.DynamicPseudoType, "an object")
 	if !ok {
 		return
 	}
 	bad := func() {
-		d.report(problem("Wrong kind of value", "Parameters are an object of numbers, strings, booleans and lists of these.", ptr(a.Expr.Range())))
+		d.report(problem("Wrong kind of value", "Parameters are an object of numbers, strings, booleans, and lists and objects of these.", ptr(a.Expr.Range())))
 	}
 	if !v.Type().IsObjectType() && !v.Type().IsMapType() {
 		bad()
@@ -212,30 +212,4 @@ func (d *decoder) parameters(a *hcl.Attribute, to *map[string]any) {
 	if len(all) > 0 {
 		*to = all
 	}
-}
-
-func plainValue(v cty.Value) (any, bool) {
-	if v.IsNull() || !v.IsWhollyKnown() {
-		return nil, false
-	}
-	switch t := v.Type(); {
-	case t == cty.String:
-		return v.AsString(), true
-	case t == cty.Bool:
-		return v.True(), true
-	case t == cty.Number:
-		x, _ := v.AsBigFloat().Float64()
-		return x, finite(x)
-	case t.IsTupleType() || t.IsListType() || t.IsSetType():
-		list := []any{}
-		for _, e := range v.AsValueSlice() {
-			p, ok := plainValue(e)
-			if !ok {
-				return nil, false
-			}
-			list = append(list, p)
-		}
-		return list, true
-	}
-	return nil, false
 }

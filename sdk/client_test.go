@@ -3,6 +3,7 @@ package sdk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -160,4 +161,39 @@ func TestForeignErrorsBecomeTyped(t *testing.T) {
 	_, err := c.Infer(context.Background(), "p", nil)
 	require.ErrorIs(t, err, sdk.ErrUnavailable)
 	require.ErrorIs(t, err, cause)
+}
+
+func TestInferBatch(t *testing.T) {
+	s := start(t, 0, time.Minute, "")
+	s.both(t, func(t *testing.T, c *sdk.Client) {
+		var all []sdk.Inputs
+		for i := range 40 {
+			all = append(all, input)
+			if i%10 == 3 {
+				all[i] = sdk.Inputs{"x": sdk.Float32([]float32{1, 2, 3}, 3)}
+			}
+		}
+		results, err := c.InferBatch(context.Background(), "p", all)
+		require.Len(t, results, len(all))
+		require.ErrorIs(t, err, sdk.ErrInvalid)
+		failed := sdk.ItemErrors(fmt.Errorf("program: %w", err))
+		require.Len(t, failed, 4)
+		for k, e := range failed {
+			require.Equal(t, 10*k+3, e.Index)
+			require.ErrorIs(t, e, sdk.ErrInvalid)
+			var typed *sdk.Error
+			require.ErrorAs(t, e, &typed)
+			require.Contains(t, typed.Reason, "shape [3]")
+		}
+		for i := range results {
+			require.Equal(t, i%10 != 3, results[i].OK())
+			_, err := results[i].Float32s("y")
+			require.Equal(t, results[i].OK(), err == nil, err)
+		}
+		require.Empty(t, results[3].Names())
+		require.Zero(t, results[3].Elapsed())
+		results, err = c.InferBatch(context.Background(), "p", nil)
+		require.NoError(t, err)
+		require.Empty(t, results)
+	})
 }

@@ -17,6 +17,8 @@
 //		log.Printf("%s needed more than %v", e.Stage, e.Budget)
 //	}
 //
+// InferBatch sends several requests at once and says of each what became of it.
+//
 // Requests are not repeated by themselves: whether an answer is still worth
 // having a second later is the program's to know.
 //

@@ -35,6 +35,17 @@ func Float32(data []float32, shape ...int64) Tensor { return wire.FromFloat32(da
 // Float64 makes an FP64 tensor of the shape, or a vector without one.
 func Float64(data []float64, shape ...int64) Tensor { return wire.FromFloat64(data, shape...) }
 
+// Float16 makes an FP16 tensor of the shape, or a vector without one. Every
+// element is rounded to the nearest of IEEE 754 binary16.
+func Float16(data []float32, shape ...int64) Tensor { return wire.FromFloat16(data, shape...) }
+
+// BFloat16 makes a BF16 tensor of the shape, or a vector without one. Every
+// element is rounded to the nearest of bfloat16.
+func BFloat16(data []float32, shape ...int64) Tensor { return wire.FromBFloat16(data, shape...) }
+
+// Bool makes a BOOL tensor of the shape, or a vector without one.
+func Bool(data []bool, shape ...int64) Tensor { return wire.FromBools(data, shape...) }
+
 // Uint8 makes a UINT8 tensor of the shape, or a vector without one.
 func Uint8(data []uint8, shape ...int64) Tensor { return wire.FromUint8(data, shape...) }
 
@@ -47,13 +58,28 @@ func Int64(data []int64, shape ...int64) Tensor { return wire.FromInt64(data, sh
 // Strings makes a BYTES tensor of the shape, or a vector without one.
 func Strings(data []string, shape ...int64) Tensor { return wire.FromStrings(data, shape...) }
 
-// Result is the answer to one request.
+// Result is the answer to one request. The zero Result, of a request of
+// InferBatch that failed, has no outputs.
 type Result struct {
 	response *wire.InferResponse
 }
 
+// answer is empty where there is none.
+func (r *Result) answer() *wire.InferResponse {
+	if r.response == nil {
+		return &wire.InferResponse{}
+	}
+	return r.response
+}
+
+// OK says whether there is an answer.
+func (r *Result) OK() bool { return r.response != nil }
+
 // Tensor returns an output by name. The error says which outputs there are.
 func (r *Result) Tensor(name string) (Tensor, error) {
+	if !r.OK() {
+		return Tensor{}, fmt.Errorf("sdk: there is no output %q, because the request failed", name)
+	}
 	for i := range r.response.Outputs {
 		if r.response.Outputs[i].Name == name {
 			return r.response.Outputs[i].Tensor, nil
@@ -64,8 +90,8 @@ func (r *Result) Tensor(name string) (Tensor, error) {
 
 // Names lists the outputs in the order of the pipeline's declaration.
 func (r *Result) Names() []string {
-	out := make([]string, len(r.response.Outputs))
-	for i := range r.response.Outputs {
+	out := make([]string, len(r.answer().Outputs))
+	for i := range out {
 		out[i] = r.response.Outputs[i].Name
 	}
 	return out
@@ -76,6 +102,17 @@ func (r *Result) Float32s(name string) ([]float32, error) { return values(r, nam
 
 // Float64s returns the elements of an FP64 output in row-major order.
 func (r *Result) Float64s(name string) ([]float64, error) { return values(r, name, Tensor.Float64s) }
+
+// Float16s returns the elements of an FP16 output, which float32 holds exactly, in
+// row-major order.
+func (r *Result) Float16s(name string) ([]float32, error) { return values(r, name, Tensor.Float16s) }
+
+// BFloat16s returns the elements of a BF16 output, which float32 holds exactly, in
+// row-major order.
+func (r *Result) BFloat16s(name string) ([]float32, error) { return values(r, name, Tensor.BFloat16s) }
+
+// Bools returns the elements of a BOOL output in row-major order.
+func (r *Result) Bools(name string) ([]bool, error) { return values(r, name, Tensor.Bools) }
 
 // Uint8s returns the elements of a UINT8 output in row-major order.
 func (r *Result) Uint8s(name string) ([]uint8, error) { return values(r, name, Tensor.Uint8s) }
@@ -102,17 +139,17 @@ func values[T any](r *Result, name string, read func(Tensor) ([]T, error)) ([]T,
 }
 
 // ID is what the request was given with WithID.
-func (r *Result) ID() string { return r.response.ID }
+func (r *Result) ID() string { return r.answer().ID }
 
 // Generation is the number of the plan that served the request.
-func (r *Result) Generation() int { return r.response.Generation }
+func (r *Result) Generation() int { return r.answer().Generation }
 
 // Elapsed is the time from the request's arrival at the gateway to its answer.
-func (r *Result) Elapsed() time.Duration { return r.response.Elapsed }
+func (r *Result) Elapsed() time.Duration { return r.answer().Elapsed }
 
 // Stages says where the time went. Over the critical stages queue, wait,
 // compute and transfer add up to Elapsed.
-func (r *Result) Stages() []Stage { return r.response.Stages }
+func (r *Result) Stages() []Stage { return r.answer().Stages }
 
-// Response is the answer as it came over the wire.
+// Response is the answer as it came over the wire; nil where there is none.
 func (r *Result) Response() *wire.InferResponse { return r.response }

@@ -4,7 +4,7 @@
 // A Tensor is raw memory as the Open Inference Protocol carries it, so that a
 // picture travels from the client's socket to the engine without being taken
 // apart. The constructors From... build tensors from Go slices and the
-// accessors Float32s, Uint8s, Int64s and Strings read them back; both copy.
+// accessors Float32s, Float16s, Bools, Strings and so on read them back; both copy.
 //
 // Tensors are values that several requests and goroutines may share. Nobody
 // writes into Data or Shape after a tensor has been handed on.

@@ -10,6 +10,15 @@
 //		result, err := system.Client().Infer(ctx, "traffic", inputs)
 //	}
 //
+// The declaration may be made in Go instead of, or beside, files:
+//
+//	p, err := pipelines.New("traffic").SLO(400*time.Millisecond).Rate(10)...Build()
+//	...
+//	system, err := local.Serve(ctx, pipelines.Document{
+//		Hardware:  []pipelines.Hardware{{Name: "cpu", Price: 0.05}},
+//		Pipelines: []pipelines.Pipeline{p},
+//	})
+//
 // What it keeps is in a state folder; see package system. The variables
 // TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and so on point it at a Temporal server
 // elsewhere.

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/embedded"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
@@ -23,6 +24,11 @@ func ChildMain() { system.ChildMain() }
 // folder .harpagon, and returns when they serve.
 func Up(ctx context.Context, files ...string) (*System, error) {
 	return Start(ctx, Options{Files: files})
+}
+
+// Serve is Up for a declaration made in Go, with files beside it where given.
+func Serve(ctx context.Context, doc pipelines.Document, files ...string) (*System, error) {
+	return Start(ctx, Options{Document: &doc, Files: files})
 }
 
 // Start starts a system and returns when its pipelines serve.

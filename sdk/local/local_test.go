@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/system"
@@ -66,6 +68,31 @@ func TestUpServesAndGoesOnAfterARestart(t *testing.T) {
 	t.Logf("ready again after %v", time.Since(began))
 	infer(t, s.Client())
 	require.NoError(t, s.Close())
+}
+
+// TestUpOfADeclarationMadeInGo serves a pipeline that is in no file, on hardware
+// that a file declares.
+func TestUpOfADeclarationMadeInGo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hardware.hcl")
+	require.NoError(t, os.WriteFile(file, []byte("hardware \"v100\" { price = 3 }\n"), 0o600))
+	p, err := pipelines.New("own").SLO(time.Second).Rate(5).Input("frame", "FP32", 4).
+		Module(pipelines.Profiled("m", pipelines.Point{Hardware: "v100", Batch: 1, Concurrency: 1, Duration: 5 * time.Millisecond}).In("x", pipelines.FromInput("frame"))).
+		Output("y", pipelines.From("m", "y")).Build()
+	require.NoError(t, err)
+	doc := pipelines.Document{Pipelines: []pipelines.Pipeline{p}}
+	o := local.Options{Document: &doc, Files: []string{file}, StateDir: t.TempDir(), Environ: []string{}, WithoutUI: true}
+	s, err := local.Start(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"own"}, s.Pipelines)
+	_, err = s.Client().Infer(t.Context(), "own", sdk.Inputs{"frame": sdk.Float32(make([]float32, 4), 4)})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+
+	o.Files = nil
+	_, err = local.Start(t.Context(), o)
+	require.ErrorContains(t, err, "Declare what may run the modules")
+	var wrong *local.DeclarationError
+	require.ErrorAs(t, err, &wrong)
 }
 
 func TestGoesOnAfterAKill(t *testing.T) {

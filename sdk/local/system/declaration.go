@@ -25,7 +25,18 @@ func (e *DeclarationError) Error() string {
 
 // Load reads and checks a declaration; the error is a *DeclarationError.
 func Load(o pipelines.LoadOptions, signatures pipelines.SignatureFunc, files ...string) (pipelines.Document, error) {
-	config, findings := pipelines.Load(o, files...)
+	return load(o, signatures, files, nil)
+}
+
+// load also takes what a program declares.
+func load(o pipelines.LoadOptions, signatures pipelines.SignatureFunc, files []string, own *pipelines.Document) (pipelines.Document, error) {
+	config, findings := pipelines.NewConfig(), hcl.Diagnostics(nil)
+	if len(files) > 0 || own == nil {
+		config, findings = pipelines.Load(o, files...)
+	}
+	if own != nil {
+		findings = append(findings, config.Add(*own)...)
+	}
 	if !findings.HasErrors() {
 		findings = append(findings, config.Validate(signatures)...)
 	}

@@ -7,6 +7,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -19,10 +20,15 @@ const (
 
 // Options of a system.
 type Options struct {
-	Files    []string          // HCL files and folders to apply; none goes on with what the state folder has
+	Files    []string          // HCL files and folders to apply
 	Vars     map[string]string // for their variables
 	VarFiles []string
 	Environ  []string // as os.Environ gives it: variables, and where Temporal is; nil means os.Environ()
+
+	// Document is a declaration made in Go, applied together with Files: either may
+	// refer to hardware and providers of the other. With neither, the system goes
+	// on with what the state folder has.
+	Document *pipelines.Document
 
 	StateDir string // empty means DefaultStateDir
 	HTTPAddr string // for requests over HTTP; empty takes a port that is free
@@ -61,6 +67,9 @@ type Options struct {
 	// TEMPORAL_ADDRESS.
 	Temporal func(context.Context, TemporalOptions) (Temporal, error)
 }
+
+// declares says whether there is anything to apply.
+func (o *Options) declares() bool { return len(o.Files) > 0 || o.Document != nil }
 
 // TemporalOptions say what kind of server a system wants.
 type TemporalOptions struct {

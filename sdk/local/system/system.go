@@ -104,9 +104,9 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 	}
 	engines := Engines(o.Functions, o.Command, s.engines)
 	var doc pipelines.Document
-	if len(o.Files) > 0 {
-		load := pipelines.LoadOptions{Vars: o.Vars, VarFiles: o.VarFiles, Env: o.Environ}
-		if doc, err = Load(load, executors.Signatures(engines...), o.Files...); err != nil {
+	if o.declares() {
+		variables := pipelines.LoadOptions{Vars: o.Vars, VarFiles: o.VarFiles, Env: o.Environ}
+		if doc, err = load(variables, executors.Signatures(engines...), o.Files, o.Document); err != nil {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 
 // devices are those of the declaration, or those of the start before.
 func (s *System) devices(o Options, doc pipelines.Document) (all []placement.Device, err error) {
-	if len(o.Files) == 0 {
+	if !o.declares() {
 		if all, err = s.folder.remembered(); err != nil || len(all) > 0 {
 			return all, err
 		}

@@ -1,0 +1,68 @@
+package pipelines
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// NewConfig is a declaration without files; Add fills it.
+func NewConfig() *Config {
+	return &Config{Files: map[string]*hcl.File{}, ranges: places{}}
+}
+
+// Add joins what a program declares to what was read of files: each may refer to
+// hardware and providers of the other. A name that both declare is a finding.
+// Models of relative paths are looked for in the working folder.
+func (c *Config) Add(d Document) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	fresh := func(kind, name string) bool {
+		path := kind + "." + name
+		place, inFile := c.ranges[path]
+		if !inFile && !slices.Contains(c.added, path) {
+			c.added = append(c.added, path)
+			return true
+		}
+		where := "by the program"
+		if inFile {
+			where = "at " + place.String()
+		}
+		diags = append(diags, problem("Declared twice", fmt.Sprintf("The program declares the %s %q, which is declared already %s.", kind, name, where), nil))
+		return false
+	}
+	join(&c.Document.Hardware, d.Hardware, func(h Hardware) bool { return fresh("hardware", h.Name) })
+	join(&c.Document.Pipelines, located(d.Pipelines), func(p Pipeline) bool { return fresh("pipeline", p.Name) })
+	join(&c.Document.Providers, d.Providers, func(p Provider) bool { return fresh("provider", p.Name) })
+	join(&c.Document.Functions, d.Functions, func(f Function) bool { return fresh("function", f.Name) })
+	join(&c.Document.Pools, d.Pools, func(p Pool) bool { return fresh("pool", p.Name) })
+	return diags
+}
+
+func join[T any](to *[]T, all []T, fresh func(T) bool) {
+	for _, one := range all {
+		if fresh(one) {
+			*to = append(*to, one)
+		}
+	}
+}
+
+// located makes the paths of models absolute.
+func located(all []Pipeline) []Pipeline {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Modules = slices.Clone(all[i].Modules)
+		for j := range all[i].Modules {
+			if m := &all[i].Modules[j]; !IsRemote(m.Model) {
+				m.Model = absolute(m.Model, "")
+			}
+		}
+	}
+	return all
+}
+
+// inGo says whether a program declared what the path leads to.
+func (c *Config) inGo(path string) bool {
+	return slices.ContainsFunc(c.added, func(block string) bool { return path == block || strings.HasPrefix(path, block+".") })
+}
