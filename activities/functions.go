@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
@@ -68,5 +69,5 @@ func (Planning) PlanFunction(_ context.Context, in FunctionInput) (functions.Pla
 	if err == nil && p.Status == functions.Infeasible {
 		return p, temporal.NewNonRetryableApplicationError(p.Reason, TypeInfeasible, nil)
 	}
-	return p, final(err, TypeInvalid)
+	return p, final(err, TypeInvalid, pipelines.Pipeline{})
 }

@@ -22,7 +22,7 @@ const useExisting = enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
 // Executors is what the activities want of a host; *executors.Host is one.
 type Executors interface {
 	RunExecutor(ctx context.Context, t executors.Task, o executors.Observer) error
-	Measure(ctx context.Context, t executors.MeasureTask, from []pipelines.Point, onPoint func(pipelines.Point)) ([]pipelines.Point, error)
+	Measure(ctx context.Context, t executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error)
 	EngineFor(m pipelines.Module) (executors.Engine, error)
 	Status(executor string) (executors.Status, bool)
 }

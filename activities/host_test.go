@@ -41,11 +41,11 @@ func (f *fake) RunExecutor(ctx context.Context, t executors.Task, o executors.Ob
 	return err
 }
 
-func (f *fake) Measure(_ context.Context, t executors.MeasureTask, from []pipelines.Point, onPoint func(pipelines.Point)) ([]pipelines.Point, error) {
+func (f *fake) Measure(_ context.Context, t executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error) {
 	var all []pipelines.Point
 	for _, batch := range []int{1, 2, 4} {
 		known := false
-		for _, p := range from {
+		for _, p := range from.Points {
 			if p.Batch == batch && p.Hardware == t.Hardware {
 				all, known = append(all, p), true
 			}
@@ -59,7 +59,7 @@ func (f *fake) Measure(_ context.Context, t executors.MeasureTask, from []pipeli
 		f.measured = append(f.measured, batch)
 		p := point(t.Hardware, batch)
 		all = append(all, p)
-		onPoint(p)
+		tell(executors.Measured{Points: all})
 	}
 	return all, nil
 }
@@ -89,7 +89,7 @@ func (registry) RegisterDynamicActivity(any, activity.DynamicRegisterOptions) {}
 
 func input() ProfileInput {
 	return ProfileInput{
-		Pipeline: pipelines.Pipeline{Name: "p", Modules: []pipelines.Module{{Name: "m", Fanout: 1}}},
+		Pipeline: pipelines.Pipeline{Name: "p", Modules: []pipelines.Module{{Name: "m", Fanout: 1, Batches: []int{1, 2, 4}}}},
 		Module:   "m", Hardware: "cpu", Device: "cpu/0",
 	}
 }
@@ -117,36 +117,47 @@ func TestProfileIsKeptAndReused(t *testing.T) {
 	assert.Equal(t, 3, profile(other).Measured, "another model")
 }
 
+func TestProfileIsMeasuredAgain(t *testing.T) {
+	f := &fake{}
+	h := &Host{Name: "one", Executors: f, Store: ProfileStore{Dir: t.TempDir()}, Machine: "a"}
+	in := input()
+	for range 2 {
+		f.measured = nil
+		_, err := environment(h).ExecuteActivity(h.ProfileModule, in)
+		require.NoError(t, err)
+		assert.Equal(t, []int{1, 2, 4}, f.measured)
+		in.Again = true
+	}
+}
+
 func TestProfileResumesFromHeartbeat(t *testing.T) {
 	f := &fake{failAt: 4}
 	h := &Host{Name: "one", Executors: f}
 	env := environment(h)
-	var beats []pipelines.Point
+	var beats executors.Measured
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) { _ = details.Get(&beats) })
 	_, err := env.ExecuteActivity(h.ProfileModule, input())
 	require.ErrorContains(t, err, "fell off the bus")
-	require.NotEmpty(t, beats)
-	f.failAt, f.measured = 0, nil
-	env = environment(h)
-	env.SetHeartbeatDetails([]pipelines.Point{point("cpu", 1), point("cpu", 2)})
-	v, err := env.ExecuteActivity(h.ProfileModule, input())
-	require.NoError(t, err)
-	var r ProfileResult
-	require.NoError(t, v.Get(&r))
-	assert.Equal(t, []int{4}, f.measured)
-	assert.Equal(t, 2, r.Reused)
-	assert.Equal(t, 3, len(r.Points))
-}
-
-func TestProfileOfFailedAttemptIsKept(t *testing.T) {
-	f := &fake{failAt: 4}
-	h := &Host{Name: "one", Executors: f, Store: ProfileStore{Dir: t.TempDir()}}
-	_, err := environment(h).ExecuteActivity(h.ProfileModule, input())
-	require.Error(t, err)
-	f.failAt, f.measured = 0, nil
-	_, err = environment(h).ExecuteActivity(h.ProfileModule, input())
-	require.NoError(t, err)
-	assert.Equal(t, []int{4}, f.measured)
+	require.NotEmpty(t, beats.Points)
+	for _, c := range []struct {
+		name     string
+		details  any
+		measured []int
+	}{
+		{"of an attempt before", executors.Measured{Points: []pipelines.Point{point("cpu", 1), point("cpu", 2)}}, []int{4}},
+		{"of an older version", []pipelines.Point{point("cpu", 1)}, []int{1, 2, 4}},
+	} {
+		f.failAt, f.measured = 0, nil
+		env = environment(h)
+		env.SetHeartbeatDetails(c.details)
+		v, err := env.ExecuteActivity(h.ProfileModule, input())
+		require.NoError(t, err)
+		var r ProfileResult
+		require.NoError(t, v.Get(&r))
+		assert.Equal(t, c.measured, f.measured, c.name)
+		assert.Equal(t, 3-len(c.measured), r.Reused)
+		assert.Equal(t, 3, len(r.Points))
+	}
 }
 
 func TestIdentify(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -22,7 +23,7 @@ type Planning struct{}
 // cannot be met fails with type TypeInfeasible and is not retried.
 func (Planning) SplitLatency(_ context.Context, in SplitInput) (plan.Budgets, error) {
 	budgets, err := plan.SplitLatency(in.Problem, servable(in.Options))
-	return budgets, final(err, TypeInvalid)
+	return budgets, final(err, TypeInvalid, in.Problem.Pipeline)
 }
 
 // servable leaves out what executors cannot run: they run one batch at a time on
@@ -42,9 +43,9 @@ func servable(o plan.Options) plan.Options {
 func (Planning) ScheduleModules(_ context.Context, in ScheduleInput) (plan.Plan, error) {
 	p, err := simulate.ScheduleModules(in.Problem, servable(in.Options), in.Budgets)
 	if err == nil && p.Status == plan.Infeasible {
-		return p, temporal.NewNonRetryableApplicationError(p.Reason, TypeInfeasible, nil)
+		return p, temporal.NewNonRetryableApplicationError(WithDisturbed(p.Reason, in.Problem.Pipeline), TypeInfeasible, nil)
 	}
-	return p, final(err, TypeInvalid)
+	return p, final(err, TypeInvalid, in.Problem.Pipeline)
 }
 
 // PlanPool chooses the instances of a pool.
@@ -60,7 +61,7 @@ func (Planning) PlanPool(_ context.Context, in PoolInput) (pool.Plan, error) {
 // with type TypeMisfit: no retry helps until devices come or go.
 func (Planning) Place(_ context.Context, in placement.Request) (placement.Placement, error) {
 	p, err := placement.Place(in)
-	return p, final(err, TypeInvalid)
+	return p, final(err, TypeInvalid, in.Pipeline)
 }
 
 // Reconcile says what to start, keep and stop.
@@ -68,19 +69,29 @@ func (Planning) Reconcile(_ context.Context, in ReconcileInput) (placement.Chang
 	return placement.Reconcile(in.Desired, in.Actual), nil
 }
 
+// WithDisturbed is the reason why there is no plan, and a word about profiles
+// that were measured on a busy machine: they may be the true one.
+func WithDisturbed(reason string, p pipelines.Pipeline) string {
+	if warning := pipelines.Disturbed(p.Modules...); warning != "" {
+		return reason + "; " + warning
+	}
+	return reason
+}
+
 // final marks an error of a pure function: the same input fails the same way
 // again.
-func final(err error, kind string) error {
+func final(err error, kind string, p pipelines.Pipeline) error {
 	if err == nil {
 		return nil
 	}
+	text := err.Error()
 	var infeasible *plan.InfeasibleError
 	var misfit *placement.MisfitError
 	switch {
 	case errors.As(err, &infeasible):
-		kind = TypeInfeasible
+		kind, text = TypeInfeasible, WithDisturbed(text, p)
 	case errors.As(err, &misfit):
-		kind = TypeMisfit
+		kind, text = TypeMisfit, WithDisturbed(text, p)
 	}
-	return temporal.NewNonRetryableApplicationError(err.Error(), kind, nil)
+	return temporal.NewNonRetryableApplicationError(text, kind, nil)
 }

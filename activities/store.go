@@ -31,6 +31,7 @@ type ProfileKey struct {
 	Machine  string                    `json:"machine"`
 	Feeds    map[string]pipelines.Port `json:"feeds,omitempty"`
 	Rows     map[string]float64        `json:"rows,omitempty"`
+	Method   int                       `json:"method"` // executors.MeasureMethod
 }
 
 // profileFile is the content of a file; the key is there for people.

@@ -97,6 +97,7 @@ type ProfileInput struct {
 	Module   string
 	Hardware string
 	Device   string
+	Again    bool `json:",omitempty"` // measure what is kept, too
 }
 
 // ProfileResult is what is known of a module on one kind of hardware.

@@ -60,11 +60,11 @@ func ExampleHost_Measure() {
 	})}}
 	task := executors.MeasureTask{
 		Module: pipelines.Module{Name: "m", Batches: []int{1, 2}}, Hardware: "v100",
-		Limits: executors.Limits{MinRuns: 3, MaxRuns: 3},
+		Limits: executors.Limits{MinRuns: 3, MaxRuns: 3, Patience: 1},
 	}
-	points, err := host.Measure(context.Background(), task, nil, nil)
+	points, err := host.Measure(context.Background(), task, executors.Measured{}, nil)
 	for _, p := range points {
-		fmt.Println(p.Batch, p.Duration >= time.Duration(p.Batch)*11*time.Millisecond)
+		fmt.Println(p.Batch, p.Duration >= time.Duration(p.Batch)*10*time.Millisecond)
 	}
 	fmt.Println(err)
 	// Output:

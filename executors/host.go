@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -39,6 +40,10 @@ type Host struct {
 
 	// ForceEngine, when set, is the engine of every module, whatever is declared.
 	ForceEngine string
+
+	// Busy tells how much of the processors is used, for Measure; nil means
+	// busy.Read.
+	Busy func() (busy.Reading, error)
 
 	// Notice is told in one line when another engine serves a module than the
 	// one that it asks for; may be nil.

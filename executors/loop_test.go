@@ -124,8 +124,8 @@ func TestFunctionsAreMeasuredWithTheirOwnSamples(t *testing.T) {
 	host := &executors.Host{Engines: []executors.Engine{engine}}
 	for _, m := range p.Modules {
 		task := executors.NewMeasureTask(p, m.Name, "cpu", "cpu/0", known)
-		task.Batches, task.Limits = []int{1, 3}, executors.Limits{MinRuns: 3, MaxRuns: 3}
-		points, err := host.Measure(t.Context(), task, nil, nil)
+		task.Batches, task.Limits = []int{1, 3}, executors.Limits{MinRuns: 3, MaxRuns: 3, Patience: 1}
+		points, err := host.Measure(t.Context(), task, executors.Measured{}, nil)
 		require.NoError(t, err)
 		require.Len(t, points, 2)
 		require.GreaterOrEqual(t, points[0].Duration, executors.ShortestDuration)

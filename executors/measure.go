@@ -3,24 +3,29 @@ package executors
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
 
-// What a measured duration is: the MeasureQuantile of the runs, by nearest
-// rank, times 1 + MeasureMargin, rounded up to whole microseconds and at least
-// ShortestDuration. The quantile is high because the planner takes a duration
-// for a promise; the margin covers what a quiet profile run does not see of a
-// busy machine. Durations are kept as measured: a larger batch may come out
-// faster than a smaller one.
+// MeasureMethod counts up when the same runs would give another profile, so
+// that points which were kept before are measured anew.
+const MeasureMethod = 2
+
+// What a measured duration is: the LowQuantile of the runs, by nearest rank,
+// rounded up to whole microseconds and at least ShortestDuration. Others can
+// only make a run longer, so a low quantile is what the engine takes by itself;
+// the least would hang on one lucky run, the lower quartile does not. The spread
+// is what the HighQuantile of all runs takes beyond that: the noise that plans
+// are to leave room for. At last larger batches are made to take no less than
+// smaller ones: pipelines.Isotonic.
 const (
-	MeasureQuantile  = 0.95
-	MeasureMargin    = 0.10
+	LowQuantile      = 0.25
+	HighQuantile     = 0.95
 	ShortestDuration = time.Microsecond
 )
 
@@ -43,17 +48,22 @@ type MeasureTask struct {
 	Limits     Limits             // zero fields: DefaultLimits
 }
 
-// Limits say how long one batch size is measured: until there are MinRuns and
-// MinTime has passed, or MaxRuns, or MaxTime has passed and there are a few.
+// Limits say how long one batch size is measured: until there are MinRuns that
+// took MinTime together, or MaxRuns, or a few that took MaxTime. While others
+// use the processor, all sizes go on for up to Patience.
 type Limits struct {
 	Warmups          int // runs before that do not count
 	MinRuns, MaxRuns int
 	MinTime, MaxTime time.Duration
+	Patience         time.Duration
 }
 
 // DefaultLimits measures a batch size for about a third of a second.
 func DefaultLimits() Limits {
-	return Limits{Warmups: 3, MinRuns: 20, MaxRuns: 500, MinTime: 300 * time.Millisecond, MaxTime: 3 * time.Second}
+	return Limits{
+		Warmups: 3, MinRuns: 20, MaxRuns: 500, MinTime: 300 * time.Millisecond, MaxTime: 3 * time.Second,
+		Patience: 5 * time.Second,
+	}
 }
 
 // fewRuns is the least for a quantile to mean anything at all.
@@ -101,18 +111,26 @@ func (t MeasureTask) limits() Limits {
 	if l.MaxTime == 0 {
 		l.MaxTime = d.MaxTime
 	}
+	if l.Patience == 0 {
+		l.Patience = d.Patience
+	}
 	return l
 }
 
-// Measure runs a module by itself on a device, one batch size after the other
-// in rising order, and returns the profile points. Points in from are taken
-// over and not measured again; onPoint, which may be nil, is told of every new
-// one as soon as it is there, so that an interrupted measurement resumes.
+// Measure runs a module by itself on a device and returns the profile points.
+// All batch sizes take turns in rounds, so that what disturbs the machine for a
+// while disturbs them alike and not one of them. See LowQuantile for what
+// becomes of the runs, and rounds.go for those that count.
+//
+// Points in from are taken over as they are; its rounds are gone on with. tell,
+// which may be nil, is told of everything so far after every round, so that an
+// interrupted measurement resumes.
 //
 // The inputs are random but fit the signature; an instance that is a Sampler
-// makes its own. While the device also serves, every run takes its turn. On an
-// error the points so far are returned with it.
-func (h *Host) Measure(ctx context.Context, t MeasureTask, from []pipelines.Point, onPoint func(pipelines.Point)) ([]pipelines.Point, error) {
+// makes its own. While the device also serves, every run takes its turn. Times
+// are of the monotonic clock: one that is set meanwhile changes nothing. On an
+// error the points in from are returned with it.
+func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell func(Measured)) ([]pipelines.Point, error) {
 	engine, err := h.EngineFor(t.Module)
 	if err != nil {
 		return nil, err
@@ -121,121 +139,78 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from []pipelines.Poin
 	if err != nil {
 		return nil, err
 	}
-	var points []pipelines.Point
-	batches := t.batches()
-	for n, batch := range batches {
-		if i := slices.IndexFunc(from, t.is(batch)); i >= 0 {
-			points = append(points, from[i])
-			continue
-		}
-		point, err := t.measure(ctx, engine, queue, batches[:n+1])
-		if err != nil {
-			return points, fmt.Errorf("executors: measuring module %q on %s with engine %q at batch %d: %w", t.Module.Name, t.Hardware, engine.Name(), batch, err)
-		}
-		points = append(points, point)
-		if onPoint != nil {
-			onPoint(point)
-		}
+	m := &measurement{MeasureTask: t, Measured: from, limits: t.limits(), engine: engine, queue: queue, read: h.Busy, tell: tell}
+	if m.read == nil {
+		m.read = busy.Read
 	}
-	return points, nil
+	known := slices.DeleteFunc(slices.Clone(from.Points), func(p pipelines.Point) bool { return !t.Own(p) })
+	if m.sizes = t.Missing(known); len(m.sizes) == 0 {
+		return known, nil
+	}
+	if err := m.run(ctx); err != nil {
+		return known, fmt.Errorf("executors: measuring module %q on %s with engine %q %w", t.Module.Name, t.Hardware, engine.Name(), err)
+	}
+	return pipelines.Isotonic(append(known, m.points()...)), nil
 }
 
-// is finds the task's own point of a batch size.
-func (t MeasureTask) is(batch int) func(pipelines.Point) bool {
-	return func(p pipelines.Point) bool {
-		return p.Hardware == t.Hardware && p.Batch == batch && max(p.Concurrency, 1) == 1
-	}
+// Own says whether a point is one that the task asks for.
+func (t MeasureTask) Own(p pipelines.Point) bool {
+	return p.Hardware == t.Hardware && max(p.Concurrency, 1) == 1 && slices.Contains(t.batches(), p.Batch)
 }
 
-// measure takes the last of the batch sizes. It loads the module for all of
-// them, as an executor does that is to run partly filled batches too, so that
-// its memory is that of the executor.
-func (t MeasureTask) measure(ctx context.Context, engine Engine, queue *device, sizes []int) (pipelines.Point, error) {
-	batch := sizes[len(sizes)-1]
-	if batch < 1 {
-		return pipelines.Point{}, fmt.Errorf("a batch has at least one request; correct batches")
+// Missing are the batch sizes that the task asks for and no point tells of.
+func (t MeasureTask) Missing(points []pipelines.Point) []int {
+	return slices.DeleteFunc(t.batches(), func(b int) bool {
+		return slices.ContainsFunc(points, func(p pipelines.Point) bool { return p.Batch == b && t.Own(p) })
+	})
+}
+
+// prepared is an instance with a sampled batch of every size.
+type prepared struct {
+	Instance
+	items map[int][][]wire.Tensor
+}
+
+// load loads the module for batch sizes up to n, as an executor does that is to
+// run partly filled batches too, so that its memory is that of the executor.
+func (m *measurement) load(ctx context.Context, n int) (prepared, error) {
+	if n < 1 {
+		return prepared{}, fmt.Errorf("a batch has at least one request; correct batches")
 	}
-	instance, err := engine.Load(ctx, Model{
-		Module: t.Module, Hardware: t.Hardware, Device: t.Device, Batches: slices.Clone(sizes), MaxBatch: batch, Concurrency: 1,
-		Outputs: t.Outputs, OutputRows: t.OutputRows, Feeds: t.Feeds,
+	sizes := m.batches()
+	sizes = sizes[:slices.Index(sizes, n)+1]
+	instance, err := m.engine.Load(ctx, Model{
+		Module: m.Module, Hardware: m.Hardware, Device: m.Device, Batches: sizes, MaxBatch: n, Concurrency: 1,
+		Outputs: m.Outputs, OutputRows: m.OutputRows, Feeds: m.Feeds,
 	})
 	if err != nil {
-		return pipelines.Point{}, err
+		return prepared{}, err
 	}
-	defer instance.Close()
-	rng := rand.New(rand.NewPCG(uint64(batch), 0))
-	items := make([][]wire.Tensor, batch)
-	for i := range items {
-		items[i] = sample(instance, t.Feeds, rng)
+	p := prepared{instance, map[int][][]wire.Tensor{}}
+	for _, size := range sizes {
+		rng := rand.New(rand.NewPCG(uint64(size), 0))
+		for range size {
+			p.items[size] = append(p.items[size], sample(instance, m.Feeds, rng))
+		}
 	}
-	if err := Check(instance.Signature().Inputs, items[0]); err != nil {
-		return pipelines.Point{}, fmt.Errorf("the sampled input does not fit: %w", err)
+	if err := Check(instance.Signature().Inputs, p.items[n][0]); err != nil {
+		_ = instance.Close()
+		return prepared{}, fmt.Errorf("the sampled input does not fit: %w", err)
 	}
-	runs, err := t.limits().repeat(ctx, &executor{task: Task{Module: t.Module}}, queue, func() error {
-		_, err := instance.Run(ctx, items)
-		return err
-	})
-	if err != nil {
-		return pipelines.Point{}, err
-	}
-	return pipelines.Point{
-		Hardware:    t.Hardware,
-		Batch:       batch,
-		Concurrency: 1,
-		Duration:    promise(runs),
-		MemoryMiB:   float64(instance.Memory()) / (1 << 20),
-	}, nil
+	return p, nil
 }
 
-// repeat times run until the limits say that it is enough.
-func (l Limits) repeat(ctx context.Context, who *executor, queue *device, run func() error) ([]time.Duration, error) {
-	var runs []time.Duration
-	var begin time.Time
-	for n := -l.Warmups; ; n++ {
-		if n == 0 {
-			begin = time.Now()
-		}
-		if n > 0 && l.enough(n, time.Since(begin)) {
-			return runs, nil
-		}
-		took, err := timed(ctx, who, queue, run)
-		if err != nil {
-			return nil, err
-		}
-		if n >= 0 {
-			runs = append(runs, took)
-		}
-	}
-}
-
-func (l Limits) enough(runs int, passed time.Duration) bool {
-	return runs >= l.MaxRuns ||
-		runs >= l.MinRuns && passed >= l.MinTime ||
-		runs >= fewRuns && passed >= l.MaxTime
-}
-
-// timed waits for its turn like a batch that is due now: before batches with
-// time to spare, after those that are late.
-func timed(ctx context.Context, who *executor, queue *device, run func() error) (time.Duration, error) {
+// timed runs one batch. It waits for its turn like a batch that is due now:
+// before batches with time to spare, after those that are late.
+func (m *measurement) timed(ctx context.Context, p prepared, size int) (time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if _, err := queue.acquire(ctx, who, time.Now()); err != nil {
+	if _, err := m.queue.acquire(ctx, &executor{task: Task{Module: m.Module}}, time.Now()); err != nil {
 		return 0, err
 	}
-	defer queue.release()
+	defer m.queue.release()
 	begin := time.Now()
-	err := run()
+	_, err := p.Run(ctx, p.items[size])
 	return time.Since(begin), err
-}
-
-// promise is the duration that the profile states for these runs.
-func promise(runs []time.Duration) time.Duration {
-	slices.Sort(runs)
-	rank := int(math.Ceil(MeasureQuantile*float64(len(runs)))) - 1
-	d := time.Duration(float64(runs[max(rank, 0)]) * (1 + MeasureMargin))
-	if rest := d % time.Microsecond; rest > 0 {
-		d += time.Microsecond - rest
-	}
-	return max(d, ShortestDuration)
 }

@@ -2,6 +2,7 @@ package executors
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -23,34 +25,123 @@ func measured(batches ...int) MeasureTask {
 	}
 }
 
-func TestMeasureStatesAHighQuantileWithItsMargin(t *testing.T) {
+func TestMeasureStatesALowQuantileAndTheSpread(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		runs := map[int]int{}
 		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
 			runs[len(items)]++
+			d := time.Duration(10*len(items)) * time.Millisecond
 			switch n := runs[len(items)]; {
 			case n <= 2:
-				time.Sleep(time.Hour) // cold
+				d = time.Hour // cold
 			case n%25 == 10:
-				time.Sleep(70 * time.Millisecond) // one run in 25 is slow: beyond the quantile
-			default:
-				time.Sleep(time.Duration(10*len(items)) * time.Millisecond)
+				d = 100 * time.Millisecond // one run in 25 is slow: beyond the high quantile
+			case n%10 < 3:
+				d += 5 * time.Millisecond // every third disturbed: beyond the low one
 			}
+			time.Sleep(d)
 			return nil
 		}
-		var told []pipelines.Point
-		points, err := r.host.Measure(t.Context(), measured(4, 1, 4), nil, func(p pipelines.Point) { told = append(told, p) })
+		var told []Measured
+		points, err := r.host.Measure(t.Context(), measured(4, 1, 4), Measured{}, func(m Measured) { told = append(told, m) })
 		require.NoError(t, err)
 		memory := 100. / (1 << 20)
 		require.Equal(t, []pipelines.Point{
-			{Hardware: "cpu", Batch: 1, Concurrency: 1, Duration: 11 * time.Millisecond, MemoryMiB: memory},
-			{Hardware: "cpu", Batch: 4, Concurrency: 1, Duration: 44 * time.Millisecond, MemoryMiB: memory},
+			{Hardware: "cpu", Batch: 1, Concurrency: 1, Duration: 10 * time.Millisecond, Spread: 5 * time.Millisecond, MemoryMiB: memory},
+			{Hardware: "cpu", Batch: 4, Concurrency: 1, Duration: 40 * time.Millisecond, Spread: 5 * time.Millisecond, MemoryMiB: memory},
 		}, points)
-		require.Equal(t, points, told)
-		require.InDelta(t, 80, runs[1], 10, "until a second has passed")
+		require.Greater(t, len(told), 3, "after every round")
 		require.Equal(t, 2, r.engine.loads)
 		require.Equal(t, []int{1, 4}, r.engine.last.Batches, "ready for partly filled batches, like an executor")
 		require.Zero(t, r.engine.open)
+	})
+}
+
+// What slows the machine down for a while slows all sizes alike, and no size
+// alone: the profile stays what it is.
+func TestMeasureTakesTurnsAmongSizes(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var order []int
+		begin := time.Now()
+		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
+			order = append(order, len(items))
+			d := time.Duration(10+len(items)) * time.Millisecond
+			if at := time.Since(begin); at > time.Second && at < 2500*time.Millisecond {
+				d *= 3
+			}
+			time.Sleep(d)
+			return nil
+		}
+		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), Measured{}, nil)
+		require.NoError(t, err)
+		for i, b := range []int{1, 2, 4, 8} {
+			require.Equal(t, time.Duration(10+b)*time.Millisecond, points[i].Duration)
+		}
+		changes := 0
+		for i := 1; i < len(order); i++ {
+			if order[i] != order[i-1] {
+				changes++
+			}
+		}
+		require.Greater(t, changes, 25, "ten turns for each of four sizes")
+	})
+}
+
+func TestMeasureMakesLargerBatchesTakeNoLess(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
+			time.Sleep(map[int]time.Duration{1: 12, 2: 10, 4: 30}[len(items)] * time.Millisecond)
+			return nil
+		}
+		points, err := r.host.Measure(t.Context(), measured(1, 2, 4), Measured{}, nil)
+		require.NoError(t, err)
+		require.Equal(t, []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond},
+			[]time.Duration{points[0].Duration, points[1].Duration, points[2].Duration})
+	})
+}
+
+// busyness is a machine of two cores on which others use what others says of
+// the time since now.
+func busyness(r *rig, others func(time.Duration) float64) {
+	begin := time.Now()
+	var last, spent time.Duration
+	r.host.Busy = func() (busy.Reading, error) {
+		for now := time.Since(begin); last < now; last += 10 * time.Millisecond {
+			spent += time.Duration(others(last) * float64(10*time.Millisecond))
+		}
+		return busy.Reading{At: time.Now(), Cores: 2, All: spent}, nil
+	}
+}
+
+func TestMeasureWaitsForACalmMachine(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		begin := time.Now()
+		disturbed := func(at time.Duration) bool { return at < 2*time.Second }
+		busyness(r, func(at time.Duration) float64 {
+			if disturbed(at) {
+				return 0.9
+			}
+			return 0.05
+		})
+		r.engine.run = func(context.Context, [][]wire.Tensor) error {
+			if disturbed(time.Since(begin)) {
+				time.Sleep(10 * time.Millisecond)
+			}
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}
+		points, err := r.host.Measure(t.Context(), measured(1, 2), Measured{}, nil)
+		require.NoError(t, err)
+		require.Equal(t, 10*time.Millisecond, points[1].Duration, "of the calm rounds")
+		require.Equal(t, 10*time.Millisecond, points[1].Spread, "of all")
+		require.Zero(t, points[1].Others)
+		require.Greater(t, time.Since(begin), 3*time.Second)
+
+		busyness(r, func(time.Duration) float64 { return 0.9 })
+		begin = time.Now()
+		points, err = r.host.Measure(t.Context(), measured(1, 2), Measured{}, nil)
+		require.NoError(t, err)
+		require.InDelta(t, 0.9, points[0].Others, 0.05, "it does not wait for ever, and says so")
 	})
 }
 
@@ -63,18 +154,39 @@ func TestMeasureResumes(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return nil
 		}
-		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), nil, nil)
+		var so Measured
+		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), Measured{}, func(m Measured) { so = m })
 		require.ErrorContains(t, err, `measuring module "m" on cpu with engine "fake" at batch 4`)
 		require.ErrorIs(t, err, wire.ErrUnavailable)
-		require.Len(t, points, 2)
+		require.Empty(t, points)
+		require.Len(t, so.Memory, 2)
 
-		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(time.Second); return nil }
-		points = append(points, pipelines.Point{Hardware: "t4", Batch: 4, Duration: 1}, pipelines.Point{Hardware: "cpu", Batch: 8, Concurrency: 2, Duration: 2})
-		all, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), points, nil)
+		kept, err := json.Marshal(so) // as a heartbeat carries it
 		require.NoError(t, err)
-		ms := time.Millisecond
-		require.Equal(t, []time.Duration{1100 * time.Microsecond, 1100 * time.Microsecond, 1100 * ms, 1100 * ms},
-			[]time.Duration{all[0].Duration, all[1].Duration, all[2].Duration, all[3].Duration})
+		so = Measured{}
+		require.NoError(t, json.Unmarshal(kept, &so))
+		r.engine.loads = 0
+		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
+			time.Sleep(time.Duration(len(items)) * time.Millisecond)
+			return nil
+		}
+		stop, cancel := context.WithCancel(t.Context())
+		_, err = r.host.Measure(stop, measured(1, 2, 4, 8), so, func(m Measured) {
+			if so = m; len(m.Rounds) == 3 {
+				cancel()
+			}
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 2, r.engine.loads, "what was weighed is not loaded again")
+
+		so.Points = []pipelines.Point{{Hardware: "t4", Batch: 4, Duration: 1}, {Hardware: "cpu", Batch: 8, Concurrency: 2, Duration: 2}, {Hardware: "cpu", Batch: 1, Duration: 500}}
+		var rounds int
+		all, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), so, func(m Measured) { rounds = len(m.Rounds) })
+		require.NoError(t, err)
+		require.Greater(t, rounds, 3)
+		require.Len(t, all, 4)
+		require.Equal(t, []time.Duration{500, 2 * time.Millisecond, 4 * time.Millisecond, 8 * time.Millisecond},
+			[]time.Duration{all[0].Duration, all[1].Duration, all[2].Duration, all[3].Duration}, "what is known stays")
 	})
 }
 
@@ -83,13 +195,13 @@ func TestMeasureHasItsBounds(t *testing.T) {
 		runs := 0
 		takes := time.Duration(0)
 		r.engine.run = func(context.Context, [][]wire.Tensor) error { runs++; time.Sleep(takes); return nil }
-		points, err := r.host.Measure(t.Context(), measured(1), nil, nil)
+		points, err := r.host.Measure(t.Context(), measured(1), Measured{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, 102, runs, "at most MaxRuns and the warm-up")
 		require.Equal(t, ShortestDuration, points[0].Duration, "nothing is free")
 
 		runs, takes = 0, time.Minute
-		_, err = r.host.Measure(t.Context(), measured(1), nil, nil)
+		_, err = r.host.Measure(t.Context(), measured(1), Measured{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, 5, runs, "a few, however long they take")
 	})
@@ -100,21 +212,21 @@ func TestMeasureStops(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(100 * time.Millisecond); return nil }
-		_, err := r.host.Measure(ctx, measured(1), nil, nil)
+		_, err := r.host.Measure(ctx, measured(1), Measured{}, nil)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Zero(t, r.engine.open)
 
-		_, err = r.host.Measure(t.Context(), measured(0), nil, nil)
+		_, err = r.host.Measure(t.Context(), measured(0), Measured{}, nil)
 		require.ErrorContains(t, err, "a batch has at least one request")
 		r.engine.load = func(int) error { return errors.New("damaged file") }
-		_, err = r.host.Measure(t.Context(), measured(1), nil, nil)
+		_, err = r.host.Measure(t.Context(), measured(1), Measured{}, nil)
 		require.ErrorContains(t, err, "damaged file")
 		job := measured(1)
 		job.Device = "gpu/7"
-		_, err = r.host.Measure(t.Context(), job, nil, nil)
+		_, err = r.host.Measure(t.Context(), job, Measured{}, nil)
 		require.ErrorContains(t, err, `no device "gpu/7"`)
 		job.Module.Engine = "none"
-		_, err = r.host.Measure(t.Context(), job, nil, nil)
+		_, err = r.host.Measure(t.Context(), job, Measured{}, nil)
 		require.ErrorContains(t, err, `needs engine "none"`)
 	})
 }
@@ -126,7 +238,7 @@ func TestMeasureTakesTurnsWithServing(t *testing.T) {
 		r.accept()
 		done := make(chan []pipelines.Point, 1)
 		go func() {
-			points, _ := r.host.Measure(t.Context(), measured(1), nil, nil)
+			points, _ := r.host.Measure(t.Context(), measured(1), Measured{}, nil)
 			done <- points
 		}()
 		synctest.Wait()
@@ -134,7 +246,7 @@ func TestMeasureTakesTurnsWithServing(t *testing.T) {
 		result := r.result()
 		require.Equal(t, 10*time.Millisecond, result.Waited)
 		require.Equal(t, 10*time.Millisecond, result.Compute)
-		require.Equal(t, 11*time.Millisecond, (<-done)[0].Duration, "waiting is not measured")
+		require.Equal(t, 10*time.Millisecond, (<-done)[0].Duration, "waiting is not measured")
 		r.drain()
 		require.NoError(t, <-r.done)
 	})

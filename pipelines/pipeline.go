@@ -111,8 +111,8 @@ type Point struct {
 	Spread time.Duration `json:",omitempty"`
 
 	// Others is how many processor cores other processes used while the point
-	// was measured; 0 when none or unknown. A profile file holds it as
-	// others_cores.
+	// was measured, where that may have disturbed it; 0 when the machine was calm
+	// or nothing is known. A profile file holds it as others_cores.
 	Others float64 `json:",omitempty"`
 }
 

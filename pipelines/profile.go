@@ -268,3 +268,25 @@ func known(is bool, text string) string {
 	}
 	return text
 }
+
+// Disturbed says which of the modules were profiled while others used so much
+// of the processor that durations may be too long, and what to do about it. It
+// is empty when there is none, as far as known.
+func Disturbed(modules ...Module) string {
+	var names []string
+	var others float64
+	for _, m := range modules {
+		most := 0.0
+		for _, at := range m.Profile.Points {
+			most = max(most, at.Others)
+		}
+		if most > 0 {
+			names, others = append(names, m.Name), max(others, most)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("others used up to %.1f cores while %s was profiled, so its durations may be too long; harpagon profile --again measures anew when the machine is calm",
+		others, strings.Join(names, ", "))
+}

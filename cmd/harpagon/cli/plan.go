@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -39,6 +40,7 @@ type planFlags struct {
 	asJSON   bool
 	detailed bool
 	out      string
+	state    stateFlag
 }
 
 func newPlanCommand(d *Deps) *cobra.Command {
@@ -57,8 +59,11 @@ applications share batches, and the size of the function that runs them, at
 least cost per request. --policy names a policy of pipelines, pools or
 functions; what does not know it is planned with exact.
 
-Plans stand on profiles. Modules that have none are measured by harpagon
-profile --out, which writes files to name in the modules, and by harpagon up.
+Plans stand on profiles. For modules that have none, it takes what a state folder
+keeps (--state, .harpagon where there is one): what harpagon up has measured
+there, or harpagon profile. Otherwise harpagon profile --out writes files to name
+in the modules. Where a system runs on the folder, the difference to the plans
+that serve is shown.
 
 It exits with 1 when a pipeline cannot be planned, and still prints all plans,
 the reason included. With --detailed-exitcode it exits with 2 when the plans
@@ -89,6 +94,9 @@ any device.`,
 		if err := errors.Join(checkPools(doc, f.policy), checkFunctions(doc, f.policy)); err != nil {
 			return wrongUse(c, err)
 		}
+		if err := f.state.fill(doc); err != nil {
+			return err
+		}
 		if err := measured(doc, paths); err != nil {
 			return err
 		}
@@ -106,6 +114,7 @@ func (f *planFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.options.Reading, "reading", "", "how Theorem 1 judges a machine that is only partly used: own (default; at its own rate), literal")
 	flags.BoolVar(&f.options.Concurrency, "concurrency", false, "use profile points with several batches at a time on a machine, as policies exact, piccolo and scrooge always do")
 	flags.DurationVar(&f.options.TimeLimit, "time-limit", 0, "the longest that a search may take before the best plan found is printed with its bound; 0 for none")
+	f.state.register(c, "state `folder` with what was measured here, for modules without a profile")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
 	flags.StringVar(&f.out, "out", "", "write the plans as JSON to a `file`, too")
@@ -118,6 +127,11 @@ func (f *planFlags) run(d *Deps, doc *pipelines.Document) error {
 		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
 	}
 	all.Plans = append(all.Plans, simulate.SolveAll(problems, f.options)...)
+	for i := range all.Plans {
+		if one := &all.Plans[i]; one.Status == plan.Infeasible {
+			one.Reason = activities.WithDisturbed(one.Reason, problems[i].Pipeline)
+		}
+	}
 	all.Pools = planPools(doc, poolPolicy(f.policy))
 	var err error
 	if all.Functions, err = planFunctions(doc, f.policy, d.Clock); err != nil {

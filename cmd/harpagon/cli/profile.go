@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
@@ -18,6 +20,8 @@ type profileFlags struct {
 	module string
 	out    string
 	asJSON bool
+	state  stateFlag
+	again  bool
 	calls  string  // file of measured calls to fit
 	whole  float64 // GB of the whole GPU that they were measured on
 }
@@ -34,10 +38,15 @@ func newProfileCommand(d *Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "profile PATH...",
 		Short: "Measure modules on a core of this machine",
-		Long: `Runs every module by itself, one batch size after the other, and prints how long
-a batch takes. With --out it writes a CSV file for each module, to be named by
-profile = "..." in the declaration. harpagon up measures by itself what has no
-profile, and keeps it in its state folder.
+		Long: `Runs every module by itself, all batch sizes in turns, and prints how long a
+batch takes: the lower quartile of the runs, and how much longer one run in 20
+takes (spread_ms). It says so when other programs used the processor meanwhile
+(others_cores): durations may then be too long.
+
+With --out it writes a CSV file for each module, to be named by profile = "..." in
+the declaration. harpagon up measures by itself what has no profile, and keeps it
+in its state folder; what is kept there is printed and not measured again, unless
+--again is given.
 
 With --fit it runs nothing: from a file of measured calls of a model as a
 serverless function (platform,size,batch,latency_ms; platform cpu with vCPUs, or
@@ -46,6 +55,7 @@ their profile, by least squares, prints them or writes them to --out, and says
 how far they are off the measurements.`,
 		Example: `  harpagon profile examples/traffic
   harpagon profile examples/traffic --module detect --out profiles
+  harpagon profile examples/traffic --again
   harpagon profile --fit calls.csv --out vgg19.json`,
 		Args: func(c *cobra.Command, args []string) error {
 			if f.calls != "" {
@@ -56,6 +66,8 @@ how far they are off the measurements.`,
 	}
 	x := newDeclaration(d, c)
 	c.Flags().StringVar(&f.module, "module", "", "measure only the module of this `name`")
+	f.state.register(c, "state `folder` that keeps profiles, if there is one")
+	c.Flags().BoolVar(&f.again, "again", false, "measure what the state folder keeps, too")
 	c.Flags().StringVar(&f.out, "out", "", "`folder` for files PIPELINE-MODULE.csv; with --fit, the file to write")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&f.calls, "fit", "", "find the coefficients of a function from a `file` of measured calls")
@@ -80,6 +92,10 @@ func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document)
 		return err
 	}
 	host := &executors.Host{Name: "local", Devices: found, Engines: engines}
+	kept, err := f.state.kept(engines)
+	if err != nil {
+		return err
+	}
 	all := []profiled{}
 	for _, p := range doc.Pipelines {
 		for _, m := range p.Modules {
@@ -87,9 +103,7 @@ func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document)
 				continue // emulated modules are their profile
 			}
 			task := executors.NewMeasureTask(p, m.Name, found[0].Hardware, found[0].Name, executors.Signatures(engines...))
-			points, err := host.Measure(ctx, task, nil, func(q pipelines.Point) {
-				fmt.Fprintf(d.Stderr, "%s.%s on %s: batch %d takes %.3f ms\n", p.Name, m.Name, q.Hardware, q.Batch, milliseconds(q.Duration))
-			})
+			points, err := f.measure(ctx, d, host, kept, p.Name, task)
 			if err != nil {
 				return err
 			}
@@ -100,6 +114,37 @@ func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document)
 		return fmt.Errorf("there is nothing to measure: no module with a model or a function%s", ofName(f.module))
 	}
 	return f.write(d, all)
+}
+
+// measure takes what is kept and measures the rest, or everything again.
+func (f *profileFlags) measure(ctx context.Context, d *Deps, host *executors.Host, kept activities.Profiles, pipeline string, task executors.MeasureTask) ([]pipelines.Point, error) {
+	var known []pipelines.Point
+	if !f.again {
+		var err error
+		if known, err = kept.Load(task); err != nil {
+			return nil, err
+		}
+	}
+	name := pipeline + "." + task.Module.Name
+	missing := task.Missing(known)
+	points, err := host.Measure(ctx, task, executors.Measured{Points: known}, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range points {
+		from := ""
+		if !slices.Contains(missing, q.Batch) {
+			from = ", as kept in " + f.state.dir
+		}
+		fmt.Fprintf(d.Stderr, "%s on %s: batch %d takes %.3f ms%s\n", name, q.Hardware, q.Batch, milliseconds(q.Duration), from)
+	}
+	if warning := pipelines.Disturbed(pipelines.Module{Name: name, Profile: pipelines.Profile{Points: points}}); warning != "" {
+		fmt.Fprintf(d.Stderr, "warning: %s\n", warning)
+	}
+	if len(missing) == 0 {
+		return points, nil
+	}
+	return points, kept.Save(task, points)
 }
 
 func ofName(module string) string {

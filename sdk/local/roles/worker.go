@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -168,12 +169,22 @@ func (t told) say(format string, args ...any) {
 	}
 }
 
-// Measure tells every finished point.
-func (t told) Measure(ctx context.Context, m executors.MeasureTask, from []pipelines.Point, onPoint func(pipelines.Point)) ([]pipelines.Point, error) {
-	return t.Host.Measure(ctx, m, from, func(p pipelines.Point) {
-		t.say("profiled %s on %s: batch %d takes %.3g ms", m.Module.Name, p.Hardware, p.Batch, float64(p.Duration.Microseconds())/1000)
-		onPoint(p)
-	})
+// Measure tells the points, and whether the machine was calm meanwhile.
+func (t told) Measure(ctx context.Context, m executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error) {
+	measured := m.Missing(from.Points)
+	points, err := t.Host.Measure(ctx, m, from, tell)
+	if err != nil || len(measured) == 0 {
+		return points, err
+	}
+	for _, p := range points {
+		if slices.Contains(measured, p.Batch) {
+			t.say("profiled %s on %s: batch %d takes %.3g ms", m.Module.Name, p.Hardware, p.Batch, float64(p.Duration.Microseconds())/1000)
+		}
+	}
+	if warning := pipelines.Disturbed(pipelines.Module{Name: m.Module.Name, Profile: pipelines.Profile{Points: points}}); warning != "" {
+		t.say("%s", warning)
+	}
+	return points, nil
 }
 
 // RunExecutor tells when the executor is ready, and when its engine breaks.

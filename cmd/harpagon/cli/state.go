@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/sdk/local/system"
+)
+
+// stateFlag is the state folder of commands that read it where there is one. A
+// folder that is named must exist.
+type stateFlag struct {
+	dir     string
+	command *cobra.Command
+}
+
+func (s *stateFlag) register(c *cobra.Command, usage string) {
+	s.command = c
+	c.Flags().StringVar(&s.dir, "state", system.DefaultStateDir, usage)
+}
+
+// folder is false where there is none and none was asked for.
+func (s *stateFlag) folder() (system.Folder, bool, error) {
+	f := system.Folder(s.dir)
+	switch {
+	case f.Exists():
+		return f, true, nil
+	case s.command.Flags().Changed("state"):
+		return f, false, fmt.Errorf("there is no state folder %s; harpagon up --state %s makes one, or name another", s.dir, s.dir)
+	}
+	return f, false, nil
+}
+
+// kept is what the folder keeps of measurements; without a folder nothing is
+// kept.
+func (s *stateFlag) kept(engines []executors.Engine) (activities.Profiles, error) {
+	f, ok, err := s.folder()
+	kept := f.Kept(engines)
+	if !ok {
+		kept.Store = activities.ProfileStore{}
+	}
+	return kept, err
+}
+
+// fill gives modules without a profile what the folder keeps of them.
+func (s *stateFlag) fill(doc *pipelines.Document) error {
+	f, ok, err := s.folder()
+	if !ok {
+		return err
+	}
+	return f.Fill(doc, system.Engines(nil, nil, nil))
+}
