@@ -102,6 +102,7 @@ func (s *station) measure(now dispatch.Time) autoscale.ModuleMeasures {
 	}
 	m.Queue, m.Wait = sum.queue.percentiles(), sum.wait.percentiles()
 	m.Compute, m.Transfer = sum.compute.percentiles(), sum.transfer.percentiles()
+	m.Durations = s.stats.durations(now - span)
 	for _, e := range sum.executors {
 		m.Executors = append(m.Executors, autoscale.ExecutorMeasures{
 			Executor: e.name, Batches: e.batches, Requests: e.requests,

@@ -78,7 +78,8 @@ func (s *pipelineStats) end(now dispatch.Time, o Outcome, elapsed time.Duration)
 
 // moduleStats counts items and batches; the station's lock guards it.
 type moduleStats struct {
-	ring ring[moduleSecond]
+	ring  ring[moduleSecond]
+	paces map[paceKey]*pace
 }
 
 type moduleSecond struct {
@@ -134,6 +135,9 @@ func (s *moduleStats) batch(f *flight, now dispatch.Time, compute time.Duration,
 	second.failed += int64(failed)
 	if failed > 0 {
 		return // the times of a batch that was computed twice, or not, say little
+	}
+	if f.items[0].req.graph.largest == 0 { // instances of pools learn by query
+		s.pace(f.exec.hello.Hardware, f.rows()).add(now, compute)
 	}
 	for _, it := range f.items {
 		second.queue.add(it.queue)

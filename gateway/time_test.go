@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -389,7 +390,10 @@ func TestDrainFinishesWhatIsHeld(t *testing.T) {
 }
 
 func TestMeasures(t *testing.T) {
-	bubble(t, Options{Patient: true}, time.Second, spec{kind: addOne, batch: 2, window: 100 * ms, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
+	bubble(t, Options{Patient: true}, time.Second, spec{kind: addOne, batch: 2, window: 100 * ms, duration: 20 * ms}, func(g *Gateway, workers map[string]*worker) {
+		for _, w := range workers {
+			w.result = func(r *attach.Result) { r.Compute = 19 * ms }
+		}
 		var group sync.WaitGroup
 		for i := range 100 {
 			at(g, time.Duration(i/2)*100*ms, &group, func(_ *wire.InferResponse, err *wire.Error) { require.Nil(t, err) })
@@ -406,8 +410,11 @@ func TestMeasures(t *testing.T) {
 		require.Equal(t, 2.0, mod.MeanBatch)
 		require.InDelta(t, 20, mod.Rate, 1)
 		require.Len(t, mod.Executors, 1)
+		require.Len(t, mod.Durations, 1)
+		require.Equal(t, autoscale.BatchDuration{Hardware: mod.Durations[0].Hardware, Size: 2, Batches: 50, P50: 19 * ms, P95: 19 * ms}, mod.Durations[0])
 		time.Sleep(time.Minute)
 		m = g.Measures("p")
+		require.Empty(t, m.Module("m").Durations)
 		require.Zero(t, m.Arrived, "what is long ago is forgotten")
 		require.InDelta(t, 10, m.Span().Seconds(), 1)
 		require.Equal(t, int64(100), g.Totals("p")[Completed])

@@ -61,6 +61,20 @@ type ModuleMeasures struct {
 	Transfer Percentiles `json:"transfer"` // between gateway and executor and back
 
 	Executors []ExecutorMeasures `json:"executors,omitempty"`
+
+	// Durations says how long batches took in their engines, by hardware and
+	// size. Of pools nothing is said.
+	Durations []BatchDuration `json:"durations,omitempty"`
+}
+
+// BatchDuration is how long the latest batches of one size took on one kind of
+// hardware.
+type BatchDuration struct {
+	Hardware string        `json:"hardware"`
+	Size     int           `json:"size"`    // requests
+	Batches  int64         `json:"batches"` // that it rests on, at most a few dozen
+	P50      time.Duration `json:"p50_ns"`
+	P95      time.Duration `json:"p95_ns"`
 }
 
 // The reasons for which a module gives a request up.

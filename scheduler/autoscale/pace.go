@@ -1,0 +1,354 @@
+package autoscale
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// PaceOptions say when batches no longer take what the profile says. Zero
+// values take the defaults.
+type PaceOptions struct {
+	Slower   float64       // times the profile that a batch takes; 0 means DefaultSlower
+	Faster   float64       // the same for a profile that was measured too slow; 0 means DefaultFaster
+	Least    time.Duration // differences below do not count; 0 means DefaultLeast
+	Hold     time.Duration // how long batches must be slower; twice that for faster; 0 means DefaultPaceHold
+	Cooldown time.Duration // least time between two advices on a module, and after Reset; 0 means DefaultPaceCooldown
+	Step     float64       // most that one advice changes a duration by, as a factor; 0 means DefaultStep
+}
+
+// Defaults of PaceOptions. They heal a profile that is wrong by a factor of two
+// within a minute, and by four within two.
+const (
+	DefaultSlower       = 1.25
+	DefaultFaster       = 0.80
+	DefaultLeast        = 500 * time.Microsecond
+	DefaultPaceHold     = 15 * time.Second
+	DefaultPaceCooldown = 20 * time.Second
+	DefaultStep         = 2.0
+)
+
+// paceBatches is the least that the median of a size rests on, and paceShare
+// the share of requests whose batches must be slower, or faster, for the module
+// to be.
+const (
+	paceBatches = 3
+	paceShare   = 0.5
+)
+
+// Pace finds modules whose batches take another time than their profile says,
+// for long. Like Drift it is a value that a workflow may keep.
+//
+// The recent median of every batch size stands beside the profile. A batch is
+// slower when it takes longer than Slower times the smallest profiled batch that
+// is at least as large, which is what a dispatcher takes it for; it is faster
+// when it takes less than Faster times the largest profiled batch that is at most
+// as large. A module is slower or faster when the batches of most of its requests
+// are. What executors take while they serve is what a plan must count on, with
+// everything that the machine does besides, so the advice has the median, and not
+// the low quantile by which a profile is first measured.
+type Pace struct {
+	Options PaceOptions
+	Modules []ModulePace // in order of module and hardware
+	Last    time.Time    // end of the last measures
+}
+
+// ModulePace is the state of one module on one kind of hardware.
+type ModulePace struct {
+	Module   string
+	Hardware string
+	Side     int       // +1 slower than the profile, -1 faster, 0 as profiled
+	Since    time.Time // when it went to that side
+	Quiet    time.Time // no advice before
+	Deviation
+}
+
+// Deviation is a measured duration beside the profiled one, of the batch size
+// that stands for the module: that of most requests.
+type Deviation struct {
+	Size     int // requests
+	Measured time.Duration
+	Profiled time.Duration
+}
+
+// PaceAdvice is what a Pace recommends of one module: to plan with Points.
+type PaceAdvice struct {
+	Module   string
+	Hardware string
+	Slower   bool
+	Held     time.Duration
+	Deviation
+	Points []pipelines.Point // the module's profile, as measured now
+}
+
+// Describe gives the reason in one line.
+func (a PaceAdvice) Describe() string {
+	return fmt.Sprintf("%s takes %s, profiled %s (batches of %d on %s, for %v)",
+		a.Module, inMillis(a.Measured), inMillis(a.Profiled), a.Size, a.Hardware, a.Held.Round(time.Second))
+}
+
+// inMillis writes a duration in milliseconds.
+func inMillis(d time.Duration) string {
+	return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))
+}
+
+// NewPace watches for batches that take another time than profiled.
+func NewPace(o PaceOptions) Pace { return Pace{Options: o.withDefaults()} }
+
+// Reset starts anew after another plan, or the same with other profiles, took
+// over at now.
+func (p *Pace) Reset(now time.Time) {
+	o := p.Options.withDefaults()
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		*m = ModulePace{Module: m.Module, Hardware: m.Hardware, Since: now, Quiet: now.Add(o.Cooldown)}
+	}
+	p.Last = now
+}
+
+// Observe takes the measures of the next span of time and the modules as they
+// were planned, with their profiles.
+func (p *Pace) Observe(m Measures, modules []pipelines.Module) []PaceAdvice {
+	p.Options = p.Options.withDefaults()
+	if m.Span() <= 0 || !m.To.After(p.Last) {
+		return nil
+	}
+	p.Last = m.To
+	var advice []PaceAdvice
+	for _, module := range modules {
+		seen := m.Module(module.Name)
+		if seen == nil {
+			continue
+		}
+		for _, runs := range byHardware(seen.Durations) {
+			if a, ok := p.module(m, module, runs[0].Hardware, runs); ok {
+				advice = append(advice, a)
+			}
+		}
+	}
+	slices.SortFunc(advice, func(a, b PaceAdvice) int {
+		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Hardware, b.Hardware))
+	})
+	return advice
+}
+
+// Void are the modules that have been slower than planned for the hold time: the
+// promise of the plan does not hold.
+func (p *Pace) Void() []PaceAdvice {
+	o := p.Options.withDefaults()
+	var all []PaceAdvice
+	for _, m := range p.Modules {
+		if held := p.Last.Sub(m.Since); m.Side > 0 && held >= o.Hold {
+			all = append(all, PaceAdvice{Module: m.Module, Hardware: m.Hardware, Slower: true, Held: held, Deviation: m.Deviation})
+		}
+	}
+	return all
+}
+
+// module judges one module on one kind of hardware.
+func (p *Pace) module(m Measures, module pipelines.Module, hardware string, runs []BatchDuration) (PaceAdvice, bool) {
+	points := curve(module.Profile.Points, hardware)
+	if len(points) == 0 || len(runs) == 0 {
+		return PaceAdvice{}, false
+	}
+	side, deviation := p.side(points, runs)
+	at := p.of(module.Name, hardware, m.From)
+	at.Deviation = deviation
+	if at.Side != side {
+		at.Side, at.Since = side, m.To
+	}
+	held := m.To.Sub(at.Since)
+	hold := p.Options.Hold
+	if side < 0 {
+		hold *= 2
+	}
+	if side == 0 || held < hold || m.To.Before(at.Quiet) {
+		return PaceAdvice{}, false
+	}
+	at.Quiet = m.To.Add(p.Options.Cooldown)
+	return PaceAdvice{
+		Module: module.Name, Hardware: hardware, Slower: side > 0, Held: held, Deviation: deviation,
+		Points: p.heal(module.Profile.Points, hardware, runs),
+	}, true
+}
+
+// of finds or makes the state of a module.
+func (p *Pace) of(module, hardware string, now time.Time) *ModulePace {
+	i, found := slices.BinarySearchFunc(p.Modules, ModulePace{Module: module, Hardware: hardware}, func(a, b ModulePace) int {
+		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Hardware, b.Hardware))
+	})
+	if !found {
+		p.Modules = slices.Insert(p.Modules, i, ModulePace{Module: module, Hardware: hardware, Since: now})
+	}
+	return &p.Modules[i]
+}
+
+// side says where most requests are, and what the size of most of those takes.
+func (p *Pace) side(points []pipelines.Point, runs []BatchDuration) (int, Deviation) {
+	var requests [3]int64 // faster, as profiled, slower
+	var most [3]int64
+	var deviation [3]Deviation
+	for _, r := range runs {
+		d := Deviation{Size: r.Size, Measured: r.P50, Profiled: covers(points, r.Size)}
+		side := 0
+		switch low := within(points, r.Size); {
+		case p.beyond(r.P50, d.Profiled):
+			side = 1
+		case low > 0 && p.below(r.P50, low):
+			side, d.Profiled = -1, low
+		}
+		n := r.Batches * int64(r.Size)
+		requests[side+1] += n
+		if n > most[side+1] {
+			most[side+1], deviation[side+1] = n, d
+		}
+	}
+	all := float64(requests[0] + requests[1] + requests[2])
+	for _, side := range []int{1, -1} {
+		if float64(requests[side+1]) > paceShare*all {
+			return side, deviation[side+1]
+		}
+	}
+	for _, side := range []int{0, 1, -1} {
+		if requests[side+1] > 0 {
+			return 0, deviation[side+1]
+		}
+	}
+	return 0, Deviation{}
+}
+
+func (p *Pace) beyond(took, profiled time.Duration) bool {
+	return float64(took) > p.Options.Slower*float64(profiled) && took-profiled > p.Options.Least
+}
+
+func (p *Pace) below(took, profiled time.Duration) bool {
+	return float64(took) < p.Options.Faster*float64(profiled) && profiled-took > p.Options.Least
+}
+
+// heal is the profile with the durations on one kind of hardware as measured:
+// each is changed by what the nearest size that was measured took beside what
+// was expected of it, and by a factor of Step at most. The spread goes half of
+// the way to the one measured. Larger batches still take no less than smaller
+// ones.
+func (p *Pace) heal(all []pipelines.Point, hardware string, runs []BatchDuration) []pipelines.Point {
+	points := curve(all, hardware)
+	healed := slices.Clone(all)
+	for i := range healed {
+		at := &healed[i]
+		if at.Hardware != hardware || max(at.Concurrency, 1) > 1 {
+			continue
+		}
+		r := nearest(runs, at.Batch)
+		factor := float64(r.P50) / math.Max(1, float64(expected(points, r.Size)))
+		factor = min(max(factor, 1/p.Options.Step), p.Options.Step)
+		at.Duration = max(time.Microsecond, time.Duration(float64(at.Duration)*factor).Round(time.Microsecond))
+		noise := float64(r.P95-r.P50) / math.Max(1, float64(r.P50)) * float64(at.Duration)
+		at.Spread = ((at.Spread + time.Duration(noise)) / 2).Round(time.Microsecond)
+		at.Others = 0 // measured while it serves, whatever others do
+	}
+	return pipelines.Isotonic(healed)
+}
+
+// byHardware divides the sizes that have enough batches, in order of hardware.
+func byHardware(all []BatchDuration) [][]BatchDuration {
+	enough := slices.DeleteFunc(slices.Clone(all), func(d BatchDuration) bool { return d.Batches < paceBatches || d.Size < 1 || d.P50 <= 0 })
+	slices.SortStableFunc(enough, func(a, b BatchDuration) int { return cmp.Compare(a.Hardware, b.Hardware) })
+	var kinds [][]BatchDuration
+	for begin := 0; begin < len(enough); {
+		end := begin + 1
+		for end < len(enough) && enough[end].Hardware == enough[begin].Hardware {
+			end++
+		}
+		kinds = append(kinds, enough[begin:end])
+		begin = end
+	}
+	return kinds
+}
+
+// curve is the profile on one kind of hardware, one batch at a time, smallest
+// batch first.
+func curve(points []pipelines.Point, hardware string) []pipelines.Point {
+	var all []pipelines.Point
+	for _, p := range points {
+		if p.Hardware == hardware && max(p.Concurrency, 1) == 1 {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b pipelines.Point) int { return cmp.Compare(a.Batch, b.Batch) })
+	return all
+}
+
+// covers is the time of the smallest profiled batch that is at least as large;
+// of the largest where there is none.
+func covers(points []pipelines.Point, size int) time.Duration {
+	for _, p := range points {
+		if p.Batch >= size {
+			return p.Duration
+		}
+	}
+	return points[len(points)-1].Duration
+}
+
+// within is the time of the largest profiled batch that is at most as large; 0
+// where there is none.
+func within(points []pipelines.Point, size int) time.Duration {
+	var d time.Duration
+	for _, p := range points {
+		if p.Batch <= size {
+			d = p.Duration
+		}
+	}
+	return d
+}
+
+// expected lies on a straight line between the two profiled batches around a
+// size.
+func expected(points []pipelines.Point, size int) time.Duration {
+	for i, p := range points {
+		switch {
+		case p.Batch < size:
+		case p.Batch == size || i == 0:
+			return p.Duration
+		default:
+			last := points[i-1]
+			share := float64(size-last.Batch) / float64(p.Batch-last.Batch)
+			return last.Duration + time.Duration(share*float64(p.Duration-last.Duration))
+		}
+	}
+	return points[len(points)-1].Duration
+}
+
+// nearest is the measured size that is nearest in proportion; of two as near the
+// smaller one.
+func nearest(runs []BatchDuration, batch int) BatchDuration {
+	return slices.MinFunc(runs, func(a, b BatchDuration) int {
+		away := func(r BatchDuration) float64 { return math.Abs(math.Log(float64(r.Size) / float64(batch))) }
+		return cmp.Or(cmp.Compare(away(a), away(b)), cmp.Compare(a.Size, b.Size))
+	})
+}
+
+func (o PaceOptions) withDefaults() PaceOptions {
+	if !(o.Slower > 1) {
+		o.Slower = DefaultSlower
+	}
+	if !(o.Faster > 0 && o.Faster < 1) {
+		o.Faster = DefaultFaster
+	}
+	if o.Least <= 0 {
+		o.Least = DefaultLeast
+	}
+	if o.Hold <= 0 {
+		o.Hold = DefaultPaceHold
+	}
+	if o.Cooldown <= 0 {
+		o.Cooldown = DefaultPaceCooldown
+	}
+	if !(o.Step > 1) {
+		o.Step = DefaultStep
+	}
+	return o
+}
