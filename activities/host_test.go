@@ -130,6 +130,24 @@ func TestProfileIsMeasuredAgain(t *testing.T) {
 	}
 }
 
+func TestProfileOfWhatServedIsKept(t *testing.T) {
+	f := &fake{}
+	h := &Host{Name: "one", Executors: f, Store: ProfileStore{Dir: t.TempDir()}, Machine: "a"}
+	in := input()
+	profile := func() (r ProfileResult) {
+		v, err := environment(h).ExecuteActivity(h.ProfileModule, in)
+		require.NoError(t, err)
+		require.NoError(t, v.Get(&r))
+		return r
+	}
+	profile()
+	slower := point("cpu", 2)
+	slower.Duration *= 3
+	_, err := environment(h).ExecuteActivity(h.KeepProfile, KeepInput{Pipeline: in.Pipeline, Module: "m", Hardware: "cpu", Points: []pipelines.Point{slower, point("gpu", 1)}})
+	require.NoError(t, err)
+	assert.Equal(t, []pipelines.Point{point("cpu", 1), slower, point("cpu", 4)}, profile().Points)
+}
+
 func TestProfileResumesFromHeartbeat(t *testing.T) {
 	f := &fake{failAt: 4}
 	h := &Host{Name: "one", Executors: f}

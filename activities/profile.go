@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
 )
 
 // ProfileModule measures one module on one device and keeps the points. It
@@ -45,6 +47,15 @@ func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResul
 	result.Measured, result.Reused = missing, len(points)-missing
 	result.Took = time.Since(began)
 	return result, kept.Save(task, points)
+}
+
+// KeepProfile keeps the points of one kind of hardware, measured while serving,
+// in place of those that were measured before.
+func (h *Host) KeepProfile(_ context.Context, in KeepInput) error {
+	task := executors.NewMeasureTask(in.Pipeline, in.Module, in.Hardware, "", h.Signatures)
+	own := slices.DeleteFunc(slices.Clone(in.Points), func(p pipelines.Point) bool { return !task.Own(p) })
+	kept := Profiles{Store: h.Store, Machine: h.Machine, EngineFor: h.Executors.EngineFor}
+	return kept.Save(task, own)
 }
 
 // resumed is how far an earlier attempt came.

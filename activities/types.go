@@ -100,6 +100,14 @@ type ProfileInput struct {
 	Again    bool `json:",omitempty"` // measure what is kept, too
 }
 
+// KeepInput is the input of KeepProfile.
+type KeepInput struct {
+	Pipeline pipelines.Pipeline
+	Module   string
+	Hardware string
+	Points   []pipelines.Point // of this and other hardware
+}
+
 // ProfileResult is what is known of a module on one kind of hardware.
 type ProfileResult struct {
 	Module   string

@@ -36,6 +36,14 @@ type Status struct {
 	Decisions  []Decision // oldest first
 	Failure    *Failure
 	Measures   *autoscale.Measures
+
+	// Void are the modules that have been slower for long than the plan that
+	// serves counts on, so that its promise does not hold. Healed are those that
+	// it counts on with what was measured while serving, in place of their
+	// profile. Disturbed says which profiles were measured on a busy machine.
+	Void      []Pace `json:",omitempty"`
+	Healed    []Pace `json:",omitempty"`
+	Disturbed string `json:",omitempty"`
 }
 
 // Asked is the latest change, while something else serves.
@@ -79,6 +87,7 @@ const costDecimals = 4
 func (s Status) Describe() string {
 	var b strings.Builder
 	b.WriteString(headline("pipeline", s.Pipeline, s.Phase, s.Generation, s.Rate, s.Cost, s.Cause, s.Asked, s.Failure))
+	b.WriteString(s.Promise())
 	if s.Plan != nil {
 		fmt.Fprintf(&b, "\n%s", describePlan(s.Plan, s.Pool))
 	}

@@ -105,10 +105,11 @@ func (p *pipeline) forget(next Spec) {
 	for _, m := range next.Pipeline.Modules {
 		if old := p.Spec.Pipeline.Module(m.Name); old == nil || !alike(*old, m) {
 			delete(p.Points, m.Name)
+			delete(p.Served, m.Name)
 		}
 	}
 	if !alike(p.Spec.Hardware, next.Hardware) {
-		p.Points = map[string][]pipelines.Point{}
+		p.Points, p.Served = map[string][]pipelines.Point{}, nil
 	}
 }
 
@@ -233,12 +234,15 @@ func (p *pipeline) take(ctx workflow.Context, name string, receive func(any) boo
 	return true
 }
 
-// measured lets the drift detector look at what the gateway saw. Time without
-// any request is no drift: a pipeline that nobody calls keeps its plan, ready
-// for the rate that it was declared with.
-func (p *pipeline) measured(_ workflow.Context, m autoscale.Measures) {
+// measured lets the detectors look at what the gateway saw. Time without any
+// request is no drift: a pipeline that nobody calls keeps its plan, ready for the
+// rate that it was declared with.
+func (p *pipeline) measured(ctx workflow.Context, m autoscale.Measures) {
 	p.Measures = &m
-	if p.Settings.Fixed || p.Serving == nil || p.Pending || p.Phase != Serving {
+	if p.Serving == nil || p.Pending || p.Phase != Serving {
+		return
+	}
+	if p.Spec.Pool == nil && p.pace(ctx, m) || p.Settings.Fixed {
 		return
 	}
 	if p.Spec.Pool != nil {

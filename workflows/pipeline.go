@@ -188,8 +188,10 @@ func (p *pipeline) change(ctx workflow.Context) {
 func (p *pipeline) repair(ctx workflow.Context) {
 	const cause = "executors of the plan that serves are missing"
 	spec, generation, failure, retry, profile := p.Spec, p.Generation, p.Failure, p.RetryAt, p.Profile
-	spec, p.Profile = p.restored(spec), false // it has its profiles
+	served := p.Served
+	spec, p.Profile, p.Served = p.restored(spec), false, nil // it has its profiles
 	reply, err := p.reschedule(ctx, spec, generation, cause)
+	p.Served = served
 	p.decide(ctx, generation, cause, reply, err)
 	if err == nil {
 		p.serve(ctx, reply)
@@ -257,14 +259,17 @@ func (p *pipeline) measure(ctx workflow.Context, spec Spec) error {
 	return nil
 }
 
-// profiled is the pipeline with the points measured for modules that declare
-// none.
+// profiled is the pipeline with the points measured while it serves, or, for
+// modules that declare none, before.
 func (p *pipeline) profiled(spec pipelines.Pipeline) pipelines.Pipeline {
 	modules := make([]pipelines.Module, len(spec.Modules))
 	copy(modules, spec.Modules)
 	for i := range modules {
-		if len(modules[i].Profile.Points) == 0 {
-			modules[i].Profile.Points = p.Points[modules[i].Name]
+		name := modules[i].Name
+		if served := p.Served[name]; len(served) > 0 {
+			modules[i].Profile.Points = served
+		} else if len(modules[i].Profile.Points) == 0 {
+			modules[i].Profile.Points = p.Points[name]
 		}
 	}
 	spec.Modules = modules
@@ -279,6 +284,8 @@ func (p *pipeline) serve(ctx workflow.Context, reply RescheduleReply) {
 	}
 	p.Drift.Options = p.Settings.Drift
 	p.Drift.Reset(reply.Deployment.Pipeline.Rate, workflow.Now(ctx))
+	p.Pace.Options = p.Settings.Pace
+	p.Pace.Reset(workflow.Now(ctx))
 	if q := reply.Deployment.Pool; q != nil {
 		p.Mix.Options = p.Settings.Mix
 		p.Mix.Reset(q.Sizes, workflow.Now(ctx))

@@ -35,6 +35,8 @@ type world struct {
 	removed    []string
 	running    map[string]bool
 	prepareErr error
+	engine     string // of every module; empty means emulated
+	kept       []activities.KeepInput
 }
 
 func newWorld(devices int) *world {
@@ -58,7 +60,8 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 	env.RegisterActivity(&activities.Planning{})
 	for name, f := range map[string]any{
 		"Watch": w.watch, "Reserve": w.reserve, "Identify": w.identify, "ProfileModule": w.profile,
-		"Prepare": w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove,
+		"KeepProfile": w.keep,
+		"Prepare":     w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove,
 	} {
 		env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
@@ -90,7 +93,7 @@ func (w *world) reserved(pipeline string) []placement.Slot {
 func (w *world) identify(_ context.Context, in activities.IdentifyInput) (map[string]placement.ModuleEngine, error) {
 	all := map[string]placement.ModuleEngine{}
 	for _, m := range in.Modules {
-		all[m.Name] = placement.ModuleEngine{Engine: "emulated", Model: "sha256:" + m.Name}
+		all[m.Name] = placement.ModuleEngine{Engine: orDefault(w.engine, "emulated"), Model: "sha256:" + m.Name}
 	}
 	return all, nil
 }
@@ -100,6 +103,13 @@ func (w *world) profile(_ context.Context, in activities.ProfileInput) (activiti
 	defer w.mu.Unlock()
 	w.profiled = append(w.profiled, in.Module+"@"+in.Hardware)
 	return activities.ProfileResult{Module: in.Module, Points: points(in.Hardware)}, nil
+}
+
+func (w *world) keep(_ context.Context, in activities.KeepInput) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, in)
+	return nil
 }
 
 func points(hardware string) []pipelines.Point {

@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
@@ -99,6 +100,7 @@ func (p *pipeline) status() Status {
 	if p.Serving != nil {
 		s.Serving, s.Plan, s.Dispatch = p.Serving.Generation, &p.Serving.Plan, orDefault(p.Serving.Pipeline.Dispatch, timing.DefaultDispatch)
 		p.apart(&s)
+		s.Void, s.Healed, s.Disturbed = p.void(), p.healed(), pipelines.Disturbed(p.Serving.Pipeline.Modules...)
 	}
 	return s
 }

@@ -69,7 +69,8 @@ type Settings struct {
 	ContinueAfter    int           // continue as new after so many messages; 0: when the server suggests it
 	Fixed            bool          // do not follow the measured rate
 	Drift            autoscale.DriftOptions
-	Mix              autoscale.MixOptions `json:",omitzero"` // of pools
+	Mix              autoscale.MixOptions  `json:",omitzero"` // of pools
+	Pace             autoscale.PaceOptions `json:",omitzero"`
 }
 
 // Defaults of Settings.
@@ -91,6 +92,7 @@ type State struct {
 	Profile    bool   // modules may lack profiles
 
 	Points   map[string][]pipelines.Point // measured, by module
+	Served   map[string][]pipelines.Point `json:",omitempty"` // measured while serving, by module: go before any profile
 	Phase    Phase
 	Serving  *placement.Deployment // what the gateway has installed
 	Running  []Running
@@ -109,6 +111,7 @@ type State struct {
 	RetryAt   time.Time
 
 	Drift    autoscale.Drift
+	Pace     autoscale.Pace      `json:",omitzero"`
 	Pool     *pool.Plan          `json:",omitempty"` // of a pool: the plan that serves
 	Mix      autoscale.MixDrift  `json:",omitzero"`  // of a pool
 	Measures *autoscale.Measures // the latest

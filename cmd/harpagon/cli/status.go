@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -103,6 +104,11 @@ func writeStatuses(to io.Writer, all []control.Status) error {
 	for _, s := range all {
 		if table := s.Modules(); table != "" {
 			fmt.Fprintf(to, "\n%s\n%s", s.Pipeline, table)
+		}
+	}
+	for _, s := range all {
+		for line := range strings.Lines(s.Promise()) {
+			fmt.Fprintf(to, "\n%s: %s", s.Pipeline, line)
 		}
 	}
 	for _, s := range all {

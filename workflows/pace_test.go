@@ -1,0 +1,126 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+)
+
+// takes lets the gateway tell for a minute what batches of one request of a
+// module take, at the rate that was planned for.
+func takes(module string, d time.Duration) func(*rig) {
+	return func(r *rig) {
+		now := r.Now()
+		for at := 5 * time.Second; at < time.Minute; at += 5 * time.Second {
+			m := autoscale.Measures{Pipeline: "traffic", From: now.Add(at - 10*time.Second), To: now.Add(at), Offered: 20, Arrived: 200,
+				Modules: []autoscale.ModuleMeasures{{Name: module, Durations: []autoscale.BatchDuration{{Hardware: "cpu", Size: 1, Batches: 60, P50: d, P95: d}}}}}
+			r.at(at, func() { r.SignalWorkflow(SignalMeasures, m) })
+		}
+	}
+}
+
+func TestSlowExecutorsVoidThePromiseAndArePlannedAround(t *testing.T) {
+	w := newWorld(4)
+	w.engine = "onnxruntime"
+	script(t, w, Settings{}, apply(20), func(r *rig) {
+		takes("detect", 19*time.Millisecond)(r)
+		r.at(36*time.Second, func() {
+			s := r.status()
+			assert.Equal(t, 2, s.Serving)
+			assert.Contains(t, s.Cause, "promise void because detect takes 19 ms, profiled 10 ms (batches of 1 on cpu, for ")
+			assert.Empty(t, s.Void, "the new plan counts on it")
+		})
+	}, func(r *rig) {
+		s := r.status()
+		require.Equal(t, 2, s.Serving, "once")
+		require.Len(t, s.Healed, 1)
+		assert.Equal(t, "detect", s.Healed[0].Module)
+		assert.Contains(t, s.Describe(), "detect is planned with ")
+		assert.Contains(t, s.Describe(), "as measured while it serves; its profile says ")
+		served := w.installed[1].Pipeline
+		assert.Equal(t, 19*time.Millisecond, served.Module("detect").Profile.Points[0].Duration)
+		require.Len(t, w.kept, 1, "for the next time")
+		assert.Equal(t, "detect", w.kept[0].Module)
+		assert.Equal(t, served.Module("detect").Profile.Points, w.kept[0].Points)
+		takes("detect", 5*time.Millisecond)(r)
+	}, func(*rig) {}, func(r *rig) {
+		assert.Contains(t, r.status().Cause, "measured while serving: detect takes 5 ms, profiled ")
+		next := traffic(20)
+		next.Pipeline.Modules[0].Batches = []int{1, 2}
+		r.update(UpdateApply, ApplyRequest{Spec: next})
+	}, func(r *rig) {
+		assert.Empty(t, r.status().Healed, "another module is measured anew")
+	})
+}
+
+func TestAProfileOnFileIsNeverTakenToBeSlowerThanItIs(t *testing.T) {
+	w := newWorld(4)
+	w.engine = "onnxruntime"
+	script(t, w, Settings{}, apply(20), takes("vehicle", 5*time.Millisecond), func(r *rig) {
+		assert.Equal(t, 1, r.status().Serving, "used as it is")
+		takes("vehicle", 19*time.Millisecond)(r)
+	}, func(r *rig) {
+		s := r.status()
+		require.Equal(t, 2, s.Serving)
+		assert.Contains(t, s.Cause, "promise void because vehicle takes 19 ms, profiled 10 ms")
+		assert.Len(t, s.Healed, 1)
+		assert.Empty(t, w.kept, "the file is the user's")
+		takes("vehicle", 7*time.Millisecond)(r)
+	}, func(*rig) {}, takes("vehicle", 7*time.Millisecond), func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 3, s.Serving)
+		assert.Empty(t, s.Healed, "back at the file")
+		served := w.installed[2].Pipeline
+		assert.Equal(t, points("cpu")[0].Duration, served.Module("vehicle").Profile.Points[0].Duration)
+	})
+}
+
+func TestVoidPromisesThatNobodyPlansAround(t *testing.T) {
+	for name, c := range map[string]struct {
+		engine   string
+		settings Settings
+		takes    time.Duration
+		asked    int // generation
+	}{
+		"emulated":                     {"emulated", Settings{}, 19 * time.Millisecond, 1},
+		"fixed":                        {"onnxruntime", Settings{Fixed: true}, 19 * time.Millisecond, 1},
+		"no plan could bear that time": {"onnxruntime", Settings{}, 900 * time.Millisecond, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(4)
+			w.engine = c.engine
+			tight := traffic(20)
+			tight.Pipeline.SLO = 40 * time.Millisecond
+			steps := []func(*rig){
+				func(r *rig) { r.update(UpdateApply, ApplyRequest{Spec: tight}) },
+				takes("detect", c.takes), takes("detect", c.takes),
+				func(r *rig) {
+					s := r.status()
+					assert.Equal(t, 1, s.Serving)
+					require.Len(t, s.Void, 1)
+					assert.Contains(t, s.Describe(), "promise void because detect takes ")
+					takes("detect", 10*time.Millisecond)(r)
+				},
+				func(r *rig) {
+					s := r.status()
+					assert.Empty(t, s.Void)
+					if c.asked > 1 {
+						assert.Equal(t, c.asked, s.Asked.Generation, "asked for once")
+						r.update(UpdateRescale, RescaleRequest{Rate: 21})
+					}
+				},
+				func(r *rig) {
+					if c.asked > 1 {
+						assert.Equal(t, c.asked+1, r.status().Serving, "executors have recovered")
+						assert.Empty(t, r.status().Healed)
+					}
+				},
+			}
+			script(t, w, c.settings, steps...)
+		})
+	}
+}
