@@ -25,6 +25,9 @@ func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResul
 	if _, err := kept.key(task); err != nil {
 		return result, temporal.NewNonRetryableApplicationError(err.Error(), TypeInvalid, nil)
 	}
+	if engine, err := h.Executors.EngineFor(task.Module); err == nil { // else measuring says it
+		task = task.Fit(engine)
+	}
 	so := latest{measured: resumed(ctx)}
 	if !in.Again {
 		known, err := kept.Load(task)

@@ -16,6 +16,11 @@ import (
 // A module that names "onnxruntime" gets "gorgonia" too where the former cannot
 // run, if the latter can run the model. Notice is told of either exchange.
 func (h *Host) EngineFor(m pipelines.Module) (Engine, error) {
+	e, err := h.choose(m)
+	return fixing(e, err, m)
+}
+
+func (h *Host) choose(m pipelines.Module) (Engine, error) {
 	if h.ForceEngine != "" {
 		return h.engine(h.ForceEngine, m.Name)
 	}
@@ -77,6 +82,9 @@ func available(e Engine) error {
 // unfit says why the engine that needs nothing cannot run a model.
 func (h *Host) unfit(m pipelines.Module) error {
 	if _, err := h.engine(EngineNetwork, m.Name); err != nil {
+		return err
+	}
+	if err := BatchFirst(m); err != nil {
 		return err
 	}
 	_, err := onnx.Load(m.Model)

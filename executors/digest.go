@@ -15,7 +15,7 @@ import (
 
 // Digest names what a module computes, as "sha256:" and hexadecimal digits: it
 // changes when the bytes of the model change, or the function or one of its
-// parameters. Profiles are kept under it. A module that is neither is known by
+// parameters, or the constants that are bound to inputs. Profiles are kept under it. A module that is neither is known by
 // its profile alone; of a model on a server only its address is. The error is that of reading the model.
 func Digest(m pipelines.Module) (string, error) {
 	h := sha256.New()
@@ -36,10 +36,27 @@ func Digest(m pipelines.Module) (string, error) {
 	default:
 		err = digestJSON(h, "profile", m.Profile)
 	}
+	if err == nil {
+		err = digestUse(h, m)
+	}
 	if err != nil {
 		return "", fmt.Errorf("executors: module %q: %w", m.Name, err)
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// digestUse takes in constants and where the batch is, where a module says so.
+func digestUse(h hash.Hash, m pipelines.Module) error {
+	constants := map[string]any{}
+	for _, b := range m.Inputs {
+		if b.IsConstant() {
+			constants[b.Name] = b.Value
+		}
+	}
+	if len(constants) == 0 && !m.Unbatched && len(m.BatchAxis) == 0 {
+		return nil
+	}
+	return digestJSON(h, "use", constants, m.Unbatched, m.BatchAxis)
 }
 
 func digestJSON(h hash.Hash, parts ...any) error {

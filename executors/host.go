@@ -78,7 +78,8 @@ func (h *Host) engine(name, module string) (Engine, error) {
 // engineOf also heeds what the slot says.
 func (h *Host) engineOf(t Task) (Engine, error) {
 	if name := t.Slot.Engine; h.ForceEngine == "" && name != "" && name != engineAuto {
-		return h.engine(name, t.Module.Name)
+		e, err := h.engine(name, t.Module.Name)
+		return fixing(e, err, t.Module)
 	}
 	return h.EngineFor(t.Module)
 }

@@ -87,7 +87,11 @@ func (t MeasureTask) batches() []int {
 	if len(all) == 0 {
 		all = slices.Clone(t.Module.Batches)
 	}
-	if len(all) == 0 {
+	switch {
+	case len(all) > 0:
+	case t.Module.Unbatched:
+		all = []int{1}
+	default:
 		all = DefaultBatches()
 	}
 	slices.Sort(all)
@@ -139,6 +143,7 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 	if err != nil {
 		return nil, err
 	}
+	t = t.Fit(engine)
 	m := &measurement{MeasureTask: t, Measured: from, limits: t.limits(), engine: engine, queue: queue, read: h.Busy, tell: tell}
 	if m.read == nil {
 		m.read = busy.Read

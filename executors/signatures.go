@@ -51,9 +51,9 @@ func fastIsHere(engines []Engine) bool {
 func declaredSignature(m pipelines.Module) (pipelines.Signature, error) {
 	d, err := onnx.ReadDeclaration(m.Model)
 	if err == nil {
-		var sig pipelines.Signature
-		if sig, err = d.Signature(); err == nil {
-			return sig, nil
+		var l onnx.Layout
+		if l, err = d.Layout(m); err == nil {
+			return l.Signature, nil
 		}
 	}
 	return pipelines.Signature{}, fmt.Errorf("executors: module %q: %w", m.Name, err)
@@ -71,8 +71,14 @@ func signatureOfFile(m pipelines.Module) (pipelines.Signature, error) {
 		return pipelines.Signature{}, fmt.Errorf("executors: module %q: %w", m.Name, err)
 	}
 	sig, err := onnx.Signature(model)
+	if err == nil && len(m.BatchAxis) > 0 {
+		err = errBatchAxis
+	}
 	if err != nil {
 		return pipelines.Signature{}, fmt.Errorf("executors: module %q: %s: %w", m.Name, m.Model, err)
+	}
+	if m.Unbatched {
+		sig = Single(sig)
 	}
 	return sig, nil
 }

@@ -157,7 +157,10 @@ func (g *graph) resolve(r pipelines.Ref, byName map[string]*node) (*node, int, e
 
 // bind resolves the inputs of a node and finds its scope.
 func (g *graph) bind(n *node, byName map[string]*node) error {
-	for i, b := range n.module.Inputs {
+	for _, b := range n.module.Inputs {
+		if b.IsConstant() {
+			continue // its executors fill it in
+		}
 		from, port, err := g.resolve(b.From, byName)
 		if err != nil {
 			return err
@@ -175,7 +178,7 @@ func (g *graph) bind(n *node, byName map[string]*node) error {
 			}
 		}
 		n.inputs = append(n.inputs, in)
-		if i == 0 {
+		if n.common == nil {
 			n.common = scope
 		} else {
 			n.common = commonLevel(n.common, scope)

@@ -147,7 +147,12 @@ func identityOf(d *placement.Deployment, n *node) string {
 		inputs = append(inputs, in.name)
 	}
 	slices.Sort(inputs)
-	return fmt.Sprintf("%s|%s|%s|%s", digest, n.module.Function, n.module.Model, strings.Join(inputs, ","))
+	for _, b := range n.module.Inputs {
+		if b.IsConstant() {
+			inputs = append(inputs, fmt.Sprintf("%s=%v", b.Name, b.Value))
+		}
+	}
+	return fmt.Sprintf("%s|%s|%s|%s|%v|%v", digest, n.module.Function, n.module.Model, strings.Join(inputs, ","), n.module.Unbatched, n.module.BatchAxis)
 }
 
 func (g *Gateway) setup(gr *graph, n *node, policy dispatch.Policy) setup {

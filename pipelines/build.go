@@ -124,6 +124,35 @@ func (b *ModuleBuilder) In(name string, from Ref) *ModuleBuilder {
 	return b
 }
 
+// InConstant feeds an input of the module with a constant: a number, string or
+// boolean of any Go type, which is a scalar, or a slice or array of these.
+func (b *ModuleBuilder) InConstant(name string, value any) *ModuleBuilder {
+	plain, err := plainGo(value)
+	if err == nil && !plainTensor(plain) {
+		err = errors.New("a constant is a number, string or boolean, or a list of these")
+	}
+	if err != nil {
+		b.errs = append(b.errs, fmt.Errorf("pipelines: input %q of module %q: %w", name, b.m.Name, err))
+		return b
+	}
+	b.m.Inputs = append(b.m.Inputs, Binding{Name: name, Value: plain})
+	return b
+}
+
+// Unbatched makes the module take one request at a time, whose tensors go through
+// as they are, without a batch dimension.
+func (b *ModuleBuilder) Unbatched() *ModuleBuilder { b.m.Unbatched = true; return b }
+
+// BatchAxis says which dimension of an input or output of the model is the batch,
+// counted from 0, or NoBatchAxis where it has none.
+func (b *ModuleBuilder) BatchAxis(name string, axis int) *ModuleBuilder {
+	if b.m.BatchAxis == nil {
+		b.m.BatchAxis = map[string]int{}
+	}
+	b.m.BatchAxis[name] = axis
+	return b
+}
+
 // Fanout splits inputs with a varying first dimension into requests, mean per
 // upstream request.
 func (b *ModuleBuilder) Fanout(mean float64) *ModuleBuilder {

@@ -43,6 +43,7 @@ var moduleSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 	{Name: "model"}, {Name: "function"}, {Name: "engine"}, {Name: "profile"},
 	{Name: "inputs", Required: true}, {Name: "fanout"}, {Name: "rate"},
 	{Name: "hardware"}, {Name: "batches"}, {Name: "parameters"}, {Name: "command"},
+	{Name: "batching"}, {Name: "batch_axis"},
 }}
 
 // decoder reads one declaration into its Config.
@@ -202,48 +203,15 @@ func (d *decoder) module(b *hcl.Block, path string) Module {
 	d.texts(attrs["hardware"], &m.Hardware)
 	d.batches(attrs["batches"], &m.Batches)
 	d.parameters(attrs["parameters"], &m.Parameters)
+	d.batching(attrs["batching"], &m.Unbatched)
+	d.batchAxis(attrs["batch_axis"], &m.BatchAxis)
 	if m.ProfileFile != "" {
 		d.profile(&m, attrs["profile"])
+		if m.Unbatched {
+			d.single(&m, attrs["profile"])
+		}
 	}
 	return m
-}
-
-// bindings reads { name = reference, ... } in the order written.
-func (d *decoder) bindings(a *hcl.Attribute, path string) []Binding {
-	if a == nil {
-		return nil
-	}
-	pairs, diags := hcl.ExprMap(a.Expr)
-	if diags.HasErrors() {
-		d.report(problem("Inputs are not an object", "Write inputs as { name = module.NAME.OUTPUT } or { name = input.NAME }: one entry for each input of the model.", ptr(a.Expr.Range())))
-		return nil
-	}
-	var all []Binding
-	seen := map[string]bool{}
-	for _, pair := range pairs {
-		name := hcl.ExprAsKeyword(pair.Key)
-		if name == "" {
-			if v, diags := pair.Key.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type().FriendlyName() == "string" {
-				name = v.AsString()
-			}
-		}
-		switch {
-		case name == "":
-			d.report(problem("Invalid input name", "The name of an input is a plain word.", ptr(pair.Key.Range())))
-			continue
-		case seen[name]:
-			d.report(problem("Declared twice", fmt.Sprintf("The input %q is fed twice.", name), ptr(pair.Key.Range())))
-			continue
-		}
-		seen[name] = true
-		from, ok := d.reference(pair.Value)
-		if !ok {
-			continue
-		}
-		d.place(path+".inputs."+name, pair.Value.Range())
-		all = append(all, Binding{Name: name, From: from})
-	}
-	return all
 }
 
 // reference reads input.NAME or module.NAME.OUTPUT.

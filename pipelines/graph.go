@@ -186,10 +186,14 @@ func (p *Pipeline) scopes() map[string][]string {
 // commonScope is the longest prefix that the scopes of all inputs share.
 func commonScope(m *Module, scopes map[string][]string) []string {
 	var common []string
-	for i, in := range m.Inputs {
+	first := true
+	for _, in := range m.Inputs {
+		if in.IsConstant() {
+			continue
+		}
 		scope := scopes[in.From.Module]
-		if i == 0 {
-			common = scope
+		if first {
+			common, first = scope, false
 			continue
 		}
 		n := 0

@@ -55,11 +55,17 @@ type Ref struct {
 	Port   string
 }
 
-// Binding feeds the input Name of a module from a tensor elsewhere.
+// Binding feeds the input Name of a module from a tensor elsewhere, or, where
+// Value is set, with the same constant for all requests: a float64, string, bool,
+// or []any of these, one level for each dimension.
 type Binding struct {
-	Name string
-	From Ref
+	Name  string
+	From  Ref
+	Value any `json:",omitempty"`
 }
+
+// IsConstant says whether the input has a constant.
+func (b Binding) IsConstant() bool { return b.Value != nil }
 
 // Module is one network (Model) or one processing step (Function). Both may be
 // empty in a pipeline that is only planned or run on emulated engines; the
@@ -71,6 +77,15 @@ type Module struct {
 	Engine   string   // "auto" when empty
 	Command  []string `json:",omitempty"` // program and arguments that serve the model; see EngineProcess
 	Inputs   []Binding
+
+	// Unbatched is true for a network that takes one request at a time: its tensors
+	// go through as they are, without a batch dimension.
+	Unbatched bool `json:",omitempty"`
+
+	// BatchAxis says which dimension of an input or output, by name, is the batch,
+	// where that is not the first: counted from 0 in the network's own shape, or
+	// NoBatchAxis for a tensor that all requests of a batch share.
+	BatchAxis map[string]int `json:",omitempty"`
 
 	// Scatter is true when the declaration gives a fanout: every input whose
 	// first dimension varies is then split along it, and each row becomes a
@@ -92,6 +107,9 @@ type Module struct {
 	ProfileFile string // path as declared
 	Profile     Profile
 }
+
+// NoBatchAxis is in Module.BatchAxis for a tensor without a batch dimension.
+const NoBatchAxis = -1
 
 // Profile is what has been measured of a module.
 type Profile struct {

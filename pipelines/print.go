@@ -108,6 +108,12 @@ func printModule(b *hclwrite.Body, m Module) {
 		}
 		b.SetAttributeValue("batches", intTuple(sizes))
 	}
+	if m.Unbatched {
+		b.SetAttributeValue("batching", cty.False)
+	}
+	if len(m.BatchAxis) > 0 {
+		b.SetAttributeRaw("batch_axis", axisTokens(m.BatchAxis))
+	}
 	if len(m.Parameters) > 0 {
 		b.SetAttributeRaw("parameters", parameterTokens(m.Parameters))
 	}
@@ -194,7 +200,11 @@ func reference(names ...string) hclwrite.Tokens {
 func bindingTokens(all []Binding) hclwrite.Tokens {
 	var pairs []hclwrite.ObjectAttrTokens
 	for _, b := range all {
-		pairs = append(pairs, hclwrite.ObjectAttrTokens{Name: keyTokens(b.Name), Value: refTokens(b.From)})
+		value := refTokens(b.From)
+		if b.IsConstant() {
+			value = hclwrite.TokensForValue(ctyValue(b.Value))
+		}
+		pairs = append(pairs, hclwrite.ObjectAttrTokens{Name: keyTokens(b.Name), Value: value})
 	}
 	return object(pairs)
 }
@@ -218,6 +228,16 @@ func object(pairs []hclwrite.ObjectAttrTokens) hclwrite.Tokens {
 		tokens = append(tokens, p.Value...)
 	}
 	return append(tokens, &hclwrite.Token{Type: hclsyntax.TokenCBrace, Bytes: []byte("}")})
+}
+
+func axisTokens(all map[string]int) hclwrite.Tokens {
+	plain := make(map[string]any, len(all))
+	for name, axis := range all {
+		if plain[name] = float64(axis); axis == NoBatchAxis {
+			plain[name] = noAxis
+		}
+	}
+	return parameterTokens(plain)
 }
 
 func parameterTokens(all map[string]any) hclwrite.Tokens {

@@ -41,6 +41,15 @@ func drawDocument(t *rapid.T) Document {
 			}
 		}
 		m.In(word.Draw(t, "input"), from)
+		if rapid.Bool().Draw(t, "constants") {
+			m.InConstant("1"+word.Draw(t, "fixed"), rapid.SampledFrom([]any{16000, "text ${x}", false, 0, []int64{1, 2}, [][]float32{{0.5}, {1}}, []string{"a"}}).Draw(t, "constant"))
+		}
+		switch rapid.IntRange(0, 2).Draw(t, "batching") {
+		case 1:
+			m.Unbatched()
+		case 2:
+			m.BatchAxis("state", rapid.IntRange(NoBatchAxis, 3).Draw(t, "axis")).BatchAxis("s r", 1)
+		}
 		if rapid.Bool().Draw(t, "scatter") {
 			m.Fanout(rapid.Float64Range(0.001, 50).Draw(t, "fanout"))
 		}

@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -52,7 +53,10 @@ func (v *validator) moduleShapes(p *Pipeline, m *Module, all map[string]Signatur
 	scattered := false
 	for _, b := range m.Inputs {
 		at := path + ".inputs." + b.Name
-		from, ok := v.source(p, b.From, all, at)
+		from, ok := Port{}, false
+		if !b.IsConstant() {
+			from, ok = v.source(p, b.From, all, at)
+		}
 		if !known {
 			continue
 		}
@@ -61,7 +65,9 @@ func (v *validator) moduleShapes(p *Pipeline, m *Module, all map[string]Signatur
 			v.errorf(at, "Unknown input", "%s has no input %q.%s", what(m), b.Name, suggest(b.Name, names))
 			continue
 		}
-		if ok {
+		if b.IsConstant() {
+			v.constant(m, b, sig.Inputs[i], at)
+		} else if ok {
 			scattered = v.fits(p, m, b, from, sig.Inputs[i], at) || scattered
 		} else {
 			scattered = true // cannot be told
@@ -75,8 +81,29 @@ func (v *validator) moduleShapes(p *Pipeline, m *Module, all map[string]Signatur
 			v.errorf(path+".inputs", "Missing input", "%s needs an input %q, which nothing feeds.", what(m), name)
 		}
 	}
+	v.axes(m, sig, path+".batch_axis")
 	if m.Scatter && !scattered {
 		v.errorf(path+".fanout", "Nothing to fan out", "No input of %q has a first dimension that varies, so there is nothing to split into requests.", m.Name)
+	}
+}
+
+// constant checks that a constant can be what the input takes.
+func (v *validator) constant(m *Module, b Binding, p Port, at string) {
+	if _, err := ConstantAt(b.Value, p); err != nil {
+		v.errorf(at, "Constant that does not fit", "Input %q of %s takes %s %v: %v.", b.Name, lower(what(m)), p.Datatype, p.Shape, err)
+	}
+}
+
+// axes checks that a batch axis is said of inputs and outputs that there are.
+func (v *validator) axes(m *Module, sig Signature, at string) {
+	var names []string
+	for _, p := range slices.Concat(sig.Inputs, sig.Outputs) {
+		names = append(names, p.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.BatchAxis)) {
+		if !slices.Contains(names, name) {
+			v.errorf(at, "Unknown name", "%s has no input or output %q.%s", what(m), name, suggest(name, names))
+		}
 	}
 }
 

@@ -181,7 +181,7 @@ func (v *validator) unread(file string) bool {
 
 // datatypes of the Open Inference Protocol.
 func datatypes() []string {
-	return []string{"BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"}
+	return []string{"BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "BF16", "FP32", "FP64", "BYTES"}
 }
 
 func (v *validator) input(in *Port, path string) {
@@ -214,8 +214,14 @@ func (v *validator) module(p *Pipeline, m *Module, path string) {
 		v.errorf(path+".inputs", "No inputs", "A module is fed from an input of the pipeline or from another module: inputs = { name = module.NAME.OUTPUT }.")
 	}
 	for _, in := range m.Inputs {
-		v.reference(p, in.From, path+".inputs."+in.Name)
+		at := path + ".inputs." + in.Name
+		if !in.IsConstant() {
+			v.reference(p, in.From, at)
+		} else {
+			v.plainConstant(p, in.Value, at)
+		}
 	}
+	v.batching(m, path)
 	if m.Fanout < 0 || !finite(m.Fanout) || m.Fanout == 0 && m.Scatter {
 		v.errorf(path+".fanout", "Invalid fanout", "A fanout is the mean number of requests per upstream request, above zero.")
 	}
@@ -336,7 +342,7 @@ func (v *validator) reachable(p *Pipeline, path string) {
 	for _, name := range order {
 		for _, in := range p.Module(name).Inputs {
 			// A reference to nowhere is a finding of its own.
-			if in.From.Module == "" || fed[in.From.Module] || p.Module(in.From.Module) == nil {
+			if !in.IsConstant() && (in.From.Module == "" || fed[in.From.Module] || p.Module(in.From.Module) == nil) {
 				fed[name] = true
 			}
 		}
@@ -375,7 +381,7 @@ func (v *validator) lost(p *Pipeline) bool {
 		}
 	}
 	for _, m := range p.Modules {
-		if slices.ContainsFunc(m.Inputs, func(b Binding) bool { return gone(b.From) }) {
+		if slices.ContainsFunc(m.Inputs, func(b Binding) bool { return !b.IsConstant() && gone(b.From) }) {
 			return true
 		}
 	}

@@ -114,6 +114,9 @@ func (e *engine) signature(m executors.Model) (pipelines.Signature, bool) {
 	}
 	var sig pipelines.Signature
 	for _, b := range m.Module.Inputs {
+		if b.IsConstant() {
+			continue // nothing is computed of it
+		}
 		sig.Inputs = append(sig.Inputs, pipelines.Port{Name: b.Name})
 	}
 	for _, name := range m.Outputs {

@@ -41,6 +41,9 @@ func (engine) Load(ctx context.Context, m executors.Model) (executors.Instance, 
 	if m.Module.Model == "" {
 		return nil, wire.Errorf(wire.CodeInvalid, m.Module.Name, "gorgonia: there is no model; set model to an ONNX file")
 	}
+	if err := executors.BatchFirst(m.Module); err != nil {
+		return nil, wire.Errorf(wire.CodeInvalid, m.Module.Name, "gorgonia: %v", err)
+	}
 	p, err := onnx.Load(m.Module.Model)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("gorgonia: module %q: %w", m.Module.Name, err)
@@ -48,7 +51,11 @@ func (engine) Load(ctx context.Context, m executors.Model) (executors.Instance, 
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeInvalid, m.Module.Name, "gorgonia: %v", err)
 	}
-	return NewInstance(ctx, p, m.Batches)
+	in, err := NewInstance(ctx, p, m.Batches)
+	if err == nil && m.Module.Unbatched {
+		in = executors.OneByOne(in)
+	}
+	return in, err
 }
 
 // NewInstance builds an instance of a compiled program for the given batch

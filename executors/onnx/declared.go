@@ -6,13 +6,13 @@ import (
 	"os"
 	"slices"
 
-	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
 
 // Declaration is what a model file says of its inputs and outputs, with
 // whatever operators, operator set and data types. Dims include the batch
-// dimension; nil means that the file gives no shape.
+// dimension; nil means that the file gives no shape, and an empty one is that of
+// a scalar.
 type Declaration struct {
 	Inputs  []ValueInfo // without those that initializers fill
 	Outputs []ValueInfo
@@ -88,51 +88,6 @@ func (d *Declaration) graph(f field, filled *[]string, nodes *int) error {
 		}
 	}
 	return nil
-}
-
-// Signature is the declaration for one request. An input needs a datatype of
-// the wire and a batch dimension; an output of which the file says less may be
-// any tensor.
-func (d Declaration) Signature() (pipelines.Signature, error) {
-	var sig pipelines.Signature
-	if len(d.Inputs) == 0 {
-		return sig, errors.New("onnx: the graph declares no inputs")
-	}
-	for _, v := range d.Inputs {
-		p := v.port()
-		if p.Datatype == "" {
-			return sig, fmt.Errorf("onnx: input %q is no tensor with a batch dimension (%s %v); export the model with one", v.Name, v.Type, v.Dims)
-		}
-		sig.Inputs = append(sig.Inputs, p)
-	}
-	for _, v := range d.Outputs {
-		sig.Outputs = append(sig.Outputs, v.port())
-	}
-	return sig, nil
-}
-
-// Limit is the largest batch that the inputs take, 0 where it is open.
-func (d Declaration) Limit() (limit int64) {
-	for _, v := range d.Inputs {
-		if len(v.Dims) > 0 && v.Dims[0] > 0 && (limit == 0 || v.Dims[0] < limit) {
-			limit = v.Dims[0]
-		}
-	}
-	return limit
-}
-
-func (v ValueInfo) port() pipelines.Port {
-	datatype := v.Type.wire()
-	if datatype == "" || len(v.Dims) == 0 {
-		return pipelines.Port{Name: v.Name}
-	}
-	shape := make([]int64, len(v.Dims)-1)
-	for i, n := range v.Dims[1:] {
-		if shape[i] = n; n <= 0 {
-			shape[i] = -1
-		}
-	}
-	return pipelines.Port{Name: v.Name, Datatype: datatype, Shape: shape}
 }
 
 // wire is the name of the type on the wire, empty where there is none.

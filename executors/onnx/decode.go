@@ -238,6 +238,9 @@ func decodeTensorType(raw []byte, v *ValueInfo) error {
 		case 1:
 			v.Type = DataType(f.varint)
 		case 2:
+			if v.Dims == nil {
+				v.Dims = []int64{} // a shape without dimensions is that of a scalar
+			}
 			return f.message("shape", func(b []byte) error {
 				return fields(b, func(f field) error {
 					if f.num != 1 {

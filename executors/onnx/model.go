@@ -63,10 +63,15 @@ const (
 // DataType of tensor elements, numbered as in the schema.
 type DataType int32
 
-// The data types that are read.
+// The data types that programs name. Elements are read of Float and Int64 only.
 const (
-	Float DataType = 1
-	Int64 DataType = 7
+	Float    DataType = 1
+	Int64    DataType = 7
+	String   DataType = 8
+	Bool     DataType = 9
+	Float16  DataType = 10
+	Double   DataType = 11
+	BFloat16 DataType = 16
 )
 
 var dataTypeNames = [...]string{

@@ -24,8 +24,8 @@ func TestBadModels(t *testing.T) {
 	unknown.Graph.Nodes[0].Op = "Frobnicate"
 	future := denseModel(rng, 4, 2)
 	future.Opset = 999
-	scalar := mean()
-	scalar.Graph.Inputs[0].Dims = nil
+	untyped := mean()
+	untyped.Graph.Inputs[0].Type = 0
 	misfit := denseModel(rng, 4, 2)
 	misfit.Graph.Initializers[0].Dims = []int64{2, 4}
 	truncated := denseModel(rng, 64, 64).Encode()
@@ -39,7 +39,7 @@ func TestBadModels(t *testing.T) {
 		{"cut", truncated[:len(truncated)/2], "not an ONNX file"},
 		{"operator", unknown.Encode(), "Frobnicate"},
 		{"opset", future.Encode(), "cannot be loaded by ONNX Runtime"},
-		{"no batch", scalar.Encode(), "is no tensor with a batch dimension"},
+		{"no type", untyped.Encode(), "is no tensor with a shape"},
 		{"weights that do not fit", misfit.Encode(), "onnxruntime:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -69,7 +69,8 @@ func TestAnOutputWithoutBatch(t *testing.T) {
 	items, _ := batchOf(rand.New(rand.NewPCG(1, 1)), 2, 2, 3, 3)
 	_, err := in.Run(t.Context(), items)
 	require.Equal(t, wire.CodeInvalid, code(t, err))
-	require.ErrorContains(t, err, "its first dimension is not the batch")
+	require.ErrorContains(t, err, "dimension 0 is not the batch")
+	require.ErrorContains(t, err, "batch_axis = { all = ... }")
 }
 
 func environment(pairs ...string) func(string) string {

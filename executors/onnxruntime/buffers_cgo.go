@@ -6,7 +6,6 @@ import (
 	"context"
 	"reflect"
 	"slices"
-	"unsafe"
 
 	ort "github.com/yalue/onnxruntime_go"
 
@@ -24,43 +23,12 @@ type buffers struct {
 	to      []view // outputs that are written where they are wanted
 	values  []ort.Value
 	outputs []ort.Value
+	expect  []expected       // the outputs that are made before a run
 	known   []pipelines.Port // of the outputs, batch included; nil before the first run
-	vary    bool             // the outputs' shapes depend on what the inputs hold
+	vary    bool             // the outputs cannot be placed: their shapes depend on what the inputs hold, or they are scalars or strings
 }
 
-// view is memory that ONNX Runtime reads or writes as a tensor.
-type view struct {
-	data  []byte
-	value ort.Value // nil when there is none
-}
-
-func (p *view) is(data []byte) bool {
-	return p.value != nil && len(p.data) == len(data) && unsafe.SliceData(p.data) == unsafe.SliceData(data)
-}
-
-func (p *view) free() {
-	if p.value != nil {
-		_ = p.value.Destroy()
-	}
-	*p = view{}
-}
-
-// set makes the memory a tensor.
-func (p *view) set(data []byte, datatype string, shape []int64) error {
-	p.free()
-	kind, ok := elementTypes()[datatype]
-	if !ok {
-		return invalid("", "this engine does not take %s", datatype)
-	}
-	v, err := ort.NewCustomDataTensor(shape, data, ort.TensorElementDataType(kind))
-	if err != nil {
-		return failed(err)
-	}
-	p.data, p.value = data, v
-	return nil
-}
-
-func (s *session) bucket(shapes [][]int64) (bucket, error) {
+func (s *session) bucket(shapes [][]int64, n int) (bucket, error) {
 	for _, p := range s.ports.Inputs {
 		if _, ok := elementTypes()[p.Datatype]; !ok {
 			return nil, invalid("", "input %q is %s, which this engine does not take", p.Name, p.Datatype)
@@ -68,15 +36,18 @@ func (s *session) bucket(shapes [][]int64) (bucket, error) {
 	}
 	in, out := len(s.ports.Inputs), len(s.ports.Outputs)
 	return &buffers{
-		session: s, shapes: shapes, own: make([]view, in), lent: make([]view, in), to: make([]view, out),
+		session: s, shapes: shapes, expect: s.expect(n), own: make([]view, in), lent: make([]view, in), to: make([]view, out),
 		values: make([]ort.Value, in), outputs: make([]ort.Value, out),
 	}, nil
 }
 
 func (b *buffers) input(j int) ([]byte, error) {
 	p := &b.own[j]
+	datatype := b.session.ports.Inputs[j].Datatype
+	if !inPlace(datatype, b.shapes[j]) {
+		return nil, nil
+	}
 	if p.value == nil {
-		datatype := b.session.ports.Inputs[j].Datatype
 		if err := p.set(make([]byte, bytesOf(datatype, b.shapes[j])), datatype, b.shapes[j]); err != nil {
 			return nil, err
 		}
@@ -161,7 +132,7 @@ func (b *buffers) fresh(ctx context.Context) ([]wire.Tensor, error) {
 		}
 		clear(b.outputs)
 	}()
-	if err := b.compute(ctx); err != nil {
+	if err := b.attempt(ctx); err != nil {
 		return nil, err
 	}
 	tensors := make([]wire.Tensor, len(b.outputs))
@@ -172,10 +143,43 @@ func (b *buffers) fresh(ctx context.Context) ([]wire.Tensor, error) {
 			return nil, invalid("", "output %q is of a type that this engine does not give; export the model with FP32 or integer outputs", b.session.ports.Outputs[j].Name)
 		}
 		known[j] = pipelines.Port{Datatype: datatype, Shape: v.GetShape()}
-		tensors[j] = wire.Tensor{Datatype: datatype, Shape: slices.Clone(known[j].Shape), Data: data}
+		b.vary = b.vary || !inPlace(datatype, known[j].Shape)
+		tensors[j] = wire.Tensor{Datatype: datatype, Shape: slices.Clone(known[j].Shape), Data: data[:min(len(data), bytesIn(datatype, known[j].Shape, data))]}
 	}
 	b.known = known
 	return tensors, nil
+}
+
+// attempt computes with the outputs that are expected, and again as often as ONNX
+// Runtime asks for another shape of one of them.
+func (b *buffers) attempt(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		for j, e := range b.expect {
+			if e.shape == nil {
+				continue
+			}
+			if b.outputs[j] != nil {
+				_ = b.outputs[j].Destroy()
+			}
+			var err error
+			if b.outputs[j], err = e.make(); err != nil {
+				b.outputs[j] = nil
+				return err
+			}
+		}
+		err := b.compute(ctx)
+		if err == nil || ctx.Err() != nil || tries > len(b.expect) || !learn(b.expect, err) {
+			return err
+		}
+	}
+}
+
+// bytesIn is the length of an output's data; of strings all that there is.
+func bytesIn(datatype string, shape []int64, data []byte) int {
+	if datatype == wire.Bytes {
+		return len(data)
+	}
+	return bytesOf(datatype, shape)
 }
 
 // compute runs the network. A context that ends stops it between two nodes.
@@ -194,42 +198,4 @@ func (b *buffers) compute(ctx context.Context) error {
 		return invalid("", "the model does not take this batch: %v", err)
 	}
 	return nil
-}
-
-// content is an output's datatype and bytes, which outlive the value.
-func content(v ort.Value) (string, []byte) {
-	switch t := v.(type) {
-	case *ort.Tensor[float32]:
-		return wire.FP32, raw(t.GetData())
-	case *ort.Tensor[float64]:
-		return wire.FP64, raw(t.GetData())
-	case *ort.Tensor[int8]:
-		return wire.Int8, raw(t.GetData())
-	case *ort.Tensor[int16]:
-		return wire.Int16, raw(t.GetData())
-	case *ort.Tensor[int32]:
-		return wire.Int32, raw(t.GetData())
-	case *ort.Tensor[int64]:
-		return wire.Int64, raw(t.GetData())
-	case *ort.Tensor[uint8]:
-		return wire.Uint8, raw(t.GetData())
-	case *ort.Tensor[uint16]:
-		return wire.Uint16, raw(t.GetData())
-	case *ort.Tensor[uint32]:
-		return wire.Uint32, raw(t.GetData())
-	case *ort.Tensor[uint64]:
-		return wire.Uint64, raw(t.GetData())
-	case *ort.Tensor[bool]:
-		return wire.Bool, raw(t.GetData())
-	}
-	return "", nil
-}
-
-// raw is the memory of the elements: every system that ONNX Runtime is built
-// for is little-endian, as the wire is.
-func raw[T any](data []T) []byte {
-	if len(data) == 0 {
-		return []byte{}
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(data[0])))
 }

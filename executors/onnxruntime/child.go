@@ -22,5 +22,8 @@ type remote struct {
 // Available says why the engine cannot run here; nil when it can.
 func (r *remote) Available() error { return r.available() }
 
+// Limit is the largest batch that the model takes; 0 where it is open.
+func (r *remote) Limit(m pipelines.Module) int { return limit(m) }
+
 // Signature reads the model's declaration.
 func (r *remote) Signature(m pipelines.Module) (pipelines.Signature, error) { return Signature(m) }

@@ -18,11 +18,19 @@
 //
 // # Batches and sizes
 //
-// The first dimension of every input and output is the batch. A model whose
-// first dimension is fixed at n takes batches of at most n requests, padded.
-// Where other dimensions are open, as in networks that take images of any size,
-// a batch is sorted into buckets of equal shapes, and each bucket runs by
-// itself; so requests of few different sizes batch best.
+// The first dimension of every input and output is the batch, or the one that the
+// module's BatchAxis names; scalars, constants of a fixed shape and what has
+// NoBatchAxis are shared by the requests of a batch, so that only requests that
+// bring the same there run together. An unbatched module runs one request at a
+// time, with the network's own shapes. A model whose batch dimension is fixed at n
+// takes batches of at most n requests, padded. Where other dimensions are open, as
+// in networks that take images of any size, a batch is sorted into buckets of equal
+// shapes, and each bucket runs by itself; so requests of few different sizes batch
+// best.
+//
+// Inputs and outputs may be of any datatype of the wire, strings (BYTES) included.
+// Scalars of FP16, BF16 and BYTES cannot be made with the binding, and strings have
+// the batch first.
 //
 // Every batch size in use runs once when the model is loaded, the largest
 // first, because the first run of a size costs several times a later one. For a

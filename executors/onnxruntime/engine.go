@@ -63,17 +63,36 @@ func (e engine) Available() error {
 // Signature reads the model's declaration.
 func (e engine) Signature(m pipelines.Module) (pipelines.Signature, error) { return Signature(m) }
 
-// Signature is what a module's model declares; it needs no library.
+// Signature is what a module's model declares, constant inputs included; it needs
+// no library.
 func Signature(m pipelines.Module) (pipelines.Signature, error) {
+	l, err := layout(m)
+	return l.Signature, err
+}
+
+// layout is how the tensors of requests lie in those of the module's model.
+func layout(m pipelines.Module) (onnx.Layout, error) {
 	d, err := declaration(m)
 	if err != nil {
-		return pipelines.Signature{}, err
+		return onnx.Layout{}, err
 	}
-	sig, err := d.Signature()
+	l, err := d.Layout(m)
 	if err != nil {
-		return sig, invalid(m.Name, "%s: %v", m.Model, err)
+		return l, invalid(m.Name, "%s: %v", m.Model, err)
 	}
-	return sig, nil
+	return l, nil
+}
+
+// Limit is the largest batch that a module's model takes; 0 where it is open or
+// cannot be told.
+func (e engine) Limit(m pipelines.Module) int { return limit(m) }
+
+func limit(m pipelines.Module) int {
+	l, err := layout(m)
+	if err != nil {
+		return 0
+	}
+	return l.Limit
 }
 
 func declaration(m pipelines.Module) (onnx.Declaration, error) {
@@ -103,24 +122,27 @@ func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance
 	if err != nil {
 		return nil, err
 	}
-	sig, err := Signature(m.Module)
+	l, err := layout(m.Module)
 	if err != nil {
 		return nil, err
 	}
-	d, err := declaration(m.Module)
+	constants, err := executors.NewConstants(m.Module, l.Signature)
 	if err != nil {
 		return nil, err
 	}
-	sizes, err := sizes(m, int(d.Limit()))
+	sizes, err := sizes(m, l.Limit)
 	if err != nil {
 		return nil, err
 	}
 	before := resident()
-	n, err := open(lib, e.options.Provider, m.Module.Model, sig)
+	n, err := open(lib, e.options.Provider, m.Module.Model, l)
 	if err != nil {
 		return nil, named(err, m.Module.Name)
 	}
-	in := &instance{module: m.Module.Name, signature: sig, network: n, most: sizes[0], fixed: int(d.Limit())}
+	in := &instance{
+		module: m.Module.Name, signature: constants.Signature(l.Signature), constants: constants, layout: l, single: m.Module.Unbatched,
+		network: n, most: sizes[0], fixed: l.Limit,
+	}
 	if err := in.warmUp(ctx, sizes, m.Feeds); err != nil {
 		_ = in.Close()
 		return nil, named(err, m.Module.Name)
@@ -143,8 +165,11 @@ func sizes(m executors.Model, limit int) ([]int, error) {
 	if all[len(all)-1] < 1 || all[0] > maxBatch {
 		return nil, invalid(m.Module.Name, "batch sizes %v are not all between 1 and %d", all, maxBatch)
 	}
+	if m.Module.Unbatched && all[0] > 1 {
+		return nil, invalid(m.Module.Name, "a batch of %d for a module that takes one request at a time (batching = false)", all[0])
+	}
 	if limit > 0 && all[0] > limit {
-		return nil, invalid(m.Module.Name, "a batch of %d is above the model's limit: its first dimension is fixed at %d; set batches to at most that, or export the model with a dynamic batch dimension", all[0], limit)
+		return nil, invalid(m.Module.Name, "a batch of %d is above the model's limit: its batch dimension is fixed at %d; set batches to at most that, or export the model with a dynamic batch dimension", all[0], limit)
 	}
 	return all, nil
 }

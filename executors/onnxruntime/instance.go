@@ -1,12 +1,14 @@
 package onnxruntime
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"slices"
 	"sync"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -23,14 +25,15 @@ const (
 
 // network is a loaded model. It is used by one goroutine at a time.
 type network interface {
-	// bucket makes buffers for inputs of these shapes, batch included.
-	bucket(shapes [][]int64) (bucket, error)
+	// bucket makes buffers for a batch of n, inputs of these shapes, n included.
+	bucket(shapes [][]int64, n int) (bucket, error)
 	close() error
 }
 
 // bucket runs batches of one shape.
 type bucket interface {
-	// input is the memory of input j, to be filled.
+	// input is the memory of input j, to be filled; nil where the input is not read
+	// from memory, as scalars and strings are.
 	input(j int) ([]byte, error)
 	// read takes input j from where it lies.
 	read(j int, data []byte) error
@@ -44,9 +47,12 @@ type bucket interface {
 // instance is a model that runs batches of up to most requests.
 type instance struct {
 	module    string
-	signature pipelines.Signature
+	signature pipelines.Signature  // of what is sent
+	constants *executors.Constants // what is not
+	layout    onnx.Layout
+	single    bool // no tensor has a batch dimension
 	most      int
-	fixed     int // the first dimension where the model fixes it; 0 where it is open
+	fixed     int // the batch dimension where the model fixes it; 0 where it is open
 	memory    int64
 
 	mu      sync.Mutex // Close may come during a Run
@@ -96,6 +102,7 @@ func (in *instance) RunPlaced(ctx context.Context, items [][]wire.Tensor, lend f
 			return nil, invalid(in.module, "request %d of the batch: %v", i+1, err)
 		}
 	}
+	items = in.constants.Fill(items)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.network == nil {
@@ -117,8 +124,10 @@ func (in *instance) RunPlaced(ctx context.Context, items [][]wire.Tensor, lend f
 func (in *instance) runLike(ctx context.Context, items, answers [][]wire.Tensor, first int, lend func(int) []byte) error {
 	like := in.like[:0]
 	for i := first; i < len(items); i++ {
-		if answers[i] == nil && sameShapes(items[first], items[i]) {
-			like = append(like, i)
+		if answers[i] == nil && in.alike(items[first], items[i]) {
+			if like = append(like, i); in.single {
+				break
+			}
 		}
 	}
 	in.like = like
@@ -138,28 +147,11 @@ func (in *instance) runLike(ctx context.Context, items, answers [][]wire.Tensor,
 	return in.split(outputs, max(len(like), in.fixed), like, answers)
 }
 
-// feed gives the bucket its input j: where it lies, if it stays there and is in
-// one piece, or else a copy.
-func (in *instance) feed(b bucket, items [][]wire.Tensor, like []int, j int, stays bool) error {
-	if stays && len(like) >= in.fixed {
-		if data := joined(items, like, j); data != nil {
-			return b.read(j, data)
-		}
-	}
-	to, err := b.input(j)
-	if err != nil {
-		return err
-	}
-	for _, i := range like {
-		to = to[copy(to, items[i][j].Data):]
-	}
-	clear(to) // what a fixed batch leaves over
-	return nil
-}
-
-func sameShapes(a, b []wire.Tensor) bool {
+// alike says whether two requests may run as one batch: their tensors have the
+// same shapes, and those that the batch shares hold the same.
+func (in *instance) alike(a, b []wire.Tensor) bool {
 	for j := range a {
-		if !slices.Equal(a[j].Shape, b[j].Shape) {
+		if !slices.Equal(a[j].Shape, b[j].Shape) || in.layout.In[j] < 0 && !bytes.Equal(a[j].Data, b[j].Data) {
 			return false
 		}
 	}
@@ -168,12 +160,10 @@ func sameShapes(a, b []wire.Tensor) bool {
 
 // bucketFor is the bucket for n requests like the item.
 func (in *instance) bucketFor(item []wire.Tensor, n int) (bucket, error) {
-	if in.fixed > 0 {
-		n = in.fixed
-	}
+	n = max(n, in.fixed)
 	in.key = binary.AppendUvarint(in.key[:0], uint64(n))
 	for j := range item {
-		for _, d := range item[j].Shape { // their number is the signature's
+		for _, d := range item[j].Shape { // as many as the signature's
 			in.key = binary.AppendUvarint(in.key, uint64(d))
 		}
 	}
@@ -182,9 +172,9 @@ func (in *instance) bucketFor(item []wire.Tensor, n int) (bucket, error) {
 	}
 	shapes := make([][]int64, len(item))
 	for j := range item {
-		shapes[j] = append([]int64{int64(n)}, item[j].Shape...)
+		shapes[j] = batched(item[j].Shape, in.layout.In[j], n)
 		if slices.Contains(item[j].Shape, 0) {
-			return nil, invalid("", "input %q has no elements: its shape is %v", in.signature.Inputs[j].Name, item[j].Shape)
+			return nil, invalid("", "input %q has no elements: its shape is %v", in.layout.Signature.Inputs[j].Name, item[j].Shape)
 		}
 	}
 	size := 0
@@ -194,7 +184,7 @@ func (in *instance) bucketFor(item []wire.Tensor, n int) (bucket, error) {
 	if len(in.kept) >= maxKept || in.bytes+size > maxKeptBytes {
 		in.forget()
 	}
-	b, err := in.network.bucket(shapes)
+	b, err := in.network.bucket(shapes, n)
 	if err != nil {
 		return nil, err
 	}
@@ -212,24 +202,4 @@ func (in *instance) forget() {
 	}
 	clear(in.kept)
 	in.bytes = 0
-}
-
-// split hands the rows of the outputs to the requests.
-func (in *instance) split(outputs []wire.Tensor, rows int, like []int, answers [][]wire.Tensor) error {
-	for j := range outputs {
-		if t := &outputs[j]; len(t.Shape) == 0 || t.Shape[0] != int64(rows) {
-			return wire.Errorf(wire.CodeInvalid, "", "onnxruntime: output %q has shape %v for a batch of %d: its first dimension is not the batch; export the model with a batch dimension",
-				in.signature.Outputs[j].Name, t.Shape, rows)
-		}
-	}
-	all := make([]wire.Tensor, len(like)*len(outputs))
-	for k, i := range like {
-		answers[i], all = all[:len(outputs):len(outputs)], all[len(outputs):]
-		for j := range outputs {
-			t := &outputs[j]
-			each := len(t.Data) / rows
-			answers[i][j] = wire.Tensor{Datatype: t.Datatype, Shape: t.Shape[1:], Data: t.Data[k*each : (k+1)*each : (k+1)*each]}
-		}
-	}
-	return nil
 }

@@ -119,7 +119,7 @@ func TestAModelOfFixedBatch(t *testing.T) {
 	path := write(t, m)
 	_, err := New(Options{}).Load(t.Context(), executors.Model{Module: pipelines.Module{Name: "m", Model: path}, Batches: []int{1, 4}})
 	require.Equal(t, wire.CodeInvalid, code(t, err))
-	require.ErrorContains(t, err, "a batch of 4 is above the model's limit: its first dimension is fixed at 3")
+	require.ErrorContains(t, err, "a batch of 4 is above the model's limit: its batch dimension is fixed at 3")
 	in := load(t, path, 1, 3)
 	for _, n := range []int{3, 1, 2} {
 		items, raw := batchOf(rand.New(rand.NewPCG(uint64(n), 2)), n, 2, 1, 2)

@@ -10,6 +10,7 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -36,12 +37,14 @@ func start(lib Library) error {
 // session is a model in ONNX Runtime.
 type session struct {
 	ports pipelines.Signature
+	out   []int // batch axes of the outputs
 	run   *ort.DynamicAdvancedSession
 	stop  *ort.RunOptions
 }
 
 // open loads a model file.
-func open(lib Library, p Provider, path string, ports pipelines.Signature) (network, error) {
+func open(lib Library, p Provider, path string, l onnx.Layout) (network, error) {
+	ports := l.Signature
 	if err := start(lib); err != nil {
 		return nil, err
 	}
@@ -59,7 +62,7 @@ func open(lib Library, p Provider, path string, ports pipelines.Signature) (netw
 		_ = run.Destroy()
 		return nil, failed(err)
 	}
-	return &session{ports: ports, run: run, stop: stop}, nil
+	return &session{ports: ports, out: l.Out, run: run, stop: stop}, nil
 }
 
 func names(ports []pipelines.Port) []string {
@@ -138,6 +141,6 @@ func elementTypes() map[string]int {
 		wire.Int32: ort.TensorElementDataTypeInt32, wire.Int64: ort.TensorElementDataTypeInt64,
 		wire.Uint8: ort.TensorElementDataTypeUint8, wire.Uint16: ort.TensorElementDataTypeUint16,
 		wire.Uint32: ort.TensorElementDataTypeUint32, wire.Uint64: ort.TensorElementDataTypeUint64,
-		wire.Bool: ort.TensorElementDataTypeBool,
+		wire.Bool: ort.TensorElementDataTypeBool, wire.Bytes: ort.TensorElementDataTypeString,
 	}
 }

@@ -5,7 +5,7 @@ package onnxruntime
 import (
 	"errors"
 
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/executors/onnx"
 )
 
 // errNoCgo says that this program cannot run ONNX Runtime at all.
@@ -13,4 +13,4 @@ var errNoCgo = errors.New("onnxruntime: this program was built without cgo, whic
 
 func supported() error { return errNoCgo }
 
-func open(Library, Provider, string, pipelines.Signature) (network, error) { return nil, errNoCgo }
+func open(Library, Provider, string, onnx.Layout) (network, error) { return nil, errNoCgo }

@@ -30,7 +30,11 @@ func (in *instance) warmUp(ctx context.Context, sizes []int, feeds map[string]pi
 			return nil
 		}
 		item[j] = wire.Tensor{Datatype: port.Datatype, Shape: shape}
-		item[j].Data = make([]byte, item[j].Len()*wire.Size(port.Datatype))
+		size := wire.Size(port.Datatype)
+		if port.Datatype == wire.Bytes {
+			size = lengthSize // empty strings
+		}
+		item[j].Data = make([]byte, item[j].Len()*size)
 	}
 	for _, n := range sizes {
 		if _, err := in.Run(ctx, slices.Repeat([][]wire.Tensor{item}, n)); err != nil {

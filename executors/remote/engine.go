@@ -3,11 +3,13 @@ package remote
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
 )
 
 // Options of the engine. The zero value is ready to use.
@@ -50,7 +52,7 @@ type engine struct {
 	options Options
 
 	mu    sync.Mutex
-	known map[string]remembered // by address
+	known map[string]remembered // by address, whether there are batches, and constants
 }
 
 // remembered is what a server said of a model, or did not.
@@ -80,15 +82,17 @@ func (e *engine) Signature(m pipelines.Module) (pipelines.Signature, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if r, ok := e.known[m.Model]; ok && time.Now().Before(r.until) {
+	key := fmt.Sprintf("%s %v %v", m.Model, m.Unbatched, constants(m))
+	if r, ok := e.known[key]; ok && time.Now().Before(r.until) {
 		return r.signature, nil
 	}
-	r := remembered{signature: e.ask(address), until: time.Now().Add(rememberTime)}
-	e.known[m.Model] = r
+	r := remembered{signature: e.ask(address, m), until: time.Now().Add(rememberTime)}
+	e.known[key] = r
 	return r.signature, nil
 }
 
-func (e *engine) ask(address pipelines.Remote) (sig pipelines.Signature) {
+// ask gives the whole signature, with the inputs that are constant.
+func (e *engine) ask(address pipelines.Remote, m pipelines.Module) (sig pipelines.Signature) {
 	t, err := dial(address, &e.options)
 	if err != nil {
 		return sig
@@ -101,10 +105,26 @@ func (e *engine) ask(address pipelines.Remote) (sig pipelines.Signature) {
 		return sig
 	}
 	in := &Instance{target: t}
-	if in.describe(meta, nil) != nil {
+	if in.describe(meta, pipelines.Module{Unbatched: m.Unbatched, Inputs: constants(m)}, nil) != nil {
 		return sig
 	}
-	return in.signature
+	sig = in.sent
+	for _, p := range meta.Inputs {
+		if slices.ContainsFunc(in.whole, func(t wire.NamedTensor) bool { return t.Name == p.Name }) {
+			sig.Inputs = append(sig.Inputs, p)
+		}
+	}
+	return sig
+}
+
+// constants are the bindings of a module that are constant.
+func constants(m pipelines.Module) (all []pipelines.Binding) {
+	for _, b := range m.Inputs {
+		if b.IsConstant() {
+			all = append(all, b)
+		}
+	}
+	return all
 }
 
 // Load waits for the model and warms it up.

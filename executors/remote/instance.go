@@ -20,7 +20,10 @@ type Instance struct {
 	target    Target
 	module    string
 	options   Options
-	signature pipelines.Signature
+	signature pipelines.Signature  // of what Run takes
+	sent      pipelines.Signature  // with the constants of which every request has its own
+	constants *executors.Constants // these
+	whole     []wire.NamedTensor   // constants that go along once, however many requests there are
 	stacked   bool
 	names     []string // outputs that are asked for
 	largest   int      // requests in a batch
@@ -59,7 +62,7 @@ func (in *Instance) load(ctx context.Context, m executors.Model) error {
 	if err != nil {
 		return err
 	}
-	if err := in.describe(meta, m.Outputs); err != nil {
+	if err := in.describe(meta, m.Module, m.Outputs); err != nil {
 		return err
 	}
 	return in.warmUp(ctx, m)
@@ -67,7 +70,10 @@ func (in *Instance) load(ctx context.Context, m executors.Model) error {
 
 // describe makes the signature for one request of what the server tells.
 // wanted are the outputs that the pipeline refers to; none means all.
-func (in *Instance) describe(meta *wire.Metadata, wanted []string) error {
+func (in *Instance) describe(meta *wire.Metadata, m pipelines.Module, wanted []string) error {
+	if err := executors.BatchFirst(m); err != nil {
+		return err
+	}
 	if len(meta.Inputs) == 0 || len(meta.Outputs) == 0 {
 		return errors.New("its metadata names no inputs or no outputs; a server of the Open Inference Protocol v2 tells both")
 	}
@@ -76,24 +82,51 @@ func (in *Instance) describe(meta *wire.Metadata, wanted []string) error {
 			return fmt.Errorf("its metadata has the tensor %q of datatype %q, which the protocol does not know", p.Name, p.Datatype)
 		}
 	}
-	varies := func(p pipelines.Port) bool { return len(p.Shape) > 0 && p.Shape[0] < 0 }
-	in.stacked = in.target.Batch == pipelines.BatchStack || in.target.Batch == "" && meta.Platform != oip.Platform &&
-		!slices.ContainsFunc(append(slices.Clone(meta.Inputs), meta.Outputs...), func(p pipelines.Port) bool { return !varies(p) })
-	for _, p := range meta.Inputs {
-		in.signature.Inputs = append(in.signature.Inputs, in.single(p))
+	fed, err := in.shared(meta.Inputs, m)
+	if err != nil {
+		return err
+	}
+	in.stacked = !m.Unbatched && (in.target.Batch == pipelines.BatchStack || in.target.Batch == "" && meta.Platform != oip.Platform &&
+		!slices.ContainsFunc(append(slices.Clone(fed), meta.Outputs...), func(p pipelines.Port) bool { return !varies(p) }))
+	for _, p := range fed {
+		in.sent.Inputs = append(in.sent.Inputs, in.single(p))
 	}
 	for _, p := range meta.Outputs {
 		if len(wanted) == 0 || slices.Contains(wanted, p.Name) {
-			in.signature.Outputs = append(in.signature.Outputs, in.single(p))
+			in.sent.Outputs = append(in.sent.Outputs, in.single(p))
 			in.names = append(in.names, p.Name)
 		}
 	}
+	if in.constants, err = executors.NewConstants(m, in.sent); err != nil {
+		return err
+	}
+	in.signature = in.constants.Signature(in.sent)
 	for _, name := range wanted {
 		if !slices.Contains(in.names, name) {
 			return fmt.Errorf("it has no output %q; it has %s", name, portNames(meta.Outputs))
 		}
 	}
 	return nil
+}
+
+func varies(p pipelines.Port) bool { return len(p.Shape) > 0 && p.Shape[0] < 0 }
+
+// shared takes out the constants that all requests of a batch share, because their
+// first dimension is no batch, and returns the other inputs.
+func (in *Instance) shared(inputs []pipelines.Port, m pipelines.Module) (others []pipelines.Port, err error) {
+	for _, p := range inputs {
+		at := slices.IndexFunc(m.Inputs, func(b pipelines.Binding) bool { return b.Name == p.Name && b.IsConstant() })
+		if at < 0 || varies(p) && !m.Unbatched {
+			others = append(others, p)
+			continue
+		}
+		c, err := pipelines.ConstantAt(m.Inputs[at].Value, p)
+		if err != nil {
+			return nil, wire.Errorf(wire.CodeInvalid, m.Name, "input %q, which is %s %v: %v; correct it in the declaration", p.Name, p.Datatype, p.Shape, err)
+		}
+		in.whole = append(in.whole, wire.NamedTensor{Name: p.Name, Tensor: wire.FromConstant(c)})
+	}
+	return others, nil
 }
 
 // single is the port for one request.
@@ -140,6 +173,7 @@ func (in *Instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 			return nil, wire.Errorf(wire.CodeInvalid, in.module, "request %d of the batch: %v", i+1, err)
 		}
 	}
+	items = in.constants.Fill(items)
 	answers := make([][]wire.Tensor, len(items))
 	err := in.compute(ctx, items, answers)
 	if err != nil {
@@ -206,7 +240,7 @@ next:
 func (in *Instance) together(ctx context.Context, items, answers [][]wire.Tensor, like []int) error {
 	q := in.request()
 	column := make([]wire.Tensor, len(like))
-	for j := range in.signature.Inputs {
+	for j := range in.sent.Inputs {
 		for k, i := range like {
 			column[k] = items[i][j]
 		}
@@ -214,7 +248,7 @@ func (in *Instance) together(ctx context.Context, items, answers [][]wire.Tensor
 		if err != nil {
 			return wire.Errorf(wire.CodeInternal, in.module, "%v", err)
 		}
-		q.Inputs = append(q.Inputs, wire.NamedTensor{Name: in.signature.Inputs[j].Name, Tensor: stack})
+		q.Inputs = append(q.Inputs, wire.NamedTensor{Name: in.sent.Inputs[j].Name, Tensor: stack})
 	}
 	outputs, err := in.ask(ctx, q)
 	if err != nil {
@@ -244,7 +278,7 @@ func (in *Instance) together(ctx context.Context, items, answers [][]wire.Tensor
 func (in *Instance) alone(ctx context.Context, items, answers [][]wire.Tensor, i int) error {
 	q := in.request()
 	for j, t := range items[i] {
-		q.Inputs = append(q.Inputs, wire.NamedTensor{Name: in.signature.Inputs[j].Name, Tensor: t})
+		q.Inputs = append(q.Inputs, wire.NamedTensor{Name: in.sent.Inputs[j].Name, Tensor: t})
 	}
 	outputs, err := in.ask(ctx, q)
 	if err != nil {
@@ -260,7 +294,7 @@ func (in *Instance) alone(ctx context.Context, items, answers [][]wire.Tensor, i
 }
 
 func (in *Instance) request() *wire.InferRequest {
-	return &wire.InferRequest{Pipeline: in.target.Model, Outputs: in.names}
+	return &wire.InferRequest{Pipeline: in.target.Model, Inputs: slices.Clone(in.whole), Outputs: in.names}
 }
 
 // fits compares an answer with the metadata, which may leave everything open.

@@ -5,6 +5,9 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +44,60 @@ func TestABatchIsOneRequest(t *testing.T) {
 		require.NoError(t, in.Close())
 		_, err = in.Run(t.Context(), rows(1))
 		require.ErrorIs(t, err, wire.ErrUnavailable)
+	})
+}
+
+// TestConstantsOfAServer sends a scalar once with a batch that is stacked, and a
+// constant with a batch dimension once for each request.
+func TestConstantsOfAServer(t *testing.T) {
+	both(t, func(t *testing.T, scheme string) {
+		f := stacking()
+		f.meta.Inputs = append(f.meta.Inputs, pipelines.Port{Name: "sr", Datatype: "INT64", Shape: []int64{}}, pipelines.Port{Name: "mode", Datatype: "BYTES", Shape: []int64{-1}})
+		var seen atomic.Pointer[wire.InferRequest]
+		f.set(func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+			slices.SortFunc(q.Inputs, func(a, b wire.NamedTensor) int { return strings.Compare(b.Name, a.Name) }) // x first
+			seen.Store(q)
+			return double(q)
+		})
+		m := model(f.serve(t, scheme), 1, 3)
+		m.Module.Inputs = []pipelines.Binding{{Name: "x", From: pipelines.FromInput("x")}, {Name: "sr", Value: 16000.0}, {Name: "mode", Value: "fast"}}
+		e := New(quick)
+		sig, err := e.(executors.Signer).Signature(m.Module)
+		require.NoError(t, err)
+		require.Len(t, sig.Inputs, 3)
+		in, err := e.Load(t.Context(), m)
+		require.NoError(t, err)
+		defer in.Close()
+		require.Equal(t, []pipelines.Port{{Name: "x", Datatype: "FP32", Shape: []int64{2}}}, in.Signature().Inputs)
+		answers, err := in.Run(t.Context(), rows(1, 2, 3))
+		require.NoError(t, err)
+		require.Len(t, answers, 3)
+		q := seen.Load()
+		require.Equal(t, []string{"x", "sr", "mode"}, []string{q.Inputs[0].Name, q.Inputs[1].Name, q.Inputs[2].Name})
+		require.Equal(t, []int64{3, 2}, q.Inputs[0].Shape)
+		require.Equal(t, wire.FromInt64([]int64{16000}).Reshape().Data, q.Inputs[1].Data)
+		require.Empty(t, q.Inputs[1].Shape)
+		require.Equal(t, wire.FromStrings([]string{"fast", "fast", "fast"}), q.Inputs[2].Tensor)
+		m.Module.Inputs[1].Value = "slow"
+		_, err = e.Load(t.Context(), m)
+		require.ErrorContains(t, err, `input "sr", which is INT64 []: the constant holds slow where INT64 is taken`)
+	})
+}
+
+func TestUnbatchedModelsOfAServer(t *testing.T) {
+	both(t, func(t *testing.T, scheme string) {
+		m := model(stacking().serve(t, scheme), 1)
+		m.Module.Unbatched = true
+		in, err := New(quick).Load(t.Context(), m)
+		require.NoError(t, err)
+		defer in.Close()
+		require.Equal(t, []int64{-1, 2}, in.Signature().Inputs[0].Shape)
+		answers, err := in.Run(t.Context(), [][]wire.Tensor{{wire.FromFloat32([]float32{1, 2}, 1, 2)}})
+		require.NoError(t, err)
+		require.Equal(t, []int64{1, 2}, answers[0][0].Shape)
+		m.Module.Unbatched, m.Module.BatchAxis = false, map[string]int{"x": 1}
+		_, err = New(quick).Load(t.Context(), m)
+		require.ErrorContains(t, err, "batch_axis is known to the onnxruntime engines only")
 	})
 }
 

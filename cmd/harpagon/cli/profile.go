@@ -118,6 +118,9 @@ func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document)
 
 // measure takes what is kept and measures the rest, or everything again.
 func (f *profileFlags) measure(ctx context.Context, d *Deps, host *executors.Host, kept activities.Profiles, pipeline string, task executors.MeasureTask) ([]pipelines.Point, error) {
+	if engine, err := host.EngineFor(task.Module); err == nil { // else measuring says it
+		task = task.Fit(engine)
+	}
 	var known []pipelines.Point
 	if !f.again {
 		var err error

@@ -1,0 +1,118 @@
+package pipelines
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Constant is the tensor that a declaration binds to an input: its shape, and its
+// elements in row-major order, each a float64, string or bool.
+type Constant struct {
+	Datatype string
+	Shape    []int64
+	Elements []any
+}
+
+// ConstantAt is the tensor that a value, as Binding holds it, is at a port. A
+// value that is no list is a scalar; a list has one dimension more than what is
+// in it. One element also fills a port all of whose dimensions are 1 or open.
+// Where the port has no datatype, numbers are FP32, and it takes any shape. The
+// error says what does not fit.
+func ConstantAt(value any, p Port) (Constant, error) {
+	var c Constant
+	shape, err := c.take(value)
+	if err != nil {
+		return c, err
+	}
+	c.Shape, c.Datatype = shape, p.Datatype
+	if p.Datatype == "" {
+		c.Datatype = datatypeOf(c.Elements)
+	} else if !sameShape(shape, p.Shape) {
+		one := func(d int64) bool { return d == 1 || d == -1 }
+		if len(c.Elements) != 1 || slices.ContainsFunc(p.Shape, func(d int64) bool { return !one(d) }) {
+			return c, fmt.Errorf("the constant has shape %v where %v is taken", shape, p.Shape)
+		}
+		c.Shape = slices.Repeat([]int64{1}, len(p.Shape))
+	}
+	for _, e := range c.Elements {
+		if err := elementFits(e, c.Datatype); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// take adds the elements of the value and returns its shape.
+func (c *Constant) take(value any) ([]int64, error) {
+	list, ok := value.([]any)
+	if !ok {
+		c.Elements = append(c.Elements, value)
+		return []int64{}, nil
+	}
+	var within []int64
+	for i, e := range list {
+		shape, err := c.take(e)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 && !slices.Equal(shape, within) {
+			return nil, errors.New("the lists of the constant differ in length")
+		}
+		within = shape
+	}
+	return append([]int64{int64(len(list))}, within...), nil
+}
+
+func datatypeOf(elements []any) string {
+	for _, e := range elements {
+		switch e.(type) {
+		case string:
+			return "BYTES"
+		case bool:
+			return "BOOL"
+		}
+	}
+	return "FP32"
+}
+
+// elementFits says whether the datatype holds the element.
+func elementFits(e any, datatype string) error {
+	fits := false
+	switch e := e.(type) {
+	case string:
+		fits = datatype == "BYTES"
+	case bool:
+		fits = datatype == "BOOL"
+	case float64:
+		low, high, whole := wholeRange(datatype)
+		switch {
+		case whole && (e != math.Trunc(e) || e < low || e > high):
+			return fmt.Errorf("the constant holds %v, which is no %s", e, datatype)
+		case whole || slices.Contains([]string{"FP16", "BF16", "FP32", "FP64"}, datatype):
+			fits = true
+		}
+	}
+	if !fits {
+		return fmt.Errorf("the constant holds %v where %s is taken", e, datatype)
+	}
+	return nil
+}
+
+// wholeRange is what a datatype of whole numbers holds, as far as a float64 is
+// exact.
+func wholeRange(datatype string) (low, high float64, whole bool) {
+	bits := map[string]int{"8": 8, "16": 16, "32": 32, "64": 53}
+	if n, ok := strings.CutPrefix(datatype, "UINT"); ok {
+		return 0, math.Ldexp(1, bits[n]) - 1, bits[n] > 0
+	}
+	if n, ok := strings.CutPrefix(datatype, "INT"); ok && bits[n] > 0 {
+		if bits[n] == 53 {
+			return -1 << 53, 1 << 53, true
+		}
+		return -math.Ldexp(1, bits[n]-1), math.Ldexp(1, bits[n]-1) - 1, true
+	}
+	return 0, 0, false
+}
