@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 
@@ -10,6 +11,13 @@ import (
 // diagnosticWidth wraps explanations.
 const diagnosticWidth = 100
 
+// What of many or long findings is shown to people.
+const (
+	diagnosticsShown = 100
+	longestSnippet   = 500     // bytes of a line
+	snippetsSearched = 1 << 20 // bytes, beyond the first: a snippet is found by reading its file from the start
+)
+
 // WriteDiagnostics writes findings with file, line, column and a snippet. c
 // may be nil; there are then no snippets.
 func WriteDiagnostics(w io.Writer, c *Config, diags hcl.Diagnostics, color bool) error {
@@ -17,7 +25,40 @@ func WriteDiagnostics(w io.Writer, c *Config, diags hcl.Diagnostics, color bool)
 	if c != nil {
 		files = c.Files
 	}
-	return hcl.NewDiagnosticTextWriter(w, files, diagnosticWidth, color).WriteDiagnostics(diags)
+	full := hcl.NewDiagnosticTextWriter(w, files, diagnosticWidth, color)
+	bare := hcl.NewDiagnosticTextWriter(w, nil, diagnosticWidth, color)
+	searched := 0
+	for i, d := range diags[:min(len(diags), diagnosticsShown)] {
+		to := full
+		if d.Subject != nil && files[d.Subject.Filename] != nil {
+			file := files[d.Subject.Filename]
+			searched += len(file.Bytes)
+			if i > 0 && searched > snippetsSearched || longLine(file, d.Subject.Start.Byte) {
+				to = bare
+			}
+		}
+		if err := to.WriteDiagnostic(d); err != nil {
+			return err
+		}
+	}
+	if more := len(diags) - diagnosticsShown; more > 0 {
+		_, err := fmt.Fprintf(w, "... and %d more findings; harpagon validate --json lists all.\n\n", more)
+		return err
+	}
+	return nil
+}
+
+// longLine says whether the line at an offset is too long to be shown.
+func longLine(f *hcl.File, at int) bool {
+	if at > len(f.Bytes) {
+		return false
+	}
+	begin := bytes.LastIndexByte(f.Bytes[:at], '\n') + 1
+	end := bytes.IndexByte(f.Bytes[at:], '\n')
+	if end < 0 {
+		end = len(f.Bytes) - at
+	}
+	return at+end-begin > longestSnippet
 }
 
 // Finding is a diagnostic as data, for --json.

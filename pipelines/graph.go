@@ -14,7 +14,19 @@ type CycleError struct {
 
 // Error draws the cycle.
 func (e *CycleError) Error() string {
-	return "pipelines: modules form a cycle: " + strings.Join(e.Path, " -> ")
+	return "pipelines: modules form a cycle: " + drawn(e.Path)
+}
+
+// drawnModules is how many modules a path shows before it leaves some out.
+const drawnModules = 20
+
+// drawn writes a path of modules; of a long one, both ends.
+func drawn(path []string) string {
+	if n := len(path); n > drawnModules {
+		left := fmt.Sprintf("(%d more)", n-drawnModules)
+		path = slices.Concat(path[:drawnModules/2], []string{left}, path[n-drawnModules/2:])
+	}
+	return strings.Join(path, " -> ")
 }
 
 // Module returns the module of that name, or nil. The pointer is into p.
@@ -71,65 +83,41 @@ func (p *Pipeline) Downstream(name string) []string {
 // several could come next, the one declared first does. The error is a
 // *CycleError.
 func (p *Pipeline) Order() ([]string, error) {
-	placed := make(map[string]bool, len(p.Modules))
-	order := make([]string, 0, len(p.Modules))
-	ready := func(m Module) bool {
-		waits := func(up string) bool { return !placed[up] }
-		return !placed[m.Name] && !slices.ContainsFunc(p.Upstream(m.Name), waits)
+	g := p.resolve()
+	order, err := g.order()
+	if err != nil {
+		return nil, err
 	}
-	for {
-		next := slices.IndexFunc(p.Modules, ready)
-		if next < 0 {
-			break
-		}
-		placed[p.Modules[next].Name] = true
-		order = append(order, p.Modules[next].Name)
+	names := make([]string, len(order))
+	for i, at := range order {
+		names[i] = g.names[at]
 	}
-	for _, m := range p.Modules {
-		if !placed[m.Name] {
-			return nil, p.cycleFrom(m.Name, placed)
-		}
-	}
-	return order, nil
-}
-
-// cycleFrom walks upstream from a module that could not be placed. Each such
-// module has one above it that could not be placed either, so the walk comes
-// round.
-func (p *Pipeline) cycleFrom(name string, placed map[string]bool) *CycleError {
-	var walk []string
-	for !slices.Contains(walk, name) {
-		walk = append(walk, name)
-		up := p.Upstream(name)
-		name = up[slices.IndexFunc(up, func(u string) bool { return !placed[u] })]
-	}
-	cycle := append(walk[slices.Index(walk, name):], name)
-	slices.Reverse(cycle)
-	return &CycleError{Path: cycle}
+	return names, nil
 }
 
 // Rates gives every module's request rate: its fanout times the highest rate
 // among the modules that feed it, or the pipeline's rate where none does; a
 // module's own Rate overrides that. It is nil when the modules form a cycle.
 func (p *Pipeline) Rates() map[string]float64 {
-	order, err := p.Order()
+	g := p.resolve()
+	order, err := g.order()
 	if err != nil {
 		return nil
 	}
 	rates := make(map[string]float64, len(order))
-	for _, name := range order {
-		m := p.Module(name)
+	for _, at := range order {
+		m := &p.Modules[at]
 		if m.Rate > 0 {
-			rates[name] = m.Rate
+			rates[m.Name] = m.Rate
 			continue
 		}
 		base := p.Rate
-		for i, up := range p.Upstream(name) {
-			if i == 0 || rates[up] > base {
-				base = rates[up]
+		for i, up := range g.up[at] {
+			if above := rates[g.names[up]]; i == 0 || above > base {
+				base = above
 			}
 		}
-		rates[name] = base * m.fanout()
+		rates[m.Name] = base * m.fanout()
 	}
 	return rates
 }
@@ -166,22 +154,7 @@ func (p *Pipeline) CommonScope(name string) []string {
 	return nil
 }
 
-func (p *Pipeline) scopes() map[string][]string {
-	order, err := p.Order()
-	if err != nil {
-		return nil
-	}
-	scopes := make(map[string][]string, len(order))
-	for _, name := range order {
-		m := p.Module(name)
-		scope := commonScope(m, scopes)
-		if m.Scatter {
-			scope = append(slices.Clone(scope), name)
-		}
-		scopes[name] = scope
-	}
-	return scopes
-}
+func (p *Pipeline) scopes() map[string][]string { return p.resolve().scopes() }
 
 // commonScope is the longest prefix that the scopes of all inputs share.
 func commonScope(m *Module, scopes map[string][]string) []string {
@@ -209,27 +182,37 @@ func commonScope(m *Module, scopes map[string][]string) []string {
 // that sum. Of several, it is the one that ends, then starts, with what was
 // declared first. The error is a *CycleError.
 func (p *Pipeline) LongestPath(weight func(module string) time.Duration) ([]string, time.Duration, error) {
-	order, err := p.Order()
+	g := p.resolve()
+	order, err := g.order()
 	if err != nil {
 		return nil, 0, err
 	}
-	total := make(map[string]time.Duration, len(order))
-	before := make(map[string]string, len(order))
-	last := ""
-	for _, name := range order {
-		for _, up := range p.Upstream(name) {
-			if best := before[name]; best == "" || total[up] > total[best] {
-				before[name] = up
+	const nowhere = -1
+	total := make([]time.Duration, len(g.names))
+	before := make([]int, len(g.names))
+	last := nowhere
+	for _, at := range order {
+		best := nowhere
+		for _, up := range g.up[at] {
+			if best == nowhere || total[up] > total[best] {
+				best = up
 			}
 		}
-		total[name] = weight(name) + total[before[name]]
-		if last == "" || total[name] > total[last] {
-			last = name
+		before[at] = best
+		total[at] = weight(g.names[at])
+		if best != nowhere {
+			total[at] += total[best]
+		}
+		if last == nowhere || total[at] > total[last] {
+			last = at
 		}
 	}
+	if last == nowhere {
+		return nil, 0, nil
+	}
 	var path []string
-	for name := last; name != ""; name = before[name] {
-		path = append(path, name)
+	for at := last; at != nowhere; at = before[at] {
+		path = append(path, g.names[at])
 	}
 	slices.Reverse(path)
 	return path, total[last], nil

@@ -33,6 +33,7 @@ type Config struct {
 	ranges  places
 	decoded hcl.Diagnostics // what reading it found
 	added   []string        // paths of the blocks that Add has joined
+	meter   meter
 }
 
 // Load reads files, and all *.hcl files of folders, as one declaration. All
@@ -118,9 +119,15 @@ func (c *Config) parseFile(name string) (hcl.Body, hcl.Diagnostics) {
 }
 
 func (c *Config) parse(name string, src []byte) (hcl.Body, hcl.Diagnostics) {
+	if diags := checkNesting(src, name); diags.HasErrors() {
+		return nil, diags
+	}
 	file, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 	if file == nil {
 		return nil, diags
+	}
+	if body, ok := file.Body.(*hclsyntax.Body); ok {
+		c.meter.watch(body)
 	}
 	c.Files[name] = file
 	return file.Body, diags

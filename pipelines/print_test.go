@@ -104,11 +104,21 @@ func TestHCLRoundTrip(t *testing.T) {
 	})
 }
 
+// hangs is how long one input may take before fuzzing gives up on it: a
+// thousand times what it takes.
+const hangs = 20 * time.Second
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(traffic))
 	f.Add(HCL(Document{Hardware: []Hardware{{Name: "cpu", Price: 1}}}))
 	f.Add([]byte(`pipeline "p" { module "m" { inputs = { (1) = module["a.b"].c } } }`))
+	for _, src := range tooComplexSources(maxOperators + 100) {
+		f.Add([]byte(src))
+	}
 	f.Fuzz(func(t *testing.T, src []byte) {
+		// What takes long enough to be noticed is a finding, too: a limit is missing.
+		stuck := time.AfterFunc(hangs, func() { panic("the parser hangs") })
+		defer stuck.Stop()
 		c, diags := Parse("/fuzz.hcl", src)
 		if diags.HasErrors() {
 			return

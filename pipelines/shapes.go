@@ -13,37 +13,39 @@ func (v *validator) shapes(p *Pipeline, path string) {
 	signatures := map[string]Signature{}
 	for i := range p.Modules {
 		m := &p.Modules[i]
-		sig, err := v.signature(*m)
+		if m.Function == "" && v.modelless[m.Model] {
+			continue // it was reported, and cannot be read
+		}
+		sig, err := v.signatureOf(m)
 		if err != nil {
 			at := path + ".module." + m.Name
 			if m.Function != "" {
 				v.errorf(at+".function", "Unusable function", "%v", err)
-			} else if !v.absent(m) {
+			} else {
 				v.errorf(at+".model", "Unusable model", "%v", err)
 			}
 			continue
 		}
 		signatures[m.Name] = sig
 	}
+	scopes := v.g.scopes()
 	for i := range p.Modules {
-		v.moduleShapes(p, &p.Modules[i], signatures, path+".module."+p.Modules[i].Name)
+		v.nesting(&p.Modules[i], scopes, path+".module."+p.Modules[i].Name)
+		v.moduleShapes(&p.Modules[i], signatures, scopes, path+".module."+p.Modules[i].Name)
 	}
 	for _, o := range p.Outputs {
-		v.source(p, o.From, signatures, path+".output."+o.Name+".value")
+		v.source(o.From, signatures, path+".output."+o.Name+".value")
 	}
 }
 
-// absent says whether the model file was reported as missing already.
-func (v *validator) absent(m *Module) bool {
-	for _, d := range v.diags {
-		if (d.Summary == "Missing model" || d.Summary == "Empty model") && strings.Contains(d.Detail, m.Model) {
-			return true
-		}
+// nesting keeps fan-outs from standing in one another without bound.
+func (v *validator) nesting(m *Module, scopes map[string][]string, path string) {
+	if m.Scatter && len(commonScope(m, scopes)) >= maxNesting {
+		v.errorf(path+".fanout", "Fan-outs nested too deeply", "%q fans out within %d others; at most %d may stand in one another.", m.Name, maxNesting, maxNesting)
 	}
-	return false
 }
 
-func (v *validator) moduleShapes(p *Pipeline, m *Module, all map[string]Signature, path string) {
+func (v *validator) moduleShapes(m *Module, all map[string]Signature, scopes map[string][]string, path string) {
 	sig, known := all[m.Name]
 	known = known && len(sig.Inputs) > 0
 	var names []string
@@ -55,20 +57,20 @@ func (v *validator) moduleShapes(p *Pipeline, m *Module, all map[string]Signatur
 		at := path + ".inputs." + b.Name
 		from, ok := Port{}, false
 		if !b.IsConstant() {
-			from, ok = v.source(p, b.From, all, at)
+			from, ok = v.source(b.From, all, at)
 		}
 		if !known {
 			continue
 		}
 		i := slices.Index(names, b.Name)
 		if i < 0 {
-			v.errorf(at, "Unknown input", "%s has no input %q.%s", what(m), b.Name, suggest(b.Name, names))
+			v.errorf(at, "Unknown input", "%s has no input %q.%s", what(m), b.Name, v.suggest(b.Name, names))
 			continue
 		}
 		if b.IsConstant() {
 			v.constant(m, b, sig.Inputs[i], at)
 		} else if ok {
-			scattered = v.fits(p, m, b, from, sig.Inputs[i], at) || scattered
+			scattered = v.fits(scopes, m, b, from, sig.Inputs[i], at) || scattered
 		} else {
 			scattered = true // cannot be told
 		}
@@ -116,9 +118,9 @@ func what(m *Module) string {
 
 // source finds the tensor that a reference points at; ok is false when it is
 // not known or was reported.
-func (v *validator) source(p *Pipeline, r Ref, all map[string]Signature, at string) (port Port, ok bool) {
+func (v *validator) source(r Ref, all map[string]Signature, at string) (port Port, ok bool) {
 	if r.Module == "" {
-		if in := p.Input(r.Port); in != nil {
+		if in := v.g.in[r.Port]; in != nil {
 			return *in, true
 		}
 		return Port{}, false
@@ -134,19 +136,19 @@ func (v *validator) source(p *Pipeline, r Ref, all map[string]Signature, at stri
 		}
 		names = append(names, o.Name)
 	}
-	v.errorf(at, "Unknown reference", "Module %q has no output %q.%s", r.Module, r.Port, suggest(r.Port, names))
+	v.errorf(at, "Unknown reference", "Module %q has no output %q.%s", r.Module, r.Port, v.suggest(r.Port, names))
 	return Port{}, false
 }
 
 // fits compares a tensor with the input that it feeds, after gathering and
 // scattering, and says whether the input is scattered.
-func (v *validator) fits(p *Pipeline, m *Module, b Binding, from, to Port, at string) bool {
+func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, from, to Port, at string) bool {
 	if to.Datatype == "" {
 		return true
 	}
 	shape := slices.Clone(from.Shape)
 	// An input from a deeper scope arrives gathered along one new axis.
-	if len(p.ScopeOf(b.From)) > len(p.CommonScope(m.Name)) {
+	if len(scopes[b.From.Module]) > len(commonScope(m, scopes)) {
 		shape = append([]int64{-1}, shape...)
 	}
 	split := m.Scatter && len(shape) == len(to.Shape)+1 && shape[0] == -1

@@ -32,7 +32,7 @@ type SignatureFunc func(Module) (Signature, error)
 // read, in one pass. sig may be nil; models are then not opened and shapes not
 // compared.
 func (c *Config) Validate(sig SignatureFunc) hcl.Diagnostics {
-	v := &validator{config: c, doc: &c.Document, signature: sig}
+	v := newValidator(c, sig)
 	if len(v.doc.Pipelines)+len(v.doc.Functions)+len(v.doc.Pools) == 0 {
 		v.errorf("", "No pipeline", "The files declare no pipeline, function or pool block; harpagon init writes an example.")
 	}
@@ -67,11 +67,86 @@ func (d Document) Check(sig SignatureFunc) error {
 	return errors.Join(all...)
 }
 
+// maxNesting bounds how many fan-outs may stand in one another: each multiplies
+// the requests of the one above.
+const maxNesting = 64
+
 type validator struct {
 	config    *Config
 	doc       *Document
 	signature SignatureFunc
 	diags     hcl.Diagnostics
+
+	hardwareNames []string
+	readErrors    map[hcl.Range]bool // where reading has found something
+	brokenFiles   map[string]bool    // in which it has found errors
+	compared      int                // names compared for suggestions
+	modelless     map[string]bool    // paths of models that were reported
+	files         map[string]stat    // what was found at paths of models
+	signatures    map[model]Signature
+	g             *graph // of the pipeline that is looked at
+}
+
+// stat is what the file system says of a path. Modules often share one.
+type stat struct {
+	info os.FileInfo
+	err  error
+}
+
+func (v *validator) stat(path string) (os.FileInfo, error) {
+	s, known := v.files[path]
+	if !known {
+		s.info, s.err = os.Stat(path)
+		v.files[path] = s
+	}
+	return s.info, s.err
+}
+
+// model is all that the signature of a module depends on that runs a file.
+type model struct {
+	path, engine string
+	profiled     bool
+}
+
+// signatureOf asks once for each model.
+func (v *validator) signatureOf(m *Module) (Signature, error) {
+	key := model{m.Model, m.Engine, len(m.Profile.Points) > 0}
+	shared := m.Model != "" && m.Function == "" && len(m.Command) == 0
+	if sig, known := v.signatures[key]; known && shared {
+		return sig, nil
+	}
+	sig, err := v.signature(*m)
+	if err == nil && shared {
+		v.signatures[key] = sig
+	}
+	return sig, err
+}
+
+func newValidator(c *Config, sig SignatureFunc) *validator {
+	v := &validator{config: c, doc: &c.Document, signature: sig, readErrors: map[hcl.Range]bool{}, brokenFiles: map[string]bool{}, modelless: map[string]bool{}, files: map[string]stat{}, signatures: map[model]Signature{}}
+	for _, h := range c.Document.Hardware {
+		v.hardwareNames = append(v.hardwareNames, h.Name)
+	}
+	for _, d := range c.decoded {
+		if d.Subject != nil {
+			v.readErrors[*d.Subject] = true
+			if d.Severity == hcl.DiagError {
+				v.brokenFiles[d.Subject.Filename] = true
+			}
+		}
+	}
+	return v
+}
+
+// maxCompared bounds the names that are compared for suggestions in one
+// declaration: beyond it a finding comes without.
+const maxCompared = 1_000_000
+
+func (v *validator) suggest(name string, candidates []string) string {
+	if v.compared += len(candidates); v.compared > maxCompared {
+		return ""
+	}
+	return suggest(name, candidates)
 }
 
 func (v *validator) errorf(path, summary, format string, args ...any) {
@@ -97,6 +172,7 @@ func (v *validator) hardware(h *Hardware) {
 
 func (v *validator) pipeline(p *Pipeline) {
 	path := "pipeline." + p.Name
+	v.g = p.resolve()
 	v.objective(p, path)
 	for i := range p.Inputs {
 		v.input(&p.Inputs[i], path+".input."+p.Inputs[i].Name)
@@ -167,16 +243,13 @@ func (v *validator) missing(path string) bool {
 		return false
 	}
 	place, declared := v.config.ranges[path]
-	unread := func(d *hcl.Diagnostic) bool { return d.Subject != nil && *d.Subject == place }
-	return len(v.config.ranges) > 0 && (!declared || slices.ContainsFunc(v.config.decoded, unread))
+	return len(v.config.ranges) > 0 && (!declared || v.readErrors[place])
 }
 
 // unread says whether reading the file has found errors, which explain what is
 // missing from it.
 func (v *validator) unread(file string) bool {
-	return slices.ContainsFunc(v.config.decoded, func(d *hcl.Diagnostic) bool {
-		return d.Severity == hcl.DiagError && d.Subject != nil && d.Subject.Filename == file
-	})
+	return v.brokenFiles[file]
 }
 
 // datatypes of the Open Inference Protocol.
@@ -232,16 +305,20 @@ func (v *validator) module(p *Pipeline, m *Module, path string) {
 }
 
 func (v *validator) modelFile(m *Module, path string) {
-	info, err := os.Stat(m.Model)
+	info, err := v.stat(m.Model)
 	switch {
 	case err != nil && len(m.Profile.Points) > 0:
+		v.modelless[m.Model] = true
 		v.warnf(path+".model", "Missing model", "%s does not exist. The profile suffices to plan, but not to serve.", m.Model)
 	case err != nil:
+		v.modelless[m.Model] = true
 		v.errorf(path+".model", "Missing model", "%s does not exist; the path is relative to the folder of this file.", m.Model)
 	case len(m.Command) > 0: // the command knows what it is
 	case info.IsDir():
+		v.modelless[m.Model] = true
 		v.errorf(path+".model", "Missing model", "%s is a folder; name an ONNX file.", m.Model)
 	case info.Size() == 0 && len(m.Profile.Points) == 0:
+		v.modelless[m.Model] = true
 		v.errorf(path+".model", "Empty model", "%s is empty; that is allowed only where a profile is given.", m.Model)
 	}
 }
@@ -249,10 +326,7 @@ func (v *validator) modelFile(m *Module, path string) {
 // moduleHardware compares the names in the module and its profile with the
 // hardware blocks.
 func (v *validator) moduleHardware(m *Module, path string) {
-	var declared []string
-	for _, h := range v.doc.Hardware {
-		declared = append(declared, h.Name)
-	}
+	declared := v.hardwareNames
 	for _, name := range m.Hardware {
 		if !slices.Contains(declared, name) {
 			v.errorf(path+".hardware", "Unknown hardware", "No hardware block declares %q.%s", name, suggest(name, declared))
@@ -296,37 +370,33 @@ func (v *validator) reference(p *Pipeline, r Ref, path string) {
 		return // reported when it was read
 	}
 	if r.Module == "" {
-		if p.Input(r.Port) == nil {
+		if v.g.in[r.Port] == nil {
 			var names []string
 			for _, in := range p.Inputs {
 				names = append(names, in.Name)
 			}
-			v.errorf(path, "Unknown reference", "The pipeline has no input %q.%s", r.Port, suggest(r.Port, names))
+			v.errorf(path, "Unknown reference", "The pipeline has no input %q.%s", r.Port, v.suggest(r.Port, names))
 		}
 		return
 	}
-	if p.Module(r.Module) == nil {
-		var names []string
-		for _, m := range p.Modules {
-			names = append(names, m.Name)
-		}
-		v.errorf(path, "Unknown reference", "The pipeline has no module %q.%s", r.Module, suggest(r.Module, names))
+	if !v.g.has(r.Module) {
+		v.errorf(path, "Unknown reference", "The pipeline has no module %q.%s", r.Module, v.suggest(r.Module, v.g.names))
 	}
 }
 
 // order reports a cycle once at each reference that is part of it.
 func (v *validator) order(p *Pipeline, path string) bool {
-	_, err := p.Order()
+	_, err := v.g.order()
 	var cycle *CycleError
 	if !errors.As(err, &cycle) {
 		return true
 	}
-	drawn := strings.Join(cycle.Path, " -> ")
+	around := drawn(cycle.Path)
 	for i := 1; i < len(cycle.Path); i++ {
 		from, to := cycle.Path[i-1], cycle.Path[i]
-		for _, in := range p.Module(to).Inputs {
+		for _, in := range v.g.module(to).Inputs {
 			if in.From.Module == from {
-				v.errorf(path+".module."+to+".inputs."+in.Name, "Modules form a cycle", "%s waits for itself: %s. Take one of these references out.", to, drawn)
+				v.errorf(path+".module."+to+".inputs."+in.Name, "Modules form a cycle", "%s waits for itself: %s. Take one of these references out.", to, around)
 				break
 			}
 		}
@@ -337,13 +407,13 @@ func (v *validator) order(p *Pipeline, path string) bool {
 // reachable finds modules that no request reaches, and modules whose results
 // nobody reads.
 func (v *validator) reachable(p *Pipeline, path string) {
-	order, _ := p.Order()
+	order, _ := v.g.order()
 	fed := map[string]bool{}
-	for _, name := range order {
-		for _, in := range p.Module(name).Inputs {
+	for _, i := range order {
+		for _, in := range p.Modules[i].Inputs {
 			// A reference to nowhere is a finding of its own.
-			if !in.IsConstant() && (in.From.Module == "" || fed[in.From.Module] || p.Module(in.From.Module) == nil) {
-				fed[name] = true
+			if !in.IsConstant() && (in.From.Module == "" || fed[in.From.Module] || !v.g.has(in.From.Module)) {
+				fed[v.g.names[i]] = true
 			}
 		}
 	}
@@ -354,17 +424,18 @@ func (v *validator) reachable(p *Pipeline, path string) {
 	if v.lost(p) {
 		return // what a reference to nowhere was meant to use cannot be told
 	}
-	for i := len(order) - 1; i >= 0; i-- {
-		if used[order[i]] {
-			for _, up := range p.Upstream(order[i]) {
-				used[up] = true
+	for _, i := range slices.Backward(order) {
+		if used[v.g.names[i]] {
+			for _, up := range v.g.up[i] {
+				used[v.g.names[up]] = true
 			}
 		}
 	}
-	for _, name := range order {
+	for _, i := range order {
+		name := v.g.names[i]
 		at := path + ".module." + name
 		switch {
-		case !fed[name] && len(p.Module(name).Inputs) > 0:
+		case !fed[name] && len(p.Modules[i].Inputs) > 0:
 			v.errorf(at, "Unreachable module", "No input of the pipeline reaches %q.", name)
 		case !used[name] && len(p.Outputs) > 0:
 			v.errorf(at, "Unused module", "No output needs %q: refer to it in an output block, or take it out.", name)
@@ -374,7 +445,7 @@ func (v *validator) reachable(p *Pipeline, path string) {
 
 // lost says whether some reference points at a module that is not there.
 func (v *validator) lost(p *Pipeline) bool {
-	gone := func(r Ref) bool { return r.Module != "" && p.Module(r.Module) == nil || r == Ref{} }
+	gone := func(r Ref) bool { return r.Module != "" && !v.g.has(r.Module) || r == Ref{} }
 	for _, o := range p.Outputs {
 		if gone(o.From) {
 			return true
@@ -396,15 +467,16 @@ func (v *validator) fastest(p *Pipeline, path string) {
 		return
 	}
 	v.errorf(path+".slo", "SLO cannot be met", "SLO %v cannot be met: the fastest path %s needs %s. Allow more time, or profile faster hardware.",
-		p.SLO, strings.Join(modules, " -> "), inMillis(need))
+		p.SLO, drawn(modules), inMillis(need))
 }
 
 // FastestPath is the path of modules that takes longest when every module runs
 // alone, at its least profiled duration on the hardware it may use, and that
 // time. Modules without a profile count as taking none.
 func (p *Pipeline) FastestPath(hardware []Hardware) ([]string, time.Duration, error) {
+	at := p.resolve().at
 	return p.LongestPath(func(name string) time.Duration {
-		m := p.Module(name)
+		m := &p.Modules[at[name]]
 		least := time.Duration(math.MaxInt64)
 		for _, at := range m.Profile.Points {
 			declared := func(h Hardware) bool { return h.Name == at.Hardware }

@@ -29,6 +29,10 @@ func (d *decoder) value(a *hcl.Attribute, want cty.Type, hint string) (cty.Value
 	if v.IsNull() {
 		return cty.NilVal, false
 	}
+	if err := d.config.meter.spend(v); err != nil {
+		d.report(problem(tooComplex, fmt.Sprintf("The value of %s is not read: %v.", a.Name, err), ptr(a.Expr.Range())))
+		return cty.NilVal, false
+	}
 	wrong := !v.IsWhollyKnown()
 	if !wrong && want == cty.Number && v.Type() == cty.String {
 		wrong = true // "100" would pass for 100 and hide a wrong unit

@@ -22,13 +22,17 @@ const envPrefix = "HARPAGON_VAR_"
 var variableSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "type"}, {Name: "default"}, {Name: "description"}}}
 
 // functions that expressions may use: those that depend on nothing outside.
-func functions() map[string]function.Function {
-	return map[string]function.Function{
+func functions(m *meter) map[string]function.Function {
+	all := map[string]function.Function{
 		"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "concat": stdlib.ConcatFunc, "floor": stdlib.FloorFunc,
 		"format": stdlib.FormatFunc, "join": stdlib.JoinFunc, "length": stdlib.LengthFunc, "lower": stdlib.LowerFunc,
 		"max": stdlib.MaxFunc, "merge": stdlib.MergeFunc, "min": stdlib.MinFunc, "range": stdlib.RangeFunc,
 		"replace": stdlib.ReplaceFunc, "split": stdlib.SplitFunc, "upper": stdlib.UpperFunc,
 	}
+	for name, f := range all {
+		all[name] = m.limited(name, f)
+	}
+	return all
 }
 
 // given is a value for a variable and where it came from.
@@ -41,7 +45,7 @@ type given struct {
 
 // scope evaluates variables and locals.
 func (d *decoder) scope(variables, locals hcl.Blocks, opts LoadOptions) *hcl.EvalContext {
-	ctx := &hcl.EvalContext{Functions: functions(), Variables: map[string]cty.Value{}}
+	ctx := &hcl.EvalContext{Functions: functions(&d.config.meter), Variables: map[string]cty.Value{}}
 	ctx.Variables["var"] = d.variables(variables, d.given(variables, opts))
 	d.locals(ctx, locals)
 	return ctx
@@ -145,7 +149,7 @@ func (d *decoder) givenValue(name string, g given, want cty.Type, b *hcl.Block) 
 	v := g.value
 	if v == cty.NilVal {
 		v = cty.StringVal(g.text)
-		if want != cty.String {
+		if want != cty.String && checkNesting([]byte(g.text), g.source) == nil {
 			expr, diags := hclsyntax.ParseExpression([]byte(g.text), g.source, hcl.InitialPos)
 			if parsed, more := expr.Value(nil); !diags.HasErrors() && !more.HasErrors() {
 				v = parsed
@@ -183,40 +187,83 @@ func (d *decoder) locals(ctx *hcl.EvalContext, blocks hcl.Blocks) {
 		}
 	}
 	values := map[string]cty.Value{}
-	for len(pending) > 0 {
-		ready := readyLocals(pending)
-		for _, name := range ready {
-			ctx.Variables["local"] = cty.ObjectVal(values)
-			v, diags := pending[name].Expr.Value(ctx)
-			d.diags = append(d.diags, diags...)
-			values[name] = v
-			delete(pending, name)
+	order := d.localOrder(pending)
+	for _, name := range order {
+		ctx.Variables["local"] = referred(pending[name].Expr, values)
+		v, diags := pending[name].Expr.Value(ctx)
+		d.diags = append(d.diags, diags...)
+		if err := d.config.meter.spend(v); err != nil && !diags.HasErrors() {
+			d.report(problem(tooComplex, fmt.Sprintf("The local %q is not read: %v.", name, err), ptr(pending[name].Range)))
+			v = cty.DynamicVal
 		}
-		if len(ready) == 0 {
-			for _, name := range slices.Sorted(maps.Keys(pending)) {
-				d.report(problem("Locals form a cycle", fmt.Sprintf("The local %q needs its own value.", name), ptr(pending[name].Range)))
-				values[name] = cty.DynamicVal
-			}
-			break
+		values[name] = v
+	}
+	for _, name := range slices.Sorted(maps.Keys(pending)) {
+		if _, read := values[name]; !read {
+			d.report(problem("Locals form a cycle", fmt.Sprintf("The local %q needs its own value.", name), ptr(pending[name].Range)))
+			values[name] = cty.DynamicVal
 		}
 	}
 	ctx.Variables["local"] = cty.ObjectVal(values)
 }
 
-func readyLocals(pending map[string]*hcl.Attribute) []string {
-	var ready []string
+// localOrder sorts locals so that each stands after those that it refers to.
+// Those that form a cycle, or wait for one, are left out.
+func (d *decoder) localOrder(pending map[string]*hcl.Attribute) []string {
+	waits := make(map[string]int, len(pending))
+	below := map[string][]string{}
+	var order []string
 	for _, name := range slices.Sorted(maps.Keys(pending)) {
-		waits := false
-		for _, t := range pending[name].Expr.Variables() {
-			if len(t) > 1 && t.RootName() == "local" {
-				if step, ok := t[1].(hcl.TraverseAttr); ok && pending[step.Name] != nil {
-					waits = true
-				}
+		above, _ := localsOf(pending[name].Expr)
+		for _, other := range above {
+			if pending[other] != nil {
+				waits[name]++
+				below[other] = append(below[other], name)
 			}
 		}
-		if !waits {
-			ready = append(ready, name)
+		if waits[name] == 0 {
+			order = append(order, name)
 		}
 	}
-	return ready
+	for i := 0; i < len(order); i++ {
+		for _, name := range below[order[i]] {
+			if waits[name]--; waits[name] == 0 {
+				order = append(order, name)
+			}
+		}
+	}
+	return order
+}
+
+// localsOf names the locals that an expression refers to; whole says that it
+// refers to all of them together, too.
+func localsOf(e hcl.Expression) (names []string, whole bool) {
+	for _, t := range e.Variables() {
+		if t.RootName() != "local" {
+			continue
+		}
+		if len(t) == 1 {
+			whole = true
+		} else if step, ok := t[1].(hcl.TraverseAttr); ok {
+			names = append(names, step.Name)
+		} else {
+			whole = true
+		}
+	}
+	return names, whole
+}
+
+// referred is the object of the locals that an expression needs.
+func referred(e hcl.Expression, values map[string]cty.Value) cty.Value {
+	names, whole := localsOf(e)
+	if whole {
+		return cty.ObjectVal(values)
+	}
+	some := make(map[string]cty.Value, len(names))
+	for _, name := range names {
+		if v, ok := values[name]; ok {
+			some[name] = v
+		}
+	}
+	return cty.ObjectVal(some)
 }
