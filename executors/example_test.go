@@ -34,7 +34,7 @@ func ExampleHost_RunExecutor() {
 	go func() { done <- host.RunExecutor(context.Background(), task, executors.Observer{}) }()
 
 	message, _ := gateway.Recv()
-	fmt.Println(message.Hello.Executor, message.Hello.Engine, message.Hello.Signature.Inputs)
+	fmt.Println(message.Hello.Executor, message.Hello.Engine, message.Hello.Signature.Inputs[0].Name, message.Hello.Signature.Inputs[0].Shape)
 	_ = gateway.Send(&attach.Message{Batch: &attach.Batch{ID: 1, Due: time.Now(), Items: [][]wire.Tensor{
 		{wire.FromFloat32([]float32{0.3, 0.1})},
 		{wire.FromFloat32([]float32{0.2, 0.9})},
@@ -47,7 +47,7 @@ func ExampleHost_RunExecutor() {
 	_ = gateway.Send(&attach.Message{Drain: &attach.Drain{Reason: "example ends"}})
 	fmt.Println(<-done)
 	// Output:
-	// label-0 function [{scores FP32 [2]}]
+	// label-0 function scores [2]
 	// [car]
 	// [van]
 	// <nil>

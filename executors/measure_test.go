@@ -279,6 +279,21 @@ func TestMeasureTaskOfAPipeline(t *testing.T) {
 	require.Equal(t, DefaultLimits(), crop.limits())
 }
 
+func TestFeedsAreTypical(t *testing.T) {
+	p := traffic()
+	p.Inputs[0].Shape = []int64{3, -1, -1}
+	p.Inputs[0].Typical = []int64{3, 640, 480}
+	signatures := func(m pipelines.Module) (pipelines.Signature, error) {
+		return pipelines.Signature{Inputs: []pipelines.Port{port("x", -1, -1), {Name: "boxes", Datatype: "FP16", Shape: []int64{-1, 4}}}, Outputs: []pipelines.Port{port("crops", -1, -1, 8, 8)}}, nil
+	}
+	require.Equal(t, []int64{3, 640, 480}, Feeds(p, "detect", nil)["image"].Shape)
+	p.Module("crop").Typical = map[string][]int64{"boxes": {7, 4}, "image": {3, 8, 8}}
+	require.Equal(t, map[string]pipelines.Port{"image": port("image", 3, 8, 8), "boxes": {Name: "boxes", Datatype: "FP16", Shape: []int64{7, 4}}},
+		Feeds(p, "crop", signatures), "the module goes before the pipeline")
+	p.Inputs[0].Typical = nil
+	require.Equal(t, []int64{3, -1, -1}, Feeds(p, "detect", nil)["image"].Shape)
+}
+
 // open is an instance with one input of every datatype.
 type open struct{ Instance }
 

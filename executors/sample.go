@@ -1,6 +1,7 @@
 package executors
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -11,7 +12,8 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// What stands for a dimension that nobody knows.
+// What stands for a dimension that nobody knows and for which the declaration
+// names nothing typical.
 const (
 	openRows = 4  // the first of a tensor
 	openSide = 32 // any other
@@ -21,7 +23,9 @@ const (
 // and shapes of the tensors that they are bound to, without the first
 // dimension where the module splits it. Rows of which only a mean is known are
 // counted as the greatest fanout in the pipeline, rounded up, but at least 4.
-// signatures may be nil; inputs whose source it does not know are left out.
+// What the declaration calls typical goes before: of the module's input, or of
+// the pipeline's input that feeds it. signatures may be nil; inputs whose source
+// it does not know are left out, unless the module says what is typical.
 func Feeds(p pipelines.Pipeline, module string, signatures pipelines.SignatureFunc) map[string]pipelines.Port {
 	feeds := make(map[string]pipelines.Port)
 	rows := int64(openRows)
@@ -35,11 +39,20 @@ func Feeds(p pipelines.Pipeline, module string, signatures pipelines.SignatureFu
 		own, _ := signature(m, signatures)
 		for _, b := range m.Inputs {
 			port, ok := source(p, b.From, signatures)
+			if typical := m.Typical[b.Name]; len(typical) > 0 {
+				datatype := cmp.Or(ownDatatype(own, b.Name), port.Datatype)
+				feeds[b.Name] = pipelines.Port{Name: b.Name, Datatype: datatype, Shape: typical}
+				continue
+			}
 			if !ok {
 				continue
 			}
-			port.Shape = slices.Clone(port.Shape)
-			if m.Scatter && splits(port, own, b.Name) {
+			declared := port.Shape
+			port.Shape = slices.Clone(declared)
+			if port.Typical != nil && len(port.Typical) == len(declared) {
+				port.Shape = slices.Clone(port.Typical)
+			}
+			if m.Scatter && splits(pipelines.Port{Shape: declared}, own, b.Name) {
 				port.Shape = port.Shape[1:]
 			}
 			if len(port.Shape) > 0 && port.Shape[0] < 0 {
@@ -57,6 +70,14 @@ func signature(m pipelines.Module, signatures pipelines.SignatureFunc) (pipeline
 	}
 	sig, err := signatures(m)
 	return sig, err == nil
+}
+
+// ownDatatype is what a module's signature says of an input; empty when unknown.
+func ownDatatype(own pipelines.Signature, input string) string {
+	if i := slices.IndexFunc(own.Inputs, func(p pipelines.Port) bool { return p.Name == input }); i >= 0 {
+		return own.Inputs[i].Datatype
+	}
+	return ""
 }
 
 // source is the tensor that a reference points at.

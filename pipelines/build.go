@@ -48,6 +48,31 @@ func (b *Builder) Input(name, datatype string, shape ...int64) *Builder {
 	return b
 }
 
+// Typical sets the shape of a typical request of an input whose shape varies.
+func (b *Builder) Typical(input string, shape ...int64) *Builder {
+	if in := b.p.Input(input); in != nil {
+		in.Typical = append([]int64{}, shape...)
+	} else {
+		b.errs = append(b.errs, fmt.Errorf("pipelines: there is no input %q yet to be typical of", input))
+	}
+	return b
+}
+
+// Sample takes the shape of a typical request from a file; see SampleShape.
+func (b *Builder) Sample(input, path string) *Builder {
+	in := b.p.Input(input)
+	if in == nil {
+		b.errs = append(b.errs, fmt.Errorf("pipelines: there is no input %q yet for the sample %s", input, path))
+		return b
+	}
+	shape, err := SampleShape(*in, path)
+	if err != nil {
+		b.errs = append(b.errs, fmt.Errorf("pipelines: unusable sample: %w", err))
+	}
+	in.Typical, in.Sample = shape, path
+	return b
+}
+
 // Module adds a module.
 func (b *Builder) Module(m *ModuleBuilder) *Builder {
 	if b.p.Module(m.m.Name) != nil {
@@ -196,6 +221,16 @@ func (b *ModuleBuilder) Parameter(name string, value any) *ModuleBuilder {
 		b.m.Parameters = map[string]any{}
 	}
 	b.m.Parameters[name] = plain
+	return b
+}
+
+// Typical sets the shape of a typical request at an input of the module whose
+// shape varies.
+func (b *ModuleBuilder) Typical(input string, shape ...int64) *ModuleBuilder {
+	if b.m.Typical == nil {
+		b.m.Typical = map[string][]int64{}
+	}
+	b.m.Typical[input] = append([]int64{}, shape...)
 	return b
 }
 

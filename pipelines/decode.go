@@ -34,7 +34,7 @@ var pipelineSchema = &hcl.BodySchema{
 }
 
 var inputSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
-	{Name: "datatype", Required: true}, {Name: "shape", Required: true},
+	{Name: "datatype", Required: true}, {Name: "shape", Required: true}, {Name: "typical"}, {Name: "sample"},
 }}
 
 var outputSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "value", Required: true}}}
@@ -43,7 +43,7 @@ var moduleSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 	{Name: "model"}, {Name: "function"}, {Name: "engine"}, {Name: "profile"},
 	{Name: "inputs", Required: true}, {Name: "fanout"}, {Name: "rate"},
 	{Name: "hardware"}, {Name: "batches"}, {Name: "parameters"}, {Name: "command"},
-	{Name: "batching"}, {Name: "batch_axis"},
+	{Name: "batching"}, {Name: "batch_axis"}, {Name: "typical"},
 }}
 
 // decoder reads one declaration into its Config.
@@ -179,6 +179,12 @@ func (d *decoder) input(path string, b *hcl.Block) Port {
 	in := Port{Name: b.Labels[0]}
 	d.text(attrs["datatype"], &in.Datatype)
 	d.integers(attrs["shape"], &in.Shape)
+	d.integers(attrs["typical"], &in.Typical)
+	if a := attrs["sample"]; a != nil && attrs["typical"] != nil {
+		d.report(problem("Two typical shapes", "The shape of the sample is the typical one; give sample or typical.", ptr(a.Expr.Range())))
+	} else {
+		d.sample(&in, a, b.DefRange.Filename)
+	}
 	return in
 }
 
@@ -205,6 +211,7 @@ func (d *decoder) module(b *hcl.Block, path string) Module {
 	d.parameters(attrs["parameters"], &m.Parameters)
 	d.batching(attrs["batching"], &m.Unbatched)
 	d.batchAxis(attrs["batch_axis"], &m.BatchAxis)
+	d.typicals(attrs["typical"], &m.Typical)
 	if m.ProfileFile != "" {
 		d.profile(&m, attrs["profile"])
 		if m.Unbatched {

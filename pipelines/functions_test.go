@@ -77,7 +77,7 @@ func TestLoadFunctions(t *testing.T) {
 			CPU: []CPUCurves{{1, Curve{1.826, 0.528, 0.18}, Curve{2.805, 0.486, 0.249}}},
 			GPU: &GPULine{Xi1: 0.00168, Xi2: 0.00211, Slice: 0.002, WholeGB: 24, Thresholds: []int{0}},
 		},
-		Inputs:       []Port{{"image", "FP32", []int64{3, 224, 224}}},
+		Inputs:       []Port{{Name: "image", Datatype: "FP32", Shape: []int64{3, 224, 224}}},
 		Applications: []Application{{"app1", 500 * time.Millisecond, 5}, {"app2", 800 * time.Millisecond, 10}},
 	}}, c.Document.Functions)
 	f := &c.Document.Functions[0]
@@ -221,7 +221,7 @@ func TestFunctionsRoundTrip(t *testing.T) {
 			f.Model = "/m/" + text.Draw(t, "model")
 		}
 		for i := range rapid.IntRange(0, 2).Draw(t, "inputs") {
-			f.Inputs = append(f.Inputs, Port{fmt.Sprintf("in%d", i), "FP32", rapid.SliceOfN(rapid.Int64Range(1, 512), 0, 3).Draw(t, "shape")})
+			f.Inputs = append(f.Inputs, Port{Name: fmt.Sprintf("in%d", i), Datatype: "FP32", Shape: rapid.SliceOfN(rapid.Int64Range(1, 512), 0, 3).Draw(t, "shape")})
 		}
 		for i := range rapid.IntRange(0, 4).Draw(t, "applications") {
 			f.Applications = append(f.Applications, Application{
@@ -259,7 +259,7 @@ func TestFunctionBuilder(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Function{
 		Name: "f", Provider: "cloud", Profile: curves, Model: "m.onnx",
-		Inputs: []Port{{"x", "FP32", []int64{2}}}, Applications: []Application{{"a", time.Second, 3}},
+		Inputs: []Port{{Name: "x", Datatype: "FP32", Shape: []int64{2}}}, Applications: []Application{{"a", time.Second, 3}},
 	}, f)
 	_, err = NewFunction("no name", cloud).Profile(curves).Input("x", "FP31").Application("a/b", 0, 3).Build()
 	for _, want := range []string{"cannot name a function", "cannot name an application", "Unknown datatype", "Invalid objective"} {

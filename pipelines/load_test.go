@@ -195,8 +195,8 @@ func TestAllFindingsInOnePass(t *testing.T) {
 
 func TestShapes(t *testing.T) {
 	signatures := map[string]Signature{
-		"detect":  {Inputs: []Port{{"image", "FP32", []int64{3, 96, 96}}}, Outputs: []Port{{"vehicles", "FP32", []int64{-1, 3, 24, 24}}}},
-		"vehicle": {Inputs: []Port{{"crop", "FP32", []int64{3, 24, 24}}}, Outputs: []Port{{"label", "BYTES", []int64{}}}},
+		"detect":  {Inputs: []Port{{Name: "image", Datatype: "FP32", Shape: []int64{3, 96, 96}}}, Outputs: []Port{{Name: "vehicles", Datatype: "FP32", Shape: []int64{-1, 3, 24, 24}}}},
+		"vehicle": {Inputs: []Port{{Name: "crop", Datatype: "FP32", Shape: []int64{3, 24, 24}}}, Outputs: []Port{{Name: "label", Datatype: "BYTES", Shape: []int64{}}}},
 	}
 	check := func(change ...string) string {
 		text := strings.NewReplacer(change...).Replace(traffic)

@@ -40,6 +40,12 @@ type Port struct {
 	Name     string
 	Datatype string
 	Shape    []int64
+
+	// Typical is the shape of a typical request where Shape varies: what profiles,
+	// warm-ups and loads send. Sample is the file that it was read from; both are
+	// empty where nothing is declared.
+	Typical []int64 `json:",omitempty"`
+	Sample  string  `json:",omitempty"`
 }
 
 // Output names a value that the pipeline returns to its caller.
@@ -103,6 +109,10 @@ type Module struct {
 	Hardware   []string       // kinds that may run the module; empty means all declared
 	Batches    []int          // batch sizes to profile; empty means the default
 	Parameters map[string]any // of a Function: float64, string, bool, or []any and map[string]any of these
+
+	// Typical are shapes of typical requests, by input, where these vary: they go
+	// before what the pipeline's own inputs say.
+	Typical map[string][]int64 `json:",omitempty"`
 
 	ProfileFile string // path as declared
 	Profile     Profile

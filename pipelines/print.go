@@ -81,6 +81,9 @@ func printInput(b *hclwrite.Body, in Port) {
 	block := b.AppendNewBlock("input", []string{in.Name}).Body()
 	block.SetAttributeValue("datatype", cty.StringVal(in.Datatype))
 	block.SetAttributeValue("shape", intTuple(in.Shape))
+	if setText(block, "sample", in.Sample); in.Sample == "" && len(in.Typical) > 0 {
+		block.SetAttributeValue("typical", intTuple(in.Typical))
+	}
 }
 
 func printModule(b *hclwrite.Body, m Module) {
@@ -117,6 +120,17 @@ func printModule(b *hclwrite.Body, m Module) {
 	if len(m.Parameters) > 0 {
 		b.SetAttributeRaw("parameters", parameterTokens(m.Parameters))
 	}
+	if len(m.Typical) > 0 {
+		b.SetAttributeRaw("typical", typicalTokens(m.Typical))
+	}
+}
+
+func typicalTokens(all map[string][]int64) hclwrite.Tokens {
+	var pairs []hclwrite.ObjectAttrTokens
+	for _, name := range sortedKeys(all) {
+		pairs = append(pairs, hclwrite.ObjectAttrTokens{Name: keyTokens(name), Value: hclwrite.TokensForValue(intTuple(all[name]))})
+	}
+	return object(pairs)
 }
 
 func textTuple(texts []string) cty.Value {

@@ -29,6 +29,10 @@ func drawDocument(t *rapid.T) Document {
 	b := New(word.Draw(t, "pipeline")).SLO(time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "slo"))).Rate(rate.Draw(t, "rate")).
 		Arrivals(rapid.SampledFrom([]string{"", "poisson", "gamma:0.1"}).Draw(t, "arrivals"))
 	b.Input("x", "FP32", rapid.SliceOfN(rapid.Int64Range(1, 512), 0, 4).Draw(t, "shape")...)
+	if n := len(b.p.Inputs[0].Shape); n > 0 && rapid.Bool().Draw(t, "varies") {
+		b.p.Inputs[0].Shape[n-1] = -1
+		b.Typical("x", rapid.SliceOfN(rapid.Int64Range(1, 512), n, n).Draw(t, "typical")...)
+	}
 	from := FromInput("x")
 	for i := range rapid.IntRange(1, 4).Draw(t, "modules") {
 		name := fmt.Sprintf("%s%d", word.Draw(t, "module"), i)
@@ -40,7 +44,11 @@ func drawDocument(t *rapid.T) Document {
 				m.Parameter(text.Draw(t, "parameter"), rapid.SampledFrom(goValues()).Draw(t, "value"))
 			}
 		}
-		m.In(word.Draw(t, "input"), from)
+		input := word.Draw(t, "input")
+		m.In(input, from)
+		if rapid.Bool().Draw(t, "typical input") {
+			m.Typical(input, rapid.SliceOfN(rapid.Int64Range(1, 512), 0, 4).Draw(t, "typical")...)
+		}
 		if rapid.Bool().Draw(t, "constants") {
 			m.InConstant("1"+word.Draw(t, "fixed"), rapid.SampledFrom([]any{16000, "text ${x}", false, 0, []int64{1, 2}, [][]float32{{0.5}, {1}}, []string{"a"}}).Draw(t, "constant"))
 		}

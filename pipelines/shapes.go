@@ -30,6 +30,7 @@ func (v *validator) shapes(p *Pipeline, path string) {
 	}
 	scopes := v.g.scopes()
 	for i := range p.Modules {
+		v.typical(&p.Modules[i], signatures[p.Modules[i].Name], path+".module."+p.Modules[i].Name)
 		v.nesting(&p.Modules[i], scopes, path+".module."+p.Modules[i].Name)
 		v.moduleShapes(&p.Modules[i], signatures, scopes, path+".module."+p.Modules[i].Name)
 	}

@@ -267,6 +267,11 @@ func (v *validator) input(in *Port, path string) {
 			return
 		}
 	}
+	if in.Typical != nil && in.Sample == "" {
+		if why := misfit(in.Shape, in.Typical); why != "" {
+			v.errorf(path+".typical", "Typical shape out of bounds", "A typical %v for shape %v: %s.", in.Typical, in.Shape, why)
+		}
+	}
 }
 
 func (v *validator) module(p *Pipeline, m *Module, path string) {

@@ -108,7 +108,7 @@ func (p *pipeline) forget(next Spec) {
 			delete(p.Served, m.Name)
 		}
 	}
-	if !alike(p.Spec.Hardware, next.Hardware) {
+	if !alike(p.Spec.Hardware, next.Hardware) || !alike(p.Spec.Pipeline.Inputs, next.Pipeline.Inputs) {
 		p.Points, p.Served = map[string][]pipelines.Point{}, nil
 	}
 }

@@ -39,6 +39,7 @@ type portJSON struct {
 	Name     string  `json:"name"`
 	Datatype string  `json:"datatype"`
 	Shape    []int64 `json:"shape"`
+	Typical  []int64 `json:"typical,omitempty"` // ours: of a typical request, where the shape varies
 }
 
 // EncodeMetadata writes what is told of a pipeline.
@@ -76,7 +77,7 @@ func DecodeMetadata(body []byte) (*wire.Metadata, error) {
 func portsToJSON(ports []pipelines.Port) []portJSON {
 	out := make([]portJSON, len(ports))
 	for i, p := range ports {
-		out[i] = portJSON{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape}
+		out[i] = portJSON{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape, Typical: p.Typical}
 		if p.Shape == nil {
 			out[i].Shape = []int64{}
 		}
@@ -87,7 +88,7 @@ func portsToJSON(ports []pipelines.Port) []portJSON {
 func portsFromJSON(ports []portJSON) []pipelines.Port {
 	out := make([]pipelines.Port, len(ports))
 	for i, p := range ports {
-		out[i] = pipelines.Port{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape}
+		out[i] = pipelines.Port{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape, Typical: p.Typical}
 	}
 	return out
 }

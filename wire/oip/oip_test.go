@@ -161,7 +161,7 @@ func TestErrorsRoundTrip(t *testing.T) {
 func TestMetadataRoundTrips(t *testing.T) {
 	want := &wire.Metadata{
 		Pipeline: "p", Platform: Platform, Generation: 4, Ready: true, SLO: time.Second,
-		Inputs:  []pipelines.Port{{Name: "x", Datatype: "FP32", Shape: []int64{-1, 3}}},
+		Inputs:  []pipelines.Port{{Name: "x", Datatype: "FP32", Shape: []int64{-1, 3}, Typical: []int64{7, 3}}},
 		Outputs: []pipelines.Port{{Name: "y", Datatype: "BYTES", Shape: []int64{}}},
 	}
 	body, err := EncodeMetadata(want)

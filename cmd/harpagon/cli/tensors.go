@@ -44,7 +44,13 @@ func readInput(port pipelines.Port, path string) (sdk.Tensor, error) {
 	if err != nil {
 		return sdk.Tensor{}, err
 	}
-	t := wire.Tensor{Datatype: port.Datatype, Shape: port.Shape, Data: raw}
+	shape := port.Shape
+	if slices.Contains(shape, -1) {
+		if shape, err = pipelines.SampleShape(port, path); err != nil {
+			return sdk.Tensor{}, err
+		}
+	}
+	t := wire.Tensor{Datatype: port.Datatype, Shape: shape, Data: raw}
 	if err := t.Validate(); err != nil {
 		return t, fmt.Errorf("%s holds no %s of shape %v: %w", path, port.Datatype, port.Shape, err)
 	}
@@ -140,12 +146,16 @@ func flatten(v any, to *[]any) {
 	}
 }
 
-// randomInput makes a tensor that fits the input, for load without files.
+// randomInput makes a tensor that fits the input, for load without files: of the
+// typical shape where one is declared.
 func randomInput(port pipelines.Port, rng *rand.Rand) sdk.Tensor {
 	n := 1
 	shape := slices.Clone(port.Shape)
 	for i, d := range shape {
-		if d < 0 {
+		switch {
+		case d < 0 && len(port.Typical) == len(shape):
+			shape[i] = port.Typical[i]
+		case d < 0:
 			shape[i] = 1
 		}
 		n *= int(shape[i])

@@ -1,0 +1,217 @@
+package pipelines
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// maxTypical bounds the elements of a typical input.
+const maxTypical = 1 << 28
+
+// sample reads the shape of the file that stands for a typical request.
+func (d *decoder) sample(in *Port, a *hcl.Attribute, folder string) {
+	if d.file(a, folder, &in.Sample); in.Sample == "" {
+		return
+	}
+	shape, err := SampleShape(*in, in.Sample)
+	if err != nil {
+		d.report(problem("Unusable sample", err.Error()+".", ptr(a.Expr.Range())))
+		return
+	}
+	in.Typical = shape
+}
+
+// typicals reads { name = [3, 640, 480], ... }.
+func (d *decoder) typicals(a *hcl.Attribute, to *map[string][]int64) {
+	v, ok := d.value(a, cty.Map(cty.List(cty.Number)), "an object with a shape for each input, such as { image = [3, 640, 480] }")
+	if !ok {
+		return
+	}
+	all := map[string][]int64{}
+	for name, list := range v.AsValueMap() {
+		all[name] = []int64{}
+		for _, n := range list.AsValueSlice() {
+			x, accuracy := n.AsBigFloat().Int64()
+			if accuracy != 0 {
+				d.report(problem("Not a whole number", "The dimensions of a shape are whole numbers.", ptr(a.Expr.Range())))
+				return
+			}
+			all[name] = append(all[name], x)
+		}
+	}
+	*to = all
+}
+
+// SampleShape is the shape of the tensor that a file holds for an input: of a
+// picture (PNG, JPEG) [3, height, width]; of JSON the shape that it states; of
+// any other file, which holds raw little-endian elements, the shape of the input,
+// one dimension of which may vary. A picture for an input of UINT8 [-1] counts as
+// its bytes.
+func SampleShape(in Port, path string) ([]int64, error) {
+	var shape []int64
+	var err error
+	switch ext := strings.ToLower(filepath.Ext(path)); {
+	case (ext == ".png" || ext == ".jpg" || ext == ".jpeg") && !(in.Datatype == "UINT8" && len(in.Shape) == 1):
+		shape, err = pictureShape(path, ext)
+	case ext == ".json":
+		shape, err = jsonShape(path)
+	default:
+		shape, err = rawShape(in, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if why := misfit(in.Shape, shape); why != "" {
+		return nil, fmt.Errorf("%s has shape %v, but input %q takes %v: %s", path, shape, in.Name, in.Shape, why)
+	}
+	return shape, nil
+}
+
+func pictureShape(path, ext string) ([]int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var c image.Config
+	if ext == ".png" {
+		c, err = png.DecodeConfig(f)
+	} else {
+		c, err = jpeg.DecodeConfig(f)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is no picture: %w", path, err)
+	}
+	return []int64{3, int64(c.Height), int64(c.Width)}, nil
+}
+
+func jsonShape(path string) ([]int64, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var in struct {
+		Shape []int64 `json:"shape"`
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if in.Shape == nil {
+		return nil, fmt.Errorf("%s states no shape; write it as {\"datatype\": ..., \"shape\": [...], \"data\": [...]}", path)
+	}
+	return in.Shape, nil
+}
+
+func rawShape(in Port, path string) ([]int64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder; name one file", path)
+	}
+	size := elementSize(in.Datatype)
+	if size == 0 {
+		return nil, fmt.Errorf("raw files give no %s; write JSON", in.Datatype)
+	}
+	n, open := int64(1), -1
+	for i, d := range in.Shape {
+		switch {
+		case d > 0:
+			n *= d
+		case open >= 0:
+			return nil, errors.New("a raw file does not say its shape where more than one dimension varies; write JSON, or give typical instead")
+		default:
+			open = i
+		}
+	}
+	shape := slices.Clone(in.Shape)
+	if open >= 0 && n > 0 {
+		shape[open] = info.Size() / (n * size)
+		n *= shape[open]
+	}
+	if n*size != info.Size() {
+		return nil, fmt.Errorf("%s has %d bytes, which is no %s of shape %v", path, info.Size(), in.Datatype, in.Shape)
+	}
+	return shape, nil
+}
+
+// elementSize is the bytes of one element; 0 where they vary or the datatype is
+// unknown.
+func elementSize(datatype string) int64 {
+	switch datatype {
+	case "BOOL", "UINT8", "INT8":
+		return 1
+	case "UINT16", "INT16", "FP16", "BF16":
+		return 2
+	case "UINT32", "INT32", "FP32":
+		return 4
+	case "UINT64", "INT64", "FP64":
+		return 8
+	}
+	return 0
+}
+
+// misfit says why a shape is no instance of another, whose -1 may be anything;
+// empty where it is one.
+func misfit(shape, typical []int64) string {
+	if len(typical) != len(shape) {
+		return fmt.Sprintf("the rank is %d, not %d", len(typical), len(shape))
+	}
+	n := int64(1)
+	for i, d := range typical {
+		switch {
+		case d < 1:
+			return "every dimension is a positive number"
+		case shape[i] > 0 && shape[i] != d:
+			return fmt.Sprintf("dimension %d is %d, not %d", i+1, shape[i], d)
+		case d > maxTypical/n:
+			return fmt.Sprintf("it has more than %d elements", maxTypical)
+		}
+		n *= d
+	}
+	return ""
+}
+
+// typical checks the typical shapes of a module's inputs, against the shapes of
+// its signature where that is known.
+func (v *validator) typical(m *Module, sig Signature, path string) {
+	var names []string
+	for _, b := range m.Inputs {
+		names = append(names, b.Name)
+	}
+	for _, name := range sortedKeys(m.Typical) {
+		typical := m.Typical[name]
+		if !slices.Contains(names, name) {
+			v.errorf(path+".typical", "Unknown input", "The module has no input %q.%s", name, suggest(name, names))
+			continue
+		}
+		shape := slices.Repeat([]int64{-1}, len(typical))
+		if i := slices.IndexFunc(sig.Inputs, func(p Port) bool { return p.Name == name && p.Datatype != "" }); i >= 0 {
+			shape = sig.Inputs[i].Shape
+		}
+		if why := misfit(shape, typical); why != "" {
+			v.errorf(path+".typical", "Typical shape out of bounds", "A typical %v for input %q of shape %v: %s.", typical, name, shape, why)
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
