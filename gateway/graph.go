@@ -207,6 +207,11 @@ func commonLevel(a, b *level) *level {
 	return a
 }
 
+// brought says whether an input is one of the request itself.
+func (n *node) brought() bool {
+	return slices.ContainsFunc(n.inputs, func(in input) bool { return in.from == nil })
+}
+
 // node of a module by name; nil when the graph does not run it.
 func (g *graph) node(name string) *node {
 	for _, n := range g.nodes {

@@ -16,12 +16,32 @@ const minPatience = time.Second
 // Infer runs one request through its pipeline and waits for the answer. Every
 // error is a *wire.Error. The end of ctx takes the request out of all queues;
 // a deadline of ctx that comes before arrival plus SLO is the request's.
+//
+// A request that brings several (see wire.Batch) is taken apart: each of its n
+// requests counts as one, all have arrived at the same time and have the same
+// deadline, and the answer has theirs in order. The failure of one is that of all.
 func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 	arrival := g.now()
 	p := g.pipeline(q.Pipeline)
 	if p == nil {
 		return nil, notFound(q.Pipeline)
 	}
+	gr := p.current.Load()
+	parts, err := g.parts(gr, q)
+	switch {
+	case err != nil:
+		g.refuse(p, gr, q, arrival, err)
+		return nil, err
+	case parts != nil:
+		return InferParts(ctx, q, parts, func(ctx context.Context, one *wire.InferRequest) (*wire.InferResponse, error) {
+			return g.infer(ctx, p, one, arrival)
+		})
+	}
+	return g.infer(ctx, p, q, arrival)
+}
+
+// infer runs one request.
+func (g *Gateway) infer(ctx context.Context, p *pipeline, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
 	gr := p.board()
 	defer gr.inFlight.Add(-1)
 	defer p.accepted.Add(-1)
@@ -120,7 +140,7 @@ func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.I
 		resp.Stages = r.stages(now)
 		info.Stages = resp.Stages
 	}
-	info.Err, info.Outcome = err, outcome(err)
+	info.Err, info.Outcome = err, r.outcome(err)
 	if err == nil && r.deadline != 0 && now > r.deadline {
 		info.Outcome = Late
 	}
@@ -135,24 +155,32 @@ func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.I
 }
 
 // refuse counts a request that was turned away. One that is wrong in itself is
-// no load and says nothing of the service, so Measures leaves it out; observers
-// are told of either.
+// no load and says nothing of the service, so Measures counts only that it was
+// wrong; observers are told of either.
 func (g *Gateway) refuse(p *pipeline, gr *graph, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
 	now := g.now()
+	end := Invalid
 	if err.Code != wire.CodeInvalid {
+		end = Refused
 		p.stats.arrive(arrival)
-		p.stats.end(now, Refused, now-arrival)
 	}
+	p.stats.end(now, end, now-arrival)
 	if o := g.options.Observer.RequestEnd; o != nil {
-		o(RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: gr.deployment.Generation, Outcome: Refused, Elapsed: now - arrival, Err: err})
+		o(RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: gr.deployment.Generation, Outcome: end, AtDoor: true, Elapsed: now - arrival, Err: err})
 	}
 }
 
-func outcome(err *wire.Error) Outcome {
+// outcome is how the request ended. What an engine refuses of a module that
+// receives an input of the pipeline as it came is the caller's mistake.
+func (r *request) outcome(err *wire.Error) Outcome {
 	if err == nil {
 		return Completed
 	}
 	switch err.Code {
+	case wire.CodeInvalid:
+		if n := r.graph.node(err.Stage); n == nil || n.brought() {
+			return Invalid
+		}
 	case wire.CodeDeadline, wire.CodeOverloaded:
 		return Dropped
 	case wire.CodeCanceled:

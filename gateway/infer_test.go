@@ -97,7 +97,10 @@ func TestInvalidRequests(t *testing.T) {
 		{"twice", wire.InferRequest{Inputs: append(x(good), x(good)...)}, wire.CodeInvalid, "twice"},
 		{"datatype", wire.InferRequest{Inputs: x(wire.FromInt64([]int64{1, 2}, 2))}, wire.CodeInvalid, "INT64 where FP32 is declared"},
 		{"shape", wire.InferRequest{Inputs: x(wire.FromFloat32([]float32{1, 2, 3}, 3))}, wire.CodeInvalid, "shape [3] where [2] is declared"},
-		{"batch of 2", wire.InferRequest{Inputs: x(wire.FromFloat32(make([]float32, 4), 2, 2))}, wire.CodeInvalid, "shape [2 2]"},
+		{"batches of batches", wire.InferRequest{Inputs: x(wire.FromFloat32(make([]float32, 4), 1, 2, 2))}, wire.CodeInvalid, "shape [1 2 2]"},
+		{"batch of none", wire.InferRequest{Inputs: x(wire.FromFloat32(nil, 0, 2))}, wire.CodeInvalid, "a batch of no requests"},
+		{"batch of too many", wire.InferRequest{Inputs: x(wire.FromFloat32(make([]float32, 20000), 10000, 2))}, wire.CodeInvalid, "a batch of 10000 requests is more than the"},
+		{"output of a batch", wire.InferRequest{Inputs: x(wire.FromFloat32(make([]float32, 4), 2, 2)), Outputs: []string{"w"}}, wire.CodeInvalid, `harpagon: invalid: there is no output "w"`},
 		{"length", wire.InferRequest{Inputs: x(wire.Tensor{Datatype: "FP32", Shape: []int64{2}, Data: make([]byte, 7)})}, wire.CodeInvalid, "7 bytes"},
 		{"output", wire.InferRequest{Inputs: x(good), Outputs: []string{"w"}}, wire.CodeInvalid, `no output "w"`},
 	} {
@@ -112,10 +115,12 @@ func TestInvalidRequests(t *testing.T) {
 			require.Contains(t, err.Error(), c.says)
 		})
 	}
-	_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: x(wire.FromFloat32([]float32{1, 2}, 1, 2))})
-	require.NoError(t, err, "a leading batch dimension of 1 is taken off")
+	resp, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: x(wire.FromFloat32([]float32{1, 2}, 1, 2))})
+	require.NoError(t, err)
+	require.Equal(t, []int64{1, 2}, resp.Outputs[0].Shape, "a batch of one has an answer of one")
 	m := g.Measures("p")
 	require.Equal(t, []int64{1, 1, 0}, []int64{m.Arrived, m.Completed, m.Refused}, "wrong requests are no load")
+	require.Equal(t, []float64{11, 1}, []float64{float64(m.Invalid), m.Attainment}, "and say nothing of the service")
 }
 
 func TestMetadata(t *testing.T) {

@@ -36,7 +36,7 @@ func (g *Gateway) Totals(name string) map[Outcome]int64 {
 	if p := g.pipeline(name); p != nil {
 		p.stats.mu.Lock()
 		defer p.stats.mu.Unlock()
-		for o := Completed; o <= Cancelled; o++ {
+		for o := Completed; o <= Invalid; o++ {
 			out[o] = p.stats.total[o]
 		}
 	}
@@ -59,6 +59,7 @@ func (s *pipelineStats) measure(now dispatch.Time, m *autoscale.Measures) {
 		m.Refused += second.outcomes[Refused]
 		m.Failed += second.outcomes[Failed]
 		m.Cancelled += second.outcomes[Cancelled]
+		m.Invalid += second.outcomes[Invalid]
 		latency.merge(&second.latency)
 	}
 	m.Offered = rate(m.Arrived, span)

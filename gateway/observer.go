@@ -32,11 +32,12 @@ const (
 	Refused                      // turned away at the door
 	Failed                       // an error of engine, executor or gateway
 	Cancelled                    // the caller went away
+	Invalid                      // wrong in itself, at the door or for an engine: the caller's mistake
 )
 
 // String is the outcome in lower case.
 func (o Outcome) String() string {
-	return [...]string{"", "completed", "late", "dropped", "refused", "failed", "cancelled"}[o]
+	return [...]string{"", "completed", "late", "dropped", "refused", "failed", "cancelled", "invalid"}[o]
 }
 
 // RequestInfo describes one request. The slices are read-only.
@@ -45,6 +46,7 @@ type RequestInfo struct {
 	ID         string
 	Generation int
 	Outcome    Outcome       // at the end
+	AtDoor     bool          // at the end: turned away, without a RequestBegin before
 	Elapsed    time.Duration // at the end
 	Stages     []wire.Stage  // at the end, where there is an answer
 	Err        *wire.Error   // at the end, where there is none

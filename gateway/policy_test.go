@@ -104,7 +104,7 @@ func TestWaitingRequestsMoveToTheNewPolicy(t *testing.T) {
 		require.Equal(t, 5, g.Measures("p").Modules[0].Waiting)
 		require.NoError(t, g.Install(context.Background(), dispatched(d, 3, "tc")))
 		group.Wait()
-		require.Equal(t, map[Outcome]int64{Completed: 5, Late: 0, Dropped: 0, Refused: 0, Failed: 0, Cancelled: 0}, g.Totals("p"))
+		require.Equal(t, map[Outcome]int64{Completed: 5, Late: 0, Dropped: 0, Refused: 0, Failed: 0, Cancelled: 0, Invalid: 0}, g.Totals("p"))
 	})
 }
 

@@ -47,13 +47,13 @@ func (r *ring[T]) span(now dispatch.Time) time.Duration {
 type pipelineStats struct {
 	mu    sync.Mutex
 	ring  ring[pipelineSecond]
-	total [Cancelled + 1]int64 // outcomes since the beginning
+	total [Invalid + 1]int64 // outcomes since the beginning
 	since dispatch.Time
 }
 
 type pipelineSecond struct {
 	arrived  int64
-	outcomes [Cancelled + 1]int64
+	outcomes [Invalid + 1]int64
 	latency  histogram
 }
 

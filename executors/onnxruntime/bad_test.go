@@ -68,7 +68,7 @@ func TestAnOutputWithoutBatch(t *testing.T) {
 	in := load(t, write(t, m), 2)
 	items, _ := batchOf(rand.New(rand.NewPCG(1, 1)), 2, 2, 3, 3)
 	_, err := in.Run(t.Context(), items)
-	require.Equal(t, wire.CodeInvalid, code(t, err))
+	require.Equal(t, wire.CodeInternal, code(t, err), "no mistake of the caller")
 	require.ErrorContains(t, err, "dimension 0 is not the batch")
 	require.ErrorContains(t, err, "batch_axis = { all = ... }")
 }

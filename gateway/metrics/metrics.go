@@ -44,7 +44,7 @@ func New() *Metrics {
 	}
 	m := &Metrics{
 		registry:   prometheus.NewRegistry(),
-		requests:   counter("requests_total", "Requests by how they ended.", "pipeline", "outcome"),
+		requests:   counter("requests_total", "Requests by how they ended; invalid ones are mistakes of their callers, and count in no attainment.", "pipeline", "outcome"),
 		inFlight:   gauge("requests_in_flight", "Requests accepted and not yet ended.", "pipeline"),
 		durations:  histogram("request_duration_seconds", "Time of answered requests from arrival to answer.", seconds, "pipeline"),
 		stages:     histogram("stage_duration_seconds", "Time of answered requests by module and part.", seconds, "pipeline", "module", "part"),
@@ -115,7 +115,7 @@ func (m *Metrics) installed(i gateway.InstallInfo) {
 
 func (m *Metrics) requestEnd(i gateway.RequestInfo) {
 	m.requests.WithLabelValues(i.Pipeline, i.Outcome.String()).Inc()
-	if i.Outcome != gateway.Refused {
+	if !i.AtDoor && i.Outcome != gateway.Refused {
 		m.inFlight.WithLabelValues(i.Pipeline).Dec()
 	}
 	if i.Err != nil {

@@ -27,7 +27,7 @@ type function struct {
 	waiting     map[dispatch.RequestID]*request
 	lastID      dispatch.RequestID
 	inFlight    int64
-	totals      [gateway.Cancelled + 1]int64
+	totals      [gateway.Invalid + 1]int64
 	timer       *time.Timer
 	actions     []dispatch.Action
 	unreachable string // why the last call could not be made
@@ -178,6 +178,8 @@ func outcomeOf(err *wire.Error) gateway.Outcome {
 		return gateway.Completed
 	}
 	switch err.Code {
+	case wire.CodeInvalid:
+		return gateway.Invalid // a function computes what the caller brought
 	case wire.CodeDeadline, wire.CodeOverloaded:
 		return gateway.Dropped
 	case wire.CodeCanceled:

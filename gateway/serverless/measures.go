@@ -50,6 +50,8 @@ func (a *application) ended(r *request) {
 		a.counts.Failed++
 	case gateway.Cancelled:
 		a.counts.Cancelled++
+	case gateway.Invalid:
+		a.counts.Invalid++
 	}
 	if r.err == nil {
 		// A value out of range is held at the histogram's end rather than lost.
@@ -60,7 +62,7 @@ func (a *application) ended(r *request) {
 func (a *application) measure(now dispatch.Time) functions.ApplicationMeasures {
 	m := a.counts
 	m.Name, m.Offered = a.name, a.ring.rate(now)
-	m.InFlight = m.Requests - m.Completed - m.Late - m.Dropped - m.Refused - m.Failed - m.Cancelled
+	m.InFlight = m.Requests - m.Completed - m.Late - m.Dropped - m.Refused - m.Failed - m.Cancelled - m.Invalid
 	at := func(q float64) time.Duration { return time.Duration(a.latency.ValueAtQuantile(q)) * time.Microsecond }
 	m.P50, m.P99, m.Max = at(50), at(99), time.Duration(a.latency.Max())*time.Microsecond
 	return m
@@ -103,7 +105,7 @@ func (s *Server) Totals(name string) map[gateway.Outcome]int64 {
 	if f := s.function(name); f != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		for o := gateway.Completed; o <= gateway.Cancelled; o++ {
+		for o := gateway.Completed; o <= gateway.Invalid; o++ {
 			out[o] = f.totals[o]
 		}
 	}

@@ -35,7 +35,8 @@ func (r *request) fault(now dispatch.Time, code wire.Code, reason string) *wire.
 
 // Infer sends one request of an application through its queue and waits for the
 // answer. Every error is a *wire.Error. A deadline of ctx that comes before
-// arrival plus SLO is the request's.
+// arrival plus SLO is the request's. A request that brings several is taken apart
+// as a gateway's is, where the function declares its inputs.
 func (s *Server) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 	arrival := s.now()
 	name, application, _ := strings.Cut(q.Pipeline, "/")
@@ -43,13 +44,42 @@ func (s *Server) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferRe
 	if f == nil {
 		return nil, wire.Errorf(wire.CodeNotFound, "", "function %q is not served here", name)
 	}
+	if parts := f.parts(q, s.options.MaxInFlight); parts != nil {
+		return gateway.InferParts(ctx, q, parts, func(ctx context.Context, one *wire.InferRequest) (*wire.InferResponse, error) {
+			return s.infer(ctx, f, application, one, arrival)
+		})
+	}
+	return s.infer(ctx, f, application, q, arrival)
+}
+
+// parts takes a batch apart that a client has made. One that is wrong is left as it
+// is, for admission to say why.
+func (f *function) parts(q *wire.InferRequest, most int) [][]wire.NamedTensor {
+	f.mu.Lock()
+	inputs := f.current.inputs
+	f.mu.Unlock()
+	if len(inputs) == 0 {
+		return nil
+	}
+	parts, err := wire.Batch(inputs, q.Inputs)
+	if err != nil || len(parts) > most {
+		return nil
+	}
+	return parts
+}
+
+// infer runs one request.
+func (s *Server) infer(ctx context.Context, f *function, application string, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
 	info := gateway.RequestInfo{ID: q.ID}
 	r, calls, err := f.accept(ctx, arrival, application, q, &info)
 	if err != nil && info.Pipeline == "" {
 		return nil, err // nothing of that name: observers do not hear what callers invent
 	}
 	if err != nil {
-		info.Outcome, info.Err, info.Elapsed = gateway.Refused, err, s.now()-arrival
+		info.Outcome, info.AtDoor, info.Err, info.Elapsed = gateway.Refused, true, err, s.now()-arrival
+		if err.Code == wire.CodeInvalid {
+			info.Outcome = gateway.Invalid
+		}
 		s.requestEnd(info)
 		return nil, err
 	}

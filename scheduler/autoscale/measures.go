@@ -25,6 +25,11 @@ type Measures struct {
 	Failed    int64 `json:"failed"`    // ended by an error of engine, executor or gateway
 	Cancelled int64 `json:"cancelled"` // the caller went away; counted in no attainment
 
+	// Invalid requests were wrong in themselves, which is their callers' mistake:
+	// refused at the door, where they do not count as Arrived either, or by an
+	// engine. They are counted in no attainment.
+	Invalid int64 `json:"invalid,omitempty"`
+
 	// Attainment is the share of outcomes that came within the deadline; it is
 	// 1 where there was none. SetAttainment computes it.
 	Attainment float64 `json:"attainment"`
@@ -118,7 +123,7 @@ func (m Measures) Span() time.Duration {
 }
 
 // Outcomes is the number of requests that attainment is a share of: all that
-// ended, except those whose caller went away.
+// ended, except those whose caller went away or was mistaken.
 func (m Measures) Outcomes() int64 {
 	return m.Completed + m.Late + m.Dropped + m.Refused + m.Failed
 }

@@ -34,6 +34,7 @@ type ApplicationMeasures struct {
 	Refused   int64 // turned away at the door
 	Failed    int64 // the function did not answer, or wrongly
 	Cancelled int64 // the caller went away
+	Invalid   int64 // accepted, but wrong in themselves: their callers' mistake
 	InFlight  int64
 
 	P50, P99, Max time.Duration // of the answers

@@ -34,7 +34,7 @@ type Report struct {
 	Completed  int            // answered within SLO
 	Late       int            // answered after it
 	Errors     map[string]int // by code
-	Attainment float64        // Completed / Requests
+	Attainment float64        // Completed / Requests, without those that were invalid: a mistake of the caller
 	Latency    Percentiles    // end to end, of all answers
 	Stages     []Stage
 	Elapsed    time.Duration
@@ -138,8 +138,8 @@ func (c *counts) report(elapsed time.Duration) *Report {
 		Offered: c.o.Rate, Requests: c.sent, Completed: c.answered - c.late, Late: c.late,
 		Errors: maps.Clone(c.errors), Latency: percentiles(c.latency), Elapsed: elapsed,
 	}
-	if c.sent > 0 {
-		r.Attainment = float64(r.Completed) / float64(c.sent)
+	if n := c.sent - c.errors[string(wire.CodeInvalid)]; n > 0 {
+		r.Attainment = float64(r.Completed) / float64(n)
 	}
 	if c.o.Duration > 0 {
 		r.Rate = float64(r.Completed) / c.o.Duration.Seconds()

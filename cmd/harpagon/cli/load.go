@@ -42,7 +42,8 @@ time went.
 
 Latency counts from the instant at which a request was meant to be sent. The
 warm-up is sent but not counted. A request that was refused, dropped or failed
-counts against the attainment.
+counts against the attainment, unless it was invalid: that is the caller's
+mistake.
 
 A function is loaded by all its applications at once, at the rates that are
 planned for, or in proportion to them where --rate is given; FUNCTION/APPLICATION
