@@ -108,6 +108,7 @@ func (g *Gateway) employ(e *executor) {
 	e.station = s
 	s.sig.Store(&e.hello.Signature)
 	s.add(member{exec: e, group: int32(d.Slots[i].Group)})
+	g.guard(p.current.Load())
 }
 
 // checkRoute says why an executor cannot serve a node.
@@ -137,6 +138,9 @@ func (g *Gateway) strike(e *executor) {
 	defer g.mu.Unlock()
 	if g.executors[e.hello.Executor] == e {
 		delete(g.executors, e.hello.Executor)
+		if p := g.pipeline(e.hello.Pipeline); p != nil {
+			g.guard(p.current.Load())
+		}
 	}
 	g.announce()
 }

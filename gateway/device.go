@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -11,21 +10,23 @@ import (
 // device keeps books on a device for the stations whose executors share it, so
 // that batches which are not due start only while nobody else needs it.
 type device struct {
-	mu      sync.Mutex
-	book    dispatch.Device
-	waiting []*station // that have asked while it was taken
+	number int // for admission control
+
+	mu     sync.Mutex
+	book   dispatch.Device
+	asking []*station // by the place of the executor that it asked for last
 }
 
 // device finds or makes the books of a host's device; an executor that names none
 // has it for itself. Gateway.mu is held.
 func (g *Gateway) device(host, name string) *device {
-	if name == "" {
-		return &device{}
-	}
 	key := host + "/" + name
 	d := g.devices[key]
-	if d == nil {
-		d = &device{}
+	if d == nil || name == "" {
+		g.numbered++
+		d = &device{number: g.numbered}
+	}
+	if name != "" {
 		g.devices[key] = d
 	}
 	return d
@@ -50,7 +51,7 @@ func (e *executor) resign() {
 func (e *executor) rest() {
 	e.device.mu.Lock()
 	defer e.device.mu.Unlock()
-	e.device.book.Needed(e.place, math.MaxInt64, 0)
+	e.device.book.Rest(e.place)
 }
 
 func (d *device) begin() {
@@ -65,18 +66,20 @@ func (d *device) end() {
 	d.book.End()
 }
 
-// offer lets those who have asked ask again, once the device is idle. No lock may
-// be held.
+// offer lets those that were refused the device ask again once it is idle, the
+// most urgent first. No lock may be held.
 func (d *device) offer() {
-	d.mu.Lock()
-	if !d.book.Idle() || len(d.waiting) == 0 {
+	for {
+		d.mu.Lock()
+		place := d.book.Turn()
+		var s *station
+		if place >= 0 {
+			s = d.asking[place]
+		}
 		d.mu.Unlock()
-		return
-	}
-	list := d.waiting
-	d.waiting = nil
-	d.mu.Unlock()
-	for _, s := range list {
+		if s == nil {
+			return
+		}
 		s.tick()
 	}
 }
@@ -87,8 +90,17 @@ type sharing struct{ station *station }
 // of is the executor of a lane; nil when it is just being removed.
 func (s *sharing) of(id dispatch.ExecutorID) *executor { return s.station.lanes[id].exec }
 
+// Reserve implements dispatch.Sharing.
+func (s *sharing) Reserve(id dispatch.ExecutorID, t dispatch.DeviceTask) {
+	if e := s.of(id); e != nil {
+		e.device.mu.Lock()
+		defer e.device.mu.Unlock()
+		e.device.book.Reserve(e.place, t)
+	}
+}
+
 // Early implements dispatch.Sharing.
-func (s *sharing) Early(id dispatch.ExecutorID, now, end dispatch.Time) (ok bool, again dispatch.Time) {
+func (s *sharing) Early(id dispatch.ExecutorID, now dispatch.Time, b dispatch.EarlyBatch) (ok bool, again dispatch.Time) {
 	e := s.of(id)
 	if e == nil {
 		return false, math.MaxInt64
@@ -96,10 +108,11 @@ func (s *sharing) Early(id dispatch.ExecutorID, now, end dispatch.Time) (ok bool
 	d := e.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if ok, again = d.book.Early(now, end); !ok && !slices.Contains(d.waiting, s.station) {
-		d.waiting = append(d.waiting, s.station)
+	for len(d.asking) <= e.place {
+		d.asking = append(d.asking, nil)
 	}
-	return ok, again
+	d.asking[e.place] = s.station
+	return d.book.Early(e.place, now, b)
 }
 
 // Needed implements dispatch.Sharing.

@@ -316,6 +316,7 @@ func (e *executor) lost(cause error) {
 	for _, f := range flights {
 		now := e.gateway.now()
 		e.gateway.batchEnd(f, now, 0, 0, wire.Errorf(wire.CodeUnavailable, f.station.name, "executor %q is gone: %v", e.hello.Executor, cause))
+		e.gateway.door.end(f, -1, now, 0)
 		f.station.again(f)
 	}
 }

@@ -18,6 +18,7 @@ import (
 type Gateway struct {
 	options Options
 	epoch   time.Time
+	door    door
 
 	pipelines atomic.Pointer[map[string]*pipeline] // replaced as a whole, under mu
 
@@ -25,6 +26,7 @@ type Gateway struct {
 	closed    bool
 	executors map[string]*executor // attached, by name
 	devices   map[string]*device   // by host and name; never forgotten
+	numbered  int                  // devices that have been numbered
 	changed   chan struct{}        // closed, and replaced, when executors change
 }
 

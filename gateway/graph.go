@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // graph is a deployment compiled for running. It does not change, except for
@@ -21,6 +22,7 @@ type graph struct {
 	outputs    []output
 	sources    int // distinct nodes that outputs come from
 	largest    int // size of a query; 0 where requests are none
+	number     int // at the door; see unguarded
 
 	inFlight atomic.Int64
 }
@@ -47,7 +49,7 @@ type node struct {
 
 	offset time.Duration // budgets above, on the longest path
 	budget time.Duration
-	tail   time.Duration // what the modules below need at least
+	tail   timing.Kept // for the modules below
 }
 
 // input is one bound input of a node.

@@ -50,11 +50,16 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, q *wire.InferRequest, 
 		g.refuse(p, gr, q, arrival, err)
 		return nil, err
 	}
+	deadline := g.deadline(ctx, gr, arrival)
+	if err := g.door.admit(gr, arrival, deadline); err != nil {
+		g.refuse(p, gr, q, arrival, err)
+		return nil, err
+	}
 	p.stats.arrive(arrival)
 	if o := g.options.Observer.RequestBegin; o != nil {
 		o(RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: gr.deployment.Generation})
 	}
-	r := newRequest(gr, inputs, arrival, g.deadline(ctx, gr, arrival))
+	r := newRequest(gr, inputs, arrival, deadline)
 	r.begin()
 	g.wait(ctx, r)
 	return g.answer(p, r, q)
@@ -145,6 +150,7 @@ func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.I
 		info.Outcome = Late
 	}
 	p.stats.end(now, info.Outcome, info.Elapsed)
+	g.door.leave(r.graph, now, r.deadline, info.Outcome == Late || info.Outcome == Dropped)
 	if o := g.options.Observer.RequestEnd; o != nil {
 		o(info)
 	}

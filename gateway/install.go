@@ -87,6 +87,7 @@ func (g *Gateway) Install(_ context.Context, d placement.Deployment) error {
 		return fmt.Errorf("gateway: pipeline %q serves generation %d; generation %d is older", p.name, before.deployment.Generation, d.Generation)
 	}
 	moved := g.equip(p, gr, policies)
+	g.guard(gr)
 	p.current.Store(gr)
 	g.retire(p, before)
 	all := maps.Clone(*g.pipelines.Load())
@@ -178,7 +179,13 @@ func (g *Gateway) setup(gr *graph, n *node, policy dispatch.Policy) setup {
 
 // retire keeps the graphs before for as long as they have requests.
 func (g *Gateway) retire(p *pipeline, before *graph) {
-	p.old = slices.DeleteFunc(p.old, func(gr *graph) bool { return gr.inFlight.Load() == 0 })
+	p.old = slices.DeleteFunc(p.old, func(gr *graph) bool {
+		idle := gr.inFlight.Load() == 0
+		if idle {
+			g.door.forget(gr)
+		}
+		return idle
+	})
 	if before != nil {
 		p.old = append(p.old, before)
 	}
@@ -246,6 +253,11 @@ func (g *Gateway) Remove(ctx context.Context, name string) error {
 	}
 	if err := g.until(ctx, func() bool { return p.accepted.Load() == 0 }); err != nil {
 		return fmt.Errorf("gateway: requests of pipeline %q are still under way: %w", name, err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, gr := range append(p.old, p.current.Load()) {
+		g.door.forget(gr)
 	}
 	return nil
 }

@@ -143,6 +143,11 @@ func (s *station) land(f *flight, waited, compute dispatch.Time, failed int, awa
 		it.finish(now, waited, compute)
 	}
 	s.stats.batch(f, now, compute, failed)
+	learn := compute
+	if failed > 0 || away {
+		learn = 0 // computed twice, or not
+	}
+	s.gateway.door.end(f, s.groupOf(f), now, learn)
 	if away {
 		f.exec.leaves(1)
 	}
@@ -155,7 +160,7 @@ func (s *station) land(f *flight, waited, compute dispatch.Time, failed int, awa
 			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(at)}, fx)
 		case away:
 		case l.known:
-			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at)}, fx)
+			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: compute}, fx)
 		default:
 			fx = s.announce(now, dispatch.ExecutorID(at), fx)
 		}
@@ -194,6 +199,14 @@ func (s *station) laneOf(f *flight, away bool) int {
 		return -1
 	}
 	return slices.IndexFunc(s.lanes, func(l lane) bool { return l.exec == f.exec && l.flight == nil && !l.away })
+}
+
+// groupOf is the group that a batch ran for.
+func (s *station) groupOf(f *flight) int32 {
+	if f.lane >= 0 && int(f.lane) < len(s.lanes) {
+		return s.lanes[f.lane].group
+	}
+	return -1
 }
 
 // finish splits the time between sending and receiving.

@@ -69,6 +69,7 @@ type item struct {
 	// The station's, under its lock until the item has ended.
 	state    itemState
 	attempts int8
+	tail     dispatch.Time // kept for the modules below
 	batch    int32
 	id       dispatch.RequestID
 	times

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -18,7 +17,7 @@ const marginShare = 10
 // schedule fills in what the plan says about time: budgets above every node
 // and what is kept for those below.
 func (g *graph) schedule() {
-	keep := make([]time.Duration, len(g.nodes))
+	keep := make([]timing.Kept, len(g.nodes))
 	for i, n := range g.nodes {
 		m := planned(&g.deployment, n.name)
 		if m != nil {
@@ -34,7 +33,7 @@ func (g *graph) schedule() {
 	for i := len(g.nodes) - 1; i >= 0; i-- {
 		n := g.nodes[i]
 		for _, d := range n.down {
-			n.tail = max(n.tail, d.tail+keep[d.index])
+			n.tail = n.tail.Max(d.tail.Plus(keep[d.index]))
 		}
 	}
 }
@@ -58,8 +57,8 @@ func (g *Gateway) policy(gr *graph, n *node) (dispatch.Policy, error) {
 		return pool.Dispatcher(*d, g.options.MaxQueue)
 	}
 	c := timing.Dispatcher{
-		Policy: d.Pipeline.Dispatch, Groups: TCOptions(*d, n.name, 0).Groups, SLO: gr.slo - n.offset - n.tail,
-		MaxQueue: g.options.MaxQueue, Eager: !g.options.Patient, Sharing: &n.sharing,
+		Policy: d.Pipeline.Dispatch, Groups: TCOptions(*d, n.name, 0).Groups, SLO: gr.slo - n.offset - n.tail.Pressed,
+		MaxQueue: g.options.MaxQueue, Early: timing.Early(!g.options.Patient, &d.Pipeline, &d.Plan), Sharing: &n.sharing,
 	}
 	c.Margin = min(max(0, g.options.Margin), c.SLO/marginShare)
 	if m := planned(d, n.name); m != nil {

@@ -93,6 +93,10 @@ func (s *station) arrive(now dispatch.Time, it *item, fx []effect) []effect {
 		}
 	}
 	it.state = queued
+	pressure := s.gateway.door.wait(it, 1)
+	if it.attempts == 0 {
+		it.tail = it.node.tail.Under(pressure)
+	}
 	it.id = s.put(it)
 	return s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
 }
@@ -100,15 +104,15 @@ func (s *station) arrive(now dispatch.Time, it *item, fx []effect) []effect {
 // request is the item as the policy sees it. The station's lock is held.
 func (it *item) request() dispatch.Request {
 	arrival, deadline := it.bounds()
-	return dispatch.Request{ID: it.id, Size: int32(it.size()), Arrival: arrival, Deadline: deadline}
+	return dispatch.Request{ID: it.id, Size: int32(it.size()), Arrival: arrival, Deadline: deadline, End: it.req.deadline}
 }
 
 // bounds are the item's virtual arrival and its deadline at the module, 0 when
-// there is none. They never change, so no lock is needed.
+// there is none. They do not change once it is queued, so no lock is needed.
 func (it *item) bounds() (arrival, deadline dispatch.Time) {
 	r := it.req
 	if r.deadline != 0 {
-		deadline = max(r.deadline-it.node.tail, 1)
+		deadline = max(r.deadline-it.tail, 1)
 	}
 	return r.arrival + it.node.offset, deadline
 }
@@ -122,6 +126,7 @@ func (s *station) withdraw(it *item) {
 	if it.state == queued {
 		s.take(it.id)
 		it.state = ended
+		s.gateway.door.wait(it, -1)
 		fx = s.step(s.gateway.now(), dispatch.Event{Kind: dispatch.Cancel, Request: dispatch.Request{ID: it.id}}, fx)
 	}
 	s.mu.Unlock()
@@ -141,6 +146,7 @@ func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effe
 		case dispatch.Drop:
 			if it := s.take(a.Request); it != nil {
 				it.state = ended
+				s.gateway.door.wait(it, -1)
 				drop := s.why(it, a.Reason)
 				s.stats.ring.at(now).drop(drop)
 				fx = append(fx, effect{item: it, drop: drop, err: s.refusal(now, it, drop)})
@@ -177,6 +183,7 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *flight {
 		it.wait = max(0, closed-it.ready)
 		it.queue = now - it.ready - it.wait
 	}
+	s.gateway.door.start(f.items)
 	l.exec.enter(f)
 	return f
 }

@@ -20,6 +20,7 @@ type Request struct {
 	Size     int32 // items of a query, where its duration follows from them (policy matching); 0 elsewhere
 	Arrival  Time  // virtual arrival: windows and due dates count from it
 	Deadline Time  // latest instant at which its batch may finish
+	End      Time  // when what it is a part of is to be answered, after modules below; 0 for Deadline
 }
 
 // Kind of an Event.
@@ -41,6 +42,7 @@ type Event struct {
 	Request  Request
 	Executor ExecutorID
 	Group    int32 // with ExecutorUp
+	Took     Time  // with ExecutorFree: the engine's time for the batch; 0 if unknown
 }
 
 // Act of an Action.

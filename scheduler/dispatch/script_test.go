@@ -61,7 +61,12 @@ func parseOptions(t *testing.T, d *datadriven.TestData) TCOptions {
 	if d.HasArg("max") {
 		d.ScanArgs(t, "max", &o.MaxQueue)
 	}
-	o.Eager = d.HasArg("eager")
+	switch {
+	case d.HasArg("eager"):
+		o.Early = EarlyWithinPromise
+	case d.HasArg("always"):
+		o.Early = EarlyAlways
+	}
 	o.ByRatio = d.HasArg("byratio")
 	for line := range strings.Lines(d.Input) {
 		var g GroupOptions

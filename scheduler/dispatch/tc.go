@@ -6,6 +6,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
+// voidFor is how long a promise stays void after a request was late.
+const voidFor = 5 * time.Second
+
 // DefaultMaxQueue bounds the waiting requests where TCOptions do not.
 const DefaultMaxQueue = 1024
 
@@ -20,15 +23,13 @@ type TCOptions struct {
 	// Full. 0 means DefaultMaxQueue.
 	MaxQueue int
 
-	// Eager lets an idle executor start what waits before its batch is full or
-	// due, and before its virtual arrival, where that breaks no promise: the
-	// executor is free again when the schedule can next need it (see tc_early.go).
-	// It shortens waits greatly while devices have time to spare. Where batches
-	// have lately taken longer than their profile, a group holds back for as long.
-	//
-	// Without it, requests that come before their virtual arrival are held until
-	// then, and batches wait until they are full or due.
-	Eager bool
+	// Early says when an idle executor may start what waits before its batch is
+	// full or due, and before its virtual arrival.
+	Early EarlyStart
+
+	// Rate is the expected requests per second; 0 if unknown. It is measured from
+	// then on.
+	Rate float64
 
 	// Sharing speaks for the devices that groups with a Deadline share. Without
 	// it these never start before they are due.
@@ -40,6 +41,31 @@ type TCOptions struct {
 	// there to be compared with.
 	ByRatio bool
 }
+
+// EarlyStart says when policy tc starts batches before they are full or due.
+type EarlyStart uint8
+
+const (
+	// EarlyNever: requests that come before their virtual arrival are held until
+	// then, and batches wait until they are full or due.
+	EarlyNever EarlyStart = iota
+
+	// EarlyWithinPromise: where the plan's proof for every request bears it, that
+	// is where the executor is free again when the schedule can next need it (see
+	// tc_early.go). It shortens waits greatly while devices have time to spare.
+	// Where batches have lately taken longer than their profile, a group holds back
+	// for as long. A promise takes for granted that requests come as declared and
+	// batches take as long as profiled; once a request has been late all the same,
+	// it is void for voidFor, and batches start as with EarlyAlways.
+	EarlyWithinPromise
+
+	// EarlyAlways: an idle executor takes what waits, for plans that promise
+	// nothing to the single request (random arrivals, fan-out). Batches are held
+	// back only on executors that could not keep up with batches so small (see
+	// tc_free.go). Whether a request can be in time is judged by what batches have
+	// lately taken, not by their profile.
+	EarlyAlways
+)
 
 // GroupOptions describes one group of a plan: executors of one configuration.
 type GroupOptions struct {
@@ -67,8 +93,10 @@ type tc struct {
 	orphans fifo       // waiting while no executor is up anywhere
 	early   fifo       // come before their virtual arrival; see admitEarly
 	max     int
-	eager   bool
+	starts  EarlyStart
+	void    Time // until when the promise is
 	byRatio bool
+	meter   meter // of arrivals
 	sharing Sharing
 
 	now     Time
@@ -95,14 +123,19 @@ type group struct {
 	ups     int  // executors that are up
 	since   Time // when requests began to wait, or a batch last left some behind
 	delay   Time // smoothed time that batches took beyond their profile
+	pace    Pace
 	idle    []ExecutorID
 }
 
 type executor struct {
 	up, busy bool
 	group    int32
-	expected Time // when its batch should be done, by the profile
+	begun    Time
+	profiled Time // duration of its batch by the profile
 }
+
+// expected is when its batch should be done, by the profile.
+func (e *executor) expected() Time { return e.begun + e.profiled }
 
 // NewTC builds the throughput-cost dispatch of the Harpagon paper, section
 // III-B, as earliest-deadline-first cutting: batches of the groups' sizes are
@@ -113,8 +146,8 @@ type executor struct {
 // its first and is due one Window later. The next request goes to the batch that
 // is due first among those that have been released and have room. A batch closes
 // when it is full, when it is due, or when waiting longer would miss a deadline,
-// and starts on an executor of its group as soon as one is idle (with Eager,
-// often before). Where executors have time to spare it is due one Window after
+// and starts on an executor of its group as soon as one is idle (with early
+// starts, often before). Where executors have time to spare it is due one Window after
 // its first request, which may be later. When no batch is open and every group
 // may release one, all schedules begin anew. Requests that an executor finds
 // waiting beyond one closed batch ride along as far as there is room.
@@ -130,7 +163,7 @@ type executor struct {
 // Groups with impossible values are mended to the nearest possible ones: a
 // batch below 1 counts as 1, negative times as 0.
 func NewTC(o TCOptions) Policy {
-	p := &tc{max: o.MaxQueue, eager: o.Eager, sharing: o.Sharing, byRatio: o.ByRatio, armed: never}
+	p := &tc{max: o.MaxQueue, starts: o.Early, sharing: o.Sharing, byRatio: o.ByRatio, armed: never, meter: newMeter(o.Rate)}
 	if p.max <= 0 {
 		p.max = DefaultMaxQueue
 	}
@@ -169,6 +202,7 @@ func (p *tc) Step(now Time, ev Event, out []Action) []Action {
 	p.now = max(p.now, now)
 	p.batch = p.batch[:0]
 	p.look()
+	before := len(out)
 	if p.armed <= p.now {
 		p.armed = never
 	}
@@ -180,7 +214,7 @@ func (p *tc) Step(now Time, ev Event, out []Action) []Action {
 	case ExecutorUp:
 		p.executorUp(ev.Executor, ev.Group)
 	case ExecutorFree:
-		p.executorFree(ev.Executor)
+		p.executorFree(ev.Executor, ev.Took)
 	case ExecutorGone:
 		p.executorGone(ev.Executor)
 	}
@@ -189,9 +223,29 @@ func (p *tc) Step(now Time, ev Event, out []Action) []Action {
 	wake := p.orphans.lateAt(p.shortest())
 	for i := range p.groups {
 		out = p.run(int32(i), out)
-		wake = min(wake, p.groups[i].wake(p.now))
+		g := &p.groups[i]
+		wake = min(wake, g.wake(p.least(g), p.free()))
 	}
+	p.judge(out[before:])
 	return p.arm(min(wake, p.earlyWake()), out)
+}
+
+// free says whether idle executors take what waits without regard to schedules.
+func (p *tc) free() bool {
+	return p.starts == EarlyAlways || p.starts == EarlyWithinPromise && p.now < p.void
+}
+
+// judge looks whether the promise was kept.
+func (p *tc) judge(actions []Action) {
+	if p.starts != EarlyWithinPromise {
+		return
+	}
+	for i := range actions {
+		if actions[i].Act == Drop && actions[i].Reason == Late {
+			p.void = p.now + voidFor
+			return
+		}
+	}
 }
 
 // arm asks for a timer unless one that comes no later is set already.
@@ -211,6 +265,7 @@ func (p *tc) arrive(r Request, out []Action) []Action {
 		return append(out, Action{Act: Drop, Request: r.ID, Reason: Full})
 	}
 	p.waiting++
+	p.meter.hit(p.now)
 	if r.Arrival > p.now {
 		p.waitEarly(r)
 		return out
@@ -322,18 +377,24 @@ func (p *tc) executorUp(id ExecutorID, at int32) {
 		p.executorGone(id)
 	}
 	p.execs[id] = executor{up: true, group: at}
-	p.groups[at].ups++
-	p.groups[at].idle = append(p.groups[at].idle, id)
+	g := &p.groups[at]
+	g.ups++
+	g.idle = append(g.idle, id)
+	if p.sharing != nil && g.deadline > 0 {
+		p.sharing.Reserve(id, DeviceTask{Duration: g.durations[g.batch-1], Period: g.period, Deadline: g.deadline})
+	}
 	p.adopt(&p.orphans)
 }
 
-func (p *tc) executorFree(id ExecutorID) {
+func (p *tc) executorFree(id ExecutorID, took Time) {
 	if id < 0 || int(id) >= len(p.execs) || !p.execs[id].up || !p.execs[id].busy {
 		return
 	}
-	p.execs[id].busy = false
-	g := &p.groups[p.execs[id].group]
-	g.learn(p.now - p.execs[id].expected)
+	e := &p.execs[id]
+	e.busy = false
+	g := &p.groups[e.group]
+	g.learn(p.now - e.expected())
+	g.pace.Learn(p.now, e.profiled, took, p.now-e.begun)
 	g.idle = append(g.idle, id)
 }
 
@@ -362,21 +423,30 @@ func (p *tc) adopt(q *fifo) {
 // run drops what is late in a group and starts what may start.
 func (p *tc) run(at int32, out []Action) []Action {
 	g := &p.groups[at]
-	out = g.queue.dropLate(p.now, g.durations[0], &p.waiting, &g.closed, out)
+	out = g.queue.dropLate(p.now, p.least(g), &p.waiting, &g.closed, out)
 	g.close(p.now)
 	g.again = never
 	for len(g.idle) > 0 {
 		from := len(p.batch)
-		if g.closed > 0 && p.mayStart(g) {
+		started := false
+		switch {
+		case p.free():
+			out, started = p.takeFree(at, out)
+		case g.closed > 0 && p.mayStart(g):
 			if out = p.take(g, out); len(p.batch) == from {
 				continue // all that was due turned out late
 			}
-		} else if !p.takeEarly(at) {
+			started = true
+		default:
+			started = p.takeEarly(at)
+		}
+		if !started {
 			break
 		}
 		id := g.idle[0]
 		g.idle = g.idle[:copy(g.idle, g.idle[1:])]
-		p.execs[id].busy, p.execs[id].expected = true, p.now+g.durations[len(p.batch)-from-1]
+		e := &p.execs[id]
+		e.busy, e.begun, e.profiled = true, p.now, g.durations[len(p.batch)-from-1]
 		g.since = p.now
 		out = append(out, Action{Act: Start, Executor: id, Group: at, Batch: p.batch[from:len(p.batch):len(p.batch)]})
 	}
@@ -405,11 +475,19 @@ func (p *tc) take(g *group, out []Action) []Action {
 	return out
 }
 
+// least is the time that a batch of one needs in the group.
+func (p *tc) least(g *group) Time {
+	if p.free() {
+		return g.pace.Of(p.now, g.durations[0])
+	}
+	return g.durations[0]
+}
+
 // shortest is the least time that any request needs on a device.
 func (p *tc) shortest() Time {
 	least := never
 	for i := range p.groups {
-		least = min(least, p.groups[i].durations[0])
+		least = min(least, p.least(&p.groups[i]))
 	}
 	if least == never {
 		return 0

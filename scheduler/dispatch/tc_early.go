@@ -17,22 +17,6 @@ import "slices"
 //
 // Shared devices. Device says when.
 
-// Sharing speaks for devices that executors of several policies share.
-type Sharing interface {
-	// Early asks to start a batch that is not due and ends at that time. When it
-	// may not start, again is when to ask once more; never means that the driver
-	// reports a Timer when a batch on the device has ended. A batch that may
-	// start must start.
-	Early(id ExecutorID, now, end Time) (ok bool, again Time)
-
-	// Needed tells when the schedule next needs the executor for a batch, at the
-	// earliest; if none comes then, one period later, and so on.
-	Needed(id ExecutorID, at, period Time)
-
-	// Alone says that the executor has its device for itself after all.
-	Alone(id ExecutorID) bool
-}
-
 // look finds out which groups share their devices.
 func (p *tc) look() {
 	for at := range p.groups {
@@ -65,11 +49,21 @@ func (p *tc) mayStart(g *group) bool {
 	if !g.shared || g.hold <= p.now {
 		return true
 	}
-	return p.sharing != nil && p.granted(g, g.durations[min(g.batch, g.queue.n)-1])
+	return p.sharing != nil && p.granted(g, g.queue.at(0), g.durations[min(g.batch, g.queue.n)-1])
 }
 
-func (p *tc) granted(g *group, takes Time) bool {
-	ok, again := p.sharing.Early(g.idle[0], p.now, p.now+takes)
+// granted asks for the device of an idle executor, for a batch that begins with
+// that request. It goes to what ends first, so that work on a request is finished
+// before more is begun.
+func (p *tc) granted(g *group, first *Request, takes Time) bool {
+	due := first.End
+	if due == 0 {
+		due = first.Deadline
+	}
+	if due == 0 {
+		due = first.Arrival + g.window + g.deadline
+	}
+	ok, again := p.sharing.Early(g.idle[0], p.now, EarlyBatch{End: p.now + takes, Due: due})
 	g.again = min(g.again, again)
 	return ok
 }
@@ -79,7 +73,7 @@ func (p *tc) granted(g *group, takes Time) bool {
 func (p *tc) takeEarly(at int32) bool {
 	g := &p.groups[at]
 	size := min(g.batch, g.queue.n+p.early.n)
-	if !p.eager || g.closed > 0 || size == 0 {
+	if p.starts == EarlyNever || g.closed > 0 || size == 0 {
 		return false
 	}
 	if from := g.since + g.delay; from > p.now {
@@ -91,32 +85,40 @@ func (p *tc) takeEarly(at int32) bool {
 		return false
 	}
 	if g.shared {
-		if p.sharing == nil || !p.granted(g, takes) {
+		if p.sharing == nil || !p.granted(g, p.next(g, 0), takes) {
 			return false
 		}
 	} else if !p.spared(at, p.now+takes, size >= g.queue.n) {
 		return false
 	}
 	for range size {
-		q := &g.queue
-		if q.n == 0 {
-			q = &p.early
-		}
-		r := q.pop()
-		p.batch = append(p.batch, r.ID)
-		p.waiting--
+		p.batch = append(p.batch, p.pop(g).ID)
 	}
 	return true
+}
+
+// next is the i-th request that an executor of the group could take.
+func (p *tc) next(g *group, i int) *Request {
+	if i < g.queue.n {
+		return g.queue.at(i)
+	}
+	return p.early.at(i - g.queue.n)
+}
+
+// pop takes the first of them.
+func (p *tc) pop(g *group) Request {
+	p.waiting--
+	if g.queue.n == 0 {
+		return p.early.pop()
+	}
+	g.closed = max(0, g.closed-1)
+	return g.queue.pop()
 }
 
 // inTime says whether all that would start early meet their deadlines.
 func (p *tc) inTime(g *group, size int, end Time) bool {
 	for i := range size {
-		q, k := &g.queue, i
-		if k >= q.n {
-			q, k = &p.early, i-g.queue.n
-		}
-		if r := q.at(k); r.Deadline != 0 && r.Deadline < end {
+		if r := p.next(g, i); r.Deadline != 0 && r.Deadline < end {
 			return false
 		}
 	}
@@ -133,7 +135,7 @@ func (p *tc) spared(at int32, end Time, emptied bool) bool {
 	p.frees = p.frees[:0]
 	for i := range p.execs {
 		if e := &p.execs[i]; e.up && e.busy && e.group == at {
-			p.frees = append(p.frees, e.expected)
+			p.frees = append(p.frees, e.expected())
 		}
 	}
 	p.frees = append(p.frees, end)
@@ -175,9 +177,13 @@ func (p *tc) tell(at int32) {
 	if p.sharing == nil || g.deadline == 0 {
 		return
 	}
-	need := p.needed(at, 0, false)
-	if g.closed > 0 {
+	need := never
+	switch {
+	case p.free():
+	case g.closed > 0:
 		need = max(p.now, g.hold)
+	default:
+		need = p.needed(at, 0, false)
 	}
 	for i := range p.execs {
 		if e := &p.execs[i]; e.up && e.group == at {

@@ -107,14 +107,16 @@ func (g *group) closeAt() Time {
 	return at
 }
 
-// wake is when the group next needs attention without any other event.
-func (g *group) wake(now Time) Time {
-	at := g.queue.lateAt(g.durations[0])
+// wake is when the group next needs attention without any other event; need is
+// the time that a batch of one takes. With free starts what has been closed waits
+// for its device and for nothing else.
+func (g *group) wake(need Time, free bool) Time {
+	at := g.queue.lateAt(need)
 	if len(g.idle) == 0 {
 		return at
 	}
 	at = min(at, g.again)
-	if g.closed > 0 {
+	if g.closed > 0 && !free {
 		at = min(at, g.hold)
 	}
 	if g.open() {

@@ -186,7 +186,7 @@ func TestTCKeepsItsPromises(t *testing.T) {
 		o := TCOptions{
 			Groups:   drawGroups(t),
 			MaxQueue: rapid.SampledFrom([]int{0, 1, 5, 50}).Draw(t, "max"),
-			Eager:    rapid.Bool().Draw(t, "eager"),
+			Early:    rapid.SampledFrom([]EarlyStart{EarlyNever, EarlyWithinPromise, EarlyAlways}).Draw(t, "early"),
 		}
 		d := newDriver(t, o)
 		for range rapid.IntRange(1, 80).Draw(t, "events") {

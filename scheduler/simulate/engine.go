@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
@@ -33,6 +34,7 @@ type engine struct {
 	freeReqs  []int32
 	fallen    []fallen
 	settling  bool
+	door      *admission.Controller // nil where every request is taken in
 	landed    []int32
 
 	delay    dispatch.Delay
@@ -65,6 +67,7 @@ type app struct {
 	graph
 	name     string
 	slo      Time
+	number   int // at the door
 	arrivals stream
 	next     Time // when the next request comes
 	fan      *rand.Rand
@@ -108,6 +111,7 @@ const (
 type item struct {
 	arrival  Time // of the request
 	ready    Time
+	tail     Time // kept for the modules below
 	node     int32
 	app      int32
 	request  int32 // -1 where the pipeline has one node: the item is the request
@@ -186,6 +190,10 @@ func (e *engine) arrive(at int32) {
 	if measured {
 		a.tally.arrive(arrival)
 	}
+	if !e.admit(at, arrival) {
+		e.miss(a, measured, dispatch.Full)
+		return
+	}
 	if !a.simple {
 		e.open(at, arrival, measured)
 		return
@@ -212,9 +220,11 @@ func (e *engine) submit(i int32) {
 	it := &e.items[i]
 	it.ready, it.state = e.now, waiting
 	n := &e.apps[it.app].nodes[it.node]
+	it.tail = n.tail.Under(e.pressure(it.app))
 	if it.measured {
 		n.tally.items++
 	}
+	e.waits(it, 1)
 	e.step(n.station, dispatch.Event{Kind: dispatch.Arrive, Request: e.known(i)})
 }
 
@@ -225,7 +235,7 @@ func (e *engine) known(i int32) dispatch.Request {
 	n := &a.nodes[it.node]
 	return dispatch.Request{
 		ID: dispatch.RequestID(it.turn)<<32 | dispatch.RequestID(uint32(i)), Class: n.class,
-		Arrival: it.arrival + n.offset, Deadline: max(1, it.arrival+a.slo-n.tail),
+		Arrival: it.arrival + n.offset, Deadline: max(1, it.arrival+a.slo-it.tail), End: it.arrival + a.slo,
 	}
 }
 
@@ -246,6 +256,7 @@ func (e *engine) step(at int32, ev dispatch.Event) {
 				return
 			}
 			e.items[i].state = fell
+			e.waits(&e.items[i], -1)
 			e.fallen = append(e.fallen, fallen{i, a.Reason})
 		}
 	}
@@ -278,6 +289,7 @@ func (e *engine) fail(i int32, reason dispatch.Reason) {
 		e.freeItem(i)
 	case it.request < 0:
 		e.miss(a, it.measured, reason)
+		e.left(it.app, it.arrival, false)
 		e.freeItem(i)
 	default:
 		e.miss(a, it.measured, reason)

@@ -12,6 +12,7 @@ type flight struct {
 	state   flightState
 	due     Time // when the first of it should leave its module
 	ready   Time // when it has reached the device
+	sent    Time
 	begun   Time
 	seq     uint64
 	items   []int32
@@ -73,6 +74,10 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 		f.due = min(f.due, e.due(i))
 		f.items = append(f.items, i)
 	}
+	if first := &e.items[f.items[0]]; e.door != nil {
+		e.door.Start(e.apps[first.app].number, int(first.node), len(f.items))
+	}
+	f.sent = e.now
 	e.devices[l.device].book.Begin()
 	f.ready = e.now + e.delay.Of(len(f.items))
 	if f.ready > e.now {
@@ -106,7 +111,7 @@ func (e *engine) due(i int32) Time {
 	it := &e.items[i]
 	a := &e.apps[it.app]
 	n := &a.nodes[it.node]
-	due := it.arrival + a.slo - n.tail
+	due := it.arrival + a.slo - it.tail
 	if n.budget > 0 {
 		due = min(due, it.arrival+n.offset+n.budget)
 	}
@@ -184,13 +189,14 @@ func (e *engine) land(k int32) {
 	e.occupied(k)
 	e.landed = append(e.landed[:0], f.items...)
 	e.counted(f)
-	at, executor := f.station, dispatch.ExecutorID(f.lane)
+	at, executor, begun := f.station, dispatch.ExecutorID(f.lane), f.begun
 	f.state = idle
 	d := l.device
 	e.devices[d].running--
 	e.grant(d)
 	e.devices[d].book.End()
-	e.step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor})
+	e.ended(e.landed, int(l.group), e.now-begun, e.now-f.sent)
+	e.step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor, Took: e.now - begun})
 	for _, i := range e.landed {
 		e.complete(i)
 	}
@@ -225,13 +231,14 @@ func (e *engine) complete(i int32) {
 	a := &e.apps[it.app]
 	n := &a.nodes[it.node]
 	if it.measured {
-		n.tally.complete(e.now-it.ready, e.now-(it.arrival+n.offset+n.budget), e.now <= it.arrival+a.slo-n.tail)
+		n.tally.complete(e.now-it.ready, e.now-(it.arrival+n.offset+n.budget), e.now <= it.arrival+a.slo-it.tail)
 	}
 	switch {
 	case it.orphan:
 		e.freeItem(i)
 	case it.request < 0:
 		e.answer(a, it.arrival, it.measured)
+		e.left(it.app, it.arrival, true)
 		e.freeItem(i)
 	default:
 		it.state = done

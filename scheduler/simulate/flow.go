@@ -168,6 +168,7 @@ func (e *engine) finish(r int32) {
 func (e *engine) close(r int32) {
 	q := &e.requests[r]
 	q.over = true
+	e.left(q.app, q.arrival, q.left == 0)
 	a := &e.apps[q.app]
 	for f := q.frames; f >= 0; {
 		next := a.frames[f].next
@@ -196,6 +197,7 @@ func (e *engine) withdraw(i int32) {
 			n.tally.withdrawn++
 		}
 		ev := dispatch.Event{Kind: dispatch.Cancel, Request: e.known(i)}
+		e.waits(it, -1)
 		e.freeItem(i)
 		e.step(n.station, ev)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // graph is a pipeline compiled for running, by the rules of the gateway: only
@@ -36,7 +37,7 @@ type node struct {
 
 	offset time.Duration // budgets above, on the longest path
 	budget time.Duration
-	tail   time.Duration // that is kept for the modules below
+	tail   timing.Kept // for the modules below
 	tally  moduleTally
 }
 
@@ -151,7 +152,7 @@ func (g *graph) below(scope int32) []int32 {
 
 // schedule fills in the times of the nodes: budgets are those given by module;
 // tails are the sums of what the modules below keep for themselves.
-func (g *graph) schedule(budget, keep map[string]time.Duration) {
+func (g *graph) schedule(budget map[string]time.Duration, keep map[string]timing.Kept) {
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		n.budget = budget[n.module]
@@ -162,7 +163,7 @@ func (g *graph) schedule(budget, keep map[string]time.Duration) {
 	for i := len(g.nodes) - 1; i >= 0; i-- {
 		n := &g.nodes[i]
 		for _, d := range n.down {
-			n.tail = max(n.tail, g.nodes[d].tail+keep[g.nodes[d].module])
+			n.tail = n.tail.Max(g.nodes[d].tail.Plus(keep[g.nodes[d].module]))
 		}
 	}
 }

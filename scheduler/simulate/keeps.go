@@ -16,7 +16,8 @@ type Keeping struct {
 	// late. Plans need none where requests are even.
 	Spare int
 
-	// Eager is as in Options.
+	// Eager lets batches start early and refuses what could not be in time, as
+	// gateways do.
 	Eager bool
 }
 
@@ -42,7 +43,7 @@ func Keeps(all []pipelines.Pipeline, plans []plan.Plan, k Keeping) error {
 		p.SLO += k.spare(&p)
 		loads = append(loads, Load{Pipeline: p, Rate: p.Rate})
 	}
-	r, err := OnPlans(loads, plans, Options{Dispatch: "tc", Duration: max(duration, 1), Eager: k.Eager, MaxQueue: maxKept})
+	r, err := OnPlans(loads, plans, Options{Dispatch: "tc", Duration: max(duration, 1), Eager: k.Eager, Admission: k.Eager, MaxQueue: maxKept})
 	if err != nil {
 		return err
 	}

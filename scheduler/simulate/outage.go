@@ -93,6 +93,7 @@ func (e *engine) lose(at int32) {
 			}
 			if f.state != idle {
 				held = append(held, f.items...)
+				e.ended(f.items, 0, 0, 0)
 				e.cal.Drop(k)
 				f.state = idle
 			}
@@ -121,6 +122,7 @@ func (e *engine) again(i int32) {
 	default:
 		it.again, it.state = true, waiting
 		it.turn++
+		e.waits(it, 1)
 		e.step(e.apps[it.app].nodes[it.node].station, dispatch.Event{Kind: dispatch.Arrive, Request: e.known(i)})
 	}
 }

@@ -67,7 +67,7 @@ func (s *site) settle(at int, l *Load, p *plan.Plan) error {
 		return err
 	}
 	a := &s.apps[at]
-	budget, keep := map[string]time.Duration{}, map[string]time.Duration{}
+	budget, keep := map[string]time.Duration{}, map[string]timing.Kept{}
 	for i := range p.Modules {
 		m := &p.Modules[i]
 		budget[m.Name] = m.Budget
@@ -84,6 +84,9 @@ func (s *site) settle(at int, l *Load, p *plan.Plan) error {
 		if err := s.staff(l, p, &p.Modules[k], n); err != nil {
 			return err
 		}
+	}
+	if s.options.Admission {
+		s.guard(at, &l.Pipeline, p)
 	}
 	return nil
 }
@@ -115,7 +118,7 @@ func (s *site) share(p *plan.Plan) error {
 // staff makes the station of a module, with its executors.
 func (s *site) staff(l *Load, p *plan.Plan, m *plan.Module, n *node) error {
 	groups := timing.Groups(l.Pipeline.Module(m.Name), m)
-	policy, err := s.policy(l, m, n, groups)
+	policy, err := s.policy(l, p, m, n, groups)
 	if err != nil {
 		return err
 	}
@@ -154,17 +157,17 @@ func (s *site) dispatch(l *Load) string {
 }
 
 // policy makes the dispatcher of a module.
-func (s *site) policy(l *Load, m *plan.Module, n *node, groups []dispatch.GroupOptions) (dispatch.Policy, error) {
+func (s *site) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []dispatch.GroupOptions) (dispatch.Policy, error) {
 	d := timing.Dispatcher{
-		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.offset - n.tail, Rate: m.Rate,
-		MaxQueue: s.options.MaxQueue, Eager: s.options.Eager, Delay: s.options.Delay, Pool: s.options.Policy,
+		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.offset - n.tail.Pressed, Rate: m.Rate,
+		MaxQueue: s.options.MaxQueue, Early: timing.Early(s.options.Eager, &l.Pipeline, p), Delay: s.options.Delay, Pool: s.options.Policy,
 	}
 	d.Sharing = sharing{s.engine, n.station}
-	p, err := d.New()
+	made, err := d.New()
 	if err != nil {
 		return nil, fmt.Errorf("simulate: pipeline %q, module %q: %w", l.Pipeline.Name, m.Name, err)
 	}
-	return p, nil
+	return made, nil
 }
 
 func (o Options) pool(name string, options dispatch.PoolOptions) (dispatch.Policy, error) {

@@ -109,14 +109,18 @@ func (b *bench) admit(l *Load, a *app) error {
 	if err != nil {
 		return err
 	}
-	a.schedule(budget, budget)
+	keep := map[string]timing.Kept{}
+	for name, b := range budget {
+		keep[name] = timing.Kept{Calm: b, Pressed: b}
+	}
+	a.schedule(budget, keep)
 	scaled := l.Pipeline
 	scaled.Rate = l.offered()
 	rates := scaled.Rates()
 	for i := range a.nodes {
 		n := &a.nodes[i]
 		m := l.Pipeline.Module(n.module)
-		model := dispatch.Model{SLO: l.Pipeline.SLO - n.offset - n.tail, Rate: rates[n.module]}
+		model := dispatch.Model{SLO: l.Pipeline.SLO - n.offset - n.tail.Calm, Rate: rates[n.module]}
 		for _, k := range b.pool {
 			table := timing.Table(m, k.Hardware)
 			if table == nil {

@@ -13,10 +13,16 @@ func (s sharing) at(id dispatch.ExecutorID) (*dispatch.Device, int) {
 	return &s.engine.devices[l.device].book, l.place
 }
 
+// Reserve implements dispatch.Sharing.
+func (s sharing) Reserve(id dispatch.ExecutorID, t dispatch.DeviceTask) {
+	d, place := s.at(id)
+	d.Reserve(place, t)
+}
+
 // Early implements dispatch.Sharing.
-func (s sharing) Early(id dispatch.ExecutorID, now, end Time) (ok bool, again Time) {
-	d, _ := s.at(id)
-	return d.Early(now, end)
+func (s sharing) Early(id dispatch.ExecutorID, now Time, b dispatch.EarlyBatch) (ok bool, again Time) {
+	d, place := s.at(id)
+	return d.Early(place, now, b)
 }
 
 // Needed implements dispatch.Sharing.
@@ -31,16 +37,11 @@ func (s sharing) Alone(id dispatch.ExecutorID) bool {
 	return d.Alone()
 }
 
-// offer lets those that share a device look whether they may start early, now
-// that a batch has left it.
+// offer lets those that were refused a shared device ask again, now that a batch
+// has left it.
 func (e *engine) offer(at int32) {
 	d := &e.devices[at]
-	if !d.shared {
-		return
-	}
-	for i := range d.lanes {
-		if d.book.Idle() {
-			e.step(d.lanes[i].station, dispatch.Event{Kind: dispatch.Timer})
-		}
+	for place := d.book.Turn(); place >= 0; place = d.book.Turn() {
+		e.step(d.lanes[place].station, dispatch.Event{Kind: dispatch.Timer})
 	}
 }

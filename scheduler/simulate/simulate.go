@@ -42,6 +42,10 @@ type Options struct {
 	// where devices have time to spare.
 	Eager bool
 
+	// Admission refuses requests that could not be answered in time when they
+	// come, as gateways do (package scheduler/dispatch/admission). For plans.
+	Admission bool
+
 	// MaxQueue is as in dispatch.TCOptions and dispatch.PoolOptions.
 	MaxQueue int
 

@@ -317,7 +317,7 @@ func signature(p *plan.Plan) string {
 
 // expect simulates a plan under the arrivals declared.
 func (s *sizer) expect(p *plan.Plan) (plan.Expectation, error) {
-	o := Options{Duration: s.length, Seed: sizingSeed, Confidence: 2*sizingConfidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true}
+	o := Options{Duration: s.length, Seed: sizingSeed, Confidence: 2*sizingConfidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true, Admission: true}
 	r, err := OnPlans([]Load{s.load}, []plan.Plan{*p}, o)
 	if err != nil {
 		return plan.Expectation{}, err

@@ -105,6 +105,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.Float64Var(&f.options.Noise, "noise", 0, "coefficient of variation of the time of a batch around its profile")
 	flags.StringVar(&f.spread, "fanout", string(simulate.SpreadPoisson), "how fan-out varies around a mean that is not whole: poisson or near")
 	flags.StringArrayVar(&f.lose, "lose", nil, "lose a device and get it back: `DEVICE@FROM-TO`, such as 0@10s-20s; may be repeated; without TO it stays away")
+	flags.BoolVar(&f.options.Admission, "admission", true, "refuse requests that could not be answered in time when they come, as gateways do; of plans")
 	flags.BoolVar(&f.options.Eager, "eager", true, "let idle devices start early under policy tc where no promise is broken, as gateways do: shorter latencies where there is time to spare")
 	flags.StringVar(&f.plot, "plot", "", "draw batches over time and device to a `file` that ends in .svg or .png")
 	flags.DurationVar(&f.plotFrom, "plot-from", 0, "where the drawing begins; in the middle of the run when left out")

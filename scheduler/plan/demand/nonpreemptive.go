@@ -101,3 +101,51 @@ func walkDeadlines(tasks []Task, last float64) Verdict {
 	}
 	return Verdict{Reason: fmt.Sprintf("more than %d deadlines would have to be checked", maxDates)}
 }
+
+// Slack is how long a device may be taken by a batch that the tasks do not
+// count, begun while nothing waits, so that all of theirs are still done by
+// their deadlines: the least over deadlines t of
+//
+//	t - sum over i of max(0, floor((t - D_i)/P_i) + 1)·C_i
+//
+// Under non-preemptive earliest deadline first a busy period is entered with at
+// most one batch that runs already, so this batch stands in the place of the
+// max term of NonPreemptive. Without tasks it is infinite; where the tasks leave
+// nothing, or cannot be tested, it is 0. In seconds.
+func Slack(tasks []Task) float64 {
+	use, rise := 0.0, 0.0
+	for _, c := range tasks {
+		if !(c.Duration > 0) || !(c.Period > 0) || math.IsInf(c.Duration, 0) || math.IsNaN(c.Deadline) {
+			return 0
+		}
+		use += c.Duration / c.Period
+		rise += math.Max(0, 1-c.Deadline/c.Period) * c.Duration
+	}
+	if len(tasks) == 0 {
+		return math.Inf(1)
+	}
+	if use >= 1-slack {
+		return 0
+	}
+	next := make([]float64, len(tasks))
+	for i, c := range tasks {
+		next[i] = c.Deadline
+	}
+	least, done := math.Inf(1), 0.0
+	for range maxDates {
+		t := slices.Min(next)
+		// From here on the demand stays below use·t + rise, and t·(1-use) - rise
+		// below the slack.
+		if t*(1-use)-rise >= least {
+			return math.Max(0, least)
+		}
+		for i, c := range tasks {
+			for next[i] <= t*(1+slack) {
+				done += c.Duration
+				next[i] += c.Period
+			}
+		}
+		least = math.Min(least, t-done)
+	}
+	return 0
+}

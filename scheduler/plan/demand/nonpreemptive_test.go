@@ -109,3 +109,40 @@ func BenchmarkNonPreemptive(b *testing.B) {
 		NonPreemptive(tasks)
 	}
 }
+
+// A batch with a distant deadline is what Slack is about: tasks bear it exactly
+// up to their slack.
+func TestSlackIsWhatTasksBear(t *testing.T) {
+	assert.Equal(t, math.Inf(1), Slack(nil))
+	assert.Zero(t, Slack([]Task{{math.NaN(), 1, 1}}))
+	assert.Zero(t, Slack([]Task{{10, 10, 30}}), "fully used")
+	assert.InDelta(t, 4, Slack([]Task{{1, 10, 5}}), 1e-12)
+	rapid.Check(t, func(t *rapid.T) {
+		var tasks []Task
+		for range rapid.IntRange(1, 4).Draw(t, "tasks") {
+			c := float64(rapid.IntRange(1, 6).Draw(t, "duration"))
+			tasks = append(tasks, Task{
+				Duration: c, Period: float64(rapid.IntRange(2, 24).Draw(t, "period")),
+				Deadline: c + float64(rapid.IntRange(0, 30).Draw(t, "spare")),
+			})
+		}
+		if !NonPreemptive(tasks).Sound {
+			return
+		}
+		bears := func(d float64) bool {
+			const distant = 1e5
+			return NonPreemptive(append(tasks[:len(tasks):len(tasks)], Task{Duration: d, Period: distant, Deadline: distant})).Sound
+		}
+		s := Slack(tasks)
+		if s > 0 {
+			require.True(t, bears(s), "slack %v of %v", s, tasks)
+		}
+		use := 0.0
+		for _, c := range tasks {
+			use += c.Duration / c.Period
+		}
+		if use < 1-1e-3 {
+			require.False(t, bears(s+1e-3), "more than the slack %v of %v", s, tasks)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
@@ -32,11 +33,11 @@ type Dispatcher struct {
 	SLO  time.Duration
 	Rate float64 // requests per second that come to the module; 0 if unknown
 
-	MaxQueue int              // as in dispatch.TCOptions and dispatch.PoolOptions
-	Eager    bool             // of tc
-	Sharing  dispatch.Sharing // of tc
-	Delay    dispatch.Delay   // of the others
-	Margin   time.Duration    // of the others
+	MaxQueue int                 // as in dispatch.TCOptions and dispatch.PoolOptions
+	Early    dispatch.EarlyStart // of tc
+	Sharing  dispatch.Sharing    // of tc
+	Delay    dispatch.Delay      // of the others
+	Margin   time.Duration       // of the others
 
 	// Pool makes a policy other than tc; nil is dispatch.NewPool.
 	Pool func(dispatch.PoolOptions) (dispatch.Policy, error)
@@ -46,7 +47,7 @@ type Dispatcher struct {
 func (d Dispatcher) New() (dispatch.Policy, error) {
 	name := d.Policy
 	if name == "" || name == DefaultDispatch {
-		return dispatch.NewTC(dispatch.TCOptions{Groups: d.Groups, MaxQueue: d.MaxQueue, Eager: d.Eager, Sharing: d.Sharing}), nil
+		return dispatch.NewTC(dispatch.TCOptions{Groups: d.Groups, MaxQueue: d.MaxQueue, Early: d.Early, Rate: d.Rate, Sharing: d.Sharing}), nil
 	}
 	if err := Suits(name); err != nil {
 		return nil, err
@@ -69,6 +70,22 @@ func (d Dispatcher) New() (dispatch.Policy, error) {
 	return p, nil
 }
 
+// Early says when the tc dispatchers of a planned pipeline may start batches
+// before they are due; eager false means never. What a plan proves for every
+// request, it proves for even arrivals. Where others are declared, or the proof
+// is about mean rates, an early start can break no promise.
+func Early(eager bool, declared *pipelines.Pipeline, p *plan.Plan) dispatch.EarlyStart {
+	switch {
+	case !eager:
+		return dispatch.EarlyNever
+	case p.Sound && p.Proof == plan.EveryRequest && even(declared.Arrivals):
+		return dispatch.EarlyWithinPromise
+	}
+	return dispatch.EarlyAlways
+}
+
+func even(arrivals string) bool { return arrivals == "" || arrivals == "even" }
+
 // table is how long a batch of each size takes in a group.
 func table(g dispatch.GroupOptions) []time.Duration {
 	if len(g.Durations) > 0 {
@@ -90,16 +107,40 @@ func Suits(name string) error {
 	return fmt.Errorf("there is no dispatch policy %q; there is tc for plans, and %s", name, strings.Join(dispatch.PoolNames(), ", "))
 }
 
-// Keep is how much of a request's time is kept for a module while it is at the
-// modules above: its deadline there is that much sooner. Policy tc sends
-// batches off by their windows and only gives up what is hopeless, so that the
-// least that the module needs is kept. The others hold batches back for as long
-// as deadlines allow, and would leave nothing to those below but a batch of
-// one: for them a module keeps its budget.
-func Keep(policy string, m *plan.Module, groups []dispatch.GroupOptions) time.Duration {
+// Kept is how much of a request's time is kept for a module while it is at the
+// modules above: its deadline there is that much sooner.
+type Kept struct {
+	Calm, Pressed time.Duration
+}
+
+// Keep says what is kept for a module. Policy tc sends batches off by their
+// windows and, while nearly all requests are in time, only gives up what is
+// hopeless: the least that the module needs is kept. Where many are given up, a
+// request that leaves the modules above no sooner than that is in time for
+// nothing: then a module keeps its budget. The other policies hold batches back
+// for as long as deadlines allow, and would leave nothing to those below but a
+// batch of one: for them a module always keeps its budget.
+func Keep(policy string, m *plan.Module, groups []dispatch.GroupOptions) Kept {
 	least := Least(groups)
-	if m == nil || policy == "" || policy == DefaultDispatch {
-		return least
+	if m == nil {
+		return Kept{least, least}
 	}
-	return max(least, m.Budget)
+	k := Kept{least, max(least, m.Budget)}
+	if policy != "" && policy != DefaultDispatch {
+		k.Calm = k.Pressed
+	}
+	return k
+}
+
+// Plus adds what two modules keep, one below the other.
+func (k Kept) Plus(other Kept) Kept { return Kept{k.Calm + other.Calm, k.Pressed + other.Pressed} }
+
+// Max is the larger of what two paths keep.
+func (k Kept) Max(other Kept) Kept {
+	return Kept{max(k.Calm, other.Calm), max(k.Pressed, other.Pressed)}
+}
+
+// Under is what is kept at a pressure from 0 to 1 (admission.Controller).
+func (k Kept) Under(pressure float64) time.Duration {
+	return k.Calm + time.Duration(pressure*float64(k.Pressed-k.Calm))
 }

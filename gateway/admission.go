@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"sync"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/scheduler/plan/timing"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// door drives admission control. Every graph is a service of its own there, so
+// that requests of older generations count while they are under way.
+type door struct {
+	mu      sync.Mutex
+	control admission.Controller
+}
+
+// unguarded is the number of a graph that takes in every request: a pool's, whose
+// policy gives up queries by itself.
+const unguarded = 0
+
+// guard enters the graph, or renews what is known of its executors. Gateway.mu is
+// held.
+func (g *Gateway) guard(gr *graph) {
+	if gr.deployment.Pool != nil {
+		return
+	}
+	d := &gr.deployment
+	var modules []string
+	for _, n := range gr.nodes {
+		modules = append(modules, n.name)
+	}
+	s := timing.Admission(&d.Pipeline, &d.Plan, modules, func(module string, group int) (devices []int) {
+		for _, slot := range d.Slots {
+			if e := g.executors[slot.Executor]; e != nil && slot.Module == module && slot.Group == group {
+				devices = append(devices, e.device.number)
+			}
+		}
+		return devices
+	})
+	g.door.mu.Lock()
+	defer g.door.mu.Unlock()
+	if gr.number == unguarded {
+		gr.number = g.door.control.Add(s)
+		return
+	}
+	g.door.control.Change(gr.number, s)
+}
+
+// forget takes out a graph that has no requests any more.
+func (d *door) forget(gr *graph) {
+	if gr.number == unguarded {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.control.Remove(gr.number)
+}
+
+// admit decides whether a request can be answered by its deadline.
+func (d *door) admit(gr *graph, now, deadline dispatch.Time) *wire.Error {
+	if gr.number == unguarded {
+		return nil
+	}
+	d.mu.Lock()
+	ok := d.control.Admit(now, gr.number, deadline)
+	d.mu.Unlock()
+	if ok {
+		return nil
+	}
+	return &wire.Error{
+		Code: wire.CodeOverloaded, Budget: deadline - now,
+		Reason: "the requests before this one leave no time for it; send fewer, or scale the pipeline up",
+	}
+}
+
+// leave counts an admitted request out.
+func (d *door) leave(gr *graph, now, deadline dispatch.Time, missed bool) {
+	if gr.number == unguarded {
+		return
+	}
+	d.mu.Lock()
+	d.control.Leave(now, gr.number, deadline, missed)
+	d.mu.Unlock()
+}
+
+// wait counts an item into the queue of its module, or out of it where n is
+// negative, and returns the pressure of its pipeline.
+func (d *door) wait(it *item, n int) float64 {
+	gr := it.req.graph
+	if gr.number == unguarded {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.control.Wait(gr.number, it.node.index, n)
+	return d.control.Pressure(gr.number)
+}
+
+// start notes that items have left their queue for an executor.
+func (d *door) start(items []*item) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, it := range items {
+		if number := it.req.graph.number; number != unguarded {
+			d.control.Start(number, it.node.index, 1)
+		}
+	}
+}
+
+// end notes that the items of a batch are back; waited and compute are zero
+// where it tells nothing of its executor.
+func (d *door) end(f *flight, group int32, now, compute dispatch.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, it := range f.items {
+		number := it.req.graph.number
+		if number == unguarded {
+			continue
+		}
+		d.control.End(number, it.node.index, 1)
+		if i == 0 && compute > 0 {
+			d.control.Learn(now, number, it.node.index, int(group), len(f.items), compute, now-f.at)
+		}
+	}
+}

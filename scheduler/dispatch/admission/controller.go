@@ -1,0 +1,336 @@
+package admission
+
+import (
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// Time is an instant of the driver's clock.
+type Time = dispatch.Time
+
+// Service is what admission must know of a service.
+type Service struct {
+	SLO      Time
+	Promised bool // its plan promises every even request to be in time
+	Modules  []Module
+}
+
+// Module of a service. Modules stand in an order in which each comes after all
+// that feed it.
+type Module struct {
+	Items   float64 // for each request, on average
+	Down    []int   // modules that its results feed
+	Feeders int     // modules that feed it
+	Groups  []Group
+}
+
+// Group is executors of one configuration.
+type Group struct {
+	Share     float64 // of the module's items
+	Durations []Time  // by batch size; the last is that of a full batch
+	Devices   []int   // that its executors are on
+}
+
+// Controller keeps the books and decides. It is a plain value for drivers to
+// hold; one call at a time.
+type Controller struct {
+	services []*service
+	last     int // number that was given last
+}
+
+type service struct {
+	Service
+	number   int
+	modules  []module
+	devices  []load  // that it needs
+	under    int     // requests under way
+	void     Time    // until when its promise is
+	missed   float64 // exponential mean of the share that was refused or given up
+	dues     horizon // of their deadlines
+	learned  int     // batches since the work was last reckoned
+	reckoned bool
+}
+
+type module struct {
+	waiting, running int
+	paces            []dispatch.Pace // by group
+	typical          Time            // exponential mean of what batches take, from start to end; 0 before the first
+}
+
+// load is the work of a service on one device, in nanoseconds.
+type load struct {
+	device  int
+	request float64   // of a whole request
+	lead    Time      // from the start of the last batch there to the answer
+	all     []float64 // of an item that waits, by module: there and below
+	below   []float64 // of an item that runs
+}
+
+// voidFor is how long a promise stays void after a request was missed.
+const voidFor = 5 * time.Second
+
+// Pressure rises between these shares of requests missed, which follow a change
+// within some missWeight requests.
+const (
+	missWeight    = 32
+	calmMisses    = 0.1
+	pressedMisses = 0.4
+)
+
+// typicalWeight is how many batches a change of their time takes to be followed.
+const typicalWeight = 8
+
+// reckonEvery is after how many batches the work is reckoned anew.
+const reckonEvery = 16
+
+// Add enters a service and returns its number, which is never 0.
+func (c *Controller) Add(s Service) int {
+	c.last++
+	c.services = append(c.services, &service{number: c.last, dues: newHorizon(s.SLO)})
+	c.Change(c.last, s)
+	return c.last
+}
+
+// of is the service of that number; nil when it is gone.
+func (c *Controller) of(number int) *service {
+	for _, s := range c.services {
+		if s.number == number {
+			return s
+		}
+	}
+	return nil
+}
+
+// Change replaces what is known of a service whose modules stay the same ones;
+// what is under way stays.
+func (c *Controller) Change(number int, s Service) {
+	old := c.of(number)
+	if old == nil {
+		return
+	}
+	if len(old.modules) != len(s.Modules) {
+		old.modules = make([]module, len(s.Modules))
+	}
+	for i := range s.Modules {
+		m := &old.modules[i]
+		if len(m.paces) != len(s.Modules[i].Groups) {
+			m.paces = make([]dispatch.Pace, len(s.Modules[i].Groups))
+		}
+	}
+	old.Service, old.reckoned = s, false
+}
+
+// Remove forgets a service. Its number is not given again, and what is still
+// told of it is ignored.
+func (c *Controller) Remove(number int) {
+	c.services = slices.DeleteFunc(c.services, func(s *service) bool { return s.number == number })
+}
+
+// Admit says whether a request that is due then should be taken in, and counts it
+// in if so: Leave counts it out. A deadline of zero is none.
+func (c *Controller) Admit(now Time, number int, deadline Time) bool {
+	s := c.of(number)
+	if s == nil {
+		return true
+	}
+	if !c.inTime(now, s, deadline) {
+		s.miss(now, true)
+		return false
+	}
+	s.under++
+	s.dues.add(now, deadline, 1)
+	return true
+}
+
+func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
+	if s.under == 0 || deadline == 0 {
+		return true
+	}
+	s.reckon(now)
+	for i := range s.devices {
+		d := &s.devices[i]
+		work := d.request + float64(d.lead)
+		left := float64(deadline - now)
+		for _, other := range c.services {
+			if work > left {
+				break
+			}
+			other.reckon(now)
+			work += other.before(d.device, now, deadline)
+		}
+		if work > left {
+			return false
+		}
+	}
+	return true
+}
+
+// before is the work of a service on a device that is due no later than that.
+func (s *service) before(device int, now, deadline Time) float64 {
+	i := slices.IndexFunc(s.devices, func(d load) bool { return d.device == device })
+	if i < 0 || s.under == 0 {
+		return 0
+	}
+	d, sum := &s.devices[i], 0.0
+	for k := range s.modules {
+		m := &s.modules[k]
+		sum += float64(m.waiting)*d.all[k] + float64(m.running)*d.below[k]
+	}
+	return sum * s.dues.share(now, deadline)
+}
+
+// Leave counts a request out that Admit has counted in; missed says that it was
+// not answered in time.
+func (c *Controller) Leave(now Time, number int, deadline Time, missed bool) {
+	if s := c.of(number); s != nil {
+		s.under--
+		s.dues.add(now, deadline, -1)
+		s.miss(now, missed)
+	}
+}
+
+func (s *service) miss(now Time, missed bool) {
+	x := 0.0
+	if missed {
+		x, s.void = 1, now+voidFor
+	}
+	s.missed += (x - s.missed) / missWeight
+}
+
+// promised says whether the plan's promise counts. Once a request has been missed
+// all the same, what it takes for granted does not hold.
+func (s *service) promised(now Time) bool { return s.Promised && now >= s.void }
+
+// Pressure is how hard a service is pressed, from 0 while nearly all requests
+// are answered in time to 1 where a good part is not.
+func (c *Controller) Pressure(number int) float64 {
+	s := c.of(number)
+	if s == nil {
+		return 0
+	}
+	return min(1, max(0, (s.missed-calmMisses)/(pressedMisses-calmMisses)))
+}
+
+// Wait adds n items to those that wait at a module, or takes -n away.
+func (c *Controller) Wait(number, module, n int) {
+	if s := c.of(number); s != nil {
+		s.modules[module].waiting += n
+	}
+}
+
+// Start notes that a batch of n items has left the queue of a module for an
+// executor.
+func (c *Controller) Start(number, module, n int) {
+	if s := c.of(number); s != nil {
+		m := &s.modules[module]
+		m.waiting -= n
+		m.running += n
+	}
+}
+
+// End notes that n items are back from their executor, or lost with it.
+func (c *Controller) End(number, module, n int) {
+	if s := c.of(number); s != nil {
+		s.modules[module].running -= n
+	}
+}
+
+// Learn takes in what a batch of n items has taken in the engine, and in all.
+func (c *Controller) Learn(now Time, number, module, group, n int, took, all Time) {
+	s := c.of(number)
+	if s == nil {
+		return
+	}
+	m := &s.modules[module]
+	if all <= 0 || group < 0 || group >= len(m.paces) {
+		return
+	}
+	if table := s.Modules[module].Groups[group].Durations; n >= 1 && len(table) > 0 {
+		m.paces[group].Learn(now, table[min(n, len(table))-1], took, all)
+		if m.typical == 0 {
+			m.typical = all
+		}
+		m.typical += (all - m.typical) / typicalWeight
+		s.learned++
+	}
+}
+
+// reckon finds the work of items and requests on every device at the pace of
+// now.
+func (s *service) reckon(now Time) {
+	if s.reckoned && s.learned < reckonEvery {
+		return
+	}
+	s.reckoned, s.learned, s.devices = true, 0, s.devices[:0]
+	n := len(s.Modules)
+	tail := make([]Time, n)
+	for i := n - 1; i >= 0; i-- {
+		for _, d := range s.Modules[i].Down {
+			tail[i] = max(tail[i], tail[d])
+		}
+		tail[i] += s.typical(i)
+	}
+	for i := range s.Modules {
+		for k, g := range s.Modules[i].Groups {
+			if len(g.Durations) == 0 {
+				continue
+			}
+			b := len(g.Durations)
+			each := float64(g.Durations[b-1]) / float64(b) * s.modules[i].paces[k].Scale(now)
+			for _, device := range g.Devices {
+				d := s.device(device)
+				d.all[i] += g.Share * each / float64(len(g.Devices))
+				if d.lead == 0 || tail[i] < d.lead {
+					d.lead = tail[i]
+				}
+			}
+		}
+	}
+	for k := range s.devices {
+		s.devices[k].add(s, s.promised(now))
+	}
+}
+
+func (s *service) device(number int) *load {
+	i := slices.IndexFunc(s.devices, func(d load) bool { return d.device == number })
+	if i < 0 {
+		i = len(s.devices)
+		s.devices = append(s.devices, load{device: number, all: make([]float64, len(s.Modules)), below: make([]float64, len(s.Modules))})
+	}
+	return &s.devices[i]
+}
+
+// add turns the work of items at their own module into that with the modules
+// below. A module that several feed is counted in equal parts with each.
+func (d *load) add(s *service, promised bool) {
+	for i := len(s.Modules) - 1; i >= 0; i-- {
+		m, own := &s.Modules[i], d.all[i]
+		d.request += m.Items * own
+		for _, k := range m.Down {
+			if below := &s.Modules[k]; m.Items > 0 && below.Feeders > 0 {
+				d.below[i] += below.Items / m.Items / float64(below.Feeders) * d.all[k]
+			}
+		}
+		d.all[i] = own + d.below[i]
+		if !promised {
+			d.below[i] += own / 2
+		}
+	}
+}
+
+// typical is how long batches take at a module: as they have lately, which is
+// long under load, when they are large; before the first, one request alone.
+func (s *service) typical(i int) Time {
+	if t := s.modules[i].typical; t > 0 {
+		return t
+	}
+	least := Time(0)
+	for _, g := range s.Modules[i].Groups {
+		if len(g.Durations) > 0 && (least == 0 || g.Durations[0] < least) {
+			least = g.Durations[0]
+		}
+	}
+	return least
+}

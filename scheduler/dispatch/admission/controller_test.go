@@ -1,0 +1,170 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+const ms = time.Millisecond
+
+// One module: batches of up to four take 10, 15, 18 and 20 ms on one device.
+func single(slo Time) Service {
+	return Service{SLO: slo, Modules: []Module{{
+		Items: 1, Groups: []Group{{Share: 1, Durations: []Time{10 * ms, 15 * ms, 18 * ms, 20 * ms}, Devices: []int{0}}},
+	}}}
+}
+
+func TestTakesInWhatCanBeInTime(t *testing.T) {
+	var c Controller
+	n := c.Add(single(100 * ms))
+	taken := 0
+	for range 100 {
+		if c.Admit(0, n, 100*ms) {
+			taken++
+			c.Wait(n, 0, 1)
+		}
+	}
+	// Each needs 5 ms in a full batch; the last one's batch takes 10 ms or more.
+	assert.Equal(t, 18, taken)
+	assert.False(t, c.Admit(0, n, 100*ms))
+	c.Start(n, 0, 4)
+	assert.True(t, c.Admit(0, n, 100*ms), "half of what runs counts as to be done")
+}
+
+func TestTakesInLessWhereBatchesTakeLonger(t *testing.T) {
+	var c Controller
+	n := c.Add(single(100 * ms))
+	require.True(t, c.Admit(0, n, 100*ms))
+	c.Wait(n, 0, 1)
+	for i := range 32 {
+		c.Learn(Time(i)*ms, n, 0, 0, 4, 40*ms, 40*ms)
+	}
+	taken := 1
+	for c.Admit(40*ms, n, 140*ms) {
+		taken++
+		c.Wait(n, 0, 1)
+	}
+	assert.Equal(t, 6, taken, "10 ms each, and 40 ms for the last batch")
+	late := 40*ms + 10*time.Second
+	c.Learn(late, n, 0, 0, 4, 20*ms, 20*ms)
+	assert.Equal(t, 1.0, c.services[0].modules[0].paces[0].Scale(late+time.Hour), "what was long ago is forgotten")
+}
+
+func TestAlwaysTriesOne(t *testing.T) {
+	var c Controller
+	n := c.Add(single(5 * ms))
+	assert.True(t, c.Admit(0, n, 5*ms), "nothing is under way")
+	assert.False(t, c.Admit(0, n, 5*ms))
+	c.Leave(6*ms, n, 5*ms, true)
+	assert.True(t, c.Admit(7*ms, n, 12*ms))
+	assert.True(t, c.Admit(7*ms, n, 0), "no deadline")
+	assert.True(t, c.Admit(7*ms, 99, 12*ms), "not known")
+}
+
+func TestWhatIsDueLaterDoesNotCount(t *testing.T) {
+	var c Controller
+	soon, later := c.Add(single(100*ms)), c.Add(single(10*time.Second))
+	for range 1000 {
+		require.True(t, c.Admit(0, later, 10*time.Second))
+		c.Wait(later, 0, 1)
+	}
+	assert.True(t, c.Admit(0, soon, 100*ms), "5 s of work, but not before that")
+	c.Wait(soon, 0, 1)
+	assert.True(t, c.Admit(0, soon, 100*ms))
+	now := 9950 * ms
+	assert.False(t, c.Admit(now, soon, now+100*ms), "now it is due first")
+	c.Remove(later)
+	assert.True(t, c.Admit(now, soon, now+100*ms))
+}
+
+func TestCountsWorkOfModulesBelow(t *testing.T) {
+	var c Controller
+	table := []Time{10 * ms}
+	n := c.Add(Service{SLO: 200 * ms, Modules: []Module{
+		{Items: 1, Down: []int{1}, Groups: []Group{{Share: 1, Durations: table, Devices: []int{0}}}},
+		{Items: 3, Feeders: 1, Groups: []Group{{Share: 1, Durations: table, Devices: []int{1}}}},
+	}})
+	taken := 0
+	for c.Admit(0, n, 200*ms) {
+		taken++
+		c.Wait(n, 0, 1)
+	}
+	assert.Equal(t, 6, taken, "the second device needs 30 ms for each, and 10 ms more for its last batch")
+	c.Start(n, 0, 1)
+	c.End(n, 0, 1)
+	c.Wait(n, 1, 3)
+	assert.False(t, c.Admit(0, n, 200*ms), "what has moved on still waits there")
+	c.Start(n, 1, 3)
+	c.End(n, 1, 3)
+	assert.True(t, c.Admit(0, n, 200*ms))
+}
+
+func TestPressureFollowsWhatIsMissed(t *testing.T) {
+	var c Controller
+	n := c.Add(single(100 * ms))
+	assert.Zero(t, c.Pressure(n))
+	for range 200 {
+		require.True(t, c.Admit(0, n, 100*ms))
+		c.Leave(10*ms, n, 100*ms, true)
+	}
+	assert.Equal(t, 1.0, c.Pressure(n))
+	for range 200 {
+		require.True(t, c.Admit(0, n, 100*ms))
+		c.Leave(10*ms, n, 100*ms, false)
+	}
+	assert.Zero(t, c.Pressure(n))
+}
+
+// Whatever comes and ends, the books return to nothing.
+func TestBooksBalance(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c Controller
+		n := c.Add(single(100 * ms))
+		now := Time(0)
+		var dues []Time
+		for range rapid.IntRange(0, 60).Draw(t, "requests") {
+			now += Time(rapid.IntRange(0, 50).Draw(t, "gap")) * ms
+			due := now + Time(rapid.IntRange(1, 100).Draw(t, "deadline"))*ms
+			if c.Admit(now, n, due) {
+				c.Wait(n, 0, 1)
+				dues = append(dues, due)
+			}
+			if len(dues) > 0 && rapid.Bool().Draw(t, "end") {
+				c.Start(n, 0, 1)
+				c.End(n, 0, 1)
+				c.Leave(now, n, dues[0], rapid.Bool().Draw(t, "missed"))
+				dues = dues[1:]
+			}
+		}
+		for _, due := range dues {
+			c.Wait(n, 0, -1)
+			c.Leave(now, n, due, false)
+		}
+		s := c.services[0]
+		require.Zero(t, s.under)
+		require.Zero(t, s.modules[0].waiting)
+		require.Zero(t, s.modules[0].running)
+		require.Zero(t, s.dues.all)
+		s.dues.advance(now + time.Hour)
+		require.Zero(t, s.dues.past)
+	})
+}
+
+func BenchmarkAdmit(b *testing.B) {
+	var c Controller
+	n := c.Add(single(100 * ms))
+	b.ReportAllocs()
+	for i := range b.N {
+		now := Time(i) * time.Microsecond
+		if c.Admit(now, n, now+100*ms) {
+			c.Wait(n, 0, 1)
+			c.Start(n, 0, 1)
+			c.End(n, 0, 1)
+			c.Leave(now, n, now+100*ms, false)
+		}
+	}
+}

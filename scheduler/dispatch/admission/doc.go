@@ -1,0 +1,33 @@
+// Package admission decides at the door which requests can still be answered in
+// time. Beyond the capacity of its devices a service that takes in every request
+// works on many that end late: the queues of all modules fill until each request
+// waits for as long as it may, and what one module has computed the next gives
+// up. A request that is refused when it comes costs nothing, and its caller
+// knows at once.
+//
+// # The rule
+//
+// Every device has the work before it of the requests that are under way: for
+// each item that waits at a module, the time that it takes there and the time
+// that its results will take at the modules below, each at the duration per item
+// of a full batch. A request is admitted if on every device that it needs
+//
+//	work due no later than its deadline + its own work + lead <= deadline - now
+//
+// where lead is what passes, at least, from the start of its last batch on that
+// device to its answer. This is the processor-demand test of earliest deadline
+// first for one new job, with requests of other services counted as far as their
+// deadlines come first.
+//
+// Durations are those of the profile at the pace at which batches have lately
+// run, so that a machine that does other work too takes in less. A service of
+// which nothing is under way takes in any request; without one nothing would be
+// learned.
+//
+// # Promises
+//
+// A plan that promises every even request to be in time may be fully used, with
+// each batch starting at the last instant. Of such a service a batch that runs
+// counts as done, so that the rule refuses none of the requests that were
+// promised; of others half of it counts as to be done.
+package admission

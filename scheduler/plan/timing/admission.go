@@ -1,0 +1,57 @@
+package timing
+
+import (
+	"slices"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// Admission is what admission control must know of a planned pipeline. modules
+// are those that run, each after all that feed it; devices says on which devices
+// the executors of a group are. A module that the plan does not know counts as
+// no work.
+func Admission(declared *pipelines.Pipeline, p *plan.Plan, modules []string, devices func(module string, group int) []int) admission.Service {
+	s := admission.Service{SLO: declared.SLO, Promised: Early(true, declared, p) == dispatch.EarlyWithinPromise}
+	rates := declared.Rates()
+	for _, name := range modules {
+		m := admission.Module{}
+		if declared.Rate > 0 {
+			m.Items = rates[name] / declared.Rate
+		}
+		for _, up := range declared.Upstream(name) {
+			if at := slices.Index(modules, up); at >= 0 {
+				s.Modules[at].Down = append(s.Modules[at].Down, len(s.Modules))
+				m.Feeders++
+			}
+		}
+		if k := slices.IndexFunc(p.Modules, func(m plan.Module) bool { return m.Name == name }); k >= 0 {
+			m.Groups = admissionGroups(declared, &p.Modules[k], devices)
+		}
+		s.Modules = append(s.Modules, m)
+	}
+	return s
+}
+
+// admissionGroups gives each group its part of the module's items: by the rates
+// of the plan, among groups that have executors.
+func admissionGroups(declared *pipelines.Pipeline, m *plan.Module, devices func(string, int) []int) []admission.Group {
+	var groups []admission.Group
+	sum := 0.0
+	for i, g := range Groups(declared.Module(m.Name), m) {
+		on := admission.Group{Durations: table(g), Devices: devices(m.Name, i)}
+		if len(on.Devices) > 0 {
+			on.Share = m.Groups[i].Rate
+		}
+		sum += on.Share
+		groups = append(groups, on)
+	}
+	for i := range groups {
+		if sum > 0 {
+			groups[i].Share /= sum
+		}
+	}
+	return groups
+}
