@@ -253,7 +253,7 @@ func TestARequestThatTakesTwoEnginesWithItFails(t *testing.T) {
 		require.Equal(t, "m", e.Stage)
 		require.Equal(t, time.Second, e.Budget)
 		require.Equal(t, 2, w["m/1/0"].batches+w["m/1/1"].batches)
-		require.Equal(t, int64(1), g.Totals("p")[Invalid], "a mistake of the caller")
+		require.Equal(t, int64(1), g.Totals("p")[Failed])
 	})
 }
 
