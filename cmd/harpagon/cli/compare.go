@@ -26,6 +26,7 @@ type compareFlags struct {
 	plot     string
 	over     []string
 	points   int
+	state    stateFlag
 }
 
 func newCompareCommand(d *Deps) *cobra.Command {
@@ -59,6 +60,7 @@ It exits with 1 when some pipeline, function or pool has no sound plan by any po
 	flags.StringSliceVar(&f.models, "cost-model", nil, "compare under these cost models, which harpagon plan --help lists (default its default)")
 	flags.StringSliceVar(&f.policies, "policy", nil, "only these policies, which harpagon plan --help lists")
 	flags.DurationVar(&f.limit, "time-limit", 10*time.Second, "the longest that a search may take which can be cut short")
+	f.state.register(c, keptUsage)
 	flags.BoolVar(&f.asJSON, "json", false, "print the comparisons as JSON")
 	flags.StringVar(&f.plot, "plot", "", "draw costs to a `file` that ends in .svg or .png")
 	flags.StringSliceVar(&f.over, "over", nil, "what the picture shows costs over: slo, rate (default both)")
@@ -69,6 +71,9 @@ It exits with 1 when some pipeline, function or pool has no sound plan by any po
 		}
 		doc, err := x.document(paths, unmeetable, pipelines.SmallBudget)
 		if err != nil {
+			return err
+		}
+		if err := f.state.fill(doc); err != nil {
 			return err
 		}
 		if err := measured(doc, paths); err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,9 @@ type plans struct {
 	Pools []pool.Plan `json:"pools,omitempty"`
 
 	Functions []functions.Plan `json:"functions,omitempty"`
+
+	// Changes is what the plans change of the system on the state folder.
+	Changes []planChange `json:"changes,omitempty"`
 }
 
 type planFlags struct {
@@ -67,8 +71,8 @@ that serve is shown.
 
 It exits with 1 when a pipeline cannot be planned, and still prints all plans,
 the reason included. With --detailed-exitcode it exits with 2 when the plans
-differ from those that the file of --out holds; without --out, when they need
-any device.`,
+differ from those that the file of --out holds; without --out, when they change
+what runs, or, where no system runs on the state folder, when they need any device.`,
 		Example: `  harpagon plan pipeline.hcl
   harpagon plan . --var rate=200 --json
   harpagon plan . --policy harpagon --cost-model proportional --without dummy,reassign
@@ -100,7 +104,7 @@ any device.`,
 		if err := measured(doc, paths); err != nil {
 			return err
 		}
-		return f.run(d, doc)
+		return f.run(c.Context(), d, doc)
 	}
 	return c
 }
@@ -114,13 +118,13 @@ func (f *planFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.options.Reading, "reading", "", "how Theorem 1 judges a machine that is only partly used: own (default; at its own rate), literal")
 	flags.BoolVar(&f.options.Concurrency, "concurrency", false, "use profile points with several batches at a time on a machine, as policies exact, piccolo and scrooge always do")
 	flags.DurationVar(&f.options.TimeLimit, "time-limit", 0, "the longest that a search may take before the best plan found is printed with its bound; 0 for none")
-	f.state.register(c, "state `folder` with what was measured here, for modules without a profile")
+	f.state.register(c, keptUsage)
 	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
 	flags.StringVar(&f.out, "out", "", "write the plans as JSON to a `file`, too")
 }
 
-func (f *planFlags) run(d *Deps, doc *pipelines.Document) error {
+func (f *planFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document) error {
 	all := plans{Plans: []plan.Plan{}}
 	var problems []plan.Problem
 	for _, p := range doc.Pipelines {
@@ -135,6 +139,9 @@ func (f *planFlags) run(d *Deps, doc *pipelines.Document) error {
 	all.Pools = planPools(doc, poolPolicy(f.policy))
 	var err error
 	if all.Functions, err = planFunctions(doc, f.policy, d.Clock); err != nil {
+		return err
+	}
+	if all.Changes, err = f.running(ctx, d, doc, all); err != nil {
 		return err
 	}
 	if err := all.write(d.Stdout, f.asJSON); err != nil {
@@ -184,6 +191,13 @@ func (p plans) write(w io.Writer, asJSON bool) error {
 	for _, one := range p.Functions {
 		texts = append(texts, one.Describe())
 	}
+	if len(p.Changes) > 0 {
+		var b strings.Builder
+		for _, one := range p.Changes {
+			b.WriteString(one.Describe())
+		}
+		texts = append(texts, b.String())
+	}
 	_, err := io.WriteString(w, strings.Join(texts, "\n"))
 	return err
 }
@@ -207,7 +221,7 @@ func (p plans) infeasible() bool {
 // what it held.
 func (f *planFlags) keep(all plans) (changed bool, err error) {
 	if f.out == "" {
-		return !(plans{}).same(all.active()), nil
+		return all.differs(), nil
 	}
 	var earlier plans
 	old, err := os.ReadFile(f.out)
@@ -228,6 +242,15 @@ func (f *planFlags) keep(all plans) (changed bool, err error) {
 		return false, fmt.Errorf("the plans were not kept: %w", err)
 	}
 	return !earlier.same(all), nil
+}
+
+// differs says whether the plans change what runs; where nothing is known of
+// that, whether they need any device.
+func (p plans) differs() bool {
+	if len(p.Changes) > 0 {
+		return slices.ContainsFunc(p.Changes, func(c planChange) bool { return !c.Unchanged })
+	}
+	return !(plans{}).same(p.active())
 }
 
 // active leaves out plans that need no device.

@@ -32,6 +32,7 @@ type simulateFlags struct {
 	asJSON    bool
 	hasRate   bool // flags that were given
 	hasLength bool
+	state     stateFlag
 }
 
 func newSimulateCommand(d *Deps) *cobra.Command {
@@ -78,6 +79,9 @@ requests within the SLO) is reached.`,
 		if err != nil {
 			return err
 		}
+		if err := f.state.fill(doc); err != nil {
+			return err
+		}
 		if err := measured(doc, paths); err != nil {
 			return err
 		}
@@ -88,6 +92,7 @@ requests within the SLO) is reached.`,
 
 func (f *simulateFlags) register(c *cobra.Command) {
 	flags := c.Flags()
+	f.state.register(c, keptUsage)
 	flags.StringVar(&f.options.Dispatch, "dispatch", "", fmt.Sprintf("the dispatch policy: tc (for plans; their default), %s (default for a pool: %s)",
 		strings.Join(dispatch.PoolNames(), ", "), simulate.DefaultPoolDispatch()))
 	flags.StringVar(&f.arrivals, "arrivals", "", "how requests come: even, poisson, gamma:SHAPE, trace:FILE (requests in each second) or replay:FILE (instants); as declared when left out")

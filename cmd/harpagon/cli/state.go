@@ -11,6 +11,9 @@ import (
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
+// keptUsage is the help of --state where commands plan.
+const keptUsage = "state `folder` with what was measured here, for modules without a profile"
+
 // stateFlag is the state folder of commands that read it where there is one. A
 // folder that is named must exist.
 type stateFlag struct {
