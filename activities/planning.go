@@ -21,9 +21,15 @@ type Planning struct{}
 
 // SplitLatency divides the objective among the modules. An objective that
 // cannot be met fails with type TypeInfeasible and is not retried.
-func (Planning) SplitLatency(_ context.Context, in SplitInput) (plan.Budgets, error) {
-	budgets, err := plan.SplitLatency(in.Problem, servable(in.Options))
+func (Planning) SplitLatency(ctx context.Context, in SplitInput) (plan.Budgets, error) {
+	budgets, err := plan.SplitLatency(in.Problem, endingWith(ctx, servable(in.Options)))
 	return budgets, final(err, TypeInvalid, in.Problem.Pipeline)
+}
+
+// endingWith ends a search with the activity.
+func endingWith(ctx context.Context, o plan.Options) plan.Options {
+	o.Stop = func() bool { return ctx.Err() != nil }
+	return o
 }
 
 // servable leaves out what executors cannot run: they run one batch at a time on
@@ -40,8 +46,8 @@ func servable(o plan.Options) plan.Options {
 
 // ScheduleModules chooses configurations and machines for the budgets, and for
 // the arrivals that the pipeline declares.
-func (Planning) ScheduleModules(_ context.Context, in ScheduleInput) (plan.Plan, error) {
-	p, err := simulate.ScheduleModules(in.Problem, servable(in.Options), in.Budgets)
+func (Planning) ScheduleModules(ctx context.Context, in ScheduleInput) (plan.Plan, error) {
+	p, err := simulate.ScheduleModules(in.Problem, endingWith(ctx, servable(in.Options)), in.Budgets)
 	if err == nil && p.Status == plan.Infeasible {
 		return p, temporal.NewNonRetryableApplicationError(WithDisturbed(p.Reason, in.Problem.Pipeline), TypeInfeasible, nil)
 	}

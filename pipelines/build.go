@@ -33,8 +33,19 @@ func (b *Builder) Rate(perSecond float64) *Builder { b.p.Rate = perSecond; retur
 // Arrivals sets how requests come: "even", "poisson", "gamma:SHAPE", "trace:FILE".
 func (b *Builder) Arrivals(kind string) *Builder { b.p.Arrivals = kind; return b }
 
-// Attainment sets the share of requests that must finish within the SLO.
-func (b *Builder) Attainment(share float64) *Builder { b.p.Attainment = share; return b }
+// Attainment sets the share of requests that must finish within the SLO; 0 asks
+// for none. Without it random arrivals are planned for DefaultAttainment.
+func (b *Builder) Attainment(share float64) *Builder {
+	if b.p.Attainment = share; share == 0 {
+		b.p.Attainment = NoAttainment
+	}
+	return b
+}
+
+// Headroom sets the share of the SLO that plans leave free for what machines do
+// besides: 0.1 for a tenth, 0 for nothing. Without it, it follows from the
+// profiles (see Pipeline.Kept).
+func (b *Builder) Headroom(share float64) *Builder { b.p.Headroom = &share; return b }
 
 // Dispatch sets the dispatch policy.
 func (b *Builder) Dispatch(policy string) *Builder { b.p.Dispatch = policy; return b }

@@ -24,7 +24,7 @@ var hardwareSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 var pipelineSchema = &hcl.BodySchema{
 	Attributes: []hcl.AttributeSchema{
 		{Name: "slo", Required: true}, {Name: "rate", Required: true},
-		{Name: "arrivals"}, {Name: "attainment"}, {Name: "dispatch"},
+		{Name: "arrivals"}, {Name: "attainment"}, {Name: "dispatch"}, {Name: "headroom"},
 	},
 	Blocks: []hcl.BlockHeaderSchema{
 		{Type: "input", LabelNames: []string{"name"}},
@@ -145,7 +145,8 @@ func (d *decoder) pipeline(b *hcl.Block) {
 	d.duration(attrs["slo"], &p.SLO)
 	d.number(attrs["rate"], &p.Rate)
 	d.arrivals(attrs["arrivals"], b.DefRange.Filename, &p)
-	d.number(attrs["attainment"], &p.Attainment)
+	d.attainment(attrs["attainment"], &p.Attainment)
+	d.headroom(attrs["headroom"], &p.Headroom)
 	d.text(attrs["dispatch"], &p.Dispatch)
 	for _, b := range content.Blocks {
 		d.part(&p, path, b)

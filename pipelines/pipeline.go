@@ -26,7 +26,8 @@ type Pipeline struct {
 	Rate       float64       // requests per second at the source
 	Arrivals   string        // "even", "poisson", "gamma:SHAPE", "trace:FILE"; empty means even
 	Trace      *Trace        // what the file of Arrivals holds; nil for other kinds
-	Attainment float64       // share of requests that must finish within SLO; 0 when not asked for
+	Attainment float64       // share of requests that must finish within SLO; 0 is the default (see Target), NoAttainment asks for none
+	Headroom   *float64      `json:",omitempty"` // share of the SLO that plans leave free, 0 to 1; nil is the default (see Kept)
 	Dispatch   string        // dispatch policy; empty means the default
 	Inputs     []Port
 	Modules    []Module // in order of declaration

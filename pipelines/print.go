@@ -3,6 +3,7 @@ package pipelines
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -60,7 +61,10 @@ func printPipeline(b *hclwrite.Body, p Pipeline) {
 	b.SetAttributeValue("rate", decimal(p.Rate))
 	setText(b, "arrivals", p.Arrivals)
 	if p.Attainment != 0 {
-		b.SetAttributeValue("attainment", decimal(p.Attainment))
+		b.SetAttributeValue("attainment", decimal(math.Max(0, p.Attainment)))
+	}
+	if p.Headroom != nil {
+		b.SetAttributeValue("headroom", cty.StringVal(percentText(*p.Headroom)))
 	}
 	setText(b, "dispatch", p.Dispatch)
 	for _, in := range p.Inputs {

@@ -209,8 +209,13 @@ func (v *validator) objective(p *Pipeline, path string) {
 	if !sensibleRate(p.Rate) {
 		v.errorf(path+".rate", "Invalid rate", "A rate is a number of requests per second, from zero to %.0g.", maxRate)
 	}
-	if p.Attainment < 0 || p.Attainment > 1 || math.IsNaN(p.Attainment) {
-		v.errorf(path+".attainment", "Invalid attainment", "Attainment is a share between 0 and 1, such as 0.99.")
+	if p.Attainment < 0 && p.Attainment != NoAttainment || p.Attainment > 1 || math.IsNaN(p.Attainment) {
+		v.errorf(path+".attainment", "Invalid attainment", "Attainment is a share between 0 and 1, such as 0.99; 0 asks for none.")
+	}
+	if p.Headroom != nil {
+		if wrong := checkHeadroom(*p.Headroom); wrong != "" {
+			v.errorf(path+".headroom", "Invalid headroom", "%s", wrong)
+		}
 	}
 	kind, _, _, err := SplitArrivals(p.Arrivals)
 	if err != nil {
@@ -468,7 +473,13 @@ func (v *validator) lost(p *Pipeline) bool {
 // every module runs alone on its fastest device.
 func (v *validator) fastest(p *Pipeline, path string) {
 	modules, need, err := p.FastestPath(v.doc.Hardware)
-	if err != nil || p.SLO <= 0 || need <= p.SLO {
+	planned := p.Planned().SLO
+	if err != nil || p.SLO <= 0 || need <= planned {
+		return
+	}
+	if need <= p.SLO {
+		v.errorf(path+".slo", "SLO cannot be met", "SLO %v cannot be met with a headroom of %s: the fastest path %s needs %s of the %s that are left. Allow more time, or keep less headroom.",
+			p.SLO, percentText(p.Kept()), strings.Join(modules, " -> "), inMillis(need), inMillis(planned))
 		return
 	}
 	v.errorf(path+".slo", "SLO cannot be met", "SLO %v cannot be met: the fastest path %s needs %s. Allow more time, or profile faster hardware.",

@@ -69,10 +69,8 @@ func (b *brancher) run() float64 {
 		root.low[i], root.high[i] = f.fastest(), b.slo
 	}
 	b.boxes = append(b.boxes, root)
-	watch := b.p.options.stopwatch()
 	for n := 0; len(b.boxes) > 0; n++ {
-		limit := b.p.options.TimeLimit
-		if n >= maxBoxes || b.work > maxWork || limit > 0 && watch() >= limit {
+		if n >= maxBoxes || b.work > maxWork || b.p.options.halted() {
 			break
 		}
 		if next := b.pop(); next.bound < b.enough() {
@@ -86,6 +84,15 @@ func (b *brancher) run() float64 {
 	}
 	// The bound was summed in floating point: take the noise off.
 	return math.Min(b.lower, b.best) * b.scale * (1 - 1e-12)
+}
+
+// once looks at the root only: a split that is good, without proof.
+func (b *brancher) once() {
+	root := box{low: make([]float64, len(b.costs)), high: make([]float64, len(b.costs))}
+	for i, f := range b.costs {
+		root.low[i], root.high[i] = f.fastest(), b.slo
+	}
+	b.examine(root)
 }
 
 // restart clears the search; what was found stays.

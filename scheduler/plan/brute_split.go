@@ -12,8 +12,7 @@ const maxVisits = 20_000_000
 // deadline ends a search after a time, by the caller's clock, or a number of
 // steps.
 type deadline struct {
-	limit  time.Duration
-	watch  func() time.Duration
+	halted func() bool // nil for no limit of time
 	visits int
 	cut    bool
 }
@@ -21,7 +20,7 @@ type deadline struct {
 func (d *deadline) over() bool {
 	const often = 1 << 12 // steps from one look at the clock to the next
 	d.visits++
-	if d.visits >= maxVisits || d.limit > 0 && d.visits%often == 1 && d.watch() >= d.limit {
+	if d.visits >= maxVisits || d.halted != nil && d.visits%often == 1 && d.halted() {
 		d.cut = true
 	}
 	return d.cut
@@ -34,7 +33,7 @@ func (p *planner) listed(budgets []time.Duration, whole bool) {
 	if p.options.policy() != PolicyBrute || p.search != nil {
 		return
 	}
-	p.search = &deadline{limit: p.options.TimeLimit, watch: p.options.stopwatch()}
+	p.search = &deadline{halted: p.options.halted}
 	known := [][]schedule{}
 	for _, policy := range []string{PolicyHarpagon, PolicyPiccolo} {
 		if sets := p.found(policy); sets != nil {

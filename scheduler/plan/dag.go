@@ -91,6 +91,9 @@ func (d *dag) stretch(weight []time.Duration, limit time.Duration) []time.Durati
 		through := saturate(a, weight[i])
 		if weight[i] > 0 && through > 0 && through < limit {
 			out[i] = max(weight[i], scale(weight[i], limit, through))
+			if a == 0 {
+				out[i] = limit // to the nanosecond
+			}
 		}
 	}
 	return out

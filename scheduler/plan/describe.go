@@ -18,6 +18,7 @@ func (p Plan) Describe() string {
 	fmt.Fprintf(&b, "%s: %s plan, %s per hour, worst case %s of %s\n",
 		p.Pipeline, p.Status, money(p.Cost), spell(p.Latency), spell(p.SLO))
 	fmt.Fprintf(&b, "policy %s, cost model %s, %s%s\n", p.Policy, p.CostModel, p.promise(), p.bounded())
+	b.WriteString(p.margin())
 	if e := p.Expected; e != nil {
 		fmt.Fprintf(&b, "expects %.4g %% of %s arrivals in time under dispatch %s, at least %.4g %% with %.0f %% confidence\n",
 			100*e.Attainment, e.Arrivals, e.Dispatch, 100*e.Low, 100*e.Confidence)
@@ -32,6 +33,22 @@ func (p Plan) Describe() string {
 		fmt.Fprintf(&b, "one %s, %.0f %% used: %s\n", d.Hardware, 100*d.Share, d.describe(p.Pipeline))
 	}
 	return b.String()
+}
+
+// margin says what is kept of the objective, and what that costs.
+func (p Plan) margin() string {
+	if p.Headroom <= 0 {
+		return ""
+	}
+	text := fmt.Sprintf("keeps %s of the SLO (%.3g %%) free for what the machines do besides", spell(p.Headroom), 100*p.Headroom.Seconds()/p.SLO.Seconds())
+	switch {
+	case p.HeadroomCost == nil:
+	case *p.HeadroomCost > 0:
+		text += fmt.Sprintf(", which costs %s per hour", money(*p.HeadroomCost))
+	default:
+		text += ", which costs nothing"
+	}
+	return text + "\n"
 }
 
 // describe lists the groups on a device; those of other pipelines with their

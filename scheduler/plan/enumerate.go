@@ -7,8 +7,13 @@ import (
 	"time"
 )
 
-// maxMixtures bounds the mixtures of one module that are looked at.
-const maxMixtures = 3000
+// maxMixtures bounds the mixtures of one module that are looked at, and maxCounted
+// the numbers of devices that are tried for them: of devices by the million there
+// are too many to count one by one.
+const (
+	maxMixtures = 3000
+	maxCounted  = 1 << 18
+)
 
 // enumerate lists the mixtures of several kinds that cost at most limit and can
 // serve the module within budget, cheapest first. Where there are too many the
@@ -24,7 +29,7 @@ func (w *wholeModule) enumerate(limit float64, budget time.Duration) {
 	}
 	least := e.cheapestShare(0)
 	for range 40 {
-		e.found, e.limit, e.full = nil, w.limit, false
+		e.found, e.limit, e.full, e.visits = nil, w.limit, false, 0
 		e.visit(0, 0, 0)
 		if !e.full {
 			break
@@ -52,6 +57,7 @@ type enumerator struct {
 	limit  float64
 	counts []int
 	found  []*mixture
+	visits int
 	full   bool
 }
 
@@ -68,6 +74,9 @@ func (e *enumerator) cheapestShare(i int) float64 {
 }
 
 func (e *enumerator) visit(i int, weight, covered float64) {
+	if e.visits++; e.visits > maxCounted {
+		e.full = true
+	}
 	if e.full {
 		return
 	}

@@ -115,11 +115,11 @@ func (p *planner) paper() ([]time.Duration, bool) {
 // search for the bound is one of its own, since it knows no limits.
 func solveExact(p Problem, o Options) (Plan, error) {
 	if p.limited() {
-		budgets, err := SplitLatency(p, o)
+		budgets, err := splitLatency(p, o)
 		if err != nil {
 			return Plan{}, err
 		}
-		return ScheduleModules(p, o, budgets)
+		return scheduleModules(p, o, budgets)
 	}
 	pl, err := newPlanner(&p, o)
 	if err != nil {

@@ -23,6 +23,8 @@ type planJSON struct {
 	LowerBound float64  `json:"lower_bound"`
 	Restrict   string   `json:"restriction,omitempty"`
 	SLO        millis   `json:"slo_ms"`
+	Headroom   millis   `json:"headroom_ms,omitempty"`
+	Margin     *float64 `json:"headroom_cost,omitempty"`
 	Latency    millis   `json:"latency_ms"`
 	SolveTime  millis   `json:"solve_ms"`
 	Modules    []Module `json:"modules"`
@@ -84,7 +86,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(planJSON{
 		p.Pipeline, p.Policy, p.CostModel, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, p.LowerBound, p.Restriction,
-		millis(p.SLO), millis(p.Latency), millis(p.SolveTime), modules, p.Devices, p.Expected,
+		millis(p.SLO), millis(p.Headroom), p.HeadroomCost, millis(p.Latency), millis(p.SolveTime), modules, p.Devices, p.Expected,
 	})
 }
 
@@ -100,7 +102,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 	}
 	*p = Plan{
 		j.Pipeline, j.Policy, j.CostModel, j.Status, j.Reason, j.Sound, j.Proof, j.Cost, j.LowerBound, j.Restrict,
-		time.Duration(j.SLO), time.Duration(j.Latency), time.Duration(j.SolveTime), j.Modules, j.Devices, j.Expected,
+		time.Duration(j.SLO), time.Duration(j.Headroom), j.Margin, time.Duration(j.Latency), time.Duration(j.SolveTime), j.Modules, j.Devices, j.Expected,
 	}
 	return nil
 }

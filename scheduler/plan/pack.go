@@ -80,14 +80,25 @@ func (s *sharer) open(bins []bin, parts []part, i int, only string) (best bin, o
 	return best, ok
 }
 
+// Deadlines and durations that arrange tries.
+const (
+	deadlineStep  = 1.2 // from one deadline to the next
+	mostDeadlines = 48
+	shorterSteps  = 4 // each halves the longest duration that is allowed
+)
+
 // arrange finds how parts can share a device of a kind so that they use least
 // of it. All wait up to the same deadline where that is not longer than what
 // their batches leave of their budgets; with equal deadlines the device serves
 // batches in the order in which they are closed. Tried are deadlines from the
 // sum of the shortest durations, where every part may have to wait for one
-// batch of each other, up to the shortest budget.
+// batch of each other, up to the shortest budget. Under a deadline each part
+// takes the configuration that uses least; where their batches are too long to
+// wait for each other, shorter ones.
+//
+// The deadlines do not depend on rates and budgets, so that more time or less load
+// has the same to choose from and more.
 func arrange(h host, members []int, parts []part) (best bin, ok bool) {
-	const tries = 24
 	low, high := time.Duration(0), time.Duration(math.MaxInt64)
 	for _, i := range members {
 		shortest := time.Duration(math.MaxInt64)
@@ -102,23 +113,34 @@ func arrange(h host, members []int, parts []part) (best bin, ok bool) {
 	if low >= high {
 		return best, false
 	}
-	step := math.Pow(float64(high)/float64(low), 1.0/tries)
 	trial, spare := make([]way, 0, len(members)), make([]way, 0, len(members))
-	for k, deadline := 0, float64(low); k < tries; k, deadline = k+1, deadline*step {
-		b := bin{host: h, parts: members, ways: trial[:0]}
-		if b.all(parts, time.Duration(math.Ceil(deadline))) && (!ok || b.use < best.use) && b.sound() {
-			best, ok = b, true
-			trial, spare = spare, b.ways
+	deadline := float64(low)
+	for range mostDeadlines {
+		if deadline >= float64(high) {
+			break
 		}
+		due := time.Duration(math.Ceil(deadline))
+		for k, longest := 0, due; k <= shorterSteps; k, longest = k+1, longest/2 {
+			b := bin{host: h, parts: members, ways: trial[:0]}
+			if !b.all(parts, due, longest) || ok && b.use >= best.use {
+				break // shorter batches use no less
+			}
+			if b.sound() {
+				best, ok = b, true
+				trial, spare = spare, b.ways
+				break
+			}
+		}
+		deadline *= deadlineStep
 	}
 	return best, ok
 }
 
-// all chooses a way for every part.
-func (b *bin) all(parts []part, deadline time.Duration) bool {
+// all chooses a way for every part, with batches no longer than that.
+func (b *bin) all(parts []part, deadline, longest time.Duration) bool {
 	memory := int64(0)
 	for _, i := range b.parts {
-		w, ok := parts[i].way(b.host.index, deadline)
+		w, ok := parts[i].way(b.host.index, deadline, longest)
 		if !ok || b.use+w.use > 1+rateTolerance {
 			return false
 		}

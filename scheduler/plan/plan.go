@@ -34,7 +34,15 @@ type Plan struct {
 	// for every plan that a dispatcher can keep.
 	Restriction string
 
-	SLO       time.Duration
+	SLO time.Duration
+
+	// Headroom is what of the SLO is left free for what machines do besides: the
+	// budgets along a path add up to at most SLO - Headroom. HeadroomCost is what
+	// the plan costs more than one without it would, money per hour; nil where
+	// that was not looked at. It is not negative.
+	Headroom     time.Duration
+	HeadroomCost *float64
+
 	Latency   time.Duration // longest path of worst cases
 	SolveTime time.Duration
 	Modules   []Module

@@ -44,13 +44,20 @@ type Options struct {
 	// at a time on a machine. Policies exact, piccolo and scrooge always do.
 	Concurrency bool
 
-	// TimeLimit bounds a search that can be cut short, by Clock. Policy
-	// harpagon needs milliseconds and does not look at it.
+	// TimeLimit bounds a search that can be cut short, by Clock: the best plan
+	// found by then is returned, with its bound. Policy harpagon needs milliseconds
+	// and does not look at it.
 	TimeLimit time.Duration
+
+	// Stop, where it is not nil, is asked from time to time; true ends a search
+	// like TimeLimit does.
+	Stop func() bool `json:"-"`
 
 	// Clock reads a monotonic clock, for SolveTime and TimeLimit. Nil leaves
 	// SolveTime zero.
 	Clock func() time.Duration `json:"-"`
+
+	until func() bool // Stop and TimeLimit from when the search began
 }
 
 // Names of the policies and cost models that exist.

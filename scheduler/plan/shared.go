@@ -33,6 +33,7 @@ type sharer struct {
 	planners []*planner
 	hosts    []host
 	careful  bool // leave a margin for requests that are counted singly; see margin
+	rejected bool // single requests do not keep some packing that was looked at
 }
 
 // host is a kind of hardware whose devices may be shared.
@@ -94,14 +95,15 @@ type bin struct {
 }
 
 // way is how the part uses least of a device of the host when its batches must
-// wait up to deadline for those of others; false when it cannot.
-func (p *part) way(host int, deadline time.Duration) (best way, ok bool) {
+// wait up to deadline for those of others and take no longer than longest; false
+// when it cannot.
+func (p *part) way(host int, deadline, longest time.Duration) (best way, ok bool) {
 	window := p.budget - deadline
 	if window <= 0 {
 		return best, false
 	}
 	for _, c := range p.choices[host] {
-		if c.duration > deadline {
+		if c.duration > min(deadline, longest) {
 			continue
 		}
 		period, margin := c.filling, time.Duration(0)

@@ -8,11 +8,14 @@ import (
 	"time"
 )
 
-// rounds is how many splits near the best one are tried.
-const rounds = 60
-
-// patience is how many of them may bring nothing.
-const patience = 20
+// How long the search goes on.
+const (
+	descents  = 2    // packings of the first splits that are followed
+	mostMoves = 6    // that one of them is followed
+	leastGain = 0.02 // of what the emptiest device is used by, to count as better
+	rounds    = 30   // splits near the best one that are tried
+	patience  = 8    // of them may bring nothing
+)
 
 func newSharer(planners []*planner) *sharer {
 	s := &sharer{planners: planners}
@@ -34,10 +37,23 @@ func newSharer(planners []*planner) *sharer {
 	return s
 }
 
+// halted says that the time is up.
+func (s *sharer) halted() bool { return s.planners[0].options.halted() }
+
 // search looks for the cheapest packing and returns the lower bounds of the
 // pipelines one by one, and of all of them together, in weights; nil when some
-// pipeline has no split at all.
+// pipeline has no split at all. It looks at the problem as it is, and where that
+// does not reach the bound at harder ones, too (see harder).
 func (s *sharer) search() (best *packing, bounds []float64, bound float64) {
+	best, bounds, bound = s.local()
+	if best == nil {
+		return nil, bounds, bound
+	}
+	return best, bounds, bound
+}
+
+// local searches near the splits to begin with.
+func (s *sharer) local() (best *packing, bounds []float64, bound float64) {
 	starts, bounds, ok := s.starts()
 	if !ok {
 		return nil, nil, 0
@@ -47,33 +63,83 @@ func (s *sharer) search() (best *packing, bounds []float64, bound float64) {
 	}
 	bound = s.payable(bound)
 	done := func() bool { return best != nil && best.weight <= bound*(1+optimalityGap) }
-	try := func(b splitting) bool {
-		p := s.within(b)
-		if p == nil || best != nil && !cheaper(p.weight, best.weight) {
-			return false
-		}
-		best = p
-		return true
-	}
+	var firsts []*packing
 	for _, b := range starts {
-		if !done() {
-			try(b)
+		if p := s.within(b); p != nil {
+			firsts = append(firsts, p)
+			if best == nil || cheaper(p.weight, best.weight) {
+				best = p
+			}
+		}
+		if done() || best != nil && s.halted() {
+			break
 		}
 	}
 	if best == nil {
 		return nil, nil, 0
 	}
-	watch := s.planners[0].options.stopwatch()
-	random := rand.New(rand.NewPCG(1, 2)) // the same problem has the same plan
-	for n, last := 0, 0; n < rounds && n-last < patience && !done(); n++ {
-		if limit := s.planners[0].options.TimeLimit; limit > 0 && watch() > limit {
-			break
+	slices.SortStableFunc(firsts, func(a, b *packing) int {
+		switch {
+		case a.better(b):
+			return -1
+		case b.better(a):
+			return 1
 		}
-		if try(s.near(best.budgets, random)) {
-			last = n
+		return 0
+	})
+	for _, first := range firsts[:min(descents, len(firsts))] {
+		if p := s.descended(first, done); cheaper(p.weight, best.weight) {
+			best = p
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2)) // the same problem has the same plan
+	for n, last := 0, 0; n < rounds && n-last < patience && !done() && !s.halted(); n++ {
+		if p := s.within(s.near(best.budgets, random)); p != nil && p.better(best) {
+			best, last = p, n
 		}
 	}
 	return best, bounds, bound
+}
+
+// descended follows focused splits from a packing as long as they lead to better
+// ones.
+func (s *sharer) descended(from *packing, done func() bool) *packing {
+	for range mostMoves {
+		next := from
+		for _, b := range s.focused(from) {
+			if done() || s.halted() {
+				return from
+			}
+			if p := s.within(b); p != nil && p.better(next) {
+				if next = p; cheaper(p.weight, from.weight) {
+					break
+				}
+			}
+		}
+		if next == from {
+			return from
+		}
+		from = next
+	}
+	return from
+}
+
+// better says whether a packing costs less, or as much with a device that is
+// nearer to being empty.
+func (p *packing) better(other *packing) bool {
+	if cheaper(p.weight, other.weight) || cheaper(other.weight, p.weight) {
+		return p.weight < other.weight
+	}
+	return p.emptiest() < other.emptiest()*(1-leastGain)
+}
+
+// emptiest is the least used part of a shared device, in weights.
+func (p *packing) emptiest() float64 {
+	least := math.Inf(1)
+	for i := range p.bins {
+		least = math.Min(least, p.bins[i].use*p.bins[i].host.weight)
+	}
+	return least
 }
 
 // starts are the splits to begin with, every pipeline's in its own way: the
@@ -100,7 +166,140 @@ func (s *sharer) starts() (list []splitting, bounds []float64, ok bool) {
 			list[k] = append(list[k], p.dag.stretch(split, p.pipe.SLO))
 		}
 	}
-	return list, bounds, true
+	return append(list, s.waiting()...), bounds, true
+}
+
+// waitStep is the ratio of one wait for other groups' batches to the next, from
+// the shortest duration on, and mostWaits how many are tried.
+const (
+	waitStep  = 1.35
+	mostWaits = 24
+)
+
+// waiting lists the splits that use least of the devices when each batch may take
+// longer after it was closed, because it waits for those of others: until a time
+// that is the same for all, or in proportion to its duration. What a module on a
+// shared device has to collect is its budget less that.
+func (s *sharer) waiting() (list []splitting) {
+	shortest := math.Inf(1)
+	for _, p := range s.planners {
+		for _, m := range p.modules {
+			if m.rate > 0 {
+				shortest = math.Min(shortest, m.fastest().Seconds())
+			}
+		}
+	}
+	offer := func(takes func(duration float64) float64) {
+		var one splitting
+		for _, p := range s.planners {
+			split, ok := p.withWait(takes)
+			if !ok {
+				return
+			}
+			one = append(one, split)
+		}
+		list = append(list, one)
+	}
+	wait := shortest
+	for range mostWaits {
+		wait *= waitStep
+		offer(func(duration float64) float64 { return math.Max(duration, wait) })
+	}
+	for _, times := range []float64{1.5, 2, 3, 4, 6} {
+		offer(func(duration float64) float64 { return times * duration })
+	}
+	return list
+}
+
+// withWait is the split of least proportional cost when a batch takes so long
+// after it was closed.
+func (p *planner) withWait(takes func(duration float64) float64) ([]time.Duration, bool) {
+	b := newBrancher(p)
+	for i, c := range b.costs {
+		curves := slices.Clone(c.(frontier))
+		for k := range curves {
+			curves[k].duration = takes(curves[k].duration)
+		}
+		b.costs[i] = curves.lower()
+	}
+	b.buy = func(i int, budget time.Duration) (float64, time.Duration, bool) {
+		cost, which := b.costs[i].at(budget.Seconds())
+		if which < 0 && p.modules[i].rate > 0 {
+			return 0, 0, false
+		}
+		return cost, budget, true
+	}
+	b.once()
+	return b.found, b.found != nil
+}
+
+// focused are splits that leave every module what the packing needs and give what
+// is left of the SLO to one module, or to those that share a device.
+func (s *sharer) focused(best *packing) (list []splitting) {
+	needs := make(splitting, len(s.planners))
+	for i, p := range s.planners {
+		needs[i] = make([]time.Duration, len(p.modules))
+	}
+	for _, at := range best.parts {
+		need := time.Duration(0)
+		for k := range at.own {
+			need = max(need, at.own[k].worst)
+		}
+		if len(at.own) == 1 && at.rest == 0 {
+			need = at.own[0].duration + at.own[0].period
+		}
+		needs[at.pipeline][at.module] = need
+	}
+	sets := [][]int{nil} // indices of parts
+	for _, b := range best.bins {
+		sets = append(sets, b.parts)
+		for k, i := range b.parts {
+			at, w := best.parts[i], b.ways[k]
+			need := &needs[at.pipeline][at.module]
+			*need = max(*need, w.period+w.margin+w.deadline)
+		}
+	}
+	for i := range best.parts {
+		sets = append(sets, []int{i})
+	}
+	for _, set := range sets {
+		list = append(list, s.favouring(best, needs, set))
+	}
+	return list
+}
+
+// favouring stretches the needs of some parts as far as the SLO allows, and then
+// all others.
+func (s *sharer) favouring(best *packing, needs splitting, set []int) splitting {
+	out := make(splitting, len(needs))
+	for i, p := range s.planners {
+		list := slices.Clone(needs[i])
+		with := func(by float64) []time.Duration {
+			longer := slices.Clone(list)
+			for _, k := range set {
+				if at := best.parts[k]; at.pipeline == i {
+					longer[at.module] = time.Duration(float64(longer[at.module]) * by)
+				}
+			}
+			return longer
+		}
+		low, high := 1.0, 1.0
+		for range 10 {
+			if high *= 2; p.dag.longest(with(high)) > p.pipe.SLO {
+				break
+			}
+			low = high
+		}
+		for range 12 {
+			if mid := (low + high) / 2; p.dag.longest(with(mid)) <= p.pipe.SLO {
+				low = mid
+			} else {
+				high = mid
+			}
+		}
+		out[i] = p.dag.stretch(with(low), p.pipe.SLO)
+	}
+	return out
 }
 
 // near is a split in the neighbourhood of another.
@@ -122,11 +321,13 @@ func (s *sharer) near(from splitting, random *rand.Rand) splitting {
 }
 
 // within packs under given budgets: all modules divided by one rule, then each
-// by another where that is cheaper. Nil when some module has no plan.
+// by another where that is cheaper. Nil when some module has no plan. Only sound
+// packings count; with every module on devices of its own there is one wherever
+// cost model whole has a plan.
 func (s *sharer) within(budgets splitting) *packing {
 	var best *packing
 	keep := func(p *packing) bool {
-		if p != nil && (best == nil || cheaper(p.weight, best.weight)) {
+		if p != nil && (best == nil || cheaper(p.weight, best.weight)) && s.sound(p) {
 			best = p
 			return true
 		}
@@ -153,6 +354,22 @@ func (s *sharer) within(budgets splitting) *packing {
 		}
 	}
 	return best
+}
+
+// sound says whether single requests keep the packing. That is a question only
+// where a module has devices of its own and a share of another.
+func (s *sharer) sound(p *packing) bool {
+	divided := func(at part) bool { return len(at.own) > 0 && at.rest > 0 }
+	if !slices.ContainsFunc(p.parts, divided) {
+		return true
+	}
+	for _, plan := range s.plans(p) {
+		if !plan.Sound {
+			s.rejected = true
+			return false
+		}
+	}
+	return true
 }
 
 func (s *sharer) parts(budgets splitting, by division) ([]part, bool) {

@@ -13,7 +13,8 @@ import (
 // status Infeasible and says why in Reason.
 func Solve(p Problem, o Options) Plan {
 	watch := o.stopwatch()
-	plan := solve(p, o)
+	plan := solve(p.tightened(), o.started())
+	plan.keep(&p)
 	plan.SolveTime = watch()
 	return plan
 }
@@ -29,11 +30,11 @@ func solve(p Problem, o Options) Plan {
 	if o.policy() == PolicyBrute && !p.limited() {
 		return solveBrute(p, o)
 	}
-	budgets, err := SplitLatency(p, o)
+	budgets, err := splitLatency(p, o)
 	if err != nil {
 		return o.infeasible(&p, err)
 	}
-	plan, err := ScheduleModules(p, o, budgets)
+	plan, err := scheduleModules(p, o, budgets)
 	if err != nil {
 		return o.infeasible(&p, err)
 	}
@@ -43,9 +44,14 @@ func solve(p Problem, o Options) Plan {
 // SplitLatency divides the SLO among the modules: Algorithm 2 of the Harpagon
 // paper with node merger and cost-direct, or what Options.Split asks for; for
 // policy exact, the split of least cost. The
-// budget of a pipeline's only module is the SLO. An objective that cannot be
-// met is an *InfeasibleError.
+// budget of a pipeline's only module is the SLO, less the headroom. An objective
+// that cannot be met is an *InfeasibleError.
 func SplitLatency(p Problem, o Options) (Budgets, error) {
+	budgets, err := splitLatency(p.tightened(), o.started())
+	return budgets, p.explained(err)
+}
+
+func splitLatency(p Problem, o Options) (Budgets, error) {
 	left, err := affordable(p, o)
 	if err != nil {
 		return nil, err
@@ -147,6 +153,16 @@ func total(sets []schedule) float64 {
 // proportion. A module that cannot keep its budget is an *InfeasibleError.
 func ScheduleModules(p Problem, o Options, b Budgets) (Plan, error) {
 	watch := o.stopwatch()
+	out, err := scheduleModules(p.tightened(), o.started(), b)
+	if err != nil {
+		return out, p.explained(err)
+	}
+	out.keep(&p)
+	out.SolveTime = watch()
+	return out, nil
+}
+
+func scheduleModules(p Problem, o Options, b Budgets) (Plan, error) {
 	left := p
 	if p.limited() {
 		// As the split was found: it counts on who does without which hardware.
@@ -168,9 +184,7 @@ func ScheduleModules(p Problem, o Options, b Budgets) (Plan, error) {
 		}
 		short := shortages(&left, &out)
 		if len(short) == 0 {
-			err := bounded(p, o, &out)
-			out.SolveTime = watch()
-			return out, err
+			return out, bounded(p, o, &out)
 		}
 		if first == nil {
 			first = &out
@@ -271,6 +285,22 @@ func (o Options) stopwatch() func() time.Duration {
 	start := o.Clock()
 	return func() time.Duration { return max(0, o.Clock()-start) }
 }
+
+// started notes that the search begins now. What it calls goes on with the same
+// clock, however often it solves a part anew.
+func (o Options) started() Options {
+	if o.until == nil {
+		stop, limit, watch := o.Stop, o.TimeLimit, func() time.Duration { return 0 }
+		if limit > 0 {
+			watch = o.stopwatch()
+		}
+		o.until = func() bool { return stop != nil && stop() || limit > 0 && watch() >= limit }
+	}
+	return o
+}
+
+// halted says that the search must end with what it has.
+func (o Options) halted() bool { return o.until != nil && o.until() }
 
 // inDeclaredOrder turns the order of the DAG into that of the declaration.
 func (p *planner) inDeclaredOrder() []int {

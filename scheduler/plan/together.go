@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan/demand"
@@ -32,9 +31,14 @@ type Task struct {
 // Everything else is planned one by one.
 func SolveAll(problems []Problem, o Options) []Plan {
 	watch := o.stopwatch()
-	if plans, ok := solveTogether(problems, o); ok {
+	tight := make([]Problem, len(problems))
+	for i, p := range problems {
+		tight[i] = p.tightened()
+	}
+	if plans, ok := solveTogether(tight, o.started()); ok {
 		spent := watch()
 		for i := range plans {
+			plans[i].keep(&problems[i])
 			plans[i].SolveTime = spent
 		}
 		return plans
@@ -106,19 +110,22 @@ func sameHardware(a, b *Problem) bool {
 	return true
 }
 
-// kept looks for a packing and writes its plans; where single requests do not
-// keep these, it looks again, carefully.
+// kept looks for a packing and writes its plans. Where single requests did not
+// keep some packing that was looked at, it looks again, carefully, and takes the
+// cheaper one.
 func (s *sharer) kept(search func() *packing) (best *packing, plans []Plan) {
-	for {
-		if best = search(); best == nil {
-			return nil, nil
-		}
-		plans = s.plans(best)
-		if s.careful || !slices.ContainsFunc(plans, func(p Plan) bool { return !p.Sound }) {
-			return best, plans
-		}
+	s.careful, s.rejected = false, false
+	best = search()
+	if s.rejected {
 		s.careful = true
+		if other := search(); other != nil && (best == nil || cheaper(other.weight, best.weight)) {
+			best = other
+		}
 	}
+	if best == nil {
+		return nil, nil
+	}
+	return best, s.plans(best)
 }
 
 // plans writes a packing as one plan a pipeline.

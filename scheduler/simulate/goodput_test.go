@@ -165,7 +165,7 @@ func TestSolveForRandomArrivals(t *testing.T) {
 		require.NoError(t, err)
 		assert.Greater(t, r.Pipelines[0].Attainment, 0.988)
 	}
-	p.Attainment = 0
+	p.Attainment = pipelines.NoAttainment
 	only := Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, plan.Options{})
 	assert.Less(t, only.Expected.Attainment, 0.99, "nothing is added where nothing is asked for")
 	p.Attainment = 0.99

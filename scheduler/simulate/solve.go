@@ -26,11 +26,14 @@ const (
 // Solve plans one pipeline for the arrivals that it declares. Even ones are
 // plan.Solve's. For others the plan is simulated, with the dispatcher that will
 // serve it, and says what share of requests it is expected to answer in time;
-// where the pipeline declares an attainment, capacity is added until that is
-// reached (see ScheduleModules).
+// capacity is added until the attainment is reached that the pipeline declares
+// (see ScheduleModules). Where the plan keeps headroom it says what that costs:
+// the difference to a plan without, both for even arrivals.
 func Solve(p plan.Problem, o plan.Options) plan.Plan {
 	if !random(&p.Pipeline) {
-		return plan.Solve(p, o)
+		out := plan.Solve(p, o)
+		margin(p, o, &out, out.Cost)
+		return out
 	}
 	start := watch(o)
 	budgets, err := plan.SplitLatency(p, o)
@@ -48,6 +51,18 @@ func Solve(p plan.Problem, o plan.Options) plan.Plan {
 	}
 	out.SolveTime = watch(o) - start
 	return out
+}
+
+// margin writes what the headroom of a plan costs: cost is what the plan for even
+// arrivals costs.
+func margin(p plan.Problem, o plan.Options, out *plan.Plan, cost float64) {
+	if out.Headroom <= 0 || out.Status == plan.Infeasible {
+		return
+	}
+	if without := plan.Solve(p.Relaxed(), o); without.Status != plan.Infeasible {
+		more := math.Max(0, cost-without.Cost)
+		out.HeadroomCost = &more
+	}
 }
 
 func watch(o plan.Options) time.Duration {
@@ -70,10 +85,30 @@ func SolveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
 		}
 		even, index = append(even, p), append(index, i)
 	}
-	for k, p := range plan.SolveAll(even, o) {
+	together := plan.SolveAll(even, o)
+	margins(even, o, together)
+	for k, p := range together {
 		plans[index[k]] = p
 	}
 	return plans
+}
+
+// margins writes what the headroom of plans that were made together costs.
+func margins(problems []plan.Problem, o plan.Options, plans []plan.Plan) {
+	relaxed := make([]plan.Problem, len(problems))
+	kept := false
+	for i, p := range problems {
+		relaxed[i], kept = p.Relaxed(), kept || plans[i].Headroom > 0
+	}
+	if !kept {
+		return
+	}
+	for i, without := range plan.SolveAll(relaxed, o) {
+		if plans[i].Headroom > 0 && plans[i].Status != plan.Infeasible && without.Status != plan.Infeasible {
+			more := math.Max(0, plans[i].Cost-without.Cost)
+			plans[i].HeadroomCost = &more
+		}
+	}
 }
 
 // ScheduleModules is plan.ScheduleModules for the arrivals that the pipeline
@@ -85,6 +120,9 @@ func SolveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
 // kind for even arrivals, too.
 func ScheduleModules(p plan.Problem, o plan.Options, b plan.Budgets) (plan.Plan, error) {
 	base, err := plan.ScheduleModules(p, o, b)
+	if err == nil {
+		margin(p, o, &base, base.Cost)
+	}
 	if err != nil || !random(&p.Pipeline) || base.Status == plan.Infeasible || p.Pipeline.Rate == 0 {
 		return base, err
 	}
@@ -112,8 +150,18 @@ type sizer struct {
 	length  time.Duration
 	seen    map[string]plan.Expectation // by what a plan runs
 	best    *plan.Plan
-	nearest float64 // the most that was attained
+	nearest float64       // the most that was attained
+	end     time.Duration // by the clock of the options, when the search must end; 0 for never
+	cut     bool          // the search was ended
 	err     error
+}
+
+// halted says that the search must end with what it has.
+func (s *sizer) halted() bool {
+	if s.options.Stop != nil && s.options.Stop() || s.end > 0 && watch(s.options) >= s.end {
+		s.cut = true
+	}
+	return s.cut
 }
 
 func newSizer(p plan.Problem, o plan.Options, b plan.Budgets, base plan.Plan) (*sizer, error) {
@@ -122,8 +170,11 @@ func newSizer(p plan.Problem, o plan.Options, b plan.Budgets, base plan.Plan) (*
 		return nil, err
 	}
 	s := &sizer{
-		problem: p, options: o, budgets: b, base: base, target: p.Pipeline.Attainment, rates: p.Pipeline.Rates(),
+		problem: p, options: o, budgets: b, base: base, target: p.Pipeline.Target(), rates: p.Pipeline.Rates(),
 		load: Load{Pipeline: p.Pipeline, Arrivals: arrivals, Rate: p.Pipeline.Rate}, seen: map[string]plan.Expectation{},
+	}
+	if o.TimeLimit > 0 && o.Clock != nil {
+		s.end = watch(o) + o.TimeLimit
 	}
 	n := float64(sizingRequests)
 	if s.target > 0 && s.target < 1 {
@@ -151,6 +202,11 @@ func (s *sizer) solve() (plan.Plan, error) {
 	if s.err != nil {
 		return plan.Plan{}, s.err
 	}
+	if s.best == nil && s.cut {
+		return plan.Plan{}, &plan.InfeasibleError{Pipeline: s.base.Pipeline, SLO: s.base.SLO, Reason: fmt.Sprintf(
+			"the search for a plan that answers %.4g %% of %s arrivals in time was ended before it found one; give it more time, or ask for none of it with attainment = 0",
+			100*s.target, s.load.Arrivals)}
+	}
 	if s.best == nil {
 		return plan.Plan{}, &plan.InfeasibleError{Pipeline: s.base.Pipeline, SLO: s.base.SLO, Reason: fmt.Sprintf(
 			"no plan was found that answers %.4g %% of %s arrivals within the SLO of %s; the nearest answers %.4g %%. Raise the SLO, lower the rate or the attainment, or allow more devices",
@@ -168,7 +224,7 @@ func (s *sizer) result() (plan.Plan, error) {
 	if out.Cost > s.base.Cost || s.base.Status != plan.Optimal {
 		out.Status = plan.Feasible
 	}
-	out.LowerBound, out.Restriction = s.base.LowerBound, s.base.Restriction
+	out.LowerBound, out.Restriction, out.HeadroomCost = s.base.LowerBound, s.base.Restriction, s.base.HeadroomCost
 	if out.LowerBound > 0 && out.Restriction == "" {
 		out.Restriction = "even arrivals"
 	}
@@ -184,7 +240,7 @@ func (s *sizer) grow(cut float64) {
 			break
 		}
 		low = spare
-		if s.err != nil {
+		if s.err != nil || s.halted() {
 			return
 		}
 	}
@@ -240,6 +296,9 @@ func (s *sizer) all(spare float64) map[string]float64 {
 // the target. It says whether to look at less capacity next: where this attains
 // the target, or costs too much anyway.
 func (s *sizer) try(spare map[string]float64, cut float64) bool {
+	if s.halted() {
+		return false
+	}
 	p, err := s.plan(spare, cut)
 	return err == nil && (s.best != nil && p.Cost >= s.best.Cost || s.meets(&p))
 }
@@ -317,7 +376,7 @@ func signature(p *plan.Plan) string {
 
 // expect simulates a plan under the arrivals declared.
 func (s *sizer) expect(p *plan.Plan) (plan.Expectation, error) {
-	o := Options{Duration: s.length, Seed: sizingSeed, Confidence: 2*sizingConfidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true, Admission: true}
+	o := Options{Duration: s.length, Seed: sizingSeed, Confidence: 2*sizingConfidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true, Admission: true, Stop: s.options.Stop}
 	r, err := OnPlans([]Load{s.load}, []plan.Plan{*p}, o)
 	if err != nil {
 		return plan.Expectation{}, err

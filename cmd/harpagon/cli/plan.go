@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,9 @@ import (
 // unmeetable is the finding that plan tells as an infeasible plan, with its
 // reason, so that other pipelines of the same files are planned all the same.
 const unmeetable = pipelines.UnmetObjective
+
+// planLimit is how long a person waits for a plan.
+const planLimit = 10 * time.Second
 
 // plans is the JSON of the command: see the fields of plan.Plan, pool.Plan and
 // functions.Plan.
@@ -81,8 +85,9 @@ what runs, or, where no system runs on the state folder, when they need any devi
 	}
 	x := newDeclaration(d, c)
 	f.register(c)
-	c.RunE = func(_ *cobra.Command, paths []string) error {
-		f.options.Clock = d.Clock
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		ctx := c.Context()
+		f.options.Clock, f.options.Stop = d.Clock, func() bool { return ctx.Err() != nil }
 		if !c.Flags().Changed("policy") && (f.options.Split != "" || f.options.Reading != "" || len(f.options.Without) > 0) {
 			f.options.Policy = plan.PolicyHarpagon // whose steps these are
 		}
@@ -104,7 +109,7 @@ what runs, or, where no system runs on the state folder, when they need any devi
 		if err := measured(doc, paths); err != nil {
 			return err
 		}
-		return f.run(c.Context(), d, doc)
+		return stopped(f.run(ctx, d, doc))
 	}
 	return c
 }
@@ -117,7 +122,7 @@ func (f *planFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.options.Split, "split", "", "how policy harpagon splits the objective: lc (default), throughput, quantized:10ms, even")
 	flags.StringVar(&f.options.Reading, "reading", "", "how Theorem 1 judges a machine that is only partly used: own (default; at its own rate), literal")
 	flags.BoolVar(&f.options.Concurrency, "concurrency", false, "use profile points with several batches at a time on a machine, as policies exact, piccolo and scrooge always do")
-	flags.DurationVar(&f.options.TimeLimit, "time-limit", 0, "the longest that a search may take before the best plan found is printed with its bound; 0 for none")
+	flags.DurationVar(&f.options.TimeLimit, "time-limit", planLimit, "the longest that a search may take before the best plan found is printed with its bound; 0 for none")
 	f.state.register(c, keptUsage)
 	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
@@ -131,6 +136,9 @@ func (f *planFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document) e
 		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
 	}
 	all.Plans = append(all.Plans, simulate.SolveAll(problems, f.options)...)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for i := range all.Plans {
 		if one := &all.Plans[i]; one.Status == plan.Infeasible {
 			one.Reason = activities.WithDisturbed(one.Reason, problems[i].Pipeline)

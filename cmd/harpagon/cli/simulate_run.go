@@ -95,7 +95,7 @@ func (f *simulateFlags) plan(d *Deps, doc *pipelines.Document, loads []simulate.
 	for _, p := range doc.Pipelines {
 		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
 	}
-	for i, p := range simulate.SolveAll(problems, plan.Options{Clock: d.Clock}) {
+	for i, p := range simulate.SolveAll(problems, plan.Options{Clock: d.Clock, TimeLimit: planLimit, Stop: f.options.Stop}) {
 		if p.Status == plan.Infeasible {
 			without = append(without, unplanned{p.Pipeline, p.Status, p.Reason})
 			continue

@@ -1,6 +1,9 @@
 package demand
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Schedule is how a dispatcher collects the batches of a group: batch k takes
 // requests that arrive from k·Period on, Room at the most, and starts at
@@ -18,17 +21,20 @@ type Schedule struct {
 // goes to the batch that is due first of those that are released and have room.
 // kept says that every one of so many found such a batch. always says that the
 // schedules could begin anew on the way, which makes kept true for any number.
+//
+// Periods are rounded to whole nanoseconds, so the release of batch k may be off
+// by k of them; a request is not turned away for these.
 func Counted(rate float64, groups []Schedule, requests int) (kept, always bool) {
 	var buffer [8]collection
 	open := append(buffer[:0], make([]collection, len(groups))...)
 	for i := range requests {
-		at := time.Duration(float64(i) / rate * float64(time.Second))
+		at := time.Duration(math.Round(float64(i) / rate * float64(time.Second)))
 		best, begun := -1, false
 		for k := range open {
 			c := &open[k]
 			c.pass(&groups[k], at)
 			begun = begun || c.held > 0 || c.release > at
-			if (c.held > 0 || c.release <= at) && (best < 0 || c.release+groups[k].Window < open[best].release+groups[best].Window) {
+			if (c.held > 0 || c.release <= at+c.rounding+1) && (best < 0 || c.release+groups[k].Window < open[best].release+groups[best].Window) {
 				best = k
 			}
 		}
@@ -48,6 +54,8 @@ type collection struct {
 	release time.Duration
 	until   time.Duration // when it starts at the latest, once it holds a request
 	held    int
+
+	rounding time.Duration // by which release may be off
 }
 
 func (c *collection) add(g *Schedule, at time.Duration) {
@@ -72,4 +80,5 @@ func (c *collection) pass(g *Schedule, at time.Duration) {
 
 func (c *collection) next(g *Schedule) {
 	c.release, c.held = c.release+g.Period, 0
+	c.rounding++
 }

@@ -1,0 +1,189 @@
+package pipelines
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// What a plan keeps back where a declaration does not say.
+const (
+	// DefaultHeadroom is the share of the objective that is kept free at the least
+	// where durations were measured.
+	DefaultHeadroom = 0.1
+
+	// DefaultAttainment is the share of random arrivals that a plan is made for.
+	DefaultAttainment = 0.99
+
+	// NoAttainment asks for no capacity beyond what even arrivals need, whatever
+	// the arrivals are: attainment = 0 in HCL.
+	NoAttainment = -1.0
+
+	mostNoise = 1.0 // times a duration, that headroom covers by default
+)
+
+// Target is the share of requests that the plan must finish within the SLO, by
+// simulation: the declared attainment, DefaultAttainment where arrivals are
+// random and none is declared, and 0 where nothing is asked for.
+func (p *Pipeline) Target() float64 {
+	kind, _, _, err := SplitArrivals(p.Arrivals)
+	switch {
+	case p.Attainment > 0:
+		return p.Attainment
+	case p.Attainment < 0 || err != nil || kind == ArrivalsEven:
+		return 0
+	}
+	return DefaultAttainment
+}
+
+// Kept is the share of the SLO that planning leaves free for what machines do
+// besides: the declared headroom. Without one it is 0 where all profiles are
+// given, and otherwise the larger of DefaultHeadroom and what the measured noise
+// says: when every batch takes the share s longer that one run in 20 takes longer
+// (Point.Spread), a plan for 1/(1+s) of the SLO still keeps it.
+func (p *Pipeline) Kept() float64 {
+	if p.Headroom != nil {
+		return *p.Headroom
+	}
+	measured := false
+	longer, total := 0.0, 0.0
+	path, _, err := p.LongestPath(func(name string) time.Duration { return p.Module(name).quickest() })
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		measured = measured || m.measured()
+		if err == nil && slices.Contains(path, m.Name) {
+			longer += m.noise() * m.quickest().Seconds()
+			total += m.quickest().Seconds()
+		}
+	}
+	if !measured {
+		return 0
+	}
+	if !(longer > 0) || !(total > 0) {
+		return DefaultHeadroom
+	}
+	s := math.Min(longer/total, mostNoise)
+	return math.Max(DefaultHeadroom, s/(1+s))
+}
+
+// Planned is the pipeline as it is planned: its objective less the headroom. The
+// requests' own deadline stays that of the SLO.
+func (p Pipeline) Planned() Pipeline {
+	kept := p.Kept()
+	none := 0.0
+	if kept > 0 && kept < 1 {
+		p.SLO = max(1, p.SLO-time.Duration(math.Round(kept*float64(p.SLO))))
+	}
+	p.Headroom = &none
+	return p
+}
+
+// measured says whether the module's profile was measured: it tells a spread, or
+// is not on file though there is something to measure.
+func (m *Module) measured() bool {
+	if len(m.Profile.Points) == 0 {
+		return false
+	}
+	spread := func(at Point) bool { return at.Spread > 0 }
+	runs := m.Model != "" || m.Function != "" || len(m.Command) > 0
+	return slices.ContainsFunc(m.Profile.Points, spread) || m.ProfileFile == "" && runs
+}
+
+// quickest is the shortest duration of the profile, 0 without points.
+func (m *Module) quickest() time.Duration {
+	least := time.Duration(0)
+	for _, at := range m.Profile.Points {
+		if least == 0 || at.Duration < least {
+			least = at.Duration
+		}
+	}
+	return least
+}
+
+// noise is the median over the points of spread over duration.
+func (m *Module) noise() float64 {
+	var all []float64
+	for _, at := range m.Profile.Points {
+		if at.Duration > 0 {
+			all = append(all, float64(at.Spread)/float64(at.Duration))
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// attainment reads a share of requests; 0 asks for none.
+func (d *decoder) attainment(a *hcl.Attribute, to *float64) {
+	if a == nil {
+		return
+	}
+	share := math.NaN()
+	if d.number(a, &share); math.IsNaN(share) {
+		return // reported
+	}
+	switch {
+	case share < 0:
+		d.report(problem("Invalid attainment", "Attainment is a share between 0 and 1, such as 0.99; 0 asks for none.", ptr(a.Expr.Range())))
+	case share == 0:
+		*to = NoAttainment
+	default:
+		*to = share
+	}
+}
+
+// headroom reads a share of the objective: "10%", or 0.1.
+func (d *decoder) headroom(a *hcl.Attribute, to **float64) {
+	if a == nil {
+		return
+	}
+	v, ok := d.value(a, cty.DynamicPseudoType, headroomHint)
+	if !ok {
+		return
+	}
+	share := math.NaN()
+	switch v.Type() {
+	case cty.Number:
+		share, _ = v.AsBigFloat().Float64()
+	case cty.String:
+		text, percent := strings.CutSuffix(strings.TrimSpace(v.AsString()), "%")
+		if x, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && percent {
+			share = x / 100
+		}
+	}
+	if problemOf := checkHeadroom(share); problemOf != "" {
+		d.report(problem("Invalid headroom", problemOf, ptr(a.Expr.Range())))
+		return
+	}
+	*to = &share
+}
+
+const headroomHint = `a share of the objective, such as "10%"`
+
+// checkHeadroom says what is wrong with a share, and nothing when it is right.
+func checkHeadroom(share float64) string {
+	if share >= 0 && share < 1 {
+		return ""
+	}
+	what := "Headroom is " + headroomHint + ", from 0% to less than 100%; "
+	switch {
+	case math.IsNaN(share) || math.IsInf(share, 0):
+		return what + "write it with a percent sign in quotes."
+	case share < 0:
+		return what + `it cannot be negative: "0%" keeps nothing.`
+	}
+	return fmt.Sprintf("%s%s would leave no time to serve requests. Keep less, or raise the SLO.", what, percentText(share))
+}
+
+// percentText is a share as HCL writes it.
+func percentText(share float64) string {
+	return strconv.FormatFloat(math.Round(share*100*1e9)/1e9, 'f', -1, 64) + "%"
+}

@@ -1,0 +1,88 @@
+package plan
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+func keeping(p Problem, share float64) Problem {
+	p.Pipeline.Headroom = &share
+	return p
+}
+
+// Budgets add up to what headroom leaves, whatever the policy; the objective stays
+// as declared.
+func TestHeadroomTightensBudgetsOnly(t *testing.T) {
+	for _, o := range everyPolicy() {
+		p := Solve(keeping(traffic(), 0.1), o)
+		if p.Status == Infeasible {
+			require.NotEqual(t, PolicyExact, o.Policy, p.Reason)
+			continue // a baseline that needs more
+		}
+		assert.Equal(t, traffic().Pipeline.SLO, p.SLO)
+		assert.Equal(t, p.SLO/10, p.Headroom)
+		budgets := map[string]time.Duration{}
+		for _, m := range p.Modules {
+			budgets[m.Name] = m.Budget
+		}
+		pipe := traffic().Pipeline
+		_, long, err := pipe.LongestPath(func(name string) time.Duration { return budgets[name] })
+		require.NoError(t, err)
+		assert.LessOrEqual(t, long, p.SLO-p.Headroom, "%s %s", o.Policy, o.CostModel)
+	}
+}
+
+// In two steps the same comes out as in one, and JSON keeps it.
+func TestHeadroomInTwoSteps(t *testing.T) {
+	problem := keeping(traffic(), 0.25)
+	budgets, err := SplitLatency(problem, exactWhole)
+	require.NoError(t, err)
+	two, err := ScheduleModules(problem, exactWhole, budgets)
+	require.NoError(t, err)
+	one := Solve(problem, exactWhole)
+	assert.Equal(t, one.Headroom, two.Headroom)
+	assert.InDelta(t, one.Cost, two.Cost, 1e-9)
+	encoded, err := json.Marshal(one)
+	require.NoError(t, err)
+	assert.Contains(t, string(encoded), `"headroom_ms":`)
+	var back Plan
+	require.NoError(t, json.Unmarshal(encoded, &back))
+	assert.Equal(t, one.Headroom, back.Headroom)
+	assert.Contains(t, one.Describe(), "(25 %) free for what the machines do besides")
+}
+
+// A module alone has its whole SLO as budget, unless its profile was measured.
+func TestHeadroomByDefault(t *testing.T) {
+	p := oneKind(1, 50, 200*time.Millisecond, pipelines.Point{Batch: 4, Duration: 10 * time.Millisecond})
+	assert.Equal(t, p.Pipeline.SLO, Solve(p, exactWhole).Modules[0].Budget)
+
+	p.Pipeline.Modules[0].Profile.Points[0].Spread = time.Millisecond / 2
+	assert.Equal(t, 180*time.Millisecond, Solve(p, exactWhole).Modules[0].Budget, "a twentieth: 10 % is more")
+
+	p.Pipeline.Modules[0].Profile.Points[0].Spread = 10 * time.Millisecond
+	assert.Equal(t, 100*time.Millisecond, Solve(p, exactWhole).Modules[0].Budget, "twice as long")
+}
+
+func TestHeadroomIsPartOfTheReason(t *testing.T) {
+	p := keeping(oneKind(1, 50, 12*time.Millisecond, pipelines.Point{Batch: 1, Duration: 10 * time.Millisecond}), 0.5)
+	out := Solve(p, exactWhole)
+	require.Equal(t, Infeasible, out.Status)
+	assert.Contains(t, out.Reason, "(the SLO of 12 ms less a headroom of 6 ms)")
+	_, err := SplitLatency(p, exactWhole)
+	require.ErrorContains(t, err, "less a headroom of 6 ms")
+}
+
+// Stop ends a search with a plan that is sound.
+func TestStopEndsASearchWithAPlan(t *testing.T) {
+	for _, model := range CostModels() {
+		p := Solve(traffic(), Options{CostModel: model, Stop: func() bool { return true }})
+		require.NotEqual(t, Infeasible, p.Status, p.Reason)
+		assert.True(t, p.Sound)
+	}
+}
