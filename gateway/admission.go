@@ -69,10 +69,41 @@ func (d *door) admit(gr *graph, now, deadline dispatch.Time) *wire.Error {
 	if ok {
 		return nil
 	}
+	return crowded(deadline - now)
+}
+
+func crowded(budget dispatch.Time) *wire.Error {
 	return &wire.Error{
-		Code: wire.CodeOverloaded, Budget: deadline - now,
+		Code: wire.CodeOverloaded, Budget: budget,
 		Reason: "the requests before this one leave no time for it; send fewer, or scale the pipeline up",
 	}
+}
+
+// Crowded says why a request to the pipeline that came now would be refused, and
+// counts it as refused; nil where it would not. Servers ask before they read what
+// a request brings: under overload that is most of what a refusal costs. A name
+// that is not served is no reason; Infer says so.
+func (g *Gateway) Crowded(name string) *wire.Error {
+	p := g.pipeline(name)
+	if p == nil {
+		return nil
+	}
+	gr := p.board()
+	defer gr.inFlight.Add(-1)
+	defer p.accepted.Add(-1)
+	now := g.now()
+	if gr.number == unguarded || gr.slo == 0 {
+		return nil
+	}
+	g.door.mu.Lock()
+	ok := g.door.control.Would(now, gr.number, now+gr.slo)
+	g.door.mu.Unlock()
+	if ok {
+		return nil
+	}
+	err := crowded(gr.slo)
+	g.refuse(p, gr, &wire.InferRequest{Pipeline: name}, now, err)
+	return err
 }
 
 // leave counts an admitted request out.

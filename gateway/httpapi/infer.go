@@ -15,6 +15,12 @@ import (
 const trusted = 1 << 20
 
 func (s *server) infer(w http.ResponseWriter, r *http.Request) {
+	if s.options.Crowded != nil {
+		if err := s.options.Crowded(modelName(r)); err != nil {
+			fail(w, err)
+			return
+		}
+	}
 	call, err := s.call(w, r)
 	if err != nil {
 		fail(w, err)

@@ -31,6 +31,10 @@ type Options struct {
 	Metrics http.Handler // for /metrics; nil leaves it out
 	Version string       // of the program, for the server metadata
 
+	// Crowded says why a request to a pipeline would be refused now, before its body
+	// is read; nil where it would not. A nil function takes in every request.
+	Crowded func(pipeline string) *wire.Error
+
 	// Statistics tells of a pipeline what was seen; nil leaves statistics out.
 	Statistics func(pipeline string) statistics.Pipeline
 }

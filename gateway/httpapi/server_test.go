@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -288,4 +289,24 @@ func TestApplications(t *testing.T) {
 	code, body := get(t, h, "/v2/models/f/app")
 	require.Equal(t, 404, code)
 	require.Contains(t, body, `f/app`, "the backend was asked for the application")
+}
+
+func TestRefusesBeforeItReads(t *testing.T) {
+	b := &backend{infer: func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
+		t.Error("asked")
+		return nil, wire.Errorf(wire.CodeInternal, "", "asked")
+	}}
+	h := New(b, Options{Crowded: func(name string) *wire.Error {
+		if name != "p" {
+			return nil
+		}
+		return wire.Errorf(wire.CodeOverloaded, "", "no time is left")
+	}})
+	body := iotest.ErrReader(io.ErrUnexpectedEOF)
+	r := httptest.NewRequest(http.MethodPost, "/v2/models/p/infer", body)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, "1", w.Header().Get("Retry-After"))
+	require.Contains(t, w.Body.String(), "no time is left")
 }

@@ -144,6 +144,17 @@ func (c *Controller) Admit(now Time, number int, deadline Time) bool {
 	return true
 }
 
+// Would says what Admit would. It counts the request only where that is a refusal,
+// after which Admit is not to be asked.
+func (c *Controller) Would(now Time, number int, deadline Time) bool {
+	s := c.of(number)
+	if s == nil || c.inTime(now, s, deadline) {
+		return true
+	}
+	s.miss(now, true)
+	return false
+}
+
 func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	if s.under == 0 || deadline == 0 {
 		return true

@@ -15,12 +15,13 @@ import (
 // no work.
 func Admission(declared *pipelines.Pipeline, p *plan.Plan, modules []string, devices func(module string, group int) []int) admission.Service {
 	s := admission.Service{SLO: declared.SLO, Promised: Early(true, declared, p) == dispatch.EarlyWithinPromise}
-	rates := declared.Rates()
+	one := *declared
+	if one.Rate <= 0 {
+		one.Rate = 1
+	}
+	rates := one.Rates()
 	for _, name := range modules {
-		m := admission.Module{}
-		if declared.Rate > 0 {
-			m.Items = rates[name] / declared.Rate
-		}
+		m := admission.Module{Items: rates[name] / one.Rate}
 		for _, up := range declared.Upstream(name) {
 			if at := slices.Index(modules, up); at >= 0 {
 				s.Modules[at].Down = append(s.Modules[at].Down, len(s.Modules))
@@ -36,21 +37,25 @@ func Admission(declared *pipelines.Pipeline, p *plan.Plan, modules []string, dev
 }
 
 // admissionGroups gives each group its part of the module's items: by the rates
-// of the plan, among groups that have executors.
+// of the plan, or alike where it states none, among groups that have executors.
 func admissionGroups(declared *pipelines.Pipeline, m *plan.Module, devices func(string, int) []int) []admission.Group {
 	var groups []admission.Group
-	sum := 0.0
+	sum, staffed := 0.0, 0.0
 	for i, g := range Groups(declared.Module(m.Name), m) {
 		on := admission.Group{Durations: table(g), Devices: devices(m.Name, i)}
 		if len(on.Devices) > 0 {
 			on.Share = m.Groups[i].Rate
+			staffed++
 		}
 		sum += on.Share
 		groups = append(groups, on)
 	}
 	for i := range groups {
-		if sum > 0 {
+		switch {
+		case sum > 0:
 			groups[i].Share /= sum
+		case len(groups[i].Devices) > 0:
+			groups[i].Share = 1 / staffed
 		}
 	}
 	return groups

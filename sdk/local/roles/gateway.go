@@ -127,7 +127,9 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions) error {
 			return err
 		}
 		r.HTTP = l.Addr().String()
-		handler := httpapi.New(r.Front(), httpapi.Options{Token: o.Token, Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of})
+		handler := httpapi.New(r.Front(), httpapi.Options{
+			Token: o.Token, Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, Crowded: r.Gateway.Crowded,
+		})
 		r.serve(l, func() error { return httpapi.Serve(life, l, handler) })
 	}
 	if o.GRPCAddr != "" {

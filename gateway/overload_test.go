@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// offer sends requests at an even rate for a while and counts the answers that
+// came in time and the refusals.
+func offer(g *Gateway, rate float64, span, slo time.Duration) (good, refused int64) {
+	var inTime, turnedAway atomic.Int64
+	var group sync.WaitGroup
+	for i := range int(rate * span.Seconds()) {
+		sent := time.Duration(float64(i) / rate * float64(time.Second))
+		begin := time.Now()
+		at(g, sent, &group, func(_ *wire.InferResponse, err *wire.Error) {
+			switch {
+			case err == nil && time.Since(begin)-sent <= slo:
+				inTime.Add(1)
+			case err != nil && err.Code == wire.CodeOverloaded:
+				turnedAway.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	return inTime.Load(), turnedAway.Load()
+}
+
+// TestOverloadKeepsGoodput: at ten times the capacity of two modules in a row as
+// many requests are answered in time as at capacity, though batches take twice as
+// long as profiled, and the others are refused when they come.
+func TestOverloadKeepsGoodput(t *testing.T) {
+	const slo, span = 400 * ms, 20 * time.Second
+	profile := pipelines.Profile{Points: []pipelines.Point{
+		{Hardware: "cpu", Batch: 1, Duration: 10 * ms}, {Hardware: "cpu", Batch: 4, Duration: 20 * ms},
+	}}
+	for _, times := range []float64{1, 3, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			p := single(slo)
+			p.Modules[0].Profile = profile
+			p.Modules = append(p.Modules, pipelines.Module{Name: "n", Model: "n", Inputs: []pipelines.Binding{bind("x", "m", "y")}, Profile: profile})
+			p.Outputs = []pipelines.Output{{Name: "y", From: ref("n", "y")}}
+			p.Rate, p.Arrivals = 90, "poisson"
+			specs := map[string]spec{
+				"m": {kind: addOne, batch: 4, window: 40 * ms, duration: 20 * ms},
+				"n": {kind: addOne, batch: 4, window: 40 * ms, duration: 20 * ms},
+			}
+			d := deployment(p, 1, specs)
+			g, workers := serve(t, Options{}, d, specs)
+			for _, w := range workers {
+				w.delay = func(n int) time.Duration { return time.Duration(20+20*(n-1)/3) * ms }
+			}
+			good, refused := offer(g, 90*times, span, slo)
+			goodput := float64(good) / span.Seconds()
+			t.Logf("%v times: %.1f/s in time, %d refused", times, goodput, refused)
+			require.GreaterOrEqual(t, goodput, 0.9*90)
+			if times > 1 {
+				require.NotZero(t, refused)
+			}
+			stop(g, workers)
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
+func TestRefusesWithoutReadingWhereNoTimeIsLeft(t *testing.T) {
+	bubble(t, Options{}, time.Second, spec{kind: addOne, batch: 1, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
+		require.Nil(t, g.Crowded("p"), "nothing is under way")
+		require.Nil(t, g.Crowded("q"), "Infer says that it is not served")
+	})
+}
