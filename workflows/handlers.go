@@ -23,6 +23,7 @@ func (p *pipeline) listen(ctx workflow.Context) error {
 	}{
 		{UpdateApply, "replace the spec", p.apply, p.checkApply},
 		{UpdateRescale, "plan for another rate", p.rescale, p.checkRescale},
+		{UpdateProfile, "measure modules anew", p.remeasure, p.checkRemeasure},
 		{UpdateDrain, "stop serving, keep the spec", p.drain, p.checkStop},
 		{UpdateDelete, "stop serving and end", p.delete, nil},
 	} {
@@ -146,6 +147,26 @@ func (p *pipeline) rescale(_ workflow.Context, r RescaleRequest) (ChangeReply, e
 	p.Stop = ""
 	p.ask(orDefault(r.Reason, fmt.Sprintf("rescaled from %s/s to %s/s", rate(p.Spec.Pipeline.Rate), rate(r.Rate))))
 	p.Spec.Pipeline.Rate = r.Rate
+	return ChangeReply{Generation: p.Generation}, nil
+}
+
+func (p *pipeline) checkRemeasure(workflow.Context, string) error {
+	if err := p.accepts(0); err != nil {
+		return err
+	}
+	if p.Generation == 0 || p.Spec.Pool != nil || len(lacking(p.Spec.Pipeline)) == 0 {
+		return fmt.Errorf("workflows: pipeline %q has nothing to measure: its modules have profiles on file", p.Name)
+	}
+	return nil
+}
+
+// remeasure forgets what was measured, before and while serving, and measures
+// everything again that has no profile on file.
+func (p *pipeline) remeasure(_ workflow.Context, why string) (ChangeReply, error) {
+	p.Handled++
+	p.Points, p.Served = map[string][]pipelines.Point{}, nil
+	p.Profile, p.Again, p.Stop = true, true, ""
+	p.ask(orDefault(why, "profiles are measured anew"))
 	return ChangeReply{Generation: p.Generation}, nil
 }
 

@@ -29,6 +29,7 @@ const (
 const (
 	UpdateApply   = "apply"   // ApplyRequest -> ChangeReply
 	UpdateRescale = "rescale" // RescaleRequest -> ChangeReply
+	UpdateProfile = "profile" // string: the reason -> ChangeReply; measures anew what has no profile on file
 	UpdateDrain   = "drain"   // string: the reason -> ChangeReply
 	UpdateDelete  = "delete"  // string: the reason -> ChangeReply
 

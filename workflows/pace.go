@@ -71,13 +71,17 @@ func (p *pipeline) pace(ctx workflow.Context, m autoscale.Measures) bool {
 
 // matters says whether to plan with what a module takes: it is no emulation, and
 // the profile that the next plan would use says something else. A profile on file
-// is never taken to be slower than it is: the points are raised to it.
+// is never taken to be slower than it is: the points are raised to it, and it holds
+// as it is again once executors are as fast as it says.
 func (p *pipeline) matters(a *autoscale.PaceAdvice) bool {
 	declared := p.Spec.Pipeline.Module(a.Module)
 	if declared == nil || p.emulated(a.Module) {
 		return false
 	}
-	a.Points = atLeast(a.Points, declared.Profile.Points)
+	file := declared.Profile.Points
+	if a.Points = atLeast(a.Points, file); !a.Slower && len(file) > 0 && a.Measured <= autoscale.Covers(file, a.Hardware, a.Size) {
+		a.Points = file
+	}
 	next := p.profiled(p.Spec.Pipeline)
 	current := next.Module(a.Module).Profile.Points
 	return slices.ContainsFunc(a.Points, func(at pipelines.Point) bool {

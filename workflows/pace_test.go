@@ -57,6 +57,29 @@ func TestSlowExecutorsVoidThePromiseAndArePlannedAround(t *testing.T) {
 	})
 }
 
+func TestModulesAreMeasuredAnew(t *testing.T) {
+	w := newWorld(4)
+	w.engine = "onnxruntime"
+	var none, again *reply
+	script(t, w, Settings{}, func(r *rig) {
+		none = r.update(UpdateProfile, "")
+	}, apply(20), func(r *rig) {
+		assert.ErrorContains(t, none.rejected, "nothing to measure")
+		assert.Equal(t, []string{"detect@cpu"}, w.profiled)
+		takes("detect", 19*time.Millisecond)(r)
+	}, func(r *rig) {
+		assert.Len(t, r.status().Healed, 1)
+		again = r.update(UpdateProfile, "it is calm now")
+	}, func(r *rig) {
+		require.NoError(t, again.rejected)
+		assert.Equal(t, []string{"detect@cpu", "detect@cpu again"}, w.profiled)
+		s := r.status()
+		assert.Equal(t, again.Generation, s.Serving)
+		assert.Equal(t, "it is calm now", s.Cause)
+		assert.Empty(t, s.Healed)
+	})
+}
+
 func TestAProfileOnFileIsNeverTakenToBeSlowerThanItIs(t *testing.T) {
 	w := newWorld(4)
 	w.engine = "onnxruntime"

@@ -249,13 +249,13 @@ func (p *pipeline) measure(ctx workflow.Context, spec Spec) error {
 		StaticSummary: "profile the modules of " + p.Name,
 	})
 	var reply ProfileReply
-	if err := workflow.ExecuteChildWorkflow(ctx, TypeProfile, ProfileRequest{Spec: spec}).Get(ctx, &reply); err != nil {
+	if err := workflow.ExecuteChildWorkflow(ctx, TypeProfile, ProfileRequest{Spec: spec, Again: p.Again}).Get(ctx, &reply); err != nil {
 		return err
 	}
 	for _, name := range workflow.DeterministicKeys(reply.Points) {
 		p.Points[name] = reply.Points[name]
 	}
-	p.Profile = false
+	p.Profile, p.Again = false, false
 	return nil
 }
 

@@ -15,7 +15,8 @@ import (
 
 // ProfileRequest is the input of the profile workflow.
 type ProfileRequest struct {
-	Spec Spec
+	Spec  Spec
+	Again bool `json:",omitempty"` // measure what hosts keep, too
 }
 
 // ProfileReply is its result: the points of every module that had none.
@@ -52,7 +53,7 @@ func Profile(ctx workflow.Context, in ProfileRequest) (ProfileReply, error) {
 	results := workflow.NewBufferedChannel(ctx, len(kinds))
 	for _, kind := range kinds {
 		workflow.Go(ctx, func(ctx workflow.Context) {
-			results.Send(ctx, measure(ctx, in.Spec.Pipeline, kind, reply.Points))
+			results.Send(ctx, measure(ctx, in, kind, reply.Points))
 		})
 	}
 	for range kinds {
@@ -109,7 +110,7 @@ func measurements(spec Spec, modules []pipelines.Module, devices []placement.Dev
 	return kinds, nil
 }
 
-func measure(ctx workflow.Context, p pipelines.Pipeline, todo []measurement, points map[string][]pipelines.Point) error {
+func measure(ctx workflow.Context, r ProfileRequest, todo []measurement, points map[string][]pipelines.Point) error {
 	var host *activities.Host
 	for _, m := range todo {
 		ctx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -121,7 +122,7 @@ func measure(ctx workflow.Context, p pipelines.Pipeline, todo []measurement, poi
 			RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 4},
 			Summary:                fmt.Sprintf("profile %s on %s of %s", m.module, m.device.Hardware, m.device.Host),
 		})
-		in := activities.ProfileInput{Pipeline: p, Module: m.module, Hardware: m.device.Hardware, Device: m.device.Name}
+		in := activities.ProfileInput{Pipeline: r.Spec.Pipeline, Module: m.module, Hardware: m.device.Hardware, Device: m.device.Name, Again: r.Again}
 		var result activities.ProfileResult
 		if err := workflow.ExecuteActivity(ctx, host.ProfileModule, in).Get(ctx, &result); err != nil {
 			return err

@@ -101,7 +101,11 @@ func (w *world) identify(_ context.Context, in activities.IdentifyInput) (map[st
 func (w *world) profile(_ context.Context, in activities.ProfileInput) (activities.ProfileResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.profiled = append(w.profiled, in.Module+"@"+in.Hardware)
+	what := in.Module + "@" + in.Hardware
+	if in.Again {
+		what += " again"
+	}
+	w.profiled = append(w.profiled, what)
 	return activities.ProfileResult{Module: in.Module, Points: points(in.Hardware)}, nil
 }
 

@@ -90,6 +90,7 @@ type State struct {
 	Cause      string // of the latest change
 	Pending    bool   // Spec, or what it runs on, has changed and is not carried out
 	Profile    bool   // modules may lack profiles
+	Again      bool   `json:",omitempty"` // measure what hosts keep, too
 
 	Points   map[string][]pipelines.Point // measured, by module
 	Served   map[string][]pipelines.Point `json:",omitempty"` // measured while serving, by module: go before any profile

@@ -230,10 +230,12 @@ func (p *Pace) below(took, profiled time.Duration) bool {
 }
 
 // heal is the profile with the durations on one kind of hardware as measured:
-// each is changed by what the nearest size that was measured took beside what
-// was expected of it, and by a factor of Step at most. The spread goes half of
-// the way to the one measured. Larger batches still take no less than smaller
-// ones.
+// each is changed by what the nearest size that was measured took beside what was
+// expected of it, by a factor of Step at most. The further that size is away, the
+// less it says: of n octaves, the factor's root of order 1+n counts. The spread
+// goes half of the way to the one measured. Larger batches still take no less
+// than smaller ones; where an estimate contradicts what was measured, it gives
+// way.
 func (p *Pace) heal(all []pipelines.Point, hardware string, runs []BatchDuration) []pipelines.Point {
 	points := curve(all, hardware)
 	healed := slices.Clone(all)
@@ -245,12 +247,36 @@ func (p *Pace) heal(all []pipelines.Point, hardware string, runs []BatchDuration
 		r := nearest(runs, at.Batch)
 		factor := float64(r.P50) / math.Max(1, float64(expected(points, r.Size)))
 		factor = min(max(factor, 1/p.Options.Step), p.Options.Step)
+		factor = math.Pow(factor, 1/(1+math.Abs(math.Log2(float64(r.Size)/float64(at.Batch)))))
 		at.Duration = max(time.Microsecond, time.Duration(float64(at.Duration)*factor).Round(time.Microsecond))
 		noise := float64(r.P95-r.P50) / math.Max(1, float64(r.P50)) * float64(at.Duration)
 		at.Spread = ((at.Spread + time.Duration(noise)) / 2).Round(time.Microsecond)
 		at.Others = 0 // measured while it serves, whatever others do
 	}
+	between(healed, hardware, runs)
 	return pipelines.Isotonic(healed)
+}
+
+// between keeps points whose own size was not measured between those of the
+// measured sizes around them.
+func between(healed []pipelines.Point, hardware string, runs []BatchDuration) {
+	measured := func(p pipelines.Point) bool {
+		return slices.ContainsFunc(runs, func(r BatchDuration) bool { return r.Size == p.Batch })
+	}
+	known := pipelines.Isotonic(slices.DeleteFunc(curve(healed, hardware), func(p pipelines.Point) bool { return !measured(p) }))
+	for i := range healed {
+		at := &healed[i]
+		if at.Hardware != hardware || max(at.Concurrency, 1) > 1 || measured(*at) {
+			continue
+		}
+		for _, k := range known {
+			if k.Batch < at.Batch {
+				at.Duration = max(at.Duration, k.Duration)
+			} else {
+				at.Duration = min(at.Duration, k.Duration)
+			}
+		}
+	}
 }
 
 // byHardware divides the sizes that have enough batches, in order of hardware.
@@ -280,6 +306,17 @@ func curve(points []pipelines.Point, hardware string) []pipelines.Point {
 	}
 	slices.SortFunc(all, func(a, b pipelines.Point) int { return cmp.Compare(a.Batch, b.Batch) })
 	return all
+}
+
+// Covers is the time that a profile takes a batch for: that of the smallest
+// profiled batch that is at least as large, or of the largest; 0 where nothing is
+// profiled on the hardware.
+func Covers(profile []pipelines.Point, hardware string, size int) time.Duration {
+	points := curve(profile, hardware)
+	if len(points) == 0 {
+		return 0
+	}
+	return covers(points, size)
 }
 
 // covers is the time of the smallest profiled batch that is at least as large;

@@ -81,6 +81,12 @@ func (c *Control) Rescale(ctx context.Context, pipeline string, r workflows.Resc
 	return c.update(ctx, pipeline, workflows.UpdateRescale, r)
 }
 
+// Profile measures the modules of a pipeline anew, those without a profile on
+// file, and plans with what comes out.
+func (c *Control) Profile(ctx context.Context, pipeline, why string) (workflows.ChangeReply, error) {
+	return c.update(ctx, pipeline, workflows.UpdateProfile, why)
+}
+
 // Drain stops serving a pipeline and keeps its spec; it returns when draining
 // has been accepted.
 func (c *Control) Drain(ctx context.Context, pipeline, why string) (workflows.ChangeReply, error) {

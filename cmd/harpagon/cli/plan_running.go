@@ -47,9 +47,8 @@ func (f *planFlags) running(ctx context.Context, d *Deps, doc *pipelines.Documen
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	at := &temporalAt{deps: &Deps{}, state: f.state.dir} // the folder's own, whatever the environment names
 	var changes []planChange
-	err = at.with(ctx, func(commands *control.Control) error {
+	err = f.state.with(ctx, func(commands *control.Control) error {
 		for i, one := range all.Plans {
 			if one.Status == plan.Infeasible {
 				continue

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/workflows/control"
 )
 
 type profileFlags struct {
@@ -46,7 +48,8 @@ takes (spread_ms). It says so when other programs used the processor meanwhile
 With --out it writes a CSV file for each module, to be named by profile = "..." in
 the declaration. harpagon up measures by itself what has no profile, and keeps it
 in its state folder; what is kept there is printed and not measured again, unless
---again is given.
+--again is given. A system that runs on the folder then measures its pipelines
+itself, in turns with what it serves, and plans with what comes out.
 
 With --fit it runs nothing: from a file of measured calls of a model as a
 serverless function (platform,size,batch,latency_ms; platform cpu with vCPUs, or
@@ -98,12 +101,16 @@ func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document)
 	}
 	all := []profiled{}
 	for _, p := range doc.Pipelines {
+		asked, err := f.ask(ctx, d, p)
+		if err != nil {
+			return err
+		}
 		for _, m := range p.Modules {
 			if f.module != "" && m.Name != f.module || executors.EngineName(m) == executors.EngineEmulated {
 				continue // emulated modules are their profile
 			}
 			task := executors.NewMeasureTask(p, m.Name, found[0].Hardware, found[0].Name, executors.Signatures(engines...))
-			points, err := f.measure(ctx, d, host, kept, p.Name, task)
+			points, err := f.measure(ctx, d, host, kept, asked, p.Name, task)
 			if err != nil {
 				return err
 			}
@@ -116,13 +123,38 @@ func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document)
 	return f.write(d, all)
 }
 
-// measure takes what is kept and measures the rest, or everything again.
-func (f *profileFlags) measure(ctx context.Context, d *Deps, host *executors.Host, kept activities.Profiles, pipeline string, task executors.MeasureTask) ([]pipelines.Point, error) {
+// ask lets the system on the state folder measure a pipeline anew that it
+// serves; false where there is none, or it does not serve the pipeline.
+func (f *profileFlags) ask(ctx context.Context, d *Deps, p pipelines.Pipeline) (asked bool, err error) {
+	folder, ok, err := f.state.folder()
+	if !f.again || !ok || !folder.Running() {
+		return false, err
+	}
+	err = f.state.with(ctx, func(commands *control.Control) error {
+		reply, err := commands.Profile(ctx, p.Name, "profiles are measured anew: harpagon profile --again")
+		if errors.Is(err, control.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = commands.WaitServing(ctx, p.Name, reply.Generation, func(s control.Status) {
+			fmt.Fprintf(d.Stderr, "pipeline %s: %s\n", s.Pipeline, s.Phase)
+		})
+		asked = true
+		return err
+	})
+	return asked, err
+}
+
+// measure takes what is kept and measures the rest, or everything again that the
+// system was not asked to.
+func (f *profileFlags) measure(ctx context.Context, d *Deps, host *executors.Host, kept activities.Profiles, asked bool, pipeline string, task executors.MeasureTask) ([]pipelines.Point, error) {
 	if engine, err := host.EngineFor(task.Module); err == nil { // else measuring says it
 		task = task.Fit(engine)
 	}
 	var known []pipelines.Point
-	if !f.again {
+	if !f.again || asked {
 		var err error
 		if known, err = kept.Load(task); err != nil {
 			return nil, err

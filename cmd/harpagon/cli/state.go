@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/workflows/control"
 )
 
 // keptUsage is the help of --state where commands plan.
@@ -47,6 +49,13 @@ func (s *stateFlag) kept(engines []executors.Engine) (activities.Profiles, error
 		kept.Store = activities.ProfileStore{}
 	}
 	return kept, err
+}
+
+// with runs a command over the system on the folder, whatever the environment
+// names.
+func (s *stateFlag) with(ctx context.Context, do func(*control.Control) error) error {
+	at := &temporalAt{deps: &Deps{}, state: s.dir}
+	return at.with(ctx, do)
 }
 
 // fill gives modules without a profile what the folder keeps of them.
