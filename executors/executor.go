@@ -71,7 +71,7 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 		return nil, err
 	}
 	queue := new(device)
-	if t.Slot.Device != "" {
+	if t.Slot.Device != "" && !t.Slot.Rides {
 		if queue, err = h.device(t.Slot.Device); err != nil {
 			return nil, err
 		}

@@ -93,6 +93,15 @@ func (t Task) batches() []int {
 	return slices.Compact(all)
 }
 
+// turns names the device whose turns the executor waits for: one that rides waits
+// for none, and has a name of its own there.
+func (t Task) turns() string {
+	if t.Slot.Rides {
+		return t.Slot.Device + "+" + t.Slot.Module
+	}
+	return t.Slot.Device
+}
+
 func (t Task) concurrency() int { return max(t.Concurrency, 1) }
 
 func (t Task) model() Model {
@@ -115,7 +124,7 @@ func (t Task) hello(host string, engine Engine, m Model, sig pipelines.Signature
 		Pipeline:    t.Slot.Pipeline,
 		Module:      t.Slot.Module,
 		Host:        host,
-		Device:      t.Slot.Device,
+		Device:      t.turns(),
 		Hardware:    t.Slot.Hardware,
 		Engine:      engine.Name(),
 		MaxBatch:    m.MaxBatch,

@@ -23,15 +23,18 @@ func Place(r Request) (Placement, error) {
 	if err := r.check(); err != nil {
 		return Placement{}, err
 	}
-	demands := r.demands(1)
+	demands, riders := apart(r.demands(1))
 	if units := r.units(demands); len(units) > 0 && !r.Whole {
-		if p := r.proven(units); p != nil {
+		if p := r.proven(units); p != nil && p.ride(&r, riders) == nil {
 			out := p.result(&r)
 			out.Proven = true
 			return out, nil
 		}
 	}
 	p, misfit := r.pack(demands, bound)
+	if misfit == nil {
+		misfit = p.ride(&r, riders)
+	}
 	if misfit != nil {
 		return Placement{}, r.explain(*misfit, bound)
 	}
@@ -196,7 +199,7 @@ func (p *packing) put(r *Request, it item, at int) {
 		Batches: it.sizes, Batch: it.config.Batch, Window: it.config.Window, Duration: it.config.Duration,
 		Hardware: it.config.Hardware, Host: l.Device.Host, Device: l.Device.Name,
 		Engine: it.engine.Engine, Model: it.engine.Model, Share: it.share, Memory: it.memory,
-		Period: it.period, Deadline: it.deadline,
+		Period: it.period, Deadline: it.deadline, Rides: it.config.Rides,
 	})
 }
 

@@ -37,6 +37,10 @@ type Slot struct {
 	// how long after it was closed a batch must be done. 0 otherwise.
 	Period   time.Duration
 	Deadline time.Duration
+
+	// Rides says that the executor runs beside another of its pipeline and does
+	// not wait for the device's turn (see plan.Group).
+	Rides bool `json:",omitempty"`
 }
 
 // Deployment is everything that a gateway needs to serve one generation of a

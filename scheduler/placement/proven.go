@@ -103,7 +103,7 @@ func (r *Request) reservedTasks(p *packing) (tasks [][]planning.Task, known []bo
 	for i := range r.Reserved {
 		s := &r.Reserved[i]
 		at := p.device(s)
-		if at < 0 {
+		if at < 0 || s.Rides {
 			continue
 		}
 		known[at] = known[at] && s.Period > 0 && s.Deadline > 0

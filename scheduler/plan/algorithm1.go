@@ -26,6 +26,9 @@ type scheduler struct {
 	twins []*scheduler // the same module under policies harpagon and piccolo
 
 	whole *wholeModule // policy exact under cost model whole
+
+	rider float64       // its rate, where it rides on a device of others; rate is 0 then
+	fare  time.Duration // its budget then
 }
 
 // tranche is one entry of the configuration set: machines of one
@@ -40,6 +43,7 @@ type tranche struct {
 	margin   time.Duration // on a shared device, by which the window is longer than the period
 	deadline time.Duration // on a shared device, from closing a batch to its end; 0 on its own
 	part     float64       // of the price of a shared device that is charged
+	rides    bool          // on a device of others, see rider.go
 }
 
 // schedule is the configuration set of one module.
@@ -138,6 +142,8 @@ func (s *schedule) add(t tranche) {
 // charged is the number of machines that are paid for.
 func (t *tranche) charged() float64 {
 	switch {
+	case t.rides:
+		return 0
 	case t.deadline > 0:
 		return t.part
 	case t.whole:

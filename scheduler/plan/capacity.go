@@ -145,7 +145,7 @@ func (p *Plan) machines(hardware string) float64 {
 	sum := 0.0
 	for _, m := range p.Modules {
 		for _, g := range m.Groups {
-			if g.Hardware == hardware && g.Deadline == 0 {
+			if g.Hardware == hardware && g.Deadline == 0 && !g.Rides {
 				sum += g.Machines
 			}
 		}

@@ -32,7 +32,20 @@ func (p Plan) Describe() string {
 	for _, d := range p.Devices {
 		fmt.Fprintf(&b, "one %s, %.0f %% used: %s\n", d.Hardware, 100*d.Share, d.describe(p.Pipeline))
 	}
+	if names := p.riders(); len(names) > 0 {
+		fmt.Fprintf(&b, "beside these, without waiting for a turn: %s\n", strings.Join(names, ", "))
+	}
 	return b.String()
+}
+
+// riders are the modules that ride on devices of others.
+func (p Plan) riders() (names []string) {
+	for _, m := range p.Modules {
+		if len(m.Groups) == 1 && m.Groups[0].Rides {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // margin says what is kept of the objective, and what that costs.

@@ -139,7 +139,7 @@ func solveExact(p Problem, o Options) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	out := pl.plan(sets, pl.dag.stretch(worsts(sets), p.Pipeline.SLO))
+	out := pl.plan(sets, pl.dag.stretch(worsts(sets), pl.pipe.SLO))
 	pl.certify(&out, bound)
 	return out, nil
 }

@@ -55,6 +55,7 @@ type groupJSON struct {
 	Period      millis  `json:"period_ms"`
 	Window      millis  `json:"window_ms"`
 	Deadline    millis  `json:"deadline_ms,omitempty"`
+	Rides       bool    `json:"rides,omitempty"`
 }
 
 // millis is a duration that JSON shows in milliseconds.
@@ -136,7 +137,7 @@ func (m *Module) UnmarshalJSON(b []byte) error {
 // MarshalJSON writes the fixed field names of the contract.
 func (g Group) MarshalJSON() ([]byte, error) {
 	return json.Marshal(groupJSON{
-		g.Hardware, g.Batch, g.Concurrency, millis(g.Duration), g.Machines, g.Rate, g.DummyRate, millis(g.Period), millis(g.Window), millis(g.Deadline),
+		g.Hardware, g.Batch, g.Concurrency, millis(g.Duration), g.Machines, g.Rate, g.DummyRate, millis(g.Period), millis(g.Window), millis(g.Deadline), g.Rides,
 	})
 }
 
@@ -148,7 +149,7 @@ func (g *Group) UnmarshalJSON(b []byte) error {
 	}
 	*g = Group{
 		j.Hardware, j.Batch, j.Concurrency, time.Duration(j.Duration), j.Machines, j.Rate, j.DummyRate,
-		time.Duration(j.Period), time.Duration(j.Window), time.Duration(j.Deadline),
+		time.Duration(j.Period), time.Duration(j.Window), time.Duration(j.Deadline), j.Rides,
 	}
 	return nil
 }

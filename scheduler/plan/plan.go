@@ -94,4 +94,10 @@ type Group struct {
 	// to the end of the batch; waiting for other groups' batches is part of it.
 	// 0 on devices of its own, where a batch starts at once.
 	Deadline time.Duration
+
+	// Rides says that the group is a processing step of microseconds that runs
+	// beside an executor of the pipeline, on a device that is there for that one:
+	// it costs nothing and does not wait for the device's turn. Machines is the
+	// share of the device that it uses.
+	Rides bool
 }

@@ -20,6 +20,8 @@ type planner struct {
 
 	search *deadline // policy brute
 
+	declared time.Duration // the objective with what riders take of it; 0 without riders
+
 	effort     int  // see wholeModule
 	restricted bool // the lower bound is that of plans with two groups a module
 }
@@ -59,8 +61,10 @@ func newPlanner(p *Problem, o Options) (*planner, error) {
 			apart: o.without("dt"), oneTuple: o.without("multi:one"), literal: o.Reading == ReadingLiteral, pacing: o.policy() == PolicyPiccolo,
 			brute: o.policy() == PolicyBrute,
 		})
-		if o.policy() == PolicyExact && o.costModel() != CostProportional {
-			m := pl.modules[len(pl.modules)-1]
+	}
+	pl.boarding(p)
+	if o.policy() == PolicyExact && o.costModel() != CostProportional {
+		for _, m := range pl.modules {
 			m.whole = newWholeModule(m, &pl.effort)
 		}
 	}

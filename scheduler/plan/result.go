@@ -7,9 +7,10 @@ import (
 
 // plan writes the schedules as the result.
 func (p *planner) plan(sets []schedule, budgets []time.Duration) Plan {
+	sets, budgets = p.board(sets, budgets)
 	out := Plan{
 		Pipeline: p.pipe.Name, Policy: p.options.policy(), CostModel: p.options.costModel(),
-		Status: Feasible, SLO: p.pipe.SLO, Latency: p.dag.longest(worsts(sets)),
+		Status: Feasible, SLO: max(p.pipe.SLO, p.declared), Latency: p.dag.longest(worsts(sets)),
 	}
 	for _, i := range p.inDeclaredOrder() {
 		m := p.modules[i].result(sets[i], budgets[i])
@@ -21,7 +22,7 @@ func (p *planner) plan(sets []schedule, budgets []time.Duration) Plan {
 }
 
 func (s *scheduler) result(set schedule, budget time.Duration) Module {
-	m := Module{Name: s.name, Rate: s.rate, DummyRate: set.dummies, Budget: budget, WorstCase: set.worst}
+	m := Module{Name: s.name, Rate: math.Max(s.rate, s.rider), DummyRate: set.dummies, Budget: budget, WorstCase: set.worst}
 	for _, t := range set.tranches {
 		m.Cost += t.price * t.charged()
 		m.Groups = append(m.Groups, s.group(t))
@@ -42,6 +43,9 @@ func (s *scheduler) group(t tranche) Group {
 	g := Group{
 		Hardware: t.hardware, Batch: t.batch, Concurrency: t.concurrency, Duration: t.duration,
 		Machines: t.charged(), Rate: t.rate, Period: t.period, Window: t.worst - t.duration,
+	}
+	if t.rides {
+		g.Machines, g.Rides = t.machines, true
 	}
 	if t.deadline > 0 {
 		g.Machines, g.Deadline, g.Window = t.machines, t.deadline, t.period+t.margin

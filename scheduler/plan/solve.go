@@ -73,7 +73,7 @@ func splitOnce(p Problem, o Options) (Budgets, error) {
 	}
 	budgets := Budgets{}
 	for i, name := range pl.dag.names {
-		budgets[name] = shares[i]
+		budgets[name] = max(shares[i], pl.modules[i].fare)
 	}
 	return budgets, nil
 }
@@ -210,7 +210,7 @@ func scheduleOnce(p Problem, o Options, b Budgets) (Plan, error) {
 		return Plan{}, err
 	}
 	if !pl.options.without("reassign") {
-		budgets = pl.dag.stretch(worsts(sets), p.Pipeline.SLO)
+		budgets = pl.dag.stretch(worsts(sets), pl.pipe.SLO)
 	}
 	if pl.squishing() {
 		devices := pl.squish(sets, budgets)
@@ -229,7 +229,9 @@ func (p *planner) budgets(b Budgets) ([]time.Duration, error) {
 		if !ok || budget < 0 {
 			return nil, fmt.Errorf("plan: the budget of module %q is missing or negative; budgets come from SplitLatency", m.name)
 		}
-		list[i] = budget
+		if list[i] = budget; m.rider > 0 {
+			list[i] = 0 // its budget is fixed, and not part of the objective here
+		}
 	}
 	if long := p.dag.longest(list); long > p.pipe.SLO {
 		return nil, fmt.Errorf("plan: the budgets add up to %s along a path, more than the SLO of %s", spell(long), spell(p.pipe.SLO))

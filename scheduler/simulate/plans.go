@@ -137,7 +137,11 @@ func (s *site) staff(l *Load, p *plan.Plan, m *plan.Module, n *node) error {
 			s.addExecutor(n.station, at, int32(i), g.Concurrency)
 			continue
 		}
-		for range int(math.Ceil(g.Machines - machineTolerance)) {
+		machines := int(math.Ceil(g.Machines - machineTolerance))
+		if g.Rides {
+			machines = 1 // beside others, without waiting for them
+		}
+		for range machines {
 			at, err := s.addDevice(g.Hardware)
 			if err != nil {
 				return err

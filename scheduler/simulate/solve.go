@@ -60,7 +60,7 @@ func margin(p plan.Problem, o plan.Options, out *plan.Plan, cost float64) {
 		return
 	}
 	if without := plan.Solve(p.Relaxed(), o); without.Status != plan.Infeasible {
-		more := math.Max(0, cost-without.Cost)
+		more := dearer(cost, without.Cost)
 		out.HeadroomCost = &more
 	}
 }
@@ -93,6 +93,15 @@ func SolveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
 	return plans
 }
 
+// dearer is by how much one cost is above another, beyond rounding.
+func dearer(cost, than float64) float64 {
+	const rounding = 1e-9
+	if cost <= than*(1+rounding) {
+		return 0
+	}
+	return cost - than
+}
+
 // margins writes what the headroom of plans that were made together costs.
 func margins(problems []plan.Problem, o plan.Options, plans []plan.Plan) {
 	relaxed := make([]plan.Problem, len(problems))
@@ -105,7 +114,7 @@ func margins(problems []plan.Problem, o plan.Options, plans []plan.Plan) {
 	}
 	for i, without := range plan.SolveAll(relaxed, o) {
 		if plans[i].Headroom > 0 && plans[i].Status != plan.Infeasible && without.Status != plan.Infeasible {
-			more := math.Max(0, plans[i].Cost-without.Cost)
+			more := dearer(plans[i].Cost, without.Cost)
 			plans[i].HeadroomCost = &more
 		}
 	}

@@ -1,0 +1,103 @@
+package plan
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// withStep is a chain of models with a step of the duration behind the first.
+func withStep(rate float64, d time.Duration) Problem {
+	p := small("p", 2, rate)
+	step := pipelines.Module{
+		Name: "step", Function: "crop", Fanout: 1, Inputs: []pipelines.Binding{{Name: "x", From: pipelines.Ref{Module: "a", Port: "y"}}},
+		Profile:     pipelines.Profile{Points: []pipelines.Point{{Hardware: p.Hardware[0].Name, Batch: 1, Concurrency: 1, Duration: d}, {Hardware: p.Hardware[0].Name, Batch: 8, Concurrency: 1, Duration: 2 * d}}},
+		ProfileFile: "step.csv",
+	}
+	p.Pipeline.Modules[1].Inputs[0].From.Module = "step"
+	p.Pipeline.Modules = []pipelines.Module{p.Pipeline.Modules[0], step, p.Pipeline.Modules[1]}
+	return p
+}
+
+// A step of microseconds costs nothing, where devices are bought whole.
+func TestStepsOfMicrosecondsRide(t *testing.T) {
+	for _, o := range []Options{exactShared, exactWhole} {
+		problem := withStep(20, 10*time.Microsecond)
+		p := Solve(problem, o)
+		require.NotEqual(t, Infeasible, p.Status, p.Reason)
+		require.True(t, p.Sound)
+		step := p.module("step")
+		assert.Zero(t, step.Cost)
+		assert.Equal(t, 20.0, step.Rate)
+		require.Len(t, step.Groups, 1)
+		g := step.Groups[0]
+		assert.True(t, g.Rides)
+		assert.Equal(t, 8, g.Batch, "for bursts")
+		assert.InDelta(t, 20*10e-6, g.Machines, 1e-12)
+		assert.LessOrEqual(t, step.Proven, step.Budget)
+		assert.InDelta(t, Solve(small("p", 2, 20), o).Cost, p.Cost, 1e-9, "as without it")
+		budgets := map[string]time.Duration{}
+		for _, m := range p.Modules {
+			budgets[m.Name] = m.Budget
+		}
+		_, long, err := problem.Pipeline.LongestPath(func(name string) time.Duration { return budgets[name] })
+		require.NoError(t, err)
+		assert.LessOrEqual(t, long, problem.Pipeline.SLO)
+		assert.Equal(t, problem.Pipeline.SLO, p.SLO)
+		assert.Contains(t, p.Describe(), "without waiting for a turn: step")
+
+		shares, err := SplitLatency(problem, o)
+		require.NoError(t, err)
+		two, err := ScheduleModules(problem, o, shares)
+		require.NoError(t, err)
+		assert.InDelta(t, p.Cost, two.Cost, 1e-9)
+		encoded, err := json.Marshal(p)
+		require.NoError(t, err)
+		var back Plan
+		require.NoError(t, json.Unmarshal(encoded, &back))
+		assert.True(t, back.module("step").Groups[0].Rides)
+	}
+}
+
+func TestWhatDoesNotRide(t *testing.T) {
+	rides := func(p Problem, o Options) bool {
+		out := Solve(p, o)
+		require.NotEqual(t, Infeasible, out.Status, out.Reason)
+		return len(out.riders()) > 0
+	}
+	assert.False(t, rides(withStep(20, 10*time.Microsecond), Options{CostModel: CostProportional}))
+	assert.False(t, rides(withStep(20, 10*time.Microsecond), Options{Policy: PolicyHarpagon, CostModel: CostShared}))
+	assert.False(t, rides(withStep(20, 2*time.Millisecond), exactShared), "4 % of a device")
+
+	model := withStep(20, 10*time.Microsecond)
+	model.Pipeline.Modules[1].Function = ""
+	assert.False(t, rides(model, exactShared))
+
+	elsewhere := withStep(20, 10*time.Microsecond)
+	elsewhere.Hardware = append(elsewhere.Hardware, pipelines.Hardware{Name: "other", Price: 0.1})
+	for i := range elsewhere.Pipeline.Modules[1].Profile.Points {
+		elsewhere.Pipeline.Modules[1].Profile.Points[i].Hardware = "other"
+	}
+	assert.False(t, rides(elsewhere, exactShared), "no other module has such a device")
+
+	alone := withStep(20, 10*time.Microsecond)
+	alone.Pipeline.Modules = alone.Pipeline.Modules[1:2]
+	alone.Pipeline.Modules[0].Inputs = nil
+	out := Solve(alone, exactShared)
+	assert.Empty(t, out.riders())
+	assert.InDelta(t, 1, out.Cost, 1e-9, "steps alone need a device")
+}
+
+// A rider counts for no device of a limited kind.
+func TestRidersNeedNoDeviceThatIsCounted(t *testing.T) {
+	p := withStep(20, 10*time.Microsecond)
+	p.Hardware[0].Count = 2
+	out := Solve(p, exactWhole)
+	require.NotEqual(t, Infeasible, out.Status, out.Reason)
+	assert.Len(t, out.riders(), 1)
+}
