@@ -24,16 +24,17 @@ func newBenchCommand(d *Deps) *cobra.Command {
 same ones, and prints how good the decisions are and how long they take.`,
 		Example: `  harpagon bench plan
   harpagon bench plan --curve
-  harpagon bench dispatch`,
+  harpagon bench dispatch
+  harpagon bench overload`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return wrongUse(c, fmt.Errorf("there is no suite %q; there are plan and dispatch", args[0]))
+				return wrongUse(c, fmt.Errorf("there is no suite %q; there are plan, dispatch and overload", args[0]))
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newBenchPlanCommand(d), newBenchDispatchCommand(d))
+	c.AddCommand(newBenchPlanCommand(d), newBenchDispatchCommand(d), newBenchOverloadCommand(d))
 	return c
 }
 

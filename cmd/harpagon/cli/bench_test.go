@@ -136,3 +136,16 @@ func TestBenchDispatchRefuses(t *testing.T) {
 		assert.Contains(t, got.stderr, row.says)
 	}
 }
+
+func TestBenchOverload(t *testing.T) {
+	picture := filepath.Join(t.TempDir(), "curves.svg")
+	got := run(t, "bench", "overload", "--workloads", "1", "--policy", "tc", "--plot", picture)
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	for _, text := range []string{"poisson arrivals, devices shared", "even arrivals, devices whole", "| tc |", "every request taken in", "x10"} {
+		assert.Contains(t, got.stdout, text)
+	}
+	assert.FileExists(t, picture)
+	got = run(t, "bench", "overload", "--policy", "fifo")
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, `no dispatch policy "fifo"`)
+}
