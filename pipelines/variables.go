@@ -35,6 +35,19 @@ func functions(m *meter) map[string]function.Function {
 	return all
 }
 
+// Variables names the variables that the files declare, sorted.
+func (c *Config) Variables() []string {
+	var names []string
+	for path := range c.ranges {
+		name, ours := strings.CutPrefix(path, "variable.")
+		if ours && !strings.Contains(name, ".") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // given is a value for a variable and where it came from.
 type given struct {
 	text   string    // from the environment or the command line

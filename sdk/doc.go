@@ -1,6 +1,6 @@
 // Package sdk is what a Go program imports to ask a pipeline for answers.
 //
-//	client, err := sdk.Dial(ctx, "127.0.0.1:8000")
+//	client, err := sdk.Dial(ctx, "127.0.0.1:8080")
 //	...
 //	out, err := client.Infer(ctx, "traffic", sdk.Inputs{
 //		"frame": sdk.Float32(pixels, 3, 96, 96),

@@ -100,7 +100,7 @@ func ExampleError() {
 
 func ExampleDial() {
 	ctx := context.Background()
-	client, err := sdk.Dial(ctx, "127.0.0.1:8000")
+	client, err := sdk.Dial(ctx, "127.0.0.1:8080")
 	if err != nil {
 		log.Fatal(err)
 	}

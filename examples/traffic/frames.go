@@ -116,3 +116,6 @@ func (f Frame) Drawn() string {
 	}
 	return fmt.Sprintf("%d: %s", len(f.Truth), strings.Join(words, ", "))
 }
+
+// Count adds what was found in the picture to a report.
+func (f Frame) Count(r *Report, found []Vehicle) { r.add(scene.Scene{Objects: f.Truth}, found) }

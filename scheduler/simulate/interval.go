@@ -21,10 +21,11 @@ const (
 	leastInSlice = 10
 )
 
-// interval states what is known of a share after a run: the wider of Wilson's
-// interval, which takes requests to be independent, and that of batch means,
-// which does not: misses come in bursts.
-func interval(good, total *[slicesOfTime]int64, confidence float64) Interval {
+// OverTime states what is known of a share after a run, from the requests in each
+// stretch of time, all of the same length, and how many of them were good: the
+// wider of Wilson's interval, which takes requests to be independent, and that of
+// batch means, which does not: misses come in bursts.
+func OverTime(good, total []int64, confidence float64) Interval {
 	var g, n int64
 	for i := range total {
 		g, n = g+good[i], n+total[i]
@@ -53,7 +54,7 @@ func Wilson(good, n int64, confidence float64) Interval {
 // batchMeans is the interval from the shares of the slices, each weighted by
 // its requests (Law, Simulation Modeling and Analysis, section 9.5); false
 // where there are too few.
-func batchMeans(good, total *[slicesOfTime]int64, confidence float64) (Interval, bool) {
+func batchMeans(good, total []int64, confidence float64) (Interval, bool) {
 	var n, g, k float64
 	for i := range total {
 		if total[i] < leastInSlice {

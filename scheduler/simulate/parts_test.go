@@ -49,7 +49,7 @@ func TestIntervals(t *testing.T) {
 		total[i], spread[i], burst[i] = 100, 99, 100
 	}
 	burst[3] -= slicesOfTime
-	even, once := interval(&spread, &total, 0.95), interval(&burst, &total, 0.95)
+	even, once := OverTime(spread[:], total[:], 0.95), OverTime(burst[:], total[:], 0.95)
 	assert.Equal(t, Wilson(99*slicesOfTime, 100*slicesOfTime, 0.95), even)
 	assert.Less(t, once.Low, even.Low)
 	assert.Greater(t, once.High, even.High)

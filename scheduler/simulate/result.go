@@ -124,7 +124,7 @@ func (a *app) result(seconds, confidence float64) PipelineResult {
 	r := PipelineResult{
 		Pipeline: a.name, SLO: a.slo,
 		Counts:     Counts{Requests: t.requests, Completed: t.completed, Late: t.late, Dropped: t.dropped, Refused: t.refused},
-		Attainment: 1, Interval: interval(&t.good, &t.total, confidence), Latency: t.latency.latency(),
+		Attainment: 1, Interval: OverTime(t.good[:], t.total[:], confidence), Latency: t.latency.latency(),
 	}
 	if t.requests > 0 {
 		r.Attainment = float64(t.completed) / float64(t.requests)

@@ -43,6 +43,7 @@ func runWith(t *testing.T, d Deps, args ...string) result {
 	d.Signatures = executors.Signatures(functions.New(functions.Builtin()))
 	d.Clock = func() time.Duration { return 0 }
 	code := Run(context.Background(), d, args)
+	fitsSchema(t, args, stdout.String())
 	return result{code, stdout.String(), stderr.String()}
 }
 

@@ -14,6 +14,8 @@ const (
 	ExitOK      = 0
 	ExitError   = 1
 	ExitChanges = 2 // with --detailed-exitcode: it worked, and something differs
+
+	ExitInterrupted = 130 // as shells say it of programs that Ctrl-C ended
 )
 
 // errReported ends a command with ExitError where what is wrong stands on the

@@ -44,9 +44,11 @@ func (f *applyFlags) function(ctx context.Context, d *Deps, commands *control.Co
 
 // everything is the status of pipelines and functions.
 type everything struct {
+	Services  []serviceRow             `json:"services"` // with status only
 	Pipelines []control.Status         `json:"pipelines"`
 	Functions []control.FunctionStatus `json:"functions,omitempty"`
 	Devices   []deviceRow              `json:"devices,omitempty"` // with status only
+	Fleet     *fleetRow                `json:"fleet,omitempty"`
 }
 
 // all is the status of what is named, or of everything that runs.

@@ -117,7 +117,7 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 		return err
 	}
 	if f.asJSON {
-		return writeJSON(d.Stdout, report)
+		return writeLoads(d.Stdout, report, []*load.Report{report})
 	}
 	fmt.Fprint(d.Stdout, report.Describe())
 	return nil

@@ -54,7 +54,7 @@ func (f *loadFlags) applications(ctx context.Context, d *Deps, client *sdk.Clien
 		}
 	}
 	if f.asJSON {
-		return writeJSON(d.Stdout, map[string]any{"function": m.Pipeline, "applications": done})
+		return writeLoads(d.Stdout, map[string]any{"function": m.Pipeline, "applications": done}, done)
 	}
 	for i, r := range done {
 		if i > 0 {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +26,9 @@ type Deps struct {
 	// a person: findings are coloured and long work shows its progress.
 	Terminal bool
 
+	// Width is how many columns the terminal has; 0 means 100.
+	Width int
+
 	// Signatures tells what modules consume and produce. Nil leaves shapes
 	// unchecked.
 	Signatures pipelines.SignatureFunc
@@ -35,6 +40,10 @@ type Deps struct {
 	// CPUClock reads the processor time of the calling thread, for benchmarks
 	// on machines that have other work as well. Nil takes Clock.
 	CPUClock func() time.Duration
+
+	// Running names what serves on the system of a state folder, for
+	// completion. Nil asks the system.
+	Running func(ctx context.Context, state string) ([]string, error)
 
 	// Start starts a whole system in this process. Nil says that this program
 	// was built without it.
@@ -59,6 +68,7 @@ func stages(d *Deps) []stage {
 		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d)}},
 		{"See it all at once:", []*cobra.Command{newDemoCommand(d)}},
 		{"Run the roles on hosts of their own:", []*cobra.Command{newGatewayCommand(d), newWorkerCommand(d), newControlCommand(d), newProviderCommand(d)}},
+		{"About this program:", []*cobra.Command{newVersionCommand(d), newSchemaCommand(d)}},
 	}
 }
 
@@ -85,6 +95,9 @@ A pipeline is declared in HCL: harpagon init writes one to start from.`,
 	for _, s := range journey {
 		root.AddCommand(s.commands...)
 	}
+	complete(root, &d)
+	// Cobra breaks no line of its own accord.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", lineWidth)))
 	others := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if c != root {
@@ -109,13 +122,60 @@ func writeJourney(w io.Writer, root *cobra.Command, journey []stage) {
 			fmt.Fprintf(w, "  %-10s %s\n", c.Name(), c.Short)
 		}
 	}
-	fmt.Fprintf(w, "\nharpagon COMMAND --help tells more, with examples. Exit codes: 0 it worked, 1 an\nerror, 2 it worked and something changes (with --detailed-exitcode).\n")
+	fmt.Fprintf(w, "\nharpagon COMMAND --help tells more, with examples. Exit codes: 0 it worked, 1 an\nerror, 2 it worked and something changes (with --detailed-exitcode),\n130 interrupted. harpagon completion bash (zsh, fish, powershell) prints what\ncompletes commands, names and values in a shell.\n")
 }
 
+// graceTime is how long a command may go on after it was interrupted that holds
+// nothing which must be given back.
+const graceTime = 2 * time.Second
+
 // Run runs one command line, without the name of the program, and returns the
-// exit code.
+// exit code. When ctx ends, commands that started something stop it first;
+// others, which may be deep in a search, are left after a moment.
 func Run(ctx context.Context, d Deps, args []string) int {
+	width := d.Width
+	if width <= 0 || !d.Terminal {
+		width = lineWidth
+	}
+	out := &fitter{to: d.Stdout, width: width}
+	d.Stdout = out
 	root := New(d)
 	root.SetArgs(args)
-	return report(d.Stderr, root.ExecuteContext(ctx))
+	root.PersistentPreRun = func(c *cobra.Command, _ []string) { out.whole, out.atOnce = forPrograms(c), cleansUp(c.Name()) }
+	done := make(chan int, 1)
+	go func() {
+		err := root.ExecuteContext(ctx)
+		done <- report(d.Stderr, errors.Join(err, out.flush()))
+	}()
+	select {
+	case code := <-done:
+		return code
+	case <-ctx.Done():
+	}
+	if c, _, err := root.Find(args); err == nil && cleansUp(c.Name()) {
+		return <-done
+	}
+	select {
+	case code := <-done:
+		return code
+	case <-time.After(graceTime):
+		fmt.Fprintln(d.Stderr, "harpagon: interrupted")
+		return ExitInterrupted
+	}
+}
+
+// forPrograms says of which commands the output is read by others than people.
+func forPrograms(c *cobra.Command) bool {
+	for _, name := range []string{"json", "markdown"} {
+		if f := c.Flags().Lookup(name); f != nil && f.Value.String() == "true" {
+			return true
+		}
+	}
+	return slices.Contains([]string{"fmt", "init", "schema", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, c.Name()) ||
+		c.HasParent() && c.Parent().Name() == "completion"
+}
+
+// cleansUp says of which commands something remains when they are cut off.
+func cleansUp(command string) bool {
+	return slices.Contains([]string{"up", "demo", "gateway", "worker", "control", "provider", "profile", "load", "apply", "down"}, command)
 }

@@ -40,7 +40,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
+func TestVersionFlag(t *testing.T) {
 	assert.Equal(t, result{ExitOK, "harpagon version v1.2.3\n", ""}, run(t, "--version"))
 }
 

@@ -32,7 +32,7 @@ func newStatusCommand(d *Deps) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				e.Devices = deviceRows(found)
+				e.Devices, e.Services, e.Fleet = deviceRows(found), e.services(), fleetOf(found)
 				return writeJSON(d.Stdout, e)
 			}
 			if err := writeEverything(d.Stdout, e); err != nil {
@@ -48,8 +48,9 @@ func newExplainCommand(d *Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain [NAME...]",
 		Short: "Tell which plan runs, and why it replaced the one before",
-		Long: `Shows the plan of a pipeline or function, executors or calls, and the latest decisions: what
-changed, why, from which cost to which, and what could not be carried out.`,
+		Long: `Shows the plan of a pipeline or function, executors or calls, and the latest
+decisions: what changed, why, from which cost to which, and what could not be
+carried out.`,
 		Example: `  harpagon explain traffic`,
 	}
 	at := newTemporalAt(d, c)

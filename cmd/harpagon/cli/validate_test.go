@@ -67,7 +67,7 @@ func missing(dir string) error {
 func TestValidateSaysWhatItChecked(t *testing.T) {
 	got := run(t, "validate", smallFolder(t, "400ms"))
 	assert.Equal(t, result{ExitOK,
-		"Valid: 1 file, 1 pipeline, 2 modules, 1 kind of hardware, 6 profile points; shapes between modules compared.\n", ""}, got)
+		"Valid: 1 file, 1 pipeline, 2 modules, 1 kind of hardware, 6 profile points; shapes between modules\n  compared.\n", ""}, got)
 }
 
 func TestValidateFindsEverythingAtItsPlace(t *testing.T) {

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"strings"
+)
+
+// narrowest is the least width that text is laid out for.
+const narrowest = 40
+
+// fitter is an output whose lines are kept within a width: prose is wrapped
+// between words, and a table that is wider is folded, each part beginning with
+// its first column. Text goes out when a command ends, or at once, where at is
+// true: then what is written in one go is laid out together.
+type fitter struct {
+	to     io.Writer
+	width  int
+	whole  bool // nothing is changed: what is written is for programs
+	atOnce bool
+	held   bytes.Buffer
+}
+
+func (f *fitter) Write(p []byte) (int, error) {
+	if f.whole {
+		return f.to.Write(p)
+	}
+	f.held.Write(p)
+	if f.atOnce && bytes.HasSuffix(p, []byte("\n")) {
+		return len(p), f.flush()
+	}
+	return len(p), nil
+}
+
+// flush writes what is held back.
+func (f *fitter) flush() error {
+	if f.held.Len() == 0 {
+		return nil
+	}
+	text := fitted(f.held.String(), f.width)
+	f.held.Reset()
+	_, err := io.WriteString(f.to, text)
+	return err
+}
+
+// fitted lays a text out within a width.
+func fitted(text string, width int) string {
+	width = max(width, narrowest)
+	lines := strings.Split(text, "\n")
+	var b strings.Builder
+	for i := 0; i < len(lines); {
+		rows := tableAt(lines[i:])
+		switch {
+		case rows > 1:
+			writeTable(&b, lines[i:i+rows], width)
+			i += rows
+			if i == len(lines) { // the last line has no end
+				return strings.TrimSuffix(b.String(), "\n")
+			}
+		default:
+			b.WriteString(folded(lines[i], width))
+			if i++; i < len(lines) {
+				b.WriteByte('\n')
+			}
+		}
+	}
+	return b.String()
+}
+
+// folded wraps one line of prose; what follows is indented by two more.
+func folded(line string, width int) string {
+	if len([]rune(line)) <= width {
+		return line
+	}
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	inner := max(width-len(indent)-2, narrowest/2)
+	return indent + wrapped(line, inner, indent+"  ")
+}
+
+// leastGaps is how many gaps of two spaces or more make a line one of a table.
+const leastGaps = 2
+
+// tableAt is the number of lines from the first on that are rows of a table.
+func tableAt(lines []string) int {
+	for n, line := range lines {
+		if strings.Count(gapless(line), "\x00") < leastGaps {
+			return n
+		}
+	}
+	return len(lines)
+}
+
+// gapless marks the gaps within a line.
+func gapless(line string) string {
+	var b strings.Builder
+	spaces := 0
+	for _, r := range strings.TrimSpace(line) {
+		if r == ' ' {
+			if spaces++; spaces == 2 {
+				b.WriteByte(0)
+			}
+			continue
+		}
+		spaces = 0
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// writeTable folds a table that is too wide.
+func writeTable(b *strings.Builder, lines []string, width int) {
+	rows := make([][]rune, len(lines))
+	widest := 0
+	for i, line := range lines {
+		rows[i] = []rune(strings.TrimRight(line, " "))
+		widest = max(widest, len(rows[i]))
+	}
+	cuts := columns(rows, widest)
+	if widest <= width || len(cuts) < 3 {
+		for _, line := range lines {
+			b.WriteString(folded(strings.TrimRight(line, " "), width))
+			b.WriteByte('\n')
+		}
+		return
+	}
+	key := cuts[1]
+	for from := 1; from < len(cuts)-1; {
+		to := from + 1
+		for to < len(cuts)-1 && key+cuts[to+1]-cuts[from] <= width {
+			to++
+		}
+		for _, row := range rows {
+			part := part(row, 0, key) + part(row, cuts[from], cuts[to])
+			b.WriteString(folded(strings.TrimRight(part, " "), width))
+			b.WriteByte('\n')
+		}
+		if from = to; from < len(cuts)-1 {
+			b.WriteByte('\n')
+		}
+	}
+}
+
+// columns gives where each column of a table begins, and its end: a column
+// follows a gap of two spaces that all rows share.
+func columns(rows [][]rune, widest int) []int {
+	blank := func(at int) bool {
+		for _, row := range rows {
+			if at < len(row) && row[at] != ' ' {
+				return false
+			}
+		}
+		return true
+	}
+	cuts := []int{0}
+	first := 0
+	for first < widest && blank(first) {
+		first++
+	}
+	for at := first; at < widest; at++ {
+		gap := at
+		for gap < widest && blank(gap) {
+			gap++
+		}
+		if gap-at >= 2 && gap < widest {
+			cuts = append(cuts, gap)
+		}
+		at = max(at, gap-1)
+	}
+	return append(cuts, widest)
+}
+
+// part is a stretch of a row, filled up with spaces.
+func part(row []rune, from, to int) string {
+	if from >= len(row) {
+		return strings.Repeat(" ", to-from)
+	}
+	piece := row[from:min(to, len(row))]
+	return string(piece) + strings.Repeat(" ", to-from-len(piece))
+}
