@@ -25,7 +25,8 @@ const (
 	// the arrivals are: attainment = 0 in HCL.
 	NoAttainment = -1.0
 
-	mostNoise = 1.0 // times a duration, that headroom covers by default
+	mostNoise    = 1.0 // times a duration, that headroom covers by default
+	slowestTwice = 2.0 // times the slowest path, that it leaves
 )
 
 // Target is the share of requests that the plan must finish within the SLO, by
@@ -46,7 +47,9 @@ func (p *Pipeline) Target() float64 {
 // besides: the declared headroom. Without one it is 0 where all profiles are
 // given, and otherwise the larger of DefaultHeadroom and what the measured noise
 // says: when every batch takes the share s longer that one run in 20 takes longer
-// (Point.Spread), a plan for 1/(1+s) of the SLO still keeps it.
+// (Point.Spread), a plan for 1/(1+s) of the SLO still keeps it. Noise takes no
+// more than leaves twice the time of the slowest path, so that it does not make
+// an objective impossible.
 func (p *Pipeline) Kept() float64 {
 	if p.Headroom != nil {
 		return *p.Headroom
@@ -69,7 +72,8 @@ func (p *Pipeline) Kept() float64 {
 		return DefaultHeadroom
 	}
 	s := math.Min(longer/total, mostNoise)
-	return math.Max(DefaultHeadroom, s/(1+s))
+	possible := 1 - slowestTwice*total/p.SLO.Seconds()
+	return math.Max(DefaultHeadroom, math.Min(s/(1+s), possible))
 }
 
 // Planned is the pipeline as it is planned: its objective less the headroom. The

@@ -95,7 +95,11 @@ func TestKeptFollowsTheProfiles(t *testing.T) {
 		{[]Module{noisy}, 1.0 / 3},
 		{[]Module{given, step}, DefaultHeadroom},
 	} {
-		p := Pipeline{Modules: c.modules}
+		p := Pipeline{SLO: time.Second, Modules: c.modules}
 		assert.InDelta(t, c.want, p.Kept(), 1e-9)
 	}
+	tight := Pipeline{SLO: 25 * time.Millisecond, Modules: []Module{noisy}}
+	assert.InDelta(t, 0.2, tight.Kept(), 1e-9, "twice the duration is left")
+	tight.SLO = 11 * time.Millisecond
+	assert.InDelta(t, DefaultHeadroom, tight.Kept(), 1e-9)
 }
