@@ -62,7 +62,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Warmups: 3, MinRuns: 20, MaxRuns: 500, MinTime: 300 * time.Millisecond, MaxTime: 3 * time.Second,
-		Patience: 5 * time.Second,
+		Patience: 3 * time.Second,
 	}
 }
 

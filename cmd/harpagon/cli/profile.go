@@ -168,7 +168,10 @@ func (f *profileFlags) measure(ctx context.Context, d *Deps, host *executors.Hos
 	}
 	for _, q := range points {
 		from := ""
-		if !slices.Contains(missing, q.Batch) {
+		switch {
+		case asked:
+			from = ", as the running system measured now"
+		case !slices.Contains(missing, q.Batch):
 			from = ", as kept in " + f.state.dir
 		}
 		fmt.Fprintf(d.Stderr, "%s on %s: batch %d takes %.3f ms%s\n", name, q.Hardware, q.Batch, milliseconds(q.Duration), from)
