@@ -107,7 +107,7 @@ func (h *Host) outcome(work context.Context, err error) (string, error) {
 	case cause == nil && err == nil:
 		return "drained by the gateway", nil
 	case cause == nil:
-		return "", err
+		return "", loading(work, err)
 	case errors.Is(cause, ErrCancelled):
 		if err != nil {
 			return "", fmt.Errorf("activities: draining after cancellation: %w", err)
@@ -119,6 +119,21 @@ func (h *Host) outcome(work context.Context, err error) (string, error) {
 		return "", again(TypeStopping)
 	}
 	return "", again("Interrupted") // paused or reset by an operator
+}
+
+// loading keeps Temporal from repeating what failed because an engine is missing or
+// cannot load a module, unless that may help, so that the reason reaches whoever
+// waits for it at once.
+func loading(ctx context.Context, err error) error {
+	var load *executors.LoadError
+	attempt := 1
+	if activity.IsActivity(ctx) {
+		attempt = int(activity.GetInfo(ctx).Attempt)
+	}
+	if !errors.As(err, &load) || load.Again(attempt) {
+		return err
+	}
+	return temporal.NewNonRetryableApplicationError(err.Error(), TypeLoad, nil)
 }
 
 // HoldHost keeps the host present for as long as it heartbeats. It returns

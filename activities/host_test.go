@@ -21,6 +21,7 @@ import (
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire"
 )
 
 // *executors.Host does the work in production.
@@ -235,6 +236,29 @@ func TestExecutorOutcomes(t *testing.T) {
 			var got ExecutorResult
 			require.NoError(t, v.Get(&got))
 			assert.Equal(t, ExecutorResult{Executor: "e", Reason: c.reason, Batches: 3, Items: 12}, got)
+		})
+	}
+}
+
+func TestALoadThatFailsIsNotRepeatedInVain(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		final bool
+	}{
+		"a bad model":  {&executors.LoadError{Module: "m", Err: errors.New("unknown operator Frobnicate")}, true},
+		"a lost child": {&executors.LoadError{Module: "m", Err: wire.Errorf(wire.CodeUnavailable, "m", "the child ended")}, false},
+		"another":      {errors.New("the stream broke"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &Host{Name: "one", Executors: &fake{run: func(context.Context, executors.Task) error { return c.err }}, Pulse: func(context.Context, []byte, any) error { return nil }}
+			_, err := environment(h).ExecuteActivity(h.RunExecutor, executors.Task{Slot: placement.Slot{Executor: "e"}})
+			var app *temporal.ApplicationError
+			require.ErrorAs(t, err, &app)
+			assert.Equal(t, c.final, app.NonRetryable())
+			assert.Contains(t, app.Message(), c.err.Error())
+			if c.final {
+				assert.Equal(t, TypeLoad, app.Type())
+			}
 		})
 	}
 }

@@ -27,6 +27,7 @@ const (
 const (
 	TypeInfeasible = "Infeasible" // no plan keeps the objective
 	TypeMisfit     = "Misfit"     // the plan does not fit onto the devices
+	TypeLoad       = "Load"       // an engine is missing, or cannot load a module
 	TypeInvalid    = "Invalid"    // the input makes no sense
 	TypeNotReady   = "NotReady"   // executors did not come or go in time
 	TypeFenced     = "Fenced"     // the lease ran out; another worker may try

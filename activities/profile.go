@@ -44,7 +44,7 @@ func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResul
 	})
 	stop()
 	if err != nil {
-		return result, err
+		return result, loading(ctx, err)
 	}
 	result.Points = points
 	result.Measured, result.Reused = missing, len(points)-missing

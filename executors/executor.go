@@ -19,13 +19,14 @@ const maxReloads = 6
 //
 // When ctx ends, the executor asks the gateway for no more batches, finishes
 // those that it holds and returns nil, like after a drain by the gateway. The
-// errors are: the engine is missing or cannot load the module, even after
-// several attempts; the device is unknown; the name is taken; or what was held
-// did not finish within DrainTimeout.
+// errors are: a *LoadError where the engine is missing or cannot load the module,
+// or the device is unknown; the engine could not load it again, even after several
+// attempts; the name is taken; or what was held did not finish within
+// DrainTimeout.
 func (h *Host) RunExecutor(ctx context.Context, t Task, o Observer) error {
 	e, err := h.newExecutor(t, o)
 	if err != nil {
-		return err
+		return loadError(t.Module.Name, time.Now(), "%w", err)
 	}
 	if err := h.enter(e); err != nil {
 		return err
@@ -86,9 +87,10 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 }
 
 func (e *executor) load(ctx, run context.Context) error {
+	begin := time.Now()
 	for _, c := range e.cells {
 		if err := e.fill(ctx, run, c); err != nil {
-			return fmt.Errorf("executors: %s cannot load module %q with engine %q: %w",
+			return loadError(e.task.Module.Name, begin, "executors: %s cannot load module %q with engine %q: %w",
 				e.task.Slot.Executor, e.task.Module.Name, e.engine.Name(), err)
 		}
 	}

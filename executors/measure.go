@@ -184,12 +184,13 @@ func (m *measurement) load(ctx context.Context, n int) (prepared, error) {
 	}
 	sizes := m.batches()
 	sizes = sizes[:slices.Index(sizes, n)+1]
+	begin := time.Now()
 	instance, err := m.engine.Load(ctx, Model{
 		Module: m.Module, Hardware: m.Hardware, Device: m.Device, Batches: sizes, MaxBatch: n, Concurrency: 1,
 		Outputs: m.Outputs, OutputRows: m.OutputRows, Feeds: m.Feeds,
 	})
 	if err != nil {
-		return prepared{}, err
+		return prepared{}, loadError(m.Module.Name, begin, "%w", err)
 	}
 	p := prepared{instance, map[int][][]wire.Tensor{}}
 	for _, size := range sizes {

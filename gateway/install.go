@@ -40,7 +40,7 @@ func (g *Gateway) Prepare(ctx context.Context, d placement.Deployment) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("gateway: pipeline %q generation %d still waits for executors %s: %w",
+			return fmt.Errorf("gateway: pipeline %q generation %d still waits for executors %s, which have not attached in time; harpagon status and the logs of their workers say how they are: %w",
 				d.Pipeline.Name, d.Generation, strings.Join(missing, ", "), context.Cause(ctx))
 		}
 	}

@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/activities"
@@ -242,6 +245,26 @@ func TestUnreadyExecutorsAreTakenBack(t *testing.T) {
 	}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(r *rig) {
 		assert.Equal(t, 2, r.status().Serving, "the change is tried again by itself")
 	})
+}
+
+// TestWhyAnExecutorCannotLoadIsWhyTheChangeFails does not wait for the gateway to
+// give up on an executor that has ended.
+func TestWhyAnExecutorCannotLoadIsWhyTheChangeFails(t *testing.T) {
+	w := newWorld(4)
+	w.prepareErr = activitiesNotReady()
+	w.loadErr = temporal.NewNonRetryableApplicationError("detect cannot be loaded: unknown operator Frobnicate", activities.TypeLoad, nil)
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	w.register(env)
+	env.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).Return(nil)
+	spec := traffic(20)
+	spec.Pipeline.Modules[0].Profile.Points = points("cpu")
+	env.ExecuteWorkflow(TypeReschedule, RescheduleRequest{Spec: spec, Generation: 1, Number: 1, Reason: "applied"})
+	err := env.GetWorkflowError()
+	require.Error(t, err)
+	assert.Equal(t, "detect cannot be loaded: unknown operator Frobnicate", reason(err))
+	assert.Equal(t, activities.TypeLoad, kind(err))
+	assert.Empty(t, w.installed)
 }
 
 func TestReservationConflictPlacesAgain(t *testing.T) {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,6 +54,7 @@ type change struct {
 	pool    *pool.Plan // of a pool
 	slots   []placement.Slot
 	changes placement.Changes
+	ends    []workflow.Future // of those, as long as they run
 	started []Running
 	warning string
 }
@@ -200,13 +202,38 @@ func (c *change) carryOut(ctx workflow.Context) error {
 	d := c.deployment()
 	patience := orDefault(c.Settings.PrepareTimeout, DefaultPrepareTimeout)
 	summary := fmt.Sprintf("wait until %d executors are ready", len(d.Slots))
-	if err := workflow.ExecuteActivity(atGateway(ctx, summary, patience), gateway.Prepare, d).Get(ctx, nil); err != nil {
+	wait, give := workflow.WithCancel(atGateway(ctx, summary, patience))
+	defer give()
+	if err := c.ready(ctx, workflow.ExecuteActivity(wait, gateway.Prepare, d)); err != nil {
 		return err
 	}
 	c.show(ctx, "moving traffic")
 	summary = fmt.Sprintf("move traffic to generation %d: %s", c.Generation, c.compare().Describe())
 	return workflow.ExecuteActivity(atGateway(ctx, summary, time.Minute), gateway.Install, d).Get(ctx, nil)
 }
+
+// ready waits until the gateway has all executors. One that ends before says why
+// there will be no use in waiting.
+func (c *change) ready(ctx workflow.Context, prepared workflow.Future) error {
+	s := workflow.NewSelector(ctx)
+	var err error
+	s.AddFuture(prepared, func(f workflow.Future) { err = f.Get(ctx, nil) })
+	if len(c.ends) > 0 && workflow.GetVersion(ctx, changeEnds, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		for _, end := range c.ends {
+			s.AddFuture(end, func(f workflow.Future) {
+				if err = f.Get(ctx, nil); err == nil {
+					err = errors.New("workflows: an executor ended before traffic was moved to it; look at its workflow for why")
+				}
+			})
+		}
+	}
+	s.Select(ctx)
+	return err
+}
+
+// changeEnds names the change that made a reschedule look at executors that end
+// while it waits for them.
+const changeEnds = "executors that end"
 
 // report tells the pipeline how far the change is, for its phase.
 func (c *change) report(ctx workflow.Context, phase Phase) {
@@ -224,9 +251,11 @@ func (c *change) start(ctx workflow.Context, slot placement.Slot) error {
 		StaticDetails:     fmt.Sprintf("Started by generation %d of %s: %s", c.Generation, slot.Pipeline, c.Reason),
 	})
 	in := ExecutorInput{Task: executors.NewTask(c.deployment(), slot, c.Settings.Gateway), HeartbeatTimeout: c.Settings.HeartbeatTimeout}
-	if err := workflow.ExecuteChildWorkflow(ctx, TypeExecutor, in).GetChildWorkflowExecution().Get(ctx, nil); err != nil {
+	end := workflow.ExecuteChildWorkflow(ctx, TypeExecutor, in)
+	if err := end.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
 		return err
 	}
+	c.ends = append(c.ends, end)
 	c.started = append(c.started, run)
 	return nil
 }
@@ -249,7 +278,13 @@ func (c *change) retire(ctx workflow.Context) {
 func (c *change) undo(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	c.show(ctx, "taking back what was started")
-	cancelExecutors(ctx, c.started)
+	var left []Running
+	for i, r := range c.started {
+		if i >= len(c.ends) || !c.ends[i].IsReady() {
+			left = append(left, r)
+		}
+	}
+	cancelExecutors(ctx, left)
 	var fleet *activities.Fleet
 	back := activities.Reservation{Pipeline: c.Spec.Pipeline.Name, Slots: slots(c.Running)}
 	if err := workflow.ExecuteActivity(quick(ctx, "restore the reservation"), fleet.Reserve, back).Get(ctx, nil); err != nil {

@@ -35,6 +35,7 @@ type world struct {
 	removed    []string
 	running    map[string]bool
 	prepareErr error
+	loadErr    error  // of executors, which end with it at once
 	engine     string // of every module; empty means emulated
 	kept       []activities.KeepInput
 }
@@ -131,6 +132,12 @@ func (w *world) executor(ctx workflow.Context, in ExecutorInput) (activities.Exe
 	name := in.Task.Slot.Executor
 	w.set(name, true)
 	defer w.set(name, false)
+	w.mu.Lock()
+	err := w.loadErr
+	w.mu.Unlock()
+	if err != nil {
+		return activities.ExecutorResult{}, err
+	}
 	_ = workflow.Await(ctx, func() bool { return false })
 	return activities.ExecutorResult{Executor: name, Reason: "cancelled"}, nil
 }
