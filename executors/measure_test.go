@@ -21,7 +21,7 @@ func measured(batches ...int) MeasureTask {
 		Module:   pipelines.Module{Name: "m", Engine: "fake", Batches: batches},
 		Hardware: "cpu",
 		Device:   "cpu/0",
-		Limits:   Limits{Warmups: 2, MinRuns: 20, MaxRuns: 100, MinTime: time.Second, MaxTime: 10 * time.Second},
+		Limits:   Limits{Warmups: 2, MinRuns: 20, MaxRuns: 100, MinTime: time.Second, MaxTime: 10 * time.Second, Patience: 10 * time.Second},
 	}
 }
 
