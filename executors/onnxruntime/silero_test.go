@@ -1,0 +1,47 @@
+package onnxruntime
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// detector is the variable that names a published voice detector.
+const detector = "HARPAGON_SILERO_VAD"
+
+// TestAPublishedVoiceDetector runs Silero VAD as it is published, several streams
+// in a batch, each with the state of its own.
+func TestAPublishedVoiceDetector(t *testing.T) {
+	path := os.Getenv(detector)
+	if path == "" {
+		t.Skipf("set %s to silero_vad_v5.onnx of npm's @ricky0123/vad-web@0.0.31", detector)
+	}
+	m := pipelines.Module{Name: "vad", Model: path, BatchAxis: map[string]int{"state": 1, "stateN": 1}, Inputs: []pipelines.Binding{
+		{Name: "input", From: pipelines.FromInput("audio")}, {Name: "state", From: pipelines.FromInput("state")}, {Name: "sr", Value: 16000.0},
+	}}
+	both(t, m, 3, func(t *testing.T, in executors.Instance) {
+		silence := func() []wire.Tensor {
+			return []wire.Tensor{wire.FromFloat32(make([]float32, 512), 512), wire.FromFloat32(make([]float32, 256), 2, 128)}
+		}
+		got, err := in.Run(t.Context(), [][]wire.Tensor{silence(), silence(), silence()})
+		require.NoError(t, err)
+		alone, err := in.Run(t.Context(), [][]wire.Tensor{silence()})
+		require.NoError(t, err)
+		for i := range got {
+			speech, err := got[i][0].Float32s()
+			require.NoError(t, err)
+			require.Len(t, speech, 1)
+			assert.Less(t, speech[0], float32(0.1), "silence is no speech")
+			single, err := alone[0][0].Float32s()
+			require.NoError(t, err)
+			assert.InDelta(t, single[0], speech[0], 1e-5)
+			assert.Equal(t, []int64{2, 128}, got[i][1].Shape)
+		}
+	})
+}
