@@ -75,7 +75,10 @@ func TestDropsAreCountedByReason(t *testing.T) {
 		defer mu.Unlock()
 		seen[i.Pipeline+" "+i.Module+" "+i.Reason]++
 	}}}
-	bubble(t, o, 50*ms, spec{kind: addOne, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
+	bubble(t, o, 50*ms, spec{kind: addOne, duration: 5 * ms}, func(g *Gateway, w map[string]*worker) {
+		for _, one := range w { // by the profile all would be in time, so that none is refused at the door
+			one.delay = func(int) time.Duration { return 20 * ms }
+		}
 		var group sync.WaitGroup
 		for range 6 { // two in time, two that may not wait any longer, two too many
 			at(g, 0, &group, func(*wire.InferResponse, *wire.Error) {})
