@@ -107,12 +107,19 @@ func (g *Gateway) Crowded(name string) *wire.Error {
 }
 
 // leave counts an admitted request out.
-func (d *door) leave(gr *graph, now, deadline dispatch.Time, missed bool) {
+func (d *door) leave(gr *graph, now, deadline dispatch.Time, o Outcome) {
 	if gr.number == unguarded {
 		return
 	}
+	how := admission.InTime
+	switch o {
+	case Late:
+		how = admission.Late
+	case Dropped:
+		how = admission.GivenUp
+	}
 	d.mu.Lock()
-	d.control.Leave(now, gr.number, deadline, missed)
+	d.control.Leave(now, gr.number, deadline, how)
 	d.mu.Unlock()
 }
 
@@ -150,7 +157,7 @@ func (d *door) end(f *flight, group int32, now, compute dispatch.Time) {
 		if number == unguarded {
 			continue
 		}
-		d.control.End(number, it.node.index, 1)
+		d.control.Back(number, it.node.index, 1)
 		if i == 0 && compute > 0 {
 			d.control.Learn(now, number, it.node.index, int(group), len(f.items), compute, now-f.at)
 		}

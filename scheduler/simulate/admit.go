@@ -46,7 +46,14 @@ func (e *engine) admit(at int32, arrival Time) bool {
 func (e *engine) left(at int32, arrival Time, answered bool) {
 	if e.door != nil {
 		deadline := max(1, arrival+e.apps[at].slo)
-		e.door.Leave(e.now, e.apps[at].number, deadline, !answered || e.now > deadline)
+		how := admission.InTime
+		switch {
+		case !answered:
+			how = admission.GivenUp
+		case e.now > deadline:
+			how = admission.Late
+		}
+		e.door.Leave(e.now, e.apps[at].number, deadline, how)
 	}
 }
 
@@ -71,6 +78,6 @@ func (e *engine) ended(items []int32, group int, took, all Time) {
 		return
 	}
 	first := &e.items[items[0]]
-	e.door.End(e.apps[first.app].number, int(first.node), len(items))
+	e.door.Back(e.apps[first.app].number, int(first.node), len(items))
 	e.door.Learn(e.now, e.apps[first.app].number, int(first.node), group, len(items), took, all)
 }

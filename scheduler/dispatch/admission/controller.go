@@ -46,6 +46,7 @@ type service struct {
 	modules  []module
 	devices  []load  // that it needs
 	under    int     // requests under way
+	reserve  float64 // part of the time until a deadline that is not given away
 	void     Time    // until when its promise is
 	missed   float64 // exponential mean of the share that was refused or given up
 	dues     horizon // of their deadlines
@@ -77,6 +78,13 @@ const (
 	missWeight    = 32
 	calmMisses    = 0.1
 	pressedMisses = 0.4
+)
+
+// What is kept in reserve: see adjust.
+const (
+	lateShare   = 0.03
+	reserveStep = 0.01
+	reserveMost = 0.5
 )
 
 // typicalWeight is how many batches a change of their time takes to be followed.
@@ -163,7 +171,7 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	for i := range s.devices {
 		d := &s.devices[i]
 		work := d.request + float64(d.lead)
-		left := float64(deadline - now)
+		left := float64(deadline-now) * (1 - s.reserve)
 		for _, other := range c.services {
 			if work > left {
 				break
@@ -192,14 +200,35 @@ func (s *service) before(device int, now, deadline Time) float64 {
 	return sum * s.dues.share(now, deadline)
 }
 
-// Leave counts a request out that Admit has counted in; missed says that it was
-// not answered in time.
-func (c *Controller) Leave(now Time, number int, deadline Time, missed bool) {
+// End of a request that was admitted.
+type End uint8
+
+// The ends: answered in time, given up before its last batch, or answered too late.
+const (
+	InTime End = iota
+	GivenUp
+	Late
+)
+
+// Leave counts a request out that Admit has counted in.
+func (c *Controller) Leave(now Time, number int, deadline Time, how End) {
 	if s := c.of(number); s != nil {
 		s.under--
 		s.dues.add(now, deadline, -1)
-		s.miss(now, missed)
+		s.miss(now, how != InTime)
+		s.adjust(how == Late)
 	}
+}
+
+// adjust keeps as much in reserve as lets lateShare of the requests that are taken
+// in be answered too late: for whatever takes time that nobody has foreseen. Those
+// that are given up before have cost little, and keep batches full.
+func (s *service) adjust(late bool) {
+	x := -lateShare
+	if late {
+		x++
+	}
+	s.reserve = min(reserveMost, max(0, s.reserve+reserveStep*x))
 }
 
 func (s *service) miss(now Time, missed bool) {
@@ -241,8 +270,8 @@ func (c *Controller) Start(number, module, n int) {
 	}
 }
 
-// End notes that n items are back from their executor, or lost with it.
-func (c *Controller) End(number, module, n int) {
+// Back notes that n items are back from their executor, or lost with it.
+func (c *Controller) Back(number, module, n int) {
 	if s := c.of(number); s != nil {
 		s.modules[module].running -= n
 	}

@@ -19,6 +19,10 @@
 // first for one new job, with requests of other services counted as far as their
 // deadlines come first.
 //
+// Of the time until the deadline a part is kept in reserve, as much as it takes
+// that few of those taken in are late after all: threads that are not punctual,
+// bursts that leave batches small, work that was judged too short.
+//
 // Durations are those of the profile at the pace at which batches have lately
 // run, so that a machine that does other work too takes in less. A service of
 // which nothing is under way takes in any request; without one nothing would be
