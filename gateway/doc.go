@@ -27,6 +27,13 @@
 // reached its last engine in time is still answered when it finishes late, and
 // counted as late.
 //
+// # Admission
+//
+// A request is refused when it comes if the work before it leaves no time for it
+// (package scheduler/dispatch/admission; admission.go drives it). Every graph is a
+// service there; items are counted as they wait, run and come back. Crowded is the
+// same question before a server has read a request's body.
+//
 // # Failures
 //
 // Every accepted request ends in exactly one outcome. Engines are pure
@@ -58,8 +65,9 @@
 //
 // # Locks
 //
-// Order: Gateway.mu, station.mu, executor.mu, device.mu. A station sends batches
-// and fails requests only after its own lock has been released; request.mu is
-// held while no other lock is taken. Streams do not block on Send, which is
+// Order: Gateway.mu, station.mu, executor.mu, device.mu and door.mu. A station
+// sends batches and fails requests only after its own lock has been released;
+// request.mu is held while no other lock is taken. Streams do not block on Send,
+// which is
 // what lets an Install start batches while it holds Gateway.mu.
 package gateway
