@@ -18,7 +18,7 @@ type echo struct{ signature pipelines.Signature }
 func (echo) Name() string    { return "echo" }
 func (echo) Version() string { return "1" }
 func (e echo) Load(context.Context, Model) (Instance, error) {
-	return echoing{e.signature}, nil
+	return echoing(e), nil
 }
 
 type echoing struct{ signature pipelines.Signature }
