@@ -1,7 +1,6 @@
 package pipelines
 
 import (
-	"maps"
 	"slices"
 )
 
@@ -14,7 +13,7 @@ func (v *validator) batching(m *Module, path string) {
 		return
 	}
 	at := path + ".batch_axis"
-	for _, name := range slices.Sorted(maps.Keys(m.BatchAxis)) {
+	for _, name := range sortedKeys(m.BatchAxis) {
 		if axis := m.BatchAxis[name]; axis != NoBatchAxis && (axis < 0 || axis >= maxRank) {
 			v.errorf(at, "Invalid batch axis", "The batch axis of %q is %d; dimensions are counted from 0.", name, axis)
 		}

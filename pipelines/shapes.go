@@ -2,7 +2,6 @@ package pipelines
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -103,7 +102,7 @@ func (v *validator) axes(m *Module, sig Signature, at string) {
 	for _, p := range slices.Concat(sig.Inputs, sig.Outputs) {
 		names = append(names, p.Name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.BatchAxis)) {
+	for _, name := range sortedKeys(m.BatchAxis) {
 		if !slices.Contains(names, name) {
 			v.errorf(at, "Unknown name", "%s has no input or output %q.%s", what(m), name, suggest(name, names))
 		}
