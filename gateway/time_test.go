@@ -91,8 +91,8 @@ func TestDeadlines(t *testing.T) {
 		var group sync.WaitGroup
 		var mu sync.Mutex
 		var dropped []*wire.Error
-		for range 5 { // two fit into 50 ms
-			at(g, 0, &group, func(r *wire.InferResponse, err *wire.Error) {
+		for i := range 5 { // two fit into 50 ms; one after the other, so that each is in the books when the next comes
+			at(g, time.Duration(i)*time.Microsecond, &group, func(r *wire.InferResponse, err *wire.Error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
