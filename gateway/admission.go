@@ -147,8 +147,8 @@ func (d *door) start(items []*item) {
 	}
 }
 
-// end notes that the items of a batch are back; waited and compute are zero
-// where it tells nothing of its executor.
+// end notes that the items of a batch are back; compute is zero where the batch
+// tells nothing of how long others will take.
 func (d *door) end(f *flight, group int32, now, compute dispatch.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -2,10 +2,8 @@ package pipelines
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"math/big"
-	"slices"
 	"strconv"
 	"time"
 
@@ -260,7 +258,7 @@ func axisTokens(all map[string]int) hclwrite.Tokens {
 
 func parameterTokens(all map[string]any) hclwrite.Tokens {
 	var pairs []hclwrite.ObjectAttrTokens
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	for _, name := range sortedKeys(all) {
 		pairs = append(pairs, hclwrite.ObjectAttrTokens{Name: keyTokens(name), Value: hclwrite.TokensForValue(ctyValue(all[name]))})
 	}
 	return object(pairs)

@@ -80,7 +80,7 @@ func (d *decoder) given(variables hcl.Blocks, opts LoadOptions) map[string]given
 	for name, text := range opts.Vars {
 		all[name] = given{text: text, source: "--var " + name}
 	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	for _, name := range sortedKeys(all) {
 		if !declares(variables, name) {
 			var known []string
 			for _, b := range variables {
@@ -211,7 +211,7 @@ func (d *decoder) locals(ctx *hcl.EvalContext, blocks hcl.Blocks) {
 		}
 		values[name] = v
 	}
-	for _, name := range slices.Sorted(maps.Keys(pending)) {
+	for _, name := range sortedKeys(pending) {
 		if _, read := values[name]; !read {
 			d.report(problem("Locals form a cycle", fmt.Sprintf("The local %q needs its own value.", name), ptr(pending[name].Range)))
 			values[name] = cty.DynamicVal
@@ -226,7 +226,7 @@ func (d *decoder) localOrder(pending map[string]*hcl.Attribute) []string {
 	waits := make(map[string]int, len(pending))
 	below := map[string][]string{}
 	var order []string
-	for _, name := range slices.Sorted(maps.Keys(pending)) {
+	for _, name := range sortedKeys(pending) {
 		above, _ := localsOf(pending[name].Expr)
 		for _, other := range above {
 			if pending[other] != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
-// voidFor is how long a promise stays void after a request was late.
-const voidFor = 5 * time.Second
+// VoidFor is how long the promise of a plan stays void after a request was late.
+const VoidFor = 5 * time.Second
 
 // DefaultMaxQueue bounds the waiting requests where TCOptions do not.
 const DefaultMaxQueue = 1024
@@ -56,7 +56,7 @@ const (
 	// Where batches have lately taken longer than their profile, a group holds back
 	// for as long. A promise takes for granted that requests come as declared and
 	// batches take as long as profiled; once a request has been late all the same,
-	// it is void for voidFor, and batches start as with EarlyAlways.
+	// it is void for VoidFor, and batches start as with EarlyAlways.
 	EarlyWithinPromise
 
 	// EarlyAlways: an idle executor takes what waits, for plans that promise
@@ -242,7 +242,7 @@ func (p *tc) judge(actions []Action) {
 	}
 	for i := range actions {
 		if actions[i].Act == Drop && actions[i].Reason == Late {
-			p.void = p.now + voidFor
+			p.void = p.now + VoidFor
 			return
 		}
 	}

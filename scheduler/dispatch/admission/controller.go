@@ -2,7 +2,6 @@ package admission
 
 import (
 	"slices"
-	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
@@ -68,9 +67,6 @@ type load struct {
 	all     []float64 // of an item that waits, by module: there and below
 	below   []float64 // of an item that runs
 }
-
-// voidFor is how long a promise stays void after a request was missed.
-const voidFor = 5 * time.Second
 
 // Pressure rises between these shares of requests missed, which follow a change
 // within some missWeight requests.
@@ -234,7 +230,7 @@ func (s *service) adjust(late bool) {
 func (s *service) miss(now Time, missed bool) {
 	x := 0.0
 	if missed {
-		x, s.void = 1, now+voidFor
+		x, s.void = 1, now+dispatch.VoidFor
 	}
 	s.missed += (x - s.missed) / missWeight
 }
