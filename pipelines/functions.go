@@ -38,8 +38,9 @@ type Function struct {
 	Provider     string // name of a provider block
 	ProfileFile  string // path as declared
 	Profile      FunctionProfile
-	Model        string // path as declared; for a provider on this machine, which computes with it
-	Inputs       []Port // for one request; none leaves it to the provider's metadata
+	Model        string   // path as declared; for a provider on this machine, which computes with it
+	Inputs       []Port   // for one request; none leaves it to the provider's metadata
+	Plan         Planning `json:",omitzero"`
 	Applications []Application
 }
 

@@ -29,6 +29,7 @@ type Pipeline struct {
 	Attainment float64       // share of requests that must finish within SLO; 0 is the default (see Target), NoAttainment asks for none
 	Headroom   *float64      `json:",omitempty"` // share of the SLO that plans leave free, 0 to 1; nil is the default (see Kept)
 	Dispatch   string        // dispatch policy; empty means the default
+	Plan       Planning      `json:",omitzero"`
 	Inputs     []Port
 	Modules    []Module // in order of declaration
 	Outputs    []Output

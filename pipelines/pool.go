@@ -16,6 +16,7 @@ type Pool struct {
 	Arrivals string        // "even", "poisson", "gamma:SHAPE"; empty means even
 	Base     string        // kind of hardware that meets the SLO at every size
 	Hardware []string      // kinds that may be in the pool; empty means all that the profile has points on
+	Plan     Planning      `json:",omitzero"`
 
 	ProfileFile string // path as declared
 	Profile     Profile

@@ -1,0 +1,151 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
+)
+
+// Kind of service.
+type Kind string
+
+// The kinds, as IDs of workflows and printed text spell them.
+const (
+	KindPipeline Kind = "pipeline"
+	KindPool     Kind = "pool"
+	KindFunction Kind = "function"
+)
+
+// Spec is a service as it is declared: one of Pipeline, Pool and Function is
+// set. How it is planned is part of the declaration (pipelines.Planning).
+type Spec struct {
+	Pipeline *pipelines.Pipeline  `json:",omitempty"`
+	Pool     *pipelines.Pool      `json:",omitempty"`
+	Function *pipelines.Function  `json:",omitempty"`
+	Provider *pipelines.Provider  `json:",omitempty"` // of Function
+	Hardware []pipelines.Hardware `json:",omitempty"` // that Pipeline or Pool may use
+}
+
+// Specs are the services of a document: pipelines, then pools, then functions,
+// each in their order of declaration.
+func Specs(doc *pipelines.Document) []Spec {
+	var all []Spec
+	for i := range doc.Pipelines {
+		all = append(all, Spec{Pipeline: &doc.Pipelines[i], Hardware: doc.Hardware})
+	}
+	for i := range doc.Pools {
+		all = append(all, Spec{Pool: &doc.Pools[i], Hardware: doc.Hardware})
+	}
+	for i := range doc.Functions {
+		one := Spec{Function: &doc.Functions[i]}
+		for k := range doc.Providers {
+			if doc.Providers[k].Name == one.Function.Provider {
+				one.Provider = &doc.Providers[k]
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// Kind is what the spec declares; empty where it declares nothing.
+func (s Spec) Kind() Kind {
+	switch {
+	case s.Pipeline != nil:
+		return KindPipeline
+	case s.Pool != nil:
+		return KindPool
+	case s.Function != nil:
+		return KindFunction
+	}
+	return ""
+}
+
+// Name is the service's name.
+func (s Spec) Name() string {
+	switch s.Kind() {
+	case KindPipeline:
+		return s.Pipeline.Name
+	case KindPool:
+		return s.Pool.Name
+	case KindFunction:
+		return s.Function.Name
+	}
+	return ""
+}
+
+// Planning is how the service is planned.
+func (s Spec) Planning() pipelines.Planning {
+	switch s.Kind() {
+	case KindPipeline:
+		return s.Pipeline.Plan
+	case KindPool:
+		return s.Pool.Plan
+	case KindFunction:
+		return s.Function.Plan
+	}
+	return pipelines.Planning{}
+}
+
+// Fleet is what services may run on.
+type Fleet struct {
+	// Devices exist; nil leaves it to what the hardware of the specs says.
+	Devices []placement.Device
+
+	// Held are the slots of services that are not among the specs. They stay
+	// where they are.
+	Held []placement.Slot
+}
+
+// Plan is the plan of one service: the field of its kind is set.
+type Plan struct {
+	Pipeline *plan.Plan      `json:",omitempty"`
+	Pool     *pool.Plan      `json:",omitempty"`
+	Function *functions.Plan `json:",omitempty"`
+}
+
+// Reason says why there is no plan; empty where there is one.
+func (p Plan) Reason() string {
+	const unknown = "no reason is known"
+	switch {
+	case p.Pipeline != nil && p.Pipeline.Status == plan.Infeasible:
+		return cmp.Or(p.Pipeline.Reason, unknown)
+	case p.Pool != nil && p.Pool.Status == pool.Infeasible:
+		return cmp.Or(p.Pool.Reason, unknown)
+	case p.Function != nil && p.Function.Status == functions.Infeasible:
+		return cmp.Or(p.Function.Reason, unknown)
+	}
+	return ""
+}
+
+// CostPerHour is what the plan costs, in money per hour; a function's for full
+// batches.
+func (p Plan) CostPerHour() float64 {
+	switch {
+	case p.Pipeline != nil:
+		return p.Pipeline.Cost
+	case p.Pool != nil:
+		return p.Pool.Cost
+	case p.Function != nil:
+		return p.Function.CostPerHour()
+	}
+	return 0
+}
+
+// Describe is the plan as text.
+func (p Plan) Describe() string {
+	switch {
+	case p.Pipeline != nil:
+		return p.Pipeline.Describe()
+	case p.Pool != nil:
+		return p.Pool.Describe()
+	case p.Function != nil:
+		return p.Function.Describe()
+	}
+	return fmt.Sprintln("no plan")
+}
