@@ -22,7 +22,7 @@ const module = "github.com/harpagon/harpagon/"
 // floors lists the rooms from the top of the house to its bottom. A room may
 // import rooms that stand below it, and itself.
 var floors = []string{
-	"cmd", "sdk/local", "examples", "sdk", "gateway", "workflows", "activities",
+	"cmd", "experiments", "sdk/local", "examples", "sdk", "gateway", "workflows", "activities",
 	"executors", "scheduler", "wire", "pipelines",
 }
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/suite"
 )
 
 func newBenchCommand(d *Deps) *cobra.Command {
@@ -55,7 +55,7 @@ type benchFlags struct {
 
 	concurrency bool // profiles with several batches at a time, too
 
-	known map[string][]suite.Outcome // by options, then workload
+	known map[string][]planning.Outcome // by options, then workload
 }
 
 func newBenchPlanCommand(d *Deps) *cobra.Command {
@@ -91,8 +91,8 @@ models than the papers'.`,
 		Args: cobra.NoArgs,
 	}
 	flags := c.Flags()
-	flags.IntVar(&f.workloads, "workloads", suite.DefaultWorkloads, "how many workloads to draw")
-	flags.Uint64Var(&f.seed, "seed", suite.DefaultSeed, "what to draw them from")
+	flags.IntVar(&f.workloads, "workloads", planning.DefaultWorkloads, "how many workloads to draw")
+	flags.Uint64Var(&f.seed, "seed", planning.DefaultSeed, "what to draw them from")
 	flags.StringSliceVar(&f.policies, "policy", nil, "only these policies, and exact, which they are judged by; harpagon plan --help lists all")
 	flags.StringSliceVar(&f.models, "cost-model", nil, "only these cost models, which harpagon plan --help lists")
 	flags.StringSliceVar(&f.parts, "part", benchParts()[:3], "what to print: "+strings.Join(benchParts(), ", "))
@@ -163,11 +163,11 @@ const maxWorkloads = 1 << 20
 
 // benchResult is the JSON of the command.
 type benchResult struct {
-	Workloads int           `json:"workloads"`
-	Seed      uint64        `json:"seed"`
-	Tables    []suite.Table `json:"tables,omitempty"`
-	Probes    []suite.Probe `json:"probes,omitempty"`
-	Curves    []suite.Curve `json:"curves,omitempty"`
+	Workloads int              `json:"workloads"`
+	Seed      uint64           `json:"seed"`
+	Tables    []planning.Table `json:"tables,omitempty"`
+	Probes    []planning.Probe `json:"probes,omitempty"`
+	Curves    []planning.Curve `json:"curves,omitempty"`
 }
 
 func (f *benchFlags) write(d *Deps, r *benchResult) error {
@@ -221,7 +221,7 @@ func (f *benchFlags) command(r *benchResult) string {
 	} else if !slices.Equal(f.parts, benchParts()[:3]) {
 		line += " --part " + strings.Join(f.parts, ",")
 	}
-	if r.Tables != nil && f.workloads != suite.DefaultWorkloads {
+	if r.Tables != nil && f.workloads != planning.DefaultWorkloads {
 		line += fmt.Sprintf(" --workloads %d", f.workloads)
 	}
 	if len(f.policies) > 0 {
@@ -233,7 +233,7 @@ func (f *benchFlags) command(r *benchResult) string {
 	if f.concurrency {
 		line += " --concurrency"
 	}
-	if f.seed != suite.DefaultSeed {
+	if f.seed != planning.DefaultSeed {
 		line += fmt.Sprintf(" --seed %d", f.seed)
 	}
 	return line + " --markdown"

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
+	"github.com/harpagon/harpagon/experiments/dispatching"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/simulate"
-	"github.com/harpagon/harpagon/scheduler/simulate/settings"
 )
 
 // Parts of bench dispatch beside those of package settings.
@@ -23,7 +23,7 @@ const (
 	partSpeed     = "speed"
 )
 
-func dispatchParts() []string { return append(settings.Parts(), partFrontends, partSpeed) }
+func dispatchParts() []string { return append(dispatching.Parts(), partFrontends, partSpeed) }
 
 type benchDispatchFlags struct {
 	policies   []string
@@ -98,29 +98,29 @@ func (f *benchDispatchFlags) check() error {
 		return errors.New("--json and --markdown exclude each other; take one of them")
 	}
 	if f.plot != "" && !slices.ContainsFunc(f.parts, drawnPart) {
-		return fmt.Errorf("--plot draws the parts %s, %s and %s; add one of them", settings.PartBursts, settings.PartDevices, settings.PartModels)
+		return fmt.Errorf("--plot draws the parts %s, %s and %s; add one of them", dispatching.PartBursts, dispatching.PartDevices, dispatching.PartModels)
 	}
 	return checkPicture(f.plot)
 }
 
 // dispatchResult is the JSON of the command.
 type dispatchResult struct {
-	Tables    []settings.Table  `json:"tables,omitempty"`
-	Frontends []settings.Uneven `json:"frontends,omitempty"`
-	Speed     settings.Paces    `json:"speed,omitempty"`
+	Tables    []dispatching.Table  `json:"tables,omitempty"`
+	Frontends []dispatching.Uneven `json:"frontends,omitempty"`
+	Speed     dispatching.Paces    `json:"speed,omitempty"`
 
-	measured map[string][]settings.Setting // by part, as the rows of its table
+	measured map[string][]dispatching.Setting // by part, as the rows of its table
 }
 
-func (f *benchDispatchFlags) effort() settings.Effort {
+func (f *benchDispatchFlags) effort() dispatching.Effort {
 	if f.quick {
-		return settings.Quick()
+		return dispatching.Quick()
 	}
-	return settings.Full()
+	return dispatching.Full()
 }
 
 func (f *benchDispatchFlags) run(ctx context.Context, d *Deps) (*dispatchResult, error) {
-	r := &dispatchResult{measured: map[string][]settings.Setting{}}
+	r := &dispatchResult{measured: map[string][]dispatching.Setting{}}
 	for _, part := range dispatchParts() {
 		if !slices.Contains(f.parts, part) {
 			continue
@@ -128,7 +128,7 @@ func (f *benchDispatchFlags) run(ctx context.Context, d *Deps) (*dispatchResult,
 		var err error
 		switch part {
 		case partFrontends:
-			r.Frontends = settings.Frontends(1)
+			r.Frontends = dispatching.Frontends(1)
 		case partSpeed:
 			err = f.runSpeed(ctx, d, r)
 		default:
@@ -143,11 +143,11 @@ func (f *benchDispatchFlags) run(ctx context.Context, d *Deps) (*dispatchResult,
 
 // runPart measures the settings of a part, each policy a piece of work.
 func (f *benchDispatchFlags) runPart(ctx context.Context, d *Deps, part string, r *dispatchResult) error {
-	list := settings.Of(part)
+	list := dispatching.Of(part)
 	if f.quick {
 		list = every(list, 8)
 	}
-	table := settings.Table{Part: part, Title: settings.Title(part), Policies: f.policies, Rows: make([]settings.Row, len(list))}
+	table := dispatching.Table{Part: part, Title: dispatching.Title(part), Policies: f.policies, Rows: make([]dispatching.Row, len(list))}
 	for i := range list {
 		table.Rows[i] = list[i].Row(len(f.policies))
 	}
@@ -157,7 +157,7 @@ func (f *benchDispatchFlags) runPart(ctx context.Context, d *Deps, part string, 
 	err := d.work(ctx, table.Title, len(list)*n, func(i int) {
 		table.Rows[i/n].Policies[i%n], failed[i] = list[i/n].Measure(f.policies[i%n], f.effort(), stop)
 	})
-	if err == nil && part == settings.PartTable4 {
+	if err == nil && part == dispatching.PartTable4 {
 		limits := make([]error, len(list))
 		err = d.work(ctx, "The physical limit", len(list), func(i int) { limits[i] = list[i].Limit(&table.Rows[i], f.effort()) })
 		failed = append(failed, limits...)
@@ -187,7 +187,7 @@ const (
 )
 
 func (f *benchDispatchFlags) runSpeed(ctx context.Context, d *Deps, r *dispatchResult) error {
-	requests, models, devices := float64(speedRequests), settings.PaceModels(), settings.PaceDevices()
+	requests, models, devices := float64(speedRequests), dispatching.PaceModels(), dispatching.PaceDevices()
 	if f.quick {
 		requests, models = speedRequestsQuick, every(models, 3)
 	}
@@ -197,14 +197,14 @@ func (f *benchDispatchFlags) runSpeed(ctx context.Context, d *Deps, r *dispatchR
 		}
 		for _, m := range models {
 			for _, n := range devices {
-				r.Speed = append(r.Speed, settings.Pace{Policy: policy, Models: m, Devices: n})
+				r.Speed = append(r.Speed, dispatching.Pace{Policy: policy, Models: m, Devices: n})
 			}
 		}
 	}
 	failed := make([]error, len(r.Speed))
 	err := d.work(ctx, "Requests per second of one core", len(r.Speed), func(i int) {
 		p := &r.Speed[i]
-		*p, failed[i] = settings.Speed(p.Policy, p.Models, p.Devices, requests, d.benchClock())
+		*p, failed[i] = dispatching.Speed(p.Policy, p.Models, p.Devices, requests, d.benchClock())
 	})
 	return errors.Join(append(failed, err)...)
 }
@@ -225,7 +225,7 @@ func (f *benchDispatchFlags) write(d *Deps, r *dispatchResult) error {
 		}
 	}
 	if len(r.Frontends) > 0 {
-		parts = append(parts, "### What independent frontends do to the load of a device (Symphony, table 2)\n\n"+settings.DescribeFrontends(r.Frontends))
+		parts = append(parts, "### What independent frontends do to the load of a device (Symphony, table 2)\n\n"+dispatching.DescribeFrontends(r.Frontends))
 	}
 	if len(r.Speed) > 0 {
 		parts = append(parts, r.Speed.Markdown())
@@ -254,7 +254,7 @@ func (f *benchDispatchFlags) command() string {
 }
 
 func drawnPart(part string) bool {
-	return part == settings.PartBursts || part == settings.PartDevices || part == settings.PartModels
+	return part == dispatching.PartBursts || part == dispatching.PartDevices || part == dispatching.PartModels
 }
 
 // draw writes the pictures: a panel for each group of settings, goodput as a
@@ -285,8 +285,8 @@ func (f *benchDispatchFlags) draw(d *Deps, r *dispatchResult) error {
 }
 
 // panels are one for each group of the part.
-func (f *benchDispatchFlags) panels(t *settings.Table, list []settings.Setting) []chart.Panel {
-	label := map[string]string{settings.PartBursts: "shape of gamma gaps", settings.PartDevices: "devices", settings.PartModels: "models"}[t.Part]
+func (f *benchDispatchFlags) panels(t *dispatching.Table, list []dispatching.Setting) []chart.Panel {
+	label := map[string]string{dispatching.PartBursts: "shape of gamma gaps", dispatching.PartDevices: "devices", dispatching.PartModels: "models"}[t.Part]
 	var panels []chart.Panel
 	for i := range list {
 		if n := len(panels); n == 0 || panels[n-1].Title != list[i].Group {

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
+	"github.com/harpagon/harpagon/experiments/overload"
+	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/suite"
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
-	"github.com/harpagon/harpagon/scheduler/simulate/overload"
 )
 
 type benchOverloadFlags struct {
@@ -78,7 +78,7 @@ func (f *benchOverloadFlags) check() error {
 }
 
 func (f *benchOverloadFlags) run(ctx context.Context, d *Deps) ([]overload.Curve, error) {
-	workloads, err := suite.Workloads(suite.DefaultSeed, f.workloads)
+	workloads, err := planning.Workloads(planning.DefaultSeed, f.workloads)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
+	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/suite"
 )
 
 // tooLong, in milliseconds, is how long a policy may need for one size of the
@@ -15,9 +15,9 @@ import (
 const tooLong = 1000
 
 func (f *benchFlags) run(ctx context.Context, d *Deps) (*benchResult, error) {
-	f.known = map[string][]suite.Outcome{}
+	f.known = map[string][]planning.Outcome{}
 	r := &benchResult{Workloads: f.workloads, Seed: f.seed}
-	workloads, err := suite.Workloads(f.seed, f.workloads)
+	workloads, err := planning.Workloads(f.seed, f.workloads)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (f *benchFlags) run(ctx context.Context, d *Deps) (*benchResult, error) {
 	return r, nil
 }
 
-func (f *benchFlags) runPolicies(ctx context.Context, d *Deps, workloads []suite.Workload, r *benchResult) error {
+func (f *benchFlags) runPolicies(ctx context.Context, d *Deps, workloads []planning.Workload, r *benchResult) error {
 	for _, model := range f.models {
 		title := fmt.Sprintf("Policies, cost model %s, %s", model, counted(len(workloads), "workload"))
 		if err := f.table(ctx, d, workloads, r, title, plan.PolicyExact, f.chosen(model)); err != nil {
@@ -58,15 +58,15 @@ func (f *benchFlags) runPolicies(ctx context.Context, d *Deps, workloads []suite
 
 // chosen are the policies to run: those asked for, and exact, which the others
 // are judged by.
-func (f *benchFlags) chosen(model string) []suite.Variant {
-	return slices.DeleteFunc(suite.Policies(model), func(v suite.Variant) bool {
+func (f *benchFlags) chosen(model string) []planning.Variant {
+	return slices.DeleteFunc(planning.Policies(model), func(v planning.Variant) bool {
 		return len(f.policies) > 0 && !slices.Contains(f.policies, v.Name) && v.Name != plan.PolicyExact
 	})
 }
 
 // runAblations prints a table for each of the two papers, of those whose policy
 // was asked for.
-func (f *benchFlags) runAblations(ctx context.Context, d *Deps, workloads []suite.Workload, r *benchResult) error {
+func (f *benchFlags) runAblations(ctx context.Context, d *Deps, workloads []planning.Workload, r *benchResult) error {
 	if !f.leftOut(plan.PolicyHarpagon) {
 		if err := f.runHarpagon(ctx, d, workloads, r); err != nil {
 			return err
@@ -78,15 +78,15 @@ func (f *benchFlags) runAblations(ctx context.Context, d *Deps, workloads []suit
 	// Piccolo is about several batches at a time, so its workloads have profiles
 	// for that.
 	if !f.concurrency {
-		f.known = map[string][]suite.Outcome{} // what comes now are other workloads
+		f.known = map[string][]planning.Outcome{} // what comes now are other workloads
 		workloads = beside(workloads, f.seed)
 	}
 	title := fmt.Sprintf("Policy piccolo, one step less each, cost model %s, profiles at concurrency 1, 2 and 4, %s", plan.CostProportional, counted(len(workloads), "workload"))
-	return f.table(ctx, d, workloads, r, title, "", suite.Ablations("Piccolo"))
+	return f.table(ctx, d, workloads, r, title, "", planning.Ablations("Piccolo"))
 }
 
-func (f *benchFlags) runHarpagon(ctx context.Context, d *Deps, workloads []suite.Workload, r *benchResult) error {
-	variants := slices.DeleteFunc(suite.OverHarpagon(), func(v suite.Variant) bool {
+func (f *benchFlags) runHarpagon(ctx context.Context, d *Deps, workloads []planning.Workload, r *benchResult) error {
+	variants := slices.DeleteFunc(planning.OverHarpagon(), func(v planning.Variant) bool {
 		return v.Options.Policy != plan.PolicyHarpagon && f.leftOut(v.Name)
 	})
 	title := fmt.Sprintf("Policy harpagon, one step less each, and the others, cost model %s, %s", plan.CostProportional, counted(len(workloads), "workload"))
@@ -99,8 +99,8 @@ func (f *benchFlags) leftOut(policy string) bool {
 }
 
 // beside gives the workloads profiles with several batches at a time.
-func beside(workloads []suite.Workload, seed uint64) []suite.Workload {
-	list := make([]suite.Workload, len(workloads))
+func beside(workloads []planning.Workload, seed uint64) []planning.Workload {
+	list := make([]planning.Workload, len(workloads))
 	for i, w := range workloads {
 		list[i] = w.WithConcurrency(seed)
 	}
@@ -109,7 +109,7 @@ func beside(workloads []suite.Workload, seed uint64) []suite.Workload {
 
 // table measures all workloads with all variants. The reference is the first
 // variant where none is named.
-func (f *benchFlags) table(ctx context.Context, d *Deps, workloads []suite.Workload, r *benchResult, title, reference string, variants []suite.Variant) error {
+func (f *benchFlags) table(ctx context.Context, d *Deps, workloads []planning.Workload, r *benchResult, title, reference string, variants []planning.Variant) error {
 	if len(variants) == 0 {
 		return nil
 	}
@@ -118,17 +118,17 @@ func (f *benchFlags) table(ctx context.Context, d *Deps, workloads []suite.Workl
 	}
 	outcomes, err := f.measure(ctx, d, workloads, title, variants)
 	if err == nil {
-		r.Tables = append(r.Tables, suite.NewTable(title, reference, workloads, variants, outcomes))
+		r.Tables = append(r.Tables, planning.NewTable(title, reference, workloads, variants, outcomes))
 	}
 	return err
 }
 
 // measure plans all workloads with all variants. What an earlier table has
 // measured is not measured again.
-func (f *benchFlags) measure(ctx context.Context, d *Deps, workloads []suite.Workload, title string, variants []suite.Variant) ([][]suite.Outcome, error) {
-	known := func(v suite.Variant) []suite.Outcome { return f.known[fmt.Sprintf("%+v", v.Options)] }
-	missing := slices.DeleteFunc(slices.Clone(variants), func(v suite.Variant) bool { return known(v) != nil })
-	fresh := make([][]suite.Outcome, len(workloads))
+func (f *benchFlags) measure(ctx context.Context, d *Deps, workloads []planning.Workload, title string, variants []planning.Variant) ([][]planning.Outcome, error) {
+	known := func(v planning.Variant) []planning.Outcome { return f.known[fmt.Sprintf("%+v", v.Options)] }
+	missing := slices.DeleteFunc(slices.Clone(variants), func(v planning.Variant) bool { return known(v) != nil })
+	fresh := make([][]planning.Outcome, len(workloads))
 	err := d.work(ctx, title, len(workloads), func(i int) {
 		fresh[i] = workloads[i].Measure(missing, d.benchClock(), f.limit)
 	})
@@ -136,13 +136,13 @@ func (f *benchFlags) measure(ctx context.Context, d *Deps, workloads []suite.Wor
 		return nil, err
 	}
 	for k, v := range missing {
-		column := make([]suite.Outcome, len(workloads))
+		column := make([]planning.Outcome, len(workloads))
 		for i := range workloads {
 			column[i] = fresh[i][k]
 		}
 		f.known[fmt.Sprintf("%+v", v.Options)] = column
 	}
-	all := make([][]suite.Outcome, len(workloads))
+	all := make([][]planning.Outcome, len(workloads))
 	for i := range workloads {
 		for _, v := range variants {
 			all[i] = append(all[i], known(v)[i])
@@ -152,14 +152,14 @@ func (f *benchFlags) measure(ctx context.Context, d *Deps, workloads []suite.Wor
 }
 
 func (f *benchFlags) runProbes(ctx context.Context, d *Deps, r *benchResult) error {
-	n := min(suite.DefaultModules, max(1, suite.DefaultModules*f.workloads/suite.DefaultWorkloads))
-	for _, v := range suite.ProbeVariants() {
-		samples := make([]suite.Sample, n)
-		err := d.work(ctx, "Probe, "+v.Name, n, func(i int) { samples[i] = v.Sample(suite.Module(f.seed, i)) })
+	n := min(planning.DefaultModules, max(1, planning.DefaultModules*f.workloads/planning.DefaultWorkloads))
+	for _, v := range planning.ProbeVariants() {
+		samples := make([]planning.Sample, n)
+		err := d.work(ctx, "Probe, "+v.Name, n, func(i int) { samples[i] = v.Sample(planning.Module(f.seed, i)) })
 		if err != nil {
 			return err
 		}
-		r.Probes = append(r.Probes, suite.NewProbe(v, samples))
+		r.Probes = append(r.Probes, planning.NewProbe(v, samples))
 	}
 	return nil
 }
@@ -169,12 +169,12 @@ const curveTitle = "Solve time over the number of modules, 10 kinds of hardware,
 func (f *benchFlags) runCurve(ctx context.Context, d *Deps, r *benchResult) error {
 	for _, model := range f.models {
 		variants := f.chosen(model)
-		points := make([][]suite.GrowthPoint, len(variants))
+		points := make([][]planning.GrowthPoint, len(variants))
 		// One policy after the other on all cores would blur the times of the
 		// largest sizes, so each policy has one core.
 		err := d.work(ctx, "Curve, cost model "+model, len(variants), func(i int) {
-			for _, n := range suite.Sizes() {
-				at := variants[i].Grow(suite.Growth(f.seed, n), d.benchClock(), f.limit)
+			for _, n := range planning.Sizes() {
+				at := variants[i].Grow(planning.Growth(f.seed, n), d.benchClock(), f.limit)
 				points[i] = append(points[i], at)
 				if at.Solve > tooLong || ctx.Err() != nil {
 					return
@@ -184,7 +184,7 @@ func (f *benchFlags) runCurve(ctx context.Context, d *Deps, r *benchResult) erro
 		if err != nil {
 			return err
 		}
-		r.Curves = append(r.Curves, suite.Curve{Title: curveTitle + ", cost model " + model, CostModel: model, Points: slices.Concat(points...)})
+		r.Curves = append(r.Curves, planning.Curve{Title: curveTitle + ", cost model " + model, CostModel: model, Points: slices.Concat(points...)})
 	}
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/suite"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
@@ -89,10 +89,10 @@ func (f *compareFlags) check() error {
 		return errors.New("--over chooses what a picture shows; add --plot FILE.svg")
 	}
 	if len(f.over) == 0 {
-		f.over = []string{suite.OverSLO, suite.OverRate}
+		f.over = []string{planning.OverSLO, planning.OverRate}
 	}
 	for _, o := range f.over {
-		if o != suite.OverSLO && o != suite.OverRate {
+		if o != planning.OverSLO && o != planning.OverRate {
 			return fmt.Errorf("costs cannot be drawn over %q; take slo or rate", o)
 		}
 	}
@@ -127,24 +127,24 @@ func (f *compareFlags) check() error {
 const maxPoints = 2000
 
 // variants are the policies that have the cost model, of those asked for.
-func (f *compareFlags) variants(model string) []suite.Variant {
-	return slices.DeleteFunc(suite.Policies(model), func(v suite.Variant) bool {
+func (f *compareFlags) variants(model string) []planning.Variant {
+	return slices.DeleteFunc(planning.Policies(model), func(v planning.Variant) bool {
 		return len(f.policies) > 0 && !slices.Contains(f.policies, v.Name)
 	})
 }
 
 // comparisons is the JSON of the command.
 type comparisons struct {
-	Comparisons []suite.Comparison `json:"comparisons"`
-	Together    []suite.Together   `json:"together,omitempty"`
-	Sweeps      []suite.Sweep      `json:"sweeps,omitempty"`
+	Comparisons []planning.Comparison `json:"comparisons"`
+	Together    []planning.Together   `json:"together,omitempty"`
+	Sweeps      []planning.Sweep      `json:"sweeps,omitempty"`
 
 	Functions []functions.Comparison `json:"functions,omitempty"`
 	Pools     []pool.Comparison      `json:"pools,omitempty"`
 }
 
 func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document) error {
-	all := comparisons{Comparisons: []suite.Comparison{}}
+	all := comparisons{Comparisons: []planning.Comparison{}}
 	var problems []plan.Problem
 	for _, p := range doc.Pipelines {
 		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
@@ -154,10 +154,10 @@ func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			all.Comparisons = append(all.Comparisons, suite.Compare(p, f.variants(model), d.Clock, f.limit))
+			all.Comparisons = append(all.Comparisons, planning.Compare(p, f.variants(model), d.Clock, f.limit))
 		}
 		if len(problems) > 1 {
-			all.Together = append(all.Together, suite.PlanTogether(problems, f.variants(model), d.Clock, f.limit))
+			all.Together = append(all.Together, planning.PlanTogether(problems, f.variants(model), d.Clock, f.limit))
 		}
 	}
 	var err error

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
+	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/suite"
 )
 
 // slowest, in milliseconds, is how long a policy may need for a plan and still
@@ -51,8 +51,8 @@ func unique(list []string) []string {
 }
 
 // drawn leaves out what would take too long to draw, and says so.
-func (f *compareFlags) drawn(d *Deps, c suite.Comparison, model string) []suite.Variant {
-	var list []suite.Variant
+func (f *compareFlags) drawn(d *Deps, c planning.Comparison, model string) []planning.Variant {
+	var list []planning.Variant
 	for i, v := range f.variants(model) {
 		took := c.Entries[i].Plan.SolveTime
 		if ms := milliseconds(took); ms > slowest && !slices.Contains(f.policies, v.Name) {
@@ -66,12 +66,12 @@ func (f *compareFlags) drawn(d *Deps, c suite.Comparison, model string) []suite.
 }
 
 // sweep plans all points on all cores.
-func (f *compareFlags) sweep(ctx context.Context, d *Deps, p plan.Problem, over string, variants []suite.Variant) (suite.Sweep, error) {
-	x := suite.Along(p, over, f.points)
+func (f *compareFlags) sweep(ctx context.Context, d *Deps, p plan.Problem, over string, variants []planning.Variant) (planning.Sweep, error) {
+	x := planning.Along(p, over, f.points)
 	if len(x) == 0 {
-		return suite.Sweep{}, fmt.Errorf("there is nothing to draw over the %s of pipeline %s; give it a rate above zero and profiles", over, p.Pipeline.Name)
+		return planning.Sweep{}, fmt.Errorf("there is nothing to draw over the %s of pipeline %s; give it a rate above zero and profiles", over, p.Pipeline.Name)
 	}
-	s := suite.NewSweep(p, over, x, variants)
+	s := planning.NewSweep(p, over, x, variants)
 	what := fmt.Sprintf("%s over %s", p.Pipeline.Name, over)
 	err := d.work(ctx, what, len(x)*len(variants), func(i int) {
 		v, k := i%len(variants), i/len(variants)
@@ -81,9 +81,9 @@ func (f *compareFlags) sweep(ctx context.Context, d *Deps, p plan.Problem, over 
 }
 
 // panelOf shows a sweep; with the pipeline's name where there are several.
-func panelOf(s suite.Sweep, several bool) chart.Panel {
+func panelOf(s planning.Sweep, several bool) chart.Panel {
 	panel := chart.Panel{Title: "cost over rate", XLabel: "requests per second", YLabel: "cost per hour", Mark: &chart.Mark{X: s.Declared, Name: "declared"}}
-	if s.Over == suite.OverSLO {
+	if s.Over == planning.OverSLO {
 		panel.Title, panel.XLabel = "cost over SLO", "SLO in ms"
 	}
 	if several {
@@ -101,10 +101,10 @@ func panelOf(s suite.Sweep, several bool) chart.Panel {
 }
 
 // unkept are the ranges where no policy has a sound plan.
-func unkept(s suite.Sweep) []chart.Shaded {
+func unkept(s planning.Sweep) []chart.Shaded {
 	var list []chart.Shaded
 	for k, x := range s.X {
-		kept := slices.ContainsFunc(s.Curves, func(c suite.SweepLine) bool { return c.Points[k].Feasible && c.Points[k].Sound })
+		kept := slices.ContainsFunc(s.Curves, func(c planning.SweepLine) bool { return c.Points[k].Feasible && c.Points[k].Sound })
 		if kept {
 			continue
 		}

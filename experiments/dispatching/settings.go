@@ -1,0 +1,243 @@
+package dispatching
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+)
+
+// Parts of the evaluation, in the order of its tables.
+const (
+	PartTable4   = "table4"
+	PartNetworks = "networks"
+	PartMixed    = "mixed"
+	PartBursts   = "bursts"
+	PartDevices  = "devices"
+	PartModels   = "models"
+)
+
+// Parts lists all of them.
+func Parts() []string {
+	return []string{PartTable4, PartNetworks, PartMixed, PartBursts, PartDevices, PartModels}
+}
+
+// Setting is a pool and what it serves.
+type Setting struct {
+	Part    string
+	Group   string // settings of one group make a line of a picture; may be empty
+	Name    string
+	X       float64 // place in the group: devices, models, shape
+	Models  []Network
+	Popular float64 // exponent of Zipf's law over the models; 0 where all are asked for equally
+	Devices int
+	Shape   float64 // of gamma gaps; 1 is Poisson
+	Delay   dispatch.Delay
+	Seeds   int // runs at each rate, where more than the effort's
+}
+
+// largestBatch bounds the batches of all networks.
+const largestBatch = 256
+
+const device = "device"
+
+// weights are the models' shares of the requests.
+func (s *Setting) weights() []float64 {
+	w, sum := make([]float64, len(s.Models)), 0.0
+	for i := range w {
+		w[i] = math.Pow(float64(i+1), -s.Popular)
+		sum += w[i]
+	}
+	for i := range w {
+		w[i] /= sum
+	}
+	return w
+}
+
+// Loads are the requests of the setting at that total rate.
+func (s *Setting) Loads(rate float64) []simulate.Load {
+	arrivals := simulate.Arrivals{Kind: pipelines.ArrivalsPoisson}
+	if s.Shape != 1 {
+		arrivals = simulate.Arrivals{Kind: pipelines.ArrivalsGamma, Shape: s.Shape}
+	}
+	var loads []simulate.Load
+	for i, w := range s.weights() {
+		loads = append(loads, simulate.Load{Pipeline: s.Models[i].pipeline(i), Arrivals: arrivals, Rate: w * rate})
+	}
+	return loads
+}
+
+// pipeline of one module that is the network.
+func (n Network) pipeline(i int) pipelines.Pipeline {
+	m := pipelines.Module{Name: "model", Fanout: 1}
+	for b, l := range n.Table(largestBatch) {
+		m.Profile.Points = append(m.Profile.Points, pipelines.Point{Hardware: device, Batch: b + 1, Concurrency: 1, Duration: l})
+	}
+	return pipelines.Pipeline{Name: fmt.Sprintf("%s-%d", n.Name, i), SLO: millis(n.SLO), Modules: []pipelines.Module{m}}
+}
+
+// Bound is above what any policy can reach: every device busy all the time,
+// with the largest batch that leaves its first request any time to wait, and
+// nothing served of what is let go.
+func (s *Setting) Bound() float64 {
+	work := 0.0 // device seconds per request
+	for i, w := range s.weights() {
+		table := s.Models[i].Table(largestBatch)
+		work += w * table[len(table)-1].Seconds() / float64(len(table))
+	}
+	return float64(s.Devices) / work / simulate.DefaultAttainment
+}
+
+// All lists the settings.
+func All() []Setting {
+	var all []Setting
+	all = append(all, table4()...)
+	all = append(all, networks()...)
+	all = append(all, mixed()...)
+	all = append(all, bursts()...)
+	all = append(all, devices()...)
+	return append(all, models()...)
+}
+
+// Delays are those of the authors' code: 100 µs a message and 50 µs a request.
+func Delays() dispatch.Delay {
+	return dispatch.Delay{Control: 100 * time.Microsecond, PerRequest: 50 * time.Microsecond}
+}
+
+func table4() []Setting {
+	var list []Setting
+	for _, n := range Table4() {
+		one := Setting{Part: PartTable4, Name: n.Name, Models: []Network{n}, Devices: 8, Shape: 1, Seeds: 10}
+		list = append(list, one)
+		one.Name, one.Delay = n.Name+", network delays", Delays()
+		list = append(list, one)
+	}
+	return list
+}
+
+func networks() []Setting {
+	var list []Setting
+	for _, of := range []struct {
+		hardware string
+		networks []Network
+	}{{"1080 Ti", GTX1080Ti()}, {"A100", A100()}} {
+		for _, n := range of.networks {
+			list = append(list, Setting{Part: PartNetworks, Name: n.Name + ", " + of.hardware, Models: []Network{n}, Devices: 8, Shape: 1})
+		}
+	}
+	return list
+}
+
+func mixed() []Setting {
+	var list []Setting
+	for _, of := range []struct {
+		hardware string
+		networks []Network
+	}{{"1080 Ti", GTX1080Ti()}, {"A100", A100()}} {
+		for _, popular := range []float64{0, 0.9} {
+			for _, n := range []int{16, 64, 256} {
+				list = append(list, Setting{
+					Part: PartMixed, Name: fmt.Sprintf("all %d of the %s, %s, %d devices", len(of.networks), of.hardware, asked(popular), n),
+					Models: of.networks, Popular: popular, Devices: n, Shape: 1,
+				})
+			}
+		}
+	}
+	return list
+}
+
+func asked(popular float64) string {
+	if popular == 0 {
+		return "equal"
+	}
+	return fmt.Sprintf("Zipf %g", popular)
+}
+
+// alike are copies of the first network of table 4 with another SLO.
+func alike(n int, slo float64) []Network {
+	one := Table4()[0]
+	one.SLO = slo
+	list := make([]Network, n)
+	for i := range list {
+		list[i] = one
+	}
+	return list
+}
+
+func bursts() []Setting {
+	var list []Setting
+	for _, slo := range []float64{15, 25, 50, 100} {
+		for _, popular := range []float64{0, 0.9} {
+			for _, shape := range []float64{0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1} {
+				list = append(list, Setting{
+					Part: PartBursts, Group: fmt.Sprintf("SLO %g ms, %s", slo, asked(popular)), X: shape,
+					Name:   fmt.Sprintf("20 models, 32 devices, SLO %g ms, %s, gamma %g", slo, asked(popular), shape),
+					Models: alike(20, slo), Popular: popular, Devices: 32, Shape: shape,
+				})
+			}
+		}
+	}
+	return list
+}
+
+func devices() []Setting {
+	var list []Setting
+	for _, count := range []int{1, 20} {
+		for _, n := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000} {
+			list = append(list, Setting{
+				Part: PartDevices, Group: many(count), X: float64(n), Name: fmt.Sprintf("%s, %d devices", many(count), n),
+				Models: alike(count, 50), Devices: n, Shape: 1,
+			})
+		}
+	}
+	return list
+}
+
+func many(count int) string {
+	if count == 1 {
+		return "1 model"
+	}
+	return fmt.Sprintf("%d models", count)
+}
+
+func models() []Setting {
+	var list []Setting
+	for _, popular := range []float64{0, 0.9} {
+		for _, n := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256} {
+			list = append(list, Setting{
+				Part: PartModels, Group: asked(popular), X: float64(n), Name: fmt.Sprintf("%s, %s, 32 devices", many(n), asked(popular)),
+				Models: alike(n, 50), Popular: popular, Devices: 32, Shape: 1,
+			})
+		}
+	}
+	return list
+}
+
+// Of lists the settings of a part.
+func Of(part string) []Setting {
+	return slices.DeleteFunc(All(), func(s Setting) bool { return s.Part != part })
+}
+
+// Row is an empty row for the setting, with room for so many policies.
+func (s *Setting) Row(policies int) Row {
+	r := Row{Part: s.Part, Setting: s.Name, Devices: s.Devices, Policies: make([]Measured, policies)}
+	if s.Part == PartTable4 {
+		_, r.Staggered = s.Models[0].Staggered(s.Devices)
+	}
+	return r
+}
+
+// Limit fills in the physical limit, where there is one to be found: see
+// Physical.
+func (s *Setting) Limit(r *Row, e Effort) error {
+	if s.Delay != (dispatch.Delay{}) {
+		return nil
+	}
+	var err error
+	r.Physical, err = s.Physical(e)
+	return err
+}

@@ -1,0 +1,11 @@
+// Package experiments holds every figure and table of the papers that Harpagon
+// builds on, and of its own docs. Each sub-package measures one subject:
+//
+//	planning     the policies of planning on drawn workloads
+//	dispatching  the goodput of shared pools, in the settings of Symphony
+//	overload     goodput beyond the planned rate
+//	simulating   whether plans keep their promises, request by request
+//	cores        how many decisions a second a scheduler on several cores takes
+//
+// Experiments drive the rooms below; only the command line imports them.
+package experiments

@@ -1,0 +1,154 @@
+// Package overload measures what becomes of requests as more come than a plan was
+// made for: goodput over offered load, on the workloads of package suite, with the
+// dispatchers and the admission control that serve.
+package overload
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/harpagon/harpagon/experiments/planning"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+)
+
+// Defaults of what is measured.
+const (
+	DefaultWorkloads = 20
+	DefaultNoise     = 0.3
+	requests         = 1500 // of a run, at the planned rate and below; more above it
+)
+
+// Loads are the offered loads that are measured, in planned rates.
+func Loads() []float64 { return []float64{0.3, 0.6, 0.9, 1, 1.2, 2, 3, 10} }
+
+// Setting is a way to serve.
+type Setting struct {
+	CostModel string  `json:"cost_model"`
+	Arrivals  string  `json:"arrivals"` // declared and offered: even or poisson
+	Dispatch  string  `json:"dispatch"`
+	Admission bool    `json:"admission"`
+	Noise     float64 `json:"noise"` // coefficient of variation of durations
+}
+
+// Point of a curve: the means over the workloads that have a plan.
+type Point struct {
+	Load       float64 `json:"load"` // offered, in planned rates
+	Attainment float64 `json:"attainment"`
+	Goodput    float64 `json:"goodput"` // in planned rates
+	OfPeak     float64 `json:"of_peak"` // goodput over the most that the workload reached at any load
+	Least      float64 `json:"least"`   // of OfPeak over the workloads
+	P50        float64 `json:"p50"`     // latency of answers over the SLO
+}
+
+// Curve is what a setting reaches.
+type Curve struct {
+	Setting
+	Workloads int     `json:"workloads"` // that have a plan
+	Points    []Point `json:"points"`
+}
+
+// Measure plays every load in the setting. Stop, where given, is asked now and
+// then whether to end.
+func Measure(s Setting, workloads []planning.Workload, stop func() bool) (Curve, error) {
+	c := Curve{Setting: s, Points: make([]Point, len(Loads()))}
+	for _, w := range workloads {
+		w.Problem.Pipeline.Arrivals = s.Arrivals
+		p := plan.Solve(w.Problem, plan.Options{CostModel: s.CostModel})
+		if p.Status == plan.Infeasible {
+			continue
+		}
+		if err := c.play(&w, p, stop); err != nil {
+			return c, err
+		}
+		c.Workloads++
+	}
+	for i := range c.Points {
+		if n := float64(c.Workloads); n > 0 {
+			c.Points[i].divide(n)
+		}
+		c.Points[i].Load = Loads()[i]
+	}
+	return c, nil
+}
+
+// play adds what one workload reaches.
+func (c *Curve) play(w *planning.Workload, p plan.Plan, stop func() bool) error {
+	all, peak := make([]Point, len(c.Points)), 0.0
+	for i, load := range Loads() {
+		l := simulate.Load{Pipeline: w.Problem.Pipeline, Arrivals: simulate.Arrivals{Kind: c.Arrivals}, Rate: load * w.Problem.Pipeline.Rate}
+		span := time.Duration(max(1, load) * requests / l.Rate * float64(time.Second))
+		r, err := simulate.OnPlans([]simulate.Load{l}, []plan.Plan{p}, simulate.Options{
+			Dispatch: c.Dispatch, Eager: true, Admission: c.Admission, Noise: c.Noise, Duration: span, Stop: stop,
+		})
+		if err != nil {
+			return err
+		}
+		one := r.Pipelines[0]
+		all[i].Attainment = float64(one.Completed) / float64(max(1, one.Requests))
+		all[i].Goodput = load * all[i].Attainment
+		all[i].P50 = float64(one.Latency.P50) / float64(w.Problem.Pipeline.SLO)
+		peak = max(peak, all[i].Goodput)
+	}
+	for i := range all {
+		of := all[i].Goodput / max(peak, 1e-12)
+		point := &c.Points[i]
+		point.Attainment += all[i].Attainment
+		point.Goodput += all[i].Goodput
+		point.P50 += all[i].P50
+		point.OfPeak += of
+		if c.Workloads == 0 || of < point.Least {
+			point.Least = of
+		}
+	}
+	return nil
+}
+
+func (p *Point) divide(n float64) {
+	p.Attainment /= n
+	p.Goodput /= n
+	p.P50 /= n
+	p.OfPeak /= n
+}
+
+// Name says in few words how is served.
+func (s Setting) Name() string {
+	name := s.Dispatch
+	if !s.Admission {
+		name += ", every request taken in"
+	}
+	return name
+}
+
+// Title says which of several tables a curve belongs to.
+func (s Setting) Title() string {
+	return fmt.Sprintf("%s arrivals, devices %s, durations vary by %.0f %%", s.Arrivals, s.CostModel, 100*s.Noise)
+}
+
+// Markdown writes curves of one title as a table: goodput in planned rates, and
+// for each load above 1 the share of the peak, on average and at least.
+func Markdown(curves []Curve) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\nGoodput of %d workloads, in planned rates; below, its share of the peak: the mean, and the least of all workloads.\n\n| |", curves[0].Title(), curves[0].Workloads)
+	for _, load := range Loads() {
+		fmt.Fprintf(&b, " x%g |", load)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---:|", len(Loads())) + "\n")
+	for _, c := range curves {
+		fmt.Fprintf(&b, "| %s |", c.Name())
+		for _, p := range c.Points {
+			fmt.Fprintf(&b, " %.3f |", p.Goodput)
+		}
+		b.WriteString("\n| |")
+		for _, p := range c.Points {
+			if p.Load <= 1 {
+				b.WriteString(" |")
+			} else {
+				fmt.Fprintf(&b, " %.2f, %.2f |", p.OfPeak, p.Least)
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,129 @@
+package planning
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// The size of what Growth makes besides its modules.
+const (
+	growthHardware = 10
+	growthBatches  = 16
+	growthRate     = 300.0
+	growthSLO      = 8.0 // times the fastest path
+	growthWidth    = 3   // modules side by side, at most
+)
+
+// Sizes lists the numbers of modules of a growth curve.
+func Sizes() []int { return []int{1, 2, 5, 10, 20, 35, 50, 75, 100, 150, 200} }
+
+// Growth draws a large problem: a DAG of so many modules in layers of one to
+// three, each module fed by one or two of the layer above, ten kinds of
+// hardware and sixteen batch sizes.
+func Growth(seed uint64, modules int) plan.Problem {
+	d := draw{rand.New(rand.NewPCG(seed, uint64(modules)))}
+	devices := d.kinds(growthHardware, 3, 1.1, func() float64 { return d.between(0.7, 0.95) })
+	var batches []int
+	for b := range growthBatches {
+		batches = append(batches, 1+2*b)
+	}
+	pipe := pipelines.Pipeline{Name: fmt.Sprintf("growth-%d", modules), Rate: growthRate}
+	var above, layer []string
+	width := 1
+	for i := range modules {
+		m := pipelines.Module{Name: fmt.Sprintf("m%03d", i), Fanout: 1, Inputs: d.feed(above)}
+		m.Profile = pipelines.Profile{Points: d.points(d.family(), devices, batches)}
+		pipe.Modules = append(pipe.Modules, m)
+		if layer = append(layer, m.Name); len(layer) >= width {
+			above, layer, width = layer, nil, 1+d.IntN(growthWidth)
+		}
+	}
+	p := plan.Problem{Hardware: hardware(devices), Pipeline: pipe}
+	_, fastest, _ := pipe.FastestPath(p.Hardware) // layers make no cycle
+	p.Pipeline.SLO = time.Duration(float64(fastest) * growthSLO)
+	return p
+}
+
+// feed draws one or two different modules of the layer above.
+func (d draw) feed(above []string) []pipelines.Binding {
+	var list []pipelines.Binding
+	for i, k := range d.Perm(len(above)) {
+		if i > d.IntN(2) {
+			break
+		}
+		list = append(list, pipelines.Binding{Name: fmt.Sprintf("in%d", i), From: pipelines.Ref{Module: above[k], Port: "out"}})
+	}
+	return list
+}
+
+// GrowthPoint is how long a variant needed for one size.
+type GrowthPoint struct {
+	Policy  string      `json:"policy"`
+	Modules int         `json:"modules"`
+	Status  plan.Status `json:"status"`
+	Cost    float64     `json:"cost"`
+	Bound   float64     `json:"lower_bound"`
+	Solve   float64     `json:"solve_ms"`
+}
+
+// Grow plans a growth problem.
+func (v Variant) Grow(p plan.Problem, clock func() time.Duration, limit time.Duration) GrowthPoint {
+	o := v.Options
+	o.Clock, o.TimeLimit = clock, limit
+	found := plan.Solve(p, o)
+	return GrowthPoint{
+		Policy: v.Name, Modules: len(p.Pipeline.Modules), Status: found.Status,
+		Cost: found.Cost, Bound: found.LowerBound, Solve: inMillis(found.SolveTime),
+	}
+}
+
+// Curve is solve time over the number of modules, under one cost model.
+type Curve struct {
+	Title     string        `json:"title"`
+	CostModel string        `json:"cost_model"`
+	Points    []GrowthPoint `json:"points"`
+}
+
+// Describe writes the curve as a table, sizes down and policies across.
+func (c Curve) Describe() string { return c.Title + "\n" + c.grid().text() }
+
+// Markdown writes the curve for documents.
+func (c Curve) Markdown() string { return "### " + c.Title + "\n\n" + c.grid().markdown() }
+
+func (c Curve) grid() grid {
+	g := grid{header: []string{"modules"}}
+	column, row := map[string]int{}, map[int]int{}
+	for _, p := range c.Points {
+		if _, ok := column[p.Policy]; !ok {
+			column[p.Policy] = len(g.header)
+			g.header = append(g.header, p.Policy)
+		}
+	}
+	for _, p := range c.Points {
+		at, ok := row[p.Modules]
+		if !ok {
+			at = len(g.rows)
+			row[p.Modules] = at
+			cells := make([]string, len(g.header))
+			cells[0] = count(p.Modules)
+			g.rows = append(g.rows, cells)
+		}
+		g.rows[at][column[p.Policy]] = p.cell()
+	}
+	return g
+}
+
+// cell is the solve time, and how far from proven it ended.
+func (p GrowthPoint) cell() string {
+	switch {
+	case p.Status == plan.Infeasible:
+		return "no plan, " + millis(p.Solve)
+	case p.Bound > 0 && p.Cost > p.Bound*(1+Tolerance):
+		return fmt.Sprintf("%s, gap %.1e", millis(p.Solve), (p.Cost-p.Bound)/p.Cost)
+	}
+	return millis(p.Solve)
+}

@@ -1,0 +1,180 @@
+package planning
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// Tolerance is the share of a cost up to which two costs are equal, and the
+// largest gap that counts as certified.
+const Tolerance = 1e-6
+
+// Table is how variants did on a suite under one cost model.
+type Table struct {
+	Title     string `json:"title"`
+	CostModel string `json:"cost_model"`
+	Reference string `json:"reference"` // the variant that ratios are over
+	Workloads int    `json:"workloads"`
+	Rows      []Row  `json:"rows"`
+}
+
+// Row is how one variant did. Shares are of the workloads that it was run on,
+// except where said; ratios are over the cost of the reference, on workloads
+// where both have a plan.
+type Row struct {
+	Name       string  `json:"name"`
+	What       string  `json:"what,omitempty"`
+	Run        int     `json:"run"` // workloads that it was run on
+	Infeasible int     `json:"infeasible"`
+	Alone      int     `json:"alone"`      // a plan where the reference has none
+	Sound      int     `json:"sound"`      // plans whose promise can be kept
+	Optimal    int     `json:"optimal"`    // sound, and as cheap as the reference
+	Equal      int     `json:"equal"`      // as cheap as the reference, sound or not
+	Undercut   int     `json:"undercut"`   // cheaper than the reference by a promise that cannot be kept
+	Beats      int     `json:"beats"`      // sound and cheaper than the reference
+	Compared   int     `json:"compared"`   // both have a plan
+	Brute      int     `json:"brute"`      // both this and brute have a plan
+	AsBrute    int     `json:"as_brute"`   // of these, no dearer than brute
+	Mean       float64 `json:"mean"`       // ratio
+	Worst      float64 `json:"worst"`      // ratio
+	MeanSound  float64 `json:"mean_sound"` // ratio of sound plans alone
+	Late       float64 `json:"late"`       // largest part of the SLO by which proven exceeds it
+	Printed    float64 `json:"printed,omitempty"`
+	Certified  int     `json:"certified"`   // cost equals a proven bound
+	LargestGap float64 `json:"largest_gap"` // where there is a bound
+	P50        float64 `json:"solve_p50_ms"`
+	P99        float64 `json:"solve_p99_ms"`
+	MeanSolve  float64 `json:"solve_mean_ms"`
+}
+
+// NewTable sums up outcomes, which are by workload and then by variant, as
+// Measure gives them. The reference is the variant of that name; ratios stay
+// zero where there is none.
+func NewTable(title, reference string, workloads []Workload, variants []Variant, outcomes [][]Outcome) Table {
+	named := func(name string) int {
+		return slices.IndexFunc(variants, func(v Variant) bool { return v.Name == name })
+	}
+	t := Table{Title: title, Reference: reference, Workloads: len(workloads)}
+	ref, brute := named(reference), named(plan.PolicyBrute)
+	for i, v := range variants {
+		t.CostModel = v.Options.CostModel
+		var s sums
+		row := Row{Name: v.Name, What: v.What, Printed: v.Printed}
+		for w := range workloads {
+			o := outcomes[w][i]
+			if o.Status == "" {
+				continue
+			}
+			row.add(o, workloads[w].Problem.Pipeline.SLO)
+			s.solve = append(s.solve, o.Solve)
+			if ref >= 0 {
+				row.compare(o, outcomes[w][ref], &s)
+			}
+			if brute >= 0 {
+				row.match(o, outcomes[w][brute])
+			}
+		}
+		s.finish(&row)
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// sums is what a row needs to see as a whole.
+type sums struct {
+	ratios, sound float64
+	soundRatios   int
+	solve         []time.Duration
+}
+
+func (r *Row) add(o Outcome, slo time.Duration) {
+	r.Run++
+	if !o.feasible() {
+		r.Infeasible++
+		return
+	}
+	if o.Sound {
+		r.Sound++
+	}
+	if o.Proven > slo {
+		r.Late = max(r.Late, float64(o.Proven-slo)/float64(slo))
+	}
+	if o.Status == plan.Optimal && o.gap() <= Tolerance {
+		r.Certified++
+	}
+	if o.Bound > 0 {
+		r.LargestGap = max(r.LargestGap, o.gap())
+	}
+}
+
+func (r *Row) compare(o, ref Outcome, s *sums) {
+	if !o.feasible() || ref.Status == "" {
+		return
+	}
+	if !ref.feasible() {
+		r.Alone++
+		return
+	}
+	ratio := 1.0
+	if ref.Cost > 0 {
+		ratio = o.Cost / ref.Cost
+	}
+	r.Compared++
+	s.ratios += ratio
+	r.Worst = max(r.Worst, ratio)
+	if o.Sound {
+		s.sound += ratio
+		s.soundRatios++
+	}
+	switch equal := math.Abs(ratio-1) <= Tolerance; {
+	case equal && o.Sound:
+		r.Equal++
+		r.Optimal++
+	case equal:
+		r.Equal++
+	case ratio < 1 && o.Sound:
+		r.Beats++
+	case ratio < 1:
+		r.Undercut++
+	}
+}
+
+func (r *Row) match(o, brute Outcome) {
+	if !o.feasible() || !brute.feasible() {
+		return
+	}
+	r.Brute++
+	if o.Cost <= brute.Cost*(1+Tolerance) {
+		r.AsBrute++
+	}
+}
+
+func (s *sums) finish(r *Row) {
+	if r.Compared > 0 {
+		r.Mean = s.ratios / float64(r.Compared)
+	}
+	if s.soundRatios > 0 {
+		r.MeanSound = s.sound / float64(s.soundRatios)
+	}
+	if len(s.solve) == 0 {
+		return
+	}
+	slices.Sort(s.solve)
+	total := time.Duration(0)
+	for _, d := range s.solve {
+		total += d
+	}
+	r.P50, r.P99 = inMillis(quantile(s.solve, 0.5)), inMillis(quantile(s.solve, 0.99))
+	r.MeanSolve = inMillis(total) / float64(len(s.solve))
+}
+
+// quantile of sorted values, by the nearest rank.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	rank := int(math.Ceil(q * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
+func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
