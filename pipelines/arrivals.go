@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -91,36 +89,6 @@ func SplitArrivals(s string) (kind string, shape float64, file string, err error
 		return kind, 0, rest, nil
 	}
 	return "", 0, "", fmt.Errorf("there are no arrivals %q; there is even, poisson, gamma:SHAPE and trace:FILE", s)
-}
-
-// arrivals reads the attribute, and the trace that it names.
-func (d *decoder) arrivals(a *hcl.Attribute, declaredIn string, p *Pipeline) {
-	d.text(a, &p.Arrivals)
-	kind, _, file, err := SplitArrivals(p.Arrivals)
-	if err != nil || kind != ArrivalsTrace {
-		return // what is wrong is for validate to say
-	}
-	path := file
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(declaredIn), path)
-		if abs, err := filepath.Abs(path); err == nil {
-			path = abs
-		}
-	}
-	p.Arrivals = ArrivalsTrace + ":" + path
-	src, err := os.ReadFile(path)
-	if err != nil {
-		d.report(problem("Missing trace", fmt.Sprintf("%v. A trace holds the number of requests in each second, one a line.", err), ptr(a.Expr.Range())))
-		return
-	}
-	d.config.Files[path] = &hcl.File{Bytes: src}
-	trace, diags := ReadTrace(path, src)
-	d.diags = append(d.diags, diags...)
-	if len(trace.Seconds) > maxDeclaredTrace {
-		d.report(problem("Trace too long", fmt.Sprintf("The trace has %d lines; a declaration travels with its trace and takes %d. Keep the busiest hours of it.", len(trace.Seconds), maxDeclaredTrace), ptr(a.Expr.Range())))
-		return
-	}
-	p.Trace = &trace
 }
 
 // ReadTrace reads how many requests come in each second: one count a line, or

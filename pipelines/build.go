@@ -101,7 +101,7 @@ func (b *Builder) Output(name string, from Ref) *Builder {
 }
 
 // Build returns the pipeline, or everything that is wrong with it whatever
-// hardware it will meet. Document.Check finds the rest.
+// hardware it will meet. CheckDocument finds the rest.
 func (b *Builder) Build() (Pipeline, error) {
 	if !validName(b.p.Name) {
 		b.errs = append(b.errs, fmt.Errorf("pipelines: %q cannot name a pipeline", b.p.Name))
@@ -124,7 +124,7 @@ func (b *Builder) Build() (Pipeline, error) {
 			doc.Hardware = append(doc.Hardware, Hardware{Name: at.Hardware, Price: 1})
 		}
 	}
-	return b.p, doc.Check(nil)
+	return b.p, CheckDocument(doc, nil)
 }
 
 // From refers to an output of a module.

@@ -116,3 +116,16 @@ func wholeRange(datatype string) (low, high float64, whole bool) {
 	}
 	return 0, 0, false
 }
+
+// sameShape lets -1 stand for any extent.
+func sameShape(a, b []int64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] && a[i] != -1 && b[i] != -1 {
+			return false
+		}
+	}
+	return true
+}

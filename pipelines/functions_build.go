@@ -55,5 +55,5 @@ func (b *FunctionBuilder) Build() (Function, error) {
 			errs = append(errs, fmt.Errorf("pipelines: %q cannot name an application", a.Name))
 		}
 	}
-	return b.f, errors.Join(append(errs, b.f.Check(&b.cloud))...)
+	return b.f, errors.Join(append(errs, CheckFunction(&b.f, &b.cloud))...)
 }

@@ -3,7 +3,6 @@ package pipelines
 import (
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -169,17 +168,4 @@ func (d *decoder) functionInput(f *Function, path string, b *hcl.Block) {
 	if d.fresh(path, "input", b) {
 		f.Inputs = append(f.Inputs, d.input(path, b))
 	}
-}
-
-// known says whether a profile was read.
-func (p FunctionProfile) known() bool { return len(p.CPU) > 0 || p.GPU != nil }
-
-// names of the declared providers.
-func (d *Document) providers() []string {
-	var names []string
-	for _, p := range d.Providers {
-		names = append(names, p.Name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -103,3 +103,6 @@ func (g *GPULine) Max(b int, m float64, d GPUDevice) float64 {
 	slices := math.Ceil(whole/(m*d.Slice) - sliceTolerance)
 	return slices*(d.Memory-m)*d.Slice + whole
 }
+
+// Known says whether a profile was read.
+func (p FunctionProfile) Known() bool { return len(p.CPU) > 0 || p.GPU != nil }

@@ -100,56 +100,6 @@ func orDefault[T int | time.Duration](x, otherwise T) T {
 	return otherwise
 }
 
-// calls checks how functions are called.
-func (v *validator) calls(p *Provider, path string) {
-	if p.URL != "" {
-		v.template(p, path+".url")
-	}
-	if p.Timeout < 0 || p.Timeout > maxCallTimeout {
-		v.errorf(path+".timeout", "Invalid time-out", "The longest that a call may take is above zero and at most %v.", maxCallTimeout)
-	}
-	if p.Attempts < 0 || p.Attempts > maxCallAttempts {
-		v.errorf(path+".attempts", "Invalid number of attempts", "A call is sent between 1 and %d times; 1 never sends it again.", maxCallAttempts)
-	}
-	if p.Concurrency < 0 || p.Concurrency > maxCallConcurrency {
-		v.errorf(path+".concurrency", "Invalid concurrency", "Between 1 and %d calls may run at once.", maxCallConcurrency)
-	}
-	if name := p.TokenVariable; name != "" && !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) {
-		v.errorf(path+".token_variable", "Not an environment variable", "token_variable is the name of an environment variable, such as \"CLOUD_TOKEN\"; the token itself never stands in a file.")
-	}
-}
-
-func (v *validator) template(p *Provider, path string) {
-	if what := badTemplate(p.URL); what != "" {
-		v.errorf(path, "Invalid address", "%s", what)
-		return
-	}
-	has := func(name string) bool { return strings.Contains(p.URL, "{"+name+"}") }
-	switch {
-	case !has("function") && v.functionsOf(p) > 1:
-		v.errorf(path, "One address for all functions", "Several functions run at this provider, and the address does not tell them apart; add {function}.")
-	case !has("size") && !(has("vcpu") || p.VCPU.Empty()) && !(has("gpu_memory") || p.GPUMemory.Empty()), !p.VCPU.Empty() && !p.GPUMemory.Empty() && !tellsPlatforms(has):
-		v.warnf(path, "One address for all sizes", "A plan chooses sizes of functions, and the address does not tell them apart; add {platform} and {size}.")
-	}
-	if p.TokenVariable != "" && strings.HasPrefix(p.URL, "http:") && !loopback(p.URL) {
-		v.warnf(path, "Token over plain HTTP", "The provider's token would cross the network unencrypted; use https.")
-	}
-}
-
-// tellsPlatforms says whether CPU and GPU functions have different addresses.
-func tellsPlatforms(has func(string) bool) bool {
-	return has("platform") || has("vcpu") && has("gpu_memory")
-}
-
-func (v *validator) functionsOf(p *Provider) (n int) {
-	for _, f := range v.doc.Functions {
-		if f.Provider == p.Name {
-			n++
-		}
-	}
-	return n
-}
-
 // badTemplate says what is wrong with a URL template, empty when nothing is.
 func badTemplate(template string) string {
 	names := placeholders()
@@ -173,19 +123,4 @@ func badTemplate(template string) string {
 		return "the url has a query or fragment; /infer is added behind its path."
 	}
 	return ""
-}
-
-func loopback(template string) bool {
-	parts := regexp.MustCompile(address).FindStringSubmatch(template)
-	return parts != nil && regexp.MustCompile(`^(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?$`).MatchString(parts[2])
-}
-
-// functionName keeps names apart that clients address alike: a pipeline as
-// NAME, an application of a function as NAME/APPLICATION.
-func (v *validator) functionName(f *Function, path string) {
-	for _, p := range v.doc.Pipelines {
-		if p.Name == f.Name {
-			v.errorf(path, "Declared twice", "A pipeline is called %q as well, and clients address both by name; rename one.", f.Name)
-		}
-	}
 }

@@ -1,29 +1,19 @@
 package pipelines
 
 import (
-	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/hashicorp/hcl/v2"
 )
 
-// Check is what Validate finds in a function made in Go and in its provider.
-// That an objective cannot be met is not among it: a plan says so, beside the
-// others.
-func (f *Function) Check(p *Provider) error {
-	doc := Document{Providers: []Provider{*p}, Functions: []Function{*f}}
-	v := &validator{config: &Config{Document: doc, ranges: places{}}, doc: &doc}
+// CheckFunction is what CheckAll finds in a function made in Go and in its
+// provider. That an objective cannot be met is not among it: a plan says so,
+// beside the others.
+func CheckFunction(f *Function, p *Provider) error {
+	v := newValidator(&Document{Providers: []Provider{*p}, Functions: []Function{*f}}, Source{}, nil)
 	v.provider(p)
 	v.function(f)
-	var all []error
-	for _, diag := range v.diags {
-		if diag.Severity == hcl.DiagError && diag.Summary != UnmetObjective {
-			all = append(all, fmt.Errorf("%s: %s", diag.Summary, diag.Detail))
-		}
-	}
-	return errors.Join(all...)
+	return joined(v.problems, "", UnmetObjective)
 }
 
 func (v *validator) provider(p *Provider) {
@@ -77,12 +67,12 @@ func (v *validator) function(f *Function) {
 	path := "function." + f.Name
 	provider := v.doc.Provider(f.Provider)
 	if provider == nil && !v.missing(path+".provider") {
-		v.errorf(path+".provider", "Unknown provider", "No provider block declares %q.%s", f.Provider, suggest(f.Provider, v.doc.providers()))
+		v.errorf(path+".provider", "Unknown provider", "No provider block declares %q.%s", f.Provider, suggest(f.Provider, providers(v.doc)))
 	}
 	if len(f.Applications) == 0 {
 		v.errorf(path, "No application", "A function serves at least one application: application \"NAME\" { slo = \"500ms\", rate = 5 }, with each attribute on a line of its own.")
 	}
-	if !f.Profile.known() && f.ProfileFile == "" && !v.missing(path+".profile") {
+	if !f.Profile.Known() && f.ProfileFile == "" && !v.missing(path+".profile") {
 		v.errorf(path+".profile", "Nothing known of the function", "Give the function a profile: the JSON file of its model's coefficients.")
 	}
 	for i := range f.Inputs {
@@ -99,7 +89,7 @@ func (v *validator) function(f *Function) {
 		seen[a.Name] = true
 		v.application(a, at)
 	}
-	if provider != nil && f.Profile.known() {
+	if provider != nil && f.Profile.Known() {
 		v.profileFits(f, provider, path)
 		v.reachableSLO(f, provider, path)
 	}
@@ -156,4 +146,14 @@ func platforms(cpu, gpu bool) string {
 		return "no functions"
 	}
 	return strings.Join(names, " and ")
+}
+
+// names of the declared providers.
+func providers(d *Document) []string {
+	var names []string
+	for _, p := range d.Providers {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	return names
 }

@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -224,4 +225,25 @@ func (r Ref) String() string {
 		return "input." + r.Port
 	}
 	return fmt.Sprintf("module.%s.%s", r.Module, r.Port)
+}
+
+// FastestPath is the path of modules that takes longest when every module runs
+// alone, at its least profiled duration on the hardware it may use, and that
+// time. Modules without a profile count as taking none.
+func (p *Pipeline) FastestPath(hardware []Hardware) ([]string, time.Duration, error) {
+	at := p.resolve().at
+	return p.LongestPath(func(name string) time.Duration {
+		m := &p.Modules[at[name]]
+		least := time.Duration(math.MaxInt64)
+		for _, at := range m.Profile.Points {
+			declared := func(h Hardware) bool { return h.Name == at.Hardware }
+			if slices.ContainsFunc(hardware, declared) && (len(m.Hardware) == 0 || slices.Contains(m.Hardware, at.Hardware)) {
+				least = min(least, at.Duration)
+			}
+		}
+		if least == math.MaxInt64 {
+			return 0
+		}
+		return least
+	})
 }

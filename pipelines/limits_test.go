@@ -122,7 +122,7 @@ func TestNestedFanouts(t *testing.T) {
 	}
 	p.Outputs = []Output{{Name: "y", From: from}}
 	doc := Document{Hardware: []Hardware{{Name: "cpu", Price: 1}}, Pipelines: []Pipeline{p}}
-	err := doc.Check(func(Module) (Signature, error) { return Signature{}, nil })
+	err := CheckDocument(doc, func(Module) (Signature, error) { return Signature{}, nil })
 	require.ErrorContains(t, err, "at most 64 may stand in one another")
 	assert.Equal(t, 2, strings.Count(err.Error(), "nested too deeply"))
 }

@@ -5,11 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // What a plan keeps back where a declaration does not say.
@@ -123,51 +119,6 @@ func (m *Module) noise() float64 {
 	}
 	slices.Sort(all)
 	return all[len(all)/2]
-}
-
-// attainment reads a share of requests; 0 asks for none.
-func (d *decoder) attainment(a *hcl.Attribute, to *float64) {
-	if a == nil {
-		return
-	}
-	share := math.NaN()
-	if d.number(a, &share); math.IsNaN(share) {
-		return // reported
-	}
-	switch {
-	case share < 0:
-		d.report(problem("Invalid attainment", "Attainment is a share between 0 and 1, such as 0.99; 0 asks for none.", ptr(a.Expr.Range())))
-	case share == 0:
-		*to = NoAttainment
-	default:
-		*to = share
-	}
-}
-
-// headroom reads a share of the objective: "10%", or 0.1.
-func (d *decoder) headroom(a *hcl.Attribute, to **float64) {
-	if a == nil {
-		return
-	}
-	v, ok := d.value(a, cty.DynamicPseudoType, headroomHint)
-	if !ok {
-		return
-	}
-	share := math.NaN()
-	switch v.Type() {
-	case cty.Number:
-		share, _ = v.AsBigFloat().Float64()
-	case cty.String:
-		text, percent := strings.CutSuffix(strings.TrimSpace(v.AsString()), "%")
-		if x, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && percent {
-			share = x / 100
-		}
-	}
-	if problemOf := checkHeadroom(share); problemOf != "" {
-		d.report(problem("Invalid headroom", problemOf, ptr(a.Expr.Range())))
-		return
-	}
-	*to = &share
 }
 
 const headroomHint = `a share of the objective, such as "10%"`

@@ -151,3 +151,9 @@ type Signature struct {
 	Inputs  []Port
 	Outputs []Port
 }
+
+// Dispatches lists the dispatch policies that a pipeline may name, the default
+// first.
+func Dispatches() []string {
+	return []string{"tc", "adaptive", "clockwork", "deferred", "eager", "nexus"}
+}

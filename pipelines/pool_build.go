@@ -62,7 +62,7 @@ func (b *PoolBuilder) Sizes(sizes ...Size) *PoolBuilder {
 }
 
 // Build returns the pool, or everything that is wrong with it whatever prices
-// it will meet. Document.Check finds the rest.
+// it will meet. CheckDocument finds the rest.
 func (b *PoolBuilder) Build() (Pool, error) {
 	if !validName(b.p.Name) {
 		b.errs = append(b.errs, fmt.Errorf("pipelines: %q cannot name a pool", b.p.Name))
@@ -72,17 +72,17 @@ func (b *PoolBuilder) Build() (Pool, error) {
 	}
 	doc := Document{Pools: []Pool{b.p}}
 	for _, at := range b.p.Profile.Points {
-		if doc.hardware(at.Hardware).Name == "" {
+		if hardwareNamed(&doc, at.Hardware).Name == "" {
 			doc.Hardware = append(doc.Hardware, Hardware{Name: at.Hardware, Price: b.p.Budget})
 		}
 	}
 	if !(b.p.Budget > 0) {
 		doc.Hardware = nil // a budget of nothing is reported, prices are not
 		for _, at := range b.p.Profile.Points {
-			if doc.hardware(at.Hardware).Name == "" {
+			if hardwareNamed(&doc, at.Hardware).Name == "" {
 				doc.Hardware = append(doc.Hardware, Hardware{Name: at.Hardware, Price: 1})
 			}
 		}
 	}
-	return b.p, doc.Check(nil)
+	return b.p, CheckDocument(doc, nil)
 }

@@ -39,7 +39,7 @@ func (v *validator) pool(p *Pool) {
 		return // reported
 	}
 	v.poolSizes(p, path, kinds)
-	if h := v.doc.hardware(p.Base); h.Price > p.Budget && p.Budget > 0 {
+	if h := hardwareNamed(v.doc, p.Base); h.Price > p.Budget && p.Budget > 0 {
 		v.errorf(path+".budget", SmallBudget, "A pool has at least one instance of its base, and %q costs %v an hour, more than the budget of %v.", p.Base, h.Price, p.Budget)
 	}
 }
@@ -122,13 +122,13 @@ func (v *validator) poolWithoutSizes(p *Pool, path string) {
 		v.errorf(path+".base", UnmetObjective, "SLO %v cannot be met at any size: a query of size %d takes %s on the base %q. Choose a faster base, or allow more time.", p.SLO, base[0].Batch, inMillis(base[0].Duration), p.Base)
 		return
 	}
-	if _, unread := v.config.ranges[path+".sizes"]; !unread {
+	if !v.declared(path + ".sizes") {
 		v.warnf(path, "Sizes not known", "Without a file of sizes all measured sizes that the base %q serves in time are taken to be alike frequent, until the gateway has seen the queries that come.", p.Base)
 	}
 }
 
 // hardware of that name; the zero Hardware where there is none.
-func (d *Document) hardware(name string) Hardware {
+func hardwareNamed(d *Document, name string) Hardware {
 	for _, h := range d.Hardware {
 		if h.Name == name {
 			return h

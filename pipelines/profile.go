@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,19 +21,6 @@ const (
 	maxConcurrency = 1024
 	maxDuration    = 24 * time.Hour
 )
-
-// profile reads the module's profile file.
-func (d *decoder) profile(m *Module, a *hcl.Attribute) {
-	src, err := os.ReadFile(m.ProfileFile)
-	if err != nil {
-		d.report(problem("Missing profile", fmt.Sprintf("%v. Measure the module with harpagon profile, or take the attribute out to have it measured when it is applied.", err), ptr(a.Expr.Range())))
-		return
-	}
-	d.config.Files[m.ProfileFile] = &hcl.File{Bytes: src}
-	points, diags := ReadProfile(m.ProfileFile, src)
-	d.diags = append(d.diags, diags...)
-	m.Profile.Points = points
-}
 
 // ReadProfile reads a profile in CSV: a header that names at least the columns
 // hardware, batch and duration_ms; concurrency is 1 where its column is

@@ -12,47 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // maxTypical bounds the elements of a typical input.
 const maxTypical = 1 << 28
-
-// sample reads the shape of the file that stands for a typical request.
-func (d *decoder) sample(in *Port, a *hcl.Attribute, folder string) {
-	if d.file(a, folder, &in.Sample); in.Sample == "" {
-		return
-	}
-	shape, err := SampleShape(*in, in.Sample)
-	if err != nil {
-		d.report(problem("Unusable sample", err.Error()+".", ptr(a.Expr.Range())))
-		return
-	}
-	in.Typical = shape
-}
-
-// typicals reads { name = [3, 640, 480], ... }.
-func (d *decoder) typicals(a *hcl.Attribute, to *map[string][]int64) {
-	v, ok := d.value(a, cty.Map(cty.List(cty.Number)), "an object with a shape for each input, such as { image = [3, 640, 480] }")
-	if !ok {
-		return
-	}
-	all := map[string][]int64{}
-	for name, list := range v.AsValueMap() {
-		all[name] = []int64{}
-		for _, n := range list.AsValueSlice() {
-			x, accuracy := n.AsBigFloat().Int64()
-			if accuracy != 0 {
-				d.report(problem("Not a whole number", "The dimensions of a shape are whole numbers.", ptr(a.Expr.Range())))
-				return
-			}
-			all[name] = append(all[name], x)
-		}
-	}
-	*to = all
-}
 
 // SampleShape is the shape of the tensor that a file holds for an input: of a
 // picture (PNG, JPEG) [3, height, width]; of JSON the shape that it states; of
@@ -183,29 +146,6 @@ func misfit(shape, typical []int64) string {
 		n *= d
 	}
 	return ""
-}
-
-// typical checks the typical shapes of a module's inputs, against the shapes of
-// its signature where that is known.
-func (v *validator) typical(m *Module, sig Signature, path string) {
-	var names []string
-	for _, b := range m.Inputs {
-		names = append(names, b.Name)
-	}
-	for _, name := range sortedKeys(m.Typical) {
-		typical := m.Typical[name]
-		if !slices.Contains(names, name) {
-			v.errorf(path+".typical", "Unknown input", "The module has no input %q.%s", name, suggest(name, names))
-			continue
-		}
-		shape := slices.Repeat([]int64{-1}, len(typical))
-		if i := slices.IndexFunc(sig.Inputs, func(p Port) bool { return p.Name == name && p.Datatype != "" }); i >= 0 {
-			shape = sig.Inputs[i].Shape
-		}
-		if why := misfit(shape, typical); why != "" {
-			v.errorf(path+".typical", "Typical shape out of bounds", "A typical %v for input %q of shape %v: %s.", typical, name, shape, why)
-		}
-	}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

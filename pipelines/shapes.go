@@ -171,15 +171,25 @@ func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, from,
 
 func lower(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
-// sameShape lets -1 stand for any extent.
-func sameShape(a, b []int64) bool {
-	if len(a) != len(b) {
-		return false
+// typical checks the typical shapes of a module's inputs, against the shapes of
+// its signature where that is known.
+func (v *validator) typical(m *Module, sig Signature, path string) {
+	var names []string
+	for _, b := range m.Inputs {
+		names = append(names, b.Name)
 	}
-	for i := range a {
-		if a[i] != b[i] && a[i] != -1 && b[i] != -1 {
-			return false
+	for _, name := range sortedKeys(m.Typical) {
+		typical := m.Typical[name]
+		if !slices.Contains(names, name) {
+			v.errorf(path+".typical", "Unknown input", "The module has no input %q.%s", name, suggest(name, names))
+			continue
+		}
+		shape := slices.Repeat([]int64{-1}, len(typical))
+		if i := slices.IndexFunc(sig.Inputs, func(p Port) bool { return p.Name == name && p.Datatype != "" }); i >= 0 {
+			shape = sig.Inputs[i].Shape
+		}
+		if why := misfit(shape, typical); why != "" {
+			v.errorf(path+".typical", "Typical shape out of bounds", "A typical %v for input %q of shape %v: %s.", typical, name, shape, why)
 		}
 	}
-	return true
 }

@@ -8,15 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/hashicorp/hcl/v2"
 )
-
-// Dispatches lists the dispatch policies that a pipeline may name, the default
-// first.
-func Dispatches() []string {
-	return []string{"tc", "adaptive", "clockwork", "deferred", "eager", "nexus"}
-}
 
 // maxRate bounds a declared rate, in requests per second: beyond it a request
 // would come every nanosecond.
@@ -28,11 +20,34 @@ func sensibleRate(x float64) bool { return x >= 0 && x <= maxRate }
 // says that nothing is known.
 type SignatureFunc func(Module) (Signature, error)
 
-// Validate finds everything that is wrong with a declaration that Load could
-// read, in one pass. sig may be nil; models are then not opened and shapes not
-// compared.
-func (c *Config) Validate(sig SignatureFunc) hcl.Diagnostics {
-	v := newValidator(c, sig)
+// Problem is something that is wrong with a declaration.
+type Problem struct {
+	Path    string // what it is about, such as "pipeline.traffic.module.detect.profile"
+	Warning bool
+	Summary string
+	Detail  string
+}
+
+// Source is what is known of how a declaration was written down. The zero value
+// stands for one that a program made.
+type Source struct {
+	// Missing says that the attribute was not declared, or could not be read, which
+	// was reported when it was read. Nil: never.
+	Missing func(path string) bool
+
+	// Declared says that the attribute was declared, whether it could be read or
+	// not. Nil: never.
+	Declared func(path string) bool
+
+	// Broken says that reading the file has found errors, which explain what is
+	// missing from it. Nil: never.
+	Broken func(file string) bool
+}
+
+// CheckAll finds everything that is wrong with a declaration, in one pass. sig
+// may be nil; models are then not opened and shapes not compared.
+func CheckAll(doc *Document, src Source, sig SignatureFunc) []Problem {
+	v := newValidator(doc, src, sig)
 	if len(v.doc.Pipelines)+len(v.doc.Functions)+len(v.doc.Pools) == 0 {
 		v.errorf("", "No pipeline", "The files declare no pipeline, function or pool block; harpagon init writes an example.")
 	}
@@ -51,20 +66,25 @@ func (c *Config) Validate(sig SignatureFunc) hcl.Diagnostics {
 	for i := range v.doc.Pools {
 		v.pool(&v.doc.Pools[i])
 	}
-	return v.diags
+	return v.problems
 }
 
-// Check is Validate for a declaration made in Go: the same findings without
-// places.
-func (d Document) Check(sig SignatureFunc) error {
-	c := &Config{Document: d, ranges: places{}}
-	var all []error
-	for _, diag := range c.Validate(sig) {
-		if diag.Severity == hcl.DiagError {
-			all = append(all, fmt.Errorf("pipelines: %s: %s", diag.Summary, diag.Detail))
+// CheckDocument is CheckAll for a declaration made in Go, as one error; warnings
+// are left out.
+func CheckDocument(d Document, sig SignatureFunc) error {
+	return joined(CheckAll(&d, Source{}, sig), "pipelines: ", "")
+}
+
+// joined makes an error of problems, but for those with a summary that is let
+// pass.
+func joined(all []Problem, prefix, pass string) error {
+	var errs []error
+	for _, p := range all {
+		if !p.Warning && p.Summary != pass {
+			errs = append(errs, fmt.Errorf("%s%s: %s", prefix, p.Summary, p.Detail))
 		}
 	}
-	return errors.Join(all...)
+	return errors.Join(errs...)
 }
 
 // maxNesting bounds how many fan-outs may stand in one another: each multiplies
@@ -72,17 +92,15 @@ func (d Document) Check(sig SignatureFunc) error {
 const maxNesting = 64
 
 type validator struct {
-	config    *Config
 	doc       *Document
+	written   Source
 	signature SignatureFunc
-	diags     hcl.Diagnostics
+	problems  []Problem
 
 	hardwareNames []string
-	readErrors    map[hcl.Range]bool // where reading has found something
-	brokenFiles   map[string]bool    // in which it has found errors
-	compared      int                // names compared for suggestions
-	modelless     map[string]bool    // paths of models that were reported
-	files         map[string]stat    // what was found at paths of models
+	compared      int             // names compared for suggestions
+	modelless     map[string]bool // paths of models that were reported
+	files         map[string]stat // what was found at paths of models
 	signatures    map[model]Signature
 	g             *graph // of the pipeline that is looked at
 }
@@ -122,18 +140,10 @@ func (v *validator) signatureOf(m *Module) (Signature, error) {
 	return sig, err
 }
 
-func newValidator(c *Config, sig SignatureFunc) *validator {
-	v := &validator{config: c, doc: &c.Document, signature: sig, readErrors: map[hcl.Range]bool{}, brokenFiles: map[string]bool{}, modelless: map[string]bool{}, files: map[string]stat{}, signatures: map[model]Signature{}}
-	for _, h := range c.Document.Hardware {
+func newValidator(doc *Document, src Source, sig SignatureFunc) *validator {
+	v := &validator{doc: doc, written: src, signature: sig, modelless: map[string]bool{}, files: map[string]stat{}, signatures: map[model]Signature{}}
+	for _, h := range doc.Hardware {
 		v.hardwareNames = append(v.hardwareNames, h.Name)
-	}
-	for _, d := range c.decoded {
-		if d.Subject != nil {
-			v.readErrors[*d.Subject] = true
-			if d.Severity == hcl.DiagError {
-				v.brokenFiles[d.Subject.Filename] = true
-			}
-		}
 	}
 	return v
 }
@@ -150,11 +160,11 @@ func (v *validator) suggest(name string, candidates []string) string {
 }
 
 func (v *validator) errorf(path, summary, format string, args ...any) {
-	v.diags = append(v.diags, problem(summary, fmt.Sprintf(format, args...), v.config.ranges.at(path)))
+	v.problems = append(v.problems, Problem{Path: path, Summary: summary, Detail: fmt.Sprintf(format, args...)})
 }
 
 func (v *validator) warnf(path, summary, format string, args ...any) {
-	v.diags = append(v.diags, warning(summary, fmt.Sprintf(format, args...), v.config.ranges.at(path)))
+	v.problems = append(v.problems, Problem{Path: path, Warning: true, Summary: summary, Detail: fmt.Sprintf(format, args...)})
 }
 
 func (v *validator) hardware(h *Hardware) {
@@ -241,20 +251,17 @@ func (v *validator) dispatch(p *Pipeline, path string) {
 	}
 }
 
-// missing says whether the attribute was not declared, or could not be read,
-// which decoding has reported already.
+// missing says whether the attribute was not declared, or could not be read.
 func (v *validator) missing(path string) bool {
-	if v.config.inGo(path) {
-		return false
-	}
-	place, declared := v.config.ranges[path]
-	return len(v.config.ranges) > 0 && (!declared || v.readErrors[place])
+	return v.written.Missing != nil && v.written.Missing(path)
 }
 
-// unread says whether reading the file has found errors, which explain what is
-// missing from it.
+func (v *validator) declared(path string) bool {
+	return v.written.Declared != nil && v.written.Declared(path)
+}
+
 func (v *validator) unread(file string) bool {
-	return v.brokenFiles[file]
+	return v.written.Broken != nil && v.written.Broken(file)
 }
 
 // datatypes of the Open Inference Protocol.
@@ -484,27 +491,6 @@ func (v *validator) fastest(p *Pipeline, path string) {
 	}
 	v.errorf(path+".slo", "SLO cannot be met", "SLO %v cannot be met: the fastest path %s needs %s. Allow more time, or profile faster hardware.",
 		p.SLO, drawn(modules), inMillis(need))
-}
-
-// FastestPath is the path of modules that takes longest when every module runs
-// alone, at its least profiled duration on the hardware it may use, and that
-// time. Modules without a profile count as taking none.
-func (p *Pipeline) FastestPath(hardware []Hardware) ([]string, time.Duration, error) {
-	at := p.resolve().at
-	return p.LongestPath(func(name string) time.Duration {
-		m := &p.Modules[at[name]]
-		least := time.Duration(math.MaxInt64)
-		for _, at := range m.Profile.Points {
-			declared := func(h Hardware) bool { return h.Name == at.Hardware }
-			if slices.ContainsFunc(hardware, declared) && (len(m.Hardware) == 0 || slices.Contains(m.Hardware, at.Hardware)) {
-				least = min(least, at.Duration)
-			}
-		}
-		if least == math.MaxInt64 {
-			return 0
-		}
-		return least
-	})
 }
 
 func inMillis(d time.Duration) string {

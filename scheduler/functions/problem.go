@@ -59,7 +59,7 @@ func (p Problem) Check() error {
 	if p.Function.Provider != p.Provider.Name {
 		return fmt.Errorf("functions: function %q names provider %q, not %q", p.Function.Name, p.Function.Provider, p.Provider.Name)
 	}
-	if err := p.Function.Check(&p.Provider); err != nil {
+	if err := pipelines.CheckFunction(&p.Function, &p.Provider); err != nil {
 		return fmt.Errorf("functions: function %q: %w", p.Function.Name, err)
 	}
 	return nil
