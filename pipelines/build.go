@@ -50,6 +50,9 @@ func (b *Builder) Headroom(share float64) *Builder { b.p.Headroom = &share; retu
 // Dispatch sets the dispatch policy.
 func (b *Builder) Dispatch(policy string) *Builder { b.p.Dispatch = policy; return b }
 
+// Plan sets how the pipeline is planned.
+func (b *Builder) Plan(p Planning) *Builder { b.p.Plan = p; return b }
+
 // Input declares an input of the pipeline, with its shape for one request.
 func (b *Builder) Input(name, datatype string, shape ...int64) *Builder {
 	if b.p.Input(name) != nil {

@@ -27,6 +27,7 @@ var pipelineSchema = &hcl.BodySchema{
 		{Name: "arrivals"}, {Name: "attainment"}, {Name: "dispatch"}, {Name: "headroom"},
 	},
 	Blocks: []hcl.BlockHeaderSchema{
+		planBlock,
 		{Type: "input", LabelNames: []string{"name"}},
 		{Type: "module", LabelNames: []string{"name"}},
 		{Type: "output", LabelNames: []string{"name"}},
@@ -154,8 +155,12 @@ func (d *decoder) pipeline(b *hcl.Block) {
 	d.config.Document.Pipelines = append(d.config.Document.Pipelines, p)
 }
 
-// part reads an input, module or output of a pipeline.
+// part reads a plan, input, module or output of a pipeline.
 func (d *decoder) part(p *Pipeline, path string, b *hcl.Block) {
+	if b.Type == planBlock.Type {
+		d.planning(path, b, &p.Plan)
+		return
+	}
 	path += "." + b.Type + "." + b.Labels[0]
 	if !d.fresh(path, b.Type, b) {
 		return

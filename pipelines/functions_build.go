@@ -28,6 +28,9 @@ func NewFunction(name string, p Provider) *FunctionBuilder {
 // Profile sets how long the model takes; see ReadFunctionProfile.
 func (b *FunctionBuilder) Profile(p FunctionProfile) *FunctionBuilder { b.f.Profile = p; return b }
 
+// Plan sets how the function is planned.
+func (b *FunctionBuilder) Plan(p Planning) *FunctionBuilder { b.f.Plan = p; return b }
+
 // Model sets the ONNX file that a provider on this machine computes with.
 func (b *FunctionBuilder) Model(path string) *FunctionBuilder { b.f.Model = path; return b }
 

@@ -17,7 +17,7 @@ var providerSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 var functionSchema = &hcl.BodySchema{
 	Attributes: []hcl.AttributeSchema{{Name: "provider", Required: true}, {Name: "profile", Required: true}, {Name: "model"}},
 	Blocks: []hcl.BlockHeaderSchema{
-		{Type: "input", LabelNames: []string{"name"}}, {Type: "application", LabelNames: []string{"name"}},
+		planBlock, {Type: "input", LabelNames: []string{"name"}}, {Type: "application", LabelNames: []string{"name"}},
 	},
 }
 
@@ -111,11 +111,14 @@ func (d *decoder) function(b *hcl.Block) {
 	}
 	d.file(attrs["model"], b.DefRange.Filename, &f.Model)
 	for _, b := range content.Blocks {
-		if b.Type == "input" {
+		switch b.Type {
+		case planBlock.Type:
+			d.planning(path, b, &f.Plan)
+		case "input":
 			d.functionInput(&f, path, b)
-			continue
+		default:
+			d.application(&f, path, b)
 		}
-		d.application(&f, path, b)
 	}
 	d.config.Document.Functions = append(d.config.Document.Functions, f)
 }

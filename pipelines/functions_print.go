@@ -57,6 +57,7 @@ func printFunction(b *hclwrite.Body, f Function) {
 	b.SetAttributeRaw("provider", reference("provider", f.Provider))
 	setText(b, "profile", f.ProfileFile)
 	setText(b, "model", f.Model)
+	printPlanning(b, f.Plan)
 	for _, in := range f.Inputs {
 		printInput(b, in)
 	}

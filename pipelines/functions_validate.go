@@ -65,6 +65,7 @@ func (v *validator) grid(path string, g Grid) {
 
 func (v *validator) function(f *Function) {
 	path := "function." + f.Name
+	v.planning(f.Plan, KindFunction, path)
 	provider := v.doc.Provider(f.Provider)
 	if provider == nil && !v.missing(path+".provider") {
 		v.errorf(path+".provider", "Unknown provider", "No provider block declares %q.%s", f.Provider, suggest(f.Provider, providers(v.doc)))

@@ -38,6 +38,9 @@ func (b *PoolBuilder) On(hardware ...string) *PoolBuilder { b.p.Hardware = hardw
 // Arrivals sets how queries come: "even", "poisson", "gamma:SHAPE".
 func (b *PoolBuilder) Arrivals(kind string) *PoolBuilder { b.p.Arrivals = kind; return b }
 
+// Plan sets how the pool is planned.
+func (b *PoolBuilder) Plan(p Planning) *PoolBuilder { b.p.Plan = p; return b }
+
 // Profile says how long queries take; the Batch of a point is a size.
 func (b *PoolBuilder) Profile(points ...Point) *PoolBuilder {
 	b.p.Profile.Points = append(b.p.Profile.Points, points...)

@@ -8,18 +8,25 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-var poolSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
-	{Name: "profile", Required: true}, {Name: "sizes"}, {Name: "slo", Required: true},
-	{Name: "budget", Required: true}, {Name: "base", Required: true}, {Name: "hardware"}, {Name: "arrivals"},
-}}
+var poolSchema = &hcl.BodySchema{
+	Attributes: []hcl.AttributeSchema{
+		{Name: "profile", Required: true}, {Name: "sizes"}, {Name: "slo", Required: true},
+		{Name: "budget", Required: true}, {Name: "base", Required: true}, {Name: "hardware"}, {Name: "arrivals"},
+	},
+	Blocks: []hcl.BlockHeaderSchema{planBlock},
+}
 
 func (d *decoder) pool(b *hcl.Block) {
 	path := "pool." + b.Labels[0]
 	if !d.fresh(path, "pool", b) {
 		return
 	}
-	attrs := d.attributes(path, d.content(b.Body, poolSchema))
+	content := d.content(b.Body, poolSchema)
+	attrs := d.attributes(path, content)
 	p := Pool{Name: b.Labels[0]}
+	for _, block := range content.Blocks {
+		d.planning(path, block, &p.Plan)
+	}
 	d.duration(attrs["slo"], &p.SLO)
 	d.number(attrs["budget"], &p.Budget)
 	d.text(attrs["base"], &p.Base)

@@ -19,4 +19,5 @@ func printPool(b *hclwrite.Body, p Pool) {
 		b.SetAttributeValue("hardware", cty.TupleVal(names))
 	}
 	setText(b, "arrivals", p.Arrivals)
+	printPlanning(b, p.Plan)
 }

@@ -225,6 +225,7 @@ func FuzzSizes(f *testing.F) {
 func FuzzPool(f *testing.F) {
 	f.Add([]byte(ranking))
 	f.Add([]byte("pool \"x\" { budget = -1 }"))
+	f.Add([]byte(strings.Replace(ranking, "slo ", "plan { policy = \"kairos\" }\n slo ", 1)))
 	dir := f.TempDir()
 	for name, text := range map[string]string{"latency.csv": latencyCSV, "sizes.csv": sizesCSV} {
 		require.NoError(f, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))

@@ -21,6 +21,7 @@ func (v *validator) pool(p *Pool) {
 	if slices.ContainsFunc(v.doc.Pipelines, func(other Pipeline) bool { return other.Name == p.Name }) {
 		v.errorf(path, "Declared twice", "There is a pipeline %q, too; requests name what they are for, so choose another name.", p.Name)
 	}
+	v.planning(p.Plan, KindPool, path)
 	if p.SLO <= 0 && !v.missing(path+".slo") {
 		v.errorf(path+".slo", "Invalid objective", "The SLO must be above zero.")
 	}

@@ -65,6 +65,7 @@ func printPipeline(b *hclwrite.Body, p Pipeline) {
 		b.SetAttributeValue("headroom", cty.StringVal(percentText(*p.Headroom)))
 	}
 	setText(b, "dispatch", p.Dispatch)
+	printPlanning(b, p.Plan)
 	for _, in := range p.Inputs {
 		printInput(b, in)
 	}

@@ -28,6 +28,7 @@ func drawDocument(t *rapid.T) Document {
 	}
 	b := New(word.Draw(t, "pipeline")).SLO(time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "slo"))).Rate(rate.Draw(t, "rate")).
 		Arrivals(rapid.SampledFrom([]string{"", "poisson", "gamma:0.1"}).Draw(t, "arrivals"))
+	b.Plan(drawPlanning(t))
 	b.Input("x", "FP32", rapid.SliceOfN(rapid.Int64Range(1, 512), 0, 4).Draw(t, "shape")...)
 	if n := len(b.p.Inputs[0].Shape); n > 0 && rapid.Bool().Draw(t, "varies") {
 		b.p.Inputs[0].Shape[n-1] = -1
@@ -120,6 +121,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(traffic))
 	f.Add(HCL(Document{Hardware: []Hardware{{Name: "cpu", Price: 1}}}))
 	f.Add([]byte(`pipeline "p" { module "m" { inputs = { (1) = module["a.b"].c } } }`))
+	f.Add([]byte("pipeline \"p\" {\n plan {\n policy = \"harpagon\"\n without = [\"merge\", null]\n allow_unsound = true\n }\n plan {}\n}"))
 	for _, src := range tooComplexSources(maxOperators + 100) {
 		f.Add([]byte(src))
 	}

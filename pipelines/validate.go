@@ -184,6 +184,7 @@ func (v *validator) pipeline(p *Pipeline) {
 	path := "pipeline." + p.Name
 	v.g = p.resolve()
 	v.objective(p, path)
+	v.planning(p.Plan, KindPipeline, path)
 	for i := range p.Inputs {
 		v.input(&p.Inputs[i], path+".input."+p.Inputs[i].Name)
 	}

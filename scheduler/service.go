@@ -12,13 +12,13 @@ import (
 )
 
 // Kind of service.
-type Kind string
+type Kind = pipelines.Kind
 
-// The kinds, as IDs of workflows and printed text spell them.
+// The kinds, as blocks and IDs of workflows spell them.
 const (
-	KindPipeline Kind = "pipeline"
-	KindPool     Kind = "pool"
-	KindFunction Kind = "function"
+	KindPipeline = pipelines.KindPipeline
+	KindPool     = pipelines.KindPool
+	KindFunction = pipelines.KindFunction
 )
 
 // Spec is a service as it is declared: one of Pipeline, Pool and Function is
