@@ -35,7 +35,7 @@ func checkPool(s Spec) error {
 	if s.Pool.Name != s.Pipeline.Name {
 		return fmt.Errorf("workflows: pool %q was sent under the name %q", s.Pool.Name, s.Pipeline.Name)
 	}
-	return pipelines.Document{Hardware: s.Hardware, Pools: []pipelines.Pool{*s.Pool}}.Check(nil)
+	return pipelines.CheckDocument(pipelines.Document{Hardware: s.Hardware, Pools: []pipelines.Pool{*s.Pool}}, nil)
 }
 
 // choosePool plans for the hardware that there is.
