@@ -37,7 +37,7 @@ var crowded = map[string][2]int{
 	"executors/functions": {3000, 13},
 	"gateway":             {3840, 18},
 	"workflows":           {3326, 15},
-	"cmd/harpagon/cli":    {7174, 47},
+	"cmd/harpagon/cli":    {7184, 47},
 }
 
 // TestPackagesAreReadable counts, for every package, its lines and the largest

@@ -19,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // door is a gateway that says what it is told to.
@@ -67,7 +68,7 @@ func TestPlanningErrorsAreFinal(t *testing.T) {
 	assert.True(t, app.NonRetryable())
 
 	problem.Pipeline.SLO = time.Second
-	solved := plan.Solve(problem, plan.Options{})
+	solved := policies.Solve(problem, plan.Options{})
 	require.NotEqual(t, plan.Infeasible, solved.Status, solved.Reason)
 	_, err = env.ExecuteActivity(p.Place, placement.Request{Pipeline: problem.Pipeline, Plan: solved})
 	require.ErrorAs(t, err, &app)

@@ -11,8 +11,9 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/pool"
-	"github.com/harpagon/harpagon/scheduler/simulate"
+	"github.com/harpagon/harpagon/scheduler/sizing"
 )
 
 // Planning is the set of activities that decide. They are pure; as activities
@@ -22,7 +23,7 @@ type Planning struct{}
 // SplitLatency divides the objective among the modules. An objective that
 // cannot be met fails with type TypeInfeasible and is not retried.
 func (Planning) SplitLatency(ctx context.Context, in SplitInput) (plan.Budgets, error) {
-	budgets, err := plan.SplitLatency(in.Problem, endingWith(ctx, servable(in.Options)))
+	budgets, err := policies.SplitLatency(in.Problem, endingWith(ctx, servable(in.Options)))
 	return budgets, final(err, TypeInvalid, in.Problem.Pipeline)
 }
 
@@ -47,7 +48,7 @@ func servable(o plan.Options) plan.Options {
 // ScheduleModules chooses configurations and machines for the budgets, and for
 // the arrivals that the pipeline declares.
 func (Planning) ScheduleModules(ctx context.Context, in ScheduleInput) (plan.Plan, error) {
-	p, err := simulate.ScheduleModules(in.Problem, endingWith(ctx, servable(in.Options)), in.Budgets)
+	p, err := sizing.ScheduleModules(in.Problem, endingWith(ctx, servable(in.Options)), in.Budgets)
 	if err == nil && p.Status == plan.Infeasible {
 		return p, temporal.NewNonRetryableApplicationError(WithDisturbed(p.Reason, in.Problem.Pipeline), TypeInfeasible, nil)
 	}

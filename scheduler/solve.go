@@ -8,7 +8,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
-	"github.com/harpagon/harpagon/scheduler/simulate"
+	"github.com/harpagon/harpagon/scheduler/sizing"
 )
 
 // Limits end a search early: the best plan found by then is returned, with its
@@ -53,7 +53,7 @@ func solvePipelines(specs []Spec, fleet Fleet, limits Limits, plans []Plan) {
 				index, done[k] = append(index, k), true
 			}
 		}
-		for k, p := range simulate.SolveAll(alike, planOptions(s.Pipeline.Plan, limits)) {
+		for k, p := range sizing.SolveAll(alike, planOptions(s.Pipeline.Plan, limits)) {
 			plans[index[k]].Pipeline = &p
 		}
 	}

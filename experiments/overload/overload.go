@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -55,7 +56,7 @@ func Measure(s Setting, workloads []planning.Workload, stop func() bool) (Curve,
 	c := Curve{Setting: s, Points: make([]Point, len(Loads()))}
 	for _, w := range workloads {
 		w.Problem.Pipeline.Arrivals = s.Arrivals
-		p := plan.Solve(w.Problem, plan.Options{CostModel: s.CostModel})
+		p := policies.Solve(w.Problem, plan.Options{CostModel: s.CostModel})
 		if p.Status == plan.Infeasible {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // Comparison is what several policies make of one pipeline under one cost
@@ -39,7 +40,7 @@ func Compare(p plan.Problem, variants []Variant, clock func() time.Duration, lim
 	for _, v := range variants {
 		o := v.Options
 		o.Clock, o.TimeLimit = clock, limit
-		found := plan.Solve(p, o)
+		found := policies.Solve(p, o)
 		c.CostModel = found.CostModel
 		c.Entries = append(c.Entries, Entry{Plan: found, Proven: proven(&p.Pipeline, &found)})
 	}

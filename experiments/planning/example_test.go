@@ -6,6 +6,7 @@ import (
 
 	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 func ExampleWorkloads() {
@@ -71,7 +72,7 @@ func BenchmarkPolicies(b *testing.B) {
 			b.Run(model+"/"+v.Name, func(b *testing.B) {
 				b.ReportAllocs()
 				for i := range b.N {
-					plan.Solve(list[i%len(list)].Problem, v.Options)
+					policies.Solve(list[i%len(list)].Problem, v.Options)
 				}
 			})
 		}

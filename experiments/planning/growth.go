@@ -7,6 +7,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // The size of what Growth makes besides its modules.
@@ -74,7 +75,7 @@ type GrowthPoint struct {
 func (v Variant) Grow(p plan.Problem, clock func() time.Duration, limit time.Duration) GrowthPoint {
 	o := v.Options
 	o.Clock, o.TimeLimit = clock, limit
-	found := plan.Solve(p, o)
+	found := policies.Solve(p, o)
 	return GrowthPoint{
 		Policy: v.Name, Modules: len(p.Pipeline.Modules), Status: found.Status,
 		Cost: found.Cost, Bound: found.LowerBound, Solve: inMillis(found.SolveTime),

@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/demand"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // TestEverySoundPlanIsKeptRequestByRequest sends single requests through every
@@ -36,7 +37,7 @@ func TestEverySoundPlanIsKeptRequestByRequest(t *testing.T) {
 				}
 				o := v.Options
 				o.Clock, o.TimeLimit = ticking(), limit
-				p := plan.Solve(w.Problem, o)
+				p := policies.Solve(w.Problem, o)
 				if p.Status == plan.Infeasible || !p.Sound {
 					continue
 				}

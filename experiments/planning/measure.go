@@ -5,6 +5,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // Outcome is what a variant made of a workload. Its Status is empty where the
@@ -30,7 +31,7 @@ func (w Workload) Measure(variants []Variant, clock func() time.Duration, limit 
 		}
 		o := v.Options
 		o.Clock, o.TimeLimit = clock, limit
-		list[i] = outcome(&w.Problem.Pipeline, plan.Solve(w.Problem, o))
+		list[i] = outcome(&w.Problem.Pipeline, policies.Solve(w.Problem, o))
 	}
 	return list
 }

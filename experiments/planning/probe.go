@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 const (
@@ -69,7 +70,7 @@ func Module(seed uint64, i int) plan.Problem {
 func (v Variant) Sample(p plan.Problem) Sample {
 	o := v.Options
 	o.CostModel = plan.CostProportional
-	found := plan.Solve(p, o)
+	found := policies.Solve(p, o)
 	s := Sample{slo: p.Pipeline.SLO}
 	if found.Status != plan.Infeasible {
 		m := found.Modules[0]
@@ -79,8 +80,8 @@ func (v Variant) Sample(p plan.Problem) Sample {
 		}
 	}
 	o.CostModel = plan.CostWhole
-	whole := plan.Solve(p, o)
-	best := plan.Solve(p, plan.Options{Policy: plan.PolicyExact, CostModel: plan.CostWhole})
+	whole := policies.Solve(p, o)
+	best := policies.Solve(p, plan.Options{Policy: plan.PolicyExact, CostModel: plan.CostWhole})
 	if whole.Status != plan.Infeasible && best.Status != plan.Infeasible && best.Cost > 0 {
 		s.ratio = whole.Cost / best.Cost
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/demand"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // limit bounds searches in these tests by ticks of a clock that goes on by
@@ -81,7 +82,7 @@ func TestWithConcurrency(t *testing.T) {
 			assert.Contains(t, []int{2, 4}, at.Concurrency)
 		}
 	}
-	alone, beside := plan.Solve(w.Problem, plan.Options{CostModel: plan.CostProportional}), plan.Solve(more.Problem, plan.Options{CostModel: plan.CostProportional})
+	alone, beside := policies.Solve(w.Problem, plan.Options{CostModel: plan.CostProportional}), policies.Solve(more.Problem, plan.Options{CostModel: plan.CostProportional})
 	assert.LessOrEqual(t, beside.Cost, alone.Cost*(1+planning.Tolerance), "more to choose from")
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // What a sweep changes.
@@ -83,6 +84,6 @@ func (v Variant) Point(p plan.Problem, over string, x float64, clock func() time
 	}
 	o := v.Options
 	o.Clock, o.TimeLimit = clock, limit
-	found := plan.Solve(p, o)
+	found := policies.Solve(p, o)
 	return SweepPoint{Feasible: feasible(found), Sound: found.Sound, Cost: found.Cost}
 }

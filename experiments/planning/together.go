@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // Together is what several policies make of several pipelines that are planned
@@ -42,7 +43,7 @@ func PlanTogether(problems []plan.Problem, variants []Variant, clock func() time
 			start = clock()
 		}
 		total := Total{Policy: v.Name}
-		for _, p := range plan.SolveAll(problems, o) {
+		for _, p := range policies.SolveAll(problems, o) {
 			t.CostModel = p.CostModel
 			total.add(p)
 		}

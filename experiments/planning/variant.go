@@ -2,6 +2,7 @@ package planning
 
 import (
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // Variant is a way to plan that is judged.
@@ -29,7 +30,7 @@ func sampled(policy, costModel string) int {
 // plan.Policies.
 func Policies(costModel string) []Variant {
 	var list []Variant
-	for _, name := range plan.Policies() {
+	for _, name := range policies.Names() {
 		o := plan.Options{Policy: name, CostModel: costModel}
 		if o.Check() == nil {
 			list = append(list, Variant{Name: name, Options: o, Every: sampled(name, costModel)})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -30,7 +31,7 @@ func TestEarlyStartsCostNothing(t *testing.T) {
 		p := withoutFanout(w.Problem)
 		for _, model := range []string{plan.CostWhole, plan.CostShared} {
 			loads = append(loads, simulate.Load{Pipeline: p.Pipeline})
-			plans = append(plans, plan.Solve(p, plan.Options{CostModel: model}))
+			plans = append(plans, policies.Solve(p, plan.Options{CostModel: model}))
 		}
 	}
 	for _, kind := range []string{"even", "poisson"} {

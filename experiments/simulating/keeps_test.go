@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -40,7 +41,7 @@ func TestSoundPlansKeepTheirPromise(t *testing.T) {
 					}
 					o := v.Options
 					o.Clock, o.TimeLimit = func() time.Duration { return time.Since(began) }, 10*time.Second
-					got := plan.Solve(p, o)
+					got := policies.Solve(p, o)
 					if got.Status == plan.Infeasible || !got.Sound || got.Proof != plan.EveryRequest {
 						continue
 					}
@@ -66,7 +67,7 @@ func TestSoundPlansKeepThinnerStreams(t *testing.T) {
 	for _, w := range all {
 		p := withoutFanout(w.Problem)
 		for _, model := range plan.CostModels() {
-			got := plan.Solve(p, plan.Options{CostModel: model})
+			got := policies.Solve(p, plan.Options{CostModel: model})
 			late := p.Pipeline
 			gap := time.Duration(math.Ceil(float64(time.Second) / late.Rate))
 			late.SLO += gap

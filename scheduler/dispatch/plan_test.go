@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // TestTCKeepsSoundPlans closes the circle: a plan that passes the
@@ -20,7 +21,7 @@ import (
 func TestTCKeepsSoundPlans(t *testing.T) {
 	sound, several := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		p := plan.Solve(drawModule(t), plan.Options{Policy: plan.PolicyHarpagon, CostModel: plan.CostProportional})
+		p := policies.Solve(drawModule(t), plan.Options{Policy: plan.PolicyHarpagon, CostModel: plan.CostProportional})
 		if p.Status == plan.Infeasible || !p.Sound {
 			return
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // chain is a pipeline of n small models, planned to share devices.
@@ -24,7 +25,7 @@ func chain(name string, n int, rate float64) (pipelines.Pipeline, plan.Plan) {
 		}
 		p.Modules = append(p.Modules, m)
 	}
-	return p, plan.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, plan.Options{})
+	return p, policies.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, plan.Options{})
 }
 
 func gpus(n int) (list []Device) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -22,7 +23,7 @@ func example() pipelines.Pipeline {
 // A plan keeps every request of an even stream, and not of a random one.
 func ExampleOnPlans() {
 	p := example()
-	made := plan.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, plan.Options{})
+	made := policies.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, plan.Options{})
 	for _, kind := range []string{pipelines.ArrivalsEven, pipelines.ArrivalsPoisson} {
 		load := simulate.Load{Pipeline: p, Rate: p.Rate, Arrivals: simulate.Arrivals{Kind: kind}}
 		r, err := simulate.OnPlans([]simulate.Load{load}, []plan.Plan{made}, simulate.Options{Seed: 1})
@@ -48,18 +49,4 @@ func ExampleFindGoodput() {
 	}
 	fmt.Printf("between 600 and 800: %v\n", g.Rate > 600 && g.Rate < 800)
 	// Output: between 600 and 800: true
-}
-
-// A plan for random arrivals says what it expects.
-func ExampleSolve() {
-	p := example()
-	p.Rate, p.Arrivals, p.Attainment = 750, "poisson", 0.99
-	problem := plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}
-	even := plan.Solve(problem, plan.Options{CostModel: plan.CostWhole})
-	made := simulate.Solve(problem, plan.Options{CostModel: plan.CostWhole})
-	fmt.Printf("%.0f devices for an even stream, %.0f for a Poisson one\n", even.Cost, made.Cost)
-	fmt.Println("at least 99 % expected:", made.Expected.Low >= 0.99)
-	// Output:
-	// 2 devices for an even stream, 3 for a Poisson one
-	// at least 99 % expected: true
 }

@@ -139,37 +139,3 @@ func (careless) Step(_ Time, ev dispatch.Event, out []dispatch.Action) []dispatc
 	}
 	return out
 }
-
-// TestSolveForRandomArrivals: the plan for an even stream is not enough for a
-// Poisson one; the plan that is found attains what is asked for, on other
-// requests, too, and says so.
-func TestSolveForRandomArrivals(t *testing.T) {
-	p := resnet50()
-	p.Rate, p.Arrivals, p.Attainment = 4000, "poisson", 0.99
-	for _, model := range plan.CostModels() {
-		problem := plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}
-		o := plan.Options{CostModel: model}
-		even := plan.Solve(problem, o)
-		got := SolveAll([]plan.Problem{problem}, o)[0]
-		require.NotEqual(t, plan.Infeasible, got.Status, got.Reason)
-		require.NotNil(t, got.Expected, model)
-		assert.GreaterOrEqual(t, got.Expected.Low, 0.99)
-		assert.Greater(t, got.Cost, even.Cost)
-		assert.Less(t, got.Cost, 3*even.Cost)
-		assert.True(t, got.Sound)
-		assert.InDelta(t, 4000, got.Modules[0].Rate, 1e-6)
-		assert.Contains(t, got.Describe(), "poisson arrivals in time under dispatch tc")
-
-		load := Load{Pipeline: p, Arrivals: Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: 4000}
-		r, err := OnPlans([]Load{load}, []plan.Plan{got}, Options{Seed: 77, Duration: 20 * time.Second})
-		require.NoError(t, err)
-		assert.Greater(t, r.Pipelines[0].Attainment, 0.988)
-	}
-	p.Attainment = pipelines.NoAttainment
-	only := Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, plan.Options{})
-	assert.Less(t, only.Expected.Attainment, 0.99, "nothing is added where nothing is asked for")
-	p.Attainment = 0.99
-	few := Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1, Count: 6}}}, plan.Options{CostModel: plan.CostWhole})
-	assert.Equal(t, plan.Infeasible, few.Status)
-	assert.Contains(t, few.Reason, "99 % of poisson arrivals")
-}

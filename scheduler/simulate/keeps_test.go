@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // TestKeepsNamesWhatFails: a plan that was made for half the rate does not do.
@@ -15,7 +16,7 @@ func TestKeepsNamesWhatFails(t *testing.T) {
 	p := resnet50()
 	p.Rate = 2000
 	problem := plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}
-	got := plan.Solve(problem, plan.Options{CostModel: plan.CostWhole})
+	got := policies.Solve(problem, plan.Options{CostModel: plan.CostWhole})
 	require.NoError(t, Keeps([]pipelines.Pipeline{p}, []plan.Plan{got}, Keeping{}))
 	p.Rate = 4000
 	err := Keeps([]pipelines.Pipeline{p}, []plan.Plan{got}, Keeping{})

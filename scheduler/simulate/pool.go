@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
@@ -31,7 +32,7 @@ func DefaultPoolDispatch() string {
 // dispatcher serves all of them. This is the setting of Symphony.
 //
 // A pipeline of several modules divides its SLO as the cheapest plan would
-// (plan.SplitLatency under cost model proportional); a request is due at a
+// (policies.SplitLatency under cost model proportional); a request is due at a
 // module when the budgets up to there have passed, and what a module leaves of
 // its budget is the next one's.
 func OnPool(loads []Load, pool []Kind, o Options) (Result, error) {
@@ -156,7 +157,7 @@ func (b *bench) split(l *Load) (map[string]time.Duration, error) {
 			p.Modules[i].Rate = 1 // without requests it would be given no time at all
 		}
 	}
-	budgets, err := plan.SplitLatency(plan.Problem{Pipeline: p, Hardware: hardware}, plan.Options{CostModel: plan.CostProportional})
+	budgets, err := policies.SplitLatency(plan.Problem{Pipeline: p, Hardware: hardware}, plan.Options{CostModel: plan.CostProportional})
 	if err != nil {
 		return nil, fmt.Errorf("simulate: the SLO of pipeline %q cannot be divided among its modules: %w", p.Name, err)
 	}

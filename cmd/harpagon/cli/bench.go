@@ -14,6 +14,7 @@ import (
 
 	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 func newBenchCommand(d *Deps) *cobra.Command {
@@ -141,8 +142,8 @@ func (f *benchFlags) check() error {
 		}
 	}
 	for _, p := range f.policies {
-		if !slices.Contains(plan.Policies(), p) {
-			return fmt.Errorf("there is no policy %q; there is %s", p, strings.Join(plan.Policies(), ", "))
+		if !slices.Contains(policies.Names(), p) {
+			return fmt.Errorf("there is no policy %q; there is %s", p, strings.Join(policies.Names(), ", "))
 		}
 	}
 	switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 func TestBenchPlan(t *testing.T) {
@@ -49,7 +50,7 @@ func TestBenchPlanForPrograms(t *testing.T) {
 		for _, r := range table.Rows {
 			names = append(names, r.Name)
 		}
-		for _, name := range plan.Policies() {
+		for _, name := range policies.Names() {
 			if (plan.Options{Policy: name, CostModel: table.CostModel}).Check() == nil {
 				assert.Contains(t, names, name)
 			}

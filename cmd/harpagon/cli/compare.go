@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
@@ -105,8 +106,8 @@ func (f *compareFlags) check() error {
 		f.models = []string{""} // the default of package plan
 	}
 	for _, p := range f.policies {
-		if !slices.Contains(plan.Policies(), p) && !slices.Contains(functions.Policies(), p) && !slices.Contains(pool.Policies(), p) {
-			return fmt.Errorf("there is no policy %q; there is %s; for functions %s; and for pools %s", p, strings.Join(plan.Policies(), ", "), strings.Join(functions.Policies(), ", "), strings.Join(pool.Policies(), ", "))
+		if !slices.Contains(policies.Names(), p) && !slices.Contains(functions.Policies(), p) && !slices.Contains(pool.Policies(), p) {
+			return fmt.Errorf("there is no policy %q; there is %s; for functions %s; and for pools %s", p, strings.Join(policies.Names(), ", "), strings.Join(functions.Policies(), ", "), strings.Join(pool.Policies(), ", "))
 		}
 	}
 	for _, m := range f.models {

@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
 	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // slowest, in milliseconds, is how long a policy may need for a plan and still
@@ -121,6 +122,6 @@ func unkept(s planning.Sweep) []chart.Shaded {
 // colourOf gives a policy the same colour in every picture; exact has the
 // first.
 func colourOf(policy string) int {
-	names := slices.DeleteFunc(plan.Policies(), func(name string) bool { return name == plan.PolicyExact })
+	names := slices.DeleteFunc(policies.Names(), func(name string) bool { return name == plan.PolicyExact })
 	return 1 + slices.Index(names, policy)
 }

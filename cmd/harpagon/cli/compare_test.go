@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 func TestCompareHelp(t *testing.T) {
@@ -78,7 +79,7 @@ func TestCompareIsAboutEveryPolicy(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(text), &alone))
 			assert.InDelta(t, alone.Plans[0].Cost, p.Cost, 1e-9)
 		}
-		for _, name := range plan.Policies() {
+		for _, name := range policies.Names() {
 			o := plan.Options{Policy: name, CostModel: c.CostModel}
 			if o.Check() == nil {
 				assert.Contains(t, names, name)

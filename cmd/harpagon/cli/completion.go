@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -58,13 +59,13 @@ func flagValues(c *cobra.Command, name string) []string {
 		if c.Name() == "dispatch" {
 			return dispatch.PoolNames()
 		}
-		all := slices.Concat(plan.Policies(), pool.Policies(), functions.Policies())
+		all := slices.Concat(policies.Names(), pool.Policies(), functions.Policies())
 		slices.Sort(all)
 		return slices.Compact(all)
 	case "cost-model":
 		return plan.CostModels()
 	case "without":
-		return plan.Steps()
+		return policies.Steps()
 	case "split":
 		return []string{"lc", "throughput", "quantized:10ms", "even"}
 	case "dispatch":

@@ -19,8 +19,9 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/pool"
-	"github.com/harpagon/harpagon/scheduler/simulate"
+	"github.com/harpagon/harpagon/scheduler/sizing"
 )
 
 // unmeetable is the finding that plan tells as an infeasible plan, with its
@@ -116,9 +117,9 @@ what runs, or, where no system runs on the state folder, when they need any devi
 
 func (f *planFlags) register(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.options.Policy, "policy", plan.PolicyExact, "how to plan: "+strings.Join(plan.Policies(), ", ")+"; pools: "+strings.Join(pool.Policies(), ", ")+"; functions: "+strings.Join(functions.Policies(), ", "))
+	flags.StringVar(&f.options.Policy, "policy", plan.PolicyExact, "how to plan: "+strings.Join(policies.Names(), ", ")+"; pools: "+strings.Join(pool.Policies(), ", ")+"; functions: "+strings.Join(functions.Policies(), ", "))
 	flags.StringVar(&f.options.CostModel, "cost-model", plan.CostShared, "what a plan costs: "+strings.Join(plan.CostModels(), ", "))
-	flags.StringSliceVar(&f.options.Without, "without", nil, "`steps` of the policy to switch off: "+strings.Join(plan.Steps(), ", "))
+	flags.StringSliceVar(&f.options.Without, "without", nil, "`steps` of the policy to switch off: "+strings.Join(policies.Steps(), ", "))
 	flags.StringVar(&f.options.Split, "split", "", "how policy harpagon splits the objective: lc (default), throughput, quantized:10ms, even")
 	flags.StringVar(&f.options.Reading, "reading", "", "how Theorem 1 judges a machine that is only partly used: own (default; at its own rate), literal")
 	flags.BoolVar(&f.options.Concurrency, "concurrency", false, "use profile points with several batches at a time on a machine, as policies exact, piccolo and scrooge always do")
@@ -135,7 +136,7 @@ func (f *planFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document) e
 	for _, p := range doc.Pipelines {
 		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
 	}
-	all.Plans = append(all.Plans, simulate.SolveAll(problems, f.options)...)
+	all.Plans = append(all.Plans, sizing.SolveAll(problems, f.options)...)
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
@@ -45,7 +46,7 @@ func checkPools(doc *pipelines.Document, policy string) error {
 	case len(doc.Pools) > 0 && others == 0 && !known:
 		return fmt.Errorf("there is no policy %q for pools; choose one of %s", policy, strings.Join(pool.Policies(), ", "))
 	case len(doc.Pools) == 0 && known && pipelinePolicy(policy) != policy:
-		return fmt.Errorf("policy %q plans pools, and the files declare none; for pipelines choose one of %s", policy, strings.Join(plan.Policies(), ", "))
+		return fmt.Errorf("policy %q plans pools, and the files declare none; for pipelines choose one of %s", policy, strings.Join(policies.Names(), ", "))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/simulate"
+	"github.com/harpagon/harpagon/scheduler/sizing"
 )
 
 // simulations is the JSON of the command: see the fields of
@@ -95,7 +96,7 @@ func (f *simulateFlags) plan(d *Deps, doc *pipelines.Document, loads []simulate.
 	for _, p := range doc.Pipelines {
 		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
 	}
-	for i, p := range simulate.SolveAll(problems, plan.Options{Clock: d.Clock, TimeLimit: planLimit, Stop: f.options.Stop}) {
+	for i, p := range sizing.SolveAll(problems, plan.Options{Clock: d.Clock, TimeLimit: planLimit, Stop: f.options.Stop}) {
 		if p.Status == plan.Infeasible {
 			without = append(without, unplanned{p.Pipeline, p.Status, p.Reason})
 			continue

@@ -1,7 +1,6 @@
-package simulate
+package sizing
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // How a plan for random arrivals is looked for.
@@ -23,137 +24,13 @@ const (
 	mostSpare        = 32 // times the rate that a plan is made for
 )
 
-// Solve plans one pipeline for the arrivals that it declares. Even ones are
-// plan.Solve's. For others the plan is simulated, with the dispatcher that will
-// serve it, and says what share of requests it is expected to answer in time;
-// capacity is added until the attainment is reached that the pipeline declares
-// (see ScheduleModules). Where the plan keeps headroom it says what that costs:
-// the difference to a plan without, both for even arrivals.
-func Solve(p plan.Problem, o plan.Options) plan.Plan {
-	if !random(&p.Pipeline) {
-		out := plan.Solve(p, o)
-		margin(p, o, &out, out.Cost)
-		return out
-	}
-	start := watch(o)
-	budgets, err := plan.SplitLatency(p, o)
-	var out plan.Plan
-	if err == nil {
-		out, err = ScheduleModules(p, o, budgets)
-	}
-	if err != nil {
-		out = plan.Solve(p, o) // with the names of policy and cost model
-		out = plan.Plan{Pipeline: out.Pipeline, Policy: out.Policy, CostModel: out.CostModel, Status: plan.Infeasible, Reason: err.Error(), SLO: out.SLO}
-		var why *plan.InfeasibleError
-		if errors.As(err, &why) {
-			out.Reason = why.Reason
-		}
-	}
-	out.SolveTime = watch(o) - start
-	return out
-}
-
-// margin writes what the headroom of a plan costs: cost is what the plan for even
-// arrivals costs.
-func margin(p plan.Problem, o plan.Options, out *plan.Plan, cost float64) {
-	if out.Headroom <= 0 || out.Status == plan.Infeasible {
-		return
-	}
-	if without := plan.Solve(p.Relaxed(), o); without.Status != plan.Infeasible {
-		more := dearer(cost, without.Cost)
-		out.HeadroomCost = &more
-	}
-}
-
-func watch(o plan.Options) time.Duration {
-	if o.Clock == nil {
-		return 0
-	}
-	return o.Clock()
-}
-
-// SolveAll plans several pipelines: those with even arrivals together, as
-// plan.SolveAll does, and the others one by one.
-func SolveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
-	plans := make([]plan.Plan, len(problems))
-	var even []plan.Problem
-	var index []int
-	for i, p := range problems {
-		if random(&p.Pipeline) {
-			plans[i] = Solve(p, o)
-			continue
-		}
-		even, index = append(even, p), append(index, i)
-	}
-	together := plan.SolveAll(even, o)
-	margins(even, o, together)
-	for k, p := range together {
-		plans[index[k]] = p
-	}
-	return plans
-}
-
-// dearer is by how much one cost is above another, beyond rounding.
-func dearer(cost, than float64) float64 {
-	const rounding = 1e-9
-	if cost <= than*(1+rounding) {
-		return 0
-	}
-	return cost - than
-}
-
-// margins writes what the headroom of plans that were made together costs.
-func margins(problems []plan.Problem, o plan.Options, plans []plan.Plan) {
-	relaxed := make([]plan.Problem, len(problems))
-	kept := false
-	for i, p := range problems {
-		relaxed[i], kept = p.Relaxed(), kept || plans[i].Headroom > 0
-	}
-	if !kept {
-		return
-	}
-	for i, without := range plan.SolveAll(relaxed, o) {
-		if plans[i].Headroom > 0 && plans[i].Status != plan.Infeasible && without.Status != plan.Infeasible {
-			more := dearer(plans[i].Cost, without.Cost)
-			plans[i].HeadroomCost = &more
-		}
-	}
-}
-
-// ScheduleModules is plan.ScheduleModules for the arrivals that the pipeline
-// declares. Where those are not even and an attainment is declared, it looks
-// for the cheapest plan that attains it with 95 % confidence: plans are made for
-// more than the rate that comes, first for all modules alike and then for each
-// as little as will do, and for budgets cut short to leave time to wait for a
-// device; and each is simulated. A plan that is found keeps the promise of its
-// kind for even arrivals, too.
-func ScheduleModules(p plan.Problem, o plan.Options, b plan.Budgets) (plan.Plan, error) {
-	base, err := plan.ScheduleModules(p, o, b)
-	if err == nil {
-		margin(p, o, &base, base.Cost)
-	}
-	if err != nil || !random(&p.Pipeline) || base.Status == plan.Infeasible || p.Pipeline.Rate == 0 {
-		return base, err
-	}
-	s, err := newSizer(p, o, b, base)
-	if err != nil {
-		return base, err
-	}
-	return s.solve()
-}
-
-func random(p *pipelines.Pipeline) bool {
-	a, err := Declared(p)
-	return err == nil && a.Random()
-}
-
 // sizer looks for the cheapest plan that attains the target.
 type sizer struct {
 	problem plan.Problem
 	options plan.Options
 	budgets plan.Budgets
 	base    plan.Plan
-	load    Load
+	load    simulate.Load
 	rates   map[string]float64
 	target  float64
 	length  time.Duration
@@ -174,13 +51,13 @@ func (s *sizer) halted() bool {
 }
 
 func newSizer(p plan.Problem, o plan.Options, b plan.Budgets, base plan.Plan) (*sizer, error) {
-	arrivals, err := Declared(&p.Pipeline)
+	arrivals, err := simulate.Declared(&p.Pipeline)
 	if err != nil {
 		return nil, err
 	}
 	s := &sizer{
 		problem: p, options: o, budgets: b, base: base, target: p.Pipeline.Target(), rates: p.Pipeline.Rates(),
-		load: Load{Pipeline: p.Pipeline, Arrivals: arrivals, Rate: p.Pipeline.Rate}, seen: map[string]plan.Expectation{},
+		load: simulate.Load{Pipeline: p.Pipeline, Arrivals: arrivals, Rate: p.Pipeline.Rate}, seen: map[string]plan.Expectation{},
 	}
 	if o.TimeLimit > 0 && o.Clock != nil {
 		s.end = watch(o) + o.TimeLimit
@@ -324,9 +201,9 @@ func (s *sizer) plan(spare map[string]float64, cut float64) (plan.Plan, error) {
 		}
 		budgets[m.Name] = time.Duration(float64(s.budgets[m.Name]) * cut)
 	}
-	out, err := plan.ScheduleModules(p, s.options, budgets)
+	out, err := policies.ScheduleModules(p, s.options, budgets)
 	if err != nil || out.Status == plan.Infeasible {
-		return out, fmt.Errorf("simulate: no such plan: %w", err)
+		return out, fmt.Errorf("sizing: no such plan: %w", err)
 	}
 	for i := range out.Modules {
 		s.relieve(&out.Modules[i])
@@ -385,8 +262,8 @@ func signature(p *plan.Plan) string {
 
 // expect simulates a plan under the arrivals declared.
 func (s *sizer) expect(p *plan.Plan) (plan.Expectation, error) {
-	o := Options{Duration: s.length, Seed: sizingSeed, Confidence: 2*sizingConfidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true, Admission: true, Stop: s.options.Stop}
-	r, err := OnPlans([]Load{s.load}, []plan.Plan{*p}, o)
+	o := simulate.Options{Duration: s.length, Seed: sizingSeed, Confidence: 2*sizingConfidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true, Admission: true, Stop: s.options.Stop}
+	r, err := simulate.OnPlans([]simulate.Load{s.load}, []plan.Plan{*p}, o)
 	if err != nil {
 		return plan.Expectation{}, err
 	}
@@ -395,4 +272,16 @@ func (s *sizer) expect(p *plan.Plan) (plan.Expectation, error) {
 		Arrivals: one.Arrivals, Dispatch: one.Dispatch, Attainment: one.Attainment, Low: one.Interval.Low, High: one.Interval.High,
 		Confidence: sizingConfidence, Requests: one.Requests, Target: s.target,
 	}, nil
+}
+
+// spell writes a duration in milliseconds.
+func spell(d time.Duration) string {
+	return fmt.Sprintf("%.4g ms", float64(d)/float64(time.Millisecond))
+}
+
+func watch(o plan.Options) time.Duration {
+	if o.Clock == nil {
+		return 0
+	}
+	return o.Clock()
 }

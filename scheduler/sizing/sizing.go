@@ -1,0 +1,88 @@
+package sizing
+
+import (
+	"errors"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+)
+
+// Solve plans one pipeline for the arrivals that it declares. Even ones are
+// policies.Solve's. For others the plan is simulated, with the dispatcher that will
+// serve it, and says what share of requests it is expected to answer in time;
+// capacity is added until the attainment is reached that the pipeline declares
+// (see ScheduleModules). Where the plan keeps headroom it says what that costs:
+// the difference to a plan without, both for even arrivals.
+func Solve(p plan.Problem, o plan.Options) plan.Plan {
+	if !random(&p.Pipeline) {
+		out := policies.Solve(p, o)
+		margin(p, o, &out, out.Cost)
+		return out
+	}
+	start := watch(o)
+	budgets, err := policies.SplitLatency(p, o)
+	var out plan.Plan
+	if err == nil {
+		out, err = ScheduleModules(p, o, budgets)
+	}
+	if err != nil {
+		out = policies.Solve(p, o) // with the names of policy and cost model
+		out = plan.Plan{Pipeline: out.Pipeline, Policy: out.Policy, CostModel: out.CostModel, Status: plan.Infeasible, Reason: err.Error(), SLO: out.SLO}
+		var why *plan.InfeasibleError
+		if errors.As(err, &why) {
+			out.Reason = why.Reason
+		}
+	}
+	out.SolveTime = watch(o) - start
+	return out
+}
+
+// SolveAll plans several pipelines: those with even arrivals together, as
+// policies.SolveAll does, and the others one by one.
+func SolveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
+	plans := make([]plan.Plan, len(problems))
+	var even []plan.Problem
+	var index []int
+	for i, p := range problems {
+		if random(&p.Pipeline) {
+			plans[i] = Solve(p, o)
+			continue
+		}
+		even, index = append(even, p), append(index, i)
+	}
+	together := policies.SolveAll(even, o)
+	margins(even, o, together)
+	for k, p := range together {
+		plans[index[k]] = p
+	}
+	return plans
+}
+
+// ScheduleModules is policies.ScheduleModules for the arrivals that the pipeline
+// declares. Where those are not even and an attainment is declared, it looks
+// for the cheapest plan that attains it with 95 % confidence: plans are made for
+// more than the rate that comes, first for all modules alike and then for each
+// as little as will do, and for budgets cut short to leave time to wait for a
+// device; and each is simulated. A plan that is found keeps the promise of its
+// kind for even arrivals, too.
+func ScheduleModules(p plan.Problem, o plan.Options, b plan.Budgets) (plan.Plan, error) {
+	base, err := policies.ScheduleModules(p, o, b)
+	if err == nil {
+		margin(p, o, &base, base.Cost)
+	}
+	if err != nil || !random(&p.Pipeline) || base.Status == plan.Infeasible || p.Pipeline.Rate == 0 {
+		return base, err
+	}
+	s, err := newSizer(p, o, b, base)
+	if err != nil {
+		return base, err
+	}
+	return s.solve()
+}
+
+func random(p *pipelines.Pipeline) bool {
+	a, err := simulate.Declared(p)
+	return err == nil && a.Random()
+}
