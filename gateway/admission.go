@@ -107,7 +107,8 @@ func (g *Gateway) Crowded(name string) *wire.Error {
 }
 
 // leave counts an admitted request out.
-func (d *door) leave(gr *graph, now, deadline dispatch.Time, o Outcome) {
+func (d *door) leave(r *request, now dispatch.Time, o Outcome) {
+	gr := r.graph
 	if gr.number == unguarded {
 		return
 	}
@@ -119,8 +120,18 @@ func (d *door) leave(gr *graph, now, deadline dispatch.Time, o Outcome) {
 		how = admission.GivenUp
 	}
 	d.mu.Lock()
-	d.control.Leave(now, gr.number, deadline, how)
+	r.enter(&d.control)
+	d.control.Leave(now, gr.number, r.deadline, how)
 	d.mu.Unlock()
+}
+
+// enter has the request counted by its items from now on. The lock of the books is
+// held.
+func (r *request) enter(c *admission.Controller) {
+	if !r.entered {
+		r.entered = true
+		c.Enter(r.graph.number)
+	}
 }
 
 // wait counts an item into the queue of its module, or out of it where n is
@@ -133,6 +144,7 @@ func (d *door) wait(it *item, n int) float64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.control.Wait(gr.number, it.node.index, n)
+	it.req.enter(&d.control)
 	return d.control.Pressure(gr.number)
 }
 

@@ -150,7 +150,7 @@ func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.I
 		info.Outcome = Late
 	}
 	p.stats.end(now, info.Outcome, info.Elapsed)
-	g.door.leave(r.graph, now, r.deadline, info.Outcome)
+	g.door.leave(r, now, info.Outcome)
 	if o := g.options.Observer.RequestEnd; o != nil {
 		o(info)
 	}

@@ -71,6 +71,26 @@ func TestOverloadKeepsGoodput(t *testing.T) {
 	}
 }
 
+// TestAdmitsNoMoreThanFitWhenAllComeAtOnce: nobody is admitted because those
+// before him have not reached a queue yet.
+func TestAdmitsNoMoreThanFitWhenAllComeAtOnce(t *testing.T) {
+	for range 50 {
+		bubble(t, Options{}, 200*ms, spec{kind: addOne, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
+			var group sync.WaitGroup
+			for range 50 {
+				at(g, 0, &group, func(*wire.InferResponse, *wire.Error) {})
+			}
+			group.Wait()
+			totals := g.Totals("p")
+			// Each takes 20 ms, and the last one's batch as long once more. One may
+			// run, and counts for half, when the next asks.
+			require.GreaterOrEqual(t, totals[Completed], int64(8))
+			require.LessOrEqual(t, totals[Completed], int64(9))
+			require.Equal(t, int64(50), totals[Completed]+totals[Refused], "nobody is admitted in vain")
+		})
+	}
+}
+
 func TestRefusesWithoutReadingWhereNoTimeIsLeft(t *testing.T) {
 	bubble(t, Options{}, time.Second, spec{kind: addOne, batch: 1, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
 		require.Nil(t, g.Crowded("p"), "nothing is under way")

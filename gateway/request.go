@@ -16,7 +16,8 @@ type request struct {
 	deadline dispatch.Time // 0 when there is none
 	done     chan struct{} // closed when it is over
 
-	over atomic.Bool // set under mu; read without by stations
+	over    atomic.Bool // set under mu; read without by stations
+	entered bool        // admission control counts its items; under the lock of its books
 
 	mu     sync.Mutex
 	err    *wire.Error

@@ -91,7 +91,7 @@ func TestDeadlines(t *testing.T) {
 		var group sync.WaitGroup
 		var mu sync.Mutex
 		var dropped []*wire.Error
-		for i := range 5 { // two fit into 50 ms; one after the other, so that each is in the books when the next comes
+		for i := range 5 { // two fit into 50 ms; one after the other, so that the first runs when the second comes
 			at(g, time.Duration(i)*time.Microsecond, &group, func(r *wire.InferResponse, err *wire.Error) {
 				mu.Lock()
 				defer mu.Unlock()

@@ -39,7 +39,11 @@ func (e *engine) admit(at int32, arrival Time) bool {
 		return true
 	}
 	deadline := max(1, arrival+e.apps[at].slo)
-	return e.door.Admit(e.now, e.apps[at].number, deadline)
+	if !e.door.Admit(e.now, e.apps[at].number, deadline) {
+		return false
+	}
+	e.door.Enter(e.apps[at].number) // its items wait before anything else comes
+	return true
 }
 
 // left counts a request out.

@@ -45,6 +45,7 @@ type service struct {
 	modules  []module
 	devices  []load  // that it needs
 	under    int     // requests under way
+	coming   int     // of those, the ones of which no item waits yet
 	reserve  float64 // part of the time until a deadline that is not given away
 	void     Time    // until when its promise is
 	missed   float64 // exponential mean of the share that was refused or given up
@@ -133,7 +134,8 @@ func (c *Controller) Remove(number int) {
 }
 
 // Admit says whether a request that is due then should be taken in, and counts it
-// in if so: Leave counts it out. A deadline of zero is none.
+// in if so: Leave counts it out. Until Enter all its work counts as to be done. A
+// deadline of zero is none.
 func (c *Controller) Admit(now Time, number int, deadline Time) bool {
 	s := c.of(number)
 	if s == nil {
@@ -144,8 +146,17 @@ func (c *Controller) Admit(now Time, number int, deadline Time) bool {
 		return false
 	}
 	s.under++
+	s.coming++
 	s.dues.add(now, deadline, 1)
 	return true
+}
+
+// Enter notes that the work of a request that was admitted is counted by its items
+// from now on: Wait has been told of the first, or it has ended without any.
+func (c *Controller) Enter(number int) {
+	if s := c.of(number); s != nil {
+		s.coming--
+	}
 }
 
 // Would says what Admit would. It counts the request only where that is a refusal,
@@ -188,7 +199,8 @@ func (s *service) before(device int, now, deadline Time) float64 {
 	if i < 0 || s.under == 0 {
 		return 0
 	}
-	d, sum := &s.devices[i], 0.0
+	d := &s.devices[i]
+	sum := float64(s.coming) * d.request
 	for k := range s.modules {
 		m := &s.modules[k]
 		sum += float64(m.waiting)*d.all[k] + float64(m.running)*d.below[k]
@@ -206,7 +218,7 @@ const (
 	Late
 )
 
-// Leave counts a request out that Admit has counted in.
+// Leave counts a request out that Admit has counted in and that has entered.
 func (c *Controller) Leave(now Time, number int, deadline Time, how End) {
 	if s := c.of(number); s != nil {
 		s.under--

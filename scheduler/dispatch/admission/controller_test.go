@@ -25,7 +25,7 @@ func TestTakesInWhatCanBeInTime(t *testing.T) {
 	for range 100 {
 		if c.Admit(0, n, 100*ms) {
 			taken++
-			c.Wait(n, 0, 1)
+			c.enter(n, 0)
 		}
 	}
 	// Each needs 5 ms in a full batch; the last one's batch takes 10 ms or more.
@@ -35,18 +35,41 @@ func TestTakesInWhatCanBeInTime(t *testing.T) {
 	assert.True(t, c.Admit(0, n, 100*ms), "half of what runs counts as to be done")
 }
 
+// Requests that come before any item of the others waits are told apart all the
+// same.
+func TestChargesARequestWhenItIsAdmitted(t *testing.T) {
+	var c Controller
+	n := c.Add(single(100 * ms))
+	taken := 0
+	for c.Admit(0, n, 100*ms) {
+		taken++
+	}
+	assert.Equal(t, 18, taken, "as many as when each waits before the next comes")
+	c.enter(n, 0)
+	assert.False(t, c.Admit(0, n, 100*ms), "to wait changes nothing")
+	c.Enter(n)
+	c.Leave(0, n, 100*ms, GivenUp)
+	assert.True(t, c.Admit(0, n, 100*ms), "what has left without an item is given back")
+}
+
+// enter puts the first item of a request that was admitted into a queue.
+func (c *Controller) enter(number, module int) {
+	c.Wait(number, module, 1)
+	c.Enter(number)
+}
+
 func TestTakesInLessWhereBatchesTakeLonger(t *testing.T) {
 	var c Controller
 	n := c.Add(single(100 * ms))
 	require.True(t, c.Admit(0, n, 100*ms))
-	c.Wait(n, 0, 1)
+	c.enter(n, 0)
 	for i := range 32 {
 		c.Learn(Time(i)*ms, n, 0, 0, 4, 40*ms, 40*ms)
 	}
 	taken := 1
 	for c.Admit(40*ms, n, 140*ms) {
 		taken++
-		c.Wait(n, 0, 1)
+		c.enter(n, 0)
 	}
 	assert.Equal(t, 6, taken, "10 ms each, and 40 ms for the last batch")
 	late := 40*ms + 10*time.Second
@@ -59,6 +82,7 @@ func TestAlwaysTriesOne(t *testing.T) {
 	n := c.Add(single(5 * ms))
 	assert.True(t, c.Admit(0, n, 5*ms), "nothing is under way")
 	assert.False(t, c.Admit(0, n, 5*ms))
+	c.Enter(n)
 	c.Leave(6*ms, n, 5*ms, GivenUp)
 	assert.True(t, c.Admit(7*ms, n, 12*ms))
 	assert.True(t, c.Admit(7*ms, n, 0), "no deadline")
@@ -70,10 +94,10 @@ func TestWhatIsDueLaterDoesNotCount(t *testing.T) {
 	soon, later := c.Add(single(100*ms)), c.Add(single(10*time.Second))
 	for range 1000 {
 		require.True(t, c.Admit(0, later, 10*time.Second))
-		c.Wait(later, 0, 1)
+		c.enter(later, 0)
 	}
 	assert.True(t, c.Admit(0, soon, 100*ms), "5 s of work, but not before that")
-	c.Wait(soon, 0, 1)
+	c.enter(soon, 0)
 	assert.True(t, c.Admit(0, soon, 100*ms))
 	now := 9950 * ms
 	assert.False(t, c.Admit(now, soon, now+100*ms), "now it is due first")
@@ -91,7 +115,7 @@ func TestCountsWorkOfModulesBelow(t *testing.T) {
 	taken := 0
 	for c.Admit(0, n, 200*ms) {
 		taken++
-		c.Wait(n, 0, 1)
+		c.enter(n, 0)
 	}
 	assert.Equal(t, 6, taken, "the second device needs 30 ms for each, and 10 ms more for its last batch")
 	c.Start(n, 0, 1)
@@ -109,11 +133,13 @@ func TestPressureFollowsWhatIsMissed(t *testing.T) {
 	assert.Zero(t, c.Pressure(n))
 	for range 200 {
 		require.True(t, c.Admit(0, n, 100*ms))
+		c.Enter(n)
 		c.Leave(10*ms, n, 100*ms, GivenUp)
 	}
 	assert.Equal(t, 1.0, c.Pressure(n))
 	for range 200 {
 		require.True(t, c.Admit(0, n, 100*ms))
+		c.Enter(n)
 		c.Leave(10*ms, n, 100*ms, InTime)
 	}
 	assert.Zero(t, c.Pressure(n))
@@ -124,12 +150,13 @@ func TestKeepsTimeInReserveWhereAnswersAreLate(t *testing.T) {
 	n := c.Add(single(100 * ms))
 	for range 20 {
 		require.True(t, c.Admit(0, n, 100*ms))
+		c.Enter(n)
 		c.Leave(200*ms, n, 100*ms, Late)
 	}
 	taken := 0
 	for c.Admit(time.Second, n, time.Second+100*ms) {
 		taken++
-		c.Wait(n, 0, 1)
+		c.enter(n, 0)
 	}
 	assert.Equal(t, 14, taken, "of 18: 80 ms are given away")
 	for range 2000 {
@@ -145,38 +172,106 @@ func (c *Controller) under() {
 	c.services[0].dues.all++
 }
 
-// Whatever comes and ends, the books return to nothing.
+// Whatever comes and ends, the books return to nothing: also of requests without a
+// deadline, and of those that are due beyond what is told apart.
 func TestBooksBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c Controller
-		n := c.Add(single(100 * ms))
+		slo := rapid.SampledFrom([]Time{0, 100 * ms}).Draw(t, "slo")
+		n := c.Add(single(slo))
 		now := Time(0)
-		var dues []Time
-		for range rapid.IntRange(0, 60).Draw(t, "requests") {
-			now += Time(rapid.IntRange(0, 50).Draw(t, "gap")) * ms
-			due := now + Time(rapid.IntRange(1, 100).Draw(t, "deadline"))*ms
-			if c.Admit(now, n, due) {
-				c.Wait(n, 0, 1)
-				dues = append(dues, due)
-			}
-			if len(dues) > 0 && rapid.Bool().Draw(t, "end") {
+		type request struct {
+			due     Time
+			entered bool
+		}
+		var under []request
+		leave := func(r request) {
+			if !r.entered {
+				c.Enter(n)
+			} else if rapid.Bool().Draw(t, "computed") {
 				c.Start(n, 0, 1)
 				c.Back(n, 0, 1)
-				c.Leave(now, n, dues[0], rapid.SampledFrom([]End{InTime, GivenUp, Late}).Draw(t, "end of it"))
-				dues = dues[1:]
+			} else {
+				c.Wait(n, 0, -1)
 			}
+			c.Leave(now, n, r.due, rapid.SampledFrom([]End{InTime, GivenUp, Late}).Draw(t, "end of it"))
 		}
-		for _, due := range dues {
-			c.Wait(n, 0, -1)
-			c.Leave(now, n, due, InTime)
+		for range rapid.IntRange(0, 60).Draw(t, "requests") {
+			now += Time(rapid.IntRange(0, 50).Draw(t, "gap")) * ms
+			due := Time(0)
+			if d := rapid.SampledFrom([]int{0, 1, 30, 100, 300, 5000}).Draw(t, "deadline"); d > 0 {
+				due = now + Time(d)*ms
+			}
+			if c.Admit(now, n, due) {
+				r := request{due, rapid.Bool().Draw(t, "enters")}
+				if r.entered {
+					c.enter(n, 0)
+				}
+				under = append(under, r)
+			}
+			if len(under) > 0 && rapid.Bool().Draw(t, "end") {
+				leave(under[0])
+				under = under[1:]
+			}
+			require.Equal(t, len(under), c.services[0].dues.sum())
+		}
+		for _, r := range under {
+			leave(r)
 		}
 		s := c.services[0]
 		require.Zero(t, s.under)
+		require.Zero(t, s.coming)
 		require.Zero(t, s.modules[0].waiting)
 		require.Zero(t, s.modules[0].running)
 		require.Zero(t, s.dues.all)
-		s.dues.advance(now + time.Hour)
 		require.Zero(t, s.dues.past)
+		require.Zero(t, s.dues.counts)
+		require.Empty(t, s.dues.later)
+	})
+}
+
+func (h *horizon) sum() int {
+	sum := h.past
+	for _, n := range h.counts {
+		sum += n
+	}
+	for _, n := range h.later {
+		sum += n
+	}
+	return sum
+}
+
+// The share of requests that are due by some time is that of a list of deadlines,
+// in buckets.
+func TestHorizonAgainstAList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHorizon(100 * ms)
+		var dues []Time
+		now := Time(0)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now += Time(rapid.IntRange(0, 400).Draw(t, "gap")) * ms
+			if len(dues) > 0 && rapid.Bool().Draw(t, "leave") {
+				h.add(now, dues[0], -1)
+				dues = dues[1:]
+			} else {
+				due := Time(0)
+				if d := rapid.IntRange(-1, 600).Draw(t, "due"); d >= 0 {
+					due = now + Time(d)*ms + 1
+				}
+				h.add(now, due, 1)
+				dues = append(dues, due)
+			}
+			by := now + Time(rapid.IntRange(0, 600).Draw(t, "by"))*ms + 1
+			want := 0
+			for _, due := range dues {
+				if due != 0 && due/h.width <= by/h.width {
+					want++
+				}
+			}
+			if len(dues) > 0 {
+				require.Equal(t, float64(want)/float64(len(dues)), h.share(now, by))
+			}
+		}
 	})
 }
 
@@ -187,7 +282,7 @@ func BenchmarkAdmit(b *testing.B) {
 	for i := range b.N {
 		now := Time(i) * time.Microsecond
 		if c.Admit(now, n, now+100*ms) {
-			c.Wait(n, 0, 1)
+			c.enter(n, 0)
 			c.Start(n, 0, 1)
 			c.Back(n, 0, 1)
 			c.Leave(now, n, now+100*ms, InTime)
