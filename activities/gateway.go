@@ -11,18 +11,23 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// Gateway is what workflows want of a gateway.
+// Gateway is what workflows and roles want of a gateway, for services of every
+// kind.
 type Gateway interface {
-	// Prepare waits until every executor of the deployment has attached.
+	// Prepare waits until the deployment can be served: every executor of its
+	// slots has attached; of a function, its provider answers. Traffic stays where
+	// it is.
 	Prepare(ctx context.Context, d placement.Deployment) error
 	// Install switches traffic; what is under way finishes.
 	Install(ctx context.Context, d placement.Deployment) error
 	// Release drains executors and waits until they have gone.
-	Release(ctx context.Context, pipeline string, executors []string) error
-	// Remove stops serving a pipeline, after the requests under way.
-	Remove(ctx context.Context, pipeline string) error
+	Release(ctx context.Context, service string, executors []string) error
+	// Remove stops serving a service, after the requests under way.
+	Remove(ctx context.Context, service string) error
+	// Services names what is installed, in order.
+	Services() []string
 	// Measures tells what happened lately.
-	Measures(pipeline string) autoscale.Measures
+	Measures(service string) autoscale.Measures
 }
 
 // GatewayActivities are the activities of one gateway.

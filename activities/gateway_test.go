@@ -29,6 +29,7 @@ func (d door) Prepare(context.Context, placement.Deployment) error { return d.er
 func (d door) Install(context.Context, placement.Deployment) error { return d.err }
 func (d door) Release(context.Context, string, []string) error     { return d.err }
 func (d door) Remove(context.Context, string) error                { return d.err }
+func (d door) Services() []string                                  { return nil }
 func (d door) Measures(string) autoscale.Measures                  { return autoscale.Measures{} }
 
 func TestGatewayActivities(t *testing.T) {

@@ -20,7 +20,7 @@ func (g *Gateway) Measures(name string) autoscale.Measures {
 	}
 	gr := p.current.Load()
 	now := g.now()
-	m.Generation = gr.deployment.Generation
+	m.Generation, m.Kind = gr.deployment.Generation, gr.deployment.Kind()
 	m.InFlight = p.accepted.Load()
 	p.stats.measure(now, &m)
 	for _, n := range gr.nodes {

@@ -1,18 +1,24 @@
 package autoscale
 
-import "time"
+import (
+	"time"
 
-// Measures is what a gateway saw of one pipeline between From and To. Rates
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
+)
+
+// Measures is what a gateway saw of one service between From and To. Rates
 // are requests per second; counts are of requests whose outcome fell into the
 // span. Requests in flight at To appear in no outcome yet.
 //
 // The struct is plain data that survives JSON; durations travel as
 // nanoseconds.
 type Measures struct {
-	Pipeline   string    `json:"pipeline"`
-	Generation int       `json:"generation"` // of the deployment that served at To
-	From       time.Time `json:"from"`
-	To         time.Time `json:"to"`
+	Pipeline   string         `json:"pipeline"`       // name of the service
+	Kind       pipelines.Kind `json:"kind,omitempty"` // empty means a pipeline
+	Generation int            `json:"generation"`     // of the deployment that served at To
+	From       time.Time      `json:"from"`
+	To         time.Time      `json:"to"`
 
 	Offered  float64 `json:"offered_rate"` // requests per second that arrived, refused ones included
 	Arrived  int64   `json:"arrived"`      // requests that arrived within the span
@@ -36,6 +42,10 @@ type Measures struct {
 
 	Latency Percentiles      `json:"latency"` // end to end, of answered requests
 	Modules []ModuleMeasures `json:"modules,omitempty"`
+
+	// Function is set where a function is served: its applications, each with its
+	// own rate and objective, and the calls and the money of its groups.
+	Function *functions.Measures `json:"function,omitempty"`
 }
 
 // ModuleMeasures is the share of one module in Measures.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -44,16 +45,36 @@ type Slot struct {
 }
 
 // Deployment is everything that a gateway needs to serve one generation of a
-// pipeline.
+// service, of whatever kind.
 type Deployment struct {
 	Generation int
-	Pipeline   pipelines.Pipeline
-	Plan       plan.Plan
-	Slots      []Slot
 
-	// Pool is set where queries of different sizes are served: Pipeline then
-	// stands for it, as package pool makes it. Worth is what a second is worth on
-	// the instances of each group of the plan, for policy matching.
+	// Pipeline runs on the slots. A pool is run as the pipeline that package pool
+	// makes of it. Of a function only the name is set: its plan has no slots.
+	Pipeline pipelines.Pipeline
+	Plan     plan.Plan
+	Slots    []Slot
+
+	// Pool is set where queries of different sizes are served. Worth is what a
+	// second is worth on the instances of each group of the plan, for policy
+	// matching.
 	Pool  *pipelines.Pool `json:",omitempty"`
 	Worth []float64       `json:",omitempty"`
+
+	// Function is set where batches are calls at a provider.
+	Function *functions.Deployment `json:",omitempty"`
+}
+
+// Name is the service's name.
+func (d *Deployment) Name() string { return d.Pipeline.Name }
+
+// Kind is the service's kind.
+func (d *Deployment) Kind() pipelines.Kind {
+	switch {
+	case d.Function != nil:
+		return pipelines.KindFunction
+	case d.Pool != nil:
+		return pipelines.KindPool
+	}
+	return pipelines.KindPipeline
 }

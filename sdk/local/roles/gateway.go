@@ -86,7 +86,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		return nil, err
 	}
 	r.worker = worker.New(c, activities.GatewayQueue, activities.GatewayWorkerOptions())
-	activities.RegisterGateway(r.worker, r.Gateway)
+	activities.RegisterGateway(r.worker, services{r.Gateway, r.Functions})
 	activities.RegisterFunctions(r.worker, r.Functions)
 	if err := r.worker.Start(); err != nil {
 		r.worker = nil
