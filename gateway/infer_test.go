@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -145,11 +146,21 @@ func TestMetadata(t *testing.T) {
 	require.Contains(t, m.Reason, "no executor is attached for module spread")
 }
 
+// BenchmarkInfer sends one request after the other: through one module, and
+// through a fan-out within a fan-out of 12 items.
 func BenchmarkInfer(b *testing.B) {
-	specs := map[string]spec{"m": {kind: addOne}}
-	g, workers := serve(b, Options{}, deployment(single(long), 1, specs), specs)
+	b.Run("one", func(b *testing.B) {
+		benchmarkInfer(b, single(long), map[string]spec{"m": {kind: addOne}}, vector(1, 2))
+	})
+	b.Run("nested", func(b *testing.B) {
+		benchmarkInfer(b, nested(), nestedSpecs(), vector(1, 3))
+	})
+}
+
+func benchmarkInfer(b *testing.B, p pipelines.Pipeline, specs map[string]spec, inputs []wire.NamedTensor) {
+	g, workers := serve(b, Options{}, deployment(p, 1, specs), specs)
 	defer stop(g, workers)
-	q := &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2)}
+	q := &wire.InferRequest{Pipeline: "p", Inputs: inputs}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := g.Infer(context.Background(), q); err != nil {

@@ -46,10 +46,14 @@ func nested() pipelines.Pipeline {
 	}
 }
 
-func TestNestedFanOutEqualsPlainLoops(t *testing.T) {
-	specs := map[string]spec{
+func nestedSpecs() map[string]spec {
+	return map[string]spec{
 		"outer": {kind: wrap}, "each": {kind: addOne}, "inner": {kind: wrap}, "leaf": {kind: addOne, executors: 2, batch: 4}, "tally": {kind: count}, "all": {kind: count},
 	}
+}
+
+func TestNestedFanOutEqualsPlainLoops(t *testing.T) {
+	specs := nestedSpecs()
 	g, workers := serve(t, Options{}, deployment(nested(), 1, specs), specs)
 	defer stop(g, workers)
 	rapid.Check(t, func(t *rapid.T) {

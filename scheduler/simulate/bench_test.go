@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 // BenchmarkPool plays one module on a pool of 8 devices near its goodput; an
@@ -34,6 +35,24 @@ func benchmark(b *testing.B, o Options) {
 	r, err := OnPool([]Load{load}, gpus(8), o)
 	require.NoError(b, err)
 	b.ReportMetric(float64(r.Pipelines[0].Requests)/b.Elapsed().Seconds(), "requests/s")
+	b.ReportMetric(float64(r.Events)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkPlans plays a pipeline with a fan-out within a fan-out and two joins
+// on a plan with machines to spare; an operation is a request of 12 items.
+func BenchmarkPlans(b *testing.B) {
+	const rate = 100
+	p := pipelines.Pipeline{Name: "p", SLO: time.Second, Modules: []pipelines.Module{
+		step("a", 2*ms, 1), scatter(step("b", ms, 4, "a"), 2), scatter(step("c", ms, 4, "b"), 3),
+		step("d", ms, 4, "b", "c"), step("e", 2*ms, 1, "a", "d"),
+	}}
+	o := Options{Duration: time.Duration(float64(b.N) / rate * float64(time.Second)), Eager: true}
+	b.ReportAllocs()
+	b.ResetTimer()
+	r, err := OnPlans([]Load{{Pipeline: p, Arrivals: Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: rate}}, []plan.Plan{onOwn(p, 4)}, o)
+	require.NoError(b, err)
+	b.ReportMetric(float64(r.Events)/b.Elapsed().Seconds(), "events/s")
+	b.ReportMetric(float64(r.Pipelines[0].Completed)/float64(r.Pipelines[0].Requests), "attained")
 }
 
 // least is the least policy: batches of one size, on whichever executor is

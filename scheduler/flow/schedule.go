@@ -1,0 +1,55 @@
+package flow
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/plan/timing"
+)
+
+// Schedule fills in the times of the nodes: budgets by module, and what is kept
+// for each module while a request is at those above it. Along a path budgets
+// and what is kept add up; of several paths the longest counts.
+func (g *Graph) Schedule(budget map[string]time.Duration, keep map[string]timing.Kept) {
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		n.Budget = budget[n.Module]
+		for _, d := range n.Down {
+			g.Nodes[d].Offset = max(g.Nodes[d].Offset, n.Offset+n.Budget)
+		}
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := &g.Nodes[i]
+		for _, d := range n.Down {
+			below := &g.Nodes[d]
+			n.Keep = n.Keep.Max(below.Keep.Plus(keep[below.Module]))
+		}
+	}
+}
+
+// Request is what a policy is told of an item at the node: it arrived, and is
+// to be answered, with the request that it is a part of; a deadline of 0 is
+// none. kept is what is kept of the deadline for the modules below. Who calls
+// adds the ID, and Class and Size where the policy needs them.
+func (n *Node) Request(arrival, deadline, kept dispatch.Time) dispatch.Request {
+	r := dispatch.Request{Arrival: arrival + n.Offset, End: deadline}
+	if deadline != 0 {
+		r.Deadline = max(1, deadline-kept)
+	}
+	return r
+}
+
+// Due is when an item should leave the node: by the plan when its budget has
+// passed since its virtual arrival, and no later than its deadline there.
+// Devices that several executors share run batches in this order.
+func (n *Node) Due(arrival, deadline, kept dispatch.Time) dispatch.Time {
+	r := n.Request(arrival, deadline, kept)
+	due := r.Arrival + n.Budget
+	switch {
+	case r.Deadline == 0:
+		return due
+	case n.Budget <= 0:
+		return r.Deadline
+	}
+	return min(due, r.Deadline)
+}
