@@ -12,11 +12,11 @@ func (e *engine) guard(at int, declared *pipelines.Pipeline, p *plan.Plan) {
 	a := &e.apps[at]
 	var modules []string
 	for i := range a.nodes {
-		modules = append(modules, a.nodes[i].module)
+		modules = append(modules, a.nodes[i].Module)
 	}
 	devices := func(module string, group int) (list []int) {
 		for i := range a.nodes {
-			if a.nodes[i].module != module {
+			if a.nodes[i].Module != module {
 				continue
 			}
 			for _, l := range e.stations[a.nodes[i].station].lanes {

@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+	"github.com/harpagon/harpagon/scheduler/flow"
 )
 
 // Time is an instant of the virtual clock: the duration since its start.
@@ -28,14 +29,15 @@ type engine struct {
 	flights  []flight // two for each lane; the number is its key in the calendar
 	script   []change // losses and returns of devices, in the order of time
 
-	items     []item
-	freeItems []int32
-	requests  []request
-	freeReqs  []int32
-	fallen    []fallen
-	settling  bool
-	door      *admission.Controller // nil where every request is taken in
-	landed    []int32
+	items        []item
+	freeItems    []int32
+	requests     []*request
+	freeRequests []int32
+	ready        []flow.Item // of launch
+	fallen       []fallen
+	settling     bool
+	door         *admission.Controller // nil where every request is taken in
+	landed       []int32
 
 	delay    dispatch.Delay
 	noise    float64
@@ -64,7 +66,8 @@ type keys struct {
 
 // app is one pipeline made ready to run.
 type app struct {
-	graph
+	graph    *flow.Graph
+	nodes    []node // as in graph
 	name     string
 	slo      Time
 	number   int // at the door
@@ -72,10 +75,6 @@ type app struct {
 	next     Time // when the next request comes
 	fan      *rand.Rand
 	tally    tally
-
-	frames     []frame
-	cells      []cell // of each frame, one a node
-	freeFrames []int32
 }
 
 // station drives one policy.
@@ -194,7 +193,7 @@ func (e *engine) arrive(at int32) {
 		e.miss(a, measured, dispatch.Full)
 		return
 	}
-	if !a.simple {
+	if !a.graph.Single() {
 		e.open(at, arrival, measured)
 		return
 	}
@@ -220,7 +219,7 @@ func (e *engine) submit(i int32) {
 	it := &e.items[i]
 	it.ready, it.state = e.now, waiting
 	n := &e.apps[it.app].nodes[it.node]
-	it.tail = n.tail.Under(e.pressure(it.app))
+	it.tail = n.Keep.Under(e.pressure(it.app))
 	if it.measured {
 		n.tally.items++
 	}
@@ -233,10 +232,9 @@ func (e *engine) known(i int32) dispatch.Request {
 	it := &e.items[i]
 	a := &e.apps[it.app]
 	n := &a.nodes[it.node]
-	return dispatch.Request{
-		ID: dispatch.RequestID(it.turn)<<32 | dispatch.RequestID(uint32(i)), Class: n.class,
-		Arrival: it.arrival + n.offset, Deadline: max(1, it.arrival+a.slo-it.tail), End: it.arrival + a.slo,
-	}
+	r := n.Request(it.arrival, it.arrival+a.slo, it.tail)
+	r.ID, r.Class = dispatch.RequestID(it.turn)<<32|dispatch.RequestID(uint32(i)), n.class
+	return r
 }
 
 // step reports an event to a policy and carries its actions out.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/flow"
 )
 
 // flight is a batch on its way to a device, in front of it, or on it.
@@ -105,17 +106,11 @@ func (e *engine) slot(at, lane int32) int32 {
 	return -1
 }
 
-// due is when the item should leave its module, by the plan and by its
-// deadline.
+// due is when the item should leave its module.
 func (e *engine) due(i int32) Time {
 	it := &e.items[i]
 	a := &e.apps[it.app]
-	n := &a.nodes[it.node]
-	due := it.arrival + a.slo - it.tail
-	if n.budget > 0 {
-		due = min(due, it.arrival+n.offset+n.budget)
-	}
-	return due
+	return a.nodes[it.node].Due(it.arrival, it.arrival+a.slo, it.tail)
 }
 
 // enqueue puts a batch that has arrived in front of its device.
@@ -231,7 +226,7 @@ func (e *engine) complete(i int32) {
 	a := &e.apps[it.app]
 	n := &a.nodes[it.node]
 	if it.measured {
-		n.tally.complete(e.now-it.ready, e.now-(it.arrival+n.offset+n.budget), e.now <= it.arrival+a.slo-it.tail)
+		n.tally.complete(e.now-it.ready, e.now-(it.arrival+n.Offset+n.Budget), e.now <= it.arrival+a.slo-it.tail)
 	}
 	switch {
 	case it.orphan:
@@ -242,6 +237,7 @@ func (e *engine) complete(i int32) {
 		e.freeItem(i)
 	default:
 		it.state = done
-		e.mark(it.request, a, it.node, it.frame)
+		done := flow.Item{Node: it.node, Frame: it.frame}
+		e.launch(it.request, e.requests[it.request].Complete(done, e.ready[:0]))
 	}
 }

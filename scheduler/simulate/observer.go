@@ -24,7 +24,7 @@ func (e *engine) span(f *flight) Batch {
 	first := &e.items[f.items[0]]
 	a := &e.apps[first.app]
 	b := Batch{
-		Device: int(e.stations[f.station].lanes[f.lane].device), Pipeline: a.name, Module: a.nodes[first.node].module,
+		Device: int(e.stations[f.station].lanes[f.lane].device), Pipeline: a.name, Module: a.nodes[first.node].Module,
 		Size: len(f.items), Begin: f.begun, End: e.now, Oldest: first.ready,
 	}
 	for _, i := range f.items {

@@ -73,12 +73,12 @@ func (s *site) settle(at int, l *Load, p *plan.Plan) error {
 		budget[m.Name] = m.Budget
 		keep[m.Name] = timing.Keep(s.dispatch(l), m, timing.Groups(l.Pipeline.Module(m.Name), m))
 	}
-	a.schedule(budget, keep)
+	a.graph.Schedule(budget, keep)
 	for i := range a.nodes {
 		n := &a.nodes[i]
-		k := slices.IndexFunc(p.Modules, func(m plan.Module) bool { return m.Name == n.module })
+		k := slices.IndexFunc(p.Modules, func(m plan.Module) bool { return m.Name == n.Module })
 		if k < 0 {
-			return fmt.Errorf("simulate: the plan of pipeline %q says nothing of module %q; make a new plan", p.Pipeline, n.module)
+			return fmt.Errorf("simulate: the plan of pipeline %q says nothing of module %q; make a new plan", p.Pipeline, n.Module)
 		}
 		n.station = int32(len(s.stations))
 		if err := s.staff(l, p, &p.Modules[k], n); err != nil {
@@ -163,7 +163,7 @@ func (s *site) dispatch(l *Load) string {
 // policy makes the dispatcher of a module.
 func (s *site) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []dispatch.GroupOptions) (dispatch.Policy, error) {
 	d := timing.Dispatcher{
-		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.offset - n.tail.Pressed, Rate: m.Rate,
+		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.Offset - n.Keep.Pressed, Rate: m.Rate,
 		MaxQueue: s.options.MaxQueue, Early: timing.Early(s.options.Eager, &l.Pipeline, p), Delay: s.options.Delay, Pool: s.options.Policy,
 	}
 	d.Sharing = sharing{s.engine, n.station}

@@ -114,19 +114,19 @@ func (b *bench) admit(l *Load, a *app) error {
 	for name, b := range budget {
 		keep[name] = timing.Kept{Calm: b, Pressed: b}
 	}
-	a.schedule(budget, keep)
+	a.graph.Schedule(budget, keep)
 	scaled := l.Pipeline
 	scaled.Rate = l.offered()
 	rates := scaled.Rates()
 	for i := range a.nodes {
 		n := &a.nodes[i]
-		m := l.Pipeline.Module(n.module)
-		model := dispatch.Model{SLO: l.Pipeline.SLO - n.offset - n.tail.Calm, Rate: rates[n.module]}
+		m := l.Pipeline.Module(n.Module)
+		model := dispatch.Model{SLO: l.Pipeline.SLO - n.Offset - n.Keep.Calm, Rate: rates[n.Module]}
 		for _, k := range b.pool {
 			table := timing.Table(m, k.Hardware)
 			if table == nil {
 				return fmt.Errorf("simulate: module %q of pipeline %q has no profile on %q; every device of a pool runs every module, so profile it there or leave the hardware out",
-					n.module, l.Pipeline.Name, k.Hardware)
+					n.Module, l.Pipeline.Name, k.Hardware)
 			}
 			model.Groups = append(model.Groups, table)
 		}

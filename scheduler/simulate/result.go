@@ -135,9 +135,9 @@ func (a *app) result(seconds, confidence float64) PipelineResult {
 		m := &n.tally
 		batches, batched = batches+m.batches, batched+m.batched
 		r.Modules = append(r.Modules, ModuleResult{
-			Module: n.module, Items: m.items, Completed: m.completed, Late: m.late, Dropped: m.dropped, Refused: m.refused,
+			Module: n.Module, Items: m.items, Completed: m.completed, Late: m.late, Dropped: m.dropped, Refused: m.refused,
 			Withdrawn: m.withdrawn, Rate: float64(m.items) / seconds, Latency: m.latency.latency(),
-			MeanBatch: mean(m.batched, m.batches), Batches: m.batches, Budget: n.budget, Behind: m.behind,
+			MeanBatch: mean(m.batched, m.batches), Batches: m.batches, Budget: n.Budget, Behind: m.behind,
 		})
 	}
 	r.MeanBatch = mean(batched, batches)

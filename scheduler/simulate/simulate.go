@@ -142,11 +142,11 @@ func newEngine(loads []Load, o Options) (*engine, error) {
 	}
 	for i := range loads {
 		l := &loads[i]
-		g, err := compile(&l.Pipeline)
+		g, nodes, err := compile(&l.Pipeline)
 		if err != nil {
 			return nil, err
 		}
-		a := app{graph: g, name: l.Pipeline.Name, slo: l.Pipeline.SLO, fan: source(o.Seed, forFanout, i), tally: newTally(e.begin, e.end)}
+		a := app{graph: g, nodes: nodes, name: l.Pipeline.Name, slo: l.Pipeline.SLO, fan: source(o.Seed, forFanout, i), tally: newTally(e.begin, e.end)}
 		a.next = never
 		if l.offered() > 0 {
 			a.arrivals = l.Arrivals.stream(l.Rate, e.end, source(o.Seed, forArrivals, i))
