@@ -29,7 +29,7 @@ func (g *Gateway) guard(gr *graph) {
 	d := &gr.deployment
 	var modules []string
 	for _, n := range gr.nodes {
-		modules = append(modules, n.name)
+		modules = append(modules, n.Module)
 	}
 	s := timing.Admission(&d.Pipeline, &d.Plan, modules, func(module string, group int) (devices []int) {
 		for _, slot := range d.Slots {

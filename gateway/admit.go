@@ -22,7 +22,7 @@ func (g *Gateway) admit(p *pipeline, gr *graph, q *wire.InferRequest, now dispat
 	for _, n := range gr.nodes {
 		since, down := n.station.down()
 		if down && now-since > g.options.Grace {
-			return nil, wire.Errorf(wire.CodeUnavailable, n.name, "no executor is attached; look at the pipeline's status for why")
+			return nil, wire.Errorf(wire.CodeUnavailable, n.Module, "no executor is attached; look at the pipeline's status for why")
 		}
 	}
 	return inputs, nil

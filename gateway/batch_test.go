@@ -152,7 +152,7 @@ func TestMistakesOfCallersCountInNoAttainment(t *testing.T) {
 		if n.brought() {
 			want = Invalid
 		}
-		require.Equal(t, want, deeper.outcome(wire.Errorf(wire.CodeInvalid, n.name, "because")), n.name)
+		require.Equal(t, want, deeper.outcome(wire.Errorf(wire.CodeInvalid, n.Module, "because")), n.Module)
 	}
 }
 

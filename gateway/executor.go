@@ -157,27 +157,14 @@ func (e *executor) launch(f *flight) {
 	due := dispatch.Time(0)
 	for i, it := range f.items {
 		b.Items = it.appendRows(b.Items, e.route(it.node))
-		if d := it.due(); i == 0 || d < due {
+		// What the item is due by does not change once it is queued: no lock.
+		if d := it.node.Due(it.req.arrival, it.req.deadline, it.kept); i == 0 || d < due {
 			due = d
 		}
 	}
 	b.Due = e.gateway.epoch.Add(due)
 	p.message.Batch = b
 	e.send(&p.message)
-}
-
-// due is when the item should leave its module by the plan, or must by its
-// deadline.
-func (it *item) due() dispatch.Time {
-	arrival, deadline := it.bounds()
-	if it.node.budget <= 0 && deadline != 0 {
-		return deadline
-	}
-	due := arrival + it.node.budget
-	if deadline != 0 {
-		due = min(due, deadline)
-	}
-	return due
 }
 
 func (e *executor) send(m *attach.Message) {
@@ -344,18 +331,18 @@ func newRoute(n *node, h *attach.Hello) *route {
 	for j, p := range h.Signature.Inputs {
 		i := slices.IndexFunc(n.inputs, func(in input) bool { return in.name == p.Name })
 		if i < 0 && r.err == nil {
-			r.err = wire.Errorf(wire.CodeInternal, n.name, "executor %q takes an input %q that the module does not bind", h.Executor, p.Name)
+			r.err = wire.Errorf(wire.CodeInternal, n.Module, "executor %q takes an input %q that the module does not bind", h.Executor, p.Name)
 		}
 		r.in = append(r.in, i)
 		r.straight = r.straight && i == j
 	}
 	if len(n.inputs) != len(r.in) && r.err == nil {
-		r.err = wire.Errorf(wire.CodeInternal, n.name, "executor %q takes %d inputs, but the module binds %d", h.Executor, len(r.in), len(n.inputs))
+		r.err = wire.Errorf(wire.CodeInternal, n.Module, "executor %q takes %d inputs, but the module binds %d", h.Executor, len(r.in), len(n.inputs))
 	}
 	for j, name := range n.outs {
 		i := slices.IndexFunc(h.Signature.Outputs, func(p pipelines.Port) bool { return p.Name == name })
 		if i < 0 && r.err == nil {
-			r.err = wire.Errorf(wire.CodeInternal, n.name, "executor %q has no output %q", h.Executor, name)
+			r.err = wire.Errorf(wire.CodeInternal, n.Module, "executor %q has no output %q", h.Executor, name)
 		}
 		r.out = append(r.out, i)
 		r.straight = r.straight && i == j
@@ -377,7 +364,7 @@ func (r *route) outputs(made []wire.Tensor) ([]wire.Tensor, *wire.Error) {
 	case r.straight && len(made) == len(r.out):
 		return made, nil
 	case len(r.out) > 0 && slices.Max(r.out) >= len(made):
-		return nil, wire.Errorf(wire.CodeInternal, r.node.name, "an answer has %d outputs; its executor promised more", len(made))
+		return nil, wire.Errorf(wire.CodeInternal, r.node.Module, "an answer has %d outputs; its executor promised more", len(made))
 	}
 	return pick(made, r.out), nil
 }

@@ -78,7 +78,7 @@ func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 	}
 	for _, n := range gr.nodes {
 		if _, down := n.station.down(); down && m.Ready {
-			m.Ready, m.Reason = false, "no executor is attached for module "+n.name
+			m.Ready, m.Reason = false, "no executor is attached for module "+n.Module
 		}
 	}
 	for _, o := range gr.outputs {
@@ -101,7 +101,7 @@ func (gr *graph) outputPort(o output) pipelines.Port {
 		}
 	}
 	switch {
-	case o.from.scope != gr.root, o.from.module.Sized:
+	case o.from.Scope != 0, o.from.declared.Sized:
 		port.Shape = append([]int64{-1}, port.Shape...)
 	case len(port.Shape) == 0 && port.Datatype != "":
 		port.Shape = []int64{1}

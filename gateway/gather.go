@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -15,36 +16,28 @@ const maxRows = 1 << 16
 // collect is the value of a node's port with respect to a frame: as it is when
 // the frame is of the node's scope, otherwise the rows of all its items below
 // the frame, in order, stacked along a new first axis.
-func collect(n *node, port int, f *frame) (wire.Tensor, *wire.Error) {
-	if n.scope == f.level {
-		return f.cells[n.index].values[port], nil
+func (r *request) collect(n *node, port int, frame int32) (wire.Tensor, *wire.Error) {
+	at := flow.Item{Node: int32(n.index), Frame: frame}
+	if r.flow.Scope(frame) == n.Scope {
+		return r.values[r.flow.Index(at)][port], nil
 	}
-	rows := appendRows(nil, n, port, f)
-	if len(rows) == 0 {
+	var room [16]int32
+	frames := r.flow.Frames(at.Node, frame, room[:0])
+	if len(frames) == 0 {
 		return noRows(n, port), nil
 	}
+	rows := make([]wire.Tensor, len(frames))
+	for i, f := range frames {
+		at.Frame = f
+		rows[i] = r.values[r.flow.Index(at)][port]
+	}
 	return stack(n, port, rows)
-}
-
-func appendRows(rows []wire.Tensor, n *node, port int, f *frame) []wire.Tensor {
-	if n.scope == f.level {
-		return append(rows, f.cells[n.index].values[port])
-	}
-	next := n.scope
-	for next.parent != f.level {
-		next = next.parent
-	}
-	kids := f.cells[next.node.index].kids
-	for i := range kids {
-		rows = appendRows(rows, n, port, &kids[i])
-	}
-	return rows
 }
 
 func stack(n *node, port int, rows []wire.Tensor) (wire.Tensor, *wire.Error) {
 	t, err := wire.Stack(rows)
 	if err != nil {
-		return wire.Tensor{}, wire.Errorf(wire.CodeInternal, n.name, "output %q cannot be gathered: %s",
+		return wire.Tensor{}, wire.Errorf(wire.CodeInternal, n.Module, "output %q cannot be gathered: %s",
 			n.outs[port], strings.TrimPrefix(err.Error(), "wire: "))
 	}
 	return t, nil
@@ -78,37 +71,35 @@ func portOf(ports []pipelines.Port, name string) *pipelines.Port {
 	return nil
 }
 
-// split cuts the inputs of a scattering node into rows: rows[i][j] is input j
-// of item i. Inputs that are one rank higher than the module takes are split,
-// the others repeated.
-func split(n *node, inputs []wire.Tensor) (rows [][]wire.Tensor, k int, e *wire.Error) {
-	splits := make([]bool, len(inputs))
+// split cuts the inputs of a scattering node into k rows, one after the other,
+// each of them with all inputs. Inputs that are one rank higher than the module
+// takes are split, the others repeated.
+func split(n *node, inputs []wire.Tensor) (rows []wire.Tensor, k int, e *wire.Error) {
+	var room [8]bool
+	splits := room[:0]
 	k = -1
 	for j := range inputs {
-		if splits[j] = n.splits(j, &inputs[j]); !splits[j] {
+		splits = append(splits, n.splits(j, &inputs[j]))
+		if !splits[j] {
 			continue
 		}
 		switch first := int(inputs[j].Shape[0]); {
 		case k < 0:
 			k = first
 		case k != first:
-			return nil, 0, wire.Errorf(wire.CodeInternal, n.name, "its inputs have %d and %d rows to fan out; they must have the same number", k, first)
+			return nil, 0, wire.Errorf(wire.CodeInternal, n.Module, "its inputs have %d and %d rows to fan out; they must have the same number", k, first)
 		}
 	}
 	if k < 0 {
-		return nil, 0, wire.Errorf(wire.CodeInternal, n.name, "none of its inputs has rows to fan out")
+		return nil, 0, wire.Errorf(wire.CodeInternal, n.Module, "none of its inputs has rows to fan out")
 	}
 	if k > maxRows {
-		return nil, 0, wire.Errorf(wire.CodeInternal, n.name, "%d rows to fan out; at most %d are allowed", k, maxRows)
+		return nil, 0, wire.Errorf(wire.CodeInternal, n.Module, "%d rows to fan out; at most %d are allowed", k, maxRows)
 	}
-	all := make([]wire.Tensor, k*len(inputs))
-	rows = make([][]wire.Tensor, k)
-	for i := range rows {
-		rows[i] = all[i*len(inputs) : (i+1)*len(inputs) : (i+1)*len(inputs)]
-	}
+	rows = make([]wire.Tensor, k*len(inputs))
 	for j := range inputs {
-		if err := fill(rows, j, &inputs[j], splits[j]); err != nil {
-			return nil, 0, wire.Errorf(wire.CodeInternal, n.name, "input %q cannot be split: %v", n.inputs[j].name, err)
+		if err := fill(rows, j, len(inputs), &inputs[j], splits[j]); err != nil {
+			return nil, 0, wire.Errorf(wire.CodeInternal, n.Module, "input %q cannot be split: %v", n.inputs[j].name, err)
 		}
 	}
 	return rows, k, nil
@@ -130,7 +121,7 @@ func (n *node) splits(j int, t *wire.Tensor) bool {
 	if in.from == nil {
 		return in.varies
 	}
-	if in.from.scope != n.common {
+	if in.from.Scope != n.Common {
 		return true // gathered
 	}
 	if sig := in.from.station.signature(); sig != nil {
@@ -142,11 +133,12 @@ func (n *node) splits(j int, t *wire.Tensor) bool {
 	return true
 }
 
-// fill sets input j of every row. Rows alias the tensor's memory.
-func fill(rows [][]wire.Tensor, j int, t *wire.Tensor, splits bool) error {
+// fill sets input j of every row of so many inputs. Rows alias the tensor's
+// memory.
+func fill(rows []wire.Tensor, j, width int, t *wire.Tensor, splits bool) error {
 	if !splits {
-		for i := range rows {
-			rows[i][j] = *t
+		for i := j; i < len(rows); i += width {
+			rows[i] = *t
 		}
 		return nil
 	}
@@ -154,8 +146,8 @@ func fill(rows [][]wire.Tensor, j int, t *wire.Tensor, splits bool) error {
 	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), "wire: "))
 	}
-	for i := range rows {
-		rows[i][j] = all[i]
+	for i := range all {
+		rows[i*width+j] = all[i]
 	}
 	return nil
 }

@@ -234,7 +234,7 @@ func (r *request) output(o output) (wire.Tensor, *wire.Error) {
 	if o.from == nil {
 		return r.inputs[o.port], nil
 	}
-	t, err := collect(o.from, o.port, &r.root)
+	t, err := r.collect(o.from, o.port, 0)
 	if err == nil && len(t.Shape) == 0 {
 		t.Shape = []int64{1}
 	}

@@ -104,7 +104,7 @@ func (g *Gateway) installed(p *pipeline, gr, before *graph, policies []dispatch.
 	}
 	i := InstallInfo{Pipeline: p.name, Generation: gr.deployment.Generation, Executors: len(gr.deployment.Slots), Moved: moved, Policies: make(map[string]string, len(gr.nodes))}
 	for k, n := range gr.nodes {
-		i.Policies[n.name] = policies[k].Name()
+		i.Policies[n.Module] = policies[k].Name()
 	}
 	if before != nil {
 		i.Previous = before.deployment.Generation
@@ -118,12 +118,12 @@ func (g *Gateway) equip(p *pipeline, gr *graph, policies []dispatch.Policy) (mov
 	setups := make([]setup, len(gr.nodes))
 	for i, n := range gr.nodes {
 		identity := identityOf(&gr.deployment, n)
-		s := p.stations[n.name]
+		s := p.stations[n.Module]
 		if s == nil || s.identity != identity {
-			s = &station{gateway: g, pipeline: p.name, name: n.name, identity: identity, downAt: g.now(), since: g.now()}
+			s = &station{gateway: g, pipeline: p.name, name: n.Module, identity: identity, downAt: g.now(), since: g.now()}
 			s.stats.init(g.options.Span)
 		}
-		n.station, n.sharing.station, stations[n.name] = s, s, s
+		n.station, n.sharing.station, stations[n.Module] = s, s, s
 		setups[i] = g.setup(gr, n, policies[i])
 	}
 	for i, n := range gr.nodes {
@@ -138,7 +138,7 @@ func (g *Gateway) equip(p *pipeline, gr *graph, policies []dispatch.Policy) (mov
 func identityOf(d *placement.Deployment, n *node) string {
 	digest := ""
 	for _, s := range d.Slots {
-		if s.Module == n.name {
+		if s.Module == n.Module {
 			digest = s.Model
 			break
 		}
@@ -148,23 +148,23 @@ func identityOf(d *placement.Deployment, n *node) string {
 		inputs = append(inputs, in.name)
 	}
 	slices.Sort(inputs)
-	for _, b := range n.module.Inputs {
+	for _, b := range n.declared.Inputs {
 		if b.IsConstant() {
 			inputs = append(inputs, fmt.Sprintf("%s=%v", b.Name, b.Value))
 		}
 	}
-	return fmt.Sprintf("%s|%s|%s|%s|%v|%v", digest, n.module.Function, n.module.Model, strings.Join(inputs, ","), n.module.Unbatched, n.module.BatchAxis)
+	return fmt.Sprintf("%s|%s|%s|%s|%v|%v", digest, n.declared.Function, n.declared.Model, strings.Join(inputs, ","), n.declared.Unbatched, n.declared.BatchAxis)
 }
 
 func (g *Gateway) setup(gr *graph, n *node, policy dispatch.Policy) setup {
 	d := &gr.deployment
 	c := setup{policy: policy, windows: policy.Name() == timing.DefaultDispatch}
-	for _, o := range TCOptions(*d, n.name, 0).Groups {
+	for _, o := range TCOptions(*d, n.Module, 0).Groups {
 		c.groups = append(c.groups, groupShape{batch: o.Batch, window: o.Window})
 	}
 	for _, s := range d.Slots {
 		e := g.executors[s.Executor]
-		if s.Module != n.name || e == nil || checkRoute(n, e) != nil {
+		if s.Module != n.Module || e == nil || checkRoute(n, e) != nil {
 			continue
 		}
 		if e.station != nil && e.station != n.station {

@@ -231,7 +231,7 @@ func TestFaultsEndEveryRequestOnce(t *testing.T) {
 	require.Zero(t, g.Measures("p").InFlight)
 	for _, n := range g.pipeline("p").current.Load().nodes {
 		n.station.mu.Lock()
-		require.Zero(t, n.station.policy.Len(), "nothing waits in %s: %s", n.name, n.station.policy.Describe())
+		require.Zero(t, n.station.policy.Len(), "nothing waits in %s: %s", n.Module, n.station.policy.Describe())
 		require.Len(t, n.station.free, len(n.station.slots))
 		n.station.mu.Unlock()
 	}

@@ -37,7 +37,7 @@ func (gr *graph) measureQuery(inputs []wire.Tensor) *wire.Error {
 
 // size is how many items a request of the node brings.
 func (it *item) size() int {
-	if !it.node.module.Sized || len(it.inputs) == 0 || len(it.inputs[0].Shape) == 0 {
+	if !it.node.declared.Sized || len(it.inputs) == 0 || len(it.inputs[0].Shape) == 0 {
 		return 1
 	}
 	return int(it.inputs[0].Shape[0])
@@ -46,7 +46,7 @@ func (it *item) size() int {
 // appendRows adds the tensors that an executor is sent for the item.
 func (it *item) appendRows(rows [][]wire.Tensor, r *route) [][]wire.Tensor {
 	inputs := r.inputs(it.inputs)
-	if !it.node.module.Sized {
+	if !it.node.declared.Sized {
 		return append(rows, inputs)
 	}
 	n, first := it.size(), len(rows)
@@ -69,7 +69,7 @@ func (it *item) appendRows(rows [][]wire.Tensor, r *route) [][]wire.Tensor {
 
 // gather puts the answers to an item's rows together.
 func (it *item) gather(r *route, rows [][]wire.Tensor) ([]wire.Tensor, *wire.Error) {
-	if !it.node.module.Sized {
+	if !it.node.declared.Sized {
 		return r.outputs(rows[0])
 	}
 	columns := make([][]wire.Tensor, len(it.node.outs))
@@ -86,7 +86,7 @@ func (it *item) gather(r *route, rows [][]wire.Tensor) ([]wire.Tensor, *wire.Err
 	for j := range columns {
 		t, err := wire.Stack(columns[j])
 		if err != nil {
-			return nil, wire.Errorf(wire.CodeInternal, it.node.name, "output %q cannot be put together: %s", it.node.outs[j], strings.TrimPrefix(err.Error(), "wire: "))
+			return nil, wire.Errorf(wire.CodeInternal, it.node.Module, "output %q cannot be put together: %s", it.node.outs[j], strings.TrimPrefix(err.Error(), "wire: "))
 		}
 		out[j] = t
 	}

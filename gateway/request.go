@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -21,14 +22,14 @@ type request struct {
 
 	mu     sync.Mutex
 	err    *wire.Error
-	root   frame
-	left   int     // nodes with outputs that are not complete at the root
-	items  *item   // all of them, linked by next
-	last   *item   // the one that completed the outputs
-	counts []tally // by node
+	flow   flow.Request
+	values [][]wire.Tensor // outputs of items, by flow.Request.Index
+	items  *item           // all of them, linked by next
+	last   *item           // the one that completed the outputs
+	counts []tally         // by node
 
 	// Room for the nodes of a small graph, so that a request is one piece.
-	fewCells  [few]cell
+	fewValues [few][]wire.Tensor
 	fewCounts [few]tally
 }
 
@@ -41,28 +42,11 @@ type tally struct {
 	last  *item // that ended last
 }
 
-// frame is one item of a level: the values that belong to it.
-type frame struct {
-	level  *level
-	parent *frame
-	cells  []cell // by node
-}
-
-// cell is the state of a node with respect to a frame. Which fields are in use
-// follows from the levels of node and frame.
-type cell struct {
-	values  []wire.Tensor // frame of the node's scope: its outputs
-	kids    []frame       // frame that the node has split: the items
-	pending int           // frame of the node's common scope: feeders not complete
-	left    int           // frame above the node's scope: kids without it
-	done    bool          // complete with respect to this frame
-}
-
 // item is the run of one node for one frame.
 type item struct {
 	req    *request
 	node   *node
-	frame  *frame
+	frame  int32 // of the request's flow
 	cause  *item // whose end made this one ready; nil for the arrival
 	next   *item
 	inputs []wire.Tensor // in the order of node.inputs
@@ -70,7 +54,7 @@ type item struct {
 	// The station's, under its lock until the item has ended.
 	state    itemState
 	attempts int8
-	tail     dispatch.Time // kept for the modules below
+	kept     dispatch.Time // of the request's time for the modules below
 	batch    int32
 	id       dispatch.RequestID
 	times
@@ -92,45 +76,30 @@ type times struct {
 }
 
 func newRequest(g *graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) *request {
-	r := &request{
-		graph: g, inputs: inputs, arrival: arrival, deadline: deadline,
-		done: make(chan struct{}), left: g.sources,
-	}
-	r.root.level = g.root
+	r := &request{graph: g, inputs: inputs, arrival: arrival, deadline: deadline, done: make(chan struct{})}
 	if n := len(g.nodes); n <= few {
-		r.root.cells, r.counts = r.fewCells[:n], r.fewCounts[:n]
+		r.values, r.counts = r.fewValues[:n], r.fewCounts[:n]
 	} else {
-		r.root.cells, r.counts = make([]cell, n), make([]tally, n)
+		r.values, r.counts = make([][]wire.Tensor, n), make([]tally, n)
 	}
-	r.root.init(g)
 	return r
-}
-
-func (f *frame) init(g *graph) {
-	for i, n := range g.nodes {
-		if n.common == f.level {
-			f.cells[i].pending = n.feeders
-		}
-	}
 }
 
 // begin launches what waits for nothing but the request's inputs.
 func (r *request) begin() {
+	var ready [few]flow.Item
+	var items [few]*item
 	r.mu.Lock()
-	var ready []*item
-	var err *wire.Error
-	for _, n := range r.graph.nodes {
-		if n.feeders == 0 && err == nil {
-			ready, err = r.launch(n, &r.root, nil, ready)
-		}
-	}
+	launched, err := r.launch(r.flow.Begin(r.graph.Graph, ready[:0]), nil, items[:0])
 	over := r.settle(nil, err)
 	r.mu.Unlock()
-	r.proceed(ready, over)
+	r.proceed(launched, over)
 }
 
 // complete takes the outputs of an item, in the order of its node's outs.
 func (r *request) complete(it *item, values []wire.Tensor) {
+	var ready [few]flow.Item
+	var items [few]*item
 	r.mu.Lock()
 	if r.over.Load() {
 		r.mu.Unlock()
@@ -140,11 +109,12 @@ func (r *request) complete(it *item, values []wire.Tensor) {
 	if t.last == nil || it.end >= t.last.end {
 		t.last = it
 	}
-	it.frame.cells[it.node.index].values = values
-	ready, err := r.mark(it.node, it.frame, it, nil)
+	at := flow.Item{Node: int32(it.node.index), Frame: it.frame}
+	r.values[r.flow.Index(at)] = values
+	launched, err := r.launch(r.flow.Complete(at, ready[:0]), it, items[:0])
 	over := r.settle(it, err)
 	r.mu.Unlock()
-	r.proceed(ready, over)
+	r.proceed(launched, over)
 }
 
 // fail ends the request with an error; the first end counts.
@@ -158,7 +128,7 @@ func (r *request) fail(err *wire.Error) {
 // settle ends the request when there is an error or nothing left to wait for.
 // It says whether it has done so just now.
 func (r *request) settle(it *item, err *wire.Error) bool {
-	if r.over.Load() || (err == nil && r.left > 0) {
+	if r.over.Load() || (err == nil && !r.flow.Done()) {
 		return false
 	}
 	r.err, r.last = err, it
@@ -168,7 +138,7 @@ func (r *request) settle(it *item, err *wire.Error) bool {
 
 // proceed hands new items to their stations, or takes back what still waits
 // when the request is over.
-func (r *request) proceed(ready []*item, over bool) {
+func (r *request) proceed(items []*item, over bool) {
 	if over {
 		if r.err != nil {
 			r.withdraw()
@@ -176,7 +146,7 @@ func (r *request) proceed(ready []*item, over bool) {
 		close(r.done)
 		return
 	}
-	for _, it := range ready {
+	for _, it := range items {
 		it.node.station.submit(it)
 	}
 }
@@ -189,38 +159,47 @@ func (r *request) withdraw() {
 	}
 }
 
-// mark notes that a node is complete with respect to a frame, launches what
-// waited for that, and goes on to the frame above when its last part is there.
-func (r *request) mark(n *node, f *frame, cause *item, ready []*item) ([]*item, *wire.Error) {
-	c := &f.cells[n.index]
-	c.done = true
-	if f.parent == nil && n.source {
-		r.left--
-	}
-	for _, d := range n.down {
-		if d.common != f.level {
+// launch makes the items of what is ready, with their inputs. A node that
+// scatters has one for every row of its inputs.
+func (r *request) launch(ready []flow.Item, cause *item, items []*item) ([]*item, *wire.Error) {
+	for i := 0; i < len(ready); i++ {
+		at := ready[i]
+		n := r.graph.nodes[at.Node]
+		inputs, err := r.gatherInputs(n, at.Frame)
+		if err != nil {
+			return items, err
+		}
+		if !n.Scatter {
+			it := &item{node: n, frame: at.Frame, cause: cause, inputs: inputs}
+			items = append(items, r.link(it))
 			continue
 		}
-		if f.cells[d.index].pending--; f.cells[d.index].pending > 0 {
-			continue
+		rows, k, err := split(n, inputs)
+		if err != nil {
+			return items, err
 		}
-		var err *wire.Error
-		if ready, err = r.launch(d, f, cause, ready); err != nil {
-			return ready, err
+		var first int32
+		first, ready = r.flow.Split(at, k, ready)
+		r.values = append(r.values, make([][]wire.Tensor, r.flow.Len()-len(r.values))...)
+		made, width := make([]item, k), len(inputs)
+		for row := range made {
+			made[row] = item{node: n, frame: first + int32(row), cause: cause, inputs: rows[row*width : (row+1)*width : (row+1)*width]}
+			items = append(items, r.link(&made[row]))
 		}
 	}
-	if f.parent == nil {
-		return ready, nil
-	}
-	up := &f.parent.cells[n.index]
-	if up.left--; up.left > 0 {
-		return ready, nil
-	}
-	return r.mark(n, f.parent, cause, ready)
+	return items, nil
 }
 
-// launch makes the items of a node in a frame of its common scope.
-func (r *request) launch(n *node, f *frame, cause *item, ready []*item) ([]*item, *wire.Error) {
+// link notes an item of the request.
+func (r *request) link(it *item) *item {
+	it.req, it.next = r, r.items
+	r.items = it
+	r.counts[it.node.index].items++
+	return it
+}
+
+// gatherInputs collects the inputs of a node in a frame of its common scope.
+func (r *request) gatherInputs(n *node, frame int32) ([]wire.Tensor, *wire.Error) {
 	inputs := make([]wire.Tensor, len(n.inputs))
 	for j, in := range n.inputs {
 		if in.from == nil {
@@ -228,49 +207,9 @@ func (r *request) launch(n *node, f *frame, cause *item, ready []*item) ([]*item
 			continue
 		}
 		var err *wire.Error
-		if inputs[j], err = collect(in.from, in.port, f); err != nil {
-			return ready, err
+		if inputs[j], err = r.collect(in.from, in.port, frame); err != nil {
+			return nil, err
 		}
 	}
-	if !n.scatter {
-		return append(ready, r.item(n, f, cause, inputs)), nil
-	}
-	return r.scatter(n, f, cause, inputs, ready)
-}
-
-func (r *request) item(n *node, f *frame, cause *item, inputs []wire.Tensor) *item {
-	it := &item{req: r, node: n, frame: f, cause: cause, inputs: inputs, next: r.items}
-	r.items = it
-	r.counts[n.index].items++
-	return it
-}
-
-// scatter opens a frame for every row of the inputs. Without any row all nodes
-// within are complete at once.
-func (r *request) scatter(n *node, f *frame, cause *item, inputs []wire.Tensor, ready []*item) ([]*item, *wire.Error) {
-	rows, k, err := split(n, inputs)
-	if err != nil {
-		return ready, err
-	}
-	nodes := len(r.graph.nodes)
-	kids := make([]frame, k)
-	cells := make([]cell, k*nodes)
-	for i := range kids {
-		kids[i] = frame{level: n.scope, parent: f, cells: cells[i*nodes : (i+1)*nodes : (i+1)*nodes]}
-		kids[i].init(r.graph)
-		ready = append(ready, r.item(n, &kids[i], cause, rows[i]))
-	}
-	f.cells[n.index].kids = kids
-	for _, w := range n.scope.within {
-		f.cells[w.index].left = k
-	}
-	if k > 0 {
-		return ready, nil
-	}
-	for _, w := range n.scope.within {
-		if ready, err = r.mark(w, f, cause, ready); err != nil {
-			return ready, err
-		}
-	}
-	return ready, nil
+	return inputs, nil
 }

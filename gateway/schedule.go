@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -14,28 +15,17 @@ import (
 // may take at most.
 const marginShare = 10
 
-// schedule fills in what the plan says about time: budgets above every node
-// and what is kept for those below.
+// schedule fills in what the plan says of time.
 func (g *graph) schedule() {
-	keep := make([]timing.Kept, len(g.nodes))
-	for i, n := range g.nodes {
-		m := planned(&g.deployment, n.name)
-		if m != nil {
-			n.budget = m.Budget
-		}
-		keep[i] = timing.Keep(g.deployment.Pipeline.Dispatch, m, TCOptions(g.deployment, n.name, 0).Groups)
-	}
+	budget, keep := map[string]time.Duration{}, map[string]timing.Kept{}
 	for _, n := range g.nodes {
-		for _, d := range n.down {
-			d.offset = max(d.offset, n.offset+n.budget)
+		m := planned(&g.deployment, n.Module)
+		if m != nil {
+			budget[n.Module] = m.Budget
 		}
+		keep[n.Module] = timing.Keep(g.deployment.Pipeline.Dispatch, m, TCOptions(g.deployment, n.Module, 0).Groups)
 	}
-	for i := len(g.nodes) - 1; i >= 0; i-- {
-		n := g.nodes[i]
-		for _, d := range n.down {
-			n.tail = n.tail.Max(d.tail.Plus(keep[d.index]))
-		}
-	}
+	g.Schedule(budget, keep)
 }
 
 // policies makes a policy for every node, in their order.
@@ -44,7 +34,7 @@ func (g *Gateway) policies(gr *graph) ([]dispatch.Policy, error) {
 	for i, n := range gr.nodes {
 		var err error
 		if all[i], err = g.policy(gr, n); err != nil {
-			return nil, fmt.Errorf("gateway: pipeline %q, module %q: %w", gr.deployment.Pipeline.Name, n.name, err)
+			return nil, fmt.Errorf("gateway: pipeline %q, module %q: %w", gr.deployment.Pipeline.Name, n.Module, err)
 		}
 	}
 	return all, nil
@@ -57,11 +47,11 @@ func (g *Gateway) policy(gr *graph, n *node) (dispatch.Policy, error) {
 		return pool.Dispatcher(*d, g.options.MaxQueue)
 	}
 	c := timing.Dispatcher{
-		Policy: d.Pipeline.Dispatch, Groups: TCOptions(*d, n.name, 0).Groups, SLO: gr.slo - n.offset - n.tail.Pressed,
+		Policy: d.Pipeline.Dispatch, Groups: TCOptions(*d, n.Module, 0).Groups, SLO: gr.slo - n.Offset - n.Keep.Pressed,
 		MaxQueue: g.options.MaxQueue, Early: timing.Early(!g.options.Patient, &d.Pipeline, &d.Plan), Sharing: &n.sharing,
 	}
 	c.Margin = min(max(0, g.options.Margin), c.SLO/marginShare)
-	if m := planned(d, n.name); m != nil {
+	if m := planned(d, n.Module); m != nil {
 		c.Rate = m.Rate
 	}
 	return c.New()

@@ -17,7 +17,7 @@ import (
 func (r *request) stages(now dispatch.Time) []wire.Stage {
 	stages := make([]wire.Stage, 0, len(r.graph.nodes))
 	for i, n := range r.graph.nodes {
-		s := wire.Stage{Module: n.name, Items: r.counts[i].items}
+		s := wire.Stage{Module: n.Module, Items: r.counts[i].items}
 		if it := r.counts[i].last; it != nil {
 			s.Batch = int(it.batch)
 			account(&s, it, it.ready, it.end)

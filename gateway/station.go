@@ -88,14 +88,14 @@ func (s *station) arrive(now dispatch.Time, it *item, fx []effect) []effect {
 		it.ready = now
 		second := s.stats.ring.at(now)
 		second.requests++
-		if it.node.module.Sized {
+		if it.node.declared.Sized {
 			second.queries = tallyUp(second.queries, sizeBucket(it.size(), it.req.graph.largest), 1)
 		}
 	}
 	it.state = queued
 	pressure := s.gateway.door.wait(it, 1)
 	if it.attempts == 0 {
-		it.tail = it.node.tail.Under(pressure)
+		it.kept = it.node.Keep.Under(pressure)
 	}
 	it.id = s.put(it)
 	return s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
@@ -103,18 +103,9 @@ func (s *station) arrive(now dispatch.Time, it *item, fx []effect) []effect {
 
 // request is the item as the policy sees it. The station's lock is held.
 func (it *item) request() dispatch.Request {
-	arrival, deadline := it.bounds()
-	return dispatch.Request{ID: it.id, Size: int32(it.size()), Arrival: arrival, Deadline: deadline, End: it.req.deadline}
-}
-
-// bounds are the item's virtual arrival and its deadline at the module, 0 when
-// there is none. They do not change once it is queued, so no lock is needed.
-func (it *item) bounds() (arrival, deadline dispatch.Time) {
-	r := it.req
-	if r.deadline != 0 {
-		deadline = max(r.deadline-it.tail, 1)
-	}
-	return r.arrival + it.node.offset, deadline
+	q := it.node.Request(it.req.arrival, it.req.deadline, it.kept)
+	q.ID, q.Size = it.id, int32(it.size())
+	return q
 }
 
 // withdraw takes a waiting item out of the queue. What is in a batch already
@@ -169,7 +160,7 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *flight {
 	for i, id := range a.Batch {
 		it := s.take(id)
 		it.state, it.start, it.batch = sent, now, int32(len(a.Batch))
-		if it.node.module.Sized {
+		if it.node.declared.Sized {
 			it.batch = int32(it.size())
 		}
 		f.items = append(f.items, it)

@@ -132,6 +132,9 @@ func (r *Request) Len() int { return len(r.cells) }
 // belongs to it.
 func (r *Request) Index(it Item) int { return int(it.Frame)*len(r.graph.Nodes) + int(it.Node) }
 
+// Scope is the scope of a frame.
+func (r *Request) Scope(frame int32) int32 { return r.frames[frame].scope }
+
 // Frames appends the frames in which the node runs at or below a frame of the
 // request, in order: the frame itself where it is of the node's scope, else
 // those of all the items that it has been split into. The node is complete with
