@@ -1,20 +1,25 @@
 package gateway
 
 import (
-	"math"
 	"sync"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// device keeps books on a device for the stations whose executors share it, so
+// device is a device of a host, arbitrated between the stations whose executors share it, so
 // that batches which are not due start only while nobody else needs it.
 type device struct {
 	number int // for admission control
 
-	mu     sync.Mutex
-	book   dispatch.Device
-	asking []*station // by the place of the executor that it asked for last
+	mu      sync.Mutex
+	arbiter dispatch.Arbiter
+	asking  map[int]asker // by user of the arbiter: who asked last for it
+}
+
+// asker is a lane of a station.
+type asker struct {
+	station *station
+	lane    dispatch.ExecutorID
 }
 
 // device finds or makes the books of a host's device; an executor that names none
@@ -32,38 +37,48 @@ func (g *Gateway) device(host, name string) *device {
 	return d
 }
 
-// settle gives the executor its place on its device.
+// settle makes the executor a user of its device.
 func (e *executor) settle(d *device) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e.device, e.place = d, d.book.Add()
+	e.device, e.place = d, d.arbiter.Add()
+	e.gateway.moves.Add(1)
 }
 
-// resign gives it back.
+// resign gives the device up.
 func (e *executor) resign() {
 	e.device.mu.Lock()
-	e.device.book.Remove(e.place)
+	e.device.arbiter.Remove(e.place)
+	delete(e.device.asking, e.place)
+	e.gateway.moves.Add(1)
 	e.device.mu.Unlock()
 	e.device.offer()
 }
 
-// rest notes that no schedule needs the executor.
+// rest notes that no plan needs the executor.
 func (e *executor) rest() {
 	e.device.mu.Lock()
 	defer e.device.mu.Unlock()
-	e.device.book.Rest(e.place)
+	e.device.arbiter.Rest(e.place)
+}
+
+// alone says whether the executor has its device for itself.
+func (e *executor) alone() bool {
+	e.device.mu.Lock()
+	defer e.device.mu.Unlock()
+	return e.device.arbiter.Alone()
 }
 
 func (d *device) begin() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.book.Begin()
+	d.arbiter.Begin()
 }
 
 func (d *device) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.book.End()
+	d.arbiter.End()
 }
 
 // offer lets those that were refused the device ask again once it is idle, the
@@ -71,66 +86,64 @@ func (d *device) end() {
 func (d *device) offer() {
 	for {
 		d.mu.Lock()
-		place := d.book.Turn()
-		var s *station
-		if place >= 0 {
-			s = d.asking[place]
-		}
+		user := d.arbiter.Next()
+		a, ok := d.asking[user]
 		d.mu.Unlock()
-		if s == nil {
+		if !ok {
 			return
 		}
-		s.tick()
+		a.station.handle(dispatch.Event{Kind: dispatch.DeviceIdle, Executor: a.lane})
 	}
 }
 
-// sharing answers a policy for its station; the station's lock is held.
-type sharing struct{ station *station }
-
-// of is the executor of a lane; nil when it is just being removed.
-func (s *sharing) of(id dispatch.ExecutorID) *executor { return s.station.lanes[id].exec }
-
-// Reserve implements dispatch.Sharing.
-func (s *sharing) Reserve(id dispatch.ExecutorID, t dispatch.DeviceTask) {
-	if e := s.of(id); e != nil {
-		e.device.mu.Lock()
-		defer e.device.mu.Unlock()
-		e.device.book.Reserve(e.place, t)
-	}
-}
-
-// Early implements dispatch.Sharing.
-func (s *sharing) Early(id dispatch.ExecutorID, now dispatch.Time, b dispatch.EarlyBatch) (ok bool, again dispatch.Time) {
-	e := s.of(id)
+// arbitrate passes on what a policy asks or tells of the device of one of its executors, and
+// returns the answer. The station's lock is held. An executor that is just being removed is
+// granted nothing.
+func (s *station) arbitrate(now dispatch.Time, a *dispatch.Action) (answer dispatch.Event) {
+	refused := dispatch.Event{Kind: dispatch.Refused, Executor: a.Executor, At: dispatch.Never}
+	e := s.lanes[a.Executor].exec
 	if e == nil {
-		return false, math.MaxInt64
+		if a.Act == dispatch.Ask {
+			return refused
+		}
+		return answer
 	}
 	d := e.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.asking) <= e.place {
-		d.asking = append(d.asking, nil)
+	switch a.Act {
+	case dispatch.Need:
+		d.arbiter.Need(e.place, a.At, *a.Reservation)
+	case dispatch.Release:
+		d.arbiter.Release()
+	case dispatch.Ask:
+		if d.asking == nil {
+			d.asking = make(map[int]asker)
+		}
+		d.asking[e.place] = asker{s, a.Executor}
+		ok, again := d.arbiter.Ask(e.place, now, a.At, a.Due)
+		if ok {
+			return dispatch.Event{Kind: dispatch.Granted, Executor: a.Executor}
+		}
+		refused.At = again
+		return refused
 	}
-	d.asking[e.place] = s.station
-	return d.book.Early(e.place, now, b)
+	return answer
 }
 
-// Needed implements dispatch.Sharing.
-func (s *sharing) Needed(id dispatch.ExecutorID, at, period dispatch.Time) {
-	if e := s.of(id); e != nil {
-		e.device.mu.Lock()
-		defer e.device.mu.Unlock()
-		e.device.book.Needed(e.place, at, period)
+// neighbours tells the policy which executors have their devices for themselves, where that
+// has changed. The station's lock is held.
+func (s *station) neighbours(now dispatch.Time, fx []effect) []effect {
+	moves := s.gateway.moves.Load()
+	if moves == s.moves {
+		return fx
 	}
-}
-
-// Alone implements dispatch.Sharing.
-func (s *sharing) Alone(id dispatch.ExecutorID) bool {
-	e := s.of(id)
-	if e == nil {
-		return false
+	s.moves = moves
+	for i := range s.lanes {
+		if l := &s.lanes[i]; l.known && l.alone != l.exec.alone() {
+			l.alone = !l.alone
+			fx = s.decide(now, dispatch.Event{Kind: dispatch.DeviceAlone, Executor: dispatch.ExecutorID(i), Alone: l.alone}, fx)
+		}
 	}
-	e.device.mu.Lock()
-	defer e.device.mu.Unlock()
-	return e.device.book.Alone()
+	return fx
 }

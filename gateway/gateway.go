@@ -19,6 +19,7 @@ type Gateway struct {
 	options Options
 	epoch   time.Time
 	door    door
+	moves   atomic.Int64 // executors that have come to a device or left it
 
 	pipelines atomic.Pointer[map[string]*pipeline] // replaced as a whole, under mu
 

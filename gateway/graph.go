@@ -32,7 +32,6 @@ type node struct {
 	index    int
 	declared pipelines.Module
 	station  *station
-	sharing  sharing // of its policy
 
 	inputs []input
 	outs   []string // ports that are referred to, in order of first mention

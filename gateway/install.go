@@ -123,7 +123,7 @@ func (g *Gateway) equip(p *pipeline, gr *graph, policies []dispatch.Policy) (mov
 			s = &station{gateway: g, pipeline: p.name, name: n.Module, identity: identity, downAt: g.now(), since: g.now()}
 			s.stats.init(g.options.Span)
 		}
-		n.station, n.sharing.station, stations[n.Module] = s, s, s
+		n.station, stations[n.Module] = s, s
 		setups[i] = g.setup(gr, n, policies[i])
 	}
 	for i, n := range gr.nodes {

@@ -101,9 +101,10 @@ func (s *station) newLane(m member) dispatch.ExecutorID {
 }
 
 func (s *station) announce(now dispatch.Time, id dispatch.ExecutorID, fx []effect) []effect {
+	fx = s.neighbours(now, fx)
 	l := &s.lanes[id]
-	l.known = true
-	return s.step(now, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: id, Group: l.group}, fx)
+	l.known, l.alone = true, l.exec.alone()
+	return s.decide(now, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: id, Group: l.group, Alone: l.alone}, fx)
 }
 
 // remove takes an executor out: it gets no more batches.

@@ -48,7 +48,7 @@ func (g *Gateway) policy(gr *graph, n *node) (dispatch.Policy, error) {
 	}
 	c := timing.Dispatcher{
 		Policy: d.Pipeline.Dispatch, Groups: TCOptions(*d, n.Module, 0).Groups, SLO: gr.slo - n.Offset - n.Keep.Pressed,
-		MaxQueue: g.options.MaxQueue, Early: timing.Early(!g.options.Patient, &d.Pipeline, &d.Plan), Sharing: &n.sharing,
+		MaxQueue: g.options.MaxQueue, Early: timing.Early(!g.options.Patient, &d.Pipeline, &d.Plan),
 	}
 	c.Margin = min(max(0, g.options.Margin), c.SLO/marginShare)
 	if m := planned(d, n.Module); m != nil {

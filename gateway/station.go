@@ -32,6 +32,7 @@ type station struct {
 	up      int    // lanes that the policy knows of or will, once their engines are back
 	downAt  dispatch.Time
 	since   dispatch.Time // when it was made
+	moves   int64         // of Gateway.moves that the policy knows of
 	timer   *time.Timer
 	actions []dispatch.Action
 	stats   moduleStats
@@ -49,6 +50,7 @@ type lane struct {
 	exec   *executor // nil when the lane is free for another
 	group  int32
 	known  bool          // the policy has been told of it
+	alone  bool          // and that its executor has its device for itself
 	away   bool          // its engine is being loaded anew
 	flight *flight       // that runs there; nil when it idles
 	free   dispatch.Time // when its last batch ended
@@ -127,7 +129,20 @@ func (s *station) withdraw(it *item) {
 // step reports an event to the policy and carries its actions out as far as
 // the lock allows.
 func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effect {
-	s.actions = s.policy.Step(now, ev, s.actions[:0])
+	return s.decide(now, ev, s.neighbours(now, fx))
+}
+
+// decide is step where the policy knows who shares its devices.
+func (s *station) decide(now dispatch.Time, ev dispatch.Event, fx []effect) []effect {
+	for ev.Kind != 0 {
+		s.actions = s.policy.Step(now, ev, s.actions[:0])
+		ev, fx = s.act(now, fx)
+	}
+	return fx
+}
+
+// act carries the actions out and returns the answer to what the policy asks.
+func (s *station) act(now dispatch.Time, fx []effect) (answer dispatch.Event, _ []effect) {
 	for i := range s.actions {
 		switch a := &s.actions[i]; a.Act {
 		case dispatch.Start:
@@ -142,9 +157,11 @@ func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effe
 				s.stats.ring.at(now).drop(drop)
 				fx = append(fx, effect{item: it, drop: drop, err: s.refusal(now, it, drop)})
 			}
+		default:
+			answer = s.arbitrate(now, a)
 		}
 	}
-	return fx
+	return answer, fx
 }
 
 // start makes the batch of an action.
@@ -201,10 +218,13 @@ func (s *station) arm(d time.Duration) {
 	s.timer.Reset(d)
 }
 
-func (s *station) tick() {
+func (s *station) tick() { s.handle(dispatch.Event{Kind: dispatch.Timer}) }
+
+// handle reports an event that nothing else comes with.
+func (s *station) handle(ev dispatch.Event) {
 	var room [4]effect
 	s.mu.Lock()
-	fx := s.step(s.gateway.now(), dispatch.Event{Kind: dispatch.Timer}, room[:0])
+	fx := s.step(s.gateway.now(), ev, room[:0])
 	s.mu.Unlock()
 	s.apply(fx)
 }

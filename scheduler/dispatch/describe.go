@@ -34,6 +34,15 @@ func (a Action) String() string {
 		return fmt.Sprintf("timer at %v", a.At)
 	case Drop:
 		return fmt.Sprintf("drop %d: %v", a.Request, a.Reason)
+	case Ask:
+		return fmt.Sprintf("ask for executor %d until %v, due %v", a.Executor, a.At, a.Due)
+	case Release:
+		return fmt.Sprintf("release executor %d", a.Executor)
+	case Need:
+		if a.At == Never {
+			return fmt.Sprintf("need executor %d no more", a.Executor)
+		}
+		return fmt.Sprintf("need executor %d at %v", a.Executor, a.At)
 	}
 	return "unknown action"
 }

@@ -1,6 +1,13 @@
 package dispatch
 
-import "time"
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+)
+
+// Never is the instant that does not come.
+const Never = agenda.Never
 
 // Time is an instant on the driver's clock: the duration since an epoch of the
 // driver's choice.
@@ -34,6 +41,10 @@ const (
 	ExecutorFree                 // Executor has finished its batch
 	ExecutorGone                 // Executor takes no more batches
 	Timer                        // the instant asked for by SetTimer has come
+	Granted                      // answer to Ask: the device of Executor is reserved for the batch
+	Refused                      // answer to Ask: it is not; ask again at At, or after DeviceIdle where At is Never
+	DeviceIdle                   // nothing runs any more on the device that Executor was refused
+	DeviceAlone                  // Executor has its device for itself, or has not any more, as Alone says
 )
 
 // Event is one input of a policy.
@@ -42,7 +53,9 @@ type Event struct {
 	Request  Request
 	Executor ExecutorID
 	Group    int32 // with ExecutorUp
+	Alone    bool  // with ExecutorUp and DeviceAlone: no other executor is on its device
 	Took     Time  // with ExecutorFree: the engine's time for the batch; 0 if unknown
+	At       Time  // with Refused
 }
 
 // Act of an Action.
@@ -53,6 +66,9 @@ const (
 	Start    Act = iota + 1 // run Batch on Executor now
 	SetTimer                // report Timer at At; replaces an earlier one
 	Drop                    // Request will not be served; Reason says why
+	Ask                     // may a batch that is not due start on Executor now and end by At? Always the last action of a Step; the driver answers with Granted or Refused
+	Release                 // nothing starts on Executor, though its device was Granted
+	Need                    // the plan next needs the device of Executor at At, then every Reservation.Period; at Never: it does not
 )
 
 // Reason for a Drop.
@@ -67,13 +83,22 @@ const (
 // Action is one output of a policy. Batch is valid until the next Step.
 type Action struct {
 	Act      Act
+	Reason   Reason // with Drop
 	Executor ExecutorID
 	Group    int32
 	Class    int32 // with Start: the Class that all requests of Batch have
 	Batch    []RequestID
-	At       Time // with SetTimer; with Start only where a pool has a Delay: when the batch begins
+	At       Time // with SetTimer, Ask and Need; with Start only where a pool has a Delay: when the batch begins
+	Due      Time // with Ask: when the first request of the batch is to be done; the device goes to what is due first
 	Request  RequestID
-	Reason   Reason
+
+	Reservation *Reservation // with Need: belongs to the policy and never changes
+}
+
+// Reservation is what a group of a plan may need of a device that it shares: every Period at
+// most one batch, which takes Duration and is to be done Deadline after it was closed.
+type Reservation struct {
+	Duration, Period, Deadline time.Duration
 }
 
 // Policy is a pure state machine: the same events at the same instants yield

@@ -1,9 +1,8 @@
 package dispatch
 
 import (
+	"math"
 	"time"
-
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // VoidFor is how long the promise of a plan stays void after a request was late.
@@ -13,7 +12,10 @@ const VoidFor = 5 * time.Second
 const DefaultMaxQueue = 1024
 
 // never is the instant that does not come.
-const never = agenda.Never
+const never = Never
+
+// untold is told of a group whose driver knows nothing yet.
+const untold = Time(math.MinInt64)
 
 // TCOptions configures the tc policy of one module.
 type TCOptions struct {
@@ -31,9 +33,10 @@ type TCOptions struct {
 	// then on.
 	Rate float64
 
-	// Sharing speaks for the devices that groups with a Deadline share. Without
-	// it these never start before they are due.
-	Sharing Sharing
+	// Shared says that the driver arbitrates the devices that groups with a Deadline share:
+	// it answers Ask and takes note of Need (see Arbiter). Without it the batches of such
+	// groups never start before they are due.
+	Shared bool
 
 	// ByRatio opens and fills batches in the order of the groups, which is to be
 	// that of falling throughput per price, as the paper prints its rule,
@@ -97,11 +100,19 @@ type tc struct {
 	void    Time // until when the promise is
 	byRatio bool
 	meter   meter // of arrivals
-	sharing Sharing
+	asks    bool  // the driver answers Ask
+
+	// One question is open at a time. The groups after the one that asked are looked at when
+	// the answer has come, so that they see what came of it.
+	question Action // Ask; none where Act is 0
+	answer   Event  // Granted or Refused, while the group that asked is looked at; none where Kind is 0
+	cursor   int    // the group to go on with
+	again    bool   // a group could not ask because a question was open
 
 	now     Time
 	armed   Time // the timer that the driver holds; never when none
 	waiting int  // requests in all queues
+	missed  bool // a request was dropped as Late since judge was called last
 	batch   []RequestID
 	spare   []Request
 	frees   []Time
@@ -114,6 +125,8 @@ type group struct {
 	durations []Time // by size; at least one, not falling
 	deadline  Time
 	shared    bool // has a deadline, and its device is not its own
+	needs     Reservation
+	told      Time // when the driver knows that the device is next needed
 
 	queue   fifo
 	closed  int  // leading requests of queue whose batch is full or due
@@ -129,6 +142,7 @@ type group struct {
 
 type executor struct {
 	up, busy bool
+	alone    bool // on its device
 	group    int32
 	begun    Time
 	profiled Time // duration of its batch by the profile
@@ -163,7 +177,7 @@ func (e *executor) expected() Time { return e.begun + e.profiled }
 // Groups with impossible values are mended to the nearest possible ones: a
 // batch below 1 counts as 1, negative times as 0.
 func NewTC(o TCOptions) Policy {
-	p := &tc{max: o.MaxQueue, starts: o.Early, sharing: o.Sharing, byRatio: o.ByRatio, armed: never, meter: newMeter(o.Rate)}
+	p := &tc{max: o.MaxQueue, starts: o.Early, asks: o.Shared, byRatio: o.ByRatio, armed: never, meter: newMeter(o.Rate)}
 	if p.max <= 0 {
 		p.max = DefaultMaxQueue
 	}
@@ -174,7 +188,7 @@ func NewTC(o TCOptions) Policy {
 }
 
 func newGroup(o GroupOptions) group {
-	g := group{batch: max(1, o.Batch), window: max(0, o.Window), period: max(0, o.Period), deadline: o.Deadline, again: never}
+	g := group{batch: max(1, o.Batch), window: max(0, o.Window), period: max(0, o.Period), deadline: o.Deadline, shared: o.Deadline != 0, told: untold, again: never}
 	if g.period == 0 {
 		g.period = g.window
 	}
@@ -188,6 +202,7 @@ func newGroup(o GroupOptions) group {
 		longest = max(longest, d)
 		g.durations[n] = longest
 	}
+	g.needs = Reservation{Duration: longest, Period: g.period, Deadline: g.deadline}
 	return g
 }
 
@@ -201,33 +216,63 @@ func (p *tc) Len() int { return p.waiting }
 func (p *tc) Step(now Time, ev Event, out []Action) []Action {
 	p.now = max(p.now, now)
 	p.batch = p.batch[:0]
-	p.look()
 	before := len(out)
 	if p.armed <= p.now {
 		p.armed = never
 	}
+	out = p.take(ev, out)
+	open := p.asking()
+	if p.answer.Kind == 0 {
+		p.cursor, p.again = 0, p.again && open
+	}
+	out = p.admitEarly(out)
+	out = p.orphans.dropLate(p.now, p.shortest(), &p.waiting, nil, out)
+	for p.cursor < len(p.groups) {
+		out = p.run(int32(p.cursor), out)
+		if p.asking() && !open {
+			p.note(out[before:])
+			return append(out, p.question)
+		}
+		out = p.tell(int32(p.cursor), p.release(p.answer, out))
+		p.answer = Event{}
+		if p.cursor++; p.cursor == len(p.groups) && p.again && !open {
+			p.cursor, p.again = 0, false
+		}
+	}
+	p.note(out[before:])
+	p.judge()
+	return p.arm(p.wake(), out)
+}
+
+// take takes in the event, before any group is looked at.
+func (p *tc) take(ev Event, out []Action) []Action {
 	switch ev.Kind {
 	case Arrive:
-		out = p.arrive(ev.Request, out)
+		return p.arrive(ev.Request, out)
 	case Cancel:
 		p.cancel(ev.Request.ID)
 	case ExecutorUp:
-		p.executorUp(ev.Executor, ev.Group)
+		p.executorUp(ev.Executor, ev.Group, ev.Alone)
 	case ExecutorFree:
 		p.executorFree(ev.Executor, ev.Took)
 	case ExecutorGone:
 		p.executorGone(ev.Executor)
+	case DeviceAlone:
+		p.deviceAlone(ev.Executor, ev.Alone)
+	case Granted, Refused:
+		return p.answered(ev, out)
 	}
-	out = p.admitEarly(out)
-	out = p.orphans.dropLate(p.now, p.shortest(), &p.waiting, nil, out)
-	wake := p.orphans.lateAt(p.shortest())
+	return out
+}
+
+// wake is when something is to be done without another event.
+func (p *tc) wake() Time {
+	wake := min(p.orphans.lateAt(p.shortest()), p.earlyWake())
 	for i := range p.groups {
-		out = p.run(int32(i), out)
 		g := &p.groups[i]
 		wake = min(wake, g.wake(p.least(g), p.free()))
 	}
-	p.judge(out[before:])
-	return p.arm(min(wake, p.earlyWake()), out)
+	return wake
 }
 
 // free says whether idle executors take what waits without regard to schedules.
@@ -235,17 +280,19 @@ func (p *tc) free() bool {
 	return p.starts == EarlyAlways || p.starts == EarlyWithinPromise && p.now < p.void
 }
 
-// judge looks whether the promise was kept.
-func (p *tc) judge(actions []Action) {
-	if p.starts != EarlyWithinPromise {
-		return
-	}
+// note looks for requests that are given up as Late.
+func (p *tc) note(actions []Action) {
 	for i := range actions {
-		if actions[i].Act == Drop && actions[i].Reason == Late {
-			p.void = p.now + VoidFor
-			return
-		}
+		p.missed = p.missed || actions[i].Act == Drop && actions[i].Reason == Late
 	}
+}
+
+// judge voids the promise for a while where a request was late.
+func (p *tc) judge() {
+	if p.missed && p.starts == EarlyWithinPromise {
+		p.void = p.now + VoidFor
+	}
+	p.missed = false
 }
 
 // arm asks for a timer unless one that comes no later is set already.
@@ -366,7 +413,7 @@ func (p *tc) cancel(id RequestID) {
 	}
 }
 
-func (p *tc) executorUp(id ExecutorID, at int32) {
+func (p *tc) executorUp(id ExecutorID, at int32, alone bool) {
 	if id < 0 || int(at) >= len(p.groups) || at < 0 {
 		return
 	}
@@ -376,13 +423,12 @@ func (p *tc) executorUp(id ExecutorID, at int32) {
 	if p.execs[id].up {
 		p.executorGone(id)
 	}
-	p.execs[id] = executor{up: true, group: at}
+	p.execs[id] = executor{up: true, alone: alone, group: at}
 	g := &p.groups[at]
 	g.ups++
 	g.idle = append(g.idle, id)
-	if p.sharing != nil && g.deadline > 0 {
-		p.sharing.Reserve(id, DeviceTask{Duration: g.durations[g.batch-1], Period: g.period, Deadline: g.deadline})
-	}
+	g.told = untold
+	p.share(at)
 	p.adopt(&p.orphans)
 }
 
@@ -402,8 +448,13 @@ func (p *tc) executorGone(id ExecutorID) {
 	if id < 0 || int(id) >= len(p.execs) || !p.execs[id].up {
 		return
 	}
-	g := &p.groups[p.execs[id].group]
+	at := p.execs[id].group
+	g := &p.groups[at]
 	p.execs[id] = executor{}
+	p.share(at)
+	if p.asking() && p.question.Executor == id {
+		p.question = Action{}
+	}
 	g.ups--
 	g.idle = without(g.idle, id)
 	if g.ups == 0 {
@@ -433,7 +484,7 @@ func (p *tc) run(at int32, out []Action) []Action {
 		case p.free():
 			out, started = p.takeFree(at, out)
 		case g.closed > 0 && p.mayStart(g):
-			if out = p.take(g, out); len(p.batch) == from {
+			if out = p.takeDue(g, out); len(p.batch) == from {
 				continue // all that was due turned out late
 			}
 			started = true
@@ -450,13 +501,12 @@ func (p *tc) run(at int32, out []Action) []Action {
 		g.since = p.now
 		out = append(out, Action{Act: Start, Executor: id, Group: at, Batch: p.batch[from:len(p.batch):len(p.batch)]})
 	}
-	p.tell(at)
 	return out
 }
 
-// take moves the oldest requests of the group, up to one batch, to p.batch,
+// takeDue moves the oldest requests of the group, up to one batch, to p.batch,
 // and drops those that a batch of this size would bring home late.
-func (p *tc) take(g *group, out []Action) []Action {
+func (p *tc) takeDue(g *group, out []Action) []Action {
 	size := min(g.batch, g.queue.n)
 	done := p.now + g.durations[size-1]
 	taken := 0

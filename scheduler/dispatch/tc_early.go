@@ -15,23 +15,26 @@ import "slices"
 // u_i + d <= u_i + n·P = u_(i+n), and so on for ever. So a batch starts early if
 // that still holds with the end of the batch in place of now.
 //
-// Shared devices. Device says when.
+// Shared devices. Arbiter says when.
 
-// look finds out which groups share their devices.
-func (p *tc) look() {
-	for at := range p.groups {
-		g := &p.groups[at]
-		if g.deadline == 0 {
-			continue
-		}
-		g.shared = true
-		for i := range p.execs {
-			if e := &p.execs[i]; p.sharing != nil && e.up && int(e.group) == at {
-				g.shared = !p.sharing.Alone(ExecutorID(i))
-				break
-			}
+// share finds out whether a group shares its devices: it goes by its first executor.
+func (p *tc) share(at int32) {
+	g := &p.groups[at]
+	g.shared = g.deadline != 0
+	for i := range p.execs {
+		if e := &p.execs[i]; p.asks && e.up && e.group == at {
+			g.shared = g.shared && !e.alone
+			return
 		}
 	}
+}
+
+func (p *tc) deviceAlone(id ExecutorID, alone bool) {
+	if id < 0 || int(id) >= len(p.execs) || !p.execs[id].up {
+		return
+	}
+	p.execs[id].alone = alone
+	p.share(p.execs[id].group)
 }
 
 // waitEarly keeps a request that has come before its virtual arrival.
@@ -49,23 +52,62 @@ func (p *tc) mayStart(g *group) bool {
 	if !g.shared || g.hold <= p.now {
 		return true
 	}
-	return p.sharing != nil && p.granted(g, g.queue.at(0), g.durations[min(g.batch, g.queue.n)-1])
+	return p.asks && p.granted(g, g.queue.at(0), g.durations[min(g.batch, g.queue.n)-1])
 }
 
-// granted asks for the device of an idle executor, for a batch that begins with
-// that request. It goes to what ends first, so that work on a request is finished
+// asking says whether the driver owes an answer.
+func (p *tc) asking() bool { return p.question.Act == Ask }
+
+// granted says whether the device of an idle executor is granted for a batch that begins with
+// that request. Where nobody has asked yet, it asks and says no; with the answer the group is
+// looked at again. The device goes to what ends first, so that work on a request is finished
 // before more is begun.
 func (p *tc) granted(g *group, first *Request, takes Time) bool {
-	due := first.End
-	if due == 0 {
-		due = first.Deadline
+	id := g.idle[0]
+	switch {
+	case p.asking():
+		p.again = true
+		return false
+	case p.answer.Kind == 0:
+		due := first.End
+		if due == 0 {
+			due = first.Deadline
+		}
+		if due == 0 {
+			due = first.Arrival + g.window + g.deadline
+		}
+		p.question = Action{Act: Ask, Executor: id, At: p.now + takes, Due: due}
+		return false
+	case p.answer.Executor != id || p.answer.Kind == Granted && p.now+takes > p.answer.At:
+		return false
 	}
-	if due == 0 {
-		due = first.Arrival + g.window + g.deadline
+	answer := p.answer
+	p.answer = Event{}
+	if answer.Kind == Refused {
+		g.again = min(g.again, answer.At)
 	}
-	ok, again := p.sharing.Early(g.idle[0], p.now, EarlyBatch{End: p.now + takes, Due: due})
-	g.again = min(g.again, again)
-	return ok
+	return answer.Kind == Granted
+}
+
+// answered takes in the answer to the open question. A grant that nobody waits for is given
+// back.
+func (p *tc) answered(ev Event, out []Action) []Action {
+	if !p.asking() || p.question.Executor != ev.Executor {
+		return p.release(ev, out)
+	}
+	if p.answer = ev; ev.Kind == Granted {
+		p.answer.At = p.question.At
+	}
+	p.question, p.cursor = Action{}, int(p.execs[ev.Executor].group)
+	return out
+}
+
+// release gives a device back that was granted.
+func (p *tc) release(answer Event, out []Action) []Action {
+	if answer.Kind == Granted {
+		out = append(out, Action{Act: Release, Executor: answer.Executor})
+	}
+	return out
 }
 
 // takeEarly moves what waits to p.batch, up to one batch, if that may start
@@ -85,7 +127,7 @@ func (p *tc) takeEarly(at int32) bool {
 		return false
 	}
 	if g.shared {
-		if p.sharing == nil || !p.granted(g, p.next(g, 0), takes) {
+		if !p.asks || !p.granted(g, p.next(g, 0), takes) {
 			return false
 		}
 	} else if !p.spared(at, p.now+takes, size >= g.queue.n) {
@@ -171,11 +213,11 @@ func (p *tc) needed(at int32, i int, emptied bool) Time {
 	return release + Time(i)*g.period + g.window
 }
 
-// tell says when a shared device is needed next.
-func (p *tc) tell(at int32) {
+// tell says when a shared device is needed next, where that has changed.
+func (p *tc) tell(at int32, out []Action) []Action {
 	g := &p.groups[at]
-	if p.sharing == nil || g.deadline == 0 {
-		return
+	if !p.asks || g.deadline <= 0 {
+		return out
 	}
 	need := never
 	switch {
@@ -185,9 +227,14 @@ func (p *tc) tell(at int32) {
 	default:
 		need = p.needed(at, 0, false)
 	}
+	if need == g.told {
+		return out
+	}
+	g.told = need
 	for i := range p.execs {
 		if e := &p.execs[i]; e.up && e.group == at {
-			p.sharing.Needed(ExecutorID(i), need, g.period)
+			out = append(out, Action{Act: Need, Executor: ExecutorID(i), At: need, Reservation: &g.needs})
 		}
 	}
+	return out
 }

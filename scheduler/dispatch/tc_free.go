@@ -6,7 +6,7 @@ package dispatch
 // waits, in three cases not at once:
 //
 //   - On a device that others share, while it is busy: the one whose request has
-//     the least time left is asked first when it is idle again (Device.Turn).
+//     the least time left is asked first when it is idle again (Arbiter.Next).
 //
 //   - Where others on the device have made promises: as in tc_early.go.
 //
@@ -33,7 +33,7 @@ func (p *tc) takeFree(at int32, out []Action) ([]Action, bool) {
 		return out, false
 	}
 	switch {
-	case g.shared && p.sharing != nil:
+	case g.shared && p.asks:
 		if !p.turn(g, p.next(g, drop), g.pace.Of(p.now, g.durations[size-1])) {
 			return out, false
 		}

@@ -239,6 +239,16 @@ func (e *engine) known(i int32) dispatch.Request {
 
 // step reports an event to a policy and carries its actions out.
 func (e *engine) step(at int32, ev dispatch.Event) {
+	for ev.Kind != 0 {
+		ev = e.decide(at, ev)
+	}
+	if !e.settling && len(e.fallen) > 0 {
+		e.settle()
+	}
+}
+
+// decide reports one event and returns the answer to what the policy then asks.
+func (e *engine) decide(at int32, ev dispatch.Event) (answer dispatch.Event) {
 	s := &e.stations[at]
 	s.actions = s.policy.Step(e.now, ev, s.actions[:0])
 	for k := range s.actions {
@@ -251,16 +261,22 @@ func (e *engine) step(at int32, ev dispatch.Event) {
 			i := e.find(a.Request)
 			if i < 0 || e.items[i].state != waiting {
 				e.wrong(at, "drops request %d, which does not wait", a.Request)
-				return
+				return answer
 			}
 			e.items[i].state = fell
 			e.waits(&e.items[i], -1)
 			e.fallen = append(e.fallen, fallen{i, a.Reason})
+		case dispatch.Need:
+			arbiter, user := e.arbiter(at, a.Executor)
+			arbiter.Need(user, a.At, *a.Reservation)
+		case dispatch.Ask:
+			answer = e.ask(at, a)
+		case dispatch.Release:
+			arbiter, _ := e.arbiter(at, a.Executor)
+			arbiter.Release()
 		}
 	}
-	if !e.settling && len(e.fallen) > 0 {
-		e.settle()
-	}
+	return answer
 }
 
 // settle ends the requests whose items policies have dropped. That takes other

@@ -38,8 +38,8 @@ type device struct {
 	running  int32
 	queue    []int32 // flights
 	lost     bool
-	shared   bool            // by groups of plans
-	book     dispatch.Device // of batches that are on their way or run, for early starts
+	shared   bool             // by groups of plans
+	arbiter  dispatch.Arbiter // of batches that are on their way or run, for early starts
 	busy     Time
 	batches  int64
 	lanes    []place
@@ -79,7 +79,7 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 		e.door.Start(e.apps[first.app].number, int(first.node), len(f.items))
 	}
 	f.sent = e.now
-	e.devices[l.device].book.Begin()
+	e.devices[l.device].arbiter.Begin()
 	f.ready = e.now + e.delay.Of(len(f.items))
 	if f.ready > e.now {
 		f.state = travelling
@@ -189,7 +189,7 @@ func (e *engine) land(k int32) {
 	d := l.device
 	e.devices[d].running--
 	e.grant(d)
-	e.devices[d].book.End()
+	e.devices[d].arbiter.End()
 	e.ended(e.landed, int(l.group), e.now-begun, e.now-f.sent)
 	e.step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor, Took: e.now - begun})
 	for _, i := range e.landed {

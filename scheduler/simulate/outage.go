@@ -71,7 +71,7 @@ func (e *engine) gain(at int32) {
 
 func (e *engine) up(p place) {
 	l := &e.stations[p.station].lanes[p.lane]
-	e.step(p.station, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(p.lane), Group: l.group})
+	e.step(p.station, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(p.lane), Group: l.group, Alone: e.devices[l.device].arbiter.Alone()})
 }
 
 // lose takes a device away. What it held is queued once more, as by the
@@ -82,7 +82,7 @@ func (e *engine) lose(at int32) {
 		return
 	}
 	d.lost, d.running, d.queue = true, 0, d.queue[:0]
-	d.book.Clear()
+	d.arbiter.Clear()
 	var held []int32
 	for _, p := range d.lanes {
 		first := 2 * e.stations[p.station].lanes[p.lane].index

@@ -166,7 +166,6 @@ func (s *site) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []d
 		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.Offset - n.Keep.Pressed, Rate: m.Rate,
 		MaxQueue: s.options.MaxQueue, Early: timing.Early(s.options.Eager, &l.Pipeline, p), Delay: s.options.Delay, Pool: s.options.Policy,
 	}
-	d.Sharing = sharing{s.engine, n.station}
 	made, err := d.New()
 	if err != nil {
 		return nil, fmt.Errorf("simulate: pipeline %q, module %q: %w", l.Pipeline.Name, m.Name, err)

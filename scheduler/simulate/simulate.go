@@ -181,7 +181,7 @@ func (e *engine) addExecutor(station, device, group int32, beside int) {
 	e.executors++
 	s := &e.stations[station]
 	for range max(1, beside) {
-		e.devices[device].book.Add()
+		e.devices[device].arbiter.Add()
 		e.devices[device].lanes = append(e.devices[device].lanes, place{station, int32(len(s.lanes))})
 		s.lanes = append(s.lanes, lane{index: e.lanes, device: device, place: len(e.devices[device].lanes) - 1, executor: executor, group: group, beside: int32(max(1, beside))})
 		e.lanes++

@@ -35,7 +35,6 @@ type Dispatcher struct {
 
 	MaxQueue int                 // as in dispatch.TCOptions and dispatch.PoolOptions
 	Early    dispatch.EarlyStart // of tc
-	Sharing  dispatch.Sharing    // of tc
 	Delay    dispatch.Delay      // of the others
 	Margin   time.Duration       // of the others
 
@@ -47,7 +46,7 @@ type Dispatcher struct {
 func (d Dispatcher) New() (dispatch.Policy, error) {
 	name := d.Policy
 	if name == "" || name == DefaultDispatch {
-		return dispatch.NewTC(dispatch.TCOptions{Groups: d.Groups, MaxQueue: d.MaxQueue, Early: d.Early, Rate: d.Rate, Sharing: d.Sharing}), nil
+		return dispatch.NewTC(dispatch.TCOptions{Groups: d.Groups, MaxQueue: d.MaxQueue, Early: d.Early, Rate: d.Rate, Shared: true}), nil
 	}
 	if err := Suits(name); err != nil {
 		return nil, err
