@@ -49,7 +49,7 @@ func (s *Setting) Measure(policy string, e Effort, stop func() bool) (Measured, 
 		o := s.options(policy, rate, e, stop)
 		o.Seed = seed
 		o.GiveUp = int64(giveUp*(1-simulate.DefaultAttainment)*rate*o.Duration.Seconds()) + 1000
-		return simulate.OnPool(s.Loads(rate), s.pool(), o)
+		return simulate.OnCluster(s.Loads(rate), s.pool(), o)
 	}
 	search := simulate.Search{Tolerance: e.Tolerance, Seeds: e.Seeds, Seed: 1, Start: s.Bound() / 2}
 	if s.Seeds > e.Seeds { // a setting to be known closely
@@ -65,7 +65,7 @@ func (s *Setting) Measure(policy string, e Effort, stop func() bool) (Measured, 
 		return m, err
 	}
 	m.Goodput = found.Rate
-	at, err := simulate.OnPool(s.Loads(found.Rate), s.pool(), s.options(policy, found.Rate, e, stop))
+	at, err := simulate.OnCluster(s.Loads(found.Rate), s.pool(), s.options(policy, found.Rate, e, stop))
 	if err != nil {
 		return m, err
 	}
@@ -73,7 +73,7 @@ func (s *Setting) Measure(policy string, e Effort, stop func() bool) (Measured, 
 		m.Busy += d.Utilisation / float64(len(at.Devices))
 	}
 	m.Batch = meanBatch(at)
-	over, err := simulate.OnPool(s.Loads(overload*found.Rate), s.pool(), s.options(policy, overload*found.Rate, e, stop))
+	over, err := simulate.OnCluster(s.Loads(overload*found.Rate), s.pool(), s.options(policy, overload*found.Rate, e, stop))
 	m.Overload = float64(over.Total().Completed) / over.Duration.Seconds() / found.Rate
 	return m, err
 }
@@ -90,8 +90,8 @@ func meanBatch(r simulate.Result) float64 {
 	return served / max(1, batches)
 }
 
-func (s *Setting) pool() []simulate.Kind {
-	return []simulate.Kind{{Hardware: device, Count: s.Devices}}
+func (s *Setting) pool() []simulate.Devices {
+	return []simulate.Devices{{Hardware: device, Count: s.Devices}}
 }
 
 func (s *Setting) options(policy string, rate float64, e Effort, stop func() bool) simulate.Options {

@@ -36,7 +36,7 @@ func Speed(policy string, models, devices int, requests float64, clock func() ti
 	rate := paceLoad * s.Bound()
 	o := simulate.Options{Dispatch: policy, Duration: seconds(requests / rate), Seed: 1}
 	begin := clock()
-	r, err := simulate.OnPool(s.Loads(rate), s.pool(), o)
+	r, err := simulate.OnCluster(s.Loads(rate), s.pool(), o)
 	if err != nil {
 		return p, err
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
-// BenchmarkPool plays one module on a pool of 8 devices near its goodput; an
+// BenchmarkCluster plays one module on a cluster of 8 devices near its goodput; an
 // operation is a request. "driver" has a policy that decides next to nothing,
 // so that what is left is the simulator.
-func BenchmarkPool(b *testing.B) {
+func BenchmarkCluster(b *testing.B) {
 	for _, name := range append([]string{"driver"}, dispatch.PoolNames()...) {
 		b.Run(name, func(b *testing.B) {
 			o := Options{Dispatch: name}
@@ -32,7 +32,7 @@ func benchmark(b *testing.B, o Options) {
 	load := Load{Pipeline: resnet50(), Arrivals: Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: rate}
 	b.ReportAllocs()
 	b.ResetTimer()
-	r, err := OnPool([]Load{load}, gpus(8), o)
+	r, err := OnCluster([]Load{load}, gpus(8), o)
 	require.NoError(b, err)
 	b.ReportMetric(float64(r.Pipelines[0].Requests)/b.Elapsed().Seconds(), "requests/s")
 	b.ReportMetric(float64(r.Events)/b.Elapsed().Seconds(), "events/s")

@@ -15,10 +15,10 @@
 //
 // There are two settings:
 //
-//	OnPlans  runs a plan for each pipeline: one dispatcher a module, the plan's
-//	         groups as executors, budgets as virtual arrivals
-//	OnPool   runs everything on one pool of devices with one dispatcher, without
-//	         a plan: the setting of Symphony
+//	OnPlans    runs a plan for each pipeline: one dispatcher a module, the plan's
+//	           groups as executors, budgets as virtual arrivals
+//	OnCluster  runs everything on one cluster of devices with one dispatcher,
+//	           without a plan: the setting of Symphony
 //
 // and three questions on top of them:
 //

@@ -41,7 +41,7 @@ func ExampleOnPlans() {
 func ExampleFindGoodput() {
 	run := func(rate float64, seed uint64) (simulate.Result, error) {
 		load := simulate.Load{Pipeline: example(), Rate: rate, Arrivals: simulate.Arrivals{Kind: pipelines.ArrivalsPoisson}}
-		return simulate.OnPool([]simulate.Load{load}, []simulate.Kind{{Hardware: "gpu", Count: 2}}, simulate.Options{Dispatch: "deferred", Seed: seed})
+		return simulate.OnCluster([]simulate.Load{load}, []simulate.Devices{{Hardware: "gpu", Count: 2}}, simulate.Options{Dispatch: "deferred", Seed: seed})
 	}
 	g, err := simulate.FindGoodput(run, simulate.Search{Tolerance: 0.02})
 	if err != nil {

@@ -136,7 +136,7 @@ func TestEveryRequestHasOneOutcome(t *testing.T) {
 		if rapid.Bool().Draw(t, "pool") {
 			o.Dispatch = rapid.SampledFrom(dispatch.PoolNames()).Draw(t, "dispatch")
 			n := rapid.IntRange(1, 4).Draw(t, "devices")
-			play = func() (Result, error) { return OnPool(loads, gpus(n), o) }
+			play = func() (Result, error) { return OnCluster(loads, gpus(n), o) }
 		}
 		r, err := play()
 		require.NoError(t, err)

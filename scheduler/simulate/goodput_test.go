@@ -16,7 +16,7 @@ import (
 func poolRun(p pipelines.Pipeline, a Arrivals, n int, o Options) Run {
 	return func(rate float64, seed uint64) (Result, error) {
 		o.Seed = seed
-		return OnPool([]Load{{Pipeline: p, Arrivals: a, Rate: rate}}, gpus(n), o)
+		return OnCluster([]Load{{Pipeline: p, Arrivals: a, Rate: rate}}, gpus(n), o)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestGoodputAsTheAuthorsMeasured(t *testing.T) {
 func TestOutage(t *testing.T) {
 	load := Load{Pipeline: resnet50(), Arrivals: Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: 4500}
 	play := func(outages ...Outage) PipelineResult {
-		r, err := OnPool([]Load{load}, gpus(8), Options{Dispatch: "deferred", Duration: 10 * time.Second, Outages: outages})
+		r, err := OnCluster([]Load{load}, gpus(8), Options{Dispatch: "deferred", Duration: 10 * time.Second, Outages: outages})
 		require.NoError(t, err)
 		return r.Pipelines[0]
 	}
@@ -76,16 +76,16 @@ func TestOutage(t *testing.T) {
 func TestWhatCannotBeSimulated(t *testing.T) {
 	p := resnet50()
 	one := []Load{{Pipeline: p, Rate: 10}}
-	bad := func(want string, loads []Load, pool []Kind, o Options) {
+	bad := func(want string, loads []Load, pool []Devices, o Options) {
 		t.Helper()
-		_, err := OnPool(loads, pool, o)
+		_, err := OnCluster(loads, pool, o)
 		assert.ErrorContains(t, err, want)
 	}
 	bad("no pipeline", nil, gpus(1), Options{})
 	bad("no devices", one, nil, Options{})
 	bad("at least one device", one, gpus(0), Options{})
 	bad("more than 262144 devices", one, gpus(MaxDevices+1), Options{})
-	bad(`no profile on "tpu"`, one, []Kind{{"tpu", 1}}, Options{})
+	bad(`no profile on "tpu"`, one, []Devices{{"tpu", 1}}, Options{})
 	bad("cuts batches for the groups of a plan", one, gpus(1), Options{Dispatch: "tc"})
 	bad("have no sizes", one, gpus(1), Options{Dispatch: "matching"})
 	bad("declare a function block", one, gpus(1), Options{Dispatch: "grouped"})
@@ -115,7 +115,7 @@ func TestWhatCannotBeSimulated(t *testing.T) {
 }
 
 func TestNoRequests(t *testing.T) {
-	r, err := OnPool([]Load{{Pipeline: resnet50()}}, gpus(2), Options{})
+	r, err := OnCluster([]Load{{Pipeline: resnet50()}}, gpus(2), Options{})
 	require.NoError(t, err)
 	assert.Zero(t, r.Pipelines[0].Requests)
 	assert.Equal(t, 1.0, r.Pipelines[0].Attainment)
@@ -123,7 +123,7 @@ func TestNoRequests(t *testing.T) {
 
 func TestBusyExecutorsAreNotStarted(t *testing.T) {
 	o := Options{Policy: func(dispatch.PoolOptions) (dispatch.Policy, error) { return careless{}, nil }}
-	_, err := OnPool([]Load{{Pipeline: resnet50(), Rate: 1000}}, gpus(1), o)
+	_, err := OnCluster([]Load{{Pipeline: resnet50(), Rate: 1000}}, gpus(1), o)
 	assert.ErrorContains(t, err, "which is busy or gone")
 }
 

@@ -173,7 +173,7 @@ func (s *site) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []d
 	return made, nil
 }
 
-func (o Options) pool(name string, options dispatch.PoolOptions) (dispatch.Policy, error) {
+func (o Options) clusterPolicy(name string, options dispatch.PoolOptions) (dispatch.Policy, error) {
 	if o.Policy != nil {
 		return o.Policy(options)
 	}

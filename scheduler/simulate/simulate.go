@@ -23,9 +23,9 @@ type Load struct {
 
 // Options say how to simulate. The zero value simulates a minute.
 type Options struct {
-	// Dispatch is the policy. For plans: "tc" (when empty) or a pool policy,
-	// which then batches for each module by itself; for pools one of
-	// dispatch.PoolNames, DefaultPoolDispatch when empty.
+	// Dispatch is the policy. For plans: "tc" (when empty) or a policy of clusters,
+	// which then batches for each module by itself; for clusters one of
+	// dispatch.PoolNames, DefaultClusterDispatch when empty.
 	Dispatch string
 
 	Duration time.Duration // in which requests come and are counted; a minute when 0
@@ -57,7 +57,7 @@ type Options struct {
 	// ErrStopped. Nil is never.
 	Stop func() bool
 
-	// Policy makes the policy of a pool in place of the one named.
+	// Policy makes the policy of a cluster in place of the one named.
 	Policy func(dispatch.PoolOptions) (dispatch.Policy, error)
 }
 

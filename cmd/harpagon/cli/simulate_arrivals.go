@@ -100,8 +100,8 @@ func share(rate, total float64, n int) float64 {
 }
 
 // parsePool reads hardware=N.
-func parsePool(list []string) ([]simulate.Kind, error) {
-	var pool []simulate.Kind
+func parsePool(list []string) ([]simulate.Devices, error) {
+	var pool []simulate.Devices
 	for _, text := range list {
 		name, count, ok := strings.Cut(text, "=")
 		n, err := strconv.Atoi(count)
@@ -111,7 +111,7 @@ func parsePool(list []string) ([]simulate.Kind, error) {
 		if n > simulate.MaxDevices {
 			return nil, fmt.Errorf("--pool %s: memory is kept for %d devices; simulate a part of them at a part of the rate", text, simulate.MaxDevices)
 		}
-		pool = append(pool, simulate.Kind{Hardware: name, Count: n})
+		pool = append(pool, simulate.Devices{Hardware: name, Count: n})
 	}
 	return pool, nil
 }

@@ -49,7 +49,7 @@ func (f *simulateFlags) run(ctx context.Context, d *Deps, doc *pipelines.Documen
 	if len(loads) > 0 {
 		play := func(loads []simulate.Load, o simulate.Options) (simulate.Result, error) {
 			if len(pool) > 0 {
-				return simulate.OnPool(loads, pool, o)
+				return simulate.OnCluster(loads, pool, o)
 			}
 			return simulate.OnPlans(loads, plans, o)
 		}

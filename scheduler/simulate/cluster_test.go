@@ -27,11 +27,11 @@ func resnet50() pipelines.Pipeline {
 	return linear("resnet50", 1053*time.Microsecond, 5072*time.Microsecond, 25*ms, 64)
 }
 
-func gpus(n int) []Kind { return []Kind{{Hardware: "gpu", Count: n}} }
+func gpus(n int) []Devices { return []Devices{{Hardware: "gpu", Count: n}} }
 
-func TestPool(t *testing.T) {
+func TestCluster(t *testing.T) {
 	load := Load{Pipeline: resnet50(), Arrivals: Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: 5313}
-	r, err := OnPool([]Load{load}, gpus(8), Options{Dispatch: "deferred", Seed: 1})
+	r, err := OnCluster([]Load{load}, gpus(8), Options{Dispatch: "deferred", Seed: 1})
 	require.NoError(t, err)
 	p := r.Pipelines[0]
 	assert.InDelta(t, 0.99, p.Attainment, 0.004)

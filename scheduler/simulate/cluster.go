@@ -12,22 +12,22 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
-// Kind is so many devices of one hardware in a pool.
-type Kind struct {
+// Devices is so many devices of one hardware in a cluster.
+type Devices struct {
 	Hardware string
 	Count    int
 }
 
-// DefaultPoolDispatch is the policy of a pool where none is named: adaptive
+// DefaultClusterDispatch is the policy of a cluster where none is named: adaptive
 // where this build has it.
-func DefaultPoolDispatch() string {
+func DefaultClusterDispatch() string {
 	if names := dispatch.PoolNames(); slices.Contains(names, "adaptive") {
 		return "adaptive"
 	}
 	return "deferred"
 }
 
-// OnPool plays all loads against one pool of devices, without plans: every
+// OnCluster plays all loads against one cluster of devices, without plans: every
 // device runs any module of any pipeline, one batch at a time, and one
 // dispatcher serves all of them. This is the setting of Symphony.
 //
@@ -35,7 +35,7 @@ func DefaultPoolDispatch() string {
 // (policies.SplitLatency under cost model proportional); a request is due at a
 // module when the budgets up to there have passed, and what a module leaves of
 // its budget is the next one's.
-func OnPool(loads []Load, pool []Kind, o Options) (Result, error) {
+func OnCluster(loads []Load, devices []Devices, o Options) (Result, error) {
 	o = o.withDefaults()
 	if err := o.check(); err != nil {
 		return Result{}, err
@@ -47,25 +47,25 @@ func OnPool(loads []Load, pool []Kind, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	b := bench{engine: e, options: o, pool: pool}
+	b := clusterSetup{engine: e, options: o, kinds: devices}
 	if err := b.build(loads); err != nil {
 		return Result{}, err
 	}
 	return e.play(loads, o)
 }
 
-// bench gives a pool its one station.
-type bench struct {
+// clusterSetup gives a cluster its one station.
+type clusterSetup struct {
 	*engine
 	options Options
-	pool    []Kind
+	kinds   []Devices
 	models  []dispatch.Model
 	tables  [][][]Time
 }
 
-func (b *bench) build(loads []Load) error {
-	if len(b.pool) == 0 {
-		return fmt.Errorf("simulate: the pool has no devices; name the hardware and how many there are of it")
+func (b *clusterSetup) build(loads []Load) error {
+	if len(b.kinds) == 0 {
+		return fmt.Errorf("simulate: the cluster has no devices; name the hardware and how many there are of it")
 	}
 	for i := range loads {
 		if err := b.admit(&loads[i], &b.apps[i]); err != nil {
@@ -74,23 +74,23 @@ func (b *bench) build(loads []Load) error {
 	}
 	name := b.options.Dispatch
 	if name == "" {
-		name = DefaultPoolDispatch()
+		name = DefaultClusterDispatch()
 	}
 	if name == "tc" {
-		return fmt.Errorf("simulate: policy tc cuts batches for the groups of a plan; a pool has none. Leave out the pool, or choose one of %v", dispatch.PoolNames())
+		return fmt.Errorf("simulate: policy tc cuts batches for the groups of a plan; a cluster has none. Leave out the devices, or choose one of %v", dispatch.PoolNames())
 	}
 	if err := timing.Suits(name); err != nil && b.options.Policy == nil {
 		return fmt.Errorf("simulate: %w", err)
 	}
-	policy, err := b.options.pool(name, dispatch.PoolOptions{Models: b.models, MaxQueue: b.options.MaxQueue, Delay: b.options.Delay})
+	policy, err := b.options.clusterPolicy(name, dispatch.PoolOptions{Models: b.models, MaxQueue: b.options.MaxQueue, Delay: b.options.Delay})
 	if err != nil {
 		return err
 	}
 	b.stations = append(b.stations, station{policy: policy, tables: b.tables})
 	seen := map[string]bool{}
-	for g, k := range b.pool {
+	for g, k := range b.kinds {
 		if k.Count < 1 || seen[k.Hardware] {
-			return fmt.Errorf("simulate: the pool has %d devices %q; give each hardware once, with at least one device", k.Count, k.Hardware)
+			return fmt.Errorf("simulate: the cluster has %d devices %q; give each hardware once, with at least one device", k.Count, k.Hardware)
 		}
 		seen[k.Hardware] = true
 		for range k.Count {
@@ -105,7 +105,7 @@ func (b *bench) build(loads []Load) error {
 }
 
 // admit makes a model of every module of a pipeline.
-func (b *bench) admit(l *Load, a *app) error {
+func (b *clusterSetup) admit(l *Load, a *app) error {
 	budget, err := b.split(l)
 	if err != nil {
 		return err
@@ -122,10 +122,10 @@ func (b *bench) admit(l *Load, a *app) error {
 		n := &a.nodes[i]
 		m := l.Pipeline.Module(n.Module)
 		model := dispatch.Model{SLO: l.Pipeline.SLO - n.Offset - n.Keep.Calm, Rate: rates[n.Module]}
-		for _, k := range b.pool {
+		for _, k := range b.kinds {
 			table := timing.Table(m, k.Hardware)
 			if table == nil {
-				return fmt.Errorf("simulate: module %q of pipeline %q has no profile on %q; every device of a pool runs every module, so profile it there or leave the hardware out",
+				return fmt.Errorf("simulate: module %q of pipeline %q has no profile on %q; every device of a cluster runs every module, so profile it there or leave the hardware out",
 					n.Module, l.Pipeline.Name, k.Hardware)
 			}
 			model.Groups = append(model.Groups, table)
@@ -139,13 +139,13 @@ func (b *bench) admit(l *Load, a *app) error {
 }
 
 // split divides the SLO among the modules.
-func (b *bench) split(l *Load) (map[string]time.Duration, error) {
+func (b *clusterSetup) split(l *Load) (map[string]time.Duration, error) {
 	p := l.Pipeline
 	if len(p.Modules) == 1 {
 		return map[string]time.Duration{p.Modules[0].Name: p.SLO}, nil
 	}
 	var hardware []pipelines.Hardware
-	for _, k := range b.pool {
+	for _, k := range b.kinds {
 		hardware = append(hardware, pipelines.Hardware{Name: k.Hardware, Price: 1})
 	}
 	if p.Rate == 0 {
