@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -44,7 +45,7 @@ var echoSignature = pipelines.Signature{Inputs: []pipelines.Port{
 func TestEnginesAreFedConstants(t *testing.T) {
 	h := &Host{Name: "h", Engines: []Engine{echo{echoSignature}}}
 	m := pipelines.Module{Name: "m", Engine: "echo", Inputs: []pipelines.Binding{
-		{Name: "x", From: pipelines.FromInput("x")}, {Name: "mode", Value: "fast"}, {Name: "sr", Value: 8000.0},
+		{Name: "x", From: build.FromInput("x")}, {Name: "mode", Value: "fast"}, {Name: "sr", Value: 8000.0},
 	}}
 	e, err := h.EngineFor(m)
 	require.NoError(t, err)
@@ -81,7 +82,7 @@ func TestAModelIsOfItsUse(t *testing.T) {
 		return d
 	}
 	fed := plain
-	fed.Inputs = []pipelines.Binding{{Name: "x", From: pipelines.FromInput("x")}}
+	fed.Inputs = []pipelines.Binding{{Name: "x", From: build.FromInput("x")}}
 	assert.Equal(t, digest(plain), digest(fed))
 	fixed, other, single, along := fed, fed, fed, fed
 	fixed.Inputs = []pipelines.Binding{{Name: "x", Value: 1.0}}

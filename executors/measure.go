@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -71,7 +72,7 @@ const fewRuns = 3
 
 // NewMeasureTask takes the task for one module out of a pipeline. signatures
 // may be nil.
-func NewMeasureTask(p pipelines.Pipeline, module, hardware, device string, signatures pipelines.SignatureFunc) MeasureTask {
+func NewMeasureTask(p pipelines.Pipeline, module, hardware, device string, signatures check.SignatureFunc) MeasureTask {
 	t := MeasureTask{Hardware: hardware, Device: device, Feeds: Feeds(p, module, signatures)}
 	for _, m := range p.Modules {
 		if m.Name == module {

@@ -30,7 +30,7 @@ func ConstantAt(value any, p Port) (Constant, error) {
 	c.Shape, c.Datatype = shape, p.Datatype
 	if p.Datatype == "" {
 		c.Datatype = datatypeOf(c.Elements)
-	} else if !sameShape(shape, p.Shape) {
+	} else if !SameShape(shape, p.Shape) {
 		one := func(d int64) bool { return d == 1 || d == -1 }
 		if len(c.Elements) != 1 || slices.ContainsFunc(p.Shape, func(d int64) bool { return !one(d) }) {
 			return c, fmt.Errorf("the constant has shape %v where %v is taken", shape, p.Shape)
@@ -118,7 +118,7 @@ func wholeRange(datatype string) (low, high float64, whole bool) {
 }
 
 // sameShape lets -1 stand for any extent.
-func sameShape(a, b []int64) bool {
+func SameShape(a, b []int64) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -129,3 +129,44 @@ func sameShape(a, b []int64) bool {
 	}
 	return true
 }
+
+// plainTensor says whether a plain value is made of numbers, strings, booleans
+// and lists only.
+func IsPlainTensor(value any) bool {
+	switch value := value.(type) {
+	case float64, string, bool:
+		return true
+	case []any:
+		for _, e := range value {
+			if !IsPlainTensor(e) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// misfit says why a shape is no instance of another, whose -1 may be anything;
+// empty where it is one.
+func Misfit(shape, typical []int64) string {
+	if len(typical) != len(shape) {
+		return fmt.Sprintf("the rank is %d, not %d", len(typical), len(shape))
+	}
+	n := int64(1)
+	for i, d := range typical {
+		switch {
+		case d < 1:
+			return "every dimension is a positive number"
+		case shape[i] > 0 && shape[i] != d:
+			return fmt.Sprintf("dimension %d is %d, not %d", i+1, shape[i], d)
+		case d > maxTypical/n:
+			return fmt.Sprintf("it has more than %d elements", maxTypical)
+		}
+		n *= d
+	}
+	return ""
+}
+
+// maxTypical bounds the elements of a typical input.
+const maxTypical = 1 << 28

@@ -1,7 +1,14 @@
 // Package pipelines is the declaration of what Harpagon serves: pipelines of
-// modules under one latency objective, the hardware that may run them, and
-// what was measured of them.
+// modules under one latency objective, pools, functions, the hardware that may
+// run them, and what was measured of them.
 //
-// A declaration is written in HCL (Load) or in Go (New); both roads meet in
-// one Document value, which prints back to the same canonical HCL.
+// Here are the types, and what follows from them alone: the order of modules,
+// their rates and scopes, the longest path, the margin that planning keeps, how
+// long a pool's query or a function's batch takes. Around them stand
+//
+//	language  HCL: load, print, format
+//	files     profiles, traces, sizes and samples that a declaration names
+//	check     what is wrong with a declaration
+//	build     the same declaration, made in Go
+//	library   the applications of the papers
 package pipelines

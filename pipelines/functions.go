@@ -53,10 +53,10 @@ type Application struct {
 
 // Tolerances of grids, relative to a step: a value this close to the grid is on
 // it, and Max counts when it is missed by no more.
-const gridTolerance = 1e-6
+const GridTolerance = 1e-6
 
 // maxGrid bounds how many values a grid may have.
-const maxGrid = 4096
+const MaxGrid = 4096
 
 // Empty says whether nothing was declared.
 func (g Grid) Empty() bool { return g == Grid{} }
@@ -66,7 +66,7 @@ func (g Grid) Len() int {
 	if g.Empty() || !(g.Step > 0) || !(g.Max >= g.Min) {
 		return 0
 	}
-	return min(maxGrid, int(math.Floor((g.Max-g.Min)/g.Step+gridTolerance))+1)
+	return min(MaxGrid, int(math.Floor((g.Max-g.Min)/g.Step+GridTolerance))+1)
 }
 
 // At is the i-th value, without the noise of repeated addition: 0.05 and
@@ -79,7 +79,7 @@ func (g Grid) At(i int) float64 {
 // Has says whether the value is one of the grid's.
 func (g Grid) Has(x float64) bool {
 	i := math.Round((x - g.Min) / g.Step)
-	return i >= 0 && i < float64(g.Len()) && math.Abs(g.At(int(i))-x) <= gridTolerance*g.Step
+	return i >= 0 && i < float64(g.Len()) && math.Abs(g.At(int(i))-x) <= GridTolerance*g.Step
 }
 
 // Application of that name, or nil.
@@ -123,7 +123,7 @@ func (f *Function) Fastest(p *Provider) (time.Duration, bool) {
 	if g := f.Profile.GPU; g != nil {
 		d := g.Device(p)
 		for i := range p.GPUMemory.Len() {
-			if m := p.GPUMemory.At(i); m >= g.Memory(1) && m <= d.Memory*(1+gridTolerance) {
+			if m := p.GPUMemory.At(i); m >= g.Memory(1) && m <= d.Memory*(1+GridTolerance) {
 				least = math.Min(least, g.Max(1, m, d))
 			}
 		}

@@ -18,9 +18,9 @@ const (
 
 // Limits of what a block may say.
 const (
-	maxCallTimeout     = 15 * time.Minute // the longest that common providers let a function run
-	maxCallAttempts    = 10
-	maxCallConcurrency = 100_000
+	MaxCallTimeout     = 15 * time.Minute // the longest that common providers let a function run
+	MaxCallAttempts    = 10
+	MaxCallConcurrency = 100_000
 )
 
 // FunctionSize is one function that was deployed: the model and what it is
@@ -53,7 +53,7 @@ func (p *Provider) CallURL(s FunctionSize) (string, error) {
 	if p.URL == "" {
 		return "", fmt.Errorf("provider %q has no url, so its functions cannot be called; add one, such as url = \"https://functions.example.com/v2/models/{function}-{platform}-{size}\"", p.Name)
 	}
-	if what := badTemplate(p.URL); what != "" {
+	if what := BadTemplate(p.URL); what != "" {
 		return "", fmt.Errorf("provider %q: %s", p.Name, what)
 	}
 	return regexp.MustCompile(placeholder).ReplaceAllStringFunc(p.URL, func(name string) string {
@@ -101,12 +101,12 @@ func orDefault[T int | time.Duration](x, otherwise T) T {
 }
 
 // badTemplate says what is wrong with a URL template, empty when nothing is.
-func badTemplate(template string) string {
+func BadTemplate(template string) string {
 	names := placeholders()
 	matched := regexp.MustCompile(placeholder)
 	for _, m := range matched.FindAllStringSubmatch(template, -1) {
 		if !slices.Contains(names, m[1]) {
-			return fmt.Sprintf("the url has the placeholder {%s}; there is {%s}.%s", m[1], strings.Join(names, "}, {"), suggest(m[1], names))
+			return fmt.Sprintf("the url has the placeholder {%s}; there is {%s}.%s", m[1], strings.Join(names, "}, {"), Suggest(m[1], names))
 		}
 	}
 	plain := matched.ReplaceAllString(template, "0")
@@ -123,4 +123,9 @@ func badTemplate(template string) string {
 		return "the url has a query or fragment; /infer is added behind its path."
 	}
 	return ""
+}
+
+func OnLoopback(template string) bool {
+	parts := regexp.MustCompile(address).FindStringSubmatch(template)
+	return parts != nil && regexp.MustCompile(`^(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?$`).MatchString(parts[2])
 }

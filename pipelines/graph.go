@@ -15,14 +15,14 @@ type CycleError struct {
 
 // Error draws the cycle.
 func (e *CycleError) Error() string {
-	return "pipelines: modules form a cycle: " + drawn(e.Path)
+	return "pipelines: modules form a cycle: " + DrawPath(e.Path)
 }
 
 // drawnModules is how many modules a path shows before it leaves some out.
 const drawnModules = 20
 
 // drawn writes a path of modules; of a long one, both ends.
-func drawn(path []string) string {
+func DrawPath(path []string) string {
 	if n := len(path); n > drawnModules {
 		left := fmt.Sprintf("(%d more)", n-drawnModules)
 		path = slices.Concat(path[:drawnModules/2], []string{left}, path[n-drawnModules/2:])
@@ -84,14 +84,14 @@ func (p *Pipeline) Downstream(name string) []string {
 // several could come next, the one declared first does. The error is a
 // *CycleError.
 func (p *Pipeline) Order() ([]string, error) {
-	g := p.resolve()
-	order, err := g.order()
+	g := p.Resolve()
+	order, err := g.Order()
 	if err != nil {
 		return nil, err
 	}
 	names := make([]string, len(order))
 	for i, at := range order {
-		names[i] = g.names[at]
+		names[i] = g.Names[at]
 	}
 	return names, nil
 }
@@ -100,8 +100,8 @@ func (p *Pipeline) Order() ([]string, error) {
 // among the modules that feed it, or the pipeline's rate where none does; a
 // module's own Rate overrides that. It is nil when the modules form a cycle.
 func (p *Pipeline) Rates() map[string]float64 {
-	g := p.resolve()
-	order, err := g.order()
+	g := p.Resolve()
+	order, err := g.Order()
 	if err != nil {
 		return nil
 	}
@@ -113,8 +113,8 @@ func (p *Pipeline) Rates() map[string]float64 {
 			continue
 		}
 		base := p.Rate
-		for i, up := range g.up[at] {
-			if above := rates[g.names[up]]; i == 0 || above > base {
+		for i, up := range g.Up[at] {
+			if above := rates[g.Names[up]]; i == 0 || above > base {
 				base = above
 			}
 		}
@@ -150,15 +150,15 @@ func (p *Pipeline) ScopeOf(ref Ref) []string {
 // scatters splits the items of its common scope.
 func (p *Pipeline) CommonScope(name string) []string {
 	if m := p.Module(name); m != nil {
-		return commonScope(m, p.scopes())
+		return CommonScopeOf(m, p.scopes())
 	}
 	return nil
 }
 
-func (p *Pipeline) scopes() map[string][]string { return p.resolve().scopes() }
+func (p *Pipeline) scopes() map[string][]string { return p.Resolve().Scopes() }
 
 // commonScope is the longest prefix that the scopes of all inputs share.
-func commonScope(m *Module, scopes map[string][]string) []string {
+func CommonScopeOf(m *Module, scopes map[string][]string) []string {
 	var common []string
 	first := true
 	for _, in := range m.Inputs {
@@ -183,24 +183,24 @@ func commonScope(m *Module, scopes map[string][]string) []string {
 // that sum. Of several, it is the one that ends, then starts, with what was
 // declared first. The error is a *CycleError.
 func (p *Pipeline) LongestPath(weight func(module string) time.Duration) ([]string, time.Duration, error) {
-	g := p.resolve()
-	order, err := g.order()
+	g := p.Resolve()
+	order, err := g.Order()
 	if err != nil {
 		return nil, 0, err
 	}
 	const nowhere = -1
-	total := make([]time.Duration, len(g.names))
-	before := make([]int, len(g.names))
+	total := make([]time.Duration, len(g.Names))
+	before := make([]int, len(g.Names))
 	last := nowhere
 	for _, at := range order {
 		best := nowhere
-		for _, up := range g.up[at] {
+		for _, up := range g.Up[at] {
 			if best == nowhere || total[up] > total[best] {
 				best = up
 			}
 		}
 		before[at] = best
-		total[at] = weight(g.names[at])
+		total[at] = weight(g.Names[at])
 		if best != nowhere {
 			total[at] += total[best]
 		}
@@ -213,7 +213,7 @@ func (p *Pipeline) LongestPath(weight func(module string) time.Duration) ([]stri
 	}
 	var path []string
 	for at := last; at != nowhere; at = before[at] {
-		path = append(path, g.names[at])
+		path = append(path, g.Names[at])
 	}
 	slices.Reverse(path)
 	return path, total[last], nil
@@ -231,7 +231,7 @@ func (r Ref) String() string {
 // alone, at its least profiled duration on the hardware it may use, and that
 // time. Modules without a profile count as taking none.
 func (p *Pipeline) FastestPath(hardware []Hardware) ([]string, time.Duration, error) {
-	at := p.resolve().at
+	at := p.Resolve().at
 	return p.LongestPath(func(name string) time.Duration {
 		m := &p.Modules[at[name]]
 		least := time.Duration(math.MaxInt64)

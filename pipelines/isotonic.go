@@ -21,7 +21,7 @@ import (
 // (1973).
 func Isotonic(points []Point) []Point {
 	all := slices.Clone(points)
-	slices.SortStableFunc(all, cmpPoints)
+	slices.SortStableFunc(all, ComparePoints)
 	for begin := 0; begin < len(all); {
 		end := begin + 1
 		for end < len(all) && all[end].Hardware == all[begin].Hardware && max(all[end].Concurrency, 1) == max(all[begin].Concurrency, 1) {

@@ -121,24 +121,24 @@ func (m *Module) noise() float64 {
 	return all[len(all)/2]
 }
 
-const headroomHint = `a share of the objective, such as "10%"`
+const HeadroomHint = `a share of the objective, such as "10%"`
 
 // checkHeadroom says what is wrong with a share, and nothing when it is right.
-func checkHeadroom(share float64) string {
+func CheckHeadroom(share float64) string {
 	if share >= 0 && share < 1 {
 		return ""
 	}
-	what := "Headroom is " + headroomHint + ", from 0% to less than 100%; "
+	what := "Headroom is " + HeadroomHint + ", from 0% to less than 100%; "
 	switch {
 	case math.IsNaN(share) || math.IsInf(share, 0):
 		return what + "write it with a percent sign in quotes."
 	case share < 0:
 		return what + `it cannot be negative: "0%" keeps nothing.`
 	}
-	return fmt.Sprintf("%s%s would leave no time to serve requests. Keep less, or raise the SLO.", what, percentText(share))
+	return fmt.Sprintf("%s%s would leave no time to serve requests. Keep less, or raise the SLO.", what, PercentText(share))
 }
 
 // percentText is a share as HCL writes it.
-func percentText(share float64) string {
+func PercentText(share float64) string {
 	return strconv.FormatFloat(math.Round(share*100*1e9)/1e9, 'f', -1, 64) + "%"
 }

@@ -157,3 +157,27 @@ type Signature struct {
 func Dispatches() []string {
 	return []string{"tc", "adaptive", "clockwork", "deferred", "eager", "nexus"}
 }
+
+// validName keeps names usable in references, workflow ids and addresses.
+func IsName(s string) bool {
+	for i, r := range s {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if !letter && (i == 0 || r != '-' && r != '_' && r != '.') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 100
+}
+
+// maxRank bounds the dimensions of a tensor.
+const MaxRank = 32
+
+// HardwareNamed is the hardware of that name; the zero Hardware where there is none.
+func (d *Document) HardwareNamed(name string) Hardware {
+	for _, h := range d.Hardware {
+		if h.Name == name {
+			return h
+		}
+	}
+	return Hardware{}
+}

@@ -142,6 +142,20 @@ func (p Planning) Faults(k Kind) []Fault {
 	return all
 }
 
+// PlanPath is where a plan block stands within its service. No name can be
+// spelled like it, so that pipeline "x.plan" is not taken for a part of "x".
+const PlanPath = ".{plan}"
+
+// IsZero says whether nothing is declared.
+func (p Planning) IsZero() bool {
+	for _, one := range p.attributes() {
+		if one.given {
+			return false
+		}
+	}
+	return true
+}
+
 // attributes of a plan block, and whether each has a value.
 func (p Planning) attributes() []struct {
 	name  string
@@ -208,7 +222,7 @@ func (p Planning) splitFault(policy string) string {
 
 // suggestAll is suggest for names that are few enough to list all of them.
 func suggestAll(name string, candidates []string) string {
-	if text := suggest(name, candidates); name != "" && strings.HasPrefix(text, " Did you mean") {
+	if text := Suggest(name, candidates); name != "" && strings.HasPrefix(text, " Did you mean") {
 		return text
 	}
 	if len(candidates) == 0 {

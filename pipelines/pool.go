@@ -1,8 +1,11 @@
 package pipelines
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -153,3 +156,16 @@ func (p *Pool) Kinds(hardware []Hardware) []string {
 	}
 	return names
 }
+
+// CSV writes the mix as a file of sizes.
+func (m Mix) CSV() []byte {
+	var b bytes.Buffer
+	b.WriteString("size,weight\n")
+	for _, s := range m {
+		fmt.Fprintf(&b, "%d,%s\n", s.Size, strconv.FormatFloat(s.Weight, 'g', -1, 64))
+	}
+	return b.Bytes()
+}
+
+// maxWeight bounds a weight, so that sums of weights stay finite.
+const MaxWeight = 1e15

@@ -36,7 +36,7 @@ type Remote struct {
 func IsRemote(model string) bool { return strings.Contains(model, "://") }
 
 // remoteForm is how an address is written, for errors.
-const remoteForm = "write it as grpc://HOST:PORT/MODEL or http://HOST:PORT/MODEL (grpcs, https for TLS), with ?version=, batch=stack or single, timeout=2s, token_variable=NAME where needed"
+const RemoteForm = "write it as grpc://HOST:PORT/MODEL or http://HOST:PORT/MODEL (grpcs, https for TLS), with ?version=, batch=stack or single, timeout=2s, token_variable=NAME where needed"
 
 // ParseRemote reads an address: SCHEME://HOST:PORT/MODEL?KEY=VALUE&...
 func ParseRemote(model string) (Remote, error) {
@@ -46,15 +46,15 @@ func ParseRemote(model string) (Remote, error) {
 	r.Host, r.Model, _ = strings.Cut(rest, "/")
 	switch {
 	case !slices.Contains([]string{"grpc", "grpcs", "http", "https"}, r.Scheme):
-		return r, fmt.Errorf("%q is no protocol of a model server; %s", r.Scheme, remoteForm)
+		return r, fmt.Errorf("%q is no protocol of a model server; %s", r.Scheme, RemoteForm)
 	case strings.Contains(r.Host, "@"):
 		return r, errors.New("the address holds a name or password; name the environment variable that holds the token with ?token_variable=NAME")
 	case !regexp.MustCompile(`^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?$`).MatchString(r.Host):
-		return r, fmt.Errorf("%q is no host; %s", r.Host, remoteForm)
+		return r, fmt.Errorf("%q is no host; %s", r.Host, RemoteForm)
 	case strings.HasPrefix(r.Scheme, "grpc") && !regexp.MustCompile(`:[0-9]+$`).MatchString(r.Host):
-		return r, fmt.Errorf("%q has no port; %s", r.Host, remoteForm)
+		return r, fmt.Errorf("%q has no port; %s", r.Host, RemoteForm)
 	case r.Model == "" || strings.HasSuffix(r.Model, "/") || strings.ContainsAny(r.Model, "# \t\n"):
-		return r, fmt.Errorf("the address names no model; %s", remoteForm)
+		return r, fmt.Errorf("the address names no model; %s", RemoteForm)
 	}
 	if query == "" {
 		return r, nil
@@ -86,7 +86,7 @@ func (r *Remote) set(key, value string) (err error) {
 		}
 	default:
 		keys := []string{"version", "batch", "timeout", "token_variable"}
-		err = fmt.Errorf("the address has the setting %q; there is %s.%s", key, strings.Join(keys, ", "), suggest(key, keys))
+		err = fmt.Errorf("the address has the setting %q; there is %s.%s", key, strings.Join(keys, ", "), Suggest(key, keys))
 	}
 	return err
 }

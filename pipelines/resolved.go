@@ -8,26 +8,26 @@ import (
 // graph is the modules of a pipeline with their references resolved, made in
 // one pass, so that walks over pipelines of many modules take time in
 // proportion to them.
-type graph struct {
+type Graph struct {
 	p     *Pipeline
-	names []string         // of modules, as declared
+	Names []string         // of modules, as declared
 	at    map[string]int   // where a module of that name is declared first
-	in    map[string]*Port // inputs of the pipeline by name
-	up    [][]int          // the modules that feed one directly, each once, in the order of its inputs
+	In    map[string]*Port // inputs of the pipeline by name
+	Up    [][]int          // the modules that feed one directly, each once, in the order of its inputs
 }
 
-func (p *Pipeline) resolve() *graph {
+func (p *Pipeline) Resolve() *Graph {
 	n := len(p.Modules)
-	g := &graph{p: p, names: make([]string, n), at: make(map[string]int, n), in: make(map[string]*Port, len(p.Inputs)), up: make([][]int, n)}
+	g := &Graph{p: p, Names: make([]string, n), at: make(map[string]int, n), In: make(map[string]*Port, len(p.Inputs)), Up: make([][]int, n)}
 	for i := range p.Modules {
-		g.names[i] = p.Modules[i].Name
-		if _, taken := g.at[g.names[i]]; !taken {
-			g.at[g.names[i]] = i
+		g.Names[i] = p.Modules[i].Name
+		if _, taken := g.at[g.Names[i]]; !taken {
+			g.at[g.Names[i]] = i
 		}
 	}
 	for i := range p.Inputs {
-		if _, taken := g.in[p.Inputs[i].Name]; !taken {
-			g.in[p.Inputs[i].Name] = &p.Inputs[i]
+		if _, taken := g.In[p.Inputs[i].Name]; !taken {
+			g.In[p.Inputs[i].Name] = &p.Inputs[i]
 		}
 	}
 	for i := range p.Modules {
@@ -36,20 +36,20 @@ func (p *Pipeline) resolve() *graph {
 			from, ok := g.at[b.From.Module]
 			if ok && b.From.Module != "" && !seen[from] {
 				seen[from] = true
-				g.up[i] = append(g.up[i], from)
+				g.Up[i] = append(g.Up[i], from)
 			}
 		}
 	}
 	return g
 }
 
-func (g *graph) has(module string) bool {
+func (g *Graph) Has(module string) bool {
 	_, ok := g.at[module]
 	return ok
 }
 
 // module is the one of that name, which must exist.
-func (g *graph) module(name string) *Module { return &g.p.Modules[g.at[name]] }
+func (g *Graph) Module(name string) *Module { return &g.p.Modules[g.at[name]] }
 
 // ready holds the positions of modules that may come next; the one declared
 // first is taken first.
@@ -69,16 +69,16 @@ func (r *ready) Pop() any {
 // order gives the positions of the modules so that each stands after all that
 // feed it; where several could come next, the one declared first does. The
 // error is a *CycleError. Of modules that share a name only the first counts.
-func (g *graph) order() ([]int, error) {
-	waits := make([]int, len(g.names)) // modules above that are not placed yet
-	down := make([][]int, len(g.names))
+func (g *Graph) Order() ([]int, error) {
+	waits := make([]int, len(g.Names)) // modules above that are not placed yet
+	down := make([][]int, len(g.Names))
 	var next ready
-	for i, name := range g.names {
+	for i, name := range g.Names {
 		if g.at[name] != i {
 			continue
 		}
-		waits[i] = len(g.up[i])
-		for _, u := range g.up[i] {
+		waits[i] = len(g.Up[i])
+		for _, u := range g.Up[i] {
 			down[u] = append(down[u], i)
 		}
 		if waits[i] == 0 {
@@ -99,7 +99,7 @@ func (g *graph) order() ([]int, error) {
 	if len(placed) == len(g.at) {
 		return placed, nil
 	}
-	for i, name := range g.names {
+	for i, name := range g.Names {
 		if g.at[name] == i && waits[i] > 0 {
 			return nil, g.cycleFrom(i, waits)
 		}
@@ -110,36 +110,40 @@ func (g *graph) order() ([]int, error) {
 // cycleFrom walks upstream from a module that could not be placed. Each such
 // module has one above it that could not be placed either, so the walk comes
 // round.
-func (g *graph) cycleFrom(i int, waits []int) *CycleError {
+func (g *Graph) cycleFrom(i int, waits []int) *CycleError {
 	var walk []string
 	met := map[int]int{} // where in the walk
 	for {
 		if from, again := met[i]; again {
-			cycle := append(slices.Clone(walk[from:]), g.names[i])
+			cycle := append(slices.Clone(walk[from:]), g.Names[i])
 			slices.Reverse(cycle)
 			return &CycleError{Path: cycle}
 		}
 		met[i] = len(walk)
-		walk = append(walk, g.names[i])
-		i = g.up[i][slices.IndexFunc(g.up[i], func(u int) bool { return waits[u] > 0 })]
+		walk = append(walk, g.Names[i])
+		i = g.Up[i][slices.IndexFunc(g.Up[i], func(u int) bool { return waits[u] > 0 })]
 	}
 }
 
 // scopes gives the scope of every module: see Pipeline.Scope. It is nil when
 // the modules form a cycle. Scopes end at maxNesting.
-func (g *graph) scopes() map[string][]string {
-	order, err := g.order()
+func (g *Graph) Scopes() map[string][]string {
+	order, err := g.Order()
 	if err != nil {
 		return nil
 	}
 	scopes := make(map[string][]string, len(order))
 	for _, i := range order {
 		m := &g.p.Modules[i]
-		scope := commonScope(m, scopes)
-		if m.Scatter && len(scope) < maxNesting {
+		scope := CommonScopeOf(m, scopes)
+		if m.Scatter && len(scope) < MaxNesting {
 			scope = append(slices.Clone(scope), m.Name)
 		}
 		scopes[m.Name] = scope
 	}
 	return scopes
 }
+
+// maxNesting bounds how many fan-outs may stand in one another: each multiplies
+// the requests of the one above.
+const MaxNesting = 64

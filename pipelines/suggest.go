@@ -9,7 +9,7 @@ import (
 
 // suggest names the candidate that was probably meant, or lists a few, as a
 // sentence to append; it is empty when there is nothing to suggest.
-func suggest(name string, candidates []string) string {
+func Suggest(name string, candidates []string) string {
 	most := max(2, len(name)/3)
 	if len(name) < 3 {
 		most = 1 // of two letters, two changed leave nothing
@@ -26,12 +26,12 @@ func suggest(name string, candidates []string) string {
 	case len(candidates) == 0:
 		return ""
 	case len(candidates) <= 6:
-		return fmt.Sprintf(" There are: %s.", quoted(candidates))
+		return fmt.Sprintf(" There are: %s.", Quoted(candidates))
 	}
 	return ""
 }
 
-func quoted(names []string) string {
+func Quoted(names []string) string {
 	sorted := slices.Sorted(slices.Values(names))
 	s := ""
 	for i, n := range sorted {

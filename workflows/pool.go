@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -35,7 +36,7 @@ func checkPool(s Spec) error {
 	if s.Pool.Name != s.Pipeline.Name {
 		return fmt.Errorf("workflows: pool %q was sent under the name %q", s.Pool.Name, s.Pipeline.Name)
 	}
-	return pipelines.CheckDocument(pipelines.Document{Hardware: s.Hardware, Pools: []pipelines.Pool{*s.Pool}}, nil)
+	return check.Document(pipelines.Document{Hardware: s.Hardware, Pools: []pipelines.Pool{*s.Pool}}, nil)
 }
 
 // choosePool plans for the hardware that there is.

@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/executors/child"
 	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -150,7 +151,7 @@ func TestAScalarThatRequestsBring(t *testing.T) {
 
 func TestConstantInputs(t *testing.T) {
 	sr := pipelines.Binding{Name: "sr", Value: 16000.0}
-	audio := pipelines.Binding{Name: "audio", From: pipelines.FromInput("audio")}
+	audio := pipelines.Binding{Name: "audio", From: build.FromInput("audio")}
 	for name, dims := range map[string][]int64{"scalar": {}, "one element": {1}, "one element each": {-1, 1}} {
 		t.Run(name, func(t *testing.T) {
 			model := scaled()
@@ -197,7 +198,7 @@ func recurrent(batch int64) *onnx.Model {
 func TestAVoiceDetector(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	bindings := []pipelines.Binding{
-		{Name: "input", From: pipelines.FromInput("input")}, {Name: "state", From: pipelines.FromInput("state")}, {Name: "sr", Value: 16000.0},
+		{Name: "input", From: build.FromInput("input")}, {Name: "state", From: build.FromInput("state")}, {Name: "sr", Value: 16000.0},
 	}
 	requests := func(n int, lead ...int64) (items [][]wire.Tensor, audio, state [][]float32) {
 		for range n {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -23,7 +24,7 @@ func TestAPublishedVoiceDetector(t *testing.T) {
 		t.Skipf("set %s to silero_vad_v5.onnx of npm's @ricky0123/vad-web@0.0.31", detector)
 	}
 	m := pipelines.Module{Name: "vad", Model: path, BatchAxis: map[string]int{"state": 1, "stateN": 1}, Inputs: []pipelines.Binding{
-		{Name: "input", From: pipelines.FromInput("audio")}, {Name: "state", From: pipelines.FromInput("state")}, {Name: "sr", Value: 16000.0},
+		{Name: "input", From: build.FromInput("audio")}, {Name: "state", From: build.FromInput("state")}, {Name: "sr", Value: 16000.0},
 	}}
 	both(t, m, 3, func(t *testing.T, in executors.Instance) {
 		silence := func() []wire.Tensor {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 )
@@ -60,7 +61,7 @@ func TestConstantsOfAServer(t *testing.T) {
 			return double(q)
 		})
 		m := model(f.serve(t, scheme), 1, 3)
-		m.Module.Inputs = []pipelines.Binding{{Name: "x", From: pipelines.FromInput("x")}, {Name: "sr", Value: 16000.0}, {Name: "mode", Value: "fast"}}
+		m.Module.Inputs = []pipelines.Binding{{Name: "x", From: build.FromInput("x")}, {Name: "sr", Value: 16000.0}, {Name: "mode", Value: "fast"}}
 		e := New(quick)
 		sig, err := e.(executors.Signer).Signature(m.Module)
 		require.NoError(t, err)

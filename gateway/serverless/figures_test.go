@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors/provider"
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -55,7 +55,7 @@ func TestServedFigures(t *testing.T) {
 func figuresOf(t *testing.T, policy, billing string, cold, span time.Duration) string {
 	var l late
 	at := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.Handler.ServeHTTP(w, r) }))
-	config, diags := pipelines.Load(pipelines.LoadOptions{Vars: map[string]string{"billing": billing}}, "../../examples/functions")
+	config, diags := language.Load(language.LoadOptions{Vars: map[string]string{"billing": billing}}, "../../examples/functions")
 	require.Empty(t, diags)
 	problem := functions.Problem{Function: config.Document.Functions[0], Provider: config.Document.Providers[0]}
 	problem.Provider.URL = at + "/v2/models/{function}-{platform}-{size}"

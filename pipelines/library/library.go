@@ -10,13 +10,15 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/files"
+	"github.com/harpagon/harpagon/pipelines/language"
 )
 
-// files is the folder as it was when the program was built. Nothing can change
+// embedded is the folder as it was when the program was built. Nothing can change
 // it.
 //
 //go:embed *.hcl profiles/*.csv
-var files embed.FS
+var embedded embed.FS
 
 // home stands for the folder in the names of files: there is none of this name
 // on a disk, so nothing but files is read.
@@ -32,7 +34,7 @@ const unread = "Missing profile"
 // is broken.
 func Document() (pipelines.Document, error) {
 	var all pipelines.Document
-	entries, err := files.ReadDir(".")
+	entries, err := embedded.ReadDir(".")
 	if err != nil {
 		return all, err
 	}
@@ -68,11 +70,11 @@ func Application(name string) (pipelines.Pipeline, []pipelines.Hardware, error) 
 }
 
 func parse(name string) (pipelines.Document, error) {
-	src, err := files.ReadFile(name)
+	src, err := embedded.ReadFile(name)
 	if err != nil {
 		return pipelines.Document{}, err
 	}
-	config, diags := pipelines.Parse(home+"/"+name, src)
+	config, diags := language.Parse(home+"/"+name, src)
 	diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return d.Summary == unread })
 	if diags.HasErrors() {
 		return pipelines.Document{}, diags
@@ -91,11 +93,11 @@ func parse(name string) (pipelines.Document, error) {
 func profile(m *pipelines.Module) error {
 	full := filepath.ToSlash(m.ProfileFile) // pipelines.Parse makes paths absolute
 	m.ProfileFile = full[strings.LastIndex(full, home+"/")+len(home)+1:]
-	src, err := files.ReadFile(m.ProfileFile)
+	src, err := embedded.ReadFile(m.ProfileFile)
 	if err != nil {
 		return err
 	}
-	points, diags := pipelines.ReadProfile(m.ProfileFile, src)
+	points, diags := files.ReadProfile(m.ProfileFile, src)
 	if len(diags) > 0 {
 		return diags
 	}

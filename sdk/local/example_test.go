@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
 )
 
 func ExampleServe() {
-	p, err := pipelines.New("detector").
+	p, err := build.New("detector").
 		SLO(400*time.Millisecond).Rate(10).
 		Input("frame", "FP32", 3, 96, 96).
-		Module(pipelines.Network("detect", "models/detect.onnx").In("image", pipelines.FromInput("frame"))).
-		Output("map", pipelines.From("detect", "map")).
+		Module(build.Network("detect", "models/detect.onnx").In("image", build.FromInput("frame"))).
+		Output("map", build.From("detect", "map")).
 		Build()
 	if err != nil {
 		log.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors/provider"
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/load"
@@ -135,7 +135,7 @@ func TestFunctionsAreServed(t *testing.T) {
 }
 
 func declared(t *testing.T, files string) functions.Problem {
-	doc, err := system.Load(pipelines.LoadOptions{}, nil, files)
+	doc, err := system.Load(language.LoadOptions{}, nil, files)
 	require.NoError(t, err)
 	return functions.Problem{Function: doc.Functions[0], Provider: doc.Providers[0]}
 }

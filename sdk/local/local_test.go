@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/system"
@@ -75,9 +76,9 @@ func TestUpServesAndGoesOnAfterARestart(t *testing.T) {
 func TestUpOfADeclarationMadeInGo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hardware.hcl")
 	require.NoError(t, os.WriteFile(file, []byte("hardware \"v100\" { price = 3 }\n"), 0o600))
-	p, err := pipelines.New("own").SLO(time.Second).Rate(5).Input("frame", "FP32", 4).
-		Module(pipelines.Profiled("m", pipelines.Point{Hardware: "v100", Batch: 1, Concurrency: 1, Duration: 5 * time.Millisecond}).In("x", pipelines.FromInput("frame"))).
-		Output("y", pipelines.From("m", "y")).Build()
+	p, err := build.New("own").SLO(time.Second).Rate(5).Input("frame", "FP32", 4).
+		Module(build.Profiled("m", pipelines.Point{Hardware: "v100", Batch: 1, Concurrency: 1, Duration: 5 * time.Millisecond}).In("x", build.FromInput("frame"))).
+		Output("y", build.From("m", "y")).Build()
 	require.NoError(t, err)
 	doc := pipelines.Document{Pipelines: []pipelines.Pipeline{p}}
 	o := local.Options{Document: &doc, Files: []string{file}, StateDir: t.TempDir(), Environ: []string{}, WithoutUI: true}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/system"
@@ -105,7 +105,7 @@ func TestAPoolServesAndChanges(t *testing.T) {
 	ctl := system.Control(s.Temporal(), local.Options{})
 	for _, budget := range []string{"0.7", "2"} {
 		time.Sleep(400 * time.Millisecond)
-		c, diags := pipelines.Load(pipelines.LoadOptions{Vars: map[string]string{"budget": budget}}, dir)
+		c, diags := language.Load(language.LoadOptions{Vars: map[string]string{"budget": budget}}, dir)
 		require.False(t, diags.HasErrors(), diags)
 		reply, err := ctl.Apply(t.Context(), workflows.ApplyRequest{Spec: system.Specs(c.Document, local.Options{})[0]})
 		require.NoError(t, err)

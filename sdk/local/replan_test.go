@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/system"
@@ -82,7 +82,7 @@ func (s *stream) end() (answered map[int]int, failed map[string]int) {
 // change applies the file with variables and waits until that serves.
 func change(t *testing.T, s *local.System, file string, vars map[string]string) (control.Status, error) {
 	t.Helper()
-	c, diags := pipelines.Load(pipelines.LoadOptions{Vars: vars}, file)
+	c, diags := language.Load(language.LoadOptions{Vars: vars}, file)
 	require.False(t, diags.HasErrors(), diags)
 	doc := c.Document
 	ctl := system.Control(s.Temporal(), local.Options{})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
@@ -70,7 +71,7 @@ It exits with 1 when some pipeline, function or pool has no sound plan by any po
 		if err := f.check(); err != nil {
 			return wrongUse(c, err)
 		}
-		doc, err := x.document(paths, unmeetable, pipelines.SmallBudget)
+		doc, err := x.document(paths, unmeetable, check.SmallBudget)
 		if err != nil {
 			return err
 		}

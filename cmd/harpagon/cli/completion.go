@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -102,7 +103,7 @@ func oneOf(values []string, several bool) cobra.CompletionFunc {
 // variables completes the name of --var name=value with those that the named
 // files declare.
 func variables(_ *cobra.Command, paths []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	config, _ := pipelines.Load(pipelines.LoadOptions{}, paths...)
+	config, _ := language.Load(language.LoadOptions{}, paths...)
 	var fit []cobra.Completion
 	for _, name := range config.Variables() {
 		if strings.HasPrefix(name+"=", typed) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/language"
 )
 
 // declaration is what commands that read HCL files have in common: values for
@@ -29,8 +30,8 @@ func newDeclaration(d *Deps, c *cobra.Command) *declaration {
 }
 
 // load reads the files and finds everything that is wrong with them.
-func (x *declaration) load(paths []string) (*pipelines.Config, hcl.Diagnostics, error) {
-	opts := pipelines.LoadOptions{Env: x.deps.Environ, VarFiles: x.files, Vars: map[string]string{}}
+func (x *declaration) load(paths []string) (*language.Config, hcl.Diagnostics, error) {
+	opts := language.LoadOptions{Env: x.deps.Environ, VarFiles: x.files, Vars: map[string]string{}}
 	for _, v := range x.vars {
 		name, value, ok := strings.Cut(v, "=")
 		if !ok || name == "" {
@@ -38,7 +39,7 @@ func (x *declaration) load(paths []string) (*pipelines.Config, hcl.Diagnostics, 
 		}
 		opts.Vars[name] = value
 	}
-	config, diags := pipelines.Load(opts, paths...)
+	config, diags := language.Load(opts, paths...)
 	if !diags.HasErrors() || readable(config) {
 		diags = append(diags, config.Validate(x.deps.Signatures)...)
 	}
@@ -48,7 +49,7 @@ func (x *declaration) load(paths []string) (*pipelines.Config, hcl.Diagnostics, 
 // readable says whether anything could be read that can be validated in spite
 // of errors: where files could not be parsed, what seems to be missing may just
 // not have been read.
-func readable(c *pipelines.Config) bool {
+func readable(c *language.Config) bool {
 	return len(c.Document.Pipelines)+len(c.Document.Hardware)+len(c.Document.Providers)+len(c.Document.Functions) > 0
 }
 
@@ -69,8 +70,8 @@ func (x *declaration) document(paths []string, except ...string) (*pipelines.Doc
 	return &config.Document, nil
 }
 
-func (x *declaration) show(c *pipelines.Config, diags hcl.Diagnostics) error {
-	return pipelines.WriteDiagnostics(x.deps.Stderr, c, diags, x.deps.colours())
+func (x *declaration) show(c *language.Config, diags hcl.Diagnostics) error {
+	return language.WriteDiagnostics(x.deps.Stderr, c, diags, x.deps.colours())
 }
 
 // colours are for people who want them: https://no-color.org.

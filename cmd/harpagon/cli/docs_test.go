@@ -13,7 +13,8 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/functions"
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/files"
+	"github.com/harpagon/harpagon/pipelines/language"
 )
 
 var fences = regexp.MustCompile("(?ms)^```(hcl|csv)\n(.*?)^```$")
@@ -28,14 +29,14 @@ func TestReferenceOfTheLanguage(t *testing.T) {
 		found[kind]++
 		t.Run(fmt.Sprint(kind, i), func(t *testing.T) {
 			if kind == "csv" {
-				points, diags := pipelines.ReadProfile("doc.csv", src)
+				points, diags := files.ReadProfile("doc.csv", src)
 				assert.Empty(t, diags)
 				assert.NotEmpty(t, points)
 				return
 			}
-			config, diags := pipelines.Parse(templateRoot+"/doc.hcl", src)
+			config, diags := language.Parse(templateRoot+"/doc.hcl", src)
 			require.Empty(t, diags)
-			formatted, diags := pipelines.Format("doc.hcl", src)
+			formatted, diags := language.Format("doc.hcl", src)
 			assert.Empty(t, diags)
 			assert.Equal(t, string(src), string(formatted))
 			diags = config.Validate(executors.Signatures(functions.New(functions.Builtin())))

@@ -14,7 +14,7 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/language"
 )
 
 // stdinName stands for standard input where a path is expected.
@@ -151,13 +151,13 @@ func (f *formatter) file(name string) error {
 
 // format shows what is wrong with a file that cannot be parsed.
 func (f *formatter) format(name string, src []byte) (formatted []byte, ok bool, err error) {
-	formatted, diags := pipelines.Format(name, src)
+	formatted, diags := language.Format(name, src)
 	if !diags.HasErrors() {
 		return formatted, true, nil
 	}
 	f.broken++
-	shown := &pipelines.Config{Files: map[string]*hcl.File{name: {Bytes: src}}}
-	return nil, false, pipelines.WriteDiagnostics(f.deps.Stderr, shown, diags, f.deps.colours())
+	shown := &language.Config{Files: map[string]*hcl.File{name: {Bytes: src}}}
+	return nil, false, language.WriteDiagnostics(f.deps.Stderr, shown, diags, f.deps.colours())
 }
 
 // tell prints the name of a file that is not in canonical form, and the

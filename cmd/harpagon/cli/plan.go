@@ -17,6 +17,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
@@ -26,7 +27,7 @@ import (
 
 // unmeetable is the finding that plan tells as an infeasible plan, with its
 // reason, so that other pipelines of the same files are planned all the same.
-const unmeetable = pipelines.UnmetObjective
+const unmeetable = check.UnmetObjective
 
 // planLimit is how long a person waits for a plan.
 const planLimit = 10 * time.Second
@@ -97,7 +98,7 @@ what runs, or, where no system runs on the state folder, when they need any devi
 		if err := f.options.Check(); err != nil {
 			return wrongUse(c, err)
 		}
-		doc, err := x.document(paths, unmeetable, pipelines.SmallBudget)
+		doc, err := x.document(paths, unmeetable, check.SmallBudget)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -79,7 +80,7 @@ pipeline "p" {
 	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "there is no state folder")
 
-	config, diags := pipelines.Load(pipelines.LoadOptions{}, file)
+	config, diags := language.Load(language.LoadOptions{}, file)
 	require.False(t, diags.HasErrors())
 	task := executors.NewMeasureTask(config.Document.Pipelines[0], "m", "cpu", "", executors.Signatures(engines...))
 	at := func(batch int, d time.Duration) pipelines.Point {

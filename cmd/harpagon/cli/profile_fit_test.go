@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/files"
 )
 
 func TestProfileFit(t *testing.T) {
@@ -33,7 +33,7 @@ func TestProfileFit(t *testing.T) {
 	assert.Contains(t, got.stderr, "cpu, batch 1, maximum")
 	text, err := os.ReadFile(out)
 	require.NoError(t, err)
-	p, diags := pipelines.ReadFunctionProfile(out, text)
+	p, diags := files.ReadFunctionProfile(out, text)
 	require.False(t, diags.HasErrors(), "%v", diags)
 	assert.InEpsilon(t, 0.6, p.CPU[0].Avg.Beta, 1e-3)
 	assert.InEpsilon(t, 2.2, p.CPU[0].Max.Alpha, 1e-3)

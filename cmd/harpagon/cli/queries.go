@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/files"
 	"github.com/harpagon/harpagon/sdk"
 )
 
@@ -78,7 +79,7 @@ func readMix(d *Deps, path, name string) (pipelines.Mix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--sizes: %w", err)
 		}
-		mix, diags := pipelines.ReadSizes(path, src)
+		mix, diags := files.ReadSizes(path, src)
 		if diags.HasErrors() {
 			return nil, fmt.Errorf("--sizes: %w", diags)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
@@ -31,7 +31,7 @@ type Deps struct {
 
 	// Signatures tells what modules consume and produce. Nil leaves shapes
 	// unchecked.
-	Signatures pipelines.SignatureFunc
+	Signatures check.SignatureFunc
 
 	// Clock reads a monotonic clock, for the time that planning took. Nil
 	// leaves it zero.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
@@ -75,7 +75,7 @@ requests within the SLO) is reached.`,
 		if err := f.check(); err != nil {
 			return wrongUse(c, err)
 		}
-		doc, err := x.document(paths, unmeetable, pipelines.SmallBudget)
+		doc, err := x.document(paths, unmeetable, check.SmallBudget)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/files"
+	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -35,15 +37,15 @@ func readArrivals(d *Deps, text string) (simulate.Arrivals, error) {
 	}
 	var diags hcl.Diagnostics
 	if kind == simulate.ArrivalsReplay {
-		a.Stamps, diags = pipelines.ReadStamps(name, src)
+		a.Stamps, diags = files.ReadStamps(name, src)
 	} else {
 		var trace pipelines.Trace
-		trace, diags = pipelines.ReadTrace(name, src)
+		trace, diags = files.ReadTrace(name, src)
 		a.Trace = &trace
 	}
 	if diags.HasErrors() {
-		config := &pipelines.Config{Files: map[string]*hcl.File{name: {Bytes: src}}}
-		if err := pipelines.WriteDiagnostics(d.Stderr, config, diags, d.colours()); err != nil {
+		config := &language.Config{Files: map[string]*hcl.File{name: {Bytes: src}}}
+		if err := language.WriteDiagnostics(d.Stderr, config, diags, d.colours()); err != nil {
 			return a, err
 		}
 		return a, errReported

@@ -4,7 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"image"
-	_ "image/jpeg" // pictures that --input reads
+
+	"github.com/harpagon/harpagon/pipelines/files"
+
+	_ "image/jpeg"
+
+	// pictures that --input reads
 	_ "image/png"
 	"math"
 	"math/rand/v2"
@@ -46,7 +51,7 @@ func readInput(port pipelines.Port, path string) (sdk.Tensor, error) {
 	}
 	shape := port.Shape
 	if slices.Contains(shape, -1) {
-		if shape, err = pipelines.SampleShape(port, path); err != nil {
+		if shape, err = files.SampleShape(port, path); err != nil {
 			return sdk.Tensor{}, err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/language"
 )
 
 func newValidateCommand(d *Deps) *cobra.Command {
@@ -51,12 +51,12 @@ func somePaths(c *cobra.Command, args []string) error {
 }
 
 // verdict is what validate prints.
-func (x *declaration) verdict(c *pipelines.Config, diags hcl.Diagnostics, asJSON bool) error {
+func (x *declaration) verdict(c *language.Config, diags hcl.Diagnostics, asJSON bool) error {
 	if asJSON {
 		return writeJSON(x.deps.Stdout, struct {
-			Valid    bool                `json:"valid"`
-			Findings []pipelines.Finding `json:"findings"`
-		}{!diags.HasErrors(), pipelines.Findings(diags)})
+			Valid    bool               `json:"valid"`
+			Findings []language.Finding `json:"findings"`
+		}{!diags.HasErrors(), language.Findings(diags)})
 	}
 	if err := x.show(c, diags); err != nil {
 		return err
@@ -85,7 +85,7 @@ func severities(diags hcl.Diagnostics) (errors, warnings int) {
 }
 
 // checked says what has been looked at.
-func (x *declaration) checked(c *pipelines.Config) string {
+func (x *declaration) checked(c *language.Config) string {
 	files, modules, points := 0, 0, 0
 	for name := range c.Files {
 		if strings.HasSuffix(name, ".hcl") {

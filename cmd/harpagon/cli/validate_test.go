@@ -11,9 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines"
-
 	"github.com/harpagon/harpagon/examples/ocr"
+	"github.com/harpagon/harpagon/pipelines/language"
 )
 
 // root is the folder of the module.
@@ -90,7 +89,7 @@ func TestValidateFindsEverythingAtItsPlace(t *testing.T) {
 	assert.Empty(t, got.stderr)
 	var out struct {
 		Valid    bool
-		Findings []pipelines.Finding
+		Findings []language.Finding
 	}
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	assert.False(t, out.Valid)

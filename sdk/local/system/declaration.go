@@ -7,11 +7,13 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
+	"github.com/harpagon/harpagon/pipelines/language"
 )
 
 // DeclarationError says what is wrong with a declaration, with every finding.
 type DeclarationError struct {
-	Config   *pipelines.Config
+	Config   *language.Config
 	Findings hcl.Diagnostics
 }
 
@@ -19,20 +21,20 @@ type DeclarationError struct {
 func (e *DeclarationError) Error() string {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, "harpagon: the declaration cannot be used:")
-	_ = pipelines.WriteDiagnostics(&b, e.Config, e.Findings, false) // a buffer takes everything
+	_ = language.WriteDiagnostics(&b, e.Config, e.Findings, false) // a buffer takes everything
 	return b.String()
 }
 
 // Load reads and checks a declaration; the error is a *DeclarationError.
-func Load(o pipelines.LoadOptions, signatures pipelines.SignatureFunc, files ...string) (pipelines.Document, error) {
+func Load(o language.LoadOptions, signatures check.SignatureFunc, files ...string) (pipelines.Document, error) {
 	return load(o, signatures, files, nil)
 }
 
 // load also takes what a program declares.
-func load(o pipelines.LoadOptions, signatures pipelines.SignatureFunc, files []string, own *pipelines.Document) (pipelines.Document, error) {
-	config, findings := pipelines.NewConfig(), hcl.Diagnostics(nil)
+func load(o language.LoadOptions, signatures check.SignatureFunc, files []string, own *pipelines.Document) (pipelines.Document, error) {
+	config, findings := language.NewConfig(), hcl.Diagnostics(nil)
 	if len(files) > 0 || own == nil {
-		config, findings = pipelines.Load(o, files...)
+		config, findings = language.Load(o, files...)
 	}
 	if own != nil {
 		findings = append(findings, config.Add(*own)...)

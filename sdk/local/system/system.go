@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/executors/child"
 	"github.com/harpagon/harpagon/executors/process"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/sdk"
@@ -105,7 +106,7 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 	engines := Engines(o.Functions, o.Command, s.engines)
 	var doc pipelines.Document
 	if o.declares() {
-		variables := pipelines.LoadOptions{Vars: o.Vars, VarFiles: o.VarFiles, Env: o.Environ}
+		variables := language.LoadOptions{Vars: o.Vars, VarFiles: o.VarFiles, Env: o.Environ}
 		if doc, err = load(variables, executors.Signatures(engines...), o.Files, o.Document); err != nil {
 			return err
 		}

@@ -1,0 +1,10 @@
+package check
+
+import "github.com/harpagon/harpagon/pipelines"
+
+// planning reports what is wrong with how a service is planned.
+func (v *validator) planning(p pipelines.Planning, k pipelines.Kind, path string) {
+	for _, f := range p.Faults(k) {
+		v.errorf(path+pipelines.PlanPath+"."+f.Attribute, f.Summary, "%s", f.Detail)
+	}
+}

@@ -1,0 +1,49 @@
+package check
+
+import (
+	"strings"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// served checks the parts of a module that only these engines have: an address
+// instead of a file, and a command.
+func (v *validator) served(m *pipelines.Module, path string) {
+	open := m.Engine == "" || m.Engine == "auto" || m.Engine == "emulated"
+	switch {
+	case m.Engine == pipelines.EngineRemote && !pipelines.IsRemote(m.Model):
+		v.errorf(orPlace(v, path, ".model"), "No address", "The engine remote asks a server for the model; %s.", pipelines.RemoteForm)
+	case pipelines.IsRemote(m.Model) && !open && m.Engine != pipelines.EngineRemote:
+		v.errorf(path+".engine", "Address without the remote engine", "The engine %q reads a file, but the model is on a server. Leave engine out, or say \"remote\".", m.Engine)
+	case pipelines.IsRemote(m.Model):
+		if _, err := pipelines.ParseRemote(m.Model); err != nil {
+			v.errorf(path+".model", "Invalid address", "%s.", sentence(err))
+		}
+	}
+	switch {
+	case m.Engine == pipelines.EngineProcess && len(m.Command) == 0:
+		v.errorf(path+".engine", "No command", "The engine process starts a program that serves the model: command = [\"python3\", \"./serve.py\"].")
+	case len(m.Command) > 0 && m.Command[0] == "":
+		v.errorf(path+".command", "No command", "The first element of a command is the program.")
+	case len(m.Command) > 0 && m.Function != "":
+		v.errorf(path+".command", "Two kinds of module", "A module is either a processing step (function) or served by a command.")
+	case len(m.Command) > 0 && !open && m.Engine != pipelines.EngineProcess:
+		v.errorf(path+".engine", "Command without the process engine", "The engine %q starts no command. Leave engine out, or say \"process\".", m.Engine)
+	case len(m.Command) > 0 && pipelines.IsRemote(m.Model):
+		v.errorf(path+".command", "Command beside an address", "The model is on a server already; leave out either.")
+	}
+}
+
+// orPlace is where an attribute stands, or else its block.
+func orPlace(v *validator, path, attribute string) string {
+	if v.missing(path + attribute) {
+		return path
+	}
+	return path + attribute
+}
+
+// sentence begins with a capital letter, as findings do.
+func sentence(err error) string {
+	s := err.Error()
+	return strings.ToUpper(s[:1]) + s[1:]
+}

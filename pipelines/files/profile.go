@@ -1,0 +1,217 @@
+package files
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// ReadProfile reads a profile in CSV: a header that names at least the columns
+// hardware, batch and duration_ms; concurrency is 1 where its column is
+// missing, memory_mib, spread_ms and others_cores (see Point) are 0 where they
+// are missing or empty, and other columns are passed over. Findings carry the
+// line and column of the file.
+func ReadProfile(filename string, src []byte) ([]pipelines.Point, hcl.Diagnostics) {
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf")) // a mark that some editors put first
+	r := csv.NewReader(bytes.NewReader(src))
+	r.Comment = '#'
+	r.TrimLeadingSpace = true
+	r.FieldsPerRecord = -1
+	p := &profileReader{csv: r, filename: filename, src: src, seen: map[pipelines.Point]int{}}
+	p.read()
+	return p.points, p.diags
+}
+
+type profileReader struct {
+	csv      *csv.Reader
+	filename string
+	src      []byte
+	columns  map[string]int
+	width    int // fields of the record read last
+	points   []pipelines.Point
+	seen     map[pipelines.Point]int // configuration -> line
+	diags    hcl.Diagnostics
+}
+
+func (p *profileReader) read() {
+	header, err := p.csv.Read()
+	if err != nil {
+		p.broken(err)
+		return
+	}
+	p.columns, p.width = map[string]int{}, len(header)
+	for i, name := range header {
+		p.columns[strings.ToLower(strings.TrimSpace(name))] = i
+	}
+	for _, name := range []string{"hardware", "batch", "duration_ms"} {
+		if _, ok := p.columns[name]; !ok {
+			p.report(0, "Missing column", fmt.Sprintf("The header of a profile names hardware, batch, concurrency and duration_ms; %s is missing.", name))
+		}
+	}
+	if p.diags.HasErrors() {
+		return // without its columns no row can be read
+	}
+	for {
+		record, err := p.csv.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			p.broken(err)
+			return
+		}
+		p.row(record)
+	}
+	if len(p.points) == 0 && !p.diags.HasErrors() {
+		p.report(0, "Empty profile", "The file holds no measured points.")
+	}
+	p.shape()
+}
+
+// row reads one line; it goes on after a finding, so that all are reported.
+func (p *profileReader) row(record []string) {
+	before := len(p.diags)
+	p.width = len(record)
+	at := pipelines.Point{Concurrency: 1}
+	if at.Hardware = strings.TrimSpace(p.cell(record, "hardware")); at.Hardware == "" {
+		p.report(p.columns["hardware"], "Missing hardware", "Each line names the hardware that it was measured on.")
+	}
+	at.Batch = p.whole(record, "batch", pipelines.MaxBatch)
+	if _, ok := p.columns["concurrency"]; ok {
+		at.Concurrency = p.whole(record, "concurrency", pipelines.MaxConcurrency)
+	}
+	ms := p.number(record, "duration_ms")
+	switch {
+	case len(p.diags) > before:
+	case ms*float64(time.Millisecond) < 1:
+		p.report(p.columns["duration_ms"], "Invalid duration", "The duration of a batch is at least a nanosecond.")
+	case ms > float64(pipelines.MaxDuration/time.Millisecond):
+		p.report(p.columns["duration_ms"], "Invalid duration", fmt.Sprintf("A batch of %v ms takes more than a day; durations are in milliseconds.", ms))
+	}
+	at.MemoryMiB = p.optional(record, "memory_mib", math.MaxFloat64, "Invalid memory", "Memory cannot be negative.")
+	spread := p.optional(record, "spread_ms", float64(pipelines.MaxDuration/time.Millisecond), "Invalid spread", "The spread says how much longer than duration_ms one run in 20 takes, in milliseconds: from 0 to a day.")
+	at.Spread = time.Duration(math.Round(spread * float64(time.Millisecond)))
+	at.Others = p.optional(record, "others_cores", math.MaxFloat64, "Invalid cores", "Others cannot have used less than no processor core.")
+	if len(p.diags) > before {
+		return
+	}
+	key := pipelines.Point{Hardware: at.Hardware, Batch: at.Batch, Concurrency: at.Concurrency}
+	line, _ := p.csv.FieldPos(0)
+	if first, twice := p.seen[key]; twice {
+		p.report(0, "Measured twice", fmt.Sprintf("Batch %d at concurrency %d on %s stands already in line %d; keep one of the two.", at.Batch, at.Concurrency, at.Hardware, first))
+		return
+	}
+	p.seen[key] = line
+	at.Duration = time.Duration(math.Round(ms * float64(time.Millisecond)))
+	p.points = append(p.points, at)
+}
+
+func (p *profileReader) cell(record []string, column string) string {
+	if i, ok := p.columns[column]; ok && i < len(record) {
+		return record[i]
+	}
+	return ""
+}
+
+func (p *profileReader) number(record []string, column string) float64 {
+	text := strings.TrimSpace(p.cell(record, column))
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || !pipelines.IsFinite(x) {
+		p.report(p.columns[column], "Not a number", fmt.Sprintf("%q in column %s is not a number.", text, column))
+		return 0
+	}
+	return x
+}
+
+// optional is a number from 0 to most; 0 where the cell is missing or empty.
+func (p *profileReader) optional(record []string, column string, most float64, summary, detail string) float64 {
+	if strings.TrimSpace(p.cell(record, column)) == "" {
+		return 0
+	}
+	x := p.number(record, column)
+	if x < 0 || x > most {
+		p.report(p.columns[column], summary, detail)
+		return 0
+	}
+	return x
+}
+
+func (p *profileReader) whole(record []string, column string, most int) int {
+	text := strings.TrimSpace(p.cell(record, column))
+	x, err := strconv.Atoi(text)
+	if err != nil || x < 1 || x > most {
+		p.report(p.columns[column], "Not a whole number", fmt.Sprintf("%q in column %s must be a whole number from 1 to %d.", text, column, most))
+		return 0
+	}
+	return x
+}
+
+// shape looks at the points together. Measured profiles are noisy, so
+// durations that fall with the batch are only worth a warning.
+func (p *profileReader) shape() {
+	sorted := slices.Clone(p.points)
+	slices.SortFunc(sorted, pipelines.ComparePoints)
+	for i := 1; i < len(sorted); i++ {
+		a, b := sorted[i-1], sorted[i]
+		if a.Hardware != b.Hardware || a.Concurrency != b.Concurrency || b.Duration >= a.Duration {
+			continue
+		}
+		line := p.seen[pipelines.Point{Hardware: b.Hardware, Batch: b.Batch, Concurrency: b.Concurrency}]
+		p.diags = append(p.diags, Warning("Duration falls with the batch", fmt.Sprintf(
+			"On %s a batch of %d takes %v but one of %d takes %v. The smaller batch is run padded to the larger where that is quicker.",
+			a.Hardware, a.Batch, a.Duration, b.Batch, b.Duration), p.lineRange(line)))
+	}
+}
+
+func (p *profileReader) broken(err error) {
+	var parse *csv.ParseError
+	switch {
+	case errors.Is(err, io.EOF):
+		p.diags = append(p.diags, Problem("Empty profile", "The file is empty; its first line names the columns hardware,batch,concurrency,duration_ms.", p.lineRange(1)))
+	case errors.As(err, &parse):
+		p.diags = append(p.diags, Problem("Broken profile", parse.Err.Error()+".", p.lineRange(parse.Line)))
+	default:
+		p.diags = append(p.diags, Problem("Broken profile", err.Error(), p.lineRange(1)))
+	}
+}
+
+// report places a finding at a field of the record read last.
+func (p *profileReader) report(field int, summary, detail string) {
+	line, column := p.csv.FieldPos(min(field, p.width-1))
+	subject := p.lineRange(line)
+	subject.Start.Byte += column - 1
+	subject.Start.Column = column
+	p.diags = append(p.diags, Problem(summary, detail, subject))
+}
+
+// lineRange spans a whole line, for snippets.
+func (p *profileReader) lineRange(line int) *hcl.Range {
+	start := 0
+	for n := 1; n < line; n++ {
+		next := bytes.IndexByte(p.src[start:], '\n')
+		if next < 0 {
+			break
+		}
+		start += next + 1
+	}
+	end := start + len(p.src[start:])
+	if next := bytes.IndexByte(p.src[start:], '\n'); next >= 0 {
+		end = start + next
+	}
+	return &hcl.Range{
+		Filename: p.filename,
+		Start:    hcl.Pos{Line: line, Column: 1, Byte: start},
+		End:      hcl.Pos{Line: line, Column: 1 + end - start, Byte: end},
+	}
+}
