@@ -30,13 +30,12 @@ const (
 // crowded are packages that are still above the limits, with what they have: lines
 // and files in a circle. A package leaves the list as soon as it keeps them.
 var crowded = map[string][2]int{
-	"scheduler/plan":      {7300, 45},
-	"scheduler/dispatch":  {5200, 14},
-	"scheduler/simulate":  {3500, 14},
-	"executors/functions": {3000, 13},
-	"gateway":             {4000, 20},
-	"workflows":           {3450, 16},
-	"cmd/harpagon/cli":    {7350, 47},
+	"scheduler/plan":     {7300, 45},
+	"scheduler/dispatch": {5200, 14},
+	"scheduler/simulate": {3500, 14},
+	"gateway":            {4000, 20},
+	"workflows":          {3450, 16},
+	"cmd/harpagon/cli":   {7350, 47},
 }
 
 // TestPackagesAreReadable counts, for every package, its lines and the largest

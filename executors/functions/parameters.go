@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/agext/levenshtein"
 )
 
 // Parameters reads the parameters of a module. Every method takes the name and
@@ -175,4 +177,21 @@ func describe(value any) string {
 		return "a list"
 	}
 	return fmt.Sprint(value)
+}
+
+// hint suggests the closest of the names, or lists them when none is close.
+func hint(name string, names []string) string {
+	if len(names) == 0 {
+		return "; there are none"
+	}
+	best, distance := "", len(name)/2+1
+	for _, n := range names {
+		if d := levenshtein.Distance(name, n, nil); d < distance {
+			best, distance = n, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return "; there are: " + strings.Join(names, ", ")
 }

@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
-
-	"github.com/agext/levenshtein"
 
 	"github.com/harpagon/harpagon/pipelines"
 )
@@ -95,21 +92,4 @@ func (r *Registry) prepare(m pipelines.Module) (Step, error) {
 		return Step{}, fmt.Errorf("executors/functions: module %q: function %q: %w", m.Name, m.Function, err)
 	}
 	return step, nil
-}
-
-// hint suggests the closest of the names, or lists them when none is close.
-func hint(name string, names []string) string {
-	if len(names) == 0 {
-		return "; there are none"
-	}
-	best, distance := "", len(name)/2+1
-	for _, n := range names {
-		if d := levenshtein.Distance(name, n, nil); d < distance {
-			best, distance = n, d
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
-	}
-	return "; there are: " + strings.Join(names, ", ")
 }

@@ -12,7 +12,7 @@ import (
 // FunctionBuilder declares a function in Go. Its methods may be chained; what
 // is wrong comes out of Build, all of it.
 //
-//	f, err := pipelines.NewFunction("vgg19", cloud).
+//	f, err := build.NewFunction("vgg19", cloud).
 //		Profile(coefficients).
 //		Input("image", "FP32", 3, 224, 224).
 //		Application("assistant", 500*time.Millisecond, 5).

@@ -14,11 +14,11 @@ import (
 // Builder declares a pipeline in Go. Its methods may be chained; what is wrong
 // comes out of Build, all of it.
 //
-//	p, err := pipelines.New("traffic").
+//	p, err := build.New("traffic").
 //		SLO(400*time.Millisecond).Rate(10).
 //		Input("frame", "FP32", 3, 96, 96).
-//		Module(pipelines.Network("detect", "models/detect.onnx").In("image", pipelines.FromInput("frame"))).
-//		Output("map", pipelines.From("detect", "map")).
+//		Module(build.Network("detect", "models/detect.onnx").In("image", build.FromInput("frame"))).
+//		Output("map", build.From("detect", "map")).
 //		Build()
 type Builder struct {
 	p    pipelines.Pipeline

@@ -13,7 +13,7 @@ import (
 // PoolBuilder declares a pool in Go. Its methods may be chained; what is wrong
 // comes out of Build, all of it.
 //
-//	p, err := pipelines.NewPool("ranking").
+//	p, err := build.NewPool("ranking").
 //		SLO(350*time.Millisecond).Budget(2.5).
 //		Base("g4dn.xlarge").On("g4dn.xlarge", "r5n.large").
 //		Profile(points...).Sizes(mix...).

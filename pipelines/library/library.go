@@ -24,7 +24,7 @@ var embedded embed.FS
 // on a disk, so nothing but files is read.
 const home = "(library)"
 
-// unread is the finding of pipelines.Parse about profiles, which it looks for on
+// unread is the finding of language.Parse about profiles, which it looks for on
 // disk.
 const unread = "Missing profile"
 
@@ -91,7 +91,7 @@ func parse(name string) (pipelines.Document, error) {
 }
 
 func profile(m *pipelines.Module) error {
-	full := filepath.ToSlash(m.ProfileFile) // pipelines.Parse makes paths absolute
+	full := filepath.ToSlash(m.ProfileFile) // language.Parse makes paths absolute
 	m.ProfileFile = full[strings.LastIndex(full, home+"/")+len(home)+1:]
 	src, err := embedded.ReadFile(m.ProfileFile)
 	if err != nil {

@@ -12,7 +12,7 @@
 //
 // The declaration may be made in Go instead of, or beside, files:
 //
-//	p, err := pipelines.New("traffic").SLO(400*time.Millisecond).Rate(10)...Build()
+//	p, err := build.New("traffic").SLO(400*time.Millisecond).Rate(10)...Build()
 //	...
 //	system, err := local.Serve(ctx, pipelines.Document{
 //		Hardware:  []pipelines.Hardware{{Name: "cpu", Price: 0.05}},
