@@ -9,15 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadmeShowsThisProgram keeps the front page's program compiled and short.
-func TestReadmeShowsThisProgram(t *testing.T) {
+// TestPageShowsThisProgram keeps the page's program compiled and short.
+func TestPageShowsThisProgram(t *testing.T) {
 	source, err := os.ReadFile("main.go")
 	require.NoError(t, err)
 	_, program, found := strings.Cut(string(source), "package main\n")
 	require.True(t, found)
 	program = "package main\n" + program
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/go.md")
 	require.NoError(t, err)
-	assert.Contains(t, string(readme), "```go\n"+program+"```", "README.md shows another program than examples/client/main.go")
+	assert.Contains(t, string(page), "```go\n"+program+"```", "docs/go.md shows another program than examples/client/main.go")
 	assert.LessOrEqual(t, strings.Count(program, "\n"), 30)
 }
