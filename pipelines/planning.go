@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,8 +36,9 @@ type Planning struct {
 // The names that attributes of a plan block take. The planners in scheduler
 // implement them; a test there compares the names.
 const (
-	policyExact = "exact"
-	policyBrute = "brute"
+	policyExact    = "exact"
+	policyBrute    = "brute"
+	policyHarpagon = "harpagon"
 )
 
 // Policies are the names of the policies that plan services of a kind, the
@@ -48,7 +50,7 @@ func Policies(k Kind) []string {
 	case KindFunction:
 		return []string{policyExact, "harmonybatch", "batch", "mbs+"}
 	}
-	return []string{policyExact, "harpagon", "piccolo", "nexus", "scrooge", "inferline", "clipper", policyBrute}
+	return []string{policyExact, policyHarpagon, "piccolo", "nexus", "scrooge", "inferline", "clipper", policyBrute}
 }
 
 // CostModels are the names of what a plan of a pipeline may cost, the default
@@ -59,7 +61,7 @@ func CostModels() []string { return []string{"proportional", "whole", "shared"} 
 func Steps(policy string) []string {
 	all := []string{"tc", "dt", "multi", "multi:one", "hetero", "hetero:dearest", "batch", "concurrency", "dummy", "reassign", "reassign:one", "merge", "direct"}
 	switch policy {
-	case "harpagon":
+	case policyHarpagon:
 		return all
 	case "piccolo":
 		return all[:len(all)-2]
@@ -75,7 +77,7 @@ func Steps(policy string) []string {
 // quantized takes any step of at least 1ms. Policies that find or prescribe the
 // division themselves have none.
 func Splits(policy string) []string {
-	if policy == "harpagon" || policy == "piccolo" {
+	if policy == policyHarpagon || policy == "piccolo" {
 		return []string{"lc", "throughput", "even", "quantized:10ms"}
 	}
 	return nil
@@ -84,7 +86,7 @@ func Splits(policy string) []string {
 // Readings are the names of how Theorem 1 may judge a machine that is only
 // partly used, the default first.
 func Readings(policy string) []string {
-	if policy == "harpagon" || policy == "piccolo" {
+	if policy == policyHarpagon || policy == "piccolo" {
 		return []string{"own", "literal"}
 	}
 	return []string{"own"}
@@ -104,10 +106,7 @@ func (p Planning) Faults(k Kind) []Fault {
 	add := func(attribute, summary, format string, args ...any) {
 		all = append(all, Fault{attribute, summary, fmt.Sprintf(format, args...)})
 	}
-	policy := p.Policy
-	if policy == "" {
-		policy = policyExact
-	}
+	policy := p.policy()
 	if !slices.Contains(Policies(k), policy) {
 		add("policy", "Unknown policy", "%s", unknownPolicy(k, policy))
 		return all // what goes with it cannot be judged
@@ -130,10 +129,10 @@ func (p Planning) Faults(k Kind) []Fault {
 		add("split", "No such split", "%s", fault)
 	}
 	if p.Reading != "" && !slices.Contains(Readings(policy), p.Reading) {
-		if slices.Contains(Readings("harpagon"), p.Reading) {
+		if slices.Contains(Readings(policyHarpagon), p.Reading) {
 			add("reading", "No such reading", "Policy %s has one reading of Theorem 1; take policy harpagon or piccolo for reading %q.", policy, p.Reading)
 		} else {
-			add("reading", "No such reading", "There is no reading %q of Theorem 1.%s", p.Reading, suggestAll(p.Reading, Readings("harpagon")))
+			add("reading", "No such reading", "There is no reading %q of Theorem 1.%s", p.Reading, suggestAll(p.Reading, Readings(policyHarpagon)))
 		}
 	}
 	if p.Concurrency && slices.Contains(p.Without, "concurrency") {
@@ -155,6 +154,9 @@ func (p Planning) IsZero() bool {
 	}
 	return true
 }
+
+// policy is the policy by its name.
+func (p Planning) policy() string { return cmp.Or(p.Policy, policyExact) }
 
 // attributes of a plan block, and whether each has a value.
 func (p Planning) attributes() []struct {
@@ -191,7 +193,7 @@ func (p Planning) stepFault(policy string) string {
 		case len(has) == 0:
 			return fmt.Sprintf("Policy %s has no steps to switch off; take policy harpagon for those.", policy)
 		case !slices.Contains(has, step):
-			if slices.Contains(Steps("harpagon"), step) {
+			if slices.Contains(Steps(policyHarpagon), step) {
 				return fmt.Sprintf("Policy %s has no step %q to switch off; policy harpagon has.%s", policy, step, suggestAll("", has))
 			}
 			return fmt.Sprintf("Policy %s has no step %q to switch off.%s", policy, step, suggestAll(step, has))
@@ -204,6 +206,7 @@ func (p Planning) stepFault(policy string) string {
 	return ""
 }
 
+// splitFault says what is wrong with the way to divide the objective.
 func (p Planning) splitFault(policy string) string {
 	switch has := Splits(policy); {
 	case p.Split == "" || slices.Contains(has, p.Split):
@@ -217,7 +220,7 @@ func (p Planning) splitFault(policy string) string {
 		}
 		return fmt.Sprintf("The step of split %q must be a duration of 1ms or more, as in quantized:10ms.", p.Split)
 	}
-	return fmt.Sprintf("There is no split %q.%s", p.Split, suggestAll(p.Split, Splits(policy)))
+	return fmt.Sprintf("There is no split %q.%s", p.Split, suggestAll("", Splits(policy)))
 }
 
 // suggestAll is suggest for names that are few enough to list all of them.
