@@ -40,6 +40,16 @@ func (p Planning) Override(k Kind, by Planning) Planning {
 	return p
 }
 
+// CheckOverride finds what is wrong with attributes that are to go before plan
+// blocks, whatever services there are.
+func CheckOverride(by Planning) []Fault {
+	kinds := []Kind{KindPipeline, KindPool, KindFunction}
+	if i := slices.IndexFunc(kinds, func(k Kind) bool { return by.Policy == "" || slices.Contains(Policies(k), by.Policy) }); i > 0 {
+		by.Policy = "" // of another kind: the rest is for pipelines that are planned otherwise
+	}
+	return Planning{Policy: by.Policy}.Override(KindPipeline, by).Faults(KindPipeline)
+}
+
 // Override lets attributes that are given go before the plan blocks of all
 // services, as Planning.Override does. It reports a policy that no service has,
 // attributes that are for no service of the document, and what then is wrong with

@@ -79,6 +79,15 @@ func (s Spec) Name() string {
 	return ""
 }
 
+// FunctionProblem is the problem of a function.
+func (s Spec) FunctionProblem() functions.Problem {
+	p := functions.Problem{Function: *s.Function}
+	if s.Provider != nil {
+		p.Provider = *s.Provider
+	}
+	return p
+}
+
 // Planning is how the service is planned.
 func (s Spec) Planning() pipelines.Planning {
 	switch s.Kind() {

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -10,6 +11,10 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/scheduler/sizing"
 )
+
+// DefaultTimeLimit is how long a search for a plan may take wherever nothing else
+// is said, so that what is printed is searched for as long as what runs.
+const DefaultTimeLimit = 10 * time.Second
 
 // Limits end a search early: the best plan found by then is returned, with its
 // bound. The zero value ends none.
@@ -28,7 +33,7 @@ func Solve(specs []Spec, fleet Fleet, limits Limits) []Plan {
 	for i, s := range specs {
 		switch s.Kind() {
 		case KindPool:
-			p := pool.Solve(pool.Problem{Pool: *s.Pool, Hardware: fleet.available(s.Hardware)}, pool.Options{Policy: s.Pool.Plan.Policy})
+			p := solvePool(s, fleet)
 			plans[i].Pool = &p
 		case KindFunction:
 			p := solveFunction(s, limits)
@@ -53,7 +58,10 @@ func solvePipelines(specs []Spec, fleet Fleet, limits Limits, plans []Plan) {
 				index, done[k] = append(index, k), true
 			}
 		}
-		for k, p := range sizing.SolveAll(alike, planOptions(s.Pipeline.Plan, limits)) {
+		for k, p := range sizing.SolveAll(alike, Options(s.Pipeline.Plan, limits)) {
+			if p.Status == plan.Infeasible {
+				p.Reason = withDisturbed(p.Reason, &alike[k].Pipeline)
+			}
 			plans[index[k]].Pipeline = &p
 		}
 	}
@@ -64,21 +72,38 @@ func samePlanning(a, b pipelines.Planning) bool {
 		a.Concurrency == b.Concurrency && slices.Equal(a.Without, b.Without)
 }
 
-func planOptions(p pipelines.Planning, l Limits) plan.Options {
+// withDisturbed is the reason why there is no plan, and a word about profiles
+// that were measured on a busy machine: they may be the true one.
+func withDisturbed(reason string, p *pipelines.Pipeline) string {
+	if warning := pipelines.Disturbed(p.Modules...); warning != "" {
+		return reason + "; " + warning
+	}
+	return reason
+}
+
+// Options are those of package plan for a pipeline that is planned so.
+func Options(p pipelines.Planning, l Limits) plan.Options {
 	return plan.Options{
 		Policy: p.Policy, CostModel: p.CostModel, Without: p.Without, Split: p.Split, Reading: p.Reading, Concurrency: p.Concurrency,
 		TimeLimit: l.TimeLimit, Stop: l.Stop, Clock: l.Clock,
 	}
 }
 
-func solveFunction(s Spec, l Limits) functions.Plan {
-	var provider pipelines.Provider
-	if s.Provider != nil {
-		provider = *s.Provider
+func solvePool(s Spec, fleet Fleet) pool.Plan {
+	problem := pool.Problem{Pool: *s.Pool, Hardware: fleet.available(s.Hardware)}
+	if fleet.Devices != nil {
+		problem.Pool.Hardware = slices.DeleteFunc(slices.Clone(s.Pool.Hardware), func(kind string) bool {
+			return !slices.ContainsFunc(problem.Hardware, func(h pipelines.Hardware) bool { return h.Name == kind })
+		})
 	}
-	p, err := functions.Solve(functions.Problem{Function: *s.Function, Provider: provider}, functions.Options{Policy: s.Function.Plan.Policy, Clock: l.Clock})
+	return pool.Solve(problem, pool.Options{Policy: s.Pool.Plan.Policy})
+}
+
+func solveFunction(s Spec, l Limits) functions.Plan {
+	policy := s.Function.Plan.Policy
+	p, err := functions.Solve(s.FunctionProblem(), functions.Options{Policy: policy, Clock: l.Clock})
 	if err != nil {
-		return functions.Plan{Function: s.Function.Name, Policy: s.Function.Plan.Policy, Status: functions.Infeasible, Reason: err.Error()}
+		return functions.Plan{Function: s.Function.Name, Policy: policy, Status: functions.Infeasible, Reason: strings.TrimPrefix(err.Error(), "functions: ")}
 	}
 	return p
 }

@@ -46,14 +46,22 @@ plan cannot be carried out, the old one goes on serving and apply says why.`,
 	}
 	x := newDeclaration(d, c)
 	at := newTemporalAt(d, c)
+	var planning planningFlags
+	planning.register(c)
 	c.Flags().StringVar(&at.attach, "attach", "127.0.0.1:8090", "`address` at which workers reach the gateway, for new pipelines on the server of TEMPORAL_ADDRESS")
 	c.Flags().StringVar(&f.reason, "reason", "", "why, for the history")
 	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "how long to wait until it serves; 0 returns when it is accepted")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changed")
 	c.RunE = func(c *cobra.Command, paths []string) error {
+		if err := planning.check(); err != nil {
+			return err
+		}
 		doc, err := x.document(paths)
 		if err != nil {
+			return err
+		}
+		if err := planning.override(doc); err != nil {
 			return err
 		}
 		if err := servable(doc); err != nil {
@@ -66,7 +74,7 @@ plan cannot be carried out, the old one goes on serving and apply says why.`,
 
 func (f *applyFlags) run(ctx context.Context, d *Deps, commands *control.Control, doc pipelines.Document) error {
 	all := []applied{}
-	for _, spec := range system.Specs(doc, system.Options{}) {
+	for _, spec := range system.Specs(doc) {
 		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: spec, Reason: f.reason})
 		if err != nil {
 			return err
@@ -78,7 +86,7 @@ func (f *applyFlags) run(ctx context.Context, d *Deps, commands *control.Control
 		all = append(all, one)
 	}
 	for _, fn := range doc.Functions {
-		one, err := f.function(ctx, d, commands, system.FunctionSpec(fn, doc, system.Options{}))
+		one, err := f.function(ctx, d, commands, system.FunctionSpec(fn, doc))
 		if err != nil {
 			return err
 		}
@@ -122,5 +130,15 @@ func (f *applyFlags) follow(ctx context.Context, d *Deps, commands *control.Cont
 		fmt.Fprint(d.Stdout, status.Decisions[n-1].Describe())
 	}
 	fmt.Fprint(d.Stdout, "\n", status.DescribePlan())
+	return nil
+}
+
+// servable says which functions nobody could call.
+func servable(doc *pipelines.Document) error {
+	for _, f := range doc.Functions {
+		if p := doc.Provider(f.Provider); p != nil && p.URL == "" {
+			return fmt.Errorf("provider %q has no url, so function %q can be planned and not served; add one, such as url = \"http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}\", and start harpagon provider to stand in for it on this machine", p.Name, f.Name)
+		}
+	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
@@ -29,6 +31,7 @@ type compareFlags struct {
 	over     []string
 	points   int
 	state    stateFlag
+	steps    planningFlags // without and split only
 }
 
 func newCompareCommand(d *Deps) *cobra.Command {
@@ -47,6 +50,9 @@ With --plot it draws cost over SLO and cost over rate around what the files
 declare. Lines are dashed where the plan is not sound; policies that need longer
 than 300 ms a plan are left out, unless --policy names them.
 
+The policy that a plan block names is planned as the block says; --without and
+--split are for the policies that have such steps.
+
 Functions are planned by every policy of theirs, costs per million requests, and
 so are pools, by goodput.
 
@@ -59,9 +65,10 @@ It exits with 1 when some pipeline, function or pool has no sound plan by any po
 	}
 	x := newDeclaration(d, c)
 	flags := c.Flags()
-	flags.StringSliceVar(&f.models, "cost-model", nil, "compare under these cost models, which harpagon plan --help lists (default its default)")
+	flags.StringSliceVar(&f.models, "cost-model", nil, "compare under these cost models, which harpagon plan --help lists (default as declared)")
 	flags.StringSliceVar(&f.policies, "policy", nil, "only these policies, which harpagon plan --help lists")
-	flags.DurationVar(&f.limit, "time-limit", 10*time.Second, "the longest that a search may take which can be cut short")
+	f.steps.registerSteps(c)
+	flags.DurationVar(&f.limit, "time-limit", scheduler.DefaultTimeLimit, "the longest that a search may take which can be cut short")
 	f.state.register(c, keptUsage)
 	flags.BoolVar(&f.asJSON, "json", false, "print the comparisons as JSON")
 	flags.StringVar(&f.plot, "plot", "", "draw costs to a `file` that ends in .svg or .png")
@@ -104,17 +111,15 @@ func (f *compareFlags) check() error {
 		}
 	}
 	if len(f.models) == 0 {
-		f.models = []string{""} // the default of package plan
+		f.models = []string{""} // as declared
 	}
 	for _, p := range f.policies {
 		if !slices.Contains(policies.Names(), p) && !slices.Contains(functions.Policies(), p) && !slices.Contains(pool.Policies(), p) {
 			return fmt.Errorf("there is no policy %q; there is %s; for functions %s; and for pools %s", p, strings.Join(policies.Names(), ", "), strings.Join(functions.Policies(), ", "), strings.Join(pool.Policies(), ", "))
 		}
 	}
-	for _, m := range f.models {
-		if len(f.variants(m)) == 0 && len(f.functionPolicies()) == 0 && len(f.poolPolicies()) == 0 {
-			return fmt.Errorf("none of the policies %s has cost model %s; leave out --policy", strings.Join(f.policies, ", "), m)
-		}
+	if err := f.checkSteps(); err != nil {
+		return err
 	}
 	switch {
 	case f.points < 2 || f.points > maxPoints:
@@ -128,11 +133,39 @@ func (f *compareFlags) check() error {
 // maxPoints is more than a picture can show.
 const maxPoints = 2000
 
-// variants are the policies that have the cost model, of those asked for.
-func (f *compareFlags) variants(model string) []planning.Variant {
-	return slices.DeleteFunc(planning.Policies(model), func(v planning.Variant) bool {
-		return len(f.policies) > 0 && !slices.Contains(f.policies, v.Name)
-	})
+// variants are the policies asked for under a cost model, empty for the declared
+// one. The declared policy is planned as its plan block says, and the steps and
+// split of the flags are for the policies that have them.
+func (f *compareFlags) variants(declared pipelines.Planning, model string) []planning.Variant {
+	var all []planning.Variant
+	for _, name := range f.policiesOf(scheduler.KindPipeline) {
+		p := declared.Override(scheduler.KindPipeline, pipelines.Planning{Policy: name, CostModel: model})
+		if with := p.Override(scheduler.KindPipeline, f.steps.given); len(with.Faults(scheduler.KindPipeline)) == 0 {
+			p = with
+		}
+		all = append(all, planning.Variant{Name: name, Options: scheduler.Options(p, scheduler.Limits{})})
+	}
+	return all
+}
+
+// checkSteps says when no policy that is compared has the steps or the split.
+func (f *compareFlags) checkSteps() error {
+	given := f.steps.given
+	if len(given.Without) == 0 && given.Split == "" {
+		return nil
+	}
+	var problem string
+	for _, name := range f.policiesOf(scheduler.KindPipeline) {
+		p := pipelines.Planning{}.Override(scheduler.KindPipeline, pipelines.Planning{Policy: name})
+		found := p.Override(scheduler.KindPipeline, given).Faults(scheduler.KindPipeline)
+		if len(found) == 0 {
+			return nil
+		}
+		if problem == "" || name == plan.PolicyHarpagon {
+			problem = fmt.Sprintf("--%s: %s", found[0].Attribute, strings.TrimSuffix(found[0].Detail, "."))
+		}
+	}
+	return errors.New(cmp.Or(problem, "--without and --split are for policies of pipelines; leave them out"))
 }
 
 // comparisons is the JSON of the command.
@@ -156,17 +189,15 @@ func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			all.Comparisons = append(all.Comparisons, planning.Compare(p, f.variants(model), d.Clock, f.limit))
+			all.Comparisons = append(all.Comparisons, planning.Compare(p, f.variants(p.Pipeline.Plan, model), d.Clock, f.limit))
 		}
 		if len(problems) > 1 {
-			all.Together = append(all.Together, planning.PlanTogether(problems, f.variants(model), d.Clock, f.limit))
+			all.Together = append(all.Together, planning.PlanTogether(problems, f.variants(pipelines.Planning{}, model), d.Clock, f.limit))
 		}
 	}
-	var err error
-	if all.Functions, err = f.functions(d, doc); err != nil {
+	if err := f.others(d, doc, &all); err != nil {
 		return err
 	}
-	all.Pools = f.pools(doc)
 	if f.plot != "" && len(problems) == 0 {
 		return errors.New("--plot draws costs of pipelines, and the files declare none; leave it out")
 	}

@@ -23,7 +23,7 @@ func (f *compareFlags) picture(ctx context.Context, d *Deps, problems []plan.Pro
 	var names, models []string
 	for i, c := range all.Comparisons {
 		problem := problems[i%len(problems)]
-		variants := f.drawn(d, c, f.models[i/len(problems)])
+		variants := f.drawn(d, c, f.variants(problem.Pipeline.Plan, f.models[i/len(problems)]))
 		var row []chart.Panel
 		for _, over := range f.over {
 			s, err := f.sweep(ctx, d, problem, over, variants)
@@ -52,9 +52,9 @@ func unique(list []string) []string {
 }
 
 // drawn leaves out what would take too long to draw, and says so.
-func (f *compareFlags) drawn(d *Deps, c planning.Comparison, model string) []planning.Variant {
+func (f *compareFlags) drawn(d *Deps, c planning.Comparison, variants []planning.Variant) []planning.Variant {
 	var list []planning.Variant
-	for i, v := range f.variants(model) {
+	for i, v := range variants {
 		took := c.Entries[i].Plan.SolveTime
 		if ms := milliseconds(took); ms > slowest && !slices.Contains(f.policies, v.Name) {
 			fmt.Fprintf(d.Stderr, "%s, %s: policy %s needs %.0f ms for a plan and is left out of the picture; --policy %s draws it all the same\n",

@@ -15,22 +15,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/pool"
-	"github.com/harpagon/harpagon/scheduler/sizing"
 )
 
 // unmeetable is the finding that plan tells as an infeasible plan, with its
 // reason, so that other pipelines of the same files are planned all the same.
 const unmeetable = check.UnmetObjective
-
-// planLimit is how long a person waits for a plan.
-const planLimit = 10 * time.Second
 
 // plans is the JSON of the command: see the fields of plan.Plan, pool.Plan and
 // functions.Plan.
@@ -45,8 +40,8 @@ type plans struct {
 }
 
 type planFlags struct {
-	options  plan.Options
-	policy   string // as asked for; options has what it means for pipelines
+	planning planningFlags
+	limit    time.Duration
 	asJSON   bool
 	detailed bool
 	out      string
@@ -66,8 +61,10 @@ runs; here it only prints.
 For a pool it chooses how many instances of each kind serve the most queries for
 its budget, and says what goodput to expect. For a function it chooses which
 applications share batches, and the size of the function that runs them, at
-least cost per request. --policy names a policy of pipelines, pools or
-functions; what does not know it is planned with exact.
+least cost per request.
+
+Services are planned as their plan blocks say. Flags go before these: --policy
+names a policy of pipelines, pools or functions, and is for those that have it.
 
 Plans stand on profiles. For modules that have none, it takes what a state folder
 keeps (--state, .harpagon where there is one): what harpagon up has measured
@@ -88,22 +85,15 @@ what runs, or, where no system runs on the state folder, when they need any devi
 	x := newDeclaration(d, c)
 	f.register(c)
 	c.RunE = func(c *cobra.Command, paths []string) error {
-		ctx := c.Context()
-		f.options.Clock, f.options.Stop = d.Clock, func() bool { return ctx.Err() != nil }
-		if !c.Flags().Changed("policy") && (f.options.Split != "" || f.options.Reading != "" || len(f.options.Without) > 0) {
-			f.options.Policy = plan.PolicyHarpagon // whose steps these are
-		}
-		f.policy = f.options.Policy
-		f.options.Policy = pipelinePolicy(f.policy)
-		if err := f.options.Check(); err != nil {
-			return wrongUse(c, err)
+		if err := f.planning.check(); err != nil {
+			return err
 		}
 		doc, err := x.document(paths, unmeetable, check.SmallBudget)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(checkPools(doc, f.policy), checkFunctions(doc, f.policy)); err != nil {
-			return wrongUse(c, err)
+		if err := f.planning.override(doc); err != nil {
+			return err
 		}
 		if err := f.state.fill(doc); err != nil {
 			return err
@@ -111,20 +101,15 @@ what runs, or, where no system runs on the state folder, when they need any devi
 		if err := measured(doc, paths); err != nil {
 			return err
 		}
-		return stopped(f.run(ctx, d, doc))
+		return stopped(f.run(c.Context(), d, doc))
 	}
 	return c
 }
 
 func (f *planFlags) register(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.options.Policy, "policy", plan.PolicyExact, "how to plan: "+strings.Join(policies.Names(), ", ")+"; pools: "+strings.Join(pool.Policies(), ", ")+"; functions: "+strings.Join(functions.Policies(), ", "))
-	flags.StringVar(&f.options.CostModel, "cost-model", plan.CostShared, "what a plan costs: "+strings.Join(plan.CostModels(), ", "))
-	flags.StringSliceVar(&f.options.Without, "without", nil, "`steps` of the policy to switch off: "+strings.Join(policies.Steps(), ", "))
-	flags.StringVar(&f.options.Split, "split", "", "how policy harpagon splits the objective: lc (default), throughput, quantized:10ms, even")
-	flags.StringVar(&f.options.Reading, "reading", "", "how Theorem 1 judges a machine that is only partly used: own (default; at its own rate), literal")
-	flags.BoolVar(&f.options.Concurrency, "concurrency", false, "use profile points with several batches at a time on a machine, as policies exact, piccolo and scrooge always do")
-	flags.DurationVar(&f.options.TimeLimit, "time-limit", planLimit, "the longest that a search may take before the best plan found is printed with its bound; 0 for none")
+	f.planning.register(c)
+	flags.DurationVar(&f.limit, "time-limit", scheduler.DefaultTimeLimit, "the longest that a search may take before the best plan found is printed with its bound; 0 for none")
 	f.state.register(c, keptUsage)
 	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
@@ -132,25 +117,11 @@ func (f *planFlags) register(c *cobra.Command) {
 }
 
 func (f *planFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document) error {
-	all := plans{Plans: []plan.Plan{}}
-	var problems []plan.Problem
-	for _, p := range doc.Pipelines {
-		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
-	}
-	all.Plans = append(all.Plans, sizing.SolveAll(problems, f.options)...)
-	if err := ctx.Err(); err != nil {
+	found, err := d.solve(ctx, scheduler.Specs(doc), scheduler.Fleet{}, f.limit)
+	if err != nil {
 		return err
 	}
-	for i := range all.Plans {
-		if one := &all.Plans[i]; one.Status == plan.Infeasible {
-			one.Reason = activities.WithDisturbed(one.Reason, problems[i].Pipeline)
-		}
-	}
-	all.Pools = planPools(doc, poolPolicy(f.policy))
-	var err error
-	if all.Functions, err = planFunctions(doc, f.policy, d.Clock); err != nil {
-		return err
-	}
+	all := plansOf(found)
 	if all.Changes, err = f.running(ctx, d, doc, all); err != nil {
 		return err
 	}
@@ -167,6 +138,22 @@ func (f *planFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document) e
 		return errChanges
 	}
 	return nil
+}
+
+// plansOf sorts plans by the kind of service.
+func plansOf(found []scheduler.Plan) plans {
+	all := plans{Plans: []plan.Plan{}}
+	for _, p := range found {
+		switch {
+		case p.Pipeline != nil:
+			all.Plans = append(all.Plans, *p.Pipeline)
+		case p.Pool != nil:
+			all.Pools = append(all.Pools, *p.Pool)
+		case p.Function != nil:
+			all.Functions = append(all.Functions, *p.Function)
+		}
+	}
+	return all
 }
 
 // measured names all modules that nothing is known of yet.

@@ -49,10 +49,10 @@ func TestPlanFunctions(t *testing.T) {
 func TestPlanFunctionsPolicies(t *testing.T) {
 	got := run(t, "plan", functionsExample, "--policy", "nexus")
 	assert.Equal(t, ExitError, got.code)
-	assert.Contains(t, got.stderr, `no policy "nexus" for functions; choose one of exact, harmonybatch, batch, mbs+`)
+	assert.Contains(t, got.stderr, `for functions there is exact, harmonybatch, batch, mbs+`)
 	got = run(t, "plan", smallFolder(t, "400ms"), "--policy", "mbs+")
 	assert.Equal(t, ExitError, got.code)
-	assert.Contains(t, got.stderr, "the files declare none")
+	assert.Contains(t, got.stderr, "none is declared")
 }
 
 // TestPlanFunctionsThatCannotBe holds that an objective that no function keeps

@@ -60,10 +60,10 @@ func TestPlanOfAnInfeasiblePool(t *testing.T) {
 func TestPlanPoolPolicies(t *testing.T) {
 	got := run(t, "plan", examplePool, "--policy", "nexus")
 	assert.Equal(t, ExitError, got.code)
-	assert.Contains(t, got.stderr, `there is no policy "nexus" for pools`)
+	assert.Contains(t, got.stderr, `for pools there is exact`)
 	got = run(t, "plan", smallFolder(t, "400ms"), "--policy", "kairos")
 	assert.Equal(t, ExitError, got.code)
-	assert.Contains(t, got.stderr, `policy "kairos" plans pools, and the files declare none`)
+	assert.Contains(t, got.stderr, `policy "kairos" plans pools, and none is declared`)
 }
 
 func TestPlanPoolKeepsAndCompares(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 func TestPlan(t *testing.T) {
@@ -94,4 +96,47 @@ func TestPlanKeepsAndCompares(t *testing.T) {
 	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "name another file")
 	assert.Equal(t, "a letter", read(t, out))
+}
+
+// TestPlanBlock holds that commands plan as the plan block says, and that flags
+// go before it.
+func TestPlanBlock(t *testing.T) {
+	folder := smallFolder(t, "400ms")
+	files, err := filepath.Glob(filepath.Join(folder, "*.hcl"))
+	require.NoError(t, err)
+	text, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	declare := func(block string) {
+		changed := strings.Replace(string(text), "slo ", "plan {\n"+block+"\n}\nslo ", 1)
+		require.NoError(t, os.WriteFile(files[0], []byte(changed), 0o600))
+	}
+	planned := func(flags ...string) plan.Plan {
+		var all plans
+		got := run(t, append([]string{"plan", folder, "--json"}, flags...)...)
+		require.Equal(t, ExitOK, got.code, got.stderr)
+		require.NoError(t, json.Unmarshal([]byte(got.stdout), &all))
+		return all.Plans[0]
+	}
+	declare("policy = \"nexus\"\ncost_model = \"whole\"")
+	p := planned()
+	assert.Equal(t, [2]string{"nexus", "whole"}, [2]string{p.Policy, p.CostModel})
+	p = planned("--policy", "harpagon", "--split", "even")
+	assert.Equal(t, [2]string{"harpagon", "whole"}, [2]string{p.Policy, p.CostModel})
+	p = planned("--cost-model", "proportional")
+	assert.Equal(t, [2]string{"nexus", "proportional"}, [2]string{p.Policy, p.CostModel})
+	got := run(t, "plan", folder, "--without", "merge")
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, "--without: pipeline \"")
+	assert.Contains(t, got.stderr, "Policy nexus has no steps to switch off")
+
+	declare(`policy = "kairos"`)
+	for _, command := range []string{"validate", "plan", "compare", "simulate", "apply"} {
+		got := run(t, command, folder)
+		assert.Equal(t, ExitError, got.code)
+		assert.Contains(t, got.stderr+got.stdout, `Policy "kairos" plans pools, and this is a pipeline`, command)
+	}
+	got = run(t, "simulate", folder, "--pool", "cpu=1", "--policy", "exact")
+	assert.Contains(t, got.stderr, "--pool runs pipelines without a plan, and --policy says how to plan")
+	got = run(t, "up", "--split", "lc")
+	assert.Contains(t, got.stderr, "embedded system", "a program without the server says so first")
 }

@@ -33,6 +33,7 @@ type simulateFlags struct {
 	hasRate   bool // flags that were given
 	hasLength bool
 	state     stateFlag
+	planning  planningFlags
 }
 
 func newSimulateCommand(d *Deps) *cobra.Command {
@@ -45,8 +46,8 @@ of them: how many are in time, late, dropped or refused, their latencies, the
 batches and how busy the devices are. The dispatchers are the ones that the
 gateway drives; the same seed gives the same result everywhere.
 
-It plans the pipelines as harpagon plan does without flags, and runs that plan,
-whatever rate is offered. With --pool all pipelines share one pool of devices
+It plans the services as harpagon plan does, with the same flags, and runs that
+plan, whatever rate is offered. With --pool all pipelines share one pool of devices
 instead, with one dispatcher and no plan.
 
 Functions are planned and replayed on Poisson arrivals, through the dispatcher
@@ -75,8 +76,14 @@ requests within the SLO) is reached.`,
 		if err := f.check(); err != nil {
 			return wrongUse(c, err)
 		}
+		if err := f.planning.check(); err != nil {
+			return err
+		}
 		doc, err := x.document(paths, unmeetable, check.SmallBudget)
 		if err != nil {
+			return err
+		}
+		if err := f.planning.override(doc); err != nil {
 			return err
 		}
 		if err := f.state.fill(doc); err != nil {
@@ -93,6 +100,7 @@ requests within the SLO) is reached.`,
 func (f *simulateFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	f.state.register(c, keptUsage)
+	f.planning.register(c)
 	flags.StringVar(&f.options.Dispatch, "dispatch", "", fmt.Sprintf("the dispatch policy: tc (for plans; their default), %s (default for a pool: %s)",
 		strings.Join(dispatch.PoolNames(), ", "), simulate.DefaultClusterDispatch()))
 	flags.StringVar(&f.arrivals, "arrivals", "", "how requests come: even, poisson, gamma:SHAPE, trace:FILE (requests in each second) or replay:FILE (instants); as declared when left out")
@@ -124,6 +132,9 @@ func (f *simulateFlags) check() error {
 		return err
 	}
 	f.options.Spread = simulate.Spread(f.spread)
+	if name := f.planning.first(); name != "" && len(f.pool) > 0 {
+		return fmt.Errorf("--pool runs pipelines without a plan, and --%s says how to plan; leave one of them out", name)
+	}
 	switch {
 	case f.seeds < 1:
 		return fmt.Errorf("--seeds %d: take at least one seed", f.seeds)

@@ -61,34 +61,31 @@ func (s simulatedFunction) Describe() string {
 	return s.text
 }
 
-// functions plans every function of the declaration and replays the plan.
-func (f *simulateFlags) functions(doc *pipelines.Document) ([]simulatedFunction, error) {
+// checkFunctions says what of the flags does not fit functions.
+func (f *simulateFlags) checkFunctions(doc *pipelines.Document) error {
 	if len(doc.Functions) == 0 {
-		return nil, nil
+		return nil
 	}
 	if f.arrivals != "" && f.arrivals != "poisson" {
-		return nil, fmt.Errorf("--arrivals %s: functions are simulated with poisson arrivals, which is also what they have when it is left out", f.arrivals)
+		return fmt.Errorf("--arrivals %s: functions are simulated with poisson arrivals, which is also what they have when it is left out", f.arrivals)
 	}
 	if flag := f.beyondFunctions(); flag != "" && len(doc.Pipelines)+len(doc.Pools) == 0 {
-		return nil, fmt.Errorf("%s is for pipelines and pools, and the files declare functions only; leave it out", flag)
+		return fmt.Errorf("%s is for pipelines and pools, and the files declare functions only; leave it out", flag)
+	}
+	return nil
+}
+
+// functionRate is the rate of one function of the document: as declared, or its
+// part of the rate that is given.
+func (f *simulateFlags) functionRate(doc *pipelines.Document, fn *pipelines.Function) float64 {
+	if !f.hasRate {
+		return fn.Rate()
 	}
 	total := 0.0
-	for _, fn := range doc.Functions {
-		total += fn.Rate()
+	for _, other := range doc.Functions {
+		total += other.Rate()
 	}
-	var all []simulatedFunction
-	for _, fn := range doc.Functions {
-		rate := fn.Rate()
-		if f.hasRate {
-			rate = f.rate * share(rate, total, len(doc.Functions))
-		}
-		one, err := f.function(functionProblem(doc, fn), rate)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, nil
+	return f.rate * share(fn.Rate(), total, len(doc.Functions))
 }
 
 // beyondFunctions is a flag that was given and says nothing about functions.
@@ -110,11 +107,8 @@ func (f *simulateFlags) beyondFunctions() string {
 	return ""
 }
 
-func (f *simulateFlags) function(p functions.Problem, rate float64) (simulatedFunction, error) {
-	plan, err := functions.Solve(p, functions.Options{})
-	if err != nil {
-		return simulatedFunction{}, err
-	}
+// function replays a plan.
+func (f *simulateFlags) function(p functions.Problem, plan functions.Plan, rate float64) (simulatedFunction, error) {
 	out := simulatedFunction{
 		Function: plan.Function, Policy: plan.Policy, Dispatch: "grouped", Arrivals: "poisson", Seed: f.options.Seed, Rate: rate,
 		Groups: []functionPart{},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
@@ -47,29 +46,13 @@ func (s simulatedPool) Describe() string {
 	return text
 }
 
-// pools plans every pool of the declaration and plays queries against the plan,
-// at its goodput where no rate is given.
-func (f *simulateFlags) pools(doc *pipelines.Document) ([]simulatedPool, error) {
-	var all []simulatedPool
-	for _, p := range doc.Pools {
-		way := f.options.Dispatch
-		if len(doc.Pipelines) > 0 && !slices.Contains(pool.Dispatches(), way) {
-			way = "" // it is for the pipelines
-		}
-		one, err := f.playPool(pool.Problem{Pool: p, Hardware: doc.Hardware}, way)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
+// playPool plays queries against the plan of a pool, at its goodput where no rate
+// is given. Where there are pipelines, a policy that pools do not have is theirs.
+func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (simulatedPool, error) {
+	way := f.options.Dispatch
+	if others && !slices.Contains(pool.Dispatches(), way) {
+		way = ""
 	}
-	return all, nil
-}
-
-func (f *simulateFlags) playPool(p pool.Problem, way string) (simulatedPool, error) {
-	if f.arrivals != "" {
-		p.Pool.Arrivals = f.arrivals
-	}
-	plan := pool.Solve(p, pool.Options{})
 	o := pool.PlayOptions{
 		Dispatch: way, Rate: plan.Goodput, Duration: f.options.Duration, Seed: f.options.Seed, Noise: f.options.Noise,
 	}

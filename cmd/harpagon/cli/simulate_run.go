@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,10 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/scheduler/simulate"
-	"github.com/harpagon/harpagon/scheduler/sizing"
 )
 
 // simulations is the JSON of the command: see the fields of
@@ -34,22 +36,29 @@ func (f *simulateFlags) run(ctx context.Context, d *Deps, doc *pipelines.Documen
 	if err != nil {
 		return err
 	}
-	pool, err := parsePool(f.pool)
+	shared, err := parsePool(f.pool)
 	if err != nil {
 		return err
 	}
 	f.options.Stop = func() bool { return ctx.Err() != nil }
+	if err := f.checkFunctions(doc); err != nil {
+		return err
+	}
+	specs, found, err := f.plan(ctx, d, doc, len(shared) == 0)
+	if err != nil {
+		return stopped(err)
+	}
 	var plans []plan.Plan
 	var without []unplanned
-	if len(pool) == 0 {
-		loads, plans, without = f.plan(d, doc, loads)
+	if len(shared) == 0 {
+		loads, plans, without = playable(loads, found)
 	}
 	out := simulations{Simulations: []any{}}
 	var result simulate.Result
 	if len(loads) > 0 {
 		play := func(loads []simulate.Load, o simulate.Options) (simulate.Result, error) {
-			if len(pool) > 0 {
-				return simulate.OnCluster(loads, pool, o)
+			if len(shared) > 0 {
+				return simulate.OnCluster(loads, shared, o)
 			}
 			return simulate.OnPlans(loads, plans, o)
 		}
@@ -67,10 +76,7 @@ func (f *simulateFlags) run(ctx context.Context, d *Deps, doc *pipelines.Documen
 	for _, u := range without {
 		out.Simulations = append(out.Simulations, u)
 	}
-	if out.Functions, err = f.functions(doc); err != nil {
-		return err
-	}
-	if out.Pools, err = f.pools(doc); err != nil {
+	if err := f.playOthers(doc, specs, found, &out); err != nil {
 		return err
 	}
 	if err := f.write(d, out, result, without); err != nil {
@@ -90,20 +96,52 @@ func tidied(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "simulate: "))
 }
 
-// plan makes the plans that are played, and leaves out pipelines without one.
-func (f *simulateFlags) plan(d *Deps, doc *pipelines.Document, loads []simulate.Load) (able []simulate.Load, plans []plan.Plan, without []unplanned) {
-	var problems []plan.Problem
-	for _, p := range doc.Pipelines {
-		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
+// plan plans the services, pipelines only where they run by plans. Pools are
+// planned for the arrivals that are played.
+func (f *simulateFlags) plan(ctx context.Context, d *Deps, doc *pipelines.Document, byPlans bool) ([]scheduler.Spec, []scheduler.Plan, error) {
+	for i := range doc.Pools {
+		doc.Pools[i].Arrivals = cmp.Or(f.arrivals, doc.Pools[i].Arrivals)
 	}
-	for i, p := range sizing.SolveAll(problems, plan.Options{Clock: d.Clock, TimeLimit: planLimit, Stop: f.options.Stop}) {
-		if p.Status == plan.Infeasible {
+	specs := scheduler.Specs(doc)
+	if !byPlans {
+		specs = slices.DeleteFunc(specs, func(s scheduler.Spec) bool { return s.Kind() == scheduler.KindPipeline })
+	}
+	found, err := d.solve(ctx, specs, scheduler.Fleet{}, scheduler.DefaultTimeLimit)
+	return specs, found, err
+}
+
+// playable are the plans of pipelines that are played, with their loads; those
+// that have none are left out. Plans of pipelines come first.
+func playable(loads []simulate.Load, found []scheduler.Plan) (able []simulate.Load, plans []plan.Plan, without []unplanned) {
+	for i := range loads {
+		if p := found[i].Pipeline; p.Status == plan.Infeasible {
 			without = append(without, unplanned{p.Pipeline, p.Status, p.Reason})
-			continue
+		} else {
+			able, plans = append(able, loads[i]), append(plans, *p)
 		}
-		able, plans = append(able, loads[i]), append(plans, p)
 	}
 	return able, plans, without
+}
+
+// playOthers plays functions and pools.
+func (f *simulateFlags) playOthers(doc *pipelines.Document, specs []scheduler.Spec, found []scheduler.Plan, out *simulations) error {
+	for i, s := range specs {
+		switch s.Kind() {
+		case scheduler.KindFunction:
+			one, err := f.function(s.FunctionProblem(), *found[i].Function, f.functionRate(doc, s.Function))
+			if err != nil {
+				return err
+			}
+			out.Functions = append(out.Functions, one)
+		case scheduler.KindPool:
+			one, err := f.playPool(pool.Problem{Pool: *s.Pool, Hardware: s.Hardware}, *found[i].Pool, len(doc.Pipelines) > 0)
+			if err != nil {
+				return err
+			}
+			out.Pools = append(out.Pools, one)
+		}
+	}
+	return nil
 }
 
 // play simulates at the rate offered, and looks for the goodput.

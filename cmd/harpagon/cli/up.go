@@ -13,6 +13,7 @@ import (
 
 func newUpCommand(d *Deps) *cobra.Command {
 	var o system.Options
+	var planning planningFlags
 	c := &cobra.Command{
 		Use:   "up PATH...",
 		Short: "Run pipelines on this machine, with everything they need",
@@ -36,8 +37,12 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	flags.StringVar(&o.Engine, "engine", "", "`name` of the engine for every module, such as emulated")
 	flags.IntVar(&o.Cores, "cores", 0, "how many cores to offer; 0 means all")
 	flags.BoolVar(&o.GPUs, "gpus", false, "offer the NVIDIA GPUs, too")
+	planning.register(c)
 	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
 	c.RunE = func(c *cobra.Command, paths []string) error {
+		if err := planning.check(); err != nil {
+			return err
+		}
 		if d.Start == nil {
 			return errNoServer
 		}
@@ -46,10 +51,16 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 			if err != nil {
 				return err
 			}
+			if err := planning.override(doc); err != nil {
+				return err
+			}
 			if err := servable(doc); err != nil {
 				return err
 			}
+		} else if name := planning.first(); name != "" {
+			return wrongUse(c, fmt.Errorf("--%s says how to plan what is declared, and no PATH is given; name the files, or leave it out", name))
 		}
+		o.Plan = planning.given
 		o.Files, o.VarFiles, o.Vars, o.Environ = paths, x.files, map[string]string{}, d.Environ
 		for _, v := range x.vars {
 			name, value, _ := strings.Cut(v, "=") // document has checked them

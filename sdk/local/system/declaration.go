@@ -27,11 +27,12 @@ func (e *DeclarationError) Error() string {
 
 // Load reads and checks a declaration; the error is a *DeclarationError.
 func Load(o language.LoadOptions, signatures check.SignatureFunc, files ...string) (pipelines.Document, error) {
-	return load(o, signatures, files, nil)
+	return load(o, signatures, files, nil, pipelines.Planning{})
 }
 
-// load also takes what a program declares.
-func load(o language.LoadOptions, signatures check.SignatureFunc, files []string, own *pipelines.Document) (pipelines.Document, error) {
+// load also takes what a program declares, and how to plan in place of what plan
+// blocks say.
+func load(o language.LoadOptions, signatures check.SignatureFunc, files []string, own *pipelines.Document, by pipelines.Planning) (pipelines.Document, error) {
 	config, findings := language.NewConfig(), hcl.Diagnostics(nil)
 	if len(files) > 0 || own == nil {
 		config, findings = language.Load(o, files...)
@@ -44,6 +45,9 @@ func load(o language.LoadOptions, signatures check.SignatureFunc, files []string
 	}
 	if findings.HasErrors() {
 		return config.Document, &DeclarationError{Config: config, Findings: findings}
+	}
+	if found := config.Document.Override(by); len(found) > 0 {
+		return config.Document, fmt.Errorf("harpagon: how to plan: %s", found[0].Detail)
 	}
 	return config.Document, nil
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -19,7 +18,7 @@ func (s *System) serveFunctions(ctx context.Context, commands *control.Control, 
 		return err
 	}
 	for _, f := range doc.Functions {
-		reply, err := commands.ApplyFunction(ctx, workflows.FunctionApply{Spec: FunctionSpec(f, doc, o)})
+		reply, err := commands.ApplyFunction(ctx, workflows.FunctionApply{Spec: FunctionSpec(f, doc)})
 		if err != nil {
 			return err
 		}
@@ -43,13 +42,11 @@ func (s *System) serveFunctions(ctx context.Context, commands *control.Control, 
 }
 
 // FunctionSpec is what a system asks of the function's workflow.
-func FunctionSpec(f pipelines.Function, doc pipelines.Document, o Options) workflows.FunctionSpec {
+func FunctionSpec(f pipelines.Function, doc pipelines.Document) workflows.FunctionSpec {
 	spec := workflows.FunctionSpec{Function: f}
 	if p := doc.Provider(f.Provider); p != nil {
 		spec.Provider = *p
 	}
-	if slices.Contains(functions.Policies(), o.Plan.Policy) {
-		spec.Options.Policy = o.Plan.Policy
-	}
+	spec.Options.Policy = f.Plan.Policy
 	return spec
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 // Defaults of Options.
@@ -45,7 +44,7 @@ type Options struct {
 	Cores     int                 // of this machine to offer; 0 means all
 	GPUs      bool                // offer its NVIDIA GPUs, too
 	Functions *functions.Registry // processing steps; nil means the built-in ones
-	Plan      plan.Options        // how to plan
+	Plan      pipelines.Planning  // goes before the plan blocks of what is declared
 	MaxShare  float64             // of a device's time to plan with; 0 means placement.DefaultMaxShare
 	Fixed     bool                // do not plan anew when the load drifts
 

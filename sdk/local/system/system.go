@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/executors/process"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/sdk"
@@ -107,7 +108,7 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 	var doc pipelines.Document
 	if o.declares() {
 		variables := language.LoadOptions{Vars: o.Vars, VarFiles: o.VarFiles, Env: o.Environ}
-		if doc, err = load(variables, executors.Signatures(engines...), o.Files, o.Document); err != nil {
+		if doc, err = load(variables, executors.Signatures(engines...), o.Files, o.Document, o.Plan); err != nil {
 			return err
 		}
 	}
@@ -183,7 +184,7 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 	if err != nil {
 		return err
 	}
-	for _, spec := range Specs(doc, o) {
+	for _, spec := range Specs(doc) {
 		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: spec})
 		if err != nil {
 			return err
@@ -227,19 +228,19 @@ func (s *System) installed(ctx context.Context, name string) error {
 }
 
 // Spec is what a system asks of the pipeline's workflow.
-func Spec(p pipelines.Pipeline, doc pipelines.Document, o Options) workflows.Spec {
-	return workflows.Spec{Pipeline: p, Hardware: doc.Hardware, Options: o.Plan}
+func Spec(p pipelines.Pipeline, doc pipelines.Document) workflows.Spec {
+	return workflows.Spec{Pipeline: p, Hardware: doc.Hardware, Options: scheduler.Options(p.Plan, scheduler.Limits{TimeLimit: scheduler.DefaultTimeLimit})}
 }
 
 // Specs are what a system asks for all that is served by executors: the
 // pipelines and the pools, in the order declared.
-func Specs(doc pipelines.Document, o Options) []workflows.Spec {
+func Specs(doc pipelines.Document) []workflows.Spec {
 	var all []workflows.Spec
 	for _, p := range doc.Pipelines {
-		all = append(all, Spec(p, doc, o))
+		all = append(all, Spec(p, doc))
 	}
 	for _, p := range doc.Pools {
-		all = append(all, workflows.PoolSpec(p, doc.Hardware, pool.Options{}))
+		all = append(all, workflows.PoolSpec(p, doc.Hardware, pool.Options{Policy: p.Plan.Policy}))
 	}
 	return all
 }
