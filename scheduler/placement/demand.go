@@ -59,17 +59,27 @@ func (r *Request) use(g plan.Group) float64 {
 	if r.Whole {
 		return math.Round(g.Machines)
 	}
-	most := math.Min(g.Machines, g.Rate*g.Duration.Seconds())
+	busy := g.Duration.Seconds() / float64(max(1, g.Concurrency)) // of a device, for each batch
+	most := math.Min(g.Machines, g.Rate*busy)
 	if r.ofDevices() && g.Period > 0 {
-		most = math.Min(most, g.Duration.Seconds()/g.Period.Seconds())
+		most = math.Min(most, busy/g.Period.Seconds())
 	}
 	return most
 }
 
-// memory is what the engine said, or what was measured in the profile.
+// sideBySide is the concurrency of a group as slots say it.
+func sideBySide(g plan.Group) int {
+	if g.Concurrency > 1 {
+		return g.Concurrency
+	}
+	return 0
+}
+
+// memory is what the engine said, for each batch that runs side by side, or what
+// was measured in the profile.
 func (r *Request) memory(module string, g plan.Group, e ModuleEngine) int64 {
 	if e.Memory > 0 {
-		return e.Memory
+		return e.Memory * int64(max(1, g.Concurrency))
 	}
 	if m := r.Pipeline.Module(module); m != nil {
 		for _, pt := range m.Profile.Points {
@@ -123,7 +133,7 @@ func (r *Request) asRunning(d *demand, least int) int {
 
 // serves says whether a running executor can be used for the demand.
 func (r *Request) serves(s *Slot, d *demand) bool {
-	return s.Pipeline == r.Plan.Pipeline && s.Module == d.module && s.Batch == d.config.Batch &&
+	return s.Pipeline == r.Plan.Pipeline && s.Module == d.module && s.Batch == d.config.Batch && s.Concurrency == sideBySide(d.config) &&
 		s.Hardware == d.config.Hardware && s.Engine == d.engine.Engine && s.Model == d.engine.Model
 }
 

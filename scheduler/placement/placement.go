@@ -24,6 +24,10 @@ type Slot struct {
 	Group    int // index into plan.Module.Groups
 	Batches  []int
 	Batch    int
+
+	// Concurrency is how many batches the executor runs side by side; 0 means one.
+	Concurrency int `json:",omitempty"`
+
 	Window   time.Duration
 	Duration time.Duration // profiled, of a full batch
 	Hardware string

@@ -20,6 +20,13 @@ type unit struct {
 	items []item
 	tasks []planning.Task
 	share float64
+
+	// alone says that batches run side by side: the profile knows nothing of what
+	// others do to them, so the device is for this executor only.
+	alone bool
+
+	// partners are groups of other pipelines that the plan has on the same device.
+	partners []plan.Task
 }
 
 // ofDevices says that the plan counts whole devices.
@@ -45,6 +52,7 @@ func (r *Request) units(demands []demand) []unit {
 		var u unit
 		for _, t := range d.Tasks {
 			if t.Pipeline != r.Plan.Pipeline {
+				u.partners = append(u.partners, t)
 				continue
 			}
 			if own := find(t.Module, t.Group); own != nil {
@@ -75,10 +83,12 @@ func (u *unit) add(it item) {
 	u.items = append(u.items, it)
 	u.tasks = append(u.tasks, planning.Task{Duration: it.config.Duration.Seconds(), Period: it.period.Seconds(), Deadline: it.deadline.Seconds()})
 	u.share += it.share
+	u.alone = u.alone || it.config.Concurrency > 1
 }
 
-// proven places the units, where possible on devices that run them already and
-// then on the least used ones; nil when the devices are not enough for that.
+// proven places the units, where possible on devices that run what the plan has
+// beside them, then on those that run them already, and then on the least used
+// ones; nil when the devices are not enough for that.
 func (r *Request) proven(units []unit) *packing {
 	for _, overlap := range []bool{true, false} {
 		p := r.empty(1, false)
@@ -106,7 +116,7 @@ func (r *Request) reservedTasks(p *packing) (tasks [][]planning.Task, known []bo
 		if at < 0 || s.Rides {
 			continue
 		}
-		known[at] = known[at] && s.Period > 0 && s.Deadline > 0
+		known[at] = known[at] && s.Period > 0 && s.Deadline > 0 && s.Concurrency <= 1
 		tasks[at] = append(tasks[at], planning.Task{Duration: s.Duration.Seconds(), Period: s.Period.Seconds(), Deadline: s.Deadline.Seconds()})
 	}
 	return tasks, known
@@ -115,14 +125,14 @@ func (r *Request) reservedTasks(p *packing) (tasks [][]planning.Task, known []bo
 func (p *packing) placeUnits(r *Request, units []unit, tasks [][]planning.Task, known []bool) bool {
 	taken := make([]bool, len(r.Actual))
 	for _, u := range units {
-		best, most := -1, -1
+		best, most, met := -1, -1, -1
 		for at := range p.loads {
-			if !known[at] || !p.takes(&u, at) || !planning.NonPreemptive(append(slices.Clone(tasks[at]), u.tasks...)).Sound {
+			if !known[at] || !p.takes(&u, at) || !u.keeps(tasks[at]) {
 				continue
 			}
-			runs := len(p.running(r, &u, at, taken))
-			if best < 0 || runs > most || runs == most && p.loads[at].Share < p.loads[best].Share-tolerance {
-				best, most = at, runs
+			meets, runs := p.meets(r, &u, at), len(p.running(r, &u, at, taken))
+			if best < 0 || meets > met || meets == met && (runs > most || runs == most && p.loads[at].Share < p.loads[best].Share-tolerance) {
+				best, most, met = at, runs, meets
 			}
 		}
 		if best < 0 {
@@ -135,9 +145,31 @@ func (p *packing) placeUnits(r *Request, units []unit, tasks [][]planning.Task, 
 		for _, it := range u.items {
 			p.put(r, it, best)
 		}
-		tasks[best] = append(tasks[best], u.tasks...)
+		tasks[best], known[best] = append(tasks[best], u.tasks...), !u.alone
 	}
 	return true
+}
+
+// keeps says whether all batches on a device are done in time when the unit runs
+// beside what is there.
+func (u *unit) keeps(there []planning.Task) bool {
+	if u.alone {
+		return len(there) == 0
+	}
+	return planning.NonPreemptive(append(slices.Clone(there), u.tasks...)).Sound
+}
+
+// meets counts the partners of a unit that run on a device.
+func (p *packing) meets(r *Request, u *unit, at int) int {
+	n := 0
+	for _, t := range u.partners {
+		if slices.ContainsFunc(r.Reserved, func(s Slot) bool {
+			return s.Pipeline == t.Pipeline && s.Module == t.Module && s.Group == t.Group && s.place() == p.loads[at].Device.place()
+		}) {
+			n++
+		}
+	}
+	return n
 }
 
 // takes says whether hardware and memory of a device suit all of a unit.
