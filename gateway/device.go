@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 )
 
 // device is a device of a host, arbitrated between the stations whose executors share it, so
@@ -12,7 +13,7 @@ type device struct {
 	number int // for admission control
 
 	mu      sync.Mutex
-	arbiter dispatch.Arbiter
+	arbiter tc.Arbiter
 	asking  map[int]asker // by user of the arbiter: who asked last for it
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // pollEvery is the pace at which Release and Remove look whether requests of
@@ -158,7 +158,7 @@ func identityOf(d *placement.Deployment, n *node) string {
 
 func (g *Gateway) setup(gr *graph, n *node, policy dispatch.Policy) setup {
 	d := &gr.deployment
-	c := setup{policy: policy, windows: policy.Name() == timing.DefaultDispatch}
+	c := setup{policy: policy, windows: policy.Name() == factory.Default}
 	for _, o := range TCOptions(*d, n.Module, 0).Groups {
 		c.groups = append(c.groups, groupShape{batch: o.Batch, window: o.Window})
 	}

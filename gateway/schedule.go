@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
@@ -46,7 +48,7 @@ func (g *Gateway) policy(gr *graph, n *node) (dispatch.Policy, error) {
 	if d.Pool != nil {
 		return pool.Dispatcher(*d, g.options.MaxQueue)
 	}
-	c := timing.Dispatcher{
+	c := factory.Module{
 		Policy: d.Pipeline.Dispatch, Groups: TCOptions(*d, n.Module, 0).Groups, SLO: gr.slo - n.Offset - n.Keep.Pressed,
 		MaxQueue: g.options.MaxQueue, Early: timing.Early(!g.options.Patient, &d.Pipeline, &d.Plan),
 	}
@@ -54,7 +56,11 @@ func (g *Gateway) policy(gr *graph, n *node) (dispatch.Policy, error) {
 	if m := planned(d, n.Module); m != nil {
 		c.Rate = m.Rate
 	}
-	return c.New()
+	spec, err := c.Spec()
+	if err != nil {
+		return nil, err
+	}
+	return factory.New(spec)
 }
 
 func planned(d *placement.Deployment, module string) *plan.Module {
@@ -70,8 +76,8 @@ func planned(d *placement.Deployment, module string) *plan.Module {
 // deployment: its groups by the index that slots refer to, with durations by
 // batch size from the profile. Without a plan for the module the slots say
 // what there is. maxQueue is passed through.
-func TCOptions(d placement.Deployment, module string, maxQueue int) dispatch.TCOptions {
-	o := dispatch.TCOptions{MaxQueue: maxQueue}
+func TCOptions(d placement.Deployment, module string, maxQueue int) tc.Options {
+	o := tc.Options{MaxQueue: maxQueue}
 	if m := planned(&d, module); m != nil {
 		o.Groups = timing.Groups(d.Pipeline.Module(module), m)
 	}
@@ -80,7 +86,7 @@ func TCOptions(d placement.Deployment, module string, maxQueue int) dispatch.TCO
 			continue
 		}
 		for len(o.Groups) <= s.Group {
-			o.Groups = append(o.Groups, dispatch.GroupOptions{Batch: s.Batch, Window: s.Window, Duration: s.Duration})
+			o.Groups = append(o.Groups, tc.Group{Batch: s.Batch, Window: s.Window, Duration: s.Duration})
 		}
 	}
 	return o

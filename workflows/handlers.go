@@ -10,8 +10,8 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // listen installs updates and queries. An update's handler only notes what is
@@ -73,7 +73,7 @@ func CheckSpec(s Spec) error {
 	if err := s.Options.Check(); err != nil {
 		return err
 	}
-	if err := timing.Suits(q.Dispatch); err != nil {
+	if err := factory.Suits(q.Dispatch); err != nil {
 		return fmt.Errorf("workflows: pipeline %q: %w", q.Name, err)
 	}
 	return plan.Problem{Pipeline: q, Hardware: s.Hardware}.Check()

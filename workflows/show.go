@@ -7,8 +7,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // enter changes the phase and shows it.
@@ -98,7 +98,7 @@ func (p *pipeline) status() Status {
 		Executors: append([]placement.Slot(nil), slots(p.Running)...),
 	}
 	if p.Serving != nil {
-		s.Serving, s.Plan, s.Dispatch = p.Serving.Generation, &p.Serving.Plan, orDefault(p.Serving.Pipeline.Dispatch, timing.DefaultDispatch)
+		s.Serving, s.Plan, s.Dispatch = p.Serving.Generation, &p.Serving.Plan, orDefault(p.Serving.Pipeline.Dispatch, factory.Default)
 		p.apart(&s)
 		s.Void, s.Healed, s.Disturbed = p.void(), p.healed(), pipelines.Disturbed(p.Serving.Pipeline.Modules...)
 	}

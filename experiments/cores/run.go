@@ -7,6 +7,7 @@ import (
 
 	"github.com/harpagon/harpagon/gateway/rank"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 const (
@@ -21,7 +22,7 @@ func Run(s Setting) (Result, error) {
 	if err := s.check(); err != nil {
 		return Result{}, err
 	}
-	d := &drive{arrivals: newArrivals(s), wheel: newWheel(s.Executors), most: min(backlog, int(s.rate()*slo.Seconds()*behind)), took: dispatch.Linear(each, fixed, largest)}
+	d := &drive{arrivals: newArrivals(s), wheel: newWheel(s.Executors), most: min(backlog, int(s.rate()*slo.Seconds()*behind)), took: shared.Linear(each, fixed, largest)}
 	scheduler, err := rank.New(rank.Options{Policy: s.Policy, Pool: s.pool(), Workers: s.Workers, Now: d.now, Start: d.start, Drop: d.drop})
 	if err != nil {
 		return Result{}, err

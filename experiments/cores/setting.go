@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 // Setting is a pool and what is to be asked of it. All models have the slope
@@ -38,10 +39,10 @@ func (s Setting) rate() float64 {
 	return share * float64(s.Executors) * 750
 }
 
-func (s Setting) pool() dispatch.PoolOptions {
-	var o dispatch.PoolOptions
+func (s Setting) pool() shared.Options {
+	var o shared.Options
 	for range s.Models {
-		o.Models = append(o.Models, dispatch.Model{Durations: dispatch.Linear(each, fixed, largest), SLO: slo})
+		o.Models = append(o.Models, shared.Model{Durations: shared.Linear(each, fixed, largest), SLO: slo})
 	}
 	return o
 }

@@ -2,6 +2,7 @@ package cores
 
 import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 // Step drives the policy of the setting from this goroutine alone.
@@ -9,11 +10,11 @@ func Step(s Setting) (Result, error) {
 	if err := s.check(); err != nil {
 		return Result{}, err
 	}
-	p, err := dispatch.NewPool(s.Policy, s.pool())
+	p, err := shared.New(s.Policy, s.pool())
 	if err != nil {
 		return Result{}, err
 	}
-	d := &direct{policy: p, arrivals: newArrivals(s), wheel: newWheel(s.Executors), timer: never, took: dispatch.Linear(each, fixed, largest)}
+	d := &direct{policy: p, arrivals: newArrivals(s), wheel: newWheel(s.Executors), timer: never, took: shared.Linear(each, fixed, largest)}
 	d.free = func(id dispatch.ExecutorID) { d.step(dispatch.Event{Kind: dispatch.ExecutorFree, Executor: id}) }
 	for id := range s.Executors {
 		d.step(dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(id)})

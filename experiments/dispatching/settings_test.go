@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 // TestStaggeredIsThePaper holds equation 2 to the numbers of Symphony's
@@ -54,7 +54,7 @@ func TestSettingsAreSound(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	s := Of(PartTable4)[0]
 	row := s.Row(0)
-	for _, policy := range dispatch.PoolNames() {
+	for _, policy := range shared.Names() {
 		m, err := s.Measure(policy, Quick(), nil)
 		require.NoError(t, err)
 		row.Policies = append(row.Policies, m)
@@ -66,7 +66,7 @@ func TestMeasure(t *testing.T) {
 	assert.Less(t, row.Of("adaptive").Goodput, row.Physical)
 	assert.LessOrEqual(t, row.Physical, s.Bound())
 	assert.Greater(t, row.Of("adaptive").Overload, 0.95)
-	table := Table{Part: PartTable4, Title: Title(PartTable4), Policies: dispatch.PoolNames(), Rows: []Row{row}}
+	table := Table{Part: PartTable4, Title: Title(PartTable4), Policies: shared.Names(), Rows: []Row{row}}
 	assert.Contains(t, table.Markdown(), "| ResNet50 | ")
 	assert.Contains(t, table.Describe(), "Adaptive over deferred: 1.0")
 }

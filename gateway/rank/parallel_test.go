@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 // TestExecutorsOnManyCores has a busy, uneven pool exchange executors while
@@ -25,7 +26,7 @@ func TestExecutorsOnManyCores(t *testing.T) {
 
 func runParallel(t *testing.T, policy string) {
 	const executors, count, n = 24, 9, 30_000
-	took := dispatch.Linear(ms, 5*ms, 32)
+	took := shared.Linear(ms, 5*ms, 32)
 	var clock atomic.Int64
 	now := func() dispatch.Time { return dispatch.Time(clock.Load()) }
 	var running [executors]atomic.Bool
@@ -48,7 +49,7 @@ func runParallel(t *testing.T, policy string) {
 		ends = append(ends, end{id, now() + took[len(batch)-1]})
 	}
 	drop := func(r dispatch.RequestID, _ dispatch.Reason) { ended[r].Add(1) }
-	s, err := New(Options{Policy: policy, Pool: dispatch.PoolOptions{Models: models(count)}, Workers: 3, Now: now, Start: start, Drop: drop})
+	s, err := New(Options{Policy: policy, Pool: shared.Options{Models: models(count)}, Workers: 3, Now: now, Start: start, Drop: drop})
 	require.NoError(t, err)
 	defer s.Close()
 	for id := range executors {

@@ -9,12 +9,13 @@ import (
 	"sync/atomic"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 // Options configures a Scheduler.
 type Options struct {
 	Policy  string // adaptive, deferred or eager; "" means adaptive
-	Pool    dispatch.PoolOptions
+	Pool    shared.Options
 	Workers int // goroutines that models are dealt to; at least 1, at most one a model
 
 	// Now is the clock: the time since some epoch, never falling.
@@ -83,7 +84,7 @@ func (o Options) check() error {
 
 // deal shares models out by their expected rates, the highest first to whoever
 // has least; where no rates are known, by turns.
-func deal(models []dispatch.Model, workers int) [][]int32 {
+func deal(models []shared.Model, workers int) [][]int32 {
 	order := make([]int32, len(models))
 	for i := range order {
 		order[i] = int32(i)

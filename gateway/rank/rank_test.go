@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 const ms = time.Millisecond
 
-func models(n int) []dispatch.Model {
-	var all []dispatch.Model
+func models(n int) []shared.Model {
+	var all []shared.Model
 	for range n {
-		all = append(all, dispatch.Model{Durations: dispatch.Linear(ms, 5*ms, 32), SLO: 50 * ms})
+		all = append(all, shared.Model{Durations: shared.Linear(ms, 5*ms, 32), SLO: 50 * ms})
 	}
 	return all
 }
@@ -90,7 +91,7 @@ func TestEveryRequestEndsOnce(t *testing.T) {
 
 func runAll(t *testing.T, policy string, batch float64) {
 	b := newBooks(t)
-	s, err := New(Options{Policy: policy, Pool: dispatch.PoolOptions{Models: models(7)}, Workers: 3, Now: b.now, Start: b.start, Drop: b.drop})
+	s, err := New(Options{Policy: policy, Pool: shared.Options{Models: models(7)}, Workers: 3, Now: b.now, Start: b.start, Drop: b.drop})
 	require.NoError(t, err)
 	b.scheduler = s
 	for id := range dispatch.ExecutorID(5) {
@@ -121,7 +122,7 @@ func TestExecutorsGoWhereTheyAreNeeded(t *testing.T) {
 	for _, policy := range []string{"adaptive", "deferred", "eager"} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBooks(t)
-			s, err := New(Options{Policy: policy, Pool: dispatch.PoolOptions{Models: models(4)}, Workers: 4, Now: b.now, Start: b.start, Drop: b.drop})
+			s, err := New(Options{Policy: policy, Pool: shared.Options{Models: models(4)}, Workers: 4, Now: b.now, Start: b.start, Drop: b.drop})
 			require.NoError(t, err)
 			b.scheduler = s
 			for id := range dispatch.ExecutorID(8) {
@@ -147,7 +148,7 @@ func newBooks(t *testing.T) *books {
 func TestCancelledRequestsDoNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBooks(t)
-		s, err := New(Options{Policy: "deferred", Pool: dispatch.PoolOptions{Models: models(1)}, Workers: 4, Now: b.now, Start: b.start, Drop: b.drop})
+		s, err := New(Options{Policy: "deferred", Pool: shared.Options{Models: models(1)}, Workers: 4, Now: b.now, Start: b.start, Drop: b.drop})
 		require.NoError(t, err)
 		b.scheduler = s
 		require.NoError(t, s.ExecutorUp(0, 0))
@@ -163,7 +164,7 @@ func TestCancelledRequestsDoNotRun(t *testing.T) {
 
 func TestNewRefusesBadOptions(t *testing.T) {
 	b := &books{}
-	good := Options{Pool: dispatch.PoolOptions{Models: models(1)}, Workers: 1, Now: b.now, Start: b.start, Drop: b.drop}
+	good := Options{Pool: shared.Options{Models: models(1)}, Workers: 1, Now: b.now, Start: b.start, Drop: b.drop}
 	for name, spoil := range map[string]func(*Options){
 		"policy":     func(o *Options) { o.Policy = "nexus" },
 		"no workers": func(o *Options) { o.Workers = 0 },

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 // splitCost is what workers that exchange executors may serve less than one
@@ -43,10 +44,10 @@ func served(t *testing.T, policy string, count, executors, workers int, rate flo
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		now := func() dispatch.Time { return time.Since(begin) }
-		took := dispatch.Linear(ms, 5*ms, 64)
-		var all []dispatch.Model
+		took := shared.Linear(ms, 5*ms, 64)
+		var all []shared.Model
 		for range count {
-			all = append(all, dispatch.Model{Durations: took, SLO: 50 * ms, Rate: rate * float64(executors) / float64(count)})
+			all = append(all, shared.Model{Durations: took, SLO: 50 * ms, Rate: rate * float64(executors) / float64(count)})
 		}
 		ok := make(chan int, 1<<16)
 		var s *Scheduler
@@ -54,7 +55,7 @@ func served(t *testing.T, policy string, count, executors, workers int, rate flo
 			ok <- len(batch)
 			time.AfterFunc(took[len(batch)-1], func() { s.ExecutorFree(id) })
 		}
-		s, err := New(Options{Policy: policy, Pool: dispatch.PoolOptions{Models: all}, Workers: workers, Now: now, Start: start, Drop: func(dispatch.RequestID, dispatch.Reason) {}})
+		s, err := New(Options{Policy: policy, Pool: shared.Options{Models: all}, Workers: workers, Now: now, Start: start, Drop: func(dispatch.RequestID, dispatch.Reason) {}})
 		require.NoError(t, err)
 		for id := range executors {
 			require.NoError(t, s.ExecutorUp(dispatch.ExecutorID(id), 0))

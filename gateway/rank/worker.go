@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 // chunk is how many arrivals are taken to come at the same instant: the clock is
@@ -18,7 +19,7 @@ type worker struct {
 	me        int32
 	scheduler *Scheduler
 	board     board
-	policy    dispatch.Sharer
+	policy    shared.Sharer
 	classes   []int32 // in the scheduler, by class in the policy
 	now       func() dispatch.Time
 	start     func(dispatch.ExecutorID, int32, []dispatch.RequestID)
@@ -48,11 +49,11 @@ func newWorker(s *Scheduler, o Options, me int32, classes []int32, board board) 
 	if pool.MaxQueue > 0 {
 		pool.MaxQueue = max(1, pool.MaxQueue/len(board))
 	}
-	policy, err := dispatch.NewPool(o.Policy, pool)
+	policy, err := shared.New(o.Policy, pool)
 	if err != nil {
 		return nil, err
 	}
-	sharer, ok := policy.(dispatch.Sharer)
+	sharer, ok := policy.(shared.Sharer)
 	if !ok {
 		return nil, fmt.Errorf("policy %q cannot run on several cores; choose adaptive, deferred or eager", o.Policy)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/harpagon/harpagon/executors/provider"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 )
@@ -199,7 +199,7 @@ func TestCallersWhoLeave(t *testing.T) {
 	// One leaves while he waits: no call is made for him.
 	f := s.function("net")
 	f.mu.Lock()
-	f.policy = dispatch.NewGrouped(f.current.deployment.Plan.Dispatch()) // without a door
+	f.policy = grouped.New(f.current.deployment.Plan.Dispatch()) // without a door
 	f.mu.Unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	wg.Go(func() {

@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/executors/invoke"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -129,7 +130,7 @@ func (s *Server) compile(ctx context.Context, d functions.Deployment) (*generati
 // and a request is given up when not even a call of its own would be in time, on
 // average. The plan's maximum of a full batch would give up what leaves at its
 // timeout whenever a timer is late.
-func (s *Server) policy(d functions.Deployment) dispatch.GroupedOptions {
+func (s *Server) policy(d functions.Deployment) grouped.Options {
 	problem := functions.Problem{Function: d.Function, Provider: d.Provider}
 	o := d.Plan.Dispatch()
 	o.MaxQueue = s.options.MaxInFlight
@@ -151,7 +152,7 @@ func (f *function) install(g *generation) int {
 	if f.timer != nil {
 		f.timer.Stop()
 	}
-	f.current, f.policy = g, dispatch.NewGrouped(f.server.policy(g.deployment))
+	f.current, f.policy = g, grouped.New(f.server.policy(g.deployment))
 	f.doors = make([]door, len(g.groups))
 	calls := f.admitCalls(now)
 	waiting := f.inOrder()

@@ -23,7 +23,7 @@ type ExecutorID int32
 // Request is what a policy knows of a request.
 type Request struct {
 	ID       RequestID
-	Class    int32 // which module or model; 0 where a policy serves only one (see PoolOptions.Models)
+	Class    int32 // which module or model; 0 where a policy serves only one (see Options.Models)
 	Size     int32 // items of a query, where its duration follows from them (policy matching); 0 elsewhere
 	Arrival  Time  // virtual arrival: windows and due dates count from it
 	Deadline Time  // latest instant at which its batch may finish
@@ -111,4 +111,31 @@ type Policy interface {
 	Len() int
 	// Describe draws the state for logs and golden transcripts.
 	Describe() string
+}
+
+// DefaultMaxPoolQueue bounds the waiting requests of a pool where Options
+// do not. Deadlines keep queues far shorter; the bound is for memory's sake.
+const DefaultMaxPoolQueue = 1 << 20
+
+// MaxPoolBatch is the largest batch that a pool forms; longer tables of
+// durations are cut there.
+const MaxPoolBatch = 1 << 14
+
+// Delay is the time that a batch of b takes to reach its executor: Control +
+// b·PerRequest (Symphony, section 4.6 and figure 13).
+type Delay struct {
+	Control    time.Duration
+	PerRequest time.Duration
+}
+
+// Of is the delay of a batch of b.
+func (d Delay) Of(b int) time.Duration { return d.Control + time.Duration(b)*d.PerRequest }
+
+// Heir is a policy that can go on with what another has learned, so that a
+// change of plan does not start from nothing.
+type Heir interface {
+	Policy
+	// Inherit takes over what from has learned of the world, as far as it is
+	// about the same things. Requests and executors are not part of it.
+	Inherit(from Policy)
 }

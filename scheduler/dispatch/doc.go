@@ -4,9 +4,10 @@
 // with a virtual clock) reports events: a request arrived, an executor is
 // free, a timer fired. Step answers with actions: start this batch on that
 // executor, set a timer, drop a request. The policy reads no clock, starts no
-// goroutine and keeps no reference to anything outside; the same events at the
-// same instants yield the same actions, so that what is simulated is what
-// runs, and a bug found in production replays as a test.
+// goroutine and holds nothing of its driver: what it must ask is an action, the
+// answer an event. The same events at the same instants yield the same actions,
+// so that what is simulated is what runs, and what ran can be decided again
+// (package recording).
 //
 // What every policy promises its driver:
 //
@@ -17,17 +18,20 @@
 //     duration;
 //   - as long as one executor is up, no request waits for ever.
 //
-// Policies:
+// This package has the words that policies and drivers share. The policies:
 //
-//   - NewTC, the batch-aware dispatch of the Harpagon paper (section III-B)
+//   - package tc, the batch-aware dispatch of the Harpagon paper (section III-B)
 //     with the open batches ordered by due date.
-//   - NewAdaptive, the default over a shared pool, and NewDeferred, Symphony,
-//     which hold batches back; NewEager, NewClockwork and NewNexus, baselines
-//     over the same pool. Package limit bounds what any of them can reach.
-//   - NewMatching, Kairos: queries of different sizes to instances that differ,
-//     by assignment at least cost (package assign).
-//   - NewGrouped, HarmonyBatch: one queue per group of applications, a timeout
-//     per application.
+//   - package shared, policies over a pool of devices: adaptive, the default
+//     there, deferred (Symphony), and the baselines eager, clockwork and nexus.
+//     Package limit bounds what any of them can reach.
+//   - package matching, Kairos: queries of different sizes to instances that
+//     differ, by assignment at least cost (package assign).
+//   - package grouped, HarmonyBatch: one queue per group of applications, a
+//     timeout per application.
+//
+// Package factory makes any of them from data, for all drivers. Package fleet,
+// measure and agenda are what policies are built from.
 //
 // A driver calls Step from one goroutine at a time. Batches in actions alias
 // memory of the policy and hold until the next Step.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 )
 
 // ReplayOptions choose what is replayed.
@@ -85,13 +86,13 @@ func Replay(p Problem, plan Plan, o ReplayOptions) (Replayed, error) {
 // Dispatch is the configuration of policy grouped that carries the plan out.
 // The class of a request is its application's place in the plan, counted over
 // all groups.
-func (p Plan) Dispatch() dispatch.GroupedOptions {
-	var o dispatch.GroupedOptions
+func (p Plan) Dispatch() grouped.Options {
+	var o grouped.Options
 	class := int32(0)
 	for _, g := range p.Groups {
-		f := dispatch.FunctionGroup{Batch: g.Batch, Duration: g.LatencyMax}
+		f := grouped.Group{Batch: g.Batch, Duration: g.LatencyMax}
 		for _, a := range g.Applications {
-			f.Applications = append(f.Applications, dispatch.Waiting{Class: class, Timeout: a.Timeout, SLO: a.SLO})
+			f.Applications = append(f.Applications, grouped.Application{Class: class, Timeout: a.Timeout, SLO: a.SLO})
 			class++
 		}
 		o.Groups = append(o.Groups, f)
@@ -144,7 +145,7 @@ func (r *replay) policy() (dispatch.Policy, error) {
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("functions: %w", err)
 	}
-	return dispatch.NewGrouped(o), nil
+	return grouped.New(o), nil
 }
 
 func (r *replay) run() {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
 
@@ -60,12 +61,12 @@ func (s *solver) goodput(counts []int, load trial.Load, above float64) float64 {
 // matching is the dispatch policy with the profiles and what seconds are worth
 // in the configuration.
 func (s *solver) matching(counts []int) dispatch.Policy {
-	var types []dispatch.InstanceType
+	var types []matching.InstanceType
 	for _, k := range s.kinds {
-		types = append(types, dispatch.InstanceType{Name: k.name, Latency: k.latency})
+		types = append(types, matching.InstanceType{Name: k.name, Latency: k.latency})
 	}
 	o := matchingOptions(types, s.base, s.slo, s.sizes[len(s.sizes)-1], s.worth(counts))
-	p, err := dispatch.NewMatching(o)
+	p, err := matching.New(o)
 	if err != nil {
 		panic(err) // the market was checked
 	}

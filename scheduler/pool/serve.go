@@ -7,6 +7,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
@@ -98,21 +99,21 @@ func Dispatcher(d placement.Deployment, maxQueue int) (dispatch.Policy, error) {
 		return nil, fmt.Errorf("pool: deployment of %q is none of a pool", d.Pipeline.Name)
 	}
 	profile := d.Pipeline.Modules[0].Profile
-	var types []dispatch.InstanceType
+	var types []matching.InstanceType
 	base := -1
 	for i, g := range d.Plan.Modules[0].Groups {
 		if g.Hardware == d.Pool.Base {
 			base = i
 		}
-		types = append(types, dispatch.InstanceType{Name: g.Hardware, Latency: profile.Latency(g.Hardware)})
+		types = append(types, matching.InstanceType{Name: g.Hardware, Latency: profile.Latency(g.Hardware)})
 	}
 	o := matchingOptions(types, base, d.Pool.SLO, profile.Latency(d.Pool.Base).Largest(), d.Worth)
 	o.MaxQueue = maxQueue
-	return dispatch.NewMatching(o)
+	return matching.New(o)
 }
 
 // matchingOptions are those of policy matching where a plan was made; what is
 // simulated and what is served are configured alike.
-func matchingOptions(types []dispatch.InstanceType, base int, slo time.Duration, largest int, worth []float64) dispatch.MatchingOptions {
-	return dispatch.MatchingOptions{Types: types, Base: int32(base), SLO: slo, Largest: int32(largest), Coefficients: worth}
+func matchingOptions(types []matching.InstanceType, base int, slo time.Duration, largest int, worth []float64) matching.Options {
+	return matching.Options{Types: types, Base: int32(base), SLO: slo, Largest: int32(largest), Coefficients: worth}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
 
@@ -68,12 +69,12 @@ func measure(t *testing.T, m paperModel, arrivals string, queries int, full bool
 	for name := range s.distributors() {
 		r.baseline[name], r.on[name] = s.baseline(name, all)
 	}
-	o2 := dispatch.MatchingOptions{Base: int32(s.base), SLO: s.slo, Largest: 1000}
+	o2 := matching.Options{Base: int32(s.base), SLO: s.slo, Largest: 1000}
 	for _, k := range s.kinds {
-		o2.Types = append(o2.Types, dispatch.InstanceType{Name: k.name, Latency: k.latency})
+		o2.Types = append(o2.Types, matching.InstanceType{Name: k.name, Latency: k.latency})
 	}
 	r.plain = s.search.Goodput(s.trial(chosen), func() dispatch.Policy {
-		d, err := dispatch.NewMatching(o2)
+		d, err := matching.New(o2)
 		require.NoError(t, err)
 		return d
 	}, s.load, s.bound(chosen, s.load)*1.01)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -15,11 +16,11 @@ import (
 // operation is a request. "driver" has a policy that decides next to nothing,
 // so that what is left is the simulator.
 func BenchmarkCluster(b *testing.B) {
-	for _, name := range append([]string{"driver"}, dispatch.PoolNames()...) {
+	for _, name := range append([]string{"driver"}, shared.Names()...) {
 		b.Run(name, func(b *testing.B) {
 			o := Options{Dispatch: name}
 			if name == "driver" {
-				o.Policy = func(dispatch.PoolOptions) (dispatch.Policy, error) { return &least{size: 16}, nil }
+				o.Policy = func(shared.Options) (dispatch.Policy, error) { return &least{size: 16}, nil }
 			}
 			benchmark(b, o)
 		})

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
@@ -21,7 +22,7 @@ type Devices struct {
 // DefaultClusterDispatch is the policy of a cluster where none is named: adaptive
 // where this build has it.
 func DefaultClusterDispatch() string {
-	if names := dispatch.PoolNames(); slices.Contains(names, "adaptive") {
+	if names := shared.Names(); slices.Contains(names, "adaptive") {
 		return "adaptive"
 	}
 	return "deferred"
@@ -59,7 +60,7 @@ type clusterSetup struct {
 	*engine
 	options Options
 	kinds   []Devices
-	models  []dispatch.Model
+	models  []shared.Model
 	tables  [][][]Time
 }
 
@@ -77,14 +78,15 @@ func (b *clusterSetup) build(loads []Load) error {
 		name = DefaultClusterDispatch()
 	}
 	if name == "tc" {
-		return fmt.Errorf("simulate: policy tc cuts batches for the groups of a plan; a cluster has none. Leave out the devices, or choose one of %v", dispatch.PoolNames())
+		return fmt.Errorf("simulate: policy tc cuts batches for the groups of a plan; a cluster has none. Leave out the devices, or choose one of %v", shared.Names())
 	}
-	if err := timing.Suits(name); err != nil && b.options.Policy == nil {
+	if err := factory.Suits(name); err != nil && b.options.Policy == nil {
 		return fmt.Errorf("simulate: %w", err)
 	}
-	policy, err := b.options.clusterPolicy(name, dispatch.PoolOptions{Models: b.models, MaxQueue: b.options.MaxQueue, Delay: b.options.Delay})
+	options := shared.Options{Models: b.models, MaxQueue: b.options.MaxQueue, Delay: b.options.Delay}
+	policy, err := b.options.newPolicy(factory.Spec{Shared: &factory.Shared{Name: name, Options: options}})
 	if err != nil {
-		return err
+		return fmt.Errorf("simulate: %w", err)
 	}
 	b.stations = append(b.stations, station{policy: policy, tables: b.tables})
 	seen := map[string]bool{}
@@ -121,7 +123,7 @@ func (b *clusterSetup) admit(l *Load, a *app) error {
 	for i := range a.nodes {
 		n := &a.nodes[i]
 		m := l.Pipeline.Module(n.Module)
-		model := dispatch.Model{SLO: l.Pipeline.SLO - n.Offset - n.Keep.Calm, Rate: rates[n.Module]}
+		model := shared.Model{SLO: l.Pipeline.SLO - n.Offset - n.Keep.Calm, Rate: rates[n.Module]}
 		for _, k := range b.kinds {
 			table := timing.Table(m, k.Hardware)
 			if table == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 const ms = time.Millisecond
@@ -16,7 +16,7 @@ const ms = time.Millisecond
 // linear is a pipeline of one module whose batches take each·b + fixed.
 func linear(name string, each, fixed, slo time.Duration, largest int) pipelines.Pipeline {
 	m := pipelines.Module{Name: "model", Fanout: 1}
-	for b, d := range dispatch.Linear(each, fixed, largest) {
+	for b, d := range shared.Linear(each, fixed, largest) {
 		m.Profile.Points = append(m.Profile.Points, pipelines.Point{Hardware: "gpu", Batch: b + 1, Concurrency: 1, Duration: d})
 	}
 	return pipelines.Pipeline{Name: name, SLO: slo, Modules: []pipelines.Module{m}}

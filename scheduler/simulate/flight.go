@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 	"github.com/harpagon/harpagon/scheduler/flow"
 )
 
@@ -38,8 +39,8 @@ type device struct {
 	running  int32
 	queue    []int32 // flights
 	lost     bool
-	shared   bool             // by groups of plans
-	arbiter  dispatch.Arbiter // of batches that are on their way or run, for early starts
+	shared   bool       // by groups of plans
+	arbiter  tc.Arbiter // of batches that are on their way or run, for early starts
 	busy     Time
 	batches  int64
 	lanes    []place

@@ -11,6 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -134,7 +135,7 @@ func TestEveryRequestHasOneOutcome(t *testing.T) {
 		}
 		play := func() (Result, error) { return OnPlans(loads, plans, o) }
 		if rapid.Bool().Draw(t, "pool") {
-			o.Dispatch = rapid.SampledFrom(dispatch.PoolNames()).Draw(t, "dispatch")
+			o.Dispatch = rapid.SampledFrom(shared.Names()).Draw(t, "dispatch")
 			n := rapid.IntRange(1, 4).Draw(t, "devices")
 			play = func() (Result, error) { return OnCluster(loads, gpus(n), o) }
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -122,7 +123,7 @@ func TestNoRequests(t *testing.T) {
 }
 
 func TestBusyExecutorsAreNotStarted(t *testing.T) {
-	o := Options{Policy: func(dispatch.PoolOptions) (dispatch.Policy, error) { return careless{}, nil }}
+	o := Options{Policy: func(shared.Options) (dispatch.Policy, error) { return careless{}, nil }}
 	_, err := OnCluster([]Load{{Pipeline: resnet50(), Rate: 1000}}, gpus(1), o)
 	assert.ErrorContains(t, err, "which is busy or gone")
 }

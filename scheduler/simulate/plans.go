@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
@@ -161,25 +163,25 @@ func (s *site) dispatch(l *Load) string {
 }
 
 // policy makes the dispatcher of a module.
-func (s *site) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []dispatch.GroupOptions) (dispatch.Policy, error) {
-	d := timing.Dispatcher{
+func (s *site) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []tc.Group) (dispatch.Policy, error) {
+	spec, err := factory.Module{
 		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.Offset - n.Keep.Pressed, Rate: m.Rate,
-		MaxQueue: s.options.MaxQueue, Early: timing.Early(s.options.Eager, &l.Pipeline, p), Delay: s.options.Delay, Pool: s.options.Policy,
+		MaxQueue: s.options.MaxQueue, Early: timing.Early(s.options.Eager, &l.Pipeline, p), Delay: s.options.Delay,
+	}.Spec()
+	if err != nil {
+		return nil, fmt.Errorf("simulate: pipeline %q, module %q: %w", l.Pipeline.Name, m.Name, err)
 	}
-	made, err := d.New()
+	made, err := s.options.newPolicy(spec)
 	if err != nil {
 		return nil, fmt.Errorf("simulate: pipeline %q, module %q: %w", l.Pipeline.Name, m.Name, err)
 	}
 	return made, nil
 }
 
-func (o Options) clusterPolicy(name string, options dispatch.PoolOptions) (dispatch.Policy, error) {
-	if o.Policy != nil {
-		return o.Policy(options)
+// newPolicy makes the policy, or the one that stands in its place.
+func (o Options) newPolicy(s factory.Spec) (dispatch.Policy, error) {
+	if o.Policy != nil && s.Shared != nil {
+		return o.Policy(s.Shared.Options)
 	}
-	p, err := dispatch.NewPool(name, options)
-	if err != nil {
-		return nil, fmt.Errorf("simulate: dispatch %s: %w", name, err)
-	}
-	return p, nil
+	return factory.New(s)
 }

@@ -1,9 +1,12 @@
 package simulate
 
-import "github.com/harpagon/harpagon/scheduler/dispatch"
+import (
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
+)
 
 // arbiter decides over the device of an executor, who is one of its users.
-func (e *engine) arbiter(station int32, id dispatch.ExecutorID) (a *dispatch.Arbiter, user int) {
+func (e *engine) arbiter(station int32, id dispatch.ExecutorID) (a *tc.Arbiter, user int) {
 	l := &e.stations[station].lanes[id]
 	return &e.devices[l.device].arbiter, l.place
 }

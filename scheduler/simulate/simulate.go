@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 // Load is a pipeline and how its requests come.
@@ -25,7 +26,7 @@ type Load struct {
 type Options struct {
 	// Dispatch is the policy. For plans: "tc" (when empty) or a policy of clusters,
 	// which then batches for each module by itself; for clusters one of
-	// dispatch.PoolNames, DefaultClusterDispatch when empty.
+	// shared.Names, DefaultClusterDispatch when empty.
 	Dispatch string
 
 	Duration time.Duration // in which requests come and are counted; a minute when 0
@@ -38,7 +39,7 @@ type Options struct {
 	Outages []Outage
 
 	// Eager lets idle executors of policy tc start early where that breaks no
-	// promise, as in dispatch.TCOptions and as gateways do. It shortens latencies
+	// promise, as in tc.Options and as gateways do. It shortens latencies
 	// where devices have time to spare.
 	Eager bool
 
@@ -46,7 +47,7 @@ type Options struct {
 	// come, as gateways do (package scheduler/dispatch/admission). For plans.
 	Admission bool
 
-	// MaxQueue is as in dispatch.TCOptions and dispatch.PoolOptions.
+	// MaxQueue is as in tc.Options and shared.Options.
 	MaxQueue int
 
 	Confidence float64 // of the intervals; DefaultConfidence when 0
@@ -58,7 +59,7 @@ type Options struct {
 	Stop func() bool
 
 	// Policy makes the policy of a cluster in place of the one named.
-	Policy func(dispatch.PoolOptions) (dispatch.Policy, error)
+	Policy func(shared.Options) (dispatch.Policy, error)
 }
 
 // Bounds of what can be simulated.

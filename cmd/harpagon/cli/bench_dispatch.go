@@ -13,7 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
 	"github.com/harpagon/harpagon/experiments/dispatching"
-	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -64,7 +64,7 @@ minutes or so; --quick takes a small part of that and is less exact.`,
 		Args: cobra.NoArgs,
 	}
 	flags := c.Flags()
-	flags.StringSliceVar(&f.policies, "policy", dispatch.PoolNames(), "only these policies")
+	flags.StringSliceVar(&f.policies, "policy", shared.Names(), "only these policies")
 	flags.StringSliceVar(&f.parts, "part", dispatchParts(), "what to measure")
 	flags.BoolVar(&f.quick, "quick", false, "short runs and every eighth setting of a part")
 	flags.BoolVar(&f.asJSON, "json", false, "print the tables as JSON")
@@ -90,8 +90,8 @@ func (f *benchDispatchFlags) check() error {
 		}
 	}
 	for _, p := range f.policies {
-		if !slices.Contains(dispatch.PoolNames(), p) {
-			return fmt.Errorf("there is no pool policy %q; there is %s", p, strings.Join(dispatch.PoolNames(), ", "))
+		if !slices.Contains(shared.Names(), p) {
+			return fmt.Errorf("there is no pool policy %q; there is %s", p, strings.Join(shared.Names(), ", "))
 		}
 	}
 	if f.asJSON && f.asMarkdown {
@@ -244,7 +244,7 @@ func (f *benchDispatchFlags) command() string {
 	if !slices.Equal(f.parts, dispatchParts()) {
 		line += " --part " + strings.Join(f.parts, ",")
 	}
-	if !slices.Equal(f.policies, dispatch.PoolNames()) {
+	if !slices.Equal(f.policies, shared.Names()) {
 		line += " --policy " + strings.Join(f.policies, ",")
 	}
 	if f.quick {

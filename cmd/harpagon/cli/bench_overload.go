@@ -14,8 +14,8 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
 	"github.com/harpagon/harpagon/experiments/overload"
 	"github.com/harpagon/harpagon/experiments/planning"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 type benchOverloadFlags struct {
@@ -62,7 +62,7 @@ control, as it serves, and tc without it, too.`,
 
 func (f *benchOverloadFlags) check() error {
 	for _, p := range f.policies {
-		if err := timing.Suits(p); err != nil {
+		if err := factory.Suits(p); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (f *benchOverloadFlags) run(ctx context.Context, d *Deps) ([]overload.Curve
 			for _, p := range f.policies {
 				s := overload.Setting{CostModel: model, Arrivals: arrivals, Dispatch: p, Admission: true, Noise: f.noise}
 				curves = append(curves, overload.Curve{Setting: s})
-				if s.Admission = false; p == timing.DefaultDispatch {
+				if s.Admission = false; p == factory.Default {
 					curves = append(curves, overload.Curve{Setting: s})
 				}
 			}
@@ -127,7 +127,7 @@ func (f *benchOverloadFlags) write(d *Deps, curves []overload.Curve) error {
 // perTable is the number of curves of one title.
 func (f *benchOverloadFlags) perTable() int {
 	n := len(f.policies)
-	if slices.Contains(f.policies, timing.DefaultDispatch) {
+	if slices.Contains(f.policies, factory.Default) {
 		n++
 	}
 	return n

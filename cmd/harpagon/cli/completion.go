@@ -11,7 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/language"
-	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
@@ -58,7 +58,7 @@ func flagValues(c *cobra.Command, name string) []string {
 	switch name {
 	case "policy":
 		if c.Name() == "dispatch" {
-			return dispatch.PoolNames()
+			return shared.Names()
 		}
 		all := slices.Concat(policies.Names(), pool.Policies(), functions.Policies())
 		slices.Sort(all)

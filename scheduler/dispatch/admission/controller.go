@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 )
 
 // Time is an instant of the driver's clock.
@@ -56,8 +58,8 @@ type service struct {
 
 type module struct {
 	waiting, running int
-	paces            []dispatch.Pace // by group
-	typical          Time            // exponential mean of what batches take, from start to end; 0 before the first
+	paces            []measure.Pace // by group
+	typical          Time           // exponential mean of what batches take, from start to end; 0 before the first
 }
 
 // load is the work of a service on one device, in nanoseconds.
@@ -121,7 +123,7 @@ func (c *Controller) Change(number int, s Service) {
 	for i := range s.Modules {
 		m := &old.modules[i]
 		if len(m.paces) != len(s.Modules[i].Groups) {
-			m.paces = make([]dispatch.Pace, len(s.Modules[i].Groups))
+			m.paces = make([]measure.Pace, len(s.Modules[i].Groups))
 		}
 	}
 	old.Service, old.reckoned = s, false
@@ -242,7 +244,7 @@ func (s *service) adjust(late bool) {
 func (s *service) miss(now Time, missed bool) {
 	x := 0.0
 	if missed {
-		x, s.void = 1, now+dispatch.VoidFor
+		x, s.void = 1, now+tc.VoidFor
 	}
 	s.missed += (x - s.missed) / missWeight
 }

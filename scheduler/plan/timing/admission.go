@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -14,7 +14,7 @@ import (
 // the executors of a group are. A module that the plan does not know counts as
 // no work.
 func Admission(declared *pipelines.Pipeline, p *plan.Plan, modules []string, devices func(module string, group int) []int) admission.Service {
-	s := admission.Service{SLO: declared.SLO, Promised: Early(true, declared, p) == dispatch.EarlyWithinPromise}
+	s := admission.Service{SLO: declared.SLO, Promised: Early(true, declared, p) == tc.EarlyWithinPromise}
 	one := *declared
 	if one.Rate <= 0 {
 		one.Rate = 1
@@ -42,7 +42,7 @@ func admissionGroups(declared *pipelines.Pipeline, m *plan.Module, devices func(
 	var groups []admission.Group
 	sum, staffed := 0.0, 0.0
 	for i, g := range Groups(declared.Module(m.Name), m) {
-		on := admission.Group{Durations: table(g), Devices: devices(m.Name, i)}
+		on := admission.Group{Durations: g.Table(), Devices: devices(m.Name, i)}
 		if len(on.Devices) > 0 {
 			on.Share = m.Groups[i].Rate
 			staffed++

@@ -4,16 +4,16 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 // Groups are the groups of a planned module as policy tc takes them, in the
 // order of the plan, with durations by batch size from the profile.
-func Groups(declared *pipelines.Module, planned *plan.Module) []dispatch.GroupOptions {
-	var all []dispatch.GroupOptions
+func Groups(declared *pipelines.Module, planned *plan.Module) []tc.Group {
+	var all []tc.Group
 	for _, g := range planned.Groups {
-		all = append(all, dispatch.GroupOptions{
+		all = append(all, tc.Group{
 			Batch: g.Batch, Window: g.Window, Duration: g.Duration, Period: g.Period, Deadline: g.Deadline,
 			Durations: Durations(declared, g.Hardware, g.Batch, g.Concurrency, g.Duration),
 		})
@@ -55,7 +55,7 @@ func Table(m *pipelines.Module, hardware string) []time.Duration {
 }
 
 // Least is the time of the quickest batch that the groups run; 0 for none.
-func Least(groups []dispatch.GroupOptions) time.Duration {
+func Least(groups []tc.Group) time.Duration {
 	least := time.Duration(-1)
 	for _, g := range groups {
 		quickest := g.Duration

@@ -12,6 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 )
 
 const ms = time.Millisecond
@@ -41,17 +42,17 @@ func load(sizes ...int32) Load {
 	return l
 }
 
-func matching(t require.TestingT, p Pool, known bool) func() dispatch.Policy {
+func kairos(t require.TestingT, p Pool, known bool) func() dispatch.Policy {
 	return func() dispatch.Policy {
-		o := dispatch.MatchingOptions{Base: int32(p.Base), SLO: p.SLO}
+		o := matching.Options{Base: int32(p.Base), SLO: p.SLO}
 		for _, x := range p.Types {
-			one := dispatch.InstanceType{Name: x.Name}
+			one := matching.InstanceType{Name: x.Name}
 			if known {
 				one.Latency = x.Latency
 			}
 			o.Types = append(o.Types, one)
 		}
-		d, err := dispatch.NewMatching(o)
+		d, err := matching.New(o)
 		require.NoError(t, err)
 		return d
 	}
@@ -106,7 +107,7 @@ func TestRunCountsEveryQuery(t *testing.T) {
 		p.Noise = rapid.SampledFrom([]float64{0, 0.05}).Draw(t, "noise")
 		l := Draw(mix, 200, Arrivals(rapid.SampledFrom([]float64{0, 0.3, 1, 10}).Draw(t, "arrivals")), rapid.Uint64().Draw(t, "seed"))
 		rate := rapid.Float64Range(1, 500).Draw(t, "rate")
-		for _, d := range []dispatch.Policy{matching(t, p, true)(), matching(t, p, false)(), NewRibbon(p, 80), NewThreshold(p, 80, 40), NewClockwork(p, 80)} {
+		for _, d := range []dispatch.Policy{kairos(t, p, true)(), kairos(t, p, false)(), NewRibbon(p, 80), NewThreshold(p, 80, 40), NewClockwork(p, 80)} {
 			r := Run(p, d, l, rate)
 			require.Equal(t, r.Requests, r.Completed+r.Late+r.Dropped, d.Name())
 			require.Zero(t, d.Len(), d.Name())
@@ -163,7 +164,7 @@ func TestParseArrivals(t *testing.T) {
 func TestGoodput(t *testing.T) {
 	p := pair(1, 0)
 	mix := pipelines.Mix{{Size: 10, Weight: 1}}
-	got := DefaultSearch().Goodput(p, matching(t, p, true), Draw(mix, 5000, Even, 1), 300)
+	got := DefaultSearch().Goodput(p, kairos(t, p, true), Draw(mix, 5000, Even, 1), 300)
 	assert.InEpsilon(t, 100/0.99, got, 0.01, "at 101 a second one in a hundred is dropped")
 }
 
@@ -174,10 +175,10 @@ func TestMatchingLearnsOnLine(t *testing.T) {
 	mix := pipelines.Mix{{Size: 5, Weight: 5}, {Size: 20, Weight: 3}, {Size: 40, Weight: 1}, {Size: 80, Weight: 0.5}}
 	l := Draw(mix, 6000, Published, 1)
 	s := DefaultSearch()
-	told := s.Goodput(p, matching(t, p, true), l, 600)
-	assert.InEpsilon(t, told, s.Goodput(p, matching(t, p, false), l, 600), 0.03)
+	told := s.Goodput(p, kairos(t, p, true), l, 600)
+	assert.InEpsilon(t, told, s.Goodput(p, kairos(t, p, false), l, 600), 0.03)
 	p.Noise = 0.05
-	assert.InEpsilon(t, told, s.Goodput(p, matching(t, p, false), l, 600), 0.1)
+	assert.InEpsilon(t, told, s.Goodput(p, kairos(t, p, false), l, 600), 0.1)
 }
 
 func TestHillClimbFindsAThreshold(t *testing.T) {

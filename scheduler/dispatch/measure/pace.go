@@ -1,0 +1,71 @@
+package measure
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// Bounds and weights of what a Pace learns.
+const (
+	paceWeight = 8           // batches that a change takes to be followed
+	paceLeast  = 0.05        // of the profile
+	paceMost   = 50.0        // times the profile
+	paceMemory = time.Second // without a batch, after which the profile counts again
+)
+
+// Pace is how long batches have lately taken on executors of one configuration,
+// in terms of their profile: scale·profile + way, where scale is the engine's
+// time over the profile's and way is what a batch spends beside the engine, on
+// its way there and back and in queues before it. Both are exponential means
+// over some paceWeight batches; spread is the mean absolute deviation of scale.
+// What was learned is forgotten when no batch has come for a while: whoever
+// believes that nothing can be in time would never learn otherwise.
+//
+// The zero value takes batches to be as profiled.
+type Pace struct {
+	off, spread float64 // off = scale - 1
+	way         dispatch.Time
+	last        dispatch.Time // when a batch was learned; 0 for never
+}
+
+// Learn takes in a batch that has ended: its duration by the profile, that in
+// the engine (0 if unknown: then that in all), and from its start to its end.
+func (p *Pace) Learn(now, profiled, took, all dispatch.Time) {
+	if took <= 0 {
+		took = all
+	}
+	if profiled <= 0 || all < 0 {
+		return
+	}
+	if !p.known(now) {
+		*p = Pace{}
+	}
+	p.last = max(1, now)
+	off := min(paceMost, max(paceLeast, float64(took)/float64(profiled))) - 1 - p.off
+	p.off += off / paceWeight
+	if off < 0 {
+		off = -off
+	}
+	p.spread += (off - p.spread) / paceWeight
+	p.way += (max(0, all-took) - p.way) / paceWeight
+}
+
+func (p *Pace) known(now dispatch.Time) bool { return p.last > 0 && now-p.last <= paceMemory+8*p.way }
+
+// Of is how long a batch may take whose profile says d: with its spread, so that
+// most take no longer.
+func (p *Pace) Of(now, d dispatch.Time) dispatch.Time {
+	if !p.known(now) {
+		return d
+	}
+	return dispatch.Time(float64(d)*(1+p.off+p.spread)) + p.way
+}
+
+// Scale is the factor on profiled durations alone, without the way.
+func (p *Pace) Scale(now dispatch.Time) float64 {
+	if !p.known(now) {
+		return 1
+	}
+	return 1 + p.off
+}

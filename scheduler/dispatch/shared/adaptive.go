@@ -1,0 +1,331 @@
+package shared
+
+import (
+	"math"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+)
+
+// adaptive is Harpagon's own policy for a shared pool: see NewAdaptive.
+type adaptive struct {
+	pool
+	rules  adaptiveRules
+	wakes  agenda.Agenda // every model with requests, by when it must be looked at
+	ready  agenda.Agenda // models that take any open executor, by the last instant to start
+	held   agenda.Agenda // the others with requests, likewise
+	need   []float64
+	needed float64 // executors that all models need together, by their rates
+	typic  float64 // smoothed duration of batches
+	sight  foresight
+}
+
+// adaptiveRules are the constants of the policy. They were fitted by a random search over 18 simulated pools of 1 to
+// 256 executors and 1 to 300 models; results are flat around them.
+type adaptiveRules struct {
+	// A batch starts early when it holds
+	//
+	//	target·(start - startIdle·(share that idles) + startLoad·load) - startPool·√(target/(executors + 2))
+	//
+	// requests, or startBeta·beta·lambda. The latter does not count for a model that keeps an executor busy where
+	// the pool frees more than startCalm executors while one more request runs: a batch that waits for the
+	// request still finds an executor then, and the others are not idle meanwhile.
+	start, startPool, startIdle, startLoad, startBeta, startCalm float64
+
+	// A first request stays if it allows a batch of
+	//
+	//	keep + keepQueue·(line, in targets) + keepGap·gap
+	//
+	// of the target.
+	keep, keepQueue, keepGap float64
+}
+
+func tunedRules() adaptiveRules {
+	return adaptiveRules{
+		start: 0.927, startPool: 1.95, startIdle: 0.85, startLoad: 0.0905, startBeta: 1.6, startCalm: 0.6,
+		keep: 0.645, keepQueue: 0.052, keepGap: 0.089,
+	}
+}
+
+// Bounds of what adaptive looks at.
+const (
+	gapMost    = 4.0 // typical gaps between two free executors
+	loadMost   = 1.5
+	queueMost  = 3.0  // target batches
+	keepRound  = 0.25 // requests, before the least batch is rounded down
+	guardShare = 0.3  // of the time between two executors, at least, that an urgent batch should have to find one
+	startLeast = 0.5  // of the target batch, however many executors idle
+	typicStep  = 0.05 // weight of a new batch in the typical duration
+)
+
+// NewAdaptive builds Harpagon's own policy, the default for a shared pool: it
+// holds batches back as Symphony does, but by what the whole pool has before
+// it.
+//
+//   - Every model has a target batch: what it collects at its rate when it is
+//     held as long as the deadline allows, l(b) + (b-1)/rate = SLO. Where the
+//     pool is too small for all rates, its share of the pool sets the rate. On
+//     n executors near their capacity this is the staggered batch of Symphony's
+//     equation 2.
+//   - A batch that could not take in one more request starts on any free
+//     executor. Where all are busy and a batch takes hardly longer for one more
+//     request, it counts as such earlier, so that it is in line for the next
+//     executor before it is too late.
+//   - It starts earlier if it is full enough: with less of its target in a small
+//     pool, whose executors run dry and clog by turns, and the more executors
+//     idle, because idle time cannot be saved up; with more while the pool has
+//     much before it. Past a multiple of beta·lambda requests it does not
+//     wait, unless executors become free so often that waiting costs nothing.
+//     Of several models the one with the least time left goes first.
+//   - It does not start early in the middle of a burst: where requests come
+//     closer together than at random, a batch that starts at once splits the
+//     burst into small ones.
+//   - Requests are given up only when an executor is granted, when most is
+//     known. Those go that would hold the batch far below its target though
+//     enough others wait; more of them when the line is long and the next
+//     executor far off, because then small batches cost most. So a burst costs
+//     its oldest requests and not the size of the batches behind it, and under
+//     overload batches stay near the target. In a small pool how many go is
+//     found by playing the next turns, since it is known when its executors
+//     will be free (see foresight).
+func NewAdaptive(o Options) dispatch.Policy { return newAdaptive(o, tunedRules()) }
+
+func newAdaptive(o Options, r adaptiveRules) *adaptive {
+	p := &adaptive{pool: newPool(o), rules: r}
+	n := len(p.models)
+	p.wakes, p.ready, p.held = agenda.New(n), agenda.New(n), agenda.New(n)
+	p.need = make([]float64, n)
+	for i := range p.models {
+		m := &p.models[i]
+		m.burst = newBurst(m.slo - m.tables[0][0])
+		p.aim(int32(i))
+	}
+	p.fleet.Lead = p.lead()
+	return p
+}
+
+// Name is "adaptive".
+func (p *adaptive) Name() string { return "adaptive" }
+
+// Describe draws the policy for logs and golden transcripts.
+func (p *adaptive) Describe() string { return p.describe("adaptive") }
+
+// Step takes one event and appends the actions that follow from it.
+func (p *adaptive) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
+	p.begin(now)
+	switch ev.Kind {
+	case dispatch.Arrive:
+		out = p.arrive(ev.Request, out)
+	case dispatch.Cancel:
+		if class := p.cancel(ev.Request); class >= 0 {
+			out = p.look(class, out)
+		}
+	default:
+		p.change(ev)
+		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
+			out = p.look(p.parked[len(p.parked)-1], out)
+		}
+	}
+	for p.wakes.Next() <= p.now {
+		out = p.look(p.wakes.Top(), out)
+	}
+	for p.fleet.Opens > 0 {
+		class := p.choose()
+		if class < 0 {
+			break
+		}
+		out = p.grant(class, out)
+	}
+	return p.arm(p.wakes.Next(), out)
+}
+
+func (p *adaptive) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
+	out, ok := p.admit(r, out)
+	if r.Class < 0 || int(r.Class) >= len(p.models) {
+		return out
+	}
+	m := &p.models[r.Class]
+	m.burst.hit(p.now)
+	if m.meter.Hit(p.now) {
+		p.aim(r.Class)
+	}
+	if ok {
+		out = p.look(r.Class, out)
+	}
+	return out
+}
+
+// aim sets the target batch of a model by its rate and its share of the pool.
+func (p *adaptive) aim(class int32) {
+	m := &p.models[class]
+	budget := m.slo - p.margin
+	if !m.meter.Known() {
+		m.target = half(m.plan, p.delay, budget)
+		m.aim = float64(m.target)
+		return
+	}
+	rate := m.meter.Rate
+	if up := float64(p.fleet.Up); up > 0 && p.needed > up {
+		rate *= up / p.needed
+	}
+	x := max(2, m.target)
+	m.fixed = max(0, float64(m.plan.of(1))-float64(m.plan.of(x)-m.plan.of(1))/float64(x-1)) / 1e9
+	m.aim = held(m.plan, p.delay, budget, rate)
+	m.target = int(math.Round(m.aim))
+	m.calm = float64(m.plan.of(x)-m.plan.of(1)) / float64(x-1) / float64(m.plan.of(m.target))
+	need := m.meter.Rate * float64(m.plan.of(m.target)) / 1e9 / float64(m.target)
+	p.needed += need - p.need[class]
+	p.need[class] = need
+	if class == 0 { // now and then anew, so that no rounding adds up
+		p.needed = 0
+		for _, n := range p.need {
+			p.needed += n
+		}
+	}
+}
+
+// look notes how full the batch of a model is and when it becomes urgent.
+func (p *adaptive) look(class int32, out []dispatch.Action) []dispatch.Action {
+	out = p.dropLate(class, out)
+	q, m := &p.lines[class], &p.models[class]
+	if q.n == 0 {
+		p.wakes.Drop(class)
+		p.ready.Drop(class)
+		p.held.Drop(class)
+		return out
+	}
+	s := p.planned(class)
+	c := cutWindow(q, &s, p.keep(class))
+	if c.size == 0 { // only a faster group can serve what is left
+		c = cut{drop: q.n - 1, size: 1}
+	}
+	due := q.due(c.drop)
+	last := due - m.plan.of(c.size) - p.delay.Of(c.size)
+	at := due - m.plan.of(c.size+1) - p.delay.Of(c.size+1)
+	at -= p.guard(last - at)
+	m.size = c.size
+	switch {
+	case last < p.now: // only a faster group can still serve it
+		p.wakes.Set(class, q.due(0)-m.least+1)
+	case at <= p.now || c.size >= len(m.plan):
+		p.wakes.Set(class, last+1)
+	case m.burst.runs(p.now):
+		p.wakes.Set(class, min(at, m.burst.over))
+		p.ready.Drop(class)
+		p.held.Drop(class)
+		return out
+	case float64(c.size) < p.enough(class):
+		p.wakes.Set(class, at)
+		p.ready.Drop(class)
+		p.held.Set(class, last)
+		return out
+	default:
+		p.wakes.Set(class, at)
+	}
+	p.ready.Set(class, last)
+	p.held.Drop(class)
+	return out
+}
+
+// guard is how much earlier a batch becomes urgent while no executor is open:
+// the time until one should be, and those that are before it in line, beyond
+// the time that it has anyway once it is urgent.
+func (p *adaptive) guard(slack dispatch.Time) dispatch.Time {
+	if p.fleet.Opens > 0 || p.typic == 0 {
+		return 0
+	}
+	wait := dispatch.Time(p.typic / float64(max(1, p.fleet.Up)) * (guardShare + float64(p.ready.Len())))
+	return max(0, wait-slack)
+}
+
+// enough is the batch of the model that may start before it has to.
+func (p *adaptive) enough(class int32) float64 {
+	m, r := &p.models[class], &p.rules
+	up := float64(max(1, p.fleet.Up))
+	idle := float64(max(0, p.fleet.Opens-1)) / up
+	b := m.aim*(r.start-r.startIdle*idle+r.startLoad*p.load()) - r.startPool*math.Sqrt(m.aim/(up+2))
+	b = max(b, startLeast*m.aim)
+	share := p.need[class] * min(1, up/p.needed)
+	if share >= 1 && m.calm*up > r.startCalm {
+		return b
+	}
+	return min(b, r.startBeta*m.fixed*m.meter.Rate)
+}
+
+// load is the work that the executors still have before them, as a share of
+// what they have when all take turns at the typical batch: 1 in a busy pool.
+func (p *adaptive) load() float64 {
+	if p.typic == 0 || p.fleet.Up < 2 {
+		return 1
+	}
+	return min(loadMost, p.fleet.Work(p.now)/(p.typic*float64(p.fleet.Up-1)/2))
+}
+
+// gap is the time until the next executor is free, beside one that is, in
+// typical gaps.
+func (p *adaptive) gap() float64 {
+	if p.typic == 0 || p.fleet.Opens > 1 || p.fleet.Ends.Len() == 0 {
+		return 0
+	}
+	g := float64(p.fleet.Ends.Next()-p.now) / p.typic * float64(p.fleet.Up)
+	return min(gapMost, max(0, g))
+}
+
+// keep is the least batch, in requests, that a first request must allow to be
+// kept when there are enough others.
+func (p *adaptive) keep(class int32) int {
+	q, m, r := &p.lines[class], &p.models[class], &p.rules
+	target := m.aim
+	share := r.keep + r.keepQueue*min(queueMost, float64(q.n)/target) + r.keepGap*p.gap()
+	return max(1, int(target*share+keepRound))
+}
+
+// choose finds the model that takes the next open executor, or -1 where it is
+// better to wait.
+func (p *adaptive) choose() int32 {
+	if p.ready.Len() > 0 {
+		return p.ready.Top()
+	}
+	if p.held.Len() > 0 {
+		if class := p.held.Top(); float64(p.models[class].size) >= p.enough(class) {
+			return class
+		}
+	}
+	return -1
+}
+
+// grant gives an open executor to the model.
+func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
+	q := &p.lines[class]
+	keep := p.keep(class)
+	id, best := dispatch.ExecutorID(-1), cut{}
+	for g := range p.fleet.Open {
+		if p.fleet.Open[g].N == 0 {
+			continue
+		}
+		e := dispatch.ExecutorID(p.fleet.Open[g].First())
+		s := p.slot(class, e)
+		if c := cutWindow(q, &s, keep); id < 0 || c.size > best.size {
+			id, best = e, c
+		}
+	}
+	if best.size == 0 {
+		p.ready.Drop(class)
+		p.held.Drop(class)
+		p.parked = append(p.parked, class)
+		return out
+	}
+	s := p.slot(class, id)
+	best = p.foresee(class, &s, best)
+	if best.drop > 0 {
+		out = p.dropFirst(class, best.drop, out)
+	}
+	before := p.now
+	out = p.start(class, id, best.size, out)
+	took := float64(p.fleet.Execs[id].Free - before)
+	if p.typic == 0 {
+		p.typic = took
+	}
+	p.typic += (took - p.typic) * typicStep
+	return p.look(class, out)
+}

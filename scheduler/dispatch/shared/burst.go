@@ -1,0 +1,66 @@
+package shared
+
+import (
+	"math"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// Tuning of burst.
+const (
+	burstMemory = 10e9 // nanoseconds over which the counts fade
+	burstLeast  = 1.1  // crowding from which on arrivals come in bursts
+	burstSure   = 4.0  // standard deviations of what Poisson arrivals would show, on top
+	burstQuiet  = 24   // a burst is over after this part of the time that its first request can wait
+)
+
+// burst tells whether the requests of a model come in bursts, by how many more
+// come soon after a request than the mean rate has it: the mean of
+// count·(count - 1) over buckets of time, divided by the square of the mean
+// count. Poisson arrivals have 1, even ones less.
+type burst struct {
+	width   dispatch.Time // of a bucket: how long a request can wait
+	end     dispatch.Time // of the running bucket
+	count   int
+	buckets float64       // fading sums over the buckets
+	first   float64       // of the count
+	second  float64       // of count·(count - 1)
+	over    dispatch.Time // the running burst lasts until then at least
+}
+
+func newBurst(wait dispatch.Time) burst { return burst{width: max(1, wait)} }
+
+// hit counts an arrival.
+func (b *burst) hit(now dispatch.Time) {
+	if now >= b.end {
+		b.close(now)
+	}
+	b.count++
+	b.over = now + b.width/burstQuiet
+}
+
+// close adds up the bucket that has ended, and the empty ones after it.
+func (b *burst) close(now dispatch.Time) {
+	if b.end == 0 {
+		b.end = now + b.width
+		return
+	}
+	passed := 1 + (now-b.end)/b.width
+	fade := math.Exp(-float64(passed) * float64(b.width) / burstMemory)
+	n := float64(b.count)
+	b.first = (b.first + n) * fade
+	b.second = (b.second + n*(n-1)) * fade
+	b.buckets = (b.buckets + float64(passed)) * fade
+	b.count = 0
+	b.end += passed * b.width
+}
+
+// runs says whether a burst goes on at that instant.
+func (b *burst) runs(now dispatch.Time) bool {
+	if now >= b.over || b.first == 0 {
+		return false
+	}
+	mean := b.first / b.buckets
+	chance := math.Sqrt(2/b.buckets) / mean // of the crowding of Poisson arrivals
+	return b.second > (burstLeast+burstSure*chance)*b.first*mean
+}

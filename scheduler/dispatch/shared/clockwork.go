@@ -1,0 +1,269 @@
+package shared
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+)
+
+// DefaultAhead is how far ahead clockwork fills its executors (Clockwork's
+// schedule-ahead).
+const DefaultAhead = 10 * time.Millisecond
+
+// ClockworkOptions configures the clockwork policy.
+type ClockworkOptions struct {
+	Options
+
+	// Ahead is the least work that every executor should have before it: a
+	// batch is decided on as soon as less is left. 0 means DefaultAhead;
+	// negative means none, so that batches are formed when executors are free.
+	Ahead time.Duration
+
+	// Sizes are the batches that exist, rising; nil means every size, as in
+	// Symphony's comparison. Clockwork itself has 1, 2, 4, 8, 16.
+	Sizes []int
+}
+
+// clockwork is Clockwork's dispatch: see NewClockwork.
+type clockwork struct {
+	pool
+	ahead time.Duration
+	sizes []int
+	wakes agenda.Agenda // models with requests, by when their first becomes late
+	soon  agenda.Agenda // busy executors without a next batch, by when to decide on it
+	next  []promise     // by ExecutorID: the batch decided on
+	lapse agenda.Agenda // executors with such a batch, by when its first request becomes late
+}
+
+// promise is a batch that waits for its executor.
+type promise struct {
+	class int32
+	batch []waiter
+}
+
+// NewClockwork builds the dispatch of Clockwork (OSDI 2020) as far as it
+// concerns batches; loading of models is left out, as in Symphony's
+// comparison. Every executor is kept supplied: when less than Ahead of work is
+// left, its next batch is decided on. Of all models and sizes, those are
+// possible that have enough requests waiting and end before the first of them
+// is due; the one that must start first is taken. Its requests are fixed from
+// then on, and what arrives later goes into later batches: predictable, and
+// the reason for its small batches.
+func NewClockwork(o ClockworkOptions) dispatch.Policy {
+	p := &clockwork{pool: newPool(o.Options), ahead: o.Ahead, sizes: o.Sizes}
+	if p.ahead == 0 {
+		p.ahead = DefaultAhead
+	}
+	p.wakes = agenda.New(len(p.models))
+	return p
+}
+
+// Name is "clockwork".
+func (p *clockwork) Name() string { return "clockwork" }
+
+// Describe draws the policy for logs and golden transcripts.
+func (p *clockwork) Describe() string { return p.describe("clockwork") }
+
+// Step takes one event and appends the actions that follow from it.
+func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
+	p.begin(now)
+	switch ev.Kind {
+	case dispatch.Arrive:
+		var ok bool
+		if out, ok = p.admit(ev.Request, out); ok {
+			out = p.look(ev.Request.Class, out)
+		}
+	case dispatch.Cancel:
+		out = p.forget(ev.Request, out)
+	case dispatch.ExecutorUp, dispatch.ExecutorGone:
+		out = p.recall(ev.Executor, out)
+		p.change(ev)
+	case dispatch.ExecutorFree:
+		p.change(ev)
+		out = p.keep(ev.Executor, out)
+	}
+	for p.wakes.Next() <= p.now {
+		out = p.look(p.wakes.Top(), out)
+	}
+	for p.lapse.Next() <= p.now {
+		out = p.trim(dispatch.ExecutorID(p.lapse.Top()), out)
+	}
+	for p.fleet.Opens > 0 {
+		id := p.fleet.Pick()
+		class, size := p.choose(id)
+		if size == 0 {
+			break
+		}
+		out = p.look(class, p.start(class, id, size, out))
+		p.note(id)
+	}
+	for p.soon.Next() <= p.now {
+		id := dispatch.ExecutorID(p.soon.Top())
+		class, size := p.choose(id)
+		if size == 0 {
+			break
+		}
+		p.soon.Drop(int32(id))
+		out = p.look(class, p.promise(class, id, size, out))
+	}
+	wake := min(p.wakes.Next(), p.lapse.Next())
+	if p.soon.Next() > p.now {
+		wake = min(wake, p.soon.Next())
+	}
+	return p.arm(wake, out)
+}
+
+// look drops what is late in a line and notes when the next will be.
+func (p *clockwork) look(class int32, out []dispatch.Action) []dispatch.Action {
+	out = p.dropLate(class, out)
+	if q := &p.lines[class]; q.n > 0 {
+		p.wakes.Set(class, q.due(0)-p.models[class].least+1)
+	} else {
+		p.wakes.Drop(class)
+	}
+	return out
+}
+
+// choose finds the batch for an executor that must start first: its model and
+// size, or size 0. Heads that would be late there are passed over by their
+// model having no size.
+func (p *clockwork) choose(id dispatch.ExecutorID) (best int32, size int) {
+	last := never
+	for c := range p.lines {
+		q := &p.lines[c]
+		if q.n == 0 {
+			continue
+		}
+		s := p.slot(int32(c), id)
+		b := p.allowed(s.largest(q.n, q.due(0)))
+		if b == 0 {
+			continue
+		}
+		if at := q.due(0) - s.table.of(b); at < last {
+			best, size, last = int32(c), b, at
+		}
+	}
+	return best, size
+}
+
+// allowed is the largest size that exists up to b.
+func (p *clockwork) allowed(b int) int {
+	if p.sizes == nil {
+		return b
+	}
+	size := 0
+	for _, s := range p.sizes {
+		if s <= b {
+			size = s
+		}
+	}
+	return size
+}
+
+// note remembers when the next batch of a busy executor must be decided on.
+func (p *clockwork) note(id dispatch.ExecutorID) {
+	if p.ahead < 0 {
+		return
+	}
+	for int(id) >= len(p.next) {
+		p.next = append(p.next, promise{})
+	}
+	p.soon.Reserve(len(p.next))
+	p.lapse.Reserve(len(p.next))
+	p.soon.Set(int32(id), p.fleet.Execs[id].Free-p.ahead)
+}
+
+// promise fixes the first requests of a line for a busy executor.
+func (p *clockwork) promise(class int32, id dispatch.ExecutorID, size int, out []dispatch.Action) []dispatch.Action {
+	q, n := &p.lines[class], &p.next[id]
+	n.class, n.batch = class, n.batch[:0]
+	for i := range size {
+		n.batch = append(n.batch, *q.at(i))
+	}
+	q.skip(size)
+	return p.trim(id, out)
+}
+
+// trim drops from a promised batch what can no longer be served by it, and
+// notes when that will next be so.
+func (p *clockwork) trim(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
+	n := &p.next[id]
+	s := slot{now: p.now, free: p.now, delay: p.delay, table: p.models[n.class].tables[p.fleet.Execs[id].Group]}
+	late := 0
+	for late < len(n.batch) && s.finish(len(n.batch)-late) > n.batch[late].due {
+		out = append(out, dispatch.Action{Act: dispatch.Drop, Request: n.batch[late].id, Reason: dispatch.Late})
+		late++
+	}
+	p.waiting -= late
+	n.batch = append(n.batch[:0], n.batch[late:]...)
+	if left := len(n.batch); left > 0 {
+		p.lapse.Set(int32(id), n.batch[0].due-s.table.of(left)-p.delay.Of(left)+1)
+	} else {
+		p.lapse.Drop(int32(id))
+	}
+	return out
+}
+
+// keep starts the batch that was promised to an executor, without those that
+// would be late by now.
+func (p *clockwork) keep(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
+	if int(id) >= len(p.next) || id < 0 || !p.fleet.Has(id) || p.fleet.Execs[id].Pending > 0 {
+		return out
+	}
+	p.soon.Drop(int32(id))
+	n := &p.next[id]
+	if len(n.batch) == 0 {
+		return out
+	}
+	out = p.trim(id, out)
+	if len(n.batch) == 0 {
+		return out
+	}
+	from := len(p.batch)
+	for _, w := range n.batch {
+		p.batch = append(p.batch, w.id)
+	}
+	p.waiting -= len(n.batch)
+	n.batch = n.batch[:0]
+	p.lapse.Drop(int32(id))
+	out = p.launch(n.class, id, from, out)
+	p.note(id)
+	return out
+}
+
+// recall takes back what was promised to an executor that leaves.
+func (p *clockwork) recall(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
+	if id < 0 || int(id) >= len(p.next) {
+		return out
+	}
+	p.soon.Drop(int32(id))
+	p.lapse.Drop(int32(id))
+	n := &p.next[id]
+	for _, w := range n.batch {
+		p.lines[n.class].insert(w)
+	}
+	if len(n.batch) > 0 {
+		n.batch = n.batch[:0]
+		out = p.look(n.class, out)
+	}
+	return out
+}
+
+// forget cancels a request, wherever it waits.
+func (p *clockwork) forget(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
+	if class := p.cancel(r); class >= 0 {
+		return p.look(class, out)
+	}
+	for e := range p.next {
+		n := &p.next[e]
+		for i, w := range n.batch {
+			if w.id == r.ID {
+				n.batch = append(n.batch[:i], n.batch[i+1:]...)
+				p.waiting--
+				return p.trim(dispatch.ExecutorID(e), out)
+			}
+		}
+	}
+	return out
+}

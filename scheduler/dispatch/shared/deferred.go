@@ -1,0 +1,223 @@
+package shared
+
+import (
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+)
+
+// Schedulable says when deferred holds a batch to be ready.
+type Schedulable uint8
+
+// The two readings of Symphony's rule, and the one it argues against.
+const (
+	// FrontRun: at the last instant at which the batch could still take in
+	// one more request and meet its first deadline, d - l(b+1). The authors'
+	// code does this by default.
+	FrontRun Schedulable = iota
+	// BetaLambda: as soon as it holds beta·lambda requests, where waiting for
+	// one more costs an executor as much as it saves; at the FrontRun instant
+	// at the latest (Symphony, section 4.3).
+	BetaLambda
+	// AtOnce: with its first request. Work-conserving; see NewEager.
+	AtOnce
+)
+
+// DropRule says which requests deferred gives up when not all can be served.
+type DropRule uint8
+
+// The drop rules.
+const (
+	// WindowDrop keeps the newest requests that can run as one batch, and
+	// takes older ones in where they still fit (the authors' code).
+	WindowDrop DropRule = iota
+	// EarlyDrop gives up everything before the first whole batch of the
+	// target size that meets its deadline (Nexus, which the paper names).
+	EarlyDrop
+	// HeadDrop gives up only what cannot be served even alone, however small
+	// the batches become (the paper's text).
+	HeadDrop
+)
+
+// DeferredOptions configures the deferred policy.
+type DeferredOptions struct {
+	Options
+	Ready Schedulable
+	Drop  DropRule
+}
+
+// deferred is Symphony's policy: see NewDeferred.
+type deferred struct {
+	pool
+	name  string
+	rule  Schedulable
+	drop  DropRule
+	wakes agenda.Agenda // every model with requests, by when it must be looked at
+	ready agenda.Agenda // models whose batch may start, by the last instant for it
+}
+
+// NewDeferred builds the deferred batch scheduling of Symphony (sections 4.2,
+// 4.3 and appendix C; what the text leaves open follows the authors' code).
+//
+// Each model keeps one candidate batch. It is held back until it is ready (see
+// Schedulable), so that it grows and executors stay idle rather than run small
+// batches. A model whose batch becomes ready takes an idle executor if there
+// is one. Otherwise it is remembered, and an executor that becomes free takes
+// the remembered model with the least time left. Either way the batch is
+// formed anew for that executor.
+//
+// Two slips of the printed pseudocode are corrected: the instant from the
+// beta-lambda test is kept and not overwritten by the front-run instant, and
+// an executor that was granted counts as busy at once on both roads.
+//
+// A batch that has reached the end of its table is ready: waiting cannot
+// improve it.
+func NewDeferred(o DeferredOptions) dispatch.Policy { return newDeferred(o) }
+
+func newDeferred(o DeferredOptions) *deferred {
+	p := &deferred{pool: newPool(o.Options), name: "deferred", rule: o.Ready, drop: o.Drop}
+	p.wakes, p.ready = agenda.New(len(p.models)), agenda.New(len(p.models))
+	for i := range p.models {
+		p.aim(&p.models[i])
+	}
+	p.fleet.Lead = p.lead()
+	return p
+}
+
+// Name is "deferred", or "eager" from NewEager.
+func (p *deferred) Name() string { return p.name }
+
+// Step takes one event and appends the actions that follow from it.
+func (p *deferred) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
+	p.begin(now)
+	switch ev.Kind {
+	case dispatch.Arrive:
+		out = p.arrive(ev.Request, out)
+	case dispatch.Cancel:
+		if class := p.cancel(ev.Request); class >= 0 {
+			out = p.look(class, out)
+		}
+	default:
+		p.change(ev)
+		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
+			out = p.look(p.parked[len(p.parked)-1], out)
+		}
+	}
+	for p.wakes.Next() <= p.now {
+		out = p.look(p.wakes.Top(), out)
+	}
+	for p.ready.Len() > 0 && p.fleet.Opens > 0 {
+		out = p.grant(p.ready.Top(), out)
+	}
+	return p.arm(p.wakes.Next(), out)
+}
+
+func (p *deferred) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
+	out, ok := p.admit(r, out)
+	if r.Class < 0 || int(r.Class) >= len(p.models) {
+		return out
+	}
+	if m := &p.models[r.Class]; m.meter.Hit(p.now) {
+		p.aim(m)
+	}
+	if ok {
+		out = p.look(r.Class, out)
+	}
+	return out
+}
+
+// aim sets the target batch by the rate.
+func (p *deferred) aim(m *poolModel) {
+	if m.meter.Known() {
+		m.target = staggered(m.plan, p.delay, m.slo-p.margin, m.meter.Rate)
+	} else {
+		m.target = half(m.plan, p.delay, m.slo-p.margin)
+	}
+}
+
+// look forms the candidate of a model anew: it drops what no batch worth
+// running could serve, and notes when the candidate becomes ready.
+func (p *deferred) look(class int32, out []dispatch.Action) []dispatch.Action {
+	q, m := &p.lines[class], &p.models[class]
+	if q.n > 0 {
+		s := p.planned(class)
+		c := p.cut(q, &s, m.target)
+		if c.drop > 0 {
+			out = p.dropFirst(class, c.drop, out)
+		}
+		if c.size > 0 {
+			p.schedule(class, c.size)
+			return out
+		}
+	}
+	p.wakes.Drop(class)
+	p.ready.Drop(class)
+	return out
+}
+
+func (p *deferred) cut(q *line, s *slot, target int) cut {
+	switch p.drop {
+	case EarlyDrop:
+		return cutEarly(q, s, target)
+	case HeadDrop:
+		return cutHead(q, s, 0)
+	}
+	return cutWindow(q, s, target)
+}
+
+// schedule notes when the candidate of the first size requests is ready, and
+// until when it can be sent.
+func (p *deferred) schedule(class int32, size int) {
+	q, m := &p.lines[class], &p.models[class]
+	due := q.due(0)
+	last := due - m.plan.of(size) - p.delay.Of(size)
+	at := due - m.plan.of(size+1) - p.delay.Of(size+1)
+	if size >= len(m.plan) || p.rule == AtOnce || p.rule == BetaLambda && float64(size) >= p.betaLambda(m, size) {
+		at = p.now
+	}
+	if at <= p.now {
+		p.ready.Set(class, last)
+		p.wakes.Set(class, last+1)
+		return
+	}
+	p.ready.Drop(class)
+	p.wakes.Set(class, at)
+}
+
+// betaLambda is the batch from which on waiting for one more request costs
+// more than it saves, with beta from the chord of the profile between the
+// batch and the target.
+func (p *deferred) betaLambda(m *poolModel, size int) float64 {
+	x := max(size+1, m.target)
+	each := float64(m.plan.of(x)-m.plan.of(size)) / float64(x-size)
+	fixed := float64(m.plan.of(x)) - each*float64(x)
+	return fixed / 1e9 * m.meter.Rate
+}
+
+// grant gives an open executor to the model.
+func (p *deferred) grant(class int32, out []dispatch.Action) []dispatch.Action {
+	q, m := &p.lines[class], &p.models[class]
+	id, best := dispatch.ExecutorID(-1), cut{}
+	for g := range p.fleet.Open {
+		if p.fleet.Open[g].N == 0 {
+			continue
+		}
+		e := dispatch.ExecutorID(p.fleet.Open[g].First())
+		s := p.slot(class, e)
+		if c := p.cut(q, &s, m.target); id < 0 || c.size > best.size {
+			id, best = e, c
+		}
+	}
+	if best.size == 0 {
+		p.ready.Drop(class)
+		p.parked = append(p.parked, class)
+		return out
+	}
+	if best.drop > 0 {
+		out = p.dropFirst(class, best.drop, out)
+	}
+	out = p.start(class, id, best.size, out)
+	return p.look(class, out)
+}
+
+// Describe draws the policy for logs and golden transcripts.
+func (p *deferred) Describe() string { return p.describe(p.name) }

@@ -1,0 +1,18 @@
+package shared
+
+import (
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// NewEager builds the work-conserving baseline: no executor idles while a
+// request waits. An executor that is free takes the model whose first request
+// leaves the least time, and of it as many requests as that one allows.
+// Requests are given up only when they cannot be served even alone.
+//
+// It is what Symphony compares itself with in section 4.3, in its stronger
+// form: with the window drop, which suits held-back batches, it serves less.
+func NewEager(o Options) dispatch.Policy {
+	p := newDeferred(DeferredOptions{Options: o, Ready: AtOnce, Drop: HeadDrop})
+	p.name = "eager"
+	return p
+}

@@ -1,0 +1,204 @@
+package shared
+
+import (
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/fleet"
+)
+
+// How far adaptive looks ahead.
+const (
+	foresightPool  = 16  // executors at most: in a large pool they even out by themselves
+	foresightTurns = 24  // executors that the model is given, one after the other
+	foresightSteps = 16  // of giving up requests, over all turns together
+	foresightShare = 16  // the part of the target batch that one step gives up; at least one request
+	foresightLeast = 1.1 // target batches that must wait for it to matter
+	foresightMost  = 4   // target batches above which this is an overload that outlasts all turns
+)
+
+// foresight plays the next turns of a model, with the requests that wait and
+// others that come evenly at its rate, and finds how many of the first to give
+// up now so that most are served over all turns. What the present batch gains
+// by giving up a request may be lost if it would have fitted into a later one;
+// and a batch that stays small now makes all that follow late.
+//
+// Of two ways that gave up as many in as many turns, the one that has come
+// further along the line has served more and leaves the newer requests, so
+// only that one is followed: at most turns·steps²/2 batches are tried.
+type foresight struct {
+	turns [foresightTurns]dispatch.Time
+	ends  [foresightPool]dispatch.Time
+	ways  [foresightSteps]way // by the steps given up
+	next  [foresightSteps]way
+}
+
+// way is the best of those that gave up as much.
+type way struct {
+	reach int // place in the line up to which requests were served or given up; -1 where there is no way
+	first int // steps given up at the first turn
+}
+
+// view is what foresight knows of the line to come.
+type view struct {
+	q    *line
+	s    *slot // of the first turn
+	plan profile
+	now  dispatch.Time
+	wait dispatch.Time // from arrival to due
+	gap  float64       // nanoseconds between arrivals to come
+	slow dispatch.Time // delay of a batch in later turns
+	unit int           // requests in one step
+}
+
+// foresee is the batch for the slot, by looking at the turns to come, or the
+// given one where they do not tell.
+func (p *adaptive) foresee(class int32, s *slot, c cut) cut {
+	q, m := &p.lines[class], &p.models[class]
+	waiting := float64(q.n) / m.aim
+	if p.fleet.Up > foresightPool || waiting < foresightLeast || waiting > foresightMost || m.meter.Rate <= 0 {
+		return c
+	}
+	v := view{
+		q: q, s: s, plan: m.plan, now: p.now, wait: m.slo - p.margin, slow: p.delay.Of(int(m.aim)),
+		gap: 1e9 / m.meter.Rate, unit: max(1, int(m.aim/foresightShare)),
+	}
+	typic := p.typic
+	if typic == 0 {
+		typic = float64(m.plan.of(max(1, m.target)))
+	}
+	p.sight.upcoming(&p.fleet, p.now, typic, p.share(class))
+	drop, ok := p.sight.best(&v)
+	if !ok || drop >= q.n {
+		return c
+	}
+	size := s.largest(q.n-drop, q.due(drop))
+	if size == 0 {
+		return c
+	}
+	return cut{drop: drop, size: size}
+}
+
+// share is every how many executors the model is given one, by the needs of
+// all models.
+func (p *adaptive) share(class int32) float64 {
+	if need := p.need[class]; need > 0 {
+		return max(1, p.needed/need)
+	}
+	return 1
+}
+
+// farthest is the turn beyond which nothing is looked at; a model that hardly
+// needs executors has its turns far apart.
+const farthest = 1e6
+
+// upcoming notes when the model will be given executors: every so many of
+// those that are or become free, and again a typical batch later.
+func (f *foresight) upcoming(pool *fleet.Fleet, now dispatch.Time, typic, every float64) {
+	ends := f.ends[:0]
+	for range pool.Opens {
+		ends = append(ends, now)
+	}
+	for _, e := range pool.Ends.Entries() {
+		at := max(now, e.At+pool.Lead)
+		i := len(ends)
+		ends = append(ends, at)
+		for ; i > 0 && ends[i-1] > at; i-- {
+			ends[i] = ends[i-1]
+		}
+		ends[i] = at
+	}
+	for i := range f.turns {
+		j := int(min(float64(i)*every, farthest))
+		f.turns[i] = ends[j%len(ends)] + dispatch.Time(typic*float64(j/len(ends)))
+	}
+}
+
+// best is how many requests to give up now; not ok where more would have to go
+// than foresight looks at.
+func (f *foresight) best(v *view) (drop int, ok bool) {
+	if f.all(v) {
+		return 0, true
+	}
+	for i := range f.ways {
+		f.ways[i].reach = -1
+	}
+	f.ways[0] = way{}
+	for turn := range f.turns {
+		f.turn(v, turn)
+	}
+	best, most := -1, -1
+	for given, w := range f.ways {
+		if served := w.reach - given*v.unit; w.reach >= 0 && served > most {
+			best, most = given, served
+		}
+	}
+	if best < 0 || best == foresightSteps-1 {
+		return 0, false
+	}
+	return f.ways[best].first * v.unit, true
+}
+
+// all says whether nothing has to go at all.
+func (f *foresight) all(v *view) bool {
+	reach, come := 0, 0
+	for turn, at := range f.turns {
+		come = v.q.n + int(float64(at-v.now)/v.gap)
+		if reach == come {
+			continue
+		}
+		size := v.fit(turn, at, reach, come)
+		if size == 0 {
+			return false
+		}
+		reach += size
+	}
+	return reach == come
+}
+
+// turn follows every way through one more turn.
+func (f *foresight) turn(v *view, turn int) {
+	at := f.turns[turn]
+	come := v.q.n + int(float64(at-v.now)/v.gap)
+	for i := range f.next {
+		f.next[i].reach = -1
+	}
+	for given, w := range f.ways {
+		if w.reach < 0 {
+			continue
+		}
+		last := -1
+		for more := 0; given+more < foresightSteps; more++ {
+			from, size := w.reach+more*v.unit, 0
+			if from < come {
+				if size = v.fit(turn, at, from, come); size == 0 {
+					continue // too late for it: it has to go
+				}
+			}
+			reach := from + size
+			if first := w.first; reach > last {
+				last = reach
+				if turn == 0 {
+					first = more
+				}
+				if reach > f.next[given+more].reach {
+					f.next[given+more] = way{reach, first}
+				}
+			}
+			if reach >= come {
+				break // nothing is gained by giving up more
+			}
+		}
+	}
+	f.ways, f.next = f.next, f.ways
+}
+
+// fit is the largest batch from that place of the line on.
+func (v *view) fit(turn int, at dispatch.Time, from, come int) int {
+	due := v.now + dispatch.Time(float64(from-v.q.n+1)*v.gap) + v.wait
+	if from < v.q.n {
+		due = v.q.due(from)
+	}
+	if turn == 0 {
+		return v.s.largest(come-from, due)
+	}
+	return min(come-from, v.plan.fit(due-at-v.slow))
+}

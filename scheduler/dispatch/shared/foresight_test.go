@@ -1,0 +1,93 @@
+package shared
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
+)
+
+// drawSight draws a line of requests, a profile and the turns to come.
+func drawSight(t *rapid.T) (*foresight, *view) {
+	each := time.Duration(rapid.IntRange(1, 20).Draw(t, "each")) * ms / 10
+	fixed := time.Duration(rapid.IntRange(0, 100).Draw(t, "fixed")) * ms / 10
+	table := newProfile(Linear(each, fixed, rapid.IntRange(1, 12).Draw(t, "largest")))
+	wait := table[0] + dispatch.Time(rapid.IntRange(0, 300).Draw(t, "slack"))*ms/10
+	q, due := &line{}, dispatch.Time(0)
+	for i := range rapid.IntRange(1, 9).Draw(t, "waiting") {
+		due += dispatch.Time(rapid.IntRange(0, 20).Draw(t, "gap")) * ms / 10
+		q.insert(waiter{id: dispatch.RequestID(i), due: table[0] + due})
+	}
+	f, at := &foresight{}, dispatch.Time(0)
+	few := rapid.IntRange(1, 4).Draw(t, "turns")
+	for i := range f.turns {
+		if i < few {
+			f.turns[i] = at
+			at += dispatch.Time(rapid.IntRange(0, 100).Draw(t, "turn")) * ms / 10
+		} else {
+			f.turns[i] = f.turns[few-1] // too late for what comes, and nothing comes
+		}
+	}
+	v := &view{q: q, s: &slot{table: table}, plan: table, wait: wait, gap: float64(never), unit: 1}
+	return f, v
+}
+
+// mostServed tries everything that the turns allow: any number given up before
+// each, and then the largest batch.
+func mostServed(f *foresight, v *view, turn, from int) int {
+	if turn == len(f.turns) || from >= v.q.n {
+		return 0
+	}
+	best := mostServed(f, v, turn+1, from) // nothing now
+	for k := from; k < v.q.n; k++ {
+		if size := v.fit(turn, f.turns[turn], k, v.q.n); size > 0 {
+			best = max(best, size+mostServed(f, v, turn+1, k+size))
+		}
+	}
+	return best
+}
+
+// TestForesightServesMost holds its first move to that of the best of all
+// ways: after it, as many can still be served.
+func TestForesightServesMost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f, v := drawSight(t)
+		all := mostServed(f, v, 0, 0)
+		drop, ok := f.best(v)
+		if !ok {
+			return
+		}
+		size := v.fit(0, f.turns[0], drop, v.q.n)
+		if size == 0 {
+			assert.Zero(t, all)
+			return
+		}
+		assert.Equal(t, all, size+mostServed(f, v, 1, drop+size), "given up %d", drop)
+	})
+}
+
+func BenchmarkForesee(b *testing.B) {
+	m := table4Rows()[1].model
+	p := newAdaptive(Options{Models: []Model{m}}, tunedRules())
+	for id := range 8 {
+		p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(id)}, nil)
+		if id < 7 {
+			p.fleet.Send(dispatch.ExecutorID(id), dispatch.Time(id+1)*7*ms)
+		}
+	}
+	p.models[0].meter = measure.Meter{Rate: 1000, Samples: 10}
+	p.aim(0)
+	p.typic = float64(58 * ms)
+	for i := range 20 {
+		p.lines[0].insert(waiter{id: dispatch.RequestID(i), due: 57*ms + dispatch.Time(i)*ms/2})
+	}
+	s := p.planned(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		p.foresee(0, &s, cut{size: 7})
+	}
+}

@@ -1,0 +1,103 @@
+package shared
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// Model is one kind of request that a pool serves. The Class of a Request is
+// the place of its model in Options.Models.
+type Model struct {
+	// Durations[b-1] is the profiled duration of a batch of b; its length is
+	// the largest batch. It should not fall with b; where it does, the longer
+	// duration of a smaller batch counts.
+	Durations []time.Duration
+
+	// Groups, where given, are tables for executors that differ: Groups[g]
+	// stands in the place of Durations on executors that came up with Group g.
+	// Groups without a table of their own take Durations.
+	Groups [][]time.Duration
+
+	// SLO is the time from arrival to deadline that most requests have.
+	// Target batches follow from it; a request without a Deadline is due one
+	// SLO after its Arrival.
+	SLO time.Duration
+
+	// Rate is the expected arrivals per second; 0 if unknown. Policies that
+	// need the rate measure it and begin with this one. nexus plans with it.
+	Rate float64
+}
+
+// Options configures a policy that serves many models on one pool of
+// executors, any model on any executor.
+type Options struct {
+	Models []Model
+
+	// MaxQueue is the most requests that may wait, of all models together; one
+	// more is dropped as Full. 0 means DefaultMaxPoolQueue.
+	MaxQueue int
+
+	// Delay of the network. Where it is not zero, a Start may name an executor
+	// that still runs a batch, at most one ahead and early by no more than the
+	// delay, so that data travel while the executor works; Action.At says when
+	// the batch is to begin there. ExecutorFree then reports the end of the
+	// batch that ran, and the one sent ahead begins.
+	Delay dispatch.Delay
+
+	// Margin is kept before every deadline, for timers and executors that are
+	// not punctual.
+	Margin time.Duration
+}
+
+// Linear is the table of durations l(b) = each·b + fixed for b = 1 .. largest
+// (Symphony, section 3.1).
+func Linear(each, fixed time.Duration, largest int) []time.Duration {
+	table := make([]time.Duration, max(0, largest))
+	for b := range table {
+		table[b] = fixed + time.Duration(b+1)*each
+	}
+	return table
+}
+
+// Check says what is wrong with the options, naming the model. The
+// constructors mend what Check refuses, as New does.
+func (o Options) Check() error {
+	if len(o.Models) == 0 {
+		return fmt.Errorf("a pool needs at least one model")
+	}
+	if o.Delay.Control < 0 || o.Delay.PerRequest < 0 || o.Margin < 0 {
+		return fmt.Errorf("delays and margin of a pool must not be negative")
+	}
+	for i, m := range o.Models {
+		if err := m.check(); err != nil {
+			return fmt.Errorf("model %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (m Model) check() error {
+	if m.SLO <= 0 {
+		return fmt.Errorf("give an SLO above zero, not %v", m.SLO)
+	}
+	if m.Rate < 0 || math.IsNaN(m.Rate) || math.IsInf(m.Rate, 0) {
+		return fmt.Errorf("give a rate of zero (unknown) or above, not %v", m.Rate)
+	}
+	for _, table := range append([][]time.Duration{m.Durations}, m.Groups...) {
+		if len(table) == 0 {
+			return fmt.Errorf("give the durations of batches, from a batch of 1 up")
+		}
+		for b, d := range table {
+			if d <= 0 {
+				return fmt.Errorf("the duration of a batch of %d must be above zero, not %v", b+1, d)
+			}
+		}
+		if table[0] > m.SLO {
+			return fmt.Errorf("a batch of 1 takes %v, longer than the SLO of %v: raise the SLO or use faster hardware", table[0], m.SLO)
+		}
+	}
+	return nil
+}

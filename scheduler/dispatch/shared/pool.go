@@ -1,0 +1,274 @@
+package shared
+
+import (
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/fleet"
+	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
+)
+
+// never is the instant that does not come.
+const never = dispatch.Never
+
+// pool is what all policies over a shared pool have in common: the lines of
+// waiting requests, the executors, the clock and the timer.
+type pool struct {
+	lines  []line // by class
+	models []poolModel
+	fleet  fleet.Fleet
+
+	delay   dispatch.Delay
+	margin  dispatch.Time
+	max     int
+	now     dispatch.Time
+	armed   dispatch.Time // the timer that the driver holds; never when none
+	waiting int           // requests in all lines
+	batch   []dispatch.RequestID
+	parked  []int32 // models that the open executors are too slow for
+}
+
+// poolModel is a model made ready: its profiles and its rate.
+type poolModel struct {
+	tables []profile     // by group
+	plan   profile       // the slowest of the groups that are up; all where none is
+	least  dispatch.Time // a batch of one on the fastest executor, delay included
+	slo    dispatch.Time
+	meter  measure.Meter
+	target int // the batch to aim for; what it means is the policy's affair
+
+	// What adaptive keeps.
+	aim   float64 // the target between whole numbers
+	fixed float64 // seconds that a batch takes beyond those of its requests
+	calm  float64 // time that one more request takes, as a share of a batch
+	size  int     // of the batch that would start now
+	burst burst
+}
+
+// apart is the least capacity of what is written all the time: smaller slices
+// may share a cache line with those of a policy on another core.
+const apart = 16
+
+// newPool reads the options, mended: every model has a table, and the batch
+// arena holds the largest batch, so that steps do not allocate.
+func newPool(o Options) pool {
+	groups, largest := 1, 1
+	for _, m := range o.Models {
+		groups = max(groups, len(m.Groups))
+	}
+	p := pool{
+		lines: make([]line, len(o.Models), max(len(o.Models), apart)), fleet: fleet.New(groups), armed: never, max: o.MaxQueue,
+		delay: dispatch.Delay{Control: max(0, o.Delay.Control), PerRequest: max(0, o.Delay.PerRequest)}, margin: max(0, o.Margin),
+	}
+	if p.max <= 0 {
+		p.max = dispatch.DefaultMaxPoolQueue
+	}
+	p.models = make([]poolModel, 0, max(len(o.Models), apart))
+	for _, m := range o.Models {
+		pm := newPoolModel(m, groups)
+		largest = max(largest, len(pm.tables[0]))
+		p.models = append(p.models, pm)
+	}
+	p.batch = make([]dispatch.RequestID, 0, largest)
+	p.replan()
+	return p
+}
+
+func newPoolModel(m Model, groups int) poolModel {
+	pm := poolModel{slo: max(1, m.SLO), meter: measure.NewMeter(m.Rate)}
+	for g := range groups {
+		table := m.Durations
+		if g < len(m.Groups) && len(m.Groups[g]) > 0 {
+			table = m.Groups[g]
+		}
+		pm.tables = append(pm.tables, newProfile(table))
+	}
+	return pm
+}
+
+// replan looks anew at which groups have executors.
+func (p *pool) replan() {
+	for i := range p.models {
+		m := &p.models[i]
+		m.plan, m.least = nil, never
+		for g, t := range m.tables {
+			if p.fleet.Ups[g] == 0 && p.fleet.Up > 0 {
+				continue
+			}
+			alone := p.delay.Of(1) + t[0]
+			if alone > m.slo && m.plan != nil {
+				continue // too slow for this model, and not needed
+			}
+			if m.least > m.slo {
+				m.plan = nil // what came before was too slow
+			}
+			m.least = min(m.least, alone)
+			if m.plan == nil {
+				m.plan = t
+			} else if &m.plan[0] != &t[0] {
+				m.plan = slowest(m.plan, t)
+			}
+		}
+	}
+}
+
+// Len is the number of requests that wait.
+func (p *pool) Len() int { return p.waiting }
+
+// begin opens a step: time does not run backwards.
+func (p *pool) begin(now dispatch.Time) {
+	p.now = max(p.now, now)
+	p.batch = p.batch[:0]
+	if p.armed <= p.now {
+		p.armed = never
+	}
+	p.fleet.Advance(p.now)
+}
+
+// change takes in an event about executors.
+func (p *pool) change(ev dispatch.Event) {
+	up := p.fleet.Up
+	switch ev.Kind {
+	case dispatch.ExecutorUp:
+		p.fleet.Join(ev.Executor, ev.Group, p.now)
+		up = -1
+	case dispatch.ExecutorFree:
+		p.fleet.Freed(ev.Executor, p.now)
+	case dispatch.ExecutorGone:
+		p.fleet.Leave(ev.Executor)
+	}
+	if up != p.fleet.Up && len(p.fleet.Ups) > 1 {
+		p.replan()
+	}
+}
+
+// admit puts a request into its line, or drops it: as Full where there is no
+// room or no such model, as Late where even alone it would miss its deadline.
+func (p *pool) admit(r dispatch.Request, out []dispatch.Action) ([]dispatch.Action, bool) {
+	if r.Class < 0 || int(r.Class) >= len(p.lines) {
+		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full}), false
+	}
+	m := &p.models[r.Class]
+	due := p.dueOf(r)
+	switch {
+	case p.now+m.least > due:
+		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late}), false
+	case p.waiting >= p.max:
+		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full}), false
+	}
+	p.lines[r.Class].insert(waiter{id: r.ID, due: due})
+	p.waiting++
+	return out, true
+}
+
+func (p *pool) dueOf(r dispatch.Request) dispatch.Time {
+	due := r.Deadline
+	if due == 0 {
+		due = r.Arrival + p.models[r.Class].slo
+	}
+	return due - p.margin
+}
+
+// cancel forgets a request and returns its class, or -1.
+func (p *pool) cancel(r dispatch.Request) int32 {
+	if r.Class >= 0 && int(r.Class) < len(p.lines) {
+		due := dispatch.Time(0)
+		if r.Deadline != 0 {
+			due = r.Deadline - p.margin
+		}
+		if p.withdraw(r.Class, r.ID, due) {
+			return r.Class
+		}
+	}
+	for c := range p.lines {
+		if p.withdraw(int32(c), r.ID, 0) {
+			return int32(c)
+		}
+	}
+	return -1
+}
+
+func (p *pool) withdraw(class int32, id dispatch.RequestID, due dispatch.Time) bool {
+	i := p.lines[class].find(id, due)
+	if i < 0 {
+		return false
+	}
+	p.lines[class].remove(i)
+	p.waiting--
+	return true
+}
+
+// dropFirst gives up the first k requests of a line.
+func (p *pool) dropFirst(class int32, k int, out []dispatch.Action) []dispatch.Action {
+	q := &p.lines[class]
+	for i := range k {
+		out = append(out, dispatch.Action{Act: dispatch.Drop, Request: q.at(i).id, Reason: dispatch.Late})
+	}
+	q.skip(k)
+	p.waiting -= k
+	return out
+}
+
+// dropLate gives up the requests that no executor could serve in time.
+func (p *pool) dropLate(class int32, out []dispatch.Action) []dispatch.Action {
+	q, k := &p.lines[class], 0
+	for k < q.n && q.due(k) < p.now+p.models[class].least {
+		k++
+	}
+	if k == 0 {
+		return out
+	}
+	return p.dropFirst(class, k, out)
+}
+
+// slot is the chance that an executor offers to a model.
+func (p *pool) slot(class int32, id dispatch.ExecutorID) slot {
+	e := &p.fleet.Execs[id]
+	return slot{now: p.now, free: e.Free, delay: p.delay, table: p.models[class].tables[e.Group]}
+}
+
+// planned is the chance that an idle executor would offer to a model now.
+func (p *pool) planned(class int32) slot {
+	return slot{now: p.now, free: p.now, delay: p.delay, table: p.models[class].plan}
+}
+
+// start sends the first b requests of a line to an open executor.
+func (p *pool) start(class int32, id dispatch.ExecutorID, b int, out []dispatch.Action) []dispatch.Action {
+	q := &p.lines[class]
+	from := len(p.batch)
+	for i := range b {
+		p.batch = append(p.batch, q.at(i).id)
+	}
+	q.skip(b)
+	p.waiting -= b
+	return p.launch(class, id, from, out)
+}
+
+// launch sends what stands in the batch arena from that place on.
+func (p *pool) launch(class int32, id dispatch.ExecutorID, from int, out []dispatch.Action) []dispatch.Action {
+	s, b := p.slot(class, id), len(p.batch)-from
+	a := dispatch.Action{Act: dispatch.Start, Executor: id, Group: p.fleet.Execs[id].Group, Class: class, Batch: p.batch[from:len(p.batch):len(p.batch)]}
+	if p.delay != (dispatch.Delay{}) {
+		a.At = s.begin(b)
+	}
+	p.fleet.Send(id, s.finish(b))
+	return append(out, a)
+}
+
+// lead is how far ahead of its end an executor may be sent the next batch: the
+// longest delay of a target batch.
+func (p *pool) lead() dispatch.Time {
+	lead := dispatch.Time(0)
+	for i := range p.models {
+		lead = max(lead, p.delay.Of(p.models[i].target))
+	}
+	return lead
+}
+
+// arm asks for a timer unless one that comes no later is set already.
+func (p *pool) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action {
+	wake = min(wake, p.fleet.Wake())
+	if wake == never || p.armed <= wake {
+		return out
+	}
+	p.armed = max(wake, p.now)
+	return append(out, dispatch.Action{Act: dispatch.SetTimer, At: p.armed})
+}

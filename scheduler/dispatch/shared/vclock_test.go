@@ -1,0 +1,144 @@
+package shared
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+)
+
+// vclock plays a pool of executors and a stream of requests on a virtual
+// clock, without delays and without noise, and counts what becomes of them.
+type vclock struct {
+	p       dispatch.Policy
+	models  []Model
+	execs   int
+	rate    float64 // requests per second over all models
+	weights []float64
+	shape   float64 // of gamma gaps; 1 is Poisson
+	seed    uint64
+	warm    time.Duration // not counted
+	horizon time.Duration
+
+	now     dispatch.Time
+	timer   dispatch.Time
+	ends    agenda.Agenda
+	counted int
+	good    int
+	busy    dispatch.Time
+	batches int
+	starts  int
+	actions []dispatch.Action
+	dueOf   []dispatch.Time
+	measure []bool
+}
+
+func (v *vclock) run() (attainment float64) {
+	rng := rand.New(rand.NewPCG(v.seed, 0xabcdabcd987))
+	v.timer, v.ends = never, agenda.New(v.execs)
+	for i := range v.execs {
+		v.step(dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(i)})
+	}
+	next := agenda.New(len(v.models))
+	gaps := make([]float64, len(v.models))
+	for m := range v.models {
+		w := 1.0
+		if v.weights != nil {
+			w = v.weights[m]
+		} else {
+			w = 1 / float64(len(v.models))
+		}
+		gaps[m] = 1e9 / (v.rate * w)
+		next.Set(int32(m), dispatch.Time(rng.Float64()*gaps[m]))
+	}
+	if v.shape == 0 {
+		v.shape = 1
+	}
+	for {
+		m := next.Top()
+		at := next.Next()
+		if at > v.warm+v.horizon {
+			break
+		}
+		v.advance(at)
+		v.now = at
+		id := dispatch.RequestID(len(v.dueOf))
+		due := at + v.models[m].SLO
+		v.dueOf = append(v.dueOf, due)
+		v.measure = append(v.measure, at >= v.warm)
+		if at >= v.warm {
+			v.counted++
+		}
+		v.step(dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{ID: id, Class: m, Arrival: at, Deadline: due}})
+		next.Set(m, at+max(1, dispatch.Time(gamma(rng, v.shape)*gaps[m])))
+	}
+	v.advance(v.now + 10*time.Second)
+	return float64(v.good) / float64(v.counted)
+}
+
+func (v *vclock) advance(limit dispatch.Time) {
+	for {
+		at := min(v.ends.Next(), v.timer)
+		if at > limit || at == never {
+			return
+		}
+		v.now = at
+		if v.ends.Next() == at {
+			id := v.ends.Top()
+			v.ends.Drop(id)
+			v.step(dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(id)})
+			continue
+		}
+		v.timer = never
+		v.step(dispatch.Event{Kind: dispatch.Timer})
+	}
+}
+
+func (v *vclock) step(ev dispatch.Event) {
+	v.actions = v.p.Step(v.now, ev, v.actions[:0])
+	for _, a := range v.actions {
+		switch a.Act {
+		case dispatch.SetTimer:
+			v.timer = a.At
+		case dispatch.Start:
+			l := newProfile(v.models[a.Class].Durations).of(len(a.Batch))
+			v.ends.Set(int32(a.Executor), v.now+l)
+			v.starts++
+			v.batches += len(a.Batch)
+			v.busy += l
+			for _, id := range a.Batch {
+				if v.measure[id] && v.now+l <= v.dueOf[id] {
+					v.good++
+				}
+			}
+		}
+	}
+}
+
+// gamma draws from the gamma distribution with mean 1 (Marsaglia and Tsang).
+func gamma(r *rand.Rand, shape float64) float64 {
+	if shape == 1 {
+		return r.ExpFloat64()
+	}
+	boost := 1.0
+	k := shape
+	if k < 1 {
+		boost = math.Pow(1-r.Float64(), 1/k)
+		k++
+	}
+	d := k - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := r.NormFloat64()
+		t := 1 + c*x
+		if t <= 0 {
+			continue
+		}
+		t = t * t * t
+		if u := 1 - r.Float64(); math.Log(u) < x*x/2+d-d*t+d*math.Log(t) {
+			return d * t * boost / shape
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package tc
+
+import (
+	"math"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/plan/demand"
+)
+
+// Arbiter decides who may use a device that executors of several policies share. It is a
+// plain value for drivers to hold, who pass on to it what policies ask (Ask, Need, Release) and
+// report its answers as events; one call at a time.
+//
+// The groups on it pass the non-preemptive demand test (package
+// scheduler/plan/demand), which counts batches that start when they are due. A
+// batch that starts before it is due is one that the test does not count. It
+// starts only while the device is idle and nothing waits for it, and it may
+// last until some group can next need the device and, beyond that, for as long
+// as all groups could still bear if they needed it together then
+// (demand.Slack): no batch is late because of it. Where no group has made a
+// promise that counts on the device, an idle device takes any batch.
+type Arbiter struct {
+	users   []deviceUser
+	slack   dispatch.Time // how long after the next need of any user the device may stay busy
+	running int           // batches on the device or on their way to it
+	granted int           // early starts whose batch has not begun
+}
+
+// deviceUser is an executor on the device.
+type deviceUser struct {
+	on          bool
+	needed      dispatch.Time        // when its plan may next need the device
+	reservation dispatch.Reservation // and how much of it; zero where no plan needs it
+	asks        bool                 // was refused because the device was busy
+	due         dispatch.Time        // with asks: of the batch
+}
+
+// Add enters an executor and returns its number.
+func (a *Arbiter) Add() int {
+	fresh := deviceUser{on: true, needed: never}
+	for i := range a.users {
+		if !a.users[i].on {
+			a.users[i] = fresh
+			return i
+		}
+	}
+	a.users = append(a.users, fresh)
+	return len(a.users) - 1
+}
+
+// Remove takes an executor out.
+func (a *Arbiter) Remove(user int) {
+	a.users[user] = deviceUser{}
+	a.weigh()
+}
+
+// Need notes when the plan of an executor may next need the device, and how much of it.
+func (a *Arbiter) Need(user int, at dispatch.Time, r dispatch.Reservation) {
+	u := &a.users[user]
+	u.needed = at
+	if u.reservation != r {
+		u.reservation = r
+		a.weigh()
+	}
+}
+
+// Rest notes that no plan needs the executor any more.
+func (a *Arbiter) Rest(user int) { a.Need(user, never, dispatch.Reservation{}) }
+
+// weigh finds out how much delay the groups on the device can bear together.
+func (a *Arbiter) weigh() {
+	var tasks []demand.Task
+	for i := range a.users {
+		if u := &a.users[i]; u.on && u.reservation != (dispatch.Reservation{}) {
+			r := &u.reservation
+			tasks = append(tasks, demand.Task{Duration: r.Duration.Seconds(), Period: r.Period.Seconds(), Deadline: r.Deadline.Seconds()})
+		}
+	}
+	a.slack = 0
+	if len(tasks) > 0 {
+		a.slack = time.Duration(math.Round(demand.Slack(tasks) * 1e9))
+	}
+}
+
+// Ask says whether a batch that is not due may start now, given when it would end and when its
+// first request is to be done; the device counts as taken from then on. Where it may not, again
+// is when to ask once more: never where the device is busy, or idle and somebody more urgent has
+// asked before. Whenever a batch has ended, the driver learns from Next who is to ask again.
+func (a *Arbiter) Ask(user int, now, end, due dispatch.Time) (ok bool, again dispatch.Time) {
+	u := &a.users[user]
+	u.asks, u.due = false, due
+	if first := a.first(); !a.Idle() || first >= 0 && a.users[first].due < due {
+		u.asks = true
+		return false, never
+	}
+	next := never
+	for i := range a.users {
+		if a.users[i].on {
+			next = min(next, a.users[i].next(now))
+		}
+	}
+	if next != never && end > next+a.slack {
+		return false, next + 1
+	}
+	a.granted++
+	return true, never
+}
+
+// Release takes back a grant whose batch does not start.
+func (a *Arbiter) Release() { a.granted = max(0, a.granted-1) }
+
+// Next is the executor that is to ask again now that the device is idle: of those that were
+// refused while it was not, the one whose batch is due first. It is named once. -1 when there is
+// none or the device is not idle.
+func (a *Arbiter) Next() int {
+	first := a.first()
+	if first < 0 || !a.Idle() {
+		return -1
+	}
+	a.users[first].asks = false
+	return first
+}
+
+// first is the executor that asks for the batch that is due first, or -1.
+func (a *Arbiter) first() int {
+	best := -1
+	for i := range a.users {
+		if u := &a.users[i]; u.on && u.asks && (best < 0 || u.due < a.users[best].due) {
+			best = i
+		}
+	}
+	return best
+}
+
+// next is the first instant from now on at which the executor's plan may need the device.
+func (u *deviceUser) next(now dispatch.Time) dispatch.Time {
+	period := u.reservation.Period
+	switch {
+	case u.needed >= now:
+		return u.needed
+	case period <= 0:
+		return never
+	}
+	return u.needed + (now-u.needed+period-1)/period*period
+}
+
+// Idle says that nothing runs on the device or is on its way to it.
+func (a *Arbiter) Idle() bool { return a.running+a.granted == 0 }
+
+// Alone says that one executor has the device for itself.
+func (a *Arbiter) Alone() bool {
+	n := 0
+	for i := range a.users {
+		if a.users[i].on {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// Begin notes that a batch is on its way to the device.
+func (a *Arbiter) Begin() {
+	a.running++
+	a.granted = max(0, a.granted-1)
+}
+
+// End notes that a batch has left the device.
+func (a *Arbiter) End() { a.running = max(0, a.running-1) }
+
+// Clear notes that all batches are gone.
+func (a *Arbiter) Clear() { a.running, a.granted = 0, 0 }

@@ -1,0 +1,558 @@
+package tc
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
+)
+
+// VoidFor is how long the promise of a plan stays void after a request was late.
+const VoidFor = 5 * time.Second
+
+// DefaultMaxQueue bounds the waiting requests where Options do not.
+const DefaultMaxQueue = 1024
+
+// never is the instant that does not come.
+const never = dispatch.Never
+
+// untold is told of a group whose driver knows nothing yet.
+const untold = dispatch.Time(math.MinInt64)
+
+// TCOptions configures the tc policy of one module.
+type Options struct {
+	Groups []Group // at least one
+
+	// MaxQueue is the most requests that may wait; one more is dropped as
+	// Full. 0 means DefaultMaxQueue.
+	MaxQueue int
+
+	// Early says when an idle executor may start what waits before its batch is
+	// full or due, and before its virtual arrival.
+	Early EarlyStart
+
+	// Rate is the expected requests per second; 0 if unknown. It is measured from
+	// then on.
+	Rate float64
+
+	// Shared says that the driver arbitrates the devices that groups with a Deadline share:
+	// it answers Ask and takes note of Need (see Arbiter). Without it the batches of such
+	// groups never start before they are due.
+	Shared bool
+
+	// ByRatio opens and fills batches in the order of the groups, which is to be
+	// that of falling throughput per price, as the paper prints its rule,
+	// instead of by due date. Plans called sound are not sound for it; it is
+	// there to be compared with.
+	ByRatio bool
+}
+
+// EarlyStart says when policy tc starts batches before they are full or due.
+type EarlyStart uint8
+
+const (
+	// EarlyNever: requests that come before their virtual arrival are held until
+	// then, and batches wait until they are full or due.
+	EarlyNever EarlyStart = iota
+
+	// EarlyWithinPromise: where the plan's proof for every request bears it, that
+	// is where the executor is free again when the schedule can next need it (see
+	// tc_early.go). It shortens waits greatly while devices have time to spare.
+	// Where batches have lately taken longer than their profile, a group holds back
+	// for as long. A promise takes for granted that requests come as declared and
+	// batches take as long as profiled; once a request has been late all the same,
+	// it is void for VoidFor, and batches start as with EarlyAlways.
+	EarlyWithinPromise
+
+	// EarlyAlways: an idle executor takes what waits, for plans that promise
+	// nothing to the single request (random arrivals, fan-out). Batches are held
+	// back only on executors that could not keep up with batches so small (see
+	// tc_free.go). Whether a request can be in time is judged by what batches have
+	// lately taken, not by their profile.
+	EarlyAlways
+)
+
+// GroupOptions describes one group of a plan: executors of one configuration.
+type Group struct {
+	Batch    int           // requests in a full batch; at least 1
+	Window   time.Duration // longest wait of a request for its batch to fill
+	Duration time.Duration // of a full batch, as profiled
+
+	// Period is the planned time between two batches of the group; it decides
+	// how the stream is shared between groups. 0 means Window.
+	Period time.Duration
+
+	// Deadline, on a device that the group shares, is the longest from the end of
+	// the window to the end of the batch. 0 on devices of its own.
+	Deadline time.Duration
+
+	// Durations, where given, are profiled durations by batch size:
+	// Durations[n-1] for n requests. Sizes beyond its end take Duration.
+	Durations []time.Duration
+}
+
+// Table is how long a batch of each size takes in the group.
+func (g Group) Table() []time.Duration {
+	if len(g.Durations) > 0 {
+		return g.Durations
+	}
+	return slices.Repeat([]time.Duration{g.Duration}, max(1, g.Batch))
+}
+
+// tc is the batch-aware dispatch policy: see New.
+type tc struct {
+	groups  []group
+	execs   []executor // by ExecutorID
+	orphans fifo       // waiting while no executor is up anywhere
+	early   fifo       // come before their virtual arrival; see admitEarly
+	max     int
+	starts  EarlyStart
+	void    dispatch.Time // until when the promise is
+	byRatio bool
+	meter   measure.Meter // of arrivals
+	asks    bool          // the driver answers Ask
+
+	// One question is open at a time. The groups after the one that asked are looked at when
+	// the answer has come, so that they see what came of it.
+	question dispatch.Action // Ask; none where Act is 0
+	answer   dispatch.Event  // Granted or Refused, while the group that asked is looked at; none where Kind is 0
+	cursor   int             // the group to go on with
+	again    bool            // a group could not ask because a question was open
+
+	now     dispatch.Time
+	armed   dispatch.Time // the timer that the driver holds; never when none
+	waiting int           // requests in all queues
+	missed  bool          // a request was dropped as Late since judge was called last
+	batch   []dispatch.RequestID
+	spare   []dispatch.Request
+	frees   []dispatch.Time
+}
+
+type group struct {
+	batch     int
+	window    dispatch.Time
+	period    dispatch.Time
+	durations []dispatch.Time // by size; at least one, not falling
+	deadline  dispatch.Time
+	shared    bool // has a deadline, and its device is not its own
+	needs     dispatch.Reservation
+	told      dispatch.Time // when the driver knows that the device is next needed
+
+	queue   fifo
+	closed  int           // leading requests of queue whose batch is full or due
+	release dispatch.Time // of the open batch, or of the next; see New
+	hold    dispatch.Time // when the first closed batch may start, on a shared device
+	again   dispatch.Time // when an early start may be asked for again; never when only an event tells
+	ups     int           // executors that are up
+	since   dispatch.Time // when requests began to wait, or a batch last left some behind
+	delay   dispatch.Time // smoothed time that batches took beyond their profile
+	pace    measure.Pace
+	idle    []dispatch.ExecutorID
+}
+
+type executor struct {
+	up, busy bool
+	alone    bool // on its device
+	group    int32
+	begun    dispatch.Time
+	profiled dispatch.Time // duration of its batch by the profile
+}
+
+// expected is when its batch should be done, by the profile.
+func (e *executor) expected() dispatch.Time { return e.begun + e.profiled }
+
+// New builds the throughput-cost dispatch of the Harpagon paper, section
+// III-B, as earliest-deadline-first cutting: batches of the groups' sizes are
+// collected from the stream of the whole module, so that each fills at the
+// stream's rate and not at the rate of one machine.
+//
+// Every group follows a schedule: its batch number k is released k periods after
+// its first and is due one Window later. The next request goes to the batch that
+// is due first among those that have been released and have room. A batch closes
+// when it is full, when it is due, or when waiting longer would miss a deadline,
+// and starts on an executor of its group as soon as one is idle (with early
+// starts, often before). Where executors have time to spare it is due one Window after
+// its first request, which may be later. When no batch is open and every group
+// may release one, all schedules begin anew. Requests that an executor finds
+// waiting beyond one closed batch ride along as far as there is room.
+//
+// Why this keeps the promise of a sound plan for every request, package
+// scheduler/plan/demand says.
+//
+// A request whose deadline can no longer be met is dropped as Late before it
+// reaches a device. A Deadline of zero means none. When the last executor of a
+// group goes, its requests move to the other groups; when no executor is left
+// they wait for one until their deadline.
+//
+// Groups with impossible values are mended to the nearest possible ones: a
+// batch below 1 counts as 1, negative times as 0.
+func New(o Options) dispatch.Policy {
+	p := &tc{max: o.MaxQueue, starts: o.Early, asks: o.Shared, byRatio: o.ByRatio, armed: never, meter: measure.NewMeter(o.Rate)}
+	if p.max <= 0 {
+		p.max = DefaultMaxQueue
+	}
+	for _, g := range o.Groups {
+		p.groups = append(p.groups, newGroup(g))
+	}
+	return p
+}
+
+func newGroup(o Group) group {
+	g := group{batch: max(1, o.Batch), window: max(0, o.Window), period: max(0, o.Period), deadline: o.Deadline, shared: o.Deadline != 0, told: untold, again: never}
+	if g.period == 0 {
+		g.period = g.window
+	}
+	g.durations = make([]dispatch.Time, g.batch)
+	longest := dispatch.Time(0)
+	for n := range g.durations {
+		d := o.Duration
+		if n < len(o.Durations) {
+			d = o.Durations[n]
+		}
+		longest = max(longest, d)
+		g.durations[n] = longest
+	}
+	g.needs = dispatch.Reservation{Duration: longest, Period: g.period, Deadline: g.deadline}
+	return g
+}
+
+// Name is "tc".
+func (p *tc) Name() string { return "tc" }
+
+// Len is the number of requests that wait.
+func (p *tc) Len() int { return p.waiting }
+
+// Step takes one event and appends the actions that follow from it.
+func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
+	p.now = max(p.now, now)
+	p.batch = p.batch[:0]
+	before := len(out)
+	if p.armed <= p.now {
+		p.armed = never
+	}
+	out = p.take(ev, out)
+	open := p.asking()
+	if p.answer.Kind == 0 {
+		p.cursor, p.again = 0, p.again && open
+	}
+	out = p.admitEarly(out)
+	out = p.orphans.dropLate(p.now, p.shortest(), &p.waiting, nil, out)
+	for p.cursor < len(p.groups) {
+		out = p.run(int32(p.cursor), out)
+		if p.asking() && !open {
+			p.note(out[before:])
+			return append(out, p.question)
+		}
+		out = p.tell(int32(p.cursor), p.release(p.answer, out))
+		p.answer = dispatch.Event{}
+		if p.cursor++; p.cursor == len(p.groups) && p.again && !open {
+			p.cursor, p.again = 0, false
+		}
+	}
+	p.note(out[before:])
+	p.judge()
+	return p.arm(p.wake(), out)
+}
+
+// take takes in the event, before any group is looked at.
+func (p *tc) take(ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
+	switch ev.Kind {
+	case dispatch.Arrive:
+		return p.arrive(ev.Request, out)
+	case dispatch.Cancel:
+		p.cancel(ev.Request.ID)
+	case dispatch.ExecutorUp:
+		p.executorUp(ev.Executor, ev.Group, ev.Alone)
+	case dispatch.ExecutorFree:
+		p.executorFree(ev.Executor, ev.Took)
+	case dispatch.ExecutorGone:
+		p.executorGone(ev.Executor)
+	case dispatch.DeviceAlone:
+		p.deviceAlone(ev.Executor, ev.Alone)
+	case dispatch.Granted, dispatch.Refused:
+		return p.answered(ev, out)
+	}
+	return out
+}
+
+// wake is when something is to be done without another event.
+func (p *tc) wake() dispatch.Time {
+	wake := min(p.orphans.lateAt(p.shortest()), p.earlyWake())
+	for i := range p.groups {
+		g := &p.groups[i]
+		wake = min(wake, g.wake(p.least(g), p.free()))
+	}
+	return wake
+}
+
+// free says whether idle executors take what waits without regard to schedules.
+func (p *tc) free() bool {
+	return p.starts == EarlyAlways || p.starts == EarlyWithinPromise && p.now < p.void
+}
+
+// note looks for requests that are given up as Late.
+func (p *tc) note(actions []dispatch.Action) {
+	for i := range actions {
+		p.missed = p.missed || actions[i].Act == dispatch.Drop && actions[i].Reason == dispatch.Late
+	}
+}
+
+// judge voids the promise for a while where a request was late.
+func (p *tc) judge() {
+	if p.missed && p.starts == EarlyWithinPromise {
+		p.void = p.now + VoidFor
+	}
+	p.missed = false
+}
+
+// arm asks for a timer unless one that comes no later is set already.
+func (p *tc) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action {
+	if wake == never || p.armed <= wake {
+		return out
+	}
+	p.armed = max(wake, p.now)
+	return append(out, dispatch.Action{Act: dispatch.SetTimer, At: p.armed})
+}
+
+func (p *tc) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
+	switch {
+	case late(&r, p.now, p.shortest()):
+		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late})
+	case p.waiting >= p.max || len(p.groups) == 0:
+		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full})
+	}
+	p.waiting++
+	p.meter.Hit(p.now)
+	if r.Arrival > p.now {
+		p.waitEarly(r)
+		return out
+	}
+	p.assign(r)
+	return out
+}
+
+// admitEarly lets in those whose virtual arrival has come. Until then they are
+// held, or start early: the proof of a plan is about batches that are cut from
+// the stream in the order and at the time of virtual arrivals, and the batches of
+// the module above come home as bursts, not always in order.
+func (p *tc) admitEarly(out []dispatch.Action) []dispatch.Action {
+	out = p.early.dropLate(p.now, p.shortest(), &p.waiting, nil, out)
+	for p.early.n > 0 && p.early.at(0).Arrival <= p.now {
+		p.assign(p.early.pop())
+	}
+	return out
+}
+
+// earlyWake is when the next of them is let in, or late.
+func (p *tc) earlyWake() dispatch.Time {
+	if p.early.n == 0 {
+		return never
+	}
+	return min(p.early.at(0).Arrival, p.early.lateAt(p.shortest()))
+}
+
+// assign gives the request to the batch that is due first.
+func (p *tc) assign(r dispatch.Request) {
+	i := p.choose(r.Arrival)
+	if i < 0 {
+		p.orphans.insert(r)
+		return
+	}
+	p.groups[i].add(r, p.now)
+}
+
+// choose finds the group whose batch is to take a request of that virtual
+// arrival, or -1 when no group has an executor. Batches that have been released
+// compete by due date; when there is none, the group whose next release is
+// nearest opens early.
+func (p *tc) choose(arrival dispatch.Time) int {
+	p.afresh(arrival)
+	best, early := -1, -1
+	var due dispatch.Time
+	for i := range p.groups {
+		g := &p.groups[i]
+		if g.ups == 0 {
+			continue
+		}
+		if d, ok := g.offer(arrival); ok && (best < 0 || d < due && !p.byRatio) {
+			best, due = i, d
+		}
+		if early < 0 || g.release < p.groups[early].release {
+			early = i
+		}
+	}
+	if best < 0 {
+		return early
+	}
+	return best
+}
+
+// afresh lets all groups release a batch together, now, when none holds an open
+// batch and each may release one: the schedule begins anew.
+func (p *tc) afresh(arrival dispatch.Time) {
+	if !p.fresh(arrival, -1) {
+		return
+	}
+	for i := range p.groups {
+		p.groups[i].release = arrival
+	}
+}
+
+// fresh says whether the schedule would begin anew with a request that comes
+// then; what is open in group but is left out.
+func (p *tc) fresh(arrival dispatch.Time, but int32) bool {
+	for i := range p.groups {
+		g := &p.groups[i]
+		if g.ups > 0 && (g.open() && int32(i) != but || g.release > arrival) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *tc) cancel(id dispatch.RequestID) {
+	if p.orphans.remove(id) >= 0 || p.early.remove(id) >= 0 {
+		p.waiting--
+		return
+	}
+	for i := range p.groups {
+		if p.groups[i].remove(id) {
+			p.waiting--
+			return
+		}
+	}
+}
+
+func (p *tc) executorUp(id dispatch.ExecutorID, at int32, alone bool) {
+	if id < 0 || int(at) >= len(p.groups) || at < 0 {
+		return
+	}
+	for int(id) >= len(p.execs) {
+		p.execs = append(p.execs, executor{})
+	}
+	if p.execs[id].up {
+		p.executorGone(id)
+	}
+	p.execs[id] = executor{up: true, alone: alone, group: at}
+	g := &p.groups[at]
+	g.ups++
+	g.idle = append(g.idle, id)
+	g.told = untold
+	p.share(at)
+	p.adopt(&p.orphans)
+}
+
+func (p *tc) executorFree(id dispatch.ExecutorID, took dispatch.Time) {
+	if id < 0 || int(id) >= len(p.execs) || !p.execs[id].up || !p.execs[id].busy {
+		return
+	}
+	e := &p.execs[id]
+	e.busy = false
+	g := &p.groups[e.group]
+	g.learn(p.now - e.expected())
+	g.pace.Learn(p.now, e.profiled, took, p.now-e.begun)
+	g.idle = append(g.idle, id)
+}
+
+func (p *tc) executorGone(id dispatch.ExecutorID) {
+	if id < 0 || int(id) >= len(p.execs) || !p.execs[id].up {
+		return
+	}
+	at := p.execs[id].group
+	g := &p.groups[at]
+	p.execs[id] = executor{}
+	p.share(at)
+	if p.asking() && p.question.Executor == id {
+		p.question = dispatch.Action{}
+	}
+	g.ups--
+	g.idle = without(g.idle, id)
+	if g.ups == 0 {
+		g.closed = 0
+		p.adopt(&g.queue)
+	}
+}
+
+// adopt assigns everything in q anew; what finds no group becomes an orphan.
+func (p *tc) adopt(q *fifo) {
+	p.spare = q.drain(p.spare[:0])
+	for _, r := range p.spare {
+		p.assign(r)
+	}
+}
+
+// run drops what is late in a group and starts what may start.
+func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
+	g := &p.groups[at]
+	out = g.queue.dropLate(p.now, p.least(g), &p.waiting, &g.closed, out)
+	g.close(p.now)
+	g.again = never
+	for len(g.idle) > 0 {
+		from := len(p.batch)
+		started := false
+		switch {
+		case p.free():
+			out, started = p.takeFree(at, out)
+		case g.closed > 0 && p.mayStart(g):
+			if out = p.takeDue(g, out); len(p.batch) == from {
+				continue // all that was due turned out late
+			}
+			started = true
+		default:
+			started = p.takeEarly(at)
+		}
+		if !started {
+			break
+		}
+		id := g.idle[0]
+		g.idle = g.idle[:copy(g.idle, g.idle[1:])]
+		e := &p.execs[id]
+		e.busy, e.begun, e.profiled = true, p.now, g.durations[len(p.batch)-from-1]
+		g.since = p.now
+		out = append(out, dispatch.Action{Act: dispatch.Start, Executor: id, Group: at, Batch: p.batch[from:len(p.batch):len(p.batch)]})
+	}
+	return out
+}
+
+// takeDue moves the oldest requests of the group, up to one batch, to p.batch,
+// and drops those that a batch of this size would bring home late.
+func (p *tc) takeDue(g *group, out []dispatch.Action) []dispatch.Action {
+	size := min(g.batch, g.queue.n)
+	done := p.now + g.durations[size-1]
+	taken := 0
+	for taken < size && g.queue.n > 0 {
+		r := g.queue.pop()
+		g.closed = max(0, g.closed-1)
+		p.waiting--
+		if r.Deadline != 0 && r.Deadline < done {
+			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late})
+			continue
+		}
+		p.batch = append(p.batch, r.ID)
+		taken++
+	}
+	g.hold += g.period // the next one's, if there is one
+	return out
+}
+
+// least is the time that a batch of one needs in the group.
+func (p *tc) least(g *group) dispatch.Time {
+	if p.free() {
+		return g.pace.Of(p.now, g.durations[0])
+	}
+	return g.durations[0]
+}
+
+// shortest is the least time that any request needs on a device.
+func (p *tc) shortest() dispatch.Time {
+	least := never
+	for i := range p.groups {
+		least = min(least, p.least(&p.groups[i]))
+	}
+	if least == never {
+		return 0
+	}
+	return least
+}
