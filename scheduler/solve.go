@@ -50,21 +50,103 @@ func solvePipelines(specs []Spec, fleet Fleet, limits Limits, plans []Plan) {
 		if done[i] || s.Kind() != KindPipeline {
 			continue
 		}
-		var alike []plan.Problem
+		var alike []Spec
 		var index []int
 		for k, other := range specs {
 			if other.Kind() == KindPipeline && samePlanning(s.Pipeline.Plan, other.Pipeline.Plan) {
-				alike = append(alike, plan.Problem{Pipeline: *other.Pipeline, Hardware: fleet.available(other.Hardware)})
-				index, done[k] = append(index, k), true
+				alike, done[k] = append(alike, other), true
+				index = append(index, k)
 			}
 		}
-		for k, p := range sizing.SolveAll(alike, Options(s.Pipeline.Plan, limits)) {
+		for k, p := range solveAlike(alike, fleet, Options(s.Pipeline.Plan, limits)) {
 			if p.Status == plan.Infeasible {
-				p.Reason = withDisturbed(p.Reason, &alike[k].Pipeline)
+				p.Reason = withDisturbed(p.Reason, alike[k].Pipeline)
 			}
 			plans[index[k]].Pipeline = &p
 		}
 	}
+}
+
+// solveAlike plans pipelines as if there were as many devices of each kind as they
+// like, which is what the joint search knows, and, where those that exist are not
+// enough for that, each for itself with no more than there are.
+func solveAlike(specs []Spec, fleet Fleet, o plan.Options) []plan.Plan {
+	free, limited := make([]plan.Problem, len(specs)), make([]plan.Problem, len(specs))
+	for i, s := range specs {
+		hardware := fleet.available(s.Hardware)
+		limited[i] = plan.Problem{Pipeline: *s.Pipeline, Hardware: hardware}
+		free[i] = plan.Problem{Pipeline: *s.Pipeline, Hardware: unlimited(hardware)}
+	}
+	plans := sizing.SolveAll(free, o)
+	if !enough(limited, plans) {
+		plans = sizing.SolveAll(limited, o)
+	}
+	for i := range plans {
+		if len(limited[i].Hardware) == 0 && len(specs[i].Hardware) > 0 {
+			plans[i].Reason = noDevice
+		}
+	}
+	return plans
+}
+
+// noDevice is why nothing can be planned where a fleet has nothing of use.
+const noDevice = "no host has a device of the hardware that is declared; start a worker on a host that has one"
+
+func unlimited(hardware []pipelines.Hardware) []pipelines.Hardware {
+	all := slices.Clone(hardware)
+	for i := range all {
+		all[i].Count = 0
+	}
+	return all
+}
+
+// enough says whether the plans together use no more devices of each kind than
+// there are.
+func enough(problems []plan.Problem, plans []plan.Plan) bool {
+	used := devicesUsed(plans)
+	for _, p := range problems {
+		for _, h := range p.Hardware {
+			if h.Count > 0 && used[h.Name] > float64(h.Count)*(1+countTolerance) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// countTolerance is how much more than a number of devices counts as rounding.
+const countTolerance = 1e-9
+
+// devicesUsed counts the devices of plans that were made together, by hardware;
+// one that several share counts once.
+func devicesUsed(plans []plan.Plan) map[string]float64 {
+	used := map[string]float64{}
+	type group struct {
+		pipeline, module string
+		index            int
+	}
+	shared := map[group]bool{} // that run on a shared device
+	for _, p := range plans {
+		for _, d := range p.Devices {
+			first := d.Tasks[0]
+			if !shared[group{first.Pipeline, first.Module, first.Group}] {
+				used[d.Hardware]++
+			}
+			for _, t := range d.Tasks {
+				shared[group{t.Pipeline, t.Module, t.Group}] = true
+			}
+		}
+	}
+	for _, p := range plans {
+		for _, m := range p.Modules {
+			for i, g := range m.Groups {
+				if !g.Rides && !shared[group{p.Pipeline, m.Name, i}] {
+					used[g.Hardware] += g.Machines
+				}
+			}
+		}
+	}
+	return used
 }
 
 func samePlanning(a, b pipelines.Planning) bool {

@@ -69,8 +69,8 @@ names a policy of pipelines, pools or functions, and is for those that have it.
 Plans stand on profiles. For modules that have none, it takes what a state folder
 keeps (--state, .harpagon where there is one): what harpagon up has measured
 there, or harpagon profile. Otherwise harpagon profile --out writes files to name
-in the modules. Where a system runs on the folder, the difference to the plans
-that serve is shown.
+in the modules. Where a system runs on the folder, plans are made for its devices,
+and the difference to the plans that serve is shown.
 
 It exits with 1 when a pipeline cannot be planned, and still prints all plans,
 the reason included. With --detailed-exitcode it exits with 2 when the plans
@@ -117,13 +117,18 @@ func (f *planFlags) register(c *cobra.Command) {
 }
 
 func (f *planFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document) error {
-	found, err := d.solve(ctx, scheduler.Specs(doc), scheduler.Fleet{}, f.limit)
+	specs := scheduler.Specs(doc)
+	fleet, runs, err := f.state.fleet(ctx, d, specs)
+	if err != nil {
+		return err
+	}
+	found, err := d.solve(ctx, specs, fleet, f.limit)
 	if err != nil {
 		return err
 	}
 	all := plansOf(found)
-	if all.Changes, err = f.running(ctx, d, doc, all); err != nil {
-		return err
+	if runs {
+		all.Changes = f.running(ctx, d, doc, all)
 	}
 	if err := all.write(d.Stdout, f.asJSON); err != nil {
 		return err

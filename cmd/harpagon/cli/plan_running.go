@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
-
-// lookTime bounds how long plan waits for the system on the state folder.
-const lookTime = 10 * time.Second
 
 // planChange is what a plan changes of a pipeline that runs on the state folder.
 type planChange struct {
@@ -38,17 +34,12 @@ type moduleChange struct {
 	To   string `json:"to"`
 }
 
-// running compares the plans with what serves on the state folder; nil where no
-// system runs on it.
-func (f *planFlags) running(ctx context.Context, d *Deps, doc *pipelines.Document, all plans) ([]planChange, error) {
-	folder, ok, err := f.state.folder()
-	if !ok || !folder.Running() {
-		return nil, err
-	}
+// running compares the plans with what serves on the state folder.
+func (f *planFlags) running(ctx context.Context, d *Deps, doc *pipelines.Document, all plans) []planChange {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	var changes []planChange
-	err = f.state.with(ctx, func(commands *control.Control) error {
+	err := f.state.with(ctx, func(commands *control.Control) error {
 		for i, one := range all.Plans {
 			if one.Status == plan.Infeasible {
 				continue
@@ -64,7 +55,7 @@ func (f *planFlags) running(ctx context.Context, d *Deps, doc *pipelines.Documen
 	if err != nil {
 		fmt.Fprintf(d.Stderr, "what runs on %s could not be asked: %v\n", f.state.dir, err)
 	}
-	return changes, nil
+	return changes
 }
 
 // compareRunning says what a plan for a rate changes of what a status tells; the

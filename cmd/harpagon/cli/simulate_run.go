@@ -106,7 +106,11 @@ func (f *simulateFlags) plan(ctx context.Context, d *Deps, doc *pipelines.Docume
 	if !byPlans {
 		specs = slices.DeleteFunc(specs, func(s scheduler.Spec) bool { return s.Kind() == scheduler.KindPipeline })
 	}
-	found, err := d.solve(ctx, specs, scheduler.Fleet{}, scheduler.DefaultTimeLimit)
+	fleet, _, err := f.state.fleet(ctx, d, specs)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := d.solve(ctx, specs, fleet, scheduler.DefaultTimeLimit)
 	return specs, found, err
 }
 

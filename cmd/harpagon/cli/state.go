@@ -3,12 +3,17 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -65,4 +70,37 @@ func (s *stateFlag) fill(doc *pipelines.Document) error {
 		return err
 	}
 	return f.Fill(doc, system.Engines(nil, nil, nil))
+}
+
+// lookTime bounds how long a command waits for the system on the state folder.
+const lookTime = 10 * time.Second
+
+// fleet is what the system on the folder has to plan with: its devices, and what
+// services other than those hold of them. It is false, and the zero Fleet leaves
+// devices to what is declared, where no system runs or it does not answer.
+func (s *stateFlag) fleet(ctx context.Context, d *Deps, specs []scheduler.Spec) (fleet scheduler.Fleet, runs bool, err error) {
+	folder, ok, err := s.folder()
+	if !ok || !folder.Running() {
+		return fleet, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	err = s.with(ctx, func(commands *control.Control) error {
+		view, err := commands.Fleet(ctx)
+		if err != nil {
+			return err
+		}
+		fleet.Devices = append([]placement.Device{}, view.Devices()...)
+		for _, name := range slices.Sorted(maps.Keys(view.Reserved)) {
+			if !slices.ContainsFunc(specs, func(s scheduler.Spec) bool { return s.Name() == name }) {
+				fleet.Held = append(fleet.Held, view.Reserved[name]...)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		fmt.Fprintf(d.Stderr, "what runs on %s could not be asked: %v\n", s.dir, err)
+		return scheduler.Fleet{}, false, nil
+	}
+	return fleet, true, nil
 }
