@@ -1,21 +1,19 @@
 package dispatching
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 )
 
 // Uneven is what backends see when frontends share requests out without
 // knowing of each other (Symphony, section 2.3 and table 2).
 type Uneven struct {
-	Window    float64 `json:"window_ms"`
-	Rate      float64 `json:"rate"`
-	Frontends int     `json:"frontends"`
-	Mean      float64 `json:"mean_requests"` // to one backend in a window
-	Deviation float64 `json:"std_requests"`
-	Printed   float64 `json:"printed"` // by the paper
+	Window    float64
+	Rate      float64
+	Frontends int
+	Mean      float64 // to one backend in a window
+	Deviation float64
+	Printed   float64 // by the paper
 }
 
 const (
@@ -64,14 +62,4 @@ func (u *Uneven) draw(rng *rand.Rand) {
 	n := float64(windows * backends)
 	u.Mean = sum / n
 	u.Deviation = math.Sqrt(squares/n - u.Mean*u.Mean)
-}
-
-// DescribeFrontends draws the cases as a Markdown table.
-func DescribeFrontends(list []Uneven) string {
-	var b strings.Builder
-	b.WriteString("| requests per second | window | frontends | requests to a backend | standard deviation | printed |\n|---:|---:|---:|---:|---:|---:|\n")
-	for _, u := range list {
-		fmt.Fprintf(&b, "| %.0f | %.0f ms | %d | %.1f | %.3f | %.3f |\n", u.Rate, u.Window, u.Frontends, u.Mean, u.Deviation, u.Printed)
-	}
-	return b.String()
 }

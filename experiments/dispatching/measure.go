@@ -34,11 +34,11 @@ const (
 
 // Measured is how a policy did in a setting.
 type Measured struct {
-	Policy   string  `json:"policy"`
-	Goodput  float64 `json:"goodput_rate"`
-	Batch    float64 `json:"mean_batch"`
-	Busy     float64 `json:"utilisation"`
-	Overload float64 `json:"overload"` // requests in time at three times the goodput, as a share of it
+	Policy   string
+	Goodput  float64
+	Batch    float64
+	Busy     float64
+	Overload float64 // requests in time at three times the goodput, as a share of it
 }
 
 // Measure finds the goodput of a pool policy, and what is left of it under

@@ -4,8 +4,6 @@
 package overload
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/experiments/planning"
@@ -16,9 +14,9 @@ import (
 
 // Defaults of what is measured.
 const (
-	DefaultWorkloads = 20
-	DefaultNoise     = 0.3
-	requests         = 1500 // of a run, at the planned rate and below; more above it
+	DefaultNoise = 0.3
+	workloads    = 20   // of the suite
+	requests     = 1500 // of a run, at the planned rate and below; more above it
 )
 
 // Loads are the offered loads that are measured, in planned rates.
@@ -26,28 +24,28 @@ func Loads() []float64 { return []float64{0.3, 0.6, 0.9, 1, 1.2, 2, 3, 10} }
 
 // Setting is a way to serve.
 type Setting struct {
-	CostModel string  `json:"cost_model"`
-	Arrivals  string  `json:"arrivals"` // declared and offered: even or poisson
-	Dispatch  string  `json:"dispatch"`
-	Admission bool    `json:"admission"`
-	Noise     float64 `json:"noise"` // coefficient of variation of durations
+	CostModel string
+	Arrivals  string // declared and offered: even or poisson
+	Dispatch  string
+	Admission bool
+	Noise     float64 // coefficient of variation of durations
 }
 
 // Point of a curve: the means over the workloads that have a plan.
 type Point struct {
-	Load       float64 `json:"load"` // offered, in planned rates
-	Attainment float64 `json:"attainment"`
-	Goodput    float64 `json:"goodput"` // in planned rates
-	OfPeak     float64 `json:"of_peak"` // goodput over the most that the workload reached at any load
-	Least      float64 `json:"least"`   // of OfPeak over the workloads
-	P50        float64 `json:"p50"`     // latency of answers over the SLO
+	Load       float64 // offered, in planned rates
+	Attainment float64
+	Goodput    float64 // in planned rates
+	OfPeak     float64 // goodput over the most that the workload reached at any load
+	Least      float64 // of OfPeak over the workloads
+	P50        float64 // latency of answers over the SLO
 }
 
 // Curve is what a setting reaches.
 type Curve struct {
 	Setting
-	Workloads int     `json:"workloads"` // that have a plan
-	Points    []Point `json:"points"`
+	Workloads int // that have a plan
+	Points    []Point
 }
 
 // Measure plays every load in the setting. Stop, where given, is asked now and
@@ -111,45 +109,4 @@ func (p *Point) divide(n float64) {
 	p.Goodput /= n
 	p.P50 /= n
 	p.OfPeak /= n
-}
-
-// Name says in few words how is served.
-func (s Setting) Name() string {
-	name := s.Dispatch
-	if !s.Admission {
-		name += ", every request taken in"
-	}
-	return name
-}
-
-// Title says which of several tables a curve belongs to.
-func (s Setting) Title() string {
-	return fmt.Sprintf("%s arrivals, devices %s, durations vary by %.0f %%", s.Arrivals, s.CostModel, 100*s.Noise)
-}
-
-// Markdown writes curves of one title as a table: goodput in planned rates, and
-// for each load above 1 the share of the peak, on average and at least.
-func Markdown(curves []Curve) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\nGoodput of %d workloads, in planned rates; below, its share of the peak: the mean, and the least of all workloads.\n\n| |", curves[0].Title(), curves[0].Workloads)
-	for _, load := range Loads() {
-		fmt.Fprintf(&b, " x%g |", load)
-	}
-	b.WriteString("\n|---|" + strings.Repeat("---:|", len(Loads())) + "\n")
-	for _, c := range curves {
-		fmt.Fprintf(&b, "| %s |", c.Name())
-		for _, p := range c.Points {
-			fmt.Fprintf(&b, " %.3f |", p.Goodput)
-		}
-		b.WriteString("\n| |")
-		for _, p := range c.Points {
-			if p.Load <= 1 {
-				b.WriteString(" |")
-			} else {
-				fmt.Fprintf(&b, " %.2f, %.2f |", p.OfPeak, p.Least)
-			}
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
 }

@@ -22,7 +22,7 @@ func TestGoodputHoldsBeyondCapacity(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, len(all), c.Workloads)
 			for _, p := range c.Points {
-				t.Logf("%s, x%g: goodput %.3f, %.2f of the peak, at least %.2f", c.Title(), p.Load, p.Goodput, p.OfPeak, p.Least)
+				t.Logf("%s, noise %g, x%g: goodput %.3f, %.2f of the peak, at least %.2f", c.CostModel, c.Noise, p.Load, p.Goodput, p.OfPeak, p.Least)
 				if p.Load > 1 {
 					assert.GreaterOrEqual(t, p.OfPeak, 0.85)
 				}

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/experiments/figure"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
@@ -97,7 +99,7 @@ func broken(p plan.Plan) string {
 			return fmt.Sprintf("no latency can be proven for module %s; its groups need more requests than come", m.Name)
 		}
 		if over := m.Proven - m.Budget; over > by {
-			worst, by = fmt.Sprintf("module %s can need %s of its %s", m.Name, spell(m.Proven), spell(m.Budget)), over
+			worst, by = fmt.Sprintf("module %s can need %s of its %s", m.Name, quantity.Duration(m.Proven), quantity.Duration(m.Budget)), over
 		}
 	}
 	return worst
@@ -105,17 +107,14 @@ func broken(p plan.Plan) string {
 
 func feasible(p plan.Plan) bool { return p.Status == plan.Optimal || p.Status == plan.Feasible }
 
-// spell writes a duration in milliseconds with four figures.
-func spell(d time.Duration) string { return fmt.Sprintf("%.4g ms", inMillis(d)) }
-
 // Describe writes the comparison for people.
 func (c Comparison) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s at %.4g requests per second within %s, cost model %s\n", c.Pipeline, c.Rate, spell(c.SLO), c.CostModel)
-	g := grid{header: []string{"policy", "cost", "ratio", "bound", "claimed", "proven", "sound", "solve"}}
+	fmt.Fprintf(&b, "%s at %.4g requests per second within %s, cost model %s\n", c.Pipeline, c.Rate, quantity.Duration(c.SLO), c.CostModel)
+	g := figure.Grid{Header: []string{"policy", "cost", "ratio", "bound", "claimed", "proven", "sound", "solve"}}
 	var notes []string
 	for _, e := range c.Entries {
-		g.rows = append(g.rows, e.cells())
+		g.Rows = append(g.Rows, e.cells())
 		if e.Plan.Restriction != "" && feasible(e.Plan) {
 			notes = append(notes, fmt.Sprintf("  * %s: this bound holds only among %s.\n", e.Plan.Policy, e.Plan.Restriction))
 		}
@@ -123,7 +122,7 @@ func (c Comparison) Describe() string {
 			notes = append(notes, fmt.Sprintf("  %s: %s.\n", e.Plan.Policy, strings.TrimSuffix(e.Note, ".")))
 		}
 	}
-	b.WriteString(g.text())
+	b.WriteString(g.Text())
 	if c.Best == "" {
 		notes = append(notes, "  No policy found a plan whose promise can be kept; raise the SLO, or profile faster hardware.\n")
 	}
@@ -134,30 +133,39 @@ func (c Comparison) Describe() string {
 func (e Entry) cells() []string {
 	p := e.Plan
 	if !feasible(p) {
-		return []string{p.Policy, "infeasible", "", "", "", "", "", millis(inMillis(p.SolveTime))}
+		return []string{p.Policy, "infeasible", "", "", "", "", "", solved(quantity.Millis(p.SolveTime))}
 	}
 	bound, proof, sound := "-", "none", "yes"
 	if p.LowerBound > 0 {
-		bound = money(p.LowerBound)
+		bound = quantity.Number(p.LowerBound)
 		if p.Restriction != "" {
 			bound += "*"
 		}
 	}
 	if e.Proven > 0 {
-		proof = spell(e.Proven)
+		proof = quantity.Duration(e.Proven)
 	}
 	if !p.Sound {
 		sound = "NO"
 	}
-	return []string{p.Policy, money(p.Cost), ratio(e.Ratio), bound, spell(p.Latency), proof, sound, millis(inMillis(p.SolveTime))}
+	return []string{p.Policy, quantity.Number(p.Cost), ratio(e.Ratio), bound, quantity.Duration(p.Latency), proof, sound, solved(quantity.Millis(p.SolveTime))}
 }
 
-// money has four figures, so that small differences show.
-func money(x float64) string {
-	if x >= 1000 {
-		return fmt.Sprintf("%.0f", x)
+// ratio is a factor with three digits behind the point; none where nothing was
+// compared.
+func ratio(x float64) string {
+	if x == 0 {
+		return "-"
 	}
-	return fmt.Sprintf("%.4g", x)
+	return fmt.Sprintf("%.3f", x)
+}
+
+// solved is a solve time in milliseconds; zero where nobody looked at a clock.
+func solved(ms float64) string {
+	if ms == 0 {
+		return "0"
+	}
+	return quantity.Number(ms) + " ms"
 }
 
 // MarshalJSON writes the comparison with the field names of a plan's JSON where
@@ -176,7 +184,7 @@ func (c Comparison) MarshalJSON() ([]byte, error) {
 		Cost       float64 `json:"cost"`
 		LowerBound float64 `json:"lower_bound"`
 		Policies   []Entry `json:"policies"`
-	}{c.Pipeline, c.CostModel, inMillis(c.SLO), c.Rate, c.Best, c.Cost, c.LowerBound, entries})
+	}{c.Pipeline, c.CostModel, quantity.Millis(c.SLO), c.Rate, c.Best, c.Cost, c.LowerBound, entries})
 }
 
 // MarshalJSON writes what a policy's plan comes to; the plan itself is what
@@ -198,5 +206,5 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 		Solve      float64     `json:"solve_ms"`
 		Note       string      `json:"note,omitempty"`
 	}{p.Policy, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, e.Ratio, p.LowerBound, p.Restriction,
-		inMillis(p.Latency), inMillis(e.Proven), inMillis(p.SolveTime), e.Note})
+		quantity.Millis(p.Latency), quantity.Millis(e.Proven), quantity.Millis(p.SolveTime), e.Note})
 }

@@ -39,7 +39,7 @@ func ExampleNewTable() {
 	for _, w := range list {
 		outcomes = append(outcomes, w.Measure(variants, nil, 0))
 	}
-	table := planning.NewTable("Two ways to split", "exact", list, variants, outcomes)
+	table := planning.NewTable("exact", list, variants, outcomes)
 	for _, r := range table.Rows {
 		fmt.Printf("%s: %d plans, %d sound, dearer than exact on %d\n", r.Name, r.Run-r.Infeasible, r.Sound, r.Compared-r.Equal)
 	}

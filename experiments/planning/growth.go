@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
@@ -63,12 +64,11 @@ func (d draw) feed(above []string) []pipelines.Binding {
 
 // GrowthPoint is how long a variant needed for one size.
 type GrowthPoint struct {
-	Policy  string      `json:"policy"`
-	Modules int         `json:"modules"`
-	Status  plan.Status `json:"status"`
-	Cost    float64     `json:"cost"`
-	Bound   float64     `json:"lower_bound"`
-	Solve   float64     `json:"solve_ms"`
+	Modules int
+	Status  plan.Status
+	Cost    float64
+	Bound   float64
+	Solve   float64
 }
 
 // Grow plans a growth problem.
@@ -77,54 +77,7 @@ func (v Variant) Grow(p plan.Problem, clock func() time.Duration, limit time.Dur
 	o.Clock, o.TimeLimit = clock, limit
 	found := policies.Solve(p, o)
 	return GrowthPoint{
-		Policy: v.Name, Modules: len(p.Pipeline.Modules), Status: found.Status,
-		Cost: found.Cost, Bound: found.LowerBound, Solve: inMillis(found.SolveTime),
+		Modules: len(p.Pipeline.Modules), Status: found.Status,
+		Cost: found.Cost, Bound: found.LowerBound, Solve: quantity.Millis(found.SolveTime),
 	}
-}
-
-// Curve is solve time over the number of modules, under one cost model.
-type Curve struct {
-	Title     string        `json:"title"`
-	CostModel string        `json:"cost_model"`
-	Points    []GrowthPoint `json:"points"`
-}
-
-// Describe writes the curve as a table, sizes down and policies across.
-func (c Curve) Describe() string { return c.Title + "\n" + c.grid().text() }
-
-// Markdown writes the curve for documents.
-func (c Curve) Markdown() string { return "### " + c.Title + "\n\n" + c.grid().markdown() }
-
-func (c Curve) grid() grid {
-	g := grid{header: []string{"modules"}}
-	column, row := map[string]int{}, map[int]int{}
-	for _, p := range c.Points {
-		if _, ok := column[p.Policy]; !ok {
-			column[p.Policy] = len(g.header)
-			g.header = append(g.header, p.Policy)
-		}
-	}
-	for _, p := range c.Points {
-		at, ok := row[p.Modules]
-		if !ok {
-			at = len(g.rows)
-			row[p.Modules] = at
-			cells := make([]string, len(g.header))
-			cells[0] = count(p.Modules)
-			g.rows = append(g.rows, cells)
-		}
-		g.rows[at][column[p.Policy]] = p.cell()
-	}
-	return g
-}
-
-// cell is the solve time, and how far from proven it ended.
-func (p GrowthPoint) cell() string {
-	switch {
-	case p.Status == plan.Infeasible:
-		return "no plan, " + millis(p.Solve)
-	case p.Bound > 0 && p.Cost > p.Bound*(1+Tolerance):
-		return fmt.Sprintf("%s, gap %.1e", millis(p.Solve), (p.Cost-p.Bound)/p.Cost)
-	}
-	return millis(p.Solve)
 }

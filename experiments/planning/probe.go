@@ -3,7 +3,6 @@ package planning
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -22,18 +21,18 @@ const (
 // often Algorithm 1 claims a worst case that no dispatcher can keep, by how
 // much, and what its plans cost over the cheapest ones.
 type Probe struct {
-	Variant  string  `json:"variant"`
-	Modules  int     `json:"modules"`  // drawn
-	Plans    int     `json:"plans"`    // found
-	Several  int     `json:"several"`  // of these, with more than one group
-	Fail     int     `json:"fail"`     // plans that fail the demand test
-	NoProof  int     `json:"no_proof"` // of these, without any latency that can be promised
-	Missing  float64 `json:"missing"`  // the largest part of the SLO by which proven exceeds it
-	Passed   int     `json:"passed"`   // several-group plans that pass the test
-	Kept     int     `json:"kept"`     // of these, kept request by request
-	Compared int     `json:"compared"` // modules with a plan on whole devices by this and by exact
-	Saving   float64 `json:"saving"`   // part of the cost on whole devices that exact saves, on average
-	Worst    float64 `json:"worst"`
+	Variant  string
+	Modules  int     // drawn
+	Plans    int     // found
+	Several  int     // of these, with more than one group
+	Fail     int     // plans that fail the demand test
+	NoProof  int     // of these, without any latency that can be promised
+	Missing  float64 // the largest part of the SLO by which proven exceeds it
+	Passed   int     // several-group plans that pass the test
+	Kept     int     // of these, kept request by request
+	Compared int     // modules with a plan on whole devices by this and by exact
+	Saving   float64 // part of the cost on whole devices that exact saves, on average
+	Worst    float64
 }
 
 // Sample is one module of a probe.
@@ -128,22 +127,3 @@ func (p *Probe) add(s Sample) {
 		}
 	}
 }
-
-// Describe says what the probe found.
-func (p Probe) Describe() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s on %d random modules: %d plans, %d of them with several groups.\n", p.Variant, p.Modules, p.Plans, p.Several)
-	fmt.Fprintf(&b, "%d plans (%s; %s of those with several groups) claim a worst case that the demand test refuses; up to %.1f %% of the SLO is missing",
-		p.Fail, share(p.Fail, p.Plans), share(p.Several-p.Passed, p.Several), 100*p.Missing)
-	if p.NoProof > 0 {
-		fmt.Fprintf(&b, ", and %d can promise nothing at all", p.NoProof)
-	}
-	fmt.Fprintf(&b, ".\n%d of the %d several-group plans that pass the demand test kept it, request by request.\n", p.Kept, p.Passed)
-	if p.Compared > 0 {
-		fmt.Fprintf(&b, "On whole devices the cheapest plans cost %.1f %% less on average, and up to %.2f times less (%d modules).\n", 100*p.Saving, p.Worst, p.Compared)
-	}
-	return b.String()
-}
-
-// Markdown writes it as a paragraph.
-func (p Probe) Markdown() string { return p.Describe() }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
@@ -48,8 +49,8 @@ func Along(p plan.Problem, over string, n int) []float64 {
 		if err != nil {
 			return nil
 		}
-		low = 0.9 * inMillis(fastest)
-		high = max(1.8*inMillis(p.Pipeline.SLO), 3*inMillis(fastest))
+		low = 0.9 * quantity.Millis(fastest)
+		high = max(1.8*quantity.Millis(p.Pipeline.SLO), 3*quantity.Millis(fastest))
 	}
 	if n < 2 || high <= low {
 		return nil
@@ -65,7 +66,7 @@ func Along(p plan.Problem, over string, n int) []float64 {
 func NewSweep(p plan.Problem, over string, x []float64, variants []Variant) Sweep {
 	s := Sweep{Pipeline: p.Pipeline.Name, Over: over, X: x, Declared: p.Pipeline.Rate}
 	if over == OverSLO {
-		s.Declared = inMillis(p.Pipeline.SLO)
+		s.Declared = quantity.Millis(p.Pipeline.SLO)
 	}
 	for _, v := range variants {
 		s.CostModel = v.Options.CostModel

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -14,50 +15,49 @@ const Tolerance = 1e-6
 
 // Table is how variants did on a suite under one cost model.
 type Table struct {
-	Title     string `json:"title"`
-	CostModel string `json:"cost_model"`
-	Reference string `json:"reference"` // the variant that ratios are over
-	Workloads int    `json:"workloads"`
-	Rows      []Row  `json:"rows"`
+	CostModel string
+	Reference string // the variant that ratios are over
+	Workloads int
+	Rows      []Row
 }
 
 // Row is how one variant did. Shares are of the workloads that it was run on,
 // except where said; ratios are over the cost of the reference, on workloads
 // where both have a plan.
 type Row struct {
-	Name       string  `json:"name"`
-	What       string  `json:"what,omitempty"`
-	Run        int     `json:"run"` // workloads that it was run on
-	Infeasible int     `json:"infeasible"`
-	Alone      int     `json:"alone"`      // a plan where the reference has none
-	Sound      int     `json:"sound"`      // plans whose promise can be kept
-	Optimal    int     `json:"optimal"`    // sound, and as cheap as the reference
-	Equal      int     `json:"equal"`      // as cheap as the reference, sound or not
-	Undercut   int     `json:"undercut"`   // cheaper than the reference by a promise that cannot be kept
-	Beats      int     `json:"beats"`      // sound and cheaper than the reference
-	Compared   int     `json:"compared"`   // both have a plan
-	Brute      int     `json:"brute"`      // both this and brute have a plan
-	AsBrute    int     `json:"as_brute"`   // of these, no dearer than brute
-	Mean       float64 `json:"mean"`       // ratio
-	Worst      float64 `json:"worst"`      // ratio
-	MeanSound  float64 `json:"mean_sound"` // ratio of sound plans alone
-	Late       float64 `json:"late"`       // largest part of the SLO by which proven exceeds it
-	Printed    float64 `json:"printed,omitempty"`
-	Certified  int     `json:"certified"`   // cost equals a proven bound
-	LargestGap float64 `json:"largest_gap"` // where there is a bound
-	P50        float64 `json:"solve_p50_ms"`
-	P99        float64 `json:"solve_p99_ms"`
-	MeanSolve  float64 `json:"solve_mean_ms"`
+	Name       string
+	What       string
+	Run        int // workloads that it was run on
+	Infeasible int
+	Alone      int     // a plan where the reference has none
+	Sound      int     // plans whose promise can be kept
+	Optimal    int     // sound, and as cheap as the reference
+	Equal      int     // as cheap as the reference, sound or not
+	Undercut   int     // cheaper than the reference by a promise that cannot be kept
+	Beats      int     // sound and cheaper than the reference
+	Compared   int     // both have a plan
+	Brute      int     // both this and brute have a plan
+	AsBrute    int     // of these, no dearer than brute
+	Mean       float64 // ratio
+	Worst      float64 // ratio
+	MeanSound  float64 // ratio of sound plans alone
+	Late       float64 // largest part of the SLO by which proven exceeds it
+	Printed    float64
+	Certified  int     // cost equals a proven bound
+	LargestGap float64 // where there is a bound
+	P50        float64
+	P99        float64
+	MeanSolve  float64
 }
 
 // NewTable sums up outcomes, which are by workload and then by variant, as
 // Measure gives them. The reference is the variant of that name; ratios stay
 // zero where there is none.
-func NewTable(title, reference string, workloads []Workload, variants []Variant, outcomes [][]Outcome) Table {
+func NewTable(reference string, workloads []Workload, variants []Variant, outcomes [][]Outcome) Table {
 	named := func(name string) int {
 		return slices.IndexFunc(variants, func(v Variant) bool { return v.Name == name })
 	}
-	t := Table{Title: title, Reference: reference, Workloads: len(workloads)}
+	t := Table{Reference: reference, Workloads: len(workloads)}
 	ref, brute := named(reference), named(plan.PolicyBrute)
 	for i, v := range variants {
 		t.CostModel = v.Options.CostModel
@@ -167,8 +167,8 @@ func (s *sums) finish(r *Row) {
 	for _, d := range s.solve {
 		total += d
 	}
-	r.P50, r.P99 = inMillis(quantile(s.solve, 0.5)), inMillis(quantile(s.solve, 0.99))
-	r.MeanSolve = inMillis(total) / float64(len(s.solve))
+	r.P50, r.P99 = quantity.Millis(quantile(s.solve, 0.5)), quantity.Millis(quantile(s.solve, 0.99))
+	r.MeanSolve = quantity.Millis(total) / float64(len(s.solve))
 }
 
 // quantile of sorted values, by the nearest rank.
@@ -176,5 +176,3 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	rank := int(math.Ceil(q * float64(len(sorted))))
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
-
-func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
@@ -48,7 +50,7 @@ func PlanTogether(problems []plan.Problem, variants []Variant, clock func() time
 			total.add(p)
 		}
 		if clock != nil {
-			total.Solve = inMillis(clock() - start)
+			total.Solve = quantity.Millis(clock() - start)
 		}
 		if total.Infeasible+total.Unsound == 0 {
 			best = min(best, total.Cost)
@@ -77,16 +79,16 @@ func (t *Total) add(p plan.Plan) {
 
 // Describe writes the totals for people.
 func (t Together) Describe() string {
-	g := grid{header: []string{"policy", "cost", "ratio", "bound", "no plan", "cannot be kept", "solve"}}
+	g := figure.Grid{Header: []string{"policy", "cost", "ratio", "bound", "no plan", "cannot be kept", "solve"}}
 	for _, at := range t.Totals {
 		bound := "-"
 		if at.LowerBound > 0 {
-			bound = money(at.LowerBound)
+			bound = quantity.Number(at.LowerBound)
 		}
-		g.rows = append(g.rows, []string{at.Policy, money(at.Cost), ratio(at.Ratio), bound, count(at.Infeasible), count(at.Unsound), millis(at.Solve)})
+		g.Rows = append(g.Rows, []string{at.Policy, quantity.Number(at.Cost), ratio(at.Ratio), bound, fmt.Sprint(at.Infeasible), fmt.Sprint(at.Unsound), solved(at.Solve)})
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "All %d pipelines planned together, cost model %s\n", t.Pipelines, t.CostModel)
-	b.WriteString(g.text())
+	b.WriteString(g.Text())
 	return b.String()
 }

@@ -3,59 +3,52 @@ package simulating
 import (
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/experiments/figure"
 	"github.com/harpagon/harpagon/experiments/planning"
-	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// TestSoundPlansKeepTheirPromise plays the suite's workloads, each as declared
-// and with every fan-out set to one: plans that are proven for every request of
-// an even stream answer every request within the SLO, by all policies and cost
-// models, with early starts and without. HARPAGON_KEEPS=1131 plays the whole
-// suite, with exhaustive searches on as many workloads as the suite runs them on.
+// TestSoundPlansKeepTheirPromise plays a dozen workloads: plans that are proven
+// for every request of an even stream answer every request within the SLO, by all
+// policies and cost models, with early starts and without.
 func TestSoundPlansKeepTheirPromise(t *testing.T) {
-	n, slow := 12, false
-	if text := os.Getenv("HARPAGON_KEEPS"); text != "" {
-		n, _ = strconv.Atoi(text)
-		slow = n >= planning.DefaultWorkloads
-	}
-	all, err := planning.Workloads(planning.DefaultSeed, n)
+	began := time.Now()
+	r, err := promises(t.Context(), &figure.Env{Clock: func() time.Duration { return time.Since(began) }}, 12)
 	require.NoError(t, err)
-	began, kept := time.Now(), 0
-	for _, w := range all {
-		for _, p := range []plan.Problem{w.Problem, withoutFanout(w.Problem)} {
-			for _, model := range plan.CostModels() {
-				for _, v := range planning.Policies(model) {
-					if v.Every > 1 && (!slow || w.ID%v.Every != 0) {
-						continue
-					}
-					o := v.Options
-					o.Clock, o.TimeLimit = func() time.Duration { return time.Since(began) }, 10*time.Second
-					got := policies.Solve(p, o)
-					if got.Status == plan.Infeasible || !got.Sound || got.Proof != plan.EveryRequest {
-						continue
-					}
-					kept++
-					for _, eager := range []bool{false, true} {
-						err := simulate.Keeps([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, simulate.Keeping{Eager: eager})
-						assert.NoError(t, err, "%s by %s, %s, eager %v\n%s", w.Describe(), v.Name, model, eager, got.Describe())
-					}
-				}
-			}
-		}
+	assert.Empty(t, r.Notes)
+	require.NotEmpty(t, r.Rows)
+	for i := 0; i < len(r.Rows); i += 2 {
+		assert.Positive(t, r.Rows[i].Ours)
+		assert.Equal(t, r.Rows[i].Ours, r.Rows[i+1].Ours, "%s, %s: kept, of those proven", r.Rows[i].System, r.Rows[i].Setting.Text("cost_model"))
 	}
-	t.Logf("%d plans proven for every request", kept)
-	require.NotZero(t, kept)
+}
+
+// TestEarlyStartsCostNothing compares early starts with windows that are kept, on
+// plans of whole and shared devices: no less is attained, and sooner.
+func TestEarlyStartsCostNothing(t *testing.T) {
+	r, err := early(t.Context(), &figure.Env{}, 4)
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, row := range r.Rows {
+		got[row.Setting.Text("arrivals")+row.Setting.Text("load")+row.Metric+row.System] = row.Ours
+	}
+	for _, at := range []string{"even0.5", "even0.8", "even1", "poisson0.5", "poisson0.8", "poisson1"} {
+		if strings.HasPrefix(at, "even") {
+			assert.InDelta(t, 100, got[at+"attained"+windowsKept], 1e-9)
+			assert.InDelta(t, 100, got[at+"attained"+earlyStarts], 1e-9)
+		}
+		assert.Less(t, got[at+"p50"+earlyStarts], got[at+"p50"+windowsKept], at)
+		assert.Less(t, got[at+"p99"+earlyStarts], got[at+"p99"+windowsKept], at)
+	}
 }
 
 // TestSoundPlansKeepThinnerStreams: a stream whose requests are at least as far
@@ -86,12 +79,4 @@ func TestSoundPlansKeepThinnerStreams(t *testing.T) {
 			}
 		}
 	}
-}
-
-func withoutFanout(p plan.Problem) plan.Problem {
-	p.Pipeline.Modules = append([]pipelines.Module(nil), p.Pipeline.Modules...)
-	for i := range p.Pipeline.Modules {
-		p.Pipeline.Modules[i].Scatter, p.Pipeline.Modules[i].Fanout = false, 1
-	}
-	return p
 }

@@ -253,3 +253,11 @@ func (c comparisons) verdict() error {
 	}
 	return nil
 }
+
+// stopped says what a command that was interrupted leaves behind.
+func stopped(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errors.New("stopped before the end; nothing was printed")
+	}
+	return err
+}

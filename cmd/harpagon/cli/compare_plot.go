@@ -74,9 +74,10 @@ func (f *compareFlags) sweep(ctx context.Context, d *Deps, p plan.Problem, over 
 	}
 	s := planning.NewSweep(p, over, x, variants)
 	what := fmt.Sprintf("%s over %s", p.Pipeline.Name, over)
-	err := d.work(ctx, what, len(x)*len(variants), func(i int) {
+	err := d.env().Each(ctx, what, len(x)*len(variants), func(i int) error {
 		v, k := i%len(variants), i/len(variants)
 		s.Curves[v].Points[k] = variants[v].Point(p, over, x[k], d.Clock, f.limit)
+		return nil
 	})
 	return s, err
 }

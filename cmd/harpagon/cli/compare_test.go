@@ -16,7 +16,7 @@ import (
 )
 
 func TestCompareHelp(t *testing.T) {
-	for _, args := range [][]string{{"compare"}, {"bench"}, {"bench", "plan"}} {
+	for _, args := range [][]string{{"compare"}, {"reproduce"}} {
 		got := run(t, append(args, "--help")...)
 		assert.Equal(t, ExitOK, got.code)
 		assert.Empty(t, got.stderr)
@@ -146,14 +146,6 @@ func TestWrongUseOfCompareAndBench(t *testing.T) {
 		{[]string{"compare", ".", "--plot", "a.svg", "--points", "1"}, []string{"--points 1 makes no line"}},
 		{[]string{"compare", ".", "--time-limit", "0s"}, []string{"leaves no time"}},
 		{[]string{"compare", root + "/examples/traffic"}, []string{"harpagon profile"}},
-		{[]string{"bench", "luck"}, []string{`no suite "luck"`, "plan"}},
-		{[]string{"bench", "plan", "--workloads", "0"}, []string{"--workloads 0 makes no suite"}},
-		{[]string{"bench", "plan", "--policy", "luck"}, []string{`no policy "luck"`}},
-		{[]string{"bench", "plan", "--cost-model", "luck"}, []string{`no cost model "luck"`}},
-		{[]string{"bench", "plan", "--part", "luck"}, []string{`no part "luck"`, "ablations"}},
-		{[]string{"bench", "plan", "--json", "--markdown"}, []string{"exclude each other"}},
-		{[]string{"bench", "plan", "--plot", "a.svg"}, []string{"add --curve"}},
-		{[]string{"bench", "plan", "--time-limit", "0s"}, []string{"leaves no time"}},
 	} {
 		got := run(t, c.args...)
 		assert.Equal(t, ExitError, got.code, c.args)

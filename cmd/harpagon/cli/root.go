@@ -63,7 +63,7 @@ type stage struct {
 func stages(d *Deps) []stage {
 	return []stage{
 		{"Declare a pipeline:", []*cobra.Command{newInitCommand(d), newFmtCommand(d), newValidateCommand(d)}},
-		{"Know what it will take:", []*cobra.Command{newEnginesCommand(d), newProfileCommand(d), newPlanCommand(d), newSimulateCommand(d), newCompareCommand(d), newBenchCommand(d)}},
+		{"Know what it will take:", []*cobra.Command{newEnginesCommand(d), newProfileCommand(d), newPlanCommand(d), newSimulateCommand(d), newCompareCommand(d), newReproduceCommand(d)}},
 		{"Run it:", []*cobra.Command{newUpCommand(d), newApplyCommand(d), newStatusCommand(d), newExplainCommand(d), newDownCommand(d)}},
 		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d)}},
 		{"See it all at once:", []*cobra.Command{newDemoCommand(d)}},
@@ -177,5 +177,5 @@ func forPrograms(c *cobra.Command) bool {
 
 // cleansUp says of which commands something remains when they are cut off.
 func cleansUp(command string) bool {
-	return slices.Contains([]string{"up", "demo", "gateway", "worker", "control", "provider", "profile", "load", "apply", "down"}, command)
+	return slices.Contains([]string{"up", "demo", "gateway", "worker", "control", "provider", "profile", "load", "apply", "down", "reproduce"}, command)
 }

@@ -20,9 +20,6 @@ func fitsSchema(t *testing.T, args []string, stdout string) {
 		return
 	}
 	name := args[0]
-	if name == "bench" {
-		name += "-" + args[1]
-	}
 	assert.NoError(t, against(t, name, stdout), "harpagon %s: see schemas/%s.json", strings.Join(args, " "), name)
 }
 
@@ -85,9 +82,10 @@ func TestPromisedFields(t *testing.T) {
 			"functions.groups":              {"platform", "batch", "rate", "latency_avg_ms", "latency_max_ms", "cost_per_request", "applications"},
 			"functions.groups.applications": {"name", "timeout_ms"},
 		},
-		"simulate": {"simulations": {"pipeline", "dispatch", "arrivals", "seed", "offered_rate", "requests", "completed", "late", "dropped", "refused", "attainment", "mean_batch", "utilisation", "latency_ms", "devices"}},
-		"load":     {"loads": {"service", "offered", "sent", "completed", "late", "dropped", "refused", "failed", "unanswered", "wrong", "attainment", "latency_ms"}},
-		"status":   {"services": {"name", "kind", "phase", "generation", "policy", "cost_model", "cost", "plan", "decisions"}, "fleet.hosts": {"name", "devices"}, "fleet.hosts.devices": {"name", "hardware", "executors"}},
+		"simulate":  {"simulations": {"pipeline", "dispatch", "arrivals", "seed", "offered_rate", "requests", "completed", "late", "dropped", "refused", "attainment", "mean_batch", "utilisation", "latency_ms", "devices"}},
+		"load":      {"loads": {"service", "offered", "sent", "completed", "late", "dropped", "refused", "failed", "unanswered", "wrong", "attainment", "latency_ms"}},
+		"reproduce": {"figures": {"id", "title", "seconds", "rows"}, "figures.rows": {"setting", "system", "metric", "unit", "ours", "paper"}},
+		"status":    {"services": {"name", "kind", "phase", "generation", "policy", "cost_model", "cost", "plan", "decisions"}, "fleet.hosts": {"name", "devices"}, "fleet.hosts.devices": {"name", "hardware", "executors"}},
 	} {
 		var schema map[string]any
 		raw, err := schemaOf(name)

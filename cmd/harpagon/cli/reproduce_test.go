@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/experiments"
+)
+
+type figuresJSON struct {
+	Figures []struct {
+		ID, Title string
+		Seconds   int
+		Rows      []struct {
+			Setting              map[string]any
+			System, Metric, Unit string
+			Ours                 float64
+			Paper                *float64
+		}
+	}
+}
+
+// TestListOfFiguresIsComplete: what is listed is what can be made.
+func TestListOfFiguresIsComplete(t *testing.T) {
+	got := run(t, "reproduce", "--list", "--json")
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	var out figuresJSON
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+	text := run(t, "reproduce", "--list").stdout
+	require.Len(t, out.Figures, len(experiments.All()))
+	for _, f := range out.Figures {
+		assert.Positive(t, f.Seconds, f.ID)
+		assert.NotEmpty(t, f.Title, f.ID)
+		assert.Empty(t, f.Rows, f.ID)
+		assert.Regexp(t, `^[a-z]+/[a-z0-9-]+$`, f.ID)
+		assert.Contains(t, text, f.ID)
+		assert.Equal(t, 1, strings.Count(text, f.ID+" "), f.ID)
+	}
+}
+
+func TestReproduceForPrograms(t *testing.T) {
+	got := run(t, "reproduce", "symphony/table2", "--json")
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	var out figuresJSON
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+	require.Len(t, out.Figures, 1)
+	printed := 0
+	for _, r := range out.Figures[0].Rows {
+		require.Contains(t, r.Setting, "frontends")
+		if r.Paper != nil {
+			printed++
+			assert.InEpsilon(t, *r.Paper, r.Ours, 0.06)
+		}
+	}
+	assert.Equal(t, 4, printed)
+}
+
+func TestReproduceToAFolder(t *testing.T) {
+	dir := t.TempDir()
+	got := run(t, "reproduce", "symphony/devices", "symphony/table2", "--quick", "--out", dir)
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	for _, text := range []string{"From one device to a thousand", "Adaptive over deferred: ", "table 2", "goodput over deferred's, group 1 model"} {
+		assert.Contains(t, got.stdout, text)
+	}
+	page := read(t, filepath.Join(dir, "symphony", "devices.md"))
+	assert.Contains(t, page, "Made by `harpagon reproduce symphony/devices symphony/table2 --quick --markdown` on go")
+	assert.Contains(t, page, "| devices | adaptive | clockwork | deferred | eager | nexus |\n| --- | ---: |")
+	assert.Contains(t, read(t, filepath.Join(dir, "symphony", "devices.svg")), ">1 model<")
+	file, err := os.Open(filepath.Join(dir, "symphony", "table2.csv"))
+	require.NoError(t, err)
+	defer file.Close()
+	lines, err := csv.NewReader(file).ReadAll()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"rate", "window_ms", "frontends", "system", "metric", "unit", "ours", "paper"}, lines[0])
+	assert.Len(t, lines, 1+8)
+	assert.NoFileExists(t, filepath.Join(dir, "symphony", "table2.svg"))
+}
+
+func TestReproduceRefuses(t *testing.T) {
+	for _, row := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"symphony/table5"}, `there is no figure "symphony/table5". Did you mean "symphony/table`},
+		{[]string{"nothing"}, `there is no figure "nothing". harpagon reproduce --list names all`},
+		{[]string{"--json", "--markdown"}, "exclude each other"},
+		{[]string{"symphony/table2", "--out", os.DevNull}, "--out: "},
+	} {
+		got := run(t, append([]string{"reproduce"}, row.args...)...)
+		assert.Equal(t, ExitError, got.code)
+		assert.Contains(t, got.stderr, row.says)
+	}
+}
+
+// TestReproduceStopsWhenAsked: what is done stays, as JSON that is whole.
+func TestReproduceStopsWhenAsked(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out, err strings.Builder
+	code := Run(ctx, Deps{Stdout: &out, Stderr: &err}, []string{"reproduce", "symphony/table2", "simulating/promises", "--json"})
+	assert.Equal(t, ExitError, code)
+	assert.Contains(t, err.String(), "stopped; 1 of 2 figures are done")
+	assert.True(t, json.Valid([]byte(out.String())))
+}

@@ -1,0 +1,62 @@
+package cores
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/harpagon/harpagon/experiments/figure"
+)
+
+// Requests of a run: enough for a steady state.
+const (
+	fully   = 4_000_000
+	quickly = 20_000
+)
+
+// Figures is the one about schedulers on several cores.
+func Figures() []figure.Figure {
+	return []figure.Figure{{
+		ID: "symphony/cores", Title: "Million requests per second of processor time, by one policy and by the scheduler on two cores", Seconds: 120,
+		Layout: figure.Layout{Down: []string{"models", "executors"}, Across: []string{figure.System}}, Run: run,
+	}}
+}
+
+// run takes one setting after the other: two at a time would share the cores
+// that one of them is to have for itself.
+func run(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	var out figure.Result
+	requests := fully
+	if e.Quick {
+		requests = quickly
+	}
+	for _, policy := range []string{"adaptive", "deferred"} {
+		for _, models := range figure.Part(e, []int{1, 8, 64, 1024}, 2) {
+			for _, executors := range figure.Part(e, []int{1, 64, 1000, 4096}, 2) {
+				if ctx.Err() != nil {
+					return out, ctx.Err()
+				}
+				s := Setting{Policy: policy, Models: models, Executors: executors, Requests: requests}
+				at := figure.Set("models", models, "executors", executors)
+				r, err := Step(s)
+				if err != nil {
+					return out, err
+				}
+				out.Add(at, policy, "requests", "million/s", r.CoreRate()/1e6)
+				// One model has one worker; in small pools a run through workers
+				// mostly waits for its clock, since few requests are under way.
+				if executors < 1000 || models == 1 {
+					continue
+				}
+				s.Workers = 2
+				if r, err = Run(s); err != nil {
+					return out, err
+				}
+				out.Add(at, fmt.Sprintf("%s, %d workers", policy, s.Workers), "requests", "million/s", r.Rate()/1e6)
+			}
+		}
+		if e.Progress != nil {
+			e.Progress("Requests per second, "+policy, 1, 1)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,212 @@
+package dispatching
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+)
+
+// Names of metrics.
+const (
+	goodput      = "goodput"
+	overDeferred = "goodput over deferred's"
+	atThrice     = "in time at three times the goodput, as a share of it"
+)
+
+// deferred is Symphony's own policy, which the others are compared with, and
+// adaptive the default.
+const (
+	deferred = "deferred"
+	adaptive = "adaptive"
+)
+
+// Figures are those about shared pools.
+func Figures() []figure.Figure {
+	var list []figure.Figure
+	for _, p := range parts() {
+		f := figure.Figure{ID: "symphony/" + p.name, Title: p.title, Seconds: p.seconds,
+			Layout: figure.Layout{Down: []string{"setting"}, Across: []string{figure.System}}, Run: p.run}
+		if p.x != "" {
+			f.Layout.Down = []string{p.x}
+			f.Picture = &figure.Picture{Metric: overDeferred, Panel: []string{"group"}, X: p.x, LogX: true,
+				Footer: "Simulated pools; 99 % of the requests in time. Above 1: more requests from the same devices."}
+		}
+		list = append(list, f)
+	}
+	return append(list,
+		figure.Figure{ID: "symphony/table2", Title: "How uneven independent frontends make the load of a device (Symphony, table 2)", Seconds: 10,
+			Layout: figure.Layout{Down: []string{"rate", "window_ms", "frontends"}, Across: []string{figure.Metric}}, Run: frontends},
+		figure.Figure{ID: "dispatching/speed", Title: "Million requests per second of one core, simulator included", Seconds: 240,
+			Layout: figure.Layout{Down: []string{figure.System, "models"}, Across: []string{"devices"}}, Run: speed})
+}
+
+// part is a part of the evaluation, which makes a figure.
+type part struct {
+	name, title string
+	seconds     int
+	x           string // what changes along a line of its picture; empty without one
+}
+
+func parts() []part {
+	return []part{
+		{PartTable4, "Two networks on 8 devices, Poisson arrivals, ten seeds (Symphony, table 4)", 300, ""},
+		{PartNetworks, "Every network alone on 8 devices, Poisson arrivals (Symphony, tables 5 and 6)", 180, ""},
+		{PartMixed, "All networks together, Poisson arrivals", 60, ""},
+		{PartBursts, "From Poisson arrivals to bursts: gamma gaps", 150, "shape"},
+		{PartDevices, "From one device to a thousand: ResNet50, SLO 50 ms, Poisson arrivals", 90, "devices"},
+		{PartModels, "A rising number of models on 32 devices: ResNet50, SLO 50 ms, Poisson arrivals", 60, "models"},
+	}
+}
+
+// one is what a policy did in a setting.
+type one struct {
+	setting  *Setting
+	measured Measured
+}
+
+// run measures the settings of a part, each policy a piece of work.
+func (p part) run(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	list, effort, policies := Of(p.name), Full(), shared.Names()
+	if e.Quick {
+		list, effort = figure.Part(e, list, (len(list)+1)/2), Quick()
+	}
+	var out figure.Result
+	all := make([]one, len(list)*len(policies))
+	stop := func() bool { return ctx.Err() != nil }
+	err := e.Each(ctx, p.title, len(all), func(i int) (err error) {
+		all[i].setting = &list[i/len(policies)]
+		all[i].measured, err = all[i].setting.Measure(policies[i%len(policies)], effort, stop)
+		if errors.Is(err, simulate.ErrStopped) {
+			return ctx.Err()
+		}
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	for i := range list {
+		p.addTo(&out, &list[i], all[i*len(policies):(i+1)*len(policies)])
+	}
+	if p.name == PartTable4 {
+		if err := bounds(ctx, e, list, effort, &out); err != nil {
+			return out, err
+		}
+	}
+	note(&out, p.x)
+	return out, nil
+}
+
+// addTo appends what the policies did in a setting.
+func (p part) addTo(out *figure.Result, s *Setting, all []one) {
+	at := figure.Set("setting", s.Name)
+	if p.x != "" {
+		at = figure.Set("group", s.Group, p.x, s.X)
+	}
+	under := 0.0
+	if k := slices.IndexFunc(all, func(o one) bool { return o.measured.Policy == deferred }); k >= 0 {
+		under = all[k].measured.Goodput
+	}
+	for _, o := range all {
+		m := o.measured
+		if m.Goodput == 0 {
+			continue // none to speak of
+		}
+		out.AddPrinted(at, m.Policy, goodput, "1/s", m.Goodput, s.Printed[m.Policy])
+		out.Add(at, m.Policy, overDeferred, "", m.Goodput/under)
+		out.Add(at, m.Policy, atThrice, "", m.Overload)
+	}
+}
+
+// bounds appends what table 4 compares goodputs with: devices that take turns,
+// and what no dispatcher can exceed.
+func bounds(ctx context.Context, e *figure.Env, list []Setting, effort Effort, out *figure.Result) error {
+	physical := make([]float64, len(list))
+	err := e.Each(ctx, "The physical limit", len(list), func(i int) (err error) {
+		if list[i].Delay == (dispatch.Delay{}) {
+			physical[i], err = list[i].Physical(effort)
+		}
+		return err
+	})
+	for i, s := range list {
+		at := figure.Set("setting", s.Name)
+		_, inTurns := s.Models[0].Staggered(s.Devices)
+		out.AddPrinted(at, "devices in turns", goodput, "1/s", inTurns, s.Printed["staggered"])
+		if physical[i] > 0 {
+			out.Add(at, "physical limit", goodput, "1/s", physical[i])
+		}
+	}
+	return err
+}
+
+// note says in one line how adaptive stands to deferred.
+func note(out *figure.Result, x string) {
+	least, most, sum, n, where := 0.0, 0.0, 0.0, 0.0, figure.Setting(nil)
+	for _, r := range out.Rows {
+		if r.System != adaptive || r.Metric != overDeferred {
+			continue
+		}
+		if n == 0 || r.Ours < least {
+			least, where = r.Ours, r.Setting
+		}
+		most, sum, n = max(most, r.Ours), sum+r.Ours, n+1
+	}
+	if n == 0 {
+		return
+	}
+	name := where.Text("setting")
+	if x != "" {
+		name = where.Text("group") + ", " + x + " " + where.Text(x)
+	}
+	out.Note("Adaptive over deferred: %.3f on average, at most %.3f, at least %.3f (%s).", sum/n, most, least, name)
+}
+
+func frontends(context.Context, *figure.Env) (figure.Result, error) {
+	var out figure.Result
+	for _, u := range Frontends(1) {
+		at := figure.Set("rate", u.Rate, "window_ms", u.Window, "frontends", u.Frontends)
+		out.Add(at, "round robin", "requests to a backend", "", u.Mean)
+		out.AddPrinted(at, "round robin", "standard deviation", "", u.Deviation, u.Printed)
+	}
+	return out, nil
+}
+
+// Requests of a run that measures speed: enough for a steady state.
+const (
+	speedRequests = 1_000_000
+	speedQuick    = 20_000
+)
+
+func speed(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	requests := float64(speedRequests)
+	if e.Quick {
+		requests = speedQuick
+	}
+	type place struct {
+		policy          string
+		models, devices int
+		pace            Pace
+	}
+	var all []place
+	for _, policy := range []string{adaptive, deferred} {
+		for _, m := range figure.Part(e, []int{1, 4, 16, 64, 256, 1024}, 3) {
+			for _, n := range []int{1, 8, 64, 512, 1000, 4096} {
+				all = append(all, place{policy: policy, models: m, devices: n})
+			}
+		}
+	}
+	var out figure.Result
+	err := e.Each(ctx, "Requests per second of one core", len(all), func(i int) (err error) {
+		p := &all[i]
+		p.pace, err = Speed(p.policy, p.models, p.devices, requests, e.Now)
+		return err
+	})
+	for _, p := range all {
+		out.Add(figure.Set("models", p.models, "devices", p.devices), p.policy, "requests", "million/s", p.pace.Rate/1e6)
+	}
+	return out, err
+}

@@ -1,0 +1,65 @@
+package experiments_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/experiments"
+	"github.com/harpagon/harpagon/experiments/figure"
+)
+
+// long lists figures of which even a quick look takes a while; tests of their
+// packages look at their parts.
+var long = []string{"symphony/mixed", "symphony/models", "symphony/bursts", "symphony/devices"}
+
+// TestFiguresRun makes a small part of every figure: there are rows, no two of
+// them are about the same, its tables hold all of them, and what is to be drawn
+// is there.
+func TestFiguresRun(t *testing.T) {
+	began := time.Now()
+	for _, f := range experiments.All() {
+		if slices.Contains(long, f.ID) {
+			continue
+		}
+		t.Run(f.ID, func(t *testing.T) {
+			start := time.Now()
+			r, err := f.Run(t.Context(), &figure.Env{Quick: true, Clock: func() time.Duration { return time.Since(began) }})
+			require.NoError(t, err)
+			require.NotEmpty(t, r.Rows)
+			seen, drawn := map[string]bool{}, 0
+			for _, row := range r.Rows {
+				name := fmt.Sprint(row.Setting, row.System, row.Metric, row.Unit)
+				assert.False(t, seen[name], "twice: %s", name)
+				seen[name] = true
+				if p := f.Picture; p != nil && row.Metric == p.Metric {
+					_, ok := row.Setting.Number(p.X)
+					assert.True(t, ok, "%s is no number of %s", p.X, name)
+					drawn++
+				}
+			}
+			assert.Equal(t, f.Picture != nil, drawn > 0)
+			numbers := 0
+			for _, g := range f.Tables(r) {
+				numbers += g.Numbers
+			}
+			assert.Equal(t, len(r.Rows), numbers, "rows that hide each other")
+			for _, note := range r.Notes {
+				assert.NotContains(t, note, "DEFECT")
+			}
+			t.Logf("%d rows in %v\n%s", len(r.Rows), time.Since(start), f.Text(r))
+		})
+	}
+}
+
+func TestFind(t *testing.T) {
+	all := experiments.All()
+	assert.Len(t, experiments.Find(all, "symphony/table4"), 1)
+	assert.Greater(t, len(experiments.Find(all, "symphony")), 5)
+	assert.Empty(t, experiments.Find(all, "symphony/t"))
+	assert.Empty(t, experiments.Find(all, ""))
+}

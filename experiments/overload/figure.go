@@ -1,0 +1,75 @@
+package overload
+
+import (
+	"context"
+	"errors"
+
+	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/experiments/planning"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+)
+
+// Figures is the one about overload.
+func Figures() []figure.Figure {
+	return []figure.Figure{{
+		ID: "dispatching/overload", Title: "Goodput beyond the planned rate, durations that vary by 30 %", Seconds: 300,
+		Layout: figure.Layout{Down: []string{figure.System}, Across: []string{"load"}}, Run: run,
+		Picture: &figure.Picture{Metric: "goodput in planned rates", Panel: []string{"arrivals", "devices"}, X: "load", LogX: true,
+			Footer: "Simulated; the first 20 workloads of the suite, durations with a coefficient of variation of 0.3."},
+	}}
+}
+
+func run(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	var out figure.Result
+	n := workloads
+	if e.Quick {
+		n = 1
+	}
+	drawn, err := planning.Workloads(planning.DefaultSeed, n)
+	if err != nil {
+		return out, err
+	}
+	curves := make([]Curve, 0, 16)
+	for _, arrivals := range []string{"poisson", "even"} {
+		for _, model := range []string{plan.CostShared, plan.CostWhole} {
+			for _, p := range []string{factory.Default, "adaptive", "eager"} {
+				s := Setting{CostModel: model, Arrivals: arrivals, Dispatch: p, Admission: true, Noise: DefaultNoise}
+				curves = append(curves, Curve{Setting: s})
+				if s.Admission = false; p == factory.Default {
+					curves = append(curves, Curve{Setting: s})
+				}
+			}
+		}
+	}
+	stop := func() bool { return ctx.Err() != nil }
+	err = e.Each(ctx, "Goodput over load", len(curves), func(i int) (err error) {
+		curves[i], err = Measure(curves[i].Setting, drawn, stop)
+		if errors.Is(err, simulate.ErrStopped) {
+			return ctx.Err()
+		}
+		return err
+	})
+	for i := range curves {
+		curves[i].addTo(&out)
+	}
+	return out, err
+}
+
+// addTo appends the points of a curve. The share of the peak is of interest
+// beyond the planned rate.
+func (c *Curve) addTo(out *figure.Result) {
+	name := c.Dispatch
+	if !c.Admission {
+		name += ", every request taken in"
+	}
+	for _, p := range c.Points {
+		at := figure.Set("arrivals", c.Arrivals, "devices", c.CostModel, "workloads", c.Workloads, "load", p.Load)
+		out.Add(at, name, "goodput in planned rates", "", p.Goodput)
+		if p.Load > 1 {
+			out.Add(at, name, "of the peak, on average", "", p.OfPeak)
+			out.Add(at, name, "of the peak, at least", "", p.Least)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package planning
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+const (
+	timeLimit = 10 * time.Second // of searches that can be cut short
+	quickly   = 150              // a quick look takes every so many workloads
+)
+
+// Figures are those about planning. They share what they measure.
+func Figures() []figure.Figure {
+	s := &study{known: map[string][]Outcome{}}
+	byPolicy := figure.Layout{Down: []string{figure.System}, Across: []string{figure.Metric}}
+	byVariant := figure.Layout{Down: []string{figure.System, "what"}, Across: []string{figure.Metric}}
+	return []figure.Figure{
+		{ID: "planning/policies", Title: "Every policy on 1131 drawn workloads", Seconds: 900, Layout: byPolicy, Run: s.policies},
+		{ID: "harpagon/ablations", Title: "Policy harpagon with one step less each, and the other policies (Harpagon, figures 5 and 6)", Seconds: 300, Layout: byVariant, Run: s.harpagon},
+		{ID: "piccolo/ablations", Title: "Policy piccolo with one step less each, profiles at concurrency 1, 2 and 4", Seconds: 300, Layout: byVariant, Run: s.piccolo},
+		{ID: "planning/theorem1", Title: "What Theorem 1 of the Harpagon paper promises, on random modules", Seconds: 30,
+			Layout: figure.Layout{Down: []string{figure.Metric}, Across: []string{figure.System}}, Run: probes},
+		{ID: "planning/growth", Title: "Solve time over the number of modules, 10 kinds of hardware, 16 batch sizes", Seconds: 120,
+			Layout: figure.Layout{Down: []string{"modules"}, Across: []string{figure.System}}, Run: growth,
+			Picture: &figure.Picture{Metric: "solve time", Panel: []string{"cost_model"}, X: "modules", LogX: true, LogY: true,
+				Footer: "A line ends where a policy needed more than a second, or found no plan."}},
+	}
+}
+
+// quick leaves exhaustive searches out of a quick look.
+func quick(e *figure.Env, variants []Variant) []Variant {
+	return slices.DeleteFunc(variants, func(v Variant) bool { return e.Quick && v.Every > 1 })
+}
+
+// study plans the drawn workloads, and remembers what became of them.
+type study struct {
+	known map[string][]Outcome // by options, and whether profiles have several batches at a time; then by workload
+}
+
+func (s *study) policies(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	var out figure.Result
+	for _, model := range plan.CostModels() {
+		t, err := s.table(ctx, e, plan.PolicyExact, quick(e, Policies(model)), false)
+		if err != nil {
+			return out, err
+		}
+		t.addTo(&out, figure.Set("cost_model", model), policyMetrics)
+	}
+	return out, nil
+}
+
+func (s *study) harpagon(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	return s.ablations(ctx, e, OverHarpagon(), false)
+}
+
+// piccolo is about several batches at a time, so its workloads have profiles for
+// that.
+func (s *study) piccolo(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	return s.ablations(ctx, e, Ablations("Piccolo"), true)
+}
+
+func (s *study) ablations(ctx context.Context, e *figure.Env, variants []Variant, concurrency bool) (figure.Result, error) {
+	var out figure.Result
+	t, err := s.table(ctx, e, variants[0].Name, variants, concurrency)
+	if err == nil {
+		t.addTo(&out, nil, ablationMetrics)
+	}
+	return out, err
+}
+
+// table plans all workloads by all variants; what an earlier table has measured
+// is not measured again.
+func (s *study) table(ctx context.Context, e *figure.Env, reference string, variants []Variant, concurrency bool) (Table, error) {
+	workloads, err := Workloads(DefaultSeed, DefaultWorkloads)
+	if err != nil {
+		return Table{}, err
+	}
+	workloads = figure.Part(e, workloads, quickly)
+	if concurrency {
+		for i, w := range workloads {
+			workloads[i] = w.WithConcurrency(DefaultSeed)
+		}
+	}
+	key := func(v Variant) string { return fmt.Sprintf("%+v %v", v.Options, concurrency) }
+	missing := slices.DeleteFunc(slices.Clone(variants), func(v Variant) bool { return s.known[key(v)] != nil })
+	fresh := make([][]Outcome, len(workloads))
+	err = e.Each(ctx, "Planning for "+reference, len(workloads), func(i int) error {
+		fresh[i] = workloads[i].Measure(missing, e.Clock, timeLimit)
+		return nil
+	})
+	if err != nil {
+		return Table{}, err
+	}
+	for k, v := range missing {
+		for i := range workloads {
+			s.known[key(v)] = append(s.known[key(v)], fresh[i][k])
+		}
+	}
+	all := make([][]Outcome, len(workloads))
+	for i := range workloads {
+		for _, v := range variants {
+			all[i] = append(all[i], s.known[key(v)][i])
+		}
+	}
+	return NewTable(reference, workloads, variants, all), nil
+}
+
+// metric is a number of a row of a table.
+type metric struct {
+	name, unit string
+	of         func(*Row) float64
+}
+
+// share is n of all in per cent.
+func share(n, all int) float64 { return 100 * float64(n) / float64(all) }
+
+// known is a ratio that is 0 where nothing was compared.
+func known(ratio float64) float64 {
+	if ratio == 0 {
+		return math.NaN()
+	}
+	return ratio
+}
+
+func policyMetrics(reference string) []metric {
+	return []metric{
+		{"workloads", "", func(r *Row) float64 { return float64(r.Run) }},
+		{"infeasible", "", func(r *Row) float64 { return float64(r.Infeasible) }},
+		{"sound", "%", func(r *Row) float64 { return share(r.Sound, r.Run-r.Infeasible) }},
+		{"sound, as " + reference, "%", func(r *Row) float64 { return share(r.Optimal, r.Compared) }},
+		{"cheaper, not kept", "%", func(r *Row) float64 { return share(r.Undercut, r.Compared) }},
+		{"mean over " + reference, "", func(r *Row) float64 { return known(r.Mean) }},
+		{"worst", "", func(r *Row) float64 { return known(r.Worst) }},
+		{"mean, sound", "", func(r *Row) float64 { return known(r.MeanSound) }},
+		{"no dearer than brute", "%", func(r *Row) float64 { return share(r.AsBrute, r.Brute) }},
+		{"late by", "% of SLO", func(r *Row) float64 { return 100 * r.Late }},
+		{"solve p50", "ms", func(r *Row) float64 { return r.P50 }},
+		{"p99", "ms", func(r *Row) float64 { return r.P99 }},
+	}
+}
+
+func ablationMetrics(reference string) []metric {
+	return []metric{
+		{"workloads", "", func(r *Row) float64 { return float64(r.Run) }},
+		{"infeasible", "", func(r *Row) float64 { return float64(r.Infeasible) }},
+		{"sound", "%", func(r *Row) float64 { return share(r.Sound, r.Run-r.Infeasible) }},
+		{"as cheap", "%", func(r *Row) float64 { return share(r.Equal, r.Compared) }},
+		{"cheaper", "%", func(r *Row) float64 { return share(r.Beats+r.Undercut, r.Compared) }},
+		{meanOver + reference, "", func(r *Row) float64 { return known(r.Mean) }},
+		{"worst", "", func(r *Row) float64 { return known(r.Worst) }},
+		{"solve p50", "ms", func(r *Row) float64 { return r.P50 }},
+		{"p99", "ms", func(r *Row) float64 { return r.P99 }},
+	}
+}
+
+// meanOver begins the name of the metric that the papers print.
+const meanOver = "mean over "
+
+// addTo appends the rows of the table, and what its columns cannot say.
+func (t Table) addTo(out *figure.Result, s figure.Setting, metrics func(reference string) []metric) {
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		at := s
+		if r.What != "" {
+			at = s.With("what", r.What)
+		}
+		for _, m := range metrics(t.Reference) {
+			printed := 0.0
+			if m.name == meanOver+t.Reference {
+				printed = r.Printed
+			}
+			out.AddPrinted(at, r.Name, m.name, m.unit, m.of(r), printed)
+		}
+	}
+	out.Notes = append(out.Notes, t.Notes()...)
+}
+
+func probes(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	var out figure.Result
+	n := DefaultModules
+	if e.Quick {
+		n /= quickly
+	}
+	for _, v := range ProbeVariants() {
+		samples := make([]Sample, n)
+		err := e.Each(ctx, "Random modules, "+v.Name, n, func(i int) error {
+			samples[i] = v.Sample(Module(DefaultSeed, i))
+			return nil
+		})
+		if err != nil {
+			return out, err
+		}
+		NewProbe(v, samples).addTo(&out)
+	}
+	return out, nil
+}
+
+func (p Probe) addTo(out *figure.Result) {
+	for _, m := range []struct {
+		name, unit string
+		is         float64
+	}{
+		{"modules", "", float64(p.Modules)},
+		{"plans", "", float64(p.Plans)},
+		{"plans of several groups", "", float64(p.Several)},
+		{"claims that the demand test refuses", "% of plans", share(p.Fail, p.Plans)},
+		{"such claims of several groups", "% of these", share(p.Several-p.Passed, p.Several)},
+		{"plans that can promise nothing at all", "", float64(p.NoProof)},
+		{"missing at most", "% of SLO", 100 * p.Missing},
+		{"plans of several groups that pass", "", float64(p.Passed)},
+		{"of these, kept request by request", "", float64(p.Kept)},
+		{"modules with plans on whole devices", "", float64(p.Compared)},
+		{"saved there by exact, on average", "%", 100 * p.Saving},
+		{"and at most, times", "", known(p.Worst)},
+	} {
+		out.Add(nil, p.Variant, m.name, m.unit, m.is)
+	}
+}
+
+// tooLong, in milliseconds, is how long a policy may need for one size and still
+// be tried on the next.
+const tooLong = 1000
+
+func growth(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	var out figure.Result
+	sizes := Sizes()
+	if e.Quick {
+		sizes = sizes[:2]
+	}
+	for _, model := range plan.CostModels() {
+		variants := quick(e, Policies(model))
+		points := make([][]GrowthPoint, len(variants))
+		// One policy after the other on all cores would blur the times of the
+		// largest sizes, so each policy has one core.
+		err := e.Each(ctx, "Solve time, cost model "+model, len(variants), func(i int) error {
+			for _, n := range sizes {
+				at := variants[i].Grow(Growth(DefaultSeed, n), e.Clock, timeLimit)
+				points[i] = append(points[i], at)
+				if at.Solve > tooLong || ctx.Err() != nil {
+					break
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return out, err
+		}
+		for i, v := range variants {
+			for _, at := range points[i] {
+				at.addTo(&out, figure.Set("cost_model", model, "modules", at.Modules), v.Name)
+			}
+		}
+	}
+	return out, nil
+}
+
+// addTo appends the solve time, and how far from proven the plan is.
+func (p GrowthPoint) addTo(out *figure.Result, at figure.Setting, policy string) {
+	if p.Status == plan.Infeasible {
+		out.Note("%s finds no plan for %d modules under cost model %s, in %.3g ms.", policy, p.Modules, at[0].Of, p.Solve)
+		return
+	}
+	out.Add(at, policy, "solve time", "ms", p.Solve)
+	if p.Bound > 0 && p.Cost > p.Bound*(1+Tolerance) {
+		out.Add(at, policy, "gap", "% of the cost", 100*(p.Cost-p.Bound)/p.Cost)
+	}
+}

@@ -1,0 +1,76 @@
+// Package quantity writes numbers, money, shares and durations for people: the
+// same everywhere, with as many digits as a reader can use, and never with an
+// exponent.
+//
+//	quantity.Number(41.6667)                     // "41.67"
+//	quantity.Money(0.0123)                       // "0.0123"
+//	quantity.Percent(0.9931)                     // "99.31 %"
+//	quantity.Duration(87500 * time.Microsecond)  // "87.5 ms"
+//	quantity.Count(2, "device")                  // "2 devices"
+package quantity
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// figures is how many significant digits a number has.
+const figures = 4
+
+// Number writes a number with four significant digits, and every digit before
+// the point.
+func Number(x float64) string { return significant(x, figures) }
+
+// Money writes an amount with two digits behind the point, and with three
+// significant ones below one: a share of one core costs little in an hour, and
+// is not nothing.
+func Money(x float64) string {
+	if x > 0 && x < 1 {
+		return significant(x, 3)
+	}
+	return strconv.FormatFloat(x, 'f', 2, 64)
+}
+
+// Percent writes a share of one.
+func Percent(share float64) string { return Number(100*share) + " %" }
+
+// Duration writes a duration in milliseconds, and from ten seconds on in
+// seconds, with a space before the unit.
+func Duration(d time.Duration) string {
+	if d >= 10*time.Second {
+		return Number(d.Seconds()) + " s"
+	}
+	return Number(Millis(d)) + " ms"
+}
+
+// Millis is a duration in milliseconds.
+func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Count writes how many there are of something, whose plural ends in s.
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// significant rounds to so many significant digits, and to whole numbers where
+// these have more.
+func significant(x float64, digits int) string {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return fmt.Sprint(x)
+	}
+	if math.Abs(x) >= math.Pow10(digits-1) {
+		return strconv.FormatFloat(math.Round(x), 'f', 0, 64)
+	}
+	short, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
+	if err != nil { // what was just written can be read
+		return strconv.FormatFloat(x, 'g', digits, 64)
+	}
+	if short == 0 {
+		short = 0 // no sign
+	}
+	return strconv.FormatFloat(short, 'f', -1, 64)
+}
