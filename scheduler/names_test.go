@@ -9,25 +9,26 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 // The names that plan blocks may say are those that the planners have.
 func TestNamesAreThoseOfThePlanners(t *testing.T) {
-	assert.Equal(t, plan.Policies(), pipelines.Policies(scheduler.KindPipeline))
+	assert.Equal(t, policies.Names(), pipelines.Policies(scheduler.KindPipeline))
 	assert.Equal(t, pool.Policies(), pipelines.Policies(scheduler.KindPool))
 	assert.Equal(t, functions.Policies(), pipelines.Policies(scheduler.KindFunction))
 	assert.Equal(t, plan.CostModels(), pipelines.CostModels())
-	assert.Equal(t, plan.Steps(), pipelines.Steps(plan.PolicyHarpagon))
+	assert.Equal(t, policies.Steps(), pipelines.Steps(plan.PolicyHarpagon))
 }
 
 // A plan block is refused where the planner refuses it, and where two of its
 // attributes contradict each other.
 func TestFaultsAreThoseOfThePlanner(t *testing.T) {
 	one := func(all ...string) []string { return append([]string{""}, all...) }
-	for _, policy := range one(append(plan.Policies(), "kairos")...) {
+	for _, policy := range one(append(policies.Names(), "kairos")...) {
 		for _, model := range one(append(plan.CostModels(), "free")...) {
-			for _, step := range one(append(plan.Steps(), "sleep")...) {
+			for _, step := range one(append(policies.Steps(), "sleep")...) {
 				for _, split := range one("lc", "throughput", "even", "quantized:10ms", "quantized:1us", "quantized:x", "odd") {
 					for _, reading := range one(plan.ReadingOwn, plan.ReadingLiteral, "other") {
 						p := pipelines.Planning{Policy: policy, CostModel: model, Split: split, Reading: reading}
@@ -36,8 +37,8 @@ func TestFaultsAreThoseOfThePlanner(t *testing.T) {
 							p.Without, o.Without = []string{step}, []string{step}
 						}
 						found := p.Faults(scheduler.KindPipeline)
-						if (len(found) > 0) != (o.Check() != nil) {
-							assert.Fail(t, "they differ", "%+v: %v, planner: %v", p, found, o.Check())
+						if (len(found) > 0) != (policies.Check(o) != nil) {
+							assert.Fail(t, "they differ", "%+v: %v, planner: %v", p, found, policies.Check(o))
 						}
 					}
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // listen installs updates and queries. An update's handler only notes what is
@@ -70,7 +71,7 @@ func CheckSpec(s Spec) error {
 	if s.Pool != nil {
 		return checkPool(s)
 	}
-	if err := s.Options.Check(); err != nil {
+	if err := policies.Check(s.Options); err != nil {
 		return err
 	}
 	if err := factory.Suits(q.Dispatch); err != nil {

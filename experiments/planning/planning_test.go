@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/demand"
+	"github.com/harpagon/harpagon/scheduler/plan/paper"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
@@ -123,13 +124,13 @@ func TestAblations(t *testing.T) {
 		require.NotEmpty(t, list, paper)
 		assert.Equal(t, paper, list[0].Name)
 		for _, v := range list {
-			assert.NoError(t, v.Options.Check(), v.Name)
+			assert.NoError(t, policies.Check(v.Options), v.Name)
 			assert.NotEmpty(t, v.What, v.Name)
 			assert.GreaterOrEqual(t, v.Printed, 1.0, v.Name)
 		}
 		total += len(list) - 1
 	}
-	assert.Equal(t, len(plan.Ablations()), total)
+	assert.Equal(t, len(paper.Ablations()), total)
 	assert.Empty(t, planning.Ablations("Clipper"))
 }
 
@@ -296,7 +297,7 @@ func TestCompareKnowsWhatABoundIsAbout(t *testing.T) {
 	c := planning.Compare(tableII(), named(plan.CostProportional, plan.PolicyExact, plan.PolicyBrute), nil, 0)
 	assert.InDelta(t, 4.95, c.LowerBound, 1e-5, "that of brute, 5.0, is not about all plans")
 	assert.Contains(t, c.Describe(), "5*")
-	assert.Contains(t, c.Describe(), "* brute: this bound holds only among "+plan.BruteReading)
+	assert.Contains(t, c.Describe(), "* brute: this bound holds only among "+paper.BruteReading)
 }
 
 func TestCompareAsJSON(t *testing.T) {

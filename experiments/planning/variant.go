@@ -2,6 +2,7 @@ package planning
 
 import (
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/paper"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
@@ -32,7 +33,7 @@ func Policies(costModel string) []Variant {
 	var list []Variant
 	for _, name := range policies.Names() {
 		o := plan.Options{Policy: name, CostModel: costModel}
-		if o.Check() == nil {
+		if policies.Check(o) == nil {
 			list = append(list, Variant{Name: name, Options: o, Every: sampled(name, costModel)})
 		}
 	}
@@ -53,18 +54,18 @@ func OverHarpagon() []Variant {
 	return list
 }
 
-// Ablations are the variants that the paper ("Harpagon" or "Piccolo") compares
+// Ablations are the variants that a paper ("Harpagon" or "Piccolo") compares
 // its policy with, the whole policy first. Printed are the averages that its
 // text gives.
-func Ablations(paper string) []Variant {
+func Ablations(name string) []Variant {
 	var list []Variant
-	for _, a := range plan.Ablations() {
-		if a.Paper != paper {
+	for _, a := range paper.Ablations() {
+		if a.Paper != name {
 			continue
 		}
 		if list == nil {
 			whole := plan.Options{Policy: a.Options.Policy, CostModel: a.Options.CostModel}
-			list = append(list, Variant{Name: paper, What: "the whole policy", Printed: 1, Options: whole})
+			list = append(list, Variant{Name: name, What: "the whole policy", Printed: 1, Options: whole})
 		}
 		list = append(list, Variant{Name: a.Name, What: a.What, Printed: 1 + a.Extra, Options: a.Options})
 	}

@@ -20,17 +20,17 @@ import (
 // share a limited kind is greedy, so no more than the bound is proven.
 
 // affordable takes out the hardware of which too little exists.
-func affordable(p Problem, o Options) (Problem, error) {
+func (d driver) affordable(p Problem) (Problem, error) {
 	left := p
 	var first *Plan
-	for first != nil || left.limited() {
-		out, err := planOnce(left, o)
+	for first != nil || left.Limited() {
+		out, err := d.planOnce(left)
 		if err != nil {
 			if first == nil {
-				first = unlimited(left, o)
+				first = d.withoutLimits(left)
 			}
 			if first != nil {
-				err = tooFew(p, o, first)
+				err = d.tooFew(p, first)
 			}
 			return left, err
 		}
@@ -41,7 +41,7 @@ func affordable(p Problem, o Options) (Problem, error) {
 		if first == nil {
 			first = &out
 		}
-		left = relieved(left, short, func(p Problem) (Plan, error) { return planOnce(p, o) })
+		left = relieved(left, short, d.planOnce)
 	}
 	return left, nil
 }
@@ -92,15 +92,15 @@ func (p Problem) forbidding(i int, hardware string) (Problem, bool) {
 	return p, true
 }
 
-// unlimited is the plan that more devices would make possible, nil when none
+// withoutLimits is the plan that more devices would make possible, nil when none
 // would.
-func unlimited(p Problem, o Options) *Plan {
+func (d driver) withoutLimits(p Problem) *Plan {
 	p.Hardware = slices.Clone(p.Hardware)
 	limits := slices.Clone(p.Hardware)
 	for i := range p.Hardware {
 		p.Hardware[i].Count = 0
 	}
-	out, err := planOnce(p, o)
+	out, err := d.planOnce(p)
 	p.Hardware = limits
 	if err != nil || len(shortages(&p, &out)) == 0 {
 		return nil
@@ -108,17 +108,18 @@ func unlimited(p Problem, o Options) *Plan {
 	return &out
 }
 
-func (p *Problem) limited() bool {
+// Limited says that only so many devices of some kind exist.
+func (p *Problem) Limited() bool {
 	return slices.ContainsFunc(p.Hardware, func(h pipelines.Hardware) bool { return h.Count > 0 })
 }
 
 // planOnce plans without regard to counts.
-func planOnce(p Problem, o Options) (Plan, error) {
-	budgets, err := splitOnce(p, o)
+func (d driver) planOnce(p Problem) (Plan, error) {
+	budgets, err := d.split(p)
 	if err != nil {
 		return Plan{}, err
 	}
-	return scheduleOnce(p, o, budgets)
+	return d.schedule(p, budgets)
 }
 
 // shortage is a kind of hardware of which a plan needs more than exist.
@@ -132,7 +133,7 @@ func shortages(p *Problem, out *Plan) []shortage {
 	var list []shortage
 	for _, h := range p.Hardware {
 		needs := out.machines(h.Name)
-		if h.Count > 0 && needs > float64(h.Count)*(1+rateTolerance) {
+		if h.Count > 0 && needs > float64(h.Count)*(1+RateTolerance) {
 			list = append(list, shortage{h.Name, needs, h.Count})
 		}
 	}
@@ -168,13 +169,13 @@ func without(all []pipelines.Hardware, short []shortage) []pipelines.Hardware {
 	return rest
 }
 
-func tooFew(p Problem, o Options, first *Plan) error {
+func (d driver) tooFew(p Problem, first *Plan) error {
 	s := shortages(&p, first)[0]
 	reason := fmt.Sprintf("%.4g requests per second need %s %s, %d exist", p.Pipeline.Rate, number(s.needs), s.hardware, s.count)
-	if rate := largestRate(p, o); rate > 0 {
+	if rate := d.largestRate(p); rate > 0 {
 		reason += fmt.Sprintf("; at most %.4g requests per second would fit", rate)
 	}
-	if name, n, price := cheapestExtra(p, o, first); n > 0 {
+	if name, n, price := d.cheapestExtra(p, first); n > 0 {
 		reason += fmt.Sprintf("; %d more %s (%s per hour) would do", n, name, money(float64(n)*price))
 	}
 	return &InfeasibleError{Pipeline: p.Pipeline.Name, SLO: p.Pipeline.SLO, Reason: reason}
@@ -183,10 +184,10 @@ func tooFew(p Problem, o Options, first *Plan) error {
 // largestRate is the highest rate, to three digits and rounded down, whose
 // plan the devices hold, by bisection. Modules with a rate of their own are
 // scaled with the pipeline.
-func largestRate(p Problem, o Options) float64 {
+func (d driver) largestRate(p Problem) float64 {
 	const shrinks, steps = 16, 10
 	low, high := 0.25, 1.0
-	for n := 0; !fitsCount(p.scaled(low), o); n++ {
+	for n := 0; !d.fitsCount(p.Scaled(low)); n++ {
 		if n == shrinks {
 			return 0
 		}
@@ -194,7 +195,7 @@ func largestRate(p Problem, o Options) float64 {
 	}
 	for range steps {
 		mid := (low + high) / 2
-		if fitsCount(p.scaled(mid), o) {
+		if d.fitsCount(p.Scaled(mid)) {
 			low = mid
 		} else {
 			high = mid
@@ -211,7 +212,7 @@ func largestRate(p Problem, o Options) float64 {
 // cheapestExtra is the kind and number of further devices that make the plan
 // fit for least money, 0 where none of a single kind do. first is the plan that
 // no limit hinders.
-func cheapestExtra(p Problem, o Options, first *Plan) (name string, n int, price float64) {
+func (d driver) cheapestExtra(p Problem, first *Plan) (name string, n int, price float64) {
 	for i, h := range p.Hardware {
 		needs := int(math.Ceil(first.machines(h.Name))) - h.Count
 		if h.Count == 0 || needs <= 0 {
@@ -221,7 +222,7 @@ func cheapestExtra(p Problem, o Options, first *Plan) (name string, n int, price
 			trial := p
 			trial.Hardware = slices.Clone(p.Hardware)
 			trial.Hardware[i].Count += extra
-			return fitsCount(trial, o)
+			return d.fitsCount(trial)
 		}
 		if !fits(needs) {
 			continue
@@ -241,9 +242,9 @@ func cheapestExtra(p Problem, o Options, first *Plan) (name string, n int, price
 	return name, n, price
 }
 
-func fitsCount(p Problem, o Options) bool {
+func (d driver) fitsCount(p Problem) bool {
 	for {
-		out, err := planOnce(p, o)
+		out, err := d.planOnce(p)
 		if err != nil {
 			return false
 		}
@@ -251,11 +252,12 @@ func fitsCount(p Problem, o Options) bool {
 		if len(short) == 0 {
 			return true
 		}
-		p = relieved(p, short, func(p Problem) (Plan, error) { return planOnce(p, o) })
+		p = relieved(p, short, d.planOnce)
 	}
 }
 
-func (p Problem) scaled(by float64) Problem {
+// Scaled is the problem at so many times its rates.
+func (p Problem) Scaled(by float64) Problem {
 	p.Pipeline.Rate *= by
 	p.Pipeline.Modules = slices.Clone(p.Pipeline.Modules)
 	for i := range p.Pipeline.Modules {

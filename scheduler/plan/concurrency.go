@@ -4,10 +4,7 @@ package plan
 // configuration (b, s, d) runs s batches of b at a time, each for d: its
 // throughput is s·b/d, while a batch still collects b requests, so that Theorem
 // 1 stays d + b/w.
-func (o Options) multiplexes() bool {
-	built := o.policy() == PolicyPiccolo || o.policy() == PolicyScrooge || o.policy() == PolicyExact
-	return (built || o.Concurrency) && !o.without("concurrency")
-}
+func (o Options) multiplexes() bool { return o.Concurrency && !o.Lacks("concurrency") }
 
 // atConcurrency is the part of a message that says which points count.
 func (o Options) atConcurrency() string {

@@ -14,11 +14,11 @@ const (
 	// rateTolerance is the share of a rate that counts as nothing: what is
 	// left of a module's rate after whole machines took theirs is rounding
 	// noise below it.
-	rateTolerance = 1e-9
+	RateTolerance = 1e-9
 
 	// costTolerance is the share of a cost that must be saved before one plan
 	// counts as cheaper than another.
-	costTolerance = 1e-9
+	CostTolerance = 1e-9
 
 	// roundingTolerance, in nanoseconds, is how far above a whole nanosecond a
 	// computed time may be and still mean that nanosecond.
@@ -26,42 +26,42 @@ const (
 )
 
 // config is a way to run a module on one machine.
-type config struct {
-	hardware    string
-	batch       int
-	concurrency int
-	duration    time.Duration
-	price       float64 // money per hour of one machine
-	weight      float64 // price in decisions: price, or 1 when all hardware is free
-	count       int     // machines that exist; 0 without limit
-	whole       bool    // machines are paid for as whole devices
-	memory      int64   // bytes that the module takes; 0 when unknown
-	room        int64   // bytes that a machine has; 0 when unknown
+type Config struct {
+	Hardware     string
+	Batch        int
+	Concurrency  int
+	Duration     time.Duration
+	Price        float64 // money per hour of one machine
+	Weight       float64 // price in decisions: price, or 1 when all hardware is free
+	Count        int     // machines that exist; 0 without limit
+	Whole        bool    // machines are paid for as whole devices
+	Memory       int64   // bytes that the module takes; 0 when unknown
+	DeviceMemory int64   // bytes that a machine has; 0 when unknown
 }
 
 // throughput of one full machine, in requests per second.
-func (c config) throughput() float64 {
-	return float64(c.concurrency) * float64(c.batch) / c.duration.Seconds()
+func (c Config) Throughput() float64 {
+	return float64(c.Concurrency) * float64(c.Batch) / c.Duration.Seconds()
 }
 
 // unit is the weight of serving one request per second: 1/r of the paper.
-func (c config) unit() float64 { return c.weight / c.throughput() }
+func (c Config) Unit() float64 { return c.Weight / c.Throughput() }
 
 // configs lists how a module may run, best throughput-cost ratio first, ties
 // by the shorter duration. Points measured at higher concurrency are left out
 // unless the policy multiplexes.
-func configs(p *Problem, m *pipelines.Module, o Options) ([]config, error) {
+func configs(p *Problem, m *pipelines.Module, o Options) ([]Config, error) {
 	free := !slices.ContainsFunc(p.Hardware, func(h pipelines.Hardware) bool { return h.Price > 0 })
-	var all []config
+	var all []Config
 	for _, pt := range m.Profile.Points {
 		i := slices.IndexFunc(p.Hardware, func(h pipelines.Hardware) bool { return h.Name == pt.Hardware })
 		if i < 0 || pt.Concurrency > 1 && !o.multiplexes() || len(m.Hardware) > 0 && !slices.Contains(m.Hardware, pt.Hardware) {
 			continue
 		}
-		c := config{hardware: pt.Hardware, batch: pt.Batch, concurrency: max(1, pt.Concurrency), duration: pt.Duration, price: p.Hardware[i].Price, weight: p.Hardware[i].Price, count: p.Hardware[i].Count, whole: o.costModel() != CostProportional,
-			memory: int64(pt.MemoryMiB * (1 << 20)), room: p.Hardware[i].Memory}
+		c := Config{Hardware: pt.Hardware, Batch: pt.Batch, Concurrency: max(1, pt.Concurrency), Duration: pt.Duration, Price: p.Hardware[i].Price, Weight: p.Hardware[i].Price, Count: p.Hardware[i].Count, Whole: o.costModel() != CostProportional,
+			Memory: int64(pt.MemoryMiB * (1 << 20)), DeviceMemory: p.Hardware[i].Memory}
 		if free {
-			c.weight = 1
+			c.Weight = 1
 		}
 		all = append(all, c)
 	}
@@ -70,9 +70,9 @@ func configs(p *Problem, m *pipelines.Module, o Options) ([]config, error) {
 			m.Name, o.atConcurrency(), names(p.Hardware, m.Hardware))
 	}
 	all = ablate(all, o)
-	slices.SortStableFunc(all, func(a, b config) int {
-		return cmp.Or(cmp.Compare(a.unit(), b.unit()), cmp.Compare(a.duration, b.duration),
-			cmp.Compare(a.batch, b.batch), cmp.Compare(a.concurrency, b.concurrency), cmp.Compare(a.hardware, b.hardware))
+	slices.SortStableFunc(all, func(a, b Config) int {
+		return cmp.Or(cmp.Compare(a.Unit(), b.Unit()), cmp.Compare(a.Duration, b.Duration),
+			cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Concurrency, b.Concurrency), cmp.Compare(a.Hardware, b.Hardware))
 	})
 	return all, nil
 }
@@ -96,25 +96,25 @@ func names(hardware []pipelines.Hardware, only []string) string {
 
 // ablate keeps one kind of hardware, or one batch size a kind, when the
 // options switch the choice off.
-func ablate(all []config, o Options) []config {
-	price := func(a, b config) int {
-		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.hardware, b.hardware))
+func ablate(all []Config, o Options) []Config {
+	price := func(a, b Config) int {
+		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Hardware, b.Hardware))
 	}
-	if o.without("hetero") {
-		only := slices.MinFunc(all, price).hardware
-		all = slices.DeleteFunc(all, func(c config) bool { return c.hardware != only })
-	} else if o.without("hetero:dearest") {
-		only := slices.MaxFunc(all, price).hardware
-		all = slices.DeleteFunc(all, func(c config) bool { return c.hardware != only })
+	if o.Lacks("hetero") {
+		only := slices.MinFunc(all, price).Hardware
+		all = slices.DeleteFunc(all, func(c Config) bool { return c.Hardware != only })
+	} else if o.Lacks("hetero:dearest") {
+		only := slices.MaxFunc(all, price).Hardware
+		all = slices.DeleteFunc(all, func(c Config) bool { return c.Hardware != only })
 	}
-	if o.without("batch") {
+	if o.Lacks("batch") {
 		least := map[string]int{}
 		for _, c := range all {
-			if b, ok := least[c.hardware]; !ok || c.batch < b {
-				least[c.hardware] = c.batch
+			if b, ok := least[c.Hardware]; !ok || c.Batch < b {
+				least[c.Hardware] = c.Batch
 			}
 		}
-		all = slices.DeleteFunc(all, func(c config) bool { return c.batch != least[c.hardware] })
+		all = slices.DeleteFunc(all, func(c Config) bool { return c.Batch != least[c.Hardware] })
 	}
 	return all
 }
@@ -122,7 +122,7 @@ func ablate(all []config, o Options) []config {
 // toDuration rounds seconds up to nanoseconds, except where they are a whole
 // number of nanoseconds but for rounding noise. Times that do not fit become
 // the longest that does.
-func toDuration(seconds float64) time.Duration {
+func ToDuration(seconds float64) time.Duration {
 	ns := seconds * 1e9
 	if !(ns < math.MaxInt64/4) {
 		return math.MaxInt64 / 4
@@ -132,3 +132,12 @@ func toDuration(seconds float64) time.Duration {
 	}
 	return time.Duration(math.Ceil(ns))
 }
+
+// WholeNanoseconds rounds down.
+func WholeNanoseconds(seconds float64) time.Duration {
+	return time.Duration(math.Floor(math.Max(0, seconds)*1e9 + roundingTolerance))
+}
+
+// Pace is the least time between two batches that one device can keep up: a
+// device that runs s batches side by side starts one every d/s.
+func (c Config) Pace() float64 { return c.Duration.Seconds() / float64(c.Concurrency) }

@@ -21,11 +21,11 @@ const (
 
 // margin is what must be added to the latency that a module's groups promise,
 // so that requests that are counted singly keep it.
-func margin(rate float64, groups []Group, latency time.Duration) time.Duration {
+func SingleMargin(rate float64, groups []Group, latency time.Duration) time.Duration {
 	if len(groups) < 2 {
 		return 0
 	}
-	gap := toDuration(1 / rate)
+	gap := ToDuration(1 / rate)
 	for k := range time.Duration(marginSteps) {
 		if more := k * gap / marginSteps; counted(rate, promising(groups, latency+more)) {
 			return more
@@ -50,7 +50,7 @@ func (g *Group) spare() time.Duration {
 	if g.Deadline > 0 {
 		return 0
 	}
-	return max(0, time.Duration(math.Ceil(g.Machines-rateTolerance))*g.Period-g.Duration)
+	return max(0, time.Duration(math.Ceil(g.Machines-RateTolerance))*g.Period-g.Duration)
 }
 
 // promising gives the groups the windows with which they all promise a latency.
@@ -67,7 +67,7 @@ func promising(groups []Group, latency time.Duration) []Group {
 func (m *Module) busy() []Group {
 	var list []Group
 	for _, g := range m.Groups {
-		if g.Rate+g.DummyRate > rateTolerance*m.Rate {
+		if g.Rate+g.DummyRate > RateTolerance*m.Rate {
 			list = append(list, g)
 		}
 	}

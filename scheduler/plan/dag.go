@@ -8,40 +8,40 @@ import (
 )
 
 // dag is the pipeline as indices in topological order.
-type dag struct {
-	names    []string
-	up, down [][]int
-	rows     [][]int // see inRows
+type DAG struct {
+	Names    []string
+	Up, Down [][]int
+	Rows     [][]int // see inRows
 }
 
-func newDAG(p *pipelines.Pipeline) (*dag, error) {
+func newDAG(p *pipelines.Pipeline) (*DAG, error) {
 	order, err := p.Order()
 	if err != nil {
 		return nil, err
 	}
-	d := &dag{names: order, up: make([][]int, len(order)), down: make([][]int, len(order))}
+	d := &DAG{Names: order, Up: make([][]int, len(order)), Down: make([][]int, len(order))}
 	for i, name := range order {
 		for _, u := range p.Upstream(name) {
 			j := slices.Index(order, u)
-			d.up[i] = append(d.up[i], j)
-			d.down[j] = append(d.down[j], i)
+			d.Up[i] = append(d.Up[i], j)
+			d.Down[j] = append(d.Down[j], i)
 		}
 	}
-	d.rows = d.inRows()
+	d.Rows = d.inRows()
 	return d, nil
 }
 
 // inRows are the longest chains of modules in which each but the last feeds only
 // the next, and each but the first reads only from the one before.
-func (d *dag) inRows() [][]int {
+func (d *DAG) inRows() [][]int {
 	var rows [][]int
-	for i := range d.names {
-		if len(d.up[i]) == 1 && len(d.down[d.up[i][0]]) == 1 {
+	for i := range d.Names {
+		if len(d.Up[i]) == 1 && len(d.Down[d.Up[i][0]]) == 1 {
 			continue // not the first of its row
 		}
 		row := []int{i}
-		for next := i; len(d.down[next]) == 1 && len(d.up[d.down[next][0]]) == 1; {
-			next = d.down[next][0]
+		for next := i; len(d.Down[next]) == 1 && len(d.Up[d.Down[next][0]]) == 1; {
+			next = d.Down[next][0]
 			row = append(row, next)
 		}
 		rows = append(rows, row)
@@ -52,30 +52,30 @@ func (d *dag) inRows() [][]int {
 // around gives for every module the longest path that passes through it,
 // without the module itself. Times add up without overflow as long as none
 // exceeds a quarter of the longest duration in any sum; toDuration sees to it.
-func (d *dag) around(weight []time.Duration) []time.Duration {
+func (d *DAG) Around(weight []time.Duration) []time.Duration {
 	head := make([]time.Duration, len(weight))
 	tail := make([]time.Duration, len(weight))
 	for i := range weight {
-		for _, u := range d.up[i] {
-			head[i] = max(head[i], saturate(head[u], weight[u]))
+		for _, u := range d.Up[i] {
+			head[i] = max(head[i], Saturate(head[u], weight[u]))
 		}
 	}
 	for i := len(weight) - 1; i >= 0; i-- {
-		for _, v := range d.down[i] {
-			tail[i] = max(tail[i], saturate(tail[v], weight[v]))
+		for _, v := range d.Down[i] {
+			tail[i] = max(tail[i], Saturate(tail[v], weight[v]))
 		}
 	}
 	for i := range head {
-		head[i] = saturate(head[i], tail[i])
+		head[i] = Saturate(head[i], tail[i])
 	}
 	return head
 }
 
 // longest is the length of the longest path.
-func (d *dag) longest(weight []time.Duration) time.Duration {
+func (d *DAG) Longest(weight []time.Duration) time.Duration {
 	var total time.Duration
-	for i, a := range d.around(weight) {
-		total = max(total, saturate(a, weight[i]))
+	for i, a := range d.Around(weight) {
+		total = max(total, Saturate(a, weight[i]))
 	}
 	return total
 }
@@ -85,12 +85,12 @@ func (d *dag) longest(weight []time.Duration) time.Duration {
 // by limit over the longest path through it. No path becomes longer than the
 // limit, because each of its modules is stretched by at most limit over the
 // length of that path.
-func (d *dag) stretch(weight []time.Duration, limit time.Duration) []time.Duration {
+func (d *DAG) Stretch(weight []time.Duration, limit time.Duration) []time.Duration {
 	out := slices.Clone(weight)
-	for i, a := range d.around(weight) {
-		through := saturate(a, weight[i])
+	for i, a := range d.Around(weight) {
+		through := Saturate(a, weight[i])
 		if weight[i] > 0 && through > 0 && through < limit {
-			out[i] = max(weight[i], scale(weight[i], limit, through))
+			out[i] = max(weight[i], Scale(weight[i], limit, through))
 			if a == 0 {
 				out[i] = limit // to the nanosecond
 			}
@@ -100,16 +100,16 @@ func (d *dag) stretch(weight []time.Duration, limit time.Duration) []time.Durati
 }
 
 // scale is x·num/den rounded down, within rounding of a float64.
-func scale(x, num, den time.Duration) time.Duration {
+func Scale(x, num, den time.Duration) time.Duration {
 	return time.Duration(float64(x) * (float64(num) / float64(den)) * (1 - 4e-16))
 }
 
-func saturate(a, b time.Duration) time.Duration {
+func Saturate(a, b time.Duration) time.Duration {
 	const most = time.Duration(1) << 61
 	return min(most, a+b)
 }
 
 // longestThrough is the length of the longest path that passes module i.
-func (d *dag) longestThrough(weight []time.Duration, i int) time.Duration {
-	return saturate(d.around(weight)[i], weight[i])
+func (d *DAG) LongestThrough(weight []time.Duration, i int) time.Duration {
+	return Saturate(d.Around(weight)[i], weight[i])
 }

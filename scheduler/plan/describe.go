@@ -16,7 +16,7 @@ func (p Plan) Describe() string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s: %s plan, %s per hour, worst case %s of %s\n",
-		p.Pipeline, p.Status, money(p.Cost), spell(p.Latency), spell(p.SLO))
+		p.Pipeline, p.Status, money(p.Cost), Spell(p.Latency), Spell(p.SLO))
 	fmt.Fprintf(&b, "policy %s, cost model %s, %s%s\n", p.Policy, p.CostModel, p.promise(), p.bounded())
 	b.WriteString(p.margin())
 	if e := p.Expected; e != nil {
@@ -53,7 +53,7 @@ func (p Plan) margin() string {
 	if p.Headroom <= 0 {
 		return ""
 	}
-	text := fmt.Sprintf("keeps %s of the SLO (%.3g %%) free for what the machines do besides", spell(p.Headroom), 100*p.Headroom.Seconds()/p.SLO.Seconds())
+	text := fmt.Sprintf("keeps %s of the SLO (%.3g %%) free for what the machines do besides", Spell(p.Headroom), 100*p.Headroom.Seconds()/p.SLO.Seconds())
 	switch {
 	case p.HeadroomCost == nil:
 	case *p.HeadroomCost > 0:
@@ -73,7 +73,7 @@ func (d Device) describe(pipeline string) string {
 		if t.Pipeline != pipeline {
 			name = t.Pipeline + "." + t.Module
 		}
-		names = append(names, fmt.Sprintf("%s every %s, done in %s", name, spell(t.Period), spell(t.Deadline)))
+		names = append(names, fmt.Sprintf("%s every %s, done in %s", name, Spell(t.Period), Spell(t.Deadline)))
 	}
 	return strings.Join(names, "; ")
 }
@@ -102,11 +102,11 @@ func (p Plan) promise() string {
 
 func (m Module) describe(w *tabwriter.Writer) {
 	if len(m.Groups) == 0 {
-		fmt.Fprintf(w, "%s\t%s\t%s\t0\t\t\t\t\t\t%s\t\n", m.Name, number(m.Rate), spell(m.Budget), money(0))
+		fmt.Fprintf(w, "%s\t%s\t%s\t0\t\t\t\t\t\t%s\t\n", m.Name, number(m.Rate), Spell(m.Budget), money(0))
 		return
 	}
 	for i, g := range m.Groups {
-		name, budget, cost := m.Name, spell(m.Budget), money(m.Cost)
+		name, budget, cost := m.Name, Spell(m.Budget), money(m.Cost)
 		if i > 0 {
 			name, budget, cost = "", "", ""
 		}
@@ -115,7 +115,7 @@ func (m Module) describe(w *tabwriter.Writer) {
 			rate += " + " + number(g.DummyRate) + " dummy"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", name, rate, budget, number(g.Machines), g.Hardware,
-			g.Batch, spell(g.Duration), spell(g.Window), spell(max(g.Duration, g.Deadline)+g.Window), cost)
+			g.Batch, Spell(g.Duration), Spell(g.Window), Spell(max(g.Duration, g.Deadline)+g.Window), cost)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // Table II of the Harpagon paper: module M3 at 198 requests per second within
@@ -22,7 +23,7 @@ func ExampleSolve() {
 			}}}},
 		},
 	}
-	fmt.Print(plan.Solve(problem, plan.Options{Policy: plan.PolicyHarpagon, CostModel: plan.CostProportional}).Describe())
+	fmt.Print(policies.Solve(problem, plan.Options{Policy: plan.PolicyHarpagon, CostModel: plan.CostProportional}).Describe())
 	// Output:
 	// m3: feasible plan, 5.00 per hour, worst case 960 ms of 1000 ms
 	// policy harpagon, cost model proportional, proven for every request of an even stream

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 // What a plan's JSON decodes to encodes and decodes to the same, and describes
@@ -17,29 +19,17 @@ func FuzzPlanJSON(f *testing.F) {
 	f.Add([]byte(`{"status":"infeasible","reason":"why","modules":[{"name":"m","groups":[]}]}`))
 	f.Add([]byte(`{"slo_ms":1e300}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var p Plan
+		var p plan.Plan
 		if json.Unmarshal(data, &p) != nil {
 			return
 		}
 		_ = p.Describe()
 		encoded, err := json.Marshal(p)
 		require.NoError(t, err)
-		var back Plan
+		var back plan.Plan
 		require.NoError(t, json.Unmarshal(encoded, &back))
 		again, err := json.Marshal(back)
 		require.NoError(t, err)
 		require.JSONEq(t, string(encoded), string(again))
-	})
-}
-
-func FuzzSplit(f *testing.F) {
-	for _, s := range []string{"", "lc", "even", "throughput", "quantized:10ms", "quantized:", "quantized:-1s"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got, err := parseSplit(s)
-		if err == nil && got.kind == "quantized" {
-			require.Positive(t, got.step)
-		}
 	})
 }

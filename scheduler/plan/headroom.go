@@ -29,7 +29,7 @@ func (p *Problem) less() string {
 	if kept <= 0 {
 		return ""
 	}
-	return " (the SLO of " + spell(p.Pipeline.SLO) + " less a headroom of " + spell(kept) + ")"
+	return " (the SLO of " + Spell(p.Pipeline.SLO) + " less a headroom of " + Spell(kept) + ")"
 }
 
 // explained adds that to a reason.

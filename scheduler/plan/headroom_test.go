@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"encoding/json"
@@ -9,9 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/plantest"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
-func keeping(p Problem, share float64) Problem {
+func keeping(p plan.Problem, share float64) plan.Problem {
 	p.Pipeline.Headroom = &share
 	return p
 }
@@ -20,18 +23,18 @@ func keeping(p Problem, share float64) Problem {
 // as declared.
 func TestHeadroomTightensBudgetsOnly(t *testing.T) {
 	for _, o := range everyPolicy() {
-		p := Solve(keeping(traffic(), 0.1), o)
-		if p.Status == Infeasible {
-			require.NotEqual(t, PolicyExact, o.Policy, p.Reason)
+		p := policies.Solve(keeping(plantest.Traffic(), 0.1), o)
+		if p.Status == plan.Infeasible {
+			require.NotEqual(t, plan.PolicyExact, o.Policy, p.Reason)
 			continue // a baseline that needs more
 		}
-		assert.Equal(t, traffic().Pipeline.SLO, p.SLO)
+		assert.Equal(t, plantest.Traffic().Pipeline.SLO, p.SLO)
 		assert.Equal(t, p.SLO/10, p.Headroom)
 		budgets := map[string]time.Duration{}
 		for _, m := range p.Modules {
 			budgets[m.Name] = m.Budget
 		}
-		pipe := traffic().Pipeline
+		pipe := plantest.Traffic().Pipeline
 		_, long, err := pipe.LongestPath(func(name string) time.Duration { return budgets[name] })
 		require.NoError(t, err)
 		assert.LessOrEqual(t, long, p.SLO-p.Headroom, "%s %s", o.Policy, o.CostModel)
@@ -40,18 +43,18 @@ func TestHeadroomTightensBudgetsOnly(t *testing.T) {
 
 // In two steps the same comes out as in one, and JSON keeps it.
 func TestHeadroomInTwoSteps(t *testing.T) {
-	problem := keeping(traffic(), 0.25)
-	budgets, err := SplitLatency(problem, exactWhole)
+	problem := keeping(plantest.Traffic(), 0.25)
+	budgets, err := policies.SplitLatency(problem, exactWhole)
 	require.NoError(t, err)
-	two, err := ScheduleModules(problem, exactWhole, budgets)
+	two, err := policies.ScheduleModules(problem, exactWhole, budgets)
 	require.NoError(t, err)
-	one := Solve(problem, exactWhole)
+	one := policies.Solve(problem, exactWhole)
 	assert.Equal(t, one.Headroom, two.Headroom)
 	assert.InDelta(t, one.Cost, two.Cost, 1e-9)
 	encoded, err := json.Marshal(one)
 	require.NoError(t, err)
 	assert.Contains(t, string(encoded), `"headroom_ms":`)
-	var back Plan
+	var back plan.Plan
 	require.NoError(t, json.Unmarshal(encoded, &back))
 	assert.Equal(t, one.Headroom, back.Headroom)
 	assert.Contains(t, one.Describe(), "(25 %) free for what the machines do besides")
@@ -59,30 +62,30 @@ func TestHeadroomInTwoSteps(t *testing.T) {
 
 // A module alone has its whole SLO as budget, unless its profile was measured.
 func TestHeadroomByDefault(t *testing.T) {
-	p := oneKind(1, 50, 200*time.Millisecond, pipelines.Point{Batch: 4, Duration: 10 * time.Millisecond})
-	assert.Equal(t, p.Pipeline.SLO, Solve(p, exactWhole).Modules[0].Budget)
+	p := plantest.OneKind(1, 50, 200*time.Millisecond, pipelines.Point{Batch: 4, Duration: 10 * time.Millisecond})
+	assert.Equal(t, p.Pipeline.SLO, policies.Solve(p, exactWhole).Modules[0].Budget)
 
 	p.Pipeline.Modules[0].Profile.Points[0].Spread = time.Millisecond / 2
-	assert.Equal(t, 180*time.Millisecond, Solve(p, exactWhole).Modules[0].Budget, "a twentieth: 10 % is more")
+	assert.Equal(t, 180*time.Millisecond, policies.Solve(p, exactWhole).Modules[0].Budget, "a twentieth: 10 % is more")
 
 	p.Pipeline.Modules[0].Profile.Points[0].Spread = 10 * time.Millisecond
-	assert.Equal(t, 100*time.Millisecond, Solve(p, exactWhole).Modules[0].Budget, "twice as long")
+	assert.Equal(t, 100*time.Millisecond, policies.Solve(p, exactWhole).Modules[0].Budget, "twice as long")
 }
 
 func TestHeadroomIsPartOfTheReason(t *testing.T) {
-	p := keeping(oneKind(1, 50, 12*time.Millisecond, pipelines.Point{Batch: 1, Duration: 10 * time.Millisecond}), 0.5)
-	out := Solve(p, exactWhole)
-	require.Equal(t, Infeasible, out.Status)
+	p := keeping(plantest.OneKind(1, 50, 12*time.Millisecond, pipelines.Point{Batch: 1, Duration: 10 * time.Millisecond}), 0.5)
+	out := policies.Solve(p, exactWhole)
+	require.Equal(t, plan.Infeasible, out.Status)
 	assert.Contains(t, out.Reason, "(the SLO of 12 ms less a headroom of 6 ms)")
-	_, err := SplitLatency(p, exactWhole)
+	_, err := policies.SplitLatency(p, exactWhole)
 	require.ErrorContains(t, err, "less a headroom of 6 ms")
 }
 
 // Stop ends a search with a plan that is sound.
 func TestStopEndsASearchWithAPlan(t *testing.T) {
-	for _, model := range CostModels() {
-		p := Solve(traffic(), Options{CostModel: model, Stop: func() bool { return true }})
-		require.NotEqual(t, Infeasible, p.Status, p.Reason)
+	for _, model := range plan.CostModels() {
+		p := policies.Solve(plantest.Traffic(), plan.Options{CostModel: model, Stop: func() bool { return true }})
+		require.NotEqual(t, plan.Infeasible, p.Status, p.Reason)
 		assert.True(t, p.Sound)
 	}
 }

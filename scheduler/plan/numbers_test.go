@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"encoding/json"
@@ -10,14 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/plantest"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // everyPolicy is each policy under each cost model that it has.
-func everyPolicy() []Options {
-	var list []Options
-	for _, policy := range Policies() {
-		for _, model := range CostModels() {
-			if o := (Options{Policy: policy, CostModel: model}); o.Check() == nil {
+func everyPolicy() []plan.Options {
+	var list []plan.Options
+	for _, policy := range policies.Names() {
+		for _, model := range plan.CostModels() {
+			if o := (plan.Options{Policy: policy, CostModel: model}); policies.Check(o) == nil {
 				list = append(list, o)
 			}
 		}
@@ -28,10 +31,10 @@ func everyPolicy() []Options {
 // A rate of zero costs nothing and needs no machines, whatever the policy.
 func TestRateZeroUnderEveryPolicy(t *testing.T) {
 	for _, o := range everyPolicy() {
-		p := traffic()
+		p := plantest.Traffic()
 		p.Pipeline.Rate = 0
-		out := Solve(p, o)
-		require.NotEqual(t, Infeasible, out.Status, "%s %s: %s", o.Policy, o.CostModel, out.Reason)
+		out := policies.Solve(p, o)
+		require.NotEqual(t, plan.Infeasible, out.Status, "%s %s: %s", o.Policy, o.CostModel, out.Reason)
 		assert.Zero(t, out.Cost)
 		for _, m := range out.Modules {
 			assert.Empty(t, m.Groups)
@@ -42,25 +45,25 @@ func TestRateZeroUnderEveryPolicy(t *testing.T) {
 // Numbers that are none are errors before planning starts: each policy gives
 // the same reason.
 func TestBadNumbersUnderEveryPolicy(t *testing.T) {
-	bad := map[string]func(*Problem, float64){
-		"rate":        func(p *Problem, x float64) { p.Pipeline.Rate = x },
-		"module rate": func(p *Problem, x float64) { p.Pipeline.Modules[1].Rate = x },
-		"fanout":      func(p *Problem, x float64) { p.Pipeline.Modules[1].Fanout = x },
-		"price":       func(p *Problem, x float64) { p.Hardware[0].Price = x },
+	bad := map[string]func(*plan.Problem, float64){
+		"rate":        func(p *plan.Problem, x float64) { p.Pipeline.Rate = x },
+		"module rate": func(p *plan.Problem, x float64) { p.Pipeline.Modules[1].Rate = x },
+		"fanout":      func(p *plan.Problem, x float64) { p.Pipeline.Modules[1].Fanout = x },
+		"price":       func(p *plan.Problem, x float64) { p.Hardware[0].Price = x },
 	}
 	for _, o := range everyPolicy() {
 		for name, set := range bad {
 			for _, x := range []float64{math.NaN(), -1, math.Inf(1), math.Inf(-1)} {
-				p := traffic()
+				p := plantest.Traffic()
 				set(&p, x)
 				want := p.Check()
 				require.Error(t, want, "%s %v", name, x)
-				out := Solve(p, o)
-				assert.Equal(t, Infeasible, out.Status)
+				out := policies.Solve(p, o)
+				assert.Equal(t, plan.Infeasible, out.Status)
 				assert.Equal(t, want.Error(), out.Reason, "%s %s", o.Policy, o.CostModel)
-				_, err := SplitLatency(p, o)
+				_, err := policies.SplitLatency(p, o)
 				assert.Equal(t, want, err)
-				_, err = ScheduleModules(p, o, Budgets{})
+				_, err = policies.ScheduleModules(p, o, plan.Budgets{})
 				assert.Equal(t, want, err)
 			}
 		}
@@ -78,7 +81,7 @@ func FuzzNumbers(f *testing.F) {
 	f.Add(0.0, 0.0, 0.0, 1.0, int64(1e9), int64(1e9), 1, 0, 3, uint8(12))
 	all := everyPolicy()
 	f.Fuzz(func(t *testing.T, rate, fanout, own, price float64, slo, duration int64, batch, concurrency, count int, which uint8) {
-		p := traffic()
+		p := plantest.Traffic()
 		p.Pipeline.Rate, p.Pipeline.SLO = rate, time.Duration(slo)
 		p.Pipeline.Modules[1].Fanout, p.Pipeline.Modules[2].Rate = fanout, own
 		p.Hardware[0].Price, p.Hardware[0].Count = price, count
@@ -88,9 +91,9 @@ func FuzzNumbers(f *testing.F) {
 		start := time.Now()
 		o.Clock = func() time.Duration { return time.Since(start) }
 		o.TimeLimit = time.Second
-		out := Solve(p, o)
+		out := policies.Solve(p, o)
 		if err := p.Check(); err != nil {
-			require.Equal(t, Infeasible, out.Status)
+			require.Equal(t, plan.Infeasible, out.Status)
 			require.Equal(t, err.Error(), out.Reason)
 		}
 		require.False(t, math.IsNaN(out.Cost) || math.IsInf(out.Cost, 0), "cost %v", out.Cost)

@@ -79,32 +79,8 @@ const (
 // budgets along any path of the pipeline add up to at most its SLO.
 type Budgets map[string]time.Duration
 
-// Policies lists the names that Options.Policy takes.
-func Policies() []string {
-	return []string{PolicyExact, PolicyHarpagon, PolicyPiccolo, PolicyNexus, PolicyScrooge, PolicyInferLine, PolicyClipper, PolicyBrute}
-}
-
 // CostModels lists the names that Options.CostModel takes.
 func CostModels() []string { return []string{CostProportional, CostWhole, CostShared} }
-
-// Steps lists the names that Options.Without takes.
-func Steps() []string {
-	return []string{"tc", "dt", "multi", "multi:one", "hetero", "hetero:dearest", "batch", "concurrency", "dummy", "reassign", "reassign:one", "merge", "direct"}
-}
-
-// steps are those that the policy has: a search knows only what it may choose
-// from.
-func (o Options) steps() []string {
-	switch o.policy() {
-	case PolicyExact:
-		return []string{"hetero", "hetero:dearest", "batch", "concurrency"}
-	case PolicyBrute:
-		return []string{"hetero", "hetero:dearest", "batch", "concurrency", "dummy"}
-	case PolicyPiccolo:
-		return Steps()[:len(Steps())-2] // it neither merges nodes nor goes direct
-	}
-	return Steps()
-}
 
 func (o Options) policy() string {
 	if o.Policy == "" {
@@ -120,32 +96,39 @@ func (o Options) costModel() string {
 	return o.CostModel
 }
 
-func (o Options) without(step string) bool { return slices.Contains(o.Without, step) }
+// Lacks says that a step is switched off, or one that the policy does not have.
+func (o Options) Lacks(step string) bool { return slices.Contains(o.Without, step) }
+
+// Choices are what of the options a policy leaves open.
+type Choices struct {
+	Steps    []string // that Without may name; nil where the policy is fixed
+	Splits   bool     // whether Split may be chosen
+	Readings bool     // whether Reading may be chosen
+}
 
 // Check says what is wrong with the options, naming what exists.
-func (o Options) Check() error {
-	if !slices.Contains(Policies(), o.policy()) {
-		return fmt.Errorf("plan: there is no policy %q; there is %s", o.Policy, strings.Join(Policies(), ", "))
-	}
+func (o Options) Check(open Choices) error {
 	if !slices.Contains(CostModels(), o.costModel()) {
 		return fmt.Errorf("plan: policy %s has no cost model %q; it has %s", o.policy(), o.CostModel, strings.Join(CostModels(), ", "))
 	}
-	if o.fixed() && (o.Split != "" || len(o.Without) > 0) {
+	if open.Steps == nil && (o.Split != "" || len(o.Without) > 0) {
 		return fmt.Errorf("plan: policy %s has one way to split and no steps to switch off; take policy harpagon for those", o.policy())
 	}
 	for _, step := range o.Without {
-		if !slices.Contains(o.steps(), step) {
-			return fmt.Errorf("plan: policy %s has no step %q to switch off; it has %s", o.policy(), step, strings.Join(o.steps(), ", "))
+		if !slices.Contains(open.Steps, step) {
+			return fmt.Errorf("plan: policy %s has no step %q to switch off; it has %s", o.policy(), step, strings.Join(open.Steps, ", "))
 		}
 	}
-	if (o.policy() == PolicyExact || o.policy() == PolicyBrute) && o.Split != "" {
+	if !open.Splits && o.Split != "" {
 		return fmt.Errorf("plan: policy %s finds the best split itself; leave out split %q, or take policy harpagon", o.policy(), o.Split)
 	}
-	if err := o.checkReading(); err != nil {
-		return err
+	switch {
+	case o.Reading != "" && !slices.Contains(Readings(), o.Reading):
+		return fmt.Errorf("plan: there is no reading %q of Theorem 1; there is %s", o.Reading, strings.Join(Readings(), " and "))
+	case o.Reading == ReadingLiteral && !open.Readings:
+		return fmt.Errorf("plan: policy %s has one reading of Theorem 1; take policy harpagon or piccolo for reading %q", o.policy(), o.Reading)
 	}
-	_, err := parseSplit(o.Split)
-	return err
+	return nil
 }
 
 // Check says what is wrong with the numbers of the problem, the first thing

@@ -16,18 +16,18 @@ import (
 // that exactly for evenly paced requests. Proven is the least latency L such
 // that windows L - d pass it, and what single requests need besides (margin);
 // the plan is sound when that is within the budget of every module.
-func (p *planner) prove(out *Plan) {
+func (p *Prepared) prove(out *Plan) {
 	out.Sound = true
 	for i := range out.Modules {
 		m := &out.Modules[i]
 		fits := m.prove()
 		out.Sound = out.Sound && fits
-		if fits && !p.options.without("tc") {
+		if fits && !p.Options.Lacks("tc") {
 			out.Sound = m.widen() && out.Sound
 		}
 	}
 	out.Proof = MeanRate
-	if out.Sound && p.evenEverywhere() {
+	if out.Sound && p.EvenEverywhere() {
 		out.Proof = EveryRequest
 	}
 }
@@ -38,7 +38,7 @@ func (m *Module) prove() bool {
 	if math.IsInf(least, 1) {
 		return false
 	}
-	m.Proven = toDuration(least)
+	m.Proven = ToDuration(least)
 	if m.Proven > m.Budget && m.Proven <= m.Budget+provenTolerance {
 		m.Proven = m.Budget
 	}
@@ -54,7 +54,7 @@ const provenTolerance = 100 * time.Nanosecond
 // Theorem 1 are too short. It is false where the budget is too short for these.
 func (m *Module) widen() bool {
 	busy := m.busy()
-	m.Proven += margin(m.Rate, busy, m.Proven)
+	m.Proven += SingleMargin(m.Rate, busy, m.Proven)
 	if m.Proven > m.Budget && counted(m.Rate, promising(busy, m.Budget)) {
 		m.Proven = m.Budget
 	}
@@ -70,7 +70,7 @@ func (m *Module) demands() (groups []demand.Group, durations []float64) {
 	for _, g := range m.Groups {
 		period := float64(g.Batch) / (g.Rate + g.DummyRate)
 		fill := float64(g.Batch)
-		if g.Period < toDuration(period) { // batches leave partly filled
+		if g.Period < ToDuration(period) { // batches leave partly filled
 			period = g.Period.Seconds()
 			fill = (g.Rate + g.DummyRate) * period
 		}
@@ -82,8 +82,8 @@ func (m *Module) demands() (groups []demand.Group, durations []float64) {
 
 // evenEverywhere says whether an even source reaches every module evenly: no
 // module scatters, thins out or has a rate of its own.
-func (p *planner) evenEverywhere() bool {
-	for _, m := range p.pipe.Modules {
+func (p *Prepared) EvenEverywhere() bool {
+	for _, m := range p.Pipeline.Modules {
 		if !even(m) {
 			return false
 		}

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-	"math"
 	"time"
 )
 
@@ -24,47 +22,26 @@ const (
 // Readings lists the names that Options.Reading takes.
 func Readings() []string { return []string{ReadingOwn, ReadingLiteral} }
 
-func (o Options) checkReading() error {
-	switch o.Reading {
-	case "", ReadingOwn:
-		return nil
-	case ReadingLiteral:
-		if o.fixed() || o.policy() == PolicyExact || o.policy() == PolicyBrute {
-			return fmt.Errorf("plan: policy %s has one reading of Theorem 1; take policy harpagon or piccolo for reading %q", o.policy(), o.Reading)
-		}
-		return nil
-	}
-	return fmt.Errorf("plan: there is no reading %q of Theorem 1; there is %s and %s", o.Reading, ReadingOwn, ReadingLiteral)
+// PartialWorstCase is the worst case of machines with configuration c that
+// collect their batches at rate requests per second: d + b/w. One machine that is
+// only partly used is the last in its order, so under either dispatch it collects
+// at its own rate.
+func PartialWorstCase(c Config, rate float64) time.Duration {
+	return c.Duration + Collection(c.Batch, rate)
 }
 
-// worstCase is GetWCL of the paper: the worst-case latency of full machines of
-// configuration c whose batches are collected at w requests per second.
-//
-// Theorem 1: with throughput-cost dispatch, w is the rate of all machines
-// whose throughput-cost ratio is no better, and the worst case is d + b/w.
-// Without it (round robin) every machine collects at its own rate; a full one
-// needs 2d. In between (without "dt", as Scrooge dispatches), the machines of one
-// configuration collect together, apart from all others: w is the rate of those
-// that w fills.
-func (s *scheduler) worstCase(c config, w float64) time.Duration {
-	if s.roundRobin {
-		return 2 * c.duration
-	}
-	if s.apart {
-		if n := math.Floor(w/c.throughput() + rateTolerance); n >= 1 {
-			w = n * c.throughput()
-		}
-	}
-	return partialWorstCase(c, w)
+// Collection is how long b requests take to come at rate w.
+func Collection(b int, w float64) time.Duration {
+	return ToDuration(float64(b) / w)
 }
 
-// partialWorstCase is that of one machine that is only partly used. It is the
-// last in its order, so under either dispatch it collects at its own rate.
-func partialWorstCase(c config, rate float64) time.Duration {
-	return c.duration + collection(c.batch, rate)
-}
-
-// collection is how long b requests take to come at rate w.
-func collection(b int, w float64) time.Duration {
-	return toDuration(float64(b) / w)
+// CollectRate is the rate at which a batch of c is collected just in time, 0
+// when no rate is enough.
+func CollectRate(c Config, budget time.Duration) float64 {
+	if budget <= c.Duration {
+		return 0
+	}
+	// A nanosecond is taken off so that rounding up the collection time again
+	// cannot pass the budget.
+	return float64(c.Batch) / (budget - c.Duration).Seconds() * (1 + RateTolerance)
 }

@@ -1,0 +1,127 @@
+package exact
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// maxMixtures bounds the mixtures of one module that are looked at, and maxCounted
+// the numbers of devices that are tried for them: of devices by the million there
+// are too many to count one by one.
+const (
+	maxMixtures = 3000
+	maxCounted  = 1 << 18
+)
+
+// enumerate lists the mixtures of several kinds that cost at most limit and can
+// serve the module within budget, cheapest first. Where there are too many the
+// limit is lowered, so that none below it is missing.
+func (w *wholeModule) enumerate(limit float64, budget time.Duration) {
+	w.mixtures, w.limit = nil, limit
+	if len(w.kinds) < 2 || w.Rate == 0 {
+		return
+	}
+	e := enumerator{w: w, shares: make([]float64, len(w.kinds)), counts: make([]int, len(w.kinds))}
+	for i, k := range w.kinds {
+		e.shares[i] = k.serves(w.Rate, budget.Seconds())
+	}
+	least := e.cheapestShare(0)
+	for range 40 {
+		e.found, e.limit, e.full, e.visits = nil, w.limit, false, 0
+		e.visit(0, 0, 0)
+		if !e.full {
+			break
+		}
+		w.limit = (w.limit + least) / 2
+	}
+	if e.full {
+		e.found, w.limit = nil, least
+	}
+	for _, m := range e.found {
+		if least, ok := w.bound(m.counts); ok {
+			m.least = least
+			w.mixtures = append(w.mixtures, m)
+		}
+	}
+	slices.SortStableFunc(w.mixtures, func(a, b *mixture) int {
+		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.least, b.least))
+	})
+}
+
+// enumerator walks the numbers of devices kind by kind.
+type enumerator struct {
+	w      *wholeModule
+	shares []float64 // of the stream, that one device of a kind serves at best
+	limit  float64
+	counts []int
+	found  []*mixture
+	visits int
+	full   bool
+}
+
+// cheapestShare is the least weight of serving the whole stream with kinds from
+// i on, in fractions of devices.
+func (e *enumerator) cheapestShare(i int) float64 {
+	least := math.Inf(1)
+	for k := i; k < len(e.shares); k++ {
+		if e.shares[k] > 0 {
+			least = math.Min(least, e.w.kinds[k].weight/e.shares[k])
+		}
+	}
+	return least
+}
+
+func (e *enumerator) visit(i int, weight, covered float64) {
+	if e.visits++; e.visits > maxCounted {
+		e.full = true
+	}
+	if e.full {
+		return
+	}
+	if covered >= 1-plan.RateTolerance {
+		e.add(weight)
+	}
+	if i == len(e.counts) {
+		return
+	}
+	if rest := 1 - covered; rest > 0 && weight+rest*e.cheapestShare(i) > e.limit*(1+plan.CostTolerance) {
+		return
+	}
+	// Kinds before i are fixed; the first further device is of kind k >= i.
+	for k := i; k < len(e.counts); k++ {
+		kind := &e.w.kinds[k]
+		if kind.count == 0 && kind.weight == 0 {
+			continue // as many as you like for nothing need no other kind
+		}
+		for n := 1; kind.count == 0 || n <= kind.count; n++ {
+			more := weight + float64(n)*kind.weight
+			if more > e.limit*(1+plan.CostTolerance) || e.full {
+				break
+			}
+			e.counts[k] = n
+			e.visit(k+1, more, covered+float64(n)*e.shares[k])
+		}
+		e.counts[k] = 0
+	}
+}
+
+func (e *enumerator) add(weight float64) {
+	used := 0
+	for _, n := range e.counts {
+		if n > 0 {
+			used++
+		}
+	}
+	if used < 2 {
+		return
+	}
+	if len(e.found) >= maxMixtures {
+		e.full = true
+		return
+	}
+	e.found = append(e.found, &mixture{counts: slices.Clone(e.counts), weight: weight})
+}

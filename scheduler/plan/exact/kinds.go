@@ -1,0 +1,112 @@
+package exact
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// kind is one sort of hardware with the configurations that a module may run
+// on it.
+type kind struct {
+	hardware string
+	weight   float64 // of one device, in decisions
+	count    int     // that exist; 0 without limit
+	configs  []plan.Config
+}
+
+// kinds groups configurations by hardware, cheapest first. A configuration
+// that another of the same hardware beats in batch, duration and concurrency
+// is left out.
+func kinds(configs []plan.Config) []kind {
+	var all []kind
+	for _, c := range configs {
+		i := slices.IndexFunc(all, func(k kind) bool { return k.hardware == c.Hardware })
+		if i < 0 {
+			i = len(all)
+			all = append(all, kind{hardware: c.Hardware, weight: c.Weight, count: c.Count})
+		}
+		all[i].configs = append(all[i].configs, c)
+	}
+	for i := range all {
+		all[i].configs = undominated(all[i].configs)
+	}
+	slices.SortStableFunc(all, func(a, b kind) int {
+		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.hardware, b.hardware))
+	})
+	return all
+}
+
+func undominated(all []plan.Config) []plan.Config {
+	beats := func(a, b plan.Config) bool {
+		return a.Batch >= b.Batch && a.Duration <= b.Duration && a.Concurrency >= b.Concurrency
+	}
+	var kept []plan.Config
+	for i, c := range all {
+		worse := false
+		for j, other := range all {
+			worse = worse || i != j && beats(other, c) && (j < i || !beats(c, other))
+		}
+		if !worse {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// serves is the share of a stream of rate requests per second that one device
+// can serve when every request must be answered within latency seconds, at the
+// most, under any rule of dispatch:
+//
+//	s·min(b/T, L - d) / d
+//
+// A batch holds at most b requests, and at most those that came within the last
+// L - d before its start; and a device starts at most s/d batches a second.
+func serves(c *plan.Config, rate, latency float64) float64 {
+	fill := math.Min(float64(c.Batch)/rate, latency-c.Duration.Seconds())
+	return math.Max(0, fill/c.Pace())
+}
+
+// serves is the largest share that one device of the kind can serve.
+func (k kind) serves(rate, latency float64) float64 {
+	most := 0.0
+	for i := range k.configs {
+		most = math.Max(most, serves(&k.configs[i], rate, latency))
+	}
+	return most
+}
+
+// alone is the least latency that n devices of the kind promise a stream that
+// they serve alone, with the configuration that does, and +Inf when they are
+// too few. All of them run one configuration: the devices start a batch every
+// d/(s·n) seconds, spread evenly, and a request waits no longer than that.
+func (k kind) alone(rate float64, n int) (latency float64, by plan.Config) {
+	latency = math.Inf(1)
+	for _, c := range k.configs {
+		gap := c.Pace() / float64(n)
+		if rate*gap > float64(c.Batch)*(1+plan.RateTolerance) {
+			continue
+		}
+		if l := c.Duration.Seconds() + gap; l < latency {
+			latency, by = l, c
+		}
+	}
+	return latency, by
+}
+
+// enough is the least number of devices with configuration c that answer a
+// stream within the budget; false when no number does.
+func enough(c *plan.Config, rate float64, budget time.Duration) (int, bool) {
+	window := (budget - c.Duration).Seconds()
+	if window <= 0 {
+		return 0, false
+	}
+	n := math.Ceil(c.Pace()/math.Min(float64(c.Batch)/rate, window) - plan.RateTolerance)
+	return int(math.Max(1, n)), n < maxDevices
+}
+
+// maxDevices bounds the devices of one group.
+const maxDevices = 1e9

@@ -1,0 +1,172 @@
+package exact
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// monotonePairs is how many random pairs a test run compares for each cost model;
+// HARPAGON_PAIRS asks for more.
+func monotonePairs() int {
+	if n, err := strconv.Atoi(os.Getenv("HARPAGON_PAIRS")); err == nil {
+		return n
+	}
+	return 40
+}
+
+// mostRises is in how many comparisons the plan for less may cost more: none, but
+// for cost model shared, where the search for what goes together is heuristic.
+func mostRises(model string, comparisons int) int {
+	if model == plan.CostShared {
+		return max(1, comparisons/100)
+	}
+	return 0
+}
+
+// Less load or a looser objective has a sound plan wherever the harder problem has
+// one, and does not cost more.
+func TestLessDoesNotCostMore(t *testing.T) {
+	for _, model := range plan.CostModels() {
+		t.Run(model, func(t *testing.T) {
+			rises, pairs := 0, monotonePairs()
+			for i := range pairs {
+				random := rand.New(rand.NewPCG(uint64(i), 11))
+				hard := drawServices(random)
+				easy := eased(random, hard)
+				before := soundCost(t, model, hard, false)
+				after := soundCost(t, model, easy, !math.IsInf(before, 1))
+				if after > before*(1+2*plan.OptimalityGap) {
+					rises++
+					t.Logf("pair %d: %.6g at %.6g/s within %v, and %.6g at %.6g/s within %v", i,
+						before, hard[0].Pipeline.Rate, hard[0].Pipeline.SLO, after, easy[0].Pipeline.Rate, easy[0].Pipeline.SLO)
+				}
+			}
+			require.LessOrEqual(t, rises, mostRises(model, pairs))
+		})
+	}
+}
+
+// The same over dense grids of rates and of objectives.
+func TestCostsFallOverDenseGrids(t *testing.T) {
+	const points = 12
+	for _, model := range plan.CostModels() {
+		t.Run(model, func(t *testing.T) {
+			rises, all := 0, 0
+			for i := range max(2, monotonePairs()/20) {
+				services := drawServices(rand.New(rand.NewPCG(uint64(i), 12)))
+				for _, looser := range []bool{false, true} {
+					last := math.Inf(1)
+					for k := range points {
+						cost := soundCost(t, model, along(services, looser, math.Pow(1.5, float64(k)/points)), !math.IsInf(last, 1))
+						if all++; cost > last*(1+2*plan.OptimalityGap) {
+							rises++
+							t.Logf("grid %d, looser %v, step %d: %.6g after %.6g", i, looser, k, cost, last)
+						}
+						last = cost
+					}
+				}
+			}
+			require.LessOrEqual(t, rises, mostRises(model, all))
+		})
+	}
+}
+
+// soundCost is what all plans together cost, infinite where one is infeasible,
+// which none may be when must is set. Every plan of policy exact is sound.
+func soundCost(t *testing.T, model string, problems []plan.Problem, must bool) float64 {
+	cost := 0.0
+	for _, p := range solveAll(problems, plan.Options{CostModel: model}) {
+		if p.Status == plan.Infeasible {
+			require.False(t, must, p.Reason)
+			return math.Inf(1)
+		}
+		require.True(t, p.Sound, p.Describe())
+		cost += p.Cost
+	}
+	return cost
+}
+
+// along is the same with an objective so many times longer, or so much less load.
+func along(services []plan.Problem, looser bool, by float64) []plan.Problem {
+	list := make([]plan.Problem, len(services))
+	for i, p := range services {
+		if looser {
+			p.Pipeline.SLO = time.Duration(float64(p.Pipeline.SLO) * by)
+		} else {
+			p = p.Scaled(1 / by)
+		}
+		list[i] = p
+	}
+	return list
+}
+
+// eased is the same with less load, a looser objective or both; sometimes by
+// very little.
+func eased(random *rand.Rand, hard []plan.Problem) []plan.Problem {
+	easy := make([]plan.Problem, len(hard))
+	which := random.IntN(3)
+	by := func() float64 {
+		return 1 + []float64{0.001, 0.05, 1, 4}[random.IntN(4)]*random.Float64()
+	}
+	for i, p := range hard {
+		if which != 1 {
+			p = p.Scaled(1 / by())
+		}
+		if which != 0 {
+			p.Pipeline.SLO = time.Duration(float64(p.Pipeline.SLO) * by())
+		}
+		easy[i] = p
+	}
+	return easy
+}
+
+// drawServices draws one to three pipelines on the same hardware.
+func drawServices(random *rand.Rand) []plan.Problem {
+	hardware := []pipelines.Hardware{{Name: "a", Price: 1}, {Name: "b", Price: 2.5}, {Name: "c", Price: 0.3}}[:1+random.IntN(3)]
+	between := func(low, high float64) float64 { return low * math.Pow(high/low, random.Float64()) }
+	services := 1
+	if random.IntN(4) == 0 {
+		services = 2 + random.IntN(2)
+	}
+	var list []plan.Problem
+	for s := range services {
+		p := plan.Problem{Hardware: hardware, Pipeline: pipelines.Pipeline{Name: fmt.Sprintf("p%d", s), Rate: between(0.5, 500)}}
+		for i := range 1 + random.IntN(6) {
+			m := pipelines.Module{Name: fmt.Sprintf("m%d", i), Fanout: []float64{1, 1, 2.5, 0.3}[random.IntN(4)]}
+			for j := range i {
+				if random.IntN(2) == 0 {
+					m.Inputs = append(m.Inputs, pipelines.Binding{Name: fmt.Sprintf("i%d", j), From: pipelines.Ref{Module: fmt.Sprintf("m%d", j), Port: "out"}})
+				}
+			}
+			base, each := between(0.01, 30), between(0.01, 10)
+			for k, h := range hardware {
+				if k > 0 && random.IntN(2) == 0 {
+					continue
+				}
+				slower := between(0.4, 3)
+				for b := 1; b <= 32; b *= 2 {
+					d := time.Duration((base + each*float64(b)) * slower * 1e6)
+					m.Profile.Points = append(m.Profile.Points, pipelines.Point{Hardware: h.Name, Batch: b, Concurrency: 1, Duration: d})
+				}
+			}
+			p.Pipeline.Modules = append(p.Pipeline.Modules, m)
+		}
+		fastest := time.Duration(0)
+		for _, m := range p.Pipeline.Modules {
+			fastest += m.Profile.Points[0].Duration
+		}
+		p.Pipeline.SLO = time.Duration(float64(fastest) * between(1.2, 20))
+		list = append(list, p)
+	}
+	return list
+}

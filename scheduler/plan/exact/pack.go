@@ -1,0 +1,222 @@
+package exact
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/demand"
+)
+
+// pack puts the rests of the parts onto shared devices: by falling size, into
+// the open device where it uses least before a new one is opened; then emptying
+// devices as long as their parts find room elsewhere, and trading devices for
+// cheaper kinds. only, where it is not empty, is the kind that is opened as
+// long as a part can run on it. ok is false when a rest fits nowhere.
+func (s *sharer) pack(parts []part, order []int, only string) (bins []bin, ok bool) {
+	for _, i := range order {
+		if parts[i].rest == 0 {
+			continue
+		}
+		if !s.insert(bins, parts, i, -1) {
+			b, ok := s.open(bins, parts, i, only)
+			if !ok {
+				return nil, false
+			}
+			bins = append(bins, b)
+		}
+	}
+	bins = s.emptied(bins, parts)
+	for i := range bins {
+		s.cheapen(bins, i, parts)
+	}
+	return bins, true
+}
+
+// bySize orders the parts whose rest costs most first.
+func bySize(parts []part) []int {
+	order := make([]int, len(parts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(parts[b].size, parts[a].size) })
+	return order
+}
+
+// insert puts a rest into the open device where it adds least; except is a
+// device that is left out.
+func (s *sharer) insert(bins []bin, parts []part, i, except int) bool {
+	at, best, least := -1, bin{}, math.Inf(1)
+	for k := range bins {
+		if k == except || bins[k].use >= 1 {
+			continue
+		}
+		b, ok := arrange(bins[k].host, append(slices.Clone(bins[k].parts), i), parts)
+		if ok && b.use-bins[k].use < least {
+			at, best, least = k, b, b.use-bins[k].use
+		}
+	}
+	if at < 0 {
+		return false
+	}
+	bins[at] = best
+	return true
+}
+
+// open starts a new device for a rest: the cheapest that can run it.
+func (s *sharer) open(bins []bin, parts []part, i int, only string) (best bin, ok bool) {
+	for _, h := range s.hosts {
+		if !s.exists(h, bins, parts) {
+			continue
+		}
+		if ok && (best.host.hardware == only || h.hardware != only && h.weight >= best.host.weight) {
+			continue
+		}
+		if b, fits := arrange(h, []int{i}, parts); fits {
+			best, ok = b, true
+		}
+	}
+	return best, ok
+}
+
+// Deadlines and durations that arrange tries.
+const (
+	deadlineStep  = 1.2 // from one deadline to the next
+	mostDeadlines = 48
+	shorterSteps  = 4 // each halves the longest duration that is allowed
+)
+
+// arrange finds how parts can share a device of a kind so that they use least
+// of it. All wait up to the same deadline where that is not longer than what
+// their batches leave of their budgets; with equal deadlines the device serves
+// batches in the order in which they are closed. Tried are deadlines from the
+// sum of the shortest durations, where every part may have to wait for one
+// batch of each other, up to the shortest budget. Under a deadline each part
+// takes the configuration that uses least; where their batches are too long to
+// wait for each other, shorter ones.
+//
+// The deadlines do not depend on rates and budgets, so that more time or less load
+// has the same to choose from and more.
+func arrange(h host, members []int, parts []part) (best bin, ok bool) {
+	low, high := time.Duration(0), time.Duration(math.MaxInt64)
+	for _, i := range members {
+		shortest := time.Duration(math.MaxInt64)
+		for _, c := range parts[i].choices[h.index] {
+			shortest = min(shortest, c.Duration)
+		}
+		if shortest == math.MaxInt64 {
+			return best, false
+		}
+		low, high = plan.Saturate(low, shortest), min(high, parts[i].budget)
+	}
+	if low >= high {
+		return best, false
+	}
+	trial, spare := make([]way, 0, len(members)), make([]way, 0, len(members))
+	deadline := float64(low)
+	for range mostDeadlines {
+		if deadline >= float64(high) {
+			break
+		}
+		due := time.Duration(math.Ceil(deadline))
+		for k, longest := 0, due; k <= shorterSteps; k, longest = k+1, longest/2 {
+			b := bin{host: h, parts: members, ways: trial[:0]}
+			if !b.all(parts, due, longest) || ok && b.use >= best.use {
+				break // shorter batches use no less
+			}
+			if b.sound() {
+				best, ok = b, true
+				trial, spare = spare, b.ways
+				break
+			}
+		}
+		deadline *= deadlineStep
+	}
+	return best, ok
+}
+
+// all chooses a way for every part, with batches no longer than that.
+func (b *bin) all(parts []part, deadline, longest time.Duration) bool {
+	memory := int64(0)
+	for _, i := range b.parts {
+		w, ok := parts[i].way(b.host.index, deadline, longest)
+		if !ok || b.use+w.use > 1+plan.RateTolerance {
+			return false
+		}
+		b.ways = append(b.ways, w)
+		b.use += w.use
+		memory += w.Memory
+	}
+	return b.host.memory == 0 || memory <= b.host.memory
+}
+
+func (b *bin) sound() bool {
+	var buffer [16]demand.Task
+	tasks := buffer[:0]
+	for _, w := range b.ways {
+		tasks = append(tasks, demand.Task{Duration: w.Duration.Seconds(), Period: w.period.Seconds(), Deadline: w.deadline.Seconds()})
+	}
+	return demand.NonPreemptive(tasks).Sound
+}
+
+// emptied closes devices whose parts all fit elsewhere, least used first.
+func (s *sharer) emptied(bins []bin, parts []part) []bin {
+	for {
+		order := make([]int, len(bins))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(bins[a].use, bins[b].use) })
+		closed := false
+		for _, k := range order {
+			trial := slices.Clone(bins)
+			all := true
+			for _, i := range bins[k].parts {
+				all = all && s.insert(trial, parts, i, k)
+			}
+			if all {
+				bins, closed = slices.Delete(trial, k, k+1), true
+				break
+			}
+		}
+		if !closed {
+			return bins
+		}
+	}
+}
+
+// cheapen moves all parts of a device to a cheaper kind that can run them.
+func (s *sharer) cheapen(bins []bin, at int, parts []part) {
+	for _, h := range s.hosts {
+		if plan.Cheaper(h.weight, bins[at].host.weight) && s.exists(h, bins, parts) {
+			if other, ok := arrange(h, bins[at].parts, parts); ok {
+				bins[at] = other
+			}
+		}
+	}
+}
+
+// exists says whether there is one more device of a kind.
+func (s *sharer) exists(h host, bins []bin, parts []part) bool {
+	return h.count == 0 || used(h, bins, parts)+1 <= float64(h.count)*(1+plan.RateTolerance)
+}
+
+// used is the number of devices of a kind in use, shared or not.
+func used(h host, bins []bin, parts []part) float64 {
+	n := 0.0
+	for i := range parts {
+		for k := range parts[i].own {
+			if t := &parts[i].own[k]; t.Hardware == h.hardware {
+				n += t.Charged()
+			}
+		}
+	}
+	for i := range bins {
+		if bins[i].host.hardware == h.hardware {
+			n++
+		}
+	}
+	return n
+}

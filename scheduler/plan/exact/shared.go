@@ -1,0 +1,219 @@
+package exact
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// Cost model shared: whole devices again, but what a module needs beyond full
+// devices of its own may run on a device that it shares with others.
+//
+// A group on a shared device is a task: a batch is closed every P seconds, runs
+// for d without interruption and must be done R after it was closed. A device
+// takes the tasks that pass the non-preemptive demand test with blocking
+// (demand.NonPreemptive) and whose memory fits together. A request waits at most
+// the window W = L - R for its batch, so P <= W, and P <= b/f for the rate f
+// that the group receives. A module's devices of its own and its shared group
+// collect at their own rates, spread evenly over the stream, which no division
+// of the stream can make unsound.
+//
+// Lower bound: a group uses d/P of a device whatever it runs on, and P is at
+// most min(b/T, L - d) T/f; so no plan costs less than the proportional optimum.
+// Plans pay for whole devices, so the bound is raised to the next sum of prices
+// that devices can make.
+//
+// Which groups go together is a bin packing in which the sizes can be chosen,
+// and is searched by heuristics: several splits of the SLO, in each several ways
+// to divide the modules and several orders of packing. Status Optimal therefore
+// means that the bound was reached; Feasible plans carry the gap.
+
+// sharer packs the modules of one or several pipelines.
+type sharer struct {
+	problems []*problem
+	hosts    []host
+	careful  bool // leave a margin for requests that are counted singly; see margin
+	rejected bool // single requests do not keep some packing that was looked at
+}
+
+// host is a kind of hardware whose devices may be shared.
+type host struct {
+	index    int // in sharer.hosts
+	hardware string
+	price    float64
+	weight   float64
+	memory   int64 // bytes; 0 when unknown
+	count    int   // 0 without limit
+}
+
+// splitting is the budgets of all modules of all pipelines.
+type splitting [][]time.Duration
+
+// packing is a complete plan: what every module runs alone and what it shares.
+type packing struct {
+	budgets splitting
+	parts   []part
+	bins    []bin
+	weight  float64
+}
+
+// part is what one module runs.
+type part struct {
+	pipeline, module int
+	budget           time.Duration
+	own              []plan.Allocation // on devices of its own
+	rest             float64           // requests per second that are left to a shared device
+	choices          [][]choiceOf      // how the rest may run, by host
+	size             float64           // weight of what the rest uses at the least
+
+	// Where a careful sharer gives the module devices of its own, too: by how
+	// much the window of a batch that is not full is longer than its period.
+	margin time.Duration
+}
+
+// choiceOf is a configuration for a rest.
+type choiceOf struct {
+	*plan.Config
+	filling time.Duration // collected for longer, a batch would hold more than it can
+}
+
+// way is one way to run the rest of a module on a shared device.
+type way struct {
+	*plan.Config
+	period   time.Duration
+	margin   time.Duration // by which the window is longer than the period
+	deadline time.Duration
+	use      float64 // share of a device
+}
+
+// bin is a shared device with what runs on it.
+type bin struct {
+	host  host
+	parts []int
+	ways  []way // of the parts
+	use   float64
+}
+
+// way is how the part uses least of a device of the host when its batches must
+// wait up to deadline for those of others and take no longer than longest; false
+// when it cannot.
+func (p *part) way(host int, deadline, longest time.Duration) (best way, ok bool) {
+	window := p.budget - deadline
+	if window <= 0 {
+		return best, false
+	}
+	for _, c := range p.choices[host] {
+		if c.Duration > min(deadline, longest) {
+			continue
+		}
+		period, margin := c.filling, time.Duration(0)
+		if period > window {
+			period, margin = window-p.margin, p.margin
+		}
+		if period <= 0 {
+			continue
+		}
+		if use := float64(c.Duration) / float64(period); !ok || use < best.use {
+			best, ok = way{Config: c.Config, period: period, margin: margin, use: use}, true
+		}
+	}
+	best.deadline = p.budget - best.period - best.margin
+	return best, ok && best.use <= 1+plan.RateTolerance
+}
+
+// choose lists how a rest may run on shared devices.
+func (s *sharer) choose(p *part, configs []plan.Config) {
+	p.choices, p.size = make([][]choiceOf, len(s.hosts)), math.Inf(1)
+	for k := range configs {
+		c := &configs[k]
+		if c.Concurrency > 1 || c.Duration >= p.budget {
+			continue
+		}
+		i := slices.IndexFunc(s.hosts, func(h host) bool { return h.hardware == c.Hardware })
+		choice := choiceOf{Config: c, filling: filling(p.rest, c)}
+		p.choices[i] = append(p.choices[i], choice)
+		if use := float64(c.Duration) / float64(min(p.budget-c.Duration, choice.filling)); use <= 1+plan.RateTolerance {
+			p.size = math.Min(p.size, c.Weight*use)
+		}
+	}
+}
+
+// filling is how long requests may be collected before a batch would hold more
+// than it can.
+func filling(rate float64, c *plan.Config) time.Duration {
+	full := plan.Collection(c.Batch, rate)
+	if rate*full.Seconds() > float64(c.Batch)*(1+plan.RateTolerance) {
+		full-- // collection rounds up
+	}
+	return max(1, full)
+}
+
+// division is a rule by which a module is divided between devices of its own
+// and a shared one.
+type division int
+
+const (
+	filled  division = iota // full devices of the best value, the rest is shared
+	lighter                 // one full device less than that
+	owned                   // nothing is shared: cost model whole
+	divisions
+)
+
+// divide makes the part of a module under a budget; false when the rule has
+// nothing to offer.
+func (s *sharer) divide(pipeline, module int, budget time.Duration, by division) (part, bool) {
+	m := s.problems[pipeline].Modules[module]
+	p := part{pipeline: pipeline, module: module, budget: budget}
+	if m.Rate == 0 {
+		return p, by == owned
+	}
+	if by == owned {
+		set, ok := s.problems[pipeline].whole[module].within(budget)
+		p.own = set.Allocations
+		return p, ok
+	}
+	best, value := plan.Config{}, math.Inf(1)
+	full := 0.0
+	for _, c := range m.Configs {
+		n := math.Floor(m.Rate/c.Throughput() + plan.RateTolerance)
+		if by == lighter {
+			n--
+		}
+		if n < 0 || n > 0 && c.Duration.Seconds()+c.Pace()/n > budget.Seconds() || c.Duration >= budget {
+			continue
+		}
+		// What a request costs on full devices; with none of them, what the
+		// whole module uses of a shared one.
+		v := c.Unit()
+		if n == 0 {
+			use := float64(c.Duration) / float64(min(budget-c.Duration, filling(m.Rate, &c)))
+			if use > 1+plan.RateTolerance {
+				continue
+			}
+			v = c.Weight * use / m.Rate
+		}
+		if v < value {
+			best, value, full = c, v, n
+		}
+	}
+	if math.IsInf(value, 1) {
+		return p, false
+	}
+	p.rest = m.Rate
+	if full > 0 {
+		t := plan.Allocation{Config: best, Machines: full, Rate: math.Min(m.Rate, full*best.Throughput()), Worst: budget}
+		t.Collect, t.Period = t.Rate, plan.ToDuration(best.Pace()/full)
+		p.own, p.rest = []plan.Allocation{t}, m.Rate-t.Rate
+		if s.careful {
+			p.margin = plan.ToDuration(1 / m.Rate)
+		}
+	}
+	if p.rest <= plan.RateTolerance*m.Rate {
+		p.rest = 0
+		return p, true
+	}
+	s.choose(&p, m.Configs)
+	return p, !math.IsInf(p.size, 1)
+}

@@ -1,0 +1,139 @@
+package split
+
+import (
+	"math"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// leastWindow is the shortest window that a plan can state, in seconds.
+const leastWindow = 1e-9
+
+// curve is what one configuration costs as a function of the budget L:
+//
+//	cost(L) = rise / min(flat, L - duration),  L > duration,
+//
+// convex, falling like a hyperbola, then constant. Times are in seconds.
+type Curve struct {
+	Rise     float64 // p·d/s
+	Flat     float64 // b/T, the window beyond which nothing is saved
+	Duration float64
+}
+
+// frontier is the exact trade-off of a module: the least of its curves. It is
+// continuous and falls, and is not convex. A frontier without curves is that
+// of a module that receives nothing: it costs nothing under any budget.
+type Curves []Curve
+
+// Proportional are the curves of all modules under the proportional cost model,
+// with weights divided by scale.
+func Proportional(p *plan.Prepared, scale float64) []Curves {
+	all := make([]Curves, len(p.Modules))
+	for i, m := range p.Modules {
+		if m.Rate == 0 {
+			continue
+		}
+		for _, c := range m.Configs {
+			all[i] = append(all[i], Curve{Rise: c.Weight / scale * c.Pace(), Flat: float64(c.Batch) / m.Rate, Duration: c.Duration.Seconds()})
+		}
+		all[i] = all[i].Lower()
+	}
+	return all
+}
+
+// lower leaves out curves that another one is nowhere above.
+func (f Curves) Lower() Curves {
+	under := func(a, b Curve) bool {
+		return a.Duration <= b.Duration && a.Rise <= b.Rise && a.Rise/a.Flat <= b.Rise/b.Flat
+	}
+	var kept Curves
+	for i, c := range f {
+		worse := false
+		for j, other := range f {
+			if i != j && under(other, c) && (j < i || !under(c, other)) {
+				worse = true
+				break
+			}
+		}
+		if !worse {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// Costs are curves as a search takes them.
+func Costs(curves []Curves) []Cost {
+	list := make([]Cost, len(curves))
+	for i, c := range curves {
+		list[i] = c
+	}
+	return list
+}
+
+// at is the least cost under a budget and the curve that reaches it; -1 and
+// +Inf where there is none.
+func (f Curves) At(budget float64) (cost float64, which int) {
+	if len(f) == 0 {
+		return 0, -1
+	}
+	cost, which = math.Inf(1), -1
+	for i, c := range f {
+		if w := math.Min(c.Flat, budget-c.Duration); w > 0 && c.Rise/w < cost {
+			cost, which = c.Rise/w, i
+		}
+	}
+	return cost, which
+}
+
+// least is the smallest value of cost(L) + price·L over low <= L <= high: what
+// the module pays when latency has a price per second, and the budget that
+// reaches it. In closed form: on the
+// hyperbola the derivative vanishes where the window is sqrt(rise/price).
+func (f Curves) Least(price, low, high float64) (value, budget float64) {
+	if len(f) == 0 {
+		return price * low, low
+	}
+	value, budget = math.Inf(1), low
+	for _, c := range f {
+		from := math.Max(low, c.Duration+leastWindow)
+		if from > high*(1+1e-15) {
+			continue
+		}
+		w := math.Min(c.Flat, math.Sqrt(c.Rise/price)) // NaN where both are zero
+		if !(w > 0) {
+			w = 0
+		}
+		l := math.Min(math.Max(from, c.Duration+w), math.Max(from, high))
+		v := c.Rise/math.Min(c.Flat, math.Max(l-c.Duration, leastWindow)) + price*l
+		if v < value {
+			value, budget = v, l
+		}
+	}
+	return value, budget
+}
+
+// fastest is the least budget of the frontier.
+func (f Curves) Fastest() float64 {
+	if len(f) == 0 {
+		return 0
+	}
+	least := math.Inf(1)
+	for _, c := range f {
+		least = math.Min(least, c.Duration+leastWindow)
+	}
+	return least
+}
+
+func (f Curves) Size() int { return len(f) }
+
+// divide cuts a frontier anywhere: its cost is continuous.
+func (f Curves) Divide(mid, low, high float64) (below, above float64, ok bool) {
+	if high-low <= 4*leastWindow {
+		return 0, 0, false
+	}
+	if edge := 1e-3 * (high - low); mid < low+edge || mid > high-edge {
+		mid = (low + high) / 2
+	}
+	return mid, mid, true
+}

@@ -1,0 +1,39 @@
+package split
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/plantest"
+)
+
+// anything takes options as they are, and is asked nothing else.
+type anything struct{ plan.Policy }
+
+func (anything) Complete(o plan.Options) (plan.Options, error) { return o, nil }
+
+// Any flow gives a bound, not only the best one.
+func TestEveryFlowBoundsEverySplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		problem := plantest.DrawUnlimited(t)
+		ready, err := plan.Prepare(&problem, plan.Options{CostModel: plan.CostProportional}, anything{})
+		require.NoError(t, err)
+		best := NewProportional(ready)
+		best.Run()
+		if best.Found == nil {
+			return
+		}
+		costs := Proportional(ready, best.Scale)
+		r := newRelaxation(ready.DAG, Costs(costs), problem.Pipeline.SLO.Seconds())
+		r.low, r.high = make([]float64, len(costs)), make([]float64, len(costs))
+		for i, f := range costs {
+			r.low[i], r.high[i] = f.Fastest(), r.slo
+		}
+		bound := r.solve(rapid.Float64Range(1e-3, 1e3).Draw(t, "reference"), math.Inf(1))
+		require.LessOrEqual(t, bound, best.Best*(1+1e-9)+1e-12)
+	})
+}

@@ -1,0 +1,275 @@
+package split
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+const (
+	// maxBoxes bounds the branch and bound; what is open by then stays in the
+	// lower bound.
+	maxBoxes = 5000
+
+	// maxWork bounds the arcs and curves that all relaxations look at: about half
+	// a second.
+	maxWork = 60_000_000
+
+	// PruneGap is the relative gap at which a box is closed: below
+	// plan.OptimalityGap, so that rounding to whole nanoseconds finds room.
+	PruneGap = 4e-7
+)
+
+// brancher searches the splits of the SLO for the least cost: best bound first
+// over boxes of budgets, each bounded by the relaxation. A box whose bound is
+// not reached is cut in two at a budget where the hull lies below the true
+// cost; both halves meet the true cost there, since costs fall with the budget.
+type Search struct {
+	Costs []Cost
+	Scale float64 // a weight is a cost times this
+
+	// Buy is what module i costs under a budget, in scaled weights, and how
+	// much of the budget that needs.
+	Buy func(i int, budget time.Duration) (cost float64, needs time.Duration, ok bool)
+
+	Best  float64         // cost of Found, in scaled weights; +Inf where there is none
+	Found []time.Duration // the best split
+
+	dag    *plan.DAG
+	slo    time.Duration
+	limit  float64 // slo in seconds
+	halted func() bool
+	boxes  []box // open
+	work   int
+	lower  float64
+	tried  map[string]bool
+}
+
+// box is a part of the search, in seconds.
+type box struct {
+	low, high []float64
+	flow      []float64 // of the box it was cut from, to start from
+	bound     float64
+}
+
+// NewSearch is a search that knows nothing yet; the caller sets Costs and Buy.
+func NewSearch(p *plan.Prepared) *Search {
+	return &Search{
+		Scale: p.Scale(), dag: p.DAG, slo: p.Pipeline.SLO, limit: p.Pipeline.SLO.Seconds(), halted: p.Options.Halted,
+		lower: math.Inf(1), Best: math.Inf(1), tried: map[string]bool{},
+	}
+}
+
+// NewProportional searches the splits of least cost under the proportional cost
+// model.
+func NewProportional(p *plan.Prepared) *Search {
+	b := NewSearch(p)
+	b.Costs = Costs(Proportional(p, b.Scale))
+	b.Buy = func(i int, budget time.Duration) (float64, time.Duration, bool) {
+		set, ok := Cheapest(p.Modules[i], budget)
+		return set.Weight / b.Scale, set.Worst, ok
+	}
+	return b
+}
+
+// Run searches and returns the lower bound, in weights.
+func (b *Search) Run() float64 {
+	root := box{low: make([]float64, len(b.Costs)), high: make([]float64, len(b.Costs))}
+	for i, f := range b.Costs {
+		root.low[i], root.high[i] = f.Fastest(), b.limit
+	}
+	b.boxes = append(b.boxes, root)
+	for n := 0; len(b.boxes) > 0; n++ {
+		if n >= maxBoxes || b.work > maxWork || b.halted() {
+			break
+		}
+		if next := b.pop(); next.bound < b.enough() {
+			b.examine(next)
+		} else {
+			b.close(next.bound)
+		}
+	}
+	for _, open := range b.boxes {
+		b.close(open.bound)
+	}
+	// The bound was summed in floating point: take the noise off.
+	return math.Min(b.lower, b.Best) * b.Scale * (1 - 1e-12)
+}
+
+// Once looks at the root only: a split that is good, without proof.
+func (b *Search) Once() {
+	root := box{low: make([]float64, len(b.Costs)), high: make([]float64, len(b.Costs))}
+	for i, f := range b.Costs {
+		root.low[i], root.high[i] = f.Fastest(), b.limit
+	}
+	b.examine(root)
+}
+
+// Restart clears the search; what was found stays.
+func (b *Search) Restart() { b.boxes, b.lower, b.work = nil, math.Inf(1), 0 }
+
+func (b *Search) enough() float64 { return b.Best * (1 - PruneGap) }
+
+func (b *Search) close(bound float64) { b.lower = math.Min(b.lower, bound) }
+
+func (b *Search) pop() box {
+	at := 0
+	for i := range b.boxes {
+		if b.boxes[i].bound < b.boxes[at].bound {
+			at = i
+		}
+	}
+	next := b.boxes[at]
+	b.boxes = slices.Delete(b.boxes, at, at+1)
+	return next
+}
+
+// examine bounds a box, looks for a plan in it and cuts it.
+func (b *Search) examine(x box) {
+	if !b.tighten(&x) {
+		return // holds no split
+	}
+	r := newRelaxation(b.dag, b.Costs, b.limit)
+	r.low, r.high = x.low, x.high
+	if x.flow != nil {
+		copy(r.flow, x.flow)
+	}
+	x.bound = math.Max(x.bound, r.solve(b.reference(), b.enough()))
+	b.work += r.work
+	if x.bound >= b.enough() {
+		b.close(x.bound)
+		return
+	}
+	budgets := r.budgets()
+	b.Offer(rounded(budgets))
+	b.settle(budgets)
+	if x.bound >= b.enough() {
+		b.close(x.bound)
+		return
+	}
+	b.cut(x, r, budgets)
+}
+
+func (b *Search) reference() float64 {
+	if !math.IsInf(b.Best, 1) && b.Best > 0 {
+		return b.Best
+	}
+	sum := 0.0
+	for _, f := range b.Costs {
+		if cost, which := f.At(b.limit); which >= 0 {
+			sum += cost
+		}
+	}
+	return sum
+}
+
+// tighten lowers what no split of the box can use; false when it holds none.
+func (b *Search) tighten(x *box) bool {
+	const room = 1e-12 // seconds, for noise
+	head, tail := make([]float64, len(x.low)), make([]float64, len(x.low))
+	d := b.dag
+	for i := range x.low {
+		for _, u := range d.Up[i] {
+			head[i] = math.Max(head[i], head[u]+x.low[u])
+		}
+	}
+	for i := len(x.low) - 1; i >= 0; i-- {
+		for _, v := range d.Down[i] {
+			tail[i] = math.Max(tail[i], tail[v]+x.low[v])
+		}
+		x.high[i] = math.Min(x.high[i], b.limit-head[i]-tail[i]+room)
+		if x.low[i] > x.high[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// cut splits the box at the budget whose true cost is furthest above what the
+// bound counts for it.
+func (b *Search) cut(x box, r *relaxation, budgets []float64) {
+	at, most := -1, 0.0
+	prices := r.prices()
+	for i, f := range b.Costs {
+		cost, _ := f.At(budgets[i])
+		gap := cost + prices[i]*budgets[i] - r.value(i, prices[i])
+		if _, _, ok := f.Divide(budgets[i], x.low[i], x.high[i]); ok && gap > most {
+			at, most = i, gap
+		}
+	}
+	if at < 0 || most <= PruneGap/4*math.Abs(x.bound)/float64(len(b.Costs)) {
+		b.close(x.bound)
+		return
+	}
+	below, above, _ := b.Costs[at].Divide(budgets[at], x.low[at], x.high[at])
+	left := box{low: slices.Clone(x.low), high: slices.Clone(x.high), flow: r.flow, bound: x.bound}
+	right := box{low: slices.Clone(x.low), high: slices.Clone(x.high), flow: r.flow, bound: x.bound}
+	left.high[at], right.low[at] = below, above
+	b.boxes = append(b.boxes, left, right)
+}
+
+// settle takes the configurations that are cheapest under the budgets and
+// finds the best budgets for them. With one configuration a module the problem
+// is convex and the relaxation solves it.
+func (b *Search) settle(budgets []float64) {
+	fixed := make([]Cost, len(b.Costs))
+	low, high := make([]float64, len(b.Costs)), make([]float64, len(b.Costs))
+	key := make([]byte, 0, 2*len(b.Costs))
+	for i, f := range b.Costs {
+		curves, ok := f.(Curves)
+		if !ok {
+			return // the steps of a stair leave no budgets to choose
+		}
+		_, which := f.At(budgets[i])
+		if which >= 0 {
+			fixed[i] = curves[which : which+1]
+		} else if len(curves) > 0 {
+			return
+		} else {
+			fixed[i] = curves
+		}
+		key = append(key, byte(which), byte(which>>8))
+		low[i], high[i] = fixed[i].Fastest(), b.limit
+	}
+	x := box{low: low, high: high}
+	if b.tried[string(key)] || !b.tighten(&x) {
+		return
+	}
+	b.tried[string(key)] = true
+	r := newRelaxation(b.dag, fixed, b.limit)
+	r.low, r.high = x.low, x.high
+	if r.solve(b.reference(), b.Best) < b.Best {
+		b.Offer(rounded(r.budgets()))
+	}
+}
+
+func rounded(budgets []float64) []time.Duration {
+	list := make([]time.Duration, len(budgets))
+	for i, s := range budgets {
+		list[i] = plan.WholeNanoseconds(s)
+	}
+	return list
+}
+
+// Offer takes a split if it is cheaper than the best one, after giving what
+// its paths leave of the SLO to modules that save by it.
+func (b *Search) Offer(split []time.Duration) {
+	d, slo := b.dag, b.slo
+	if d.Longest(split) > slo {
+		return
+	}
+	sum := 0.0
+	for i := range split {
+		cost, needs, ok := b.Buy(i, split[i]+slo-d.LongestThrough(split, i))
+		if !ok {
+			return
+		}
+		split[i] = max(split[i], needs)
+		sum += cost
+	}
+	if sum < b.Best && d.Longest(split) <= slo {
+		b.Best, b.Found = sum, slices.Clone(split)
+	}
+}

@@ -1,0 +1,100 @@
+package split
+
+import (
+	"math"
+	"slices"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// stairStep is one step of a stair: from this budget on the module costs no more
+// than cost.
+type Step struct {
+	Budget float64 // seconds
+	Cost   float64 // scaled weight
+}
+
+// stair is the trade-off of a module that runs on whole devices: the cost falls
+// in steps as the budget grows. Budgets rise strictly, costs fall strictly. A
+// stair without steps is that of a module that receives nothing.
+type Steps []Step
+
+// newStair keeps the steps that no other undercuts in both budget and cost.
+func NewSteps(steps []Step) Steps {
+	slices.SortFunc(steps, func(a, b Step) int {
+		switch {
+		case a.Budget < b.Budget || a.Budget == b.Budget && a.Cost < b.Cost:
+			return -1
+		case a == b:
+			return 0
+		}
+		return 1
+	})
+	var s Steps
+	for _, x := range steps {
+		if len(s) == 0 || x.Cost < s[len(s)-1].Cost*(1-plan.CostTolerance) {
+			s = append(s, x)
+		}
+	}
+	return s
+}
+
+// upTo is the number of steps whose budget is at most that.
+func (s Steps) upTo(budget float64) int {
+	n, _ := slices.BinarySearchFunc(s, budget, func(x Step, budget float64) int {
+		if x.Budget > budget {
+			return 1
+		}
+		return -1
+	})
+	return n
+}
+
+func (s Steps) At(budget float64) (float64, int) {
+	if len(s) == 0 {
+		return 0, -1
+	}
+	n := s.upTo(budget)
+	if n == 0 {
+		return math.Inf(1), -1
+	}
+	return s[n-1].Cost, n - 1
+}
+
+func (s Steps) Least(price, low, high float64) (value, budget float64) {
+	if len(s) == 0 {
+		return price * low, low
+	}
+	value, budget = math.Inf(1), low
+	first := max(0, s.upTo(low)-1)
+	for _, x := range s[first:max(first, s.upTo(high))] {
+		l := math.Max(low, x.Budget)
+		if v := x.Cost + price*l; v < value {
+			value, budget = v, l
+		}
+	}
+	return value, budget
+}
+
+func (s Steps) Size() int { return len(s) }
+
+func (s Steps) Fastest() float64 {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[0].Budget
+}
+
+// divide cuts between two steps: a budget between them buys nothing more than
+// the lower one does.
+func (s Steps) Divide(mid, low, high float64) (below, above float64, ok bool) {
+	const halfNanosecond = 0.5e-9
+	n := s.upTo(mid)
+	if n == s.upTo(high) { // nothing above mid: cut below it
+		n--
+	}
+	if n < 1 || s[n].Budget > high || s[n].Budget <= low {
+		return 0, 0, false
+	}
+	return s[n].Budget - halfNanosecond, s[n].Budget, true
+}
