@@ -1,5 +1,5 @@
 // Package paper holds the published ways to plan a pipeline, each in a file that
-// can be deleted with its line in policy.go.
+// can be deleted with its line in names.go.
 //
 //	            split        hardware  configurations of a module
 //	harpagon    efficiency   any       any number, by throughput a price; d + b/w
