@@ -132,6 +132,18 @@ func (p Plan) Reason() string {
 	return ""
 }
 
+// Refusal says why the plan must not serve the service; empty where it may. A plan
+// that is not sound serves only where that is allowed.
+func (p Plan) Refusal(s Spec) string {
+	if reason := p.Reason(); reason != "" {
+		return reason
+	}
+	if p.Pipeline != nil && !p.Pipeline.Sound && !s.Planning().AllowUnsound {
+		return fmt.Sprintf("the plan of policy %s is not sound: some of its windows cannot be kept by any dispatcher; take policy exact, or allow it with allow_unsound = true in the plan block or --allow-unsound", p.Pipeline.Policy)
+	}
+	return ""
+}
+
 // CostPerHour is what the plan costs, in money per hour; a function's for full
 // batches.
 func (p Plan) CostPerHour() float64 {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -43,34 +44,65 @@ func Solve(specs []Spec, fleet Fleet, limits Limits) []Plan {
 	return plans
 }
 
-// solvePipelines plans those together that are planned in the same way.
+// solvePipelines plans those together that may share devices, and others one by
+// one.
 func solvePipelines(specs []Spec, fleet Fleet, limits Limits, plans []Plan) {
 	done := make([]bool, len(specs))
 	for i, s := range specs {
 		if done[i] || s.Kind() != KindPipeline {
 			continue
 		}
-		var alike []Spec
-		var index []int
-		for k, other := range specs {
-			if other.Kind() == KindPipeline && samePlanning(s.Pipeline.Plan, other.Pipeline.Plan) {
-				alike, done[k] = append(alike, other), true
-				index = append(index, k)
+		index := []int{i}
+		for k := i + 1; k < len(specs); k++ {
+			if together(s, specs[k]) {
+				index, done[k] = append(index, k), true
 			}
 		}
-		for k, p := range solveAlike(alike, fleet, Options(s.Pipeline.Plan, limits)) {
+		// In order of name, so that the order of declaration changes no plan.
+		slices.SortStableFunc(index, func(a, b int) int { return cmp.Compare(specs[a].Name(), specs[b].Name()) })
+		group := make([]Spec, len(index))
+		for k, at := range index {
+			group[k] = specs[at]
+		}
+		for k, p := range solveGroup(group, fleet, Options(s.Pipeline.Plan, limits)) {
 			if p.Status == plan.Infeasible {
-				p.Reason = withDisturbed(p.Reason, alike[k].Pipeline)
+				p.Reason = withDisturbed(p.Reason, group[k].Pipeline)
 			}
 			plans[index[k]].Pipeline = &p
 		}
 	}
 }
 
-// solveAlike plans pipelines as if there were as many devices of each kind as they
+// together says whether two services are planned together: pipelines that may
+// share devices, planned in the same way for the same hardware. What others are
+// planned with does not change their plans.
+func together(a, b Spec) bool {
+	shares := func(s Spec) bool {
+		return s.Kind() == KindPipeline &&
+			cmp.Or(s.Pipeline.Plan.Policy, plan.PolicyExact) == plan.PolicyExact &&
+			cmp.Or(s.Pipeline.Plan.CostModel, plan.CostShared) == plan.CostShared &&
+			cmp.Or(s.Pipeline.Arrivals, pipelines.ArrivalsEven) == pipelines.ArrivalsEven
+	}
+	return shares(a) && shares(b) && samePlanning(a.Pipeline.Plan, b.Pipeline.Plan) && slices.Equal(a.Hardware, b.Hardware)
+}
+
+// Beside are the other services of a list that Solve plans together with one of
+// them, if any. Solve of these and the one, in any order, gives it the plan that
+// Solve of the whole list does.
+func Beside(specs []Spec, one int) []Spec {
+	var all []Spec
+	for i, s := range specs {
+		if i != one && together(specs[one], s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// solveGroup plans pipelines as if there were as many devices of each kind as they
 // like, which is what the joint search knows, and, where those that exist are not
 // enough for that, each for itself with no more than there are.
-func solveAlike(specs []Spec, fleet Fleet, o plan.Options) []plan.Plan {
+func solveGroup(specs []Spec, fleet Fleet, o plan.Options) []plan.Plan {
 	free, limited := make([]plan.Problem, len(specs)), make([]plan.Problem, len(specs))
 	for i, s := range specs {
 		hardware := fleet.available(s.Hardware)
@@ -150,8 +182,9 @@ func devicesUsed(plans []plan.Plan) map[string]float64 {
 }
 
 func samePlanning(a, b pipelines.Planning) bool {
-	return a.Policy == b.Policy && a.CostModel == b.CostModel && a.Split == b.Split && a.Reading == b.Reading &&
-		a.Concurrency == b.Concurrency && slices.Equal(a.Without, b.Without)
+	return cmp.Or(a.Policy, plan.PolicyExact) == cmp.Or(b.Policy, plan.PolicyExact) &&
+		cmp.Or(a.CostModel, plan.CostShared) == cmp.Or(b.CostModel, plan.CostShared) &&
+		a.Split == b.Split && a.Reading == b.Reading && a.Concurrency == b.Concurrency && slices.Equal(a.Without, b.Without)
 }
 
 // withDisturbed is the reason why there is no plan, and a word about profiles

@@ -83,3 +83,36 @@ func TestAFleetLimitsPlans(t *testing.T) {
 	assert.Equal(t, plan.Infeasible, none.Status)
 	assert.Contains(t, none.Reason, "no host has a device of the hardware that is declared; start a worker")
 }
+
+// What is planned beside others is planned the same with only those that matter,
+// in any order.
+func TestBesideIsAllThatMatters(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var specs []scheduler.Spec
+		for i := range rapid.IntRange(1, 4).Draw(t, "pipelines") {
+			p := small(fmt.Sprint("p", i), rapid.Float64Range(0.5, 40).Draw(t, "rate"))
+			p.Plan.CostModel = rapid.SampledFrom([]string{"", "shared", "shared", "whole"}).Draw(t, "cost model")
+			p.Plan.Policy = rapid.SampledFrom([]string{"", "exact", "exact", "nexus"}).Draw(t, "policy")
+			specs = append(specs, scheduler.Spec{Pipeline: p, Hardware: twoKinds})
+		}
+		all := scheduler.Solve(specs, scheduler.Fleet{}, scheduler.Limits{})
+		for i := range specs {
+			some := append([]scheduler.Spec{specs[i]}, scheduler.Beside(specs, i)...)
+			assert.Equal(t, all[i], scheduler.Solve(some, scheduler.Fleet{}, scheduler.Limits{})[0])
+		}
+	})
+}
+
+func TestPlansThatMustNotServe(t *testing.T) {
+	spec := scheduler.Spec{Pipeline: small("p", 30), Hardware: twoKinds}
+	solve := func() scheduler.Plan { return scheduler.Solve([]scheduler.Spec{spec}, scheduler.Fleet{}, scheduler.Limits{})[0] }
+	p := solve()
+	assert.Empty(t, p.Refusal(spec))
+	p.Pipeline.Sound, p.Pipeline.Policy = false, "nexus"
+	assert.Contains(t, p.Refusal(spec), "the plan of policy nexus is not sound")
+	assert.Contains(t, p.Refusal(spec), "allow_unsound = true")
+	spec.Pipeline.Plan.AllowUnsound = true
+	assert.Empty(t, p.Refusal(spec))
+	spec.Pipeline.SLO = time.Millisecond
+	assert.Contains(t, solve().Refusal(spec), "SLO")
+}
