@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
 // FunctionGateway is what workflows want of what serves functions.
@@ -27,8 +28,23 @@ type FunctionActivities struct {
 }
 
 // RegisterFunctions registers what the gateway's worker does for functions.
-func RegisterFunctions(w worker.ActivityRegistry, g FunctionGateway) {
-	w.RegisterActivity(&FunctionActivities{Functions: g})
+func RegisterFunctions(w worker.ActivityRegistry, g Gateway) {
+	w.RegisterActivity(&FunctionActivities{Functions: functionGateway{g}})
+}
+
+// functionGateway is a gateway as a FunctionGateway.
+type functionGateway struct{ Gateway }
+
+func (g functionGateway) Prepare(ctx context.Context, d functions.Deployment) error {
+	return g.Gateway.Prepare(ctx, deployed(d))
+}
+
+func (g functionGateway) Install(ctx context.Context, d functions.Deployment) error {
+	return g.Gateway.Install(ctx, deployed(d))
+}
+
+func deployed(d functions.Deployment) placement.Deployment {
+	return placement.Deployment{Generation: d.Generation, Pipeline: pipelines.Pipeline{Name: d.Function.Name}, Function: &d}
 }
 
 // PrepareFunction checks that the deployment can be served.

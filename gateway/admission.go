@@ -16,14 +16,14 @@ type door struct {
 	control admission.Controller
 }
 
-// unguarded is the number of a graph that takes in every request: a pool's, whose
-// policy gives up queries by itself.
+// unguarded is the number of a graph that takes in every request: a pool's or a
+// function's, whose policy gives up requests by itself.
 const unguarded = 0
 
 // guard enters the graph, or renews what is known of its executors. Gateway.mu is
 // held.
 func (g *Gateway) guard(gr *graph) {
-	if gr.deployment.Pool != nil {
+	if gr.deployment.Pool != nil || gr.function != nil {
 		return
 	}
 	d := &gr.deployment
@@ -84,7 +84,7 @@ func crowded(budget dispatch.Time) *wire.Error {
 // a request brings: under overload that is most of what a refusal costs. A name
 // that is not served is no reason; Infer says so.
 func (g *Gateway) Crowded(name string) *wire.Error {
-	p := g.pipeline(name)
+	p, _ := g.find(name)
 	if p == nil {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (g *Gateway) Crowded(name string) *wire.Error {
 		return nil
 	}
 	err := crowded(gr.slo)
-	g.refuse(p, gr, &wire.InferRequest{Pipeline: name}, now, err)
+	g.refuse(p, gr, nil, &wire.InferRequest{Pipeline: name}, now, err)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -16,8 +15,11 @@ func (g *Gateway) admit(p *pipeline, gr *graph, q *wire.InferRequest, now dispat
 	if err != nil {
 		return nil, err
 	}
+	if g.stopping.Load() {
+		return nil, wire.Errorf(wire.CodeUnavailable, "", stopping)
+	}
 	if n := p.accepted.Load(); n > int64(g.options.MaxInFlight) {
-		return nil, wire.Errorf(wire.CodeOverloaded, "", "%d requests of pipeline %q are under way; send fewer or scale it up", n-1, p.name)
+		return nil, wire.Errorf(wire.CodeOverloaded, "", "%d requests of %s are under way; send fewer or scale it up", n-1, gr.title)
 	}
 	for _, n := range gr.nodes {
 		since, down := n.station.down()
@@ -29,12 +31,18 @@ func (g *Gateway) admit(p *pipeline, gr *graph, q *wire.InferRequest, now dispat
 }
 
 func (gr *graph) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
-	inputs, err := wire.Arrange(gr.inputs, q.Inputs, fmt.Sprintf("pipeline %q", q.Pipeline))
+	if gr.function != nil && len(gr.inputs) == 0 {
+		return nil, checkUndeclared(q.Inputs)
+	}
+	inputs, err := wire.Arrange(gr.inputs, q.Inputs, gr.title)
 	if err != nil {
 		return nil, err
 	}
 	if err := gr.measureQuery(inputs); err != nil {
 		return nil, err
+	}
+	if gr.function != nil {
+		return inputs, nil // its answers say what outputs it has
 	}
 	for _, name := range q.Outputs {
 		if !slices.ContainsFunc(gr.outputs, func(o output) bool { return o.name == name }) {

@@ -1,5 +1,5 @@
-// Package gateway is the request path: it takes a request to a pipeline, runs
-// it through the pipeline's modules on executors, and returns the answer.
+// Package gateway is the request path: it takes a request to a service, runs it
+// through the service's modules on executors, and returns the answer.
 //
 //	Infer ── graph ──┬── station "detect" ── policy ── executors
 //	                 ├── station "crop"   ── policy ── executors
@@ -47,6 +47,18 @@
 // them: an executor that is given a batch which its engine refuses computes the
 // requests one by one.
 //
+// # Functions
+//
+// A function is a graph of one module whose executors are calls to a provider, one
+// executor for each group of the plan (call.go). Nothing attaches: its station
+// starts batches by policy grouped, and any number of calls runs at once, up to what
+// the provider allows. A function is addressed as FUNCTION/APPLICATION, because the
+// application is what has an objective; one that has a single application may be
+// addressed by its own name. What has been sent is answered however late it comes,
+// and a caller who leaves takes a waiting request with him; a call that has begun
+// goes on, because the provider bills it anyway. Package invoke says what is sent
+// again.
+//
 // # Policies
 //
 // The pipeline's declaration names the policy of its stations. It is made from
@@ -56,12 +68,14 @@
 //
 // # Changing the deployment
 //
-// Prepare waits until every executor of a deployment has attached. Install
+// Prepare waits until every executor of a deployment has attached, or a provider
+// answers. Install
 // switches: new requests follow the new graph; a station whose module stays
 // the same keeps its waiting items and takes on the new policy and executors,
 // and a station of a module that changed lives on until its last request is
 // answered. Release drains executors that are no longer used. Nothing fails or
-// is lost because of an Install.
+// is lost because of an Install, except what waits for an application of a function
+// that is gone.
 //
 // # Locks
 //

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/harpagon/harpagon/executors/invoke"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
@@ -20,6 +21,11 @@ type executor struct {
 	place   int // on the device
 
 	station *station // that it serves or has served last; under Gateway.mu
+
+	// Of a function: its batches are calls, and it has no stream; see call.go.
+	function *function
+	group    int
+	target   *invoke.Target
 
 	sending sync.Mutex
 
@@ -148,6 +154,10 @@ type parcel struct {
 // launch sends a batch. Should that fail, the stream is closed, and the
 // receiving side takes care of all that the executor holds.
 func (e *executor) launch(f *flight) {
+	if e.target != nil {
+		go e.call(f)
+		return
+	}
 	e.gateway.batchBegin(f)
 	p := &parcel{batch: attach.Batch{ID: f.id}}
 	b := &p.batch
@@ -239,7 +249,7 @@ func (e *executor) result(m *attach.Result) {
 		}
 		row += it.size()
 	}
-	now := f.station.land(f, m.Waited, m.Compute, failed, m.Away)
+	now := f.station.returned(f, returned{waited: m.Waited, compute: m.Compute, failed: failed, away: m.Away})
 	e.device.offer()
 	e.gateway.batchEnd(f, now, m.Waited, m.Compute, firstOf(m, err))
 	e.depart()

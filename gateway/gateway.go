@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,11 @@ type Gateway struct {
 	moves   atomic.Int64 // executors that have come to a device or left it
 
 	pipelines atomic.Pointer[map[string]*pipeline] // replaced as a whole, under mu
+
+	life     context.Context // of calls
+	end      context.CancelFunc
+	calls    sync.WaitGroup
+	stopping atomic.Bool
 
 	mu        sync.Mutex
 	closed    bool
@@ -51,6 +57,7 @@ func New(o Options) *Gateway {
 		devices:   make(map[string]*device),
 		changed:   make(chan struct{}),
 	}
+	g.life, g.end = context.WithCancel(context.Background())
 	g.pipelines.Store(&map[string]*pipeline{})
 	return g
 }
@@ -60,15 +67,47 @@ func (g *Gateway) now() dispatch.Time { return time.Since(g.epoch) + 1 }
 
 func (g *Gateway) pipeline(name string) *pipeline { return (*g.pipelines.Load())[name] }
 
-// Pipelines lists what is served, in order of name.
-func (g *Gateway) Pipelines(context.Context) ([]string, error) {
-	return slices.Sorted(maps.Keys(*g.pipelines.Load())), nil
+// find is the service that a request names. A request of a function may name an
+// application, as FUNCTION/APPLICATION.
+func (g *Gateway) find(name string) (p *pipeline, application string) {
+	if p := g.pipeline(name); p != nil {
+		return p, ""
+	}
+	function, application, _ := strings.Cut(name, "/")
+	if p = g.pipeline(function); p == nil || p.current.Load().function == nil {
+		return nil, ""
+	}
+	return p, application
 }
 
-// Metadata describes a pipeline. The error has code "not_found" for one that
+// Services lists what is served, in order of name.
+func (g *Gateway) Services() []string {
+	return slices.Sorted(maps.Keys(*g.pipelines.Load()))
+}
+
+// Pipelines lists what requests can name, in order: of a function its applications,
+// as FUNCTION/APPLICATION.
+func (g *Gateway) Pipelines(context.Context) ([]string, error) {
+	var all []string
+	for name, p := range *g.pipelines.Load() {
+		f := p.current.Load().function
+		if f == nil {
+			all = append(all, name)
+			continue
+		}
+		for _, a := range f.apps {
+			all = append(all, a.label)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// Metadata describes a pipeline, a function or an application. A function is not
+// ready while its provider cannot be reached. The error has code "not_found" for one that
 // is not served.
 func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, error) {
-	p := g.pipeline(name)
+	p, application := g.find(name)
 	if p == nil {
 		return nil, notFound(name)
 	}
@@ -81,6 +120,16 @@ func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 		if _, down := n.station.down(); down && m.Ready {
 			m.Ready, m.Reason = false, "no executor is attached for module "+n.Module
 		}
+	}
+	if f := gr.function; f != nil {
+		s := gr.nodes[0].station
+		s.mu.Lock()
+		m.Ready, m.Reason = f.unreachable == "", f.unreachable
+		s.mu.Unlock()
+		if err := f.metadata(m, application); err != nil {
+			return nil, err
+		}
+		return m, nil
 	}
 	for _, o := range gr.outputs {
 		m.Outputs = append(m.Outputs, gr.outputPort(o))
@@ -114,16 +163,32 @@ func notFound(name string) *wire.Error {
 	return wire.Errorf(wire.CodeNotFound, "", "pipeline %q is not served here; list what is with GET /v2/models", name)
 }
 
-// Close ends all streams. Requests under way fail as soon as their executors
-// are gone; call it after the servers in front have stopped.
+// Close refuses new requests and ends all streams and calls. Requests under way
+// fail as soon as their executors are gone; call it after the servers in front have
+// stopped.
 func (g *Gateway) Close() error {
+	g.stopping.Store(true)
+	g.end()
 	g.mu.Lock()
 	g.closed = true
 	all := slices.Collect(maps.Values(g.executors))
+	var callers []*station
+	for _, p := range *g.pipelines.Load() {
+		for _, s := range p.stations {
+			if s.function != nil {
+				callers = append(callers, s)
+			}
+		}
+	}
 	g.mu.Unlock()
 	for _, e := range all {
 		_ = e.stream.Close()
 	}
+	for _, s := range callers {
+		s.close()
+	}
+	g.calls.Wait()
+	g.options.Invoker.Close()
 	return nil
 }
 
@@ -142,5 +207,5 @@ func (g *Gateway) batchEnd(f *flight, now dispatch.Time, waited, compute time.Du
 }
 
 func (f *flight) info() BatchInfo {
-	return BatchInfo{Pipeline: f.station.pipeline, Module: f.station.name, Executor: f.exec.hello.Executor, Size: f.rows()}
+	return BatchInfo{Pipeline: f.station.pipeline, Module: f.items[0].stage(), Executor: f.exec.hello.Executor, Size: f.rows()}
 }

@@ -16,12 +16,14 @@ import (
 type graph struct {
 	*flow.Graph
 	deployment placement.Deployment
+	title      string // kind and name, for errors
 	slo        time.Duration
 	inputs     []pipelines.Port
 	nodes      []*node // as in flow.Graph.Nodes
 	outputs    []output
-	largest    int // size of a query; 0 where requests are none
-	number     int // at the door; see unguarded
+	largest    int       // size of a query; 0 where requests are none
+	number     int       // at the door; see unguarded
+	function   *function // nil where executors of this fleet serve
 
 	inFlight atomic.Int64
 }
@@ -63,7 +65,7 @@ func compile(d placement.Deployment) (*graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g := &graph{Graph: compiled, deployment: d, slo: p.SLO, inputs: p.Inputs}
+	g := &graph{Graph: compiled, deployment: d, title: fmt.Sprintf("%s %q", d.Kind(), p.Name), slo: p.SLO, inputs: p.Inputs}
 	for i := range g.Nodes {
 		n := &node{Node: &g.Nodes[i], index: i}
 		n.declared = *p.Module(n.Module)

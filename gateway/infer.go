@@ -22,7 +22,7 @@ const minPatience = time.Second
 // deadline, and the answer has theirs in order. The failure of one is that of all.
 func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 	arrival := g.now()
-	p := g.pipeline(q.Pipeline)
+	p, application := g.find(q.Pipeline)
 	if p == nil {
 		return nil, notFound(q.Pipeline)
 	}
@@ -30,36 +30,53 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 	parts, err := g.parts(gr, q)
 	switch {
 	case err != nil:
-		g.refuse(p, gr, q, arrival, err)
+		g.refuse(p, gr, nil, q, arrival, err)
 		return nil, err
 	case parts != nil:
 		return InferParts(ctx, q, parts, func(ctx context.Context, one *wire.InferRequest) (*wire.InferResponse, error) {
-			return g.infer(ctx, p, one, arrival)
+			return g.infer(ctx, p, application, one, arrival)
 		})
 	}
-	return g.infer(ctx, p, q, arrival)
+	return g.infer(ctx, p, application, q, arrival)
 }
 
 // infer runs one request.
-func (g *Gateway) infer(ctx context.Context, p *pipeline, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
+func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
 	gr := p.board()
 	defer gr.inFlight.Add(-1)
 	defer p.accepted.Add(-1)
+	slo := gr.slo
+	var app *application
+	if gr.function != nil {
+		var err *wire.Error
+		if app, err = gr.function.application(named); err != nil {
+			return nil, err // nothing of that name: nobody is told of what callers invent
+		}
+		slo = app.slo
+	}
 	inputs, err := g.admit(p, gr, q, arrival)
 	if err != nil {
-		g.refuse(p, gr, q, arrival, err)
+		g.refuse(p, gr, app, q, arrival, err)
 		return nil, err
 	}
-	deadline := g.deadline(ctx, gr, arrival)
+	deadline := g.deadline(ctx, slo, arrival)
 	if err := g.door.admit(gr, arrival, deadline); err != nil {
-		g.refuse(p, gr, q, arrival, err)
+		g.refuse(p, gr, app, q, arrival, err)
 		return nil, err
 	}
 	p.stats.arrive(arrival)
-	if o := g.options.Observer.RequestBegin; o != nil {
-		o(RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: gr.deployment.Generation})
+	if app != nil {
+		app.stats.begin(arrival)
 	}
-	r := newRequest(gr, inputs, arrival, deadline)
+	if o := g.options.Observer.RequestBegin; o != nil {
+		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.deployment.Generation})
+	}
+	var r *request
+	if app != nil {
+		r = newFunctionRequest(gr, app, inputs, q.Inputs, arrival, deadline)
+	} else {
+		r = newRequest(gr, inputs, arrival, deadline)
+	}
 	r.begin()
 	g.wait(ctx, r)
 	return g.answer(p, r, q)
@@ -79,10 +96,18 @@ func (p *pipeline) board() *graph {
 	}
 }
 
-func (g *Gateway) deadline(ctx context.Context, gr *graph, arrival dispatch.Time) dispatch.Time {
+// labelOf is the name under which observers are told of a request.
+func labelOf(a *application, q *wire.InferRequest) string {
+	if a != nil {
+		return a.label
+	}
+	return q.Pipeline
+}
+
+func (g *Gateway) deadline(ctx context.Context, slo time.Duration, arrival dispatch.Time) dispatch.Time {
 	deadline := dispatch.Time(0)
-	if gr.slo > 0 {
-		deadline = arrival + gr.slo
+	if slo > 0 {
+		deadline = arrival + slo
 	}
 	if at, ok := ctx.Deadline(); ok {
 		callers := max(at.Sub(g.epoch)+1, 1)
@@ -94,10 +119,11 @@ func (g *Gateway) deadline(ctx context.Context, gr *graph, arrival dispatch.Time
 }
 
 // wait blocks until the request is over, its caller has gone, or patience has
-// run out with an executor that does not answer.
+// run out with an executor that does not answer. Calls of functions end by
+// themselves.
 func (g *Gateway) wait(ctx context.Context, r *request) {
 	var lapsed <-chan time.Time
-	if r.deadline != 0 {
+	if r.deadline != 0 && r.function == nil {
 		timer := time.NewTimer(r.deadline - g.now() + r.patience())
 		defer timer.Stop()
 		lapsed = timer.C
@@ -138,6 +164,9 @@ func (r *request) timed(now dispatch.Time, code wire.Code, reason string) *wire.
 func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.InferResponse, error) {
 	info := RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: r.graph.deployment.Generation}
 	resp, err := g.response(r, q)
+	if r.function != nil {
+		info.Pipeline = r.function.app.label
+	}
 	now := g.now()
 	info.Elapsed = now - r.arrival
 	if err == nil {
@@ -150,6 +179,9 @@ func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.I
 		info.Outcome = Late
 	}
 	p.stats.end(now, info.Outcome, info.Elapsed)
+	if f := r.function; f != nil {
+		f.app.stats.end(now, info.Outcome, info.Elapsed, f.cold)
+	}
 	g.door.leave(r, now, info.Outcome)
 	if o := g.options.Observer.RequestEnd; o != nil {
 		o(info)
@@ -163,7 +195,7 @@ func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.I
 // refuse counts a request that was turned away. One that is wrong in itself is
 // no load and says nothing of the service, so Measures counts only that it was
 // wrong; observers are told of either.
-func (g *Gateway) refuse(p *pipeline, gr *graph, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
+func (g *Gateway) refuse(p *pipeline, gr *graph, app *application, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
 	now := g.now()
 	end := Invalid
 	if err.Code != wire.CodeInvalid {
@@ -171,8 +203,11 @@ func (g *Gateway) refuse(p *pipeline, gr *graph, q *wire.InferRequest, arrival d
 		p.stats.arrive(arrival)
 	}
 	p.stats.end(now, end, now-arrival)
+	if app != nil {
+		app.stats.refuse(now, end)
+	}
 	if o := g.options.Observer.RequestEnd; o != nil {
-		o(RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: gr.deployment.Generation, Outcome: end, AtDoor: true, Elapsed: now - arrival, Err: err})
+		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.deployment.Generation, Outcome: end, AtDoor: true, Elapsed: now - arrival, Err: err})
 	}
 }
 
@@ -201,6 +236,10 @@ func (g *Gateway) response(r *request, q *wire.InferRequest) (*wire.InferRespons
 		return nil, r.err
 	}
 	gr := r.graph
+	if f := r.function; f != nil {
+		outputs, err := f.answered(q)
+		return &wire.InferResponse{ID: q.ID, Pipeline: q.Pipeline, Generation: f.generation, Outputs: outputs}, err
+	}
 	resp := &wire.InferResponse{
 		ID: q.ID, Pipeline: q.Pipeline, Generation: gr.deployment.Generation,
 		Outputs: make([]wire.NamedTensor, 0, len(gr.outputs)),

@@ -17,12 +17,12 @@ import (
 // older generations are done.
 const pollEvery = 2 * time.Millisecond
 
-// Prepare waits until every executor of the deployment has attached. Traffic
-// does not change. It fails when the deployment cannot be run, when an
+// Prepare waits until every executor of the deployment has attached, or, where
+// functions serve, checks that their provider answers. Traffic does not change. It fails when the deployment cannot be run, when an
 // executor does not fit its module, and when ctx ends first; the error then
 // names the executors that are missing.
 func (g *Gateway) Prepare(ctx context.Context, d placement.Deployment) error {
-	gr, err := compile(d)
+	gr, err := g.graph(ctx, d, true)
 	if err == nil {
 		_, err = g.policies(gr)
 	}
@@ -66,8 +66,8 @@ func (g *Gateway) missing(gr *graph) (names []string, err error) {
 // is under way finishes. No request fails because of it. To install the
 // generation that is installed already is allowed and changes nothing but the
 // executors in use; an older one is refused.
-func (g *Gateway) Install(_ context.Context, d placement.Deployment) error {
-	gr, err := compile(d)
+func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
+	gr, err := g.graph(ctx, d, false)
 	if err != nil {
 		return err
 	}
@@ -77,14 +77,17 @@ func (g *Gateway) Install(_ context.Context, d placement.Deployment) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.pipeline(d.Pipeline.Name)
+	name, generation := gr.deployment.Name(), gr.deployment.Generation
+	p := g.pipeline(name)
 	var before *graph
 	if p == nil {
-		p = &pipeline{name: d.Pipeline.Name, stations: make(map[string]*station)}
+		p = &pipeline{name: name, stations: make(map[string]*station)}
 		p.stats.init(g.options.Span)
 		p.stats.since = g.now()
-	} else if before = p.current.Load(); before.deployment.Generation > d.Generation {
-		return fmt.Errorf("gateway: pipeline %q serves generation %d; generation %d is older", p.name, before.deployment.Generation, d.Generation)
+	} else if before = p.current.Load(); before.deployment.Generation > generation {
+		return fmt.Errorf("gateway: %s %q serves generation %d; generation %d is older", gr.deployment.Kind(), name, before.deployment.Generation, generation)
+	} else if gr.function != nil && before.deployment.Generation == generation {
+		return nil // its counts go on
 	}
 	moved := g.equip(p, gr, policies)
 	g.guard(gr)
@@ -104,7 +107,13 @@ func (g *Gateway) installed(p *pipeline, gr, before *graph, policies []dispatch.
 	}
 	i := InstallInfo{Pipeline: p.name, Generation: gr.deployment.Generation, Executors: len(gr.deployment.Slots), Moved: moved, Policies: make(map[string]string, len(gr.nodes))}
 	for k, n := range gr.nodes {
-		i.Policies[n.Module] = policies[k].Name()
+		names := []string{n.Module}
+		if gr.function != nil {
+			names = groupNames(&gr.function.deployment.Plan)
+		}
+		for _, name := range names {
+			i.Policies[name] = policies[k].Name()
+		}
 	}
 	if before != nil {
 		i.Previous = before.deployment.Generation
@@ -136,6 +145,9 @@ func (g *Gateway) equip(p *pipeline, gr *graph, policies []dispatch.Policy) (mov
 // identityOf says when a module stays the same from one deployment to the
 // next, so that waiting items of the one may run on executors of the other.
 func identityOf(d *placement.Deployment, n *node) string {
+	if d.Function != nil {
+		return "function" // requests wait for any generation of it
+	}
 	digest := ""
 	for _, s := range d.Slots {
 		if s.Module == n.Module {
@@ -158,7 +170,13 @@ func identityOf(d *placement.Deployment, n *node) string {
 
 func (g *Gateway) setup(gr *graph, n *node, policy dispatch.Policy) setup {
 	d := &gr.deployment
-	c := setup{policy: policy, windows: policy.Name() == factory.Default}
+	c := setup{policy: policy, windows: policy.Name() == factory.Default, function: gr.function}
+	if gr.function != nil {
+		for i, e := range gr.function.executors {
+			c.members = append(c.members, member{exec: e, group: int32(i)})
+		}
+		return c
+	}
 	for _, o := range TCOptions(*d, n.Module, 0).Groups {
 		c.groups = append(c.groups, groupShape{batch: o.Batch, window: o.Window})
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"slices"
 
+	"github.com/harpagon/harpagon/executors/invoke"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -13,6 +14,8 @@ type setup struct {
 	windows bool
 	groups  []groupShape
 	members []member
+
+	function *function // nil for a module
 }
 
 // member is an executor that serves a group.
@@ -41,7 +44,7 @@ func (s *station) configure(c setup) int {
 	if heir, ok := c.policy.(dispatch.Heir); ok && s.policy != nil {
 		heir.Inherit(s.policy)
 	}
-	s.policy, s.windows, s.groups, s.lanes = c.policy, c.windows, c.groups, nil
+	s.policy, s.windows, s.groups, s.lanes, s.function = c.policy, c.windows, c.groups, nil, c.function
 	if s.up > 0 {
 		s.up, s.downAt = 0, now
 	}
@@ -49,6 +52,10 @@ func (s *station) configure(c setup) int {
 		fx = s.join(now, m, fx)
 	}
 	for _, it := range waiting {
+		if !s.rehome(it) {
+			fx = append(fx, s.expel(it, it.req.timed(now, wire.CodeUnavailable, "its application is not served any more")))
+			continue
+		}
 		fx = s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
 	}
 	s.mu.Unlock()
@@ -68,6 +75,11 @@ func (s *station) add(m member) {
 // join gives the executor its lanes. The policy is told of a lane when it is
 // idle: at once, or when the batch has ended that runs there from before.
 func (s *station) join(now dispatch.Time, m member, fx []effect) []effect {
+	if m.exec.target != nil {
+		s.newLane(m)
+		s.up++
+		return s.offerLanes(now, fx)
+	}
 	inAir, away := m.exec.flightsOf(s), m.exec.missing()
 	for range m.exec.concurrency() {
 		id := s.newLane(m)
@@ -132,43 +144,62 @@ func (s *station) remove(e *executor) {
 	s.apply(fx)
 }
 
-// land notes that a batch has come back and lets the lane go on, unless its
+// returned is what is known of a batch that has come back.
+type returned struct {
+	waited, compute dispatch.Time
+	failed          int
+	away            bool            // its engine must be loaded anew
+	outcome         *invoke.Outcome // of a call
+}
+
+// returned notes that a batch has come back and lets the lane go on, unless its
 // engine is away: then the policy does without, but requests may wait for it,
 // because either it comes back or its executor goes.
-func (s *station) land(f *flight, waited, compute dispatch.Time, failed int, away bool) dispatch.Time {
+func (s *station) returned(f *flight, r returned) dispatch.Time {
 	var room [4]effect
 	fx := room[:0]
 	s.mu.Lock()
 	now := s.gateway.now()
 	for _, it := range f.items {
-		it.finish(now, waited, compute)
+		it.finish(now, r.waited, r.compute)
 	}
-	s.stats.batch(f, now, compute, failed)
-	learn := compute
-	if failed > 0 || away {
+	s.stats.batch(f, now, r.compute, r.failed)
+	learn := r.compute
+	if r.failed > 0 || r.away {
 		learn = 0 // computed twice, or not
 	}
 	s.gateway.door.end(f, s.groupOf(f), now, learn)
-	if away {
-		f.exec.leaves(1)
-	}
-	if at := s.laneOf(f, away); at >= 0 {
-		l := &s.lanes[at]
-		l.flight, l.away, l.free = nil, away, now
-		switch {
-		case away && l.known:
-			l.known = false
-			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(at)}, fx)
-		case away:
-		case l.known:
-			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: compute}, fx)
-		default:
-			fx = s.announce(now, dispatch.ExecutorID(at), fx)
-		}
+	if r.outcome != nil {
+		s.callReturned(f, r.outcome)
+		fx = s.offerLanes(now, fx)
+	} else {
+		fx = s.freeLane(now, f, r, fx)
 	}
 	s.mu.Unlock()
 	s.apply(fx)
 	return now
+}
+
+func (s *station) freeLane(now dispatch.Time, f *flight, r returned, fx []effect) []effect {
+	if r.away {
+		f.exec.leaves(1)
+	}
+	at := s.laneOf(f, r.away)
+	if at < 0 {
+		return fx
+	}
+	l := &s.lanes[at]
+	l.flight, l.away, l.free = nil, r.away, now
+	switch {
+	case r.away && l.known:
+		l.known = false
+		return s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(at)}, fx)
+	case r.away:
+		return fx
+	case l.known:
+		return s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: r.compute}, fx)
+	}
+	return s.announce(now, dispatch.ExecutorID(at), fx)
 }
 
 // back opens a lane of the executor again whose engine was away.

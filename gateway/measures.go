@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
 // Measures says what was seen of a pipeline in the last seconds: Options.Span
@@ -23,6 +25,9 @@ func (g *Gateway) Measures(name string) autoscale.Measures {
 	m.Generation, m.Kind = gr.deployment.Generation, gr.deployment.Kind()
 	m.InFlight = p.accepted.Load()
 	p.stats.measure(now, &m)
+	if gr.function != nil {
+		m.Function = gr.function.measure(gr.nodes[0].station, now, &m)
+	}
 	for _, n := range gr.nodes {
 		m.Modules = append(m.Modules, n.station.measure(now))
 	}
@@ -140,4 +145,39 @@ func (s *moduleSecond) merge(o *moduleSecond) {
 		mine.requests += e.requests
 		mine.compute += e.compute
 	}
+}
+
+// measure says what was seen of a function, and adds it to m.
+func (f *function) measure(s *station, now dispatch.Time, m *autoscale.Measures) *functions.Measures {
+	all := &functions.Measures{Function: m.Pipeline, Generation: m.Generation, From: m.To, To: m.To}
+	for _, a := range f.apps {
+		one, from := a.measure(now, m.To)
+		all.Applications = append(all.Applications, one)
+		if from.Before(all.From) {
+			all.From = from
+		}
+	}
+	m.From, m.Offered = all.From, all.Offered()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range f.groups {
+		g.Errors = maps.Clone(g.Errors)
+		all.Groups = append(all.Groups, g)
+	}
+	return all
+}
+
+func (a *application) measure(now dispatch.Time, to time.Time) (m functions.ApplicationMeasures, from time.Time) {
+	lately := autoscale.Measures{To: to}
+	a.stats.measure(now, &lately)
+	s := &a.stats
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.latency.percentiles()
+	return functions.ApplicationMeasures{
+		Name: a.name, Offered: lately.Offered, Requests: s.requests, InFlight: s.underWay,
+		Completed: s.total[Completed], Late: s.total[Late], LateCold: s.lateCold, Dropped: s.total[Dropped], Refused: s.total[Refused],
+		Failed: s.total[Failed], Cancelled: s.total[Cancelled], Invalid: s.total[Invalid],
+		P50: all.P50, P99: all.P99, Max: all.Max,
+	}, lately.From
 }

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"time"
+
+	"github.com/harpagon/harpagon/executors/invoke"
 )
 
 // Defaults of Options.
@@ -10,6 +12,10 @@ const (
 	DefaultGrace       = 500 * time.Millisecond
 	DefaultSpan        = 10 * time.Second
 	DefaultMargin      = 2 * time.Millisecond
+
+	// Of functions, which are called over a network, and often seldom.
+	DefaultFunctionMargin = 10 * time.Millisecond
+	DefaultFunctionSpan   = 30 * time.Second
 )
 
 // Options configures a Gateway. The zero value is good for one process.
@@ -29,7 +35,8 @@ type Options struct {
 	// are refused at the door instead of waiting for one. 0 means DefaultGrace.
 	Grace time.Duration
 
-	// Span is the time that Measures looks back on. 0 means DefaultSpan.
+	// Span is the time that Measures looks back on. 0 means DefaultSpan, for
+	// functions DefaultFunctionSpan.
 	Span time.Duration
 
 	// Patient keeps the window of a batch to its end even while a device is
@@ -41,11 +48,18 @@ type Options struct {
 	// Margin is kept before every deadline by policies that hold batches back
 	// for as long as deadlines allow, since timers, threads and the way to the
 	// executors are not punctual; at most a tenth of the time that a request has
-	// at the module. 0 means DefaultMargin, negative means none.
+	// at the module. 0 means DefaultMargin, negative means none. Batches of functions
+	// leave so long before the plan's timeouts; there 0 means DefaultFunctionMargin.
 	Margin time.Duration
+
+	// Invoker calls the functions of providers; nil makes one.
+	Invoker *invoke.Invoker
 
 	// Observer is told what happens.
 	Observer Observer
+
+	functionSpan   time.Duration
+	functionMargin time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -55,11 +69,15 @@ func (o Options) withDefaults() Options {
 	if o.Grace <= 0 {
 		o.Grace = DefaultGrace
 	}
+	o.functionSpan, o.functionMargin = o.Span, max(0, o.Margin)
 	if o.Span <= 0 {
-		o.Span = DefaultSpan
+		o.Span, o.functionSpan = DefaultSpan, DefaultFunctionSpan
 	}
 	if o.Margin == 0 {
-		o.Margin = DefaultMargin
+		o.Margin, o.functionMargin = DefaultMargin, DefaultFunctionMargin
+	}
+	if o.Invoker == nil {
+		o.Invoker = invoke.New(invoke.Options{})
 	}
 	return o
 }

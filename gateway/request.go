@@ -28,9 +28,12 @@ type request struct {
 	last   *item           // the one that completed the outputs
 	counts []tally         // by node
 
+	function *functionRequest // nil unless a function serves it
+
 	// Room for the nodes of a small graph, so that a request is one piece.
 	fewValues [few][]wire.Tensor
 	fewCounts [few]tally
+	firstItem item
 }
 
 // few nodes need no memory of their own.
@@ -76,13 +79,18 @@ type times struct {
 }
 
 func newRequest(g *graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) *request {
-	r := &request{graph: g, inputs: inputs, arrival: arrival, deadline: deadline, done: make(chan struct{})}
+	r := new(request)
+	r.init(g, inputs, arrival, deadline)
+	return r
+}
+
+func (r *request) init(g *graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) {
+	r.graph, r.inputs, r.arrival, r.deadline, r.done = g, inputs, arrival, deadline, make(chan struct{})
 	if n := len(g.nodes); n <= few {
 		r.values, r.counts = r.fewValues[:n], r.fewCounts[:n]
 	} else {
 		r.values, r.counts = make([][]wire.Tensor, n), make([]tally, n)
 	}
-	return r
 }
 
 // begin launches what waits for nothing but the request's inputs.
@@ -170,7 +178,11 @@ func (r *request) launch(ready []flow.Item, cause *item, items []*item) ([]*item
 			return items, err
 		}
 		if !n.Scatter {
-			it := &item{node: n, frame: at.Frame, cause: cause, inputs: inputs}
+			it := &r.firstItem
+			if r.items != nil {
+				it = new(item)
+			}
+			it.node, it.frame, it.cause, it.inputs = n, at.Frame, cause, inputs
 			items = append(items, r.link(it))
 			continue
 		}
@@ -200,6 +212,9 @@ func (r *request) link(it *item) *item {
 
 // gatherInputs collects the inputs of a node in a frame of its common scope.
 func (r *request) gatherInputs(n *node, frame int32) ([]wire.Tensor, *wire.Error) {
+	if r.function != nil {
+		return r.inputs, nil // its module takes what the request brings
+	}
 	inputs := make([]wire.Tensor, len(n.inputs))
 	for j, in := range n.inputs {
 		if in.from == nil {

@@ -45,6 +45,9 @@ func (g *Gateway) policies(gr *graph) ([]dispatch.Policy, error) {
 // policy is the one that the pipeline names, for one of its modules.
 func (g *Gateway) policy(gr *graph, n *node) (dispatch.Policy, error) {
 	d := &gr.deployment
+	if gr.function != nil {
+		return gr.function.policy(&g.options), nil
+	}
 	if d.Pool != nil {
 		return pool.Dispatcher(*d, g.options.MaxQueue)
 	}

@@ -18,6 +18,9 @@ func (r *request) stages(now dispatch.Time) []wire.Stage {
 	stages := make([]wire.Stage, 0, len(r.graph.nodes))
 	for i, n := range r.graph.nodes {
 		s := wire.Stage{Module: n.Module, Items: r.counts[i].items}
+		if r.function != nil {
+			s.Module = r.function.app.stage
+		}
 		if it := r.counts[i].last; it != nil {
 			s.Batch = int(it.batch)
 			account(&s, it, it.ready, it.end)

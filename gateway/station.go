@@ -36,6 +36,11 @@ type station struct {
 	timer   *time.Timer
 	actions []dispatch.Action
 	stats   moduleStats
+
+	// Of a function; see call.go.
+	function *function // that serves now; nil for a module
+	running  int       // calls, of all generations
+	stopped  bool      // no more calls are made
 }
 
 // slot holds an item that the policy knows. A RequestID is the slot's index
@@ -52,6 +57,7 @@ type lane struct {
 	known  bool          // the policy has been told of it
 	alone  bool          // and that its executor has its device for itself
 	away   bool          // its engine is being loaded anew
+	idle   bool          // of a function: the policy may start a call
 	flight *flight       // that runs there; nil when it idles
 	free   dispatch.Time // when its last batch ended
 }
@@ -63,11 +69,11 @@ type groupShape struct {
 }
 
 // effect is what is left to do after the station's lock has been released:
-// send a batch, or drop an item.
+// send a batch, or fail the request of an item.
 type effect struct {
 	flight *flight
 	item   *item
-	drop   string // why the item is dropped, in the words of autoscale
+	drop   string // why the policy has dropped the item, in the words of autoscale
 	err    *wire.Error
 }
 
@@ -94,6 +100,10 @@ func (s *station) arrive(now dispatch.Time, it *item, fx []effect) []effect {
 			second.queries = tallyUp(second.queries, sizeBucket(it.size(), it.req.graph.largest), 1)
 		}
 	}
+	if s.stopped {
+		it.state = ended
+		return append(fx, effect{item: it, err: it.req.timed(now, wire.CodeUnavailable, stopping)})
+	}
 	it.state = queued
 	pressure := s.gateway.door.wait(it, 1)
 	if it.attempts == 0 {
@@ -107,6 +117,9 @@ func (s *station) arrive(now dispatch.Time, it *item, fx []effect) []effect {
 func (it *item) request() dispatch.Request {
 	q := it.node.Request(it.req.arrival, it.req.deadline, it.kept)
 	q.ID, q.Size = it.id, int32(it.size())
+	if f := it.req.function; f != nil {
+		q.Class = f.app.class
+	}
 	return q
 }
 
@@ -120,7 +133,7 @@ func (s *station) withdraw(it *item) {
 		s.take(it.id)
 		it.state = ended
 		s.gateway.door.wait(it, -1)
-		fx = s.step(s.gateway.now(), dispatch.Event{Kind: dispatch.Cancel, Request: dispatch.Request{ID: it.id}}, fx)
+		fx = s.step(s.gateway.now(), dispatch.Event{Kind: dispatch.Cancel, Request: it.request()}, fx)
 	}
 	s.mu.Unlock()
 	s.apply(fx)
@@ -129,7 +142,11 @@ func (s *station) withdraw(it *item) {
 // step reports an event to the policy and carries its actions out as far as
 // the lock allows.
 func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effect {
-	return s.decide(now, ev, s.neighbours(now, fx))
+	fx = s.decide(now, ev, s.neighbours(now, fx))
+	if s.function != nil {
+		fx = s.offerLanes(now, fx)
+	}
+	return fx
 }
 
 // decide is step where the policy knows who shares its devices.
@@ -146,7 +163,11 @@ func (s *station) act(now dispatch.Time, fx []effect) (answer dispatch.Event, _ 
 	for i := range s.actions {
 		switch a := &s.actions[i]; a.Act {
 		case dispatch.Start:
-			fx = append(fx, effect{flight: s.start(now, a)})
+			if f := s.start(now, a); s.function != nil {
+				fx = s.startCalls(f, fx)
+			} else {
+				fx = append(fx, effect{flight: f})
+			}
 		case dispatch.SetTimer:
 			s.arm(a.At - now)
 		case dispatch.Drop:
@@ -168,7 +189,6 @@ func (s *station) act(now dispatch.Time, fx []effect) (answer dispatch.Event, _ 
 func (s *station) start(now dispatch.Time, a *dispatch.Action) *flight {
 	l := &s.lanes[a.Executor]
 	f := &flight{station: s, lane: int32(a.Executor), at: now}
-	l.flight = f
 	f.items = f.few[:0]
 	if len(a.Batch) > len(f.few) {
 		f.items = make([]*item, 0, len(a.Batch))
@@ -192,7 +212,10 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *flight {
 		it.queue = now - it.ready - it.wait
 	}
 	s.gateway.door.start(f.items)
-	l.exec.enter(f)
+	if s.function == nil {
+		l.flight = f
+		l.exec.enter(f)
+	}
 	return f
 }
 
@@ -223,8 +246,11 @@ func (s *station) tick() { s.handle(dispatch.Event{Kind: dispatch.Timer}) }
 // handle reports an event that nothing else comes with.
 func (s *station) handle(ev dispatch.Event) {
 	var room [4]effect
+	fx := room[:0]
 	s.mu.Lock()
-	fx := s.step(s.gateway.now(), ev, room[:0])
+	if !s.stopped {
+		fx = s.step(s.gateway.now(), ev, fx)
+	}
 	s.mu.Unlock()
 	s.apply(fx)
 }
@@ -236,8 +262,8 @@ func (s *station) apply(fx []effect) {
 			e.flight.exec.launch(e.flight)
 			continue
 		}
-		if o := s.gateway.options.Observer.Dropped; o != nil {
-			o(DropInfo{Pipeline: s.pipeline, Module: s.name, Reason: e.drop})
+		if o := s.gateway.options.Observer.Dropped; o != nil && e.drop != "" {
+			o(DropInfo{Pipeline: s.pipeline, Module: e.item.stage(), Reason: e.drop})
 		}
 		e.item.req.fail(e.err)
 	}
@@ -259,10 +285,8 @@ func (s *station) why(it *item, reason dispatch.Reason) string {
 // refusal tells the caller why a policy has dropped an item.
 func (s *station) refusal(now dispatch.Time, it *item, drop string) *wire.Error {
 	r := it.req
-	e := &wire.Error{Stage: s.name, Elapsed: now - r.arrival}
-	if r.deadline != 0 {
-		e.Budget = r.deadline - r.arrival
-	}
+	e := r.timed(now, wire.CodeDeadline, "the deadline can no longer be met")
+	e.Stage = it.stage()
 	switch drop {
 	case autoscale.DropFull:
 		e.Code, e.Reason = wire.CodeOverloaded, "the queue is full; send fewer requests or scale the pipeline up"
@@ -271,9 +295,20 @@ func (s *station) refusal(now dispatch.Time, it *item, drop string) *wire.Error 
 	case autoscale.DropNoExecutor:
 		e.Code, e.Reason = wire.CodeUnavailable, "no executor is attached"
 	default:
-		e.Code, e.Reason = wire.CodeDeadline, "the deadline can no longer be met"
+		if s.function != nil && s.running >= s.function.limit() {
+			e.Code, e.Reason = wire.CodeOverloaded, "as many calls run as the provider allows, and the deadline can no longer be met"
+		}
 	}
 	return e
+}
+
+// stage is the name under which the item's module is reported: of a function, that
+// of the group.
+func (it *item) stage() string {
+	if f := it.req.function; f != nil {
+		return f.app.stage
+	}
+	return it.node.Module
 }
 
 func (s *station) put(it *item) dispatch.RequestID {

@@ -76,6 +76,65 @@ func (s *pipelineStats) end(now dispatch.Time, o Outcome, elapsed time.Duration)
 	s.mu.Unlock()
 }
 
+// applicationStats count the requests of an application: since its generation
+// serves, so that money can be compared with what the plan says, but for the rate.
+type applicationStats struct {
+	pipelineStats
+	requests int64 // accepted or refused
+	underWay int64
+	lateCold int64 // late, behind a cold start
+	latency  histogram
+}
+
+// begin counts an accepted request.
+func (s *applicationStats) begin(now dispatch.Time) {
+	s.arrive(now)
+	s.mu.Lock()
+	s.requests++
+	s.underWay++
+	s.mu.Unlock()
+}
+
+// refuse counts a request that was turned away, which is no load where it was wrong
+// in itself.
+func (s *applicationStats) refuse(now dispatch.Time, o Outcome) {
+	if o != Invalid {
+		s.arrive(now)
+	}
+	s.pipelineStats.end(now, o, 0)
+	s.mu.Lock()
+	if o != Invalid {
+		s.requests++
+	}
+	s.mu.Unlock()
+}
+
+// end counts the outcome of a request that was accepted.
+func (s *applicationStats) end(now dispatch.Time, o Outcome, elapsed time.Duration, cold bool) {
+	s.pipelineStats.end(now, o, elapsed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.underWay--
+	if o == Late && cold {
+		s.lateCold++
+	}
+	if o == Completed || o == Late {
+		s.latency.add(elapsed)
+	}
+}
+
+// handOver counts a request that waits for the next generation of its application.
+func (s *applicationStats) handOver(to *applicationStats) {
+	s.mu.Lock()
+	s.requests--
+	s.underWay--
+	s.mu.Unlock()
+	to.mu.Lock()
+	to.requests++
+	to.underWay++
+	to.mu.Unlock()
+}
+
 // moduleStats counts items and batches; the station's lock guards it.
 type moduleStats struct {
 	ring  ring[moduleSecond]

@@ -17,7 +17,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors/provider"
-	"github.com/harpagon/harpagon/gateway/serverless"
+	requests "github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -51,7 +51,7 @@ func TestRecordFunction(t *testing.T) {
 	defer host.Close()
 	answers = host
 
-	serves := serverless.New(serverless.Options{})
+	serves := requests.New(requests.Options{})
 	defer serves.Close()
 	gateway := worker.New(c, activities.GatewayQueue, activities.GatewayWorkerOptions())
 	activities.RegisterFunctions(gateway, serves)

@@ -20,9 +20,9 @@ import (
 	"github.com/harpagon/harpagon/executors/provider"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
-	"github.com/harpagon/harpagon/gateway/serverless"
 	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -159,10 +159,15 @@ func TestLoadOfAFunction(t *testing.T) {
 	answers = host
 	plan, err := functions.Solve(problem, functions.Options{})
 	require.NoError(t, err)
-	serves := serverless.New(serverless.Options{})
+	for i := range plan.Groups[0].Applications {
+		plan.Groups[0].Applications[i].SLO *= 50 // a busy machine is no matter here
+	}
+	serves := gateway.New(gateway.Options{})
 	defer serves.Close()
-	require.NoError(t, serves.Install(t.Context(), functions.Deployment{Generation: 1, Function: problem.Function, Provider: problem.Provider, Plan: plan}))
-	at := httptest.NewServer(httpapi.New(serverless.Front{Gateway: gateway.New(gateway.Options{}), Functions: serves}, httpapi.Options{}))
+	require.NoError(t, serves.Install(t.Context(), placement.Deployment{Function: &functions.Deployment{
+		Generation: 1, Function: problem.Function, Provider: problem.Provider, Plan: plan,
+	}}))
+	at := httptest.NewServer(httpapi.New(serves, httpapi.Options{}))
 	defer at.Close()
 
 	got := run(t, "load", "ranker", "--gateway", at.URL, "--duration", "1s", "--warmup", "0s", "--rate", "45", "--json")
@@ -188,9 +193,9 @@ func TestLoadOfAFunction(t *testing.T) {
 	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "GB GPU")
 
-	m := serves.Measures("ranker")
+	m := serves.Measures("ranker").Function
 	e := everything{Functions: []control.FunctionStatus{{
-		Function: "ranker", Phase: workflows.Serving, Generation: 1, Serving: 1, Rate: 90, CostPerRequest: plan.CostPerRequest, Plan: &plan, Measures: &m,
+		Function: "ranker", Phase: workflows.Serving, Generation: 1, Serving: 1, Rate: 90, CostPerRequest: plan.CostPerRequest, Plan: &plan, Measures: m,
 	}}}
 	var text bytes.Buffer
 	require.NoError(t, writeEverything(&text, e))

@@ -18,7 +18,6 @@ import (
 	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/gateway/metrics"
-	"github.com/harpagon/harpagon/gateway/serverless"
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
@@ -49,16 +48,14 @@ type GatewayOptions struct {
 	Version      string        // of the program
 	MeasureEvery time.Duration // 0 means DefaultMeasureEvery
 	Gateway      gateway.Options
-	Functions    serverless.Options
 }
 
 // Gateway is the role that takes requests.
 type Gateway struct {
-	Gateway   *gateway.Gateway   // serves pipelines
-	Functions *serverless.Server // serves functions
-	HTTP      string             // HOST:PORT; empty without
-	GRPC      string             // HOST:PORT; empty without
-	Attach    string             // HOST:PORT that executors dial, LocalGateway without
+	Gateway *gateway.Gateway
+	HTTP    string // HOST:PORT; empty without
+	GRPC    string // HOST:PORT; empty without
+	Attach  string // HOST:PORT that executors dial, LocalGateway without
 
 	metrics *metrics.Metrics
 	seen    *statistics.Collector
@@ -76,18 +73,16 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	life, quit := context.WithCancel(context.Background())
 	collected, seen := metrics.New(), statistics.New()
 	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer())
-	o.Functions.Observer = gateway.Tee(o.Functions.Observer, collected.Observer(), seen.Observer())
 	r := &Gateway{
-		Gateway: gateway.New(o.Gateway), Functions: serverless.New(o.Functions), Attach: LocalGateway, quit: quit,
-		metrics: collected, seen: seen,
+		Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected, seen: seen,
 	}
 	if err := r.listen(life, o); err != nil {
 		r.close()
 		return nil, err
 	}
 	r.worker = worker.New(c, activities.GatewayQueue, activities.GatewayWorkerOptions())
-	activities.RegisterGateway(r.worker, services{r.Gateway, r.Functions})
-	activities.RegisterFunctions(r.worker, r.Functions)
+	activities.RegisterGateway(r.worker, r.Gateway)
+	activities.RegisterFunctions(r.worker, r.Gateway)
 	if err := r.worker.Start(); err != nil {
 		r.worker = nil
 		r.close()
@@ -127,7 +122,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions) error {
 			return err
 		}
 		r.HTTP = l.Addr().String()
-		handler := httpapi.New(r.Front(), httpapi.Options{
+		handler := httpapi.New(r.Gateway, httpapi.Options{
 			Token: o.Token, Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, Crowded: r.Gateway.Crowded,
 		})
 		r.serve(l, func() error { return httpapi.Serve(life, l, handler) })
@@ -138,7 +133,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions) error {
 			return err
 		}
 		r.GRPC = l.Addr().String()
-		server := grpcapi.New(r.Front(), grpcapi.Options{Token: o.Token, Version: o.Version, Statistics: r.seen.Of})
+		server := grpcapi.New(r.Gateway, grpcapi.Options{Token: o.Token, Version: o.Version, Statistics: r.seen.Of})
 		r.serve(l, func() error { return grpcapi.Serve(life, l, server) })
 	}
 	return nil
@@ -154,11 +149,6 @@ func (r *Gateway) serve(l net.Listener, run func() error) {
 		defer r.mu.Unlock()
 		r.failed = errors.Join(r.failed, fmt.Errorf("roles: gateway: serving on %s: %w", l.Addr(), err))
 	})
-}
-
-// Front answers for pipelines and functions, within the process.
-func (r *Gateway) Front() serverless.Front {
-	return serverless.Front{Gateway: r.Gateway, Functions: r.Functions}
 }
 
 // Watch adds the devices of the same process to what /metrics serves; call it
@@ -195,7 +185,6 @@ func (r *Gateway) close() {
 	if r.worker != nil {
 		r.worker.Stop()
 	}
-	r.Functions.Close()
 	_ = r.Gateway.Close()
 	r.servers.Wait()
 	r.streams.Wait()
@@ -211,16 +200,14 @@ func report(ctx context.Context, commands *control.Control, r *Gateway, every ti
 		case <-ctx.Done():
 			return
 		}
-		names, _ := r.Gateway.Pipelines(ctx)
-		for _, name := range names {
-			// A pipeline that cannot be told now hears the next report.
-			if m := r.Gateway.Measures(name); m.Arrived > 0 {
+		for _, name := range r.Gateway.Services() {
+			// A service that cannot be told now hears the next report.
+			switch m := r.Gateway.Measures(name); {
+			case m.Arrived == 0:
+			case m.Function != nil:
+				_ = commands.SendFunctionMeasures(ctx, *m.Function)
+			default:
 				_ = commands.SendMeasures(ctx, m)
-			}
-		}
-		for _, name := range r.Functions.Functions() {
-			if m := r.Functions.Measures(name); m.Offered() > 0 {
-				_ = commands.SendFunctionMeasures(ctx, m)
 			}
 		}
 	}

@@ -144,7 +144,7 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 		return err
 	}
 	s.GatewayURL, s.GatewayGRPC = "http://"+s.gateway.HTTP, s.gateway.GRPC
-	s.client = sdk.NewClient(s.gateway.Front())
+	s.client = sdk.NewClient(s.gateway.Gateway)
 	s.worker, err = roles.StartWorker(ctx, c, roles.HostOptions{
 		Name: host, Devices: found, Engines: engines, ForceEngine: o.Engine, Dial: s.gateway.Pipe,
 		ProfileDir: s.folder.Profiles(), Progress: func(line string) { s.say("%s", line) },
@@ -215,7 +215,7 @@ func (s *System) tell(status control.Status) {
 // workflow may say that it serves a moment before the new gateway does.
 func (s *System) installed(ctx context.Context, name string) error {
 	for {
-		m, err := s.gateway.Front().Metadata(ctx, name)
+		m, err := s.gateway.Gateway.Metadata(ctx, name)
 		if err == nil && m.Ready {
 			return nil
 		}

@@ -1,4 +1,4 @@
-package serverless
+package gateway
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/executors/invoke"
-	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
@@ -66,7 +65,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	case "garbage":
 		return answer(200, "<html>")
 	}
-	return inProcess(good).RoundTrip(r)
+	return direct{http.HandlerFunc(good)}.RoundTrip(r)
 }
 
 // visit is one request of a drawn run.
@@ -115,19 +114,19 @@ func play(t *testing.T, p *script, visits []visit, limit int, change time.Durati
 		defer mu.Unlock()
 		wrong = append(wrong, fmt.Sprintf(format, args...))
 	}
-	s := New(Options{Invoker: invoke.New(invoke.Options{Client: &http.Client{Transport: p}}), Observer: gateway.Observer{
-		RequestEnd: func(gateway.RequestInfo) { mu.Lock(); defer mu.Unlock(); ended++ },
+	g := New(Options{Invoker: invoke.New(invoke.Options{Client: &http.Client{Transport: p}}), Observer: Observer{
+		RequestEnd: func(RequestInfo) { mu.Lock(); defer mu.Unlock(); ended++ },
 	}})
 	narrow := func(_ *pipelines.Function, c *pipelines.Provider) { c.Concurrency = limit }
-	d := deploy(t, "http://127.0.0.1:1", 1, narrow)
-	if err := s.Install(t.Context(), d); err != nil {
+	d := deploy(t, 1, narrow)
+	if err := g.Install(t.Context(), d); err != nil {
 		return err.Error()
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		time.Sleep(change)
-		next := deploy(t, "http://127.0.0.1:1", 2, narrow, func(f *pipelines.Function, _ *pipelines.Provider) { f.Applications[1].Rate = 5 })
-		if err := s.Install(context.Background(), next); err != nil {
+		next := deploy(t, 2, narrow, func(f *pipelines.Function, _ *pipelines.Provider) { f.Applications[1].Rate = 5 })
+		if err := g.Install(context.Background(), next); err != nil {
 			note("%v", err)
 		}
 	})
@@ -140,20 +139,20 @@ func play(t *testing.T, p *script, visits []visit, limit int, change time.Durati
 				ctx, leave = context.WithCancel(ctx)
 				defer time.AfterFunc(v.leaves, leave).Stop()
 			}
-			a := d.Function.Applications[v.app]
+			a := d.Function.Function.Applications[v.app]
 			begin := time.Now()
-			r, err := s.Infer(ctx, ask(a.Name, float32(v.at), 0))
-			if why := check(d, a, v, limit, time.Since(begin), r, err); why != "" {
+			r, err := g.Infer(ctx, askOf(a.Name, float32(v.at), 0))
+			if why := checkEnd(*d.Function, a, v, limit, time.Since(begin), r, err); why != "" {
 				note("%+v: %s", v, why)
 			}
 		})
 	}
 	wg.Wait()
 	sum := int64(0)
-	for _, n := range s.Totals("net") {
+	for _, n := range g.Totals("net") {
 		sum += n
 	}
-	s.Close()
+	_ = g.Close()
 	if sum != int64(len(visits)) || ended != len(visits) {
 		note("%d requests, %d outcomes, %d of them told", len(visits), sum, ended)
 	}
@@ -163,8 +162,8 @@ func play(t *testing.T, p *script, visits []visit, limit int, change time.Durati
 	return strings.Join(wrong, "\n")
 }
 
-// check says what is wrong with the end of one request.
-func check(d functions.Deployment, a pipelines.Application, v visit, limit int, took time.Duration, r *wire.InferResponse, err error) string {
+// checkEnd says what is wrong with the end of one request.
+func checkEnd(d functions.Deployment, a pipelines.Application, v visit, limit int, took time.Duration, r *wire.InferResponse, err error) string {
 	switch e, _ := err.(*wire.Error); {
 	case err != nil && e == nil:
 		return fmt.Sprintf("an error without a type: %v", err)

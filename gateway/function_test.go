@@ -1,23 +1,26 @@
-package serverless
+package gateway
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors/emulated"
+	"github.com/harpagon/harpagon/executors/invoke"
 	"github.com/harpagon/harpagon/executors/provider"
-	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -43,8 +46,8 @@ func quick(at string) (pipelines.Function, pipelines.Provider) {
 	return f, cloud
 }
 
-func deploy(t testing.TB, at string, generation int, change ...func(*pipelines.Function, *pipelines.Provider)) functions.Deployment {
-	f, cloud := quick(at)
+func deploy(t testing.TB, generation int, change ...func(*pipelines.Function, *pipelines.Provider)) placement.Deployment {
+	f, cloud := quick(cloudAddress)
 	for _, c := range change {
 		c(&f, &cloud)
 	}
@@ -58,80 +61,99 @@ func deploy(t testing.TB, at string, generation int, change ...func(*pipelines.F
 			}
 		}
 	}
-	return functions.Deployment{Generation: generation, Function: f, Provider: cloud, Plan: plan}
+	return placement.Deployment{Generation: generation, Function: &functions.Deployment{Generation: generation, Function: f, Provider: cloud, Plan: plan}}
 }
 
-// listen opens a server on loopback and returns its URL.
-func listen(t testing.TB, h http.Handler) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &http.Server{Handler: h}
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(func() { _ = s.Close() })
-	return "http://" + l.Addr().String()
+// direct answers the calls of functions without a network, so that they take the
+// time of a test's clock and no other.
+type direct struct{ handler http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w, ended := httptest.NewRecorder(), make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				ended <- io.ErrUnexpectedEOF // http.ErrAbortHandler
+			}
+		}()
+		d.handler.ServeHTTP(w, r)
+		ended <- r.Context().Err()
+	}()
+	select {
+	case err := <-ended:
+		if err != nil {
+			return nil, err
+		}
+		return w.Result(), nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
 }
 
-// late hands requests to a handler that is made after the address is known.
-type late struct{ http.Handler }
+func invoker(h http.Handler) *invoke.Invoker {
+	return invoke.New(invoke.Options{Client: &http.Client{Transport: direct{h}}})
+}
+
+// cloudAddress is where functions are called; nothing listens there.
+const cloudAddress = "http://127.0.0.1:1"
 
 // host runs the provider of this repository.
-func host(t testing.TB, o provider.Options, change ...func(*pipelines.Function, *pipelines.Provider)) (*provider.Host, string) {
-	var l late
-	at := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.Handler.ServeHTTP(w, r) }))
-	f, cloud := quick(at)
+func host(t testing.TB, o provider.Options, change ...func(*pipelines.Function, *pipelines.Provider)) *provider.Host {
+	f, cloud := quick(cloudAddress)
 	for _, c := range change {
 		c(&f, &cloud)
 	}
 	o.Problems = []functions.Problem{{Function: f, Provider: cloud}}
 	h, err := provider.New(o)
 	require.NoError(t, err)
-	l.Handler = h
 	t.Cleanup(func() { _ = h.Close() })
-	return h, at
+	return h
 }
 
-func serve(t testing.TB, o Options, d functions.Deployment) *Server {
-	s := New(o)
-	t.Cleanup(s.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	require.NoError(t, s.Prepare(ctx, d))
-	require.NoError(t, s.Install(ctx, d))
-	return s
+// serveFunction makes a gateway that calls the handler.
+func serveFunction(t testing.TB, o Options, d placement.Deployment, calls http.Handler) *Gateway {
+	o.Invoker = invoker(calls)
+	g := New(o)
+	t.Cleanup(func() { _ = g.Close() })
+	require.NoError(t, g.Prepare(context.Background(), d))
+	require.NoError(t, g.Install(context.Background(), d))
+	return g
 }
 
-func ask(application string, a, b float32) *wire.InferRequest {
-	return &wire.InferRequest{ID: "1", Pipeline: "net/" + application, Inputs: []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32([]float32{a, b}, 2)}}}
+func measured(g *Gateway) functions.Measures { return *g.Measures("net").Function }
+
+func askOf(application string, a, b float32) *wire.InferRequest {
+	return &wire.InferRequest{ID: "1", Pipeline: "net/" + application, Inputs: vector(a, b)}
 }
 
-// TestServesPoissonArrivals offers both applications at their rates and
-// compares what came of it with the plan and with the provider's bill.
-func TestServesPoissonArrivals(t *testing.T) {
-	h, at := host(t, provider.Options{ColdStart: time.Millisecond, Seed: 1})
-	d := deploy(t, at, 1)
+// TestServesPoissonArrivals offers both applications at their rates for a minute
+// and compares what came of it with the plan and with the provider's bill.
+func TestServesPoissonArrivals(t *testing.T) { synctest.Test(t, servePoissonArrivals) }
+
+func servePoissonArrivals(t *testing.T) {
+	h := host(t, provider.Options{ColdStart: time.Millisecond, Seed: 1})
+	d := deploy(t, 1)
 	var told struct{ begin, end, calls, installs atomic.Int64 }
-	s := serve(t, Options{Observer: gateway.Observer{
-		RequestBegin: func(gateway.RequestInfo) { told.begin.Add(1) },
-		RequestEnd:   func(gateway.RequestInfo) { told.end.Add(1) },
-		CallEnd:      func(gateway.CallInfo) { told.calls.Add(1) },
-		Installed: func(i gateway.InstallInfo) {
+	g := serveFunction(t, Options{Observer: Observer{
+		RequestBegin: func(RequestInfo) { told.begin.Add(1) },
+		RequestEnd:   func(RequestInfo) { told.end.Add(1) },
+		CallEnd:      func(CallInfo) { told.calls.Add(1) },
+		Installed: func(i InstallInfo) {
 			told.installs.Add(1)
 			assert.Equal(t, map[string]string{"2 GB GPU": "grouped"}, i.Policies)
 		},
-	}}, d)
-	t.Log("\n" + d.Plan.Describe())
+	}}, d, h)
+	plan := d.Function.Plan
 	var wg sync.WaitGroup
-	var mu sync.Mutex
-	batches := map[int]int{}
-	const span = 3 * time.Second
-	for i, a := range d.Function.Applications {
+	const span = time.Minute
+	for i, a := range d.Function.Function.Applications {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(7, uint64(i)))
 			for begin := time.Now(); time.Since(begin) < span; {
 				time.Sleep(time.Duration(rng.ExpFloat64() / a.Rate * float64(time.Second)))
-				q := ask(a.Name, rng.Float32(), rng.Float32())
+				q := askOf(a.Name, rng.Float32(), rng.Float32())
 				wg.Go(func() {
-					r, err := s.Infer(context.Background(), q)
+					r, err := g.Infer(context.Background(), q)
 					if err != nil {
 						return // counted below
 					}
@@ -139,34 +161,39 @@ func TestServesPoissonArrivals(t *testing.T) {
 					assert.Equal(t, emulated.Checksum([]wire.Tensor{q.Inputs[0].Tensor}), sum[0], "the answer is that of another request")
 					st := r.Stages[0]
 					assert.Equal(t, r.Elapsed, st.Queue+st.Wait+st.Compute+st.Transfer)
-					mu.Lock()
-					batches[st.Batch]++
-					mu.Unlock()
+					assert.LessOrEqual(t, st.Wait, plan.Groups[0].Applications[i].Timeout)
 				})
 			}
 		})
 	}
 	wg.Wait()
-	m := s.Measures("net")
-	t.Log("\n" + m.Describe(d.Plan))
+	m := measured(g)
+	t.Log("\n" + plan.Describe() + "\n" + m.Describe(plan))
 	bill, total := h.Bill(), m.Total()
 	assert.Equal(t, bill.Invocations, total.Calls)
 	assert.Equal(t, bill.Requests, total.Requests)
 	assert.Equal(t, bill.ColdStarts, total.ColdStarts)
-	assert.InDelta(t, bill.Cost, total.Spent, 1e-9+0.01*bill.Cost, "what the gateway counts is what the provider bills")
+	assert.InDelta(t, bill.Cost, total.Spent, 0.001*bill.Cost, "what the gateway counts is what the provider bills")
 	assert.Zero(t, total.Estimated)
 	assert.Empty(t, total.Errors)
 	assert.Greater(t, total.MeanBatch(), 1.5, "requests are batched")
+	assert.Less(t, m.Violations(), 0.02)
+	rates := 0.0
 	for _, a := range m.Applications {
 		assert.Zero(t, a.InFlight)
 		assert.Equal(t, a.Requests, a.Completed+a.Late+a.Dropped)
 		assert.Positive(t, a.Completed)
+		rates += a.Offered
 	}
+	assert.InDelta(t, 100, rates, 10)
+	all := g.Measures("net")
+	assert.InDelta(t, rates, all.Offered, 1e-9)
+	assert.Equal(t, "grouped", all.Modules[0].Policy)
 	sum := int64(0)
-	for _, n := range s.Totals("net") {
+	for _, n := range g.Totals("net") {
 		sum += n
 	}
 	assert.Equal(t, m.Applications[0].Requests+m.Applications[1].Requests, sum)
-	assert.Zero(t, s.Totals("net")[gateway.Failed])
+	assert.Zero(t, g.Totals("net")[Failed])
 	assert.Equal(t, []int64{sum, sum, total.Calls, 1}, []int64{told.begin.Load(), told.end.Load(), told.calls.Load(), told.installs.Load()})
 }

@@ -1,4 +1,4 @@
-package serverless
+package gateway
 
 import (
 	"bytes"
@@ -11,10 +11,10 @@ import (
 	"github.com/harpagon/harpagon/executors/invoke"
 )
 
-// inProcess answers calls without a network.
-type inProcess http.HandlerFunc
+// instant answers calls at once, on the goroutine of the caller.
+type instant http.HandlerFunc
 
-func (f inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f instant) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := recorder{header: http.Header{}}
 	if r.Method == http.MethodGet {
 		return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil
@@ -31,22 +31,22 @@ type recorder struct {
 func (r *recorder) Header() http.Header { return r.header }
 func (r *recorder) WriteHeader(int)     {}
 
-// BenchmarkInfer is what a request costs the gateway, its share of the call's
+// BenchmarkFunction is what a request costs the gateway, its share of the call's
 // coding included, with full batches and a provider that answers at once.
-func BenchmarkInfer(b *testing.B) {
-	s := New(Options{Invoker: invoke.New(invoke.Options{Client: &http.Client{Transport: inProcess(good)}})})
-	defer s.Close()
-	d := deploy(b, "http://127.0.0.1:1", 1, patient)
-	if err := s.Install(context.Background(), d); err != nil {
+func BenchmarkFunction(b *testing.B) {
+	g := New(Options{Invoker: invoke.New(invoke.Options{Client: &http.Client{Transport: instant(good)}})})
+	defer g.Close()
+	d := deploy(b, 1, patient)
+	if err := g.Install(context.Background(), d); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	b.SetParallelism(64)
 	var failed atomic.Int64
 	b.RunParallel(func(pb *testing.PB) {
-		q := ask("calm", 1, 2)
+		q := askOf("calm", 1, 2)
 		for pb.Next() {
-			if _, err := s.Infer(context.Background(), q); err != nil {
+			if _, err := g.Infer(context.Background(), q); err != nil {
 				failed.Add(1)
 			}
 		}
@@ -54,5 +54,5 @@ func BenchmarkInfer(b *testing.B) {
 	if failed.Load() > 0 {
 		b.Fatal(failed.Load(), "failed")
 	}
-	b.ReportMetric(s.Measures("net").Total().MeanBatch(), "batch")
+	b.ReportMetric(measured(g).Total().MeanBatch(), "batch")
 }

@@ -1,0 +1,272 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
+	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// function is what a graph has where a provider's functions serve it: one module,
+// whose executors are calls, one for each group of the plan. Requests name an
+// application of the function, which has an objective of its own.
+type function struct {
+	deployment functions.Deployment
+	inputs     []pipelines.Port // empty where nobody knows
+	outputs    []pipelines.Port
+	apps       []*application // by class
+	executors  []*executor    // by group
+
+	// The lock of the station guards these.
+	groups      []functions.GroupMeasures
+	unreachable string // why the last call could not be made; empty where it could
+}
+
+// application is one source of requests of a function, for one generation.
+type application struct {
+	name  string
+	label string // FUNCTION/APPLICATION
+	class int32  // that policy grouped knows it by
+	group int    // of the plan
+	stage string // name of the group
+	slo   time.Duration
+	rate  float64 // as planned
+	stats applicationStats
+}
+
+// describeTime is how long Install waits for a provider to describe its
+// functions.
+const describeTime = 2 * time.Second
+
+// function makes what a deployment needs to call its functions. Whether the
+// provider answers matters to Prepare only: what served goes on being served, since
+// the provider may be back for the first request.
+func (g *Gateway) function(ctx context.Context, d *functions.Deployment, mustAnswer bool) (*function, error) {
+	if err := d.Check(); err != nil {
+		return nil, err
+	}
+	f := &function{deployment: *d, inputs: d.Function.Inputs}
+	if !mustAnswer {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, describeTime)
+		defer cancel()
+	}
+	for i, name := range groupNames(&d.Plan) {
+		t, err := g.options.Invoker.Target(*d, i)
+		if err != nil {
+			return nil, err
+		}
+		switch m, err := t.Describe(ctx); {
+		case err == nil:
+			f.outputs = m.Outputs
+			if len(f.inputs) == 0 {
+				f.inputs = m.Inputs
+			}
+		case mustAnswer && !errors.Is(err, invoke.ErrUnknown):
+			return nil, fmt.Errorf("gateway: function %q cannot be reached: %w; is the provider there? harpagon provider stands in for one on this machine", d.Function.Name, err)
+		}
+		f.executors = append(f.executors, g.caller(f, i, name, t))
+		f.groups = append(f.groups, functions.GroupMeasures{Name: name, Errors: map[string]int64{}})
+		for _, share := range d.Plan.Groups[i].Applications {
+			f.apps = append(f.apps, g.application(f, share, i, name))
+		}
+	}
+	return f, nil
+}
+
+func (g *Gateway) application(f *function, share functions.Share, group int, stage string) *application {
+	a := &application{
+		name: share.Name, label: f.deployment.Function.Name + "/" + share.Name, class: int32(len(f.apps)),
+		group: group, stage: stage, slo: share.SLO, rate: share.Rate,
+	}
+	a.stats.init(g.options.functionSpan)
+	a.stats.since = g.now()
+	return a
+}
+
+// groupNames describe the groups of a plan: the size, and the applications where
+// two groups have the same.
+func groupNames(p *functions.Plan) []string {
+	count := map[string]int{}
+	for _, g := range p.Groups {
+		count[g.Describe()]++
+	}
+	all := make([]string, len(p.Groups))
+	for i, g := range p.Groups {
+		if all[i] = g.Describe(); count[all[i]] > 1 {
+			var apps []string
+			for _, a := range g.Applications {
+				apps = append(apps, a.Name)
+			}
+			all[i] += " (" + strings.Join(apps, ", ") + ")"
+		}
+	}
+	return all
+}
+
+// asPipeline is the function as a pipeline of one module, which is how a graph
+// runs it. Its answers have the outputs that the provider gives, whatever they are;
+// see functionRequest.
+func (f *function) asPipeline() pipelines.Pipeline {
+	const answer = "answer"
+	name := f.deployment.Function.Name
+	m := pipelines.Module{Name: name}
+	for _, in := range f.inputs {
+		m.Inputs = append(m.Inputs, pipelines.Binding{Name: in.Name, From: pipelines.Ref{Port: in.Name}})
+	}
+	p := pipelines.Pipeline{
+		Name: name, Inputs: f.inputs, Modules: []pipelines.Module{m},
+		Outputs: []pipelines.Output{{Name: answer, From: pipelines.Ref{Module: name, Port: answer}}},
+	}
+	for _, a := range f.apps {
+		p.SLO = max(p.SLO, a.slo)
+	}
+	return p
+}
+
+// graph compiles a deployment. That of a function is made a pipeline first.
+func (g *Gateway) graph(ctx context.Context, d placement.Deployment, mustAnswer bool) (*graph, error) {
+	if d.Function == nil {
+		return compile(d)
+	}
+	f, err := g.function(ctx, d.Function, mustAnswer)
+	if err != nil {
+		return nil, err
+	}
+	f.deployment.Generation = cmp.Or(d.Generation, d.Function.Generation)
+	d.Generation, d.Pipeline = f.deployment.Generation, f.asPipeline()
+	gr, err := compile(d)
+	if err == nil {
+		gr.function = f
+	}
+	return gr, err
+}
+
+// policy is the configuration of policy grouped. A batch leaves a margin before the
+// plan's timeout, for timers that are late and for the network. A request is given
+// up when not even a call of its own would be in time, on average: the plan's
+// longest time of a full batch would give up what leaves at its timeout whenever a
+// timer is late.
+func (f *function) policy(o *Options) dispatch.Policy {
+	problem := functions.Problem{Function: f.deployment.Function, Provider: f.deployment.Provider}
+	c := f.deployment.Plan.Dispatch()
+	c.MaxQueue = o.MaxInFlight
+	for i := range c.Groups {
+		group := &c.Groups[i]
+		single, _ := problem.Latency(f.deployment.Plan.Groups[i].Offer, 1)
+		group.Duration = min(group.Duration, time.Duration(single*float64(time.Second)))
+		for j := range group.Applications {
+			group.Applications[j].Timeout = max(0, group.Applications[j].Timeout-o.functionMargin)
+		}
+	}
+	return grouped.New(c)
+}
+
+// application of that name; the only one where none is named.
+func (f *function) application(name string) (*application, *wire.Error) {
+	if name == "" && len(f.apps) == 1 {
+		return f.apps[0], nil
+	}
+	for _, a := range f.apps {
+		if a.name == name {
+			return a, nil
+		}
+	}
+	var all []string
+	for _, a := range f.apps {
+		all = append(all, a.label)
+	}
+	function := f.deployment.Function.Name
+	if name == "" {
+		return nil, wire.Errorf(wire.CodeInvalid, "", "function %q has several applications, each with an objective of its own; ask as one of %s", function, strings.Join(all, ", "))
+	}
+	return nil, wire.Errorf(wire.CodeNotFound, "", "function %q has no application %q; there is %s", function, name, strings.Join(all, ", "))
+}
+
+// metadata adds what is known of the function, or of one of its applications.
+func (f *function) metadata(m *wire.Metadata, application string) *wire.Error {
+	m.Outputs = slices.Clone(f.outputs)
+	for _, a := range f.apps {
+		m.Applications = append(m.Applications, pipelines.Application{Name: a.name, SLO: a.slo, Rate: a.rate})
+	}
+	if application == "" {
+		return nil
+	}
+	a, err := f.application(application)
+	if err == nil {
+		m.SLO, m.Applications = a.slo, nil
+	}
+	return err
+}
+
+// functionRequest is what a request of a function has besides.
+type functionRequest struct {
+	app        *application // of the generation that has it; the station's lock guards it while the item waits
+	inputs     []wire.NamedTensor
+	answer     []wire.NamedTensor
+	generation int  // that served it
+	cold       bool // its call met a cold start
+}
+
+// newFunctionRequest makes a request of a function and names its tensors: in the
+// order of the function's inputs where they are known, and as they were given where
+// not.
+func newFunctionRequest(g *graph, a *application, inputs []wire.Tensor, given []wire.NamedTensor, arrival, deadline dispatch.Time) *request {
+	both := &struct {
+		request
+		function functionRequest
+	}{function: functionRequest{app: a, inputs: given}}
+	r, f := &both.request, &both.function
+	r.init(g, inputs, arrival, deadline)
+	r.function = f
+	if len(g.inputs) > 0 {
+		f.inputs = make([]wire.NamedTensor, len(inputs))
+		for i, t := range inputs {
+			f.inputs[i] = wire.NamedTensor{Name: g.inputs[i].Name, Tensor: t}
+		}
+	}
+	return r
+}
+
+// checkUndeclared checks inputs of which nobody knows what they should be.
+func checkUndeclared(given []wire.NamedTensor) *wire.Error {
+	if len(given) == 0 {
+		return wire.Errorf(wire.CodeInvalid, "", "the request has no inputs")
+	}
+	for i := range given {
+		if err := given[i].Validate(); err != nil {
+			return wire.Errorf(wire.CodeInvalid, "", "input %q: %s", given[i].Name, strings.TrimPrefix(err.Error(), "wire: "))
+		}
+	}
+	return nil
+}
+
+// answered gives the outputs that the caller wants.
+func (f *functionRequest) answered(q *wire.InferRequest) ([]wire.NamedTensor, *wire.Error) {
+	if len(q.Outputs) == 0 {
+		return f.answer, nil
+	}
+	for _, name := range q.Outputs {
+		if !slices.ContainsFunc(f.answer, func(t wire.NamedTensor) bool { return t.Name == name }) {
+			return nil, wire.Errorf(wire.CodeInvalid, "", "there is no output %q of %s", name, q.Pipeline)
+		}
+	}
+	var all []wire.NamedTensor
+	for _, t := range f.answer {
+		if wants(q, t.Name) {
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
