@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -155,7 +156,8 @@ func (h *Host) draw(o functions.Offer) time.Duration {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return time.Duration(functions.Draw(h.noise, o.Avg, o.Max) * float64(time.Second))
+	average, longest := time.Duration(o.Avg*float64(time.Second)), time.Duration(o.Max*float64(time.Second))
+	return simulate.DrawLatency(h.noise, average, longest)
 }
 
 // find is what the path names, made ready when it is called for the first

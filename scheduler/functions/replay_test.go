@@ -105,6 +105,6 @@ func ExampleReplay() {
 	fmt.Printf("%d requests in batches of %.1f, not %d; %d late\n", r.Requests, r.MeanBatch, plan.Groups[0].Batch, r.Late)
 	fmt.Printf("%.2f per million, where the model says %.2f\n", 1e6*r.CostPerRequest, 1e6*r.Predicted)
 	// Output:
-	// 125895 requests in batches of 11.2, not 13; 0 late
-	// 2.69 per million, where the model says 2.32
+	// 125865 requests in batches of 11.1, not 13; 0 late
+	// 2.70 per million, where the model says 2.32
 }

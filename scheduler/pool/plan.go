@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -126,7 +127,7 @@ func Solve(p Problem, o Options) Plan {
 	}
 	s, err := newSolver(p, o)
 	if err == nil {
-		err = s.run(&plan)
+		err = cmp.Or(s.run(&plan), s.err)
 	}
 	if err != nil {
 		plan.Status, plan.Reason = Infeasible, err.Error()
@@ -144,6 +145,7 @@ type solver struct {
 	poisson  trial.Load
 	search   trial.Search
 	capacity *capacity // by the sizes that were drawn
+	err      error     // of a simulation
 }
 
 func newSolver(p Problem, o Options) (*solver, error) {

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -52,10 +53,15 @@ func (s *solver) homogeneous(plan *Plan) error {
 func (s *solver) goodput(counts []int, load trial.Load, above float64) float64 {
 	p := s.trial(counts)
 	make := func() dispatch.Policy { return s.matching(counts) }
-	if above > 0 && !s.search.Sustains(p, make(), load, above) {
-		return 0
+	if above > 0 {
+		if ok, err := s.search.Sustains(p, make(), load, above); !ok || err != nil {
+			s.err = cmp.Or(s.err, err)
+			return 0
+		}
 	}
-	return s.search.GoodputBetween(p, make, load, above, s.bound(counts, load)*(1+s.search.Tolerance))
+	rate, err := s.search.GoodputBetween(p, make, load, above, s.bound(counts, load)*(1+s.search.Tolerance))
+	s.err = cmp.Or(s.err, err)
+	return rate
 }
 
 // matching is the dispatch policy with the profiles and what seconds are worth

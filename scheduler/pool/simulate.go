@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/pool/trial"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // Dispatches lists the ways to distribute queries that Play knows, the default
@@ -26,22 +27,22 @@ type PlayOptions struct {
 }
 
 // Play plays queries against the instances of a plan.
-func Play(p Problem, plan Plan, o PlayOptions) (trial.Result, error) {
+func Play(p Problem, plan Plan, o PlayOptions) (simulate.Result, error) {
 	s, counts, err := playable(p, plan, &o)
 	if err != nil {
-		return trial.Result{}, err
+		return simulate.Result{}, err
 	}
 	pool := s.trial(counts)
 	pool.Noise = o.Noise
 	n := o.Rate * o.Duration.Seconds()
 	if !(n >= 0) || n > maxQueries {
-		return trial.Result{}, fmt.Errorf("%.4g queries a second for %v are more than the %d that a simulation of a pool plays: take a shorter --duration", o.Rate, o.Duration, maxQueries)
+		return simulate.Result{}, fmt.Errorf("%.4g queries a second for %v are more than the %d that a simulation of a pool plays: take a shorter --duration", o.Rate, o.Duration, maxQueries)
 	}
 	if n < 1 {
-		return trial.Result{Rate: o.Rate, Busy: make([]float64, len(counts))}, nil
+		return simulate.Result{Pipelines: []simulate.PipelineResult{{Rate: o.Rate, Attainment: 1}}}, nil
 	}
 	load := trial.Draw(s.mix, int(math.Round(n)), s.arrivals, o.Seed)
-	return trial.Run(pool, s.distributor(o.Dispatch, counts), load, o.Rate), nil
+	return trial.Run(pool, s.distributor(o.Dispatch, counts), load, o.Rate)
 }
 
 // playable checks the options and finds the instances of the plan.

@@ -67,17 +67,18 @@ func measure(t *testing.T, m paperModel, arrivals string, queries int, full bool
 	}
 	r.baseline, r.on = map[string]float64{}, map[string][]int{}
 	for name := range s.distributors() {
-		r.baseline[name], r.on[name] = s.baseline(name, all)
+		r.baseline[name], r.on[name] = s.baseline(t, name, all)
 	}
 	o2 := matching.Options{Base: int32(s.base), SLO: s.slo, Largest: 1000}
 	for _, k := range s.kinds {
 		o2.Types = append(o2.Types, matching.InstanceType{Name: k.name, Latency: k.latency})
 	}
-	r.plain = s.search.Goodput(s.trial(chosen), func() dispatch.Policy {
+	r.plain, err = s.search.Goodput(s.trial(chosen), func() dispatch.Policy {
 		d, err := matching.New(o2)
 		require.NoError(t, err)
 		return d
 	}, s.load, s.bound(chosen, s.load)*1.01)
+	require.NoError(t, err)
 	return r
 }
 
@@ -103,15 +104,23 @@ func (s *solver) distributors() map[string]func(trial.Pool) []func() dispatch.Po
 
 // baseline is the goodput of a distributor with the best of its tunings on the
 // best of the configurations for it.
-func (s *solver) baseline(name string, all []configuration) (best float64, on []int) {
+func (s *solver) baseline(t *testing.T, name string, all []configuration) (best float64, on []int) {
+	t.Helper()
 	for _, c := range all {
 		p, bound := s.trial(c.counts), s.bound(c.counts, s.load)
 		for _, policy := range s.distributors()[name](p) {
 			worthwhile := best * (1 + s.search.Tolerance)
-			if bound <= worthwhile || !s.search.Sustains(p, policy(), s.load, max(worthwhile, bound*leastOfBound)) {
+			if bound <= worthwhile {
 				continue
 			}
-			best, on = s.search.GoodputBetween(p, policy, s.load, worthwhile, bound*1.01), c.counts
+			ok, err := s.search.Sustains(p, policy(), s.load, max(worthwhile, bound*leastOfBound))
+			require.NoError(t, err)
+			if !ok {
+				continue
+			}
+			best, err = s.search.GoodputBetween(p, policy, s.load, worthwhile, bound*1.01)
+			require.NoError(t, err)
+			on = c.counts
 		}
 	}
 	return best, on

@@ -131,7 +131,7 @@ func (s *stream) next() Time {
 		if s.n > len(s.Stamps) {
 			return never
 		}
-		return Time(float64(s.Stamps[s.n-1]) / s.scale)
+		return Time(math.Round(float64(s.Stamps[s.n-1]) / s.scale))
 	default:
 		s.at = float64(s.n-1) * s.gap
 	}

@@ -37,14 +37,7 @@ func DefaultClusterDispatch() string {
 // module when the budgets up to there have passed, and what a module leaves of
 // its budget is the next one's.
 func OnCluster(loads []Load, devices []Devices, o Options) (Result, error) {
-	o = o.withDefaults()
-	if err := o.check(); err != nil {
-		return Result{}, err
-	}
-	if err := checkLoads(loads, o); err != nil {
-		return Result{}, err
-	}
-	e, err := newEngine(loads, o)
+	e, o, err := newEngine(loads, o)
 	if err != nil {
 		return Result{}, err
 	}
@@ -96,11 +89,9 @@ func (b *clusterSetup) build(loads []Load) error {
 		}
 		seen[k.Hardware] = true
 		for range k.Count {
-			at, err := b.addDevice(k.Hardware)
-			if err != nil {
+			if err := b.addAlone(0, int32(g), k.Hardware, 1); err != nil {
 				return err
 			}
-			b.addExecutor(0, at, int32(g), 1)
 		}
 	}
 	return nil

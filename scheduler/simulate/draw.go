@@ -3,6 +3,7 @@ package simulate
 import (
 	"math"
 	"math/rand/v2"
+	"time"
 )
 
 // Purposes of random numbers: each has a sequence of its own, so that, for
@@ -61,6 +62,26 @@ func drawPoisson(r *rand.Rand, mean float64) int {
 func drawStretch(r *rand.Rand, variation float64) float64 {
 	s2 := math.Log1p(variation * variation)
 	return math.Exp(math.Sqrt(s2)*r.NormFloat64() - s2/2)
+}
+
+// latencyQuantile is how many standard deviations the longest latency lies above
+// the average: it is the 99th percentile of a normal distribution, as in the
+// simulator that came with the HarmonyBatch paper.
+const latencyQuantile = 2.33
+
+// DrawLatency draws the time of a batch on a function from a normal
+// distribution around the average whose 99th percentile is the longest, cut off
+// there and as far below.
+func DrawLatency(r *rand.Rand, average, longest time.Duration) time.Duration {
+	if longest <= average {
+		return average
+	}
+	for {
+		z := r.NormFloat64()
+		if x := float64(average) + z*float64(longest-average)/latencyQuantile; math.Abs(z) <= latencyQuantile && x > 0 {
+			return min(longest, time.Duration(math.Ceil(x)))
+		}
+	}
 }
 
 // Spread says how the items of a request with fan-out vary.

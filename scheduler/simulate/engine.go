@@ -3,19 +3,12 @@ package simulate
 import (
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 	"github.com/harpagon/harpagon/scheduler/flow"
 )
-
-// Time is an instant of the virtual clock: the duration since its start.
-type Time = time.Duration
-
-// never is the instant that does not come.
-const never = agenda.Never
 
 // engine plays events in the order of time. Everything in it is addressed by
 // index and used again, so that a run of any length takes the memory of what is
@@ -47,6 +40,7 @@ type engine struct {
 	end      Time       // no request comes from then on
 	giveUp   int64      // misses after which the run stops; 0 means never
 	observer Observer
+	seen     []Request // of the batch that the observer is told of
 	stop     func() bool
 
 	keys             keys
@@ -72,7 +66,8 @@ type app struct {
 	slo      Time
 	number   int // at the door
 	arrivals stream
-	next     Time // when the next request comes
+	next     Time    // when the next request comes
+	sizes    []int32 // of requests, in the order in which they come; nil where they have none
 	fan      *rand.Rand
 	tally    tally
 }
@@ -82,7 +77,9 @@ type station struct {
 	policy  dispatch.Policy
 	lanes   []lane // by ExecutorID
 	actions []dispatch.Action
-	tables  [][][]Time // durations by class, group, and batch less one
+	tables  [][][]Time // durations by class, group, and size of the batch less one
+	longest [][][]Time // the same of the longest durations, where they vary
+	elastic []elastic  // by group, where groups may grow
 }
 
 // lane is one batch that an executor may run at a time.
@@ -113,6 +110,7 @@ type item struct {
 	tail     Time // kept for the modules below
 	node     int32
 	app      int32
+	size     int32 // of its request; 1 where it has none
 	request  int32 // -1 where the pipeline has one node: the item is the request
 	frame    int32
 	next     int32 // item of the same request, or -1
@@ -128,13 +126,6 @@ type fallen struct {
 	item   int32
 	reason dispatch.Reason
 }
-
-// ErrStopped ends a run that Options.Stop has ended.
-const ErrStopped = stopped("simulate: stopped before the end")
-
-type stopped string
-
-func (s stopped) Error() string { return string(s) }
 
 // askEvery is after how many events a run asks whether to stop; a power of two.
 const askEvery = 1 << 14
@@ -183,7 +174,10 @@ func (e *engine) happen(key int32) {
 // arrive takes the next request of a pipeline.
 func (e *engine) arrive(at int32) {
 	a := &e.apps[at]
-	arrival := a.next
+	arrival, size := a.next, int32(1)
+	if a.sizes != nil {
+		size = a.sizes[(a.arrivals.n-1)%len(a.sizes)]
+	}
 	e.schedule(at)
 	measured := arrival >= e.begin
 	if measured {
@@ -199,7 +193,7 @@ func (e *engine) arrive(at int32) {
 	}
 	i := e.newItem()
 	it := &e.items[i]
-	it.arrival, it.node, it.app, it.request, it.measured = arrival, 0, at, -1, measured
+	it.arrival, it.node, it.app, it.size, it.request, it.measured = arrival, 0, at, size, -1, measured
 	e.submit(i)
 }
 
@@ -234,6 +228,9 @@ func (e *engine) known(i int32) dispatch.Request {
 	n := &a.nodes[it.node]
 	r := n.Request(it.arrival, it.arrival+a.slo, it.tail)
 	r.ID, r.Class = dispatch.RequestID(it.turn)<<32|dispatch.RequestID(uint32(i)), n.class
+	if a.sizes != nil {
+		r.Size = it.size
+	}
 	return r
 }
 
@@ -244,6 +241,9 @@ func (e *engine) step(at int32, ev dispatch.Event) {
 	}
 	if !e.settling && len(e.fallen) > 0 {
 		e.settle()
+	}
+	if e.stations[at].elastic != nil {
+		e.grow(at)
 	}
 }
 
@@ -342,7 +342,7 @@ func (e *engine) newItem() int32 {
 		e.items = append(e.items, item{})
 	}
 	it := &e.items[i]
-	*it = item{turn: it.turn + 1, next: -1}
+	*it = item{turn: it.turn + 1, size: 1, next: -1}
 	return i
 }
 

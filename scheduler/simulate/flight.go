@@ -18,6 +18,7 @@ type flight struct {
 	begun   Time
 	seq     uint64
 	items   []int32
+	size    int32 // of the items together
 }
 
 type flightState uint8
@@ -64,7 +65,7 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 	}
 	f := &e.flights[k]
 	e.seq++
-	f.station, f.lane, f.class, f.seq, f.items = at, int32(a.Executor), a.Class, e.seq, f.items[:0]
+	f.station, f.lane, f.class, f.seq, f.items, f.size = at, int32(a.Executor), a.Class, e.seq, f.items[:0], 0
 	f.due = never
 	for _, id := range a.Batch {
 		i := e.find(id)
@@ -75,10 +76,12 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 		e.items[i].state = sent
 		f.due = min(f.due, e.due(i))
 		f.items = append(f.items, i)
+		f.size += e.items[i].size
 	}
 	if first := &e.items[f.items[0]]; e.door != nil {
 		e.door.Start(e.apps[first.app].number, int(first.node), len(f.items))
 	}
+	e.idles(at, l.group, -1)
 	f.sent = e.now
 	e.devices[l.device].arbiter.Begin()
 	f.ready = e.now + e.delay.Of(len(f.items))
@@ -154,13 +157,17 @@ func (e *engine) lane(k int32) *lane {
 // execute begins a batch.
 func (e *engine) execute(k int32) {
 	f := &e.flights[k]
-	table := e.stations[f.station].tables[f.class][e.lane(k).group]
-	if len(f.items) > len(table) {
-		e.wrong(f.station, "starts a batch of %d, where %d is the largest", len(f.items), len(table))
+	s, group := &e.stations[f.station], e.lane(k).group
+	table := s.tables[f.class][group]
+	if int(f.size) > len(table) {
+		e.wrong(f.station, "starts a batch of %d, where %d is the largest", f.size, len(table))
 		return
 	}
-	took := table[len(f.items)-1]
-	if e.noise > 0 {
+	took := table[f.size-1]
+	switch {
+	case s.longest != nil && s.longest[f.class][group] != nil:
+		took = DrawLatency(e.random, took, s.longest[f.class][group][f.size-1])
+	case e.noise > 0:
 		took = max(1, Time(float64(took)*drawStretch(e.random, e.noise)))
 	}
 	f.state, f.begun = running, e.now
@@ -191,6 +198,7 @@ func (e *engine) land(k int32) {
 	e.devices[d].running--
 	e.grant(d)
 	e.devices[d].arbiter.End()
+	e.idles(at, l.group, 1)
 	e.ended(e.landed, int(l.group), e.now-begun, e.now-f.sent)
 	e.step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor, Took: e.now - begun})
 	for _, i := range e.landed {

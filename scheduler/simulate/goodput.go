@@ -12,6 +12,10 @@ type Search struct {
 	Seeds      int     // runs at each rate, from Seed up; 1 when 0
 	Seed       uint64
 	Start      float64 // a rate to begin with; 100 when 0
+
+	// Low and High are rates that are known already to be sustained, and not to
+	// be: the search goes on between them. High is 0 where none is known.
+	Low, High float64
 }
 
 // Defaults of a Search, and the rates between which it looks.
@@ -20,6 +24,8 @@ const (
 	DefaultTolerance  = 0.005
 	leastRate         = 1e-3
 	mostRate          = 1e8
+	leastOfHigh       = 1e-3 // of High: slower counts as not at all
+	nearHigh          = 0.9  // of High, to begin with: a bound that was proven is often near
 )
 
 // Probe is what was seen at one rate.
@@ -66,6 +72,8 @@ func (s Search) check() error {
 		return fmt.Errorf("simulate: attainment is a share above 0 and up to 1, such as 0.99, not %v", s.Attainment)
 	case !(s.Tolerance >= 1e-4 && s.Tolerance < 1):
 		return fmt.Errorf("simulate: the tolerance of goodput is a part of it from 0.0001 to below 1, not %v", s.Tolerance)
+	case s.Low < 0 || s.High != 0 && !(s.High > s.Low):
+		return fmt.Errorf("simulate: the highest rate is looked for between two rates that rise, not %v and %v", s.Low, s.High)
 	case !(s.Start >= leastRate && s.Start <= mostRate):
 		return fmt.Errorf("simulate: look for goodput from a rate of %g to %g requests per second, not %v", leastRate, mostRate, s.Start)
 	}
@@ -95,9 +103,17 @@ func FindGoodput(run Run, s Search) (Goodput, error) {
 		}
 		return p.Sustained, nil
 	}
-	low, high, err := s.bracket(holds)
-	for err == nil && low > 0 && high > 0 && high-low > s.Tolerance*high {
+	low, high, least := s.Low, s.High, leastOfHigh*s.High
+	var err error
+	if high == 0 {
+		low, high, err = s.bracket(holds)
+		least = high
+	}
+	for err == nil && (low > 0 || high > least) && high-low > s.Tolerance*high {
 		middle := (low + high) / 2
+		if low == 0 {
+			middle = nearHigh * high
+		}
 		var ok bool
 		if ok, err = holds(middle); ok {
 			low = middle

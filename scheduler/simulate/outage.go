@@ -71,6 +71,7 @@ func (e *engine) gain(at int32) {
 
 func (e *engine) up(p place) {
 	l := &e.stations[p.station].lanes[p.lane]
+	e.idles(p.station, l.group, 1)
 	e.step(p.station, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(p.lane), Group: l.group, Alone: e.devices[l.device].arbiter.Alone()})
 }
 
@@ -85,18 +86,23 @@ func (e *engine) lose(at int32) {
 	d.arbiter.Clear()
 	var held []int32
 	for _, p := range d.lanes {
-		first := 2 * e.stations[p.station].lanes[p.lane].index
+		l := &e.stations[p.station].lanes[p.lane]
+		first, busy := 2*l.index, false
 		for k := first; k < first+2; k++ {
 			f := &e.flights[k]
 			if f.state == running {
 				d.busy += max(0, min(e.now, e.end)-max(f.begun, e.begin))
 			}
 			if f.state != idle {
+				busy = true
 				held = append(held, f.items...)
 				e.ended(f.items, 0, 0, 0)
 				e.cal.Drop(k)
 				f.state = idle
 			}
+		}
+		if !busy {
+			e.idles(p.station, l.group, -1)
 		}
 	}
 	for _, p := range d.lanes {

@@ -22,19 +22,12 @@ const machineTolerance = 1e-6
 // they need, as in the gateway. Devices that groups share are shared here, by
 // modules and by pipelines.
 func OnPlans(loads []Load, plans []plan.Plan, o Options) (Result, error) {
-	o = o.withDefaults()
-	if err := o.check(); err != nil {
-		return Result{}, err
-	}
-	if err := checkLoads(loads, o); err != nil {
+	e, o, err := newEngine(loads, o)
+	if err != nil {
 		return Result{}, err
 	}
 	if len(plans) != len(loads) {
 		return Result{}, fmt.Errorf("simulate: there are %d loads and %d plans; each load needs its plan", len(loads), len(plans))
-	}
-	e, err := newEngine(loads, o)
-	if err != nil {
-		return Result{}, err
 	}
 	s := site{engine: e, options: o, shared: map[task]int32{}}
 	for i := range loads {
@@ -144,11 +137,9 @@ func (s *site) staff(l *Load, p *plan.Plan, m *plan.Module, n *node) error {
 			machines = 1 // beside others, without waiting for them
 		}
 		for range machines {
-			at, err := s.addDevice(g.Hardware)
-			if err != nil {
+			if err := s.addAlone(n.station, int32(i), g.Hardware, g.Concurrency); err != nil {
 				return err
 			}
-			s.addExecutor(n.station, at, int32(i), g.Concurrency)
 		}
 	}
 	return nil

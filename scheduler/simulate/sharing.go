@@ -24,9 +24,8 @@ func (e *engine) ask(station int32, a *dispatch.Action) dispatch.Event {
 // offer lets those that were refused a shared device ask again, now that a batch
 // has left it.
 func (e *engine) offer(at int32) {
-	d := &e.devices[at]
-	for user := d.arbiter.Next(); user >= 0; user = d.arbiter.Next() {
-		p := d.lanes[user]
+	for user := e.devices[at].arbiter.Next(); user >= 0; user = e.devices[at].arbiter.Next() {
+		p := e.devices[at].lanes[user]
 		e.step(p.station, dispatch.Event{Kind: dispatch.DeviceIdle, Executor: dispatch.ExecutorID(p.lane)})
 	}
 }

@@ -20,6 +20,11 @@ type Load struct {
 	// scaled to it; 0 leaves them as they were recorded. Of other kinds, 0
 	// means that no request comes.
 	Rate float64
+
+	// Sizes are those of queries, of which each is a batch of its own: the
+	// request that comes i-th has Sizes[i], and they repeat. Nil where requests
+	// have no sizes. For OnExecutors.
+	Sizes []int32
 }
 
 // Options say how to simulate. The zero value simulates a minute.
@@ -66,7 +71,7 @@ type Options struct {
 const (
 	MaxDevices  = 1 << 18
 	maxRequests = 1e11
-	maxDuration = 10 * 365 * 24 * time.Hour
+	maxDuration = 100 * 365 * 24 * time.Hour
 )
 
 func (o Options) withDefaults() Options {
@@ -85,7 +90,7 @@ func (o Options) withDefaults() Options {
 func (o Options) check() error {
 	switch {
 	case o.Duration < 0 || o.Duration > maxDuration:
-		return fmt.Errorf("simulate: a duration of %v cannot be simulated; take one above zero and up to ten years", o.Duration)
+		return fmt.Errorf("simulate: a duration of %v cannot be simulated; take one above zero and up to a hundred years", o.Duration)
 	case o.Warmup < 0 || o.Warmup > maxDuration:
 		return fmt.Errorf("simulate: a warm-up of %v cannot be simulated", o.Warmup)
 	case o.Delay.Control < 0 || o.Delay.PerRequest < 0:
@@ -135,8 +140,16 @@ func (l Load) offered() float64 {
 	return l.Rate
 }
 
-// newEngine prepares everything but stations and devices.
-func newEngine(loads []Load, o Options) (*engine, error) {
+// newEngine checks and completes the options, and prepares everything but
+// stations and devices.
+func newEngine(loads []Load, o Options) (*engine, Options, error) {
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
+		return nil, o, err
+	}
+	if err := checkLoads(loads, o); err != nil {
+		return nil, o, err
+	}
 	e := &engine{
 		delay: o.Delay, noise: o.Noise, spread: o.Spread, random: source(o.Seed, forNoise, 0),
 		begin: o.Warmup, end: o.Warmup + o.Duration, giveUp: o.GiveUp, observer: o.Observer, stop: o.Stop,
@@ -145,9 +158,9 @@ func newEngine(loads []Load, o Options) (*engine, error) {
 		l := &loads[i]
 		g, nodes, err := compile(&l.Pipeline)
 		if err != nil {
-			return nil, err
+			return nil, o, err
 		}
-		a := app{graph: g, nodes: nodes, name: l.Pipeline.Name, slo: l.Pipeline.SLO, fan: source(o.Seed, forFanout, i), tally: newTally(e.begin, e.end)}
+		a := app{graph: g, nodes: nodes, name: l.Pipeline.Name, slo: l.Pipeline.SLO, sizes: l.Sizes, fan: source(o.Seed, forFanout, i), tally: newTally(e.begin, e.end)}
 		a.next = never
 		if l.offered() > 0 {
 			a.arrivals = l.Arrivals.stream(l.Rate, e.end, source(o.Seed, forArrivals, i))
@@ -157,7 +170,7 @@ func newEngine(loads []Load, o Options) (*engine, error) {
 		}
 		e.apps = append(e.apps, a)
 	}
-	return e, nil
+	return e, o, nil
 }
 
 // addDevice makes a device.
@@ -189,6 +202,23 @@ func (e *engine) addExecutor(station, device, group int32, beside int) {
 	}
 }
 
+// reserve makes room in the event queue for that many flights. What stands in
+// it keeps its order.
+func (e *engine) reserve(flights int32) {
+	was, queued := e.keys, e.cal.Entries()
+	e.keys.script = flights
+	e.keys.app = e.keys.script + 1
+	e.keys.timer = e.keys.app + int32(len(e.apps))
+	e.cal = agenda.New(int(e.keys.timer) + len(e.stations))
+	for _, at := range queued {
+		if at.Key >= was.script {
+			at.Key += e.keys.script - was.script
+		}
+		e.cal.Set(at.Key, at.At)
+	}
+	e.flights = append(e.flights, make([]flight, int(flights)-len(e.flights))...)
+}
+
 // play runs the engine to the end of all requests.
 func (e *engine) play(loads []Load, o Options) (Result, error) {
 	script, err := plot(o.Outages, len(e.devices))
@@ -196,15 +226,14 @@ func (e *engine) play(loads []Load, o Options) (Result, error) {
 		return Result{}, err
 	}
 	e.script = script
-	e.keys.script = 2 * e.lanes
-	e.keys.app = e.keys.script + 1
-	e.keys.timer = e.keys.app + int32(len(e.apps))
-	e.cal = agenda.New(int(e.keys.timer) + len(e.stations))
-	e.flights = make([]flight, e.keys.script)
+	e.reserve(2 * e.lanes)
 	for i := range e.devices {
 		for _, p := range e.devices[i].lanes {
 			e.up(p)
 		}
+	}
+	for i := range e.stations {
+		e.grow(int32(i))
 	}
 	if len(script) > 0 {
 		e.cal.Set(e.keys.script, script[0].at)

@@ -98,7 +98,7 @@ func TestSimulatePools(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	require.Len(t, out.Pools, 1)
 	p := out.Pools[0]
-	assert.Equal(t, 3000, p.Requests)
+	assert.EqualValues(t, 3000, p.Requests)
 	assert.Equal(t, p.Requests, p.Completed+p.Late+p.Dropped+p.Refused)
 	assert.Greater(t, p.Attainment, 0.99)
 	assert.LessOrEqual(t, p.Latency.P99, 60.0)

@@ -18,11 +18,11 @@ type simulatedPool struct {
 	Arrivals    string             `json:"arrivals"`
 	Seed        uint64             `json:"seed"`
 	Rate        float64            `json:"offered_rate"`
-	Requests    int                `json:"requests"`
-	Completed   int                `json:"completed"`
-	Late        int                `json:"late"`
-	Dropped     int                `json:"dropped"`
-	Refused     int                `json:"refused"`
+	Requests    int64              `json:"requests"`
+	Completed   int64              `json:"completed"`
+	Late        int64              `json:"late"`
+	Dropped     int64              `json:"dropped"`
+	Refused     int64              `json:"refused"`
 	Attainment  float64            `json:"attainment"`
 	Goodput     float64            `json:"goodput_rate,omitempty"`
 	Utilisation map[string]float64 `json:"utilisation"`
@@ -74,15 +74,15 @@ func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (s
 	if err != nil {
 		return out, err
 	}
-	out.Requests, out.Completed, out.Late, out.Dropped, out.Attainment = r.Requests, r.Completed, r.Late, r.Dropped, r.Attainment()
-	out.Latency = latencyMillis{milliseconds(r.P50), milliseconds(r.P99), milliseconds(r.Max)}
+	one := r.Pipelines[0]
+	out.Requests, out.Completed, out.Late, out.Dropped, out.Refused = one.Requests, one.Completed, one.Late, one.Dropped, one.Refused
+	out.Attainment = one.Attainment
+	out.Latency = latencyMillis{milliseconds(one.Latency.P50), milliseconds(one.Latency.P99), milliseconds(one.Latency.Max)}
 	if f.goodput && o.Dispatch == pool.Dispatches()[0] {
 		out.Goodput = plan.Goodput
 	}
-	for g, name := range p.Pool.Kinds(p.Hardware) {
-		if plan.Instances[name] > 0 && g < len(r.Busy) {
-			out.Utilisation[name] = r.Busy[g]
-		}
+	for name := range plan.Instances {
+		out.Utilisation[name] = r.Utilisation(name)
 	}
 	return out, nil
 }

@@ -12,12 +12,14 @@ func climbSteps() []float64 { return []float64{0.2, 0.1, 0.05, 0.02, 0.01} }
 // as DeepRecSys does: from the largest size that some other type than the base
 // serves within the objective, it goes on in the direction that helps, with
 // ever smaller steps.
-func (s Search) HillClimb(p Pool, load Load, largest int, above float64) (threshold int, goodput float64) {
-	try := func(threshold int) float64 {
+func (s Search) HillClimb(p Pool, load Load, largest int, above float64) (threshold int, goodput float64, err error) {
+	try := func(threshold int) (float64, error) {
 		return s.Goodput(p, func() dispatch.Policy { return NewThreshold(p, largest, threshold) }, load, above)
 	}
 	threshold = p.reach(largest)
-	goodput = try(threshold)
+	if goodput, err = try(threshold); err != nil {
+		return threshold, goodput, err
+	}
 	for _, share := range climbSteps() {
 		step := max(1, int(share*float64(largest)))
 		for moved := true; moved; {
@@ -26,14 +28,18 @@ func (s Search) HillClimb(p Pool, load Load, largest int, above float64) (thresh
 				if next < 0 || next > largest {
 					continue
 				}
-				if rate := try(next); rate > goodput {
+				rate, err := try(next)
+				if err != nil {
+					return threshold, goodput, err
+				}
+				if rate > goodput {
 					threshold, goodput, moved = next, rate, true
 					break
 				}
 			}
 		}
 	}
-	return threshold, goodput
+	return threshold, goodput, nil
 }
 
 // reach is the largest size that an instance other than of the base serves

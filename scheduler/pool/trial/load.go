@@ -4,15 +4,27 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // Load is a sequence of queries without a rate.
 type Load struct {
-	sizes []int32
-	at    []float64 // arrivals, at a mean rate of one query per unit of time
+	sizes    []int32
+	largest  int32
+	arrivals simulate.Arrivals // drawn for a mean rate of one query a second
+}
+
+// newLoad is queries of the sizes at the instants, given for one query a second.
+func newLoad(sizes []int32, stamps []time.Duration) Load {
+	l := Load{sizes: sizes, arrivals: simulate.Arrivals{Kind: simulate.ArrivalsReplay, Stamps: stamps}}
+	if len(sizes) > 0 {
+		l.largest = slices.Max(sizes)
+	}
+	return l
 }
 
 // Arrivals is the shape of the gamma distribution that gaps between queries are
@@ -74,13 +86,13 @@ func (a Arrivals) gap(rng *rand.Rand) float64 {
 // arrivals.
 func Draw(mix pipelines.Mix, n int, arrivals Arrivals, seed uint64) Load {
 	sizes, gaps := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
-	l := Load{sizes: make([]int32, n), at: make([]float64, n)}
+	all, stamps := make([]int32, n), make([]time.Duration, n)
 	total, at := mix.Total(), 0.0
 	for i := range n {
 		at += arrivals.gap(gaps)
-		l.at[i], l.sizes[i] = at, pick(mix, sizes.Float64()*total)
+		stamps[i], all[i] = time.Duration(math.Round(at*float64(time.Second))), pick(mix, sizes.Float64()*total)
 	}
-	return l
+	return newLoad(all, stamps)
 }
 
 // pick is the size at which the weights add up to x.
@@ -99,15 +111,13 @@ func (l Load) Len() int { return len(l.sizes) }
 
 // Mix is how often each size was drawn.
 func (l Load) Mix() pipelines.Mix {
-	count := map[int]float64{}
-	largest := 0
+	count := make([]float64, l.largest+1)
 	for _, s := range l.sizes {
-		count[int(s)]++
-		largest = max(largest, int(s))
+		count[s]++
 	}
 	var m pipelines.Mix
-	for size := range largest + 1 {
-		if n := count[size]; n > 0 {
+	for size, n := range count {
+		if n > 0 {
 			m = append(m, pipelines.Size{Size: size, Weight: n})
 		}
 	}
@@ -117,12 +127,14 @@ func (l Load) Mix() pipelines.Mix {
 // Span is the time from the start to the last arrival, at rate queries per
 // second.
 func (l Load) Span(rate float64) time.Duration {
-	if len(l.at) == 0 {
+	if len(l.sizes) == 0 {
 		return 0
 	}
-	return l.arrival(len(l.at)-1, rate)
+	return time.Duration(math.Round(float64(l.arrivals.Stamps[len(l.sizes)-1]) / rate))
 }
 
-func (l Load) arrival(i int, rate float64) time.Duration {
-	return time.Duration(math.Round(l.at[i] / rate * float64(time.Second)))
+// drawnRate is the mean rate of the arrivals as they were drawn.
+func (l Load) drawnRate() float64 {
+	rate, _ := l.arrivals.Recorded()
+	return rate
 }

@@ -44,24 +44,3 @@ func (p Pool) table(largest int32) [][]time.Duration {
 	}
 	return all
 }
-
-// Result is what became of the queries of one run.
-type Result struct {
-	Rate      float64 // queries per second
-	Requests  int
-	Completed int // within the SLO
-	Late      int // served, but late
-	Dropped   int
-	Busy      []float64 // share of the time, by type
-
-	// Latencies of served queries, late ones included.
-	P50, P99, Max time.Duration
-}
-
-// Attainment is the share of queries that were served within the SLO.
-func (r Result) Attainment() float64 {
-	if r.Requests == 0 {
-		return 1
-	}
-	return float64(r.Completed) / float64(r.Requests)
-}

@@ -2,192 +2,77 @@ package trial
 
 import (
 	"math"
-	"math/rand/v2"
-	"slices"
-	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-const never = time.Duration(math.MaxInt64)
-
-// run is one play of a load.
-type run struct {
-	pool    Pool
-	policy  dispatch.Policy
-	load    Load
-	rate    float64
-	latency [][]time.Duration
-	noise   *rand.Rand
-
-	now     time.Duration
-	timer   time.Duration
-	frees   []free          // a heap, the next one first
-	busy    []time.Duration // by type
-	group   []int32         // by executor
-	actions []dispatch.Action
-	result  Result
-
-	allowed   int             // failures; beyond it the run stops
-	latencies []time.Duration // of a run that is not cut short
-}
-
-type free struct {
-	at       time.Duration
-	executor dispatch.ExecutorID
-	query    int32
-}
-
 // Run plays the load against the pool at rate queries per second.
-func Run(p Pool, policy dispatch.Policy, load Load, rate float64) Result {
-	return play(p, policy, load, rate, load.Len())
+func Run(p Pool, policy dispatch.Policy, load Load, rate float64) (simulate.Result, error) {
+	return run(p, policy, load, rate, 0)
 }
 
-// play is Run that stops once more than allowed queries have failed.
-func play(p Pool, policy dispatch.Policy, load Load, rate float64, allowed int) Result {
-	largest := int32(0)
-	for _, s := range load.sizes {
-		largest = max(largest, s)
+// run is Run that stops once more than so many queries have failed; 0 never
+// does.
+func run(p Pool, policy dispatch.Policy, load Load, rate float64, allowed int64) (simulate.Result, error) {
+	kinds := make([]simulate.Executors, len(p.Types))
+	for g, latency := range p.table(load.largest) {
+		kinds[g] = simulate.Executors{Hardware: p.Types[g].Name, Count: p.Counts[g], Durations: latency[1:]}
 	}
-	r := &run{
-		pool: p, policy: policy, load: load, rate: rate, timer: never, latency: p.table(largest),
-		busy: make([]time.Duration, len(p.Types)), allowed: allowed,
-		noise:  rand.New(rand.NewPCG(uint64(load.Len()), 1)),
-		result: Result{Rate: rate, Requests: load.Len()},
+	queries := simulate.Load{
+		Pipeline: pipelines.Pipeline{Name: "pool", SLO: p.SLO, Modules: []pipelines.Module{{Name: "query"}}},
+		Arrivals: load.arrivals, Sizes: load.sizes,
+		Rate: rate * load.drawnRate(), // of one a second that was asked for, so many were drawn
 	}
-	for g, n := range p.Counts {
-		for range n {
-			id := dispatch.ExecutorID(len(r.group))
-			r.group = append(r.group, int32(g))
-			r.step(dispatch.Event{Kind: dispatch.ExecutorUp, Executor: id, Group: int32(g)})
-		}
+	o := simulate.Options{Duration: load.Span(rate) + 1, Noise: p.Noise, GiveUp: allowed}
+	r, err := simulate.OnExecutors([]simulate.Load{queries}, kinds, policy, o)
+	if err != nil {
+		return r, err
 	}
-	r.arrivals()
-	return r.finish()
+	r.Pipelines[0].Rate = rate
+	return r, nil
 }
 
-// arrivals brings the queries in, and what happens between them.
-func (r *run) arrivals() {
-	for i := range r.load.sizes {
-		at := r.load.arrival(i, r.rate)
-		r.until(at)
-		r.now = at
-		r.step(dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{
-			ID: dispatch.RequestID(i), Size: r.load.sizes[i], Arrival: at, Deadline: at + r.pool.SLO,
-		}})
-		if r.result.Late+r.result.Dropped > r.allowed {
-			return
-		}
-	}
-	r.until(never - 1)
+// Search says what a sustained rate is and how closely to look for it.
+type Search struct {
+	Attainment float64 // share of queries to serve within the SLO
+	Tolerance  float64 // relative width at which the search ends
 }
 
-// until plays what happens up to and including an instant.
-func (r *run) until(end time.Duration) {
-	for {
-		next := r.timer
-		if len(r.frees) > 0 {
-			next = min(next, r.frees[0].at)
-		}
-		if next > end || r.result.Late+r.result.Dropped > r.allowed {
-			return
-		}
-		r.now = max(r.now, next)
-		if len(r.frees) > 0 && r.frees[0].at <= next {
-			r.complete(r.pop())
-			continue
-		}
-		r.timer = never
-		r.step(dispatch.Event{Kind: dispatch.Timer})
-	}
+// DefaultSearch looks for the house's goodput: 99 % within the SLO, to half a
+// percent.
+func DefaultSearch() Search {
+	return Search{Attainment: simulate.DefaultAttainment, Tolerance: simulate.DefaultTolerance}
 }
 
-func (r *run) complete(f free) {
-	took := r.now - r.load.arrival(int(f.query), r.rate)
-	if took <= r.pool.SLO {
-		r.result.Completed++
-	} else {
-		r.result.Late++
-	}
-	if r.allowed >= r.load.Len() {
-		r.latencies = append(r.latencies, took)
-	}
-	r.step(dispatch.Event{Kind: dispatch.ExecutorFree, Executor: f.executor})
+// allowed is how many queries of the load may fail.
+func (s Search) allowed(load Load) int64 {
+	return int64(math.Floor((1 - s.Attainment) * float64(load.Len())))
 }
 
-func (r *run) step(ev dispatch.Event) {
-	r.actions = r.policy.Step(r.now, ev, r.actions[:0])
-	for _, a := range r.actions {
-		switch a.Act {
-		case dispatch.Start:
-			r.start(a.Executor, int32(a.Batch[0]))
-		case dispatch.Drop:
-			r.result.Dropped++
-		case dispatch.SetTimer:
-			r.timer = max(a.At, r.now)
-		}
-	}
+// Sustains says whether the policy reaches the attainment at the rate.
+func (s Search) Sustains(p Pool, policy dispatch.Policy, load Load, rate float64) (bool, error) {
+	r, err := run(p, policy, load, rate, s.allowed(load))
+	return r.Misses <= s.allowed(load), err
 }
 
-func (r *run) start(id dispatch.ExecutorID, query int32) {
-	group := r.group[id]
-	took := r.latency[group][r.load.sizes[query]]
-	if r.pool.Noise > 0 {
-		took = max(1, time.Duration(float64(took)*(1+r.pool.Noise*r.noise.NormFloat64())))
-	}
-	r.busy[group] += took
-	r.push(free{at: r.now + took, executor: id, query: query})
+// Goodput is the highest rate at which the policy reaches the attainment, found
+// by bisection below a rate that cannot be sustained; make builds the policy
+// anew for each run. It takes attainment to fall as the rate rises; where it
+// does not quite, the result is a rate that is sustained all the same.
+func (s Search) Goodput(p Pool, make func() dispatch.Policy, load Load, above float64) (float64, error) {
+	return s.GoodputBetween(p, make, load, 0, above)
 }
 
-func (r *run) finish() Result {
-	span := r.now.Seconds()
-	for g, n := range r.pool.Counts {
-		share := 0.0
-		if n > 0 && span > 0 {
-			share = r.busy[g].Seconds() / span / float64(n)
-		}
-		r.result.Busy = append(r.result.Busy, share)
+// GoodputBetween is Goodput where a rate is known already that is sustained.
+func (s Search) GoodputBetween(p Pool, make func() dispatch.Policy, load Load, low, high float64) (float64, error) {
+	if math.IsInf(high, 1) || math.IsNaN(high) || high <= low {
+		return low, nil
 	}
-	if n := len(r.latencies); n > 0 {
-		slices.Sort(r.latencies)
-		at := func(share float64) time.Duration { return r.latencies[int(math.Ceil(share*float64(n)))-1] }
-		r.result.P50, r.result.P99, r.result.Max = at(0.5), at(0.99), at(1)
+	play := func(rate float64, _ uint64) (simulate.Result, error) {
+		return run(p, make(), load, rate, s.allowed(load))
 	}
-	return r.result
+	found, err := simulate.FindGoodput(play, simulate.Search{Attainment: s.Attainment, Tolerance: s.Tolerance, Low: low, High: high})
+	return max(low, found.Rate), err
 }
-
-// push and pop keep frees a heap by time, then by executor.
-
-func (r *run) push(f free) {
-	r.frees = append(r.frees, f)
-	for i := len(r.frees) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !sooner(r.frees[i], r.frees[up]) {
-			return
-		}
-		r.frees[i], r.frees[up] = r.frees[up], r.frees[i]
-		i = up
-	}
-}
-
-func (r *run) pop() free {
-	first, last := r.frees[0], len(r.frees)-1
-	r.frees[0] = r.frees[last]
-	r.frees = r.frees[:last]
-	for i := 0; ; {
-		next := 2*i + 1
-		if next >= last {
-			return first
-		}
-		if next+1 < last && sooner(r.frees[next+1], r.frees[next]) {
-			next++
-		}
-		if !sooner(r.frees[next], r.frees[i]) {
-			return first
-		}
-		r.frees[i], r.frees[next] = r.frees[next], r.frees[i]
-		i = next
-	}
-}
-
-func sooner(a, b free) bool { return a.at < b.at || a.at == b.at && a.executor < b.executor }

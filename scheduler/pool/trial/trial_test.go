@@ -35,11 +35,11 @@ func pair(base, other int) Pool {
 }
 
 func load(sizes ...int32) Load {
-	l := Load{sizes: sizes}
+	var stamps []time.Duration
 	for i := range sizes {
-		l.at = append(l.at, float64(i+1))
+		stamps = append(stamps, time.Duration(i+1)*time.Second)
 	}
-	return l
+	return newLoad(sizes, stamps)
 }
 
 func kairos(t require.TestingT, p Pool, known bool) func() dispatch.Policy {
@@ -108,14 +108,16 @@ func TestRunCountsEveryQuery(t *testing.T) {
 		l := Draw(mix, 200, Arrivals(rapid.SampledFrom([]float64{0, 0.3, 1, 10}).Draw(t, "arrivals")), rapid.Uint64().Draw(t, "seed"))
 		rate := rapid.Float64Range(1, 500).Draw(t, "rate")
 		for _, d := range []dispatch.Policy{kairos(t, p, true)(), kairos(t, p, false)(), NewRibbon(p, 80), NewThreshold(p, 80, 40), NewClockwork(p, 80)} {
-			r := Run(p, d, l, rate)
-			require.Equal(t, r.Requests, r.Completed+r.Late+r.Dropped, d.Name())
+			r, err := Run(p, d, l, rate)
+			require.NoError(t, err, d.Name())
+			one := r.Pipelines[0]
+			require.EqualValues(t, l.Len(), one.Completed+one.Late+one.Dropped, d.Name())
 			require.Zero(t, d.Len(), d.Name())
 			if known := d.Name() == "clockwork"; known && p.Noise == 0 {
-				require.Zero(t, r.Late, d.Name())
+				require.Zero(t, one.Late, d.Name())
 			}
-			for _, share := range r.Busy {
-				require.LessOrEqual(t, share, 1+rounding)
+			for _, device := range r.Devices {
+				require.LessOrEqual(t, device.Utilisation, 1+rounding)
 			}
 		}
 	})
@@ -133,7 +135,8 @@ func TestDraw(t *testing.T) {
 		assert.Equal(t, first.sizes, l.sizes, "the sizes do not depend on the arrivals")
 		assert.InEpsilon(t, float64(n)/100, l.Span(100).Seconds(), 0.05)
 		mean, square, before := 0.0, 0.0, 0.0
-		for _, at := range l.at {
+		for _, stamp := range l.arrivals.Stamps {
+			at := stamp.Seconds()
 			gap := at - before
 			before = at
 			mean, square = mean+gap/n, square+gap*gap/n
@@ -164,7 +167,8 @@ func TestParseArrivals(t *testing.T) {
 func TestGoodput(t *testing.T) {
 	p := pair(1, 0)
 	mix := pipelines.Mix{{Size: 10, Weight: 1}}
-	got := DefaultSearch().Goodput(p, kairos(t, p, true), Draw(mix, 5000, Even, 1), 300)
+	got, err := DefaultSearch().Goodput(p, kairos(t, p, true), Draw(mix, 5000, Even, 1), 300)
+	require.NoError(t, err)
 	assert.InEpsilon(t, 100/0.99, got, 0.01, "at 101 a second one in a hundred is dropped")
 }
 
@@ -174,17 +178,22 @@ func TestMatchingLearnsOnLine(t *testing.T) {
 	p := pair(2, 4)
 	mix := pipelines.Mix{{Size: 5, Weight: 5}, {Size: 20, Weight: 3}, {Size: 40, Weight: 1}, {Size: 80, Weight: 0.5}}
 	l := Draw(mix, 6000, Published, 1)
-	s := DefaultSearch()
-	told := s.Goodput(p, kairos(t, p, true), l, 600)
-	assert.InEpsilon(t, told, s.Goodput(p, kairos(t, p, false), l, 600), 0.03)
+	goodput := func(known bool) float64 {
+		rate, err := DefaultSearch().Goodput(p, kairos(t, p, known), l, 600)
+		require.NoError(t, err)
+		return rate
+	}
+	told := goodput(true)
+	assert.InEpsilon(t, told, goodput(false), 0.03)
 	p.Noise = 0.05
-	assert.InEpsilon(t, told, s.Goodput(p, kairos(t, p, false), l, 600), 0.1)
+	assert.InEpsilon(t, told, goodput(false), 0.1)
 }
 
 func TestHillClimbFindsAThreshold(t *testing.T) {
 	p := pair(1, 3)
 	mix := pipelines.Mix{{Size: 10, Weight: 6}, {Size: 40, Weight: 1}, {Size: 90, Weight: 0.3}}
-	threshold, rate := DefaultSearch().HillClimb(p, Draw(mix, 2000, Even, 1), 90, 500)
+	threshold, rate, err := DefaultSearch().HillClimb(p, Draw(mix, 2000, Even, 1), 90, 500)
+	require.NoError(t, err)
 	assert.True(t, threshold >= 10 && threshold < 90, threshold)
 	assert.Positive(t, rate)
 }
@@ -192,7 +201,12 @@ func TestHillClimbFindsAThreshold(t *testing.T) {
 func ExampleRun() {
 	p := pair(1, 2)
 	mix := pipelines.Mix{{Size: 10, Weight: 3}, {Size: 60, Weight: 1}}
-	r := Run(p, NewClockwork(p, 60), Draw(mix, 1000, Poisson, 1), 40)
-	fmt.Println(r.Requests == r.Completed+r.Late+r.Dropped, r.Late)
+	r, err := Run(p, NewClockwork(p, 60), Draw(mix, 1000, Poisson, 1), 40)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	one := r.Pipelines[0]
+	fmt.Println(one.Requests == one.Completed+one.Dropped, one.Late)
 	// Output: true 0
 }
