@@ -6,7 +6,6 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
-	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
@@ -99,16 +98,6 @@ func (s Spec) Planning() pipelines.Planning {
 		return s.Function.Plan
 	}
 	return pipelines.Planning{}
-}
-
-// Fleet is what services may run on.
-type Fleet struct {
-	// Devices exist; nil leaves it to what the hardware of the specs says.
-	Devices []placement.Device
-
-	// Held are the slots of services that are not among the specs. They stay
-	// where they are.
-	Held []placement.Slot
 }
 
 // Plan is the plan of one service: the field of its kind is set.

@@ -100,17 +100,23 @@ func Beside(specs []Spec, one int) []Spec {
 }
 
 // solveGroup plans pipelines as if there were as many devices of each kind as they
-// like, which is what the joint search knows, and, where those that exist are not
-// enough for that, each for itself with no more than there are.
+// like, which is what the joint search knows, beside what others hold. Where the
+// devices that exist are not enough for that, it plans each for itself with no more
+// than there are; whether they have room beside others is then for the placement to
+// find out.
 func solveGroup(specs []Spec, fleet Fleet, o plan.Options) []plan.Plan {
 	free, limited := make([]plan.Problem, len(specs)), make([]plan.Problem, len(specs))
+	var held map[string]int
 	for i, s := range specs {
 		hardware := fleet.available(s.Hardware)
 		limited[i] = plan.Problem{Pipeline: *s.Pipeline, Hardware: hardware}
 		free[i] = plan.Problem{Pipeline: *s.Pipeline, Hardware: unlimited(hardware)}
+		if together(s, s) {
+			free[i].Held, held = fleet.shared(hardware), fleet.occupied()
+		}
 	}
 	plans := sizing.SolveAll(free, o)
-	if !enough(limited, plans) {
+	if !enough(limited, plans, held) {
 		plans = sizing.SolveAll(limited, o)
 	}
 	for i := range plans {
@@ -133,12 +139,12 @@ func unlimited(hardware []pipelines.Hardware) []pipelines.Hardware {
 }
 
 // enough says whether the plans together use no more devices of each kind than
-// there are.
-func enough(problems []plan.Problem, plans []plan.Plan) bool {
-	used := devicesUsed(plans)
+// there are, less those that others hold.
+func enough(problems []plan.Problem, plans []plan.Plan, held map[string]int) bool {
+	used := devicesUsed(problems, plans)
 	for _, p := range problems {
 		for _, h := range p.Hardware {
-			if h.Count > 0 && used[h.Name] > float64(h.Count)*(1+countTolerance) {
+			if h.Count > 0 && used[h.Name]+float64(held[h.Name]) > float64(h.Count)*(1+countTolerance) {
 				return false
 			}
 		}
@@ -150,9 +156,12 @@ func enough(problems []plan.Problem, plans []plan.Plan) bool {
 const countTolerance = 1e-9
 
 // devicesUsed counts the devices of plans that were made together, by hardware;
-// one that several share counts once.
-func devicesUsed(plans []plan.Plan) map[string]float64 {
+// one that several share counts once, and one that others hold does not count.
+func devicesUsed(problems []plan.Problem, plans []plan.Plan) map[string]float64 {
 	used := map[string]float64{}
+	own := func(pipeline string) bool {
+		return slices.ContainsFunc(problems, func(p plan.Problem) bool { return p.Pipeline.Name == pipeline })
+	}
 	type group struct {
 		pipeline, module string
 		index            int
@@ -160,8 +169,8 @@ func devicesUsed(plans []plan.Plan) map[string]float64 {
 	shared := map[group]bool{} // that run on a shared device
 	for _, p := range plans {
 		for _, d := range p.Devices {
-			first := d.Tasks[0]
-			if !shared[group{first.Pipeline, first.Module, first.Group}] {
+			first := d.Tasks[0] // of others, where they hold the device
+			if own(first.Pipeline) && !shared[group{first.Pipeline, first.Module, first.Group}] {
 				used[d.Hardware]++
 			}
 			for _, t := range d.Tasks {
@@ -221,26 +230,4 @@ func solveFunction(s Spec, l Limits) functions.Plan {
 		return functions.Plan{Function: s.Function.Name, Policy: policy, Status: functions.Infeasible, Reason: strings.TrimPrefix(err.Error(), "functions: ")}
 	}
 	return p
-}
-
-// available is the declared hardware that the fleet has, with no more of each
-// kind than there is.
-func (f Fleet) available(declared []pipelines.Hardware) []pipelines.Hardware {
-	if f.Devices == nil {
-		return declared
-	}
-	count := map[string]int{}
-	for _, d := range f.Devices {
-		count[d.Hardware]++
-	}
-	var all []pipelines.Hardware
-	for _, h := range declared {
-		if n := count[h.Name]; n > 0 {
-			if h.Count == 0 || n < h.Count {
-				h.Count = n
-			}
-			all = append(all, h)
-		}
-	}
-	return all
 }

@@ -105,7 +105,9 @@ func TestBesideIsAllThatMatters(t *testing.T) {
 
 func TestPlansThatMustNotServe(t *testing.T) {
 	spec := scheduler.Spec{Pipeline: small("p", 30), Hardware: twoKinds}
-	solve := func() scheduler.Plan { return scheduler.Solve([]scheduler.Spec{spec}, scheduler.Fleet{}, scheduler.Limits{})[0] }
+	solve := func() scheduler.Plan {
+		return scheduler.Solve([]scheduler.Spec{spec}, scheduler.Fleet{}, scheduler.Limits{})[0]
+	}
 	p := solve()
 	assert.Empty(t, p.Refusal(spec))
 	p.Pipeline.Sound, p.Pipeline.Policy = false, "nexus"

@@ -14,6 +14,12 @@ type Device struct {
 	Tasks    []Task
 }
 
+// HeldDevice is a device that others use.
+type HeldDevice struct {
+	Device
+	Memory int64 // bytes that they take; 0 when unknown
+}
+
 // Task is a group that runs on a shared device.
 type Task struct {
 	Pipeline string
@@ -35,14 +41,16 @@ func (p *Plan) UseDevices(devices []Device) {
 
 func soundDevices(devices []Device) bool {
 	for _, d := range devices {
-		if !demand.NonPreemptive(d.tasks()).Sound {
+		if !demand.NonPreemptive(d.Demand()).Sound {
 			return false
 		}
 	}
 	return true
 }
 
-func (d *Device) tasks() []demand.Task {
+// Demand is what the tasks of the device ask for, as the non-preemptive demand
+// test takes it.
+func (d *Device) Demand() []demand.Task {
 	var tasks []demand.Task
 	for _, t := range d.Tasks {
 		tasks = append(tasks, demand.Task{Duration: t.Duration.Seconds(), Period: t.Period.Seconds(), Deadline: t.Deadline.Seconds()})

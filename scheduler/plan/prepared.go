@@ -39,6 +39,7 @@ type Prepared struct {
 	Options  Options
 	DAG      *DAG
 	Modules  []*ModuleProblem
+	Held     []HeldDevice // see Problem
 }
 
 // ModuleProblem is what must be known to serve one module: what stays the same
@@ -64,7 +65,7 @@ func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Prepared{Pipeline: &p.Pipeline, Options: o, DAG: d}
+	out := &Prepared{Pipeline: &p.Pipeline, Options: o, DAG: d, Held: p.Held}
 	rates := p.Pipeline.Rates()
 	for _, name := range d.Names {
 		list, err := configs(p, p.Pipeline.Module(name), o)

@@ -15,6 +15,11 @@ import (
 type Problem struct {
 	Pipeline pipelines.Pipeline
 	Hardware []pipelines.Hardware
+
+	// Held are devices that others use, with what runs there. Policy exact under
+	// cost model shared may use what is left of them, where all batches stay in time,
+	// and is charged for its part in proportion to the time that is used.
+	Held []HeldDevice `json:",omitempty"`
 }
 
 // Options choose how to plan. The zero value is the default.

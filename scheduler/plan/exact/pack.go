@@ -15,7 +15,10 @@ import (
 // devices as long as their parts find room elsewhere, and trading devices for
 // cheaper kinds. only, where it is not empty, is the kind that is opened as
 // long as a part can run on it. ok is false when a rest fits nowhere.
-func (s *sharer) pack(parts []part, order []int, only string) (bins []bin, ok bool) {
+// held are devices of others that are open already; those that nothing is put on
+// are left out in the end.
+func (s *sharer) pack(parts []part, order []int, only string, held []bin) (bins []bin, ok bool) {
+	bins = slices.Clone(held)
 	for _, i := range order {
 		if parts[i].rest == 0 {
 			continue
@@ -28,6 +31,7 @@ func (s *sharer) pack(parts []part, order []int, only string) (bins []bin, ok bo
 			bins = append(bins, b)
 		}
 	}
+	bins = slices.DeleteFunc(bins, func(b bin) bool { return len(b.parts) == 0 })
 	bins = s.emptied(bins, parts)
 	for i := range bins {
 		s.cheapen(bins, i, parts)
@@ -50,10 +54,10 @@ func bySize(parts []part) []int {
 func (s *sharer) insert(bins []bin, parts []part, i, except int) bool {
 	at, best, least := -1, bin{}, math.Inf(1)
 	for k := range bins {
-		if k == except || bins[k].use >= 1 {
+		if k == except || bins[k].total() >= 1 {
 			continue
 		}
-		b, ok := arrange(bins[k].host, append(slices.Clone(bins[k].parts), i), parts)
+		b, ok := arrange(bins[k].host, bins[k].held, append(slices.Clone(bins[k].parts), i), parts)
 		if ok && b.use-bins[k].use < least {
 			at, best, least = k, b, b.use-bins[k].use
 		}
@@ -74,7 +78,7 @@ func (s *sharer) open(bins []bin, parts []part, i int, only string) (best bin, o
 		if ok && (best.host.hardware == only || h.hardware != only && h.weight >= best.host.weight) {
 			continue
 		}
-		if b, fits := arrange(h, []int{i}, parts); fits {
+		if b, fits := arrange(h, nil, []int{i}, parts); fits {
 			best, ok = b, true
 		}
 	}
@@ -98,8 +102,9 @@ const (
 // wait for each other, shorter ones.
 //
 // The deadlines do not depend on rates and budgets, so that more time or less load
-// has the same to choose from and more.
-func arrange(h host, members []int, parts []part) (best bin, ok bool) {
+// has the same to choose from and more. held, where it is not nil, is what others
+// run on the device.
+func arrange(h host, held *plan.HeldDevice, members []int, parts []part) (best bin, ok bool) {
 	low, high := time.Duration(0), time.Duration(math.MaxInt64)
 	for _, i := range members {
 		shortest := time.Duration(math.MaxInt64)
@@ -122,7 +127,7 @@ func arrange(h host, members []int, parts []part) (best bin, ok bool) {
 		}
 		due := time.Duration(math.Ceil(deadline))
 		for k, longest := 0, due; k <= shorterSteps; k, longest = k+1, longest/2 {
-			b := bin{host: h, parts: members, ways: trial[:0]}
+			b := bin{host: h, held: held, parts: members, ways: trial[:0]}
 			if !b.all(parts, due, longest) || ok && b.use >= best.use {
 				break // shorter batches use no less
 			}
@@ -140,9 +145,12 @@ func arrange(h host, members []int, parts []part) (best bin, ok bool) {
 // all chooses a way for every part, with batches no longer than that.
 func (b *bin) all(parts []part, deadline, longest time.Duration) bool {
 	memory := int64(0)
+	if b.held != nil {
+		memory = b.held.Memory
+	}
 	for _, i := range b.parts {
 		w, ok := parts[i].way(b.host.index, deadline, longest)
-		if !ok || b.use+w.use > 1+plan.RateTolerance {
+		if !ok || b.total()+w.use > 1+plan.RateTolerance {
 			return false
 		}
 		b.ways = append(b.ways, w)
@@ -155,6 +163,9 @@ func (b *bin) all(parts []part, deadline, longest time.Duration) bool {
 func (b *bin) sound() bool {
 	var buffer [16]demand.Task
 	tasks := buffer[:0]
+	if b.held != nil {
+		tasks = append(tasks, b.held.Demand()...)
+	}
 	for _, w := range b.ways {
 		tasks = append(tasks, demand.Task{Duration: w.Duration.Seconds(), Period: w.period.Seconds(), Deadline: w.deadline.Seconds()})
 	}
@@ -190,8 +201,8 @@ func (s *sharer) emptied(bins []bin, parts []part) []bin {
 // cheapen moves all parts of a device to a cheaper kind that can run them.
 func (s *sharer) cheapen(bins []bin, at int, parts []part) {
 	for _, h := range s.hosts {
-		if plan.Cheaper(h.weight, bins[at].host.weight) && s.exists(h, bins, parts) {
-			if other, ok := arrange(h, bins[at].parts, parts); ok {
+		if bins[at].held == nil && plan.Cheaper(h.weight, bins[at].host.weight) && s.exists(h, bins, parts) {
+			if other, ok := arrange(h, nil, bins[at].parts, parts); ok {
 				bins[at] = other
 			}
 		}
@@ -214,7 +225,7 @@ func used(h host, bins []bin, parts []part) float64 {
 		}
 	}
 	for i := range bins {
-		if bins[i].host.hardware == h.hardware {
+		if bins[i].held == nil && bins[i].host.hardware == h.hardware {
 			n++
 		}
 	}

@@ -25,6 +25,10 @@ import (
 // Plans pay for whole devices, so the bound is raised to the next sum of prices
 // that devices can make.
 //
+// Devices that others hold have their tasks already and take more as long as the
+// test holds. Their use is paid in proportion: never less than the share that it
+// is, so that the bound holds, but for sums of whole prices.
+//
 // Which groups go together is a bin packing in which the sizes can be chosen,
 // and is searched by heuristics: several splits of the SLO, in each several ways
 // to divide the modules and several orders of packing. Status Optimal therefore
@@ -34,8 +38,9 @@ import (
 type sharer struct {
 	problems []*problem
 	hosts    []host
-	careful  bool // leave a margin for requests that are counted singly; see margin
-	rejected bool // single requests do not keep some packing that was looked at
+	held     []bin // devices of others that have room
+	careful  bool  // leave a margin for requests that are counted singly; see margin
+	rejected bool  // single requests do not keep some packing that was looked at
 }
 
 // host is a kind of hardware whose devices may be shared.
@@ -92,8 +97,26 @@ type way struct {
 type bin struct {
 	host  host
 	parts []int
-	ways  []way // of the parts
-	use   float64
+	ways  []way            // of the parts
+	use   float64          // by the parts
+	held  *plan.HeldDevice // with what others run on it; nil for one that is opened
+}
+
+// total is how much of the device is used, by others too.
+func (b *bin) total() float64 {
+	if b.held == nil {
+		return b.use
+	}
+	return b.use + b.held.Share
+}
+
+// cost is what the packing pays for the device, as a weight: all of one that it
+// opens, and of one that others use its part in proportion to the time used.
+func (b *bin) cost() float64 {
+	if b.held == nil {
+		return b.host.weight
+	}
+	return b.host.weight * b.use / b.total()
 }
 
 // way is how the part uses least of a device of the host when its batches must

@@ -37,7 +37,18 @@ func newSharer(problems []*problem) *sharer {
 	for i := range s.hosts {
 		s.hosts[i].index = i
 	}
+	s.take(problems[0].Held)
 	return s
+}
+
+// take opens the devices that others hold, of kinds that some module can use.
+func (s *sharer) take(held []plan.HeldDevice) {
+	for i := range held {
+		at := slices.IndexFunc(s.hosts, func(h host) bool { return h.hardware == held[i].Hardware })
+		if at >= 0 && held[i].Share < 1 {
+			s.held = append(s.held, bin{host: s.hosts[at], held: &held[i]})
+		}
+	}
 }
 
 // halted says that the time is up.
@@ -403,24 +414,27 @@ func (s *sharer) packed(budgets splitting, parts []part) *packing {
 	}
 	var best *packing
 	order := bySize(parts)
+	try := func(only string, held []bin) {
+		bins, ok := s.pack(parts, order, only, held)
+		if !ok {
+			return
+		}
+		p := &packing{budgets: budgets, parts: parts, bins: bins, weight: own}
+		for i := range bins {
+			p.weight += bins[i].cost()
+		}
+		if s.exist(p) && (best == nil || plan.Cheaper(p.weight, best.weight)) {
+			best = p
+		}
+	}
 	for k := -1; k < len(s.hosts); k++ {
 		only := ""
 		if k >= 0 {
 			only = s.hosts[k].hardware
 		}
-		bins, ok := s.pack(parts, order, only)
-		if !ok {
-			return nil
-		}
-		p := &packing{budgets: budgets, parts: parts, bins: bins, weight: own}
-		for i := range bins {
-			p.weight += bins[i].host.weight
-		}
-		if !s.exist(p) {
-			continue
-		}
-		if best == nil || plan.Cheaper(p.weight, best.weight) {
-			best = p
+		try(only, nil)
+		if len(s.held) > 0 {
+			try(only, s.held)
 		}
 	}
 	return best
@@ -440,7 +454,7 @@ func (s *sharer) exist(p *packing) bool {
 // bound.
 func (s *sharer) payable(bound float64) float64 {
 	const most = 64 // devices; with more of them little is gained
-	if bound <= 0 || len(s.hosts) == 0 || s.hosts[0].weight <= 0 || bound > most*s.hosts[0].weight {
+	if bound <= 0 || len(s.held) > 0 || len(s.hosts) == 0 || s.hosts[0].weight <= 0 || bound > most*s.hosts[0].weight {
 		return bound
 	}
 	best := math.Inf(1)

@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -120,16 +121,15 @@ func (s *sharer) plans(best *packing) []plan.Plan {
 		}
 		plans[i].UseDevices(plans[i].Devices)
 	}
-	for _, together := range users {
-		s.unproven(plans, together)
+	for k, together := range users {
+		s.unproven(plans, together, best.bins[k].held != nil)
 	}
 	return plans
 }
 
 // unproven takes the promise for every request from pipelines that share a
-// device with one whose requests come in bursts.
-func (s *sharer) unproven(plans []plan.Plan, together []bool) {
-	bursts := false
+// device with one whose requests come in bursts, or of which that is not known.
+func (s *sharer) unproven(plans []plan.Plan, together []bool, bursts bool) {
 	for i, shares := range together {
 		bursts = bursts || shares && !s.problems[i].EvenEverywhere()
 	}
@@ -143,7 +143,10 @@ func (s *sharer) unproven(plans []plan.Plan, together []bool) {
 // device adds the tasks of a shared device to the schedules of their modules,
 // charged with their part of it.
 func (s *sharer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Device, []bool) {
-	d := plan.Device{Hardware: b.host.hardware, Price: b.host.price, Share: b.use}
+	d := plan.Device{Hardware: b.host.hardware, Price: b.host.price, Share: b.total()}
+	if b.held != nil {
+		d.Tasks = slices.Clone(b.held.Tasks)
+	}
 	users := make([]bool, len(s.problems))
 	for k, i := range b.parts {
 		at, w := best.parts[i], b.ways[k]

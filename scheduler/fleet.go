@@ -1,0 +1,98 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// Fleet is what services may run on.
+type Fleet struct {
+	// Devices exist; nil leaves it to what the hardware of the specs says.
+	Devices []placement.Device
+
+	// Held are the slots of services that are not among the specs. They stay
+	// where they are.
+	Held []placement.Slot
+}
+
+// available is the declared hardware that the fleet has, with no more of each
+// kind than there is.
+func (f Fleet) available(declared []pipelines.Hardware) []pipelines.Hardware {
+	if f.Devices == nil {
+		return declared
+	}
+	count := map[string]int{}
+	for _, d := range f.Devices {
+		count[d.Hardware]++
+	}
+	var all []pipelines.Hardware
+	for _, h := range declared {
+		if n := count[h.Name]; n > 0 {
+			if h.Count == 0 || n < h.Count {
+				h.Count = n
+			}
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// device names a device in the whole fleet.
+type device struct{ host, name string }
+
+// shared are the devices of the hardware that others hold with groups whose times
+// are known, so that what is left can be planned with. A device on which something
+// runs that tells no period, or several batches at a time, is not among them.
+func (f Fleet) shared(hardware []pipelines.Hardware) []plan.HeldDevice {
+	var order []device
+	found := map[device]*plan.HeldDevice{}
+	unknown := map[device]bool{}
+	for _, s := range f.Held {
+		at := device{s.Host, s.Device}
+		d := found[at]
+		if d == nil {
+			i := slices.IndexFunc(hardware, func(h pipelines.Hardware) bool { return h.Name == s.Hardware })
+			if i < 0 {
+				continue
+			}
+			d = &plan.HeldDevice{Device: plan.Device{Hardware: s.Hardware, Price: hardware[i].Price}}
+			found[at], order = d, append(order, at)
+		}
+		d.Memory += s.Memory
+		if s.Rides {
+			continue
+		}
+		if s.Period <= 0 || s.Deadline <= 0 || s.Concurrency > 1 {
+			unknown[at] = true
+			continue
+		}
+		task := plan.Task{
+			Pipeline: s.Pipeline, Module: s.Module, Group: s.Group, Duration: s.Duration, Period: s.Period, Deadline: s.Deadline,
+			Share: s.Duration.Seconds() / s.Period.Seconds(),
+		}
+		d.Tasks, d.Share = append(d.Tasks, task), d.Share+task.Share
+	}
+	var all []plan.HeldDevice
+	for _, at := range order {
+		if !unknown[at] && len(found[at].Tasks) > 0 {
+			all = append(all, *found[at])
+		}
+	}
+	return all
+}
+
+// occupied counts the devices that others hold, by hardware.
+func (f Fleet) occupied() map[string]int {
+	count := map[string]int{}
+	seen := map[device]bool{}
+	for _, s := range f.Held {
+		if at := (device{s.Host, s.Device}); !seen[at] {
+			seen[at] = true
+			count[s.Hardware]++
+		}
+	}
+	return count
+}
