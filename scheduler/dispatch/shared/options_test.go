@@ -41,20 +41,42 @@ func TestNewPoolRefusesBadOptions(t *testing.T) {
 	}
 }
 
-// The constructors mend what Check refuses: nothing here may panic or hang.
+// The constructors mend what Check refuses: whatever the options, each request
+// waits or has one outcome, and no executor is given work that is not up.
 func TestPoolsMendImpossibleOptions(t *testing.T) {
-	for _, build := range []func(Options) dispatch.Policy{NewAdaptive, NewEager, NewNexus,
-		func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o}) },
-		func(o Options) dispatch.Policy { return NewClockwork(ClockworkOptions{Options: o}) }} {
-		for _, o := range []Options{{}, {Models: []Model{{}}}, {Models: []Model{{Durations: []time.Duration{-1, 5, 3}, SLO: -5, Rate: -3}}, Margin: -1}} {
+	for name, build := range map[string]func(Options) dispatch.Policy{"adaptive": NewAdaptive, "eager": NewEager, "nexus": NewNexus,
+		"deferred":  func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o}) },
+		"clockwork": func(o Options) dispatch.Policy { return NewClockwork(ClockworkOptions{Options: o}) }} {
+		for i, o := range []Options{{}, {Models: []Model{{}}}, {Models: []Model{{Durations: []time.Duration{-1, 5, 3}, SLO: -5, Rate: -3}}, Margin: -1}} {
+			const requests = 20
 			p := build(o)
-			p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: -1}, nil)
-			p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp, Group: 9}, nil)
-			for id := range dispatch.RequestID(20) {
-				p.Step(dispatch.Time(id), arrive(id, dispatch.Time(id), 0), nil)
+			ended := map[dispatch.RequestID]int{}
+			step := func(at dispatch.Time, e dispatch.Event) {
+				for _, a := range p.Step(at, e, nil) {
+					switch a.Act {
+					case dispatch.Drop:
+						ended[a.Request]++
+					case dispatch.Start:
+						assert.NotEmpty(t, a.Batch, "%s %d", name, i)
+						assert.Equal(t, dispatch.ExecutorID(0), a.Executor, "%s %d: the only one that is up", name, i)
+						for _, id := range a.Batch {
+							ended[id]++
+						}
+					}
+				}
 			}
-			p.Step(time.Hour, dispatch.Event{Kind: dispatch.Timer}, nil)
-			p.Step(time.Hour, dispatch.Event{Kind: dispatch.ExecutorFree}, nil)
+			step(0, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: -1})
+			step(0, dispatch.Event{Kind: dispatch.ExecutorUp, Group: 9})
+			for id := range dispatch.RequestID(requests) {
+				step(dispatch.Time(id), arrive(id, dispatch.Time(id), 0))
+			}
+			step(time.Hour, dispatch.Event{Kind: dispatch.Timer})
+			step(time.Hour, dispatch.Event{Kind: dispatch.ExecutorFree})
+			for id, n := range ended {
+				assert.Equal(t, 1, n, "%s %d: outcomes of request %d", name, i, id)
+				assert.Less(t, id, dispatch.RequestID(requests), "%s %d: it arrived", name, i)
+			}
+			assert.Equal(t, requests, len(ended)+p.Len(), "%s %d: each waits or has an outcome", name, i)
 		}
 	}
 }
