@@ -10,11 +10,7 @@ import (
 
 // Transport carries requests to a gateway. Dial makes one over HTTP; a gateway
 // in the same process is one itself; package sdktest has a fake.
-type Transport interface {
-	Infer(context.Context, *wire.InferRequest) (*wire.InferResponse, error)
-	Metadata(ctx context.Context, pipeline string) (*wire.Metadata, error)
-	Pipelines(context.Context) ([]string, error)
-}
+type Transport = wire.Backend
 
 // Client asks pipelines for answers. It may be used from many goroutines at
 // once.

@@ -64,7 +64,7 @@ func Dial(ctx context.Context, address string, options ...Option) (*Client, erro
 	if d.client == nil {
 		d.client = &http.Client{Transport: newTransport()}
 	}
-	t := &overHTTP{base: base, token: d.token, client: d.client}
+	t := newOverHTTP(base, d.token, d.client)
 	if err := t.check(ctx); err != nil {
 		d.client.CloseIdleConnections()
 		return nil, typed(err)

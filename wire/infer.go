@@ -1,6 +1,17 @@
 package wire
 
-import "time"
+import (
+	"context"
+	"time"
+)
+
+// Backend answers requests: a gateway, or a client of one. Every error of Infer is,
+// or wraps, an *Error.
+type Backend interface {
+	Infer(context.Context, *InferRequest) (*InferResponse, error)
+	Metadata(ctx context.Context, name string) (*Metadata, error)
+	Pipelines(context.Context) ([]string, error) // what requests can name
+}
 
 // InferRequest asks a pipeline for one answer.
 type InferRequest struct {

@@ -11,45 +11,48 @@ import (
 // vector; Reshape() makes a scalar of one element. The data is copied. Whether
 // its length fits the shape is for Validate to say.
 func FromFloat32(data []float32, shape ...int64) Tensor {
-	t := empty(FP32, len(data), 4, shape)
-	for i, v := range data {
-		binary.LittleEndian.PutUint32(t.Data[4*i:], math.Float32bits(v))
-	}
-	return t
+	return from(FP32, data, shape, func(to []byte, v float32) { binary.LittleEndian.PutUint32(to, math.Float32bits(v)) })
 }
 
 // FromFloat64 makes an FP64 tensor; see FromFloat32.
 func FromFloat64(data []float64, shape ...int64) Tensor {
-	t := empty(FP64, len(data), 8, shape)
-	for i, v := range data {
-		binary.LittleEndian.PutUint64(t.Data[8*i:], math.Float64bits(v))
-	}
-	return t
+	return from(FP64, data, shape, func(to []byte, v float64) { binary.LittleEndian.PutUint64(to, math.Float64bits(v)) })
+}
+
+// FromFloat16 makes an FP16 tensor, each element the nearest of IEEE 754 binary16,
+// ties to even; what is too large becomes an infinity. See FromFloat32.
+func FromFloat16(data []float32, shape ...int64) Tensor {
+	return from(FP16, data, shape, func(to []byte, v float32) { binary.LittleEndian.PutUint16(to, half(v)) })
+}
+
+// FromBFloat16 makes a BF16 tensor, each element the nearest of bfloat16, ties to
+// even. See FromFloat32.
+func FromBFloat16(data []float32, shape ...int64) Tensor {
+	return from(BF16, data, shape, func(to []byte, v float32) { binary.LittleEndian.PutUint16(to, brain(v)) })
 }
 
 // FromUint8 makes a UINT8 tensor; see FromFloat32.
 func FromUint8(data []uint8, shape ...int64) Tensor {
-	t := empty(Uint8, len(data), 1, shape)
-	copy(t.Data, data)
-	return t
+	return Tensor{Datatype: Uint8, Shape: shapeOf(len(data), shape), Data: append(make([]byte, 0, len(data)), data...)}
 }
 
 // FromInt32 makes an INT32 tensor; see FromFloat32.
 func FromInt32(data []int32, shape ...int64) Tensor {
-	t := empty(Int32, len(data), 4, shape)
-	for i, v := range data {
-		binary.LittleEndian.PutUint32(t.Data[4*i:], uint32(v))
-	}
-	return t
+	return from(Int32, data, shape, func(to []byte, v int32) { binary.LittleEndian.PutUint32(to, uint32(v)) })
 }
 
 // FromInt64 makes an INT64 tensor; see FromFloat32.
 func FromInt64(data []int64, shape ...int64) Tensor {
-	t := empty(Int64, len(data), 8, shape)
-	for i, v := range data {
-		binary.LittleEndian.PutUint64(t.Data[8*i:], uint64(v))
-	}
-	return t
+	return from(Int64, data, shape, func(to []byte, v int64) { binary.LittleEndian.PutUint64(to, uint64(v)) })
+}
+
+// FromBools makes a BOOL tensor, one byte of 0 or 1 an element; see FromFloat32.
+func FromBools(data []bool, shape ...int64) Tensor {
+	return from(Bool, data, shape, func(to []byte, v bool) {
+		if v {
+			to[0] = 1
+		}
+	})
 }
 
 // FromStrings makes a BYTES tensor, one element a string; see FromFloat32.
@@ -58,13 +61,31 @@ func FromStrings(data []string, shape ...int64) Tensor {
 	for _, s := range data {
 		total += 4 + len(s)
 	}
-	t := empty(Bytes, len(data), 0, shape)
-	t.Data = make([]byte, 0, total)
+	t := Tensor{Datatype: Bytes, Shape: shapeOf(len(data), shape), Data: make([]byte, 0, total)}
 	for _, s := range data {
 		t.Data = binary.LittleEndian.AppendUint32(t.Data, uint32(len(s)))
 		t.Data = append(t.Data, s...)
 	}
 	return t
+}
+
+// from makes a tensor whose elements put writes, each into the bytes of its
+// datatype.
+func from[T any](datatype string, data []T, shape []int64, put func(to []byte, v T)) Tensor {
+	size := Size(datatype)
+	t := Tensor{Datatype: datatype, Shape: shapeOf(len(data), shape), Data: make([]byte, len(data)*size)}
+	for i, v := range data {
+		put(t.Data[i*size:], v)
+	}
+	return t
+}
+
+// shapeOf is the shape, or that of a vector of n where there is none.
+func shapeOf(n int, shape []int64) []int64 {
+	if len(shape) == 0 {
+		return []int64{int64(n)}
+	}
+	return slices.Clone(shape)
 }
 
 // Reshape returns the same elements under another shape; without dimensions
@@ -74,37 +95,26 @@ func (t Tensor) Reshape(shape ...int64) Tensor {
 	return t
 }
 
-func empty(datatype string, n, size int, shape []int64) Tensor {
-	if len(shape) == 0 {
-		shape = []int64{int64(n)}
-	} else {
-		shape = slices.Clone(shape)
-	}
-	return Tensor{Datatype: datatype, Shape: shape, Data: make([]byte, n*size)}
-}
-
 // Float32s returns the elements of an FP32 tensor in row-major order.
 func (t Tensor) Float32s() ([]float32, error) {
-	if err := t.as(FP32); err != nil {
-		return nil, err
-	}
-	out := make([]float32, len(t.Data)/4)
-	for i := range out {
-		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
-	}
-	return out, nil
+	return values(t, FP32, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
 }
 
 // Float64s returns the elements of an FP64 tensor in row-major order.
 func (t Tensor) Float64s() ([]float64, error) {
-	if err := t.as(FP64); err != nil {
-		return nil, err
-	}
-	out := make([]float64, len(t.Data)/8)
-	for i := range out {
-		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:]))
-	}
-	return out, nil
+	return values(t, FP64, func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) })
+}
+
+// Float16s returns the elements of an FP16 tensor, which float32 holds exactly,
+// in row-major order.
+func (t Tensor) Float16s() ([]float32, error) {
+	return values(t, FP16, func(b []byte) float32 { return fromHalf(binary.LittleEndian.Uint16(b)) })
+}
+
+// BFloat16s returns the elements of a BF16 tensor, which float32 holds exactly, in
+// row-major order.
+func (t Tensor) BFloat16s() ([]float32, error) {
+	return values(t, BF16, func(b []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16) })
 }
 
 // Uint8s returns a copy of the elements of a UINT8 tensor in row-major order.
@@ -117,26 +127,18 @@ func (t Tensor) Uint8s() ([]uint8, error) {
 
 // Int32s returns the elements of an INT32 tensor in row-major order.
 func (t Tensor) Int32s() ([]int32, error) {
-	if err := t.as(Int32); err != nil {
-		return nil, err
-	}
-	out := make([]int32, len(t.Data)/4)
-	for i := range out {
-		out[i] = int32(binary.LittleEndian.Uint32(t.Data[4*i:]))
-	}
-	return out, nil
+	return values(t, Int32, func(b []byte) int32 { return int32(binary.LittleEndian.Uint32(b)) })
 }
 
 // Int64s returns the elements of an INT64 tensor in row-major order.
 func (t Tensor) Int64s() ([]int64, error) {
-	if err := t.as(Int64); err != nil {
-		return nil, err
-	}
-	out := make([]int64, len(t.Data)/8)
-	for i := range out {
-		out[i] = int64(binary.LittleEndian.Uint64(t.Data[8*i:]))
-	}
-	return out, nil
+	return values(t, Int64, func(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) })
+}
+
+// Bools returns the elements of a BOOL tensor in row-major order. Any byte but 0
+// is true.
+func (t Tensor) Bools() ([]bool, error) {
+	return values(t, Bool, func(b []byte) bool { return b[0] != 0 })
 }
 
 // Strings returns the elements of a BYTES tensor in row-major order.
@@ -149,6 +151,19 @@ func (t Tensor) Strings() ([]string, error) {
 		n := 4 + int(binary.LittleEndian.Uint32(data))
 		out = append(out, string(data[4:n]))
 		data = data[n:]
+	}
+	return out, nil
+}
+
+// values reads the elements of a tensor of the datatype, each from its bytes.
+func values[T any](t Tensor, datatype string, get func([]byte) T) ([]T, error) {
+	if err := t.as(datatype); err != nil {
+		return nil, err
+	}
+	size := Size(datatype)
+	out := make([]T, len(t.Data)/size)
+	for i := range out {
+		out[i] = get(t.Data[i*size:])
 	}
 	return out, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 )
 
 // Batch is one call: the requests, each with the same names, datatypes and
@@ -106,27 +107,27 @@ func (t *Target) attempt(ctx context.Context, b Batch, body []byte, header int, 
 	begin := time.Now()
 	limit, cancel := context.WithTimeout(ctx, t.provider.CallTimeout())
 	defer cancel()
-	resp, err := t.post(limit, body, header)
-	if err != nil {
+	answer, err := oiphttp.Do(limit, t.invoker.client, oiphttp.Request{
+		Method: http.MethodPost, URL: t.URL + "/infer", Token: t.token, Body: body, Header: header, MaxAnswer: maxAnswer,
+	})
+	if answer == nil {
 		return t.unanswered(ctx, limit, err, time.Since(begin), out)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
-		return throttled(resp, out)
+	if answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable {
+		return throttled(answer, out)
 	}
-	answer, err := read(resp, maxAnswer)
-	t.account(resp.Header, time.Since(begin), out)
+	t.account(answer.Header, time.Since(begin), out)
 	switch {
 	case err != nil && limit.Err() != nil:
 		return t.unanswered(ctx, limit, err, time.Since(begin), out)
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, oiphttp.ErrTooLong):
 		out.fail(Garbage, wire.CodeInternal, "function %s answered more than %d bytes", t.name, maxAnswer)
 	case err != nil:
 		out.fail(Broken, wire.CodeUnavailable, "the answer of function %s broke off: %v", t.name, err)
-	case resp.StatusCode != http.StatusOK:
-		t.refused(resp.StatusCode, answer, len(b.Items), out)
+	case answer.Status != http.StatusOK:
+		t.refused(answer.Status, answer.Body, len(b.Items), out)
 	default:
-		t.decode(answer, resp.Header, len(b.Items), out)
+		t.decode(answer, len(b.Items), out)
 	}
 	return never
 }
@@ -158,13 +159,13 @@ func (o *Outcome) ran(took time.Duration) {
 }
 
 // throttled reads when to come again; never where that is not said.
-func throttled(resp *http.Response, out *Outcome) time.Duration {
+func throttled(answer *oiphttp.Answer, out *Outcome) time.Duration {
 	code := wire.CodeOverloaded
-	if resp.StatusCode == http.StatusServiceUnavailable {
+	if answer.Status == http.StatusServiceUnavailable {
 		code = wire.CodeUnavailable
 	}
-	out.fail(Throttled, code, "the provider answers %s", resp.Status)
-	said := resp.Header.Get("Retry-After")
+	out.fail(Throttled, code, "the provider answers %d %s", answer.Status, http.StatusText(answer.Status))
+	said := answer.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseFloat(said, 64); err == nil && seconds >= 0 && seconds < 86400 {
 		return time.Duration(seconds * float64(time.Second))
 	}

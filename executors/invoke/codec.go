@@ -1,23 +1,18 @@
 package invoke
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
+	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 )
 
 // maxAnswer bounds the answer of a call, in bytes.
 const maxAnswer = 256 << 20
-
-var errTooLong = errors.New("the answer is too long")
 
 // encode stacks the requests and writes them, as JSON unless the provider has
 // said that it knows binary data, or JSON cannot carry it. header is -1 for
@@ -46,38 +41,12 @@ func (t *Target) encode(b Batch) (body []byte, header int, err error) {
 	return oip.EncodeRequest(&q, t.provider.CallTimeout())
 }
 
-func (t *Target) post(ctx context.Context, body []byte, header int) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL+"/infer", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", oip.ContentJSON)
-	if header >= 0 {
-		r.Header.Set("Content-Type", oip.ContentBinary)
-		r.Header.Set(oip.HeaderLength, strconv.Itoa(header))
-	}
-	t.authorize(r)
-	return t.invoker.client.Do(r)
-}
-
-// read reads the body; errTooLong when it is longer than most bytes.
-func read(resp *http.Response, most int64) ([]byte, error) {
-	if resp.ContentLength > most {
-		return nil, errTooLong
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
-	if err == nil && int64(len(body)) > most {
-		return nil, errTooLong
-	}
-	return body, err
-}
-
 // decode takes the answer apart into one for each of n requests.
-func (t *Target) decode(answer []byte, h http.Header, n int, out *Outcome) {
-	header, err := oip.ParseHeaderLength(h.Get(oip.HeaderLength))
+func (t *Target) decode(answer *oiphttp.Answer, n int, out *Outcome) {
+	header, err := answer.JSON()
 	var r *wire.InferResponse
 	if err == nil {
-		r, err = oip.DecodeResponse(answer, header)
+		r, err = oip.DecodeResponse(answer.Body, header)
 	}
 	switch {
 	case err != nil:

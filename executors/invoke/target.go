@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
+	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 )
 
 // Options of an Invoker. The zero value is what serving uses.
@@ -137,26 +138,13 @@ func unbatched(ports []pipelines.Port) []pipelines.Port {
 }
 
 func (t *Target) get(ctx context.Context, at string) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return nil, err
-	}
-	t.authorize(r)
-	resp, err := t.invoker.client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
 	const enough = 1 << 20
-	body, err := read(resp, enough)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%w: %s answers %s", ErrUnknown, at, resp.Status)
+	answer, err := oiphttp.Do(ctx, t.invoker.client, oiphttp.Request{Method: http.MethodGet, URL: at, Token: t.token, MaxAnswer: enough})
+	if err != nil {
+		return nil, err
 	}
-	return body, err
-}
-
-func (t *Target) authorize(r *http.Request) {
-	if t.token != "" {
-		r.Header.Set("Authorization", "Bearer "+t.token)
+	if answer.Status != http.StatusOK {
+		return nil, fmt.Errorf("%w: %s answers %d %s", ErrUnknown, at, answer.Status, http.StatusText(answer.Status))
 	}
+	return answer.Body, nil
 }

@@ -30,13 +30,6 @@ const window = 4 << 20
 // shutdownTime is what requests under way get to finish.
 const shutdownTime = 10 * time.Second
 
-// Backend is what a gateway must offer; *gateway.Gateway does.
-type Backend interface {
-	Infer(context.Context, *wire.InferRequest) (*wire.InferResponse, error)
-	Metadata(ctx context.Context, pipeline string) (*wire.Metadata, error)
-	Pipelines(context.Context) ([]string, error)
-}
-
 // Options configures a server. The zero value is good on the loopback
 // interface.
 type Options struct {
@@ -52,7 +45,7 @@ type Options struct {
 // server implements the service.
 type server struct {
 	pb.UnimplementedGRPCInferenceServiceServer
-	backend Backend
+	backend wire.Backend
 	options Options
 	token   [sha256.Size]byte
 }
@@ -63,7 +56,7 @@ func Listen(address, token string) (net.Listener, error) { return listen.TCP(add
 
 // New makes a server of the protocol. Serve runs it; a program that has other
 // services on the same port may register them first.
-func New(b Backend, o Options) *grpc.Server {
+func New(b wire.Backend, o Options) *grpc.Server {
 	if o.MaxMessage <= 0 {
 		o.MaxMessage = DefaultMaxMessage
 	}

@@ -45,7 +45,7 @@ func (b *backend) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 func (b *backend) Pipelines(context.Context) ([]string, error) { return []string{"p"}, nil }
 
 // serve starts a server on any port and returns a client.
-func serve(t testing.TB, b Backend, o Options) pb.GRPCInferenceServiceClient {
+func serve(t testing.TB, b wire.Backend, o Options) pb.GRPCInferenceServiceClient {
 	l, err := Listen("127.0.0.1:0", o.Token)
 	require.NoError(t, err)
 	ctx, quit := context.WithCancel(context.Background())

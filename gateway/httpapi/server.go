@@ -16,13 +16,6 @@ import (
 // DefaultMaxBody is the largest body of an inference request in bytes.
 const DefaultMaxBody = 64 << 20
 
-// Backend is what a gateway must offer; *gateway.Gateway does.
-type Backend interface {
-	Infer(context.Context, *wire.InferRequest) (*wire.InferResponse, error)
-	Metadata(ctx context.Context, pipeline string) (*wire.Metadata, error)
-	Pipelines(context.Context) ([]string, error)
-}
-
 // Options configures a handler. The zero value is good on the loopback
 // interface.
 type Options struct {
@@ -41,13 +34,13 @@ type Options struct {
 
 // server is the handler.
 type server struct {
-	backend Backend
+	backend wire.Backend
 	options Options
 	token   [sha256.Size]byte
 }
 
 // New makes the handler of the protocol.
-func New(b Backend, o Options) http.Handler {
+func New(b wire.Backend, o Options) http.Handler {
 	if o.MaxBody <= 0 {
 		o.MaxBody = DefaultMaxBody
 	}

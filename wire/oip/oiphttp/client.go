@@ -1,17 +1,14 @@
 package oiphttp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,14 +29,20 @@ type Options struct {
 	Socket    string // path of a Unix socket, instead of the host of URL
 	Token     string // sent as "Authorization: Bearer TOKEN"; empty sends none
 	MaxAnswer int64  // bytes; 0 means DefaultMaxAnswer
+	Binary    bool   // the server is known to take binary tensors, so it is not asked
+
+	// HTTP is used as it is; nil makes one.
+	HTTP *http.Client
+
+	// Broken explains a failure below the protocol; nil makes a *wire.Error.
+	Broken func(ctx context.Context, err error) error
 }
 
 // Client asks one server. It may be used from many goroutines at once; Close it
 // in the end.
 type Client struct {
-	options   Options
-	transport *http.Transport
-	http      http.Client
+	options Options
+	http    *http.Client
 
 	binary atomic.Bool // the server has the extension for binary tensors
 	asked  sync.Mutex
@@ -51,6 +54,15 @@ func New(o Options) *Client {
 	if o.MaxAnswer <= 0 {
 		o.MaxAnswer = DefaultMaxAnswer
 	}
+	c := &Client{options: o, http: o.HTTP, known: o.Binary}
+	c.binary.Store(o.Binary)
+	if c.http == nil {
+		c.http = newHTTP(o)
+	}
+	return c
+}
+
+func newHTTP(o Options) *http.Client {
 	t := &http.Transport{
 		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: time.Minute,
 		DisableCompression: true, // tensors hardly shrink
@@ -63,12 +75,12 @@ func New(o Options) *Client {
 		t.Proxy = http.ProxyFromEnvironment
 	}
 	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{options: o, transport: t, http: http.Client{Transport: t, CheckRedirect: refuse}}
+	return &http.Client{Transport: t, CheckRedirect: refuse}
 }
 
 // Close lets go of idle connections.
 func (c *Client) Close() error {
-	c.transport.CloseIdleConnections()
+	c.http.CloseIdleConnections()
 	return nil
 }
 
@@ -87,6 +99,21 @@ func (c *Client) Ready(ctx context.Context, model, version string) (bool, error)
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// About returns nil when the server tells of itself to who has the token.
+func (c *Client) About(ctx context.Context) error {
+	_, _, err := c.do(ctx, http.MethodGet, "/v2", nil, -1)
+	return err
+}
+
+// Models lists the models of the server, which not every server does.
+func (c *Client) Models(ctx context.Context) ([]string, error) {
+	body, _, err := c.do(ctx, http.MethodGet, "/v2/models", nil, -1)
+	if err != nil {
+		return nil, err
+	}
+	return oip.DecodeList(body)
 }
 
 // Metadata describes the model.
@@ -173,56 +200,26 @@ type answered struct {
 func (a *answered) Error() string { return a.typed.Error() }
 func (a *answered) Unwrap() error { return a.typed }
 
-// do sends a request and reads the answer: its body, and the length of its
-// JSON part where it has binary data, or else -1.
+// do sends a request to the server and gives the body of its answer, and the length
+// of the body's JSON part where it has binary data, or else -1.
 func (c *Client) do(ctx context.Context, method, path string, body []byte, header int) ([]byte, int, error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.options.URL+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, 0, wire.Errorf(wire.CodeInvalid, "", "%q is not the address of a server: %v", c.options.URL, err)
-	}
+	answer, err := Do(ctx, c.http, Request{
+		Method: method, URL: c.options.URL + path, Token: c.options.Token, Body: body, Header: header, MaxAnswer: c.options.MaxAnswer,
+	})
 	switch {
-	case header >= 0:
-		r.Header.Set("Content-Type", oip.ContentBinary)
-		r.Header.Set(oip.HeaderLength, strconv.Itoa(header))
-	case body != nil:
-		r.Header.Set("Content-Type", oip.ContentJSON)
-	}
-	if c.options.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.options.Token)
-	}
-	resp, err := c.http.Do(r)
-	if err != nil {
+	case errors.Is(err, ErrTooLong):
+		return nil, 0, unreadable(fmt.Errorf("%w: more than %d bytes", err, c.options.MaxAnswer))
+	case err != nil && c.options.Broken != nil:
+		return nil, 0, c.options.Broken(ctx, err)
+	case err != nil:
 		return nil, 0, c.broken(ctx, err)
+	case answer.Status != http.StatusOK:
+		return nil, 0, &answered{answer.Status, oip.DecodeError(answer.Status, answer.Body)}
 	}
-	defer resp.Body.Close()
-	answer, err := c.read(resp)
-	if err != nil {
-		return nil, 0, c.broken(ctx, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, 0, &answered{resp.StatusCode, oip.DecodeError(resp.StatusCode, answer)}
-	}
-	if header, err = oip.ParseHeaderLength(resp.Header.Get(oip.HeaderLength)); err != nil {
+	if header, err = answer.JSON(); err != nil {
 		return nil, 0, unreadable(err)
 	}
-	return answer, header, nil
-}
-
-// errTooLong is what reading too long an answer fails with.
-var errTooLong = errors.New("the answer is too long")
-
-func (c *Client) read(resp *http.Response) ([]byte, error) {
-	const trusted = 16 << 20 // what a length alone is given memory for
-	if n := resp.ContentLength; n >= 0 && n <= min(trusted, c.options.MaxAnswer) {
-		body := make([]byte, n)
-		_, err := io.ReadFull(resp.Body, body)
-		return body, err
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, c.options.MaxAnswer+1))
-	if err == nil && int64(len(body)) > c.options.MaxAnswer {
-		err = fmt.Errorf("%w: more than %d bytes", errTooLong, c.options.MaxAnswer)
-	}
-	return body, err
+	return answer.Body, header, nil
 }
 
 // broken explains a failure below the protocol.
@@ -237,8 +234,6 @@ func (c *Client) broken(ctx context.Context, err error) error {
 		return wire.Errorf(wire.CodeDeadline, "", "the server at %s has not answered in time", c.where())
 	case ctx.Err() != nil:
 		return wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
-	case errors.Is(err, errTooLong):
-		return unreadable(err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return wire.Errorf(wire.CodeUnavailable, "", "no server answers at %s: %v", c.where(), op.Err)
 	}

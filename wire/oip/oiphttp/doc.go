@@ -1,4 +1,4 @@
-// Package oiphttp is a client of model servers that speak the Open Inference
+// Package oiphttp is the client of model servers that speak the Open Inference
 // Protocol, version 2, over HTTP, whoever wrote them: Harpagon, Triton, KServe,
 // MLServer, or a program on a Unix socket. Package wire/oip has the messages and
 // package wire/oip/oipgrpc the same over gRPC.

@@ -1,0 +1,88 @@
+package oiphttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/harpagon/harpagon/wire/oip"
+)
+
+// ErrTooLong is what Do fails with when an answer is longer than allowed.
+var ErrTooLong = errors.New("the answer is too long")
+
+// trusted is how many bytes the length of an answer alone is given memory for.
+const trusted = 64 << 20
+
+// Request is one HTTP request of the protocol.
+type Request struct {
+	Method    string
+	URL       string
+	Token     string // sent as "Authorization: Bearer TOKEN"; empty sends none
+	Body      []byte // as package oip encodes it; nil where there is none
+	Header    int    // length of the body's JSON part where binary data follow, else -1
+	MaxAnswer int64  // bytes
+}
+
+// Answer is what a server has answered, whatever its status.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// JSON is the length of the body's JSON part where binary data follow, else -1.
+func (a *Answer) JSON() (int, error) { return oip.ParseHeaderLength(a.Header.Get(oip.HeaderLength)) }
+
+// Do sends a request and reads the answer. The answer is nil where none came; with
+// an error it has no body.
+func Do(ctx context.Context, client *http.Client, q Request) (*Answer, error) {
+	r, err := http.NewRequestWithContext(ctx, q.Method, q.URL, bytes.NewReader(q.Body))
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case q.Body == nil:
+	case q.Header >= 0:
+		r.Header.Set("Content-Type", oip.ContentBinary)
+		r.Header.Set(oip.HeaderLength, strconv.Itoa(q.Header))
+	default:
+		r.Header.Set("Content-Type", oip.ContentJSON)
+	}
+	if q.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+q.Token)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := read(resp, q.MaxAnswer)
+	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
+}
+
+// read reads the body; ErrTooLong when it is longer than most bytes.
+func read(resp *http.Response, most int64) ([]byte, error) {
+	n := resp.ContentLength
+	switch {
+	case n > most:
+		return nil, ErrTooLong
+	case n >= 0 && n <= trusted:
+		body := make([]byte, n)
+		if _, err := io.ReadFull(resp.Body, body); err != nil {
+			return nil, err
+		}
+		return body, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
+	if err == nil && int64(len(body)) > most {
+		err = ErrTooLong
+	}
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
+}
