@@ -15,7 +15,7 @@ import (
 
 // DefaultTimeLimit is how long a search for a plan may take wherever nothing else
 // is said, so that what is printed is searched for as long as what runs.
-const DefaultTimeLimit = 10 * time.Second
+const DefaultTimeLimit = 30 * time.Second
 
 // Limits end a search early: the best plan found by then is returned, with its
 // bound. The zero value ends none.
