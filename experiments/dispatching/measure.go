@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch/limit"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
@@ -136,11 +138,11 @@ func (s *Setting) Physical(e Effort) (float64, error) {
 const limitShare = 0.03
 
 func poisson(rate float64, n int) []time.Duration {
-	rng, at := rand.New(rand.NewPCG(1, 2)), 0.0
+	p := arrivals.Process{Kind: pipelines.ArrivalsPoisson}
+	stream := p.Stream(rate, math.MaxInt64, rand.New(rand.NewPCG(1, 2)))
 	list := make([]time.Duration, n)
 	for i := range list {
-		at += rng.ExpFloat64() / rate
-		list[i] = seconds(at)
+		list[i] = stream.Next()
 	}
 	return list
 }

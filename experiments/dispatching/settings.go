@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
@@ -56,13 +57,13 @@ func (s *Setting) weights() []float64 {
 
 // Loads are the requests of the setting at that total rate.
 func (s *Setting) Loads(rate float64) []simulate.Load {
-	arrivals := simulate.Arrivals{Kind: pipelines.ArrivalsPoisson}
+	how := arrivals.Process{Kind: pipelines.ArrivalsPoisson}
 	if s.Shape != 1 {
-		arrivals = simulate.Arrivals{Kind: pipelines.ArrivalsGamma, Shape: s.Shape}
+		how = arrivals.Process{Kind: pipelines.ArrivalsGamma, Shape: s.Shape}
 	}
 	var loads []simulate.Load
 	for i, w := range s.weights() {
-		loads = append(loads, simulate.Load{Pipeline: s.Models[i].pipeline(i), Arrivals: arrivals, Rate: w * rate})
+		loads = append(loads, simulate.Load{Pipeline: s.Models[i].pipeline(i), Arrivals: how, Rate: w * rate})
 	}
 	return loads
 }

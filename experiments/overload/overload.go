@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/experiments/planning"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -76,7 +77,7 @@ func Measure(s Setting, workloads []planning.Workload, stop func() bool) (Curve,
 func (c *Curve) play(w *planning.Workload, p plan.Plan, stop func() bool) error {
 	all, peak := make([]Point, len(c.Points)), 0.0
 	for i, load := range Loads() {
-		l := simulate.Load{Pipeline: w.Problem.Pipeline, Arrivals: simulate.Arrivals{Kind: c.Arrivals}, Rate: load * w.Problem.Pipeline.Rate}
+		l := simulate.Load{Pipeline: w.Problem.Pipeline, Arrivals: arrivals.Process{Kind: c.Arrivals}, Rate: load * w.Problem.Pipeline.Rate}
 		span := time.Duration(max(1, load) * requests / l.Rate * float64(time.Second))
 		r, err := simulate.OnPlans([]simulate.Load{l}, []plan.Plan{p}, simulate.Options{
 			Dispatch: c.Dispatch, Eager: true, Admission: c.Admission, Noise: c.Noise, Duration: span, Stop: stop,

@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/experiments/figure"
 	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -181,7 +182,7 @@ type means struct{ attained, p50, p99 float64 }
 func average(loads []simulate.Load, plans []plan.Plan, kind string, part float64, eager bool) (m means, err error) {
 	n := float64(len(loads))
 	for i, l := range loads {
-		l.Arrivals, l.Rate = simulate.Arrivals{Kind: kind}, part*l.Pipeline.Rate
+		l.Arrivals, l.Rate = arrivals.Process{Kind: kind}, part*l.Pipeline.Rate
 		r, err := simulate.OnPlans([]simulate.Load{l}, plans[i:i+1], simulate.Options{Eager: eager, Duration: time.Duration(2000 / l.Pipeline.Rate * float64(time.Second))})
 		if err != nil {
 			return m, err

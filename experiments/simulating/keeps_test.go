@@ -12,6 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/experiments/figure"
 	"github.com/harpagon/harpagon/experiments/planning"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -72,7 +73,7 @@ func TestSoundPlansKeepThinnerStreams(t *testing.T) {
 				}
 			}
 			for _, eager := range []bool{false, true} {
-				r, err := simulate.OnPlans([]simulate.Load{{Pipeline: late, Arrivals: simulate.Arrivals{Kind: simulate.ArrivalsReplay, Stamps: stamps}}}, []plan.Plan{got},
+				r, err := simulate.OnPlans([]simulate.Load{{Pipeline: late, Arrivals: arrivals.Process{Kind: arrivals.Replay, Stamps: stamps}}}, []plan.Plan{got},
 					simulate.Options{Duration: stamps[len(stamps)-1] + 1, Eager: eager})
 				require.NoError(t, err)
 				assert.Equal(t, r.Pipelines[0].Requests, r.Pipelines[0].Completed, "%s, %s, eager %v\n%s", w.Describe(), model, eager, got.Describe())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -162,7 +163,7 @@ func (b *bill) loads(o ReplayOptions) []simulate.Load {
 		for _, a := range g.Applications {
 			loads = append(loads, simulate.Load{
 				Pipeline: pipelines.Pipeline{Name: strconv.Itoa(len(loads)), SLO: a.SLO, Modules: []pipelines.Module{{Name: b.plan.Function}}},
-				Arrivals: simulate.Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: a.Rate * scale,
+				Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}, Rate: a.Rate * scale,
 			})
 			b.shares, b.groupOf = append(b.shares, a), append(b.groupOf, i)
 		}

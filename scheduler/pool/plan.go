@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
 
@@ -140,7 +141,7 @@ type solver struct {
 	*market
 	options  Options
 	mix      pipelines.Mix
-	arrivals trial.Arrivals
+	arrivals arrivals.Process
 	load     trial.Load
 	poisson  trial.Load
 	search   trial.Search
@@ -156,11 +157,11 @@ func newSolver(p Problem, o Options) (*solver, error) {
 	if err != nil {
 		return nil, err
 	}
-	arrivals, err := trial.ParseArrivals(p.Pool.Arrivals)
+	how, err := trial.ParseArrivals(p.Pool.Arrivals)
 	if err != nil {
 		return nil, err
 	}
-	return &solver{market: m, options: o, mix: p.Pool.Mix(), arrivals: arrivals, search: trial.DefaultSearch()}, nil
+	return &solver{market: m, options: o, mix: p.Pool.Mix(), arrivals: how, search: trial.DefaultSearch()}, nil
 }
 
 // draw draws the queries: so many that the pool serves them for a long time
@@ -169,7 +170,7 @@ func (s *solver) draw(rate float64) {
 	n := max(float64(s.options.Queries), minSpans*rate*s.slo.Seconds())
 	count := int(min(n, maxQueries))
 	s.load = trial.Draw(s.mix, count, s.arrivals, s.options.Seed)
-	s.poisson = trial.Draw(s.mix, count, trial.Poisson, s.options.Seed)
+	s.poisson = trial.Draw(s.mix, count, arrivals.Process{Kind: pipelines.ArrivalsPoisson}, s.options.Seed)
 	s.capacity = newCapacity(s.drawnShares(), s.search.Attainment, len(s.kinds))
 }
 

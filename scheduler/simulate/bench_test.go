@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -30,7 +31,7 @@ func BenchmarkCluster(b *testing.B) {
 func benchmark(b *testing.B, o Options) {
 	const rate = 4500
 	o.Duration = time.Duration(float64(b.N) / rate * float64(time.Second))
-	load := Load{Pipeline: resnet50(), Arrivals: Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: rate}
+	load := Load{Pipeline: resnet50(), Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}, Rate: rate}
 	b.ReportAllocs()
 	b.ResetTimer()
 	r, err := OnCluster([]Load{load}, gpus(8), o)
@@ -50,7 +51,7 @@ func BenchmarkPlans(b *testing.B) {
 	o := Options{Duration: time.Duration(float64(b.N) / rate * float64(time.Second)), Eager: true}
 	b.ReportAllocs()
 	b.ResetTimer()
-	r, err := OnPlans([]Load{{Pipeline: p, Arrivals: Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: rate}}, []plan.Plan{onOwn(p, 4)}, o)
+	r, err := OnPlans([]Load{{Pipeline: p, Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}, Rate: rate}}, []plan.Plan{onOwn(p, 4)}, o)
 	require.NoError(b, err)
 	b.ReportMetric(float64(r.Events)/b.Elapsed().Seconds(), "events/s")
 	b.ReportMetric(float64(r.Pipelines[0].Completed)/float64(r.Pipelines[0].Requests), "attained")

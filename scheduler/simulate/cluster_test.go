@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
@@ -30,7 +31,7 @@ func resnet50() pipelines.Pipeline {
 func gpus(n int) []Devices { return []Devices{{Hardware: "gpu", Count: n}} }
 
 func TestCluster(t *testing.T) {
-	load := Load{Pipeline: resnet50(), Arrivals: Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: 5313}
+	load := Load{Pipeline: resnet50(), Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}, Rate: 5313}
 	r, err := OnCluster([]Load{load}, gpus(8), Options{Dispatch: "deferred", Seed: 1})
 	require.NoError(t, err)
 	p := r.Pipelines[0]

@@ -19,32 +19,6 @@ func source(seed, purpose uint64, index int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, purpose<<32|uint64(index)))
 }
 
-// drawGamma draws from the gamma distribution of that shape with a mean of one
-// (Marsaglia and Tsang, ACM TOMS 26, 2000).
-func drawGamma(r *rand.Rand, shape float64) float64 {
-	if shape == 1 {
-		return r.ExpFloat64()
-	}
-	boost, k := 1.0, shape
-	if k < 1 {
-		boost = math.Pow(1-r.Float64(), 1/k)
-		k++
-	}
-	d := k - 1.0/3
-	c := 1 / math.Sqrt(9*d)
-	for {
-		x := r.NormFloat64()
-		v := 1 + c*x
-		if v <= 0 {
-			continue
-		}
-		v = v * v * v
-		if math.Log(1-r.Float64()) < x*x/2+d-d*v+d*math.Log(v) {
-			return d * v * boost / shape
-		}
-	}
-}
-
 // drawPoisson draws from the Poisson distribution of that mean by counting
 // exponential gaps, in pieces that do not underflow.
 func drawPoisson(r *rand.Rand, mean float64) int {

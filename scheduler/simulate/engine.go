@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
@@ -65,7 +66,7 @@ type app struct {
 	name     string
 	slo      Time
 	number   int // at the door
-	arrivals stream
+	arrivals arrivals.Stream
 	next     Time    // when the next request comes
 	sizes    []int32 // of requests, in the order in which they come; nil where they have none
 	fan      *rand.Rand
@@ -176,7 +177,7 @@ func (e *engine) arrive(at int32) {
 	a := &e.apps[at]
 	arrival, size := a.next, int32(1)
 	if a.sizes != nil {
-		size = a.sizes[(a.arrivals.n-1)%len(a.sizes)]
+		size = a.sizes[(a.arrivals.Drawn()-1)%len(a.sizes)]
 	}
 	e.schedule(at)
 	measured := arrival >= e.begin
@@ -200,7 +201,7 @@ func (e *engine) arrive(at int32) {
 // schedule sets when the next request of a pipeline comes.
 func (e *engine) schedule(at int32) {
 	a := &e.apps[at]
-	a.next = a.arrivals.next()
+	a.next = a.arrivals.Next()
 	if a.next < e.end {
 		e.cal.Set(e.keys.app+at, a.next)
 	} else {

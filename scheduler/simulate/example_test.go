@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -25,7 +26,7 @@ func ExampleOnPlans() {
 	p := example()
 	made := policies.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, plan.Options{})
 	for _, kind := range []string{pipelines.ArrivalsEven, pipelines.ArrivalsPoisson} {
-		load := simulate.Load{Pipeline: p, Rate: p.Rate, Arrivals: simulate.Arrivals{Kind: kind}}
+		load := simulate.Load{Pipeline: p, Rate: p.Rate, Arrivals: arrivals.Process{Kind: kind}}
 		r, err := simulate.OnPlans([]simulate.Load{load}, []plan.Plan{made}, simulate.Options{Seed: 1})
 		if err != nil {
 			panic(err)
@@ -40,7 +41,7 @@ func ExampleOnPlans() {
 // The highest Poisson rate that two devices serve.
 func ExampleFindGoodput() {
 	run := func(rate float64, seed uint64) (simulate.Result, error) {
-		load := simulate.Load{Pipeline: example(), Rate: rate, Arrivals: simulate.Arrivals{Kind: pipelines.ArrivalsPoisson}}
+		load := simulate.Load{Pipeline: example(), Rate: rate, Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}}
 		return simulate.OnCluster([]simulate.Load{load}, []simulate.Devices{{Hardware: "gpu", Count: 2}}, simulate.Options{Dispatch: "deferred", Seed: seed})
 	}
 	g, err := simulate.FindGoodput(run, simulate.Search{Tolerance: 0.02})

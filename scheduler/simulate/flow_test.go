@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -148,11 +149,11 @@ func TestEveryRequestHasOneOutcome(t *testing.T) {
 	})
 }
 
-func drawArrivals(t *rapid.T) Arrivals {
-	return rapid.SampledFrom([]Arrivals{
+func drawArrivals(t *rapid.T) arrivals.Process {
+	return rapid.SampledFrom([]arrivals.Process{
 		{}, {Kind: pipelines.ArrivalsPoisson}, {Kind: pipelines.ArrivalsGamma, Shape: 0.1},
 		{Kind: pipelines.ArrivalsTrace, Trace: &pipelines.Trace{Seconds: []int64{0, 3}, Counts: []float64{50, 7}}},
-		{Kind: ArrivalsReplay, Stamps: []time.Duration{0, 0, 1, 900 * ms}},
+		{Kind: arrivals.Replay, Stamps: []time.Duration{0, 0, 1, 900 * ms}},
 	}).Draw(t, "arrivals")
 }
 

@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 // poolRun offers a pipeline to n devices.
-func poolRun(p pipelines.Pipeline, a Arrivals, n int, o Options) Run {
+func poolRun(p pipelines.Pipeline, a arrivals.Process, n int, o Options) Run {
 	return func(rate float64, seed uint64) (Result, error) {
 		o.Seed = seed
 		return OnCluster([]Load{{Pipeline: p, Arrivals: a, Rate: rate}}, gpus(n), o)
@@ -25,7 +26,7 @@ func poolRun(p pipelines.Pipeline, a Arrivals, n int, o Options) Run {
 // serves 100 even requests a second, and not more.
 func TestGoodputOfEvenArrivals(t *testing.T) {
 	p := pipelines.Pipeline{Name: "p", SLO: 15 * ms, Modules: []pipelines.Module{step("m", 10*ms, 1)}}
-	g, err := FindGoodput(poolRun(p, Arrivals{}, 1, Options{Dispatch: "eager"}), Search{Start: 7, Attainment: 1, Tolerance: 0.001})
+	g, err := FindGoodput(poolRun(p, arrivals.Process{}, 1, Options{Dispatch: "eager"}), Search{Start: 7, Attainment: 1, Tolerance: 0.001})
 	require.NoError(t, err)
 	assert.InEpsilon(t, 100, g.Rate, 0.002)
 	assert.True(t, g.Above.Rate > g.Rate && g.Above.Rate <= g.Rate*1.002)
@@ -34,7 +35,7 @@ func TestGoodputOfEvenArrivals(t *testing.T) {
 	assert.Contains(t, g.Describe(), "goodput ")
 
 	p.SLO = 9 * ms
-	_, err = FindGoodput(poolRun(p, Arrivals{}, 1, Options{Dispatch: "eager"}), Search{})
+	_, err = FindGoodput(poolRun(p, arrivals.Process{}, 1, Options{Dispatch: "eager"}), Search{})
 	assert.ErrorContains(t, err, "longer than the SLO")
 	_, err = FindGoodput(nil, Search{Attainment: 2})
 	assert.ErrorContains(t, err, "such as 0.99")
@@ -51,7 +52,7 @@ func TestGoodputAsTheAuthorsMeasured(t *testing.T) {
 		{resnet50(), 5313},
 		{linear("inception", 5090*time.Microsecond, 18368*time.Microsecond, 70*ms, 64), 951},
 	} {
-		run := poolRun(c.pipeline, Arrivals{Kind: pipelines.ArrivalsPoisson}, 8, Options{Dispatch: "deferred", Duration: 20 * time.Second})
+		run := poolRun(c.pipeline, arrivals.Process{Kind: pipelines.ArrivalsPoisson}, 8, Options{Dispatch: "deferred", Duration: 20 * time.Second})
 		g, err := FindGoodput(run, Search{Seeds: 3, Seed: 1, Start: c.want})
 		require.NoError(t, err)
 		assert.InEpsilon(t, c.want, g.Rate, 0.02, c.pipeline.Name)
@@ -59,7 +60,7 @@ func TestGoodputAsTheAuthorsMeasured(t *testing.T) {
 }
 
 func TestOutage(t *testing.T) {
-	load := Load{Pipeline: resnet50(), Arrivals: Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: 4500}
+	load := Load{Pipeline: resnet50(), Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}, Rate: 4500}
 	play := func(outages ...Outage) PipelineResult {
 		r, err := OnCluster([]Load{load}, gpus(8), Options{Dispatch: "deferred", Duration: 10 * time.Second, Outages: outages})
 		require.NoError(t, err)
@@ -100,9 +101,9 @@ func TestWhatCannotBeSimulated(t *testing.T) {
 	bad("confidence", one, gpus(1), Options{Confidence: 2})
 	bad("no device 3", one, gpus(3), Options{Outages: []Outage{{Device: 3}}})
 	bad("cannot be lost from", one, gpus(1), Options{Outages: []Outage{{From: 2, To: 1}}})
-	bad("must not be negative or fall", []Load{{Pipeline: p, Arrivals: Arrivals{Kind: ArrivalsReplay, Stamps: []time.Duration{2, 1}}}}, gpus(1), Options{})
-	bad("holds no requests", []Load{{Pipeline: p, Arrivals: Arrivals{Kind: "trace"}}}, gpus(1), Options{})
-	bad("above zero", []Load{{Pipeline: p, Arrivals: Arrivals{Kind: "gamma"}}}, gpus(1), Options{})
+	bad("must not be negative or fall", []Load{{Pipeline: p, Arrivals: arrivals.Process{Kind: arrivals.Replay, Stamps: []time.Duration{2, 1}}}}, gpus(1), Options{})
+	bad("holds no requests", []Load{{Pipeline: p, Arrivals: arrivals.Process{Kind: "trace"}}}, gpus(1), Options{})
+	bad("a number from 0.001", []Load{{Pipeline: p, Arrivals: arrivals.Process{Kind: "gamma"}}}, gpus(1), Options{})
 	bad("stopped", []Load{{Pipeline: p, Rate: 1000}}, gpus(1), Options{Stop: func() bool { return true }})
 
 	_, err := OnPlans(one, nil, Options{})

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 )
 
 // TestHistogram holds quantiles against a sorted list, within the error stated.
@@ -55,22 +56,22 @@ func TestIntervals(t *testing.T) {
 	assert.Greater(t, once.High, even.High)
 }
 
-func instants(a Arrivals, rate float64, end time.Duration) []Time {
-	s := a.stream(rate, end, source(1, forArrivals, 0))
+func instants(a arrivals.Process, rate float64, end time.Duration) []Time {
+	s := a.Stream(rate, end, source(1, forArrivals, 0))
 	var all []Time
-	for at := s.next(); at < end; at = s.next() {
+	for at := s.Next(); at < end; at = s.Next() {
 		all = append(all, at)
 	}
 	return all
 }
 
 func TestStreams(t *testing.T) {
-	even := instants(Arrivals{}, 3, 10*time.Second)
+	even := instants(arrivals.Process{}, 3, 10*time.Second)
 	assert.Len(t, even, 30)
 	assert.Equal(t, []Time{0, 333333333, 666666667, 1e9}, even[:4])
 
 	for _, shape := range []float64{0.05, 0.5, 1, 4} {
-		all := instants(Arrivals{Kind: pipelines.ArrivalsGamma, Shape: shape}, 1000, 400*time.Second)
+		all := instants(arrivals.Process{Kind: pipelines.ArrivalsGamma, Shape: shape}, 1000, 400*time.Second)
 		assert.InEpsilon(t, 400_000, len(all), 0.03, "shape %v", shape)
 		var sum, squares float64
 		for i := 1; i < len(all); i++ {
@@ -81,7 +82,7 @@ func TestStreams(t *testing.T) {
 		variation := math.Sqrt(squares/n-math.Pow(sum/n, 2)) / (sum / n)
 		assert.InEpsilon(t, 1/math.Sqrt(shape), variation, 0.03, "shape %v", shape)
 	}
-	trace := Arrivals{Kind: pipelines.ArrivalsTrace, Trace: &pipelines.Trace{Seconds: []int64{1, 4}, Counts: []float64{3, 2}}}
+	trace := arrivals.Process{Kind: pipelines.ArrivalsTrace, Trace: &pipelines.Trace{Seconds: []int64{1, 4}, Counts: []float64{3, 2}}}
 	counts := map[int]int{}
 	all := instants(trace, 0, 10*time.Second) // repeated once
 	for _, at := range all {
@@ -91,7 +92,7 @@ func TestStreams(t *testing.T) {
 	assert.True(t, slices.IsSorted(all))
 	assert.InEpsilon(t, 10_000, len(instants(trace, 1000, 10*time.Second)), 0.01)
 
-	replay := Arrivals{Kind: ArrivalsReplay, Stamps: []time.Duration{0, 1, 1e9, 2e9 - 1}}
+	replay := arrivals.Process{Kind: arrivals.Replay, Stamps: []time.Duration{0, 1, 1e9, 2e9 - 1}}
 	assert.Equal(t, []Time{0, 1, 1e9, 2e9 - 1}, instants(replay, 0, time.Hour))
 	assert.Equal(t, Time(5e8), instants(replay, 4, time.Hour)[2], "twice as fast")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
@@ -14,7 +15,7 @@ import (
 // Load is a pipeline and how its requests come.
 type Load struct {
 	Pipeline pipelines.Pipeline
-	Arrivals Arrivals
+	Arrivals arrivals.Process
 
 	// Rate is the mean number of requests per second. Recorded arrivals are
 	// scaled to it; 0 leaves them as they were recorded. Of other kinds, 0
@@ -116,7 +117,7 @@ func checkLoads(loads []Load, o Options) error {
 			return fmt.Errorf("simulate: there are two pipelines %q", name)
 		}
 		seen[name] = true
-		if err := l.Arrivals.check(); err != nil {
+		if err := l.Arrivals.Check(); err != nil {
 			return err
 		}
 		if l.Rate < 0 || math.IsNaN(l.Rate) || math.IsInf(l.Rate, 0) {
@@ -163,7 +164,7 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		a := app{graph: g, nodes: nodes, name: l.Pipeline.Name, slo: l.Pipeline.SLO, sizes: l.Sizes, fan: source(o.Seed, forFanout, i), tally: newTally(e.begin, e.end)}
 		a.next = never
 		if l.offered() > 0 {
-			a.arrivals = l.Arrivals.stream(l.Rate, e.end, source(o.Seed, forArrivals, i))
+			a.arrivals = l.Arrivals.Stream(l.Rate, e.end, source(o.Seed, forArrivals, i))
 		}
 		for k := range a.nodes {
 			a.nodes[k].tally.behind = -never

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -51,7 +52,7 @@ func (s *sizer) halted() bool {
 }
 
 func newSizer(p plan.Problem, o plan.Options, b plan.Budgets, base plan.Plan) (*sizer, error) {
-	arrivals, err := simulate.Declared(&p.Pipeline)
+	arrivals, err := arrivals.Declared(&p.Pipeline)
 	if err != nil {
 		return nil, err
 	}

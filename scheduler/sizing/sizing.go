@@ -4,9 +4,9 @@ import (
 	"errors"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
-	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // Solve plans one pipeline for the arrivals that it declares. Even ones are
@@ -83,6 +83,6 @@ func ScheduleModules(p plan.Problem, o plan.Options, b plan.Budgets) (plan.Plan,
 }
 
 func random(p *pipelines.Pipeline) bool {
-	a, err := simulate.Declared(p)
+	a, err := arrivals.Declared(p)
 	return err == nil && a.Random()
 }

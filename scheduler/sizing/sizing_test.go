@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -35,7 +36,7 @@ func TestSolveForRandomArrivals(t *testing.T) {
 		assert.InDelta(t, 4000, got.Modules[0].Rate, 1e-6)
 		assert.Contains(t, got.Describe(), "poisson arrivals in time under dispatch tc")
 
-		load := simulate.Load{Pipeline: p, Arrivals: simulate.Arrivals{Kind: pipelines.ArrivalsPoisson}, Rate: 4000}
+		load := simulate.Load{Pipeline: p, Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}, Rate: 4000}
 		r, err := simulate.OnPlans([]simulate.Load{load}, []plan.Plan{got}, simulate.Options{Seed: 77, Duration: 20 * time.Second})
 		require.NoError(t, err)
 		assert.Greater(t, r.Pipelines[0].Attainment, 0.988)

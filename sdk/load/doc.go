@@ -8,6 +8,6 @@
 // the share of all counted requests that were answered within the objective;
 // refusals, drops and errors count against it.
 //
-// Arrivals draws the instants (pure, from a seed), Run sends, and Report holds
+// package arrivals draws the instants (pure, from a seed), Run sends, and Report holds
 // what came of it, as data and as text.
 package load

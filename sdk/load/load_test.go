@@ -4,11 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,74 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/wire"
 )
-
-func TestParseArrivals(t *testing.T) {
-	trace := filepath.Join(t.TempDir(), "counts")
-	require.NoError(t, os.WriteFile(trace, []byte("# per second\n3\n\n0\n5\n"), 0o600))
-	for _, c := range []struct {
-		in   string
-		want Arrivals
-		err  string
-	}{
-		{in: "", want: Arrivals{Kind: "even"}},
-		{in: "even", want: Arrivals{Kind: "even"}},
-		{in: "poisson", want: Arrivals{Kind: "poisson"}},
-		{in: "gamma:0.1", want: Arrivals{Kind: "gamma", Shape: 0.1}},
-		{in: "trace:" + trace, want: Arrivals{Kind: "trace", Trace: []float64{3, 0, 5}}},
-		{in: "gamma:-1", err: "positive number"},
-		{in: "gamma:NaN", err: "positive number"},
-		{in: "trace:/nowhere", err: "no such file"},
-		{in: "bursty", err: "use even, poisson"},
-	} {
-		got, err := ParseArrivals(c.in)
-		if c.err != "" {
-			assert.ErrorContains(t, err, c.err, c.in)
-			continue
-		}
-		require.NoError(t, err, c.in)
-		assert.Equal(t, c.want, got)
-	}
-}
-
-func TestReadTraceNamesTheLine(t *testing.T) {
-	_, err := ReadTrace(strings.NewReader("1\n-2\n"), "counts.txt")
-	assert.ErrorContains(t, err, "counts.txt:2")
-	_, err = ReadTrace(strings.NewReader("0\n0\n"), "counts.txt")
-	assert.ErrorContains(t, err, "no requests")
-}
-
-func TestInstantsRiseAndKeepTheRate(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a := rapid.SampledFrom([]Arrivals{
-			{}, {Kind: "poisson"}, {Kind: "gamma", Shape: 0.5}, {Kind: "gamma", Shape: 4},
-			{Kind: "trace", Trace: []float64{10, 0, 50, 20}},
-		}).Draw(t, "arrivals")
-		rate := rapid.Float64Range(20, 500).Draw(t, "rate")
-		seed := rapid.Uint64().Draw(t, "seed")
-		const span = 200 * time.Second
-		at, err := a.Instants(rate, span, seed)
-		require.NoError(t, err)
-		require.True(t, slices.IsSorted(at))
-		require.Less(t, at[len(at)-1], span)
-		require.GreaterOrEqual(t, at[0], time.Duration(0))
-		mean := rate * span.Seconds()
-		// Eight standard deviations of the burstiest kind above.
-		assert.InDelta(t, mean, len(at), 8*math.Sqrt(mean/0.5)+1)
-		again, _ := a.Instants(rate, span, seed)
-		assert.Equal(t, at, again, "the same seed draws the same instants")
-	})
-}
-
-func TestInstantsRefuseNonsense(t *testing.T) {
-	for _, rate := range []float64{-1, math.NaN(), math.Inf(1)} {
-		_, err := Arrivals{}.Instants(rate, time.Second, 1)
-		assert.Error(t, err)
-	}
-}
 
 func TestRunCountsEveryRequestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -172,17 +172,6 @@ func code(err error) string {
 	return string(wire.CodeUnavailable)
 }
 
-// String is the spelling that ParseArrivals reads, without the file of a trace.
-func (a Arrivals) String() string {
-	switch a.Kind {
-	case "":
-		return "even"
-	case "gamma":
-		return fmt.Sprintf("gamma:%g", a.Shape)
-	}
-	return a.Kind
-}
-
 // Describe is the report as text for people.
 func (r *Report) Describe() string {
 	var b strings.Builder

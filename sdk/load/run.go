@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -21,7 +22,7 @@ type Options struct {
 	Pipeline string
 	SLO      time.Duration // attainment is counted against it
 	Rate     float64       // requests per second
-	Arrivals Arrivals
+	Arrivals arrivals.Process
 	Duration time.Duration // counted part
 	Warmup   time.Duration // sent before it, not counted
 	Seed     uint64

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors/provider"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/sdk"
@@ -100,7 +102,7 @@ func TestFunctionsAreServed(t *testing.T) {
 	for i, a := range m.Applications {
 		wg.Go(func() {
 			r, err := load.Run(t.Context(), load.Options{
-				Pipeline: "ranker/" + a.Name, SLO: a.SLO, Rate: a.Rate, Arrivals: load.Arrivals{Kind: "poisson"}, Duration: 5 * time.Second, Seed: uint64(i + 1),
+				Pipeline: "ranker/" + a.Name, SLO: a.SLO, Rate: a.Rate, Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}, Duration: 5 * time.Second, Seed: uint64(i + 1),
 			}, func(ctx context.Context, _ int) (*wire.InferResponse, error) {
 				r, err := client.Infer(ctx, "ranker/"+a.Name, sdk.Inputs{"x": wire.FromFloat32([]float32{1, 2}, 2)})
 				if err != nil {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/harpagon/harpagon/examples/traffic"
 	"github.com/harpagon/harpagon/executors/busy"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/load"
@@ -217,7 +219,7 @@ func (f *demoFlags) offer(ctx context.Context, d *Deps, client *sdk.Client, fram
 	fmt.Fprintf(d.Stderr, "\nsending %d pictures over and over at %.4g/s for %v\n", len(frames), rate, f.duration)
 	begin := time.Now().Add(demoWarmup)
 	return load.Run(ctx, load.Options{
-		Pipeline: "traffic", SLO: run.slo, Rate: rate, Arrivals: load.Arrivals{Kind: "poisson"},
+		Pipeline: "traffic", SLO: run.slo, Rate: rate, Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson},
 		Duration: f.duration, Warmup: demoWarmup, Seed: f.seed, Progress: loadProgress(d),
 	}, func(ctx context.Context, n int) (*wire.InferResponse, error) {
 		frame, sent := frames[n%len(frames)], time.Now()

@@ -63,7 +63,7 @@ server leaves open, as of the batch, are 1 in random inputs.`,
 	at := newGatewayAt(c)
 	flags := c.Flags()
 	flags.Float64Var(&f.options.Rate, "rate", 0, "mean requests per second; with a trace, 0 keeps its own, and for a function the planned rates")
-	flags.StringVar(&f.arrivals, "arrivals", "poisson", "how requests come: even, poisson, gamma:SHAPE or trace:FILE (requests in each second, one a line)")
+	flags.StringVar(&f.arrivals, "arrivals", "poisson", "how requests come: even, poisson, gamma:SHAPE, trace:FILE (requests in each second) or replay:FILE (instants)")
 	flags.DurationVar(&f.options.Duration, "duration", 20*time.Second, "how long to count")
 	flags.DurationVar(&f.options.Warmup, "warmup", 2*time.Second, "how long to send before that")
 	flags.Uint64Var(&f.options.Seed, "seed", 1, "of the arrivals and of random inputs")
@@ -88,7 +88,7 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	if err != nil {
 		return err
 	}
-	if f.options.Arrivals, err = load.ParseArrivals(f.arrivals); err != nil {
+	if f.options.Arrivals, err = readArrivals(d, f.arrivals); err != nil {
 		return err
 	}
 	requests, err := f.requests(m.Inputs)

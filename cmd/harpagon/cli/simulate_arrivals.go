@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/pipelines/files"
 	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -17,17 +18,11 @@ import (
 
 // readArrivals reads what --arrivals says, and the file that it names. Findings
 // in the file are shown at their places.
-func readArrivals(d *Deps, text string) (simulate.Arrivals, error) {
-	kind, shape, name := simulate.ArrivalsReplay, 0.0, ""
-	if file, ok := strings.CutPrefix(text, kind+":"); ok && file != "" {
-		name = file
-	} else {
-		var err error
-		if kind, shape, name, err = pipelines.SplitArrivals(text); err != nil {
-			return simulate.Arrivals{}, fmt.Errorf("--arrivals: %w, and replay:FILE", err)
-		}
+func readArrivals(d *Deps, text string) (arrivals.Process, error) {
+	a, name, err := arrivals.Parse(text)
+	if err != nil {
+		return a, fmt.Errorf("--arrivals: %w", err)
 	}
-	a := simulate.Arrivals{Kind: kind, Shape: shape}
 	if name == "" {
 		return a, nil
 	}
@@ -36,7 +31,7 @@ func readArrivals(d *Deps, text string) (simulate.Arrivals, error) {
 		return a, fmt.Errorf("--arrivals %s: %w", text, err)
 	}
 	var diags hcl.Diagnostics
-	if kind == simulate.ArrivalsReplay {
+	if a.Kind == arrivals.Replay {
 		a.Stamps, diags = files.ReadStamps(name, src)
 	} else {
 		var trace pipelines.Trace
@@ -55,7 +50,7 @@ func readArrivals(d *Deps, text string) (simulate.Arrivals, error) {
 
 // loads are the pipelines with how their requests come.
 func (f *simulateFlags) loads(d *Deps, doc *pipelines.Document) ([]simulate.Load, error) {
-	given := simulate.Arrivals{}
+	given := arrivals.Process{}
 	if f.arrivals != "" {
 		var err error
 		if given, err = readArrivals(d, f.arrivals); err != nil {
@@ -72,7 +67,7 @@ func (f *simulateFlags) loads(d *Deps, doc *pipelines.Document) ([]simulate.Load
 		recorded, span := given.Recorded()
 		if f.arrivals == "" {
 			var err error
-			if l.Arrivals, err = simulate.Declared(&p); err != nil {
+			if l.Arrivals, err = arrivals.Declared(&p); err != nil {
 				return nil, err
 			}
 			_, span = l.Arrivals.Recorded()
@@ -82,7 +77,7 @@ func (f *simulateFlags) loads(d *Deps, doc *pipelines.Document) ([]simulate.Load
 		if f.hasRate {
 			l.Rate = f.rate * share(p.Rate, total, len(doc.Pipelines))
 			if f.rate == 0 {
-				l.Arrivals = simulate.Arrivals{} // no request comes, whatever was recorded
+				l.Arrivals = arrivals.Process{} // no request comes, whatever was recorded
 			}
 		}
 		if span > 0 && !f.hasLength {

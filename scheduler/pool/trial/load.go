@@ -8,88 +8,50 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/simulate"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 )
 
 // Load is a sequence of queries without a rate.
 type Load struct {
 	sizes    []int32
 	largest  int32
-	arrivals simulate.Arrivals // drawn for a mean rate of one query a second
+	arrivals arrivals.Process // drawn for a mean rate of one query a second
 }
 
 // newLoad is queries of the sizes at the instants, given for one query a second.
 func newLoad(sizes []int32, stamps []time.Duration) Load {
-	l := Load{sizes: sizes, arrivals: simulate.Arrivals{Kind: simulate.ArrivalsReplay, Stamps: stamps}}
+	l := Load{sizes: sizes, arrivals: arrivals.Process{Kind: arrivals.Replay, Stamps: stamps}}
 	if len(sizes) > 0 {
 		l.largest = slices.Max(sizes)
 	}
 	return l
 }
 
-// Arrivals is the shape of the gamma distribution that gaps between queries are
-// drawn from: 1 for a Poisson process, more for steadier arrivals, less for
-// bursts. Gaps have the coefficient of variation 1/sqrt(shape).
-type Arrivals float64
-
-// Kinds of arrivals with a name.
-const (
-	Even    Arrivals = 0 // equal gaps
-	Poisson Arrivals = 1
-
-	// Published are the arrivals of the simulator that came with the Kairos
-	// paper: gaps are Poisson numbers of milliseconds with a mean of 10.5, far
-	// steadier than the Poisson process that the paper names.
-	Published Arrivals = 10.5
-)
+// Published are the arrivals of the simulator that came with the Kairos paper:
+// gaps are Poisson numbers of milliseconds with a mean of 10.5, far steadier
+// than the Poisson process that the paper names.
+func Published() arrivals.Process {
+	return arrivals.Process{Kind: pipelines.ArrivalsGamma, Shape: 10.5}
+}
 
 // ParseArrivals reads "even", "poisson" or "gamma:SHAPE"; empty means even. A
 // trace is none: a load has no rate of its own.
-func ParseArrivals(s string) (Arrivals, error) {
-	kind, shape, _, err := pipelines.SplitArrivals(s)
-	switch {
-	case err != nil:
-		return 0, err
-	case kind == pipelines.ArrivalsPoisson:
-		return Poisson, nil
-	case kind == pipelines.ArrivalsGamma:
-		return Arrivals(shape), nil
-	case kind == pipelines.ArrivalsTrace:
-		return 0, fmt.Errorf("arrivals to a pool are even, poisson or gamma:SHAPE, not a trace")
+func ParseArrivals(s string) (arrivals.Process, error) {
+	p, file, err := arrivals.Parse(s)
+	if err == nil && file != "" {
+		err = fmt.Errorf("arrivals to a pool are even, poisson or gamma:SHAPE, not recorded ones")
 	}
-	return Even, nil
-}
-
-// gap draws a gap with a mean of one (Marsaglia and Tsang, ACM TOMS 26, 2000).
-func (a Arrivals) gap(rng *rand.Rand) float64 {
-	shape := float64(a)
-	switch {
-	case a == Even:
-		return 1
-	case a == Poisson:
-		return rng.ExpFloat64()
-	case shape < 1:
-		return Arrivals(shape+1).gap(rng) * (shape + 1) / shape * math.Pow(rng.Float64(), 1/shape)
-	}
-	d := shape - 1.0/3
-	c := 1 / math.Sqrt(9*d)
-	for {
-		x := rng.NormFloat64()
-		v := math.Pow(1+c*x, 3)
-		if v > 0 && math.Log(1-rng.Float64()) < x*x/2+d-d*v+d*math.Log(v) {
-			return d * v / shape
-		}
-	}
+	return p, err
 }
 
 // Draw draws n queries with sizes of the mix. The sizes do not depend on the
 // arrivals.
-func Draw(mix pipelines.Mix, n int, arrivals Arrivals, seed uint64) Load {
+func Draw(mix pipelines.Mix, n int, how arrivals.Process, seed uint64) Load {
 	sizes, gaps := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 	all, stamps := make([]int32, n), make([]time.Duration, n)
 	total, at := mix.Total(), 0.0
 	for i := range n {
-		at += arrivals.gap(gaps)
+		at += how.Gap(gaps)
 		stamps[i], all[i] = time.Duration(math.Round(at*float64(time.Second))), pick(mix, sizes.Float64()*total)
 	}
 	return newLoad(all, stamps)
