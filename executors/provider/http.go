@@ -1,19 +1,16 @@
 package provider
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
+	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 )
 
 // BillPath is where the bill is.
@@ -23,11 +20,11 @@ func (h *Host) route() {
 	h.mux = http.NewServeMux()
 	h.mux.HandleFunc("GET "+BillPath, h.showBill)
 	h.mux.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, []byte(`{"name":"harpagon provider","version":"1","extensions":["binary_tensor_data"]}`))
+		oiphttp.Write(w, []byte(`{"name":"harpagon provider","version":"1","extensions":["binary_tensor_data"]}`), nil)
 	})
 	for _, path := range []string{"/v2/health/live", "/v2/health/ready"} {
 		h.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			reply(w, http.StatusOK, []byte(`{"live":true,"ready":true}`))
+			oiphttp.Write(w, []byte(`{"live":true,"ready":true}`), nil)
 		})
 	}
 	h.mux.HandleFunc("GET /", h.describe)
@@ -36,23 +33,16 @@ func (h *Host) route() {
 
 // ServeHTTP answers the protocol.
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if want := h.options.Token; want != "" && strings.HasPrefix(r.URL.Path, "/v2/models/") {
-		given, expected := sha256.Sum256([]byte(r.Header.Get("Authorization"))), sha256.Sum256([]byte("Bearer "+want))
-		if subtle.ConstantTimeCompare(given[:], expected[:]) != 1 {
-			failStatus(w, http.StatusUnauthorized, wire.Errorf(wire.CodeInvalid, "", "the provider asks for its token"))
-			return
-		}
+	serve := h.mux.ServeHTTP
+	if strings.HasPrefix(r.URL.Path, "/v2/models/") {
+		serve = oiphttp.Authorized(h.options.Token, "the provider", serve)
 	}
-	h.mux.ServeHTTP(w, r)
+	serve(w, r)
 }
 
 func (h *Host) showBill(w http.ResponseWriter, _ *http.Request) {
 	body, err := json.MarshalIndent(h.Bill(), "", "  ")
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	reply(w, http.StatusOK, append(body, '\n'))
+	oiphttp.Write(w, append(body, '\n'), err)
 }
 
 func unknown(path string) *wire.Error {
@@ -66,17 +56,13 @@ func (h *Host) describe(w http.ResponseWriter, r *http.Request) {
 	d := h.find(path)
 	switch {
 	case d == nil:
-		fail(w, unknown(path))
+		oiphttp.Fail(w, unknown(path))
 	case ready:
-		reply(w, http.StatusOK, []byte(`{"ready":true}`))
+		oiphttp.Write(w, []byte(`{"ready":true}`), nil)
 	default:
 		s := d.place.signature
 		body, err := oip.EncodeMetadata(&wire.Metadata{Pipeline: d.bill.Name, Ready: true, Inputs: batched(s.Inputs), Outputs: batched(s.Outputs)})
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		reply(w, http.StatusOK, body)
+		oiphttp.Write(w, body, err)
 	}
 }
 
@@ -94,17 +80,17 @@ func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutSuffix(r.URL.Path, "/infer")
 	d := h.find(path)
 	if !ok || d == nil {
-		fail(w, unknown(path))
+		oiphttp.Fail(w, unknown(path))
 		return
 	}
-	call, err := h.read(w, r)
+	call, err := oiphttp.Read(w, r, h.options.MaxBody)
 	if err != nil {
-		fail(w, err)
+		oiphttp.Fail(w, err)
 		return
 	}
 	items, err := d.items(call.Request.Inputs)
 	if err != nil {
-		fail(w, err)
+		oiphttp.Fail(w, err)
 		return
 	}
 	done := d.run(items)
@@ -116,22 +102,10 @@ func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server-Timing", timing)
 	}
 	if done.err != nil {
-		fail(w, done.err)
+		oiphttp.Fail(w, done.err)
 		return
 	}
 	d.answer(w, call, done.answers)
-}
-
-func (h *Host) read(w http.ResponseWriter, r *http.Request) (*oip.Call, error) {
-	header, err := oip.ParseHeaderLength(r.Header.Get(oip.HeaderLength))
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.options.MaxBody))
-	if err != nil {
-		return nil, wire.Errorf(wire.CodeInvalid, "", "the body cannot be read: %v", err)
-	}
-	return oip.DecodeRequest(body, header)
 }
 
 // items takes the tensors of a call apart into requests, in the order of the
@@ -189,20 +163,12 @@ func (d *deployed) answer(w http.ResponseWriter, call *oip.Call, answers [][]wir
 		}
 		stacked, err := wire.Stack(rows)
 		if err != nil {
-			fail(w, fmt.Errorf("output %q: %w", port.Name, err))
+			oiphttp.Fail(w, fmt.Errorf("output %q: %w", port.Name, err))
 			return
 		}
 		out.Outputs = append(out.Outputs, wire.NamedTensor{Name: port.Name, Tensor: stacked})
 	}
-	body, header, err := oip.EncodeResponse(&out, call.AsBinary)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	if header >= 0 {
-		w.Header().Set(oip.HeaderLength, strconv.Itoa(header))
-	}
-	reply(w, http.StatusOK, body)
+	oiphttp.WriteAnswer(w, call, &out)
 }
 
 func typed(err error) *wire.Error {
@@ -214,26 +180,4 @@ func typed(err error) *wire.Error {
 		return e
 	}
 	return wire.Errorf(wire.CodeInternal, "", "%v", err)
-}
-
-func fail(w http.ResponseWriter, err error) {
-	e := typed(err)
-	if e.Code == wire.CodeOverloaded {
-		w.Header().Set("Retry-After", "1")
-	}
-	failStatus(w, oip.Status(e.Code), e)
-}
-
-func failStatus(w http.ResponseWriter, status int, e *wire.Error) {
-	reply(w, status, oip.EncodeError(e))
-}
-
-func reply(w http.ResponseWriter, status int, body []byte) {
-	w.Header().Set("Content-Type", oip.ContentJSON)
-	if w.Header().Get(oip.HeaderLength) != "" {
-		w.Header().Set("Content-Type", oip.ContentBinary)
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
 }

@@ -124,7 +124,7 @@ func TestRefusals(t *testing.T) {
 		{"wrong name", "/v2/models/f-cpu-1/infer", strings.Replace(body(1), `"x"`, `"z"`, 1), 400, "there is no input"},
 		{"wrong shape", "/v2/models/f-cpu-1/infer", `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,3],"data":[1,2,3]}]}`, 400, "has shape"},
 		{"uneven", "/v2/models/f-cpu-1/infer", `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1,2]},{"name":"z","datatype":"FP32","shape":[2],"data":[1,2]}]}`, 400, "holds 2 requests"},
-		{"long", "/v2/models/f-cpu-1/infer", strings.Repeat(" ", 1001), 400, "too large"},
+		{"long", "/v2/models/f-cpu-1/infer", strings.Repeat(" ", 1001), 413, "at most 1000 are accepted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := do(h, "POST", c.path, c.body)

@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
+	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 )
 
 // DefaultMaxBody is the largest body of an inference request in bytes.
@@ -36,7 +35,6 @@ type Options struct {
 type server struct {
 	backend wire.Backend
 	options Options
-	token   [sha256.Size]byte
 }
 
 // New makes the handler of the protocol.
@@ -44,7 +42,7 @@ func New(b wire.Backend, o Options) http.Handler {
 	if o.MaxBody <= 0 {
 		o.MaxBody = DefaultMaxBody
 	}
-	s := &server{backend: b, options: o, token: sha256.Sum256([]byte("Bearer " + o.Token))}
+	s := &server{backend: b, options: o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2/health/live", s.live)
 	mux.HandleFunc("GET /v2/health/ready", s.ready)
@@ -68,29 +66,18 @@ func New(b wire.Backend, o Options) http.Handler {
 
 // guard asks for the token.
 func (s *server) guard(next http.HandlerFunc) http.HandlerFunc {
-	if s.options.Token == "" {
-		return next
-	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		given := sha256.Sum256([]byte(r.Header.Get("Authorization")))
-		if subtle.ConstantTimeCompare(given[:], s.token[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			failStatus(w, http.StatusUnauthorized, wire.Errorf(wire.CodeInvalid, "", "this gateway asks for a token; send it as \"Authorization: Bearer TOKEN\""))
-			return
-		}
-		next(w, r)
-	}
+	return oiphttp.Authorized(s.options.Token, "this gateway", next)
 }
 
 func (s *server) live(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, []byte(`{"live":true}`))
+	oiphttp.Write(w, []byte(`{"live":true}`), nil)
 }
 
 // ready is true when every pipeline is; with none the gateway is ready too.
 func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 	names, err := s.backend.Pipelines(r.Context())
 	if err != nil {
-		fail(w, err)
+		oiphttp.Fail(w, err)
 		return
 	}
 	for _, name := range names {
@@ -99,11 +86,11 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	reply(w, http.StatusOK, []byte(`{"ready":true}`))
+	oiphttp.Write(w, []byte(`{"ready":true}`), nil)
 }
 
 func unready(w http.ResponseWriter, m *wire.Metadata) {
-	fail(w, wire.Errorf(wire.CodeUnavailable, "", "pipeline %q is not ready: %s", m.Pipeline, m.Reason))
+	oiphttp.Fail(w, wire.Errorf(wire.CodeUnavailable, "", "pipeline %q is not ready: %s", m.Pipeline, m.Reason))
 }
 
 func (s *server) about(w http.ResponseWriter, _ *http.Request) {
@@ -115,38 +102,38 @@ func (s *server) about(w http.ResponseWriter, _ *http.Request) {
 	if s.options.Statistics != nil {
 		extensions += `,"statistics"`
 	}
-	reply(w, http.StatusOK, []byte(`{"name":"harpagon","version":`+strconv.Quote(version)+`,"extensions":[`+extensions+`]}`))
+	oiphttp.Write(w, []byte(`{"name":"harpagon","version":`+strconv.Quote(version)+`,"extensions":[`+extensions+`]}`), nil)
 }
 
 func (s *server) list(w http.ResponseWriter, r *http.Request) {
 	names, err := s.backend.Pipelines(r.Context())
 	if err != nil {
-		fail(w, err)
+		oiphttp.Fail(w, err)
 		return
 	}
 	body, err := oip.EncodeList(names)
-	respond(w, body, err)
+	oiphttp.Write(w, body, err)
 }
 
 func (s *server) metadata(w http.ResponseWriter, r *http.Request) {
 	m, err := s.model(r)
 	if err != nil {
-		fail(w, err)
+		oiphttp.Fail(w, err)
 		return
 	}
 	body, err := oip.EncodeMetadata(m)
-	respond(w, body, err)
+	oiphttp.Write(w, body, err)
 }
 
 func (s *server) modelReady(w http.ResponseWriter, r *http.Request) {
 	m, err := s.model(r)
 	switch {
 	case err != nil:
-		fail(w, err)
+		oiphttp.Fail(w, err)
 	case !m.Ready:
 		unready(w, m)
 	default:
-		reply(w, http.StatusOK, []byte(`{"name":`+strconv.Quote(m.Pipeline)+`,"ready":true}`))
+		oiphttp.Write(w, []byte(`{"name":`+strconv.Quote(m.Pipeline)+`,"ready":true}`), nil)
 	}
 }
 
@@ -169,21 +156,6 @@ func modelName(r *http.Request) string {
 		return r.PathValue("name") + "/" + application
 	}
 	return r.PathValue("name")
-}
-
-func respond(w http.ResponseWriter, body []byte, err error) {
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	reply(w, http.StatusOK, body)
-}
-
-func reply(w http.ResponseWriter, status int, body []byte) {
-	w.Header().Set("Content-Type", oip.ContentJSON)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
 }
 
 // deadlined shortens ctx by the request's own timeout.

@@ -1,7 +1,17 @@
-// Package oiphttp is the client of model servers that speak the Open Inference
-// Protocol, version 2, over HTTP, whoever wrote them: Harpagon, Triton, KServe,
-// MLServer, or a program on a Unix socket. Package wire/oip has the messages and
-// package wire/oip/oipgrpc the same over gRPC.
+// Package oiphttp speaks the Open Inference Protocol, version 2, over HTTP. Package
+// wire/oip has the messages and package wire/oip/oipgrpc the same over gRPC.
+//
+// # Servers
+//
+// A server reads requests by Read, answers by WriteAnswer, Write and Fail, and asks
+// for a token by Authorized; which paths it has is its own. Package
+// gateway/httpapi serves a gateway's, package executors/provider functions'.
+//
+// # Clients
+//
+// Client asks a model server, whoever wrote it: Harpagon, Triton, KServe, MLServer,
+// or a program on a Unix socket. Do is the one exchange below it, for who must see
+// status and headers.
 //
 // Tensors travel as binary data where the server's metadata name that
 // extension, and as JSON otherwise.
