@@ -125,7 +125,7 @@ func (p Plan) executors(of *Problem, steady bool) []simulate.Executors {
 	var all []simulate.Executors
 	for i := range p.Groups {
 		g := &p.Groups[i]
-		e := simulate.Executors{Hardware: strconv.Itoa(i), Count: 1, Elastic: true}
+		e := simulate.Executors{Hardware: strconv.Itoa(i), Elastic: true}
 		for n := 1; n <= g.Batch; n++ {
 			avg, most := of.Latency(g.Offer, n)
 			e.Durations, e.Longest = append(e.Durations, secondsUp(avg)), append(e.Longest, secondsUp(most))

@@ -24,5 +24,5 @@
 //
 // Every plan comes with its goodput: the highest rate at which 99 % of queries
 // finish within the objective when dispatch policy matching distributes them,
-// simulated by package trial.
+// drawn by package trial and played by package simulate.
 package pool

@@ -7,9 +7,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
-// guard enters a planned pipeline at the door.
-func (e *engine) guard(at int, declared *pipelines.Pipeline, p *plan.Plan) {
-	a := &e.apps[at]
+// addAdmission makes a planned pipeline known to admission control.
+func (e *engine) addAdmission(at int, declared *pipelines.Pipeline, p *plan.Plan) {
+	a := &e.loads[at]
 	var modules []string
 	for i := range a.nodes {
 		modules = append(modules, a.nodes[i].Module)
@@ -27,29 +27,29 @@ func (e *engine) guard(at int, declared *pipelines.Pipeline, p *plan.Plan) {
 		}
 		return list
 	}
-	if e.door == nil {
-		e.door = new(admission.Controller)
+	if e.admission == nil {
+		e.admission = new(admission.Controller)
 	}
-	a.number = e.door.Add(timing.Admission(declared, p, modules, devices))
+	a.number = e.admission.Add(timing.Admission(declared, p, modules, devices))
 }
 
 // admit decides whether a request that comes now is taken in.
 func (e *engine) admit(at int32, arrival Time) bool {
-	if e.door == nil {
+	if e.admission == nil {
 		return true
 	}
-	deadline := max(1, arrival+e.apps[at].slo)
-	if !e.door.Admit(e.now, e.apps[at].number, deadline) {
+	deadline := max(1, arrival+e.loads[at].slo)
+	if !e.admission.Admit(e.now, e.loads[at].number, deadline) {
 		return false
 	}
-	e.door.Enter(e.apps[at].number) // its items wait before anything else comes
+	e.admission.Enter(e.loads[at].number) // its items wait before anything else comes
 	return true
 }
 
-// left counts a request out.
-func (e *engine) left(at int32, arrival Time, answered bool) {
-	if e.door != nil {
-		deadline := max(1, arrival+e.apps[at].slo)
+// leave tells admission control how a request ended.
+func (e *engine) leave(at int32, arrival Time, answered bool) {
+	if e.admission != nil {
+		deadline := max(1, arrival+e.loads[at].slo)
 		how := admission.InTime
 		switch {
 		case !answered:
@@ -57,31 +57,31 @@ func (e *engine) left(at int32, arrival Time, answered bool) {
 		case e.now > deadline:
 			how = admission.Late
 		}
-		e.door.Leave(e.now, e.apps[at].number, deadline, how)
+		e.admission.Leave(e.now, e.loads[at].number, deadline, how)
 	}
 }
 
 // pressure of a pipeline.
 func (e *engine) pressure(at int32) float64 {
-	if e.door == nil {
+	if e.admission == nil {
 		return 0
 	}
-	return e.door.Pressure(e.apps[at].number)
+	return e.admission.Pressure(e.loads[at].number)
 }
 
-// waits counts an item into the queue of its module, or out of it.
-func (e *engine) waits(it *item, n int) {
-	if e.door != nil {
-		e.door.Wait(e.apps[it.app].number, int(it.node), n)
+// countWaiting counts an item into the queue of its module, or out of it.
+func (e *engine) countWaiting(it *item, n int) {
+	if e.admission != nil {
+		e.admission.Wait(e.loads[it.load].number, int(it.node), n)
 	}
 }
 
-// ended notes that a batch has come back, or was lost where its time is zero.
-func (e *engine) ended(items []int32, group int, took, all Time) {
-	if e.door == nil || len(items) == 0 {
+// batchEnded notes that a batch has come back, or was lost where its time is zero.
+func (e *engine) batchEnded(items []int32, group int, took, all Time) {
+	if e.admission == nil || len(items) == 0 {
 		return
 	}
 	first := &e.items[items[0]]
-	e.door.Back(e.apps[first.app].number, int(first.node), len(items))
-	e.door.Learn(e.now, e.apps[first.app].number, int(first.node), group, len(items), took, all)
+	e.admission.Back(e.loads[first.load].number, int(first.node), len(items))
+	e.admission.Learn(e.now, e.loads[first.load].number, int(first.node), group, len(items), took, all)
 }

@@ -62,7 +62,7 @@ func (b *clusterSetup) build(loads []Load) error {
 		return fmt.Errorf("simulate: the cluster has no devices; name the hardware and how many there are of it")
 	}
 	for i := range loads {
-		if err := b.admit(&loads[i], &b.apps[i]); err != nil {
+		if err := b.addModels(&loads[i], &b.loads[i]); err != nil {
 			return err
 		}
 	}
@@ -97,8 +97,8 @@ func (b *clusterSetup) build(loads []Load) error {
 	return nil
 }
 
-// admit makes a model of every module of a pipeline.
-func (b *clusterSetup) admit(l *Load, a *app) error {
+// addModels makes a model of every module of a pipeline.
+func (b *clusterSetup) addModels(l *Load, a *loadState) error {
 	budget, err := b.split(l)
 	if err != nil {
 		return err

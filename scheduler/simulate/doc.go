@@ -9,22 +9,28 @@
 // pipeline, noise of devices), and arrivals at another rate are the same draws
 // brought closer together: policies and rates are compared on the same luck.
 //
-//	loads ── arrivals ── graph ── station ── policy
+//	loads ── arrivals ── flow ── station ── policy
 //	                               │
 //	                             flights ── device
 //
-// There are two settings:
+// A request takes its way through the modules by package flow, as in the
+// gateway. All events of a run, whatever the setting, stand in one queue
+// (dispatch/agenda), keyed by what they happen to.
 //
-//	OnPlans    runs a plan for each pipeline: one dispatcher a module, the plan's
-//	           groups as executors, budgets as virtual arrivals
-//	OnCluster  runs everything on one cluster of devices with one dispatcher,
-//	           without a plan: the setting of Symphony
+// There are three settings:
 //
-// and three questions on top of them:
+//	OnPlans      runs a plan for each pipeline: one dispatcher a module, the plan's
+//	             groups as executors, budgets as virtual arrivals
+//	OnCluster    runs everything on one cluster of devices with one dispatcher,
+//	             without a plan: the setting of Symphony
+//	OnExecutors  runs requests of one module on executors of several kinds with
+//	             one dispatcher: queries to a pool (Kairos), applications that
+//	             share a function (HarmonyBatch)
 //
-//	Goodput   the highest rate at which enough requests are in time
-//	Keeps     whether a plan keeps its promise, request by request
-//	Solve     the cheapest plan that attains a share of random arrivals in time
+// and two questions on top of them:
+//
+//	FindGoodput  the highest rate at which enough requests are in time
+//	Keeps        whether a plan keeps its promise, request by request
 //
 // # What is counted
 //
@@ -39,6 +45,6 @@
 // # What is left out
 //
 // Tensors, and the time to move them beyond Options.Delay; the bound on
-// requests under way at the gateway's door; timers and devices that are not
+// requests under way at a gateway; timers and devices that are not
 // punctual beyond Options.Noise.
 package simulate

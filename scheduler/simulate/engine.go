@@ -16,22 +16,22 @@ import (
 // under way at once, and allocates nothing once it has grown to that.
 type engine struct {
 	now      Time
-	cal      agenda.Agenda
-	apps     []app
+	queue    agenda.Agenda
+	loads    []loadState
 	stations []station
 	devices  []device
-	flights  []flight // two for each lane; the number is its key in the calendar
-	script   []change // losses and returns of devices, in the order of time
+	flights  []flight // two for each lane; the number is its key in the queue
+	changes  []change // losses and returns of devices, in the order of time
 
 	items        []item
 	freeItems    []int32
 	requests     []*request
 	freeRequests []int32
 	ready        []flow.Item // of launch
-	fallen       []fallen
-	settling     bool
-	door         *admission.Controller // nil where every request is taken in
-	landed       []int32
+	dropped      []droppedItem
+	failing      bool                  // failDropped is at work
+	admission    *admission.Controller // nil where every request is taken in
+	finished     []int32               // items of the batch that ends
 
 	delay    dispatch.Delay
 	noise    float64
@@ -52,20 +52,20 @@ type engine struct {
 	fault            error
 }
 
-// keys are the numbers of things in the calendar. Of what happens together,
+// keys are the numbers of things in the event queue. Of what happens together,
 // devices that become free come first, then changes of devices, then requests,
 // and timers last, so that a batch that is due takes in who comes just then.
 type keys struct {
-	script, app, timer int32
+	change, load, timer int32
 }
 
-// app is one pipeline made ready to run.
-type app struct {
+// loadState is a load with its pipeline made ready to run.
+type loadState struct {
 	graph    *flow.Graph
 	nodes    []node // as in graph
 	name     string
 	slo      Time
-	number   int // at the door
+	number   int // of admission control
 	arrivals arrivals.Stream
 	next     Time    // when the next request comes
 	sizes    []int32 // of requests, in the order in which they come; nil where they have none
@@ -85,12 +85,12 @@ type station struct {
 
 // lane is one batch that an executor may run at a time.
 type lane struct {
-	index    int32 // over all stations
-	device   int32
-	place    int   // among the lanes of the device
-	executor int32 // over all stations; several lanes may be one executor's
-	group    int32
-	beside   int32 // batches that the executor may run side by side
+	index       int32 // over all stations
+	device      int32
+	user        int   // of the arbiter of the device
+	executor    int32 // over all stations; several lanes may be one executor's
+	group       int32
+	concurrency int32 // batches that the executor may run side by side
 }
 
 // itemState says where an item is.
@@ -100,30 +100,30 @@ const (
 	unused itemState = iota
 	waiting
 	sent
-	fell // dropped by a policy, and not yet dealt with
+	dropped // by a policy; its request still has to be ended
 	done
 )
 
 // item is one run of one node, for one request or a part of it.
 type item struct {
-	arrival  Time // of the request
-	ready    Time
-	tail     Time // kept for the modules below
-	node     int32
-	app      int32
-	size     int32 // of its request; 1 where it has none
-	request  int32 // -1 where the pipeline has one node: the item is the request
-	frame    int32
-	next     int32 // item of the same request, or -1
-	turn     uint32
-	state    itemState
-	orphan   bool // its request is over
-	again    bool // it lost its executor once
-	measured bool
+	arrival   Time // of the request
+	ready     Time
+	kept      Time // of its time for the modules below
+	node      int32
+	load      int32
+	size      int32 // of its request; 1 where it has none
+	request   int32 // -1 where the pipeline has one node: the item is the request
+	frame     int32
+	next      int32 // item of the same request, or -1
+	turn      uint32
+	state     itemState
+	abandoned bool // its request is over
+	retried   bool // it lost its executor once
+	measured  bool
 }
 
-// fallen is an item that a policy has dropped.
-type fallen struct {
+// droppedItem is an item that a policy has dropped.
+type droppedItem struct {
 	item   int32
 	reason dispatch.Reason
 }
@@ -131,14 +131,14 @@ type fallen struct {
 // askEvery is after how many events a run asks whether to stop; a power of two.
 const askEvery = 1 << 14
 
-// mostAtOnce is how many events one instant may have. More: more means that a policy sets timers for now for
-// ever.
+// mostAtOnce is how many events one instant may have: more means that a policy
+// sets timers for now for ever.
 const mostAtOnce = 10_000_000
 
 func (e *engine) run() {
 	at, since := Time(-1), int64(0)
 	for e.fault == nil {
-		next := e.cal.Next()
+		next := e.queue.Next()
 		if next == never || e.giveUp > 0 && e.misses > e.giveUp {
 			return
 		}
@@ -153,28 +153,28 @@ func (e *engine) run() {
 		}
 		e.now = next
 		e.events++
-		e.happen(e.cal.Top())
+		e.handle(e.queue.Top())
 	}
 }
 
-func (e *engine) happen(key int32) {
+func (e *engine) handle(key int32) {
 	switch {
-	case key < e.keys.script:
-		e.wake(key)
-	case key == e.keys.script:
-		e.cal.Drop(key)
+	case key < e.keys.change:
+		e.flightEvent(key)
+	case key == e.keys.change:
+		e.queue.Drop(key)
 		e.changeDevices()
 	case key < e.keys.timer:
-		e.arrive(key - e.keys.app)
+		e.arrive(key - e.keys.load)
 	default:
-		e.cal.Drop(key)
+		e.queue.Drop(key)
 		e.step(key-e.keys.timer, dispatch.Event{Kind: dispatch.Timer})
 	}
 }
 
 // arrive takes the next request of a pipeline.
 func (e *engine) arrive(at int32) {
-	a := &e.apps[at]
+	a := &e.loads[at]
 	arrival, size := a.next, int32(1)
 	if a.sizes != nil {
 		size = a.sizes[(a.arrivals.Drawn()-1)%len(a.sizes)]
@@ -194,18 +194,18 @@ func (e *engine) arrive(at int32) {
 	}
 	i := e.newItem()
 	it := &e.items[i]
-	it.arrival, it.node, it.app, it.size, it.request, it.measured = arrival, 0, at, size, -1, measured
+	it.arrival, it.node, it.load, it.size, it.request, it.measured = arrival, 0, at, size, -1, measured
 	e.submit(i)
 }
 
 // schedule sets when the next request of a pipeline comes.
 func (e *engine) schedule(at int32) {
-	a := &e.apps[at]
+	a := &e.loads[at]
 	a.next = a.arrivals.Next()
 	if a.next < e.end {
-		e.cal.Set(e.keys.app+at, a.next)
+		e.queue.Set(e.keys.load+at, a.next)
 	} else {
-		e.cal.Drop(e.keys.app + at)
+		e.queue.Drop(e.keys.load + at)
 	}
 }
 
@@ -213,21 +213,21 @@ func (e *engine) schedule(at int32) {
 func (e *engine) submit(i int32) {
 	it := &e.items[i]
 	it.ready, it.state = e.now, waiting
-	n := &e.apps[it.app].nodes[it.node]
-	it.tail = n.Keep.Under(e.pressure(it.app))
+	n := &e.loads[it.load].nodes[it.node]
+	it.kept = n.Keep.Under(e.pressure(it.load))
 	if it.measured {
 		n.tally.items++
 	}
-	e.waits(it, 1)
-	e.step(n.station, dispatch.Event{Kind: dispatch.Arrive, Request: e.known(i)})
+	e.countWaiting(it, 1)
+	e.step(n.station, dispatch.Event{Kind: dispatch.Arrive, Request: e.requestOf(i)})
 }
 
-// known is what a policy knows of an item.
-func (e *engine) known(i int32) dispatch.Request {
+// requestOf is what a policy knows of an item.
+func (e *engine) requestOf(i int32) dispatch.Request {
 	it := &e.items[i]
-	a := &e.apps[it.app]
+	a := &e.loads[it.load]
 	n := &a.nodes[it.node]
-	r := n.Request(it.arrival, it.arrival+a.slo, it.tail)
+	r := n.Request(it.arrival, it.arrival+a.slo, it.kept)
 	r.ID, r.Class = dispatch.RequestID(it.turn)<<32|dispatch.RequestID(uint32(i)), n.class
 	if a.sizes != nil {
 		r.Size = it.size
@@ -240,11 +240,11 @@ func (e *engine) step(at int32, ev dispatch.Event) {
 	for ev.Kind != 0 {
 		ev = e.decide(at, ev)
 	}
-	if !e.settling && len(e.fallen) > 0 {
-		e.settle()
+	if !e.failing && len(e.dropped) > 0 {
+		e.failDropped()
 	}
 	if e.stations[at].elastic != nil {
-		e.grow(at)
+		e.addWhereNoneIdles(at)
 	}
 }
 
@@ -257,16 +257,16 @@ func (e *engine) decide(at int32, ev dispatch.Event) (answer dispatch.Event) {
 		case dispatch.Start:
 			e.start(at, a)
 		case dispatch.SetTimer:
-			e.cal.Set(e.keys.timer+at, max(e.now, a.At))
+			e.queue.Set(e.keys.timer+at, max(e.now, a.At))
 		case dispatch.Drop:
 			i := e.find(a.Request)
 			if i < 0 || e.items[i].state != waiting {
-				e.wrong(at, "drops request %d, which does not wait", a.Request)
+				e.violation(at, "drops request %d, which does not wait", a.Request)
 				return answer
 			}
-			e.items[i].state = fell
-			e.waits(&e.items[i], -1)
-			e.fallen = append(e.fallen, fallen{i, a.Reason})
+			e.items[i].state = dropped
+			e.countWaiting(&e.items[i], -1)
+			e.dropped = append(e.dropped, droppedItem{i, a.Reason})
 		case dispatch.Need:
 			arbiter, user := e.arbiter(at, a.Executor)
 			arbiter.Need(user, a.At, *a.Reservation)
@@ -280,31 +280,31 @@ func (e *engine) decide(at int32, ev dispatch.Event) (answer dispatch.Event) {
 	return answer
 }
 
-// settle ends the requests whose items policies have dropped. That takes other
+// failDropped ends the requests whose items policies have dropped. That takes other
 // items out of other queues, where more may be dropped.
-func (e *engine) settle() {
-	e.settling = true
-	for len(e.fallen) > 0 {
-		f := e.fallen[len(e.fallen)-1]
-		e.fallen = e.fallen[:len(e.fallen)-1]
+func (e *engine) failDropped() {
+	e.failing = true
+	for len(e.dropped) > 0 {
+		f := e.dropped[len(e.dropped)-1]
+		e.dropped = e.dropped[:len(e.dropped)-1]
 		e.fail(f.item, f.reason)
 	}
-	e.settling = false
+	e.failing = false
 }
 
-// fail ends an item that fell, and its request.
+// fail ends an item that was dropped, and its request.
 func (e *engine) fail(i int32, reason dispatch.Reason) {
 	it := &e.items[i]
-	a := &e.apps[it.app]
+	a := &e.loads[it.load]
 	if it.measured {
 		a.nodes[it.node].tally.fail(reason)
 	}
 	switch {
-	case it.orphan:
+	case it.abandoned:
 		e.freeItem(i)
 	case it.request < 0:
 		e.miss(a, it.measured, reason)
-		e.left(it.app, it.arrival, false)
+		e.leave(it.load, it.arrival, false)
 		e.freeItem(i)
 	default:
 		e.miss(a, it.measured, reason)
@@ -314,7 +314,7 @@ func (e *engine) fail(i int32, reason dispatch.Reason) {
 }
 
 // miss counts a request that gets no answer.
-func (e *engine) miss(a *app, measured bool, reason dispatch.Reason) {
+func (e *engine) miss(a *loadState, measured bool, reason dispatch.Reason) {
 	if measured {
 		a.tally.fail(reason)
 		e.misses++
@@ -322,14 +322,14 @@ func (e *engine) miss(a *app, measured bool, reason dispatch.Reason) {
 }
 
 // answer counts a request that is answered now.
-func (e *engine) answer(a *app, arrival Time, measured bool) {
+func (e *engine) answer(a *loadState, arrival Time, measured bool) {
 	if measured && !a.tally.answer(arrival, e.now-arrival, a.slo) {
 		e.misses++
 	}
 }
 
-// wrong notes that a policy broke its promise; the run ends with it.
-func (e *engine) wrong(at int32, format string, args ...any) {
+// violation notes that a policy broke its promise; the run ends with it.
+func (e *engine) violation(at int32, format string, args ...any) {
 	if e.fault == nil {
 		e.fault = fmt.Errorf("simulate: at %v policy %s %s", e.now, e.stations[at].policy.Name(), fmt.Sprintf(format, args...))
 	}

@@ -22,7 +22,7 @@ type Executors struct {
 	Longest []time.Duration
 
 	// Elastic brings up another executor whenever none idles, as a provider of
-	// functions does; Count is how many there are at first.
+	// functions does; Count is 0 then.
 	Elastic bool
 }
 
@@ -44,13 +44,16 @@ func OnExecutors(loads []Load, kinds []Executors, policy dispatch.Policy, o Opti
 		if k.Longest != nil && len(k.Longest) != len(k.Durations) {
 			return Result{}, fmt.Errorf("simulate: %s has %d durations and %d longest ones; give one for each size of a batch", k.Hardware, len(k.Durations), len(k.Longest))
 		}
+		if k.Elastic && k.Count != 0 {
+			return Result{}, fmt.Errorf("simulate: %s comes up as it is called; leave its count of %d out", k.Hardware, k.Count)
+		}
 		s.elastic = append(s.elastic, elastic{allowed: k.Elastic, hardware: k.Hardware})
 	}
 	if !slices.ContainsFunc(kinds, func(k Executors) bool { return k.Elastic }) {
 		s.elastic = nil
 	}
 	for i := range loads {
-		a := &e.apps[i]
+		a := &e.loads[i]
 		if !a.graph.Single() {
 			return Result{}, fmt.Errorf("simulate: %q has several modules; executors without a plan serve one", a.name)
 		}
@@ -77,23 +80,23 @@ type elastic struct {
 }
 
 // addAlone gives a station an executor with a device of its own.
-func (e *engine) addAlone(station, group int32, hardware string, beside int) error {
+func (e *engine) addAlone(station, group int32, hardware string, concurrency int) error {
 	at, err := e.addDevice(hardware)
 	if err == nil {
-		e.addExecutor(station, at, group, beside)
+		e.addExecutor(station, at, group, concurrency)
 	}
 	return err
 }
 
-// idles counts executors of a group that idle from now on, or no longer.
-func (e *engine) idles(station, group, n int32) {
+// countIdle counts executors of a group that idle from now on, or no longer.
+func (e *engine) countIdle(station, group, n int32) {
 	if all := e.stations[station].elastic; all != nil {
 		all[group].idle += n
 	}
 }
 
-// grow brings up executors of the groups that have none idle and may have more.
-func (e *engine) grow(station int32) {
+// addWhereNoneIdles brings up executors of the groups that have none idle and may have more.
+func (e *engine) addWhereNoneIdles(station int32) {
 	s := &e.stations[station]
 	for g := range s.elastic {
 		if !s.elastic[g].allowed || s.elastic[g].idle > 0 || e.fault != nil {
@@ -103,9 +106,9 @@ func (e *engine) grow(station int32) {
 			e.fault = err
 			return
 		}
-		if 2*e.lanes > e.keys.script {
+		if 2*e.lanes > e.keys.change {
 			e.reserve(2 * e.lanes)
 		}
-		e.up(place{station, int32(len(s.lanes)) - 1})
+		e.executorUp(laneRef{station, int32(len(s.lanes)) - 1})
 	}
 }

@@ -44,23 +44,23 @@ type device struct {
 	arbiter  tc.Arbiter // of batches that are on their way or run, for early starts
 	busy     Time
 	batches  int64
-	lanes    []place
+	lanes    []laneRef
 }
 
-// place names a lane of a station.
-type place struct{ station, lane int32 }
+// laneRef names a lane of a station.
+type laneRef struct{ station, lane int32 }
 
 // start sends a batch to an executor.
 func (e *engine) start(at int32, a *dispatch.Action) {
 	s := &e.stations[at]
 	if a.Executor < 0 || int(a.Executor) >= len(s.lanes) || len(a.Batch) == 0 {
-		e.wrong(at, "starts %d requests on executor %d of %d", len(a.Batch), a.Executor, len(s.lanes))
+		e.violation(at, "starts %d requests on executor %d of %d", len(a.Batch), a.Executor, len(s.lanes))
 		return
 	}
 	l := &s.lanes[a.Executor]
-	k := e.slot(at, int32(a.Executor))
+	k := e.freeFlight(at, int32(a.Executor))
 	if k < 0 || e.devices[l.device].lost {
-		e.wrong(at, "starts a batch on executor %d, which is busy or gone", a.Executor)
+		e.violation(at, "starts a batch on executor %d, which is busy or gone", a.Executor)
 		return
 	}
 	f := &e.flights[k]
@@ -70,7 +70,7 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 	for _, id := range a.Batch {
 		i := e.find(id)
 		if i < 0 || e.items[i].state != waiting {
-			e.wrong(at, "starts request %d, which does not wait", id)
+			e.violation(at, "starts request %d, which does not wait", id)
 			return
 		}
 		e.items[i].state = sent
@@ -78,24 +78,24 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 		f.items = append(f.items, i)
 		f.size += e.items[i].size
 	}
-	if first := &e.items[f.items[0]]; e.door != nil {
-		e.door.Start(e.apps[first.app].number, int(first.node), len(f.items))
+	if first := &e.items[f.items[0]]; e.admission != nil {
+		e.admission.Start(e.loads[first.load].number, int(first.node), len(f.items))
 	}
-	e.idles(at, l.group, -1)
+	e.countIdle(at, l.group, -1)
 	f.sent = e.now
 	e.devices[l.device].arbiter.Begin()
 	f.ready = e.now + e.delay.Of(len(f.items))
 	if f.ready > e.now {
 		f.state = travelling
-		e.cal.Set(k, f.ready)
+		e.queue.Set(k, f.ready)
 		return
 	}
 	e.enqueue(k)
 }
 
-// slot is a flight that the lane has free, or -1. Only where the network has a
+// freeFlight is a flight that the lane has free, or -1. Only where the network has a
 // delay may a batch be sent to an executor that still runs one.
-func (e *engine) slot(at, lane int32) int32 {
+func (e *engine) freeFlight(at, lane int32) int32 {
 	first := 2 * e.stations[at].lanes[lane].index
 	switch {
 	case e.flights[first].state == idle && e.flights[first+1].state == idle:
@@ -113,8 +113,8 @@ func (e *engine) slot(at, lane int32) int32 {
 // due is when the item should leave its module.
 func (e *engine) due(i int32) Time {
 	it := &e.items[i]
-	a := &e.apps[it.app]
-	return a.nodes[it.node].Due(it.arrival, it.arrival+a.slo, it.tail)
+	a := &e.loads[it.load]
+	return a.nodes[it.node].Due(it.arrival, it.arrival+a.slo, it.kept)
 }
 
 // enqueue puts a batch that has arrived in front of its device.
@@ -122,12 +122,12 @@ func (e *engine) enqueue(k int32) {
 	d := e.stations[e.flights[k].station].lanes[e.flights[k].lane].device
 	e.flights[k].state = queued
 	e.devices[d].queue = append(e.devices[d].queue, k)
-	e.grant(d)
+	e.startNext(d)
 }
 
-// grant lets a device begin what it can: the batch due first, and beside it
+// startNext lets a device begin what it can: the batch due first, and beside it
 // others of the same executor.
-func (e *engine) grant(at int32) {
+func (e *engine) startNext(at int32) {
 	d := &e.devices[at]
 	for len(d.queue) > 0 {
 		first := 0
@@ -139,7 +139,7 @@ func (e *engine) grant(at int32) {
 		}
 		k := d.queue[first]
 		l := e.lane(k)
-		if d.running > 0 && (d.owner != l.executor || d.running >= l.beside) {
+		if d.running > 0 && (d.owner != l.executor || d.running >= l.concurrency) {
 			return
 		}
 		d.queue = append(d.queue[:first], d.queue[first+1:]...)
@@ -160,7 +160,7 @@ func (e *engine) execute(k int32) {
 	s, group := &e.stations[f.station], e.lane(k).group
 	table := s.tables[f.class][group]
 	if int(f.size) > len(table) {
-		e.wrong(f.station, "starts a batch of %d, where %d is the largest", f.size, len(table))
+		e.violation(f.station, "starts a batch of %d, where %d is the largest", f.size, len(table))
 		return
 	}
 	took := table[f.size-1]
@@ -171,45 +171,46 @@ func (e *engine) execute(k int32) {
 		took = max(1, Time(float64(took)*drawStretch(e.random, e.noise)))
 	}
 	f.state, f.begun = running, e.now
-	e.cal.Set(k, e.now+took)
+	e.queue.Set(k, e.now+took)
 }
 
-// wake is the next thing that happens to a batch: it arrives, or it is done.
-func (e *engine) wake(k int32) {
-	e.cal.Drop(k)
+// flightEvent is the next thing that happens to a batch: it arrives, or it is
+// done.
+func (e *engine) flightEvent(k int32) {
+	e.queue.Drop(k)
 	if e.flights[k].state == travelling {
 		e.enqueue(k)
 		return
 	}
-	e.land(k)
+	e.finish(k)
 }
 
-// land ends a batch: the device goes on, its executor is reported free, and its
+// finish ends a batch: the device goes on, its executor is reported free, and its
 // requests go on or are answered.
-func (e *engine) land(k int32) {
+func (e *engine) finish(k int32) {
 	f := &e.flights[k]
 	l := e.lane(k)
-	e.occupied(k)
-	e.landed = append(e.landed[:0], f.items...)
-	e.counted(f)
+	e.countBusy(k)
+	e.finished = append(e.finished[:0], f.items...)
+	e.countBatch(f)
 	at, executor, begun := f.station, dispatch.ExecutorID(f.lane), f.begun
 	f.state = idle
 	d := l.device
 	e.devices[d].running--
-	e.grant(d)
+	e.startNext(d)
 	e.devices[d].arbiter.End()
-	e.idles(at, l.group, 1)
-	e.ended(e.landed, int(l.group), e.now-begun, e.now-f.sent)
+	e.countIdle(at, l.group, 1)
+	e.batchEnded(e.finished, int(l.group), e.now-begun, e.now-f.sent)
 	e.step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor, Took: e.now - begun})
-	for _, i := range e.landed {
+	for _, i := range e.finished {
 		e.complete(i)
 	}
 	e.offer(d)
 }
 
-// occupied counts the time that a batch has taken of its device, as far as it
+// countBusy counts the time that a batch has taken of its device, as far as it
 // lies in the time that is measured.
-func (e *engine) occupied(k int32) {
+func (e *engine) countBusy(k int32) {
 	f := &e.flights[k]
 	d := &e.devices[e.lane(k).device]
 	d.busy += max(0, min(e.now, e.end)-max(f.begun, e.begin))
@@ -219,11 +220,11 @@ func (e *engine) occupied(k int32) {
 	}
 }
 
-// counted adds a batch to the figures of its module.
-func (e *engine) counted(f *flight) {
+// countBatch adds a batch to the figures of its module.
+func (e *engine) countBatch(f *flight) {
 	first := &e.items[f.items[0]]
 	if f.begun >= e.begin {
-		t := &e.apps[first.app].nodes[first.node].tally
+		t := &e.loads[first.load].nodes[first.node].tally
 		t.batches++
 		t.batched += int64(len(f.items))
 	}
@@ -232,17 +233,17 @@ func (e *engine) counted(f *flight) {
 // complete takes note that an item has been computed.
 func (e *engine) complete(i int32) {
 	it := &e.items[i]
-	a := &e.apps[it.app]
+	a := &e.loads[it.load]
 	n := &a.nodes[it.node]
 	if it.measured {
-		n.tally.complete(e.now-it.ready, e.now-(it.arrival+n.Offset+n.Budget), e.now <= it.arrival+a.slo-it.tail)
+		n.tally.complete(e.now-it.ready, e.now-(it.arrival+n.Offset+n.Budget), e.now <= it.arrival+a.slo-it.kept)
 	}
 	switch {
-	case it.orphan:
+	case it.abandoned:
 		e.freeItem(i)
 	case it.request < 0:
 		e.answer(a, it.arrival, it.measured)
-		e.left(it.app, it.arrival, true)
+		e.leave(it.load, it.arrival, true)
 		e.freeItem(i)
 	default:
 		it.state = done

@@ -36,7 +36,7 @@ func compile(p *pipelines.Pipeline) (*flow.Graph, []node, error) {
 // request is a request on its way through a pipeline of several nodes.
 type request struct {
 	flow.Request
-	app      int32
+	load     int32
 	arrival  Time
 	items    int32 // the latest, linked by next; -1 for none
 	measured bool
@@ -52,8 +52,8 @@ func (e *engine) open(at int32, arrival Time, measured bool) {
 		e.requests = append(e.requests, new(request))
 	}
 	q := e.requests[r]
-	q.app, q.arrival, q.items, q.measured, q.over = at, arrival, -1, measured, false
-	e.launch(r, q.Begin(e.apps[at].graph, e.ready[:0]))
+	q.load, q.arrival, q.items, q.measured, q.over = at, arrival, -1, measured, false
+	e.launch(r, q.Begin(e.loads[at].graph, e.ready[:0]))
 }
 
 // launch hands items that are ready to their stations, split where their node
@@ -61,19 +61,19 @@ func (e *engine) open(at int32, arrival Time, measured bool) {
 // drop an item at once, and the request is over then.
 func (e *engine) launch(r int32, ready []flow.Item) {
 	q := e.requests[r]
-	a := &e.apps[q.app]
+	a := &e.loads[q.load]
 	for i := 0; i < len(ready) && !q.over; i++ {
 		it := ready[i]
 		n := &a.nodes[it.Node]
 		if !n.Scatter {
-			e.put(r, it)
+			e.addItem(r, it)
 			continue
 		}
 		k := int32(drawFanout(a.fan, n.fanout, e.spread))
 		var first int32
 		first, ready = q.Split(it, int(k), ready)
 		for f := first; f < first+k && !q.over; f++ {
-			e.put(r, flow.Item{Node: it.Node, Frame: f})
+			e.addItem(r, flow.Item{Node: it.Node, Frame: f})
 		}
 	}
 	e.ready = ready
@@ -83,11 +83,11 @@ func (e *engine) launch(r int32, ready []flow.Item) {
 	}
 }
 
-// put makes an item and hands it over.
-func (e *engine) put(r int32, of flow.Item) {
+// addItem makes an item and hands it to its station.
+func (e *engine) addItem(r int32, of flow.Item) {
 	i := e.newItem()
 	it, q := &e.items[i], e.requests[r]
-	it.arrival, it.node, it.app, it.request, it.frame, it.measured = q.arrival, of.Node, q.app, r, of.Frame, q.measured
+	it.arrival, it.node, it.load, it.request, it.frame, it.measured = q.arrival, of.Node, q.load, r, of.Frame, q.measured
 	it.next, q.items = q.items, i
 	e.submit(i)
 }
@@ -97,7 +97,7 @@ func (e *engine) put(r int32, of flow.Item) {
 func (e *engine) close(r int32) {
 	q := e.requests[r]
 	q.over = true
-	e.left(q.app, q.arrival, q.Done())
+	e.leave(q.load, q.arrival, q.Done())
 	for i := q.items; i >= 0; {
 		next := e.items[i].next
 		e.withdraw(i)
@@ -112,15 +112,15 @@ func (e *engine) withdraw(i int32) {
 	switch it.state {
 	case done:
 		e.freeItem(i)
-	case sent, fell:
-		it.orphan = true
+	case sent, dropped:
+		it.abandoned = true
 	case waiting:
-		n := &e.apps[it.app].nodes[it.node]
+		n := &e.loads[it.load].nodes[it.node]
 		if it.measured {
 			n.tally.withdrawn++
 		}
-		ev := dispatch.Event{Kind: dispatch.Cancel, Request: e.known(i)}
-		e.waits(it, -1)
+		ev := dispatch.Event{Kind: dispatch.Cancel, Request: e.requestOf(i)}
+		e.countWaiting(it, -1)
 		e.freeItem(i)
 		e.step(n.station, ev)
 	}

@@ -52,7 +52,7 @@ func Keeps(all []pipelines.Pipeline, plans []plan.Plan, k Keeping) error {
 			continue
 		}
 		return fmt.Errorf("simulate: pipeline %q does not keep its SLO: of %d even requests %d were late and %d were dropped or refused; the longest took %s of %s%s",
-			p.Pipeline, p.Requests, p.Late, p.Dropped+p.Refused, spell(p.Latency.Max), spell(p.SLO), p.blame())
+			p.Pipeline, p.Requests, p.Late, p.Dropped+p.Refused, spell(p.Latency.Max), spell(p.SLO), p.furthestBehind())
 	}
 	return nil
 }
@@ -73,8 +73,8 @@ func (k Keeping) spare(p *pipelines.Pipeline) time.Duration {
 	return time.Duration(float64(k.Spare) / least * float64(time.Second))
 }
 
-// blame names the module that left furthest behind its budget.
-func (p PipelineResult) blame() string {
+// furthestBehind names the module that left furthest behind its budget.
+func (p PipelineResult) furthestBehind() string {
 	worst := -1
 	for i, m := range p.Modules {
 		if m.Behind > 0 && (worst < 0 || m.Behind > p.Modules[worst].Behind) {

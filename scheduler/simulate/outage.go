@@ -23,8 +23,8 @@ type change struct {
 	back   bool
 }
 
-// plot lists the changes in order of time.
-func plot(outages []Outage, devices int) ([]change, error) {
+// deviceChanges lists the changes in order of time.
+func deviceChanges(outages []Outage, devices int) ([]change, error) {
 	var all []change
 	for _, o := range outages {
 		switch {
@@ -42,42 +42,42 @@ func plot(outages []Outage, devices int) ([]change, error) {
 	return all, nil
 }
 
-// changeDevices carries out what the script says for now.
+// changeDevices carries out the changes that are due.
 func (e *engine) changeDevices() {
-	for len(e.script) > 0 && e.script[0].at <= e.now {
-		c := e.script[0]
-		e.script = e.script[1:]
+	for len(e.changes) > 0 && e.changes[0].at <= e.now {
+		c := e.changes[0]
+		e.changes = e.changes[1:]
 		if c.back {
-			e.gain(c.device)
+			e.returnDevice(c.device)
 		} else {
-			e.lose(c.device)
+			e.loseDevice(c.device)
 		}
 	}
-	if len(e.script) > 0 {
-		e.cal.Set(e.keys.script, e.script[0].at)
+	if len(e.changes) > 0 {
+		e.queue.Set(e.keys.change, e.changes[0].at)
 	}
 }
 
-func (e *engine) gain(at int32) {
+func (e *engine) returnDevice(at int32) {
 	d := &e.devices[at]
 	if !d.lost {
 		return
 	}
 	d.lost = false
 	for _, p := range d.lanes {
-		e.up(p)
+		e.executorUp(p)
 	}
 }
 
-func (e *engine) up(p place) {
+func (e *engine) executorUp(p laneRef) {
 	l := &e.stations[p.station].lanes[p.lane]
-	e.idles(p.station, l.group, 1)
+	e.countIdle(p.station, l.group, 1)
 	e.step(p.station, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(p.lane), Group: l.group, Alone: e.devices[l.device].arbiter.Alone()})
 }
 
-// lose takes a device away. What it held is queued once more, as by the
-// gateway when a stream breaks; the second time a request has no luck.
-func (e *engine) lose(at int32) {
+// loseDevice takes a device away. What it held is queued once more, as by the
+// gateway when a stream breaks; what is lost a second time is dropped.
+func (e *engine) loseDevice(at int32) {
 	d := &e.devices[at]
 	if d.lost {
 		return
@@ -96,39 +96,39 @@ func (e *engine) lose(at int32) {
 			if f.state != idle {
 				busy = true
 				held = append(held, f.items...)
-				e.ended(f.items, 0, 0, 0)
-				e.cal.Drop(k)
+				e.batchEnded(f.items, 0, 0, 0)
+				e.queue.Drop(k)
 				f.state = idle
 			}
 		}
 		if !busy {
-			e.idles(p.station, l.group, -1)
+			e.countIdle(p.station, l.group, -1)
 		}
 	}
 	for _, p := range d.lanes {
 		e.step(p.station, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(p.lane)})
 	}
 	for _, i := range held {
-		e.again(i)
+		e.retry(i)
 	}
 }
 
-func (e *engine) again(i int32) {
+func (e *engine) retry(i int32) {
 	it := &e.items[i]
 	switch {
-	case it.orphan:
+	case it.abandoned:
 		if it.measured {
-			e.apps[it.app].nodes[it.node].tally.withdrawn++
+			e.loads[it.load].nodes[it.node].tally.withdrawn++
 		}
 		e.freeItem(i)
-	case it.again:
-		it.state = fell
-		e.fallen = append(e.fallen, fallen{i, dispatch.Late})
-		e.settle()
+	case it.retried:
+		it.state = dropped
+		e.dropped = append(e.dropped, droppedItem{i, dispatch.Late})
+		e.failDropped()
 	default:
-		it.again, it.state = true, waiting
+		it.retried, it.state = true, waiting
 		it.turn++
-		e.waits(it, 1)
-		e.step(e.apps[it.app].nodes[it.node].station, dispatch.Event{Kind: dispatch.Arrive, Request: e.known(i)})
+		e.countWaiting(it, 1)
+		e.step(e.loads[it.load].nodes[it.node].station, dispatch.Event{Kind: dispatch.Arrive, Request: e.requestOf(i)})
 	}
 }

@@ -29,39 +29,39 @@ func OnPlans(loads []Load, plans []plan.Plan, o Options) (Result, error) {
 	if len(plans) != len(loads) {
 		return Result{}, fmt.Errorf("simulate: there are %d loads and %d plans; each load needs its plan", len(loads), len(plans))
 	}
-	s := site{engine: e, options: o, shared: map[task]int32{}}
+	s := planSetup{engine: e, options: o, shared: map[groupName]int32{}}
 	for i := range loads {
-		if err := s.settle(i, &loads[i], &plans[i]); err != nil {
+		if err := s.addPipeline(i, &loads[i], &plans[i]); err != nil {
 			return Result{}, err
 		}
 	}
 	return e.play(loads, o)
 }
 
-// site gives plans their stations and devices.
-type site struct {
+// planSetup gives plans their stations and devices.
+type planSetup struct {
 	*engine
 	options Options
-	shared  map[task]int32 // the device that a group shares
+	shared  map[groupName]int32 // the device that a group shares
 }
 
-// task names a group.
-type task struct {
+// groupName names a group.
+type groupName struct {
 	pipeline, module string
 	group            int
 }
 
-func (s *site) settle(at int, l *Load, p *plan.Plan) error {
+func (s *planSetup) addPipeline(at int, l *Load, p *plan.Plan) error {
 	if p.Status == plan.Infeasible {
 		return fmt.Errorf("simulate: pipeline %q has no plan: %s", l.Pipeline.Name, p.Reason)
 	}
 	if p.Pipeline != l.Pipeline.Name {
 		return fmt.Errorf("simulate: the plan of pipeline %q was given for pipeline %q", p.Pipeline, l.Pipeline.Name)
 	}
-	if err := s.share(p); err != nil {
+	if err := s.addSharedDevices(p); err != nil {
 		return err
 	}
-	a := &s.apps[at]
+	a := &s.loads[at]
 	budget, keep := map[string]time.Duration{}, map[string]timing.Kept{}
 	for i := range p.Modules {
 		m := &p.Modules[i]
@@ -76,23 +76,23 @@ func (s *site) settle(at int, l *Load, p *plan.Plan) error {
 			return fmt.Errorf("simulate: the plan of pipeline %q says nothing of module %q; make a new plan", p.Pipeline, n.Module)
 		}
 		n.station = int32(len(s.stations))
-		if err := s.staff(l, p, &p.Modules[k], n); err != nil {
+		if err := s.addStation(l, p, &p.Modules[k], n); err != nil {
 			return err
 		}
 	}
 	if s.options.Admission {
-		s.guard(at, &l.Pipeline, p)
+		s.addAdmission(at, &l.Pipeline, p)
 	}
 	return nil
 }
 
-// share makes the devices that groups share; pipelines that were planned
+// addSharedDevices makes the devices that groups share; pipelines that were planned
 // together name the same ones.
-func (s *site) share(p *plan.Plan) error {
+func (s *planSetup) addSharedDevices(p *plan.Plan) error {
 	for _, d := range p.Devices {
 		at := int32(-1)
 		for _, t := range d.Tasks {
-			if known, ok := s.shared[task{t.Pipeline, t.Module, t.Group}]; ok {
+			if known, ok := s.shared[groupName{t.Pipeline, t.Module, t.Group}]; ok {
 				at = known
 			}
 		}
@@ -104,14 +104,14 @@ func (s *site) share(p *plan.Plan) error {
 			s.devices[at].shared = true
 		}
 		for _, t := range d.Tasks {
-			s.shared[task{t.Pipeline, t.Module, t.Group}] = at
+			s.shared[groupName{t.Pipeline, t.Module, t.Group}] = at
 		}
 	}
 	return nil
 }
 
-// staff makes the station of a module, with its executors.
-func (s *site) staff(l *Load, p *plan.Plan, m *plan.Module, n *node) error {
+// addStation makes the station of a module, with its executors.
+func (s *planSetup) addStation(l *Load, p *plan.Plan, m *plan.Module, n *node) error {
 	groups := timing.Groups(l.Pipeline.Module(m.Name), m)
 	policy, err := s.policy(l, p, m, n, groups)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *site) staff(l *Load, p *plan.Plan, m *plan.Module, n *node) error {
 		if g.Rate+g.DummyRate <= 0 && g.Machines <= machineTolerance {
 			continue
 		}
-		if at, ok := s.shared[task{p.Pipeline, m.Name, i}]; ok && g.Deadline > 0 {
+		if at, ok := s.shared[groupName{p.Pipeline, m.Name, i}]; ok && g.Deadline > 0 {
 			s.addExecutor(n.station, at, int32(i), g.Concurrency)
 			continue
 		}
@@ -146,7 +146,7 @@ func (s *site) staff(l *Load, p *plan.Plan, m *plan.Module, n *node) error {
 }
 
 // dispatch is the policy that serves a pipeline.
-func (s *site) dispatch(l *Load) string {
+func (s *planSetup) dispatch(l *Load) string {
 	if s.options.Dispatch != "" {
 		return s.options.Dispatch
 	}
@@ -154,7 +154,7 @@ func (s *site) dispatch(l *Load) string {
 }
 
 // policy makes the dispatcher of a module.
-func (s *site) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []tc.Group) (dispatch.Policy, error) {
+func (s *planSetup) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []tc.Group) (dispatch.Policy, error) {
 	spec, err := factory.Module{
 		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.Offset - n.Keep.Pressed, Rate: m.Rate,
 		MaxQueue: s.options.MaxQueue, Early: timing.Early(s.options.Eager, &l.Pipeline, p), Delay: s.options.Delay,

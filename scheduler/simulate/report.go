@@ -8,9 +8,9 @@ func (e *engine) result(confidence float64) Result {
 		d := &e.devices[i]
 		r.Devices = append(r.Devices, DeviceResult{Device: d.name, Hardware: d.hardware, Utilisation: float64(d.busy) / span, Batches: d.batches})
 	}
-	for i := range e.apps {
-		p := e.apps[i].result(span/1e9, confidence)
-		users := e.users(&e.apps[i])
+	for i := range e.loads {
+		p := e.loads[i].result(span/1e9, confidence)
+		users := e.users(&e.loads[i])
 		for _, at := range users {
 			p.Utilisation += r.Devices[at].Utilisation / float64(len(users))
 		}
@@ -21,7 +21,7 @@ func (e *engine) result(confidence float64) Result {
 }
 
 // users are the devices that have a lane of one of the pipeline's stations.
-func (e *engine) users(a *app) []int {
+func (e *engine) users(a *loadState) []int {
 	var list []int
 	for at := range e.devices {
 		for _, p := range e.devices[at].lanes {
@@ -38,7 +38,7 @@ func (e *engine) users(a *app) []int {
 	return list
 }
 
-func (a *app) result(seconds, confidence float64) PipelineResult {
+func (a *loadState) result(seconds, confidence float64) PipelineResult {
 	t := &a.tally
 	r := PipelineResult{
 		Pipeline: a.name, SLO: a.slo,

@@ -8,7 +8,7 @@ import (
 // arbiter decides over the device of an executor, who is one of its users.
 func (e *engine) arbiter(station int32, id dispatch.ExecutorID) (a *tc.Arbiter, user int) {
 	l := &e.stations[station].lanes[id]
-	return &e.devices[l.device].arbiter, l.place
+	return &e.devices[l.device].arbiter, l.user
 }
 
 // ask answers a policy that asks for a device.

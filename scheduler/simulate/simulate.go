@@ -161,7 +161,7 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		if err != nil {
 			return nil, o, err
 		}
-		a := app{graph: g, nodes: nodes, name: l.Pipeline.Name, slo: l.Pipeline.SLO, sizes: l.Sizes, fan: source(o.Seed, forFanout, i), tally: newTally(e.begin, e.end)}
+		a := loadState{graph: g, nodes: nodes, name: l.Pipeline.Name, slo: l.Pipeline.SLO, sizes: l.Sizes, fan: source(o.Seed, forFanout, i), tally: newTally(e.begin, e.end)}
 		a.next = never
 		if l.offered() > 0 {
 			a.arrivals = l.Arrivals.Stream(l.Rate, e.end, source(o.Seed, forArrivals, i))
@@ -169,7 +169,7 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		for k := range a.nodes {
 			a.nodes[k].tally.behind = -never
 		}
-		e.apps = append(e.apps, a)
+		e.loads = append(e.loads, a)
 	}
 	return e, o, nil
 }
@@ -191,14 +191,14 @@ func (e *engine) addDevice(hardware string) (int32, error) {
 }
 
 // addExecutor gives a station an executor on a device.
-func (e *engine) addExecutor(station, device, group int32, beside int) {
+func (e *engine) addExecutor(station, device, group int32, concurrency int) {
 	executor := e.executors
 	e.executors++
 	s := &e.stations[station]
-	for range max(1, beside) {
+	for range max(1, concurrency) {
 		e.devices[device].arbiter.Add()
-		e.devices[device].lanes = append(e.devices[device].lanes, place{station, int32(len(s.lanes))})
-		s.lanes = append(s.lanes, lane{index: e.lanes, device: device, place: len(e.devices[device].lanes) - 1, executor: executor, group: group, beside: int32(max(1, beside))})
+		e.devices[device].lanes = append(e.devices[device].lanes, laneRef{station, int32(len(s.lanes))})
+		s.lanes = append(s.lanes, lane{index: e.lanes, device: device, user: len(e.devices[device].lanes) - 1, executor: executor, group: group, concurrency: int32(max(1, concurrency))})
 		e.lanes++
 	}
 }
@@ -206,40 +206,40 @@ func (e *engine) addExecutor(station, device, group int32, beside int) {
 // reserve makes room in the event queue for that many flights. What stands in
 // it keeps its order.
 func (e *engine) reserve(flights int32) {
-	was, queued := e.keys, e.cal.Entries()
-	e.keys.script = flights
-	e.keys.app = e.keys.script + 1
-	e.keys.timer = e.keys.app + int32(len(e.apps))
-	e.cal = agenda.New(int(e.keys.timer) + len(e.stations))
+	was, queued := e.keys, e.queue.Entries()
+	e.keys.change = flights
+	e.keys.load = e.keys.change + 1
+	e.keys.timer = e.keys.load + int32(len(e.loads))
+	e.queue = agenda.New(int(e.keys.timer) + len(e.stations))
 	for _, at := range queued {
-		if at.Key >= was.script {
-			at.Key += e.keys.script - was.script
+		if at.Key >= was.change {
+			at.Key += e.keys.change - was.change
 		}
-		e.cal.Set(at.Key, at.At)
+		e.queue.Set(at.Key, at.At)
 	}
 	e.flights = append(e.flights, make([]flight, int(flights)-len(e.flights))...)
 }
 
 // play runs the engine to the end of all requests.
 func (e *engine) play(loads []Load, o Options) (Result, error) {
-	script, err := plot(o.Outages, len(e.devices))
+	changes, err := deviceChanges(o.Outages, len(e.devices))
 	if err != nil {
 		return Result{}, err
 	}
-	e.script = script
+	e.changes = changes
 	e.reserve(2 * e.lanes)
 	for i := range e.devices {
 		for _, p := range e.devices[i].lanes {
-			e.up(p)
+			e.executorUp(p)
 		}
 	}
 	for i := range e.stations {
-		e.grow(int32(i))
+		e.addWhereNoneIdles(int32(i))
 	}
-	if len(script) > 0 {
-		e.cal.Set(e.keys.script, script[0].at)
+	if len(changes) > 0 {
+		e.queue.Set(e.keys.change, changes[0].at)
 	}
-	for i := range e.apps {
+	for i := range e.loads {
 		if loads[i].offered() > 0 {
 			e.schedule(int32(i))
 		}
@@ -252,7 +252,7 @@ func (e *engine) play(loads []Load, o Options) (Result, error) {
 	for i := range r.Pipelines {
 		p := &r.Pipelines[i]
 		p.Arrivals, p.Seed, p.Rate = loads[i].Arrivals.String(), o.Seed, loads[i].offered()
-		p.Dispatch = e.stations[e.apps[i].nodes[0].station].policy.Name()
+		p.Dispatch = e.stations[e.loads[i].nodes[0].station].policy.Name()
 		if lost := p.Requests - p.Completed - p.Late - p.Dropped - p.Refused; lost != 0 && !r.Cut {
 			return r, fmt.Errorf("simulate: policy %s has left %d requests of pipeline %q without an outcome", p.Dispatch, lost, p.Pipeline)
 		}

@@ -11,9 +11,10 @@ type tally struct {
 	begin   Time
 	perTime float64 // slices of time for each nanosecond
 
-	requests, completed, late, dropped, refused int64
-	latency                                     histogram
-	good, total                                 [slicesOfTime]int64
+	failures
+	requests, completed, late int64
+	latency                   histogram
+	good, total               [slicesOfTime]int64
 }
 
 func newTally(begin, end Time) tally {
@@ -41,20 +42,13 @@ func (t *tally) answer(arrival, took, slo Time) bool {
 	return true
 }
 
-func (t *tally) fail(reason dispatch.Reason) {
-	if reason == dispatch.Full {
-		t.refused++
-	} else {
-		t.dropped++
-	}
-}
-
 // moduleTally counts what becomes of the items of a module.
 type moduleTally struct {
-	items, completed, late, dropped, refused, withdrawn int64
-	batches, batched                                    int64
-	latency                                             histogram
-	behind                                              time.Duration // the most that an item left after its budget
+	failures
+	items, completed, late, withdrawn int64
+	batches, batched                  int64
+	latency                           histogram
+	behind                            time.Duration // the most that an item left after its budget
 }
 
 func (t *moduleTally) complete(took, behind Time, inTime bool) {
@@ -67,10 +61,13 @@ func (t *moduleTally) complete(took, behind Time, inTime bool) {
 	}
 }
 
-func (t *moduleTally) fail(reason dispatch.Reason) {
+// failures are requests or items that a policy has dropped.
+type failures struct{ dropped, refused int64 }
+
+func (f *failures) fail(reason dispatch.Reason) {
 	if reason == dispatch.Full {
-		t.refused++
+		f.refused++
 	} else {
-		t.dropped++
+		f.dropped++
 	}
 }

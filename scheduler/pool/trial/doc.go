@@ -1,5 +1,6 @@
-// Package trial plays queries of different sizes against a pool of instances on
-// a virtual clock, and finds the highest rate that the pool sustains.
+// Package trial draws queries of different sizes, plays them against a pool of
+// instances with package simulate, and finds the highest rate that the pool
+// sustains.
 //
 // What distributes the queries is a dispatch.Policy: policy matching as it runs
 // in the gateway, or one of the baselines that the Kairos paper compares with
