@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// rateTolerance is the share of a rate that counts as nothing: what is
+	// RateTolerance is the share of a rate that counts as nothing: what is
 	// left of a module's rate after whole machines took theirs is rounding
 	// noise below it.
 	RateTolerance = 1e-9
 
-	// costTolerance is the share of a cost that must be saved before one plan
+	// CostTolerance is the share of a cost that must be saved before one plan
 	// counts as cheaper than another.
 	CostTolerance = 1e-9
 
@@ -25,7 +25,7 @@ const (
 	roundingTolerance = 1e-3
 )
 
-// config is a way to run a module on one machine.
+// Config is a way to run a module on one machine.
 type Config struct {
 	Hardware     string
 	Batch        int
@@ -39,12 +39,12 @@ type Config struct {
 	DeviceMemory int64   // bytes that a machine has; 0 when unknown
 }
 
-// throughput of one full machine, in requests per second.
+// Throughput of one full machine, in requests per second.
 func (c Config) Throughput() float64 {
 	return float64(c.Concurrency) * float64(c.Batch) / c.Duration.Seconds()
 }
 
-// unit is the weight of serving one request per second: 1/r of the paper.
+// Unit is the weight of serving one request per second: 1/r of the paper.
 func (c Config) Unit() float64 { return c.Weight / c.Throughput() }
 
 // configs lists how a module may run, best throughput-cost ratio first, ties
@@ -119,7 +119,7 @@ func ablate(all []Config, o Options) []Config {
 	return all
 }
 
-// toDuration rounds seconds up to nanoseconds, except where they are a whole
+// ToDuration rounds seconds up to nanoseconds, except where they are a whole
 // number of nanoseconds but for rounding noise. Times that do not fit become
 // the longest that does.
 func ToDuration(seconds float64) time.Duration {

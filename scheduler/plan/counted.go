@@ -19,7 +19,7 @@ const (
 	marginSteps     = 4 // in which an inter-arrival time is added
 )
 
-// margin is what must be added to the latency that a module's groups promise,
+// SingleMargin is what must be added to the latency that a module's groups promise,
 // so that requests that are counted singly keep it.
 func SingleMargin(rate float64, groups []Group, latency time.Duration) time.Duration {
 	if len(groups) < 2 {

@@ -7,11 +7,11 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// dag is the pipeline as indices in topological order.
+// DAG is the pipeline as indices in topological order.
 type DAG struct {
 	Names    []string
 	Up, Down [][]int
-	Rows     [][]int // see inRows
+	Rows     [][]int // longest chains without a branch, see inRows
 }
 
 func newDAG(p *pipelines.Pipeline) (*DAG, error) {
@@ -49,9 +49,9 @@ func (d *DAG) inRows() [][]int {
 	return rows
 }
 
-// around gives for every module the longest path that passes through it,
+// Around gives for every module the longest path that passes through it,
 // without the module itself. Times add up without overflow as long as none
-// exceeds a quarter of the longest duration in any sum; toDuration sees to it.
+// exceeds a quarter of the longest duration in any sum; ToDuration sees to it.
 func (d *DAG) Around(weight []time.Duration) []time.Duration {
 	head := make([]time.Duration, len(weight))
 	tail := make([]time.Duration, len(weight))
@@ -71,7 +71,7 @@ func (d *DAG) Around(weight []time.Duration) []time.Duration {
 	return head
 }
 
-// longest is the length of the longest path.
+// Longest is the length of the longest path.
 func (d *DAG) Longest(weight []time.Duration) time.Duration {
 	var total time.Duration
 	for i, a := range d.Around(weight) {
@@ -80,7 +80,7 @@ func (d *DAG) Longest(weight []time.Duration) time.Duration {
 	return total
 }
 
-// stretch lengthens the weights so that every module lies on a path as long as
+// Stretch lengthens the weights so that every module lies on a path as long as
 // the limit, as far as one factor a module can: a module's weight is multiplied
 // by limit over the longest path through it. No path becomes longer than the
 // limit, because each of its modules is stretched by at most limit over the
@@ -99,17 +99,18 @@ func (d *DAG) Stretch(weight []time.Duration, limit time.Duration) []time.Durati
 	return out
 }
 
-// scale is x·num/den rounded down, within rounding of a float64.
+// Scale is x·num/den rounded down, within rounding of a float64.
 func Scale(x, num, den time.Duration) time.Duration {
 	return time.Duration(float64(x) * (float64(num) / float64(den)) * (1 - 4e-16))
 }
 
+// Saturate adds two times without overflow.
 func Saturate(a, b time.Duration) time.Duration {
 	const most = time.Duration(1) << 61
 	return min(most, a+b)
 }
 
-// longestThrough is the length of the longest path that passes module i.
+// LongestThrough is the length of the longest path that passes module i.
 func (d *DAG) LongestThrough(weight []time.Duration, i int) time.Duration {
 	return Saturate(d.Around(weight)[i], weight[i])
 }

@@ -32,14 +32,14 @@ func (p Plan) Describe() string {
 	for _, d := range p.Devices {
 		fmt.Fprintf(&b, "one %s, %.0f %% used: %s\n", d.Hardware, 100*d.Share, d.describe(p.Pipeline))
 	}
-	if names := p.riders(); len(names) > 0 {
+	if names := p.colocated(); len(names) > 0 {
 		fmt.Fprintf(&b, "beside these, without waiting for a turn: %s\n", strings.Join(names, ", "))
 	}
 	return b.String()
 }
 
-// riders are the modules that ride on devices of others.
-func (p Plan) riders() (names []string) {
+// colocated are the modules that run beside executors of others.
+func (p Plan) colocated() (names []string) {
 	for _, m := range p.Modules {
 		if len(m.Groups) == 1 && m.Groups[0].Rides {
 			names = append(names, m.Name)

@@ -65,14 +65,15 @@ func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Prepared{Pipeline: &p.Pipeline, Options: o, DAG: d, Held: p.Held}
-	rates := p.Pipeline.Rates()
-	for _, name := range d.Names {
+	out := &Prepared{Pipeline: &p.Pipeline, Options: o, DAG: d, Modules: make([]*ModuleProblem, len(d.Names)), Held: p.Held}
+	modules, rates := make([]ModuleProblem, len(d.Names)), p.Pipeline.Rates()
+	for i, name := range d.Names {
 		list, err := configs(p, p.Pipeline.Module(name), o)
 		if err != nil {
 			return nil, err
 		}
-		out.Modules = append(out.Modules, &ModuleProblem{Name: name, Rate: rates[name], Configs: list})
+		modules[i] = ModuleProblem{Name: name, Rate: rates[name], Configs: list}
+		out.Modules[i] = &modules[i]
 	}
 	return out, nil
 }

@@ -80,7 +80,7 @@ func (m *Module) demands() (groups []demand.Group, durations []float64) {
 	return groups, durations
 }
 
-// evenEverywhere says whether an even source reaches every module evenly: no
+// EvenEverywhere says whether an even source reaches every module evenly: no
 // module scatters, thins out or has a rate of its own.
 func (p *Prepared) EvenEverywhere() bool {
 	for _, m := range p.Pipeline.Modules {

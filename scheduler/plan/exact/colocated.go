@@ -48,7 +48,7 @@ func (p *problem) colocate() {
 		}
 	}
 	steps = steps[:n]
-	if !p.othersRun(steps) {
+	if n == 0 || !p.othersRun(steps) {
 		return
 	}
 	budgets := make([]time.Duration, len(p.Modules))
@@ -56,7 +56,7 @@ func (p *problem) colocate() {
 		budgets[i] = max(timesDuration*slowest(p.Modules[i]).Duration, min(leastBudget, p.Pipeline.SLO/leastOfSLO))
 	}
 	pipe := *p.Pipeline
-	if pipe.SLO -= p.DAG.Longest(budgets); pipe.SLO <= 0 || n == 0 {
+	if pipe.SLO -= p.DAG.Longest(budgets); pipe.SLO <= 0 {
 		return
 	}
 	left := *p.Prepared

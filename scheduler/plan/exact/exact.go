@@ -100,8 +100,9 @@ func newProblem(ready *plan.Prepared, start func(*plan.Prepared) ([]time.Duratio
 		return p
 	}
 	p.colocate()
-	for _, m := range p.Modules {
-		p.whole = append(p.whole, newWholeModule(m, &p.effort))
+	p.whole = make([]*wholeModule, len(p.Modules))
+	for i, m := range p.Modules {
+		p.whole[i] = newWholeModule(m, &p.effort)
 	}
 	return p
 }
@@ -151,7 +152,7 @@ func (p *problem) search() (found []time.Duration, bound float64, ok bool) {
 	case plan.CostWhole:
 		return p.searchWhole()
 	}
-	best, _, bound := newSharer([]*problem{p}).search()
+	best, _, bound := newPacker([]*problem{p}).search()
 	if best == nil {
 		return nil, 0, false
 	}

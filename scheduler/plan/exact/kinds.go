@@ -83,7 +83,7 @@ func (k kind) serves(rate, latency float64) float64 {
 // they serve alone, with the configuration that does, and +Inf when they are
 // too few. All of them run one configuration: the devices start a batch every
 // d/(s·n) seconds, spread evenly, and a request waits no longer than that.
-func (k kind) alone(rate float64, n int) (latency float64, by plan.Config) {
+func (k kind) leastLatency(rate float64, n int) (latency float64, by plan.Config) {
 	latency = math.Inf(1)
 	for _, c := range k.configs {
 		gap := c.Pace() / float64(n)
@@ -99,7 +99,7 @@ func (k kind) alone(rate float64, n int) (latency float64, by plan.Config) {
 
 // enough is the least number of devices with configuration c that answer a
 // stream within the budget; false when no number does.
-func enough(c *plan.Config, rate float64, budget time.Duration) (int, bool) {
+func devicesNeeded(c *plan.Config, rate float64, budget time.Duration) (int, bool) {
 	window := (budget - c.Duration).Seconds()
 	if window <= 0 {
 		return 0, false

@@ -10,17 +10,17 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/demand"
 )
 
-// pack puts the rests of the parts onto shared devices: by falling size, into
+// pack puts the residual rates of modules onto shared devices: by falling size, into
 // the open device where it uses least before a new one is opened; then emptying
 // devices as long as their parts find room elsewhere, and trading devices for
 // cheaper kinds. only, where it is not empty, is the kind that is opened as
-// long as a part can run on it. ok is false when a rest fits nowhere.
+// long as a part can run on it. ok is false when one fits nowhere.
 // held are devices of others that are open already; those that nothing is put on
 // are left out in the end.
-func (s *sharer) pack(parts []part, order []int, only string, held []bin) (bins []bin, ok bool) {
+func (s *packer) pack(parts []assignment, order []int, only string, held []bin) (bins []bin, ok bool) {
 	bins = slices.Clone(held)
 	for _, i := range order {
-		if parts[i].rest == 0 {
+		if parts[i].residual == 0 {
 			continue
 		}
 		if !s.insert(bins, parts, i, -1) {
@@ -39,8 +39,8 @@ func (s *sharer) pack(parts []part, order []int, only string, held []bin) (bins 
 	return bins, true
 }
 
-// bySize orders the parts whose rest costs most first.
-func bySize(parts []part) []int {
+// bySize orders the modules whose residual rate costs most first.
+func bySize(parts []assignment) []int {
 	order := make([]int, len(parts))
 	for i := range order {
 		order[i] = i
@@ -49,15 +49,15 @@ func bySize(parts []part) []int {
 	return order
 }
 
-// insert puts a rest into the open device where it adds least; except is a
+// insert puts a residual rate into the open device where it adds least; except is a
 // device that is left out.
-func (s *sharer) insert(bins []bin, parts []part, i, except int) bool {
+func (s *packer) insert(bins []bin, parts []assignment, i, except int) bool {
 	at, best, least := -1, bin{}, math.Inf(1)
 	for k := range bins {
 		if k == except || bins[k].total() >= 1 {
 			continue
 		}
-		b, ok := arrange(bins[k].host, bins[k].held, append(slices.Clone(bins[k].parts), i), parts)
+		b, ok := arrange(bins[k].kind, bins[k].held, append(slices.Clone(bins[k].parts), i), parts)
 		if ok && b.use-bins[k].use < least {
 			at, best, least = k, b, b.use-bins[k].use
 		}
@@ -69,13 +69,13 @@ func (s *sharer) insert(bins []bin, parts []part, i, except int) bool {
 	return true
 }
 
-// open starts a new device for a rest: the cheapest that can run it.
-func (s *sharer) open(bins []bin, parts []part, i int, only string) (best bin, ok bool) {
-	for _, h := range s.hosts {
+// open starts a new device for a residual rate: the cheapest that can run it.
+func (s *packer) open(bins []bin, parts []assignment, i int, only string) (best bin, ok bool) {
+	for _, h := range s.kinds {
 		if !s.exists(h, bins, parts) {
 			continue
 		}
-		if ok && (best.host.hardware == only || h.hardware != only && h.weight >= best.host.weight) {
+		if ok && (best.kind.hardware == only || h.hardware != only && h.weight >= best.kind.weight) {
 			continue
 		}
 		if b, fits := arrange(h, nil, []int{i}, parts); fits {
@@ -104,7 +104,7 @@ const (
 // The deadlines do not depend on rates and budgets, so that more time or less load
 // has the same to choose from and more. held, where it is not nil, is what others
 // run on the device.
-func arrange(h host, held *plan.HeldDevice, members []int, parts []part) (best bin, ok bool) {
+func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignment) (best bin, ok bool) {
 	low, high := time.Duration(0), time.Duration(math.MaxInt64)
 	for _, i := range members {
 		shortest := time.Duration(math.MaxInt64)
@@ -119,7 +119,7 @@ func arrange(h host, held *plan.HeldDevice, members []int, parts []part) (best b
 	if low >= high {
 		return best, false
 	}
-	trial, spare := make([]way, 0, len(members)), make([]way, 0, len(members))
+	trial, spare := make([]option, 0, len(members)), make([]option, 0, len(members))
 	deadline := float64(low)
 	for range mostDeadlines {
 		if deadline >= float64(high) {
@@ -127,13 +127,13 @@ func arrange(h host, held *plan.HeldDevice, members []int, parts []part) (best b
 		}
 		due := time.Duration(math.Ceil(deadline))
 		for k, longest := 0, due; k <= shorterSteps; k, longest = k+1, longest/2 {
-			b := bin{host: h, held: held, parts: members, ways: trial[:0]}
+			b := bin{kind: h, held: held, parts: members, options: trial[:0]}
 			if !b.all(parts, due, longest) || ok && b.use >= best.use {
 				break // shorter batches use no less
 			}
 			if b.sound() {
 				best, ok = b, true
-				trial, spare = spare, b.ways
+				trial, spare = spare, b.options
 				break
 			}
 		}
@@ -142,22 +142,22 @@ func arrange(h host, held *plan.HeldDevice, members []int, parts []part) (best b
 	return best, ok
 }
 
-// all chooses a way for every part, with batches no longer than that.
-func (b *bin) all(parts []part, deadline, longest time.Duration) bool {
+// all chooses an option for every part, with batches no longer than that.
+func (b *bin) all(parts []assignment, deadline, longest time.Duration) bool {
 	memory := int64(0)
 	if b.held != nil {
 		memory = b.held.Memory
 	}
 	for _, i := range b.parts {
-		w, ok := parts[i].way(b.host.index, deadline, longest)
+		w, ok := parts[i].option(b.kind.index, deadline, longest)
 		if !ok || b.total()+w.use > 1+plan.RateTolerance {
 			return false
 		}
-		b.ways = append(b.ways, w)
+		b.options = append(b.options, w)
 		b.use += w.use
 		memory += w.Memory
 	}
-	return b.host.memory == 0 || memory <= b.host.memory
+	return b.kind.memory == 0 || memory <= b.kind.memory
 }
 
 func (b *bin) sound() bool {
@@ -166,14 +166,14 @@ func (b *bin) sound() bool {
 	if b.held != nil {
 		tasks = append(tasks, b.held.Demand()...)
 	}
-	for _, w := range b.ways {
+	for _, w := range b.options {
 		tasks = append(tasks, demand.Task{Duration: w.Duration.Seconds(), Period: w.period.Seconds(), Deadline: w.deadline.Seconds()})
 	}
 	return demand.NonPreemptive(tasks).Sound
 }
 
 // emptied closes devices whose parts all fit elsewhere, least used first.
-func (s *sharer) emptied(bins []bin, parts []part) []bin {
+func (s *packer) emptied(bins []bin, parts []assignment) []bin {
 	for {
 		order := make([]int, len(bins))
 		for i := range order {
@@ -199,9 +199,9 @@ func (s *sharer) emptied(bins []bin, parts []part) []bin {
 }
 
 // cheapen moves all parts of a device to a cheaper kind that can run them.
-func (s *sharer) cheapen(bins []bin, at int, parts []part) {
-	for _, h := range s.hosts {
-		if bins[at].held == nil && plan.Cheaper(h.weight, bins[at].host.weight) && s.exists(h, bins, parts) {
+func (s *packer) cheapen(bins []bin, at int, parts []assignment) {
+	for _, h := range s.kinds {
+		if bins[at].held == nil && plan.Cheaper(h.weight, bins[at].kind.weight) && s.exists(h, bins, parts) {
 			if other, ok := arrange(h, nil, bins[at].parts, parts); ok {
 				bins[at] = other
 			}
@@ -210,22 +210,22 @@ func (s *sharer) cheapen(bins []bin, at int, parts []part) {
 }
 
 // exists says whether there is one more device of a kind.
-func (s *sharer) exists(h host, bins []bin, parts []part) bool {
+func (s *packer) exists(h sharedKind, bins []bin, parts []assignment) bool {
 	return h.count == 0 || used(h, bins, parts)+1 <= float64(h.count)*(1+plan.RateTolerance)
 }
 
 // used is the number of devices of a kind in use, shared or not.
-func used(h host, bins []bin, parts []part) float64 {
+func used(h sharedKind, bins []bin, parts []assignment) float64 {
 	n := 0.0
 	for i := range parts {
-		for k := range parts[i].own {
-			if t := &parts[i].own[k]; t.Hardware == h.hardware {
+		for k := range parts[i].dedicated {
+			if t := &parts[i].dedicated[k]; t.Hardware == h.hardware {
 				n += t.Charged()
 			}
 		}
 	}
 	for i := range bins {
-		if bins[i].held == nil && bins[i].host.hardware == h.hardware {
+		if bins[i].held == nil && bins[i].kind.hardware == h.hardware {
 			n++
 		}
 	}

@@ -34,18 +34,18 @@ import (
 // to divide the modules and several orders of packing. Status Optimal therefore
 // means that the bound was reached; Feasible plans carry the gap.
 
-// sharer packs the modules of one or several pipelines.
-type sharer struct {
-	problems []*problem
-	hosts    []host
-	held     []bin // devices of others that have room
-	careful  bool  // leave a margin for requests that are counted singly; see margin
-	rejected bool  // single requests do not keep some packing that was looked at
+// packer packs the modules of one or several pipelines.
+type packer struct {
+	problems   []*problem
+	kinds      []sharedKind
+	held       []bin // devices of others that have room
+	withMargin bool  // leave a margin for requests that are counted singly; see margin
+	rejected   bool  // single requests do not keep some packing that was looked at
 }
 
-// host is a kind of hardware whose devices may be shared.
-type host struct {
-	index    int // in sharer.hosts
+// sharedKind is a kind of hardware whose devices may be shared.
+type sharedKind struct {
+	index    int // in packer.kinds
 	hardware string
 	price    float64
 	weight   float64
@@ -53,39 +53,39 @@ type host struct {
 	count    int   // 0 without limit
 }
 
-// splitting is the budgets of all modules of all pipelines.
-type splitting [][]time.Duration
+// allBudgets are the budgets of all modules of all pipelines.
+type allBudgets [][]time.Duration
 
 // packing is a complete plan: what every module runs alone and what it shares.
 type packing struct {
-	budgets splitting
-	parts   []part
+	budgets allBudgets
+	parts   []assignment
 	bins    []bin
 	weight  float64
 }
 
-// part is what one module runs.
-type part struct {
+// assignment is what one module runs.
+type assignment struct {
 	pipeline, module int
 	budget           time.Duration
-	own              []plan.Allocation // on devices of its own
-	rest             float64           // requests per second that are left to a shared device
-	choices          [][]choiceOf      // how the rest may run, by host
-	size             float64           // weight of what the rest uses at the least
+	dedicated        []plan.Allocation // on devices of its own
+	residual         float64           // requests per second that are left to a shared device
+	choices          [][]candidate     // how the residual rate may run, by kind
+	size             float64           // weight of what the residual rate uses at the least
 
-	// Where a careful sharer gives the module devices of its own, too: by how
+	// Where the packer leaves a margin and gives the module devices of its own, too: by how
 	// much the window of a batch that is not full is longer than its period.
 	margin time.Duration
 }
 
-// choiceOf is a configuration for a rest.
-type choiceOf struct {
+// candidate is a configuration for a residual rate.
+type candidate struct {
 	*plan.Config
 	filling time.Duration // collected for longer, a batch would hold more than it can
 }
 
-// way is one way to run the rest of a module on a shared device.
-type way struct {
+// option is one way to run the residual rate of a module on a shared device.
+type option struct {
 	*plan.Config
 	period   time.Duration
 	margin   time.Duration // by which the window is longer than the period
@@ -95,11 +95,11 @@ type way struct {
 
 // bin is a shared device with what runs on it.
 type bin struct {
-	host  host
-	parts []int
-	ways  []way            // of the parts
-	use   float64          // by the parts
-	held  *plan.HeldDevice // with what others run on it; nil for one that is opened
+	kind    sharedKind
+	parts   []int
+	options []option         // of the parts
+	use     float64          // by the parts
+	held    *plan.HeldDevice // with what others run on it; nil for one that is opened
 }
 
 // total is how much of the device is used, by others too.
@@ -114,20 +114,20 @@ func (b *bin) total() float64 {
 // opens, and of one that others use its part in proportion to the time used.
 func (b *bin) cost() float64 {
 	if b.held == nil {
-		return b.host.weight
+		return b.kind.weight
 	}
-	return b.host.weight * b.use / b.total()
+	return b.kind.weight * b.use / b.total()
 }
 
-// way is how the part uses least of a device of the host when its batches must
+// option is how the module uses least of a device of a kind when its batches must
 // wait up to deadline for those of others and take no longer than longest; false
 // when it cannot.
-func (p *part) way(host int, deadline, longest time.Duration) (best way, ok bool) {
+func (p *assignment) option(kind int, deadline, longest time.Duration) (best option, ok bool) {
 	window := p.budget - deadline
 	if window <= 0 {
 		return best, false
 	}
-	for _, c := range p.choices[host] {
+	for _, c := range p.choices[kind] {
 		if c.Duration > min(deadline, longest) {
 			continue
 		}
@@ -139,23 +139,23 @@ func (p *part) way(host int, deadline, longest time.Duration) (best way, ok bool
 			continue
 		}
 		if use := float64(c.Duration) / float64(period); !ok || use < best.use {
-			best, ok = way{Config: c.Config, period: period, margin: margin, use: use}, true
+			best, ok = option{Config: c.Config, period: period, margin: margin, use: use}, true
 		}
 	}
 	best.deadline = p.budget - best.period - best.margin
 	return best, ok && best.use <= 1+plan.RateTolerance
 }
 
-// choose lists how a rest may run on shared devices.
-func (s *sharer) choose(p *part, configs []plan.Config) {
-	p.choices, p.size = make([][]choiceOf, len(s.hosts)), math.Inf(1)
+// choose lists how a residual rate may run on shared devices.
+func (s *packer) choose(p *assignment, configs []plan.Config) {
+	p.choices, p.size = make([][]candidate, len(s.kinds)), math.Inf(1)
 	for k := range configs {
 		c := &configs[k]
 		if c.Concurrency > 1 || c.Duration >= p.budget {
 			continue
 		}
-		i := slices.IndexFunc(s.hosts, func(h host) bool { return h.hardware == c.Hardware })
-		choice := choiceOf{Config: c, filling: filling(p.rest, c)}
+		i := slices.IndexFunc(s.kinds, func(h sharedKind) bool { return h.hardware == c.Hardware })
+		choice := candidate{Config: c, filling: filling(p.residual, c)}
 		p.choices[i] = append(p.choices[i], choice)
 		if use := float64(c.Duration) / float64(min(p.budget-c.Duration, choice.filling)); use <= 1+plan.RateTolerance {
 			p.size = math.Min(p.size, c.Weight*use)
@@ -178,30 +178,30 @@ func filling(rate float64, c *plan.Config) time.Duration {
 type division int
 
 const (
-	filled  division = iota // full devices of the best value, the rest is shared
-	lighter                 // one full device less than that
-	owned                   // nothing is shared: cost model whole
+	fullDevices   division = iota // full devices of the best value, the residual rate is shared
+	oneDeviceLess                 // one full device less than that
+	dedicated                     // nothing is shared: cost model whole
 	divisions
 )
 
 // divide makes the part of a module under a budget; false when the rule has
 // nothing to offer.
-func (s *sharer) divide(pipeline, module int, budget time.Duration, by division) (part, bool) {
+func (s *packer) divide(pipeline, module int, budget time.Duration, by division) (assignment, bool) {
 	m := s.problems[pipeline].Modules[module]
-	p := part{pipeline: pipeline, module: module, budget: budget}
+	p := assignment{pipeline: pipeline, module: module, budget: budget}
 	if m.Rate == 0 {
-		return p, by == owned
+		return p, by == dedicated
 	}
-	if by == owned {
+	if by == dedicated {
 		set, ok := s.problems[pipeline].whole[module].within(budget)
-		p.own = set.Allocations
+		p.dedicated = set.Allocations
 		return p, ok
 	}
 	best, value := plan.Config{}, math.Inf(1)
 	full := 0.0
 	for _, c := range m.Configs {
 		n := math.Floor(m.Rate/c.Throughput() + plan.RateTolerance)
-		if by == lighter {
+		if by == oneDeviceLess {
 			n--
 		}
 		if n < 0 || n > 0 && c.Duration.Seconds()+c.Pace()/n > budget.Seconds() || c.Duration >= budget {
@@ -224,17 +224,17 @@ func (s *sharer) divide(pipeline, module int, budget time.Duration, by division)
 	if math.IsInf(value, 1) {
 		return p, false
 	}
-	p.rest = m.Rate
+	p.residual = m.Rate
 	if full > 0 {
 		t := plan.Allocation{Config: best, Machines: full, Rate: math.Min(m.Rate, full*best.Throughput()), Worst: budget}
 		t.Collect, t.Period = t.Rate, plan.ToDuration(best.Pace()/full)
-		p.own, p.rest = []plan.Allocation{t}, m.Rate-t.Rate
-		if s.careful {
+		p.dedicated, p.residual = []plan.Allocation{t}, m.Rate-t.Rate
+		if s.withMargin {
 			p.margin = plan.ToDuration(1 / m.Rate)
 		}
 	}
-	if p.rest <= plan.RateTolerance*m.Rate {
-		p.rest = 0
+	if p.residual <= plan.RateTolerance*m.Rate {
+		p.residual = 0
 		return p, true
 	}
 	s.choose(&p, m.Configs)

@@ -20,45 +20,45 @@ const (
 	patience  = 8    // of them may bring nothing
 )
 
-func newSharer(problems []*problem) *sharer {
-	s := &sharer{problems: problems}
+func newPacker(problems []*problem) *packer {
+	s := &packer{problems: problems}
 	for _, p := range problems {
 		for _, m := range p.Modules {
 			for _, c := range m.Configs {
-				if !slices.ContainsFunc(s.hosts, func(h host) bool { return h.hardware == c.Hardware }) {
-					s.hosts = append(s.hosts, host{hardware: c.Hardware, price: c.Price, weight: c.Weight, memory: c.DeviceMemory, count: c.Count})
+				if !slices.ContainsFunc(s.kinds, func(h sharedKind) bool { return h.hardware == c.Hardware }) {
+					s.kinds = append(s.kinds, sharedKind{hardware: c.Hardware, price: c.Price, weight: c.Weight, memory: c.DeviceMemory, count: c.Count})
 				}
 			}
 		}
 	}
-	slices.SortStableFunc(s.hosts, func(a, b host) int {
+	slices.SortStableFunc(s.kinds, func(a, b sharedKind) int {
 		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.hardware, b.hardware))
 	})
-	for i := range s.hosts {
-		s.hosts[i].index = i
+	for i := range s.kinds {
+		s.kinds[i].index = i
 	}
 	s.take(problems[0].Held)
 	return s
 }
 
 // take opens the devices that others hold, of kinds that some module can use.
-func (s *sharer) take(held []plan.HeldDevice) {
+func (s *packer) take(held []plan.HeldDevice) {
 	for i := range held {
-		at := slices.IndexFunc(s.hosts, func(h host) bool { return h.hardware == held[i].Hardware })
+		at := slices.IndexFunc(s.kinds, func(h sharedKind) bool { return h.hardware == held[i].Hardware })
 		if at >= 0 && held[i].Share < 1 {
-			s.held = append(s.held, bin{host: s.hosts[at], held: &held[i]})
+			s.held = append(s.held, bin{kind: s.kinds[at], held: &held[i]})
 		}
 	}
 }
 
 // halted says that the time is up.
-func (s *sharer) halted() bool { return s.problems[0].Options.Halted() }
+func (s *packer) halted() bool { return s.problems[0].Options.Halted() }
 
 // search looks for the cheapest packing and returns the lower bounds of the
 // pipelines one by one, and of all of them together, in weights; nil when some
 // pipeline has no split at all. It looks at the problem as it is, and where that
 // does not reach the bound at harder ones, too (see harder).
-func (s *sharer) search() (best *packing, bounds []float64, bound float64) {
+func (s *packer) search() (best *packing, bounds []float64, bound float64) {
 	best, bounds, bound = s.local()
 	if best == nil {
 		return nil, bounds, bound
@@ -67,7 +67,7 @@ func (s *sharer) search() (best *packing, bounds []float64, bound float64) {
 }
 
 // local searches near the splits to begin with.
-func (s *sharer) local() (best *packing, bounds []float64, bound float64) {
+func (s *packer) local() (best *packing, bounds []float64, bound float64) {
 	starts, bounds, ok := s.starts()
 	if !ok {
 		return nil, nil, 0
@@ -117,7 +117,7 @@ func (s *sharer) local() (best *packing, bounds []float64, bound float64) {
 
 // descended follows focused splits from a packing as long as they lead to better
 // ones.
-func (s *sharer) descended(from *packing, done func() bool) *packing {
+func (s *packer) descended(from *packing, done func() bool) *packing {
 	for range mostMoves {
 		next := from
 		for _, b := range s.focused(from) {
@@ -151,7 +151,7 @@ func (p *packing) better(other *packing) bool {
 func (p *packing) emptiest() float64 {
 	least := math.Inf(1)
 	for i := range p.bins {
-		least = math.Min(least, p.bins[i].use*p.bins[i].host.weight)
+		least = math.Min(least, p.bins[i].use*p.bins[i].kind.weight)
 	}
 	return least
 }
@@ -159,8 +159,8 @@ func (p *packing) emptiest() float64 {
 // starts are the splits to begin with, every pipeline's in its own way: the
 // proportional optimum, which uses least of the devices; that for whole
 // devices; and the paper's.
-func (s *sharer) starts() (list []splitting, bounds []float64, ok bool) {
-	list = make([]splitting, 3)
+func (s *packer) starts() (list []allBudgets, bounds []float64, ok bool) {
+	list = make([]allBudgets, 3)
 	bounds = make([]float64, len(s.problems))
 	for i, p := range s.problems {
 		proportional, bound, ok := p.searchProportional()
@@ -194,7 +194,7 @@ const (
 // longer after it was closed, because it waits for those of others: until a time
 // that is the same for all, or in proportion to its duration. What a module on a
 // shared device has to collect is its budget less that.
-func (s *sharer) waiting() (list []splitting) {
+func (s *packer) waiting() (list []allBudgets) {
 	shortest := math.Inf(1)
 	for _, p := range s.problems {
 		for _, m := range p.Modules {
@@ -203,8 +203,10 @@ func (s *sharer) waiting() (list []splitting) {
 			}
 		}
 	}
+	factors := []float64{1.5, 2, 3, 4, 6} // of the duration
+	list = make([]allBudgets, 0, mostWaits+len(factors))
 	offer := func(takes func(duration float64) float64) {
-		var one splitting
+		one := make(allBudgets, 0, len(s.problems))
 		for _, p := range s.problems {
 			split, ok := p.withWait(takes)
 			if !ok {
@@ -219,7 +221,7 @@ func (s *sharer) waiting() (list []splitting) {
 		wait *= waitStep
 		offer(func(duration float64) float64 { return math.Max(duration, wait) })
 	}
-	for _, times := range []float64{1.5, 2, 3, 4, 6} {
+	for _, times := range factors {
 		offer(func(duration float64) float64 { return times * duration })
 	}
 	return list
@@ -249,18 +251,18 @@ func (p *problem) withWait(takes func(duration float64) float64) ([]time.Duratio
 
 // focused are splits that leave every module what the packing needs and give what
 // is left of the SLO to one module, or to those that share a device.
-func (s *sharer) focused(best *packing) (list []splitting) {
-	needs := make(splitting, len(s.problems))
+func (s *packer) focused(best *packing) (list []allBudgets) {
+	needs := make(allBudgets, len(s.problems))
 	for i, p := range s.problems {
 		needs[i] = make([]time.Duration, len(p.Modules))
 	}
 	for _, at := range best.parts {
 		need := time.Duration(0)
-		for k := range at.own {
-			need = max(need, at.own[k].Worst)
+		for k := range at.dedicated {
+			need = max(need, at.dedicated[k].Worst)
 		}
-		if len(at.own) == 1 && at.rest == 0 {
-			need = at.own[0].Duration + at.own[0].Period
+		if len(at.dedicated) == 1 && at.residual == 0 {
+			need = at.dedicated[0].Duration + at.dedicated[0].Period
 		}
 		needs[at.pipeline][at.module] = need
 	}
@@ -268,7 +270,7 @@ func (s *sharer) focused(best *packing) (list []splitting) {
 	for _, b := range best.bins {
 		sets = append(sets, b.parts)
 		for k, i := range b.parts {
-			at, w := best.parts[i], b.ways[k]
+			at, w := best.parts[i], b.options[k]
 			need := &needs[at.pipeline][at.module]
 			*need = max(*need, w.period+w.margin+w.deadline)
 		}
@@ -284,8 +286,8 @@ func (s *sharer) focused(best *packing) (list []splitting) {
 
 // favouring stretches the needs of some parts as far as the SLO allows, and then
 // all others.
-func (s *sharer) favouring(best *packing, needs splitting, set []int) splitting {
-	out := make(splitting, len(needs))
+func (s *packer) favouring(best *packing, needs allBudgets, set []int) allBudgets {
+	out := make(allBudgets, len(needs))
 	for i, p := range s.problems {
 		list := slices.Clone(needs[i])
 		with := func(by float64) []time.Duration {
@@ -317,8 +319,8 @@ func (s *sharer) favouring(best *packing, needs splitting, set []int) splitting 
 }
 
 // near is a split in the neighbourhood of another.
-func (s *sharer) near(from splitting, random *rand.Rand) splitting {
-	to := make(splitting, len(from))
+func (s *packer) near(from allBudgets, random *rand.Rand) allBudgets {
+	to := make(allBudgets, len(from))
 	for i, p := range s.problems {
 		list := slices.Clone(from[i])
 		for k := range list {
@@ -338,7 +340,7 @@ func (s *sharer) near(from splitting, random *rand.Rand) splitting {
 // by another where that is cheaper. Nil when some module has no plan. Only sound
 // packings count; with every module on devices of its own there is one wherever
 // cost model whole has a plan.
-func (s *sharer) within(budgets splitting) *packing {
+func (s *packer) within(budgets allBudgets) *packing {
 	var best *packing
 	keep := func(p *packing) bool {
 		if p != nil && (best == nil || plan.Cheaper(p.weight, best.weight)) && s.sound(p) {
@@ -372,8 +374,8 @@ func (s *sharer) within(budgets splitting) *packing {
 
 // sound says whether single requests keep the packing. That is a question only
 // where a module has devices of its own and a share of another.
-func (s *sharer) sound(p *packing) bool {
-	divided := func(at part) bool { return len(at.own) > 0 && at.rest > 0 }
+func (s *packer) sound(p *packing) bool {
+	divided := func(at assignment) bool { return len(at.dedicated) > 0 && at.residual > 0 }
 	if !slices.ContainsFunc(p.parts, divided) {
 		return true
 	}
@@ -386,13 +388,13 @@ func (s *sharer) sound(p *packing) bool {
 	return true
 }
 
-func (s *sharer) parts(budgets splitting, by division) ([]part, bool) {
-	var parts []part
+func (s *packer) parts(budgets allBudgets, by division) ([]assignment, bool) {
+	var parts []assignment
 	for i, p := range s.problems {
 		for k := range p.Modules {
 			one, ok := s.divide(i, k, budgets[i][k], by)
 			if !ok {
-				if one, ok = s.divide(i, k, budgets[i][k], owned); !ok {
+				if one, ok = s.divide(i, k, budgets[i][k], dedicated); !ok {
 					return nil, false
 				}
 			}
@@ -404,11 +406,11 @@ func (s *sharer) parts(budgets splitting, by division) ([]part, bool) {
 
 // packed is the cheapest packing of given parts over the kinds of devices that
 // may be opened first.
-func (s *sharer) packed(budgets splitting, parts []part) *packing {
+func (s *packer) packed(budgets allBudgets, parts []assignment) *packing {
 	own := 0.0
 	for i := range parts {
-		for k := range parts[i].own {
-			t := &parts[i].own[k]
+		for k := range parts[i].dedicated {
+			t := &parts[i].dedicated[k]
 			own += t.Weight * t.Charged()
 		}
 	}
@@ -427,10 +429,10 @@ func (s *sharer) packed(budgets splitting, parts []part) *packing {
 			best = p
 		}
 	}
-	for k := -1; k < len(s.hosts); k++ {
+	for k := -1; k < len(s.kinds); k++ {
 		only := ""
 		if k >= 0 {
-			only = s.hosts[k].hardware
+			only = s.kinds[k].hardware
 		}
 		try(only, nil)
 		if len(s.held) > 0 {
@@ -441,8 +443,8 @@ func (s *sharer) packed(budgets splitting, parts []part) *packing {
 }
 
 // exist says whether there are as many devices as the packing uses.
-func (s *sharer) exist(p *packing) bool {
-	for _, h := range s.hosts {
+func (s *packer) exist(p *packing) bool {
+	for _, h := range s.kinds {
 		if h.count > 0 && used(h, p.bins, p.parts) > float64(h.count)*(1+plan.RateTolerance) {
 			return false
 		}
@@ -452,9 +454,9 @@ func (s *sharer) exist(p *packing) bool {
 
 // payable is the least sum of weights of whole devices that is at least the
 // bound.
-func (s *sharer) payable(bound float64) float64 {
+func (s *packer) payable(bound float64) float64 {
 	const most = 64 // devices; with more of them little is gained
-	if bound <= 0 || len(s.held) > 0 || len(s.hosts) == 0 || s.hosts[0].weight <= 0 || bound > most*s.hosts[0].weight {
+	if bound <= 0 || len(s.held) > 0 || len(s.kinds) == 0 || s.kinds[0].weight <= 0 || bound > most*s.kinds[0].weight {
 		return bound
 	}
 	best := math.Inf(1)
@@ -464,10 +466,10 @@ func (s *sharer) payable(bound float64) float64 {
 			best = math.Min(best, sum)
 			return
 		}
-		if i == len(s.hosts) || sum >= best {
+		if i == len(s.kinds) || sum >= best {
 			return
 		}
-		w := s.hosts[i].weight
+		w := s.kinds[i].weight
 		for n := math.Ceil((bound - sum) / w); n >= 0; n-- {
 			visit(i+1, sum+n*w)
 		}

@@ -42,7 +42,7 @@ func (e Policy) solveTogether(problems []plan.Problem, o plan.Options) ([]plan.P
 	if len(able) == 0 {
 		return plans, true
 	}
-	s := newSharer(able)
+	s := newPacker(able)
 	var bounds []float64
 	var total float64
 	best, found := s.kept(func() (best *packing) {
@@ -79,11 +79,11 @@ func sameHardware(a, b *plan.Problem) bool {
 // kept looks for a packing and writes its plans. Where single requests did not
 // keep some packing that was looked at, it looks again, carefully, and takes the
 // cheaper one.
-func (s *sharer) kept(search func() *packing) (best *packing, plans []plan.Plan) {
-	s.careful, s.rejected = false, false
+func (s *packer) kept(search func() *packing) (best *packing, plans []plan.Plan) {
+	s.withMargin, s.rejected = false, false
 	best = search()
 	if s.rejected {
-		s.careful = true
+		s.withMargin = true
 		if other := search(); other != nil && (best == nil || plan.Cheaper(other.weight, best.weight)) {
 			best = other
 		}
@@ -95,14 +95,14 @@ func (s *sharer) kept(search func() *packing) (best *packing, plans []plan.Plan)
 }
 
 // plans writes a packing as one plan a pipeline.
-func (s *sharer) plans(best *packing) []plan.Plan {
+func (s *packer) plans(best *packing) []plan.Plan {
 	sets := make([][]plan.Schedule, len(s.problems))
 	for i, p := range s.problems {
 		sets[i] = make([]plan.Schedule, len(p.Modules))
 	}
 	for _, at := range best.parts {
 		set := &sets[at.pipeline][at.module]
-		for _, t := range at.own {
+		for _, t := range at.dedicated {
 			set.Add(t)
 		}
 	}
@@ -129,7 +129,7 @@ func (s *sharer) plans(best *packing) []plan.Plan {
 
 // unproven takes the promise for every request from pipelines that share a
 // device with one whose requests come in bursts, or of which that is not known.
-func (s *sharer) unproven(plans []plan.Plan, together []bool, bursts bool) {
+func (s *packer) unproven(plans []plan.Plan, together []bool, bursts bool) {
 	for i, shares := range together {
 		bursts = bursts || shares && !s.problems[i].EvenEverywhere()
 	}
@@ -142,14 +142,14 @@ func (s *sharer) unproven(plans []plan.Plan, together []bool, bursts bool) {
 
 // device adds the tasks of a shared device to the schedules of their modules,
 // charged with their part of it.
-func (s *sharer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Device, []bool) {
-	d := plan.Device{Hardware: b.host.hardware, Price: b.host.price, Share: b.total()}
+func (s *packer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Device, []bool) {
+	d := plan.Device{Hardware: b.kind.hardware, Price: b.kind.price, Share: b.total()}
 	if b.held != nil {
 		d.Tasks = slices.Clone(b.held.Tasks)
 	}
 	users := make([]bool, len(s.problems))
 	for k, i := range b.parts {
-		at, w := best.parts[i], b.ways[k]
+		at, w := best.parts[i], b.options[k]
 		users[at.pipeline] = true
 		set := &sets[at.pipeline][at.module]
 		d.Tasks = append(d.Tasks, plan.Task{
@@ -157,7 +157,7 @@ func (s *sharer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Dev
 			Group: len(set.Allocations), Duration: w.Duration, Period: w.period, Deadline: w.deadline, Share: w.use,
 		})
 		set.Add(plan.Allocation{
-			Config: *w.Config, Machines: w.use, Rate: at.rest, Collect: at.rest, Period: w.period, Margin: w.margin,
+			Config: *w.Config, Machines: w.use, Rate: at.residual, Collect: at.residual, Period: w.period, Margin: w.margin,
 			Deadline: w.deadline, Worst: w.period + w.margin + w.deadline, Charge: w.use / d.Share,
 		})
 	}
@@ -166,8 +166,8 @@ func (s *sharer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Dev
 
 // packed plans one pipeline under given budgets.
 func (p *problem) packed(budgets []time.Duration) (plan.Plan, error) {
-	s := newSharer([]*problem{p})
-	best, plans := s.kept(func() *packing { return s.within(splitting{budgets}) })
+	s := newPacker([]*problem{p})
+	best, plans := s.kept(func() *packing { return s.within(allBudgets{budgets}) })
 	if best == nil {
 		return plan.Plan{}, p.NoSplit("")
 	}
@@ -176,7 +176,7 @@ func (p *problem) packed(budgets []time.Duration) (plan.Plan, error) {
 
 // solveShared plans one pipeline under cost model shared.
 func (p *problem) solveShared() (plan.Plan, error) {
-	s := newSharer([]*problem{p})
+	s := newPacker([]*problem{p})
 	bound := 0.0
 	best, plans := s.kept(func() (best *packing) {
 		best, _, bound = s.search()

@@ -79,7 +79,7 @@ func (w *wholeModule) single(budget time.Duration) (best member, weight float64,
 	weight = math.Inf(1)
 	for _, k := range w.kinds {
 		for _, c := range k.configs {
-			n, fits := enough(&c, w.Rate, budget)
+			n, fits := devicesNeeded(&c, w.Rate, budget)
 			if !fits || k.count > 0 && n > k.count {
 				continue
 			}
@@ -104,14 +104,14 @@ func (w *wholeModule) cheapest(budget time.Duration) (plan.Schedule, bool) {
 				continue
 			}
 			if sound, found := w.prove(m); found && sound <= budget {
-				return w.mixed(m), true
+				return w.severalKinds(m), true
 			}
 		}
 	}
 	if !ok {
 		return plan.Schedule{}, false
 	}
-	return w.alone(one, budget), true
+	return w.oneKind(one, budget), true
 }
 
 // within is cheapest for a budget that no search has prepared.
@@ -140,14 +140,14 @@ func (w *wholeModule) fullest() float64 {
 
 // alone is the schedule of one group. It collects full batches where the budget
 // allows and otherwise for as long as it does: no oftener than the devices can.
-func (w *wholeModule) alone(m member, budget time.Duration) plan.Schedule {
+func (w *wholeModule) oneKind(m member, budget time.Duration) plan.Schedule {
 	period := min(plan.Collection(m.Batch, w.Rate), budget-m.Duration)
 	t := plan.Allocation{Config: m.Config, Machines: float64(m.n), Rate: w.Rate, Collect: w.Rate, Period: period, Worst: m.Duration + period}
 	return plan.Schedule{Allocations: []plan.Allocation{t}, Worst: t.Worst, Weight: float64(m.n) * m.Weight}
 }
 
 // mixed is the schedule of a mixture that is sound.
-func (w *wholeModule) mixed(m *mixture) plan.Schedule {
+func (w *wholeModule) severalKinds(m *mixture) plan.Schedule {
 	split, _ := shares(w.Rate, m.groups, (m.sound - m.margin).Seconds())
 	set := plan.Schedule{Worst: m.sound, Weight: m.weight}
 	for i, g := range m.groups {

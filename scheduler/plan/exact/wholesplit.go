@@ -28,14 +28,14 @@ func (p *problem) searchWhole() (found []time.Duration, bound float64, ok bool) 
 	}
 	p.enumerate(b.Best*b.Scale, most)
 	open := func() bool { return b.Best*b.Scale-bound > split.PruneGap*b.Best*b.Scale }
-	b.Costs = p.stairs(most, b.Scale, (*wholeModule).bounds)
+	b.Costs = p.costSteps(most, b.Scale, (*wholeModule).bounds)
 	if bound = b.Run(); open() {
-		b.Costs = p.stairs(most, b.Scale, (*wholeModule).sounds)
+		b.Costs = p.costSteps(most, b.Scale, (*wholeModule).sounds)
 		b.Restart()
 		b.Run()
 	}
 	if open() && p.mixes() {
-		b.Costs = p.stairs(most, b.Scale, (*wholeModule).floors)
+		b.Costs = p.costSteps(most, b.Scale, (*wholeModule).floors)
 		b.Restart()
 		if raised := b.Run(); raised > bound {
 			p.restricted, bound = true, raised
@@ -82,7 +82,7 @@ func (p *problem) enumerate(weight float64, most []time.Duration) {
 	}
 }
 
-func (p *problem) stairs(most []time.Duration, scale float64, of func(*wholeModule, time.Duration) []split.Step) []split.Cost {
+func (p *problem) costSteps(most []time.Duration, scale float64, of func(*wholeModule, time.Duration) []split.Step) []split.Cost {
 	list := make([]split.Cost, len(p.Modules))
 	for i, w := range p.whole {
 		steps := of(w, most[i])
@@ -122,7 +122,7 @@ func (w *wholeModule) singles(limit float64, budget time.Duration) []split.Step 
 			continue
 		}
 		for n := int(math.Max(1, first)); float64(n)*k.weight <= limit*(1+plan.CostTolerance) && (k.count == 0 || n <= k.count); n++ {
-			if l, _ := k.alone(w.Rate, n); !math.IsInf(l, 1) {
+			if l, _ := k.leastLatency(w.Rate, n); !math.IsInf(l, 1) {
 				steps = append(steps, split.Step{Budget: plan.ToDuration(l).Seconds(), Cost: float64(n) * k.weight})
 			}
 			if n-int(first) > most {
@@ -177,7 +177,7 @@ func (w *wholeModule) floors(budget time.Duration) []split.Step {
 	return w.limited(steps)
 }
 
-// limited closes a stair of bounds at its dear end.
+// limited closes a list of bounds at its dear end.
 func (w *wholeModule) limited(steps []split.Step) []split.Step {
 	return append(steps, split.Step{Budget: fastest(w.ModuleProblem).Seconds(), Cost: w.limit * (1 + 2*plan.CostTolerance)})
 }

@@ -135,8 +135,9 @@ func (p policy) search(ready *plan.Prepared) *search {
 	if p.step != nil {
 		s.way.step = p.step(s.Pipeline.SLO)
 	}
-	for _, m := range s.Modules {
-		s.solvers = append(s.solvers, p.module(s, m))
+	s.solvers = make([]moduleSolver, len(s.Modules))
+	for i, m := range s.Modules {
+		s.solvers[i] = p.module(s, m)
 	}
 	return s
 }

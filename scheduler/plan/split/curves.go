@@ -9,7 +9,7 @@ import (
 // leastWindow is the shortest window that a plan can state, in seconds.
 const leastWindow = 1e-9
 
-// curve is what one configuration costs as a function of the budget L:
+// Curve is what one configuration costs as a function of the budget L:
 //
 //	cost(L) = rise / min(flat, L - duration),  L > duration,
 //
@@ -20,8 +20,8 @@ type Curve struct {
 	Duration float64
 }
 
-// frontier is the exact trade-off of a module: the least of its curves. It is
-// continuous and falls, and is not convex. A frontier without curves is that
+// Curves are the exact trade-off of a module: the least of its curves. It is
+// continuous and falls, and is not convex. Without curves it is that
 // of a module that receives nothing: it costs nothing under any budget.
 type Curves []Curve
 
@@ -41,7 +41,7 @@ func Proportional(p *plan.Prepared, scale float64) []Curves {
 	return all
 }
 
-// lower leaves out curves that another one is nowhere above.
+// Lower leaves out curves that another one is nowhere above.
 func (f Curves) Lower() Curves {
 	under := func(a, b Curve) bool {
 		return a.Duration <= b.Duration && a.Rise <= b.Rise && a.Rise/a.Flat <= b.Rise/b.Flat
@@ -71,7 +71,7 @@ func Costs(curves []Curves) []Cost {
 	return list
 }
 
-// at is the least cost under a budget and the curve that reaches it; -1 and
+// At is the least cost under a budget and the curve that reaches it; -1 and
 // +Inf where there is none.
 func (f Curves) At(budget float64) (cost float64, which int) {
 	if len(f) == 0 {
@@ -86,7 +86,7 @@ func (f Curves) At(budget float64) (cost float64, which int) {
 	return cost, which
 }
 
-// least is the smallest value of cost(L) + price·L over low <= L <= high: what
+// Least is the smallest value of cost(L) + price·L over low <= L <= high: what
 // the module pays when latency has a price per second, and the budget that
 // reaches it. In closed form: on the
 // hyperbola the derivative vanishes where the window is sqrt(rise/price).
@@ -113,7 +113,7 @@ func (f Curves) Least(price, low, high float64) (value, budget float64) {
 	return value, budget
 }
 
-// fastest is the least budget of the frontier.
+// Fastest is the least budget that has a cost.
 func (f Curves) Fastest() float64 {
 	if len(f) == 0 {
 		return 0
@@ -125,9 +125,10 @@ func (f Curves) Fastest() float64 {
 	return least
 }
 
+// Size is the number of curves.
 func (f Curves) Size() int { return len(f) }
 
-// divide cuts a frontier anywhere: its cost is continuous.
+// Divide cuts anywhere: the cost is continuous.
 func (f Curves) Divide(mid, low, high float64) (below, above float64, ok bool) {
 	if high-low <= 4*leastWindow {
 		return 0, 0, false

@@ -22,7 +22,7 @@ const (
 	PruneGap = 4e-7
 )
 
-// brancher searches the splits of the SLO for the least cost: best bound first
+// Search searches the splits of the SLO for the least cost: best bound first
 // over boxes of budgets, each bounded by the relaxation. A box whose bound is
 // not reached is cut in two at a budget where the hull lies below the true
 // cost; both halves meet the true cost there, since costs fall with the budget.
@@ -37,14 +37,12 @@ type Search struct {
 	Best  float64         // cost of Found, in scaled weights; +Inf where there is none
 	Found []time.Duration // the best split
 
-	dag    *plan.DAG
-	slo    time.Duration
-	limit  float64 // slo in seconds
-	halted func() bool
-	boxes  []box // open
-	work   int
-	lower  float64
-	tried  map[string]bool
+	p     *plan.Prepared
+	slo   float64 // seconds
+	boxes []box   // open
+	work  int
+	lower float64
+	tried map[string]bool
 }
 
 // box is a part of the search, in seconds.
@@ -57,7 +55,7 @@ type box struct {
 // NewSearch is a search that knows nothing yet; the caller sets Costs and Buy.
 func NewSearch(p *plan.Prepared) *Search {
 	return &Search{
-		Scale: p.Scale(), dag: p.DAG, slo: p.Pipeline.SLO, limit: p.Pipeline.SLO.Seconds(), halted: p.Options.Halted,
+		Scale: p.Scale(), p: p, slo: p.Pipeline.SLO.Seconds(),
 		lower: math.Inf(1), Best: math.Inf(1), tried: map[string]bool{},
 	}
 }
@@ -78,11 +76,11 @@ func NewProportional(p *plan.Prepared) *Search {
 func (b *Search) Run() float64 {
 	root := box{low: make([]float64, len(b.Costs)), high: make([]float64, len(b.Costs))}
 	for i, f := range b.Costs {
-		root.low[i], root.high[i] = f.Fastest(), b.limit
+		root.low[i], root.high[i] = f.Fastest(), b.slo
 	}
 	b.boxes = append(b.boxes, root)
 	for n := 0; len(b.boxes) > 0; n++ {
-		if n >= maxBoxes || b.work > maxWork || b.halted() {
+		if n >= maxBoxes || b.work > maxWork || b.p.Options.Halted() {
 			break
 		}
 		if next := b.pop(); next.bound < b.enough() {
@@ -102,7 +100,7 @@ func (b *Search) Run() float64 {
 func (b *Search) Once() {
 	root := box{low: make([]float64, len(b.Costs)), high: make([]float64, len(b.Costs))}
 	for i, f := range b.Costs {
-		root.low[i], root.high[i] = f.Fastest(), b.limit
+		root.low[i], root.high[i] = f.Fastest(), b.slo
 	}
 	b.examine(root)
 }
@@ -131,7 +129,7 @@ func (b *Search) examine(x box) {
 	if !b.tighten(&x) {
 		return // holds no split
 	}
-	r := newRelaxation(b.dag, b.Costs, b.limit)
+	r := newRelaxation(b.p.DAG, b.Costs, b.slo)
 	r.low, r.high = x.low, x.high
 	if x.flow != nil {
 		copy(r.flow, x.flow)
@@ -158,7 +156,7 @@ func (b *Search) reference() float64 {
 	}
 	sum := 0.0
 	for _, f := range b.Costs {
-		if cost, which := f.At(b.limit); which >= 0 {
+		if cost, which := f.At(b.slo); which >= 0 {
 			sum += cost
 		}
 	}
@@ -169,7 +167,7 @@ func (b *Search) reference() float64 {
 func (b *Search) tighten(x *box) bool {
 	const room = 1e-12 // seconds, for noise
 	head, tail := make([]float64, len(x.low)), make([]float64, len(x.low))
-	d := b.dag
+	d := b.p.DAG
 	for i := range x.low {
 		for _, u := range d.Up[i] {
 			head[i] = math.Max(head[i], head[u]+x.low[u])
@@ -179,7 +177,7 @@ func (b *Search) tighten(x *box) bool {
 		for _, v := range d.Down[i] {
 			tail[i] = math.Max(tail[i], tail[v]+x.low[v])
 		}
-		x.high[i] = math.Min(x.high[i], b.limit-head[i]-tail[i]+room)
+		x.high[i] = math.Min(x.high[i], b.slo-head[i]-tail[i]+room)
 		if x.low[i] > x.high[i] {
 			return false
 		}
@@ -220,7 +218,7 @@ func (b *Search) settle(budgets []float64) {
 	for i, f := range b.Costs {
 		curves, ok := f.(Curves)
 		if !ok {
-			return // the steps of a stair leave no budgets to choose
+			return // costs that fall in steps leave no budgets to choose
 		}
 		_, which := f.At(budgets[i])
 		if which >= 0 {
@@ -231,14 +229,14 @@ func (b *Search) settle(budgets []float64) {
 			fixed[i] = curves
 		}
 		key = append(key, byte(which), byte(which>>8))
-		low[i], high[i] = fixed[i].Fastest(), b.limit
+		low[i], high[i] = fixed[i].Fastest(), b.slo
 	}
 	x := box{low: low, high: high}
 	if b.tried[string(key)] || !b.tighten(&x) {
 		return
 	}
 	b.tried[string(key)] = true
-	r := newRelaxation(b.dag, fixed, b.limit)
+	r := newRelaxation(b.p.DAG, fixed, b.slo)
 	r.low, r.high = x.low, x.high
 	if r.solve(b.reference(), b.Best) < b.Best {
 		b.Offer(rounded(r.budgets()))
@@ -256,7 +254,7 @@ func rounded(budgets []float64) []time.Duration {
 // Offer takes a split if it is cheaper than the best one, after giving what
 // its paths leave of the SLO to modules that save by it.
 func (b *Search) Offer(split []time.Duration) {
-	d, slo := b.dag, b.slo
+	d, slo := b.p.DAG, b.p.Pipeline.SLO
 	if d.Longest(split) > slo {
 		return
 	}

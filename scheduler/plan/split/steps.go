@@ -7,19 +7,19 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
-// stairStep is one step of a stair: from this budget on the module costs no more
+// Step is one of Steps: from this budget on the module costs no more
 // than cost.
 type Step struct {
 	Budget float64 // seconds
 	Cost   float64 // scaled weight
 }
 
-// stair is the trade-off of a module that runs on whole devices: the cost falls
+// Steps are the trade-off of a module that runs on whole devices: the cost falls
 // in steps as the budget grows. Budgets rise strictly, costs fall strictly. A
-// stair without steps is that of a module that receives nothing.
+// Without steps it is that of a module that receives nothing.
 type Steps []Step
 
-// newStair keeps the steps that no other undercuts in both budget and cost.
+// NewSteps keeps the steps that no other undercuts in both budget and cost.
 func NewSteps(steps []Step) Steps {
 	slices.SortFunc(steps, func(a, b Step) int {
 		switch {
@@ -50,6 +50,7 @@ func (s Steps) upTo(budget float64) int {
 	return n
 }
 
+// At is the least cost under a budget and the number of its step; see Cost.
 func (s Steps) At(budget float64) (float64, int) {
 	if len(s) == 0 {
 		return 0, -1
@@ -61,6 +62,7 @@ func (s Steps) At(budget float64) (float64, int) {
 	return s[n-1].Cost, n - 1
 }
 
+// Least is the smallest value of cost plus priced budget; see Cost.
 func (s Steps) Least(price, low, high float64) (value, budget float64) {
 	if len(s) == 0 {
 		return price * low, low
@@ -76,8 +78,10 @@ func (s Steps) Least(price, low, high float64) (value, budget float64) {
 	return value, budget
 }
 
+// Size is the number of steps.
 func (s Steps) Size() int { return len(s) }
 
+// Fastest is the least budget that has a cost.
 func (s Steps) Fastest() float64 {
 	if len(s) == 0 {
 		return 0
@@ -85,7 +89,7 @@ func (s Steps) Fastest() float64 {
 	return s[0].Budget
 }
 
-// divide cuts between two steps: a budget between them buys nothing more than
+// Divide cuts between two steps: a budget between them buys nothing more than
 // the lower one does.
 func (s Steps) Divide(mid, low, high float64) (below, above float64, ok bool) {
 	const halfNanosecond = 0.5e-9
