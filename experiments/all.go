@@ -7,6 +7,7 @@ import (
 	"github.com/harpagon/harpagon/experiments/cores"
 	"github.com/harpagon/harpagon/experiments/dispatching"
 	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/experiments/grouping"
 	"github.com/harpagon/harpagon/experiments/overload"
 	"github.com/harpagon/harpagon/experiments/planning"
 	"github.com/harpagon/harpagon/experiments/simulating"
@@ -15,7 +16,7 @@ import (
 // All lists the figures by ID. Figures of one list share
 // what they measure.
 func All() []figure.Figure {
-	all := slices.Concat(planning.Figures(), dispatching.Figures(), cores.Figures(), overload.Figures(), simulating.Figures())
+	all := slices.Concat(planning.Figures(), dispatching.Figures(), cores.Figures(), overload.Figures(), grouping.Figures(), simulating.Figures())
 	slices.SortStableFunc(all, func(a, b figure.Figure) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }

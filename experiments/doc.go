@@ -5,7 +5,11 @@
 //	dispatching  the goodput of shared pools, in the settings of Symphony
 //	overload     goodput beyond the planned rate
 //	simulating   whether plans keep their promises, request by request
+//	grouping     what applications save that share functions
 //	cores        how many decisions a second a scheduler on several cores takes
+//
+// Package figure is what all of them have in common, and published the numbers
+// that they start from.
 //
 // Experiments drive the rooms below; only the command line imports them.
 package experiments

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/experiments/published"
 	"github.com/harpagon/harpagon/pipelines"
 )
 
@@ -42,7 +43,7 @@ func measured(p pipelines.FunctionProfile, noise float64, r *rand.Rand) []Sample
 }
 
 func TestFitFindsTheCoefficients(t *testing.T) {
-	want := vgg19()
+	want := published.VGG19()
 	got, report, err := Fit(measured(want, 0, rand.New(rand.NewPCG(1, 1))), 0)
 	require.NoError(t, err)
 	require.Len(t, got.CPU, 4)
@@ -60,7 +61,7 @@ func TestFitFindsTheCoefficients(t *testing.T) {
 }
 
 func TestFitOfNoisyCalls(t *testing.T) {
-	want := vgg19()
+	want := published.VGG19()
 	got, report, err := Fit(measured(want, 0.05, rand.New(rand.NewPCG(1, 2))), 24)
 	require.NoError(t, err)
 	for i, c := range got.CPU {
@@ -106,7 +107,7 @@ func TestFitRefuses(t *testing.T) {
 }
 
 func ExampleFit() {
-	calls := measured(vgg19(), 0, rand.New(rand.NewPCG(1, 1)))
+	calls := measured(published.VGG19(), 0, rand.New(rand.NewPCG(1, 1)))
 	p, report, err := Fit(calls, 24)
 	if err != nil {
 		fmt.Println(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/experiments/published"
 	"github.com/harpagon/harpagon/pipelines"
 )
 
@@ -86,7 +87,7 @@ func TestAuthorsGroups(t *testing.T) {
 			pairs = append(pairs, slo, c.rate)
 		}
 		p := ask(pairs...)
-		p.Function.Profile = models()[name]
+		p.Function.Profile = published.HarmonyBatch()[name]
 		plan := authorsFor(p, c.host).solve(PolicyHarmonyBatch)
 		require.Len(t, plan.Groups, 1, name)
 		g := plan.Groups[0]
@@ -215,7 +216,7 @@ func TestPaperTerms(t *testing.T) {
 	for _, g := range plan.Groups {
 		assert.Equal(t, GPU, g.Platform)
 		assert.InDelta(t, 24, g.GPUMemory, 0)
-		k := cloud()
+		k := published.Cloud()
 		want := 24*k.GPUGBSecond*0.00167984 + (24*k.GPUGBSecond*0.00211309+k.Invocation)/float64(g.Batch) // (16)
 		assert.InEpsilon(t, want, g.Cost, 1e-9)
 	}

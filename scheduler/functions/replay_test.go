@@ -45,10 +45,7 @@ func TestReplayOfSingleRequests(t *testing.T) {
 // come in bursts and gaps fill them less often. This is how far that goes.
 func TestReplayAgainstTheModel(t *testing.T) {
 	var sum, worst float64
-	inputs := 20
-	if full() {
-		inputs = 500
-	}
+	const inputs = 20
 	for i := range inputs {
 		p := drawn(8, i, 10)
 		plan, err := Solve(p, Options{})

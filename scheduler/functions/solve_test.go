@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/experiments/published"
 	"github.com/harpagon/harpagon/pipelines"
 )
 
@@ -150,7 +151,7 @@ func ExampleSolve() {
 		VCPU:      pipelines.Grid{Min: 0.05, Max: 16, Step: 0.05},
 		GPUMemory: pipelines.Grid{Min: 1, Max: 24, Step: 1}, GPUSlice: 2 * time.Millisecond,
 	}
-	f := pipelines.Function{Name: "vgg19", Provider: "cloud", Profile: vgg19(), Applications: []pipelines.Application{
+	f := pipelines.Function{Name: "vgg19", Provider: "cloud", Profile: published.VGG19(), Applications: []pipelines.Application{
 		{Name: "app1", SLO: 500 * time.Millisecond, Rate: 5},
 		{Name: "app2", SLO: 800 * time.Millisecond, Rate: 10},
 		{Name: "app3", SLO: time.Second, Rate: 20},

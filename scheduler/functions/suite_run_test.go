@@ -8,47 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// full asks for the whole of the long tests, whose figures docs/functions.md
-// quotes; without it they run on a part.
+// full asks for the whole of the test whose figures docs/functions.md quotes;
+// without it, it runs on a part.
 func full() bool { return os.Getenv("HARPAGON_FUNCTIONS_SUITE") == "full" }
-
-// TestSuite plans 500 drawn inputs by every policy: the best partition never
-// costs more than the paper's, and never less than the bound.
-func TestSuite(t *testing.T) {
-	inputs := 60
-	if full() {
-		inputs = 500
-	}
-	var saved, worst, gaps, worstGap, splits float64
-	better, open := 0, 0
-	for i := range inputs {
-		p := drawn(1, i, 24)
-		c, err := Compare(p, Options{})
-		require.NoError(t, err)
-		exact, paper := c.Plan(PolicyExact), c.Plan(PolicyHarmonyBatch)
-		require.NotEqual(t, Infeasible, exact.Status, "input %d", i)
-		require.LessOrEqual(t, exact.CostPerRequest, paper.CostPerRequest*(1+1e-9), "input %d", i)
-		require.LessOrEqual(t, exact.LowerBound, exact.CostPerRequest*(1+1e-9), "input %d", i)
-		assert.True(t, exact.Sound && paper.Sound, "input %d", i)
-		share := 1 - exact.CostPerRequest/paper.CostPerRequest
-		saved += share
-		worst = max(worst, share)
-		if share > 1e-6 {
-			better++
-		}
-		if exact.Status != Optimal {
-			open++
-			gaps += exact.Gap()
-			worstGap = max(worstGap, exact.Gap())
-		}
-		if mbs := c.Plan(PolicyMBS); mbs.Status != Infeasible {
-			splits += 1 - exact.CostPerRequest/mbs.CostPerRequest
-		}
-	}
-	t.Logf("exact saves %.2f %% on average over harmonybatch, %.1f %% at most, on %d of %d inputs; over mbs+ %.1f %%",
-		100*saved/float64(inputs), 100*worst, better, inputs, 100*splits/float64(inputs))
-	t.Logf("%d inputs have more than %d applications and no proof: gap %.1f %% on average, %.1f %% at most", open, mostSubsets, 100*gaps/float64(open), 100*worstGap)
-}
 
 func BenchmarkExact1000(b *testing.B) { benchmark(b, PolicyExact, 1000) }
 

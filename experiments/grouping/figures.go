@@ -1,0 +1,228 @@
+package grouping
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/experiments/published"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
+)
+
+// Inputs that are drawn, and minutes that are planned for: all, and for a quick
+// look.
+const (
+	inputs, fewInputs   = 500, 20
+	minutes, fewMinutes = 120, 2
+)
+
+// Figures are those about applications that share functions.
+func Figures() []figure.Figure {
+	byMetric := figure.Layout{Down: []string{figure.Metric}, Across: []string{figure.System}}
+	return []figure.Figure{
+		{ID: "harmonybatch/drawn", Title: "The best partition beside the paper's, on 500 drawn inputs", Seconds: 60, Layout: byMetric, Run: drawn},
+		{ID: "harmonybatch/traces", Title: "Four applications over two hours, planned anew every minute (HarmonyBatch, section V)", Seconds: 120,
+			Layout: figure.Layout{Down: []string{"model", "billing"}, Across: []string{figure.System}}, Run: traces},
+		{ID: "harmonybatch/model", Title: "What requests cost beside what the plan says, where arrivals are random", Seconds: 60, Layout: byMetric, Run: model},
+	}
+}
+
+// draw is the i-th input of a suite, of 2 to most applications.
+func draw(seed uint64, i, most int) functions.Problem {
+	f, p := published.DrawFunction(seed, i, most)
+	return functions.Problem{Function: f, Provider: p}
+}
+
+func part(e *figure.Env, all, few int) int {
+	if e.Quick {
+		return few
+	}
+	return all
+}
+
+// drawn plans the inputs by every policy: the best partition never costs more
+// than the paper's, and never less than the bound.
+func drawn(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	var out figure.Result
+	all := make([]functions.Comparison, part(e, inputs, fewInputs))
+	err := e.Each(ctx, "Drawn inputs", len(all), func(i int) (err error) {
+		all[i], err = functions.Compare(draw(1, i, 24), functions.Options{})
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	var saved, most, gaps, mostGap, overMBS, better, open float64
+	for i, c := range all {
+		exact, paper := c.Plan(functions.PolicyExact), c.Plan(functions.PolicyHarmonyBatch)
+		if exact.CostPerRequest > paper.CostPerRequest*(1+1e-9) || exact.LowerBound > exact.CostPerRequest*(1+1e-9) || !exact.Sound || !paper.Sound {
+			out.Note("DEFECT: on input %d exact costs %g, its bound is %g, and harmonybatch costs %g.", i, exact.CostPerRequest, exact.LowerBound, paper.CostPerRequest)
+		}
+		share := 1 - exact.CostPerRequest/paper.CostPerRequest
+		saved, most = saved+share, max(most, share)
+		if share > 1e-6 {
+			better++
+		}
+		if exact.Status != functions.Optimal {
+			open, gaps, mostGap = open+1, gaps+exact.Gap(), max(mostGap, exact.Gap())
+		}
+		if mbs := c.Plan(functions.PolicyMBS); mbs.Status != functions.Infeasible {
+			overMBS += 1 - exact.CostPerRequest/mbs.CostPerRequest
+		}
+	}
+	n := float64(len(all))
+	for _, m := range []struct {
+		name, unit string
+		is         float64
+	}{
+		{"inputs", "", n},
+		{"costs less than harmonybatch on", "inputs", better},
+		{"saves over harmonybatch, on average", "%", 100 * saved / n},
+		{"saves over harmonybatch, at most", "%", 100 * most},
+		{"saves over mbs+, on average", "%", 100 * overMBS / n},
+		{"too many applications for a proof", "inputs", open},
+		{"gap to the bound there, on average", "%", 100 * gaps / open},
+		{"gap to the bound there, at most", "%", 100 * mostGap},
+	} {
+		out.Add(nil, functions.PolicyExact, m.name, m.unit, m.is)
+	}
+	return out, nil
+}
+
+// rates are requests per second of four applications, minute by minute. They
+// have the mean rates of the four applications of Azure Functions that the
+// paper replays (7.5, 15.6, 28.7 and 11.2 requests per second), and are drawn
+// from a seed: every minute is its mean times a log-normal factor.
+func rates(seed uint64) [][]float64 {
+	r := rand.New(rand.NewPCG(seed, 0))
+	const spread = 0.3
+	var all [][]float64
+	for range minutes {
+		var one []float64
+		for _, mean := range []float64{7.5, 15.6, 28.7, 11.2} {
+			one = append(one, mean*math.Exp(spread*r.NormFloat64()-spread*spread/2))
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// setting is a model and how its functions are billed.
+type setting struct {
+	model      string
+	billing    time.Duration
+	objectives []time.Duration
+}
+
+func settings() []setting {
+	var all []setting
+	for _, billing := range []time.Duration{0, time.Second} {
+		for _, model := range []string{"VGG-19", "BERT", "GPT-2", "VideoMAE"} {
+			s := setting{model, billing, []time.Duration{300, 500, 800, 1000}}
+			if model == "GPT-2" || model == "VideoMAE" {
+				s.objectives = []time.Duration{1000, 1400, 2000, 2400}
+			}
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// spent is what one policy spends over the minutes.
+type spent struct{ money, requests, missed float64 }
+
+// traces plans anew every minute, by every policy, and replays each plan on
+// Poisson arrivals.
+func traces(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	var out figure.Result
+	all := settings()
+	sums := make([]map[string]spent, len(all))
+	some := rates(1)[:part(e, minutes, fewMinutes)]
+	err := e.Each(ctx, "Two hours", len(all), func(i int) (err error) {
+		sums[i], err = all[i].follow(ctx, some)
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	for i, s := range all {
+		at := figure.Set("model", s.model, "billing", s.billing.String())
+		for _, policy := range functions.Policies() {
+			x := sums[i][policy]
+			out.Add(at, policy, "money per million requests", "", 1e6*x.money/x.requests)
+			out.Add(at, policy, "requests that miss their objective", "%", 100*x.missed/x.requests)
+		}
+		saved := func(over string) float64 {
+			return 100 * (1 - sums[i][functions.PolicyHarmonyBatch].money/sums[i][over].money)
+		}
+		out.Add(at, functions.PolicyHarmonyBatch+" over "+functions.PolicyBatch, "saved", "%", saved(functions.PolicyBatch))
+		out.Add(at, functions.PolicyHarmonyBatch+" over "+functions.PolicyMBS, "saved", "%", saved(functions.PolicyMBS))
+	}
+	out.Note("The paper states savings of up to 82.9 %% over the two baselines together.")
+	return out, nil
+}
+
+// follow adds up what every policy spends.
+func (s setting) follow(ctx context.Context, minutes [][]float64) (map[string]spent, error) {
+	sums := map[string]spent{}
+	for minute, rates := range minutes {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		p := functions.Problem{Provider: published.Cloud(), Function: pipelines.Function{Name: s.model, Provider: "cloud", Profile: published.HarmonyBatch()[s.model]}}
+		p.Provider.Billing = s.billing
+		for i, rate := range rates {
+			p.Function.Applications = append(p.Function.Applications, pipelines.Application{
+				Name: fmt.Sprintf("app%d", i+1), SLO: s.objectives[i] * time.Millisecond, Rate: rate,
+			})
+		}
+		c, err := functions.Compare(p, functions.Options{})
+		if err != nil {
+			return nil, err
+		}
+		for _, plan := range c.Plans {
+			got, err := functions.Replay(p, plan, functions.ReplayOptions{Duration: time.Minute, Seed: uint64(minute)})
+			if err != nil {
+				return nil, err
+			}
+			x := sums[plan.Policy]
+			x.money += plan.CostPerRequest * float64(got.Requests)
+			x.requests += float64(got.Requests)
+			x.missed += float64(got.Late + got.Dropped)
+			sums[plan.Policy] = x
+		}
+	}
+	return sums, nil
+}
+
+// model replays the best plans of drawn inputs: the plan takes every batch for
+// full, and arrivals that come in bursts and gaps fill them less often.
+func model(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	var out figure.Result
+	over := make([]float64, part(e, inputs, fewInputs))
+	err := e.Each(ctx, "Replays", len(over), func(i int) error {
+		p := draw(8, i, 10)
+		plan, err := functions.Solve(p, functions.Options{})
+		if err != nil {
+			return err
+		}
+		got, err := functions.Replay(p, plan, functions.ReplayOptions{Duration: time.Duration(4000 / plan.Rate * float64(time.Second)), Seed: 1})
+		over[i] = got.CostPerRequest/got.Predicted - 1
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	sum, most := 0.0, 0.0
+	for _, x := range over {
+		sum, most = sum+x, max(most, x)
+	}
+	out.Add(nil, functions.PolicyExact, "inputs", "", float64(len(over)))
+	out.Add(nil, functions.PolicyExact, "requests cost more than the plan says, on average", "%", 100*sum/float64(len(over)))
+	out.Add(nil, functions.PolicyExact, "and at most", "%", 100*most)
+	return out, nil
+}

@@ -1,0 +1,33 @@
+package grouping
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/scheduler/functions"
+)
+
+// TestDrawn: the best partition never costs more than the paper's, and never
+// less than the bound; a defect would be noted.
+func TestDrawn(t *testing.T) {
+	r, err := drawn(t.Context(), &figure.Env{Quick: true})
+	require.NoError(t, err)
+	assert.Empty(t, r.Notes)
+}
+
+// TestTraces: exact never spends more than harmonybatch, which saves more than
+// half of what batch spends; only batch misses objectives.
+func TestTraces(t *testing.T) {
+	for _, s := range settings() {
+		sums, err := s.follow(t.Context(), rates(1)[:6])
+		require.NoError(t, err)
+		exact, paper, batch := sums[functions.PolicyExact], sums[functions.PolicyHarmonyBatch], sums[functions.PolicyBatch]
+		assert.LessOrEqual(t, exact.money, paper.money*(1+1e-9))
+		assert.Less(t, paper.money, batch.money/2, s.model)
+		assert.Zero(t, exact.missed+paper.missed)
+		assert.Positive(t, batch.missed)
+	}
+}
