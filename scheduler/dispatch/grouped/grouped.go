@@ -83,7 +83,7 @@ type grouped struct {
 	now     dispatch.Time
 	armed   dispatch.Time // the timer that the driver holds; never when none
 	waiting int
-	batch   []dispatch.RequestID
+	batch   []dispatch.RequestID `record:"-"`
 }
 
 // placement is what becomes of the requests of a class; group is -1 where the

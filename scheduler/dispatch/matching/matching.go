@@ -172,15 +172,15 @@ type matching struct {
 	waiting   []dispatch.Request
 	instances []instance // by ExecutorID
 	up        []dispatch.ExecutorID
-	soonest   []dispatch.ExecutorID // that a decision looks at
+	soonest   []dispatch.ExecutorID `record:"-"` // that a decision looks at
 	idle      int
 
-	solver  assign.Solver
-	cost    []int64
-	latency [][]dispatch.Time // by type and place among the candidates
-	first   []dispatch.Time   // by type: when an instance is first free
-	batches []dispatch.RequestID
-	started []bool
+	solver  assign.Solver        `record:"-"`
+	cost    []int64              `record:"-"`
+	latency [][]dispatch.Time    `record:"-"` // by type and place among the candidates
+	first   []dispatch.Time      `record:"-"` // by type: when an instance is first free
+	batches []dispatch.RequestID `record:"-"`
+	started []bool               `record:"-"`
 }
 
 // instance is one executor.

@@ -15,9 +15,9 @@ type adaptive struct {
 	ready  agenda.Agenda // models that take any open executor, by the last instant to start
 	held   agenda.Agenda // the others with requests, likewise
 	need   []float64
-	needed float64 // executors that all models need together, by their rates
-	typic  float64 // smoothed duration of batches
-	sight  foresight
+	needed float64   // executors that all models need together, by their rates
+	typic  float64   // smoothed duration of batches
+	sight  foresight `record:"-"`
 }
 
 // adaptiveRules are the constants of the policy. They were fitted by a random search over 18 simulated pools of 1 to

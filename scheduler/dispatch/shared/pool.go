@@ -20,10 +20,10 @@ type pool struct {
 	margin  dispatch.Time
 	max     int
 	now     dispatch.Time
-	armed   dispatch.Time // the timer that the driver holds; never when none
-	waiting int           // requests in all lines
-	batch   []dispatch.RequestID
-	parked  []int32 // models that the open executors are too slow for
+	armed   dispatch.Time        // the timer that the driver holds; never when none
+	waiting int                  // requests in all lines
+	batch   []dispatch.RequestID `record:"-"`
+	parked  []int32              // models that the open executors are too slow for
 }
 
 // poolModel is a model made ready: its profiles and its rate.

@@ -122,12 +122,12 @@ type tc struct {
 	again    bool            // a group could not ask because a question was open
 
 	now     dispatch.Time
-	armed   dispatch.Time // the timer that the driver holds; never when none
-	waiting int           // requests in all queues
-	missed  bool          // a request was dropped as Late since judge was called last
-	batch   []dispatch.RequestID
-	spare   []dispatch.Request
-	frees   []dispatch.Time
+	armed   dispatch.Time        // the timer that the driver holds; never when none
+	waiting int                  // requests in all queues
+	missed  bool                 // a request was dropped as Late since judge was called last
+	batch   []dispatch.RequestID `record:"-"`
+	spare   []dispatch.Request   `record:"-"`
+	frees   []dispatch.Time      `record:"-"`
 }
 
 type group struct {

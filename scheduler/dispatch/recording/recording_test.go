@@ -1,0 +1,316 @@
+package recording
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
+	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
+	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
+)
+
+const ms = time.Millisecond
+
+// specs has every policy, in configurations that use what they can remember.
+func specs() map[string]factory.Spec {
+	all := map[string]factory.Spec{}
+	groups := []tc.Group{
+		{Batch: 4, Window: 30 * ms, Duration: 20 * ms, Period: 25 * ms, Deadline: 60 * ms},
+		{Batch: 2, Window: 30 * ms, Duration: 10 * ms, Period: 20 * ms},
+	}
+	for name, early := range map[string]tc.EarlyStart{"never": tc.EarlyNever, "promise": tc.EarlyWithinPromise, "always": tc.EarlyAlways} {
+		all["tc "+name] = factory.Spec{TC: &tc.Options{Groups: groups, Early: early, Shared: true, MaxQueue: 20}}
+	}
+	models := []shared.Model{
+		{Durations: shared.Linear(ms, 5*ms, 16), SLO: 60 * ms, Rate: 100},
+		{Durations: shared.Linear(2*ms, 4*ms, 8), Groups: [][]time.Duration{shared.Linear(2*ms, 4*ms, 8), shared.Linear(3*ms, 9*ms, 8)}, SLO: 90 * ms},
+	}
+	for _, name := range shared.Names() {
+		all[name] = factory.Spec{Shared: &factory.Shared{Name: name, Options: shared.Options{Models: models, Margin: ms}}}
+	}
+	points := []pipelines.Point{{Hardware: "a", Batch: 1, Duration: 3 * ms}, {Hardware: "a", Batch: 9, Duration: 20 * ms}}
+	all["matching"] = factory.Spec{Matching: &matching.Options{
+		Types: []matching.InstanceType{{Name: "a", Latency: pipelines.Profile{Points: points}.Latency("a")}, {Name: "b"}}, SLO: 80 * ms,
+	}}
+	all["grouped"] = factory.Spec{Grouped: &grouped.Options{Groups: []grouped.Group{
+		{Batch: 3, Duration: 20 * ms, Applications: []grouped.Application{{Class: 0, Timeout: 20 * ms, SLO: 100 * ms}}},
+		{Batch: 5, Duration: 20 * ms, Applications: []grouped.Application{{Class: 1, Timeout: 40 * ms, SLO: 100 * ms}}},
+	}}}
+	return all
+}
+
+// play drives a policy with random events on a virtual clock, as a driver would, and records.
+func play(t *testing.T, spec factory.Spec, seed uint64, steps int, r *Recorder) dispatch.Policy {
+	p, err := factory.New(spec)
+	require.NoError(t, err)
+	r.Begin(p, spec, false)
+	random := rand.New(rand.NewPCG(seed, 1))
+	now, timer := dispatch.Time(0), dispatch.Never
+	busy := map[dispatch.ExecutorID]dispatch.Time{}
+	var device tc.Arbiter
+	users := [4]int{device.Add(), device.Add(), device.Add(), device.Add()}
+	tell := func(ev dispatch.Event) {
+		for ev.Kind != 0 {
+			out := p.Step(now, ev, nil)
+			r.Step(now, ev, out)
+			ev = dispatch.Event{}
+			for _, a := range out {
+				switch a.Act {
+				case dispatch.SetTimer:
+					timer = a.At
+				case dispatch.Start:
+					busy[a.Executor] = now + time.Duration(random.IntN(30))*ms
+				case dispatch.Need:
+					device.Need(users[a.Executor], a.At, *a.Reservation)
+				case dispatch.Release:
+					device.Release()
+				case dispatch.Ask:
+					ok, again := device.Ask(users[a.Executor], now, a.At, a.Due)
+					if ev = (dispatch.Event{Kind: dispatch.Refused, Executor: a.Executor, At: again}); ok {
+						device.Release()
+						ev = dispatch.Event{Kind: dispatch.Granted, Executor: a.Executor}
+					}
+				}
+			}
+		}
+	}
+	for e := range dispatch.ExecutorID(4) {
+		tell(dispatch.Event{Kind: dispatch.ExecutorUp, Executor: e, Group: int32(e) % 2})
+	}
+	for i := range steps {
+		now += time.Duration(random.IntN(4000)) * time.Microsecond
+		for e := range dispatch.ExecutorID(4) {
+			if end, ok := busy[e]; ok && end <= now {
+				delete(busy, e)
+				tell(dispatch.Event{Kind: dispatch.ExecutorFree, Executor: e, Took: time.Duration(random.IntN(30)) * ms})
+			}
+		}
+		if timer <= now {
+			timer = dispatch.Never
+			tell(dispatch.Event{Kind: dispatch.Timer})
+		}
+		switch e := dispatch.ExecutorID(random.IntN(4)); random.IntN(40) {
+		case 0:
+			tell(dispatch.Event{Kind: dispatch.Cancel, Request: dispatch.Request{ID: dispatch.RequestID(random.IntN(i + 1))}})
+		case 1:
+			delete(busy, e)
+			tell(dispatch.Event{Kind: dispatch.ExecutorGone, Executor: e})
+			tell(dispatch.Event{Kind: dispatch.ExecutorUp, Executor: e, Group: int32(e) % 2, Alone: random.IntN(2) == 0})
+		case 2:
+			tell(dispatch.Event{Kind: dispatch.DeviceAlone, Executor: e, Alone: random.IntN(2) == 0})
+		default:
+			tell(dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{
+				ID: dispatch.RequestID(i)<<32 | 7, Class: int32(random.IntN(2)), Size: int32(1 + random.IntN(9)),
+				Arrival: now + time.Duration(random.IntN(20))*ms, Deadline: now + time.Duration(40+random.IntN(80))*ms, End: now + 200*ms,
+			}})
+		}
+	}
+	return p
+}
+
+func written(t *testing.T, r *Recorder) []byte {
+	b, err := Recording{Head: Head{Program: "test"}, Stations: []Station{{Name: "traffic/detect", Parts: r.Parts()}}}.Append(nil)
+	require.NoError(t, err)
+	return b
+}
+
+func TestWhatWasRecordedIsDecidedAgain(t *testing.T) {
+	for name, spec := range specs() {
+		for _, limit := range []int{0, 16 << 10, 200} {
+			t.Run(fmt.Sprintf("%s/limit=%d", name, limit), func(t *testing.T) {
+				r := &Recorder{Limit: limit}
+				play(t, spec, 1, 2000, r)
+				parsed, err := Parse(written(t, r))
+				require.NoError(t, err)
+				require.Len(t, parsed.Stations, 1)
+				again, err := Replay(parsed.Stations[0])
+				require.NoError(t, err)
+				assert.Nil(t, again.Difference, again.Describe())
+				assert.NotEmpty(t, again.Batches)
+				if limit == 0 {
+					assert.Greater(t, again.Steps, 2000)
+					assert.Len(t, again.Policies, 1)
+				} else {
+					assert.NotNil(t, parsed.Stations[0].Parts[0].State, "it begins in the middle")
+				}
+			})
+		}
+	}
+}
+
+// A state that is read back makes a policy that equals the one it was taken from, in every field
+// that is more than scratch memory.
+func TestStatesSurvive(t *testing.T) {
+	for name, spec := range specs() {
+		for _, steps := range []int{0, 5, 300} {
+			p := play(t, spec, 2, steps, nil)
+			state, layout, err := appendState(nil, p)
+			require.NoError(t, err, name)
+			again, err := factory.New(spec)
+			require.NoError(t, err)
+			require.NoError(t, restoreState(state, layout, again), name)
+			twice, _, err := appendState(nil, again)
+			require.NoError(t, err)
+			assert.Equal(t, state, twice, name)
+			assert.Equal(t, p.Describe(), again.Describe(), name)
+			assert.ErrorContains(t, restoreState(state, layout+1, again), "not the same in this version")
+			assert.Error(t, restoreState(append(state, 0), layout, again))
+			for cut := range state {
+				if fresh, _ := factory.New(spec); assert.NotPanics(t, func() { err = restoreState(state[:cut], layout, fresh) }) {
+					assert.Error(t, err)
+				}
+			}
+		}
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	r := &Recorder{Limit: 20 << 10}
+	play(t, specs()["adaptive"], 3, 20_000, r)
+	kept := 0
+	for _, p := range r.Parts() {
+		kept += len(p.State) + len(p.Steps)
+	}
+	assert.Equal(t, r.kept, kept)
+	assert.LessOrEqual(t, kept, r.Limit+4<<10)
+	assert.Greater(t, kept, r.Limit/2)
+}
+
+// A recording in which one thing was changed differs where it was changed.
+func TestTamperingIsFound(t *testing.T) {
+	r := &Recorder{}
+	play(t, specs()["tc promise"], 4, 300, r)
+	part := r.Parts()[0]
+	var c, out codec
+	in := reader{b: part.Steps}
+	var forged []byte
+	at, when := -1, dispatch.Time(0)
+	for i := 0; len(in.b) > 0; i++ {
+		s := c.step(&in)
+		for k := range s.Actions {
+			if a := &s.Actions[k]; at < 0 && i > 100 && a.Act == dispatch.Start {
+				at, when = i, s.Now
+				a.Executor++
+			}
+		}
+		forged = out.appendStep(forged, s.Now, &s.Event, s.Actions)
+	}
+	require.NoError(t, in.err)
+	part.Steps = forged
+	again, err := Replay(Station{Name: "x", Parts: []Part{part}})
+	require.NoError(t, err)
+	require.NotNil(t, again.Difference)
+	assert.Equal(t, at, again.Difference.Step)
+	assert.Equal(t, when, again.Difference.Now)
+	assert.Equal(t, again.Difference.Decided.Executor+1, again.Difference.Recorded.Executor)
+	assert.Contains(t, again.Describe(), "differs at")
+	assert.Contains(t, again.Describe(), "tc: ")
+}
+
+// Another version of a policy, here one with other options, is found out as well.
+func TestAnotherPolicyDecidesOtherwise(t *testing.T) {
+	r := &Recorder{}
+	play(t, specs()["deferred"], 5, 1000, r)
+	part := r.Parts()[0]
+	part.Spec = specs()["eager"]
+	again, err := Replay(Station{Parts: []Part{part}})
+	require.NoError(t, err)
+	assert.NotNil(t, again.Difference)
+}
+
+func TestWhatIsCutOffIsAnError(t *testing.T) {
+	r := &Recorder{Limit: 4 << 10}
+	play(t, specs()["tc always"], 6, 200, r)
+	b := written(t, r)
+	_, err := Parse(b)
+	require.NoError(t, err)
+	for n := range b {
+		_, err := Parse(b[:n])
+		require.Error(t, err, "%d of %d bytes", n, len(b))
+	}
+	_, err = Parse(b[:len(b)-3])
+	assert.ErrorContains(t, err, "cut off")
+	_, err = Parse(append(bytes.Clone(b), 0))
+	assert.ErrorContains(t, err, "damaged")
+	other := bytes.Clone(b)
+	other[len(magic)] = 9
+	_, err = Parse(other)
+	assert.ErrorContains(t, err, "version 9 of the format")
+	_, err = Parse([]byte("RIFF....WAVE"))
+	assert.ErrorContains(t, err, "no recording of harpagon")
+	for i := range 200 {
+		bad := bytes.Clone(b)
+		bad[len(magic)+1+i*(len(b)-len(magic)-1)/200] ^= 0x55
+		_, err := Parse(bad)
+		assert.Error(t, err, "a byte is wrong")
+	}
+}
+
+func TestNothingIsRecordedOfAnUnknownPolicy(t *testing.T) {
+	r := &Recorder{}
+	r.Begin(nil, factory.Spec{}, false)
+	r.Step(0, dispatch.Event{Kind: dispatch.Timer}, nil)
+	assert.Empty(t, r.Parts())
+	var none *Recorder
+	none.Begin(nil, factory.Spec{}, false)
+	none.Step(0, dispatch.Event{}, nil)
+	assert.Empty(t, none.Parts())
+}
+
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"tc promise", "nexus", "matching"} {
+		r := &Recorder{Limit: 1 << 10}
+		spec := specs()[name]
+		p, err := factory.New(spec)
+		require.NoError(f, err)
+		r.Begin(p, spec, true)
+		for i := range 20 {
+			ev := dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{ID: dispatch.RequestID(i), Deadline: time.Second}}
+			r.Step(dispatch.Time(i), ev, p.Step(dispatch.Time(i), ev, nil))
+		}
+		b, err := Recording{Stations: []Station{{Name: name, Parts: r.Parts()}}}.Append(nil)
+		require.NoError(f, err)
+		f.Add(b)
+		f.Add(r.Parts()[0].Steps)
+	}
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		if r, err := Parse(b); err == nil {
+			for _, s := range r.Stations {
+				_, _ = Replay(s)
+			}
+		}
+		var c codec // past the checksums
+		for in := (reader{b: b}); len(in.b) > 0 && in.err == nil; {
+			c.step(&in)
+		}
+		p, _ := factory.New(specs()["tc promise"])
+		_, layout, _ := appendState(nil, p)
+		_ = restoreState(b, layout, p)
+	})
+}
+
+// BenchmarkRecord is what a driver pays for a step more: its share of states included.
+func BenchmarkRecord(b *testing.B) {
+	spec := specs()["adaptive"]
+	p, err := factory.New(spec)
+	require.NoError(b, err)
+	r := &Recorder{Limit: 1 << 20}
+	r.Begin(p, spec, false)
+	batch := []dispatch.RequestID{1 << 32, 2<<32 | 1, 3<<32 | 2, 4<<32 | 3}
+	actions := []dispatch.Action{{Act: dispatch.SetTimer, At: 70 * ms}, {Act: dispatch.Start, Executor: 2, Batch: batch}}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		now := dispatch.Time(i) * ms
+		r.Step(now, dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{ID: dispatch.RequestID(i) << 32, Arrival: now, Deadline: now + 100*ms}}, actions[:i%8/7*2])
+	}
+}

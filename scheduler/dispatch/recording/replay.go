@@ -1,0 +1,167 @@
+package recording
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
+)
+
+// Replayed is what came of deciding a station's recording again.
+type Replayed struct {
+	Station    string
+	Policies   []string // in charge, in order, each once for every part
+	Steps      int      // that were decided again
+	Actions    int
+	From, To   dispatch.Time
+	Difference *Difference // nil where all actions are the same
+	Batches    []Batch     // as recorded
+}
+
+// Difference is the first step whose actions are not those that were recorded.
+type Difference struct {
+	Step     int // of the station, from 0
+	Now      dispatch.Time
+	Event    dispatch.Event
+	Recorded *dispatch.Action // the first action that differs; nil where there were fewer
+	Decided  *dispatch.Action
+	State    string // of the policy after the step, as it describes itself
+}
+
+// Batch is one batch that was recorded.
+type Batch struct {
+	Executor   dispatch.ExecutorID
+	Group      int32
+	Class      int32
+	Size       int
+	Start, End dispatch.Time // End is the end of the recording where the batch was still running
+}
+
+// Replay makes the policies of a station anew, tells them what was recorded, and compares what
+// they decide. It stops at the first difference. The error says that a part cannot be replayed.
+func Replay(s Station) (Replayed, error) {
+	r := replay{Replayed: Replayed{Station: s.Name}, running: map[dispatch.ExecutorID][]int{}}
+	for i, part := range s.Parts {
+		if err := r.part(part); err != nil {
+			return r.Replayed, fmt.Errorf("station %s, part %d of %d: %w", s.Name, i+1, len(s.Parts), err)
+		}
+		if r.Difference != nil {
+			break
+		}
+	}
+	for _, all := range r.running {
+		for _, i := range all {
+			r.Batches[i].End = r.To
+		}
+	}
+	return r.Replayed, nil
+}
+
+type replay struct {
+	Replayed
+	running map[dispatch.ExecutorID][]int // batches by executor, in the order of their starts
+	out     []dispatch.Action
+}
+
+func (r *replay) part(part Part) (err error) {
+	policy, err := factory.New(part.Spec)
+	if err != nil {
+		return err
+	}
+	if part.State != nil {
+		if err := restoreState(part.State, part.Layout, policy); err != nil {
+			return err
+		}
+	}
+	r.Policies = append(r.Policies, policy.Name())
+	defer func() { // what a policy remembers may be anything in a file that was made by hand
+		if p := recover(); p != nil {
+			err = fmt.Errorf("step %d: policy %s cannot go on from what the recording says: %v", r.Steps, r.Policies[len(r.Policies)-1], p)
+		}
+	}()
+	var c codec
+	in := reader{b: part.Steps}
+	for len(in.b) > 0 && r.Difference == nil {
+		step := c.step(&in)
+		if in.err != nil {
+			return fmt.Errorf("step %d: %w", r.Steps, in.err)
+		}
+		r.step(policy, step)
+	}
+	return nil
+}
+
+func (r *replay) step(policy dispatch.Policy, s Step) {
+	if r.Steps == 0 {
+		r.From = s.Now
+	}
+	r.To = max(r.To, s.Now)
+	r.note(s)
+	r.out = policy.Step(s.Now, s.Event, r.out[:0])
+	for i := range max(len(s.Actions), len(r.out)) {
+		if recorded, decided := nth(s.Actions, i), nth(r.out, i); !same(recorded, decided) {
+			r.Difference = &Difference{Step: r.Steps, Now: s.Now, Event: s.Event, Recorded: recorded, Decided: decided, State: policy.Describe()}
+			return
+		}
+	}
+	r.Steps++
+	r.Actions += len(s.Actions)
+}
+
+// note follows the recorded batches.
+func (r *replay) note(s Step) {
+	if id := s.Event.Executor; s.Event.Kind == dispatch.ExecutorFree || s.Event.Kind == dispatch.ExecutorGone {
+		for k, i := range r.running[id] {
+			if r.Batches[i].End = s.Now; s.Event.Kind == dispatch.ExecutorFree {
+				r.running[id] = r.running[id][k+1:]
+				break
+			}
+		}
+		if s.Event.Kind == dispatch.ExecutorGone {
+			delete(r.running, id)
+		}
+	}
+	for i := range s.Actions {
+		if a := &s.Actions[i]; a.Act == dispatch.Start {
+			r.running[a.Executor] = append(r.running[a.Executor], len(r.Batches))
+			r.Batches = append(r.Batches, Batch{Executor: a.Executor, Group: a.Group, Class: a.Class, Size: len(a.Batch), Start: max(s.Now, a.At)})
+		}
+	}
+}
+
+func nth(actions []dispatch.Action, i int) *dispatch.Action {
+	if i >= len(actions) {
+		return nil
+	}
+	a := actions[i]
+	return &a
+}
+
+func same(a, b *dispatch.Action) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// Describe says in a few lines what came of it.
+func (r Replayed) Describe() string {
+	text := fmt.Sprintf("%s: %d steps and %d actions decided again, %v to %v", r.Station, r.Steps, r.Actions, r.From.Round(time.Millisecond), r.To.Round(time.Millisecond))
+	if r.Difference == nil {
+		return text + ": the same\n"
+	}
+	return text + "\n" + r.Difference.Describe()
+}
+
+// Describe says what was recorded and what was decided.
+func (d Difference) Describe() string {
+	say := func(a *dispatch.Action) string {
+		if a == nil {
+			return "nothing more"
+		}
+		return a.String()
+	}
+	return fmt.Sprintf("  differs at %v, step %d: %v\n    recorded: %s\n    decided:  %s\n    the policy then:\n%s", d.Now, d.Step, d.Event, say(d.Recorded), say(d.Decided), d.State)
+}
