@@ -158,7 +158,7 @@ func (g *Gateway) graph(ctx context.Context, d placement.Deployment, mustAnswer 
 // up when not even a call of its own would be in time, on average: the plan's
 // longest time of a full batch would give up what leaves at its timeout whenever a
 // timer is late.
-func (f *function) policy(o *Options) dispatch.Policy {
+func (f *function) policy(o *Options) *grouped.Options {
 	problem := functions.Problem{Function: f.deployment.Function, Provider: f.deployment.Provider}
 	c := f.deployment.Plan.Dispatch()
 	c.MaxQueue = o.MaxInFlight
@@ -170,7 +170,7 @@ func (f *function) policy(o *Options) dispatch.Policy {
 			group.Applications[j].Timeout = max(0, group.Applications[j].Timeout-o.functionMargin)
 		}
 	}
-	return grouped.New(c)
+	return &c
 }
 
 // application of that name; the only one where none is named.

@@ -113,7 +113,7 @@ func host(t testing.TB, o provider.Options, change ...func(*pipelines.Function, 
 // serveFunction makes a gateway that calls the handler.
 func serveFunction(t testing.TB, o Options, d placement.Deployment, calls http.Handler) *Gateway {
 	o.Invoker = invoker(calls)
-	g := New(o)
+	g := recorded(t, o)
 	t.Cleanup(func() { _ = g.Close() })
 	require.NoError(t, g.Prepare(context.Background(), d))
 	require.NoError(t, g.Install(context.Background(), d))

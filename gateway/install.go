@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -100,7 +99,7 @@ func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
 	return nil
 }
 
-func (g *Gateway) installed(p *pipeline, gr, before *graph, policies []dispatch.Policy, moved int) {
+func (g *Gateway) installed(p *pipeline, gr, before *graph, policies []madePolicy, moved int) {
 	o := g.options.Observer.Installed
 	if o == nil {
 		return
@@ -122,14 +121,14 @@ func (g *Gateway) installed(p *pipeline, gr, before *graph, policies []dispatch.
 }
 
 // equip gives every node of the graph its station, with policy and executors.
-func (g *Gateway) equip(p *pipeline, gr *graph, policies []dispatch.Policy) (moved int) {
+func (g *Gateway) equip(p *pipeline, gr *graph, policies []madePolicy) (moved int) {
 	stations := make(map[string]*station, len(gr.nodes))
 	setups := make([]setup, len(gr.nodes))
 	for i, n := range gr.nodes {
 		identity := identityOf(&gr.deployment, n)
 		s := p.stations[n.Module]
 		if s == nil || s.identity != identity {
-			s = &station{gateway: g, pipeline: p.name, name: n.Module, identity: identity, downAt: g.now(), since: g.now()}
+			s = &station{gateway: g, pipeline: p.name, name: n.Module, identity: identity, recorder: g.newRecorder(), downAt: g.now(), since: g.now()}
 			s.stats.init(g.options.Span)
 		}
 		n.station, stations[n.Module] = s, s
@@ -168,9 +167,9 @@ func identityOf(d *placement.Deployment, n *node) string {
 	return fmt.Sprintf("%s|%s|%s|%s|%v|%v", digest, n.declared.Function, n.declared.Model, strings.Join(inputs, ","), n.declared.Unbatched, n.declared.BatchAxis)
 }
 
-func (g *Gateway) setup(gr *graph, n *node, policy dispatch.Policy) setup {
+func (g *Gateway) setup(gr *graph, n *node, policy madePolicy) setup {
 	d := &gr.deployment
-	c := setup{policy: policy, windows: policy.Name() == factory.Default, function: gr.function}
+	c := setup{policy: policy.Policy, spec: policy.spec, windows: policy.Name() == factory.Default, function: gr.function}
 	if gr.function != nil {
 		for i, e := range gr.function.executors {
 			c.members = append(c.members, member{exec: e, group: int32(i)})

@@ -78,7 +78,7 @@ type ward struct {
 
 func newWard(t *testing.T, n int, slo time.Duration) *ward {
 	w := &ward{alive: make(map[int]bool)}
-	w.Gateway = New(Options{Grace: time.Minute, Observer: Observer{
+	w.Gateway = recorded(t, Options{Grace: time.Minute, Observer: Observer{
 		RequestBegin: func(RequestInfo) { w.begun.Add(1) },
 		RequestEnd:   func(RequestInfo) { w.ended.Add(1) },
 	}})

@@ -5,12 +5,14 @@ import (
 
 	"github.com/harpagon/harpagon/executors/invoke"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/wire"
 )
 
 // setup is what an Install tells a station.
 type setup struct {
 	policy  dispatch.Policy
+	spec    factory.Spec // of the policy
 	windows bool
 	groups  []groupShape
 	members []member
@@ -41,9 +43,11 @@ func (s *station) configure(c setup) int {
 			e.unlane(s)
 		}
 	}
-	if heir, ok := c.policy.(dispatch.Heir); ok && s.policy != nil {
+	heir, learns := c.policy.(dispatch.Heir)
+	if learns = learns && s.policy != nil; learns {
 		heir.Inherit(s.policy)
 	}
+	s.recorder.Begin(c.policy, c.spec, learns)
 	s.policy, s.windows, s.groups, s.lanes, s.function = c.policy, c.windows, c.groups, nil, c.function
 	if s.up > 0 {
 		s.up, s.downAt = 0, now

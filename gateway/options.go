@@ -12,6 +12,7 @@ const (
 	DefaultGrace       = 500 * time.Millisecond
 	DefaultSpan        = 10 * time.Second
 	DefaultMargin      = 2 * time.Millisecond
+	DefaultRecord      = 1 << 20
 
 	// Of functions, which are called over a network, and often seldom.
 	DefaultFunctionMargin = 10 * time.Millisecond
@@ -55,6 +56,11 @@ type Options struct {
 	// Invoker calls the functions of providers; nil makes one.
 	Invoker *invoke.Invoker
 
+	// Record is how many bytes of the latest events and decisions are kept for every
+	// module, for Recording. 0 means DefaultRecord, some minutes at a hundred requests
+	// per second; negative means none.
+	Record int
+
 	// Observer is told what happens.
 	Observer Observer
 
@@ -72,6 +78,9 @@ func (o Options) withDefaults() Options {
 	o.functionSpan, o.functionMargin = o.Span, max(0, o.Margin)
 	if o.Span <= 0 {
 		o.Span, o.functionSpan = DefaultSpan, DefaultFunctionSpan
+	}
+	if o.Record == 0 {
+		o.Record = DefaultRecord
 	}
 	if o.Margin == 0 {
 		o.Margin, o.functionMargin = DefaultMargin, DefaultFunctionMargin

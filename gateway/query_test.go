@@ -56,7 +56,7 @@ var doubling = kind{
 // servePool serves a deployment of ranking on instances that take as long as
 // the profile says, slowed down by a factor.
 func servePool(t testing.TB, o Options, d placement.Deployment, slow float64) (*Gateway, map[string]*worker) {
-	g := New(o)
+	g := recorded(t, o)
 	workers := map[string]*worker{}
 	profile := ranking().Profile
 	for _, s := range d.Slots {

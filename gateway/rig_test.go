@@ -186,7 +186,7 @@ func start(g *Gateway, d placement.Deployment, specs map[string]spec) map[string
 
 // serve makes a gateway that serves the deployment on new workers.
 func serve(t testing.TB, o Options, d placement.Deployment, specs map[string]spec) (*Gateway, map[string]*worker) {
-	g := New(o)
+	g := recorded(t, o)
 	workers := start(g, d, specs)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

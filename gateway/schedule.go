@@ -30,23 +30,32 @@ func (g *graph) schedule() {
 	g.Schedule(budget, keep)
 }
 
+// madePolicy is a policy with what it was made from.
+type madePolicy struct {
+	dispatch.Policy
+	spec factory.Spec
+}
+
 // policies makes a policy for every node, in their order.
-func (g *Gateway) policies(gr *graph) ([]dispatch.Policy, error) {
-	all := make([]dispatch.Policy, len(gr.nodes))
+func (g *Gateway) policies(gr *graph) ([]madePolicy, error) {
+	all := make([]madePolicy, len(gr.nodes))
 	for i, n := range gr.nodes {
 		var err error
-		if all[i], err = g.policy(gr, n); err != nil {
+		if all[i].spec, err = g.spec(gr, n); err == nil {
+			all[i].Policy, err = factory.New(all[i].spec)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("gateway: pipeline %q, module %q: %w", gr.deployment.Pipeline.Name, n.Module, err)
 		}
 	}
 	return all, nil
 }
 
-// policy is the one that the pipeline names, for one of its modules.
-func (g *Gateway) policy(gr *graph, n *node) (dispatch.Policy, error) {
+// spec is the policy that the pipeline names, for one of its modules.
+func (g *Gateway) spec(gr *graph, n *node) (factory.Spec, error) {
 	d := &gr.deployment
 	if gr.function != nil {
-		return gr.function.policy(&g.options), nil
+		return factory.Spec{Grouped: gr.function.policy(&g.options)}, nil
 	}
 	if d.Pool != nil {
 		return pool.Dispatcher(*d, g.options.MaxQueue)
@@ -59,11 +68,7 @@ func (g *Gateway) policy(gr *graph, n *node) (dispatch.Policy, error) {
 	if m := planned(d, n.Module); m != nil {
 		c.Rate = m.Rate
 	}
-	spec, err := c.Spec()
-	if err != nil {
-		return nil, err
-	}
-	return factory.New(spec)
+	return c.Spec()
 }
 
 func planned(d *placement.Deployment, module string) *plan.Module {

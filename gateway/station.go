@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -36,6 +37,8 @@ type station struct {
 	timer   *time.Timer
 	actions []dispatch.Action
 	stats   moduleStats
+
+	recorder *recording.Recorder // of the policy's steps; nil where nothing is recorded
 
 	// Of a function; see call.go.
 	function *function // that serves now; nil for a module
@@ -153,6 +156,7 @@ func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effe
 func (s *station) decide(now dispatch.Time, ev dispatch.Event, fx []effect) []effect {
 	for ev.Kind != 0 {
 		s.actions = s.policy.Step(now, ev, s.actions[:0])
+		s.recorder.Step(now, ev, s.actions)
 		ev, fx = s.act(now, fx)
 	}
 	return fx

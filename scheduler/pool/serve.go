@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -94,9 +94,9 @@ func Deploy(d placement.Deployment, p pipelines.Pool, of Plan) placement.Deploym
 // Dispatcher is policy matching for a deployment of a pool: the groups of its
 // plan are the types of instances. Queries may wait up to maxQueue, 0 for the
 // policy's own bound.
-func Dispatcher(d placement.Deployment, maxQueue int) (dispatch.Policy, error) {
+func Dispatcher(d placement.Deployment, maxQueue int) (factory.Spec, error) {
 	if d.Pool == nil || len(d.Plan.Modules) != 1 || len(d.Pipeline.Modules) != 1 {
-		return nil, fmt.Errorf("pool: deployment of %q is none of a pool", d.Pipeline.Name)
+		return factory.Spec{}, fmt.Errorf("pool: deployment of %q is none of a pool", d.Pipeline.Name)
 	}
 	profile := d.Pipeline.Modules[0].Profile
 	var types []matching.InstanceType
@@ -109,7 +109,7 @@ func Dispatcher(d placement.Deployment, maxQueue int) (dispatch.Policy, error) {
 	}
 	o := matchingOptions(types, base, d.Pool.SLO, profile.Latency(d.Pool.Base).Largest(), d.Worth)
 	o.MaxQueue = maxQueue
-	return matching.New(o)
+	return factory.Spec{Matching: &o}, o.Check()
 }
 
 // matchingOptions are those of policy matching where a plan was made; what is

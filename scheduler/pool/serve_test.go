@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -50,7 +51,9 @@ func TestWhatIsServed(t *testing.T) {
 
 	d := Deploy(placement.Deployment{Pipeline: Pipeline(p), Plan: of}, p, chosen)
 	assert.Equal(t, []float64{1, 0.3}, d.Worth)
-	policy, err := Dispatcher(d, 0)
+	made, err := Dispatcher(d, 0)
+	require.NoError(t, err)
+	policy, err := factory.New(made)
 	require.NoError(t, err)
 	policy.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: 0, Group: 0}, nil)
 	policy.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: 1, Group: 1}, nil)

@@ -77,11 +77,11 @@ func (b *clusterSetup) build(loads []Load) error {
 		return fmt.Errorf("simulate: %w", err)
 	}
 	options := shared.Options{Models: b.models, MaxQueue: b.options.MaxQueue, Delay: b.options.Delay}
-	policy, err := b.options.newPolicy(factory.Spec{Shared: &factory.Shared{Name: name, Options: options}})
+	policy, err := b.options.newPolicy("cluster", factory.Spec{Shared: &factory.Shared{Name: name, Options: options}})
 	if err != nil {
 		return fmt.Errorf("simulate: %w", err)
 	}
-	b.stations = append(b.stations, station{policy: policy, tables: b.tables})
+	b.stations = append(b.stations, station{policy: policy.Policy, recorder: policy.recorder, tables: b.tables})
 	seen := map[string]bool{}
 	for g, k := range b.kinds {
 		if k.Count < 1 || seen[k.Hardware] {

@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/flow"
 )
 
@@ -75,12 +76,13 @@ type loadState struct {
 
 // station drives one policy.
 type station struct {
-	policy  dispatch.Policy
-	lanes   []lane // by ExecutorID
-	actions []dispatch.Action
-	tables  [][][]Time // durations by class, group, and size of the batch less one
-	longest [][][]Time // the same of the longest durations, where they vary
-	elastic []elastic  // by group, where groups may grow
+	policy   dispatch.Policy
+	recorder *recording.Recorder // nil where nothing is recorded
+	lanes    []lane              // by ExecutorID
+	actions  []dispatch.Action
+	tables   [][][]Time // durations by class, group, and size of the batch less one
+	longest  [][][]Time // the same of the longest durations, where they vary
+	elastic  []elastic  // by group, where groups may grow
 }
 
 // lane is one batch that an executor may run at a time.
@@ -252,6 +254,7 @@ func (e *engine) step(at int32, ev dispatch.Event) {
 func (e *engine) decide(at int32, ev dispatch.Event) (answer dispatch.Event) {
 	s := &e.stations[at]
 	s.actions = s.policy.Step(e.now, ev, s.actions[:0])
+	s.recorder.Step(e.now, ev, s.actions)
 	for k := range s.actions {
 		switch a := &s.actions[k]; a.Act {
 		case dispatch.Start:

@@ -115,7 +115,8 @@ func balanced(t failer, r Result) {
 }
 
 // TestEveryRequestHasOneOutcome plays random pipelines in random circumstances
-// twice: all requests are accounted for, and both runs are the same.
+// twice: all requests are accounted for, and both runs are the same, as are the
+// decisions when they are made again from what was recorded.
 func TestEveryRequestHasOneOutcome(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var loads []Load
@@ -140,9 +141,13 @@ func TestEveryRequestHasOneOutcome(t *testing.T) {
 			n := rapid.IntRange(1, 4).Draw(t, "devices")
 			play = func() (Result, error) { return OnCluster(loads, gpus(n), o) }
 		}
+		var kept records
+		o.Record = kept.record(rapid.SampledFrom([]int{0, 8 << 10}).Draw(t, "record"))
 		r, err := play()
 		require.NoError(t, err)
 		balanced(t, r)
+		kept.replay(t)
+		o.Record = nil
 		again, err := play()
 		require.NoError(t, err)
 		require.Equal(t, r, again)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
@@ -123,7 +124,7 @@ func (s *planSetup) addStation(l *Load, p *plan.Plan, m *plan.Module, n *node) e
 			tables[i] = slices.Repeat([]Time{g.Duration}, max(1, g.Batch))
 		}
 	}
-	s.stations = append(s.stations, station{policy: policy, tables: [][][]Time{tables}})
+	s.stations = append(s.stations, station{policy: policy.Policy, recorder: policy.recorder, tables: [][][]Time{tables}})
 	for i, g := range m.Groups {
 		if g.Rate+g.DummyRate <= 0 && g.Machines <= machineTolerance {
 			continue
@@ -154,25 +155,38 @@ func (s *planSetup) dispatch(l *Load) string {
 }
 
 // policy makes the dispatcher of a module.
-func (s *planSetup) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []tc.Group) (dispatch.Policy, error) {
+func (s *planSetup) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []tc.Group) (made, error) {
 	spec, err := factory.Module{
 		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.Offset - n.Keep.Pressed, Rate: m.Rate,
 		MaxQueue: s.options.MaxQueue, Early: timing.Early(s.options.Eager, &l.Pipeline, p), Delay: s.options.Delay,
 	}.Spec()
-	if err != nil {
-		return nil, fmt.Errorf("simulate: pipeline %q, module %q: %w", l.Pipeline.Name, m.Name, err)
+	var policy made
+	if err == nil {
+		policy, err = s.options.newPolicy(l.Pipeline.Name+"/"+m.Name, spec)
 	}
-	made, err := s.options.newPolicy(spec)
 	if err != nil {
-		return nil, fmt.Errorf("simulate: pipeline %q, module %q: %w", l.Pipeline.Name, m.Name, err)
+		return made{}, fmt.Errorf("simulate: pipeline %q, module %q: %w", l.Pipeline.Name, m.Name, err)
 	}
-	return made, nil
+	return policy, nil
 }
 
-// newPolicy makes the policy, or the one that stands in its place.
-func (o Options) newPolicy(s factory.Spec) (dispatch.Policy, error) {
+// made is a policy with what records it.
+type made struct {
+	dispatch.Policy
+	recorder *recording.Recorder
+}
+
+// newPolicy makes the policy of a station, or the one that stands in its place.
+func (o Options) newPolicy(station string, s factory.Spec) (made, error) {
 	if o.Policy != nil && s.Shared != nil {
-		return o.Policy(s.Shared.Options)
+		p, err := o.Policy(s.Shared.Options)
+		return made{Policy: p}, err
 	}
-	return factory.New(s)
+	p, err := factory.New(s)
+	if err != nil || o.Record == nil {
+		return made{Policy: p}, err
+	}
+	r := o.Record(station)
+	r.Begin(p, s, false)
+	return made{p, r}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
@@ -59,6 +60,10 @@ type Options struct {
 	Confidence float64 // of the intervals; DefaultConfidence when 0
 	GiveUp     int64   // ends the run after more misses than this; 0 never does
 	Observer   Observer
+
+	// Record, where given, makes what keeps the steps of a station's policy: those of the
+	// module "pipeline/module", or of a cluster, "cluster".
+	Record func(station string) *recording.Recorder
 
 	// Stop is asked now and then whether to end the run, which then fails with
 	// ErrStopped. Nil is never.

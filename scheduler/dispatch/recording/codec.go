@@ -2,7 +2,6 @@ package recording
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 	"time"
 
@@ -146,7 +145,11 @@ func (c *codec) appendAction(b []byte, a *dispatch.Action) []byte {
 }
 
 // errMalformed is said of bytes that are no steps or no state, though their checksum is right.
-var errMalformed = errors.New("its content makes no sense")
+const errMalformed = malformed("its content makes no sense")
+
+type malformed string
+
+func (m malformed) Error() string { return string(m) }
 
 // reader takes values off bytes; the first that is not there is the error of all.
 type reader struct {
