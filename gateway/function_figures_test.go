@@ -68,7 +68,7 @@ func figuresOf(t *testing.T, policy, billing string, cold, span time.Duration, l
 	problem.Provider.URL = at + "/v2/models/{function}-{platform}-{size}"
 	plan, err := functions.Solve(problem, functions.Options{Policy: policy})
 	require.NoError(t, err)
-	simulated, err := functions.Replay(problem, plan, functions.ReplayOptions{Duration: time.Hour, Seed: 1})
+	simulated, err := functions.Simulate(problem, plan, functions.SimulateOptions{Duration: time.Hour, Seed: 1})
 	require.NoError(t, err)
 	start := cold
 	if start == 0 {

@@ -5,6 +5,8 @@
 //	pool        a budget and a mix of query sizes  ->  instances to rent
 //	placement   a plan and devices  ->  where; desired and actual  ->  changes
 //	dispatch    requests, executors, time  ->  batches
+//	flow        a pipeline and what is complete of a request  ->  items that are ready
+//	simulate    arrivals and plans  ->  what becomes of every request
 //	autoscale   measures  ->  advice
 //
 // Nothing in it reads a clock, starts a goroutine, writes a log, draws from a

@@ -52,7 +52,7 @@ func (g Group) describe(w *tabwriter.Writer) {
 }
 
 // Describe writes what became of the requests, and what they cost.
-func (r Replayed) Describe() string {
+func (r Simulated) Describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d requests in %d calls of %.4g on average; %d late, %d dropped\n", r.Function, r.Requests, r.Calls, r.MeanBatch, r.Late, r.Dropped)
 	fmt.Fprintf(&b, "latency %s in the middle, %s for 99 of 100, %s at most\n", spell(r.P50), spell(r.P99), spell(r.Max))

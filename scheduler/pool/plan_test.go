@@ -176,10 +176,10 @@ func TestPlanRoundTrip(t *testing.T) {
 	}
 }
 
-func TestPlay(t *testing.T) {
+func TestSimulate(t *testing.T) {
 	p := paperModels()[1].problem()
 	plan := Solve(p, Options{Policy: PolicyKairos, Queries: 1000})
-	r, err := Play(p, plan, PlayOptions{Rate: 100, Duration: 20 * time.Second, Arrivals: "poisson", Seed: 1})
+	r, err := Simulate(p, plan, SimulateOptions{Rate: 100, Duration: 20 * time.Second, Arrivals: "poisson", Seed: 1})
 	require.NoError(t, err)
 	one := r.Pipelines[0]
 	assert.EqualValues(t, 2000, one.Requests)
@@ -187,11 +187,11 @@ func TestPlay(t *testing.T) {
 	assert.Greater(t, one.Attainment, 0.99)
 	assert.LessOrEqual(t, one.Latency.P50, one.Latency.P99)
 	assert.LessOrEqual(t, one.Latency.Max, p.Pool.SLO)
-	nobody, err := Play(p, plan, PlayOptions{Duration: time.Second})
+	nobody, err := Simulate(p, plan, SimulateOptions{Duration: time.Second})
 	require.NoError(t, err)
 	assert.Zero(t, nobody.Total())
-	for _, o := range []PlayOptions{{Dispatch: "tc"}, {Arrivals: "often"}, {Rate: 1e9, Duration: time.Hour}} {
-		_, err := Play(p, plan, o)
+	for _, o := range []SimulateOptions{{Dispatch: "tc"}, {Arrivals: "often"}, {Rate: 1e9, Duration: time.Hour}} {
+		_, err := Simulate(p, plan, o)
 		assert.Error(t, err)
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// Dispatches lists the ways to distribute queries that Play knows, the default
+// Dispatches lists the ways to distribute queries that Simulate knows, the default
 // first.
 func Dispatches() []string { return []string{"matching", "ribbon", "clockwork"} }
 
-// PlayOptions say how to play queries against a plan.
-type PlayOptions struct {
+// SimulateOptions say how to simulate queries against a plan.
+type SimulateOptions struct {
 	Dispatch string        // one of Dispatches; empty means the first
 	Arrivals string        // as of a pool; empty means those of the pool
 	Rate     float64       // queries per second
@@ -26,8 +26,8 @@ type PlayOptions struct {
 	Noise    float64 // coefficient of variation of the time of a query
 }
 
-// Play plays queries against the instances of a plan.
-func Play(p Problem, plan Plan, o PlayOptions) (simulate.Result, error) {
+// Simulate plays queries against the instances of a plan.
+func Simulate(p Problem, plan Plan, o SimulateOptions) (simulate.Result, error) {
 	s, counts, err := playable(p, plan, &o)
 	if err != nil {
 		return simulate.Result{}, err
@@ -46,7 +46,7 @@ func Play(p Problem, plan Plan, o PlayOptions) (simulate.Result, error) {
 }
 
 // playable checks the options and finds the instances of the plan.
-func playable(p Problem, plan Plan, o *PlayOptions) (*solver, []int, error) {
+func playable(p Problem, plan Plan, o *SimulateOptions) (*solver, []int, error) {
 	if o.Dispatch == "" {
 		o.Dispatch = Dispatches()[0]
 	}

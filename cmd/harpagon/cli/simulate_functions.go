@@ -50,7 +50,7 @@ type functionPart struct {
 	Predicted      float64 `json:"predicted_cost_per_request"`
 }
 
-// unplanned says that there was nothing to replay.
+// unplanned says that there was nothing to simulate.
 func (s simulatedFunction) unplanned() bool { return s.Status != "" }
 
 // Describe is the result for people.
@@ -107,7 +107,7 @@ func (f *simulateFlags) beyondFunctions() string {
 	return ""
 }
 
-// function replays a plan.
+// function plans a function and simulates it.
 func (f *simulateFlags) function(p functions.Problem, plan functions.Plan, rate float64) (simulatedFunction, error) {
 	out := simulatedFunction{
 		Function: plan.Function, Policy: plan.Policy, Dispatch: "grouped", Arrivals: "poisson", Seed: f.options.Seed, Rate: rate,
@@ -117,11 +117,11 @@ func (f *simulateFlags) function(p functions.Problem, plan functions.Plan, rate 
 		out.Status, out.Reason = string(plan.Status), plan.Reason
 		return out, nil
 	}
-	o := functions.ReplayOptions{Duration: f.options.Duration, Seed: f.options.Seed, Rate: rate}
+	o := functions.SimulateOptions{Duration: f.options.Duration, Seed: f.options.Seed, Rate: rate}
 	if rate == 0 {
 		o.Duration = 0 // nobody asks
 	}
-	r, err := functions.Replay(p, plan, o)
+	r, err := functions.Simulate(p, plan, o)
 	if err != nil {
 		return out, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "functions: "))
 	}

@@ -53,7 +53,7 @@ func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (s
 	if others && !slices.Contains(pool.Dispatches(), way) {
 		way = ""
 	}
-	o := pool.PlayOptions{
+	o := pool.SimulateOptions{
 		Dispatch: way, Rate: plan.Goodput, Duration: f.options.Duration, Seed: f.options.Seed, Noise: f.options.Noise,
 	}
 	if f.hasRate {
@@ -70,7 +70,7 @@ func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (s
 		out.Status, out.Reason = string(plan.Status), plan.Reason
 		return out, nil
 	}
-	r, err := pool.Play(p, plan, o)
+	r, err := pool.Simulate(p, plan, o)
 	if err != nil {
 		return out, err
 	}

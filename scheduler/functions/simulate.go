@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// ReplayOptions choose what is replayed.
-type ReplayOptions struct {
+// SimulateOptions choose what is simulated.
+type SimulateOptions struct {
 	Duration time.Duration // of the arrivals
 	Rate     float64       // requests per second of all applications, in proportion to the plan's; 0 as planned
 	Seed     uint64
@@ -25,8 +25,8 @@ type ReplayOptions struct {
 	Steady bool
 }
 
-// Replayed is what became of random requests under a plan.
-type Replayed struct {
+// Simulated is what became of random requests under a plan.
+type Simulated struct {
 	Function   string
 	Policy     string
 	Requests   int
@@ -40,11 +40,11 @@ type Replayed struct {
 
 	CostPerRequest float64 // as the provider would bill it
 	Predicted      float64 // by the plan
-	Groups         []ReplayedGroup
+	Groups         []SimulatedGroup
 }
 
-// ReplayedGroup is the same of one group.
-type ReplayedGroup struct {
+// SimulatedGroup is the same of one group.
+type SimulatedGroup struct {
 	Requests       int
 	Calls          int
 	MeanBatch      float64
@@ -54,26 +54,26 @@ type ReplayedGroup struct {
 }
 
 // Violations is the share of requests that missed their objective.
-func (r Replayed) Violations() float64 {
+func (r Simulated) Violations() float64 {
 	if r.Requests == 0 {
 		return 0
 	}
 	return float64(r.Late+r.Dropped) / float64(r.Requests)
 }
 
-// Replay sends Poisson arrivals of every application through dispatch policy
+// Simulate sends Poisson arrivals of every application through dispatch policy
 // grouped, runs the batches on as many functions as they need (package
 // simulate), and bills them. The plan's model takes every batch for full; here
 // it is as full as the arrivals make it.
-func Replay(p Problem, plan Plan, o ReplayOptions) (Replayed, error) {
+func Simulate(p Problem, plan Plan, o SimulateOptions) (Simulated, error) {
 	if plan.Status == Infeasible {
-		return Replayed{}, fmt.Errorf("functions: an infeasible plan cannot be replayed: %s", plan.Reason)
+		return Simulated{}, fmt.Errorf("functions: an infeasible plan cannot be simulated: %s", plan.Reason)
 	}
-	policy, err := plan.replayPolicy()
+	policy, err := plan.dispatcher()
 	if err != nil {
-		return Replayed{}, err
+		return Simulated{}, err
 	}
-	b := bill{problem: &p, plan: &plan, out: Replayed{Function: plan.Function, Policy: plan.Policy}}
+	b := bill{problem: &p, plan: &plan, out: Simulated{Function: plan.Function, Policy: plan.Policy}}
 	loads := b.loads(o)
 	if o.Duration == 0 || len(loads) == 0 {
 		return b.total(simulate.Result{Pipelines: make([]simulate.PipelineResult, len(loads))}), nil
@@ -82,7 +82,7 @@ func Replay(p Problem, plan Plan, o ReplayOptions) (Replayed, error) {
 		Duration: o.Duration, Seed: o.Seed, Observer: simulate.Observer{Batch: b.batch},
 	})
 	if err != nil {
-		return Replayed{}, fmt.Errorf("functions: %w", err)
+		return Simulated{}, fmt.Errorf("functions: %w", err)
 	}
 	return b.total(r), nil
 }
@@ -104,10 +104,10 @@ func (p Plan) Dispatch() grouped.Options {
 	return o
 }
 
-// replayPolicy builds the dispatcher. Plans of policy batch promise more than
+// dispatcher builds the dispatcher. Plans of policy batch promise more than
 // their functions keep; there the average latency stands in for the longest, so
 // that requests run and are late, as they would be.
-func (p Plan) replayPolicy() (dispatch.Policy, error) {
+func (p Plan) dispatcher() (dispatch.Policy, error) {
 	o := p.Dispatch()
 	if !p.Sound {
 		for i := range o.Groups {
@@ -142,7 +142,7 @@ func (p Plan) executors(of *Problem, steady bool) []simulate.Executors {
 type bill struct {
 	problem *Problem
 	plan    *Plan
-	out     Replayed
+	out     Simulated
 	shares  []Share // by class
 	groupOf []int   // by class
 	spent   []float64
@@ -151,7 +151,7 @@ type bill struct {
 
 // loads are the arrivals of every application of every group, in the order of
 // their classes.
-func (b *bill) loads(o ReplayOptions) []simulate.Load {
+func (b *bill) loads(o SimulateOptions) []simulate.Load {
 	scale := 1.0
 	if o.Rate > 0 && b.plan.Rate > 0 {
 		scale = o.Rate / b.plan.Rate
@@ -159,7 +159,7 @@ func (b *bill) loads(o ReplayOptions) []simulate.Load {
 	var loads []simulate.Load
 	b.spent = make([]float64, len(b.plan.Groups))
 	for i, g := range b.plan.Groups {
-		b.out.Groups = append(b.out.Groups, ReplayedGroup{Batch: g.Batch, Predicted: g.Cost})
+		b.out.Groups = append(b.out.Groups, SimulatedGroup{Batch: g.Batch, Predicted: g.Cost})
 		for _, a := range g.Applications {
 			loads = append(loads, simulate.Load{
 				Pipeline: pipelines.Pipeline{Name: strconv.Itoa(len(loads)), SLO: a.SLO, Modules: []pipelines.Module{{Name: b.plan.Function}}},
@@ -186,7 +186,7 @@ func (b *bill) batch(one simulate.Batch) {
 }
 
 // total sums up.
-func (b *bill) total(r simulate.Result) Replayed {
+func (b *bill) total(r simulate.Result) Simulated {
 	out := b.out
 	for class, one := range r.Pipelines {
 		out.Groups[b.groupOf[class]].Requests += int(one.Requests)

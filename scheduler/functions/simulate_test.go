@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReplayKeepsObjectives: whatever the arrivals, a plan that is sound misses
+// TestSimulateKeepsObjectives: whatever the arrivals, a plan that is sound misses
 // no objective and lets no request wait longer than its application's timeout.
-func TestReplayKeepsObjectives(t *testing.T) {
+func TestSimulateKeepsObjectives(t *testing.T) {
 	for i := range 30 {
 		p := drawn(7, i, 10)
 		for _, policy := range []string{PolicyExact, PolicyHarmonyBatch, PolicyMBS} {
 			plan, err := Solve(p, Options{Policy: policy})
 			require.NoError(t, err)
-			got, err := Replay(p, plan, ReplayOptions{Duration: time.Duration(500 / plan.Rate * float64(time.Second)), Seed: uint64(i)})
+			got, err := Simulate(p, plan, SimulateOptions{Duration: time.Duration(500 / plan.Rate * float64(time.Second)), Seed: uint64(i)})
 			require.NoError(t, err)
 			assert.Positive(t, got.Requests)
 			assert.Zero(t, got.Violations(), "%s of input %d", policy, i)
@@ -27,30 +27,30 @@ func TestReplayKeepsObjectives(t *testing.T) {
 	}
 }
 
-// TestReplayOfSingleRequests: where batches hold one request, the model knows
+// TestSimulateOfSingleRequests: where batches hold one request, the model knows
 // the cost exactly.
-func TestReplayOfSingleRequests(t *testing.T) {
+func TestSimulateOfSingleRequests(t *testing.T) {
 	p := ask(0.3, 5)
 	p.Function.Profile.GPU = nil
 	plan, err := Solve(p, Options{})
 	require.NoError(t, err)
 	require.Equal(t, 1, plan.Groups[0].Batch)
-	got, err := Replay(p, plan, ReplayOptions{Duration: time.Minute, Steady: true})
+	got, err := Simulate(p, plan, SimulateOptions{Duration: time.Minute, Steady: true})
 	require.NoError(t, err)
 	assert.InEpsilon(t, plan.CostPerRequest, got.CostPerRequest, 1e-9)
 	assert.Equal(t, got.Requests, got.Calls)
 }
 
-// TestReplayAgainstTheModel: the model expects full batches, and arrivals that
+// TestSimulateAgainstTheModel: the model expects full batches, and arrivals that
 // come in bursts and gaps fill them less often. This is how far that goes.
-func TestReplayAgainstTheModel(t *testing.T) {
+func TestSimulateAgainstTheModel(t *testing.T) {
 	var sum, worst float64
 	const inputs = 20
 	for i := range inputs {
 		p := drawn(8, i, 10)
 		plan, err := Solve(p, Options{})
 		require.NoError(t, err)
-		got, err := Replay(p, plan, ReplayOptions{Duration: time.Duration(4000 / plan.Rate * float64(time.Second)), Seed: 1})
+		got, err := Simulate(p, plan, SimulateOptions{Duration: time.Duration(4000 / plan.Rate * float64(time.Second)), Seed: 1})
 		require.NoError(t, err)
 		over := got.CostPerRequest/got.Predicted - 1
 		sum += over
@@ -61,32 +61,32 @@ func TestReplayAgainstTheModel(t *testing.T) {
 	assert.Less(t, sum/float64(inputs), 1.0)
 }
 
-// TestReplayOfBatch: taking the average latency for the longest misses
-// objectives, which the plan says and the replay shows.
-func TestReplayOfBatch(t *testing.T) {
+// TestSimulateOfBatch: taking the average latency for the longest misses
+// objectives, which the plan says and the simulation shows.
+func TestSimulateOfBatch(t *testing.T) {
 	p := ask(0.5, 5, 0.6, 10, 0.75, 20)
 	plan, err := Solve(p, Options{Policy: PolicyBatch})
 	require.NoError(t, err)
 	assert.False(t, plan.Sound)
-	got, err := Replay(p, plan, ReplayOptions{Duration: 5 * time.Minute, Seed: 1})
+	got, err := Simulate(p, plan, SimulateOptions{Duration: 5 * time.Minute, Seed: 1})
 	require.NoError(t, err)
 	assert.Positive(t, got.Violations())
 	best, err := Solve(p, Options{})
 	require.NoError(t, err)
-	got, err = Replay(p, best, ReplayOptions{Duration: 5 * time.Minute, Seed: 1})
+	got, err = Simulate(p, best, SimulateOptions{Duration: 5 * time.Minute, Seed: 1})
 	require.NoError(t, err)
 	assert.Zero(t, got.Violations())
 }
 
-func TestReplayRefusesTheInfeasible(t *testing.T) {
+func TestSimulateRefusesTheInfeasible(t *testing.T) {
 	p := ask(0.001, 5)
 	plan, err := Solve(p, Options{})
 	require.NoError(t, err)
-	_, err = Replay(p, plan, ReplayOptions{Duration: time.Second})
+	_, err = Simulate(p, plan, SimulateOptions{Duration: time.Second})
 	assert.ErrorContains(t, err, "infeasible")
 }
 
-func ExampleReplay() {
+func ExampleSimulate() {
 	p := ask(0.5, 5, 0.8, 10, 1.0, 20)
 	p.Provider.Billing = time.Second
 	plan, err := Solve(p, Options{})
@@ -94,7 +94,7 @@ func ExampleReplay() {
 		fmt.Println(err)
 		return
 	}
-	r, err := Replay(p, plan, ReplayOptions{Duration: time.Hour, Seed: 1})
+	r, err := Simulate(p, plan, SimulateOptions{Duration: time.Hour, Seed: 1})
 	if err != nil {
 		fmt.Println(err)
 		return
