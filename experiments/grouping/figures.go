@@ -185,7 +185,7 @@ func (s setting) follow(ctx context.Context, minutes [][]float64) (map[string]sp
 			return nil, err
 		}
 		for _, plan := range c.Plans {
-			got, err := functions.Replay(p, plan, functions.ReplayOptions{Duration: time.Minute, Seed: uint64(minute)})
+			got, err := functions.Simulate(p, plan, functions.SimulateOptions{Duration: time.Minute, Seed: uint64(minute)})
 			if err != nil {
 				return nil, err
 			}
@@ -210,7 +210,7 @@ func model(ctx context.Context, e *figure.Env) (figure.Result, error) {
 		if err != nil {
 			return err
 		}
-		got, err := functions.Replay(p, plan, functions.ReplayOptions{Duration: time.Duration(4000 / plan.Rate * float64(time.Second)), Seed: 1})
+		got, err := functions.Simulate(p, plan, functions.SimulateOptions{Duration: time.Duration(4000 / plan.Rate * float64(time.Second)), Seed: 1})
 		over[i] = got.CostPerRequest/got.Predicted - 1
 		return err
 	})
