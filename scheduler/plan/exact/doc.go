@@ -9,7 +9,9 @@
 //	              together and refute.go what they cannot; wholesplit.go
 //	              searches the budgets
 //	shared        shared.go says what a device may be shared for, pack.go fills
-//	              devices, sharing.go searches, together.go writes the plans
+//	              devices, packing.go does so under given budgets, starts.go
+//	              has budgets to try, sharing.go searches, together.go
+//	              writes the plans
 //
 // Processing steps of microseconds run beside executors (colocated.go).
 //
