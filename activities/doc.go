@@ -3,7 +3,7 @@
 //
 // The activities come in four sets, each served by one kind of worker:
 //
-//   - Planning decides: SplitLatency, ScheduleModules, Place, Reconcile. They
+//   - Planning decides, for services of every kind: Plan, Place, Reconcile. They
 //     only call the pure packages below scheduler and may run anywhere.
 //   - Fleet asks the fleet workflow for devices and reserves them.
 //   - Gateway moves traffic: Prepare, Install, Release, Remove. They run in

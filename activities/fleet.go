@@ -9,15 +9,15 @@ import (
 )
 
 // Fleet asks the fleet workflow on behalf of other workflows, because only a
-// client can send an update and hear its reply.
+// client can send an update and receive its reply.
 type Fleet struct {
 	Client client.Client
 }
 
-// Watch tells what the fleet is now, and has it tell the pipeline of hosts
-// that come and go.
-func (f *Fleet) Watch(ctx context.Context, pipeline string) (FleetView, error) {
-	return f.update(ctx, FleetWatch, pipeline)
+// Watch tells what the fleet is now, and has it tell the service of hosts that
+// come and go; the service is the ID of its workflow.
+func (f *Fleet) Watch(ctx context.Context, service string) (FleetView, error) {
+	return f.update(ctx, FleetWatch, service)
 }
 
 // Reserve sets slots aside. A fleet that has changed meanwhile fails it with

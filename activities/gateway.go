@@ -30,37 +30,46 @@ type Gateway interface {
 	Measures(service string) autoscale.Measures
 }
 
-// GatewayActivities are the activities of one gateway.
+// GatewayActivities are the activities of one gateway. What fails there is not
+// tried again by Temporal: the workflow knows better when, and whether to plan
+// anew before.
 type GatewayActivities struct {
 	Gateway Gateway
 }
 
-// Prepare waits until every executor of the deployment has attached.
+// Prepare waits until the deployment can be served.
 func (g *GatewayActivities) Prepare(ctx context.Context, d placement.Deployment) error {
 	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Prepare(ctx, d) })
 }
 
-// Install switches the pipeline's traffic to the deployment.
+// Install switches the service's traffic to the deployment.
 func (g *GatewayActivities) Install(ctx context.Context, d placement.Deployment) error {
-	return g.Gateway.Install(ctx, d)
+	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Install(ctx, d) })
+}
+
+// ReleaseInput is the input of Release.
+type ReleaseInput struct {
+	Service   string // name
+	Executors []string
 }
 
 // Release drains executors that traffic has left.
 func (g *GatewayActivities) Release(ctx context.Context, in ReleaseInput) error {
-	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Release(ctx, in.Pipeline, in.Executors) })
+	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Release(ctx, in.Service, in.Executors) })
 }
 
-// Remove stops serving the pipeline.
-func (g *GatewayActivities) Remove(ctx context.Context, pipeline string) error {
-	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Remove(ctx, pipeline) })
+// Remove stops serving the service of that name.
+func (g *GatewayActivities) Remove(ctx context.Context, service string) error {
+	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Remove(ctx, service) })
 }
 
 // answerMargin is kept of an activity's time for the answer, so that the
 // gateway's own reason arrives and not a bare time-out.
 const answerMargin = 2 * time.Second
 
-// waiting heartbeats beside work that waits for others. What it could not get
-// done in the activity's time fails with type TypeNotReady and is not retried.
+// waiting heartbeats beside work that waits for others. What fails has type
+// TypeNotReady and its whole text as the reason: of an error with a cause only
+// the innermost would be shown, and "connection refused" does not say whose.
 func waiting(ctx context.Context, work func(context.Context) error) error {
 	defer beat(ctx, nothing)()
 	limit := ctx
@@ -70,8 +79,8 @@ func waiting(ctx context.Context, work func(context.Context) error) error {
 		defer cancel()
 	}
 	err := work(limit)
-	if err != nil && limit.Err() != nil && ctx.Err() == nil {
-		return temporal.NewNonRetryableApplicationError(err.Error(), TypeNotReady, err)
+	if err != nil && ctx.Err() == nil {
+		return temporal.NewNonRetryableApplicationError(err.Error(), TypeNotReady, nil)
 	}
 	return err
 }

@@ -15,28 +15,26 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
-	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
-// door is a gateway that says what it is told to.
-type door struct{ err error }
+// stub is a gateway that says what it is told to.
+type stub struct{ err error }
 
-func (d door) Prepare(context.Context, placement.Deployment) error { return d.err }
-func (d door) Install(context.Context, placement.Deployment) error { return d.err }
-func (d door) Release(context.Context, string, []string) error     { return d.err }
-func (d door) Remove(context.Context, string) error                { return d.err }
-func (d door) Services() []string                                  { return nil }
-func (d door) Measures(string) autoscale.Measures                  { return autoscale.Measures{} }
+func (d stub) Prepare(context.Context, placement.Deployment) error { return d.err }
+func (d stub) Install(context.Context, placement.Deployment) error { return d.err }
+func (d stub) Release(context.Context, string, []string) error     { return d.err }
+func (d stub) Remove(context.Context, string) error                { return d.err }
+func (d stub) Services() []string                                  { return nil }
+func (d stub) Measures(string) autoscale.Measures                  { return autoscale.Measures{} }
 
 func TestGatewayActivities(t *testing.T) {
-	for _, want := range []error{nil, errors.New("not now")} {
+	for _, want := range []error{nil, errors.New("not now"), fmt.Errorf("function f cannot be reached: %w", errors.New("refused"))} {
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestActivityEnvironment()
-		g := &GatewayActivities{Gateway: door{want}}
+		g := &GatewayActivities{Gateway: stub{want}}
 		env.RegisterActivity(g)
 		for _, run := range []func() error{
 			func() error { _, err := env.ExecuteActivity(g.Prepare, placement.Deployment{}); return err },
@@ -61,19 +59,34 @@ func TestPlanningErrorsAreFinal(t *testing.T) {
 	slow := pipelines.Pipeline{Name: "p", SLO: time.Millisecond, Rate: 1, Modules: []pipelines.Module{{
 		Name: "m", Fanout: 1, Profile: pipelines.Profile{Points: []pipelines.Point{point("cpu", 8)}},
 	}}}
-	problem := plan.Problem{Pipeline: slow, Hardware: []pipelines.Hardware{{Name: "cpu", Price: 1}}}
-	_, err := env.ExecuteActivity(p.SplitLatency, SplitInput{Problem: problem})
-	var app *temporal.ApplicationError
-	require.ErrorAs(t, err, &app)
-	assert.Equal(t, TypeInfeasible, app.Type())
-	assert.True(t, app.NonRetryable())
+	one := pipelines.Curve{Beta: 1, Gamma: 1}
+	function := pipelines.Function{
+		Name: "f", Provider: "c", Applications: []pipelines.Application{{Name: "a", SLO: time.Millisecond, Rate: 1}},
+		Profile: pipelines.FunctionProfile{CPU: []pipelines.CPUCurves{{Batch: 1, Avg: one, Max: one}}},
+	}
+	provider := pipelines.Provider{Name: "c", VCPUSecond: 1, VCPU: pipelines.Grid{Min: 1, Max: 1, Step: 1}}
+	hardware := []pipelines.Hardware{{Name: "cpu", Price: 1}}
+	devices := []placement.Device{{Host: "h", Name: "cpu/0", Hardware: "cpu"}}
+	fails := func(run any, in any, kind string) {
+		t.Helper()
+		_, err := env.ExecuteActivity(run, in)
+		var app *temporal.ApplicationError
+		require.ErrorAs(t, err, &app)
+		assert.Equal(t, kind, app.Type())
+		assert.True(t, app.NonRetryable())
+	}
+	spec := scheduler.Spec{Pipeline: &slow, Hardware: hardware}
+	fails(p.Plan, PlanInput{Spec: spec, Fleet: scheduler.Fleet{Devices: devices}}, TypeInfeasible)
+	fails(p.Plan, PlanInput{Spec: spec, Fleet: scheduler.Fleet{Devices: []placement.Device{}}}, TypeInfeasible)
+	fails(p.Plan, PlanInput{Spec: scheduler.Spec{Function: &function, Provider: &provider}}, TypeInfeasible)
 
-	problem.Pipeline.SLO = time.Second
-	solved := policies.Solve(problem, plan.Options{})
-	require.NotEqual(t, plan.Infeasible, solved.Status, solved.Reason)
-	_, err = env.ExecuteActivity(p.Place, placement.Request{Pipeline: problem.Pipeline, Plan: solved})
-	require.ErrorAs(t, err, &app)
-	assert.Equal(t, TypeMisfit, app.Type())
+	slow.SLO = time.Second
+	value, err := env.ExecuteActivity(p.Plan, PlanInput{Spec: spec, Fleet: scheduler.Fleet{Devices: devices}})
+	require.NoError(t, err)
+	var solved scheduler.Plan
+	require.NoError(t, value.Get(&solved))
+	assert.Equal(t, scheduler.Solve([]scheduler.Spec{spec}, scheduler.Fleet{Devices: devices}, scheduler.Limits{})[0].CostPerHour(), solved.CostPerHour())
+	fails(p.Place, placement.Request{Pipeline: slow, Plan: *solved.Pipeline}, TypeMisfit)
 }
 
 func TestProfileStore(t *testing.T) {
@@ -111,54 +124,4 @@ func TestMergeLaterCounts(t *testing.T) {
 	old, fresh := point("cpu", 1), point("cpu", 1)
 	fresh.Duration = 7 * time.Millisecond
 	assert.Equal(t, []pipelines.Point{fresh, point("cpu", 2)}, merge([]pipelines.Point{point("cpu", 2), old}, []pipelines.Point{fresh}))
-}
-
-// functionDoor is a gateway for functions that says what it is told to.
-type functionDoor struct{ err error }
-
-func (d functionDoor) Prepare(context.Context, functions.Deployment) error { return d.err }
-func (d functionDoor) Install(context.Context, functions.Deployment) error { return d.err }
-func (d functionDoor) Remove(context.Context, string) error                { return d.err }
-
-func TestFunctionActivities(t *testing.T) {
-	for _, want := range []error{nil, fmt.Errorf("function f cannot be reached: %w", errors.New("refused"))} {
-		var suite testsuite.WorkflowTestSuite
-		env := suite.NewTestActivityEnvironment()
-		g := &FunctionActivities{Functions: functionDoor{want}}
-		env.RegisterActivity(g)
-		for _, run := range []func() error{
-			func() error { _, err := env.ExecuteActivity(g.PrepareFunction, functions.Deployment{}); return err },
-			func() error { _, err := env.ExecuteActivity(g.InstallFunction, functions.Deployment{}); return err },
-			func() error { _, err := env.ExecuteActivity(g.RemoveFunction, "f"); return err },
-		} {
-			if err := run(); want == nil {
-				assert.NoError(t, err)
-			} else {
-				assert.ErrorContains(t, err, want.Error())
-			}
-		}
-	}
-}
-
-func TestPlanFunctionErrorsAreFinal(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestActivityEnvironment()
-	var p Planning
-	env.RegisterActivity(&p)
-	in := FunctionInput{Problem: functions.Problem{
-		Provider: pipelines.Provider{Name: "c", VCPUSecond: 1, VCPU: pipelines.Grid{Min: 1, Max: 1, Step: 1}},
-		Function: pipelines.Function{
-			Name: "f", Provider: "c", Applications: []pipelines.Application{{Name: "a", SLO: time.Millisecond, Rate: 1}},
-			Profile: pipelines.FunctionProfile{CPU: []pipelines.CPUCurves{{Batch: 1, Avg: pipelines.Curve{Beta: 1, Gamma: 1}, Max: pipelines.Curve{Beta: 1, Gamma: 1}}}},
-		},
-	}}
-	_, err := env.ExecuteActivity(p.PlanFunction, in)
-	var app *temporal.ApplicationError
-	require.ErrorAs(t, err, &app)
-	assert.Equal(t, TypeInfeasible, app.Type())
-	assert.True(t, app.NonRetryable())
-	in.Problem.Function.Applications = nil
-	_, err = env.ExecuteActivity(p.PlanFunction, in)
-	require.ErrorAs(t, err, &app)
-	assert.Equal(t, TypeInvalid, app.Type())
 }

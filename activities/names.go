@@ -4,9 +4,13 @@ import "time"
 
 // Task queues.
 const (
-	ControlQueue = "harpagon"         // workflows, Planning and Fleet
+	ControlQueue = "harpagon-control" // workflows, Planning and Fleet
 	GatewayQueue = "harpagon-gateway" // Gateway
 )
+
+// OldControlQueue is where workflows ran before there was one type for services
+// of all kinds. This program cannot go on with them.
+const OldControlQueue = "harpagon"
 
 // HostQueue is the task queue of one host.
 func HostQueue(host string) string { return "harpagon-host-" + host }
@@ -17,7 +21,7 @@ const (
 	FleetWorkflow = "fleet"    // workflow type
 	FleetJoin     = "join"     // update: HostInfo -> FleetView
 	FleetReserve  = "reserve"  // update: Reservation -> FleetView
-	FleetWatch    = "watch"    // update: pipeline name -> FleetView
+	FleetWatch    = "watch"    // update: ID of a service's workflow -> FleetView
 	FleetDevices  = "devices"  // query: -> FleetView
 	FleetLeave    = "leave"    // update: host name -> FleetView
 	TypeConflict  = "Conflict" // error type of a reservation that came too late
@@ -29,7 +33,7 @@ const (
 	TypeMisfit     = "Misfit"     // the plan does not fit onto the devices
 	TypeLoad       = "Load"       // an engine is missing, or cannot load a module
 	TypeInvalid    = "Invalid"    // the input makes no sense
-	TypeNotReady   = "NotReady"   // executors did not come or go in time
+	TypeNotReady   = "NotReady"   // executors did not come or go in time, or a provider does not answer
 	TypeFenced     = "Fenced"     // the lease ran out; another worker may try
 	TypeStopping   = "Stopping"   // the worker shuts down; another may try
 )

@@ -1,13 +1,14 @@
 package activities
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 // HostInfo is a host that joins the fleet.
@@ -26,64 +27,39 @@ type HostBeat struct {
 type FleetView struct {
 	Version  int                         // grows with every change
 	Hosts    []HostInfo                  // present, sorted by name
-	Reserved map[string][]placement.Slot // by pipeline
+	Reserved map[string][]placement.Slot // by the ID of the service's workflow
 }
 
-// Devices lists the devices of all hosts that are present.
+// Devices lists the devices of all hosts that are present; never nil.
 func (v FleetView) Devices() []placement.Device {
-	var all []placement.Device
+	all := []placement.Device{}
 	for _, h := range v.Hosts {
 		all = append(all, h.Devices...)
 	}
 	return all
 }
 
-// Others are the slots that pipelines other than the one named have reserved.
-// The order of pipelines is the one given.
-func (v FleetView) Others(pipeline string, order []string) []placement.Slot {
-	var all []placement.Slot
-	for _, name := range order {
-		if name != pipeline {
-			all = append(all, v.Reserved[name]...)
+// For is the fleet as it is for services that are planned together: what others
+// have reserved is held.
+func (v FleetView) For(services ...string) scheduler.Fleet {
+	f := scheduler.Fleet{Devices: v.Devices()}
+	for _, other := range slices.Sorted(maps.Keys(v.Reserved)) {
+		if !slices.Contains(services, other) {
+			f.Held = append(f.Held, v.Reserved[other]...)
 		}
 	}
-	return all
+	return f
 }
 
-// Reservation asks the fleet to set aside slots for a pipeline, replacing what
+// Reservation asks the fleet to set aside slots for a service, replacing what
 // it held before. It fails with type TypeConflict when the fleet is no longer
 // at Version, because the slots were chosen from what the fleet was then;
 // Version 0 skips the check, for giving back.
 type Reservation struct {
-	Pipeline string
-	Version  int
-	Slots    []placement.Slot
-	Forget   bool // the pipeline is gone: tell it of changes no more
-}
-
-// SplitInput is the input of SplitLatency.
-type SplitInput struct {
-	Problem plan.Problem
-	Options plan.Options
-}
-
-// ScheduleInput is the input of ScheduleModules.
-type ScheduleInput struct {
-	Problem plan.Problem
-	Options plan.Options
-	Budgets plan.Budgets
-}
-
-// PoolInput is the input of PlanPool.
-type PoolInput struct {
-	Problem pool.Problem
-	Options pool.Options
-}
-
-// ReconcileInput is the input of Reconcile.
-type ReconcileInput struct {
-	Desired []placement.Slot
-	Actual  []placement.Slot
+	Service string // ID of its workflow
+	Version int
+	Slots   []placement.Slot
+	Forget  bool // the service is gone: tell it of changes no more
 }
 
 // IdentifyInput is the input of Identify.
@@ -115,12 +91,6 @@ type ProfileResult struct {
 	Reused   int           // points that were on file
 	Measured int           // points that were measured now
 	Took     time.Duration // of this attempt
-}
-
-// ReleaseInput is the input of Release.
-type ReleaseInput struct {
-	Pipeline  string
-	Executors []string
 }
 
 // ExecutorResult says why an executor ended in good order.

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -11,47 +12,9 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
-	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
-
-// Status is a pipeline at one moment, for people and programs. It tells of what
-// serves; a change that is under way, or could not be carried out, stands in
-// Asked.
-type Status struct {
-	Pipeline   string
-	Phase      Phase
-	Generation int     // that serves; while none does, the one that is asked for
-	Serving    int     // generation that serves; 0 when none does
-	Rate       float64 // requests per second of that generation; of a pool, what its plan sustains
-	Cost       float64 // per hour, of the plan that serves
-	Cause      string  // of that generation
-	Asked      *Asked  `json:",omitempty"` // nil when what serves is what is asked for
-	Pending    bool
-	Dispatch   string // policy that serves; empty when none does
-	Plan       *plan.Plan
-	Pool       *pool.Plan `json:",omitempty"` // where a pool serves
-	Executors  []placement.Slot
-	Decisions  []Decision // oldest first
-	Failure    *Failure
-	Measures   *autoscale.Measures
-
-	// Void are the modules that have been slower for long than the plan that
-	// serves counts on, so that its promise does not hold. Healed are those that
-	// it counts on with what was measured while serving, in place of their
-	// profile. Disturbed says which profiles were measured on a busy machine.
-	Void      []Pace `json:",omitempty"`
-	Healed    []Pace `json:",omitempty"`
-	Disturbed string `json:",omitempty"`
-}
-
-// Asked is the latest change, while something else serves.
-type Asked struct {
-	Generation int
-	Rate       float64 `json:",omitempty"` // requests per second; 0 of a pool, whose plan decides it
-	Cause      string
-}
 
 // Describe is the change in one line.
 func (a Asked) Describe() string {
@@ -65,47 +28,87 @@ func (a Asked) Describe() string {
 	return text + "\n"
 }
 
-// headline says what runs, since when and why, and what is asked for instead.
-func headline(kind, name string, phase Phase, generation int, perSecond, cost float64, cause string, asked *Asked, failure *Failure) string {
-	text := fmt.Sprintf("%s %s: %s, generation %d, %s requests/s, %s per hour\n", kind, name, phase, generation, rate(perSecond), money(cost))
-	if cause != "" {
-		text += "because: " + cause + "\n"
-	}
-	if asked != nil {
-		text += asked.Describe()
-	}
-	if failure != nil {
-		text += failure.Describe()
-	}
-	return text
-}
-
 // costDecimals is how precisely money per hour is written.
 const costDecimals = 4
 
-// Describe writes the status as `harpagon status` and `explain` print it.
+// Describe writes the status as `harpagon status NAME` and `explain` print it:
+// what runs, since when and why, and what is asked for instead.
 func (s Status) Describe() string {
 	var b strings.Builder
-	b.WriteString(headline("pipeline", s.Pipeline, s.Phase, s.Generation, s.Rate, s.Cost, s.Cause, s.Asked, s.Failure))
+	fmt.Fprintf(&b, "%s %s: %s, generation %d, %s requests/s, %s per hour\n", s.Kind, s.Name, s.Phase, s.Generation, rate(s.Rate), money(s.Cost))
+	if s.Cause != "" {
+		b.WriteString("because: " + s.Cause + "\n")
+	}
+	if s.Asked != nil {
+		b.WriteString(s.Asked.Describe())
+	}
+	if s.Failure != nil {
+		b.WriteString(s.Failure.Describe())
+	}
 	b.WriteString(s.Promise())
 	if s.Plan != nil {
-		fmt.Fprintf(&b, "\n%s", describePlan(s.Plan, s.Pool))
+		fmt.Fprintf(&b, "\n%s", s.Plan.Describe())
 	}
 	if table := s.Modules(); table != "" {
 		fmt.Fprintf(&b, "\ndispatch\n%s", table)
 	}
+	if f := s.Calls(); f != nil {
+		fmt.Fprintf(&b, "\nmeasured since this plan serves\n%s", f.Describe(*s.Plan.Function))
+	}
 	s.executors(&b)
 	if len(s.Decisions) > 0 {
 		b.WriteString("\ndecisions, latest first\n")
-		for i := len(s.Decisions) - 1; i >= 0; i-- {
-			b.WriteString(s.Decisions[i].Describe())
-		}
 	}
-	if m := s.Measures; m != nil {
+	for _, d := range slices.Backward(s.Decisions) {
+		b.WriteString(d.Describe())
+	}
+	if m := s.Measures; m != nil && m.Function == nil {
 		fmt.Fprintf(&b, "\nlast measured: %s requests/s, %.1f %% in time, p50 %v, p99 %v\n",
 			rate(m.Offered), 100*m.Attainment, round(m.Latency.P50), round(m.Latency.P99))
 	}
 	return b.String()
+}
+
+// Calls is what was measured of a function under the plan that serves, nil where
+// there is nothing.
+func (s Status) Calls() *functions.Measures {
+	if s.Plan == nil || s.Plan.Function == nil || s.Measures == nil || s.Measures.Generation != s.Serving {
+		return nil
+	}
+	return s.Measures.Function
+}
+
+// Promise says what is wrong with the durations that the plan stands on, a line
+// each; it is empty when nothing is.
+func (s Status) Promise() string {
+	var b strings.Builder
+	for _, v := range s.Void {
+		a := autoscale.PaceAdvice{Module: v.Module, Hardware: v.Hardware, Held: v.Held,
+			Deviation: autoscale.Deviation{Size: v.Size, Measured: v.Measured, Profiled: v.Profiled}}
+		fmt.Fprintf(&b, "promise void because %s\n", a.Describe())
+	}
+	for _, h := range s.Healed {
+		fmt.Fprintf(&b, "%s is planned with %v for a batch of %d on %s, as measured while it serves; its profile says %v\n",
+			h.Module, round(h.Measured), h.Size, h.Hardware, round(h.Profiled))
+	}
+	if s.Disturbed != "" {
+		fmt.Fprintf(&b, "%s\n", s.Disturbed)
+	}
+	return b.String()
+}
+
+// moduleNames are the modules that requests go through.
+func (s Status) moduleNames() (names []string) {
+	switch {
+	case s.Plan == nil:
+	case s.Plan.Pipeline != nil:
+		for _, m := range s.Plan.Pipeline.Modules {
+			names = append(names, m.Name)
+		}
+	case s.Plan.Pool != nil:
+		names = []string{pool.ServedModule}
+	}
+	return names
 }
 
 // Modules is a table of how the requests of every module are dispatched: the
@@ -113,14 +116,14 @@ func (s Status) Describe() string {
 // waited for their batch to be collected and for an executor, and how many were
 // given up, and why. It is empty while nothing serves.
 func (s Status) Modules() string {
-	if s.Plan == nil {
+	names := s.moduleNames()
+	if len(names) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "module\tpolicy\trate/s\tmean batch\tbatches by size\twait p50, p99\tqueue p50, p99\tdropped")
-	for i := range s.Plan.Modules {
-		name := s.Plan.Modules[i].Name
+	for _, name := range names {
 		var m *autoscale.ModuleMeasures
 		if s.Measures != nil {
 			m = s.Measures.Module(name)
@@ -129,7 +132,7 @@ func (s Status) Modules() string {
 			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t-\t-\n", name, s.Dispatch)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\t%v, %v\t%v, %v\t%s\n", name, orDefault(m.Policy, s.Dispatch), rate(m.Rate), m.MeanBatch,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\t%v, %v\t%v, %v\t%s\n", name, cmp.Or(m.Policy, s.Dispatch), rate(m.Rate), m.MeanBatch,
 			sizes(m.Sizes), round(m.Wait.P50), round(m.Wait.P99), round(m.Queue.P50), round(m.Queue.P99), drops(m))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
@@ -199,7 +202,14 @@ func (d Decision) Describe() string {
 	if d.Failure != "" {
 		return line + "\n    failed: " + d.Failure + "\n"
 	}
-	return fmt.Sprintf("%s\n    %s; %d executors started, %d kept, %d stopped\n", line, d.Change.Describe(), d.Start, d.Keep, d.Stop)
+	did := fmt.Sprintf("%d executors started, %d kept, %d stopped", d.Start, d.Keep, d.Stop)
+	switch {
+	case d.Groups == 1:
+		did = "1 group"
+	case d.Groups > 1:
+		did = fmt.Sprintf("%d groups", d.Groups)
+	}
+	return fmt.Sprintf("%s\n    %s; %s\n", line, d.Change.Describe(), did)
 }
 
 // Describe says what a change does to rate and cost, and what it saves.
@@ -207,11 +217,11 @@ func (c Change) Describe() string {
 	if c.First {
 		return fmt.Sprintf("rate %s/s: cost %s per hour", rate(c.ToRate), money(c.ToCost))
 	}
-	s := "rate " + moved(rate(c.FromRate)+"/s", rate(c.ToRate)+"/s")
+	s := "rate " + fromTo(rate(c.FromRate)+"/s", rate(c.ToRate)+"/s")
 	if c.FromSLO != c.ToSLO {
 		s += fmt.Sprintf(", SLO %v -> %v", c.FromSLO, c.ToSLO)
 	}
-	s += fmt.Sprintf(": cost %s per hour, ", moved(money(c.FromCost), money(c.ToCost)))
+	s += fmt.Sprintf(": cost %s per hour, ", fromTo(money(c.FromCost), money(c.ToCost)))
 	diff := c.ToCost - c.FromCost
 	switch {
 	case money(math.Abs(diff)) == money(0):
@@ -222,21 +232,12 @@ func (c Change) Describe() string {
 	return s + fmt.Sprintf("costs %s more per hour", money(diff))
 }
 
-// moved writes a value that may have changed.
-func moved(from, to string) string {
+// fromTo writes a value that may have changed.
+func fromTo(from, to string) string {
 	if from == to {
 		return to
 	}
 	return from + " -> " + to
-}
-
-// compare is the change from what serves to a plan for rate.
-func compare(serving *placement.Deployment, to plan.Plan, rate float64) Change {
-	c := Change{ToRate: rate, ToCost: to.Cost, ToSLO: to.SLO, First: serving == nil}
-	if serving != nil {
-		c.FromRate, c.FromCost, c.FromSLO = serving.Pipeline.Rate, serving.Plan.Cost, serving.Plan.SLO
-	}
-	return c
 }
 
 // rate writes at most four significant digits, and never an exponent.

@@ -25,14 +25,14 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// kind is the type of the innermost application error, empty when there is
+// errorType is the type of the innermost application error, empty when there is
 // none.
-func kind(err error) (kind string) {
+func errorType(err error) (name string) {
 	var app *temporal.ApplicationError
 	for err != nil && errors.As(err, &app) {
-		kind, err = app.Type(), app.Unwrap()
+		name, err = app.Type(), app.Unwrap()
 	}
-	return kind
+	return name
 }
 
 // markdown writes tables for Temporal's UI.

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -12,32 +13,25 @@ import (
 
 // ExecutorInput is the input of the executor workflow.
 type ExecutorInput struct {
+	Service          string // ID of its workflow
 	Task             executors.Task
 	HeartbeatTimeout time.Duration // 0 means activities.DefaultHeartbeatTimeout
 }
 
-const (
-	forever = 10 * 365 * 24 * time.Hour // an activity needs some bound
-
-	// hostPatience is how long work may wait for its host to take it before
-	// the host counts as gone.
-	hostPatience = 30 * time.Second
-
-	// executorAttempts bounds how often an executor is started over on its
-	// device before its pipeline is asked to find another way.
-	executorAttempts = 8
-)
+// executorAttempts bounds how often an executor is started over on its device
+// before its service plans anew.
+const executorAttempts = 8
 
 // Executor owns one executor. It ends when the executor is cancelled, which
 // drains it, when the gateway has drained it, or when it cannot run on its
-// host; it then tells its pipeline.
+// host; it then tells its service.
 func Executor(ctx workflow.Context, in ExecutorInput) (activities.ExecutorResult, error) {
 	slot := in.Task.Slot
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              activities.HostQueue(slot.Host),
 		StartToCloseTimeout:    forever,
 		ScheduleToStartTimeout: hostPatience,
-		HeartbeatTimeout:       orDefault(in.HeartbeatTimeout, activities.DefaultHeartbeatTimeout),
+		HeartbeatTimeout:       cmp.Or(in.HeartbeatTimeout, activities.DefaultHeartbeatTimeout),
 		WaitForCancellation:    true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
@@ -50,23 +44,14 @@ func Executor(ctx workflow.Context, in ExecutorInput) (activities.ExecutorResult
 	var result activities.ExecutorResult
 	err := workflow.ExecuteActivity(ctx, host.RunExecutor, in.Task).Get(ctx, &result)
 	if ctx.Err() != nil {
-		return result, nil // cancelled, which is how a pipeline ends an executor
+		return result, nil // cancelled, which is how a service ends an executor
 	}
 	end := ExecutorEnded{Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Executor: slot.Executor, Reason: result.Reason}
 	if err != nil {
 		end.Reason = reason(err)
 	}
-	told := workflow.SignalExternalWorkflow(ctx, PipelineID(slot.Pipeline), "", SignalExecutorEnded, end).Get(ctx, nil)
-	if told != nil {
-		workflow.GetLogger(ctx).Info("the pipeline is gone", "pipeline", slot.Pipeline, "error", told)
+	if gone := workflow.SignalExternalWorkflow(ctx, in.Service, "", SignalExecutorEnded, end).Get(ctx, nil); gone != nil {
+		workflow.GetLogger(ctx).Info("the service is gone", "service", in.Service, "error", gone)
 	}
 	return result, err
-}
-
-func orDefault[T comparable](x, otherwise T) T {
-	var zero T
-	if x == zero {
-		return otherwise
-	}
-	return x
 }

@@ -17,8 +17,8 @@ import (
 type FleetState struct {
 	Version  int
 	Hosts    map[string]*FleetHost
-	Reserved map[string][]placement.Slot // by pipeline
-	Watching map[string]bool             // pipelines to tell of changes
+	Reserved map[string][]placement.Slot // by the ID of the service
+	Watching map[string]bool             // services to tell of changes, by ID
 
 	ContinueAfter int // as in Settings
 }
@@ -26,7 +26,7 @@ type FleetState struct {
 // FleetHost is a host that is present.
 type FleetHost struct {
 	Info        activities.HostInfo
-	Incarnation int // counts the joins, so that news of an older one is known as such
+	Incarnation int // counts the joins, so that the end of an older one is known as such
 }
 
 // hostLost is what a host workflow tells the fleet at its end.
@@ -39,12 +39,12 @@ type hostLost struct {
 // fleet drives FleetState.
 type fleet struct {
 	FleetState
-	changes FleetChange // not told to pipelines yet
+	changes FleetChange // not told to services yet
 	starts  []string    // hosts whose workflow is to be started
 	handled int
 }
 
-// Fleet knows which hosts and devices exist and which pipeline has reserved
+// Fleet knows which hosts and devices exist and which service has reserved
 // them.
 func Fleet(ctx workflow.Context, state *FleetState) error {
 	f := &fleet{}
@@ -52,25 +52,25 @@ func Fleet(ctx workflow.Context, state *FleetState) error {
 		f.FleetState = *state
 	}
 	f.init()
-	if err := f.listen(ctx); err != nil {
+	if err := f.setHandlers(ctx); err != nil {
 		return err
 	}
-	workflow.Go(ctx, f.hear)
+	workflow.Go(ctx, f.receiveLost)
 	for {
 		f.show(ctx)
-		if err := workflow.Await(ctx, func() bool { return f.busy() || f.full(ctx) }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return f.hasWork() || f.historyFull(ctx) }); err != nil {
 			return err
 		}
-		if f.busy() {
+		if f.hasWork() {
 			f.startHosts(ctx)
-			f.tell(ctx)
+			f.notify(ctx)
 			continue
 		}
 		if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 			return err
 		}
-		f.hearRest(ctx)
-		if !f.busy() {
+		f.receivePending(ctx)
+		if !f.hasWork() {
 			return workflow.NewContinueAsNewError(ctx, TypeFleet, &f.FleetState)
 		}
 	}
@@ -88,15 +88,15 @@ func (f *fleet) init() {
 	}
 }
 
-func (f *fleet) busy() bool {
+func (f *fleet) hasWork() bool {
 	return len(f.starts)+len(f.changes.Joined)+len(f.changes.Lost) > 0
 }
 
-func (f *fleet) full(ctx workflow.Context) bool {
+func (f *fleet) historyFull(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() || f.ContinueAfter > 0 && f.handled >= f.ContinueAfter
 }
 
-func (f *fleet) listen(ctx workflow.Context) error {
+func (f *fleet) setHandlers(ctx workflow.Context) error {
 	if err := workflow.SetQueryHandler(ctx, activities.FleetDevices, func() (activities.FleetView, error) { return f.view(), nil }); err != nil {
 		return err
 	}
@@ -179,36 +179,37 @@ func (f *fleet) checkReserve(_ workflow.Context, r activities.Reservation) error
 
 func (f *fleet) reserve(_ workflow.Context, r activities.Reservation) (activities.FleetView, error) {
 	if len(r.Slots) == 0 {
-		delete(f.Reserved, r.Pipeline)
+		delete(f.Reserved, r.Service)
 	} else {
-		f.Reserved[r.Pipeline] = r.Slots
+		f.Reserved[r.Service] = r.Slots
 	}
 	if r.Forget {
-		delete(f.Watching, r.Pipeline)
+		delete(f.Watching, r.Service)
 	}
 	f.changed()
 	return f.view(), nil
 }
 
-func (f *fleet) watch(_ workflow.Context, pipeline string) (activities.FleetView, error) {
+func (f *fleet) watch(_ workflow.Context, service string) (activities.FleetView, error) {
 	f.handled++
-	f.Watching[pipeline] = true
+	f.Watching[service] = true
 	return f.view(), nil
 }
 
-// hear takes the news of host workflows that have ended.
-func (f *fleet) hear(ctx workflow.Context) {
-	news := workflow.GetSignalChannel(ctx, signalHostLost)
+// receiveLost takes what host workflows say at their end.
+func (f *fleet) receiveLost(ctx workflow.Context) {
+	ends := workflow.GetSignalChannel(ctx, signalHostLost)
 	for {
 		var lost hostLost
-		news.Receive(ctx, &lost)
+		ends.Receive(ctx, &lost)
 		f.lost(lost)
 	}
 }
 
-func (f *fleet) hearRest(ctx workflow.Context) {
-	news := workflow.GetSignalChannel(ctx, signalHostLost)
-	for lost := (hostLost{}); news.ReceiveAsync(&lost); lost = (hostLost{}) {
+// receivePending takes what has arrived and was not taken yet.
+func (f *fleet) receivePending(ctx workflow.Context) {
+	ends := workflow.GetSignalChannel(ctx, signalHostLost)
+	for lost := (hostLost{}); ends.ReceiveAsync(&lost); lost = (hostLost{}) {
 		f.lost(lost)
 	}
 }
@@ -249,16 +250,16 @@ func (f *fleet) startHosts(ctx workflow.Context) {
 	}
 }
 
-// tell passes the changes on to the pipelines.
-func (f *fleet) tell(ctx workflow.Context) {
+// notify passes the changes on to the services.
+func (f *fleet) notify(ctx workflow.Context) {
 	changes := f.changes
 	f.changes = FleetChange{}
 	if len(changes.Joined)+len(changes.Lost) == 0 {
 		return
 	}
-	for _, name := range workflow.DeterministicKeys(f.Watching) {
-		if err := workflow.SignalExternalWorkflow(ctx, PipelineID(name), "", SignalFleetChanged, changes).Get(ctx, nil); err != nil {
-			delete(f.Watching, name) // it runs no more
+	for _, service := range workflow.DeterministicKeys(f.Watching) {
+		if err := workflow.SignalExternalWorkflow(ctx, service, "", SignalFleetChanged, changes).Get(ctx, nil); err != nil {
+			delete(f.Watching, service) // it runs no more
 		}
 	}
 }
@@ -279,8 +280,8 @@ func (f *fleet) show(ctx workflow.Context) {
 }
 
 func (f *fleet) use(d placement.Device) (share float64, by string) {
-	for _, name := range workflow.DeterministicKeys(f.Reserved) {
-		for _, s := range f.Reserved[name] {
+	for _, service := range workflow.DeterministicKeys(f.Reserved) {
+		for _, s := range f.Reserved[service] {
 			if s.Host != d.Host || s.Device != d.Name {
 				continue
 			}
@@ -288,7 +289,7 @@ func (f *fleet) use(d placement.Device) (share float64, by string) {
 			if by != "" {
 				by += ", "
 			}
-			by += name + "/" + s.Module
+			by += s.Pipeline + "/" + s.Module
 		}
 	}
 	return share, by

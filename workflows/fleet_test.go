@@ -78,19 +78,19 @@ func TestFleet(t *testing.T) {
 	var joined, reserved, late *fleetReply
 	slots := []placement.Slot{{Executor: "e", Pipeline: "traffic", Module: "detect", Host: "one", Device: "cpu/0", Share: 0.5}}
 	at := func(n int, f func()) { r.RegisterDelayedCallback(f, time.Duration(n)*time.Second) }
-	at(0, func() { r.update(activities.FleetWatch, "traffic") })
+	at(0, func() { r.update(activities.FleetWatch, "pipeline/traffic") })
 	at(1, func() { joined = r.update(activities.FleetJoin, host("one", 2)) })
 	at(2, func() {
 		require.NoError(t, joined.err)
 		assert.Equal(t, 2, len(joined.view.Devices()))
 		assert.Equal(t, 1, r.started)
 		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[one] []}"}, r.told)
-		reserved = r.update(activities.FleetReserve, activities.Reservation{Pipeline: "traffic", Version: joined.view.Version, Slots: slots})
-		late = r.update(activities.FleetReserve, activities.Reservation{Pipeline: "other", Version: joined.view.Version, Slots: slots})
+		reserved = r.update(activities.FleetReserve, activities.Reservation{Service: "pipeline/traffic", Version: joined.view.Version, Slots: slots})
+		late = r.update(activities.FleetReserve, activities.Reservation{Service: "pool/other", Version: joined.view.Version, Slots: slots})
 	})
 	at(3, func() {
 		require.NoError(t, reserved.err)
-		assert.Equal(t, slots, reserved.view.Others("other", []string{"other", "traffic"}))
+		assert.Equal(t, slots, reserved.view.For("pool/other").Held)
 		var app *temporal.ApplicationError
 		require.ErrorAs(t, late.err, &app)
 		assert.Equal(t, activities.TypeConflict, app.Type())
@@ -108,7 +108,7 @@ func TestFleet(t *testing.T) {
 	})
 	at(6, func() {
 		assert.Equal(t, "pipeline/traffic fleet-changed {[] [one]}", r.told[len(r.told)-1])
-		r.update(activities.FleetWatch, "other")
+		r.update(activities.FleetWatch, "pool/other")
 	})
 	at(7, func() {
 		r.SetContinueAsNewSuggested(true)
@@ -120,8 +120,8 @@ func TestFleet(t *testing.T) {
 	var state *FleetState
 	require.NoError(t, fromPayloads(again, &state))
 	assert.Empty(t, state.Hosts)
-	assert.Equal(t, slots, state.Reserved["traffic"])
-	assert.Equal(t, map[string]bool{"traffic": true, "other": true}, state.Watching)
+	assert.Equal(t, slots, state.Reserved["pipeline/traffic"])
+	assert.Equal(t, map[string]bool{"pipeline/traffic": true, "pool/other": true}, state.Watching)
 }
 
 func TestHostTellsTheFleet(t *testing.T) {
@@ -142,7 +142,7 @@ func TestHostTellsTheFleet(t *testing.T) {
 }
 
 func TestExecutor(t *testing.T) {
-	in := ExecutorInput{Task: executors.Task{Slot: placement.Slot{Executor: "traffic/detect@one/cpu/0", Pipeline: "traffic", Module: "detect", Host: "one", Device: "cpu/0"}}}
+	in := ExecutorInput{Service: "pipeline/traffic", Task: executors.Task{Slot: placement.Slot{Executor: "traffic/detect@one/cpu/0", Pipeline: "traffic", Module: "detect", Host: "one", Device: "cpu/0"}}}
 	attempts := 0
 	for _, c := range []struct {
 		name     string
@@ -172,12 +172,12 @@ func TestExecutor(t *testing.T) {
 				attempts++
 				return c.run(ctx)
 			}, activity.RegisterOptions{Name: "RunExecutor"})
-			var told ExecutorEnded
+			var got ExecutorEnded
 			env.OnSignalExternalWorkflow(mock.Anything, "pipeline/traffic", "", SignalExecutorEnded, mock.Anything).
-				Return(func(_, _, _, _ string, arg any) error { told = arg.(ExecutorEnded); return nil })
+				Return(func(_, _, _, _ string, arg any) error { got = arg.(ExecutorEnded); return nil })
 			env.ExecuteWorkflow(TypeExecutor, in)
 			assert.Equal(t, c.attempts, attempts)
-			assert.Equal(t, c.reason, told.Reason)
+			assert.Equal(t, c.reason, got.Reason)
 			assert.Equal(t, c.fails, env.GetWorkflowError() != nil)
 		})
 	}
@@ -208,7 +208,7 @@ func TestProfileMeasuresEveryKind(t *testing.T) {
 	spec.Pipeline.Modules[1].Profile.Points, spec.Pipeline.Modules[1].Hardware = nil, []string{"gpu"}
 	env := quietEnv()
 	w.register(env)
-	env.ExecuteWorkflow(TypeProfile, ProfileRequest{Spec: spec})
+	env.ExecuteWorkflow(TypeProfile, ProfileRequest{Service: "pipeline/traffic", Pipeline: *spec.Pipeline, Hardware: spec.Hardware})
 	var reply ProfileReply
 	require.NoError(t, env.GetWorkflowResult(&reply))
 	assert.ElementsMatch(t, []string{"detect@cpu", "detect@gpu", "vehicle@gpu"}, w.profiled)
@@ -230,8 +230,8 @@ func TestChangeDescribe(t *testing.T) {
 	}
 }
 
-func TestNeat(t *testing.T) {
+func TestRoundUp(t *testing.T) {
 	for in, want := range map[float64]float64{61: 61, 61.2: 62, 0.123: 0.13, 1234: 1300, 9.96: 10} {
-		assert.InDelta(t, want, neat(in), 1e-9, in)
+		assert.InDelta(t, want, roundUp(in), 1e-9, in)
 	}
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -20,7 +21,7 @@ type HostInput struct {
 // itself. When the heartbeats stop, the activity is offered to the host again;
 // when nobody takes it for a while the host is gone, and the fleet is told.
 func Host(ctx workflow.Context, in HostInput) error {
-	timeout := orDefault(in.HeartbeatTimeout, activities.DefaultHeartbeatTimeout)
+	timeout := cmp.Or(in.HeartbeatTimeout, activities.DefaultHeartbeatTimeout)
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              activities.HostQueue(in.Info.Name),
 		StartToCloseTimeout:    forever,

@@ -4,28 +4,24 @@ import (
 	"fmt"
 
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/scheduler"
 )
 
 // Workflow types.
 const (
-	TypePipeline   = "pipeline"
+	TypeService    = "service"
 	TypeProfile    = "profile"
 	TypeReschedule = "reschedule"
 	TypeExecutor   = "executor"
 	TypeFleet      = activities.FleetWorkflow
 	TypeHost       = "host"
-	TypeFunction   = "function"
 )
 
-// Messages of the pipeline workflow. The function workflow has apply (a
-// FunctionApply), drain, delete, status (a FunctionStatus), measures (a
-// functions.Measures) and gateway-started.
+// Messages of the service workflow.
 const (
 	UpdateApply   = "apply"   // ApplyRequest -> ChangeReply
 	UpdateRescale = "rescale" // RescaleRequest -> ChangeReply
@@ -33,9 +29,7 @@ const (
 	UpdateDrain   = "drain"   // string: the reason -> ChangeReply
 	UpdateDelete  = "delete"  // string: the reason -> ChangeReply
 
-	QueryStatus  = "status"  // -> Status
-	QueryPlan    = "plan"    // -> plan.Plan
-	QueryHistory = "history" // -> []Decision
+	QueryStatus = "status" // -> Status
 
 	SignalMeasures       = "measures"        // autoscale.Measures
 	SignalFleetChanged   = "fleet-changed"   // FleetChange
@@ -46,21 +40,55 @@ const (
 	signalHostLost = "host-lost" // to the fleet: hostLost
 )
 
-// PipelineID is the workflow ID of a pipeline.
-func PipelineID(name string) string { return "pipeline/" + name }
+// ApplyRequest replaces the spec of a service.
+type ApplyRequest struct {
+	Spec   scheduler.Spec
+	Beside []scheduler.Spec // that are applied together with it, as scheduler.Beside names them
+	Expect int              // generation that must be the current one; 0 for any
+	Reason string           // for the history; empty means "applied"
+}
 
-// FunctionID is the workflow ID of a function.
-func FunctionID(name string) string { return "function/" + name }
+// RescaleRequest changes the rate that a pipeline is planned for.
+type RescaleRequest struct {
+	Rate   float64 // requests per second
+	Expect int     // as in ApplyRequest
+	Reason string
+}
+
+// ChangeReply answers an update as soon as the change is accepted.
+type ChangeReply struct {
+	Generation int
+	Unchanged  bool // the spec was in force already
+}
+
+// FleetChange tells a service of hosts that came and went.
+type FleetChange struct {
+	Joined []string
+	Lost   []string
+}
+
+// ExecutorEnded tells a service that an executor is no more.
+type ExecutorEnded struct {
+	Workflow string
+	Executor string
+	Reason   string
+}
+
+// ServiceID is the workflow ID of a service. Names are unique over all kinds.
+func ServiceID(kind scheduler.Kind, name string) string { return string(kind) + "/" + name }
+
+// SpecID is the workflow ID of the service that a spec declares.
+func SpecID(s scheduler.Spec) string { return ServiceID(s.Kind(), s.Name()) }
 
 // HostID is the workflow ID of a host.
 func HostID(name string) string { return "host/" + name }
 
-func rescheduleID(pipeline string, n int) string {
-	return fmt.Sprintf("reschedule/%s/%d", pipeline, n)
+func rescheduleID(service string, n int) string {
+	return fmt.Sprintf("reschedule/%s/%d", service, n)
 }
 
-func profileID(pipeline string, n int) string {
-	return fmt.Sprintf("profile/%s/%d", pipeline, n)
+func profileID(service string, n int) string {
+	return fmt.Sprintf("profile/%s/%d", service, n)
 }
 
 // executorID is unique for every start of an executor, because an executor of
@@ -69,16 +97,16 @@ func executorID(executor string, n int) string {
 	return fmt.Sprintf("executor/%s/%d", executor, n)
 }
 
-// Attribute is a search attribute that pipelines set.
+// Attribute is a search attribute that services set.
 type Attribute struct {
 	Name string
 	Type enumspb.IndexedValueType
 }
 
-// The search attributes. A namespace must know them before a pipeline with
+// The search attributes. A namespace must know them before a service with
 // Settings.SearchAttributes starts; see Attributes.
 const (
-	AttributePipeline    = "HarpagonPipeline"
+	AttributeService     = "HarpagonService"
 	AttributeGeneration  = "HarpagonGeneration"
 	AttributePhase       = "HarpagonPhase"
 	AttributeCostPerHour = "HarpagonCostPerHour"
@@ -87,28 +115,18 @@ const (
 // Attributes lists the search attributes to register.
 func Attributes() []Attribute {
 	return []Attribute{
-		{AttributePipeline, enumspb.INDEXED_VALUE_TYPE_KEYWORD},
+		{AttributeService, enumspb.INDEXED_VALUE_TYPE_KEYWORD},
 		{AttributeGeneration, enumspb.INDEXED_VALUE_TYPE_INT},
 		{AttributePhase, enumspb.INDEXED_VALUE_TYPE_KEYWORD},
 		{AttributeCostPerHour, enumspb.INDEXED_VALUE_TYPE_DOUBLE},
 	}
 }
 
-func searchAttributes(pipeline string, generation int, phase Phase, cost float64) []temporal.SearchAttributeUpdate {
+func searchAttributes(service string, generation int, phase Phase, cost float64) []temporal.SearchAttributeUpdate {
 	return []temporal.SearchAttributeUpdate{
-		temporal.NewSearchAttributeKeyKeyword(AttributePipeline).ValueSet(pipeline),
+		temporal.NewSearchAttributeKeyKeyword(AttributeService).ValueSet(service),
 		temporal.NewSearchAttributeKeyInt64(AttributeGeneration).ValueSet(int64(generation)),
 		temporal.NewSearchAttributeKeyKeyword(AttributePhase).ValueSet(string(phase)),
 		temporal.NewSearchAttributeKeyFloat64(AttributeCostPerHour).ValueSet(cost),
-	}
-}
-
-// Register registers every workflow under its type name.
-func Register(w worker.WorkflowRegistry) {
-	for name, f := range map[string]any{
-		TypePipeline: Pipeline, TypeProfile: Profile, TypeReschedule: Reschedule,
-		TypeExecutor: Executor, TypeFleet: Fleet, TypeHost: Host, TypeFunction: Function,
-	} {
-		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 }

@@ -13,13 +13,19 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
-	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 // script runs a pipeline through steps, one a minute, and deletes it then.
 func script(t *testing.T, w *world, s Settings, steps ...func(r *rig)) *rig {
+	return scriptOf(t, scheduler.KindPipeline, w, s, steps...)
+}
+
+// scriptOf runs a service of another kind.
+func scriptOf(t *testing.T, kind scheduler.Kind, w *world, s Settings, steps ...func(r *rig)) *rig {
 	r := newRig(t, w)
+	r.kind = kind
 	for i, step := range steps {
 		r.at(time.Duration(i)*time.Minute, func() { step(r) })
 	}
@@ -52,18 +58,12 @@ func TestApplyServes(t *testing.T) {
 		assert.Equal(t, []string{"detect@cpu"}, w.profiled, "vehicle has a profile on file")
 		require.Equal(t, 1, len(w.installed))
 		assert.Equal(t, w.installed[0].Slots, s.Executors)
-		assert.Equal(t, s.Executors, w.reserved("traffic"))
+		assert.Equal(t, s.Executors, w.reserved("pipeline/traffic"))
 		assert.Contains(t, s.Describe(), "pipeline traffic: serving, generation 1")
 		assert.Contains(t, s.Describe(), "because: applied")
-		var p plan.Plan
-		r.query(QueryPlan, &p)
-		assert.Equal(t, *s.Plan, p)
-		var h []Decision
-		r.query(QueryHistory, &h)
-		assert.Equal(t, s.Decisions, h)
 	})
 	assert.Equal(t, []string{"traffic"}, w.removed)
-	assert.Empty(t, w.reserved("traffic"))
+	assert.Empty(t, w.reserved("pipeline/traffic"))
 	assert.Zero(t, w.count())
 }
 
@@ -167,7 +167,7 @@ func TestValidatorsReject(t *testing.T) {
 		{UpdateRescale, RescaleRequest{Rate: math.Inf(1)}, ""},
 		{UpdateRescale, RescaleRequest{Rate: 5, Expect: 7}, "generation 1, not 7"},
 		{UpdateApply, ApplyRequest{Spec: bad}, "SLO"},
-		{UpdateApply, ApplyRequest{Spec: renamed}, `"other" was sent`},
+		{UpdateApply, ApplyRequest{Spec: renamed}, `pipeline "traffic" was sent the spec of pipeline "other"`},
 		{UpdateApply, ApplyRequest{Spec: bare}, "hardware"},
 		{UpdateApply, ApplyRequest{Spec: traffic(20), Expect: 9}, "generation 1, not 9"},
 	}
@@ -222,7 +222,7 @@ func TestMisfitLeavesTheOldPlan(t *testing.T) {
 		for _, e := range s.Executors {
 			assert.True(t, w.runs(e.Executor))
 		}
-		assert.Equal(t, s.Executors, w.reserved("traffic"))
+		assert.Equal(t, s.Executors, w.reserved("pipeline/traffic"))
 	})
 }
 
@@ -237,7 +237,7 @@ func TestUnreadyExecutorsAreTakenBack(t *testing.T) {
 		require.NotNil(t, s.Failure)
 		assert.Equal(t, "still waits for detect", s.Failure.Reason)
 		assert.False(t, s.Failure.RetryAt.IsZero())
-		assert.Equal(t, s.Executors, w.reserved("traffic"))
+		assert.Equal(t, s.Executors, w.reserved("pipeline/traffic"))
 		w.prepareErr = nil
 	}, func(r *rig) {
 		// A step later, since cancelled executors end in their own time.
@@ -263,7 +263,7 @@ func TestWhyAnExecutorCannotLoadIsWhyTheChangeFails(t *testing.T) {
 	err := env.GetWorkflowError()
 	require.Error(t, err)
 	assert.Equal(t, "detect cannot be loaded: unknown operator Frobnicate", reason(err))
-	assert.Equal(t, activities.TypeLoad, kind(err))
+	assert.Equal(t, activities.TypeLoad, errorType(err))
 	assert.Empty(t, w.installed)
 }
 
@@ -401,7 +401,7 @@ func TestDrainAndResume(t *testing.T) {
 		assert.Equal(t, Drained, s.Phase)
 		assert.Empty(t, s.Executors)
 		assert.Zero(t, s.Serving)
-		assert.Empty(t, w.reserved("traffic"))
+		assert.Empty(t, w.reserved("pipeline/traffic"))
 		assert.Equal(t, []string{"traffic"}, w.removed)
 		r.update(UpdateRescale, RescaleRequest{Rate: 20})
 	}, func(r *rig) {
@@ -424,7 +424,7 @@ func TestContinueAsNew(t *testing.T) {
 	w := newWorld(4)
 	r := newRig(t, w)
 	r.at(0, func() { r.update(UpdateApply, ApplyRequest{Spec: traffic(20)}) })
-	r.ExecuteWorkflow(TypePipeline, State{Name: "traffic", Settings: Settings{ContinueAfter: 1}})
+	r.ExecuteWorkflow(TypeService, State{Kind: scheduler.KindPipeline, Name: "traffic", Settings: Settings{ContinueAfter: 1}})
 	require.True(t, r.IsWorkflowCompleted())
 	var again *workflow.ContinueAsNewError
 	require.ErrorAs(t, r.GetWorkflowError(), &again)
@@ -448,7 +448,7 @@ func TestContinueAsNew(t *testing.T) {
 		next.update(UpdateDelete, "")
 	})
 	state.Settings.ContinueAfter = 0
-	next.ExecuteWorkflow(TypePipeline, state)
+	next.ExecuteWorkflow(TypeService, state)
 	require.NoError(t, next.GetWorkflowError())
 	assert.Equal(t, 1, len(w.profiled), "profiles go along")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -16,8 +17,9 @@ import (
 
 // ranking is a pool of a base and a cheap kind that is in time with short
 // queries only.
-func ranking(budget float64) Spec {
-	p := pipelines.Pool{
+func ranking(budget float64) scheduler.Spec {
+	p := &pipelines.Pool{
+		Plan: pipelines.Planning{Policy: pool.PolicyKairos},
 		Name: "traffic", SLO: 100 * time.Millisecond, Budget: budget, Base: "gpu",
 		Sizes: pipelines.Mix{{Size: 5, Weight: 9}, {Size: 40, Weight: 1}},
 	}
@@ -27,7 +29,7 @@ func ranking(budget float64) Spec {
 			pipelines.Point{Hardware: "cpu", Batch: size, Concurrency: 1, Duration: time.Duration(5*size) * time.Millisecond})
 	}
 	hardware := []pipelines.Hardware{{Name: "gpu", Price: 1}, {Name: "cpu", Price: 0.2}}
-	return PoolSpec(p, hardware, pool.Options{Policy: pool.PolicyKairos, Queries: 500})
+	return scheduler.Spec{Pool: p, Hardware: hardware}
 }
 
 func applyPool(budget float64) func(*rig) {
@@ -59,14 +61,14 @@ func kinds(s Status) map[string]int {
 func TestAPoolServes(t *testing.T) {
 	w := market(4, 10)
 	var rescaled *reply
-	script(t, w, Settings{}, applyPool(2.5), func(r *rig) {
+	scriptOf(t, scheduler.KindPool, w, Settings{}, applyPool(2.5), func(r *rig) {
 		s := r.status()
 		require.Equal(t, Serving, s.Phase, s.Describe())
-		require.NotNil(t, s.Pool)
-		assert.Equal(t, s.Pool.Instances, kinds(s))
+		require.NotNil(t, s.Plan.Pool)
+		assert.Equal(t, s.Plan.Pool.Instances, kinds(s))
 		assert.Greater(t, kinds(s)["cpu"], 0, "short queries are cheaper there")
 		assert.LessOrEqual(t, s.Cost, 2.5)
-		assert.Equal(t, s.Pool.Goodput, s.Rate)
+		assert.Equal(t, s.Plan.Pool.Goodput, s.Rate)
 		assert.Equal(t, "matching", s.Dispatch)
 		assert.Contains(t, s.Describe(), "traffic: feasible pool, policy kairos")
 		devices := map[string]bool{}
@@ -90,7 +92,7 @@ func TestAPoolServes(t *testing.T) {
 		assert.NotEmpty(t, w.released)
 	})
 	assert.Equal(t, []string{"traffic"}, w.removed)
-	assert.Empty(t, w.reserved("traffic"))
+	assert.Empty(t, w.reserved("pool/traffic"))
 }
 
 func TestAPoolThatLosesDevicesIsPlannedAnew(t *testing.T) {
@@ -98,7 +100,7 @@ func TestAPoolThatLosesDevicesIsPlannedAnew(t *testing.T) {
 	w.fleet.Hosts = append(w.fleet.Hosts, activities.HostInfo{Name: "two"})
 	w.fleet.Hosts[1].Devices = []placement.Device{{Host: "two", Name: "gpu/0", Hardware: "gpu"}}
 	w.fleet.Hosts[0].Devices = w.fleet.Hosts[0].Devices[4:] // cpus only
-	script(t, w, Settings{}, applyPool(2.5), func(r *rig) {
+	scriptOf(t, scheduler.KindPool, w, Settings{}, applyPool(2.5), func(r *rig) {
 		require.Equal(t, Serving, r.status().Phase)
 		w.mu.Lock()
 		w.fleet.Hosts[0].Devices = w.fleet.Hosts[0].Devices[:2]
@@ -119,9 +121,8 @@ func TestAPoolThatLosesDevicesIsPlannedAnew(t *testing.T) {
 	})
 }
 
-// tell reports sizes of queries as a gateway does, every five seconds.
-func tell(r *rig, begin, end time.Duration, sizes ...autoscale.QueryCount) {
-
+// report reports sizes of queries as a gateway does, every five seconds.
+func report(r *rig, begin, end time.Duration, sizes ...autoscale.QueryCount) {
 	for at := begin; at < end; at += 5 * time.Second {
 		r.at(at, func() {
 			to := r.Now()
@@ -129,20 +130,19 @@ func tell(r *rig, begin, end time.Duration, sizes ...autoscale.QueryCount) {
 				Modules: []autoscale.ModuleMeasures{{Name: pool.ServedModule, Queries: sizes}}})
 		})
 	}
-
 }
 
 func TestAnotherMixOfSizesIsPlannedFor(t *testing.T) {
 	w := market(4, 10)
 	var before Status
 	settings := Settings{Mix: autoscale.MixOptions{Cooldown: time.Second}}
-	script(t, w, settings, applyPool(4), func(r *rig) {
+	scriptOf(t, scheduler.KindPool, w, settings, applyPool(4), func(r *rig) {
 		before = r.status()
 		require.Equal(t, 1, before.Serving)
-		tell(r, 0, time.Minute, autoscale.QueryCount{Size: 5, Queries: 880}, autoscale.QueryCount{Size: 40, Queries: 120})
+		report(r, 0, time.Minute, autoscale.QueryCount{Size: 5, Queries: 880}, autoscale.QueryCount{Size: 40, Queries: 120})
 	}, func(r *rig) {
 		assert.Equal(t, 1, r.status().Serving, "sizes as planned")
-		tell(r, 0, time.Minute, autoscale.QueryCount{Size: 5, Queries: 100}, autoscale.QueryCount{Size: 40, Queries: 900}, autoscale.QueryCount{Size: 50, Queries: 30})
+		report(r, 0, time.Minute, autoscale.QueryCount{Size: 5, Queries: 100}, autoscale.QueryCount{Size: 40, Queries: 900}, autoscale.QueryCount{Size: 50, Queries: 30})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 2, s.Serving, s.Describe())
@@ -154,14 +154,13 @@ func TestAnotherMixOfSizesIsPlannedFor(t *testing.T) {
 }
 
 func TestPoolsThatCannotServeAreRejected(t *testing.T) {
-	for why, change := range map[string]func(*Spec){
-		"budget of 0.5":             func(s *Spec) { s.Pool.Budget = 0.5 },
-		"No size has a weight":      func(s *Spec) { s.Pool.Sizes = pipelines.Mix{{Size: 5}} },
-		"SLO 30ms cannot be met":    func(s *Spec) { s.Pool.SLO = 30 * time.Millisecond },
-		"the profile of the base":   func(s *Spec) { s.Pool.Sizes = pipelines.Mix{{Size: 51, Weight: 1}} },
-		`there is no policy "best"`: func(s *Spec) { s.PoolOptions.Policy = "best" },
-		"no hardware to run on":     func(s *Spec) { s.Hardware = nil },
-		`under the name "other"`:    func(s *Spec) { s.Pipeline.Name = "other" },
+	for why, change := range map[string]func(*scheduler.Spec){
+		"budget of 0.5":             func(s *scheduler.Spec) { s.Pool.Budget = 0.5 },
+		"No size has a weight":      func(s *scheduler.Spec) { s.Pool.Sizes = pipelines.Mix{{Size: 5}} },
+		"SLO 30ms cannot be met":    func(s *scheduler.Spec) { s.Pool.SLO = 30 * time.Millisecond },
+		"the profile of the base":   func(s *scheduler.Spec) { s.Pool.Sizes = pipelines.Mix{{Size: 51, Weight: 1}} },
+		`There is no policy "best"`: func(s *scheduler.Spec) { s.Pool.Plan.Policy = "best" },
+		"no hardware to run on":     func(s *scheduler.Spec) { s.Hardware = nil },
 	} {
 		s := ranking(2.5)
 		change(&s)
@@ -175,23 +174,23 @@ func TestSizesAreLearnedFromTraffic(t *testing.T) {
 	w := market(4, 10)
 	spec := ranking(4)
 	spec.Pool.Sizes = nil
-	script(t, w, Settings{Mix: autoscale.MixOptions{Cooldown: time.Second}}, func(r *rig) {
+	scriptOf(t, scheduler.KindPool, w, Settings{Mix: autoscale.MixOptions{Cooldown: time.Second}}, func(r *rig) {
 		r.update(UpdateApply, ApplyRequest{Spec: spec})
 	}, func(r *rig) {
 		require.Equal(t, Serving, r.status().Phase, r.status().Describe())
 		assert.Equal(t, pipelines.Mix{{Size: 1, Weight: 1}, {Size: 50, Weight: 1}}, w.installed[0].Pool.Sizes)
-		tell(r, 0, time.Minute, autoscale.QueryCount{Size: 5, Queries: 880}, autoscale.QueryCount{Size: 40, Queries: 120})
+		report(r, 0, time.Minute, autoscale.QueryCount{Size: 5, Queries: 880}, autoscale.QueryCount{Size: 40, Queries: 120})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 2, s.Serving)
 		assert.Contains(t, s.Cause, "the sizes of queries changed")
-		assert.Greater(t, s.Pool.Goodput, s.Decisions[0].Change.ToRate, "short queries are served faster")
+		assert.Greater(t, s.Plan.Pool.Goodput, s.Decisions[0].Change.ToRate, "short queries are served faster")
 	})
 }
 
 func TestAPoolWithoutItsBaseWaits(t *testing.T) {
 	w := market(0, 3)
-	script(t, w, Settings{}, applyPool(2.5), func(r *rig) {
+	scriptOf(t, scheduler.KindPool, w, Settings{}, applyPool(2.5), func(r *rig) {
 		s := r.status()
 		require.NotNil(t, s.Failure)
 		assert.Equal(t, activities.TypeInfeasible, s.Failure.Type)

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,8 +16,10 @@ import (
 
 // ProfileRequest is the input of the profile workflow.
 type ProfileRequest struct {
-	Spec  Spec
-	Again bool `json:",omitempty"` // measure what hosts keep, too
+	Service  string // ID of its workflow
+	Pipeline pipelines.Pipeline
+	Hardware []pipelines.Hardware
+	Again    bool `json:",omitempty"` // measure what hosts keep, too
 }
 
 // ProfileReply is its result: the points of every module that had none.
@@ -36,17 +39,16 @@ type measurement struct {
 // side by side.
 func Profile(ctx workflow.Context, in ProfileRequest) (ProfileReply, error) {
 	reply := ProfileReply{Points: map[string][]pipelines.Point{}}
-	todo := lacking(in.Spec.Pipeline)
+	todo := lacking(in.Pipeline)
 	if len(todo) == 0 {
 		return reply, nil
 	}
 	var fleet *activities.Fleet
 	var view activities.FleetView
-	name := in.Spec.Pipeline.Name
-	if err := workflow.ExecuteActivity(quick(ctx, "look which devices exist"), fleet.Watch, name).Get(ctx, &view); err != nil {
+	if err := workflow.ExecuteActivity(shortActivity(ctx, "look which devices exist"), fleet.Watch, in.Service).Get(ctx, &view); err != nil {
 		return reply, err
 	}
-	kinds, err := measurements(in.Spec, todo, view.Devices())
+	kinds, err := measurements(in.Hardware, todo, view.Devices())
 	if err != nil {
 		return reply, err
 	}
@@ -81,10 +83,10 @@ func lacking(p pipelines.Pipeline) []pipelines.Module {
 }
 
 // measurements lists what to measure, by kind of hardware.
-func measurements(spec Spec, modules []pipelines.Module, devices []placement.Device) ([][]measurement, error) {
+func measurements(hardware []pipelines.Hardware, modules []pipelines.Module, devices []placement.Device) ([][]measurement, error) {
 	var kinds [][]measurement
 	measured := map[string]bool{}
-	for _, h := range spec.Hardware {
+	for _, h := range hardware {
 		i := slices.IndexFunc(devices, func(d placement.Device) bool { return d.Hardware == h.Name })
 		if i < 0 {
 			continue
@@ -122,7 +124,7 @@ func measure(ctx workflow.Context, r ProfileRequest, todo []measurement, points 
 			RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 4},
 			Summary:                fmt.Sprintf("profile %s on %s of %s", m.module, m.device.Hardware, m.device.Host),
 		})
-		in := activities.ProfileInput{Pipeline: r.Spec.Pipeline, Module: m.module, Hardware: m.device.Hardware, Device: m.device.Name, Again: r.Again}
+		in := activities.ProfileInput{Pipeline: r.Pipeline, Module: m.module, Hardware: m.device.Hardware, Device: m.device.Name, Again: r.Again}
 		var result activities.ProfileResult
 		if err := workflow.ExecuteActivity(ctx, host.ProfileModule, in).Get(ctx, &result); err != nil {
 			return err
@@ -133,21 +135,5 @@ func measure(ctx workflow.Context, r ProfileRequest, todo []measurement, points 
 }
 
 func byConfiguration(a, b pipelines.Point) int {
-	if a.Hardware != b.Hardware {
-		if a.Hardware < b.Hardware {
-			return -1
-		}
-		return 1
-	}
-	return a.Batch - b.Batch
-}
-
-// quick are the options of activities that only compute or ask.
-func quick(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:           activities.ControlQueue,
-		StartToCloseTimeout: time.Minute,
-		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: 10 * time.Second, MaximumAttempts: 10},
-		Summary:             summary,
-	})
+	return cmp.Or(cmp.Compare(a.Hardware, b.Hardware), cmp.Compare(a.Batch, b.Batch))
 }

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,23 +12,51 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// TestReplay replays histories that a real server recorded (see record_test.go)
-// and fails when the workflow code would decide otherwise today: such a change
+// TestReplay replays histories of services of every kind that a real server
+// recorded (see record_test.go), and fails when the workflow code would decide otherwise today: such a change
 // needs workflow.GetVersion.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "histories", "*.json"))
 	require.NoError(t, err)
 	seen := map[string]bool{}
+	healed := false
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
-		seen[strings.SplitN(name, "-", 2)[0]] = true
+		seen[name[:strings.LastIndex(name, "-")]] = true
+		healed = healed || continuesHealed(t, file)
 		t.Run(name, func(t *testing.T) {
 			replayer := worker.NewWorkflowReplayer()
 			Register(replayer)
 			assert.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file))
 		})
 	}
-	for _, kind := range []string{TypePipeline, TypeProfile, TypeReschedule, TypeExecutor, TypeFleet, TypeHost, TypeFunction} {
-		assert.True(t, seen[kind], "no history of workflow %s", kind)
+	for _, kind := range []string{
+		"service-pipeline", "service-pool", "service-function", "reschedule-traffic", "reschedule-ranking", "reschedule-ranker",
+		TypeProfile, TypeExecutor, TypeFleet, TypeHost,
+	} {
+		assert.True(t, seen[kind], "no history of %s", kind)
 	}
+	assert.True(t, healed, "no history begins with durations that were measured while serving")
+}
+
+// continuesHealed says whether the history begins with a state that has durations
+// measured while serving.
+func continuesHealed(t *testing.T, file string) bool {
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var history struct {
+		Events []struct {
+			Started struct {
+				Input struct{ Payloads []struct{ Data []byte } }
+			} `json:"workflowExecutionStartedEventAttributes"`
+		}
+	}
+	require.NoError(t, json.Unmarshal(content, &history))
+	for _, payload := range history.Events[0].Started.Input.Payloads {
+		var state State
+		if json.Unmarshal(payload.Data, &state) == nil && len(state.Served) > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -35,6 +37,8 @@ type world struct {
 	removed    []string
 	running    map[string]bool
 	prepareErr error
+	installErr error
+	removeErr  error
 	loadErr    error  // of executors, which end with it at once
 	engine     string // of every module; empty means emulated
 	kept       []activities.KeepInput
@@ -55,7 +59,7 @@ func host(name string, devices int) activities.HostInfo {
 }
 
 func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
-	for name, f := range map[string]any{TypePipeline: Pipeline, TypeProfile: Profile, TypeReschedule: Reschedule, TypeExecutor: w.executor} {
+	for name, f := range map[string]any{TypeService: Service, TypeProfile: Profile, TypeReschedule: Reschedule, TypeExecutor: w.executor} {
 		env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	env.RegisterActivity(&activities.Planning{})
@@ -81,20 +85,20 @@ func (w *world) reserve(_ context.Context, r activities.Reservation) (activities
 		w.conflicts--
 		return w.fleet, temporal.NewNonRetryableApplicationError("version", activities.TypeConflict, nil)
 	}
-	w.fleet.Reserved[r.Pipeline] = r.Slots
+	w.fleet.Reserved[r.Service] = r.Slots
 	return w.fleet, nil
 }
 
-func (w *world) reserved(pipeline string) []placement.Slot {
+func (w *world) reserved(service string) []placement.Slot {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.fleet.Reserved[pipeline]
+	return w.fleet.Reserved[service]
 }
 
 func (w *world) identify(_ context.Context, in activities.IdentifyInput) (map[string]placement.ModuleEngine, error) {
 	all := map[string]placement.ModuleEngine{}
 	for _, m := range in.Modules {
-		all[m.Name] = placement.ModuleEngine{Engine: orDefault(w.engine, "emulated"), Model: "sha256:" + m.Name}
+		all[m.Name] = placement.ModuleEngine{Engine: cmp.Or(w.engine, "emulated"), Model: "sha256:" + m.Name}
 	}
 	return all, nil
 }
@@ -177,8 +181,10 @@ func (w *world) prepare(_ context.Context, d placement.Deployment) error {
 func (w *world) install(_ context.Context, d placement.Deployment) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.installed = append(w.installed, d)
-	return nil
+	if w.installErr == nil {
+		w.installed = append(w.installed, d)
+	}
+	return w.installErr
 }
 
 func (w *world) release(_ context.Context, in activities.ReleaseInput) error {
@@ -188,17 +194,24 @@ func (w *world) release(_ context.Context, in activities.ReleaseInput) error {
 	return nil
 }
 
-func (w *world) remove(_ context.Context, pipeline string) error {
+func (w *world) remove(_ context.Context, service string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.removed = append(w.removed, pipeline)
-	return nil
+	w.removed = append(w.removed, service)
+	return w.removeErr
+}
+
+// change changes the world while it is in use.
+func (w *world) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
 }
 
 // traffic is a pipeline of two modules, one of which has a profile on file.
-func traffic(rate float64) Spec {
-	return Spec{
-		Pipeline: pipelines.Pipeline{
+func traffic(rate float64) scheduler.Spec {
+	return scheduler.Spec{
+		Pipeline: &pipelines.Pipeline{
 			Name: "traffic", SLO: 200 * time.Millisecond, Rate: rate,
 			Inputs: []pipelines.Port{{Name: "frame", Datatype: "FP32", Shape: []int64{4}}},
 			Modules: []pipelines.Module{
@@ -214,10 +227,11 @@ func traffic(rate float64) Spec {
 	}
 }
 
-// rig runs the pipeline workflow in a world and lets a test act at given
-// times of the workflow's clock.
+// rig runs the service workflow in a world and lets a test act at given times of
+// the workflow's clock.
 type rig struct {
 	*testsuite.TestWorkflowEnvironment
+	kind    scheduler.Kind
 	t       *testing.T
 	world   *world
 	updates int
@@ -233,7 +247,7 @@ func newRig(t *testing.T, w *world) *rig {
 	env.SetDetachedChildWait(false)
 	env.SetStartTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	w.register(env)
-	r := &rig{TestWorkflowEnvironment: env, t: t, world: w}
+	r := &rig{TestWorkflowEnvironment: env, kind: scheduler.KindPipeline, t: t, world: w}
 	r.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
 		Return(func(_, _, _, name string, arg any) error { return r.deliver(name, arg) }).Maybe()
 	r.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).
@@ -246,7 +260,7 @@ func newRig(t *testing.T, w *world) *rig {
 	return r
 }
 
-// deliver hands signals of executors and reschedules to the pipeline.
+// deliver hands signals of executors and reschedules to the service.
 func (r *rig) deliver(name string, arg any) error {
 	go r.SignalWorkflow(name, arg)
 	return nil
@@ -279,20 +293,15 @@ type reply struct {
 
 func (r *rig) status() Status {
 	var s Status
-	r.query(QueryStatus, &s)
+	v, err := r.QueryWorkflow(QueryStatus)
+	require.NoError(r.t, err)
+	require.NoError(r.t, v.Get(&s))
 	return s
 }
 
-func (r *rig) query(name string, into any) {
-	var v converter.EncodedValue
-	v, err := r.QueryWorkflow(name)
-	require.NoError(r.t, err)
-	require.NoError(r.t, v.Get(into))
-}
-
-// run starts the pipeline and expects that it is deleted in the end.
+// run starts the service and expects that it is deleted in the end.
 func (r *rig) run(s Settings) {
-	r.ExecuteWorkflow(TypePipeline, State{Name: "traffic", Settings: s})
+	r.ExecuteWorkflow(TypeService, State{Kind: r.kind, Name: "traffic", Settings: s})
 	require.True(r.t, r.IsWorkflowCompleted())
 	require.NoError(r.t, r.GetWorkflowError())
 }

@@ -1,138 +1,125 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
-	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// enter changes the phase and shows it.
-func (p *pipeline) enter(ctx workflow.Context, phase Phase) {
-	p.Phase = phase
-	p.show(ctx)
-	if !p.Settings.SearchAttributes {
+// setPhase changes the phase and shows it.
+func (s *service) setPhase(ctx workflow.Context, phase Phase) {
+	s.Phase = phase
+	s.show(ctx)
+	if !s.Settings.SearchAttributes {
 		return
 	}
-	updates := searchAttributes(p.Name, p.Generation, phase, p.cost())
+	cost := 0.0
+	if s.Serving != nil {
+		cost = s.Serving.Plan.CostPerHour()
+	}
+	updates := searchAttributes(s.Name, s.Generation, phase, cost)
 	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
 	}
 }
 
 // show writes the current details that Temporal's UI displays.
-func (p *pipeline) show(ctx workflow.Context) {
-	workflow.SetCurrentDetails(ctx, p.details())
+func (s *service) show(ctx workflow.Context) {
+	workflow.SetCurrentDetails(ctx, s.details())
 }
 
-func (p *pipeline) details() string {
-	s := p.status()
-	text := fmt.Sprintf("# %s: %s\n\ngeneration %d, %s requests/s", p.Name, p.Phase, s.Generation, rate(s.Rate))
-	if s.Cause != "" {
-		text += "  \nbecause: " + s.Cause
+func (s *service) details() string {
+	st := s.status()
+	text := fmt.Sprintf("# %s: %s\n\n%s, generation %d, %s requests/s", s.Name, s.Phase, s.Kind, st.Generation, rate(st.Rate))
+	if st.Cause != "" {
+		text += "  \nbecause: " + st.Cause
 	}
 	text += "\n"
-	if s.Asked != nil {
-		text += "\n" + s.Asked.Describe()
+	if st.Asked != nil {
+		text += "\n" + st.Asked.Describe()
 	}
-	if p.Failure != nil {
-		text += "\n**" + p.Failure.Describe() + "**\n"
+	if s.Failure != nil {
+		text += "\n**" + s.Failure.Describe() + "**\n"
 	}
-	if p.Serving != nil {
-		text += fmt.Sprintf("\n## Plan that serves (generation %d)\n\n```\n%s```\n", p.Serving.Generation, describePlan(&p.Serving.Plan, p.Pool))
+	if st.Plan != nil {
+		text += fmt.Sprintf("\n## Plan that serves (generation %d)\n\n```\n%s```\n", st.Serving, st.Plan.Describe())
 	}
-	if len(p.Decisions) > 0 {
+	if len(s.Decisions) > 0 {
 		text += "\n## Decisions\n\n"
-		for i := len(p.Decisions) - 1; i >= 0; i-- {
-			d := p.Decisions[i]
-			what := d.Change.Describe()
-			if d.Failure != "" {
-				what = "failed: " + d.Failure
-			}
-			text += fmt.Sprintf("- **generation %d**, %s, %s: %s\n", d.Generation, d.At.UTC().Format("15:04:05"), d.Reason, what)
+	}
+	for _, d := range slices.Backward(s.Decisions) {
+		what := d.Change.Describe()
+		if d.Failure != "" {
+			what = "failed: " + d.Failure
 		}
+		text += fmt.Sprintf("- **generation %d**, %s, %s: %s\n", d.Generation, d.At.UTC().Format("15:04:05"), d.Reason, what)
 	}
 	return text
 }
 
 // summary is the one line of a reschedule in the UI.
-func (p *pipeline) summary(spec Spec, cause string) string {
-	if q := spec.Pool; q != nil {
-		return fmt.Sprintf("generation %d of pool %s, %s an hour: %s", p.Generation, p.Name, money(q.Budget), cause)
+func (s *service) summary(spec scheduler.Spec, generation int, cause string) string {
+	if p := spec.Pool; p != nil {
+		return fmt.Sprintf("generation %d of pool %s, %s an hour: %s", generation, s.Name, money(p.Budget), cause)
 	}
-	to := rate(spec.Pipeline.Rate)
-	if p.Serving == nil {
-		return fmt.Sprintf("generation %d of %s, %s/s: %s", p.Generation, p.Name, to, cause)
+	to := rate(spec.Rate(scheduler.Plan{})) + "/s"
+	if s.Serving == nil {
+		return fmt.Sprintf("generation %d of %s, %s: %s", generation, s.Name, to, cause)
 	}
-	change := "rate " + moved(rate(p.Serving.Pipeline.Rate)+"/s", to+"/s")
-	if from := p.Serving.Pipeline.SLO; from != spec.Pipeline.SLO {
-		change += fmt.Sprintf(", SLO %v -> %v", from, spec.Pipeline.SLO)
+	change := "rate " + fromTo(rate(s.Serving.rate())+"/s", to)
+	if from := s.Serving.Spec.SLO(); from != spec.SLO() {
+		change += fmt.Sprintf(", SLO %v -> %v", from, spec.SLO())
 	}
-	return fmt.Sprintf("generation %d of %s, %s: %s", p.Generation, p.Name, change, cause)
+	return fmt.Sprintf("generation %d of %s, %s: %s", generation, s.Name, change, cause)
 }
 
-// before describes what a reschedule replaces.
-func (p *pipeline) before() string {
-	if p.Serving == nil {
+// replaced describes what a reschedule replaces.
+func (s *service) replaced() string {
+	if s.Serving == nil {
 		return "Nothing served before."
 	}
 	return fmt.Sprintf("Replaces generation %d, which costs %s per hour:\n\n```\n%s```\n",
-		p.Serving.Generation, money(p.Serving.Plan.Cost), describePlan(&p.Serving.Plan, p.Pool))
+		s.Serving.Generation, money(s.Serving.Plan.CostPerHour()), s.Serving.Plan.Describe())
 }
 
-func (p *pipeline) cost() float64 {
-	if p.Serving == nil {
-		return 0
+func (s *service) status() Status {
+	planning := s.Spec.Planning()
+	st := Status{
+		Kind: s.Kind, Name: s.Name, Phase: s.Phase, Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}),
+		Cause: s.Cause, Pending: s.Pending, Policy: planning.Policy, CostModel: planning.CostModel,
+		Decisions: s.Decisions, Failure: s.Failure, Measures: s.Measures,
+		Executors: slots(s.Running),
 	}
-	return p.Serving.Plan.Cost
-}
-
-func (p *pipeline) status() Status {
-	s := Status{
-		Pipeline: p.Name, Phase: p.Phase, Generation: p.Generation, Rate: p.planned(), Cost: p.cost(),
-		Cause: p.Cause, Pending: p.Pending, Decisions: p.Decisions, Failure: p.Failure, Measures: p.Measures, Pool: p.Pool,
-		Executors: append([]placement.Slot(nil), slots(p.Running)...),
+	if s.Serving == nil {
+		return st
 	}
-	if p.Serving != nil {
-		s.Serving, s.Plan, s.Dispatch = p.Serving.Generation, &p.Serving.Plan, orDefault(p.Serving.Pipeline.Dispatch, factory.Default)
-		p.apart(&s)
-		s.Void, s.Healed, s.Disturbed = p.void(), p.healed(), pipelines.Disturbed(p.Serving.Pipeline.Modules...)
+	d := s.Serving.deployment()
+	st.Plan, st.Serving, st.Generation = &s.Serving.Plan, s.Serving.Generation, s.Serving.Generation
+	st.Policy, st.CostModel = st.Plan.Policy()
+	st.Rate, st.Cost = s.Serving.rate(), st.Plan.CostPerHour()
+	if s.Kind != scheduler.KindFunction {
+		st.Dispatch = cmp.Or(d.Pipeline.Dispatch, factory.Default)
 	}
-	return s
-}
-
-// apart keeps what serves apart from what is asked for, where these differ: a
-// change is under way, or could not be carried out.
-func (p *pipeline) apart(s *Status) {
-	s.Generation = p.Serving.Generation
-	if p.Serving.Pool == nil {
-		s.Rate = p.Serving.Pipeline.Rate
+	st.Void, st.Healed, st.Disturbed = s.slower(), s.healed(), pipelines.Disturbed(d.Pipeline.Modules...)
+	if s.Generation != st.Serving || s.Failure != nil {
+		st.Asked = &Asked{Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}), Cause: s.Cause}
+		st.Cause = s.carriedOut()
 	}
-	if p.Generation == p.Serving.Generation && p.Failure == nil {
-		return
-	}
-	s.Asked = &Asked{Generation: p.Generation, Cause: p.Cause}
-	if p.Spec.Pool == nil {
-		s.Asked.Rate = p.Spec.Pipeline.Rate
-	}
-	s.Cause = carriedOut(p.Decisions)
+	return st
 }
 
 // carriedOut is the reason of the latest change that was carried out.
-func carriedOut[D interface {
-	outcome() (reason, failure string)
-}](all []D) string {
-	for _, d := range slices.Backward(all) {
-		if reason, failure := d.outcome(); failure == "" {
-			return reason
+func (s *service) carriedOut() string {
+	for _, d := range slices.Backward(s.Decisions) {
+		if d.Failure == "" {
+			return d.Reason
 		}
 	}
 	return ""
 }
-
-func (d Decision) outcome() (reason, failure string)         { return d.Reason, d.Failure }
-func (d FunctionDecision) outcome() (reason, failure string) { return d.Reason, d.Failure }

@@ -85,9 +85,9 @@ func TestFunctionsAreServed(t *testing.T) {
 	answers = host
 	running, err := local.Start(t.Context(), o)
 	require.NoError(t, err)
-	require.Len(t, running.Functions, 1)
-	plan := running.Functions[0].Plan
-	t.Log("\n" + running.Functions[0].Describe())
+	require.Len(t, running.Services, 1)
+	plan := running.Services[0].Plan.Function
+	t.Log("\n" + running.Services[0].Describe())
 
 	client, err := sdk.Dial(t.Context(), running.GatewayURL)
 	require.NoError(t, err)
@@ -126,11 +126,13 @@ func TestFunctionsAreServed(t *testing.T) {
 	o.Files = nil
 	running, err = local.Start(t.Context(), o)
 	require.NoError(t, err)
-	require.Len(t, running.Functions, 1)
-	assert.Equal(t, 2, running.Functions[0].Serving, "the plan of before")
+	require.Len(t, running.Services, 1)
+	assert.Equal(t, 2, running.Services[0].Serving, "the plan of before")
 	_, err = running.Client().Infer(t.Context(), "ranker/calm", sdk.Inputs{"x": wire.FromFloat32([]float32{1, 2}, 2)})
 	require.NoError(t, err)
-	require.NoError(t, system.Control(running.Temporal(), o).DeleteFunction(t.Context(), "ranker", "the test is over"))
+	kind, err := system.Control(running.Temporal(), o).Delete(t.Context(), "ranker", "the test is over")
+	require.NoError(t, err)
+	assert.Equal(t, pipelines.KindFunction, kind)
 	_, err = running.Client().Infer(t.Context(), "ranker/calm", sdk.Inputs{"x": wire.FromFloat32([]float32{1, 2}, 2)})
 	require.ErrorIs(t, err, sdk.ErrNotFound)
 	require.NoError(t, running.Close())

@@ -45,7 +45,8 @@ func TestUpServesAndGoesOnAfterARestart(t *testing.T) {
 	s, err := local.Start(t.Context(), o)
 	require.NoError(t, err)
 	t.Logf("ready after %v", time.Since(began))
-	assert.Equal(t, []string{"emulated"}, s.Pipelines)
+	require.Len(t, s.Services, 1)
+	assert.Equal(t, "emulated", s.Services[0].Name)
 	infer(t, s.Client())
 
 	over, err := sdk.Dial(t.Context(), s.GatewayURL)
@@ -84,7 +85,8 @@ func TestUpOfADeclarationMadeInGo(t *testing.T) {
 	o := local.Options{Document: &doc, Files: []string{file}, StateDir: t.TempDir(), Environ: []string{}, WithoutUI: true}
 	s, err := local.Start(t.Context(), o)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"own"}, s.Pipelines)
+	require.Len(t, s.Services, 1)
+	assert.Equal(t, "own", s.Services[0].Name)
 	_, err = s.Client().Infer(t.Context(), "own", sdk.Inputs{"frame": sdk.Float32(make([]float32, 4), 4)})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
@@ -111,9 +113,9 @@ func TestGoesOnAfterAKill(t *testing.T) {
 
 	s, err := local.Start(t.Context(), local.Options{StateDir: dir, Environ: []string{}})
 	require.NoError(t, err)
-	assert.Equal(t, []string{"emulated"}, s.Pipelines)
-	require.Len(t, s.Statuses, 1)
-	assert.Equal(t, 1, s.Statuses[0].Serving, "the plan of before")
+	require.Len(t, s.Services, 1)
+	assert.Equal(t, "emulated", s.Services[0].Name)
+	assert.Equal(t, 1, s.Services[0].Serving, "the plan of before")
 	infer(t, s.Client())
 	require.NoError(t, s.Close())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/system"
@@ -49,11 +50,12 @@ func TestAPoolServesAndChanges(t *testing.T) {
 	s, err := local.Start(t.Context(), local.Options{Files: []string{dir}, StateDir: t.TempDir(), Environ: []string{}, WithoutUI: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	require.Equal(t, []string{"ranking"}, s.Pipelines)
-	first := s.Statuses[0]
-	require.NotNil(t, first.Pool)
+	require.Len(t, s.Services, 1)
+	first := s.Services[0]
+	require.Equal(t, "ranking", first.Name)
+	require.NotNil(t, first.Plan.Pool)
 	instances := 0
-	for _, n := range first.Pool.Instances {
+	for _, n := range first.Plan.Pool.Instances {
 		instances += n
 	}
 	assert.Len(t, first.Executors, instances)
@@ -107,12 +109,12 @@ func TestAPoolServesAndChanges(t *testing.T) {
 		time.Sleep(400 * time.Millisecond)
 		c, diags := language.Load(language.LoadOptions{Vars: map[string]string{"budget": budget}}, dir)
 		require.False(t, diags.HasErrors(), diags)
-		reply, err := ctl.Apply(t.Context(), workflows.ApplyRequest{Spec: system.Specs(c.Document, local.Options{})[0]})
+		reply, err := ctl.Apply(t.Context(), workflows.ApplyRequest{Spec: scheduler.Specs(&c.Document)[0]})
 		require.NoError(t, err)
 		status, err := ctl.WaitServing(t.Context(), "ranking", reply.Generation, nil)
 		require.NoError(t, err)
 		assert.LessOrEqual(t, status.Cost, c.Document.Pools[0].Budget)
-		assert.NotEqual(t, first.Pool.Instances, status.Pool.Instances)
+		assert.NotEqual(t, first.Plan.Pool.Instances, status.Plan.Pool.Instances)
 		assert.Equal(t, "matching", status.Dispatch)
 	}
 	time.Sleep(400 * time.Millisecond)
@@ -121,7 +123,8 @@ func TestAPoolServesAndChanges(t *testing.T) {
 	t.Logf("answered by generation %v, late %d", answered, late)
 	assert.Empty(t, failed)
 	assert.GreaterOrEqual(t, len(answered), 3)
-	require.NoError(t, ctl.Delete(t.Context(), "ranking", "the test is over"))
+	_, err = ctl.Delete(t.Context(), "ranking", "the test is over")
+	require.NoError(t, err)
 	_, err = ask(10)
 	assert.Error(t, err)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/system"
@@ -86,7 +87,7 @@ func change(t *testing.T, s *local.System, file string, vars map[string]string) 
 	require.False(t, diags.HasErrors(), diags)
 	doc := c.Document
 	ctl := system.Control(s.Temporal(), local.Options{})
-	reply, err := ctl.Apply(t.Context(), workflows.ApplyRequest{Spec: system.Spec(doc.Pipelines[0], doc, local.Options{})})
+	reply, err := ctl.Apply(t.Context(), workflows.ApplyRequest{Spec: scheduler.Specs(&doc)[0]})
 	require.NoError(t, err)
 	return ctl.WaitServing(t.Context(), doc.Pipelines[0].Name, reply.Generation, nil)
 }
@@ -147,7 +148,7 @@ func TestAnotherDispatchUnderLoadLosesNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	load := startStream(s.Client(), "emulated", 25*time.Millisecond)
-	before := s.Statuses[0]
+	before := s.Services[0]
 	for _, policy := range []string{"adaptive", "deferred", "eager", "clockwork", "nexus", "tc"} {
 		time.Sleep(300 * time.Millisecond)
 		status, err := change(t, s, file, map[string]string{"dispatch": policy})
@@ -179,7 +180,7 @@ func TestReplanningUnderLoadLosesNothing(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { require.NoError(t, s.Close()) }()
 			load := startStream(s.Client(), c.name, c.every)
-			before := s.Statuses[0]
+			before := s.Services[0]
 			for _, vars := range c.changes {
 				time.Sleep(500 * time.Millisecond)
 				status, err := change(t, s, c.file, vars)

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -17,19 +19,20 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows"
 )
 
-// Status is a pipeline at one moment; Describe prints it.
+// Status is a service at one moment; Describe prints it.
 type Status = workflows.Status
 
-// ErrNotFound says that no such pipeline or function runs.
+// ErrNotFound says that no such service runs.
 var ErrNotFound = errors.New("control: nothing of that name runs; apply it first")
 
 // Options configures a Control.
 type Options struct {
-	Settings workflows.Settings // of pipelines that Apply starts
+	Settings workflows.Settings // of services that Apply starts
 	Poll     time.Duration      // pace of WaitServing; 0 means DefaultPoll
 }
 
@@ -40,6 +43,9 @@ const DefaultPoll = 250 * time.Millisecond
 type Control struct {
 	client  client.Client
 	options Options
+
+	mu    sync.Mutex
+	kinds map[string]scheduler.Kind // of services that were found before, by name
 }
 
 // New makes a Control over a client of the namespace in which the workflows
@@ -48,107 +54,127 @@ func New(c client.Client, o Options) *Control {
 	if o.Poll <= 0 {
 		o.Poll = DefaultPoll
 	}
-	return &Control{client: c, options: o}
+	return &Control{client: c, options: o, kinds: map[string]scheduler.Kind{}}
 }
 
-// Apply makes the spec the one in force, starting the pipeline's workflow when
+// Apply makes the spec the one in force, starting the service's workflow when
 // it does not run. It returns when the spec is accepted; see WaitServing. A
 // spec that is rejected leaves nothing changed.
-func (c *Control) Apply(ctx context.Context, r workflows.ApplyRequest) (workflows.ChangeReply, error) {
-	name := r.Spec.Pipeline.Name
+func (c *Control) Apply(ctx context.Context, r workflows.ApplyRequest) (reply workflows.ChangeReply, err error) {
 	if err := workflows.CheckSpec(r.Spec); err != nil {
-		return workflows.ChangeReply{}, err // do not start a workflow for it
+		return reply, err // do not start a workflow for it
 	}
+	kind, name := r.Spec.Kind(), r.Spec.Name()
+	switch other, err := c.find(ctx, name); {
+	case err == nil && other != kind:
+		return reply, fmt.Errorf("control: %s %q has the name of a %s that runs; names are unique over all kinds: delete that with harpagon down %s, or take another name", kind, name, other, name)
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return reply, err
+	}
+	id := workflows.ServiceID(kind, name)
 	start := c.client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
-		ID:                       workflows.PipelineID(name),
+		ID:                       id,
 		TaskQueue:                activities.ControlQueue,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "pipeline " + name,
-	}, workflows.TypePipeline, workflows.State{Name: name, Settings: c.options.Settings})
-	var reply workflows.ChangeReply
+		StaticSummary:            string(kind) + " " + name,
+	}, workflows.TypeService, workflows.State{Kind: kind, Name: name, Settings: c.options.Settings})
 	handle, err := c.client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
 		StartWorkflowOperation: start,
-		UpdateOptions:          completed(name, workflows.UpdateApply, r),
+		UpdateOptions:          completed(id, workflows.UpdateApply, r),
 	})
 	if err == nil {
 		err = handle.Get(ctx, &reply)
 	}
-	return reply, explain("pipeline", name, err)
+	return reply, err
 }
 
-// Rescale plans for another rate.
-func (c *Control) Rescale(ctx context.Context, pipeline string, r workflows.RescaleRequest) (workflows.ChangeReply, error) {
-	return c.update(ctx, pipeline, workflows.UpdateRescale, r)
+// Rescale plans a pipeline for another rate.
+func (c *Control) Rescale(ctx context.Context, service string, r workflows.RescaleRequest) (workflows.ChangeReply, error) {
+	return c.update(ctx, service, workflows.UpdateRescale, r)
 }
 
 // Profile measures the modules of a pipeline anew, those without a profile on
 // file, and plans with what comes out.
-func (c *Control) Profile(ctx context.Context, pipeline, why string) (workflows.ChangeReply, error) {
-	return c.update(ctx, pipeline, workflows.UpdateProfile, why)
+func (c *Control) Profile(ctx context.Context, service, why string) (workflows.ChangeReply, error) {
+	return c.update(ctx, service, workflows.UpdateProfile, why)
 }
 
-// Drain stops serving a pipeline and keeps its spec; it returns when draining
+// Drain stops serving a service and keeps its spec; it returns when draining
 // has been accepted.
-func (c *Control) Drain(ctx context.Context, pipeline, why string) (workflows.ChangeReply, error) {
-	return c.update(ctx, pipeline, workflows.UpdateDrain, why)
+func (c *Control) Drain(ctx context.Context, service, why string) (workflows.ChangeReply, error) {
+	return c.update(ctx, service, workflows.UpdateDrain, why)
 }
 
-// Delete stops serving a pipeline and waits until its workflow has ended.
-func (c *Control) Delete(ctx context.Context, pipeline, why string) error {
-	if _, err := c.update(ctx, pipeline, workflows.UpdateDelete, why); err != nil {
+// Delete stops serving a service and waits until its workflow has ended. It says
+// which kind it was.
+func (c *Control) Delete(ctx context.Context, service, why string) (scheduler.Kind, error) {
+	kind, err := c.find(ctx, service)
+	if err != nil {
+		return kind, err
+	}
+	if _, err := c.update(ctx, service, workflows.UpdateDelete, why); err != nil {
+		return kind, err
+	}
+	defer c.forget(service)
+	return kind, c.client.GetWorkflow(ctx, workflows.ServiceID(kind, service), "").Get(ctx, nil)
+}
+
+// Status tells how a service is. The error is ErrNotFound when it does not run.
+func (c *Control) Status(ctx context.Context, service string) (s Status, err error) {
+	err = c.with(ctx, service, func(id string) error {
+		value, err := c.client.QueryWorkflow(ctx, id, "", workflows.QueryStatus)
+		if err == nil {
+			err = value.Get(&s)
+		}
+		if err == nil && s.Phase == workflows.Deleted {
+			err = serviceerror.NewNotFound("it was deleted")
+		}
 		return err
-	}
-	return c.client.GetWorkflow(ctx, workflows.PipelineID(pipeline), "").Get(ctx, nil)
+	})
+	return s, err
 }
 
-// Status tells how a pipeline is. The error is ErrNotFound when it does not
-// run.
-func (c *Control) Status(ctx context.Context, pipeline string) (Status, error) {
-	var s Status
-	err := c.query(ctx, workflows.PipelineID(pipeline), &s)
-	if err == nil && s.Phase == workflows.Deleted {
-		err = fmt.Errorf("pipeline %q: %w", pipeline, ErrNotFound)
-	}
-	return s, explain("pipeline", pipeline, err)
-}
-
-// List names the pipelines that run, sorted. It is as fresh as Temporal's
+// List names the services that run, sorted. It is as fresh as Temporal's
 // visibility store, which may lag by seconds.
 func (c *Control) List(ctx context.Context) ([]string, error) {
-	return c.list(ctx, workflows.TypePipeline, workflows.PipelineID(""))
+	all, err := c.list(ctx, fmt.Sprintf("WorkflowType = '%s'", workflows.TypeService))
+	if err != nil {
+		return nil, fmt.Errorf("control: listing services: %w", err)
+	}
+	var names []string
+	for _, e := range all {
+		kind, name, _ := strings.Cut(e.Execution.WorkflowId, "/")
+		c.remember(name, scheduler.Kind(kind))
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
-// list names the running workflows of a type, without the prefix of their IDs.
-func (c *Control) list(ctx context.Context, kind, prefix string) ([]string, error) {
-	var names []string
-	var page []byte
+// list finds the running workflows that a condition holds for.
+func (c *Control) list(ctx context.Context, condition string) (all []*workflowpb.WorkflowExecutionInfo, err error) {
+	request := &workflowservice.ListWorkflowExecutionsRequest{Query: condition + " AND ExecutionStatus = 'Running'"}
 	for {
-		reply, err := c.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Query:         fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", kind),
-			NextPageToken: page,
-		})
+		reply, err := c.client.ListWorkflow(ctx, request)
 		if err != nil {
-			return nil, fmt.Errorf("control: listing %ss: %w", kind, err)
+			return nil, err
 		}
-		for _, e := range reply.Executions {
-			names = append(names, strings.TrimPrefix(e.Execution.WorkflowId, prefix))
-		}
-		if page = reply.NextPageToken; len(page) == 0 {
-			slices.Sort(names)
-			return names, nil
+		all = append(all, reply.Executions...)
+		if request.NextPageToken = reply.NextPageToken; len(request.NextPageToken) == 0 {
+			return all, nil
 		}
 	}
 }
 
-// WaitServing waits until the pipeline serves the generation or a later one,
+// WaitServing waits until the service serves the generation or a later one,
 // telling progress, which may be nil, of every change on the way. It fails
 // with a *FailedError when the generation cannot be carried out.
-func (c *Control) WaitServing(ctx context.Context, pipeline string, generation int, progress func(Status)) (Status, error) {
+func (c *Control) WaitServing(ctx context.Context, service string, generation int, progress func(Status)) (Status, error) {
 	tick := time.NewTicker(c.options.Poll)
 	defer tick.Stop()
 	var last string
 	for {
-		s, err := c.Status(ctx, pipeline)
+		s, err := c.Status(ctx, service)
 		if err != nil {
 			return s, err
 		}
@@ -157,7 +183,7 @@ func (c *Control) WaitServing(ctx context.Context, pipeline string, generation i
 			progress(s)
 		}
 		if f := s.Failure; f != nil && f.Generation >= generation && !s.Pending {
-			return s, &FailedError{Pipeline: pipeline, Failure: *f, Serving: s.Serving}
+			return s, &FailedError{Kind: s.Kind, Service: service, Failure: *f, Serving: s.Serving}
 		}
 		if s.Serving >= generation && s.Phase == workflows.Serving {
 			return s, nil
@@ -165,48 +191,47 @@ func (c *Control) WaitServing(ctx context.Context, pipeline string, generation i
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return s, fmt.Errorf("control: pipeline %q is still %s: %w", pipeline, s.Phase, context.Cause(ctx))
+			return s, fmt.Errorf("control: %s %q is still %s: %w", s.Kind, service, s.Phase, context.Cause(ctx))
 		}
 	}
 }
 
 // FailedError says why a change was not carried out.
 type FailedError struct {
-	Pipeline string // or function
-	Function bool
-	Failure  workflows.Failure
-	Serving  int // generation that goes on serving; 0 when none does
+	Kind    scheduler.Kind
+	Service string
+	Failure workflows.Failure
+	Serving int // generation that goes on serving; 0 when none does
 }
 
 // Error is the reason and what happens next.
 func (e *FailedError) Error() string {
-	kind := "pipeline"
-	if e.Function {
-		kind = "function"
-	}
-	s := fmt.Sprintf("control: %s %q: %s", kind, e.Pipeline, strings.TrimSpace(e.Failure.Describe()))
+	s := fmt.Sprintf("control: %s %q: %s", e.Kind, e.Service, strings.TrimSpace(e.Failure.Describe()))
 	if e.Serving > 0 {
 		s += fmt.Sprintf("; generation %d goes on serving", e.Serving)
 	}
 	return s
 }
 
-// SendMeasures tells a pipeline what its gateway saw. One every ten seconds or
+// SendMeasures tells a service what its gateway saw. One every ten seconds or
 // so is enough.
 func (c *Control) SendMeasures(ctx context.Context, m autoscale.Measures) error {
-	return explain("pipeline", m.Pipeline, c.client.SignalWorkflow(ctx, workflows.PipelineID(m.Pipeline), "", workflows.SignalMeasures, m))
+	return c.with(ctx, m.Pipeline, func(id string) error {
+		return c.client.SignalWorkflow(ctx, id, "", workflows.SignalMeasures, m)
+	})
 }
 
-// GatewayStarted tells every pipeline that a gateway has started and serves
+// GatewayStarted tells every service that a gateway has started and serves
 // nothing yet. A gateway's role calls it once its worker runs; address is what
 // executors dial, empty when it is as before.
 func (c *Control) GatewayStarted(ctx context.Context, address string) error {
 	names, err := c.List(ctx)
 	for _, name := range names {
-		sent := c.client.SignalWorkflow(ctx, workflows.PipelineID(name), "", workflows.SignalGatewayStarted, address)
-		err = errors.Join(err, explain("pipeline", name, sent))
+		err = errors.Join(err, c.with(ctx, name, func(id string) error {
+			return c.client.SignalWorkflow(ctx, id, "", workflows.SignalGatewayStarted, address)
+		}))
 	}
-	return errors.Join(err, c.functionsStarted(ctx, address))
+	return err
 }
 
 // Join makes a host part of the fleet, or tells of its devices anew. The
@@ -277,34 +302,18 @@ func (c *Control) beat(ctx context.Context, host string) (beat activities.HostBe
 	return beat, nil
 }
 
-func (c *Control) update(ctx context.Context, pipeline, name string, arg any) (reply workflows.ChangeReply, err error) {
-	reply, err = c.send(ctx, completed(pipeline, name, arg))
-	return reply, explain("pipeline", pipeline, err)
-}
-
-// send asks for an update and waits for its answer.
-func (c *Control) send(ctx context.Context, update client.UpdateWorkflowOptions) (reply workflows.ChangeReply, err error) {
-	handle, err := c.client.UpdateWorkflow(ctx, update)
-	if err == nil {
-		err = handle.Get(ctx, &reply)
-	}
+func (c *Control) update(ctx context.Context, service, name string, arg any) (reply workflows.ChangeReply, err error) {
+	err = c.with(ctx, service, func(id string) error {
+		handle, err := c.client.UpdateWorkflow(ctx, completed(id, name, arg))
+		if err == nil {
+			err = handle.Get(ctx, &reply)
+		}
+		return err
+	})
 	return reply, err
 }
 
-// query reads the status of a workflow into s.
-func (c *Control) query(ctx context.Context, id string, s any) error {
-	value, err := c.client.QueryWorkflow(ctx, id, "", workflows.QueryStatus)
-	if err != nil {
-		return err
-	}
-	return value.Get(s)
-}
-
-func completed(pipeline, name string, arg any) client.UpdateWorkflowOptions {
-	return completedAt(workflows.PipelineID(pipeline), name, arg)
-}
-
-func completedAt(id, name string, arg any) client.UpdateWorkflowOptions {
+func completed(id, name string, arg any) client.UpdateWorkflowOptions {
 	return client.UpdateWorkflowOptions{
 		WorkflowID:   id,
 		UpdateName:   name,
@@ -312,15 +321,3 @@ func completedAt(id, name string, arg any) client.UpdateWorkflowOptions {
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	}
 }
-
-// explain turns Temporal's answer into one that says what to do.
-// explain names what a workflow that is not there would have served: kind is
-// pipeline or function.
-func explain(kind, name string, err error) error {
-	if notFound(err) {
-		return fmt.Errorf("%s %q: %w", kind, name, ErrNotFound)
-	}
-	return err
-}
-
-func notFound(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }

@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -17,6 +19,9 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -39,15 +44,24 @@ func answer(t *testing.T, v any) converter.EncodedValue {
 // statuses answers status queries one after the other.
 func statuses(t *testing.T, all ...control.Status) *mocks.Client {
 	c := mocks.NewClient(t)
+	runs(c, "pipeline/traffic", workflows.TypeService)
 	for _, s := range all {
 		c.On("QueryWorkflow", mock.Anything, "pipeline/traffic", "", workflows.QueryStatus).Return(answer(t, s), nil).Once()
 	}
 	return c
 }
 
+// runs lets a workflow of a type run under an ID, and nothing else.
+func runs(c *mocks.Client, id, name string) {
+	info := &workflowpb.WorkflowExecutionInfo{Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, Type: &commonpb.WorkflowType{Name: name}}
+	c.On("DescribeWorkflowExecution", mock.Anything, id, "").
+		Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}, nil).Maybe()
+	c.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(nil, serviceerror.NewNotFound("no such workflow")).Maybe()
+}
+
 func TestWaitServing(t *testing.T) {
-	planning := control.Status{Pipeline: "traffic", Phase: workflows.Planning, Generation: 2, Serving: 1}
-	serving := control.Status{Pipeline: "traffic", Phase: workflows.Serving, Generation: 2, Serving: 2}
+	planning := control.Status{Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Planning, Generation: 2, Serving: 1}
+	serving := control.Status{Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Serving, Generation: 2, Serving: 2}
 	var seen []workflows.Phase
 	ctl := control.New(statuses(t, planning, planning, serving), control.Options{Poll: time.Millisecond})
 	s, err := ctl.WaitServing(t.Context(), "traffic", 2, func(s control.Status) { seen = append(seen, s.Phase) })
@@ -58,7 +72,7 @@ func TestWaitServing(t *testing.T) {
 
 func TestWaitServingFails(t *testing.T) {
 	failed := control.Status{
-		Pipeline: "traffic", Phase: workflows.Serving, Generation: 3, Serving: 2,
+		Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Serving, Generation: 3, Serving: 2,
 		Failure: &workflows.Failure{Generation: 3, Reason: "it needs 4 cpu, 2 exist"},
 	}
 	ctl := control.New(statuses(t, failed), control.Options{})
@@ -71,7 +85,8 @@ func TestWaitServingFails(t *testing.T) {
 
 func TestWaitServingEndsWithItsContext(t *testing.T) {
 	c := mocks.NewClient(t)
-	c.On("QueryWorkflow", mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+	runs(c, "pool/traffic", workflows.TypeService)
+	c.On("QueryWorkflow", mock.Anything, "pool/traffic", mock.Anything, mock.Anything).
 		Return(answer(t, control.Status{Phase: workflows.Profiling}), nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -83,16 +98,13 @@ func TestWaitServingEndsWithItsContext(t *testing.T) {
 func TestNotFound(t *testing.T) {
 	gone := serviceerror.NewNotFound("no such workflow")
 	c := mocks.NewClient(t)
+	runs(c, "nothing", "")
 	c.On("QueryWorkflow", mock.Anything, mock.Anything, mock.Anything, mock.Anything).Return(nil, gone)
-	c.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, gone)
-	c.On("SignalWorkflow", mock.Anything, "pipeline/traffic", "", workflows.SignalMeasures, mock.Anything).Return(gone)
 	ctl := control.New(c, control.Options{})
 	_, status := ctl.Status(t.Context(), "traffic")
 	_, rescale := ctl.Rescale(t.Context(), "traffic", workflows.RescaleRequest{Rate: 1})
-	for _, err := range []error{
-		status, rescale, ctl.Delete(t.Context(), "traffic", ""),
-		ctl.SendMeasures(t.Context(), autoscale.Measures{Pipeline: "traffic"}),
-	} {
+	_, deleted := ctl.Delete(t.Context(), "traffic", "")
+	for _, err := range []error{status, rescale, deleted, ctl.SendMeasures(t.Context(), autoscale.Measures{Pipeline: "traffic"})} {
 		assert.ErrorIs(t, err, control.ErrNotFound)
 		assert.ErrorContains(t, err, `"traffic"`)
 	}
@@ -101,17 +113,74 @@ func TestNotFound(t *testing.T) {
 	assert.Empty(t, view.Hosts)
 }
 
+// A service that is gone may come back as another kind.
+func TestAServiceThatChangesItsKindIsFoundAgain(t *testing.T) {
+	c := statuses(t, control.Status{Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Serving},
+		control.Status{Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Deleted})
+	ctl := control.New(c, control.Options{})
+	s, err := ctl.Status(t.Context(), "traffic")
+	require.NoError(t, err)
+	assert.Equal(t, pipelines.KindPipeline, s.Kind)
+	c.ExpectedCalls = slices.DeleteFunc(c.ExpectedCalls, func(c *mock.Call) bool { return c.Method == "DescribeWorkflowExecution" })
+	runs(c, "function/traffic", workflows.TypeService)
+	c.On("QueryWorkflow", mock.Anything, "function/traffic", "", workflows.QueryStatus).
+		Return(answer(t, control.Status{Kind: pipelines.KindFunction, Name: "traffic"}), nil)
+	s, err = ctl.Status(t.Context(), "traffic")
+	require.NoError(t, err)
+	assert.Equal(t, pipelines.KindFunction, s.Kind)
+}
+
 func TestApplyRejectsBeforeAnythingStarts(t *testing.T) {
 	ctl := control.New(mocks.NewClient(t), control.Options{})
 	_, err := ctl.Apply(t.Context(), workflows.ApplyRequest{})
-	assert.ErrorContains(t, err, "no name")
+	assert.ErrorContains(t, err, "no service with a name")
+}
+
+// function is a spec that can be served.
+func function() scheduler.Spec {
+	one := pipelines.Curve{Beta: 1, Gamma: 1}
+	return scheduler.Spec{
+		Provider: &pipelines.Provider{Name: "c", URL: "http://127.0.0.1:1", VCPUSecond: 1, VCPU: pipelines.Grid{Min: 1, Max: 1, Step: 1}},
+		Function: &pipelines.Function{
+			Name: "traffic", Provider: "c", Applications: []pipelines.Application{{Name: "a", SLO: time.Second, Rate: 1}},
+			Profile: pipelines.FunctionProfile{CPU: []pipelines.CPUCurves{{Batch: 1, Avg: one, Max: one}}},
+		},
+	}
+}
+
+func TestNamesAreUniqueOverAllKinds(t *testing.T) {
+	c := mocks.NewClient(t)
+	runs(c, "pipeline/traffic", workflows.TypeService)
+	_, err := control.New(c, control.Options{}).Apply(t.Context(), workflows.ApplyRequest{Spec: function()})
+	assert.ErrorContains(t, err, `function "traffic" has the name of a pipeline that runs`)
+	assert.ErrorContains(t, err, "harpagon down traffic, or take another name")
+}
+
+func TestWorkflowsOfAnOlderProgramAreRefused(t *testing.T) {
+	c := mocks.NewClient(t)
+	runs(c, "function/traffic", "function")
+	_, err := control.New(c, control.Options{}).Apply(t.Context(), workflows.ApplyRequest{Spec: function()})
+	var old *control.OldError
+	require.ErrorAs(t, err, &old)
+	assert.Equal(t, []string{"function/traffic"}, old.IDs)
+
+	execution := func(id, queue string) *workflowpb.WorkflowExecutionInfo {
+		return &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: id}, TaskQueue: queue}
+	}
+	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
+		Executions: []*workflowpb.WorkflowExecutionInfo{execution("pipeline/old", activities.OldControlQueue), execution("fleet", activities.ControlQueue)},
+	}, nil)
+	err = control.New(c, control.Options{}).CheckOld(t.Context())
+	require.ErrorAs(t, err, &old)
+	assert.Equal(t, []string{"pipeline/old"}, old.IDs)
+	assert.ErrorContains(t, err, "apply the declarations again; or use another namespace")
 }
 
 func TestListFollowsPages(t *testing.T) {
 	c := mocks.NewClient(t)
 	page := func(name, next string) *workflowservice.ListWorkflowExecutionsResponse {
 		return &workflowservice.ListWorkflowExecutionsResponse{
-			Executions:    []*workflowpb.WorkflowExecutionInfo{{Execution: &commonpb.WorkflowExecution{WorkflowId: "pipeline/" + name}}},
+			Executions:    []*workflowpb.WorkflowExecutionInfo{{Execution: &commonpb.WorkflowExecution{WorkflowId: "pool/" + name}}},
 			NextPageToken: []byte(next),
 		}
 	}
@@ -125,7 +194,7 @@ func TestListFollowsPages(t *testing.T) {
 var _ client.Client = (*mocks.Client)(nil)
 
 func ExampleFailedError() {
-	err := &control.FailedError{Pipeline: "traffic", Serving: 1, Failure: workflows.Failure{Generation: 2, Reason: "4 cpu are needed, 2 exist"}}
+	err := &control.FailedError{Kind: pipelines.KindPipeline, Service: "traffic", Serving: 1, Failure: workflows.Failure{Generation: 2, Reason: "4 cpu are needed, 2 exist"}}
 	fmt.Println(err)
 	// Output:
 	// control: pipeline "traffic": generation 2 could not be carried out: 4 cpu are needed, 2 exist; waits for a new spec or another host; generation 1 goes on serving

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -20,9 +20,9 @@ type applyFlags struct {
 	detailed bool
 }
 
-// applied is the JSON of one pipeline or function.
+// applied is the JSON of one service.
 type applied struct {
-	Pipeline   string  `json:"pipeline,omitempty"`
+	Pipeline   string  `json:"pipeline,omitempty"` // or pool
 	Function   string  `json:"function,omitempty"`
 	Generation int     `json:"generation"`
 	Unchanged  bool    `json:"unchanged"`
@@ -48,7 +48,7 @@ plan cannot be carried out, the old one goes on serving and apply says why.`,
 	at := newTemporalAt(d, c)
 	var planning planningFlags
 	planning.register(c)
-	c.Flags().StringVar(&at.attach, "attach", "127.0.0.1:8090", "`address` at which workers reach the gateway, for new pipelines on the server of TEMPORAL_ADDRESS")
+	c.Flags().StringVar(&at.attach, "attach", "127.0.0.1:8090", "`address` at which workers reach the gateway, for new services on the server of TEMPORAL_ADDRESS")
 	c.Flags().StringVar(&f.reason, "reason", "", "why, for the history")
 	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "how long to wait until it serves; 0 returns when it is accepted")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
@@ -74,20 +74,19 @@ plan cannot be carried out, the old one goes on serving and apply says why.`,
 
 func (f *applyFlags) run(ctx context.Context, d *Deps, commands *control.Control, doc pipelines.Document) error {
 	all := []applied{}
-	for _, spec := range system.Specs(doc) {
-		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: spec, Reason: f.reason})
+	specs := scheduler.Specs(&doc)
+	for i, spec := range specs {
+		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: spec, Beside: scheduler.Beside(specs, i), Reason: f.reason})
 		if err != nil {
 			return err
 		}
-		one := applied{Pipeline: spec.Pipeline.Name, Generation: reply.Generation, Unchanged: reply.Unchanged}
-		if err := f.follow(ctx, d, commands, &one); err != nil {
-			return err
+		one := applied{Generation: reply.Generation, Unchanged: reply.Unchanged}
+		if spec.Function != nil {
+			one.Function = spec.Name()
+		} else {
+			one.Pipeline = spec.Name()
 		}
-		all = append(all, one)
-	}
-	for _, fn := range doc.Functions {
-		one, err := f.function(ctx, d, commands, system.FunctionSpec(fn, doc))
-		if err != nil {
+		if err := f.follow(ctx, d, commands, spec.Name(), &one); err != nil {
 			return err
 		}
 		all = append(all, one)
@@ -105,14 +104,15 @@ func (f *applyFlags) run(ctx context.Context, d *Deps, commands *control.Control
 	return nil
 }
 
-func (f *applyFlags) follow(ctx context.Context, d *Deps, commands *control.Control, one *applied) error {
+// follow waits until what was applied serves, and tells so.
+func (f *applyFlags) follow(ctx context.Context, d *Deps, commands *control.Control, name string, one *applied) error {
 	if f.wait <= 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.wait)
 	defer cancel()
-	status, err := commands.WaitServing(ctx, one.Pipeline, one.Generation, func(s control.Status) {
-		fmt.Fprintf(d.Stderr, "pipeline %s: %s\n", s.Pipeline, s.Phase)
+	status, err := commands.WaitServing(ctx, name, one.Generation, func(s control.Status) {
+		fmt.Fprintf(d.Stderr, "%s %s: %s\n", s.Kind, s.Name, s.Phase)
 	})
 	if err != nil {
 		return err
@@ -122,14 +122,14 @@ func (f *applyFlags) follow(ctx context.Context, d *Deps, commands *control.Cont
 		return nil
 	}
 	if one.Unchanged {
-		fmt.Fprintf(d.Stdout, "pipeline %s is unchanged, generation %d\n", one.Pipeline, one.Generation)
+		fmt.Fprintf(d.Stdout, "%s %s is unchanged, generation %d\n", status.Kind, name, one.Generation)
 		return nil
 	}
-	fmt.Fprintf(d.Stdout, "pipeline %s serves generation %d\n", one.Pipeline, one.Generation)
+	fmt.Fprintf(d.Stdout, "%s %s serves generation %d\n", status.Kind, name, one.Generation)
 	if n := len(status.Decisions); n > 0 {
 		fmt.Fprint(d.Stdout, status.Decisions[n-1].Describe())
 	}
-	fmt.Fprint(d.Stdout, "\n", status.DescribePlan())
+	fmt.Fprint(d.Stdout, "\n", status.Plan.Describe())
 	return nil
 }
 

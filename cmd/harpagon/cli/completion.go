@@ -113,7 +113,7 @@ func variables(_ *cobra.Command, paths []string, typed string) ([]cobra.Completi
 	return fit, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
-// running completes the names of pipelines and functions that run, those that
+// running completes the names of services that run, those that
 // stand there already left out. Where nothing answers there are none.
 func (d *Deps) running(c *cobra.Command, given []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTime)
@@ -144,11 +144,7 @@ func (d *Deps) running(c *cobra.Command, given []string, typed string) ([]cobra.
 
 func namesOf(ctx context.Context, at *temporalAt) (names []string, err error) {
 	err = at.with(ctx, func(c *control.Control) error {
-		if names, err = c.List(ctx); err != nil {
-			return err
-		}
-		more, err := c.Functions(ctx)
-		names = append(names, more...)
+		names, err = c.List(ctx)
 		return err
 	})
 	return names, err

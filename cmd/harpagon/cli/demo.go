@@ -93,9 +93,9 @@ func (f *demoFlags) run(ctx context.Context, d *Deps) (err error) {
 			err = closed
 		}
 	}()
-	status := s.Statuses[0]
+	status := s.Services[0]
 	fmt.Fprintf(d.Stdout, "\n%s\n", status.Plan.Describe())
-	run := newDemoRun(status.Plan.SLO, f.duration)
+	run := newDemoRun(status.Plan.Pipeline.SLO, f.duration)
 	f.show(ctx, d, s.Client(), frames, run)
 	before, _ := busy.Read() // where it is not known, the verdict does without
 	report, err := f.offer(ctx, d, s.Client(), frames, status.Rate, run)
@@ -105,11 +105,11 @@ func (f *demoFlags) run(ctx context.Context, d *Deps) (err error) {
 	after, _ := busy.Read()
 	fmt.Fprintf(d.Stdout, "\n%s\n", report.Describe())
 	fmt.Fprintf(d.Stdout, "cost         %.4f per hour\n", status.Cost)
-	fmt.Fprintf(d.Stdout, "Temporal UI  %s\nendpoint     %s/v2/models/%s\n", s.UIURL, s.GatewayURL, status.Pipeline)
+	fmt.Fprintf(d.Stdout, "Temporal UI  %s\nendpoint     %s/v2/models/%s\n", s.UIURL, s.GatewayURL, status.Name)
 	if ctx.Err() != nil {
 		return errors.New("stopped before the end, so there is no verdict")
 	}
-	text, failed := verdict(run.findings(report, promised(status.Plan), after.Since(before)))
+	text, failed := verdict(run.findings(report, promised(status.Plan.Pipeline), after.Since(before)))
 	fmt.Fprintf(d.Stdout, "\n%s", text)
 	if run.first != nil {
 		fmt.Fprintf(d.Stdout, "        first error: %v\n", run.first)

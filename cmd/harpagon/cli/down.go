@@ -17,10 +17,10 @@ func newDownCommand(d *Deps) *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "down [NAME...]",
-		Short: "Stop what up started, or delete pipelines and functions",
+		Short: "Stop what up started, or delete services",
 		Long: `Without a name it stops the system that runs on the state folder: requests under
 way finish, and everything is kept for the next harpagon up. With names it deletes
-these pipelines or functions, and the system goes on.`,
+these services, and the system goes on.`,
 		Example: `  harpagon down
   harpagon down traffic`,
 	}
@@ -34,7 +34,7 @@ these pipelines or functions, and the system goes on.`,
 		}
 		return at.with(ctx, func(commands *control.Control) error {
 			for _, name := range args {
-				kind, err := remove(ctx, commands, name)
+				kind, err := commands.Delete(ctx, name, "deleted with harpagon down")
 				if err != nil {
 					return err
 				}
@@ -44,19 +44,6 @@ these pipelines or functions, and the system goes on.`,
 		})
 	}
 	return c
-}
-
-// remove deletes the pipeline of that name, or the function.
-func remove(ctx context.Context, c *control.Control, name string) (kind string, err error) {
-	const why = "deleted with harpagon down"
-	err = c.Delete(ctx, name, why)
-	if !errors.Is(err, control.ErrNotFound) {
-		return "pipeline", err
-	}
-	if missing := c.DeleteFunction(ctx, name, why); !errors.Is(missing, control.ErrNotFound) {
-		return "function", missing
-	}
-	return "", err
 }
 
 // stop asks the process of the state folder to end, and waits until it has.

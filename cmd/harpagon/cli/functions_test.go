@@ -20,7 +20,9 @@ import (
 	"github.com/harpagon/harpagon/executors/provider"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows"
@@ -193,16 +195,16 @@ func TestLoadOfAFunction(t *testing.T) {
 	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "GB GPU")
 
-	m := serves.Measures("ranker").Function
-	e := everything{Functions: []control.FunctionStatus{{
-		Function: "ranker", Phase: workflows.Serving, Generation: 1, Serving: 1, Rate: 90, CostPerRequest: plan.CostPerRequest, Plan: &plan, Measures: m,
-	}}}
+	m := serves.Measures("ranker")
+	status := control.Status{
+		Kind: pipelines.KindFunction, Name: "ranker", Phase: workflows.Serving, Generation: 1, Serving: 1, Rate: 90,
+		Plan: &scheduler.Plan{Function: &plan}, Measures: &m,
+	}
 	var text bytes.Buffer
-	require.NoError(t, writeEverything(&text, e))
+	require.NoError(t, writeServices(&text, []control.Status{status}))
 	assert.Regexp(t, `ranker +serving +1 +90 +[0-9.]+ +1 +`, text.String())
 	assert.Contains(t, text.String(), "of a cold start")
-	assert.Len(t, e.describe(), 1)
 	text.Reset()
-	require.NoError(t, writeEverything(&text, everything{}))
+	require.NoError(t, writeServices(&text, nil))
 	assert.Contains(t, text.String(), "Nothing runs")
 }

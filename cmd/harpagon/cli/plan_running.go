@@ -62,22 +62,23 @@ func (f *planFlags) running(ctx context.Context, d *Deps, doc *pipelines.Documen
 // zero Status is of nothing that runs.
 func compareRunning(s control.Status, to plan.Plan, rate float64) planChange {
 	c := planChange{Pipeline: to.Pipeline, ToCost: to.Cost, ToRate: rate}
-	c.change = workflows.Change{ToRate: c.ToRate, ToCost: to.Cost, ToSLO: to.SLO, First: s.Plan == nil}
-	if s.Plan == nil {
+	c.change = workflows.Change{ToRate: c.ToRate, ToCost: to.Cost, ToSLO: to.SLO, First: s.Plan == nil || s.Plan.Pipeline == nil}
+	if c.change.First {
 		return c
 	}
+	from := s.Plan.Pipeline
 	c.Generation, c.FromRate, c.FromCost = s.Serving, s.Rate, s.Cost
-	c.change.FromRate, c.change.FromCost, c.change.FromSLO = s.Rate, s.Cost, s.Plan.SLO
+	c.change.FromRate, c.change.FromCost, c.change.FromSLO = s.Rate, s.Cost, from.SLO
 	for _, m := range to.Modules {
-		from := ""
-		if i := slices.IndexFunc(s.Plan.Modules, func(o plan.Module) bool { return o.Name == m.Name }); i >= 0 {
-			from = groups(s.Plan.Modules[i])
+		before := ""
+		if i := slices.IndexFunc(from.Modules, func(o plan.Module) bool { return o.Name == m.Name }); i >= 0 {
+			before = groups(from.Modules[i])
 		}
-		if now := groups(m); now != from {
-			c.Modules = append(c.Modules, moduleChange{Name: m.Name, From: from, To: now})
+		if now := groups(m); now != before {
+			c.Modules = append(c.Modules, moduleChange{Name: m.Name, From: before, To: now})
 		}
 	}
-	for _, m := range s.Plan.Modules {
+	for _, m := range from.Modules {
 		if !slices.ContainsFunc(to.Modules, func(o plan.Module) bool { return o.Name == m.Name }) {
 			c.Modules = append(c.Modules, moduleChange{Name: m.Name, From: groups(m)})
 		}

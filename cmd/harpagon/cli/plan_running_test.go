@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -26,7 +27,7 @@ func planned(cost float64, batch int) plan.Plan {
 
 func TestPlanBesideWhatRuns(t *testing.T) {
 	serves := planned(0.1, 4)
-	s := control.Status{Serving: 3, Rate: 10, Cost: 0.1, Plan: &serves}
+	s := control.Status{Serving: 3, Rate: 10, Cost: 0.1, Plan: &scheduler.Plan{Pipeline: &serves}}
 	for name, c := range map[string]struct {
 		status control.Status
 		to     plan.Plan

@@ -139,7 +139,7 @@ func (f *profileFlags) ask(ctx context.Context, d *Deps, p pipelines.Pipeline) (
 			return err
 		}
 		_, err = commands.WaitServing(ctx, p.Name, reply.Generation, func(s control.Status) {
-			fmt.Fprintf(d.Stderr, "pipeline %s: %s\n", s.Pipeline, s.Phase)
+			fmt.Fprintf(d.Stderr, "%s %s: %s\n", s.Kind, s.Name, s.Phase)
 		})
 		asked = true
 		return err

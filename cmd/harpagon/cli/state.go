@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,8 +11,8 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
-	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -90,12 +88,11 @@ func (s *stateFlag) fleet(ctx context.Context, d *Deps, specs []scheduler.Spec) 
 		if err != nil {
 			return err
 		}
-		fleet.Devices = append([]placement.Device{}, view.Devices()...)
-		for _, name := range slices.Sorted(maps.Keys(view.Reserved)) {
-			if !slices.ContainsFunc(specs, func(s scheduler.Spec) bool { return s.Name() == name }) {
-				fleet.Held = append(fleet.Held, view.Reserved[name]...)
-			}
+		var own []string
+		for _, s := range specs {
+			own = append(own, workflows.SpecID(s))
 		}
+		fleet = view.For(own...)
 		return nil
 	})
 	if err != nil {

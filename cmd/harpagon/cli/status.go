@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -15,7 +17,7 @@ func newStatusCommand(d *Deps) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status [NAME...]",
-		Short: "Show which pipelines and functions run, and how",
+		Short: "Show which services run, and how",
 		Example: `  harpagon status
   harpagon status traffic --json`,
 	}
@@ -23,7 +25,7 @@ func newStatusCommand(d *Deps) *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return at.with(c.Context(), func(commands *control.Control) error {
-			e, err := all(c.Context(), commands, args)
+			services, err := statuses(c.Context(), commands, args)
 			if err != nil {
 				return err
 			}
@@ -32,10 +34,9 @@ func newStatusCommand(d *Deps) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				e.Devices, e.Services, e.Fleet = deviceRows(found), e.services(), fleetOf(found)
-				return writeJSON(d.Stdout, e)
+				return writeJSON(d.Stdout, newEverythingRow(services, found))
 			}
-			if err := writeEverything(d.Stdout, e); err != nil {
+			if err := writeServices(d.Stdout, services); err != nil {
 				return err
 			}
 			return writeDevices(d.Stdout, found)
@@ -48,7 +49,7 @@ func newExplainCommand(d *Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain [NAME...]",
 		Short: "Tell which plan runs, and why it replaced the one before",
-		Long: `Shows the plan of a pipeline or function, executors or calls, and the latest
+		Long: `Shows the plan of a service, its executors or calls, and the latest
 decisions: what changed, why, from which cost to which, and what could not be
 carried out.`,
 		Example: `  harpagon explain traffic`,
@@ -56,37 +57,63 @@ carried out.`,
 	at := newTemporalAt(d, c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return at.with(c.Context(), func(commands *control.Control) error {
-			e, err := all(c.Context(), commands, args)
+			services, err := statuses(c.Context(), commands, args)
 			if err != nil {
 				return err
 			}
-			for i, text := range e.describe() {
+			for i, s := range services {
 				if i > 0 {
 					fmt.Fprintln(d.Stdout)
 				}
-				fmt.Fprint(d.Stdout, text)
+				fmt.Fprint(d.Stdout, s.Describe())
 			}
-			return nothingRuns(d.Stdout, e)
+			return nothingRuns(d.Stdout, services)
 		})
 	}
 	return c
 }
 
-func writeEverything(to io.Writer, e everything) error {
-	if len(e.Pipelines) > 0 {
-		if err := writeStatuses(to, e.Pipelines); err != nil {
+// statuses are those of what is named, or of everything that runs, by name.
+func statuses(ctx context.Context, c *control.Control, names []string) (all []control.Status, err error) {
+	if len(names) == 0 {
+		if names, err = c.List(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range names {
+		s, err := c.Status(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// writeServices writes a table of what runs on executors, and one of functions.
+func writeServices(to io.Writer, all []control.Status) error {
+	var served, called []control.Status
+	for _, s := range all {
+		if s.Kind == pipelines.KindFunction {
+			called = append(called, s)
+		} else {
+			served = append(served, s)
+		}
+	}
+	if len(served) > 0 {
+		if err := writeStatuses(to, served); err != nil {
 			return err
 		}
 	}
-	if len(e.Functions) > 0 {
-		if len(e.Pipelines) > 0 {
+	if len(called) > 0 {
+		if len(served) > 0 {
 			fmt.Fprintln(to)
 		}
-		if err := writeFunctions(to, e.Functions); err != nil {
+		if err := writeFunctions(to, called); err != nil {
 			return err
 		}
 	}
-	return nothingRuns(to, e)
+	return nothingRuns(to, all)
 }
 
 func writeStatuses(to io.Writer, all []control.Status) error {
@@ -97,33 +124,33 @@ func writeStatuses(to io.Writer, all []control.Status) error {
 		if m := s.Measures; m != nil {
 			measured = fmt.Sprintf("%.4g\t%.2f %%\t%.1f", m.Offered, 100*m.Attainment, milliseconds(m.Latency.P99))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%.4g\t%.4f\t%d\t%s\n", s.Pipeline, s.Phase, s.Generation, s.Rate, s.Cost, len(s.Executors), measured)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.4g\t%.4f\t%d\t%s\n", s.Name, s.Phase, s.Generation, s.Rate, s.Cost, len(s.Executors), measured)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, s := range all {
 		if table := s.Modules(); table != "" {
-			fmt.Fprintf(to, "\n%s\n%s", s.Pipeline, table)
+			fmt.Fprintf(to, "\n%s\n%s", s.Name, table)
 		}
 	}
 	for _, s := range all {
 		for line := range strings.Lines(s.Promise()) {
-			fmt.Fprintf(to, "\n%s: %s", s.Pipeline, line)
+			fmt.Fprintf(to, "\n%s: %s", s.Name, line)
 		}
 	}
 	for _, s := range all {
 		if s.Failure != nil {
-			fmt.Fprintf(to, "\n%s: %s", s.Pipeline, s.Failure.Describe())
+			fmt.Fprintf(to, "\n%s: %s", s.Name, s.Failure.Describe())
 		}
 	}
 	return nil
 }
 
-func nothingRuns(w io.Writer, e everything) error {
-	if len(e.Pipelines)+len(e.Functions) > 0 {
+func nothingRuns(w io.Writer, all []control.Status) error {
+	if len(all) > 0 {
 		return nil
 	}
-	_, err := fmt.Fprintln(w, "Nothing runs. Declare a pipeline or function and harpagon apply it.")
+	_, err := fmt.Fprintln(w, "Nothing runs. Declare a service and harpagon apply it.")
 	return err
 }

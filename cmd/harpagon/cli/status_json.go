@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -59,33 +60,24 @@ type hostDeviceRow struct {
 	Executors int    `json:"executors"`
 }
 
-func pipelineRow(s control.Status) serviceRow {
+func newServiceRow(s control.Status) serviceRow {
 	row := serviceRow{
-		Name: s.Pipeline, Kind: "pipeline", Phase: string(s.Phase), Generation: s.Generation, Rate: s.Rate, Cost: s.Cost,
+		Name: s.Name, Kind: string(s.Kind), Phase: string(s.Phase), Generation: s.Generation, Rate: s.Rate, Cost: s.Cost,
+		Policy: s.Policy, CostModel: s.CostModel,
 		Asked: newAskedRow(s.Asked), Failure: failureText(s.Failure), Decisions: []decisionRow{},
 	}
-	switch {
-	case s.Pool != nil:
-		row.Kind, row.Policy, row.Plan = "pool", s.Pool.Policy, s.Pool
-	case s.Plan != nil:
-		row.Policy, row.CostModel, row.Plan = s.Plan.Policy, s.Plan.CostModel, s.Plan
+	switch p := s.Plan; {
+	case p == nil:
+	case p.Pipeline != nil:
+		row.Plan = p.Pipeline
+	case p.Pool != nil:
+		row.Plan = p.Pool
+	case p.Function != nil:
+		row.Plan = p.Function
 	}
 	for _, d := range s.Decisions {
-		row.Decisions = append(row.Decisions, newDecisionRow(d.Generation, d.At, d.Reason, d.Failure, d.Change))
-	}
-	return row
-}
-
-func functionRow(s control.FunctionStatus) serviceRow {
-	row := serviceRow{
-		Name: s.Function, Kind: "function", Phase: string(s.Phase), Generation: s.Generation, Rate: s.Rate, Cost: s.Cost,
-		Asked: newAskedRow(s.Asked), Failure: failureText(s.Failure), Decisions: []decisionRow{},
-	}
-	if s.Plan != nil {
-		row.Policy, row.Plan = s.Plan.Policy, s.Plan
-	}
-	for _, d := range s.Decisions {
-		row.Decisions = append(row.Decisions, newDecisionRow(d.Generation, d.At, d.Reason, d.Failure, d.Change))
+		c := d.Change
+		row.Decisions = append(row.Decisions, decisionRow{d.Generation, d.At, d.Reason, d.Failure, c.FromCost, c.ToCost, c.FromRate, c.ToRate})
 	}
 	return row
 }
@@ -104,20 +96,27 @@ func failureText(f *workflows.Failure) string {
 	return f.Reason
 }
 
-func newDecisionRow(generation int, at time.Time, reason, failure string, c workflows.Change) decisionRow {
-	return decisionRow{generation, at, reason, failure, c.FromCost, c.ToCost, c.FromRate, c.ToRate}
+// everythingRow is what status --json prints. Services is made to last; pipelines
+// (pools among them) and functions have all that is known, as workflows keep it.
+type everythingRow struct {
+	Services  []serviceRow     `json:"services"`
+	Pipelines []control.Status `json:"pipelines"`
+	Functions []control.Status `json:"functions,omitempty"`
+	Devices   []deviceRow      `json:"devices,omitempty"`
+	Fleet     *fleetRow        `json:"fleet,omitempty"`
 }
 
-// services lists everything that runs, in one form for all kinds.
-func (e everything) services() []serviceRow {
-	rows := []serviceRow{}
-	for _, s := range e.Pipelines {
-		rows = append(rows, pipelineRow(s))
+func newEverythingRow(all []control.Status, found []devices.Reading) everythingRow {
+	e := everythingRow{Services: []serviceRow{}, Pipelines: []control.Status{}, Devices: deviceRows(found), Fleet: fleetOf(found)}
+	for _, s := range all {
+		e.Services = append(e.Services, newServiceRow(s))
+		if s.Kind == pipelines.KindFunction {
+			e.Functions = append(e.Functions, s)
+		} else {
+			e.Pipelines = append(e.Pipelines, s)
+		}
 	}
-	for _, s := range e.Functions {
-		rows = append(rows, functionRow(s))
-	}
-	return rows
+	return e
 }
 
 // fleetOf groups devices by host.

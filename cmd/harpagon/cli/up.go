@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/workflows/control"
 )
 
 func newUpCommand(d *Deps) *cobra.Command {
@@ -84,21 +86,13 @@ func up(ctx context.Context, d *Deps, o system.Options) (err error) {
 			err = closed
 		}
 	}()
-	for _, status := range s.Statuses {
-		fmt.Fprintf(d.Stdout, "\n%s", status.DescribePlan())
-	}
-	for _, status := range s.Functions {
+	for _, status := range s.Services {
 		fmt.Fprintf(d.Stdout, "\n%s", status.Plan.Describe())
 	}
-	fmt.Fprintf(d.Stdout, "\nready after %.1f s: %s\n", time.Since(begin).Seconds(), counts(s))
-	for _, name := range s.Pipelines {
-		fmt.Fprintf(d.Stdout, "endpoint     %s/v2/models/%s\n", s.GatewayURL, name)
-	}
-	for _, status := range s.Functions {
-		for _, g := range status.Plan.Groups {
-			for _, a := range g.Applications {
-				fmt.Fprintf(d.Stdout, "endpoint     %s/v2/models/%s/%s\n", s.GatewayURL, status.Function, a.Name)
-			}
+	fmt.Fprintf(d.Stdout, "\nready after %.1f s: %s\n", time.Since(begin).Seconds(), counts(s.Services))
+	for _, status := range s.Services {
+		for _, model := range models(status) {
+			fmt.Fprintf(d.Stdout, "endpoint     %s/v2/models/%s\n", s.GatewayURL, model)
 		}
 	}
 	if s.GatewayGRPC != "" {
@@ -112,14 +106,36 @@ func up(ctx context.Context, d *Deps, o system.Options) (err error) {
 	return nil
 }
 
-// counts says what serves, such as "1 pipeline, 2 functions".
-func counts(s *system.System) string {
-	text := counted(len(s.Pipelines), "pipeline")
-	switch {
-	case len(s.Functions) == 0:
-		return text
-	case len(s.Pipelines) == 0:
-		return counted(len(s.Functions), "function")
+// models are the names that requests give: of a function, one for each
+// application.
+func models(s control.Status) (names []string) {
+	if s.Kind != pipelines.KindFunction {
+		return []string{s.Name}
 	}
-	return text + ", " + counted(len(s.Functions), "function")
+	for _, g := range s.Plan.Function.Groups {
+		for _, a := range g.Applications {
+			names = append(names, s.Name+"/"+a.Name)
+		}
+	}
+	return names
+}
+
+// counts says what serves, such as "1 pipeline, 2 functions".
+func counts(all []control.Status) string {
+	var parts []string
+	for _, kind := range []pipelines.Kind{pipelines.KindPipeline, pipelines.KindPool, pipelines.KindFunction} {
+		n := 0
+		for _, s := range all {
+			if s.Kind == kind {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, counted(n, string(kind)))
+		}
+	}
+	if len(parts) == 0 {
+		return counted(0, "service")
+	}
+	return strings.Join(parts, ", ")
 }

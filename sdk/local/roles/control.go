@@ -15,6 +15,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/workflows"
+	"github.com/harpagon/harpagon/workflows/control"
 )
 
 // Control is the role that runs workflows.
@@ -22,8 +23,12 @@ type Control struct {
 	worker worker.Worker
 }
 
-// StartControl starts the role. Several may run at once.
-func StartControl(c client.Client) (*Control, error) {
+// StartControl starts the role. Several may run at once. Where workflows of an
+// older program run it fails with a *control.OldError.
+func StartControl(ctx context.Context, c client.Client) (*Control, error) {
+	if err := control.New(c, control.Options{}).CheckOld(ctx); err != nil {
+		return nil, fmt.Errorf("roles: %w", err)
+	}
 	w := worker.New(c, activities.ControlQueue, worker.Options{WorkerStopTimeout: 5 * time.Second})
 	workflows.Register(w)
 	activities.RegisterControl(w, &activities.Fleet{Client: c})
@@ -45,8 +50,8 @@ func SearchAttributes() map[string]enumspb.IndexedValueType {
 	return all
 }
 
-// EnsureSearchAttributes registers the search attributes of pipelines in a
-// namespace where they are missing. Not every client may; pipelines then run
+// EnsureSearchAttributes registers the search attributes of services in a
+// namespace where they are missing. Not every client may; services then run
 // without (Settings.SearchAttributes).
 func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
 	operator := c.OperatorService()

@@ -25,7 +25,7 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// DefaultMeasureEvery is the pace at which a gateway tells pipelines what it
+// DefaultMeasureEvery is the pace at which a gateway tells services what it
 // sees.
 const DefaultMeasureEvery = 5 * time.Second
 
@@ -67,7 +67,7 @@ type Gateway struct {
 	streams sync.WaitGroup // of Pipe
 }
 
-// StartGateway starts the role and tells the pipelines that they must install
+// StartGateway starts the role and tells the services that they must install
 // what they serve; ctx bounds the start only.
 func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gateway, error) {
 	life, quit := context.WithCancel(context.Background())
@@ -82,7 +82,6 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	}
 	r.worker = worker.New(c, activities.GatewayQueue, activities.GatewayWorkerOptions())
 	activities.RegisterGateway(r.worker, r.Gateway)
-	activities.RegisterFunctions(r.worker, r.Gateway)
 	if err := r.worker.Start(); err != nil {
 		r.worker = nil
 		r.close()
@@ -91,13 +90,13 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	commands := control.New(c, control.Options{})
 	if err := commands.GatewayStarted(ctx, r.Attach); err != nil && !errors.Is(err, control.ErrNotFound) {
 		r.Stop()
-		return nil, fmt.Errorf("roles: gateway: telling the pipelines: %w", err)
+		return nil, fmt.Errorf("roles: gateway: telling the services: %w", err)
 	}
 	every := o.MeasureEvery
 	if every <= 0 {
 		every = DefaultMeasureEvery
 	}
-	r.servers.Go(func() { report(life, commands, r, every) })
+	r.servers.Go(func() { report(life, commands, r.Gateway, every) })
 	return r, nil
 }
 
@@ -190,8 +189,8 @@ func (r *Gateway) close() {
 	r.streams.Wait()
 }
 
-// report tells everything that had requests what the gateway saw of it.
-func report(ctx context.Context, commands *control.Control, r *Gateway, every time.Duration) {
+// report tells every service that had requests what the gateway saw of it.
+func report(ctx context.Context, commands *control.Control, from activities.Gateway, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -200,14 +199,9 @@ func report(ctx context.Context, commands *control.Control, r *Gateway, every ti
 		case <-ctx.Done():
 			return
 		}
-		for _, name := range r.Gateway.Services() {
-			// A service that cannot be told now hears the next report.
-			switch m := r.Gateway.Measures(name); {
-			case m.Arrived == 0:
-			case m.Function != nil:
-				_ = commands.SendFunctionMeasures(ctx, *m.Function)
-			default:
-				_ = commands.SendMeasures(ctx, m)
+		for _, name := range from.Services() {
+			if m := from.Measures(name); m.Offered > 0 {
+				_ = commands.SendMeasures(ctx, m) // a service that cannot be told now receives the next report
 			}
 		}
 	}

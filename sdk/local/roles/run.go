@@ -8,7 +8,7 @@ import (
 
 // RunControl runs the control role until ctx ends.
 func RunControl(ctx context.Context, c client.Client) error {
-	r, err := StartControl(c)
+	r, err := StartControl(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 // layout is the version of the state folder. It changes when an older program
 // could not read what a newer one writes, or the other way round.
-const layout = "1"
+const layout = "2"
 
 // Folder is a state folder.
 type Folder string
@@ -61,7 +61,8 @@ func (f Folder) check() error {
 		return fmt.Errorf("harpagon: state folder %s: %w", f, err)
 	}
 	if have := strings.TrimSpace(string(b)); have != layout {
-		return fmt.Errorf("harpagon: state folder %s has version %q, and this program needs %q; use another folder with --state, or remove it to begin anew", f, have, layout)
+		return fmt.Errorf("harpagon: state folder %s has version %q, and this program needs %q: it was written by another Harpagon, whose services this one cannot go on with. "+
+			"Start on another folder with --state and the same declarations; to keep what was measured, copy the folder %s there first", f, have, layout, f.Profiles())
 	}
 	return nil
 }

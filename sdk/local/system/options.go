@@ -48,7 +48,7 @@ type Options struct {
 	MaxShare  float64             // of a device's time to plan with; 0 means placement.DefaultMaxShare
 	Fixed     bool                // do not plan anew when the load drifts
 
-	// Attach is the address at which executors of new pipelines reach the
+	// Attach is the address at which executors of new services reach the
 	// gateway. Empty is right where both share this process.
 	Attach string
 
@@ -60,7 +60,7 @@ type Options struct {
 	// several goroutines, one at a time.
 	Progress func(string)
 
-	ReadyTimeout time.Duration // until all pipelines serve; 0 means DefaultReadyTimeout
+	ReadyTimeout time.Duration // until all services serve; 0 means DefaultReadyTimeout
 
 	// Temporal starts a server when the environment does not name one with
 	// TEMPORAL_ADDRESS.

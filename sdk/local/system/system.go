@@ -18,7 +18,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/workflows"
@@ -43,9 +42,7 @@ type System struct {
 	GatewayGRPC     string // HOST:PORT over gRPC
 	UIURL           string // of Temporal; empty when that is elsewhere
 	TemporalAddress string
-	Pipelines       []string                 // that serve, sorted
-	Statuses        []control.Status         // of them, when they began to serve
-	Functions       []control.FunctionStatus // that serve, in order of name, when they began to
+	Services        []control.Status // that serve, in order of name, when they began to
 
 	folder   Folder
 	unlock   func()
@@ -60,7 +57,7 @@ type System struct {
 	closed   error
 }
 
-// Start starts a system and returns when all its pipelines serve. ctx bounds
+// Start starts a system and returns when all its services serve. ctx bounds
 // the start. When the start fails, everything is stopped again.
 func Start(ctx context.Context, o Options) (*System, error) {
 	if child.Requested() || process.Requested() {
@@ -133,7 +130,7 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 
 func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Document, engines []executors.Engine) (err error) {
 	c := s.temporal.client
-	if s.control, err = roles.StartControl(c); err != nil {
+	if s.control, err = roles.StartControl(ctx, c); err != nil {
 		return err
 	}
 	found, err := s.devices(o, doc)
@@ -184,34 +181,32 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 	if err != nil {
 		return err
 	}
-	for _, spec := range Specs(doc) {
-		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: spec})
+	specs := scheduler.Specs(&doc)
+	for i, spec := range specs {
+		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: spec, Beside: scheduler.Beside(specs, i)})
 		if err != nil {
 			return err
 		}
-		generations[spec.Pipeline.Name] = reply.Generation
-		names = append(names, spec.Pipeline.Name)
+		generations[spec.Name()] = reply.Generation
+		names = append(names, spec.Name())
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		status, err := commands.WaitServing(ctx, name, generations[name], s.tell)
+		status, err := commands.WaitServing(ctx, name, generations[name], func(status control.Status) {
+			s.say("%s %s: %s", status.Kind, status.Name, status.Phase)
+		})
 		if err != nil {
 			return err
 		}
 		if err := s.installed(ctx, name); err != nil {
 			return err
 		}
-		s.Pipelines = append(s.Pipelines, name)
-		s.Statuses = append(s.Statuses, status)
+		s.Services = append(s.Services, status)
 	}
-	return s.serveFunctions(ctx, commands, o, doc)
+	return nil
 }
 
-func (s *System) tell(status control.Status) {
-	s.say("pipeline %s: %s", status.Pipeline, status.Phase)
-}
-
-// installed waits until the gateway has the pipeline. After a restart the
+// installed waits until the gateway has the service. After a restart the
 // workflow may say that it serves a moment before the new gateway does.
 func (s *System) installed(ctx context.Context, name string) error {
 	for {
@@ -227,25 +222,7 @@ func (s *System) installed(ctx context.Context, name string) error {
 	}
 }
 
-// Spec is what a system asks of the pipeline's workflow.
-func Spec(p pipelines.Pipeline, doc pipelines.Document) workflows.Spec {
-	return workflows.Spec{Pipeline: p, Hardware: doc.Hardware, Options: scheduler.Options(p.Plan, scheduler.Limits{TimeLimit: scheduler.DefaultTimeLimit})}
-}
-
-// Specs are what a system asks for all that is served by executors: the
-// pipelines and the pools, in the order declared.
-func Specs(doc pipelines.Document) []workflows.Spec {
-	var all []workflows.Spec
-	for _, p := range doc.Pipelines {
-		all = append(all, Spec(p, doc))
-	}
-	for _, p := range doc.Pools {
-		all = append(all, workflows.PoolSpec(p, doc.Hardware, pool.Options{Policy: p.Plan.Policy}))
-	}
-	return all
-}
-
-// Control makes a Control with a system's settings for new pipelines.
+// Control makes a Control with a system's settings for new services.
 func Control(c client.Client, o Options) *control.Control {
 	attach := o.Attach
 	if attach == "" {
@@ -260,7 +237,7 @@ func Control(c client.Client, o Options) *control.Control {
 	})
 }
 
-// Client asks the system's pipelines, within the process.
+// Client asks the system's services, within the process.
 func (s *System) Client() *sdk.Client { return s.client }
 
 // Temporal is the client of the server that the system runs on; it is closed
@@ -268,7 +245,7 @@ func (s *System) Client() *sdk.Client { return s.client }
 func (s *System) Temporal() client.Client { return s.temporal.client }
 
 // Close stops the system: requests under way finish, executors drain, the state
-// is written. Pipelines go on when a system starts on the same folder.
+// is written. Services go on when a system starts on the same folder.
 func (s *System) Close() error {
 	s.closing.Do(func() { s.closed = s.close() })
 	return s.closed

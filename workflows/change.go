@@ -1,0 +1,190 @@
+package workflows
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/scheduler"
+)
+
+// keepDecisions bounds the decisions that a service remembers.
+const keepDecisions = 20
+
+// change carries out the latest spec. What comes meanwhile sets Pending again.
+func (s *service) change(ctx workflow.Context) {
+	s.Pending, s.Joined, s.RetryAt = false, false, time.Time{}
+	generation, cause := s.Generation, s.Cause // they may be replaced meanwhile
+	reply, err := s.profileAndReschedule(ctx, generation, cause)
+	s.decide(ctx, generation, cause, reply, err)
+	if err == nil {
+		s.serve(ctx, reply)
+		return
+	}
+	s.fail(ctx, generation, err)
+	if s.Serving != nil && (len(s.Running) < len(s.Serving.Slots) || s.NotInstalled) && !s.hasWork() {
+		s.repair(ctx)
+	}
+}
+
+// repair carries out the spec that serves when the latest one cannot be, and
+// executors have gone or the gateway has not what serves. It is tried again
+// until it works.
+func (s *service) repair(ctx workflow.Context) {
+	cause := "executors of the plan that serves are missing"
+	if s.NotInstalled {
+		cause = "the gateway is without the plan that serves"
+	}
+	generation, failure := s.Generation, *s.Failure
+	reply, err := s.reschedule(ctx, s.Serving.Spec, nil, generation, cause)
+	s.decide(ctx, generation, cause, reply, err)
+	if err == nil {
+		s.serve(ctx, reply)
+	} else {
+		failure.RetryAt = cmp.Or(failure.RetryAt, s.retryTime(ctx))
+		s.setPhase(ctx, Serving)
+	}
+	s.Failure, s.RetryAt = &failure, failure.RetryAt
+}
+
+// decide remembers what was tried and what came of it.
+func (s *service) decide(ctx workflow.Context, generation int, cause string, reply RescheduleReply, err error) {
+	d := Decision{Generation: generation, At: workflow.Now(ctx), Reason: cause}
+	if err != nil {
+		d.Failure = reason(err)
+	} else {
+		d.Change, d.Start, d.Stop, d.Keep = reply.Change, reply.Start, reply.Stop, len(reply.Running)-reply.Start
+		if f := reply.Deployed.Plan.Function; f != nil {
+			d.Groups = len(f.Groups)
+		}
+	}
+	s.Decisions = append(s.Decisions, d)
+	s.Decisions = s.Decisions[max(0, len(s.Decisions)-keepDecisions):]
+}
+
+func (s *service) profileAndReschedule(ctx workflow.Context, generation int, cause string) (reply RescheduleReply, err error) {
+	spec, beside := s.Spec, s.beside()
+	if s.Profile {
+		s.setPhase(ctx, Profiling)
+		if err := s.profile(ctx, spec); err != nil {
+			return reply, err
+		}
+	}
+	return s.reschedule(ctx, s.profiled(spec), beside, generation, cause)
+}
+
+// beside are the services to be planned together with this one. Those whose
+// profiles are still to be measured are not: their own workflows do that.
+func (s *service) beside() (all []scheduler.Spec) {
+	if s.Alone {
+		return nil
+	}
+	for _, other := range s.Beside {
+		if other.Pipeline == nil || len(lacking(*other.Pipeline)) == 0 {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+func (s *service) reschedule(ctx workflow.Context, spec scheduler.Spec, beside []scheduler.Spec, generation int, cause string) (reply RescheduleReply, err error) {
+	s.Attempts++
+	s.setPhase(ctx, Planning)
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:        rescheduleID(s.Name, s.Attempts),
+		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+		StaticSummary:     s.summary(spec, generation, cause),
+		StaticDetails:     s.replaced(),
+	})
+	request := RescheduleRequest{
+		Spec: spec, Beside: beside, Generation: generation, Number: s.Attempts, Reason: cause,
+		Serving: s.Serving, Running: s.Running, Settings: s.Settings,
+	}
+	err = workflow.ExecuteChildWorkflow(ctx, TypeReschedule, request).Get(ctx, &reply)
+	return reply, err
+}
+
+// profile measures modules without a profile, those of pipelines.
+func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
+	if spec = s.profiled(spec); spec.Pipeline == nil || len(lacking(*spec.Pipeline)) == 0 {
+		s.Profile = false
+		return nil
+	}
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:    profileID(s.Name, s.Attempts+1),
+		StaticSummary: "profile the modules of " + s.Name,
+	})
+	request := ProfileRequest{Service: ServiceID(s.Kind, s.Name), Pipeline: *spec.Pipeline, Hardware: spec.Hardware, Again: s.Again}
+	var reply ProfileReply
+	if err := workflow.ExecuteChildWorkflow(ctx, TypeProfile, request).Get(ctx, &reply); err != nil {
+		return err
+	}
+	for _, name := range workflow.DeterministicKeys(reply.Points) {
+		s.Points[name] = reply.Points[name]
+	}
+	s.Profile, s.Again = false, false
+	return nil
+}
+
+// profiled is the spec with the points measured while it serves, or, for
+// modules that declare none, before.
+func (s *service) profiled(spec scheduler.Spec) scheduler.Spec {
+	if spec.Pipeline == nil {
+		return spec
+	}
+	p := *spec.Pipeline
+	p.Modules = slices.Clone(p.Modules)
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		if served := s.Served[m.Name]; len(served) > 0 {
+			m.Profile.Points = served
+		} else if len(m.Profile.Points) == 0 {
+			m.Profile.Points = s.Points[m.Name]
+		}
+	}
+	spec.Pipeline = &p
+	return spec
+}
+
+func (s *service) serve(ctx workflow.Context, reply RescheduleReply) {
+	s.Serving, s.Running = &reply.Deployed, reply.Running
+	s.Failure, s.Failures, s.Reinstall, s.NotInstalled = nil, 0, false, false
+	if reply.Warning != "" {
+		workflow.GetLogger(ctx).Warn("old executors were cancelled before they had finished", "reason", reply.Warning)
+	}
+	s.Detectors.reset(s.Settings, s.Serving, workflow.Now(ctx))
+	s.setPhase(ctx, Serving)
+}
+
+// fail notes why a change was not carried out, and when it is tried again. What
+// served goes on.
+func (s *service) fail(ctx workflow.Context, generation int, err error) {
+	s.Failures++
+	s.Failure = &Failure{Generation: generation, At: workflow.Now(ctx), Reason: reason(err), Type: errorType(err)}
+	s.Pending = s.Pending || s.Joined // the host has come since the change looked for one
+	final := s.Failure.Type == activities.TypeInfeasible || s.Failure.Type == activities.TypeInvalid
+	if !final && !s.Pending {
+		s.RetryAt = s.retryTime(ctx)
+		s.Failure.RetryAt = s.RetryAt
+	}
+	s.setPhase(ctx, s.idle())
+}
+
+// retryTime is when a change that has failed is due again; the wait doubles up to
+// ten times the first.
+func (s *service) retryTime(ctx workflow.Context) time.Time {
+	wait := cmp.Or(s.Settings.RetryAfter, DefaultRetryAfter)
+	return workflow.Now(ctx).Add(min(wait<<min(s.Failures-1, 4), 10*wait))
+}
+
+// idle is the phase while nothing is under way.
+func (s *service) idle() Phase {
+	if s.Serving != nil {
+		return Serving
+	}
+	return Waiting
+}

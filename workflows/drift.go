@@ -1,0 +1,167 @@
+package workflows
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/functions"
+)
+
+// Detectors watch what the gateway measures for what calls for another plan: of a
+// pipeline its rate and what its batches take, of a pool the sizes of queries, of
+// a function the rate of each application.
+type Detectors struct {
+	Rate         autoscale.Drift
+	Pace         autoscale.Pace     `json:",omitzero"`
+	Sizes        autoscale.MixDrift `json:",omitzero"`
+	Applications []ApplicationDrift `json:",omitempty"` // in the order of the spec
+}
+
+// ApplicationDrift watches the rate of one application.
+type ApplicationDrift struct {
+	Application string
+	Drift       autoscale.Drift
+}
+
+// reset begins to compare with the plan that serves now.
+func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
+	*d = Detectors{Pace: autoscale.Pace{Options: o.Pace, Modules: d.Pace.Modules}}
+	watch := func(rate float64) autoscale.Drift {
+		one := autoscale.NewDrift(rate, o.Drift)
+		one.Reset(rate, now)
+		return one
+	}
+	switch spec := serving.Spec; spec.Kind() {
+	case scheduler.KindPipeline:
+		d.Rate = watch(spec.Pipeline.Rate)
+		d.Pace.Reset(now)
+	case scheduler.KindPool:
+		d.Sizes = autoscale.NewMixDrift(nil, o.Mix)
+		d.Sizes.Reset(spec.Pool.Mix(), now)
+	case scheduler.KindFunction:
+		for _, a := range spec.Function.Applications {
+			d.Applications = append(d.Applications, ApplicationDrift{a.Name, watch(a.Rate)})
+		}
+	}
+}
+
+// measured lets the detectors look at what the gateway saw.
+func (s *service) measured(ctx workflow.Context, m autoscale.Measures) {
+	s.Measures = &m
+	if s.Serving == nil || s.Pending || s.Phase != Serving {
+		return
+	}
+	switch s.Kind {
+	case scheduler.KindPipeline:
+		if !s.paceMeasured(ctx, m) && !s.Settings.Fixed {
+			s.rateMeasured(m)
+		}
+	case scheduler.KindPool:
+		if !s.Settings.Fixed {
+			s.sizesMeasured(m)
+		}
+	case scheduler.KindFunction:
+		if !s.Settings.Fixed && m.Function != nil && m.Generation == s.Serving.Generation {
+			s.applicationsMeasured(*m.Function)
+		}
+	}
+}
+
+// observe lets a detector look at a rate, and is true when it advises another.
+// Time without any request is no drift: what nobody calls keeps its plan, ready
+// for the rate that it was declared with. A few requests are no load either, and
+// leave the detector ready for a real one.
+func observe(d *autoscale.Drift, m autoscale.Measures) (autoscale.Advice, bool) {
+	if m.Offered == 0 {
+		d.Side, d.Seen, d.Smooth, d.Last = 0, 0, d.Planned, m.To
+		return autoscale.Advice{}, false
+	}
+	quiet := d.Quiet
+	advice := d.Observe(m)
+	if advice.Reschedule && advice.Rate*advice.Held.Seconds() < autoscale.DefaultMinRequests {
+		d.Quiet = quiet
+		return advice, false
+	}
+	return advice, advice.Reschedule
+}
+
+func (s *service) rateMeasured(m autoscale.Measures) {
+	if advice, changed := observe(&s.Detectors.Rate, m); changed {
+		s.setRate(roundUp(advice.Rate))
+		s.replan("the load changed: " + advice.Describe())
+	}
+}
+
+// setRate changes the rate of a pipeline's spec.
+func (s *service) setRate(rate float64) {
+	p := *s.Spec.Pipeline
+	p.Rate = rate
+	s.Spec.Pipeline = &p
+}
+
+// roundUp keeps two significant digits, rounded up, because a plan for a few
+// per cent more costs little and a plan for a few less is late.
+func roundUp(rate float64) float64 {
+	const tolerance = 1e-9 // of rates that have two digits already
+	step := math.Pow(10, math.Floor(math.Log10(rate))-1)
+	return math.Ceil(rate/step-tolerance) * step
+}
+
+// sizesMeasured lets the detector look at the sizes of the queries that came. The
+// new plan is made from the new mix by simulation; nothing is tried on the
+// queries themselves.
+func (s *service) sizesMeasured(m autoscale.Measures) {
+	advice := s.Detectors.Sizes.Observe(m)
+	if !advice.Replan {
+		return
+	}
+	p := *s.Spec.Pool
+	if p.Sizes = inTime(p, advice.Mix); p.Sizes.Total() <= 0 {
+		return
+	}
+	s.Spec.Pool = &p
+	s.replan("the sizes of queries changed: " + advice.Describe())
+}
+
+// inTime leaves out sizes that no instance could serve in time, which are dropped
+// whatever the plan.
+func inTime(p pipelines.Pool, mix pipelines.Mix) pipelines.Mix {
+	base := p.Profile.Latency(p.Base)
+	return slices.DeleteFunc(slices.Clone(mix), func(s pipelines.Size) bool { return base.At(s.Size) > p.SLO })
+}
+
+// applicationsMeasured looks whether the rate of an application has left the
+// plan. Where one has, the others are planned for what was measured, too.
+func (s *service) applicationsMeasured(m functions.Measures) {
+	cause := ""
+	next := *s.Spec.Function
+	next.Applications = slices.Clone(next.Applications)
+	for i := range s.Detectors.Applications {
+		d := &s.Detectors.Applications[i]
+		a := next.Application(d.Application)
+		k := slices.IndexFunc(m.Applications, func(a functions.ApplicationMeasures) bool { return a.Name == d.Application })
+		if a == nil || k < 0 {
+			continue
+		}
+		advice, changed := observe(&d.Drift, autoscale.Measures{From: m.From, To: m.To, Offered: m.Applications[k].Offered})
+		switch {
+		case changed:
+			a.Rate = roundUp(advice.Rate)
+			cause = cmp.Or(cause, fmt.Sprintf("the load of %s changed: %s", d.Application, advice.Describe()))
+		case d.Drift.Side != 0 && d.Drift.Smooth > 0:
+			a.Rate = roundUp(d.Drift.Smooth)
+		}
+	}
+	if cause != "" {
+		s.Spec.Function = &next
+		s.replan(cause)
+	}
+}

@@ -1,0 +1,65 @@
+package workflows
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// place finds devices for the plan and reserves them, over again when another
+// service was faster. A plan without modules, of a function, needs none.
+func (c *change) place(ctx workflow.Context) error {
+	if len(c.deployment.Plan.Modules) == 0 {
+		return nil
+	}
+	c.show(ctx, "placing executors")
+	engines, err := c.identify(ctx)
+	if err != nil {
+		return err
+	}
+	for attempt := 1; ; attempt++ {
+		err := c.tryPlace(ctx, engines)
+		if err == nil || errorType(err) != activities.TypeConflict || attempt == placeAttempts {
+			return err
+		}
+		if err := c.viewFleet(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// identify reads on some host which model every module has.
+func (c *change) identify(ctx workflow.Context) (engines map[string]placement.ModuleEngine, err error) {
+	var host *activities.Host
+	ctx = shortActivity(ctx, "read the digests of the models")
+	ctx = workflow.WithTaskQueue(ctx, activities.HostQueue(c.view.Hosts[0].Name)) // Plan has made sure that there is one
+	ctx = workflow.WithScheduleToStartTimeout(ctx, hostPatience)
+	err = workflow.ExecuteActivity(ctx, host.Identify, activities.IdentifyInput{Modules: c.deployment.Pipeline.Modules}).Get(ctx, &engines)
+	return engines, err
+}
+
+func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.ModuleEngine) error {
+	var planning activities.Planning
+	var fleet *activities.Fleet
+	var placed placement.Placement
+	free := c.view.For(c.id)
+	request := placement.Request{
+		Pipeline: c.deployment.Pipeline, Plan: c.deployment.Plan, Devices: free.Devices, Engines: engines,
+		Reserved: free.Held, Actual: slots(c.Running), MaxShare: c.Settings.MaxShare, Whole: c.Spec.Pool != nil,
+	}
+	summary := fmt.Sprintf("place the plan on %d devices", len(request.Devices))
+	if err := workflow.ExecuteActivity(shortActivity(ctx, summary), planning.Place, request).Get(ctx, &placed); err != nil {
+		return err
+	}
+	reservation := activities.Reservation{Service: c.id, Version: c.view.Version, Slots: placed.Slots}
+	summary = fmt.Sprintf("reserve %d slots", len(placed.Slots))
+	if err := workflow.ExecuteActivity(shortActivity(ctx, summary), fleet.Reserve, reservation).Get(ctx, nil); err != nil {
+		return err
+	}
+	c.next.Slots, c.deployment.Slots = placed.Slots, placed.Slots
+	in := activities.ReconcileInput{Desired: placed.Slots, Actual: slots(c.Running)}
+	return workflow.ExecuteActivity(shortActivity(ctx, "say what to start, keep and stop"), planning.Reconcile, in).Get(ctx, &c.changes)
+}

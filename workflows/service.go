@@ -1,0 +1,159 @@
+package workflows
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// service drives State.
+type service struct {
+	State
+	ended bool // nothing runs any more: the workflow may end
+}
+
+// Service owns one service until it is deleted. Handlers only change the state;
+// this loop carries out what the state asks for, one thing at a time.
+func Service(ctx workflow.Context, state State) error {
+	s := &service{State: state}
+	s.init()
+	if err := s.setHandlers(ctx); err != nil {
+		return err
+	}
+	s.receiveSignals(ctx)
+	for {
+		s.show(ctx)
+		if err := s.awaitWork(ctx); err != nil {
+			return err
+		}
+		switch {
+		case s.Stop != "":
+			if s.stop(ctx); s.ended {
+				s.show(ctx)
+				return workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+			}
+		case s.removeLost(ctx):
+		case s.Pending:
+			s.change(ctx)
+		case s.Reinstall:
+			s.reinstall(ctx)
+		case s.historyFull(ctx):
+			if err := s.continueAsNew(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (s *service) init() {
+	if s.Points == nil {
+		s.Points = map[string][]pipelines.Point{}
+	}
+	if s.Ended == nil {
+		s.Ended = map[string]string{}
+	}
+	if s.Phase == "" {
+		s.Phase = Waiting
+	}
+	s.Handled = 0
+}
+
+// awaitWork waits until there is something to do, or a failed change is due
+// again.
+func (s *service) awaitWork(ctx workflow.Context) error {
+	ready := func() bool { return s.hasWork() || s.historyFull(ctx) }
+	if s.RetryAt.IsZero() {
+		return workflow.Await(ctx, ready)
+	}
+	options := workflow.AwaitOptions{
+		Timeout:      max(s.RetryAt.Sub(workflow.Now(ctx)), 0),
+		TimerOptions: workflow.TimerOptions{Summary: "until the failed change is tried again"},
+	}
+	done, err := workflow.AwaitWithOptions(ctx, options, ready)
+	if err == nil && !done {
+		s.RetryAt, s.Pending = time.Time{}, true
+	}
+	return err
+}
+
+func (s *service) hasWork() bool {
+	return s.Stop != "" || s.Pending || s.Reinstall || len(s.Lost)+len(s.Ended) > 0
+}
+
+func (s *service) historyFull(ctx workflow.Context) bool {
+	n := s.Settings.ContinueAfter
+	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() || n > 0 && s.Handled >= n
+}
+
+// continueAsNew starts a fresh history with the same state, unless the last
+// messages have brought something to do.
+func (s *service) continueAsNew(ctx workflow.Context) error {
+	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
+		return err
+	}
+	s.receivePending(ctx)
+	if s.hasWork() {
+		return nil
+	}
+	return workflow.NewContinueAsNewError(ctx, TypeService, s.State)
+}
+
+// replan wants another plan, under a generation of its own. What other services
+// hold is given for it.
+func (s *service) replan(cause string) {
+	s.Pending, s.Cause, s.RetryAt, s.Alone = true, cause, time.Time{}, true
+	s.Generation++
+}
+
+// removeLost takes executors out of what runs that have ended, or whose host has
+// gone, and wants another plan. It is false when nothing that runs is concerned.
+func (s *service) removeLost(ctx workflow.Context) bool {
+	if s.hasLost() {
+		awaitFurtherLosses(ctx)
+	}
+	var left, stranded []Running
+	var cause string // the first, when there are several
+	for _, r := range s.Running {
+		why, ended := s.Ended[r.Workflow]
+		switch {
+		case ended:
+			cause = cmp.Or(cause, "executor "+r.Slot.Executor+" ended: "+why)
+		case slices.Contains(s.Lost, r.Slot.Host):
+			cause = cmp.Or(cause, "host "+r.Slot.Host+" was lost")
+			stranded = append(stranded, r)
+		default:
+			left = append(left, r)
+		}
+	}
+	s.Lost, s.Ended = nil, map[string]string{}
+	if len(left) == len(s.Running) {
+		return false
+	}
+	s.Running = left
+	s.replan(cause)
+	cancelExecutors(ctx, stranded)
+	return true
+}
+
+// hasLost says whether something that runs has ended or lost its host.
+func (s *service) hasLost() bool {
+	return slices.ContainsFunc(s.Running, func(r Running) bool {
+		_, ended := s.Ended[r.Workflow]
+		return ended || slices.Contains(s.Lost, r.Slot.Host)
+	})
+}
+
+// gatherTime is how long a service waits for further losses after the first:
+// when a host or a whole system comes back after a while, its executors are
+// reported one by one, and a plan that counts on one that is about to be
+// reported would wait for it in vain.
+const gatherTime = 2 * time.Second
+
+func awaitFurtherLosses(ctx workflow.Context) {
+	timer := workflow.NewTimerWithOptions(ctx, gatherTime, workflow.TimerOptions{Summary: "wait for what else has ended"})
+	_ = timer.Get(ctx, nil) // a cancelled wait is a short one
+}

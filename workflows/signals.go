@@ -1,0 +1,80 @@
+package workflows
+
+import (
+	"cmp"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+)
+
+func signalNames() []string {
+	return []string{SignalMeasures, SignalFleetChanged, SignalExecutorEnded, SignalGatewayStarted, signalProgress}
+}
+
+// receiveSignals starts the goroutines that receive signals.
+func (s *service) receiveSignals(ctx workflow.Context) {
+	for _, name := range signalNames() {
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			ch := workflow.GetSignalChannel(ctx, name)
+			for {
+				s.receive(ctx, name, func(into any) bool { return ch.Receive(ctx, into) })
+			}
+		})
+	}
+}
+
+// receivePending receives the signals that have arrived and were not received
+// yet.
+func (s *service) receivePending(ctx workflow.Context) {
+	for _, name := range signalNames() {
+		ch := workflow.GetSignalChannel(ctx, name)
+		for s.receive(ctx, name, ch.ReceiveAsync) {
+		}
+	}
+}
+
+// receive takes one signal and notes it; false when there was none.
+func (s *service) receive(ctx workflow.Context, name string, from func(any) bool) (received bool) {
+	switch name {
+	case SignalMeasures:
+		var m autoscale.Measures
+		if received = from(&m); received {
+			s.measured(ctx, m)
+		}
+	case SignalFleetChanged:
+		var c FleetChange
+		if received = from(&c); received {
+			s.fleetChanged(c)
+		}
+	case SignalExecutorEnded:
+		var e ExecutorEnded
+		if received = from(&e); received {
+			s.Ended[e.Workflow] = e.Reason
+		}
+	case SignalGatewayStarted:
+		var address string
+		if received = from(&address); received {
+			s.Settings.Gateway = cmp.Or(address, s.Settings.Gateway)
+			s.Reinstall = true
+		}
+	case signalProgress:
+		var phase Phase
+		if received = from(&phase); received && s.Phase == Planning {
+			s.setPhase(ctx, phase)
+		}
+	}
+	if received {
+		s.Handled++
+	}
+	return received
+}
+
+func (s *service) fleetChanged(c FleetChange) {
+	s.Lost = append(s.Lost, c.Lost...)
+	s.Joined = s.Joined || len(c.Joined) > 0
+	if len(c.Joined) > 0 && s.Failure != nil && !s.Pending && s.Stop == "" {
+		s.RetryAt, s.Pending = time.Time{}, true
+	}
+}

@@ -1,0 +1,158 @@
+package workflows
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// Phase of a service.
+type Phase string
+
+// The phases.
+const (
+	Waiting     Phase = "waiting"     // nothing applied yet, or a change failed and nothing serves
+	Profiling   Phase = "profiling"   // measuring modules
+	Planning    Phase = "planning"    // choosing plan and placement
+	Reconciling Phase = "reconciling" // starting executors, moving traffic
+	Serving     Phase = "serving"
+	Draining    Phase = "draining" // finishing what is under way
+	Drained     Phase = "drained"  // runs nothing; apply or rescale resumes
+	Deleted     Phase = "deleted"
+)
+
+// Settings of one service's workflow. The zero value works.
+type Settings struct {
+	Gateway          string        // address that executors dial
+	SearchAttributes bool          // set search attributes; the namespace must know them
+	HeartbeatTimeout time.Duration // of executors; 0 means activities.DefaultHeartbeatTimeout
+	PrepareTimeout   time.Duration // for new executors to be ready; 0 means DefaultPrepareTimeout
+	RetryAfter       time.Duration // after a failed change; doubles up to ten times that; 0 means DefaultRetryAfter
+	MaxShare         float64       // see placement.Request
+	ContinueAfter    int           // continue as new after so many messages; 0: when the server suggests it
+	Fixed            bool          // do not follow what is measured
+	Drift            autoscale.DriftOptions
+	Mix              autoscale.MixOptions  `json:",omitzero"` // of pools
+	Pace             autoscale.PaceOptions `json:",omitzero"`
+}
+
+// Defaults of Settings.
+const (
+	DefaultPrepareTimeout = 3 * time.Minute
+	DefaultRetryAfter     = 30 * time.Second
+)
+
+// State is everything a service workflow knows. It is the workflow's input, so
+// that it can continue as new.
+type State struct {
+	Kind     scheduler.Kind
+	Name     string
+	Settings Settings
+
+	Spec       scheduler.Spec
+	Beside     []scheduler.Spec // that were applied together with Spec
+	Alone      bool             // planned without Beside, because something has changed since
+	Generation int              // grows with every accepted change of Spec
+	Cause      string           // of the latest change
+	Pending    bool             // Spec, or what it runs on, has changed and is not carried out
+	Profile    bool             // modules may lack profiles
+	Again      bool             `json:",omitempty"` // measure what hosts keep, too
+
+	Points map[string][]pipelines.Point // measured, by module
+	Served map[string][]pipelines.Point `json:",omitempty"` // measured while serving, by module: go before any profile
+
+	Phase    Phase
+	Serving  *Deployed // what the gateway has installed
+	Running  []Running
+	Attempts int // reschedules so far; numbers their workflows
+
+	Ended     map[string]string // executor workflows that ended, and why
+	Lost      []string          // hosts that went
+	Joined    bool              // a host has come since the last change began
+	Reinstall bool              // the gateway has started anew
+
+	NotInstalled bool // the gateway has started anew and could not take what serves
+	Stop         Stop
+
+	Decisions []Decision
+	Failure   *Failure
+	Failures  int // in a row
+	RetryAt   time.Time
+
+	Detectors Detectors
+	Measures  *autoscale.Measures // the latest
+	Handled   int                 // messages in this run
+}
+
+// Stop says that a service is to stop running.
+type Stop string
+
+// The ways to stop.
+const (
+	StopDrain  Stop = "drain"
+	StopDelete Stop = "delete"
+)
+
+// Deployed is one generation of a service as a gateway serves it.
+type Deployed struct {
+	Generation int
+	Spec       scheduler.Spec // with the profiles that it was planned with
+	Plan       scheduler.Plan
+	Slots      []placement.Slot
+}
+
+func (d *Deployed) deployment() placement.Deployment {
+	all := d.Spec.Deploy(d.Generation, d.Plan)
+	all.Slots = d.Slots
+	return all
+}
+
+func (d *Deployed) rate() float64 { return d.Spec.Rate(d.Plan) }
+
+// Running is an executor and the workflow that owns it.
+type Running struct {
+	Slot     placement.Slot
+	Workflow string // ID
+}
+
+// Failure is why the latest change was not carried out.
+type Failure struct {
+	Generation int
+	At         time.Time
+	Reason     string
+	Type       string    // activities.TypeInfeasible and so on; may be empty
+	RetryAt    time.Time // zero when only a new spec or host helps
+}
+
+// Decision is one change that was tried.
+type Decision struct {
+	Generation int
+	At         time.Time
+	Reason     string
+	Change     Change
+	Start      int // executors
+	Keep       int
+	Stop       int
+	Groups     int    `json:",omitempty"` // of a function's plan
+	Failure    string // empty when it was carried out
+}
+
+// Change compares two plans in what matters to whoever pays.
+type Change struct {
+	FromRate, ToRate float64 // requests per second
+	FromCost, ToCost float64 // money per hour
+	FromSLO, ToSLO   time.Duration
+	First            bool // there was no plan before
+}
+
+// compare is the change from what serves, nil for nothing, to another plan.
+func compare(serving *Deployed, to *Deployed) Change {
+	c := Change{ToRate: to.rate(), ToCost: to.Plan.CostPerHour(), ToSLO: to.Spec.SLO(), First: serving == nil}
+	if serving != nil {
+		c.FromRate, c.FromCost, c.FromSLO = serving.rate(), serving.Plan.CostPerHour(), serving.Spec.SLO()
+	}
+	return c
+}

@@ -1,0 +1,58 @@
+package workflows
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// Status is a service at one moment, for people and programs. It tells of what
+// serves; a change that is under way, or could not be carried out, stands in
+// Asked.
+type Status struct {
+	Kind       scheduler.Kind
+	Name       string
+	Phase      Phase
+	Generation int     // that serves; while none does, the one that is asked for
+	Serving    int     // generation that serves; 0 when none does
+	Rate       float64 // requests per second of that generation; of a pool, what its plan sustains
+	Cost       float64 // per hour, of the plan that serves
+	Cause      string  // of that generation
+	Asked      *Asked  `json:",omitempty"` // nil when what serves is what is asked for
+	Pending    bool
+	Policy     string          // that made the plan that serves; while none does, as declared
+	CostModel  string          `json:",omitempty"` // of pipelines
+	Dispatch   string          `json:",omitempty"` // policy that dispatches; empty when nothing serves
+	Plan       *scheduler.Plan // that serves; nil when none does
+	Executors  []placement.Slot
+	Decisions  []Decision // oldest first
+	Failure    *Failure
+	Measures   *autoscale.Measures
+
+	// Void are the modules that have been slower for long than the plan that
+	// serves counts on, so that its promise does not hold. Healed are those that
+	// it counts on with what was measured while serving, in place of their
+	// profile. Disturbed says which profiles were measured on a busy machine.
+	Void      []Pace `json:",omitempty"`
+	Healed    []Pace `json:",omitempty"`
+	Disturbed string `json:",omitempty"`
+}
+
+// Asked is the latest change, while something else serves.
+type Asked struct {
+	Generation int
+	Rate       float64 `json:",omitempty"` // requests per second; 0 of a pool, whose plan decides it
+	Cause      string
+}
+
+// Pace is a module whose batches take another time than its profile says.
+type Pace struct {
+	Module   string
+	Hardware string
+	Size     int           // requests of the batches that are compared
+	Measured time.Duration // median
+	Profiled time.Duration
+	Held     time.Duration `json:",omitzero"` // for how long
+}

@@ -1,0 +1,138 @@
+package workflows
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
+)
+
+// setHandlers installs updates and the query of the status. An update's handler
+// only notes what is wanted and answers; its validator rejects before history is
+// written.
+func (s *service) setHandlers(ctx workflow.Context) error {
+	for _, u := range []struct {
+		name, about        string
+		handler, validator any
+	}{
+		{UpdateApply, "replace the spec", s.apply, s.checkApply},
+		{UpdateRescale, "plan for another rate", s.rescale, s.checkRescale},
+		{UpdateProfile, "measure modules anew", s.remeasure, s.checkRemeasure},
+		{UpdateDrain, "stop serving, keep the spec", s.drain, s.checkDrain},
+		{UpdateDelete, "stop serving and end", s.delete, nil},
+	} {
+		options := workflow.UpdateHandlerOptions{Validator: u.validator, Description: u.about}
+		if err := workflow.SetUpdateHandlerWithOptions(ctx, u.name, u.handler, options); err != nil {
+			return err
+		}
+	}
+	return workflow.SetQueryHandler(ctx, QueryStatus, func() (Status, error) { return s.status(), nil })
+}
+
+// errorf is an error about the service.
+func (s *service) errorf(format string, args ...any) error {
+	return fmt.Errorf("workflows: %s %q "+format, append([]any{s.Kind, s.Name}, args...)...)
+}
+
+func (s *service) checkApply(_ workflow.Context, r ApplyRequest) error {
+	if err := s.accepts(r.Expect); err != nil {
+		return err
+	}
+	if r.Spec.Kind() != s.Kind || r.Spec.Name() != s.Name {
+		return s.errorf("was sent the spec of %s %q", r.Spec.Kind(), r.Spec.Name())
+	}
+	return CheckSpec(r.Spec)
+}
+
+func (s *service) accepts(expect int) error {
+	if s.Stop == StopDelete || s.Phase == Deleted {
+		return s.errorf("is being deleted; apply it again when it has gone")
+	}
+	if expect != 0 && expect != s.Generation {
+		return s.errorf("is at generation %d, not %d; look at its status and try again", s.Generation, expect)
+	}
+	return nil
+}
+
+func (s *service) apply(_ workflow.Context, r ApplyRequest) (ChangeReply, error) {
+	s.Handled++
+	if sameJSON(s.Spec, r.Spec) && sameJSON(s.Beside, r.Beside) && s.inForce() {
+		return ChangeReply{Generation: s.Generation, Unchanged: true}, nil
+	}
+	s.forgetPoints(r.Spec)
+	s.Spec, s.Beside, s.Profile, s.Stop = r.Spec, r.Beside, true, ""
+	s.replan(cmp.Or(r.Reason, "applied"))
+	s.Alone = false
+	return ChangeReply{Generation: s.Generation}, nil
+}
+
+// inForce says that the spec serves, or is about to.
+func (s *service) inForce() bool { return s.Stop == "" && (s.Serving != nil || s.Pending) }
+
+// forgetPoints drops measured points of modules that have changed. What has not
+// changed is not measured again; the store of profiles would say the same.
+func (s *service) forgetPoints(next scheduler.Spec) {
+	was, is := s.Spec.Pipeline, next.Pipeline
+	if was == nil || is == nil || !sameJSON(s.Spec.Hardware, next.Hardware) || !sameJSON(was.Inputs, is.Inputs) {
+		s.Points, s.Served = map[string][]pipelines.Point{}, nil
+		return
+	}
+	for _, m := range is.Modules {
+		if old := was.Module(m.Name); old == nil || !sameJSON(*old, m) {
+			delete(s.Points, m.Name)
+			delete(s.Served, m.Name)
+		}
+	}
+}
+
+// sameJSON compares as history would.
+func sameJSON(a, b any) bool {
+	x, errA := json.Marshal(a)
+	y, errB := json.Marshal(b)
+	return errA == nil && errB == nil && string(x) == string(y)
+}
+
+func (s *service) rescale(_ workflow.Context, r RescaleRequest) (ChangeReply, error) {
+	s.Handled++
+	from := s.Spec.Pipeline.Rate
+	if from == r.Rate && s.inForce() {
+		return ChangeReply{Generation: s.Generation, Unchanged: true}, nil
+	}
+	s.Stop = ""
+	s.setRate(r.Rate)
+	s.replan(cmp.Or(r.Reason, fmt.Sprintf("rescaled from %s/s to %s/s", rate(from), rate(r.Rate))))
+	return ChangeReply{Generation: s.Generation}, nil
+}
+
+// remeasure forgets what was measured, before and while serving, and measures
+// everything again that has no profile on file.
+func (s *service) remeasure(_ workflow.Context, why string) (ChangeReply, error) {
+	s.Handled++
+	s.Points, s.Served = map[string][]pipelines.Point{}, nil
+	s.Profile, s.Again, s.Stop = true, true, ""
+	s.replan(cmp.Or(why, "profiles are measured anew"))
+	return ChangeReply{Generation: s.Generation}, nil
+}
+
+func (s *service) checkDrain(workflow.Context, string) error { return s.accepts(0) }
+
+func (s *service) drain(_ workflow.Context, why string) (ChangeReply, error) {
+	return s.requestStop(StopDrain, why), nil
+}
+
+func (s *service) delete(_ workflow.Context, why string) (ChangeReply, error) {
+	return s.requestStop(StopDelete, why), nil
+}
+
+func (s *service) requestStop(stop Stop, why string) ChangeReply {
+	s.Handled++
+	unchanged := s.Stop == stop || stop == StopDrain && s.Phase == Drained
+	if !unchanged && s.Stop != StopDelete {
+		s.Stop, s.Cause = stop, cmp.Or(why, string(stop)+" asked for")
+	}
+	return ChangeReply{Generation: s.Generation, Unchanged: unchanged}
+}
