@@ -168,7 +168,7 @@ func (s *station) rehome(it *item) bool {
 		return false
 	}
 	if to != r.app {
-		r.app.stats.handOver(&to.stats)
+		r.app.stats.HandOver(&to.stats)
 		r.app = to
 	}
 	return true

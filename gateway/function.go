@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/gateway/stats"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
@@ -42,7 +43,7 @@ type application struct {
 	stage string // name of the group
 	slo   time.Duration
 	rate  float64 // as planned
-	stats applicationStats
+	stats stats.Application
 }
 
 // describeTime is how long Install waits for a provider to describe its
@@ -90,8 +91,7 @@ func (g *Gateway) application(f *function, share functions.Share, group int, sta
 		name: share.Name, label: f.deployment.Function.Name + "/" + share.Name, class: int32(len(f.apps)),
 		group: group, stage: stage, slo: share.SLO, rate: share.Rate,
 	}
-	a.stats.init(g.options.functionSpan)
-	a.stats.since = g.now()
+	a.stats.Init(g.options.functionSpan, g.now())
 	return a
 }
 

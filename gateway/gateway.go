@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/harpagon/harpagon/gateway/stats"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
@@ -42,7 +43,7 @@ type pipeline struct {
 	name     string
 	current  atomic.Pointer[graph]
 	accepted atomic.Int64 // requests under way
-	stats    pipelineStats
+	stats    stats.Service
 
 	stations map[string]*station // of the current graph by module; under Gateway.mu
 	old      []*graph            // that may still have requests; under Gateway.mu

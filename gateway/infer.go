@@ -64,9 +64,9 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 		g.refuse(p, gr, app, q, arrival, err)
 		return nil, err
 	}
-	p.stats.arrive(arrival)
+	p.stats.Arrive(arrival)
 	if app != nil {
-		app.stats.begin(arrival)
+		app.stats.Begin(arrival)
 	}
 	if o := g.options.Observer.RequestBegin; o != nil {
 		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.deployment.Generation})
@@ -178,9 +178,9 @@ func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.I
 	if err == nil && r.deadline != 0 && now > r.deadline {
 		info.Outcome = Late
 	}
-	p.stats.end(now, info.Outcome, info.Elapsed)
+	p.stats.End(now, info.Outcome, info.Elapsed)
 	if f := r.function; f != nil {
-		f.app.stats.end(now, info.Outcome, info.Elapsed, f.cold)
+		f.app.stats.Finish(now, info.Outcome, info.Elapsed, f.cold)
 	}
 	g.door.leave(r, now, info.Outcome)
 	if o := g.options.Observer.RequestEnd; o != nil {
@@ -200,11 +200,11 @@ func (g *Gateway) refuse(p *pipeline, gr *graph, app *application, q *wire.Infer
 	end := Invalid
 	if err.Code != wire.CodeInvalid {
 		end = Refused
-		p.stats.arrive(arrival)
+		p.stats.Arrive(arrival)
 	}
-	p.stats.end(now, end, now-arrival)
+	p.stats.End(now, end, now-arrival)
 	if app != nil {
-		app.stats.refuse(now, end)
+		app.stats.Refuse(now, end)
 	}
 	if o := g.options.Observer.RequestEnd; o != nil {
 		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.deployment.Generation, Outcome: end, AtDoor: true, Elapsed: now - arrival, Err: err})

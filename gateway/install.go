@@ -81,8 +81,7 @@ func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
 	var before *graph
 	if p == nil {
 		p = &pipeline{name: name, stations: make(map[string]*station)}
-		p.stats.init(g.options.Span)
-		p.stats.since = g.now()
+		p.stats.Init(g.span(gr), g.now())
 	} else if before = p.current.Load(); before.deployment.Generation > generation {
 		return fmt.Errorf("gateway: %s %q serves generation %d; generation %d is older", gr.deployment.Kind(), name, before.deployment.Generation, generation)
 	} else if gr.function != nil && before.deployment.Generation == generation {
@@ -128,8 +127,8 @@ func (g *Gateway) equip(p *pipeline, gr *graph, policies []madePolicy) (moved in
 		identity := identityOf(&gr.deployment, n)
 		s := p.stations[n.Module]
 		if s == nil || s.identity != identity {
-			s = &station{gateway: g, pipeline: p.name, name: n.Module, identity: identity, recorder: g.newRecorder(), downAt: g.now(), since: g.now()}
-			s.stats.init(g.options.Span)
+			s = &station{gateway: g, pipeline: p.name, name: n.Module, identity: identity, recorder: g.newRecorder(), downAt: g.now()}
+			s.stats.Init(g.span(gr), g.now())
 		}
 		n.station, stations[n.Module] = s, s
 		setups[i] = g.setup(gr, n, policies[i])
@@ -139,6 +138,14 @@ func (g *Gateway) equip(p *pipeline, gr *graph, policies []madePolicy) (moved in
 	}
 	p.stations = stations
 	return moved
+}
+
+// span is the time that measures of the service look back on.
+func (g *Gateway) span(gr *graph) time.Duration {
+	if gr.function != nil {
+		return g.options.functionSpan
+	}
+	return g.options.Span
 }
 
 // identityOf says when a module stays the same from one deployment to the

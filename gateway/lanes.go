@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/gateway/stats"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/wire"
@@ -167,7 +168,7 @@ func (s *station) returned(f *flight, r returned) dispatch.Time {
 	for _, it := range f.items {
 		it.finish(now, r.waited, r.compute)
 	}
-	s.stats.batch(f, now, r.compute, r.failed)
+	s.count(f, now, r)
 	learn := r.compute
 	if r.failed > 0 || r.away {
 		learn = 0 // computed twice, or not
@@ -182,6 +183,19 @@ func (s *station) returned(f *flight, r returned) dispatch.Time {
 	s.mu.Unlock()
 	s.apply(fx)
 	return now
+}
+
+// count notes a batch whose items have their times.
+func (s *station) count(f *flight, now dispatch.Time, r returned) {
+	timed := s.stats.Batch(now, stats.Batch{
+		Executor: f.exec.hello.Executor, Hardware: f.exec.hello.Hardware, Items: len(f.items), Rows: f.rows(),
+		Largest: f.items[0].req.graph.largest, Failed: r.failed, Compute: r.compute,
+	})
+	for _, it := range f.items {
+		if timed {
+			s.stats.Item(now, it.queue, it.wait, it.compute, it.end-it.ready-it.queue-it.wait-it.compute)
+		}
+	}
 }
 
 func (s *station) freeLane(now dispatch.Time, f *flight, r returned, fx []effect) []effect {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"time"
 
+	"github.com/harpagon/harpagon/gateway/stats"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -22,23 +23,18 @@ type Observer struct {
 }
 
 // Outcome is how a request ended.
-type Outcome uint8
+type Outcome = stats.Outcome
 
 // The outcomes. Completed and Late have answers.
 const (
-	Completed Outcome = iota + 1 // answered within its deadline
-	Late                         // answered after its deadline
-	Dropped                      // given up because the deadline could no longer be met
-	Refused                      // turned away at the door
-	Failed                       // an error of engine, executor or gateway
-	Cancelled                    // the caller went away
-	Invalid                      // wrong in itself, at the door or for an engine: the caller's mistake
+	Completed = stats.Completed // answered within its deadline
+	Late      = stats.Late      // answered after its deadline
+	Dropped   = stats.Dropped   // given up because the deadline could no longer be met
+	Refused   = stats.Refused   // turned away at the door
+	Failed    = stats.Failed    // an error of engine, executor or gateway
+	Cancelled = stats.Cancelled // the caller went away
+	Invalid   = stats.Invalid   // wrong in itself, at the door or for an engine: the caller's mistake
 )
-
-// String is the outcome in lower case.
-func (o Outcome) String() string {
-	return [...]string{"", "completed", "late", "dropped", "refused", "failed", "cancelled", "invalid"}[o]
-}
 
 // RequestInfo describes one request. The slices are read-only.
 type RequestInfo struct {

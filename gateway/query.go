@@ -4,16 +4,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/wire"
 )
 
 // A pool serves queries. A query is one request of several items, the rows of
 // its inputs; it goes to one executor as a batch of its items and nothing else.
-
-// sizesKept bounds how many different sizes of queries are told apart, so that
-// a report of them stays small.
-const sizesKept = 128
 
 // measureQuery refuses queries that no profile says anything of.
 func (gr *graph) measureQuery(inputs []wire.Tensor) *wire.Error {
@@ -100,24 +95,4 @@ func (f *flight) rows() int {
 		n += it.size()
 	}
 	return n
-}
-
-// sizeBucket is the size that a query counts as: exact for small pools, else
-// rounded up to one of sizesKept.
-func sizeBucket(size, largest int) int {
-	step := (largest + sizesKept - 1) / sizesKept
-	if step <= 1 {
-		return size
-	}
-	return min(largest, (size+step-1)/step*step)
-}
-
-// queries are the sizes of the queries that came.
-func queries(all []tallied[int]) []autoscale.QueryCount {
-	var out []autoscale.QueryCount
-	for _, q := range all {
-		out = append(out, autoscale.QueryCount{Size: q.kind, Queries: q.n})
-	}
-	slices.SortFunc(out, func(a, b autoscale.QueryCount) int { return a.Size - b.Size })
-	return out
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/harpagon/harpagon/gateway/stats"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -32,11 +33,10 @@ type station struct {
 	lanes   []lane // by ExecutorID
 	up      int    // lanes that the policy knows of or will, once their engines are back
 	downAt  dispatch.Time
-	since   dispatch.Time // when it was made
-	moves   int64         // of Gateway.moves that the policy knows of
+	moves   int64 // of Gateway.moves that the policy knows of
 	timer   *time.Timer
 	actions []dispatch.Action
-	stats   moduleStats
+	stats   stats.Module
 
 	recorder *recording.Recorder // of the policy's steps; nil where nothing is recorded
 
@@ -97,10 +97,9 @@ func (s *station) arrive(now dispatch.Time, it *item, fx []effect) []effect {
 	}
 	if it.attempts == 0 {
 		it.ready = now
-		second := s.stats.ring.at(now)
-		second.requests++
+		s.stats.Arrive(now)
 		if it.node.declared.Sized {
-			second.queries = tallyUp(second.queries, sizeBucket(it.size(), it.req.graph.largest), 1)
+			s.stats.Query(now, it.size(), it.req.graph.largest)
 		}
 	}
 	if s.stopped {
@@ -179,7 +178,7 @@ func (s *station) act(now dispatch.Time, fx []effect) (answer dispatch.Event, _ 
 				it.state = ended
 				s.gateway.door.wait(it, -1)
 				drop := s.why(it, a.Reason)
-				s.stats.ring.at(now).drop(drop)
+				s.stats.Drop(now, drop)
 				fx = append(fx, effect{item: it, drop: drop, err: s.refusal(now, it, drop)})
 			}
 		default:

@@ -1,4 +1,4 @@
-package gateway
+package stats
 
 import (
 	"math/bits"

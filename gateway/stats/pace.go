@@ -1,4 +1,4 @@
-package gateway
+package stats
 
 import (
 	"cmp"
@@ -20,8 +20,7 @@ type paceKey struct {
 	size     int // requests
 }
 
-// pace is how long the latest batches of one size took in their engines. The
-// station's lock guards it.
+// pace is how long the latest batches of one size took in their engines.
 type pace struct {
 	took [paceRuns]time.Duration
 	at   [paceRuns]dispatch.Time
@@ -34,7 +33,7 @@ func (p *pace) add(now dispatch.Time, took time.Duration) {
 	p.n++
 }
 
-func (s *moduleStats) pace(hardware string, size int) *pace {
+func (s *Module) pace(hardware string, size int) *pace {
 	key := paceKey{hardware, size}
 	p := s.paces[key]
 	if p == nil {
@@ -48,7 +47,7 @@ func (s *moduleStats) pace(hardware string, size int) *pace {
 }
 
 // durations tells of the batches that ended after since.
-func (s *moduleStats) durations(since dispatch.Time) []autoscale.BatchDuration {
+func (s *Module) durations(since dispatch.Time) []autoscale.BatchDuration {
 	var all []autoscale.BatchDuration
 	for key, p := range s.paces {
 		var runs []time.Duration

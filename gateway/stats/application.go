@@ -1,0 +1,83 @@
+package stats
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/functions"
+)
+
+// Application counts the requests of an application: since its generation
+// serves, so that money can be compared with what the plan says, but for the rate.
+type Application struct {
+	Service
+	requests int64 // accepted or refused
+	underWay int64
+	lateCold int64 // late, behind a cold start
+	latency  histogram
+}
+
+// Begin counts an accepted request.
+func (s *Application) Begin(now dispatch.Time) {
+	s.Arrive(now)
+	s.mu.Lock()
+	s.requests++
+	s.underWay++
+	s.mu.Unlock()
+}
+
+// Refuse counts a request that was turned away, which is no load where it was wrong
+// in itself.
+func (s *Application) Refuse(now dispatch.Time, o Outcome) {
+	if o != Invalid {
+		s.Arrive(now)
+	}
+	s.End(now, o, 0)
+	s.mu.Lock()
+	if o != Invalid {
+		s.requests++
+	}
+	s.mu.Unlock()
+}
+
+// Finish counts the outcome of a request that was accepted.
+func (s *Application) Finish(now dispatch.Time, o Outcome, elapsed time.Duration, cold bool) {
+	s.End(now, o, elapsed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.underWay--
+	if o == Late && cold {
+		s.lateCold++
+	}
+	if o == Completed || o == Late {
+		s.latency.add(elapsed)
+	}
+}
+
+// HandOver counts a request that waits for the next generation of its application.
+func (s *Application) HandOver(to *Application) {
+	s.mu.Lock()
+	s.requests--
+	s.underWay--
+	s.mu.Unlock()
+	to.mu.Lock()
+	to.requests++
+	to.underWay++
+	to.mu.Unlock()
+}
+
+// MeasureApplication is what was seen of the application, and since when its rate was.
+func (s *Application) MeasureApplication(name string, now dispatch.Time, to time.Time) (m functions.ApplicationMeasures, from time.Time) {
+	lately := autoscale.Measures{To: to}
+	s.Measure(now, &lately)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.latency.percentiles()
+	return functions.ApplicationMeasures{
+		Name: name, Offered: lately.Offered, Requests: s.requests, InFlight: s.underWay,
+		Completed: s.total[Completed], Late: s.total[Late], LateCold: s.lateCold, Dropped: s.total[Dropped], Refused: s.total[Refused],
+		Failed: s.total[Failed], Cancelled: s.total[Cancelled], Invalid: s.total[Invalid],
+		P50: all.P50, P99: all.P99, Max: all.Max,
+	}, lately.From
+}

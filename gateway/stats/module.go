@@ -1,0 +1,214 @@
+package stats
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// Module counts the items and batches of a module. Its owner's lock guards it.
+type Module struct {
+	since dispatch.Time
+	ring  ring[moduleSecond]
+	paces map[paceKey]*pace
+}
+
+type moduleSecond struct {
+	requests, batches, batched, failed int64
+	queue, wait, compute, transfer     histogram
+	executors                          []executorSecond
+	sizes                              []tallied[int]    // batches by size
+	drops                              []tallied[string] // items by reason
+	queries                            []tallied[int]    // of a pool, as they came, by size
+}
+
+// tallied is a count of one of a few kinds.
+type tallied[K comparable] struct {
+	kind K
+	n    int64
+}
+
+func tallyUp[K comparable](all []tallied[K], kind K, n int64) []tallied[K] {
+	for i := range all {
+		if all[i].kind == kind {
+			all[i].n += n
+			return all
+		}
+	}
+	return append(all, tallied[K]{kind, n})
+}
+
+type executorSecond struct {
+	name              string
+	batches, requests int64
+	compute           time.Duration
+}
+
+// Init begins to count at now. Measure looks back on span.
+func (s *Module) Init(span time.Duration, now dispatch.Time) {
+	s.ring.init(span)
+	s.since = now
+}
+
+// Arrive counts an item.
+func (s *Module) Arrive(now dispatch.Time) { s.ring.at(now).requests++ }
+
+// Query notes the size of a pool's query, whose profile ends at largest.
+func (s *Module) Query(now dispatch.Time, size, largest int) {
+	second := s.ring.at(now)
+	second.queries = tallyUp(second.queries, bucketOfSize(size, largest), 1)
+}
+
+// Drop counts an item that was given up, in the words of autoscale.
+func (s *Module) Drop(now dispatch.Time, reason string) {
+	second := s.ring.at(now)
+	second.drops = tallyUp(second.drops, reason, 1)
+}
+
+// Batch is a batch that has come back.
+type Batch struct {
+	Executor, Hardware string
+	Items              int // requests, or queries of a pool
+	Rows               int // of all items
+	Largest            int // query of the pool; 0 where items are no queries
+	Failed             int
+	Compute            time.Duration
+}
+
+// Batch counts one that has come back, and says whether the times of its items are
+// to be counted by Item: those of a batch that was computed twice, or not, say
+// little.
+func (s *Module) Batch(now dispatch.Time, b Batch) bool {
+	second := s.ring.at(now)
+	second.batches++
+	second.batched += int64(b.Rows)
+	size := b.Rows
+	if b.Largest > 0 {
+		size = bucketOfSize(size, b.Largest)
+	}
+	second.sizes = tallyUp(second.sizes, size, 1)
+	e := second.executor(b.Executor)
+	e.batches++
+	e.requests += int64(b.Items)
+	e.compute += b.Compute
+	second.failed += int64(b.Failed)
+	if b.Failed > 0 {
+		return false
+	}
+	if b.Largest == 0 { // instances of pools learn by query
+		s.pace(b.Hardware, b.Rows).add(now, b.Compute)
+	}
+	return true
+}
+
+// Item counts the parts of an item's stay at the module.
+func (s *Module) Item(now dispatch.Time, queue, wait, compute, transfer time.Duration) {
+	second := s.ring.at(now)
+	second.queue.add(queue)
+	second.wait.add(wait)
+	second.compute.add(compute)
+	second.transfer.add(transfer)
+}
+
+func (s *moduleSecond) executor(name string) *executorSecond {
+	for i := range s.executors {
+		if s.executors[i].name == name {
+			return &s.executors[i]
+		}
+	}
+	s.executors = append(s.executors, executorSecond{name: name})
+	return &s.executors[len(s.executors)-1]
+}
+
+// Measure fills in what was seen lately.
+func (s *Module) Measure(now dispatch.Time, m *autoscale.ModuleMeasures) {
+	r := &s.ring
+	r.advance(now)
+	span := min(r.span(now), now-s.since)
+	var sum moduleSecond
+	for i := range r.seconds {
+		sum.merge(&r.seconds[i])
+	}
+	m.Requests, m.Batches, m.Failed = sum.requests, sum.batches, sum.failed
+	for _, d := range sum.drops {
+		if m.Drops == nil {
+			m.Drops = make(map[string]int64, len(sum.drops))
+		}
+		m.Drops[d.kind] = d.n
+		m.Dropped += d.n
+	}
+	for _, b := range sum.sizes {
+		m.Sizes = append(m.Sizes, autoscale.SizeCount{Size: b.kind, Batches: b.n})
+	}
+	m.Queries = queries(sum.queries)
+	slices.SortFunc(m.Sizes, func(a, b autoscale.SizeCount) int { return a.Size - b.Size })
+	m.Rate = rate(sum.requests, span)
+	if sum.batches > 0 {
+		m.MeanBatch = float64(sum.batched) / float64(sum.batches)
+	}
+	m.Queue, m.Wait = sum.queue.percentiles(), sum.wait.percentiles()
+	m.Compute, m.Transfer = sum.compute.percentiles(), sum.transfer.percentiles()
+	m.Durations = s.durations(now - span)
+	for _, e := range sum.executors {
+		m.Executors = append(m.Executors, autoscale.ExecutorMeasures{
+			Executor: e.name, Batches: e.batches, Requests: e.requests,
+			Utilisation: min(1, e.compute.Seconds()/max(span.Seconds(), 1e-3)),
+		})
+	}
+	slices.SortFunc(m.Executors, func(a, b autoscale.ExecutorMeasures) int {
+		return strings.Compare(a.Executor, b.Executor)
+	})
+}
+
+func (s *moduleSecond) merge(o *moduleSecond) {
+	s.requests += o.requests
+	s.batches += o.batches
+	s.batched += o.batched
+	for _, d := range o.drops {
+		s.drops = tallyUp(s.drops, d.kind, d.n)
+	}
+	for _, b := range o.sizes {
+		s.sizes = tallyUp(s.sizes, b.kind, b.n)
+	}
+	for _, q := range o.queries {
+		s.queries = tallyUp(s.queries, q.kind, q.n)
+	}
+	s.failed += o.failed
+	s.queue.merge(&o.queue)
+	s.wait.merge(&o.wait)
+	s.compute.merge(&o.compute)
+	s.transfer.merge(&o.transfer)
+	for _, e := range o.executors {
+		mine := s.executor(e.name)
+		mine.batches += e.batches
+		mine.requests += e.requests
+		mine.compute += e.compute
+	}
+}
+
+// sizesKept bounds how many different sizes of queries are told apart, so that
+// a report of them stays small.
+const sizesKept = 128
+
+// bucketOfSize is the size that a query counts as: exact for small pools, else
+// rounded up to one of sizesKept.
+func bucketOfSize(size, largest int) int {
+	step := (largest + sizesKept - 1) / sizesKept
+	if step <= 1 {
+		return size
+	}
+	return min(largest, (size+step-1)/step*step)
+}
+
+// queries are the sizes of the queries that came.
+func queries(all []tallied[int]) []autoscale.QueryCount {
+	var out []autoscale.QueryCount
+	for _, q := range all {
+		out = append(out, autoscale.QueryCount{Size: q.kind, Queries: q.n})
+	}
+	slices.SortFunc(out, func(a, b autoscale.QueryCount) int { return a.Size - b.Size })
+	return out
+}

@@ -1,0 +1,90 @@
+package stats
+
+import (
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// Service counts the requests of a service. It may be used from many goroutines.
+type Service struct {
+	mu    sync.Mutex
+	ring  ring[serviceSecond]
+	total [Invalid + 1]int64 // outcomes since the beginning
+	since dispatch.Time
+}
+
+type serviceSecond struct {
+	arrived  int64
+	outcomes [Invalid + 1]int64
+	latency  histogram
+}
+
+// Init begins to count at now. Measure looks back on span.
+func (s *Service) Init(span time.Duration, now dispatch.Time) {
+	s.ring.init(span)
+	s.since = now
+}
+
+// Arrive counts a request that has come, and is none that is wrong in itself.
+func (s *Service) Arrive(now dispatch.Time) {
+	s.mu.Lock()
+	s.ring.at(now).arrived++
+	s.mu.Unlock()
+}
+
+// End counts the outcome of a request.
+func (s *Service) End(now dispatch.Time, o Outcome, elapsed time.Duration) {
+	s.mu.Lock()
+	second := s.ring.at(now)
+	second.outcomes[o]++
+	s.total[o]++
+	if o == Completed || o == Late {
+		second.latency.add(elapsed)
+	}
+	s.mu.Unlock()
+}
+
+// Totals are the outcomes since the beginning.
+func (s *Service) Totals() map[Outcome]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[Outcome]int64)
+	for o := Completed; o <= Invalid; o++ {
+		out[o] = s.total[o]
+	}
+	return out
+}
+
+// Measure fills in what was seen lately.
+func (s *Service) Measure(now dispatch.Time, m *autoscale.Measures) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ring.advance(now)
+	span := min(s.ring.span(now), now-s.since)
+	m.From = m.To.Add(-span)
+	var latency histogram
+	for i := range s.ring.seconds {
+		second := &s.ring.seconds[i]
+		m.Arrived += second.arrived
+		m.Completed += second.outcomes[Completed]
+		m.Late += second.outcomes[Late]
+		m.Dropped += second.outcomes[Dropped]
+		m.Refused += second.outcomes[Refused]
+		m.Failed += second.outcomes[Failed]
+		m.Cancelled += second.outcomes[Cancelled]
+		m.Invalid += second.outcomes[Invalid]
+		latency.merge(&second.latency)
+	}
+	m.Offered = rate(m.Arrived, span)
+	m.Latency = latency.percentiles()
+}
+
+func rate(n int64, span time.Duration) float64 {
+	if span <= 0 {
+		return 0
+	}
+	return float64(n) / span.Seconds()
+}
