@@ -28,7 +28,7 @@ type Options struct {
 	CostModel string // CostShared when empty
 
 	// Without switches off steps of the policy, as in the papers' ablations; see
-	// Ablations for what they call the variants. "tc" (round robin, 2d) or "dt"
+	// paper.Ablations for what they call the variants. "tc" (round robin, 2d) or "dt"
 	// (each configuration collects at its own machines' rate, d + b/t); "multi"
 	// (two configurations a module) or "multi:one" (one); "hetero" (only the
 	// cheapest hardware) or "hetero:dearest"; "batch" (only the smallest batch);

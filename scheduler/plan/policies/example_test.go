@@ -1,4 +1,4 @@
-package plan_test
+package policies_test
 
 import (
 	"fmt"
