@@ -13,8 +13,11 @@ import (
 )
 
 // Planning is the set of activities that decide. They are pure; as activities
-// each decision stands in the history with its input and its outcome.
-type Planning struct{}
+// each decision stands in the history with its input and its outcome. The zero
+// value is ready for use.
+type Planning struct {
+	joint searches
+}
 
 // PlanInput is the input of Plan.
 type PlanInput struct {
@@ -27,14 +30,18 @@ type PlanInput struct {
 // `harpagon plan` prints for the same specs and fleet. A service that cannot be
 // planned, or must not be served so, fails with type TypeInfeasible: no retry
 // helps until the spec or the fleet changes. A search that takes too long is ended
-// in time to return the best plan found.
-func (Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, error) {
+// in time to return the best plan found. Services that are planned together ask
+// for the same search, which is then made once.
+func (a *Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, error) {
 	defer beat(ctx, nothing)()
 	began := time.Now()
 	limits := scheduler.Limits{
 		Clock: func() time.Duration { return time.Since(began) }, TimeLimit: scheduler.DefaultTimeLimit, Stop: outOfTime(ctx),
 	}
-	p := scheduler.Solve(append([]scheduler.Spec{in.Spec}, in.Beside...), in.Fleet, limits)[0]
+	p, err := a.joint.plan(ctx, in, limits)
+	if err != nil {
+		return p, err
+	}
 	if reason := p.Refusal(in.Spec); reason != "" {
 		return p, temporal.NewNonRetryableApplicationError(reason, TypeInfeasible, nil)
 	}
@@ -50,7 +57,7 @@ func outOfTime(ctx context.Context) func() bool {
 
 // Place finds a device for every executor of the plan. What does not fit fails
 // with type TypeMisfit: no retry helps until devices come or go.
-func (Planning) Place(_ context.Context, in placement.Request) (placement.Placement, error) {
+func (*Planning) Place(_ context.Context, in placement.Request) (placement.Placement, error) {
 	p, err := placement.Place(in)
 	if err == nil {
 		return p, nil
@@ -72,6 +79,6 @@ type ReconcileInput struct {
 }
 
 // Reconcile says what to start, keep and stop.
-func (Planning) Reconcile(_ context.Context, in ReconcileInput) (placement.Changes, error) {
+func (*Planning) Reconcile(_ context.Context, in ReconcileInput) (placement.Changes, error) {
 	return placement.Reconcile(in.Desired, in.Actual), nil
 }

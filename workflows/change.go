@@ -80,8 +80,8 @@ func (s *service) profileAndReschedule(ctx workflow.Context, generation int, cau
 // beside are the services to be planned together with this one. Those whose
 // profiles are still to be measured are not: their own workflows do that.
 func (s *service) beside() (all []scheduler.Spec) {
-	if s.Alone {
-		return nil
+	if s.Alone || s.Spec.Pipeline != nil && len(lacking(*s.Spec.Pipeline)) > 0 {
+		return nil // the others could not count on it
 	}
 	for _, other := range s.Beside {
 		if other.Pipeline == nil || len(lacking(*other.Pipeline)) == 0 {

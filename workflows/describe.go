@@ -78,10 +78,13 @@ func (s Status) Calls() *functions.Measures {
 	return s.Measures.Function
 }
 
-// Promise says what is wrong with the durations that the plan stands on, a line
-// each; it is empty when nothing is.
+// Promise says what is wrong with the plan and the durations that it stands on, a
+// line each; it is empty when nothing is.
 func (s Status) Promise() string {
 	var b strings.Builder
+	if s.Plan != nil && s.Plan.Pipeline != nil && !s.Plan.Pipeline.Sound {
+		fmt.Fprintf(&b, "the plan of policy %s is not sound, which is allowed: some of its windows cannot be kept\n", s.Policy)
+	}
 	for _, v := range s.Void {
 		a := autoscale.PaceAdvice{Module: v.Module, Hardware: v.Hardware, Held: v.Held,
 			Deviation: autoscale.Deviation{Size: v.Size, Measured: v.Measured, Profiled: v.Profiled}}

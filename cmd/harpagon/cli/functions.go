@@ -11,7 +11,7 @@ import (
 // writeFunctions sets what was measured beside the plan.
 func writeFunctions(to io.Writer, all []control.Status) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "function\tphase\tgeneration\trate/s\tper million\tgroups\tmeasured/s\tper million\tbatch\tviolations")
+	fmt.Fprintln(w, "function\tphase\tgeneration\tpolicy\trate/s\tper million\tgroups\tmeasured/s\tper million\tbatch\tviolations")
 	for _, s := range all {
 		groups, perRequest, measured := 0, 0.0, "-\t-\t-\t-"
 		if s.Plan != nil {
@@ -21,7 +21,7 @@ func writeFunctions(to io.Writer, all []control.Status) error {
 			t := m.Total()
 			measured = fmt.Sprintf("%.4g\t%.3g\t%.1f\t%.2f %%", m.Offered(), 1e6*t.CostPerRequest(), t.MeanBatch(), 100*m.Violations())
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%.4g\t%.3g\t%d\t%s\n", s.Name, s.Phase, s.Generation, s.Rate, 1e6*perRequest, groups, measured)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4g\t%.3g\t%d\t%s\n", s.Name, s.Phase, s.Generation, policyOf(s), s.Rate, 1e6*perRequest, groups, measured)
 	}
 	if err := w.Flush(); err != nil {
 		return err

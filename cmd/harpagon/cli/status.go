@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -118,13 +119,13 @@ func writeServices(to io.Writer, all []control.Status) error {
 
 func writeStatuses(to io.Writer, all []control.Status) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "pipeline\tphase\tgeneration\trate/s\tcost/h\texecutors\tmeasured/s\tin time\tp99 ms")
+	fmt.Fprintln(w, "pipeline\tphase\tgeneration\tpolicy\trate/s\tcost/h\texecutors\tmeasured/s\tin time\tp99 ms")
 	for _, s := range all {
 		measured := "-\t-\t-"
 		if m := s.Measures; m != nil {
 			measured = fmt.Sprintf("%.4g\t%.2f %%\t%.1f", m.Offered, 100*m.Attainment, milliseconds(m.Latency.P99))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%.4g\t%.4f\t%d\t%s\n", s.Name, s.Phase, s.Generation, s.Rate, s.Cost, len(s.Executors), measured)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4g\t%.4f\t%d\t%s\n", s.Name, s.Phase, s.Generation, policyOf(s), s.Rate, s.Cost, len(s.Executors), measured)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -153,4 +154,13 @@ func nothingRuns(w io.Writer, all []control.Status) error {
 	}
 	_, err := fmt.Fprintln(w, "Nothing runs. Declare a service and harpagon apply it.")
 	return err
+}
+
+// policyOf is how a service is planned: its policy, and of a pipeline the cost
+// model.
+func policyOf(s control.Status) string {
+	if s.CostModel == "" {
+		return cmp.Or(s.Policy, "-")
+	}
+	return s.Policy + ", " + s.CostModel
 }
