@@ -20,7 +20,7 @@ import (
 // options; for all policies and cost models see package workflows.
 func TestWhatIsPlannedServes(t *testing.T) {
 	for _, by := range []pipelines.Planning{{}, {Policy: "harpagon", CostModel: "whole", AllowUnsound: true}} {
-		t.Run(by.Policy, func(t *testing.T) {
+		t.Run("policy "+by.Policy, func(t *testing.T) {
 			doc, err := library.Document()
 			require.NoError(t, err)
 			doc.Pipelines = doc.Pipelines[:2]
