@@ -10,13 +10,14 @@ import (
 	"github.com/harpagon/harpagon/experiments/grouping"
 	"github.com/harpagon/harpagon/experiments/overload"
 	"github.com/harpagon/harpagon/experiments/planning"
+	"github.com/harpagon/harpagon/experiments/pools"
 	"github.com/harpagon/harpagon/experiments/simulating"
 )
 
 // All lists the figures by ID. Figures of one list share
 // what they measure.
 func All() []figure.Figure {
-	all := slices.Concat(planning.Figures(), dispatching.Figures(), cores.Figures(), overload.Figures(), grouping.Figures(), simulating.Figures())
+	all := slices.Concat(planning.Figures(), dispatching.Figures(), cores.Figures(), overload.Figures(), grouping.Figures(), pools.Figures(), simulating.Figures())
 	slices.SortStableFunc(all, func(a, b figure.Figure) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }

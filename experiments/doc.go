@@ -6,6 +6,7 @@
 //	overload     goodput beyond the planned rate
 //	simulating   whether plans keep their promises, request by request
 //	grouping     what applications save that share functions
+//	pools        the goodput of pools of unlike instances
 //	cores        how many decisions a second a scheduler on several cores takes
 //
 // Package figure is what all of them have in common, and published the numbers

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/experiments/published"
 )
 
 // Tolerances against published figures.
@@ -14,13 +16,13 @@ const (
 	noisyCut = 0.04 // of shares, for the same reason: the size that violates moves
 )
 
-// published is the allocator's input for one model as it was published with the
+// printed is the allocator's input for one model as it was published with the
 // paper (boringlee24/hpdc23-kairos fa20590, allocator_profile.json): queries per
 // second of one base instance, and for c5n.2xlarge, r5n.large and t3.xlarge
 // their queries per second, share of queries, and share of the base's time.
 // limited holds queries per second up to the limit of a stronger type: of r5n
 // up to that of c5n, of t3 up to that of c5n and of r5n.
-type published struct {
+type printed struct {
 	model   string
 	base    float64
 	types   [3][3]float64
@@ -29,8 +31,8 @@ type published struct {
 	choice  []int
 }
 
-func publishedModels() []published {
-	return []published{
+func printedModels() []printed {
+	return []printed{
 		{"ncf", 861.33, [3][3]float64{{690.13, 0.985, 0.973}, {499.0, 0.967, 0.942}, {407.0, 0.858, 0.756}}, [3]float64{486.14, 317.16, 335.46},
 			map[[4]int]float64{{1, 0, 13, 0}: 7180.6206, {1, 0, 12, 1}: 7021.3086, {1, 1, 10, 0}: 6345.2271}, []int{1, 0, 13, 0}},
 		{"rm2", 15.04, [3][3]float64{{10.73, 0.989, 0.959}, {10.39, 0.984, 0.941}, {6.39, 0.837, 0.614}}, [3]float64{10.27, 4.74, 4.83},
@@ -45,7 +47,7 @@ func publishedModels() []published {
 }
 
 // estimate is Eq. 15 on the published inputs.
-func (p published) estimate(counts []int) float64 {
+func (p printed) estimate(counts []int) float64 {
 	strongest := -1
 	for i := range p.types {
 		if counts[1+i] > 0 && (strongest < 0 || p.types[i][1] > p.types[strongest][1]) {
@@ -71,12 +73,12 @@ func (p published) estimate(counts []int) float64 {
 }
 
 func TestUpperBoundsOfThePaper(t *testing.T) {
-	for i, p := range publishedModels() {
+	for i, p := range printedModels() {
 		t.Run(p.model, func(t *testing.T) {
 			for counts, want := range p.top {
 				assert.InEpsilon(t, want, p.estimate(counts[:]), rounding, counts)
 			}
-			m, err := newMarket(paperModels()[i].problem())
+			m, err := newMarket(problem(published.KairosModels()[i]))
 			require.NoError(t, err)
 			all, err := m.configurations()
 			require.NoError(t, err)
@@ -95,9 +97,9 @@ func TestUpperBoundsOfThePaper(t *testing.T) {
 // violates the objective; the published inputs count that size, too, so theirs
 // are the rates of one size more.
 func TestEstimatesFromProfiles(t *testing.T) {
-	for i, p := range publishedModels() {
+	for i, p := range printedModels() {
 		t.Run(p.model, func(t *testing.T) {
-			m, err := newMarket(paperModels()[i].problem())
+			m, err := newMarket(problem(published.KairosModels()[i]))
 			require.NoError(t, err)
 			assert.InEpsilon(t, p.base, m.throughput(0, 0, len(m.sizes)), noisy)
 			for g, want := range p.types {
@@ -114,7 +116,7 @@ func TestEstimatesFromProfiles(t *testing.T) {
 }
 
 func TestPaperMix(t *testing.T) {
-	m := paperMix()
+	m := published.KairosMix()
 	assert.InDelta(t, 1, m.Total(), rounding)
 	assert.InDelta(t, 243, m.Mean(), 1, "as published")
 	below := 0.0

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/experiments/published"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/pool/trial"
@@ -77,7 +78,7 @@ func TestNothingExceedsTheBound(t *testing.T) {
 // TestPricesAreNearTheBest compares the prices found with a fine grid over the
 // prices of two kinds.
 func TestPricesAreNearTheBest(t *testing.T) {
-	m, err := newMarket(paperModels()[4].problem())
+	m, err := newMarket(problem(published.KairosModels()[4]))
 	require.NoError(t, err)
 	counts := []int{2, 0, 9, 0}
 	c := newCapacity(m.weight, 0.99, len(m.kinds))
@@ -115,7 +116,7 @@ func TestExactIsAtLeastAsGoodAsTheOthers(t *testing.T) {
 }
 
 func TestConfigurationsKeepCounts(t *testing.T) {
-	p := paperModels()[1].problem()
+	p := problem(published.KairosModels()[1])
 	p.Hardware[2].Count = 3
 	m, err := newMarket(p)
 	require.NoError(t, err)
@@ -142,7 +143,7 @@ func TestSolveSaysWhatIsInTheWay(t *testing.T) {
 		"there are no arrivals \"bursts\"":   func(p *Problem) { p.Pool.Arrivals = "bursts" },
 		"more than 1000000 configurations":   func(p *Problem) { p.Pool.Budget = 50 },
 	} {
-		p := paperModels()[1].problem()
+		p := problem(published.KairosModels()[1])
 		change(&p)
 		plan := Solve(p, Options{})
 		assert.Equal(t, Infeasible, plan.Status)
@@ -156,7 +157,7 @@ func TestSolveSaysWhatIsInTheWay(t *testing.T) {
 }
 
 func TestLimitOnSimulations(t *testing.T) {
-	p := paperModels()[3].problem()
+	p := problem(published.KairosModels()[3])
 	p.Pool.Arrivals = "poisson"
 	plan := Solve(p, Options{Queries: 2000, Simulations: 2})
 	assert.Equal(t, Feasible, plan.Status)
@@ -165,7 +166,7 @@ func TestLimitOnSimulations(t *testing.T) {
 }
 
 func TestPlanRoundTrip(t *testing.T) {
-	plan := Solve(paperModels()[1].problem(), Options{Policy: PolicyKairos, Queries: 1000})
+	plan := Solve(problem(published.KairosModels()[1]), Options{Policy: PolicyKairos, Queries: 1000})
 	text, err := json.Marshal(plan)
 	require.NoError(t, err)
 	var back Plan
@@ -177,7 +178,7 @@ func TestPlanRoundTrip(t *testing.T) {
 }
 
 func TestSimulate(t *testing.T) {
-	p := paperModels()[1].problem()
+	p := problem(published.KairosModels()[1])
 	plan := Solve(p, Options{Policy: PolicyKairos, Queries: 1000})
 	r, err := Simulate(p, plan, SimulateOptions{Rate: 100, Duration: 20 * time.Second, Arrivals: "poisson", Seed: 1})
 	require.NoError(t, err)
@@ -197,14 +198,14 @@ func TestSimulate(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	c := Compare(paperModels()[1].problem(), Options{Queries: 500})
+	c := Compare(problem(published.KairosModels()[1]), Options{Queries: 500})
 	require.Len(t, c.Plans, len(Policies()))
 	assert.Equal(t, PolicyExact, c.Best().Policy)
 	text := c.Describe()
 	for _, want := range []string{"rm2: goodput in queries/s with even arrivals, budget 2.5", "exact", "kairos", "homogeneous", "4 x g4dn.xlarge"} {
 		assert.Contains(t, text, want)
 	}
-	p := paperModels()[1].problem()
+	p := problem(published.KairosModels()[1])
 	p.Pool.Budget = 0.1
 	none := Compare(p, Options{})
 	assert.Nil(t, none.Best())
@@ -212,7 +213,7 @@ func TestCompare(t *testing.T) {
 }
 
 func BenchmarkBounds(b *testing.B) {
-	m, err := newMarket(paperModels()[1].problem())
+	m, err := newMarket(problem(published.KairosModels()[1]))
 	require.NoError(b, err)
 	all, err := m.configurations()
 	require.NoError(b, err)
@@ -249,4 +250,10 @@ func ExampleSolve() {
 	}, Options{Policy: PolicyKairos, Queries: 2000})
 	fmt.Println(plan.Status, plan.Instances)
 	// Output: feasible map[cpu:9 gpu:2]
+}
+
+// problem is a model of the paper under the paper's budget.
+func problem(m published.KairosModel) (p Problem) {
+	p.Pool, p.Hardware = m.Pool()
+	return p
 }

@@ -1,4 +1,4 @@
-package pool
+package published
 
 import (
 	"math"
@@ -12,20 +12,25 @@ import (
 // query size to the measurements that were published with it
 // (boringlee24/hpdc23-kairos fa20590, Zenodo 7888058).
 
-const paperBudget = 2.5
+// KairosBudget is money per hour.
+const KairosBudget = 2.5
 
-func paperTypes() []string { return []string{"g4dn.xlarge", "c5n.2xlarge", "r5n.large", "t3.xlarge"} }
+// KairosTypes are the kinds of instances, the base first.
+func KairosTypes() []string { return []string{"g4dn.xlarge", "c5n.2xlarge", "r5n.large", "t3.xlarge"} }
 
-func paperPrices() []float64 { return []float64{0.526, 0.432, 0.149, 0.1664} }
+// KairosPrices are those of KairosTypes per hour.
+func KairosPrices() []float64 { return []float64{0.526, 0.432, 0.149, 0.1664} }
 
-type paperModel struct {
-	name  string
+// KairosModel is a model that a pool serves.
+type KairosModel struct {
+	Name  string
 	slo   time.Duration
 	lines [4][2]float64 // ms per item, ms, by type
 }
 
-func paperModels() []paperModel {
-	return []paperModel{
+// KairosModels are the five of the paper.
+func KairosModels() []KairosModel {
+	return []KairosModel{
 		{"ncf", 5 * time.Millisecond, [4][2]float64{{0.001800, 0.7129}, {0.005724, 0.1677}, {0.006347, 0.5399}, {0.013001, 0.1376}}},
 		{"rm2", 350 * time.Millisecond, [4][2]float64{{0.257456, 3.6991}, {0.386595, 2.5968}, {0.400926, 3.9046}, {0.882743, 2.8267}}},
 		{"wnd", 25 * time.Millisecond, [4][2]float64{{0.007037, 2.3413}, {0.031765, 0.8475}, {0.036892, 1.6885}, {0.061783, 5.4913}}},
@@ -34,28 +39,28 @@ func paperModels() []paperModel {
 	}
 }
 
-// problem is the model's pool under the paper's budget.
-func (m paperModel) problem() Problem {
-	p := Problem{Pool: pipelines.Pool{
-		Name: m.name, SLO: m.slo, Budget: paperBudget, Base: paperTypes()[0], Hardware: paperTypes(), Sizes: paperMix(),
-	}}
-	for g, name := range paperTypes() {
-		p.Hardware = append(p.Hardware, pipelines.Hardware{Name: name, Price: paperPrices()[g]})
+// Pool is the model's pool under the paper's budget, and what its hardware
+// costs.
+func (m KairosModel) Pool() (pipelines.Pool, []pipelines.Hardware) {
+	p := pipelines.Pool{Name: m.Name, SLO: m.slo, Budget: KairosBudget, Base: KairosTypes()[0], Hardware: KairosTypes(), Sizes: KairosMix()}
+	var all []pipelines.Hardware
+	for g, name := range KairosTypes() {
+		all = append(all, pipelines.Hardware{Name: name, Price: KairosPrices()[g]})
 		for size := 10; size <= 1000; size += 10 {
 			ms := m.lines[g][0]*float64(size) + m.lines[g][1]
-			p.Pool.Profile.Points = append(p.Pool.Profile.Points, pipelines.Point{
+			p.Profile.Points = append(p.Profile.Points, pipelines.Point{
 				Hardware: name, Batch: size, Concurrency: 1, Duration: time.Duration(ms * float64(time.Millisecond)),
 			})
 		}
 	}
-	return p
+	return p, all
 }
 
-// paperMix is the published sampler of query sizes, worked out: with chance
+// KairosMix is the published sampler of query sizes, worked out: with chance
 // 8/99 uniform in 1..99, 22/99 in 200..599, 5/99 in 600..999, else lognormal
 // (5.1, 0.2) kept to 100..200 and otherwise uniform in 190..199; rounded up to a
 // multiple of ten.
-func paperMix() pipelines.Mix {
+func KairosMix() pipelines.Mix {
 	weight := map[int]float64{}
 	uniform := func(low, high int, share float64) {
 		for x := low; x <= high; x++ {

@@ -1,0 +1,28 @@
+package pools
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/experiments/published"
+)
+
+// TestWhatTheTableShows holds for one model and fewer queries what the tables of
+// docs/pools.md show for all.
+func TestWhatTheTableShows(t *testing.T) {
+	const ofOracle = 0.95 // least goodput of matching, relative to the oracle
+	r, err := measure(t.Context(), published.KairosModels()[1], "gamma:10.5", quickQueries, false)
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, r.kairos.Goodput, ofOracle*r.oracle)
+	assert.GreaterOrEqual(t, r.exact.Goodput, ofOracle*r.bestOracle)
+	assert.Greater(t, r.kairos.Goodput, r.homogeneous)
+	assert.Len(t, r.baseline, 3)
+	for name, other := range r.baseline {
+		assert.Greater(t, r.kairos.Goodput, other, name)
+	}
+	assert.GreaterOrEqual(t, r.exact.Goodput, r.kairos.Goodput)
+	assert.LessOrEqual(t, r.exact.Goodput, r.exact.ProvenBound)
+	assert.LessOrEqual(t, r.exact.ProvenBound, r.exact.BestBound)
+}
