@@ -86,8 +86,10 @@ from ` + tokenVariable + `, which clients and workers must then have.`,
 	c.Flags().StringVar(&o.GRPCAddr, "grpc", "127.0.0.1:8081", "`address` for requests over gRPC; empty serves none")
 	c.Flags().StringVar(&o.AttachAddr, "attach", "127.0.0.1:8090", "`address` for executors")
 	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which workers reach --attach, where that is another")
+	c.Flags().StringVar(&o.Record, "record", "", recordUsage)
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string) error {
 		o.Token = os.Getenv(tokenVariable)
+		o.Tell = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {
 			fmt.Fprintf(d.Stdout, "endpoint   http://%s\ngRPC       %s\nexecutors  %s\n", g.HTTP, g.GRPC, g.Attach)
 		})

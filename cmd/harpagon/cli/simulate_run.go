@@ -11,6 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -153,9 +154,26 @@ func (f *simulateFlags) play(d *Deps, loads []simulate.Load, play func([]simulat
 	o := f.options
 	rec := f.recorder()
 	o.Observer = rec.observer()
+	made := recording.Recording{Head: recording.Head{Program: "harpagon " + d.Version + " simulate"}}
+	var recorders []*recording.Recorder
+	if f.record != "" {
+		o.Record = func(station string) *recording.Recorder {
+			made.Stations = append(made.Stations, recording.Station{Name: station})
+			recorders = append(recorders, &recording.Recorder{})
+			return recorders[len(recorders)-1]
+		}
+	}
 	result, err := play(loads, o)
 	if err != nil {
 		return result, err
+	}
+	if f.record != "" {
+		for i, r := range recorders {
+			made.Stations[i].Parts = r.Parts()
+		}
+		if err := writeRecording(d, f.record, made); err != nil {
+			return result, err
+		}
 	}
 	if err := rec.write(d, f, result); err != nil {
 		return result, err

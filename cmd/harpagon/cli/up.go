@@ -41,6 +41,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	flags.BoolVar(&o.GPUs, "gpus", false, "offer the NVIDIA GPUs, too")
 	planning.register(c)
 	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
+	flags.StringVar(&o.Record, "record", "", recordUsage)
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		if err := planning.check(); err != nil {
 			return err
@@ -72,6 +73,8 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	}
 	return c
 }
+
+const recordUsage = "write what dispatchers were told and decided to a `file` for harpagon replay when it ends, and on SIGUSR1"
 
 func up(ctx context.Context, d *Deps, o system.Options) (err error) {
 	begin := time.Now()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -48,6 +50,12 @@ type GatewayOptions struct {
 	Version      string        // of the program
 	MeasureEvery time.Duration // 0 means DefaultMeasureEvery
 	Gateway      gateway.Options
+
+	// Record is the file that a recording is written to (see package recording) when the role
+	// ends and when the process gets SIGUSR1. Empty means one in the folder for temporary
+	// files, and only on the signal.
+	Record string
+	Tell   func(string) // is told of recordings; may be nil
 }
 
 // Gateway is the role that takes requests.
@@ -71,6 +79,19 @@ type Gateway struct {
 // what they serve; ctx bounds the start only.
 func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gateway, error) {
 	life, quit := context.WithCancel(context.Background())
+	if err := checkRecord(o.Record); err != nil {
+		quit()
+		return nil, err
+	}
+	record, tell := o.Record, o.Tell
+	if record == "" {
+		record = filepath.Join(os.TempDir(), fmt.Sprintf("harpagon-%d.harprec", os.Getpid()))
+	} else if o.Gateway.Record == 0 {
+		o.Gateway.Record = recordMemory
+	}
+	if tell == nil {
+		tell = func(string) {}
+	}
 	collected, seen := metrics.New(), statistics.New()
 	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer())
 	r := &Gateway{
@@ -97,6 +118,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		every = DefaultMeasureEvery
 	}
 	r.servers.Go(func() { report(life, commands, r.Gateway, every) })
+	r.servers.Go(func() { r.keepRecording(life, record, o.Record != "", tell) })
 	return r, nil
 }
 

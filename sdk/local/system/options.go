@@ -47,6 +47,7 @@ type Options struct {
 	Plan      pipelines.Planning  // goes before the plan blocks of what is declared
 	MaxShare  float64             // of a device's time to plan with; 0 means placement.DefaultMaxShare
 	Fixed     bool                // do not plan anew when the load drifts
+	Record    string              // file for a recording of the gateway's decisions; see roles.GatewayOptions
 
 	// Attach is the address at which executors of new services reach the
 	// gateway. Empty is right where both share this process.

@@ -137,7 +137,9 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 	if err != nil {
 		return err
 	}
-	if s.gateway, err = roles.StartGateway(ctx, c, roles.GatewayOptions{HTTPAddr: o.HTTPAddr, GRPCAddr: o.GRPCAddr}); err != nil {
+	if s.gateway, err = roles.StartGateway(ctx, c, roles.GatewayOptions{
+		HTTPAddr: o.HTTPAddr, GRPCAddr: o.GRPCAddr, Record: o.Record, Tell: func(line string) { s.say("%s", line) },
+	}); err != nil {
 		return err
 	}
 	s.GatewayURL, s.GatewayGRPC = "http://"+s.gateway.HTTP, s.gateway.GRPC
