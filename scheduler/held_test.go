@@ -1,7 +1,6 @@
 package scheduler_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -134,5 +133,5 @@ func TestHeldAgainstBruteForce(t *testing.T) {
 			require.InDelta(t, cost, beside.Cost, 1e-9)
 		}
 	})
-	assert.NotZero(t, shared, fmt.Sprint("no plan shared"))
+	assert.NotZero(t, shared, "no plan shared")
 }

@@ -15,22 +15,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
-// Detectors watch what the gateway measures for what calls for another plan: of a
-// pipeline its rate and what its batches take, of a pool the sizes of queries, of
-// a function the rate of each application.
-type Detectors struct {
-	Rate         autoscale.Drift
-	Pace         autoscale.Pace     `json:",omitzero"`
-	Sizes        autoscale.MixDrift `json:",omitzero"`
-	Applications []ApplicationDrift `json:",omitempty"` // in the order of the spec
-}
-
-// ApplicationDrift watches the rate of one application.
-type ApplicationDrift struct {
-	Application string
-	Drift       autoscale.Drift
-}
-
 // reset begins to compare with the plan that serves now.
 func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
 	*d = Detectors{Pace: autoscale.Pace{Options: o.Pace, Modules: d.Pace.Modules}}

@@ -156,3 +156,19 @@ func compare(serving *Deployed, to *Deployed) Change {
 	}
 	return c
 }
+
+// Detectors watch what the gateway measures for what calls for another plan: of a
+// pipeline its rate and what its batches take, of a pool the sizes of queries, of
+// a function the rate of each application.
+type Detectors struct {
+	Rate         autoscale.Drift
+	Pace         autoscale.Pace     `json:",omitzero"`
+	Sizes        autoscale.MixDrift `json:",omitzero"`
+	Applications []ApplicationDrift `json:",omitempty"` // in the order of the spec
+}
+
+// ApplicationDrift watches the rate of one application.
+type ApplicationDrift struct {
+	Application string
+	Drift       autoscale.Drift
+}

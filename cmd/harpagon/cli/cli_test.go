@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/functions"
 )
@@ -27,12 +28,12 @@ type result struct {
 
 func run(t *testing.T, args ...string) result {
 	t.Helper()
-	return runWith(t, Deps{}, args...)
+	return runWith(t, command.Deps{}, args...)
 }
 
 // runWith runs a command line in a world without environment, whose clock
 // stands still.
-func runWith(t *testing.T, d Deps, args ...string) result {
+func runWith(t *testing.T, d command.Deps, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	d.Stdout, d.Stderr = &stdout, &stderr

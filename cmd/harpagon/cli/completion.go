@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
@@ -24,7 +25,7 @@ const completionTime = 2 * time.Second
 
 // complete teaches the shell what may stand where: values of flags, files of
 // declarations, and the names of what runs.
-func complete(root *cobra.Command, d *Deps) {
+func complete(root *cobra.Command, d *command.Deps) {
 	for _, c := range root.Commands() {
 		complete(c, d)
 	}
@@ -48,7 +49,9 @@ func complete(root *cobra.Command, d *Deps) {
 	case strings.HasPrefix(arguments, "PATH"):
 		root.ValidArgsFunction = cobra.FixedCompletions([]cobra.Completion{"hcl"}, cobra.ShellCompDirectiveFilterFileExt)
 	case strings.Contains(arguments, "NAME") || strings.HasPrefix(arguments, "PIPELINE") || strings.HasPrefix(arguments, "SERVICE"):
-		root.ValidArgsFunction = d.running
+		root.ValidArgsFunction = func(c *cobra.Command, given []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return running(d, c, given, typed)
+		}
 	}
 }
 
@@ -115,7 +118,7 @@ func variables(_ *cobra.Command, paths []string, typed string) ([]cobra.Completi
 
 // running completes the names of services that run, those that
 // stand there already left out. Where nothing answers there are none.
-func (d *Deps) running(c *cobra.Command, given []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func running(d *command.Deps, c *cobra.Command, given []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTime)
 	defer cancel()
 	state := ""
@@ -125,7 +128,7 @@ func (d *Deps) running(c *cobra.Command, given []string, typed string) ([]cobra.
 	find := d.Running
 	if find == nil {
 		find = func(ctx context.Context, state string) ([]string, error) {
-			return namesOf(ctx, &temporalAt{deps: d, state: state})
+			return namesOf(ctx, &command.TemporalAt{Deps: d, State: state})
 		}
 	}
 	names, err := find(ctx, state)
@@ -142,8 +145,8 @@ func (d *Deps) running(c *cobra.Command, given []string, typed string) ([]cobra.
 	return fit, cobra.ShellCompDirectiveNoFileComp
 }
 
-func namesOf(ctx context.Context, at *temporalAt) (names []string, err error) {
-	err = at.with(ctx, func(c *control.Control) error {
+func namesOf(ctx context.Context, at *command.TemporalAt) (names []string, err error) {
+	err = at.With(ctx, func(c *control.Control) error {
 		names, err = c.List(ctx)
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/pipelines/files"
@@ -34,7 +35,7 @@ func TestReferenceOfTheLanguage(t *testing.T) {
 				assert.NotEmpty(t, points)
 				return
 			}
-			config, diags := language.Parse(templateRoot+"/doc.hcl", src)
+			config, diags := language.Parse("planning/"+planning.TemplateRoot+"/doc.hcl", src)
 			require.Empty(t, diags)
 			formatted, diags := language.Format("doc.hcl", src)
 			assert.Empty(t, diags)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 func TestFitted(t *testing.T) {
@@ -46,7 +48,7 @@ func TestFitted(t *testing.T) {
 func TestOutputForProgramsIsLeftAlone(t *testing.T) {
 	long := strings.Repeat("word ", 100)
 	var to bytes.Buffer
-	f := &fitter{to: &to, width: lineWidth, whole: true}
+	f := &fitter{to: &to, width: command.LineWidth, whole: true}
 	_, err := f.Write([]byte(long))
 	require.NoError(t, err)
 	assert.Equal(t, long, to.String())
@@ -85,7 +87,7 @@ func TestTextFitsTheWidth(t *testing.T) {
 	for _, name := range []string{"traffic", "face", "pose", "caption", "actdet"} {
 		lines = append(lines, append([]string{"plan", "--policy", "harpagon"}, in(library, "hardware.hcl", name+".hcl")...))
 	}
-	for _, s := range stages(&Deps{}) {
+	for _, s := range stages(&command.Deps{}) {
 		for _, c := range s.commands {
 			lines = append(lines, []string{c.Name(), "--help"})
 		}
@@ -95,7 +97,7 @@ func TestTextFitsTheWidth(t *testing.T) {
 			for line := range strings.Lines(run(t, args...).stdout) {
 				line = strings.TrimSuffix(line, "\n")
 				if strings.Contains(strings.TrimSpace(line), " ") { // a word alone cannot be broken
-					assert.LessOrEqual(t, len([]rune(line)), lineWidth, line)
+					assert.LessOrEqual(t, len([]rune(line)), command.LineWidth, line)
 				}
 			}
 		})

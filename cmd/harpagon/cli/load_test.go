@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 )
@@ -63,11 +64,11 @@ func TestLoadsAnyServerOfTheProtocol(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got := run(t, append([]string{"load", "scores", "--gateway", at, "--rate", "50", "--duration", "400ms", "--warmup", "0s", "--json"}, c.args...)...)
 			if c.says != "" {
-				require.NotEqual(t, ExitOK, got.code)
+				require.NotEqual(t, command.ExitOK, got.code)
 				assert.Contains(t, got.stderr, c.says)
 				return
 			}
-			require.Equal(t, ExitOK, got.code, got.stderr)
+			require.Equal(t, command.ExitOK, got.code, got.stderr)
 			var report struct {
 				SLO       float64 `json:"slo_ms"`
 				Requests  int

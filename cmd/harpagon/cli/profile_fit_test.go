@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines/files"
 )
 
@@ -29,7 +30,7 @@ func TestProfileFit(t *testing.T) {
 	require.NoError(t, os.WriteFile(calls, []byte(b.String()), 0o600))
 
 	got := run(t, "profile", "--fit", calls, "--out", out)
-	require.Equal(t, ExitOK, got.code, got.stderr)
+	require.Equal(t, command.ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stderr, "cpu, batch 1, maximum")
 	text, err := os.ReadFile(out)
 	require.NoError(t, err)
@@ -54,7 +55,7 @@ func TestProfileFitRefuses(t *testing.T) {
 		calls := filepath.Join(t.TempDir(), "calls.csv")
 		require.NoError(t, os.WriteFile(calls, []byte(text), 0o600))
 		got := run(t, "profile", "--fit", calls)
-		assert.Equal(t, ExitError, got.code)
+		assert.Equal(t, command.ExitError, got.code)
 		assert.Contains(t, got.stderr, want)
 	}
 	assert.Contains(t, run(t, "profile", "--fit", "none.csv").stderr, "cannot be read")

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 )
 
@@ -16,24 +18,24 @@ func TestReplay(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	file, picture := filepath.Join(dir, "run.harprec"), filepath.Join(dir, "batches.svg")
 	got := run(t, "simulate", dir, "--duration", "5s", "--arrivals", "poisson", "--record", file)
-	require.Equal(t, ExitOK, got.code, got.stderr)
+	require.Equal(t, command.ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stderr, "wrote "+file)
 
 	got = run(t, "replay", file, "--plot", picture)
-	assert.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Equal(t, command.ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "/vehicle: ")
 	assert.Contains(t, got.stdout, ": the same\n")
 	assert.Contains(t, read(t, picture), "vehicle")
 
 	got = run(t, "replay", file, "--json")
-	require.Equal(t, ExitOK, got.code, got.stderr)
-	var out replayed
+	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	var out planning.Replayed
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	assert.True(t, out.Same)
 	assert.Positive(t, out.Stations[0].Batches)
 
 	got = run(t, "replay", file, "--station", "p/nobody")
-	assert.Equal(t, ExitError, got.code)
+	assert.Equal(t, command.ExitError, got.code)
 	assert.Contains(t, got.stderr, "--station p/nobody is not in the recording; it has [")
 }
 
@@ -41,7 +43,7 @@ func TestReplay(t *testing.T) {
 func TestReplayFindsTheFirstDifference(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	file := filepath.Join(dir, "run.harprec")
-	require.Equal(t, ExitOK, run(t, "simulate", dir, "--duration", "5s", "--arrivals", "poisson", "--record", file).code)
+	require.Equal(t, command.ExitOK, run(t, "simulate", dir, "--duration", "5s", "--arrivals", "poisson", "--record", file).code)
 	r, err := recording.Parse([]byte(read(t, file)))
 	require.NoError(t, err)
 	for i := range r.Stations {
@@ -54,12 +56,12 @@ func TestReplayFindsTheFirstDifference(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, changed, 0o600))
 	got := run(t, "replay", file)
-	assert.Equal(t, ExitError, got.code)
+	assert.Equal(t, command.ExitError, got.code)
 	assert.Contains(t, got.stdout, "differs at")
 	assert.Contains(t, got.stdout, "recorded: ")
 	assert.Contains(t, got.stdout, "the policy then:\ntc: ")
 	got = run(t, "replay", file, "--json", "--plot", filepath.Join(dir, "batches.svg"))
-	assert.Equal(t, ExitError, got.code)
+	assert.Equal(t, command.ExitError, got.code)
 	assert.Contains(t, got.stdout, `"same": false`)
 }
 
@@ -72,7 +74,7 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 
 	write(good)
 	got := run(t, "replay", file)
-	assert.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Equal(t, command.ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "nothing was served")
 	assert.Contains(t, run(t, "replay", file, "--plot", filepath.Join(dir, "x.svg")).stderr, "nothing to draw")
 	assert.Contains(t, run(t, "replay", file, "--plot", "x.bmp").stderr, "--plot")

@@ -11,47 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/pipelines/check"
-	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/serving"
 )
-
-// Deps is all that commands use of the world outside.
-type Deps struct {
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	Environ        []string // as os.Environ gives it
-	Version        string
-
-	// Terminal says that standard output and standard error are looked at by
-	// a person: findings are coloured and long work shows its progress.
-	Terminal bool
-
-	// Width is how many columns the terminal has; 0 means 100.
-	Width int
-
-	// Signatures tells what modules consume and produce. Nil leaves shapes
-	// unchecked.
-	Signatures check.SignatureFunc
-
-	// Clock reads a monotonic clock, for the time that planning took. Nil
-	// leaves it zero.
-	Clock func() time.Duration
-
-	// CPUClock reads the processor time of the calling thread, for benchmarks
-	// on machines that have other work as well. Nil takes Clock.
-	CPUClock func() time.Duration
-
-	// Running names what serves on the system of a state folder, for
-	// completion. Nil asks the system.
-	Running func(ctx context.Context, state string) ([]string, error)
-
-	// Start starts a whole system in this process. Nil says that this program
-	// was built without it.
-	Start func(context.Context, system.Options) (*system.System, error)
-}
-
-// errNoServer is what commands answer that need Start.
-var errNoServer = errors.New("this program was built without the embedded system; run the roles gateway, worker and control against a Temporal server instead")
 
 // stage is a part of a user's journey, in the order of the help text.
 type stage struct {
@@ -60,20 +23,20 @@ type stage struct {
 }
 
 // stages lists every command. A new one is a line here.
-func stages(d *Deps) []stage {
+func stages(d *command.Deps) []stage {
 	return []stage{
-		{"Declare a pipeline:", []*cobra.Command{newInitCommand(d), newFmtCommand(d), newValidateCommand(d)}},
-		{"Know what it will take:", []*cobra.Command{newEnginesCommand(d), newProfileCommand(d), newPlanCommand(d), newSimulateCommand(d), newReplayCommand(d), newCompareCommand(d), newReproduceCommand(d)}},
-		{"Run it:", []*cobra.Command{newUpCommand(d), newApplyCommand(d), newStatusCommand(d), newExplainCommand(d), newDownCommand(d)}},
-		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d)}},
-		{"See it all at once:", []*cobra.Command{newDemoCommand(d)}},
-		{"Run the roles on hosts of their own:", []*cobra.Command{newGatewayCommand(d), newWorkerCommand(d), newControlCommand(d), newProviderCommand(d)}},
+		{"Declare a pipeline:", []*cobra.Command{planning.NewInitCommand(d), planning.NewFmtCommand(d), planning.NewValidateCommand(d)}},
+		{"Know what it will take:", []*cobra.Command{serving.NewEnginesCommand(d), serving.NewProfileCommand(d), planning.NewPlanCommand(d), planning.NewSimulateCommand(d), planning.NewReplayCommand(d), planning.NewCompareCommand(d), planning.NewReproduceCommand(d)}},
+		{"Run it:", []*cobra.Command{serving.NewUpCommand(d), serving.NewApplyCommand(d), serving.NewStatusCommand(d), serving.NewExplainCommand(d), serving.NewDownCommand(d)}},
+		{"Use what runs:", []*cobra.Command{serving.NewInferCommand(d), serving.NewLoadCommand(d)}},
+		{"See it all at once:", []*cobra.Command{serving.NewDemoCommand(d)}},
+		{"Run the roles on hosts of their own:", []*cobra.Command{serving.NewGatewayCommand(d), serving.NewWorkerCommand(d), serving.NewControlCommand(d), serving.NewProviderCommand(d)}},
 		{"About this program:", []*cobra.Command{newVersionCommand(d), newSchemaCommand(d)}},
 	}
 }
 
 // New makes the command harpagon.
-func New(d Deps) *cobra.Command {
+func New(d command.Deps) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "harpagon",
 		Short: "Serve pipelines of neural networks for the least money that keeps their latency objective",
@@ -90,14 +53,14 @@ A pipeline is declared in HCL: harpagon init writes one to start from.`,
 	root.SetIn(d.Stdin)
 	root.SetOut(d.Stdout)
 	root.SetErr(d.Stderr)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongUse(c, err) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return command.WrongUse(c, err) })
 	journey := stages(&d)
 	for _, s := range journey {
 		root.AddCommand(s.commands...)
 	}
 	complete(root, &d)
 	// Cobra breaks no line of its own accord.
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", lineWidth)))
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", command.LineWidth)))
 	others := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if c != root {
@@ -132,10 +95,10 @@ const graceTime = 2 * time.Second
 // Run runs one command line, without the name of the program, and returns the
 // exit code. When ctx ends, commands that started something stop it first;
 // others, which may be deep in a search, are left after a moment.
-func Run(ctx context.Context, d Deps, args []string) int {
+func Run(ctx context.Context, d command.Deps, args []string) int {
 	width := d.Width
 	if width <= 0 || !d.Terminal {
-		width = lineWidth
+		width = command.LineWidth
 	}
 	out := &fitter{to: d.Stdout, width: width}
 	d.Stdout = out
@@ -145,7 +108,7 @@ func Run(ctx context.Context, d Deps, args []string) int {
 	done := make(chan int, 1)
 	go func() {
 		err := root.ExecuteContext(ctx)
-		done <- report(d.Stderr, errors.Join(err, out.flush()))
+		done <- command.Report(d.Stderr, errors.Join(err, out.flush()))
 	}()
 	select {
 	case code := <-done:
@@ -160,7 +123,7 @@ func Run(ctx context.Context, d Deps, args []string) int {
 		return code
 	case <-time.After(graceTime):
 		fmt.Fprintln(d.Stderr, "harpagon: interrupted")
-		return ExitInterrupted
+		return command.ExitInterrupted
 	}
 }
 

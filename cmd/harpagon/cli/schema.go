@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 // schemas holds what --json prints, a JSON Schema (draft 2020-12) a command.
@@ -14,7 +16,7 @@ import (
 //go:embed schemas/*.json
 var schemas embed.FS
 
-func newSchemaCommand(d *Deps) *cobra.Command {
+func newSchemaCommand(d *command.Deps) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [COMMAND]",
 		Short: "Print the JSON Schema of what a command prints with --json",

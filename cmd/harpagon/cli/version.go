@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
@@ -24,7 +25,7 @@ type versionReport struct {
 	Engines  []string `json:"engines"`  // compiled in; harpagon engines says which are ready
 }
 
-func newVersionCommand(d *Deps) *cobra.Command {
+func newVersionCommand(d *command.Deps) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "version",
@@ -35,7 +36,7 @@ func newVersionCommand(d *Deps) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			r := reportVersion(d)
 			if asJSON {
-				return writeJSON(d.Stdout, r)
+				return command.WriteJSON(d.Stdout, r)
 			}
 			_, err := fmt.Fprint(d.Stdout, r.describe())
 			return err
@@ -45,7 +46,7 @@ func newVersionCommand(d *Deps) *cobra.Command {
 	return c
 }
 
-func reportVersion(d *Deps) versionReport {
+func reportVersion(d *command.Deps) versionReport {
 	r := versionReport{
 		Version: d.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		Embedded: d.Start != nil, Engines: engineNames(),
@@ -94,5 +95,5 @@ func (r versionReport) describe() string {
 		embedded = "yes"
 	}
 	return fmt.Sprintf("harpagon  %s\ncommit    %s\ngo        %s, %s\nembedded  %s\nengines   %s\n",
-		r.Version, commit, r.Go, r.Platform, embedded, wrapped(strings.Join(r.Engines, ", "), lineWidth-10, "          "))
+		r.Version, commit, r.Go, r.Platform, embedded, command.Wrapped(strings.Join(r.Engines, ", "), command.LineWidth-10, "          "))
 }

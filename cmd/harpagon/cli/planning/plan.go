@@ -1,0 +1,311 @@
+package planning
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
+	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
+)
+
+// unmeetable is the finding that plan tells as an infeasible plan, with its
+// reason, so that other pipelines of the same files are planned all the same.
+const unmeetable = check.UnmetObjective
+
+// Plans is the JSON of the command: see the fields of plan.Plan, pool.Plan and
+// functions.Plan.
+type Plans struct {
+	Plans []plan.Plan `json:"plans"`
+	Pools []pool.Plan `json:"pools,omitempty"`
+
+	Functions []functions.Plan `json:"functions,omitempty"`
+
+	// Changes is what the plans change of the system on the state folder.
+	Changes []planChange `json:"changes,omitempty"`
+}
+
+type planFlags struct {
+	planning command.PlanningFlags
+	limit    time.Duration
+	asJSON   bool
+	detailed bool
+	out      string
+	state    command.StateFlag
+}
+
+// NewPlanCommand makes harpagon plan.
+func NewPlanCommand(d *command.Deps) *cobra.Command {
+	var f planFlags
+	c := &cobra.Command{
+		Use:   "plan PATH...",
+		Short: "Show budgets, batches, devices and cost, before anything moves",
+		Long: `Plans every pipeline of a declaration: splits its latency objective among the
+modules, and chooses for each the batch sizes, the hardware and the number of
+devices that keep its share for the least money. It is the code that plans what
+runs; here it only prints.
+
+For a pool it chooses how many instances of each kind serve the most queries for
+its budget, and says what goodput to expect. For a function it chooses which
+applications share batches, and the size of the function that runs them, at
+least cost per request.
+
+Services are planned as their plan blocks say. Flags go before these: --policy
+names a policy of pipelines, pools or functions, and is for those that have it.
+
+Plans stand on profiles. For modules that have none, it takes what a state folder
+keeps (--state, .harpagon where there is one): what harpagon up has measured
+there, or harpagon profile. Otherwise harpagon profile --out writes files to name
+in the modules. Where a system runs on the folder, plans are made for its devices,
+and the difference to the plans that serve is shown.
+
+It exits with 1 when a pipeline cannot be planned, and still prints all plans,
+the reason included. With --detailed-exitcode it exits with 2 when the plans
+differ from those that the file of --out holds; without --out, when they change
+what runs, or, where no system runs on the state folder, when they need any device.`,
+		Example: `  harpagon plan pipeline.hcl
+  harpagon plan . --var rate=200 --json
+  harpagon plan . --policy harpagon --cost-model proportional --without dummy,reassign
+  harpagon plan . --out plan.json --detailed-exitcode`,
+		Args: command.SomePaths,
+	}
+	x := command.NewDeclaration(d, c)
+	f.register(c)
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		if err := f.planning.Check(); err != nil {
+			return err
+		}
+		doc, err := x.Document(paths, unmeetable, check.SmallBudget)
+		if err != nil {
+			return err
+		}
+		if err := f.planning.Override(doc); err != nil {
+			return err
+		}
+		if err := f.state.Fill(doc); err != nil {
+			return err
+		}
+		if err := measured(doc, paths); err != nil {
+			return err
+		}
+		return stopped(f.run(c.Context(), d, doc))
+	}
+	return c
+}
+
+func (f *planFlags) register(c *cobra.Command) {
+	flags := c.Flags()
+	f.planning.Register(c)
+	flags.DurationVar(&f.limit, "time-limit", scheduler.DefaultTimeLimit, "the longest that a search may take before the best plan found is printed with its bound; 0 for none")
+	f.state.Register(c, command.KeptUsage)
+	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
+	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
+	flags.StringVar(&f.out, "out", "", "write the plans as JSON to a `file`, too")
+}
+
+func (f *planFlags) run(ctx context.Context, d *command.Deps, doc *pipelines.Document) error {
+	specs := scheduler.Specs(doc)
+	fleet, runs, err := f.state.Fleet(ctx, d, specs)
+	if err != nil {
+		return err
+	}
+	found, err := d.Solve(ctx, specs, fleet, f.limit)
+	if err != nil {
+		return err
+	}
+	all := plansOf(found)
+	if runs {
+		all.Changes = f.running(ctx, d, doc, all)
+	}
+	if err := all.write(d.Stdout, f.asJSON); err != nil {
+		return err
+	}
+	changed, err := f.keep(all)
+	switch {
+	case err != nil:
+		return err
+	case all.infeasible():
+		return command.ErrReported // each plan says why
+	case f.detailed && changed:
+		return command.ErrChanges
+	}
+	return nil
+}
+
+// plansOf sorts plans by the kind of service.
+func plansOf(found []scheduler.Plan) Plans {
+	all := Plans{Plans: []plan.Plan{}}
+	for _, p := range found {
+		switch {
+		case p.Pipeline != nil:
+			all.Plans = append(all.Plans, *p.Pipeline)
+		case p.Pool != nil:
+			all.Pools = append(all.Pools, *p.Pool)
+		case p.Function != nil:
+			all.Functions = append(all.Functions, *p.Function)
+		}
+	}
+	return all
+}
+
+// measured names all modules that nothing is known of yet.
+func measured(doc *pipelines.Document, paths []string) error {
+	var missing []string
+	for _, p := range doc.Pipelines {
+		for _, m := range p.Modules {
+			if len(m.Profile.Points) == 0 {
+				missing = append(missing, p.Name+"."+m.Name)
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	at := strings.Join(paths, " ")
+	return fmt.Errorf("no profile says how long these modules take: %s; measure them with harpagon profile %s --out DIR and name the files in the modules (profile = \"DIR/NAME.csv\"), or let harpagon up %s measure, plan and serve in one go",
+		strings.Join(missing, ", "), at, at)
+}
+
+func (p Plans) write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return command.WriteJSON(w, p)
+	}
+	var texts []string
+	for _, one := range p.Plans {
+		texts = append(texts, one.Describe())
+	}
+	for _, one := range p.Pools {
+		texts = append(texts, one.Describe())
+	}
+	for _, one := range p.Functions {
+		texts = append(texts, one.Describe())
+	}
+	if len(p.Changes) > 0 {
+		var b strings.Builder
+		for _, one := range p.Changes {
+			b.WriteString(one.Describe())
+		}
+		texts = append(texts, b.String())
+	}
+	_, err := io.WriteString(w, strings.Join(texts, "\n"))
+	return err
+}
+
+func (p Plans) infeasible() bool {
+	if slices.ContainsFunc(p.Pools, func(one pool.Plan) bool { return one.Status == pool.Infeasible }) {
+		return true
+	}
+	if slices.ContainsFunc(p.Functions, func(one functions.Plan) bool { return one.Status == functions.Infeasible }) {
+		return true
+	}
+	for _, one := range p.Plans {
+		if one.Status == plan.Infeasible {
+			return true
+		}
+	}
+	return false
+}
+
+// keep writes the plans to the file of --out and says whether they differ from
+// what it held.
+func (f *planFlags) keep(all Plans) (changed bool, err error) {
+	if f.out == "" {
+		return all.differs(), nil
+	}
+	var earlier Plans
+	old, err := os.ReadFile(f.out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return false, err
+	default:
+		if err := json.Unmarshal(old, &earlier); err != nil {
+			return false, fmt.Errorf("%s holds something else than plans (%w); name another file with --out", f.out, err)
+		}
+	}
+	var text bytes.Buffer
+	if err := command.WriteJSON(&text, all); err != nil {
+		return false, err
+	}
+	if err := os.WriteFile(f.out, text.Bytes(), 0o644); err != nil {
+		return false, fmt.Errorf("the plans were not kept: %w", err)
+	}
+	return !earlier.same(all), nil
+}
+
+// differs says whether the plans change what runs; where nothing is known of
+// that, whether they need any device.
+func (p Plans) differs() bool {
+	if len(p.Changes) > 0 {
+		return slices.ContainsFunc(p.Changes, func(c planChange) bool { return !c.Unchanged })
+	}
+	return !(Plans{}).same(p.active())
+}
+
+// active leaves out plans that need no device.
+func (p Plans) active() Plans {
+	var left Plans
+	for _, one := range p.Plans {
+		if one.Cost > 0 {
+			left.Plans = append(left.Plans, one)
+		}
+	}
+	for _, one := range p.Pools {
+		if one.Cost > 0 {
+			left.Pools = append(left.Pools, one)
+		}
+	}
+	for _, one := range p.Functions {
+		if one.CostPerHour() > 0 {
+			left.Functions = append(left.Functions, one)
+		}
+	}
+	return left
+}
+
+// same compares plans, but not how long it took to find them.
+func (p Plans) same(other Plans) bool {
+	text := func(all Plans) string {
+		var b strings.Builder
+		for _, one := range all.Plans {
+			one.SolveTime = 0
+			line, err := json.Marshal(one)
+			if err != nil {
+				return err.Error()
+			}
+			b.Write(line)
+		}
+		for _, one := range all.Pools {
+			line, err := json.Marshal(one)
+			if err != nil {
+				return err.Error()
+			}
+			b.Write(line)
+		}
+		for _, one := range all.Functions {
+			one.SolveTime = 0
+			line, err := json.Marshal(one)
+			if err != nil {
+				return err.Error()
+			}
+			b.Write(line)
+		}
+		return b.String()
+	}
+	return text(p) == text(other)
+}

@@ -1,0 +1,217 @@
+package planning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/experiments"
+	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+type reproduceFlags struct {
+	list, quick        bool
+	asJSON, asMarkdown bool
+	out                string
+}
+
+// NewReproduceCommand makes harpagon reproduce.
+func NewReproduceCommand(d *command.Deps) *cobra.Command {
+	var f reproduceFlags
+	all := experiments.All()
+	c := &cobra.Command{
+		Use:   "reproduce [ID...]",
+		Short: "Make figures and tables of the papers and of the docs anew",
+		Long: `Measures what the papers and the docs of Harpagon show, and prints it as tables, with
+what the papers print beside it. --list names the figures and says how long each
+takes on two cores; symphony stands for all whose ID begins with symphony/, and
+without any ID all are made.
+
+The same is drawn at random everywhere, so what is planned or simulated can be
+repeated to the digit; times are this machine's. They are processor time where the
+system tells it, so that other work hardly matters.`,
+		Example: `  harpagon reproduce --list
+  harpagon reproduce symphony/table4
+  harpagon reproduce symphony planning/growth --out figures
+  harpagon reproduce symphony/bursts --quick
+  harpagon reproduce harpagon --markdown > ablations.md`,
+		ValidArgsFunction: func(_ *cobra.Command, given []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return slices.DeleteFunc(figureIDs(all), func(id string) bool {
+				return slices.Contains(given, id) || !strings.HasPrefix(id, begun)
+			}), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	flags := c.Flags()
+	flags.BoolVar(&f.list, "list", false, "name the figures instead of making them")
+	flags.BoolVar(&f.quick, "quick", false, "a small part of each, less exact, within seconds")
+	flags.BoolVar(&f.asJSON, "json", false, "print the rows as JSON")
+	flags.BoolVar(&f.asMarkdown, "markdown", false, "print the tables as Markdown")
+	flags.StringVar(&f.out, "out", "", "write each figure to `folder`, too: ID.md, ID.csv, and ID.svg where it can be drawn")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if f.asJSON && f.asMarkdown {
+			return command.WrongUse(c, errors.New("--json and --markdown exclude each other; take one of them"))
+		}
+		chosen, err := choose(all, args)
+		if err != nil {
+			return err
+		}
+		if f.list {
+			return f.writeList(d, chosen)
+		}
+		return f.make(c.Context(), d, chosen, f.command(args))
+	}
+	return c
+}
+
+// choose finds the figures that were asked for, each once; all where none was.
+func choose(all []figure.Figure, ids []string) ([]figure.Figure, error) {
+	if len(ids) == 0 {
+		return all, nil
+	}
+	var chosen []figure.Figure
+	for _, id := range ids {
+		found := experiments.Find(all, strings.TrimSuffix(id, "/"))
+		if len(found) == 0 {
+			return nil, fmt.Errorf("there is no figure %q.%s harpagon reproduce --list names all", id, pipelines.Suggest(id, figureIDs(all)))
+		}
+		for _, one := range found {
+			if !slices.ContainsFunc(chosen, func(f figure.Figure) bool { return f.ID == one.ID }) {
+				chosen = append(chosen, one)
+			}
+		}
+	}
+	return chosen, nil
+}
+
+func figureIDs(all []figure.Figure) []string {
+	ids := make([]string, len(all))
+	for i := range all {
+		ids[i] = all[i].ID
+	}
+	return ids
+}
+
+// figureJSON is a figure in the JSON of the command; a list has no rows.
+type figureJSON struct {
+	ID      string       `json:"id"`
+	Title   string       `json:"title"`
+	Seconds int          `json:"seconds"`
+	Rows    []figure.Row `json:"rows,omitempty"`
+	Notes   []string     `json:"notes,omitempty"`
+}
+
+func (f *reproduceFlags) writeList(d *command.Deps, chosen []figure.Figure) error {
+	var list []figureJSON
+	g := figure.Grid{Header: []string{"id", "takes", "title"}}
+	for _, one := range chosen {
+		list = append(list, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds})
+		g.Rows = append(g.Rows, []string{one.ID, (time.Duration(one.Seconds) * time.Second).String(), one.Title})
+	}
+	switch {
+	case f.asJSON:
+		return command.WriteJSON(d.Stdout, map[string]any{"figures": list})
+	case f.asMarkdown:
+		_, err := io.WriteString(d.Stdout, g.Markdown())
+		return err
+	}
+	for _, row := range g.Rows {
+		fmt.Fprintf(d.Stdout, "%-22s %8s  %s\n", row[0], row[1], row[2])
+	}
+	return nil
+}
+
+// make makes the figures one after the other. Each is printed and written when
+// it is done, so that one who stops it keeps what there is.
+func (f *reproduceFlags) make(ctx context.Context, d *command.Deps, chosen []figure.Figure, line string) error {
+	e := d.Env()
+	e.Quick = f.quick
+	made := []figureJSON{}
+	head := f.head(line)
+	var err error
+	for i := range chosen {
+		one := &chosen[i]
+		fmt.Fprintf(d.Stderr, "%s (%d of %d)\n", one.ID, i+1, len(chosen))
+		var r figure.Result
+		if r, err = one.Run(ctx, e); err != nil {
+			if errors.Is(err, context.Canceled) {
+				err = fmt.Errorf("stopped; %d of %d figures are done", i, len(chosen))
+			} else {
+				err = fmt.Errorf("%s: %w", one.ID, err)
+			}
+			break
+		}
+		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Rows: r.Rows, Notes: r.Notes})
+		switch {
+		case f.asJSON:
+		case f.asMarkdown:
+			fmt.Fprint(d.Stdout, head, one.Markdown(r), "\n")
+			head = ""
+		default:
+			fmt.Fprint(d.Stdout, one.Text(r), "\n")
+		}
+		if err = f.keep(d, one, r, f.head(line)); err != nil {
+			break
+		}
+	}
+	if f.asJSON {
+		err = errors.Join(err, command.WriteJSON(d.Stdout, map[string]any{"figures": made}))
+	}
+	return err
+}
+
+// keep writes a figure to the folder that was asked for.
+func (f *reproduceFlags) keep(d *command.Deps, one *figure.Figure, r figure.Result, head string) error {
+	if f.out == "" {
+		return nil
+	}
+	name := filepath.Join(f.out, filepath.FromSlash(one.ID))
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	err := os.WriteFile(name+".md", []byte(head+one.Markdown(r)), 0o666)
+	if err == nil {
+		err = writeCSV(name+".csv", r)
+	}
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	fmt.Fprintf(d.Stderr, "wrote %s.md and .csv\n", name)
+	if one.Picture == nil {
+		return nil
+	}
+	return command.WritePicture(d, name+".svg", drawn(one, r))
+}
+
+func writeCSV(name string, r figure.Result) (err error) {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return figure.WriteCSV(file, r)
+}
+
+// head says how Markdown was made.
+func (f *reproduceFlags) head(command string) string {
+	return fmt.Sprintf("Made by `%s` on %s, %d cores (%s/%s).\n\n", command, runtime.Version(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH)
+}
+
+// command is the command line that prints the same.
+func (f *reproduceFlags) command(ids []string) string {
+	words := append([]string{"harpagon reproduce"}, ids...)
+	if f.quick {
+		words = append(words, "--quick")
+	}
+	return strings.Join(append(words, "--markdown"), " ")
+}

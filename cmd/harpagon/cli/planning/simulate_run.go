@@ -1,0 +1,250 @@
+package planning
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+)
+
+// simulations is the JSON of the command: see the fields of
+// simulate.PipelineResult. A pipeline without a plan says why.
+type simulations struct {
+	Simulations []any                   `json:"simulations"`
+	Devices     []simulate.DeviceResult `json:"devices,omitempty"`
+	Functions   []simulatedFunction     `json:"functions,omitempty"`
+	Pools       []SimulatedPool         `json:"pools,omitempty"`
+}
+
+type unplanned struct {
+	Pipeline string      `json:"pipeline"`
+	Status   plan.Status `json:"status"`
+	Reason   string      `json:"reason"`
+}
+
+func (f *simulateFlags) run(ctx context.Context, d *command.Deps, doc *pipelines.Document) error {
+	loads, err := f.loads(d, doc)
+	if err != nil {
+		return err
+	}
+	shared, err := parsePool(f.pool)
+	if err != nil {
+		return err
+	}
+	f.options.Stop = func() bool { return ctx.Err() != nil }
+	if err := f.checkFunctions(doc); err != nil {
+		return err
+	}
+	specs, found, err := f.plan(ctx, d, doc, len(shared) == 0)
+	if err != nil {
+		return stopped(err)
+	}
+	var plans []plan.Plan
+	var without []unplanned
+	if len(shared) == 0 {
+		loads, plans, without = playable(loads, found)
+	}
+	out := simulations{Simulations: []any{}}
+	var result simulate.Result
+	if len(loads) > 0 {
+		play := func(loads []simulate.Load, o simulate.Options) (simulate.Result, error) {
+			if len(shared) > 0 {
+				return simulate.OnCluster(loads, shared, o)
+			}
+			return simulate.OnPlans(loads, plans, o)
+		}
+		if result, err = f.play(d, loads, play); err != nil {
+			return tidied(err)
+		}
+		out.Devices = result.Devices
+	}
+	for i := range result.Pipelines {
+		if f.arrivals != "" {
+			result.Pipelines[i].Arrivals = f.arrivals
+		}
+		out.Simulations = append(out.Simulations, result.Pipelines[i])
+	}
+	for _, u := range without {
+		out.Simulations = append(out.Simulations, u)
+	}
+	if err := f.playOthers(doc, specs, found, &out); err != nil {
+		return err
+	}
+	if err := f.write(d, out, result, without); err != nil {
+		return err
+	}
+	if len(without) > 0 || slices.ContainsFunc(out.Functions, simulatedFunction.unplanned) || slices.ContainsFunc(out.Pools, SimulatedPool.unplanned) {
+		return command.ErrReported
+	}
+	return nil
+}
+
+// tidied takes the name of the package from an error.
+func tidied(err error) error {
+	if errors.Is(err, simulate.ErrStopped) {
+		return stopped(context.Canceled)
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "simulate: "))
+}
+
+// plan plans the services, pipelines only where they run by plans. Pools are
+// planned for the arrivals that are played.
+func (f *simulateFlags) plan(ctx context.Context, d *command.Deps, doc *pipelines.Document, byPlans bool) ([]scheduler.Spec, []scheduler.Plan, error) {
+	for i := range doc.Pools {
+		doc.Pools[i].Arrivals = cmp.Or(f.arrivals, doc.Pools[i].Arrivals)
+	}
+	specs := scheduler.Specs(doc)
+	if !byPlans {
+		specs = slices.DeleteFunc(specs, func(s scheduler.Spec) bool { return s.Kind() == scheduler.KindPipeline })
+	}
+	fleet, _, err := f.state.Fleet(ctx, d, specs)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := d.Solve(ctx, specs, fleet, scheduler.DefaultTimeLimit)
+	return specs, found, err
+}
+
+// playable are the plans of pipelines that are played, with their loads; those
+// that have none are left out. Plans of pipelines come first.
+func playable(loads []simulate.Load, found []scheduler.Plan) (able []simulate.Load, plans []plan.Plan, without []unplanned) {
+	for i := range loads {
+		if p := found[i].Pipeline; p.Status == plan.Infeasible {
+			without = append(without, unplanned{p.Pipeline, p.Status, p.Reason})
+		} else {
+			able, plans = append(able, loads[i]), append(plans, *p)
+		}
+	}
+	return able, plans, without
+}
+
+// playOthers plays functions and pools.
+func (f *simulateFlags) playOthers(doc *pipelines.Document, specs []scheduler.Spec, found []scheduler.Plan, out *simulations) error {
+	for i, s := range specs {
+		switch s.Kind() {
+		case scheduler.KindFunction:
+			one, err := f.function(s.FunctionProblem(), *found[i].Function, f.functionRate(doc, s.Function))
+			if err != nil {
+				return err
+			}
+			out.Functions = append(out.Functions, one)
+		case scheduler.KindPool:
+			one, err := f.playPool(pool.Problem{Pool: *s.Pool, Hardware: s.Hardware}, *found[i].Pool, len(doc.Pipelines) > 0)
+			if err != nil {
+				return err
+			}
+			out.Pools = append(out.Pools, one)
+		}
+	}
+	return nil
+}
+
+// play simulates at the rate offered, and looks for the goodput.
+func (f *simulateFlags) play(d *command.Deps, loads []simulate.Load, play func([]simulate.Load, simulate.Options) (simulate.Result, error)) (simulate.Result, error) {
+	o := f.options
+	rec := f.recorder()
+	o.Observer = rec.observer()
+	made := recording.Recording{Head: recording.Head{Program: "harpagon " + d.Version + " simulate"}}
+	var recorders []*recording.Recorder
+	if f.record != "" {
+		o.Record = func(station string) *recording.Recorder {
+			made.Stations = append(made.Stations, recording.Station{Name: station})
+			recorders = append(recorders, &recording.Recorder{})
+			return recorders[len(recorders)-1]
+		}
+	}
+	result, err := play(loads, o)
+	if err != nil {
+		return result, err
+	}
+	if f.record != "" {
+		for i, r := range recorders {
+			made.Stations[i].Parts = r.Parts()
+		}
+		if err := writeRecording(d, f.record, made); err != nil {
+			return result, err
+		}
+	}
+	if err := rec.write(d, f, result); err != nil {
+		return result, err
+	}
+	if f.goodput {
+		return result, f.search(d, loads, play, &result)
+	}
+	return result, nil
+}
+
+// search finds the goodput and divides it among the pipelines.
+func (f *simulateFlags) search(d *command.Deps, loads []simulate.Load, play func([]simulate.Load, simulate.Options) (simulate.Result, error), result *simulate.Result) error {
+	total := 0.0
+	for _, p := range result.Pipelines {
+		total += p.Rate
+	}
+	at := func(rate float64) []simulate.Load {
+		scaled := make([]simulate.Load, len(loads))
+		for i, l := range loads {
+			l.Rate = rate * command.Share(result.Pipelines[i].Rate, total, len(loads))
+			scaled[i] = l
+		}
+		return scaled
+	}
+	run := func(rate float64, seed uint64) (simulate.Result, error) {
+		if d.Terminal {
+			fmt.Fprintf(d.Stderr, "\rseed %d at %.5g requests per second   ", seed, rate)
+		}
+		o := f.options
+		o.Seed = seed
+		o.GiveUp = int64(giveUpAt*(1-f.attainment)*rate*o.Duration.Seconds()) + 1000
+		return play(at(rate), o)
+	}
+	search := simulate.Search{Attainment: f.attainment, Tolerance: f.tolerance, Seeds: f.seeds, Seed: f.options.Seed, Start: total}
+	g, err := simulate.FindGoodput(run, search)
+	if d.Terminal {
+		fmt.Fprint(d.Stderr, "\r\x1b[K")
+	}
+	if err != nil {
+		return err
+	}
+	for i := range result.Pipelines {
+		own := g
+		part := command.Share(result.Pipelines[i].Rate, total, len(loads))
+		own.Rate, own.At.Rate, own.Above.Rate = part*g.Rate, part*g.At.Rate, part*g.Above.Rate
+		result.Pipelines[i].Goodput = &own
+	}
+	return nil
+}
+
+// giveUpAt is how many times the misses that are allowed end a run of a search.
+const giveUpAt = 4
+
+func (f *simulateFlags) write(d *command.Deps, out simulations, result simulate.Result, without []unplanned) error {
+	if f.asJSON {
+		return command.WriteJSON(d.Stdout, out)
+	}
+	if len(result.Pipelines) > 0 {
+		if _, err := io.WriteString(d.Stdout, result.Describe()); err != nil {
+			return err
+		}
+	}
+	for _, u := range without {
+		fmt.Fprintf(d.Stdout, "%s: infeasible: %s\n", u.Pipeline, u.Reason)
+	}
+	for _, one := range out.Functions {
+		fmt.Fprint(d.Stdout, one.Describe())
+	}
+	for _, one := range out.Pools {
+		fmt.Fprint(d.Stdout, one.Describe())
+	}
+	return nil
+}

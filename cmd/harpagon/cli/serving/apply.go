@@ -1,0 +1,146 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/workflows"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+type applyFlags struct {
+	reason   string
+	wait     time.Duration
+	asJSON   bool
+	detailed bool
+}
+
+// applied is the JSON of one service.
+type applied struct {
+	Pipeline   string  `json:"pipeline,omitempty"` // or pool
+	Function   string  `json:"function,omitempty"`
+	Generation int     `json:"generation"`
+	Unchanged  bool    `json:"unchanged"`
+	Phase      string  `json:"phase"`
+	Cost       float64 `json:"cost"`
+}
+
+// NewApplyCommand makes harpagon apply.
+func NewApplyCommand(d *command.Deps) *cobra.Command {
+	var f applyFlags
+	c := &cobra.Command{
+		Use:   "apply PATH...",
+		Short: "Change what runs; no request is lost",
+		Long: `Makes the declaration the one in force. Where it differs from what runs, the
+pipeline is planned anew; new executors are ready before traffic moves, and the
+old ones finish what they hold. Functions are planned, and called at their
+provider, which must answer. It returns when the new plan serves; when the new
+plan cannot be carried out, the old one goes on serving and apply says why.`,
+		Example: `  harpagon apply examples/traffic --var rate=20
+  harpagon apply . --reason "evening peak"`,
+		Args: command.SomePaths,
+	}
+	x := command.NewDeclaration(d, c)
+	at := command.NewTemporalAt(d, c)
+	var planning command.PlanningFlags
+	planning.Register(c)
+	c.Flags().StringVar(&at.Attach, "attach", "127.0.0.1:8090", "`address` at which workers reach the gateway, for new services on the server of TEMPORAL_ADDRESS")
+	c.Flags().StringVar(&f.reason, "reason", "", "why, for the history")
+	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "how long to wait until it serves; 0 returns when it is accepted")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changed")
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		if err := planning.Check(); err != nil {
+			return err
+		}
+		doc, err := x.Document(paths)
+		if err != nil {
+			return err
+		}
+		if err := planning.Override(doc); err != nil {
+			return err
+		}
+		if err := servable(doc); err != nil {
+			return err
+		}
+		return at.With(c.Context(), func(commands *control.Control) error { return f.run(c.Context(), d, commands, *doc) })
+	}
+	return c
+}
+
+func (f *applyFlags) run(ctx context.Context, d *command.Deps, commands *control.Control, doc pipelines.Document) error {
+	all := []applied{}
+	specs := scheduler.Specs(&doc)
+	for i, spec := range specs {
+		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: spec, Beside: scheduler.Beside(specs, i), Reason: f.reason})
+		if err != nil {
+			return err
+		}
+		one := applied{Generation: reply.Generation, Unchanged: reply.Unchanged}
+		if spec.Function != nil {
+			one.Function = spec.Name()
+		} else {
+			one.Pipeline = spec.Name()
+		}
+		if err := f.follow(ctx, d, commands, spec.Name(), &one); err != nil {
+			return err
+		}
+		all = append(all, one)
+	}
+	if f.asJSON {
+		if err := command.WriteJSON(d.Stdout, map[string]any{"applied": all}); err != nil {
+			return err
+		}
+	}
+	for _, one := range all {
+		if f.detailed && !one.Unchanged {
+			return command.ErrChanges
+		}
+	}
+	return nil
+}
+
+// follow waits until what was applied serves, and tells so.
+func (f *applyFlags) follow(ctx context.Context, d *command.Deps, commands *control.Control, name string, one *applied) error {
+	if f.wait <= 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.wait)
+	defer cancel()
+	status, err := commands.WaitServing(ctx, name, one.Generation, func(s control.Status) {
+		fmt.Fprintf(d.Stderr, "%s %s: %s\n", s.Kind, s.Name, s.Phase)
+	})
+	if err != nil {
+		return err
+	}
+	one.Phase, one.Cost = string(status.Phase), status.Cost
+	if f.asJSON {
+		return nil
+	}
+	if one.Unchanged {
+		fmt.Fprintf(d.Stdout, "%s %s is unchanged, generation %d\n", status.Kind, name, one.Generation)
+		return nil
+	}
+	fmt.Fprintf(d.Stdout, "%s %s serves generation %d\n", status.Kind, name, one.Generation)
+	if n := len(status.Decisions); n > 0 {
+		fmt.Fprint(d.Stdout, status.Decisions[n-1].Describe())
+	}
+	fmt.Fprint(d.Stdout, "\n", status.Plan.Describe())
+	return nil
+}
+
+// servable says which functions nobody could call.
+func servable(doc *pipelines.Document) error {
+	for _, f := range doc.Functions {
+		if p := doc.Provider(f.Provider); p != nil && p.URL == "" {
+			return fmt.Errorf("provider %q has no url, so function %q can be planned and not served; add one, such as url = \"http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}\", and start harpagon provider to stand in for it on this machine", p.Name, f.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+type profileFlags struct {
+	module string
+	out    string
+	asJSON bool
+	state  command.StateFlag
+	again  bool
+	calls  string  // file of measured calls to fit
+	whole  float64 // GB of the whole GPU that they were measured on
+}
+
+// profiled is the JSON of one module.
+type profiled struct {
+	Pipeline string            `json:"pipeline"`
+	Module   string            `json:"module"`
+	Points   []pipelines.Point `json:"points"`
+}
+
+// NewProfileCommand makes harpagon profile.
+func NewProfileCommand(d *command.Deps) *cobra.Command {
+	var f profileFlags
+	c := &cobra.Command{
+		Use:   "profile PATH...",
+		Short: "Measure modules on a core of this machine",
+		Long: `Runs every module by itself, all batch sizes in turns, and prints how long a
+batch takes: the lower quartile of the runs, and how much longer one run in 20
+takes (spread_ms). It says so when other programs used the processor meanwhile
+(others_cores): durations may then be too long.
+
+With --out it writes a CSV file for each module, to be named by profile = "..." in
+the declaration. harpagon up measures by itself what has no profile, and keeps it
+in its state folder; what is kept there is printed and not measured again, unless
+--again is given. A system that runs on the folder then measures its pipelines
+itself, in turns with what it serves, and plans with what comes out.
+
+With --fit it runs nothing: from a file of measured calls of a model as a
+serverless function (platform,size,batch,latency_ms; platform cpu with vCPUs, or
+gpu with GB of its memory) it finds the coefficients that function blocks name as
+their profile, by least squares, prints them or writes them to --out, and says
+how far they are off the measurements.`,
+		Example: `  harpagon profile examples/traffic
+  harpagon profile examples/traffic --module detect --out profiles
+  harpagon profile examples/traffic --again
+  harpagon profile --fit calls.csv --out vgg19.json`,
+		Args: func(c *cobra.Command, args []string) error {
+			if f.calls != "" {
+				return cobra.NoArgs(c, args)
+			}
+			return command.SomePaths(c, args)
+		},
+	}
+	x := command.NewDeclaration(d, c)
+	c.Flags().StringVar(&f.module, "module", "", "measure only the module of this `name`")
+	f.state.Register(c, "state `folder` that keeps profiles, if there is one")
+	c.Flags().BoolVar(&f.again, "again", false, "measure what the state folder keeps, too")
+	c.Flags().StringVar(&f.out, "out", "", "`folder` for files PIPELINE-MODULE.csv; with --fit, the file to write")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	c.Flags().StringVar(&f.calls, "fit", "", "find the coefficients of a function from a `file` of measured calls")
+	c.Flags().Float64Var(&f.whole, "whole-gb", 0, "with --fit: memory of the whole GPU; the largest function measured unless given")
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		if f.calls != "" {
+			return f.fit(d)
+		}
+		doc, err := x.Document(paths)
+		if err != nil {
+			return err
+		}
+		return f.run(c.Context(), d, *doc)
+	}
+	return c
+}
+
+func (f *profileFlags) run(ctx context.Context, d *command.Deps, doc pipelines.Document) error {
+	engines := system.Engines(nil, nil, nil)
+	found, err := devices.Local(devices.Config{Host: "local", Cores: 1})
+	if err != nil {
+		return err
+	}
+	host := &executors.Host{Name: "local", Devices: found, Engines: engines}
+	kept, err := f.state.Kept(engines)
+	if err != nil {
+		return err
+	}
+	all := []profiled{}
+	for _, p := range doc.Pipelines {
+		asked, err := f.ask(ctx, d, p)
+		if err != nil {
+			return err
+		}
+		for _, m := range p.Modules {
+			if f.module != "" && m.Name != f.module || executors.EngineName(m) == executors.EngineEmulated {
+				continue // emulated modules are their profile
+			}
+			task := executors.NewMeasureTask(p, m.Name, found[0].Hardware, found[0].Name, executors.Signatures(engines...))
+			points, err := f.measure(ctx, d, host, kept, asked, p.Name, task)
+			if err != nil {
+				return err
+			}
+			all = append(all, profiled{Pipeline: p.Name, Module: m.Name, Points: points})
+		}
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("there is nothing to measure: no module with a model or a function%s", ofName(f.module))
+	}
+	return f.write(d, all)
+}
+
+// ask lets the system on the state folder measure a pipeline anew that it
+// serves; false where there is none, or it does not serve the pipeline.
+func (f *profileFlags) ask(ctx context.Context, d *command.Deps, p pipelines.Pipeline) (asked bool, err error) {
+	folder, ok, err := f.state.Folder()
+	if !f.again || !ok || !folder.Running() {
+		return false, err
+	}
+	err = f.state.With(ctx, func(commands *control.Control) error {
+		reply, err := commands.Profile(ctx, p.Name, "profiles are measured anew: harpagon profile --again")
+		if errors.Is(err, control.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = commands.WaitServing(ctx, p.Name, reply.Generation, func(s control.Status) {
+			fmt.Fprintf(d.Stderr, "%s %s: %s\n", s.Kind, s.Name, s.Phase)
+		})
+		asked = true
+		return err
+	})
+	return asked, err
+}
+
+// measure takes what is kept and measures the rest, or everything again that the
+// system was not asked to.
+func (f *profileFlags) measure(ctx context.Context, d *command.Deps, host *executors.Host, kept activities.Profiles, asked bool, pipeline string, task executors.MeasureTask) ([]pipelines.Point, error) {
+	if engine, err := host.EngineFor(task.Module); err == nil { // else measuring says it
+		task = task.Fit(engine)
+	}
+	var known []pipelines.Point
+	if !f.again || asked {
+		var err error
+		if known, err = kept.Load(task); err != nil {
+			return nil, err
+		}
+	}
+	name := pipeline + "." + task.Module.Name
+	missing := task.Missing(known)
+	points, err := host.Measure(ctx, task, executors.Measured{Points: known}, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range points {
+		from := ""
+		switch {
+		case asked:
+			from = ", as the running system measured now"
+		case !slices.Contains(missing, q.Batch):
+			from = ", as kept in " + f.state.Dir
+		}
+		fmt.Fprintf(d.Stderr, "%s on %s: batch %d takes %.3f ms%s\n", name, q.Hardware, q.Batch, command.Milliseconds(q.Duration), from)
+	}
+	if warning := pipelines.Disturbed(pipelines.Module{Name: name, Profile: pipelines.Profile{Points: points}}); warning != "" {
+		fmt.Fprintf(d.Stderr, "warning: %s\n", warning)
+	}
+	if len(missing) == 0 {
+		return points, nil
+	}
+	return points, kept.Save(task, points)
+}
+
+func ofName(module string) string {
+	if module == "" {
+		return ""
+	}
+	return fmt.Sprintf(" is called %q", module)
+}
+
+func (f *profileFlags) write(d *command.Deps, all []profiled) error {
+	if f.asJSON {
+		if err := command.WriteJSON(d.Stdout, map[string]any{"profiles": all}); err != nil {
+			return err
+		}
+	}
+	if f.out != "" {
+		if err := os.MkdirAll(f.out, 0o755); err != nil {
+			return err
+		}
+	}
+	for _, one := range all {
+		csv := pipelines.Profile{Points: one.Points}.CSV()
+		if f.out == "" {
+			if !f.asJSON {
+				fmt.Fprintf(d.Stdout, "# %s.%s\n%s\n", one.Pipeline, one.Module, csv)
+			}
+			continue
+		}
+		path := filepath.Join(f.out, one.Pipeline+"-"+one.Module+".csv")
+		if err := os.WriteFile(path, csv, 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(d.Stderr, "wrote %s\n", path)
+	}
+	return nil
+}

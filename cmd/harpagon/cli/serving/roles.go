@@ -1,0 +1,125 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/sdk/local/roles"
+	"github.com/harpagon/harpagon/sdk/local/system"
+)
+
+// tokenVariable holds the secret that gateways ask for. It is no flag, because
+// other users of a machine can read the arguments of a process.
+const tokenVariable = "HARPAGON_TOKEN"
+
+// NewControlCommand makes harpagon control.
+func NewControlCommand(d *command.Deps) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "control",
+		Short:   "Run the workflows, against a Temporal server",
+		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon control`,
+		Args:    cobra.NoArgs,
+	}
+	return withTemporal(d, c, func(ctx context.Context, t client.Client, namespace string) error {
+		if err := roles.EnsureSearchAttributes(ctx, t, namespace); err != nil {
+			return err
+		}
+		fmt.Fprintln(d.Stderr, "control runs")
+		return roles.RunControl(ctx, t)
+	})
+}
+
+// NewWorkerCommand makes harpagon worker.
+func NewWorkerCommand(d *command.Deps) *cobra.Command {
+	var o roles.HostOptions
+	var cores int
+	var gpus bool
+	c := &cobra.Command{
+		Use:   "worker",
+		Short: "Offer this machine's devices, against a Temporal server",
+		Long: `Joins the fleet with the devices of this machine; profiles modules and runs
+executors on them. Models are read from the paths that the declaration names, so
+they must exist here, too. The gateway's token is read from ` + tokenVariable + `.`,
+		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name gpu-7`,
+		Args:    cobra.NoArgs,
+	}
+	name, _ := os.Hostname()
+	c.Flags().StringVar(&o.Name, "name", name, "of this host; must stay the same when it restarts")
+	c.Flags().IntVar(&cores, "cores", 0, "how many cores to offer; 0 means all")
+	c.Flags().BoolVar(&gpus, "gpus", false, "offer the NVIDIA GPUs, too")
+	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
+	c.Flags().StringVar(&o.ProfileDir, "profiles", "", "`folder` that keeps measured profiles")
+	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string) error {
+		var err error
+		offer := devices.Config{Host: o.Name, Cores: cores}
+		if gpus {
+			offer.GPUs = devices.NVIDIA()
+		}
+		if o.Devices, err = devices.Local(offer); err != nil {
+			return err
+		}
+		o.Engines, o.Token = system.Engines(nil, nil, nil), os.Getenv(tokenVariable)
+		o.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
+		fmt.Fprintf(d.Stderr, "worker %s offers %s\n", o.Name, command.Counted(len(o.Devices), "device"))
+		return roles.RunWorker(ctx, t, o)
+	})
+}
+
+// NewGatewayCommand makes harpagon gateway.
+func NewGatewayCommand(d *command.Deps) *cobra.Command {
+	o := roles.GatewayOptions{Version: d.Version}
+	c := &cobra.Command{
+		Use:   "gateway",
+		Short: "Take requests, against a Temporal server",
+		Long: `Serves pipelines by the Open Inference Protocol, and takes the streams of
+executors on other hosts. Addresses that other hosts can reach need a token, read
+from ` + tokenVariable + `, which clients and workers must then have.`,
+		Example: `  TEMPORAL_ADDRESS=temporal:7233 HARPAGON_TOKEN=secret harpagon gateway --http :8080 --attach :8090 --advertise gateway:8090`,
+		Args:    cobra.NoArgs,
+	}
+	c.Flags().StringVar(&o.HTTPAddr, "http", "127.0.0.1:8080", "`address` for requests")
+	c.Flags().StringVar(&o.GRPCAddr, "grpc", "127.0.0.1:8081", "`address` for requests over gRPC; empty serves none")
+	c.Flags().StringVar(&o.AttachAddr, "attach", "127.0.0.1:8090", "`address` for executors")
+	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which workers reach --attach, where that is another")
+	c.Flags().StringVar(&o.Record, "record", "", recordUsage)
+	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string) error {
+		o.Token = os.Getenv(tokenVariable)
+		o.Tell = func(line string) { fmt.Fprintln(d.Stderr, line) }
+		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {
+			fmt.Fprintf(d.Stdout, "endpoint   http://%s\ngRPC       %s\nexecutors  %s\n", g.HTTP, g.GRPC, g.Attach)
+		})
+	})
+}
+
+// withTemporal makes a role's command: it dials the server that the environment
+// names, and runs until it is interrupted.
+func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, client.Client, string) error) *cobra.Command {
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if !system.External(d.Environ) {
+			return errors.New("a role needs a Temporal server: set TEMPORAL_ADDRESS to one, or run everything in one process with harpagon up")
+		}
+		options, err := system.FromEnvironment()
+		if err != nil {
+			return err
+		}
+		options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(d.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		t, err := client.DialContext(c.Context(), options)
+		if err != nil {
+			return fmt.Errorf("no Temporal server answers at %s: %w", options.HostPort, err)
+		}
+		defer t.Close()
+		return run(c.Context(), t, options.Namespace)
+	}
+	return c
+}

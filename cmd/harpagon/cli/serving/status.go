@@ -1,0 +1,169 @@
+package serving
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+// NewStatusCommand makes harpagon status.
+func NewStatusCommand(d *command.Deps) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status [NAME...]",
+		Short: "Show which services run, and how",
+		Example: `  harpagon status
+  harpagon status traffic --json`,
+	}
+	at := command.NewTemporalAt(d, c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return at.With(c.Context(), func(commands *control.Control) error {
+			services, err := statuses(c.Context(), commands, args)
+			if err != nil {
+				return err
+			}
+			found, err := commands.Devices(c.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return command.WriteJSON(d.Stdout, newEverythingRow(services, found))
+			}
+			if err := WriteServices(d.Stdout, services); err != nil {
+				return err
+			}
+			return writeDevices(d.Stdout, found)
+		})
+	}
+	return c
+}
+
+// NewExplainCommand makes harpagon explain.
+func NewExplainCommand(d *command.Deps) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "explain [NAME...]",
+		Short: "Tell which plan runs, and why it replaced the one before",
+		Long: `Shows the plan of a service, its executors or calls, and the latest
+decisions: what changed, why, from which cost to which, and what could not be
+carried out.`,
+		Example: `  harpagon explain traffic`,
+	}
+	at := command.NewTemporalAt(d, c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return at.With(c.Context(), func(commands *control.Control) error {
+			services, err := statuses(c.Context(), commands, args)
+			if err != nil {
+				return err
+			}
+			for i, s := range services {
+				if i > 0 {
+					fmt.Fprintln(d.Stdout)
+				}
+				fmt.Fprint(d.Stdout, s.Describe())
+			}
+			return nothingRuns(d.Stdout, services)
+		})
+	}
+	return c
+}
+
+// statuses are those of what is named, or of everything that runs, by name.
+func statuses(ctx context.Context, c *control.Control, names []string) (all []control.Status, err error) {
+	if len(names) == 0 {
+		if names, err = c.List(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range names {
+		s, err := c.Status(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// WriteServices writes a table of what runs on executors, and one of functions.
+func WriteServices(to io.Writer, all []control.Status) error {
+	var served, called []control.Status
+	for _, s := range all {
+		if s.Kind == pipelines.KindFunction {
+			called = append(called, s)
+		} else {
+			served = append(served, s)
+		}
+	}
+	if len(served) > 0 {
+		if err := writeStatuses(to, served); err != nil {
+			return err
+		}
+	}
+	if len(called) > 0 {
+		if len(served) > 0 {
+			fmt.Fprintln(to)
+		}
+		if err := writeFunctions(to, called); err != nil {
+			return err
+		}
+	}
+	return nothingRuns(to, all)
+}
+
+func writeStatuses(to io.Writer, all []control.Status) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "pipeline\tphase\tgeneration\tpolicy\trate/s\tcost/h\texecutors\tmeasured/s\tin time\tp99 ms")
+	for _, s := range all {
+		measured := "-\t-\t-"
+		if m := s.Measures; m != nil {
+			measured = fmt.Sprintf("%.4g\t%.2f %%\t%.1f", m.Offered, 100*m.Attainment, command.Milliseconds(m.Latency.P99))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4g\t%.4f\t%d\t%s\n", s.Name, s.Phase, s.Generation, policyOf(s), s.Rate, s.Cost, len(s.Executors), measured)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, s := range all {
+		if table := s.Modules(); table != "" {
+			fmt.Fprintf(to, "\n%s\n%s", s.Name, table)
+		}
+	}
+	for _, s := range all {
+		for line := range strings.Lines(s.Promise()) {
+			fmt.Fprintf(to, "\n%s: %s", s.Name, line)
+		}
+	}
+	for _, s := range all {
+		if s.Failure != nil {
+			fmt.Fprintf(to, "\n%s: %s", s.Name, s.Failure.Describe())
+		}
+	}
+	return nil
+}
+
+func nothingRuns(w io.Writer, all []control.Status) error {
+	if len(all) > 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, "Nothing runs. Declare a service and harpagon apply it.")
+	return err
+}
+
+// policyOf is how a service is planned: its policy, and of a pipeline the cost
+// model.
+func policyOf(s control.Status) string {
+	if s.CostModel == "" {
+		return cmp.Or(s.Policy, "-")
+	}
+	return s.Policy + ", " + s.CostModel
+}

@@ -1,0 +1,134 @@
+package serving
+
+import (
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/workflows"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+// serviceRow is one service in JSON, whatever its kind.
+type serviceRow struct {
+	Name       string        `json:"name"`
+	Kind       string        `json:"kind"` // pipeline, pool or function
+	Phase      string        `json:"phase"`
+	Generation int           `json:"generation"` // that serves; while none does, the one that is asked for
+	Rate       float64       `json:"rate"`
+	Policy     string        `json:"policy"`
+	CostModel  string        `json:"cost_model,omitempty"`
+	Cost       float64       `json:"cost"`
+	Plan       any           `json:"plan"` // as plan --json prints it; null while nothing serves
+	Asked      *askedRow     `json:"asked,omitempty"`
+	Failure    string        `json:"failure,omitempty"`
+	Decisions  []decisionRow `json:"decisions"` // oldest first
+}
+
+// askedRow is a change that is under way or could not be carried out.
+type askedRow struct {
+	Generation int     `json:"generation"`
+	Rate       float64 `json:"rate,omitempty"`
+	Reason     string  `json:"reason"`
+}
+
+type decisionRow struct {
+	Generation int       `json:"generation"`
+	At         time.Time `json:"at"`
+	Reason     string    `json:"reason"`
+	Failure    string    `json:"failure,omitempty"`
+	FromCost   float64   `json:"from_cost"`
+	ToCost     float64   `json:"to_cost"`
+	FromRate   float64   `json:"from_rate"`
+	ToRate     float64   `json:"to_rate"`
+}
+
+// fleetRow is who takes part.
+type fleetRow struct {
+	Hosts []hostRow `json:"hosts"`
+}
+
+type hostRow struct {
+	Name    string          `json:"name"`
+	Devices []hostDeviceRow `json:"devices"`
+}
+
+type hostDeviceRow struct {
+	Name      string `json:"name"`
+	Hardware  string `json:"hardware"`
+	Executors int    `json:"executors"`
+}
+
+func newServiceRow(s control.Status) serviceRow {
+	row := serviceRow{
+		Name: s.Name, Kind: string(s.Kind), Phase: string(s.Phase), Generation: s.Generation, Rate: s.Rate, Cost: s.Cost,
+		Policy: s.Policy, CostModel: s.CostModel,
+		Asked: newAskedRow(s.Asked), Failure: failureText(s.Failure), Decisions: []decisionRow{},
+	}
+	switch p := s.Plan; {
+	case p == nil:
+	case p.Pipeline != nil:
+		row.Plan = p.Pipeline
+	case p.Pool != nil:
+		row.Plan = p.Pool
+	case p.Function != nil:
+		row.Plan = p.Function
+	}
+	for _, d := range s.Decisions {
+		c := d.Change
+		row.Decisions = append(row.Decisions, decisionRow{d.Generation, d.At, d.Reason, d.Failure, c.FromCost, c.ToCost, c.FromRate, c.ToRate})
+	}
+	return row
+}
+
+func newAskedRow(a *workflows.Asked) *askedRow {
+	if a == nil {
+		return nil
+	}
+	return &askedRow{a.Generation, a.Rate, a.Cause}
+}
+
+func failureText(f *workflows.Failure) string {
+	if f == nil {
+		return ""
+	}
+	return f.Reason
+}
+
+// everythingRow is what status --json prints. Services is made to last; pipelines
+// (pools among them) and functions have all that is known, as workflows keep it.
+type everythingRow struct {
+	Services  []serviceRow     `json:"services"`
+	Pipelines []control.Status `json:"pipelines"`
+	Functions []control.Status `json:"functions,omitempty"`
+	Devices   []deviceRow      `json:"devices,omitempty"`
+	Fleet     *fleetRow        `json:"fleet,omitempty"`
+}
+
+func newEverythingRow(all []control.Status, found []devices.Reading) everythingRow {
+	e := everythingRow{Services: []serviceRow{}, Pipelines: []control.Status{}, Devices: deviceRows(found), Fleet: fleetOf(found)}
+	for _, s := range all {
+		e.Services = append(e.Services, newServiceRow(s))
+		if s.Kind == pipelines.KindFunction {
+			e.Functions = append(e.Functions, s)
+		} else {
+			e.Pipelines = append(e.Pipelines, s)
+		}
+	}
+	return e
+}
+
+// fleetOf groups devices by host.
+func fleetOf(all []devices.Reading) *fleetRow {
+	f := &fleetRow{Hosts: []hostRow{}}
+	for _, r := range all {
+		at := slices.IndexFunc(f.Hosts, func(h hostRow) bool { return h.Name == r.Host })
+		if at < 0 {
+			at = len(f.Hosts)
+			f.Hosts = append(f.Hosts, hostRow{Name: r.Host})
+		}
+		f.Hosts[at].Devices = append(f.Hosts[at].Devices, hostDeviceRow{r.Device, r.Hardware, r.Executors})
+	}
+	return f
+}
