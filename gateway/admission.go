@@ -88,7 +88,7 @@ func (g *Gateway) Crowded(name string) *wire.Error {
 	if p == nil {
 		return nil
 	}
-	gr := p.board()
+	gr, _ := p.enter()
 	defer gr.inFlight.Add(-1)
 	defer p.accepted.Add(-1)
 	now := g.now()

@@ -8,9 +8,9 @@ import (
 )
 
 // admit decides at the door: it checks the tensors, the bound on requests under
-// way, and that every module has an executor or will soon. It returns the
+// way, this one among them, and that every module has an executor or will soon. It returns the
 // inputs in the order of the declaration.
-func (g *Gateway) admit(p *pipeline, gr *graph, q *wire.InferRequest, now dispatch.Time) ([]wire.Tensor, *wire.Error) {
+func (g *Gateway) admit(gr *graph, underWay int64, q *wire.InferRequest, now dispatch.Time) ([]wire.Tensor, *wire.Error) {
 	inputs, err := gr.arrange(q)
 	if err != nil {
 		return nil, err
@@ -18,8 +18,8 @@ func (g *Gateway) admit(p *pipeline, gr *graph, q *wire.InferRequest, now dispat
 	if g.stopping.Load() {
 		return nil, wire.Errorf(wire.CodeUnavailable, "", stopping)
 	}
-	if n := p.accepted.Load(); n > int64(g.options.MaxInFlight) {
-		return nil, wire.Errorf(wire.CodeOverloaded, "", "%d requests of %s are under way; send fewer or scale it up", n-1, gr.title)
+	if underWay > int64(g.options.MaxInFlight) {
+		return nil, wire.Errorf(wire.CodeOverloaded, "", "%d requests of %s are under way; send fewer or scale it up", underWay-1, gr.title)
 	}
 	for _, n := range gr.nodes {
 		since, down := n.station.down()

@@ -42,7 +42,7 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 
 // infer runs one request.
 func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
-	gr := p.board()
+	gr, underWay := p.enter()
 	defer gr.inFlight.Add(-1)
 	defer p.accepted.Add(-1)
 	slo := gr.slo
@@ -54,7 +54,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 		}
 		slo = app.slo
 	}
-	inputs, err := g.admit(p, gr, q, arrival)
+	inputs, err := g.admit(gr, underWay, q, arrival)
 	if err != nil {
 		g.refuse(p, gr, app, q, arrival, err)
 		return nil, err
@@ -82,15 +82,16 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	return g.answer(p, r, q)
 }
 
-// board counts a request into the current graph. Release relies on it: once
-// current has changed, the count of an older graph only falls.
-func (p *pipeline) board() *graph {
-	p.accepted.Add(1)
+// enter counts a request into the current graph, and says how many of the
+// pipeline are under way with it. Release relies on the count of the graph: once
+// current has changed, that of an older graph only falls.
+func (p *pipeline) enter() (gr *graph, underWay int64) {
+	underWay = p.accepted.Add(1)
 	for {
 		gr := p.current.Load()
 		gr.inFlight.Add(1)
 		if p.current.Load() == gr {
-			return gr
+			return gr, underWay
 		}
 		gr.inFlight.Add(-1)
 	}
