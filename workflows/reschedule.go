@@ -42,6 +42,10 @@ const (
 	// is taken.
 	planTimeout = 10 * time.Minute
 
+	// planSilence is how long the search may say nothing before somebody else makes
+	// it: it uses the whole processor, and what tells of it may have to wait.
+	planSilence = 30 * time.Second
+
 	// providerTimeout is how long a provider may take to describe what is
 	// deployed.
 	providerTimeout = 20 * time.Second
@@ -104,7 +108,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           activities.ControlQueue,
 		StartToCloseTimeout: planTimeout,
-		HeartbeatTimeout:    activities.DefaultHeartbeatTimeout,
+		HeartbeatTimeout:    planSilence,
 		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
 		Summary:             c.planSummary(),
 	})
