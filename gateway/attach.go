@@ -15,12 +15,12 @@ import (
 // ended: nil after a drain, otherwise why. An executor of the same name that
 // is attached already is taken for a connection that has broken, and replaced.
 func (g *Gateway) Attach(s attach.Stream) error {
-	e, err := g.welcome(s)
+	e, err := g.handshake(s)
 	if err != nil {
 		_ = s.Close()
 		return err
 	}
-	if err := g.enlist(e); err != nil {
+	if err := g.register(e); err != nil {
 		_ = s.Close()
 		return err
 	}
@@ -33,7 +33,7 @@ func (g *Gateway) Attach(s attach.Stream) error {
 	drained := e.parting == departed
 	e.mu.Unlock()
 	g.detach(e)
-	g.strike(e)
+	g.unregister(e)
 	e.lost(cause)
 	if drained {
 		cause = nil
@@ -52,7 +52,7 @@ func (e *executor) info(err error) ExecutorInfo {
 	return ExecutorInfo{Pipeline: h.Pipeline, Module: h.Module, Executor: h.Executor, Host: h.Host, Device: h.Device, Err: err}
 }
 
-func (g *Gateway) welcome(s attach.Stream) (*executor, error) {
+func (g *Gateway) handshake(s attach.Stream) (*executor, error) {
 	m, err := s.Recv()
 	if err != nil {
 		return nil, fmt.Errorf("gateway: waiting for an executor's Hello: %w", err)
@@ -66,9 +66,9 @@ func (g *Gateway) welcome(s attach.Stream) (*executor, error) {
 	return &executor{gateway: g, hello: *m.Hello, stream: s, gone: make(chan struct{})}, nil
 }
 
-// enlist makes the executor known and puts it to work where a deployment
+// register makes the executor known and puts it to work where a deployment
 // wants it already.
-func (g *Gateway) enlist(e *executor) error {
+func (g *Gateway) register(e *executor) error {
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
@@ -83,15 +83,15 @@ func (g *Gateway) enlist(e *executor) error {
 			before.station.remove(before)
 		}
 	}
-	g.employ(e)
+	g.assign(e)
 	g.announce()
 	g.mu.Unlock()
 	return nil
 }
 
-// employ adds the executor to the station that the current deployment of its
+// assign adds the executor to the station that the current deployment of its
 // pipeline has for it. Gateway.mu is held.
-func (g *Gateway) employ(e *executor) {
+func (g *Gateway) assign(e *executor) {
 	p := g.pipeline(e.hello.Pipeline)
 	if p == nil {
 		return
@@ -132,8 +132,8 @@ func (g *Gateway) detach(e *executor) {
 	}
 }
 
-// strike forgets the executor, unless another has taken its name.
-func (g *Gateway) strike(e *executor) {
+// unregister forgets the executor, unless another has taken its name.
+func (g *Gateway) unregister(e *executor) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.executors[e.hello.Executor] == e {

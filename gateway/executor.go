@@ -120,8 +120,8 @@ func (e *executor) back() {
 	s.back(e)
 }
 
-// unlane makes the station forget where the executor's batches run.
-func (e *executor) unlane(s *station) {
+// leaveLane makes the station forget where the executor's batches run.
+func (e *executor) leaveLane(s *station) {
 	e.rest()
 	e.mu.Lock()
 	defer e.mu.Unlock()

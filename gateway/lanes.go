@@ -41,7 +41,7 @@ func (s *station) configure(c setup) int {
 	waiting := s.waiting()
 	for i := range s.lanes {
 		if e := s.lanes[i].exec; e != nil {
-			e.unlane(s)
+			e.leaveLane(s)
 		}
 	}
 	heir, learns := c.policy.(dispatch.Heir)
@@ -130,7 +130,7 @@ func (s *station) remove(e *executor) {
 	fx := room[:0]
 	s.mu.Lock()
 	now := s.gateway.now()
-	e.unlane(s)
+	e.leaveLane(s)
 	for i := range s.lanes {
 		l := &s.lanes[i]
 		if l.exec != e {
