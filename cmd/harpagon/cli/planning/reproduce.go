@@ -126,7 +126,9 @@ func (f *reproduceFlags) writeList(d *command.Deps, chosen []figure.Figure) erro
 		return err
 	}
 	for _, row := range g.Rows {
-		fmt.Fprintf(d.Stdout, "%-22s %8s  %s\n", row[0], row[1], row[2])
+		const before = 33 // columns
+		title := command.Wrapped(row[2], command.LineWidth-before, strings.Repeat(" ", before))
+		fmt.Fprintf(d.Stdout, "%-22s %8s  %s\n", row[0], row[1], title)
 	}
 	return nil
 }
