@@ -8,8 +8,8 @@ import (
 )
 
 // admit decides at the door: it checks the tensors, the bound on requests under
-// way, this one among them, and that every module has an executor or will soon. It returns the
-// inputs in the order of the declaration.
+// way, this one among them, and that every module has an executor or will soon.
+// It returns the inputs in the order of the declaration.
 func (g *Gateway) admit(gr *graph, underWay int64, q *wire.InferRequest, now dispatch.Time) ([]wire.Tensor, *wire.Error) {
 	inputs, err := gr.arrange(q)
 	if err != nil {

@@ -3,8 +3,8 @@ package provider
 import (
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
@@ -73,9 +73,7 @@ func (d *deployed) account(n int, r run) {
 	if r.err != nil {
 		d.bill.Failed++
 	}
-	d.bill.Run += milliseconds(r.took)
-	d.bill.Billed += milliseconds(billed)
+	d.bill.Run += quantity.Millis(r.took)
+	d.bill.Billed += quantity.Millis(billed)
 	d.bill.Cost += cost
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
@@ -94,9 +95,9 @@ func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	done := d.run(items)
-	timing := fmt.Sprintf("run;dur=%.3f", milliseconds(done.took))
+	timing := fmt.Sprintf("run;dur=%.3f", quantity.Millis(done.took))
 	if done.init > 0 {
-		timing = fmt.Sprintf("init;dur=%.3f, %s", milliseconds(done.init), timing)
+		timing = fmt.Sprintf("init;dur=%.3f, %s", quantity.Millis(done.init), timing)
 	}
 	if done.took > 0 {
 		w.Header().Set("Server-Timing", timing)

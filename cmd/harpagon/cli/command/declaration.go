@@ -90,14 +90,6 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Counted is a number with its noun, such as "1 file" and "2 files".
-func Counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // SomePaths asks for at least one file or folder.
 func SomePaths(c *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
@@ -18,8 +19,14 @@ func CheckPicture(path string) error {
 	return nil
 }
 
+// Drawing is a picture of package chart; the name of the file says in which format
+// it is written.
+type Drawing interface {
+	Write(w io.Writer, name string) error
+}
+
 // WritePicture draws to a file that is there only when all went well.
-func WritePicture(d *Deps, path string, p chart.Picture) error {
+func WritePicture(d *Deps, path string, p Drawing) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("the picture was not drawn: %w", err)

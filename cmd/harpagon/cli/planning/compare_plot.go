@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/experiments/planning"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
@@ -57,7 +58,7 @@ func (f *compareFlags) drawn(d *command.Deps, c planning.Comparison, variants []
 	var list []planning.Variant
 	for i, v := range variants {
 		took := c.Entries[i].Plan.SolveTime
-		if ms := command.Milliseconds(took); ms > slowest && !slices.Contains(f.policies, v.Name) {
+		if ms := quantity.Millis(took); ms > slowest && !slices.Contains(f.policies, v.Name) {
 			fmt.Fprintf(d.Stderr, "%s, %s: policy %s needs %.0f ms for a plan and is left out of the picture; --policy %s draws it all the same\n",
 				c.Pipeline, c.CostModel, v.Name, ms, v.Name)
 			continue

@@ -87,20 +87,8 @@ what runs, or, where no system runs on the state folder, when they need any devi
 	x := command.NewDeclaration(d, c)
 	f.register(c)
 	c.RunE = func(c *cobra.Command, paths []string) error {
-		if err := f.planning.Check(); err != nil {
-			return err
-		}
-		doc, err := x.Document(paths, unmeetable, check.SmallBudget)
+		doc, err := plannable(x, &f.planning, &f.state, paths)
 		if err != nil {
-			return err
-		}
-		if err := f.planning.Override(doc); err != nil {
-			return err
-		}
-		if err := f.state.Fill(doc); err != nil {
-			return err
-		}
-		if err := measured(doc, paths); err != nil {
 			return err
 		}
 		return stopped(f.run(c.Context(), d, doc))
@@ -161,6 +149,25 @@ func plansOf(found []scheduler.Plan) Plans {
 		}
 	}
 	return all
+}
+
+// plannable is what the files declare, planned as the flags say, with what the
+// state folder keeps of measurements. Every module has a profile.
+func plannable(x *command.Declaration, planning *command.PlanningFlags, state *command.StateFlag, paths []string) (*pipelines.Document, error) {
+	if err := planning.Check(); err != nil {
+		return nil, err
+	}
+	doc, err := x.Document(paths, unmeetable, check.SmallBudget)
+	if err != nil {
+		return nil, err
+	}
+	if err := planning.Override(doc); err != nil {
+		return nil, err
+	}
+	if err := state.Fill(doc); err != nil {
+		return nil, err
+	}
+	return doc, measured(doc, paths)
 }
 
 // measured names all modules that nothing is known of yet.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -92,7 +93,7 @@ func compareRunning(s control.Status, to plan.Plan, rate float64) planChange {
 func groups(m plan.Module) string {
 	var all []string
 	for _, g := range m.Groups {
-		all = append(all, fmt.Sprintf("%.4g %s at batch %d, %.3g ms", g.Machines, g.Hardware, g.Batch, command.Milliseconds(g.Duration)))
+		all = append(all, fmt.Sprintf("%.4g %s at batch %d, %.3g ms", g.Machines, g.Hardware, g.Batch, quantity.Millis(g.Duration)))
 	}
 	return strings.Join(all, " + ")
 }

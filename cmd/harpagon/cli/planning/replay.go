@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 )
 
@@ -116,7 +117,7 @@ func (f *replayFlags) run(d *command.Deps, path string) error {
 		if err != nil {
 			return err
 		}
-		if err := writeGantt(d, f.plot, g); err != nil {
+		if err := command.WritePicture(d, f.plot, g); err != nil {
 			return err
 		}
 	}
@@ -150,13 +151,13 @@ func (f *replayFlags) chosen(all []recording.Station) ([]recording.Station, erro
 func replayedOf(r recording.Replayed) replayedModule {
 	m := replayedModule{
 		Station: r.Station, Steps: r.Steps, Actions: r.Actions, Batches: len(r.Batches),
-		FromMs: command.Milliseconds(r.From), ToMs: command.Milliseconds(r.To), Same: r.Difference == nil,
+		FromMs: quantity.Millis(r.From), ToMs: quantity.Millis(r.To), Same: r.Difference == nil,
 	}
 	if n := len(r.Policies); n > 0 {
 		m.Policy = r.Policies[n-1]
 	}
 	if diff := r.Difference; diff != nil {
-		m.Difference = &replayedDifference{Step: diff.Step, AtMs: command.Milliseconds(diff.Now), Event: diff.Event.String(), State: diff.State}
+		m.Difference = &replayedDifference{Step: diff.Step, AtMs: quantity.Millis(diff.Now), Event: diff.Event.String(), State: diff.State}
 		if diff.Recorded != nil {
 			text := diff.Recorded.String()
 			m.Difference.Recorded = &text

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
@@ -79,20 +78,8 @@ requests within the SLO) is reached.`,
 		if err := f.check(); err != nil {
 			return command.WrongUse(c, err)
 		}
-		if err := f.planning.Check(); err != nil {
-			return err
-		}
-		doc, err := x.Document(paths, unmeetable, check.SmallBudget)
+		doc, err := plannable(x, &f.planning, &f.state, paths)
 		if err != nil {
-			return err
-		}
-		if err := f.planning.Override(doc); err != nil {
-			return err
-		}
-		if err := f.state.Fill(doc); err != nil {
-			return err
-		}
-		if err := measured(doc, paths); err != nil {
 			return err
 		}
 		return f.run(c.Context(), d, doc)

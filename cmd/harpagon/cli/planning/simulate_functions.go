@@ -6,6 +6,7 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
@@ -130,7 +131,7 @@ func (f *simulateFlags) function(p functions.Problem, plan functions.Plan, rate 
 	out.Completed = r.Requests - r.Late - r.Dropped
 	out.Attainment = 1 - r.Violations()
 	out.Calls, out.MeanBatch, out.CostPerRequest, out.Predicted = r.Calls, r.MeanBatch, r.CostPerRequest, r.Predicted
-	out.Latency = latencyMillis{command.Milliseconds(r.P50), command.Milliseconds(r.P99), command.Milliseconds(r.Max)}
+	out.Latency = latencyMillis{quantity.Millis(r.P50), quantity.Millis(r.P99), quantity.Millis(r.Max)}
 	for _, g := range r.Groups {
 		out.Groups = append(out.Groups, functionPart(g))
 	}

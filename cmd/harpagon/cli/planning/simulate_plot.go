@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -57,7 +58,7 @@ func (r *recorder) write(d *command.Deps, f *simulateFlags, result simulate.Resu
 	if err != nil {
 		return err
 	}
-	return writeGantt(d, f.plot, g)
+	return command.WritePicture(d, f.plot, g)
 }
 
 // Bounds of a drawing of batches.
@@ -74,7 +75,7 @@ func (f *simulateFlags) gantt(result simulate.Result, batches []simulate.Batch) 
 	devices := min(drawnDevices, len(result.Devices))
 	from, span := f.window(batches, len(result.Devices))
 	g := chart.Gantt{
-		Title:  fmt.Sprintf("Batches on %s, dispatch %s", command.Counted(len(result.Devices), "device"), result.Pipelines[0].Dispatch),
+		Title:  fmt.Sprintf("Batches on %s, dispatch %s", quantity.Count(len(result.Devices), "device"), result.Pipelines[0].Dispatch),
 		XLabel: "seconds", From: from.Seconds(), To: (from + span).Seconds(),
 		Footer: fmt.Sprintf("%s to %s of the run. A bar is a batch; the number in it is how many requests it holds.", from.Round(time.Millisecond), (from + span).Round(time.Millisecond)),
 	}
@@ -117,22 +118,4 @@ func (f *simulateFlags) window(batches []simulate.Batch, devices int) (from, spa
 		from = batches[0].Begin + (length-span)/2
 	}
 	return from, span
-}
-
-// writeGantt draws to a file that is there only when all went well.
-func writeGantt(d *command.Deps, path string, g chart.Gantt) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("the picture was not drawn: %w", err)
-	}
-	err = g.Write(file, path)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		_ = os.Remove(path) // what is left of it is of no use
-		return fmt.Errorf("the picture was not drawn: %w", err)
-	}
-	fmt.Fprintf(d.Stderr, "wrote %s\n", path)
-	return nil
 }

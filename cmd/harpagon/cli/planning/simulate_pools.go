@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
@@ -78,7 +78,7 @@ func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (S
 	one := r.Pipelines[0]
 	out.Requests, out.Completed, out.Late, out.Dropped, out.Refused = one.Requests, one.Completed, one.Late, one.Dropped, one.Refused
 	out.Attainment = one.Attainment
-	out.Latency = latencyMillis{command.Milliseconds(one.Latency.P50), command.Milliseconds(one.Latency.P99), command.Milliseconds(one.Latency.Max)}
+	out.Latency = latencyMillis{quantity.Millis(one.Latency.P50), quantity.Millis(one.Latency.P99), quantity.Millis(one.Latency.Max)}
 	if f.goodput && o.Dispatch == pool.Dispatches()[0] {
 		out.Goodput = plan.Goodput
 	}

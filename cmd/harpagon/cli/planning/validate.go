@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // NewValidateCommand makes harpagon validate.
@@ -56,12 +57,12 @@ func declared(x *command.Declaration, c *language.Config, diags hcl.Diagnostics,
 		return err
 	}
 	if errors, warnings := severities(diags); errors > 0 {
-		_, err := fmt.Fprintf(x.Deps.Stderr, "Not valid: %s, %s.\n", command.Counted(errors, "error"), command.Counted(warnings, "warning"))
+		_, err := fmt.Fprintf(x.Deps.Stderr, "Not valid: %s, %s.\n", quantity.Count(errors, "error"), quantity.Count(warnings, "warning"))
 		return err
 	}
 	text := checked(x, c)
 	if len(diags) > 0 {
-		text += ", with " + command.Counted(len(diags), "warning")
+		text += ", with " + quantity.Count(len(diags), "warning")
 	}
 	_, err := fmt.Fprintf(x.Deps.Stdout, "Valid: %s.\n", text)
 	return err
@@ -99,13 +100,13 @@ func checked(x *command.Declaration, c *language.Config) string {
 	if x.Deps.Signatures == nil {
 		shapes = "; shapes between modules not compared"
 	}
-	parts := []string{command.Counted(files, "file"), command.Counted(len(c.Document.Pipelines), "pipeline"), command.Counted(modules, "module")}
+	parts := []string{quantity.Count(files, "file"), quantity.Count(len(c.Document.Pipelines), "pipeline"), quantity.Count(modules, "module")}
 	if n := len(c.Document.Pools); n > 0 {
-		parts = append(parts, command.Counted(n, "pool"))
+		parts = append(parts, quantity.Count(n, "pool"))
 	}
 	if n := len(c.Document.Functions); n > 0 {
-		parts = append(parts, command.Counted(n, "function"))
+		parts = append(parts, quantity.Count(n, "function"))
 	}
-	parts = append(parts, command.Counted(len(c.Document.Hardware), "kind")+" of hardware", command.Counted(points, "profile point"))
+	parts = append(parts, quantity.Count(len(c.Document.Hardware), "kind")+" of hardware", quantity.Count(points, "profile point"))
 	return strings.Join(parts, ", ") + shapes
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/load"
@@ -201,7 +202,7 @@ func (f *demoFlags) show(ctx context.Context, d *command.Deps, client *sdk.Clien
 		}
 		outputs := outputsOf(result.Response())
 		run.add(frame, -1, result.Elapsed(), outputs, nil)
-		fmt.Fprintf(d.Stdout, "%s  %.1f ms\n  found  %s\n  drawn  %s\n", frame.Name, command.Milliseconds(result.Elapsed()),
+		fmt.Fprintf(d.Stdout, "%s  %.1f ms\n  found  %s\n  drawn  %s\n", frame.Name, quantity.Millis(result.Elapsed()),
 			command.Wrapped(traffic.Describe(outputs), command.LineWidth-9, "         "), command.Wrapped(frame.Drawn(), command.LineWidth-9, "         "))
 	}
 }

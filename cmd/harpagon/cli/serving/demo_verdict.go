@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/examples/traffic"
 	"github.com/harpagon/harpagon/executors/busy"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 	"github.com/harpagon/harpagon/sdk/load"
 	"github.com/harpagon/harpagon/wire"
@@ -104,7 +105,7 @@ func (r *demoRun) findings(report *load.Report, target float64, use busy.Use) []
 		all = append(all, finding{"requests failed for other reasons than time: " + failed, true})
 	}
 	if lost := report.Requests - report.Completed - report.Late - sum(report.Errors); lost != 0 {
-		all = append(all, finding{fmt.Sprintf("%s lost: sent, and neither answered nor refused", command.Counted(lost, "request")), true})
+		all = append(all, finding{fmt.Sprintf("%s lost: sent, and neither answered nor refused", quantity.Count(lost, "request")), true})
 	}
 	return append(all, r.attained(report, target, use))
 }
@@ -113,7 +114,7 @@ func (r *demoRun) answered() finding {
 	accuracy := r.report.Accuracy()
 	switch {
 	case r.unreadable > 0:
-		return finding{command.Counted(r.unreadable, "answer") + " could not be read", true}
+		return finding{quantity.Count(r.unreadable, "answer") + " could not be read", true}
 	case len(r.differing) > 0:
 		return finding{"answers differ from one time to the next for " + strings.Join(slices.Sorted(maps.Keys(r.differing)), ", "), true}
 	case r.report.Objects >= demoSeen && accuracy < demoAccuracy:
@@ -122,7 +123,7 @@ func (r *demoRun) answered() finding {
 		return finding{"no picture was answered", true}
 	}
 	return finding{fmt.Sprintf("answers are right: %s the same every time, %.0f %% of the vehicles found and named rightly",
-		command.Counted(len(r.answers), "picture"), 100*accuracy), false}
+		quantity.Count(len(r.answers), "picture"), 100*accuracy), false}
 }
 
 // attained compares the attainment with the target.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/sdk"
 )
 
@@ -114,7 +115,7 @@ func describeAnswer(r *sdk.Result) string {
 		t, _ := r.Tensor(name)
 		fmt.Fprintf(&b, "%s = %s\n", name, shown(t))
 	}
-	fmt.Fprintf(&b, "\n%.2f ms by generation %d\n", command.Milliseconds(r.Elapsed()), r.Generation())
+	fmt.Fprintf(&b, "\n%.2f ms by generation %d\n", quantity.Millis(r.Elapsed()), r.Generation())
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "stage\titems\tbatch\tqueue ms\twait ms\tcompute ms\ttransfer ms\t\t")
 	for _, s := range r.Stages() {
@@ -123,7 +124,7 @@ func describeAnswer(r *sdk.Result) string {
 			mark = "critical"
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%s\t\n", s.Module, s.Items, s.Batch,
-			command.Milliseconds(s.Queue), command.Milliseconds(s.Wait), command.Milliseconds(s.Compute), command.Milliseconds(s.Transfer), mark)
+			quantity.Millis(s.Queue), quantity.Millis(s.Wait), quantity.Millis(s.Compute), quantity.Millis(s.Transfer), mark)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return b.String()
@@ -153,7 +154,7 @@ func inferJSON(r *sdk.Result) any {
 		ElapsedMS  float64  `json:"elapsed_ms"`
 		Outputs    []tensor `json:"outputs"`
 		Stages     []stage  `json:"stages"`
-	}{Pipeline: r.Response().Pipeline, Generation: r.Generation(), ElapsedMS: command.Milliseconds(r.Elapsed())}
+	}{Pipeline: r.Response().Pipeline, Generation: r.Generation(), ElapsedMS: quantity.Millis(r.Elapsed())}
 	for _, o := range r.Response().Outputs {
 		var data any = o.Data
 		if texts, err := o.Strings(); err == nil {
@@ -171,7 +172,7 @@ func inferJSON(r *sdk.Result) any {
 	}
 	for _, s := range r.Stages() {
 		out.Stages = append(out.Stages, stage{s.Module, s.Items, s.Batch, s.Critical,
-			command.Milliseconds(s.Queue), command.Milliseconds(s.Wait), command.Milliseconds(s.Compute), command.Milliseconds(s.Transfer)})
+			quantity.Millis(s.Queue), quantity.Millis(s.Wait), quantity.Millis(s.Compute), quantity.Millis(s.Transfer)})
 	}
 	return out
 }

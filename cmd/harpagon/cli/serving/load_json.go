@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/sdk/load"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -35,7 +36,7 @@ type loadLatency struct {
 func newLoadRow(r *load.Report) loadRow {
 	row := loadRow{
 		Service: r.Pipeline, Offered: r.Offered, Sent: r.Requests, Completed: r.Completed, Late: r.Late, Attainment: r.Attainment,
-		LatencyMS: loadLatency{command.Milliseconds(r.Latency.P50), command.Milliseconds(r.Latency.P99), command.Milliseconds(r.Latency.Max)},
+		LatencyMS: loadLatency{quantity.Millis(r.Latency.P50), quantity.Millis(r.Latency.P99), quantity.Millis(r.Latency.Max)},
 	}
 	for code, n := range r.Errors {
 		switch wire.Code(code) {

@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -176,7 +177,7 @@ func (f *profileFlags) measure(ctx context.Context, d *command.Deps, host *execu
 		case !slices.Contains(missing, q.Batch):
 			from = ", as kept in " + f.state.Dir
 		}
-		fmt.Fprintf(d.Stderr, "%s on %s: batch %d takes %.3f ms%s\n", name, q.Hardware, q.Batch, command.Milliseconds(q.Duration), from)
+		fmt.Fprintf(d.Stderr, "%s on %s: batch %d takes %.3f ms%s\n", name, q.Hardware, q.Batch, quantity.Millis(q.Duration), from)
 	}
 	if warning := pipelines.Disturbed(pipelines.Module{Name: name, Profile: pipelines.Profile{Points: points}}); warning != "" {
 		fmt.Fprintf(d.Stderr, "warning: %s\n", warning)

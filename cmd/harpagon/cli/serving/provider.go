@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/executors/provider"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
@@ -103,7 +104,7 @@ func (f *providerFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.Stdout, "provider %s runs %s\n", cloud.Name, command.Counted(len(o.Problems), "function"))
+	fmt.Fprintf(d.Stdout, "provider %s runs %s\n", cloud.Name, quantity.Count(len(o.Problems), "function"))
 	fmt.Fprintf(d.Stdout, "address  %s\nbill     http://%s%s\n", cloud.URL, l.Addr(), provider.BillPath)
 	begin := time.Now()
 	err = httpapi.Serve(ctx, l, host)

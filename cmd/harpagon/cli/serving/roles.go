@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 
 	sdklog "go.temporal.io/sdk/log"
 
@@ -71,7 +72,7 @@ they must exist here, too. The gateway's token is read from ` + tokenVariable + 
 		}
 		o.Engines, o.Token = system.Engines(nil, nil, nil), os.Getenv(tokenVariable)
 		o.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
-		fmt.Fprintf(d.Stderr, "worker %s offers %s\n", o.Name, command.Counted(len(o.Devices), "device"))
+		fmt.Fprintf(d.Stderr, "worker %s offers %s\n", o.Name, quantity.Count(len(o.Devices), "device"))
 		return roles.RunWorker(ctx, t, o)
 	})
 }

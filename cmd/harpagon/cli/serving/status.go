@@ -12,6 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -126,7 +127,7 @@ func writeStatuses(to io.Writer, all []control.Status) error {
 	for _, s := range all {
 		measured := "-\t-\t-"
 		if m := s.Measures; m != nil {
-			measured = fmt.Sprintf("%.4g\t%.2f %%\t%.1f", m.Offered, 100*m.Attainment, command.Milliseconds(m.Latency.P99))
+			measured = fmt.Sprintf("%.4g\t%.2f %%\t%.1f", m.Offered, 100*m.Attainment, quantity.Millis(m.Latency.P99))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4g\t%.4f\t%d\t%s\n", s.Name, s.Phase, s.Generation, policyOf(s), s.Rate, s.Cost, len(s.Executors), measured)
 	}

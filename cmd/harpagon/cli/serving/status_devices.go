@@ -8,8 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // deviceRow is a device in JSON.
@@ -49,7 +49,7 @@ func deviceRows(all []devices.Reading) []deviceRow {
 	for _, r := range all {
 		row := deviceRow{
 			Host: r.Host, Device: r.Device, Hardware: r.Hardware, Executors: r.Executors,
-			Batches: r.Batches, Items: r.Items, Waiting: r.Waiting, BusyMS: command.Milliseconds(r.Busy),
+			Batches: r.Batches, Items: r.Items, Waiting: r.Waiting, BusyMS: quantity.Millis(r.Busy),
 			OfferMiB: mib(r.Capacity), HeldMiB: mib(r.Memory),
 		}
 		if r.GPU != nil {

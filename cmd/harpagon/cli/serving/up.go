@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -136,11 +137,11 @@ func counts(all []control.Status) string {
 			}
 		}
 		if n > 0 {
-			parts = append(parts, command.Counted(n, string(kind)))
+			parts = append(parts, quantity.Count(n, string(kind)))
 		}
 	}
 	if len(parts) == 0 {
-		return command.Counted(0, "service")
+		return quantity.Count(0, "service")
 	}
 	return strings.Join(parts, ", ")
 }
