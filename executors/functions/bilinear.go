@@ -79,3 +79,29 @@ func (p pixels) pick(row []byte, columns []tap, out []float32) {
 }
 
 func mix(a, b, weight float32) float32 { return a + (b-a)*weight }
+
+// floats is a channel of the picture, row by row.
+func (p pixels) floats(image wire.Tensor, channel int) []float32 {
+	area := int(image.Shape[1] * image.Shape[2])
+	plane := make([]float32, area)
+	if p.datatype == wire.Uint8 {
+		for i, b := range image.Data[channel*area : (channel+1)*area] {
+			plane[i] = float32(b)
+		}
+		return plane
+	}
+	for i := range plane {
+		plane[i] = at(image.Data, channel*area+i)
+	}
+	return plane
+}
+
+// smooth scales every channel of the image by weighted means.
+func (p pixels) smooth(image wire.Tensor, height, width int, out []byte) {
+	rows, columns := spread(int(image.Shape[1]), height), spread(int(image.Shape[2]), width)
+	for c := range int(image.Shape[0]) {
+		for i, x := range shrink(p.floats(image, c), int(image.Shape[2]), rows, columns) {
+			put(out, c*height*width+i, x*p.gain)
+		}
+	}
+}

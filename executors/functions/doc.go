@@ -31,7 +31,16 @@
 //
 // resize: scales an image. See Resize.
 //
+// decode_image: a JPEG or PNG file to pixels. See DecodeImage.
+//
+// normalize: a picture's pixels, shifted and scaled. See Normalize.
+//
 // argmax_label: the name of the highest score. See ArgmaxLabel.
+//
+// softmax, top_k: scores to probabilities, and the best of them. See Softmax and
+// TopK.
+//
+// concat: several tensors, joined. See Concat.
 //
 // identity: gives what it gets. See Identity.
 //

@@ -58,7 +58,7 @@ func TestDeclarationsAreChecked(t *testing.T) {
 		says     string
 	}{
 		{"cropp", nil, `module "m": there is no function "cropp"; did you mean "crop"?`},
-		{"zzzzzzzzzzzz", nil, "; there are: argmax_label, crop, ctc_text, identity, letterbox, resize, text_boxes, text_lines, threshold_boxes, turn_quads"},
+		{"zzzzzzzzzzzz", nil, "; there are: argmax_label, concat, crop, ctc_text, decode_image, identity, letterbox, normalize, resize, softmax, text_boxes, text_lines, threshold_boxes, top_k, turn_quads"},
 		{"", nil, "there is no function"},
 		{"threshold_boxes", params{"stride": 8.0, "treshold": 0.5}, `there is no parameter "treshold"; did you mean "threshold"?`},
 		{"threshold_boxes", params{}, `parameter "stride" is missing`},

@@ -3,7 +3,6 @@ package functions
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
@@ -77,17 +76,12 @@ func argmax(scores []byte, n int, logits bool) (best int, confidence float32, er
 			best = i
 		}
 	}
-	top := at(scores, best)
 	if !logits {
-		return best, top, nil
+		return best, at(scores, best), nil
 	}
-	sum := 0.0
-	for i := range n {
-		if x := at(scores, i); x == top {
-			sum++ // also where both are infinite
-		} else {
-			sum += math.Exp(float64(x) - float64(top))
-		}
+	p, err := softmax(wire.Tensor{Shape: []int64{int64(n)}, Data: scores})
+	if err != nil {
+		return 0, 0, err
 	}
-	return best, float32(1 / sum), nil
+	return best, at(p.Data, best), nil
 }

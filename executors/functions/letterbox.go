@@ -106,17 +106,19 @@ type share struct {
 }
 
 // spread divides a line of from samples into to: each takes what lies around
-// its middle, weighted by a triangle as wide as two of the new samples.
+// its middle, weighted by a triangle as wide as two of the new samples, or of the
+// old ones where these are wider: then it interpolates.
 func spread(from, to int) []share {
 	all := make([]share, to)
 	step := float64(from) / float64(to)
+	reach := max(step, 1)
 	for i := range all {
 		middle := (float64(i)+0.5)*step - 0.5
-		first := max(int(math.Ceil(middle-step)), 0)
-		last := min(int(math.Floor(middle+step)), from-1)
+		first := max(int(math.Ceil(middle-reach)), 0)
+		last := min(int(math.Floor(middle+reach)), from-1)
 		s, sum := share{first: first}, float32(0)
 		for j := first; j <= last; j++ {
-			w := float32(1 - math.Abs(float64(j)-middle)/step)
+			w := float32(1 - math.Abs(float64(j)-middle)/reach)
 			s.weights = append(s.weights, w)
 			sum += w
 		}

@@ -1,11 +1,43 @@
 package functions
 
 import (
+	"context"
 	"math"
 	"slices"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
+
+// Normalize turns the pixels of a picture into a network's input.
+//
+//	image       FP32 or UINT8 [3, H, W]: red, green and blue
+//	normalized  FP32 [3, H, W]: (pixel·gain - mean) / deviation
+//
+// Parameters: mean, deviation, order, datatype, gain, as for Letterbox.
+func Normalize() Function {
+	return Function{Doc: "a picture's pixels, shifted and scaled", Prepare: prepareNormalize}
+}
+
+func prepareNormalize(p *Parameters) (Step, error) {
+	n := readNormal(p)
+	image := n.port("image")
+	image.Shape[0] = 3
+	return Step{
+		Signature: pipelines.Signature{Inputs: []pipelines.Port{image}, Outputs: []pipelines.Port{fp32("normalized", 3, -1, -1)}},
+		Call: func(_ context.Context, inputs []wire.Tensor) ([]wire.Tensor, error) {
+			in := inputs[0]
+			out := blank(in.Shape...)
+			area := int(in.Shape[1] * in.Shape[2])
+			for c := range 3 {
+				for i, x := range n.floats(in, n.source(c)) {
+					put(out.Data, c*area+i, n.value(c, x))
+				}
+			}
+			return []wire.Tensor{out}, nil
+		},
+	}, nil
+}
 
 // normal says how the three channels of a picture become a network's input:
 // (pixel·gain - mean) / deviation, in the order that the network wants.
@@ -56,20 +88,4 @@ func (n normal) source(c int) int {
 
 func (n normal) value(c int, x float32) float32 {
 	return (x*n.gain - n.mean[c]) / n.deviation[c]
-}
-
-// floats is a channel of the picture, row by row.
-func (n normal) floats(image wire.Tensor, channel int) []float32 {
-	area := int(image.Shape[1] * image.Shape[2])
-	plane := make([]float32, area)
-	if n.datatype == wire.Uint8 {
-		for i, b := range image.Data[channel*area : (channel+1)*area] {
-			plane[i] = float32(b)
-		}
-		return plane
-	}
-	for i := range plane {
-		plane[i] = at(image.Data, channel*area+i)
-	}
-	return plane
 }

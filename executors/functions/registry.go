@@ -29,6 +29,11 @@ func Builtin() *Registry {
 		"text_lines":      TextLines(),
 		"turn_quads":      TurnQuads(),
 		"ctc_text":        CTCText(),
+		"decode_image":    DecodeImage(),
+		"normalize":       Normalize(),
+		"softmax":         Softmax(),
+		"top_k":           TopK(),
+		"concat":          Concat(),
 	}}
 }
 
