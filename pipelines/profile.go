@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Bounds of what a profile may say.
@@ -39,7 +41,7 @@ func (p Profile) CSV() []byte {
 	return b.Bytes()
 }
 
-func asMillis(d time.Duration) string { return number(float64(d) / float64(time.Millisecond)) }
+func asMillis(d time.Duration) string { return number(quantity.Millis(d)) }
 
 func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 

@@ -7,9 +7,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // maxRate bounds a declared rate, in requests per second: beyond it a request
@@ -485,13 +485,9 @@ func (v *validator) fastest(p *pipelines.Pipeline, path string) {
 	}
 	if need <= p.SLO {
 		v.errorf(path+".slo", "SLO cannot be met", "SLO %v cannot be met with a headroom of %s: the fastest path %s needs %s of the %s that are left. Allow more time, or keep less headroom.",
-			p.SLO, pipelines.PercentText(p.Kept()), strings.Join(modules, " -> "), inMillis(need), inMillis(planned))
+			p.SLO, pipelines.PercentText(p.Kept()), strings.Join(modules, " -> "), quantity.Duration(need), quantity.Duration(planned))
 		return
 	}
 	v.errorf(path+".slo", "SLO cannot be met", "SLO %v cannot be met: the fastest path %s needs %s. Allow more time, or profile faster hardware.",
-		p.SLO, pipelines.DrawPath(modules), inMillis(need))
-}
-
-func inMillis(d time.Duration) string {
-	return fmt.Sprintf("%.4g ms", float64(d)/float64(time.Millisecond))
+		p.SLO, pipelines.DrawPath(modules), quantity.Duration(need))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Function is what All finds in a function made in Go and in its
@@ -132,7 +133,7 @@ func (v *validator) reachableSLO(f *pipelines.Function, p *pipelines.Provider, p
 	}
 	for _, a := range f.Applications {
 		if a.SLO > 0 && a.SLO < need {
-			v.errorf(path+".application."+a.Name+".slo", UnmetObjective, "SLO %v cannot be met: the fastest function takes up to %s for a single request. Allow more time, or take a provider with larger functions.", a.SLO, inMillis(need.Round(time.Microsecond)))
+			v.errorf(path+".application."+a.Name+".slo", UnmetObjective, "SLO %v cannot be met: the fastest function takes up to %s for a single request. Allow more time, or take a provider with larger functions.", a.SLO, quantity.Duration(need.Round(time.Microsecond)))
 		}
 	}
 }

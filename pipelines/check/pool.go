@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Summaries of findings that a plan tells as an infeasible pool, with the
@@ -108,7 +109,7 @@ func (v *validator) poolSizes(p *pipelines.Pool, path string, kinds []string) {
 	if most := base.Largest(); largest > most {
 		v.errorf(at(largest), "Size beyond the profile", "Queries have up to %d items, but the profile of the base %q ends at %d: measure it up to the largest size.", largest, p.Base, most)
 	} else if size, late := base.Violates(p.Sizes, p.SLO); late && p.SLO > 0 {
-		v.errorf(path+".base", UnmetObjective, "SLO %v cannot be met at every size: a query of size %d takes %s on the base %q. Choose a faster base, or allow more time.", p.SLO, size, inMillis(base.At(size)), p.Base)
+		v.errorf(path+".base", UnmetObjective, "SLO %v cannot be met at every size: a query of size %d takes %s on the base %q. Choose a faster base, or allow more time.", p.SLO, size, quantity.Duration(base.At(size)), p.Base)
 	}
 	for _, name := range kinds {
 		l := p.Profile.Latency(name)
@@ -122,7 +123,7 @@ func (v *validator) poolSizes(p *pipelines.Pool, path string, kinds []string) {
 func (v *validator) poolWithoutSizes(p *pipelines.Pool, path string) {
 	base := p.Profile.Latency(p.Base)
 	if len(p.Mix()) == 0 && len(base) > 0 && p.SLO > 0 {
-		v.errorf(path+".base", UnmetObjective, "SLO %v cannot be met at any size: a query of size %d takes %s on the base %q. Choose a faster base, or allow more time.", p.SLO, base[0].Batch, inMillis(base[0].Duration), p.Base)
+		v.errorf(path+".base", UnmetObjective, "SLO %v cannot be met at any size: a query of size %d takes %s on the base %q. Choose a faster base, or allow more time.", p.SLO, base[0].Batch, quantity.Duration(base[0].Duration), p.Base)
 		return
 	}
 	if !v.declared(path + ".sizes") {

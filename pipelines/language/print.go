@@ -16,6 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // HCL prints a document in canonical form: reading it gives the same document
@@ -185,7 +186,7 @@ func durationText(d time.Duration) string {
 	case d%time.Second == 0:
 		return fmt.Sprintf("%ds", d/time.Second)
 	case d%time.Microsecond == 0:
-		return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + "ms"
+		return strconv.FormatFloat(quantity.Millis(d), 'f', -1, 64) + "ms"
 	}
 	return d.String()
 }

@@ -1,6 +1,7 @@
 package quantity_test
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -38,4 +39,19 @@ func TestNumberIsNear(t *testing.T) {
 		assert.LessOrEqual(t, math.Abs(back-x), 0.5001e-3*math.Abs(x))
 		assert.False(t, strings.ContainsAny(text, "eE"))
 	})
+}
+
+// TestMS: what JSON shows in milliseconds is read as the same duration.
+func TestMS(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := quantity.MS(rapid.Int64Range(-1e15, 1e15).Draw(t, "ns"))
+		text, err := json.Marshal(d)
+		assert.NoError(t, err)
+		var back quantity.MS
+		assert.NoError(t, json.Unmarshal(text, &back))
+		assert.Equal(t, d, back)
+	})
+	var m quantity.MS
+	assert.ErrorContains(t, json.Unmarshal([]byte("1e300"), &m), "longer than a duration")
+	assert.Error(t, json.Unmarshal([]byte(`"1"`), &m))
 }

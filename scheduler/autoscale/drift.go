@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // DriftOptions say when a measured rate has left the planned one for good.
@@ -45,9 +47,9 @@ type Advice struct {
 // Describe gives the reason in one line.
 func (a Advice) Describe() string {
 	if !a.Reschedule {
-		return fmt.Sprintf("rate as planned, %s/s", rate(a.Planned))
+		return fmt.Sprintf("rate as planned, %s/s", quantity.Number(a.Planned))
 	}
-	return fmt.Sprintf("rate %s/s for %v, planned %s/s", rate(a.Rate), a.Held.Round(time.Second), rate(a.Planned))
+	return fmt.Sprintf("rate %s/s for %v, planned %s/s", quantity.Number(a.Rate), a.Held.Round(time.Second), quantity.Number(a.Planned))
 }
 
 // Drift finds a sustained difference between the rate that is measured and the
@@ -164,5 +166,3 @@ func (o DriftOptions) withDefaults() DriftOptions {
 	}
 	return o
 }
-
-func rate(x float64) string { return fmt.Sprintf("%.3g", x) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // PaceOptions say when batches no longer take what the profile says. Zero
@@ -88,12 +89,7 @@ type PaceAdvice struct {
 // Describe gives the reason in one line.
 func (a PaceAdvice) Describe() string {
 	return fmt.Sprintf("%s takes %s, profiled %s (batches of %d on %s, for %v)",
-		a.Module, inMillis(a.Measured), inMillis(a.Profiled), a.Size, a.Hardware, a.Held.Round(time.Second))
-}
-
-// inMillis writes a duration in milliseconds.
-func inMillis(d time.Duration) string {
-	return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))
+		a.Module, quantity.Duration(a.Measured), quantity.Duration(a.Profiled), a.Size, a.Hardware, a.Held.Round(time.Second))
 }
 
 // NewPace watches for batches that take another time than profiled.

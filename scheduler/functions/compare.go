@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Comparison is one function planned by several policies.
@@ -66,7 +68,7 @@ func (c Comparison) Describe() string {
 		if first := c.Plans[0]; first.CostPerRequest > 0 {
 			ratio = fmt.Sprintf("%.3f", p.CostPerRequest/first.CostPerRequest)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%v\t%s\t%s\t\n", p.Policy, money(1e6*p.CostPerRequest), ratio, len(p.Groups), p.Sound, p.Status, spell(p.SolveTime))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%v\t%s\t%s\t\n", p.Policy, quantity.Money(1e6*p.CostPerRequest), ratio, len(p.Groups), p.Sound, p.Status, quantity.Duration(p.SolveTime))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return b.String()

@@ -2,67 +2,47 @@ package functions
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // The JSON of a plan is part of the public contract: times are milliseconds as
 // numbers, rates requests per second.
 
 type planJSON struct {
-	Function       string  `json:"function"`
-	Policy         string  `json:"policy"`
-	Status         Status  `json:"status"`
-	Reason         string  `json:"reason,omitempty"`
-	Sound          bool    `json:"sound"`
-	Rate           float64 `json:"rate"`
-	CostPerRequest float64 `json:"cost_per_request"`
-	LowerBound     float64 `json:"lower_bound_per_request,omitempty"`
-	Gap            float64 `json:"gap"`
-	Cost           float64 `json:"cost"`
-	SolveTime      millis  `json:"solve_ms"`
-	Groups         []Group `json:"groups"`
+	Function       string      `json:"function"`
+	Policy         string      `json:"policy"`
+	Status         Status      `json:"status"`
+	Reason         string      `json:"reason,omitempty"`
+	Sound          bool        `json:"sound"`
+	Rate           float64     `json:"rate"`
+	CostPerRequest float64     `json:"cost_per_request"`
+	LowerBound     float64     `json:"lower_bound_per_request,omitempty"`
+	Gap            float64     `json:"gap"`
+	Cost           float64     `json:"cost"`
+	SolveTime      quantity.MS `json:"solve_ms"`
+	Groups         []Group     `json:"groups"`
 }
 
 type groupJSON struct {
-	Platform       Platform `json:"platform"`
-	VCPU           float64  `json:"vcpu"`
-	GPUMemory      float64  `json:"gpu_memory_gb"`
-	Batch          int      `json:"batch"`
-	Rate           float64  `json:"rate"`
-	LatencyAvg     millis   `json:"latency_avg_ms"`
-	LatencyMax     millis   `json:"latency_max_ms"`
-	Timeout        millis   `json:"equivalent_timeout_ms"`
-	CostPerRequest float64  `json:"cost_per_request"`
-	Applications   []Share  `json:"applications"`
+	Platform       Platform    `json:"platform"`
+	VCPU           float64     `json:"vcpu"`
+	GPUMemory      float64     `json:"gpu_memory_gb"`
+	Batch          int         `json:"batch"`
+	Rate           float64     `json:"rate"`
+	LatencyAvg     quantity.MS `json:"latency_avg_ms"`
+	LatencyMax     quantity.MS `json:"latency_max_ms"`
+	Timeout        quantity.MS `json:"equivalent_timeout_ms"`
+	CostPerRequest float64     `json:"cost_per_request"`
+	Applications   []Share     `json:"applications"`
 }
 
 type shareJSON struct {
-	Name    string  `json:"name"`
-	SLO     millis  `json:"slo_ms"`
-	Rate    float64 `json:"rate"`
-	Timeout millis  `json:"timeout_ms"`
-}
-
-// millis is a duration that JSON shows in milliseconds.
-type millis time.Duration
-
-func (m millis) MarshalJSON() ([]byte, error) {
-	return json.Marshal(float64(m) / float64(time.Millisecond))
-}
-
-func (m *millis) UnmarshalJSON(b []byte) error {
-	var ms float64
-	if err := json.Unmarshal(b, &ms); err != nil {
-		return err
-	}
-	ns := math.Round(ms * float64(time.Millisecond))
-	if math.Abs(ns) >= math.MaxInt64 {
-		return fmt.Errorf("functions: %v ms is longer than a duration can be", ms)
-	}
-	*m = millis(ns)
-	return nil
+	Name    string      `json:"name"`
+	SLO     quantity.MS `json:"slo_ms"`
+	Rate    float64     `json:"rate"`
+	Timeout quantity.MS `json:"timeout_ms"`
 }
 
 // MarshalJSON writes the fixed field names of the contract; cost is money per
@@ -74,7 +54,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(planJSON{
 		p.Function, p.Policy, p.Status, p.Reason, p.Sound, p.Rate, p.CostPerRequest, p.LowerBound, p.Gap(),
-		p.CostPerHour(), millis(p.SolveTime), groups,
+		p.CostPerHour(), quantity.MS(p.SolveTime), groups,
 	})
 }
 
@@ -98,8 +78,8 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 // MarshalJSON writes the fixed field names of the contract.
 func (g Group) MarshalJSON() ([]byte, error) {
 	return json.Marshal(groupJSON{
-		g.Platform, g.VCPU, g.GPUMemory, g.Batch, g.Rate, millis(g.LatencyAvg), millis(g.LatencyMax),
-		millis(g.Timeout), g.Cost, g.Applications,
+		g.Platform, g.VCPU, g.GPUMemory, g.Batch, g.Rate, quantity.MS(g.LatencyAvg), quantity.MS(g.LatencyMax),
+		quantity.MS(g.Timeout), g.Cost, g.Applications,
 	})
 }
 
@@ -119,7 +99,7 @@ func (g *Group) UnmarshalJSON(b []byte) error {
 
 // MarshalJSON writes the fixed field names of the contract.
 func (s Share) MarshalJSON() ([]byte, error) {
-	return json.Marshal(shareJSON{s.Name, millis(s.SLO), s.Rate, millis(s.Timeout)})
+	return json.Marshal(shareJSON{s.Name, quantity.MS(s.SLO), s.Rate, quantity.MS(s.Timeout)})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

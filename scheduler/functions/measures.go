@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Measures is what a gateway has seen of a function. Rates look back on the
@@ -125,8 +127,8 @@ func (m Measures) Describe(p Plan) string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "application\tplanned/s\tmeasured/s\trequests\tin time\tlate\tof a cold start\tno answer\tviolations\tp99\t")
 	for _, a := range m.Applications {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.2f %%\t%s\t\n", a.Name, number(p.rateOf(a.Name)), number(a.Offered), a.Requests,
-			a.Completed, a.Late, a.LateCold, a.Dropped+a.Refused+a.Failed, 100*a.Violations(), spell(a.P99))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.2f %%\t%s\t\n", a.Name, quantity.Number(p.rateOf(a.Name)), quantity.Number(a.Offered), a.Requests,
+			a.Completed, a.Late, a.LateCold, a.Dropped+a.Refused+a.Failed, 100*a.Violations(), quantity.Duration(a.P99))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	b.WriteByte('\n')
@@ -135,10 +137,10 @@ func (m Measures) Describe(p Plan) string {
 	for i, g := range m.Groups {
 		batch, cost := "-", "-"
 		if i < len(p.Groups) {
-			batch, cost = fmt.Sprint(p.Groups[i].Batch), money(1e6*p.Groups[i].Cost)
+			batch, cost = fmt.Sprint(p.Groups[i].Batch), quantity.Money(1e6*p.Groups[i].Cost)
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%.1f\t%s\t%s\t%s\t\n", g.Name, g.Calls, g.ColdStarts, g.Retries, kinds(g.Errors), g.MeanBatch(), batch,
-			money(1e6*g.CostPerRequest()), cost)
+			quantity.Money(1e6*g.CostPerRequest()), cost)
 	}
 	_ = w.Flush()
 	return b.String()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // optimalityGap is the relative gap between a plan's cost and the lower bound up
@@ -190,12 +192,12 @@ func (s *planner) infeasible(out Plan, policy string) Plan {
 	var names []string
 	for _, a := range s.apps {
 		if a.slo < least {
-			names = append(names, fmt.Sprintf("%s with an SLO of %s", a.name, spell(a.time)))
+			names = append(names, fmt.Sprintf("%s with an SLO of %s", a.name, quantity.Duration(a.time)))
 		}
 	}
 	switch {
 	case len(names) > 0:
-		out.Reason = fmt.Sprintf("the fastest function takes up to %s, too long for %s; allow more time, or offer larger functions", spell(secondsUp(least)), strings.Join(names, ", "))
+		out.Reason = fmt.Sprintf("the fastest function takes up to %s, too long for %s; allow more time, or offer larger functions", quantity.Duration(secondsUp(least)), strings.Join(names, ", "))
 	default:
 		out.Reason = "the applications ask too rarely to fill the batches that the profile knows; profile a batch of one"
 	}

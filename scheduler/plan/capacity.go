@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // The paper assumes as many machines as money buys. A hardware block may limit
@@ -171,12 +172,12 @@ func without(all []pipelines.Hardware, short []shortage) []pipelines.Hardware {
 
 func (d driver) tooFew(p Problem, first *Plan) error {
 	s := shortages(&p, first)[0]
-	reason := fmt.Sprintf("%.4g requests per second need %s %s, %d exist", p.Pipeline.Rate, number(s.needs), s.hardware, s.count)
+	reason := fmt.Sprintf("%s requests per second need %s %s, %d exist", quantity.Number(p.Pipeline.Rate), quantity.Number(s.needs), s.hardware, s.count)
 	if rate := d.largestRate(p); rate > 0 {
-		reason += fmt.Sprintf("; at most %.4g requests per second would fit", rate)
+		reason += fmt.Sprintf("; at most %s requests per second would fit", quantity.Number(rate))
 	}
 	if name, n, price := d.cheapestExtra(p, first); n > 0 {
-		reason += fmt.Sprintf("; %d more %s (%s per hour) would do", n, name, money(float64(n)*price))
+		reason += fmt.Sprintf("; %d more %s (%s per hour) would do", n, name, quantity.Money(float64(n)*price))
 	}
 	return &InfeasibleError{Pipeline: p.Pipeline.Name, SLO: p.Pipeline.SLO, Reason: reason}
 }

@@ -2,9 +2,10 @@ package plan
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Describe writes the plan for people: what it costs and promises, then one
@@ -16,12 +17,12 @@ func (p Plan) Describe() string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s: %s plan, %s per hour, worst case %s of %s\n",
-		p.Pipeline, p.Status, money(p.Cost), Spell(p.Latency), Spell(p.SLO))
+		p.Pipeline, p.Status, quantity.Money(p.Cost), quantity.Duration(p.Latency), quantity.Duration(p.SLO))
 	fmt.Fprintf(&b, "policy %s, cost model %s, %s%s\n", p.Policy, p.CostModel, p.promise(), p.bounded())
 	b.WriteString(p.margin())
 	if e := p.Expected; e != nil {
-		fmt.Fprintf(&b, "expects %.4g %% of %s arrivals in time under dispatch %s, at least %.4g %% with %.0f %% confidence\n",
-			100*e.Attainment, e.Arrivals, e.Dispatch, 100*e.Low, 100*e.Confidence)
+		fmt.Fprintf(&b, "expects %s of %s arrivals in time under dispatch %s, at least %s with %.0f %% confidence\n",
+			quantity.Percent(e.Attainment), e.Arrivals, e.Dispatch, quantity.Percent(e.Low), 100*e.Confidence)
 	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "module\trate/s\tbudget\tmachines\thardware\tbatch\tduration\twindow\tworst case\tcost\t")
@@ -53,11 +54,11 @@ func (p Plan) margin() string {
 	if p.Headroom <= 0 {
 		return ""
 	}
-	text := fmt.Sprintf("keeps %s of the SLO (%.3g %%) free for what the machines do besides", Spell(p.Headroom), 100*p.Headroom.Seconds()/p.SLO.Seconds())
+	text := fmt.Sprintf("keeps %s of the SLO (%s) free for what the machines do besides", quantity.Duration(p.Headroom), quantity.Percent(p.Headroom.Seconds()/p.SLO.Seconds()))
 	switch {
 	case p.HeadroomCost == nil:
 	case *p.HeadroomCost > 0:
-		text += fmt.Sprintf(", which costs %s per hour", money(*p.HeadroomCost))
+		text += fmt.Sprintf(", which costs %s per hour", quantity.Money(*p.HeadroomCost))
 	default:
 		text += ", which costs nothing"
 	}
@@ -73,7 +74,7 @@ func (d Device) describe(pipeline string) string {
 		if t.Pipeline != pipeline {
 			name = t.Pipeline + "." + t.Module
 		}
-		names = append(names, fmt.Sprintf("%s every %s, done in %s", name, Spell(t.Period), Spell(t.Deadline)))
+		names = append(names, fmt.Sprintf("%s every %s, done in %s", name, quantity.Duration(t.Period), quantity.Duration(t.Deadline)))
 	}
 	return strings.Join(names, "; ")
 }
@@ -82,7 +83,7 @@ func (d Device) describe(pipeline string) string {
 func (p Plan) bounded() string {
 	text := ""
 	if p.Status == Feasible && p.LowerBound > 0 {
-		text = fmt.Sprintf("; no plan costs less than %s", money(p.LowerBound))
+		text = fmt.Sprintf("; no plan costs less than %s", quantity.Money(p.LowerBound))
 	}
 	if p.Restriction != "" {
 		text += fmt.Sprintf(" (proven for %s)", p.Restriction)
@@ -102,36 +103,19 @@ func (p Plan) promise() string {
 
 func (m Module) describe(w *tabwriter.Writer) {
 	if len(m.Groups) == 0 {
-		fmt.Fprintf(w, "%s\t%s\t%s\t0\t\t\t\t\t\t%s\t\n", m.Name, number(m.Rate), Spell(m.Budget), money(0))
+		fmt.Fprintf(w, "%s\t%s\t%s\t0\t\t\t\t\t\t%s\t\n", m.Name, quantity.Number(m.Rate), quantity.Duration(m.Budget), quantity.Money(0))
 		return
 	}
 	for i, g := range m.Groups {
-		name, budget, cost := m.Name, Spell(m.Budget), money(m.Cost)
+		name, budget, cost := m.Name, quantity.Duration(m.Budget), quantity.Money(m.Cost)
 		if i > 0 {
 			name, budget, cost = "", "", ""
 		}
-		rate := number(g.Rate)
+		rate := quantity.Number(g.Rate)
 		if g.DummyRate > 0 {
-			rate += " + " + number(g.DummyRate) + " dummy"
+			rate += " + " + quantity.Number(g.DummyRate) + " dummy"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", name, rate, budget, number(g.Machines), g.Hardware,
-			g.Batch, Spell(g.Duration), Spell(g.Window), Spell(max(g.Duration, g.Deadline)+g.Window), cost)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", name, rate, budget, quantity.Number(g.Machines), g.Hardware,
+			g.Batch, quantity.Duration(g.Duration), quantity.Duration(g.Window), quantity.Duration(max(g.Duration, g.Deadline)+g.Window), cost)
 	}
-}
-
-// number writes at most four significant digits.
-func number(x float64) string {
-	if r := math.Round(x); math.Abs(x-r) < 1e-6*math.Max(1, r) {
-		return fmt.Sprintf("%.0f", r)
-	}
-	return fmt.Sprintf("%.4g", x)
-}
-
-// money keeps three figures of amounts below one: a share of one core costs
-// little in an hour, and is not nothing.
-func money(x float64) string {
-	if x > 0 && x < 1 {
-		return fmt.Sprintf("%.3g", x)
-	}
-	return fmt.Sprintf("%.2f", x)
 }

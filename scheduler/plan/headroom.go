@@ -1,6 +1,10 @@
 package plan
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
+)
 
 // Headroom: a plan is made for the objective less the share that the pipeline
 // keeps for what machines do besides (pipelines.Pipeline.Kept). Its budgets add
@@ -29,7 +33,7 @@ func (p *Problem) less() string {
 	if kept <= 0 {
 		return ""
 	}
-	return " (the SLO of " + Spell(p.Pipeline.SLO) + " less a headroom of " + Spell(kept) + ")"
+	return " (the SLO of " + quantity.Duration(p.Pipeline.SLO) + " less a headroom of " + quantity.Duration(kept) + ")"
 }
 
 // explained adds that to a reason.

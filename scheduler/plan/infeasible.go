@@ -3,8 +3,9 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // InfeasibleError says why no plan keeps the objective.
@@ -52,15 +53,15 @@ func tooSlow(path []string, needs, slo time.Duration) string {
 		}
 	}
 	if needs == slo {
-		return fmt.Sprintf("%s needs %s, which leaves nothing of the SLO of %s to collect a batch; raise the SLO", who, Spell(needs), Spell(slo))
+		return fmt.Sprintf("%s needs %s, which leaves nothing of the SLO of %s to collect a batch; raise the SLO", who, quantity.Duration(needs), quantity.Duration(slo))
 	}
-	return fmt.Sprintf("%s needs %s, %s more than the SLO of %s", who, Spell(needs), Spell(needs-slo), Spell(slo))
+	return fmt.Sprintf("%s needs %s, %s more than the SLO of %s", who, quantity.Duration(needs), quantity.Duration(needs-slo), quantity.Duration(slo))
 }
 
 // NoSplit is the error where no split of the objective does; hint is a further
 // reason, or empty.
 func (p *Prepared) NoSplit(hint string) error {
-	reason := fmt.Sprintf("no split of the SLO of %s lets every module collect its batches", Spell(p.Pipeline.SLO))
+	reason := fmt.Sprintf("no split of the SLO of %s lets every module collect its batches", quantity.Duration(p.Pipeline.SLO))
 	return &InfeasibleError{Pipeline: p.Pipeline.Name, SLO: p.Pipeline.SLO, Reason: reason + hint + "; raise the SLO"}
 }
 
@@ -68,7 +69,7 @@ func (p *Prepared) NoSplit(hint string) error {
 // is a further reason, or empty.
 func (p *Prepared) NoSchedule(i int, budget time.Duration, hint string) error {
 	m := p.Modules[i]
-	reason := fmt.Sprintf("module %s cannot serve %.4g requests per second within its budget of %s", m.Name, m.Rate, Spell(budget))
+	reason := fmt.Sprintf("module %s cannot serve %s requests per second within its budget of %s", m.Name, quantity.Number(m.Rate), quantity.Duration(budget))
 	return &InfeasibleError{Pipeline: p.Pipeline.Name, Path: []string{m.Name}, SLO: p.Pipeline.SLO, Reason: reason + hint}
 }
 
@@ -80,17 +81,4 @@ func (o Options) Infeasible(p *Problem, err error) Plan {
 		plan.Reason = why.Reason
 	}
 	return plan
-}
-
-// Spell writes a duration in milliseconds or seconds, with a space before the
-// unit and no more digits than it needs.
-func Spell(d time.Duration) string {
-	if d >= 10*time.Second {
-		return fmt.Sprintf("%.4g s", d.Seconds())
-	}
-	ms := float64(d) / float64(time.Millisecond)
-	if r := math.Round(ms*1000) / 1000; r != 0 {
-		ms = r
-	}
-	return fmt.Sprintf("%g ms", ms)
 }

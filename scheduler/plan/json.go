@@ -2,9 +2,9 @@ package plan
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // The JSON of a plan is part of the public contract: times are milliseconds as
@@ -12,70 +12,50 @@ import (
 // the nanosecond for times below 100 days.
 
 type planJSON struct {
-	Pipeline   string   `json:"pipeline"`
-	Policy     string   `json:"policy"`
-	CostModel  string   `json:"cost_model"`
-	Status     Status   `json:"status"`
-	Reason     string   `json:"reason,omitempty"`
-	Sound      bool     `json:"sound"`
-	Proof      string   `json:"proof,omitempty"`
-	Cost       float64  `json:"cost"`
-	LowerBound float64  `json:"lower_bound"`
-	Restrict   string   `json:"restriction,omitempty"`
-	SLO        millis   `json:"slo_ms"`
-	Headroom   millis   `json:"headroom_ms,omitempty"`
-	Margin     *float64 `json:"headroom_cost,omitempty"`
-	Latency    millis   `json:"latency_ms"`
-	SolveTime  millis   `json:"solve_ms"`
-	Modules    []Module `json:"modules"`
-	Devices    []Device `json:"devices,omitempty"`
+	Pipeline   string      `json:"pipeline"`
+	Policy     string      `json:"policy"`
+	CostModel  string      `json:"cost_model"`
+	Status     Status      `json:"status"`
+	Reason     string      `json:"reason,omitempty"`
+	Sound      bool        `json:"sound"`
+	Proof      string      `json:"proof,omitempty"`
+	Cost       float64     `json:"cost"`
+	LowerBound float64     `json:"lower_bound"`
+	Restrict   string      `json:"restriction,omitempty"`
+	SLO        quantity.MS `json:"slo_ms"`
+	Headroom   quantity.MS `json:"headroom_ms,omitempty"`
+	Margin     *float64    `json:"headroom_cost,omitempty"`
+	Latency    quantity.MS `json:"latency_ms"`
+	SolveTime  quantity.MS `json:"solve_ms"`
+	Modules    []Module    `json:"modules"`
+	Devices    []Device    `json:"devices,omitempty"`
 
 	Expected *Expectation `json:"expected,omitempty"`
 }
 
 type moduleJSON struct {
-	Name      string  `json:"name"`
-	Rate      float64 `json:"rate"`
-	DummyRate float64 `json:"dummy_rate"`
-	Budget    millis  `json:"budget_ms"`
-	WorstCase millis  `json:"worst_case_ms"`
-	Proven    millis  `json:"proven_ms"`
-	Cost      float64 `json:"cost"`
-	Groups    []Group `json:"groups"`
+	Name      string      `json:"name"`
+	Rate      float64     `json:"rate"`
+	DummyRate float64     `json:"dummy_rate"`
+	Budget    quantity.MS `json:"budget_ms"`
+	WorstCase quantity.MS `json:"worst_case_ms"`
+	Proven    quantity.MS `json:"proven_ms"`
+	Cost      float64     `json:"cost"`
+	Groups    []Group     `json:"groups"`
 }
 
 type groupJSON struct {
-	Hardware    string  `json:"hardware"`
-	Batch       int     `json:"batch"`
-	Concurrency int     `json:"concurrency"`
-	Duration    millis  `json:"duration_ms"`
-	Machines    float64 `json:"machines"`
-	Rate        float64 `json:"rate"`
-	DummyRate   float64 `json:"dummy_rate"`
-	Period      millis  `json:"period_ms"`
-	Window      millis  `json:"window_ms"`
-	Deadline    millis  `json:"deadline_ms,omitempty"`
-	Rides       bool    `json:"rides,omitempty"`
-}
-
-// millis is a duration that JSON shows in milliseconds.
-type millis time.Duration
-
-func (m millis) MarshalJSON() ([]byte, error) {
-	return json.Marshal(float64(m) / float64(time.Millisecond))
-}
-
-func (m *millis) UnmarshalJSON(b []byte) error {
-	var ms float64
-	if err := json.Unmarshal(b, &ms); err != nil {
-		return err
-	}
-	ns := math.Round(ms * float64(time.Millisecond))
-	if math.Abs(ns) >= math.MaxInt64 {
-		return fmt.Errorf("plan: %v ms is longer than a duration can be", ms)
-	}
-	*m = millis(ns)
-	return nil
+	Hardware    string      `json:"hardware"`
+	Batch       int         `json:"batch"`
+	Concurrency int         `json:"concurrency"`
+	Duration    quantity.MS `json:"duration_ms"`
+	Machines    float64     `json:"machines"`
+	Rate        float64     `json:"rate"`
+	DummyRate   float64     `json:"dummy_rate"`
+	Period      quantity.MS `json:"period_ms"`
+	Window      quantity.MS `json:"window_ms"`
+	Deadline    quantity.MS `json:"deadline_ms,omitempty"`
+	Rides       bool        `json:"rides,omitempty"`
 }
 
 // MarshalJSON writes the fixed field names of the contract. A plan without
@@ -87,7 +67,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(planJSON{
 		p.Pipeline, p.Policy, p.CostModel, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, p.LowerBound, p.Restriction,
-		millis(p.SLO), millis(p.Headroom), p.HeadroomCost, millis(p.Latency), millis(p.SolveTime), modules, p.Devices, p.Expected,
+		quantity.MS(p.SLO), quantity.MS(p.Headroom), p.HeadroomCost, quantity.MS(p.Latency), quantity.MS(p.SolveTime), modules, p.Devices, p.Expected,
 	})
 }
 
@@ -115,7 +95,7 @@ func (m Module) MarshalJSON() ([]byte, error) {
 		groups = []Group{}
 	}
 	return json.Marshal(moduleJSON{
-		m.Name, m.Rate, m.DummyRate, millis(m.Budget), millis(m.WorstCase), millis(m.Proven), m.Cost, groups,
+		m.Name, m.Rate, m.DummyRate, quantity.MS(m.Budget), quantity.MS(m.WorstCase), quantity.MS(m.Proven), m.Cost, groups,
 	})
 }
 
@@ -137,7 +117,7 @@ func (m *Module) UnmarshalJSON(b []byte) error {
 // MarshalJSON writes the fixed field names of the contract.
 func (g Group) MarshalJSON() ([]byte, error) {
 	return json.Marshal(groupJSON{
-		g.Hardware, g.Batch, g.Concurrency, millis(g.Duration), g.Machines, g.Rate, g.DummyRate, millis(g.Period), millis(g.Window), millis(g.Deadline), g.Rides,
+		g.Hardware, g.Batch, g.Concurrency, quantity.MS(g.Duration), g.Machines, g.Rate, g.DummyRate, quantity.MS(g.Period), quantity.MS(g.Window), quantity.MS(g.Deadline), g.Rides,
 	})
 }
 
@@ -162,13 +142,13 @@ type deviceJSON struct {
 }
 
 type taskJSON struct {
-	Pipeline string  `json:"pipeline"`
-	Module   string  `json:"module"`
-	Group    int     `json:"group"`
-	Duration millis  `json:"duration_ms"`
-	Period   millis  `json:"period_ms"`
-	Deadline millis  `json:"deadline_ms"`
-	Share    float64 `json:"share"`
+	Pipeline string      `json:"pipeline"`
+	Module   string      `json:"module"`
+	Group    int         `json:"group"`
+	Duration quantity.MS `json:"duration_ms"`
+	Period   quantity.MS `json:"period_ms"`
+	Deadline quantity.MS `json:"deadline_ms"`
+	Share    float64     `json:"share"`
 }
 
 // MarshalJSON writes a shared device with the groups that run on it.
@@ -189,7 +169,7 @@ func (d *Device) UnmarshalJSON(b []byte) error {
 // MarshalJSON writes times in milliseconds.
 func (t Task) MarshalJSON() ([]byte, error) {
 	return json.Marshal(taskJSON{
-		t.Pipeline, t.Module, t.Group, millis(t.Duration), millis(t.Period), millis(t.Deadline), t.Share,
+		t.Pipeline, t.Module, t.Group, quantity.MS(t.Duration), quantity.MS(t.Period), quantity.MS(t.Deadline), t.Share,
 	})
 }
 

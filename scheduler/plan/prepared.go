@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Policy is a way to plan one pipeline. Solve, SplitLatency and ScheduleModules
@@ -90,7 +91,7 @@ func (p *Prepared) InOrder(b Budgets) ([]time.Duration, error) {
 		list[i] = budget
 	}
 	if long := p.DAG.Longest(list); long > p.Pipeline.SLO {
-		return nil, fmt.Errorf("plan: the budgets add up to %s along a path, more than the SLO of %s", Spell(long), Spell(p.Pipeline.SLO))
+		return nil, fmt.Errorf("plan: the budgets add up to %s along a path, more than the SLO of %s", quantity.Duration(long), quantity.Duration(p.Pipeline.SLO))
 	}
 	return list, nil
 }

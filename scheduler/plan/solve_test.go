@@ -220,7 +220,7 @@ func TestBudgetsFromElsewhereAreChecked(t *testing.T) {
 	_, err = policies.ScheduleModules(plantest.Traffic(), asPaper, plan.Budgets{"detect": 1, "vehicle": 1, "colour": 1})
 	var why *plan.InfeasibleError
 	assert.True(t, errors.As(err, &why))
-	assert.ErrorContains(t, err, "module detect cannot serve 100 requests per second within its budget of 1e-06 ms")
+	assert.ErrorContains(t, err, "module detect cannot serve 100 requests per second within its budget of 0.000001 ms")
 }
 
 func TestSolveTimeComesFromTheClock(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Comparison is one pool planned by several policies.
@@ -44,7 +46,7 @@ func (c Comparison) Describe() string {
 		return fmt.Sprintf("%s: infeasible: %s\n", c.Pool, c.Plans[0].Reason)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: goodput in queries/s with %s arrivals, budget %.4g an hour\n", c.Pool, best.Arrivals, best.Budget)
+	fmt.Fprintf(&b, "%s: goodput in queries/s with %s arrivals, budget %s an hour\n", c.Pool, best.Arrivals, quantity.Money(best.Budget))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "  policy\tcost\tgoodput\tof best\tPoisson\tbound\tinstances")
 	for _, p := range c.Plans {
@@ -52,8 +54,8 @@ func (c Comparison) Describe() string {
 			fmt.Fprintf(w, "  %s\tinfeasible: %s\n", p.Policy, p.Reason)
 			continue
 		}
-		fmt.Fprintf(w, "  %s\t%.4g\t%.4g\t%.3f\t%.4g\t%.4g\t%s\n",
-			p.Policy, p.Cost, p.Goodput, p.Goodput/best.Goodput, p.Poisson, p.ProvenBound, p.instances())
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%.3f\t%s\t%s\t%s\n", p.Policy, quantity.Money(p.Cost), quantity.Number(p.Goodput),
+			p.Goodput/best.Goodput, quantity.Number(p.Poisson), quantity.Number(p.ProvenBound), p.instances())
 	}
 	_ = w.Flush() // writing to memory does not fail
 	return b.String()

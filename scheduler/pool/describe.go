@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Describe draws the plan as a few lines of text.
@@ -14,21 +16,21 @@ func (p Plan) Describe() string {
 		fmt.Fprintf(&b, "%s: infeasible: %s\n", p.Pool, p.Reason)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "%s: %s pool, policy %s, cost %.4g an hour of %.4g, SLO %v\n", p.Pool, p.Status, p.Policy, p.Cost, p.Budget, p.SLO)
+	fmt.Fprintf(&b, "%s: %s pool, policy %s, cost %s an hour of %s, SLO %v\n", p.Pool, p.Status, p.Policy, quantity.Money(p.Cost), quantity.Money(p.Budget), p.SLO)
 	for _, name := range slices.Sorted(maps.Keys(p.Instances)) {
-		fmt.Fprintf(&b, "  %d x %s, a second worth %.3g of the base\n", p.Instances[name], name, p.Coefficients[name])
+		fmt.Fprintf(&b, "  %d x %s, a second worth %s of the base\n", p.Instances[name], name, quantity.Number(p.Coefficients[name]))
 	}
-	fmt.Fprintf(&b, "  goodput %.4g queries/s with %s arrivals", p.Goodput, p.Arrivals)
+	fmt.Fprintf(&b, "  goodput %s queries/s with %s arrivals", quantity.Number(p.Goodput), p.Arrivals)
 	if p.Arrivals != "poisson" {
-		fmt.Fprintf(&b, ", %.4g with Poisson arrivals", p.Poisson)
+		fmt.Fprintf(&b, ", %s with Poisson arrivals", quantity.Number(p.Poisson))
 	}
 	b.WriteByte('\n')
 	if p.Policy == PolicyKairos {
-		fmt.Fprintf(&b, "  the paper estimates %.4g\n", p.UpperBound)
+		fmt.Fprintf(&b, "  the paper estimates %s\n", quantity.Number(p.UpperBound))
 	}
-	fmt.Fprintf(&b, "  no way to distribute queries exceeds %.4g here", p.ProvenBound)
+	fmt.Fprintf(&b, "  no way to distribute queries exceeds %s here", quantity.Number(p.ProvenBound))
 	if p.BestBound > 0 {
-		fmt.Fprintf(&b, ", nor %.4g with any of %d configurations (gap %.1f %%, %d simulated)", p.BestBound, p.Configurations, 100*p.Gap(), p.Simulated)
+		fmt.Fprintf(&b, ", nor %s with any of %d configurations (gap %s, %d simulated)", quantity.Number(p.BestBound), p.Configurations, quantity.Percent(p.Gap()), p.Simulated)
 	}
 	b.WriteByte('\n')
 	return b.String()

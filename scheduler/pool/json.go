@@ -3,6 +3,8 @@ package pool
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // planJSON is the JSON of a plan, part of the public contract: rates are
@@ -21,7 +23,7 @@ type planJSON struct {
 	ProvenBound    float64            `json:"proven_bound_rate"`
 	BestBound      float64            `json:"best_bound_rate,omitempty"`
 	Gap            float64            `json:"gap,omitempty"`
-	SLO            float64            `json:"slo_ms"`
+	SLO            quantity.MS        `json:"slo_ms"`
 	Arrivals       string             `json:"arrivals"`
 	Coefficients   map[string]float64 `json:"coefficients,omitempty"`
 	Configurations int                `json:"configurations"`
@@ -37,7 +39,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(planJSON{
 		p.Pool, p.Policy, p.Status, p.Reason, p.Cost, p.Budget, instances, p.UpperBound, p.Goodput, p.Poisson,
-		p.ProvenBound, p.BestBound, p.Gap(), float64(p.SLO) / float64(time.Millisecond), p.Arrivals, p.Coefficients,
+		p.ProvenBound, p.BestBound, p.Gap(), quantity.MS(p.SLO), p.Arrivals, p.Coefficients,
 		p.Configurations, p.Simulated,
 	})
 }
@@ -53,7 +55,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 		j.Instances = nil
 	}
 	*p = Plan{
-		Pool: j.Pool, Policy: j.Policy, Status: j.Status, Reason: j.Reason, SLO: time.Duration(j.SLO * float64(time.Millisecond)),
+		Pool: j.Pool, Policy: j.Policy, Status: j.Status, Reason: j.Reason, SLO: time.Duration(j.SLO),
 		Arrivals: j.Arrivals, Budget: j.Budget, Cost: j.Cost, Instances: j.Instances, Coefficients: j.Coefficients,
 		UpperBound: j.UpperBound, ProvenBound: j.ProvenBound, Goodput: j.Goodput, Poisson: j.Poisson,
 		BestBound: j.BestBound, Configurations: j.Configurations, Simulated: j.Simulated,

@@ -3,6 +3,8 @@ package simulate
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // traceEvent is one event of the Trace Event Format of Chrome: "X" is a span,
@@ -30,7 +32,7 @@ func TraceEvents(r Result, batches []Batch) []byte {
 	for _, b := range batches {
 		events = append(events, traceEvent{
 			Name: b.Module, Phase: "X", TID: b.Device, Cat: b.Pipeline, TS: micros(b.Begin), Dur: micros(b.End - b.Begin),
-			Args: map[string]any{"batch": b.Size, "pipeline": b.Pipeline, "waited_ms": millis(b.Begin - b.Oldest)},
+			Args: map[string]any{"batch": b.Size, "pipeline": b.Pipeline, "waited_ms": quantity.MS(b.Begin - b.Oldest)},
 		})
 	}
 	text, err := json.Marshal(map[string]any{"traceEvents": events, "displayTimeUnit": "ms"})

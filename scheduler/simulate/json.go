@@ -3,6 +3,8 @@ package simulate
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // The JSON of a simulation is part of the public contract: times are
@@ -25,16 +27,10 @@ type pipelineJSON struct {
 	Goodput     *goodputJSON `json:"goodput,omitempty"`
 	MeanBatch   float64      `json:"mean_batch"`
 	Utilisation float64      `json:"utilisation"`
-	Latency     latencyJSON  `json:"latency_ms"`
+	Latency     Latency      `json:"latency_ms"`
 	Devices     int          `json:"devices"`
-	SLO         float64      `json:"slo_ms"`
+	SLO         quantity.MS  `json:"slo_ms"`
 	Modules     []moduleJSON `json:"modules"`
-}
-
-type latencyJSON struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
 }
 
 type moduleJSON struct {
@@ -48,8 +44,8 @@ type moduleJSON struct {
 	Withdrawn int64       `json:"withdrawn"`
 	Batches   int64       `json:"batches"`
 	MeanBatch float64     `json:"mean_batch"`
-	Budget    float64     `json:"budget_ms"`
-	Latency   latencyJSON `json:"latency_ms"`
+	Budget    quantity.MS `json:"budget_ms"`
+	Latency   Latency     `json:"latency_ms"`
 }
 
 type goodputJSON struct {
@@ -61,10 +57,23 @@ type goodputJSON struct {
 	Seeds           int      `json:"seeds"`
 }
 
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+type latencyJSON struct {
+	P50 quantity.MS `json:"p50"`
+	P99 quantity.MS `json:"p99"`
+	Max quantity.MS `json:"max"`
+}
 
-func (l Latency) json() latencyJSON {
-	return latencyJSON{millis(l.P50), millis(l.P99), millis(l.Max)}
+// MarshalJSON writes times in milliseconds.
+func (l Latency) MarshalJSON() ([]byte, error) {
+	return json.Marshal(latencyJSON{quantity.MS(l.P50), quantity.MS(l.P99), quantity.MS(l.Max)})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (l *Latency) UnmarshalJSON(b []byte) error {
+	var j latencyJSON
+	err := json.Unmarshal(b, &j)
+	*l = Latency{time.Duration(j.P50), time.Duration(j.P99), time.Duration(j.Max)}
+	return err
 }
 
 // MarshalJSON writes the fixed field names of the contract.
@@ -73,7 +82,7 @@ func (p PipelineResult) MarshalJSON() ([]byte, error) {
 		Pipeline: p.Pipeline, Dispatch: p.Dispatch, Arrivals: p.Arrivals, Seed: p.Seed, Rate: p.Rate,
 		Requests: p.Requests, Completed: p.Completed, Late: p.Late, Dropped: p.Dropped, Refused: p.Refused,
 		Attainment: p.Attainment, Interval: p.Interval, MeanBatch: p.MeanBatch, Utilisation: p.Utilisation,
-		Latency: p.Latency.json(), Devices: p.Devices, SLO: millis(p.SLO), Modules: []moduleJSON{},
+		Latency: p.Latency, Devices: p.Devices, SLO: quantity.MS(p.SLO), Modules: []moduleJSON{},
 	}
 	if g := p.Goodput; g != nil {
 		j.GoodputRate = &g.Rate
@@ -82,7 +91,7 @@ func (p PipelineResult) MarshalJSON() ([]byte, error) {
 	for _, m := range p.Modules {
 		j.Modules = append(j.Modules, moduleJSON{
 			m.Module, m.Rate, m.Items, m.Completed, m.Late, m.Dropped, m.Refused, m.Withdrawn,
-			m.Batches, m.MeanBatch, millis(m.Budget), m.Latency.json(),
+			m.Batches, m.MeanBatch, quantity.MS(m.Budget), m.Latency,
 		})
 	}
 	return json.Marshal(j)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -52,7 +53,7 @@ func Keeps(all []pipelines.Pipeline, plans []plan.Plan, k Keeping) error {
 			continue
 		}
 		return fmt.Errorf("simulate: pipeline %q does not keep its SLO: of %d even requests %d were late and %d were dropped or refused; the longest took %s of %s%s",
-			p.Pipeline, p.Requests, p.Late, p.Dropped+p.Refused, spell(p.Latency.Max), spell(p.SLO), p.furthestBehind())
+			p.Pipeline, p.Requests, p.Late, p.Dropped+p.Refused, quantity.Duration(p.Latency.Max), quantity.Duration(p.SLO), p.furthestBehind())
 	}
 	return nil
 }
@@ -85,5 +86,5 @@ func (p PipelineResult) furthestBehind() string {
 		return ""
 	}
 	m := p.Modules[worst]
-	return fmt.Sprintf("; module %s was up to %s behind its budget of %s", m.Module, spell(m.Behind), spell(m.Budget))
+	return fmt.Sprintf("; module %s was up to %s behind its budget of %s", m.Module, quantity.Duration(m.Behind), quantity.Duration(m.Budget))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -91,13 +92,13 @@ func (s *sizer) solve() (plan.Plan, error) {
 	}
 	if s.best == nil && s.cut {
 		return plan.Plan{}, &plan.InfeasibleError{Pipeline: s.base.Pipeline, SLO: s.base.SLO, Reason: fmt.Sprintf(
-			"the search for a plan that answers %.4g %% of %s arrivals in time was ended before it found one; give it more time, or ask for none of it with attainment = 0",
-			100*s.target, s.load.Arrivals)}
+			"the search for a plan that answers %s of %s arrivals in time was ended before it found one; give it more time, or ask for none of it with attainment = 0",
+			quantity.Percent(s.target), s.load.Arrivals)}
 	}
 	if s.best == nil {
 		return plan.Plan{}, &plan.InfeasibleError{Pipeline: s.base.Pipeline, SLO: s.base.SLO, Reason: fmt.Sprintf(
-			"no plan was found that answers %.4g %% of %s arrivals within the SLO of %s; the nearest answers %.4g %%. Raise the SLO, lower the rate or the attainment, or allow more devices",
-			100*s.target, s.load.Arrivals, spell(s.base.SLO), 100*s.nearest)}
+			"no plan was found that answers %s of %s arrivals within the SLO of %s; the nearest answers %s. Raise the SLO, lower the rate or the attainment, or allow more devices",
+			quantity.Percent(s.target), s.load.Arrivals, quantity.Duration(s.base.SLO), quantity.Percent(s.nearest))}
 	}
 	return s.result()
 }
@@ -273,11 +274,6 @@ func (s *sizer) expect(p *plan.Plan) (plan.Expectation, error) {
 		Arrivals: one.Arrivals, Dispatch: one.Dispatch, Attainment: one.Attainment, Low: one.Interval.Low, High: one.Interval.High,
 		Confidence: sizingConfidence, Requests: one.Requests, Target: s.target,
 	}, nil
-}
-
-// spell writes a duration in milliseconds.
-func spell(d time.Duration) string {
-	return fmt.Sprintf("%.4g ms", float64(d)/float64(time.Millisecond))
 }
 
 func watch(o plan.Options) time.Duration {

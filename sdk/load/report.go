@@ -12,6 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -175,17 +176,17 @@ func code(err error) string {
 // Describe is the report as text for people.
 func (r *Report) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d requests offered at %.4g/s (%s, seed %d), objective %v\n",
-		r.Pipeline, r.Requests, r.Offered, r.Arrivals, r.Seed, r.SLO)
+	fmt.Fprintf(&b, "%s: %d requests offered at %s/s (%s, seed %d), objective %v\n",
+		r.Pipeline, r.Requests, quantity.Number(r.Offered), r.Arrivals, r.Seed, r.SLO)
 	fmt.Fprintf(&b, "attainment %.4f: %d in time (%.4g/s), %d late%s\n\n",
 		r.Attainment, r.Completed, r.Rate, r.Late, r.errorText())
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "stage\titems\tbatch\tp50 ms\tp99 ms\tqueue p99\twait p99\tcompute p99\ttransfer p99\t")
+	fmt.Fprintln(w, "stage\titems\tbatch\tp50\tp99\tqueue p99\twait p99\tcompute p99\ttransfer p99\t")
 	for _, s := range r.Stages {
-		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%s\t%s\t%s\t%s\t%s\t%s\t\n", s.Module, s.Items, s.MeanBatch, ms(s.Total.P50), ms(s.Total.P99),
-			ms(s.Queue.P99), ms(s.Wait.P99), ms(s.Compute.P99), ms(s.Transfer.P99))
+		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%s\t%s\t%s\t%s\t%s\t%s\t\n", s.Module, s.Items, s.MeanBatch, quantity.Duration(s.Total.P50), quantity.Duration(s.Total.P99),
+			quantity.Duration(s.Queue.P99), quantity.Duration(s.Wait.P99), quantity.Duration(s.Compute.P99), quantity.Duration(s.Transfer.P99))
 	}
-	fmt.Fprintf(w, "end to end\t\t\t%s\t%s\t\t\t\t\t\n", ms(r.Latency.P50), ms(r.Latency.P99))
+	fmt.Fprintf(w, "end to end\t\t\t%s\t%s\t\t\t\t\t\n", quantity.Duration(r.Latency.P50), quantity.Duration(r.Latency.P99))
 	w.Flush()
 	return b.String()
 }
@@ -197,8 +198,6 @@ func (r *Report) errorText() string {
 	}
 	return b.String()
 }
-
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }
 
 // MarshalJSON prints times in milliseconds and rates per second, with the field
 // names that the simulator uses for the same things.
@@ -221,7 +220,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		Pipeline    string         `json:"pipeline"`
 		Arrivals    string         `json:"arrivals"`
 		Seed        uint64         `json:"seed"`
-		SLOMS       float64        `json:"slo_ms"`
+		SLOMS       quantity.MS    `json:"slo_ms"`
 		OfferedRate float64        `json:"offered_rate"`
 		GoodRate    float64        `json:"good_rate"`
 		Requests    int            `json:"requests"`
@@ -232,19 +231,17 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		LatencyMS   latencies      `json:"latency_ms"`
 		Stages      []stage        `json:"stages"`
 		ElapsedS    float64        `json:"elapsed_s"`
-	}{r.Pipeline, r.Arrivals, r.Seed, millis(r.SLO), r.Offered, r.Rate, r.Requests, r.Completed, r.Late,
+	}{r.Pipeline, r.Arrivals, r.Seed, quantity.MS(r.SLO), r.Offered, r.Rate, r.Requests, r.Completed, r.Late,
 		r.Errors, r.Attainment, inMS(r.Latency), stages, r.Elapsed.Seconds()})
 }
 
 type latencies struct {
-	P50 float64 `json:"p50"`
-	P90 float64 `json:"p90"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+	P50 quantity.MS `json:"p50"`
+	P90 quantity.MS `json:"p90"`
+	P99 quantity.MS `json:"p99"`
+	Max quantity.MS `json:"max"`
 }
 
 func inMS(p Percentiles) latencies {
-	return latencies{millis(p.P50), millis(p.P90), millis(p.P99), millis(p.Max)}
+	return latencies{quantity.MS(p.P50), quantity.MS(p.P90), quantity.MS(p.P99), quantity.MS(p.Max)}
 }
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -88,7 +89,7 @@ func TestPoolsAreValidated(t *testing.T) {
 func TestComparePools(t *testing.T) {
 	got := run(t, "compare", examplePool, "--policy", "kairos,homogeneous")
 	assert.Equal(t, command.ExitOK, got.code, got.stderr)
-	assert.Contains(t, got.stdout, "ranking: goodput in queries/s with poisson arrivals, budget 3 an hour")
+	assert.Contains(t, got.stdout, "ranking: goodput in queries/s with poisson arrivals, budget 3.00 an hour")
 	assert.Contains(t, got.stdout, "15 x cpu-small, 2 x gpu")
 	assert.NotContains(t, got.stdout, "exact")
 	assert.Equal(t, command.ExitError, run(t, "compare", examplePool, "--policy", "kairos", "--var", "budget=0.5").code)
@@ -104,7 +105,7 @@ func TestSimulatePools(t *testing.T) {
 	assert.EqualValues(t, 3000, p.Requests)
 	assert.Equal(t, p.Requests, p.Completed+p.Late+p.Dropped+p.Refused)
 	assert.Greater(t, p.Attainment, 0.99)
-	assert.LessOrEqual(t, p.Latency.P99, 60.0)
+	assert.LessOrEqual(t, p.Latency.P99, 60*time.Millisecond)
 	assert.NotEmpty(t, p.Utilisation)
 
 	got = run(t, "simulate", examplePool, "--rate", "600", "--duration", "2s", "--dispatch", "ribbon")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/split"
 )
@@ -121,7 +122,7 @@ type search struct {
 func (p policy) begin(ready *plan.Prepared) (*search, error) {
 	s := p.search(ready)
 	if q := s.way.step; q > 0 && s.Pipeline.SLO/q > maxSteps {
-		return nil, fmt.Errorf("plan: split %q cuts an SLO of %s into more than %d steps; take a longer step", s.Options.Split, plan.Spell(s.Pipeline.SLO), maxSteps)
+		return nil, fmt.Errorf("plan: split %q cuts an SLO of %s into more than %d steps; take a longer step", s.Options.Split, quantity.Duration(s.Pipeline.SLO), maxSteps)
 	}
 	return s, nil
 }

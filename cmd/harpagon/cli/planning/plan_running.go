@@ -93,7 +93,7 @@ func compareRunning(s control.Status, to plan.Plan, rate float64) planChange {
 func groups(m plan.Module) string {
 	var all []string
 	for _, g := range m.Groups {
-		all = append(all, fmt.Sprintf("%.4g %s at batch %d, %.3g ms", g.Machines, g.Hardware, g.Batch, quantity.Millis(g.Duration)))
+		all = append(all, fmt.Sprintf("%s %s at batch %d, %s", quantity.Number(g.Machines), g.Hardware, g.Batch, quantity.Duration(g.Duration)))
 	}
 	return strings.Join(all, " + ")
 }

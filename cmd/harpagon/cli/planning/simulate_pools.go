@@ -6,6 +6,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/pool"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // SimulatedPool is the JSON of one pool: what became of its queries. One
@@ -27,7 +28,7 @@ type SimulatedPool struct {
 	Attainment  float64            `json:"attainment"`
 	Goodput     float64            `json:"goodput_rate,omitempty"`
 	Utilisation map[string]float64 `json:"utilisation"`
-	Latency     latencyMillis      `json:"latency_ms"`
+	Latency     simulate.Latency   `json:"latency_ms"`
 }
 
 // unplanned says that there was nothing to play.
@@ -38,11 +39,12 @@ func (s SimulatedPool) Describe() string {
 	if s.unplanned() {
 		return fmt.Sprintf("%s: %s: %s\n", s.Pool, s.Status, s.Reason)
 	}
-	text := fmt.Sprintf("%s: %s dispatch, %s arrivals, seed %d, %.4g queries/s\n", s.Pool, s.Dispatch, s.Arrivals, s.Seed, s.Rate)
-	text += fmt.Sprintf("  %d queries: %d in time (%.2f %%), %d late, %d dropped\n", s.Requests, s.Completed, 100*s.Attainment, s.Late, s.Dropped)
-	text += fmt.Sprintf("  latency p50 %.4g ms, p99 %.4g ms, max %.4g ms\n", s.Latency.P50, s.Latency.P99, s.Latency.Max)
+	text := fmt.Sprintf("%s: %s dispatch, %s arrivals, seed %d, %s queries/s\n", s.Pool, s.Dispatch, s.Arrivals, s.Seed, quantity.Number(s.Rate))
+	text += fmt.Sprintf("  %d queries: %d in time (%s), %d late, %d dropped\n", s.Requests, s.Completed, quantity.Percent(s.Attainment), s.Late, s.Dropped)
+	text += fmt.Sprintf("  latency p50 %s, p99 %s, max %s\n",
+		quantity.Duration(s.Latency.P50), quantity.Duration(s.Latency.P99), quantity.Duration(s.Latency.Max))
 	if s.Goodput > 0 {
-		text += fmt.Sprintf("  goodput %.4g queries/s\n", s.Goodput)
+		text += fmt.Sprintf("  goodput %s queries/s\n", quantity.Number(s.Goodput))
 	}
 	return text
 }
@@ -78,7 +80,7 @@ func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (S
 	one := r.Pipelines[0]
 	out.Requests, out.Completed, out.Late, out.Dropped, out.Refused = one.Requests, one.Completed, one.Late, one.Dropped, one.Refused
 	out.Attainment = one.Attainment
-	out.Latency = latencyMillis{quantity.Millis(one.Latency.P50), quantity.Millis(one.Latency.P99), quantity.Millis(one.Latency.Max)}
+	out.Latency = one.Latency
 	if f.goodput && o.Dispatch == pool.Dispatches()[0] {
 		out.Goodput = plan.Goodput
 	}
