@@ -3,7 +3,6 @@ module github.com/harpagon/harpagon
 go 1.26.8
 
 require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/NVIDIA/go-nvml v0.13.0-1
 	github.com/agext/levenshtein v1.2.1
 	github.com/cockroachdb/datadriven v1.0.3

@@ -3,6 +3,7 @@ package stats
 import (
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -15,7 +16,7 @@ type Application struct {
 	requests int64 // accepted or refused
 	underWay int64
 	lateCold int64 // late, behind a cold start
-	latency  histogram
+	latency  histogram.Histogram
 }
 
 // Begin counts an accepted request.
@@ -51,7 +52,7 @@ func (s *Application) Finish(now dispatch.Time, o Outcome, elapsed time.Duration
 		s.lateCold++
 	}
 	if o == Completed || o == Late {
-		s.latency.add(elapsed)
+		s.latency.Add(elapsed)
 	}
 }
 
@@ -73,7 +74,7 @@ func (s *Application) MeasureApplication(name string, now dispatch.Time, to time
 	s.Measure(now, &lately)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.latency.percentiles()
+	all := percentiles(&s.latency)
 	return functions.ApplicationMeasures{
 		Name: name, Offered: lately.Offered, Requests: s.requests, InFlight: s.underWay,
 		Completed: s.total[Completed], Late: s.total[Late], LateCold: s.lateCold, Dropped: s.total[Dropped], Refused: s.total[Refused],

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
@@ -18,11 +19,21 @@ type Module struct {
 
 type moduleSecond struct {
 	requests, batches, batched, failed int64
-	queue, wait, compute, transfer     histogram
+	queue, wait, compute, transfer     histogram.Histogram
 	executors                          []executorSecond
 	sizes                              []tallied[int]    // batches by size
 	drops                              []tallied[string] // items by reason
 	queries                            []tallied[int]    // of a pool, as they came, by size
+}
+
+func (s *moduleSecond) reset() {
+	for _, h := range []*histogram.Histogram{&s.queue, &s.wait, &s.compute, &s.transfer} {
+		h.Reset(histogram.Coarse)
+	}
+	*s = moduleSecond{
+		queue: s.queue, wait: s.wait, compute: s.compute, transfer: s.transfer,
+		executors: s.executors[:0], sizes: s.sizes[:0], drops: s.drops[:0], queries: s.queries[:0],
+	}
 }
 
 // tallied is a count of one of a few kinds.
@@ -49,7 +60,7 @@ type executorSecond struct {
 
 // Init begins to count at now. Measure looks back on span.
 func (s *Module) Init(span time.Duration, now dispatch.Time) {
-	s.ring.init(span)
+	s.ring.init(span, (*moduleSecond).reset)
 	s.since = now
 }
 
@@ -107,10 +118,10 @@ func (s *Module) Batch(now dispatch.Time, b Batch) bool {
 // Item counts the parts of an item's stay at the module.
 func (s *Module) Item(now dispatch.Time, queue, wait, compute, transfer time.Duration) {
 	second := s.ring.at(now)
-	second.queue.add(queue)
-	second.wait.add(wait)
-	second.compute.add(compute)
-	second.transfer.add(transfer)
+	second.queue.Add(queue)
+	second.wait.Add(wait)
+	second.compute.Add(compute)
+	second.transfer.Add(transfer)
 }
 
 func (s *moduleSecond) executor(name string) *executorSecond {
@@ -129,6 +140,7 @@ func (s *Module) Measure(now dispatch.Time, m *autoscale.ModuleMeasures) {
 	r.advance(now)
 	span := min(r.span(now), now-s.since)
 	var sum moduleSecond
+	sum.reset()
 	for i := range r.seconds {
 		sum.merge(&r.seconds[i])
 	}
@@ -149,8 +161,8 @@ func (s *Module) Measure(now dispatch.Time, m *autoscale.ModuleMeasures) {
 	if sum.batches > 0 {
 		m.MeanBatch = float64(sum.batched) / float64(sum.batches)
 	}
-	m.Queue, m.Wait = sum.queue.percentiles(), sum.wait.percentiles()
-	m.Compute, m.Transfer = sum.compute.percentiles(), sum.transfer.percentiles()
+	m.Queue, m.Wait = percentiles(&sum.queue), percentiles(&sum.wait)
+	m.Compute, m.Transfer = percentiles(&sum.compute), percentiles(&sum.transfer)
 	m.Durations = s.durations(now - span)
 	for _, e := range sum.executors {
 		m.Executors = append(m.Executors, autoscale.ExecutorMeasures{
@@ -177,10 +189,10 @@ func (s *moduleSecond) merge(o *moduleSecond) {
 		s.queries = tallyUp(s.queries, q.kind, q.n)
 	}
 	s.failed += o.failed
-	s.queue.merge(&o.queue)
-	s.wait.merge(&o.wait)
-	s.compute.merge(&o.compute)
-	s.transfer.merge(&o.transfer)
+	s.queue.Merge(&o.queue)
+	s.wait.Merge(&o.wait)
+	s.compute.Merge(&o.compute)
+	s.transfer.Merge(&o.transfer)
 	for _, e := range o.executors {
 		mine := s.executor(e.name)
 		mine.batches += e.batches

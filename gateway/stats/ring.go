@@ -10,11 +10,15 @@ import (
 // back on a span that slides.
 type ring[T any] struct {
 	seconds []T
-	last    int64 // second that was touched last
+	last    int64    // second that was touched last
+	reset   func(*T) // empties a figure, and keeps its memory
 }
 
-func (r *ring[T]) init(span time.Duration) {
-	r.seconds = make([]T, max(1, int(span/time.Second))+1)
+func (r *ring[T]) init(span time.Duration, reset func(*T)) {
+	r.seconds, r.reset = make([]T, max(1, int(span/time.Second))+1), reset
+	for i := range r.seconds {
+		reset(&r.seconds[i])
+	}
 }
 
 // at is the figure of the current second; those passed over start anew.
@@ -30,8 +34,7 @@ func (r *ring[T]) advance(now dispatch.Time) {
 	}
 	for r.last < second {
 		r.last++
-		var zero T
-		r.seconds[r.last%int64(len(r.seconds))] = zero
+		r.reset(&r.seconds[r.last%int64(len(r.seconds))])
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
@@ -19,12 +20,17 @@ type Service struct {
 type serviceSecond struct {
 	arrived  int64
 	outcomes [Invalid + 1]int64
-	latency  histogram
+	latency  histogram.Histogram
+}
+
+func (s *serviceSecond) reset() {
+	s.latency.Reset(histogram.Coarse)
+	*s = serviceSecond{latency: s.latency}
 }
 
 // Init begins to count at now. Measure looks back on span.
 func (s *Service) Init(span time.Duration, now dispatch.Time) {
-	s.ring.init(span)
+	s.ring.init(span, (*serviceSecond).reset)
 	s.since = now
 }
 
@@ -42,7 +48,7 @@ func (s *Service) End(now dispatch.Time, o Outcome, elapsed time.Duration) {
 	second.outcomes[o]++
 	s.total[o]++
 	if o == Completed || o == Late {
-		second.latency.add(elapsed)
+		second.latency.Add(elapsed)
 	}
 	s.mu.Unlock()
 }
@@ -65,7 +71,8 @@ func (s *Service) Measure(now dispatch.Time, m *autoscale.Measures) {
 	s.ring.advance(now)
 	span := min(s.ring.span(now), now-s.since)
 	m.From = m.To.Add(-span)
-	var latency histogram
+	var sum serviceSecond
+	sum.reset()
 	for i := range s.ring.seconds {
 		second := &s.ring.seconds[i]
 		m.Arrived += second.arrived
@@ -76,10 +83,14 @@ func (s *Service) Measure(now dispatch.Time, m *autoscale.Measures) {
 		m.Failed += second.outcomes[Failed]
 		m.Cancelled += second.outcomes[Cancelled]
 		m.Invalid += second.outcomes[Invalid]
-		latency.merge(&second.latency)
+		sum.latency.Merge(&second.latency)
 	}
 	m.Offered = rate(m.Arrived, span)
-	m.Latency = latency.percentiles()
+	m.Latency = percentiles(&sum.latency)
+}
+
+func percentiles(h *histogram.Histogram) autoscale.Percentiles {
+	return autoscale.Percentiles{P50: h.Quantile(0.50), P99: h.Quantile(0.99), Max: h.Max()}
 }
 
 func rate(n int64, span time.Duration) float64 {

@@ -8,30 +8,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 )
-
-// TestHistogram holds quantiles against a sorted list, within the error stated.
-func TestHistogram(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		all := rapid.SliceOfN(rapid.Int64Range(0, int64(1000*time.Hour)), 1, 200).Draw(t, "all")
-		var h histogram
-		for _, d := range all {
-			h.add(time.Duration(d))
-		}
-		slices.Sort(all)
-		for _, q := range []float64{0, 0.1, 0.5, 0.99, 1} {
-			exact := float64(all[max(0, int(math.Ceil(q*float64(len(all))))-1)])
-			require.InDelta(t, exact, float64(h.quantile(q)), exact/512+1)
-		}
-		require.Equal(t, time.Duration(all[len(all)-1]), h.quantile(1))
-	})
-	var none histogram
-	assert.Equal(t, Latency{}, none.latency())
-}
 
 func TestIntervals(t *testing.T) {
 	w := Wilson(81, 263, 0.95) // Newcombe, Statistics in Medicine 17, 1998, table II

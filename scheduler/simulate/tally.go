@@ -3,6 +3,7 @@ package simulate
 import (
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
@@ -13,7 +14,7 @@ type tally struct {
 
 	failures
 	requests, completed, late int64
-	latency                   histogram
+	latency                   histogram.Histogram
 	good, total               [slicesOfTime]int64
 }
 
@@ -32,7 +33,7 @@ func (t *tally) arrive(arrival Time) {
 
 // answer counts a request that is answered, and says whether it is in time.
 func (t *tally) answer(arrival, took, slo Time) bool {
-	t.latency.add(took)
+	t.latency.Add(took)
 	if took > slo {
 		t.late++
 		return false
@@ -47,12 +48,12 @@ type moduleTally struct {
 	failures
 	items, completed, late, withdrawn int64
 	batches, batched                  int64
-	latency                           histogram
+	latency                           histogram.Histogram
 	behind                            time.Duration // the most that an item left after its budget
 }
 
 func (t *moduleTally) complete(took, behind Time, inTime bool) {
-	t.latency.add(took)
+	t.latency.Add(took)
 	t.behind = max(t.behind, behind)
 	if inTime {
 		t.completed++

@@ -10,16 +10,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
+	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/wire"
-)
-
-// Histograms hold microseconds up to longest with three significant figures.
-const (
-	longest = 10 * 60 * 1_000_000
-	figures = 3
 )
 
 // Report is what came of a run. Every counted request is in exactly one of
@@ -65,21 +58,19 @@ type counts struct {
 	answered int
 	late     int
 	errors   map[string]int
-	latency  *hdrhistogram.Histogram
+	latency  histogram.Histogram
 	stages   map[string]*stageCounts
 	order    []string
 }
 
 type stageCounts struct {
 	n, items, batch                       int
-	total, queue, wait, compute, transfer *hdrhistogram.Histogram
+	total, queue, wait, compute, transfer histogram.Histogram
 }
 
 func newCounts(o Options) *counts {
-	return &counts{o: o, errors: map[string]int{}, latency: newHistogram(), stages: map[string]*stageCounts{}}
+	return &counts{o: o, errors: map[string]int{}, stages: map[string]*stageCounts{}}
 }
-
-func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest, figures) }
 
 func (c *counts) add(latency time.Duration, resp *wire.InferResponse, err error) {
 	if err != nil {
@@ -90,7 +81,7 @@ func (c *counts) add(latency time.Duration, resp *wire.InferResponse, err error)
 	if latency > c.o.SLO {
 		c.late++
 	}
-	observe(c.latency, latency)
+	c.latency.Add(latency)
 	for _, s := range resp.Stages {
 		c.stage(s.Module).add(s)
 	}
@@ -99,7 +90,7 @@ func (c *counts) add(latency time.Duration, resp *wire.InferResponse, err error)
 func (c *counts) stage(name string) *stageCounts {
 	s, ok := c.stages[name]
 	if !ok {
-		s = &stageCounts{total: newHistogram(), queue: newHistogram(), wait: newHistogram(), compute: newHistogram(), transfer: newHistogram()}
+		s = &stageCounts{}
 		c.stages[name] = s
 		c.order = append(c.order, name)
 	}
@@ -113,16 +104,11 @@ func (s *stageCounts) add(st wire.Stage) {
 		return
 	}
 	s.batch += st.Batch
-	observe(s.total, st.Queue+st.Wait+st.Compute+st.Transfer)
-	observe(s.queue, st.Queue)
-	observe(s.wait, st.Wait)
-	observe(s.compute, st.Compute)
-	observe(s.transfer, st.Transfer)
-}
-
-func observe(h *hdrhistogram.Histogram, d time.Duration) {
-	// A value out of range is held at the histogram's end rather than lost.
-	_ = h.RecordValue(min(max(d.Microseconds(), 0), longest))
+	s.total.Add(st.Queue + st.Wait + st.Compute + st.Transfer)
+	s.queue.Add(st.Queue)
+	s.wait.Add(st.Wait)
+	s.compute.Add(st.Compute)
+	s.transfer.Add(st.Transfer)
 }
 
 func (c *counts) failed() int {
@@ -137,7 +123,7 @@ func (c *counts) report(elapsed time.Duration) *Report {
 	r := &Report{
 		Pipeline: c.o.Pipeline, Arrivals: c.o.Arrivals.String(), Seed: c.o.Seed, SLO: c.o.SLO,
 		Offered: c.o.Rate, Requests: c.sent, Completed: c.answered - c.late, Late: c.late,
-		Errors: maps.Clone(c.errors), Latency: percentiles(c.latency), Elapsed: elapsed,
+		Errors: maps.Clone(c.errors), Latency: percentiles(&c.latency), Elapsed: elapsed,
 	}
 	if n := c.sent - c.errors[string(wire.CodeInvalid)]; n > 0 {
 		r.Attainment = float64(r.Completed) / float64(n)
@@ -149,10 +135,10 @@ func (c *counts) report(elapsed time.Duration) *Report {
 		s := c.stages[name]
 		stage := Stage{
 			Module: name, Items: float64(s.items) / float64(s.n),
-			Total: percentiles(s.total), Queue: percentiles(s.queue), Wait: percentiles(s.wait),
-			Compute: percentiles(s.compute), Transfer: percentiles(s.transfer),
+			Total: percentiles(&s.total), Queue: percentiles(&s.queue), Wait: percentiles(&s.wait),
+			Compute: percentiles(&s.compute), Transfer: percentiles(&s.transfer),
 		}
-		if n := s.total.TotalCount(); n > 0 {
+		if n := s.total.Count(); n > 0 {
 			stage.MeanBatch = float64(s.batch) / float64(n)
 		}
 		r.Stages = append(r.Stages, stage)
@@ -160,9 +146,8 @@ func (c *counts) report(elapsed time.Duration) *Report {
 	return r
 }
 
-func percentiles(h *hdrhistogram.Histogram) Percentiles {
-	at := func(q float64) time.Duration { return time.Duration(h.ValueAtQuantile(q)) * time.Microsecond }
-	return Percentiles{P50: at(50), P90: at(90), P99: at(99), Max: time.Duration(h.Max()) * time.Microsecond}
+func percentiles(h *histogram.Histogram) Percentiles {
+	return Percentiles{P50: h.Quantile(0.50), P90: h.Quantile(0.90), P99: h.Quantile(0.99), Max: h.Max()}
 }
 
 func code(err error) string {
