@@ -13,7 +13,9 @@
 //
 // RunExecutor and HoldHost run for as long as the executor or the host lives.
 // Their heartbeats come from a goroutine beside the work. A worker that cannot
-// reach Temporal never hears that its activity has timed out and runs
-// elsewhere, so each of them holds a lease: when no heartbeat got through for
-// most of the heartbeat timeout, it stops by itself (see lease).
+// reach Temporal goes on: what serves does not depend on the control plane. When
+// the server is back it has timed the attempts out, and the next ones take over
+// what runs as it is (see run in runs.go). What is stale by then is refused by
+// whoever hears it: an executor that no deployment names gets no batches, and one
+// that nobody takes over stops by itself.
 package activities

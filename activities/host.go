@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -48,6 +49,12 @@ type Host struct {
 
 	// Pulse sends the heartbeats of RunExecutor and HoldHost; see ClientPulse.
 	Pulse Pulse
+
+	// Presence tells whether the fleet holds the host.
+	Presence Presence
+
+	mu   sync.Mutex
+	runs map[string]*run // by executor
 }
 
 // Identify says which engine and model digest every module has here.
@@ -76,30 +83,27 @@ func memory(p pipelines.Profile) int64 {
 	return int64(most * (1 << 20))
 }
 
-// RunExecutor runs one executor until it is cancelled, drained by the gateway
-// or fenced. It returns a result when it ended in good order for good, and an
-// error that may be retried when it is to run again, here or elsewhere.
+// RunExecutor runs one executor until it is cancelled or drained by the gateway.
+// It goes on while Temporal is away; the attempt that the server makes when it is
+// back takes over the executor that runs. It returns a result when the executor
+// has ended in good order for good, and an error that may be retried when it is to
+// run again, here or elsewhere.
 func (h *Host) RunExecutor(ctx context.Context, t executors.Task) (ExecutorResult, error) {
-	name := t.Slot.Executor
-	last := func() executors.Status {
-		s, _ := h.Executors.Status(name)
-		return s
-	}
 	t.Gateway, t.Token = cmp.Or(h.Gateway, t.Gateway), cmp.Or(h.Token, t.Token)
-	var end executors.Status
-	observer := executors.Observer{Drained: func(s executors.Status) { end = s }}
-	work, release := h.lease(ctx, func() any { return last() }).hold(ctx)
-	defer release()
-	err := h.Executors.RunExecutor(work, t, observer)
-	result := ExecutorResult{Executor: name, Batches: end.Batches, Items: end.Items, Failed: end.Failed}
-	result.Reason, err = h.outcome(work, err)
+	r, taken := h.take(ctx, t)
+	if err := h.attend(ctx, r, taken); err != nil {
+		return ExecutorResult{}, err
+	}
+	end := r.final
+	result := ExecutorResult{Executor: t.Slot.Executor, Batches: end.Batches, Items: end.Items, Failed: end.Failed}
+	var err error
+	result.Reason, err = h.outcome(ctx, context.Cause(r.work), r.err)
 	return result, err
 }
 
 // outcome turns the end of an executor into the activity's: a reason when it
 // is over for good.
-func (h *Host) outcome(work context.Context, err error) (string, error) {
-	cause := context.Cause(work)
+func (h *Host) outcome(ctx context.Context, cause, err error) (string, error) {
 	again := func(kind string) error {
 		return temporal.NewApplicationErrorWithCause(cause.Error(), kind, err)
 	}
@@ -107,7 +111,7 @@ func (h *Host) outcome(work context.Context, err error) (string, error) {
 	case cause == nil && err == nil:
 		return "drained by the gateway", nil
 	case cause == nil:
-		return "", loading(work, err)
+		return "", loading(ctx, err)
 	case errors.Is(cause, ErrCancelled):
 		if err != nil {
 			return "", fmt.Errorf("activities: draining after cancellation: %w", err)
@@ -140,32 +144,11 @@ func loading(ctx context.Context, err error) error {
 // when the worker shuts down, which means that the host has left.
 func (h *Host) HoldHost(ctx context.Context, _ HostInfo) error {
 	began := time.Now()
-	work, release := h.lease(ctx, func() any {
-		b := HostBeat{Present: time.Since(began).Round(time.Second).String()}
+	return h.Presence.hold(ctx, newLease(ctx, h.Pulse, func() any {
+		b := HostBeat{Present: present(began)}
 		if h.Readings != nil {
 			b.Devices = h.Readings()
 		}
 		return b
-	}).hold(ctx)
-	defer release()
-	<-work.Done()
-	switch cause := context.Cause(work); {
-	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrCancelled):
-		return nil
-	default:
-		return temporal.NewApplicationErrorWithCause(cause.Error(), TypeFenced, cause)
-	}
-}
-
-func (h *Host) lease(ctx context.Context, details func() any) lease {
-	info := activity.GetInfo(ctx)
-	timeout := info.HeartbeatTimeout
-	if timeout <= 0 {
-		timeout = DefaultHeartbeatTimeout
-	}
-	return lease{
-		timeout: timeout,
-		stop:    activity.GetWorkerStopChannel(ctx),
-		pulse:   func(ctx context.Context) error { return h.Pulse(ctx, info.TaskToken, details()) },
-	}
+	}))
 }

@@ -213,7 +213,6 @@ func TestExecutorOutcomes(t *testing.T) {
 		{"cancelled", temporal.NewCanceledError(), false, until(0), "cancelled", ""},
 		{"paused", activity.ErrActivityPaused, false, until(0), "", "Interrupted"},
 		{"reset", activity.ErrActivityReset, false, until(0), "", "Interrupted"},
-		{"gone", serviceerror.NewNotFound("gone"), false, until(0), "", TypeFenced},
 		{"worker stops", nil, true, until(0), "", TypeStopping},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -263,15 +262,13 @@ func TestALoadThatFailsIsNotRepeatedInVain(t *testing.T) {
 	}
 }
 
-func TestLeaseRunsOutBeforeTheServerGivesUp(t *testing.T) {
+func TestALeaseLastsWhileTheServerIsAway(t *testing.T) {
 	for name, hang := range map[string]bool{"refused at once": false, "hangs": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
-				heard := begin
 				l := lease{timeout: 10 * time.Second, pulse: func(ctx context.Context) error {
-					if time.Since(begin) < 20*time.Second {
-						heard = time.Now()
+					if away := time.Since(begin); away < 20*time.Second || away > 20*time.Minute {
 						return nil
 					}
 					if hang {
@@ -281,30 +278,71 @@ func TestLeaseRunsOutBeforeTheServerGivesUp(t *testing.T) {
 					return errors.New("unreachable")
 				}}
 				work, release := l.hold(t.Context())
-				<-work.Done()
-				assert.ErrorIs(t, context.Cause(work), ErrFenced)
-				silent := time.Since(heard)
-				assert.GreaterOrEqual(t, silent, 5*time.Second)
-				assert.Less(t, silent, 10*time.Second)
+				time.Sleep(30 * time.Minute)
+				assert.NoError(t, work.Err())
 				release()
 			})
 		})
 	}
 }
 
-func TestLeaseSurvivesAGlitch(t *testing.T) {
+// attempt makes one attempt of RunExecutor.
+func attempt(h *Host, t executors.Task) (done chan error) {
+	done = make(chan error, 1)
+	env := environment(h)
+	go func() {
+		_, err := env.ExecuteActivity(h.RunExecutor, t)
+		done <- err
+	}()
+	return done
+}
+
+func TestTheNextAttemptTakesOverWhatServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		l := lease{timeout: 10 * time.Second, pulse: func(context.Context) error {
-			if s := time.Since(begin); s > 20*time.Second && s < 24*time.Second {
-				return errors.New("unreachable")
+		var starts, stops atomic.Int64
+		var answer atomic.Pointer[error]
+		say := func(err error) { answer.Store(&err) }
+		say(nil)
+		drain := make(chan struct{})
+		h := &Host{Name: "one", Pulse: func(context.Context, []byte, any) error { return *answer.Load() }, Executors: &fake{run: func(ctx context.Context, _ executors.Task) error {
+			starts.Add(1)
+			defer stops.Add(1)
+			select {
+			case <-ctx.Done():
+			case <-drain:
 			}
 			return nil
-		}}
-		work, release := l.hold(t.Context())
+		}}}
+		task := executors.Task{Slot: placement.Slot{Executor: "e"}}
+		first := attempt(h, task)
 		time.Sleep(time.Minute)
-		assert.NoError(t, work.Err())
-		release()
+		say(errors.New("nobody answers"))
+		time.Sleep(5 * time.Minute) // the test's server ends attempts after ten
+		assert.Zero(t, stops.Load(), "it serves while the server is away")
+		say(serviceerror.NewNotFound("it has timed out"))
+		time.Sleep(20 * time.Second)
+		assert.Zero(t, stops.Load(), "it serves until another attempt comes")
+		say(nil)
+		second := attempt(h, task)
+		assert.ErrorContains(t, <-first, "a later attempt holds this executor")
+		time.Sleep(5 * time.Minute)
+		assert.EqualValues(t, 1, starts.Load(), "it was neither stopped nor started again")
+		assert.Zero(t, stops.Load())
+		close(drain)
+		assert.NoError(t, <-second)
+	})
+}
+
+func TestAnExecutorThatNobodyTakesOverStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Host{Name: "one", Executors: &fake{run: until(0)}, Pulse: func(context.Context, []byte, any) error { return serviceerror.NewNotFound("gone") }}
+		begin := time.Now()
+		err := <-attempt(h, executors.Task{Slot: placement.Slot{Executor: "e"}})
+		var app *temporal.ApplicationError
+		require.ErrorAs(t, err, &app)
+		assert.Equal(t, TypeFenced, app.Type())
+		assert.GreaterOrEqual(t, time.Since(begin), orphanPatience)
+		assert.Empty(t, h.runs)
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 // Causes for which a long-running activity is told to stop. The context's
 // cause is one of these, or activity.ErrActivityPaused or ErrActivityReset.
 var (
-	ErrFenced    = errors.New("activities: no heartbeat got through for too long; another worker may have taken over")
+	ErrFenced    = errors.New("activities: the server has given this attempt up; another may have taken over")
 	ErrStopping  = errors.New("activities: the worker shuts down")
 	ErrCancelled = errors.New("activities: cancelled by the workflow")
 )
@@ -36,10 +36,10 @@ func ClientPulse(c client.Client) Pulse {
 // beats is the number of heartbeats in one timeout.
 const beats = 4
 
-// lease is the right to go on with an activity. Every heartbeat that gets
-// through renews it, counted from the moment it was sent. It runs out one beat
-// before the heartbeat timeout, so that whoever holds it has stopped taking
-// work before the server gives the activity to another.
+// lease is one attempt of a long-running activity, held by heartbeats. Silence
+// does not end it: who serves goes on while the control plane is away, and
+// whoever hears of something newer refuses what is stale. Only what the server
+// says ends it: that the attempt is cancelled, paused, reset, or no longer known.
 type lease struct {
 	timeout time.Duration
 	pulse   func(ctx context.Context) error
@@ -68,18 +68,10 @@ func (l lease) keep(life context.Context, end context.CancelCauseFunc) {
 	beat := l.timeout / beats
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	stop, heard := l.stop, time.Now()
+	stop := l.stop
 	for {
-		sent := time.Now()
-		err := l.beat(life, beat)
-		if cause := ending(err); cause != nil {
+		if cause := ending(l.beat(life, beat)); cause != nil {
 			end(cause) // only the first cause counts
-		}
-		switch {
-		case err == nil:
-			heard = sent
-		case time.Since(heard) >= l.timeout-beat:
-			end(ErrFenced)
 		}
 		select {
 		case <-tick.C:
@@ -98,8 +90,8 @@ func (l lease) beat(life context.Context, limit time.Duration) error {
 	return l.pulse(ctx)
 }
 
-// ending is the cause when a heartbeat's answer means that the activity is to
-// end; nil when it was heard, or did not get through.
+// ending is the cause when a heartbeat's answer means that the attempt is over;
+// nil when it was heard, or did not get through.
 func ending(err error) error {
 	var cancelled *temporal.CanceledError
 	var gone *serviceerror.NotFound

@@ -3,6 +3,7 @@ package executors
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -13,12 +14,12 @@ import (
 // executor gives up, so that it can be placed elsewhere.
 const maxReloads = 6
 
-// RunExecutor runs one executor until the gateway drains it or ctx ends. It
-// loads the module, attaches to the gateway, answers batches, attaches again
+// RunExecutor runs one executor until the gateways drain it or ctx ends. It
+// loads the module, attaches to the gateways, answers batches, attaches again
 // when the stream breaks, and loads again when the engine is gone.
 //
-// When ctx ends, the executor asks the gateway for no more batches, finishes
-// those that it holds and returns nil, like after a drain by the gateway. The
+// When ctx ends, the executor asks every gateway for no more batches, finishes
+// those that it holds and returns nil, like after a drain by the gateways. The
 // errors are: a *LoadError where the engine is missing or cannot load the module,
 // or the device is unknown; the engine could not load it again, even after several
 // attempts; the name is taken; or what was held did not finish within
@@ -54,16 +55,11 @@ type executor struct {
 	engine    Engine
 	model     Model
 	device    *device
-	cells     []*cell // one for every batch that may run at once
+	cells     cells // one for every batch that may run at once
+	attached  atomic.Int32
+	drained   atomic.Bool // by a gateway: no other is dialled any more
 	signature pipelines.Signature
 	counters
-}
-
-// cell is a place for one running batch. Only one goroutine uses it.
-type cell struct {
-	instance Instance           // nil while the engine is gone
-	stop     context.CancelFunc // of the context that the instance was loaded with
-	crashes  int                // since the last batch that was computed
 }
 
 func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
@@ -81,20 +77,21 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 	e.model.Feeds = Feeds(t.Source, t.Module.Name, Signatures(h.Engines...))
 	e.enter(Loading)
 	for range t.concurrency() {
-		e.cells = append(e.cells, &cell{})
+		e.cells.all = append(e.cells.all, &cell{})
 	}
+	e.cells.open()
 	return e, nil
 }
 
 func (e *executor) load(ctx, run context.Context) error {
 	begin := time.Now()
-	for _, c := range e.cells {
+	for _, c := range e.cells.all {
 		if err := e.fill(ctx, run, c); err != nil {
 			return loadError(e.task.Module.Name, begin, "executors: %s cannot load module %q with engine %q: %w",
 				e.task.Slot.Executor, e.task.Module.Name, e.engine.Name(), err)
 		}
 	}
-	e.signature = e.cells[0].instance.Signature()
+	e.signature = e.cells.all[0].instance.Signature()
 	e.observer.loaded(e.status)
 	return nil
 }
@@ -132,7 +129,7 @@ func (e *executor) empty(c *cell) {
 }
 
 func (e *executor) close() {
-	for _, c := range e.cells {
+	for _, c := range e.cells.all {
 		e.empty(c)
 	}
 }
@@ -164,53 +161,6 @@ func (e *executor) reload(ctx, run context.Context, c *cell, cause error) error 
 	e.enter(Serving)
 	e.observer.loaded(e.status)
 	return nil
-}
-
-// serve attaches again and again until it is drained, ctx ends, or the engine
-// is lost for good.
-func (e *executor) serve(ctx, run context.Context, stop func()) error {
-	for attempt := 0; ; attempt++ {
-		e.enter(Attaching)
-		if !pause(ctx, e.host.Retry.After(attempt)) {
-			return nil
-		}
-		begin := time.Now()
-		end := e.attend(ctx, run, stop)
-		if end.final {
-			return end.err
-		}
-		e.fail(end.err)
-		e.reconnects.Add(1)
-		e.observer.detached(e.status, end.err)
-		if time.Since(begin) > defaultRetryMax {
-			attempt = 0
-		}
-	}
-}
-
-// attend serves one stream.
-func (e *executor) attend(ctx, run context.Context, stop func()) ending {
-	life, hangUp := context.WithCancel(run)
-	defer hangUp()
-	unlink := context.AfterFunc(ctx, hangUp)
-	stream, err := e.host.Dial(life, e.task.Gateway)
-	if err != nil {
-		return ending{final: !unlink(), err: unlessDone(ctx, err)}
-	}
-	if !unlink() {
-		_ = stream.Close()
-		return ending{final: true}
-	}
-	s := &session{executor: e, stream: stream, stop: stop, turn: make(chan struct{}, 1)}
-	return s.serve(ctx, run)
-}
-
-// unlessDone hides the error that ctx's own end has caused.
-func unlessDone(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // failure turns whatever an engine returned into the protocol's error.

@@ -38,6 +38,9 @@ type Host struct {
 	// ctx ends, or at Close, whichever comes first; either wakes a Recv.
 	Dial func(ctx context.Context, address string) (attach.Stream, error)
 
+	// Gateways are those that executors attach to.
+	Gateways Gateways
+
 	// ForceEngine, when set, is the engine of every module, whatever is declared.
 	ForceEngine string
 

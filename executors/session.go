@@ -2,15 +2,17 @@ package executors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"time"
 
+	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
-// session is one stream to the gateway. As many goroutines as there are cells
+// session is one stream to a gateway. As many goroutines as there are cells
 // take turns to receive: the one that got a batch runs it and answers it
 // itself, so that a batch changes goroutine only where the stream does.
 type session struct {
@@ -43,6 +45,8 @@ func (s *session) serve(ctx, run context.Context) ending {
 	if err := s.send(&attach.Message{Hello: e.task.hello(e.host.Name, e.engine, e.model, e.signature)}); err != nil {
 		return ending{err: err}
 	}
+	e.attached.Add(1)
+	defer e.attached.Add(-1)
 	e.enter(Serving)
 	e.observer.attached(e.status)
 
@@ -54,10 +58,10 @@ func (s *session) serve(ctx, run context.Context) ending {
 		s.drain("the executor was told to stop")
 	})
 	var others sync.WaitGroup
-	for _, c := range e.cells[1:] {
-		others.Go(func() { s.work(ctx, run, c) })
+	for range e.cells.all[1:] {
+		others.Go(func() { s.work(ctx, run) })
 	}
-	s.work(ctx, run, e.cells[0])
+	s.work(ctx, run)
 	others.Wait()
 	if !cancelled() {
 		<-asked
@@ -74,40 +78,65 @@ func (h *Host) drainTimeout() time.Duration {
 }
 
 // work takes batches until the session is over.
-func (s *session) work(ctx, run context.Context, c *cell) {
-	for {
-		batch := s.receive()
-		if batch == nil {
-			return
-		}
-		reply, crash := s.executor.run(run, c, batch)
-		if err := s.send(&reply.message); err != nil {
-			s.finish(ending{err: fmt.Errorf("executors: sending a result: %w", err)})
-			s.hangUp()
-			return
-		}
-		if crash == nil {
-			continue
-		}
-		if err := s.executor.reload(ctx, run, c, crash); err != nil {
-			s.finish(ending{final: true, err: err})
-			s.hangUp()
-			return
-		}
-		if err := s.ready(c); err != nil {
-			s.finish(ending{err: fmt.Errorf("executors: saying that the engine is back: %w", err)})
+func (s *session) work(ctx, run context.Context) {
+	for batch := s.receive(); batch != nil; batch = s.receive() {
+		if err := s.answer(ctx, run, batch); err != nil {
 			s.hangUp()
 			return
 		}
 	}
 }
 
-// ready tells the gateway that the cell's engine is back, if it is.
-func (s *session) ready(c *cell) error {
-	if c.instance == nil {
-		return nil
+// answer runs a batch in a free cell. The error says that the session has ended
+// with it.
+func (s *session) answer(ctx, run context.Context, batch *attach.Batch) error {
+	cells := &s.executor.cells
+	c := cells.take()
+	if c == nil {
+		return s.turnAway(batch)
 	}
-	return s.send(&attach.Message{Ready: &attach.Ready{}})
+	reply, crash := s.executor.run(run, c, batch)
+	if crash == nil {
+		cells.put(c)
+		return s.tell(&reply.message, "a result")
+	}
+	cells.leave()
+	defer cells.back(c)
+	if err := s.tell(&reply.message, "a result"); err != nil {
+		return errors.Join(err, s.reload(ctx, run, c, crash))
+	}
+	if err := s.reload(ctx, run, c, crash); err != nil || c.instance == nil {
+		return err
+	}
+	return s.tell(&attach.Message{Ready: &attach.Ready{}}, "that the engine is back")
+}
+
+func (s *session) reload(ctx, run context.Context, c *cell, crash error) error {
+	err := s.executor.reload(ctx, run, c, crash)
+	if err != nil {
+		s.finish(ending{final: true, err: err})
+	}
+	return err
+}
+
+// turnAway answers a batch that came while another gateway's has cost all engines.
+func (s *session) turnAway(batch *attach.Batch) error {
+	r := &attach.Result{ID: batch.ID, Away: true,
+		Err: wire.Errorf(wire.CodeUnavailable, s.executor.task.Module.Name, "the engine is being loaded anew")}
+	if err := s.tell(&attach.Message{Result: r}, "a result"); err != nil {
+		return err
+	}
+	s.executor.cells.wait()
+	return s.tell(&attach.Message{Ready: &attach.Ready{}}, "that the engine is back")
+}
+
+// tell sends a message; a failure ends the session.
+func (s *session) tell(m *attach.Message, what string) error {
+	err := s.send(m)
+	if err != nil {
+		s.finish(ending{err: fmt.Errorf("executors: sending %s: %w", what, err)})
+	}
+	return err
 }
 
 // receive returns the next batch, or nil when the session is over.

@@ -25,7 +25,7 @@ func Host(ctx workflow.Context, in HostInput) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              activities.HostQueue(in.Info.Name),
 		StartToCloseTimeout:    forever,
-		ScheduleToStartTimeout: timeout,
+		ScheduleToStartTimeout: timeout + returnTime,
 		HeartbeatTimeout:       timeout,
 		WaitForCancellation:    true,
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: 5 * time.Second},

@@ -15,6 +15,11 @@ const (
 	// hostPatience is how long work may wait for its host to take it before
 	// the host counts as gone.
 	hostPatience = 30 * time.Second
+
+	// returnTime is how long members of the fleet may take to ask for work again
+	// after the server was away: their clients wait up to ten seconds between two
+	// attempts.
+	returnTime = 15 * time.Second
 )
 
 // shortActivity are the options of activities that only compute or ask.

@@ -96,7 +96,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		return nil, err
 	}
 	w := worker.New(c, activities.HostQueue(o.Name), activities.HostWorkerOptions(slotsPerDevice*len(o.Devices)+otherSlots))
-	activities.RegisterHost(w, &activities.Host{
+	held := &activities.Host{
 		Name:       o.Name,
 		Machine:    o.Machine,
 		Executors:  told{Host: host, progress: o.Progress},
@@ -104,18 +104,25 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		Signatures: executors.Signatures(o.Engines...),
 		Readings:   r.Readings,
 		Pulse:      activities.ClientPulse(c),
-	})
+	}
+	activities.RegisterHost(w, held)
 	if err := w.Start(); err != nil {
 		r.close()
 		return nil, fmt.Errorf("roles: worker: %w", err)
 	}
-	_, err := control.New(c, control.Options{}).Join(ctx, activities.HostInfo{Name: o.Name, Devices: o.Devices})
-	if err != nil {
+	commands, info := control.New(c, control.Options{}), activities.HostInfo{Name: o.Name, Devices: o.Devices}
+	if _, err := commands.Join(ctx, info); err != nil {
 		w.Stop()
 		r.close()
 		return nil, fmt.Errorf("roles: worker: does a control role run? %w", err)
 	}
 	r.worker = w
+	r.servers.Go(func() {
+		stay(life, &held.Presence, func(ctx context.Context) error {
+			_, err := commands.Join(ctx, info)
+			return err
+		})
+	})
 	return r, nil
 }
 

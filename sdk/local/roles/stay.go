@@ -1,0 +1,41 @@
+package roles
+
+import (
+	"context"
+	"time"
+
+	"github.com/harpagon/harpagon/activities"
+)
+
+// How a member of the fleet notices that it is one no more: the fleet offers its
+// hold activity again within seconds where it still counts on it.
+const (
+	lookEvery  = 5 * time.Second
+	lostAfter  = 6 // looks without being held
+	joinWithin = 20 * time.Second
+)
+
+// stay joins the fleet again whenever it has lost sight of the member, until life
+// ends. While the server is away nothing is lost: nobody has said so.
+func stay(life context.Context, p *activities.Presence, join func(context.Context) error) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for missed := 0; ; {
+		select {
+		case <-tick.C:
+		case <-life.Done():
+			return
+		}
+		if missed++; p.Held() {
+			missed = 0
+		}
+		if missed < lostAfter {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(life, joinWithin)
+		if join(ctx) == nil {
+			missed = 0
+		}
+		cancel()
+	}
+}
