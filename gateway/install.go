@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// pollEvery is the pace at which Release and Remove look whether requests of
+// pollEvery is how often Release and Remove look whether requests of
 // older generations are done.
 const pollEvery = 2 * time.Millisecond
 

@@ -14,7 +14,7 @@ import (
 type Module struct {
 	since dispatch.Time
 	ring  ring[moduleSecond]
-	paces map[paceKey]*pace
+	runs  map[runKey]*runs
 }
 
 type moduleSecond struct {
@@ -110,7 +110,7 @@ func (s *Module) Batch(now dispatch.Time, b Batch) bool {
 		return false
 	}
 	if b.Largest == 0 { // instances of pools learn by query
-		s.pace(b.Hardware, b.Rows).add(now, b.Compute)
+		s.runsOf(b.Hardware, b.Rows).add(now, b.Compute)
 	}
 	return true
 }

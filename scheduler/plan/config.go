@@ -138,6 +138,6 @@ func WholeNanoseconds(seconds float64) time.Duration {
 	return time.Duration(math.Floor(math.Max(0, seconds)*1e9 + roundingTolerance))
 }
 
-// Pace is the least time between two batches that one device can keep up: a
-// device that runs s batches side by side starts one every d/s.
-func (c Config) Pace() float64 { return c.Duration.Seconds() / float64(c.Concurrency) }
+// Interval is the least time in seconds between the starts of two batches on one
+// device: a device that runs s batches side by side starts one every d/s.
+func (c Config) Interval() float64 { return c.Duration.Seconds() / float64(c.Concurrency) }

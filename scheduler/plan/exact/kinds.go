@@ -67,7 +67,7 @@ func undominated(all []plan.Config) []plan.Config {
 // L - d before its start; and a device starts at most s/d batches a second.
 func serves(c *plan.Config, rate, latency float64) float64 {
 	fill := math.Min(float64(c.Batch)/rate, latency-c.Duration.Seconds())
-	return math.Max(0, fill/c.Pace())
+	return math.Max(0, fill/c.Interval())
 }
 
 // serves is the largest share that one device of the kind can serve.
@@ -86,7 +86,7 @@ func (k kind) serves(rate, latency float64) float64 {
 func (k kind) leastLatency(rate float64, n int) (latency float64, by plan.Config) {
 	latency = math.Inf(1)
 	for _, c := range k.configs {
-		gap := c.Pace() / float64(n)
+		gap := c.Interval() / float64(n)
 		if rate*gap > float64(c.Batch)*(1+plan.RateTolerance) {
 			continue
 		}
@@ -104,7 +104,7 @@ func devicesNeeded(c *plan.Config, rate float64, budget time.Duration) (int, boo
 	if window <= 0 {
 		return 0, false
 	}
-	n := math.Ceil(c.Pace()/math.Min(float64(c.Batch)/rate, window) - plan.RateTolerance)
+	n := math.Ceil(c.Interval()/math.Min(float64(c.Batch)/rate, window) - plan.RateTolerance)
 	return int(math.Max(1, n)), n < maxDevices
 }
 

@@ -14,7 +14,7 @@ type member struct {
 }
 
 // gap is the least time between two batches of the member, in seconds.
-func (m member) gap() float64 { return m.Pace() / float64(m.n) }
+func (m member) gap() float64 { return m.Interval() / float64(m.n) }
 
 // capacity is the most requests per second that the member serves.
 func (m member) capacity() float64 { return float64(m.Batch) / m.gap() }

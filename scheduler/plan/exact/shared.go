@@ -204,7 +204,7 @@ func (s *packer) divide(pipeline, module int, budget time.Duration, by division)
 		if by == oneDeviceLess {
 			n--
 		}
-		if n < 0 || n > 0 && c.Duration.Seconds()+c.Pace()/n > budget.Seconds() || c.Duration >= budget {
+		if n < 0 || n > 0 && c.Duration.Seconds()+c.Interval()/n > budget.Seconds() || c.Duration >= budget {
 			continue
 		}
 		// What a request costs on full devices; with none of them, what the
@@ -227,7 +227,7 @@ func (s *packer) divide(pipeline, module int, budget time.Duration, by division)
 	p.residual = m.Rate
 	if full > 0 {
 		t := plan.Allocation{Config: best, Machines: full, Rate: math.Min(m.Rate, full*best.Throughput()), Worst: budget}
-		t.Collect, t.Period = t.Rate, plan.ToDuration(best.Pace()/full)
+		t.Collect, t.Period = t.Rate, plan.ToDuration(best.Interval()/full)
 		p.dedicated, p.residual = []plan.Allocation{t}, m.Rate-t.Rate
 		if s.withMargin {
 			p.margin = plan.ToDuration(1 / m.Rate)

@@ -80,9 +80,9 @@ func (p *search) operations(s state, unit []int) []operation {
 	m := p.Modules[i]
 	var ops []operation
 	for _, c := range m.Configs {
-		worst := p.worstAt(c, p.paced(i))
-		gain := (s.pick[i].Unit() - c.Unit()) * p.paced(i)
-		if gain <= plan.CostTolerance*s.pick[i].Unit()*p.paced(i) || plan.Saturate(s.around[i], worst) > p.Pipeline.SLO {
+		worst := p.worstAt(c, p.rateOf(i))
+		gain := (s.pick[i].Unit() - c.Unit()) * p.rateOf(i)
+		if gain <= plan.CostTolerance*s.pick[i].Unit()*p.rateOf(i) || plan.Saturate(s.around[i], worst) > p.Pipeline.SLO {
 			continue
 		}
 		ops = append(ops, operation{at: unit, to: []plan.Config{c}, extra: worst - s.worst[i], gain: gain, ratio: 1 / c.Unit()})
@@ -101,7 +101,7 @@ func (p *search) apply(s state, op operation) state {
 func (p *search) stateOf(pick []plan.Config) state {
 	s := state{pick: pick, worst: make([]time.Duration, len(pick))}
 	for i, c := range pick {
-		s.worst[i] = p.worstAt(c, p.paced(i))
+		s.worst[i] = p.worstAt(c, p.rateOf(i))
 	}
 	s.around = p.DAG.Around(s.worst)
 	return s
@@ -110,10 +110,10 @@ func (p *search) stateOf(pick []plan.Config) state {
 // start is the default DAG: every module at the smallest batch on the dearest
 // hardware. Where that does not keep the SLO, because other hardware is faster
 // or because a low rate fills even a batch of one slowly, every module starts
-// at its fastest; and where that is not enough either, dummy requests set the
-// pace (see pacedUp). Piccolo starts at the fastest anyway.
+// at its fastest; and where that is not enough either, dummy requests
+// fill its batches sooner (see quickestFilled). Piccolo starts at the fastest anyway.
 func (p *search) start() (state, bool) {
-	attempts := []func() []plan.Config{p.leastEfficient, p.quickest, p.pacedUp}
+	attempts := []func() []plan.Config{p.leastEfficient, p.quickest, p.quickestFilled}
 	if p.policy.fastest {
 		attempts = attempts[1:]
 	}
@@ -138,10 +138,10 @@ func (p *search) quickest() []plan.Config {
 	})
 }
 
-// pacedUp starts every module at its shortest duration and raises its rate by
+// quickestFilled starts every module at its shortest duration and raises its rate by
 // dummy requests to what collects a batch within an equal stretch of that
 // duration.
-func (p *search) pacedUp() []plan.Config {
+func (p *search) quickestFilled() []plan.Config {
 	pick := p.each(func(_ *plan.ModuleProblem, a, b plan.Config) int { return cmp.Compare(a.Duration, b.Duration) })
 	if p.Options.Lacks("dummy") {
 		return pick
@@ -153,21 +153,21 @@ func (p *search) pacedUp() []plan.Config {
 			least[i] = 0
 		}
 	}
-	p.pace = make([]float64, len(pick))
+	p.rates = make([]float64, len(pick))
 	for i, budget := range p.DAG.Stretch(least, p.Pipeline.SLO) {
-		p.pace[i] = p.Modules[i].Rate
-		if p.pace[i] == 0 {
+		p.rates[i] = p.Modules[i].Rate
+		if p.rates[i] == 0 {
 			continue
 		}
-		p.pace[i] = p.rule.pace(pick[i], max(p.pace[i], plan.CollectRate(pick[i], budget)))
+		p.rates[i] = p.rule.leastRate(pick[i], max(p.rates[i], plan.CollectRate(pick[i], budget)))
 	}
 	return pick
 }
 
-// paced is the rate at which the split judges a module.
-func (p *search) paced(i int) float64 {
-	if p.pace != nil {
-		return p.pace[i]
+// rateOf is the rate at which the split judges a module.
+func (p *search) rateOf(i int) float64 {
+	if p.rates != nil {
+		return p.rates[i]
 	}
 	return p.Modules[i].Rate
 }

@@ -141,7 +141,7 @@ func (b *bruteSearch) enumerate(budgets []time.Duration, whole bool) {
 // known is what the other policies give every module.
 func (b *bruteSearch) known() (list [][]plan.Schedule) {
 	for _, other := range b.others {
-		other.pace = nil
+		other.rates = nil
 		if budgets, ok := other.divide(); ok {
 			if sets, err := other.schedule(budgets); err == nil {
 				list = append(list, sets)

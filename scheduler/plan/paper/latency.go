@@ -21,9 +21,9 @@ type latencyRule interface {
 	// fastest is the least worst case with any dummy requests.
 	fastest(c plan.Config) time.Duration
 
-	// pace is the rate, no lower than given, at which the rule holds for machines
+	// leastRate is the rate, no lower than given, at which the rule holds for machines
 	// that are filled with dummy requests.
-	pace(c plan.Config, rate float64) float64
+	leastRate(c plan.Config, rate float64) float64
 }
 
 // ruleOf is the rule that the options leave. Of two steps that exclude each
@@ -57,7 +57,7 @@ func (throughputCost) partial(c plan.Config, rate float64) time.Duration {
 
 func (throughputCost) fastest(c plan.Config) time.Duration { return c.Duration }
 
-func (throughputCost) pace(_ plan.Config, rate float64) float64 { return rate }
+func (throughputCost) leastRate(_ plan.Config, rate float64) float64 { return rate }
 
 // roundRobin lets every machine collect at its own rate: a full one needs 2d.
 type roundRobin struct{ throughputCost }
@@ -66,7 +66,9 @@ func (roundRobin) full(c plan.Config, _ float64) time.Duration { return 2 * c.Du
 
 func (roundRobin) fastest(c plan.Config) time.Duration { return 2 * c.Duration }
 
-func (roundRobin) pace(c plan.Config, rate float64) float64 { return math.Max(rate, c.Throughput()) }
+func (roundRobin) leastRate(c plan.Config, rate float64) float64 {
+	return math.Max(rate, c.Throughput())
+}
 
 // unchecked is roundRobin without regard to the machine that is only partly used.
 type unchecked struct{ roundRobin }
@@ -84,7 +86,7 @@ func (byConfiguration) full(c plan.Config, w float64) time.Duration {
 	return plan.PartialWorstCase(c, w)
 }
 
-func (byConfiguration) pace(c plan.Config, rate float64) float64 { return wholeMachines(rate, c) }
+func (byConfiguration) leastRate(c plan.Config, rate float64) float64 { return wholeMachines(rate, c) }
 
 // literal reads a rule to the letter: a partly used machine collects together
 // with the full ones of its configuration (see plan.ReadingLiteral).

@@ -55,9 +55,9 @@ func (p *search) merged(s state, unit []int) []operation {
 		for _, i := range unit {
 			c := p.cheapestWithin(s, i, limit)
 			op.to = append(op.to, c)
-			op.gain += (s.pick[i].Unit() - c.Unit()) * p.paced(i)
+			op.gain += (s.pick[i].Unit() - c.Unit()) * p.rateOf(i)
 			op.ratio = math.Max(op.ratio, 1/c.Unit())
-			was += s.pick[i].Unit() * p.paced(i)
+			was += s.pick[i].Unit() * p.rateOf(i)
 		}
 		if op.gain > plan.CostTolerance*was {
 			ops = append(ops, op)
@@ -72,7 +72,7 @@ func (p *search) limits(s state, unit []int, now time.Duration) []time.Duration 
 	limits := []time.Duration{now}
 	for _, i := range unit {
 		for _, c := range p.Modules[i].Configs {
-			worst := p.worstAt(c, p.paced(i))
+			worst := p.worstAt(c, p.rateOf(i))
 			if worst > now && plan.Saturate(s.around[i], worst) <= p.Pipeline.SLO {
 				limits = append(limits, worst)
 			}
@@ -84,7 +84,7 @@ func (p *search) limits(s state, unit []int, now time.Duration) []time.Duration 
 
 func (p *search) cheapestWithin(s state, i int, limit time.Duration) plan.Config {
 	for _, c := range p.Modules[i].Configs { // best ratio first
-		if p.worstAt(c, p.paced(i)) <= limit {
+		if p.worstAt(c, p.rateOf(i)) <= limit {
 			return c
 		}
 	}

@@ -116,7 +116,7 @@ type search struct {
 	rule    latencyRule
 	way     splitting
 	solvers []moduleSolver
-	pace    []float64 // rates with the dummy requests that the split needs; nil when none
+	rates   []float64 // rates with the dummy requests that the split needs; nil when none
 }
 
 func (p policy) begin(ready *plan.Prepared) (*search, error) {

@@ -34,7 +34,7 @@ func Proportional(p *plan.Prepared, scale float64) []Curves {
 			continue
 		}
 		for _, c := range m.Configs {
-			all[i] = append(all[i], Curve{Rise: c.Weight / scale * c.Pace(), Flat: float64(c.Batch) / m.Rate, Duration: c.Duration.Seconds()})
+			all[i] = append(all[i], Curve{Rise: c.Weight / scale * c.Interval(), Flat: float64(c.Batch) / m.Rate, Duration: c.Duration.Seconds()})
 		}
 		all[i] = all[i].Lower()
 	}
