@@ -3,14 +3,16 @@ package gateway
 import (
 	"slices"
 
+	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/wire"
 )
 
-// admit decides at the door: it checks the tensors, the bound on requests under
+// admit decides whether a request is taken: it checks the tensors, the bound on requests under
 // way, this one among them, and that every module has an executor or will soon.
 // It returns the inputs in the order of the declaration.
-func (g *Gateway) admit(gr *graph, underWay int64, q *wire.InferRequest, now dispatch.Time) ([]wire.Tensor, *wire.Error) {
+func (g *Gateway) admit(gr *deployed, underWay int64, q *wire.InferRequest, now dispatch.Time) ([]wire.Tensor, *wire.Error) {
 	inputs, err := gr.arrange(q)
 	if err != nil {
 		return nil, err
@@ -19,22 +21,22 @@ func (g *Gateway) admit(gr *graph, underWay int64, q *wire.InferRequest, now dis
 		return nil, wire.Errorf(wire.CodeUnavailable, "", stopping)
 	}
 	if underWay > int64(g.options.MaxInFlight) {
-		return nil, wire.Errorf(wire.CodeOverloaded, "", "%d requests of %s are under way; send fewer or scale it up", underWay-1, gr.title)
+		return nil, wire.Errorf(wire.CodeOverloaded, "", "%d requests of %s are under way; send fewer or scale it up", underWay-1, gr.Title)
 	}
-	for _, n := range gr.nodes {
-		since, down := n.station.down()
+	for _, n := range gr.Nodes {
+		since, down := g.queue.Down(gr.Generation, n.Index())
 		if down && now-since > g.options.Grace {
-			return nil, wire.Errorf(wire.CodeUnavailable, n.Module, "no executor is attached; look at the pipeline's status for why")
+			return nil, wire.Errorf(wire.CodeUnavailable, n.Name, "no executor is attached; look at the pipeline's status for why")
 		}
 	}
 	return inputs, nil
 }
 
-func (gr *graph) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
-	if gr.function != nil && len(gr.inputs) == 0 {
+func (gr *deployed) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
+	if gr.function != nil && len(gr.Inputs) == 0 {
 		return nil, checkUndeclared(q.Inputs)
 	}
-	inputs, err := wire.Arrange(gr.inputs, q.Inputs, gr.title)
+	inputs, err := wire.Arrange(gr.Inputs, q.Inputs, gr.Title)
 	if err != nil {
 		return nil, err
 	}
@@ -45,9 +47,70 @@ func (gr *graph) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
 		return inputs, nil // its answers say what outputs it has
 	}
 	for _, name := range q.Outputs {
-		if !slices.ContainsFunc(gr.outputs, func(o output) bool { return o.name == name }) {
+		if !slices.ContainsFunc(gr.Outputs, func(o graph.Output) bool { return o.Name == name }) {
 			return nil, wire.Errorf(wire.CodeInvalid, "", "there is no output %q in pipeline %q", name, q.Pipeline)
 		}
 	}
 	return inputs, nil
+}
+
+// measureQuery refuses queries that no profile says anything of.
+func (gr *deployed) measureQuery(inputs []wire.Tensor) *wire.Error {
+	largest := gr.Largest()
+	if largest == 0 {
+		return nil
+	}
+	for i := range inputs {
+		name, size := gr.Inputs[i].Name, inputs[i].Shape[0]
+		switch {
+		case size < 1:
+			return wire.Errorf(wire.CodeInvalid, "", "input %q has no rows; a query has at least one item", name)
+		case size > int64(largest):
+			return wire.Errorf(wire.CodeInvalid, "", "a query of %d items is beyond the profile of pool %q, which ends at %d; split the query, or measure larger ones",
+				size, gr.Deployment.Pipeline.Name, largest)
+		case size != inputs[0].Shape[0]:
+			return wire.Errorf(wire.CodeInvalid, "", "input %q has %d rows and input %q has %d; a query has as many of each", gr.Inputs[0].Name, inputs[0].Shape[0], name, size)
+		}
+	}
+	return nil
+}
+
+func crowded(budget dispatch.Time) *wire.Error {
+	return &wire.Error{
+		Code: wire.CodeOverloaded, Budget: budget,
+		Reason: "the requests before this one leave no time for it; send fewer, or scale the pipeline up",
+	}
+}
+
+// Crowded says why a request to the pipeline that came now would be refused, and
+// counts it as refused; nil where it would not. Servers ask before they read what
+// a request brings: under overload that is most of what a refusal costs. A name
+// that is not served is no reason; Infer says so.
+func (g *Gateway) Crowded(name string) *wire.Error {
+	p, _ := g.find(name)
+	if p == nil {
+		return nil
+	}
+	gr, _ := p.enter()
+	defer gr.InFlight.Add(-1)
+	defer p.accepted.Add(-1)
+	now := g.now()
+	if gr.SLO == 0 || g.queue.Would(gr.Generation, now, now+gr.SLO) {
+		return nil
+	}
+	err := crowded(gr.SLO)
+	g.refuse(p, gr, nil, &wire.InferRequest{Pipeline: name}, now, err)
+	return err
+}
+
+// leave counts an admitted request out.
+func (g *Gateway) leave(r *graph.Request, now dispatch.Time, o Outcome) {
+	how := admission.InTime
+	switch o {
+	case Late:
+		how = admission.Late
+	case Dropped:
+		how = admission.GivenUp
+	}
+	g.queue.Leave(&r.Request, now, how)
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -32,7 +34,6 @@ func (g *Gateway) Attach(s attach.Stream) error {
 	e.mu.Lock()
 	drained := e.parting == departed
 	e.mu.Unlock()
-	g.detach(e)
 	g.unregister(e)
 	e.lost(cause)
 	if drained {
@@ -74,62 +75,54 @@ func (g *Gateway) register(e *executor) error {
 		g.mu.Unlock()
 		return errors.New("gateway: closed")
 	}
-	e.settle(g.device(e.hello.Host, e.hello.Device))
 	before := g.executors[e.hello.Executor]
 	g.executors[e.hello.Executor] = e
 	if before != nil {
 		_ = before.stream.Close()
-		if before.station != nil {
-			before.station.remove(before)
-		}
 	}
-	g.assign(e)
+	h := &e.hello
+	e.seat = g.queue.Register(dispatcher.Introduction{
+		Name: h.Executor, Service: h.Pipeline, Host: h.Host, Device: h.Device, Hardware: h.Hardware, Concurrency: h.Concurrency, Holder: e,
+	}, g.settle(e))
 	g.announce()
 	g.mu.Unlock()
 	return nil
 }
 
-// assign adds the executor to the station that the current deployment of its
-// pipeline has for it. Gateway.mu is held.
-func (g *Gateway) assign(e *executor) {
+// settle finds the module that the current deployment has for the executor, and says
+// whether it can serve it. Gateway.mu is held.
+func (g *Gateway) settle(e *executor) bool {
 	p := g.pipeline(e.hello.Pipeline)
 	if p == nil {
-		return
+		return false
 	}
-	d := &p.current.Load().deployment
-	i := slices.IndexFunc(d.Slots, func(s placement.Slot) bool { return s.Executor == e.hello.Executor })
-	if i < 0 {
-		return
+	gr := p.current.Load()
+	slots := gr.Deployment.Slots
+	i := slices.IndexFunc(slots, func(s placement.Slot) bool { return s.Executor == e.hello.Executor })
+	return i >= 0 && e.serveModule(gr, slots[i].Module)
+}
+
+// serveModule notes the module that the executor is to serve from now on, unless it
+// cannot. Gateway.mu is held.
+func (e *executor) serveModule(gr *deployed, name string) bool {
+	n := gr.Node(name)
+	if n == nil || checkRoute(n, e) != nil {
+		return false
 	}
-	s := p.stations[d.Slots[i].Module]
-	if s == nil || checkRoute(p.current.Load().node(s.name), e) != nil {
-		return
-	}
-	e.station = s
-	s.sig.Store(&e.hello.Signature)
-	s.add(member{exec: e, group: int32(d.Slots[i].Group)})
-	g.guard(p.current.Load())
+	e.module = n.Module
+	n.Module.Announce(&e.hello.Signature)
+	return true
 }
 
 // checkRoute says why an executor cannot serve a node.
-func checkRoute(n *node, e *executor) error {
+func checkRoute(n *graph.Node, e *executor) error {
 	if n == nil {
 		return nil
 	}
-	if r := newRoute(n, &e.hello); r.err != nil {
-		return r.err
+	if r := graph.NewRoute(n, &e.hello); r.Err != nil {
+		return r.Err
 	}
 	return nil
-}
-
-// detach takes the executor out of its station.
-func (g *Gateway) detach(e *executor) {
-	g.mu.Lock()
-	s := e.station
-	g.mu.Unlock()
-	if s != nil {
-		s.remove(e)
-	}
 }
 
 // unregister forgets the executor, unless another has taken its name.
@@ -138,9 +131,6 @@ func (g *Gateway) unregister(e *executor) {
 	defer g.mu.Unlock()
 	if g.executors[e.hello.Executor] == e {
 		delete(g.executors, e.hello.Executor)
-		if p := g.pipeline(e.hello.Pipeline); p != nil {
-			g.guard(p.current.Load())
-		}
 	}
 	g.announce()
 }

@@ -1,21 +1,22 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/harpagon/harpagon/dispatcher/stats"
 	"github.com/harpagon/harpagon/executors/invoke"
-	"github.com/harpagon/harpagon/gateway/stats"
+	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 	"github.com/harpagon/harpagon/scheduler/functions"
-	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -29,7 +30,7 @@ type function struct {
 	apps       []*application // by class
 	executors  []*executor    // by group
 
-	// The lock of the station guards these.
+	mu          sync.Mutex
 	groups      []functions.GroupMeasures
 	unreachable string // why the last call could not be made; empty where it could
 }
@@ -135,44 +136,6 @@ func (f *function) asPipeline() pipelines.Pipeline {
 	return p
 }
 
-// graph compiles a deployment. That of a function is made a pipeline first.
-func (g *Gateway) graph(ctx context.Context, d placement.Deployment, mustAnswer bool) (*graph, error) {
-	if d.Function == nil {
-		return compile(d)
-	}
-	f, err := g.function(ctx, d.Function, mustAnswer)
-	if err != nil {
-		return nil, err
-	}
-	f.deployment.Generation = cmp.Or(d.Generation, d.Function.Generation)
-	d.Generation, d.Pipeline = f.deployment.Generation, f.asPipeline()
-	gr, err := compile(d)
-	if err == nil {
-		gr.function = f
-	}
-	return gr, err
-}
-
-// policy is the configuration of policy grouped. A batch leaves a margin before the
-// plan's timeout, for timers that are late and for the network. A request is given
-// up when not even a call of its own would be in time, on average: the plan's
-// longest time of a full batch would give up what leaves at its timeout whenever a
-// timer is late.
-func (f *function) policy(o *Options) *grouped.Options {
-	problem := functions.Problem{Function: f.deployment.Function, Provider: f.deployment.Provider}
-	c := f.deployment.Plan.Dispatch()
-	c.MaxQueue = o.MaxInFlight
-	for i := range c.Groups {
-		group := &c.Groups[i]
-		single, _ := problem.Latency(f.deployment.Plan.Groups[i].Offer, 1)
-		group.Duration = min(group.Duration, time.Duration(single*float64(time.Second)))
-		for j := range group.Applications {
-			group.Applications[j].Timeout = max(0, group.Applications[j].Timeout-o.functionMargin)
-		}
-	}
-	return &c
-}
-
 // application of that name; the only one where none is named.
 func (f *function) application(name string) (*application, *wire.Error) {
 	if name == "" && len(f.apps) == 1 {
@@ -196,6 +159,9 @@ func (f *function) application(name string) (*application, *wire.Error) {
 
 // metadata adds what is known of the function, or of one of its applications.
 func (f *function) metadata(m *wire.Metadata, application string) *wire.Error {
+	f.mu.Lock()
+	m.Ready, m.Reason = f.unreachable == "", f.unreachable
+	f.mu.Unlock()
 	m.Outputs = slices.Clone(f.outputs)
 	for _, a := range f.apps {
 		m.Applications = append(m.Applications, pipelines.Application{Name: a.name, SLO: a.slo, Rate: a.rate})
@@ -212,30 +178,38 @@ func (f *function) metadata(m *wire.Metadata, application string) *wire.Error {
 
 // functionRequest is what a request of a function has besides.
 type functionRequest struct {
-	app        *application // of the generation that has it; the station's lock guards it while the item waits
+	app        *application // of the generation that has it; under the request's lock
 	inputs     []wire.NamedTensor
 	answer     []wire.NamedTensor
 	generation int  // that served it
 	cold       bool // its call met a cold start
 }
 
+// functionOf is what a request of a function has besides; nil for any other.
+func functionOf(r *graph.Request) *functionRequest {
+	if !r.Graph.Whole {
+		return nil
+	}
+	return r.Own.(*functionRequest)
+}
+
 // newFunctionRequest makes a request of a function and names its tensors: in the
 // order of the function's inputs where they are known, and as they were given where
 // not.
-func newFunctionRequest(g *graph, a *application, inputs []wire.Tensor, given []wire.NamedTensor, arrival, deadline dispatch.Time) *request {
+func (g *Gateway) newFunctionRequest(gr *graph.Graph, a *application, inputs []wire.Tensor, given []wire.NamedTensor, arrival, deadline dispatch.Time) *graph.Request {
 	both := &struct {
-		request
+		graph.Request
 		function functionRequest
 	}{function: functionRequest{app: a, inputs: given}}
-	r, f := &both.request, &both.function
-	r.init(g, inputs, arrival, deadline)
-	r.function = f
-	if len(g.inputs) > 0 {
+	r, f := &both.Request, &both.function
+	if len(gr.Inputs) > 0 {
 		f.inputs = make([]wire.NamedTensor, len(inputs))
 		for i, t := range inputs {
-			f.inputs[i] = wire.NamedTensor{Name: g.inputs[i].Name, Tensor: t}
+			f.inputs[i] = wire.NamedTensor{Name: gr.Inputs[i].Name, Tensor: t}
 		}
 	}
+	r.Init(gr, inputs, arrival, deadline)
+	r.Own, r.Class, r.Form = f, a.class, g.formOf(f.inputs)
 	return r
 }
 
@@ -269,4 +243,24 @@ func (f *functionRequest) answered(q *wire.InferRequest) ([]wire.NamedTensor, *w
 		}
 	}
 	return all, nil
+}
+
+// measure says what was seen of the function, and adds it to m.
+func (f *function) measure(now dispatch.Time, m *autoscale.Measures) *functions.Measures {
+	all := &functions.Measures{Function: m.Pipeline, Generation: m.Generation, From: m.To, To: m.To}
+	for _, a := range f.apps {
+		one, from := a.stats.MeasureApplication(a.name, now, m.To)
+		all.Applications = append(all.Applications, one)
+		if from.Before(all.From) {
+			all.From = from
+		}
+	}
+	m.From, m.Offered = all.From, all.Offered()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, g := range f.groups {
+		g.Errors = maps.Clone(g.Errors)
+		all.Groups = append(all.Groups, g)
+	}
+	return all
 }

@@ -238,11 +238,9 @@ func TestCallersWhoLeave(t *testing.T) {
 			leave(ctx)
 		}
 		synctest.Wait()
-		s := g.pipeline("net").stations["net"]
-		s.mu.Lock()
-		assert.Equal(t, 1, s.running)
-		assert.Empty(t, s.waiting())
-		s.mu.Unlock()
+		l := g.queue.Loads(g.pipeline("net").current.Load().Generation)[0]
+		assert.Equal(t, 1, l.Calls)
+		assert.Zero(t, l.Held)
 		cancel()
 		wg.Wait()
 		close(release)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -9,8 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/harpagon/harpagon/gateway/stats"
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/dispatcher/stats"
+	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -20,44 +22,48 @@ import (
 type Gateway struct {
 	options Options
 	epoch   time.Time
-	door    door
-	moves   atomic.Int64 // executors that have come to a device or left it
+	queue   *dispatcher.Dispatcher
+	forms   maphash.Seed // see formOf
 
 	pipelines atomic.Pointer[map[string]*pipeline] // replaced as a whole, under mu
 
 	life     context.Context // of calls
 	end      context.CancelFunc
-	calls    sync.WaitGroup
 	stopping atomic.Bool
 
 	mu        sync.Mutex
 	closed    bool
 	executors map[string]*executor // attached, by name
-	devices   map[string]*device   // by host and name; never forgotten
-	numbered  int                  // devices that have been numbered
 	changed   chan struct{}        // closed, and replaced, when executors change
 }
 
 // pipeline is what the gateway keeps of one that it serves.
 type pipeline struct {
 	name     string
-	current  atomic.Pointer[graph]
+	current  atomic.Pointer[deployed]
 	accepted atomic.Int64 // requests under way
 	stats    stats.Service
 
-	stations map[string]*station // of the current graph by module; under Gateway.mu
-	old      []*graph            // that may still have requests; under Gateway.mu
+	modules map[string]*graph.Module // of the current graph; under Gateway.mu
+	old     []*deployed              // that may still have requests; under Gateway.mu
+}
+
+// deployed is a graph with what serves it.
+type deployed struct {
+	*graph.Graph
+	function *function // nil where executors of this fleet serve
 }
 
 // New makes a gateway that serves nothing yet.
 func New(o Options) *Gateway {
 	g := &Gateway{
 		options:   o.withDefaults(),
+		forms:     maphash.MakeSeed(),
 		epoch:     time.Now(),
 		executors: make(map[string]*executor),
-		devices:   make(map[string]*device),
 		changed:   make(chan struct{}),
 	}
+	g.queue = dispatcher.New(g.options.dispatching(g.now))
 	g.life, g.end = context.WithCancel(context.Background())
 	g.pipelines.Store(&map[string]*pipeline{})
 	return g
@@ -114,50 +120,24 @@ func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 	}
 	gr := p.current.Load()
 	m := &wire.Metadata{
-		Pipeline: name, Generation: gr.deployment.Generation, SLO: gr.slo, Ready: true,
-		Inputs: slices.Clone(gr.inputs),
-	}
-	for _, n := range gr.nodes {
-		if _, down := n.station.down(); down && m.Ready {
-			m.Ready, m.Reason = false, "no executor is attached for module "+n.Module
-		}
+		Pipeline: name, Generation: gr.Deployment.Generation, SLO: gr.SLO, Ready: true,
+		Inputs: slices.Clone(gr.Inputs),
 	}
 	if f := gr.function; f != nil {
-		s := gr.nodes[0].station
-		s.mu.Lock()
-		m.Ready, m.Reason = f.unreachable == "", f.unreachable
-		s.mu.Unlock()
 		if err := f.metadata(m, application); err != nil {
 			return nil, err
 		}
 		return m, nil
 	}
-	for _, o := range gr.outputs {
-		m.Outputs = append(m.Outputs, gr.outputPort(o))
-	}
-	return m, nil
-}
-
-// outputPort is the output as a caller sees it: gathered where it comes from a
-// scope, and of shape [1] where it is a scalar.
-func (gr *graph) outputPort(o output) pipelines.Port {
-	port := pipelines.Port{Name: o.name}
-	if o.from == nil {
-		port.Datatype, port.Shape = gr.inputs[o.port].Datatype, gr.inputs[o.port].Shape
-		return port
-	}
-	if sig := o.from.station.signature(); sig != nil {
-		if p := portOf(sig.Outputs, o.from.outs[o.port]); p != nil {
-			port.Datatype, port.Shape = p.Datatype, slices.Clone(p.Shape)
+	for _, n := range gr.Nodes {
+		if _, down := g.queue.Down(gr.Generation, n.Index()); down && m.Ready {
+			m.Ready, m.Reason = false, "no executor is attached for module "+n.Name
 		}
 	}
-	switch {
-	case o.from.Scope != 0, o.from.declared.Sized:
-		port.Shape = append([]int64{-1}, port.Shape...)
-	case len(port.Shape) == 0 && port.Datatype != "":
-		port.Shape = []int64{1}
+	for _, o := range gr.Outputs {
+		m.Outputs = append(m.Outputs, gr.OutputPort(o))
 	}
-	return port
+	return m, nil
 }
 
 func notFound(name string) *wire.Error {
@@ -173,40 +153,11 @@ func (g *Gateway) Close() error {
 	g.mu.Lock()
 	g.closed = true
 	all := slices.Collect(maps.Values(g.executors))
-	var callers []*station
-	for _, p := range *g.pipelines.Load() {
-		for _, s := range p.stations {
-			if s.function != nil {
-				callers = append(callers, s)
-			}
-		}
-	}
 	g.mu.Unlock()
 	for _, e := range all {
 		_ = e.stream.Close()
 	}
-	for _, s := range callers {
-		s.close()
-	}
-	g.calls.Wait()
+	g.queue.Close()
 	g.options.Invoker.Close()
 	return nil
-}
-
-func (g *Gateway) batchBegin(f *flight) {
-	if o := g.options.Observer.BatchBegin; o != nil {
-		o(f.info())
-	}
-}
-
-func (g *Gateway) batchEnd(f *flight, now dispatch.Time, waited, compute time.Duration, err *wire.Error) {
-	if o := g.options.Observer.BatchEnd; o != nil {
-		i := f.info()
-		i.Waited, i.Compute, i.Elapsed, i.Err = waited, compute, now-f.at, err
-		o(i)
-	}
-}
-
-func (f *flight) info() BatchInfo {
-	return BatchInfo{Pipeline: f.station.pipeline, Module: f.items[0].stage(), Executor: f.exec.hello.Executor, Size: f.rows()}
 }

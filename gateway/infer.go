@@ -3,8 +3,10 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -43,9 +45,9 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 // infer runs one request.
 func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
 	gr, underWay := p.enter()
-	defer gr.inFlight.Add(-1)
+	defer gr.InFlight.Add(-1)
 	defer p.accepted.Add(-1)
-	slo := gr.slo
+	slo := gr.SLO
 	var app *application
 	if gr.function != nil {
 		var err *wire.Error
@@ -60,7 +62,8 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 		return nil, err
 	}
 	deadline := g.deadline(ctx, slo, arrival)
-	if err := g.door.admit(gr, arrival, deadline); err != nil {
+	if !g.queue.Admit(gr.Generation, arrival, deadline) {
+		err := crowded(deadline - arrival)
 		g.refuse(p, gr, app, q, arrival, err)
 		return nil, err
 	}
@@ -69,15 +72,15 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 		app.stats.Begin(arrival)
 	}
 	if o := g.options.Observer.RequestBegin; o != nil {
-		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.deployment.Generation})
+		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.Deployment.Generation})
 	}
-	var r *request
+	var r *graph.Request
 	if app != nil {
-		r = newFunctionRequest(gr, app, inputs, q.Inputs, arrival, deadline)
+		r = g.newFunctionRequest(gr.Graph, app, inputs, q.Inputs, arrival, deadline)
 	} else {
-		r = newRequest(gr, inputs, arrival, deadline)
+		r = graph.New(gr.Graph, inputs, arrival, deadline)
 	}
-	r.begin()
+	r.Begin()
 	g.wait(ctx, r)
 	return g.answer(p, r, q)
 }
@@ -85,15 +88,15 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 // enter counts a request into the current graph, and says how many of the
 // pipeline are under way with it. Release relies on the count of the graph: once
 // current has changed, that of an older graph only falls.
-func (p *pipeline) enter() (gr *graph, underWay int64) {
+func (p *pipeline) enter() (gr *deployed, underWay int64) {
 	underWay = p.accepted.Add(1)
 	for {
 		gr := p.current.Load()
-		gr.inFlight.Add(1)
+		gr.InFlight.Add(1)
 		if p.current.Load() == gr {
 			return gr, underWay
 		}
-		gr.inFlight.Add(-1)
+		gr.InFlight.Add(-1)
 	}
 }
 
@@ -122,68 +125,72 @@ func (g *Gateway) deadline(ctx context.Context, slo time.Duration, arrival dispa
 // wait blocks until the request is over, its caller has gone, or patience has
 // run out with an executor that does not answer. Calls of functions end by
 // themselves.
-func (g *Gateway) wait(ctx context.Context, r *request) {
+func (g *Gateway) wait(ctx context.Context, r *graph.Request) {
 	var lapsed <-chan time.Time
-	if r.deadline != 0 && r.function == nil {
-		timer := time.NewTimer(r.deadline - g.now() + r.patience())
+	if r.Deadline != 0 && !r.Graph.Whole {
+		timer := time.NewTimer(r.Deadline - g.now() + patience(r))
 		defer timer.Stop()
 		lapsed = timer.C
 	}
 	select {
-	case <-r.done:
+	case <-r.Done:
 		return
 	case <-ctx.Done():
-		r.fail(g.abandoned(ctx, r))
+		r.Fail(g.abandoned(ctx, r))
 	case <-lapsed:
-		r.fail(r.timed(g.now(), wire.CodeDeadline, "an executor has not answered"))
+		r.Fail(timed(r, g.now(), wire.CodeDeadline, "an executor has not answered"))
 	}
-	<-r.done
+	<-r.Done
 }
 
 // patience is how long after its deadline a request that an engine holds is
 // still waited for: once more as long as it was given.
-func (r *request) patience() time.Duration {
-	return max(r.deadline-r.arrival, minPatience)
+func patience(r *graph.Request) time.Duration {
+	return max(r.Deadline-r.Arrival, minPatience)
 }
 
-func (g *Gateway) abandoned(ctx context.Context, r *request) *wire.Error {
+func (g *Gateway) abandoned(ctx context.Context, r *graph.Request) *wire.Error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return r.timed(g.now(), wire.CodeDeadline, "the caller's deadline has passed")
+		return timed(r, g.now(), wire.CodeDeadline, "the caller's deadline has passed")
 	}
-	return r.timed(g.now(), wire.CodeCanceled, "the caller has gone")
+	return timed(r, g.now(), wire.CodeCanceled, "the caller has gone")
 }
 
-func (r *request) timed(now dispatch.Time, code wire.Code, reason string) *wire.Error {
-	e := &wire.Error{Code: code, Reason: reason, Elapsed: now - r.arrival}
-	if r.deadline != 0 {
-		e.Budget = r.deadline - r.arrival
+func timed(r *graph.Request, now dispatch.Time, code wire.Code, reason string) *wire.Error {
+	e := &wire.Error{Code: code, Reason: reason, Elapsed: now - r.Arrival}
+	if r.Deadline != 0 {
+		e.Budget = r.Deadline - r.Arrival
 	}
 	return e
 }
 
 // answer counts the one outcome of an accepted request.
-func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.InferResponse, error) {
-	info := RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: r.graph.deployment.Generation}
+func (g *Gateway) answer(p *pipeline, r *graph.Request, q *wire.InferRequest) (*wire.InferResponse, error) {
+	info := RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: r.Graph.Deployment.Generation}
 	resp, err := g.response(r, q)
-	if r.function != nil {
-		info.Pipeline = r.function.app.label
+	f := functionOf(r)
+	if f != nil {
+		info.Pipeline = f.app.label
 	}
 	now := g.now()
-	info.Elapsed = now - r.arrival
+	info.Elapsed = now - r.Arrival
 	if err == nil {
 		resp.Elapsed = info.Elapsed
-		resp.Stages = r.stages(now)
+		resp.Stages = r.Stages(now)
+		if f != nil {
+			resp.Stages[0].Module = f.app.stage
+		}
 		info.Stages = resp.Stages
 	}
-	info.Err, info.Outcome = err, r.outcome(err)
-	if err == nil && r.deadline != 0 && now > r.deadline {
+	info.Err, info.Outcome = err, outcome(r, err)
+	if err == nil && r.Deadline != 0 && now > r.Deadline {
 		info.Outcome = Late
 	}
 	p.stats.End(now, info.Outcome, info.Elapsed)
-	if f := r.function; f != nil {
+	if f != nil {
 		f.app.stats.Finish(now, info.Outcome, info.Elapsed, f.cold)
 	}
-	g.door.leave(r, now, info.Outcome)
+	g.leave(r, now, info.Outcome)
 	if o := g.options.Observer.RequestEnd; o != nil {
 		o(info)
 	}
@@ -196,7 +203,7 @@ func (g *Gateway) answer(p *pipeline, r *request, q *wire.InferRequest) (*wire.I
 // refuse counts a request that was turned away. One that is wrong in itself is
 // no load and says nothing of the service, so Measures counts only that it was
 // wrong; observers are told of either.
-func (g *Gateway) refuse(p *pipeline, gr *graph, app *application, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
+func (g *Gateway) refuse(p *pipeline, gr *deployed, app *application, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
 	now := g.now()
 	end := Invalid
 	if err.Code != wire.CodeInvalid {
@@ -208,19 +215,19 @@ func (g *Gateway) refuse(p *pipeline, gr *graph, app *application, q *wire.Infer
 		app.stats.Refuse(now, end)
 	}
 	if o := g.options.Observer.RequestEnd; o != nil {
-		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.deployment.Generation, Outcome: end, AtDoor: true, Elapsed: now - arrival, Err: err})
+		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.Deployment.Generation, Outcome: end, Unaccepted: true, Elapsed: now - arrival, Err: err})
 	}
 }
 
 // outcome is how the request ended. What an engine refuses of a module that
 // receives an input of the pipeline as it came is the caller's mistake.
-func (r *request) outcome(err *wire.Error) Outcome {
+func outcome(r *graph.Request, err *wire.Error) Outcome {
 	if err == nil {
 		return Completed
 	}
 	switch err.Code {
 	case wire.CodeInvalid:
-		if n := r.graph.node(err.Stage); n == nil || n.brought() {
+		if n := r.Graph.Node(err.Stage); n == nil || n.Brought() {
 			return Invalid
 		}
 	case wire.CodeDeadline, wire.CodeOverloaded:
@@ -232,51 +239,32 @@ func (r *request) outcome(err *wire.Error) Outcome {
 }
 
 // response gathers the outputs that the caller wants.
-func (g *Gateway) response(r *request, q *wire.InferRequest) (*wire.InferResponse, *wire.Error) {
-	if r.err != nil {
-		return nil, r.err
+func (g *Gateway) response(r *graph.Request, q *wire.InferRequest) (*wire.InferResponse, *wire.Error) {
+	if err := r.Err(); err != nil {
+		return nil, err
 	}
-	gr := r.graph
-	if f := r.function; f != nil {
+	gr := r.Graph
+	if f := functionOf(r); f != nil {
 		outputs, err := f.answered(q)
 		return &wire.InferResponse{ID: q.ID, Pipeline: q.Pipeline, Generation: f.generation, Outputs: outputs}, err
 	}
 	resp := &wire.InferResponse{
-		ID: q.ID, Pipeline: q.Pipeline, Generation: gr.deployment.Generation,
-		Outputs: make([]wire.NamedTensor, 0, len(gr.outputs)),
+		ID: q.ID, Pipeline: q.Pipeline, Generation: gr.Deployment.Generation,
+		Outputs: make([]wire.NamedTensor, 0, len(gr.Outputs)),
 	}
-	for _, o := range gr.outputs {
-		if !wants(q, o.name) {
+	for _, o := range gr.Outputs {
+		if !wants(q, o.Name) {
 			continue
 		}
-		t, err := r.output(o)
+		t, err := r.Output(o)
 		if err != nil {
 			return nil, err
 		}
-		resp.Outputs = append(resp.Outputs, wire.NamedTensor{Name: o.name, Tensor: t})
+		resp.Outputs = append(resp.Outputs, wire.NamedTensor{Name: o.Name, Tensor: t})
 	}
 	return resp, nil
 }
 
 func wants(q *wire.InferRequest, name string) bool {
-	if len(q.Outputs) == 0 {
-		return true
-	}
-	for _, w := range q.Outputs {
-		if w == name {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *request) output(o output) (wire.Tensor, *wire.Error) {
-	if o.from == nil {
-		return r.inputs[o.port], nil
-	}
-	t, err := r.collect(o.from, o.port, 0)
-	if err == nil && len(t.Shape) == 0 {
-		t.Shape = []int64{1}
-	}
-	return t, err
+	return len(q.Outputs) == 0 || slices.Contains(q.Outputs, name)
 }

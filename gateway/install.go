@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -8,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -21,10 +23,7 @@ const pollEvery = 2 * time.Millisecond
 // executor does not fit its module, and when ctx ends first; the error then
 // names the executors that are missing.
 func (g *Gateway) Prepare(ctx context.Context, d placement.Deployment) error {
-	gr, err := g.graph(ctx, d, true)
-	if err == nil {
-		_, err = g.policies(gr)
-	}
+	gr, err := g.compile(ctx, d, true)
 	if err != nil {
 		return err
 	}
@@ -46,14 +45,14 @@ func (g *Gateway) Prepare(ctx context.Context, d placement.Deployment) error {
 }
 
 // missing lists the slots without an executor. Gateway.mu is held.
-func (g *Gateway) missing(gr *graph) (names []string, err error) {
-	for _, s := range gr.deployment.Slots {
+func (g *Gateway) missing(gr *deployed) (names []string, err error) {
+	for _, s := range gr.Deployment.Slots {
 		e := g.executors[s.Executor]
 		if e == nil {
 			names = append(names, s.Executor)
 			continue
 		}
-		if err := checkRoute(gr.node(s.Module), e); err != nil {
+		if err := checkRoute(gr.Node(s.Module), e); err != nil {
 			return nil, err
 		}
 	}
@@ -66,147 +65,108 @@ func (g *Gateway) missing(gr *graph) (names []string, err error) {
 // generation that is installed already is allowed and changes nothing but the
 // executors in use; an older one is refused.
 func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
-	gr, err := g.graph(ctx, d, false)
-	if err != nil {
-		return err
-	}
-	policies, err := g.policies(gr)
+	gr, err := g.compile(ctx, d, false)
 	if err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	name, generation := gr.deployment.Name(), gr.deployment.Generation
+	name, generation := gr.Deployment.Name(), gr.Deployment.Generation
 	p := g.pipeline(name)
-	var before *graph
+	var before *deployed
 	if p == nil {
-		p = &pipeline{name: name, stations: make(map[string]*station)}
+		p = &pipeline{name: name}
 		p.stats.Init(g.span(gr), g.now())
-	} else if before = p.current.Load(); before.deployment.Generation > generation {
-		return fmt.Errorf("gateway: %s %q serves generation %d; generation %d is older", gr.deployment.Kind(), name, before.deployment.Generation, generation)
-	} else if gr.function != nil && before.deployment.Generation == generation {
+	} else if before = p.current.Load(); before.Deployment.Generation > generation {
+		return fmt.Errorf("gateway: %s %q serves generation %d; generation %d is older", gr.Deployment.Kind(), name, before.Deployment.Generation, generation)
+	} else if gr.function != nil && before.Deployment.Generation == generation {
 		return nil // its counts go on
 	}
-	moved := g.equip(p, gr, policies)
-	g.guard(gr)
+	unfit := g.equip(p, gr)
+	moved := g.queue.Install(gr.Generation, unfit, gr.function.callers())
 	p.current.Store(gr)
 	g.retire(p, before)
 	all := maps.Clone(*g.pipelines.Load())
 	all[p.name] = p
 	g.pipelines.Store(&all)
-	g.installed(p, gr, before, policies, moved)
+	g.installed(p, gr, before, moved)
 	return nil
 }
 
-func (g *Gateway) installed(p *pipeline, gr, before *graph, policies []madePolicy, moved int) {
+// compile makes a graph of a deployment. That of a function is made a pipeline first.
+func (g *Gateway) compile(ctx context.Context, d placement.Deployment, mustAnswer bool) (*deployed, error) {
+	gr := new(deployed)
+	if d.Function != nil {
+		f, err := g.function(ctx, d.Function, mustAnswer)
+		if err != nil {
+			return nil, err
+		}
+		f.deployment.Generation = cmp.Or(d.Generation, d.Function.Generation)
+		d.Generation, d.Pipeline = f.deployment.Generation, f.asPipeline()
+		gr.function = f
+	}
+	generation, err := g.queue.Compile(d)
+	if err == nil {
+		gr.Graph, err = graph.Compile(generation, g.queue, g)
+	}
+	return gr, err
+}
+
+func (g *Gateway) installed(p *pipeline, gr, before *deployed, moved int) {
 	o := g.options.Observer.Installed
 	if o == nil {
 		return
 	}
-	i := InstallInfo{Pipeline: p.name, Generation: gr.deployment.Generation, Executors: len(gr.deployment.Slots), Moved: moved, Policies: make(map[string]string, len(gr.nodes))}
-	for k, n := range gr.nodes {
-		names := []string{n.Module}
+	i := InstallInfo{Pipeline: p.name, Generation: gr.Deployment.Generation, Executors: len(gr.Deployment.Slots), Moved: moved, Policies: make(map[string]string, len(gr.Nodes))}
+	for k, n := range gr.Nodes {
+		names := []string{n.Name}
 		if gr.function != nil {
 			names = groupNames(&gr.function.deployment.Plan)
 		}
 		for _, name := range names {
-			i.Policies[name] = policies[k].Name()
+			i.Policies[name] = gr.Policy(k)
 		}
 	}
 	if before != nil {
-		i.Previous = before.deployment.Generation
+		i.Previous = before.Deployment.Generation
 	}
 	o(i)
 }
 
-// equip gives every node of the graph its station, with policy and executors.
-func (g *Gateway) equip(p *pipeline, gr *graph, policies []madePolicy) (moved int) {
-	stations := make(map[string]*station, len(gr.nodes))
-	setups := make([]setup, len(gr.nodes))
-	for i, n := range gr.nodes {
-		identity := identityOf(&gr.deployment, n)
-		s := p.stations[n.Module]
-		if s == nil || s.identity != identity {
-			s = &station{gateway: g, pipeline: p.name, name: n.Module, identity: identity, recorder: g.newRecorder(), downAt: g.now()}
-			s.stats.Init(g.span(gr), g.now())
+// equip gives every node of the graph its module, and notes which executors serve it.
+// It returns those that cannot. Gateway.mu is held.
+func (g *Gateway) equip(p *pipeline, gr *deployed) (unfit []string) {
+	modules := make(map[string]*graph.Module, len(gr.Nodes))
+	for _, n := range gr.Nodes {
+		identity := dispatcher.Identity(&gr.Deployment, n.Name)
+		if n.Module = p.modules[n.Name]; n.Module == nil || n.Module.Identity != identity {
+			n.Module = &graph.Module{Identity: identity}
 		}
-		n.station, stations[n.Module] = s, s
-		setups[i] = g.setup(gr, n, policies[i])
+		modules[n.Name] = n.Module
 	}
-	for i, n := range gr.nodes {
-		moved += n.station.configure(setups[i])
+	p.modules = modules
+	for _, s := range gr.Deployment.Slots {
+		if e := g.executors[s.Executor]; e != nil && !e.serveModule(gr, s.Module) {
+			unfit = append(unfit, s.Executor)
+		}
 	}
-	p.stations = stations
-	return moved
+	return unfit
 }
 
 // span is the time that measures of the service look back on.
-func (g *Gateway) span(gr *graph) time.Duration {
+func (g *Gateway) span(gr *deployed) time.Duration {
 	if gr.function != nil {
 		return g.options.functionSpan
 	}
 	return g.options.Span
 }
 
-// identityOf says when a module stays the same from one deployment to the
-// next, so that waiting items of the one may run on executors of the other.
-func identityOf(d *placement.Deployment, n *node) string {
-	if d.Function != nil {
-		return "function" // requests wait for any generation of it
-	}
-	digest := ""
-	for _, s := range d.Slots {
-		if s.Module == n.Module {
-			digest = s.Model
-			break
-		}
-	}
-	var inputs []string
-	for _, in := range n.inputs {
-		inputs = append(inputs, in.name)
-	}
-	slices.Sort(inputs)
-	for _, b := range n.declared.Inputs {
-		if b.IsConstant() {
-			inputs = append(inputs, fmt.Sprintf("%s=%v", b.Name, b.Value))
-		}
-	}
-	return fmt.Sprintf("%s|%s|%s|%s|%v|%v", digest, n.declared.Function, n.declared.Model, strings.Join(inputs, ","), n.declared.Unbatched, n.declared.BatchAxis)
-}
-
-func (g *Gateway) setup(gr *graph, n *node, policy madePolicy) setup {
-	d := &gr.deployment
-	c := setup{policy: policy.Policy, spec: policy.spec, windows: policy.Name() == factory.Default, function: gr.function}
-	if gr.function != nil {
-		for i, e := range gr.function.executors {
-			c.members = append(c.members, member{exec: e, group: int32(i)})
-		}
-		return c
-	}
-	for _, o := range TCOptions(*d, n.Module, 0).Groups {
-		c.groups = append(c.groups, groupShape{batch: o.Batch, window: o.Window})
-	}
-	for _, s := range d.Slots {
-		e := g.executors[s.Executor]
-		if s.Module != n.Module || e == nil || checkRoute(n, e) != nil {
-			continue
-		}
-		if e.station != nil && e.station != n.station {
-			e.station.remove(e)
-		}
-		e.station = n.station
-		n.station.sig.Store(&e.hello.Signature)
-		c.members = append(c.members, member{exec: e, group: int32(s.Group)})
-	}
-	return c
-}
-
 // retire keeps the graphs before for as long as they have requests.
-func (g *Gateway) retire(p *pipeline, before *graph) {
-	p.old = slices.DeleteFunc(p.old, func(gr *graph) bool {
-		idle := gr.inFlight.Load() == 0
+func (g *Gateway) retire(p *pipeline, before *deployed) {
+	p.old = slices.DeleteFunc(p.old, func(gr *deployed) bool {
+		idle := gr.InFlight.Load() == 0
 		if idle {
-			g.door.forget(gr)
+			g.queue.Forget(gr.Generation)
 		}
 		return idle
 	})
@@ -232,7 +192,7 @@ func (g *Gateway) Release(ctx context.Context, pipelineName string, executors []
 	}
 	g.mu.Unlock()
 	for _, e := range leaving {
-		g.detach(e)
+		g.queue.Detach(e.seat)
 		e.part(dismiss)
 	}
 	for _, e := range leaving {
@@ -256,10 +216,20 @@ func (g *Gateway) wanted(pipelineName string, executors []string) bool {
 	}
 	retired := func(name string) bool {
 		e := g.executors[name]
-		return e != nil && e.station != nil && p.stations[e.station.name] != e.station
+		return e != nil && e.module != nil && !p.uses(e.module)
 	}
-	busy := func(gr *graph) bool { return gr.inFlight.Load() > 0 }
+	busy := func(gr *deployed) bool { return gr.InFlight.Load() > 0 }
 	return slices.ContainsFunc(executors, retired) && slices.ContainsFunc(p.old, busy)
+}
+
+// uses says whether the current graph has the module. Gateway.mu is held.
+func (p *pipeline) uses(m *graph.Module) bool {
+	for _, used := range p.modules {
+		if used == m {
+			return true
+		}
+	}
+	return false
 }
 
 // Remove stops serving a pipeline: new requests are refused, and it waits
@@ -271,6 +241,7 @@ func (g *Gateway) Remove(ctx context.Context, name string) error {
 	all := maps.Clone(*g.pipelines.Load())
 	delete(all, name)
 	g.pipelines.Store(&all)
+	g.queue.Remove(name)
 	g.mu.Unlock()
 	if p == nil {
 		return nil
@@ -281,7 +252,7 @@ func (g *Gateway) Remove(ctx context.Context, name string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, gr := range append(p.old, p.current.Load()) {
-		g.door.forget(gr)
+		g.queue.Forget(gr.Generation)
 	}
 	return nil
 }

@@ -229,11 +229,9 @@ func TestFaultsEndEveryRequestOnce(t *testing.T) {
 	require.Equal(t, returned.Load(), ended.Load()+outcomes[Refused].Load())
 	require.Positive(t, outcomes[Completed].Load())
 	require.Zero(t, g.Measures("p").InFlight)
-	for _, n := range g.pipeline("p").current.Load().nodes {
-		n.station.mu.Lock()
-		require.Zero(t, n.station.policy.Len(), "nothing waits in %s: %s", n.Module, n.station.policy.Describe())
-		require.Len(t, n.station.free, len(n.station.slots))
-		n.station.mu.Unlock()
+	for _, l := range g.queue.Loads(g.pipeline("p").current.Load().Generation) {
+		require.Zero(t, l.Waiting, "nothing waits in %s: %s", l.Module, l.Policy)
+		require.Zero(t, l.Held)
 	}
 	stop(g, workers)
 }

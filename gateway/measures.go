@@ -1,12 +1,10 @@
 package gateway
 
 import (
-	"maps"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
-	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 )
 
 // Measures says what was seen of a pipeline in the last seconds: Options.Span
@@ -20,15 +18,13 @@ func (g *Gateway) Measures(name string) autoscale.Measures {
 	}
 	gr := p.current.Load()
 	now := g.now()
-	m.Generation, m.Kind = gr.deployment.Generation, gr.deployment.Kind()
+	m.Generation, m.Kind = gr.Deployment.Generation, gr.Deployment.Kind()
 	m.InFlight = p.accepted.Load()
 	p.stats.Measure(now, &m)
 	if gr.function != nil {
-		m.Function = gr.function.measure(gr.nodes[0].station, now, &m)
+		m.Function = gr.function.measure(now, &m)
 	}
-	for _, n := range gr.nodes {
-		m.Modules = append(m.Modules, n.station.measure(now))
-	}
+	m.Modules = g.queue.Measure(gr.Generation)
 	m.SetAttainment()
 	return m
 }
@@ -41,30 +37,11 @@ func (g *Gateway) Totals(name string) map[Outcome]int64 {
 	return map[Outcome]int64{}
 }
 
-func (s *station) measure(now dispatch.Time) autoscale.ModuleMeasures {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := autoscale.ModuleMeasures{Name: s.name, Policy: s.policy.Name(), Waiting: s.policy.Len()}
-	s.stats.Measure(now, &m)
-	return m
-}
-
-// measure says what was seen of a function, and adds it to m.
-func (f *function) measure(s *station, now dispatch.Time, m *autoscale.Measures) *functions.Measures {
-	all := &functions.Measures{Function: m.Pipeline, Generation: m.Generation, From: m.To, To: m.To}
-	for _, a := range f.apps {
-		one, from := a.stats.MeasureApplication(a.name, now, m.To)
-		all.Applications = append(all.Applications, one)
-		if from.Before(all.From) {
-			all.From = from
-		}
+// Recording is what the dispatcher of all modules that are served now has lately been
+// told and decided, for harpagon replay.
+func (g *Gateway) Recording() recording.Recording {
+	return recording.Recording{
+		Head:     recording.Head{Program: "harpagon gateway", Written: time.Now(), Epoch: g.epoch},
+		Stations: g.queue.Recording(),
 	}
-	m.From, m.Offered = all.From, all.Offered()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, g := range f.groups {
-		g.Errors = maps.Clone(g.Errors)
-		all.Groups = append(all.Groups, g)
-	}
-	return all
 }

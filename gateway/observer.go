@@ -3,7 +3,7 @@ package gateway
 import (
 	"time"
 
-	"github.com/harpagon/harpagon/gateway/stats"
+	"github.com/harpagon/harpagon/dispatcher/stats"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -42,7 +42,7 @@ type RequestInfo struct {
 	ID         string
 	Generation int
 	Outcome    Outcome       // at the end
-	AtDoor     bool          // at the end: turned away, without a RequestBegin before
+	Unaccepted bool          // at the end: it had no RequestBegin before
 	Elapsed    time.Duration // at the end
 	Stages     []wire.Stage  // at the end, where there is an answer
 	Err        *wire.Error   // at the end, where there is none

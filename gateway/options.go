@@ -3,7 +3,9 @@ package gateway
 import (
 	"time"
 
+	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
 // Defaults of Options.
@@ -33,7 +35,7 @@ type Options struct {
 	MaxQueue int
 
 	// Grace is how long a module may be without any executor before requests
-	// are refused at the door instead of waiting for one. 0 means DefaultGrace.
+	// are refused at once instead of waiting for one. 0 means DefaultGrace.
 	Grace time.Duration
 
 	// Span is the time that Measures looks back on. 0 means DefaultSpan, for
@@ -89,4 +91,12 @@ func (o Options) withDefaults() Options {
 		o.Invoker = invoke.New(invoke.Options{})
 	}
 	return o
+}
+
+// dispatching is what of the options is the dispatcher's.
+func (o *Options) dispatching(now func() dispatch.Time) dispatcher.Options {
+	return dispatcher.Options{
+		Now: now, MaxQueue: o.MaxQueue, MaxCalls: o.MaxInFlight, Patient: o.Patient,
+		Margin: o.Margin, FunctionMargin: o.functionMargin, Span: o.Span, FunctionSpan: o.functionSpan, Record: o.Record,
+	}
 }

@@ -26,7 +26,7 @@ func TestEveryPolicyServes(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			s := spec{kind: addOne, batch: 4, window: 30 * ms, duration: 20 * ms, executors: 2}
 			bubble(t, Options{}, 100*ms, s, func(g *Gateway, w map[string]*worker) {
-				d := dispatched(g.pipeline("p").current.Load().deployment, 2, policy)
+				d := dispatched(g.pipeline("p").current.Load().Deployment, 2, policy)
 				require.NoError(t, g.Install(context.Background(), d))
 				var group sync.WaitGroup
 				for i := range 40 {
@@ -56,7 +56,7 @@ func TestEveryPolicyServes(t *testing.T) {
 // A policy that holds batches back waits on purpose; that is no queue.
 func TestHeldBatchesWait(t *testing.T) {
 	bubble(t, Options{Margin: 10 * ms}, 100*ms, spec{kind: addOne, batch: 4, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
-		d := g.pipeline("p").current.Load().deployment
+		d := g.pipeline("p").current.Load().Deployment
 		require.NoError(t, g.Install(context.Background(), dispatched(d, 2, "deferred")))
 		r, err := ask(context.Background(), g)
 		require.Nil(t, err)
@@ -94,7 +94,7 @@ func TestDropsAreCountedByReason(t *testing.T) {
 // A policy that is replaced while it holds requests back hands all of them on.
 func TestWaitingRequestsMoveToTheNewPolicy(t *testing.T) {
 	bubble(t, Options{}, time.Second, spec{kind: addOne, batch: 8, window: 10 * ms, duration: 20 * ms}, func(g *Gateway, w map[string]*worker) {
-		d := g.pipeline("p").current.Load().deployment
+		d := g.pipeline("p").current.Load().Deployment
 		require.NoError(t, g.Install(context.Background(), dispatched(d, 2, "deferred")))
 		var group sync.WaitGroup
 		for range 5 {

@@ -234,9 +234,7 @@ func holds(g *Gateway, name string) bool {
 	g.mu.Lock()
 	e := g.executors[name]
 	g.mu.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.flights) > 0
+	return !e.seat.Idle()
 }
 
 func TestARequestThatTakesTwoEnginesWithItFails(t *testing.T) {
@@ -336,7 +334,7 @@ func TestAnEngineThatIsAwayGetsNoBatch(t *testing.T) {
 				require.Equal(t, 340*ms, r.Elapsed)
 			})
 			time.Sleep(100 * ms)
-			d := g.pipeline("p").current.Load().deployment
+			d := g.pipeline("p").current.Load().Deployment
 			d.Generation++
 			require.NoError(t, g.Install(context.Background(), d))
 			group.Wait()

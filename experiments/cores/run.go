@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/harpagon/harpagon/gateway/rank"
+	"github.com/harpagon/harpagon/dispatcher/rank"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )

@@ -115,7 +115,7 @@ func (m *Metrics) installed(i gateway.InstallInfo) {
 
 func (m *Metrics) requestEnd(i gateway.RequestInfo) {
 	m.requests.WithLabelValues(i.Pipeline, i.Outcome.String()).Inc()
-	if !i.AtDoor && i.Outcome != gateway.Refused {
+	if !i.Unaccepted && i.Outcome != gateway.Refused {
 		m.inFlight.WithLabelValues(i.Pipeline).Dec()
 	}
 	if i.Err != nil {

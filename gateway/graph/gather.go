@@ -1,4 +1,4 @@
-package gateway
+package graph
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ const maxRows = 1 << 16
 // collect is the value of a node's port with respect to a frame: as it is when
 // the frame is of the node's scope, otherwise the rows of all its items below
 // the frame, in order, stacked along a new first axis.
-func (r *request) collect(n *node, port int, frame int32) (wire.Tensor, *wire.Error) {
-	at := flow.Item{Node: int32(n.index), Frame: frame}
+func (r *Request) collect(n *Node, port int, frame int32) (wire.Tensor, *wire.Error) {
+	at := flow.Item{Node: n.index, Frame: frame}
 	if r.flow.Scope(frame) == n.Scope {
 		return r.values[r.flow.Index(at)][port], nil
 	}
@@ -34,24 +34,24 @@ func (r *request) collect(n *node, port int, frame int32) (wire.Tensor, *wire.Er
 	return stack(n, port, rows)
 }
 
-func stack(n *node, port int, rows []wire.Tensor) (wire.Tensor, *wire.Error) {
+func stack(n *Node, port int, rows []wire.Tensor) (wire.Tensor, *wire.Error) {
 	t, err := wire.Stack(rows)
 	if err != nil {
-		return wire.Tensor{}, wire.Errorf(wire.CodeInternal, n.Module, "output %q cannot be gathered: %s",
-			n.outs[port], strings.TrimPrefix(err.Error(), "wire: "))
+		return wire.Tensor{}, wire.Errorf(wire.CodeInternal, n.Name, "output %q cannot be gathered: %s",
+			n.Outs[port], strings.TrimPrefix(err.Error(), "wire: "))
 	}
 	return t, nil
 }
 
 // noRows is a gathered tensor without items. Its row comes from the module's
 // signature; a dimension that varies is 0 there.
-func noRows(n *node, port int) wire.Tensor {
+func noRows(n *Node, port int) wire.Tensor {
 	t := wire.Tensor{Datatype: wire.FP32, Shape: []int64{0}}
-	sig := n.station.signature()
+	sig := n.Module.Signature()
 	if sig == nil {
 		return t
 	}
-	p := portOf(sig.Outputs, n.outs[port])
+	p := portOf(sig.Outputs, n.Outs[port])
 	if p == nil || p.Datatype == "" {
 		return t
 	}
@@ -74,7 +74,7 @@ func portOf(ports []pipelines.Port, name string) *pipelines.Port {
 // split cuts the inputs of a scattering node into k rows, one after the other,
 // each of them with all inputs. Inputs that are one rank higher than the module
 // takes are split, the others repeated.
-func split(n *node, inputs []wire.Tensor) (rows []wire.Tensor, k int, e *wire.Error) {
+func split(n *Node, inputs []wire.Tensor) (rows []wire.Tensor, k int, e *wire.Error) {
 	var room [8]bool
 	splits := room[:0]
 	k = -1
@@ -87,19 +87,19 @@ func split(n *node, inputs []wire.Tensor) (rows []wire.Tensor, k int, e *wire.Er
 		case k < 0:
 			k = first
 		case k != first:
-			return nil, 0, wire.Errorf(wire.CodeInternal, n.Module, "its inputs have %d and %d rows to fan out; they must have the same number", k, first)
+			return nil, 0, wire.Errorf(wire.CodeInternal, n.Name, "its inputs have %d and %d rows to fan out; they must have the same number", k, first)
 		}
 	}
 	if k < 0 {
-		return nil, 0, wire.Errorf(wire.CodeInternal, n.Module, "none of its inputs has rows to fan out")
+		return nil, 0, wire.Errorf(wire.CodeInternal, n.Name, "none of its inputs has rows to fan out")
 	}
 	if k > maxRows {
-		return nil, 0, wire.Errorf(wire.CodeInternal, n.Module, "%d rows to fan out; at most %d are allowed", k, maxRows)
+		return nil, 0, wire.Errorf(wire.CodeInternal, n.Name, "%d rows to fan out; at most %d are allowed", k, maxRows)
 	}
 	rows = make([]wire.Tensor, k*len(inputs))
 	for j := range inputs {
 		if err := fill(rows, j, len(inputs), &inputs[j], splits[j]); err != nil {
-			return nil, 0, wire.Errorf(wire.CodeInternal, n.Module, "input %q cannot be split: %v", n.inputs[j].name, err)
+			return nil, 0, wire.Errorf(wire.CodeInternal, n.Name, "input %q cannot be split: %v", n.Inputs[j].Name, err)
 		}
 	}
 	return rows, k, nil
@@ -108,24 +108,24 @@ func split(n *node, inputs []wire.Tensor) (rows []wire.Tensor, k int, e *wire.Er
 // splits says whether input j is one to split: by its rank where the module
 // states a shape, else by whether its maker states that the first dimension
 // varies, else by whether it has one.
-func (n *node) splits(j int, t *wire.Tensor) bool {
+func (n *Node) splits(j int, t *wire.Tensor) bool {
 	if len(t.Shape) == 0 {
 		return false
 	}
-	in := &n.inputs[j]
-	if sig := n.station.signature(); sig != nil {
-		if p := portOf(sig.Inputs, in.name); p != nil && p.Datatype != "" {
+	in := &n.Inputs[j]
+	if sig := n.Module.Signature(); sig != nil {
+		if p := portOf(sig.Inputs, in.Name); p != nil && p.Datatype != "" {
 			return len(t.Shape) == len(p.Shape)+1
 		}
 	}
-	if in.from == nil {
+	if in.From == nil {
 		return in.varies
 	}
-	if in.from.Scope != n.Common {
+	if in.From.Scope != n.common {
 		return true // gathered
 	}
-	if sig := in.from.station.signature(); sig != nil {
-		p := portOf(sig.Outputs, in.from.outs[in.port])
+	if sig := in.From.Module.Signature(); sig != nil {
+		p := portOf(sig.Outputs, in.From.Outs[in.Port])
 		if p != nil && p.Datatype != "" && len(p.Shape) > 0 {
 			return p.Shape[0] < 0
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
@@ -138,26 +139,26 @@ func TestWhatIsABatch(t *testing.T) {
 // of its input, and one that fails by itself.
 func TestMistakesOfCallersCountInNoAttainment(t *testing.T) {
 	specs := map[string]spec{"m": {kind: addOne}}
-	r := newRequest(mustCompile(t, deployment(single(long), 1, specs)), nil, 0, 0)
+	r := graph.New(mustCompile(t, deployment(single(long), 1, specs)), nil, 0, 0)
 	for code, want := range map[wire.Code]Outcome{
 		wire.CodeInvalid: Invalid, wire.CodeInternal: Failed, wire.CodeUnavailable: Failed, wire.CodeDeadline: Dropped, wire.CodeCanceled: Cancelled,
 	} {
-		require.Equal(t, want, r.outcome(wire.Errorf(code, "m", "because")), code)
+		require.Equal(t, want, outcome(r, wire.Errorf(code, "m", "because")), code)
 	}
-	require.Equal(t, Completed, r.outcome(nil))
+	require.Equal(t, Completed, outcome(r, nil))
 	// What another module has made is no mistake of the caller.
-	deeper := newRequest(mustCompile(t, deployment(fanning(long), 1, fanningSpecs())), nil, 0, 0)
-	for _, n := range deeper.graph.nodes {
+	deeper := graph.New(mustCompile(t, deployment(fanning(long), 1, fanningSpecs())), nil, 0, 0)
+	for _, n := range deeper.Graph.Nodes {
 		want := Failed
-		if n.brought() {
+		if n.Brought() {
 			want = Invalid
 		}
-		require.Equal(t, want, deeper.outcome(wire.Errorf(wire.CodeInvalid, n.Module, "because")), n.Module)
+		require.Equal(t, want, outcome(deeper, wire.Errorf(wire.CodeInvalid, n.Name, "because")), n.Name)
 	}
 }
 
-func mustCompile(t *testing.T, d placement.Deployment) *graph {
-	gr, err := compile(d)
+func mustCompile(t *testing.T, d placement.Deployment) *graph.Graph {
+	gr, err := New(Options{}).compile(t.Context(), d, false)
 	require.NoError(t, err)
-	return gr
+	return gr.Graph
 }

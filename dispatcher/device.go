@@ -1,4 +1,4 @@
-package gateway
+package dispatcher
 
 import (
 	"sync"
@@ -24,50 +24,18 @@ type asker struct {
 }
 
 // device finds or makes the books of a host's device; an executor that names none
-// has it for itself. Gateway.mu is held.
-func (g *Gateway) device(host, name string) *device {
+// has it for itself. Dispatcher.mu is held.
+func (d *Dispatcher) device(host, name string) *device {
 	key := host + "/" + name
-	d := g.devices[key]
-	if d == nil || name == "" {
-		g.numbered++
-		d = &device{number: g.numbered}
+	at := d.devices[key]
+	if at == nil || name == "" {
+		d.numbered++
+		at = &device{number: d.numbered}
 	}
 	if name != "" {
-		g.devices[key] = d
+		d.devices[key] = at
 	}
-	return d
-}
-
-// settle makes the executor a user of its device.
-func (e *executor) settle(d *device) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e.device, e.place = d, d.arbiter.Add()
-	e.gateway.moves.Add(1)
-}
-
-// resign gives the device up.
-func (e *executor) resign() {
-	e.device.mu.Lock()
-	e.device.arbiter.Remove(e.place)
-	delete(e.device.asking, e.place)
-	e.gateway.moves.Add(1)
-	e.device.mu.Unlock()
-	e.device.offer()
-}
-
-// rest notes that no plan needs the executor.
-func (e *executor) rest() {
-	e.device.mu.Lock()
-	defer e.device.mu.Unlock()
-	e.device.arbiter.Rest(e.place)
-}
-
-// alone says whether the executor has its device for itself.
-func (e *executor) alone() bool {
-	e.device.mu.Lock()
-	defer e.device.mu.Unlock()
-	return e.device.arbiter.Alone()
+	return at
 }
 
 func (d *device) begin() {
@@ -135,7 +103,7 @@ func (s *station) arbitrate(now dispatch.Time, a *dispatch.Action) (answer dispa
 // neighbours tells the policy which executors have their devices for themselves, where that
 // has changed. The station's lock is held.
 func (s *station) neighbours(now dispatch.Time, fx []effect) []effect {
-	moves := s.gateway.moves.Load()
+	moves := s.dispatcher.moves.Load()
 	if moves == s.moves {
 		return fx
 	}

@@ -48,8 +48,8 @@ func InferParts(ctx context.Context, q *wire.InferRequest, parts [][]wire.NamedT
 }
 
 // parts takes a batch apart that a client has made; nil for any other request.
-func (g *Gateway) parts(gr *graph, q *wire.InferRequest) ([][]wire.NamedTensor, *wire.Error) {
-	parts, err := wire.Batch(gr.inputs, q.Inputs)
+func (g *Gateway) parts(gr *deployed, q *wire.InferRequest) ([][]wire.NamedTensor, *wire.Error) {
+	parts, err := wire.Batch(gr.Inputs, q.Inputs)
 	if err != nil || parts == nil {
 		return nil, err
 	}

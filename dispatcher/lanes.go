@@ -1,29 +1,39 @@
-package gateway
+package dispatcher
 
 import (
 	"slices"
 
-	"github.com/harpagon/harpagon/executors/invoke"
-	"github.com/harpagon/harpagon/gateway/stats"
+	"github.com/harpagon/harpagon/dispatcher/stats"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
-	"github.com/harpagon/harpagon/wire"
 )
+
+// lane is one batch that an executor may run at a time.
+type lane struct {
+	exec  *Executor // nil when the lane is free for another
+	group int32
+	known bool          // the policy has been told of it
+	alone bool          // and that its executor has its device for itself
+	away  bool          // its engine is being loaded anew
+	idle  bool          // of a function: the policy may start a call
+	batch *Batch        // that runs there; nil when it idles
+	free  dispatch.Time // when its last batch ended
+}
 
 // setup is what an Install tells a station.
 type setup struct {
 	policy  dispatch.Policy
 	spec    factory.Spec // of the policy
-	windows bool
 	groups  []groupShape
 	members []member
 
-	function *function // nil for a module
+	calls int      // of a function; 0 for a module
+	apps  []string // of a function, by class
 }
 
 // member is an executor that serves a group.
 type member struct {
-	exec  *executor
+	exec  *Executor
 	group int32
 }
 
@@ -34,14 +44,14 @@ func (s *station) configure(c setup) int {
 	var room [4]effect
 	fx := room[:0]
 	s.mu.Lock()
-	now := s.gateway.now()
+	now := s.dispatcher.now()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
 	waiting := s.waiting()
 	for i := range s.lanes {
 		if e := s.lanes[i].exec; e != nil {
-			e.leaveLane(s)
+			e.forgetLanes(s)
 		}
 	}
 	heir, learns := c.policy.(dispatch.Heir)
@@ -49,7 +59,8 @@ func (s *station) configure(c setup) int {
 		heir.Inherit(s.policy)
 	}
 	s.recorder.Begin(c.policy, c.spec, learns)
-	s.policy, s.windows, s.groups, s.lanes, s.function = c.policy, c.windows, c.groups, nil, c.function
+	s.policy, s.windows, s.groups, s.lanes = c.policy, c.policy.Name() == factory.Default, c.groups, nil
+	s.calls, s.apps = c.calls, c.apps
 	if s.up > 0 {
 		s.up, s.downAt = 0, now
 	}
@@ -57,8 +68,8 @@ func (s *station) configure(c setup) int {
 		fx = s.join(now, m, fx)
 	}
 	for _, it := range waiting {
-		if !s.rehome(it) {
-			fx = append(fx, s.expel(it, it.req.timed(now, wire.CodeUnavailable, "its application is not served any more")))
+		if !s.classify(it) {
+			fx = append(fx, s.expel(it, Unserved))
 			continue
 		}
 		fx = s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
@@ -68,11 +79,11 @@ func (s *station) configure(c setup) int {
 	return len(waiting)
 }
 
-// add takes on an executor that has just attached.
+// add takes on an executor that has just come.
 func (s *station) add(m member) {
 	var room [4]effect
 	s.mu.Lock()
-	fx := s.join(s.gateway.now(), m, room[:0])
+	fx := s.join(s.dispatcher.now(), m, room[:0])
 	s.mu.Unlock()
 	s.apply(fx)
 }
@@ -80,24 +91,24 @@ func (s *station) add(m member) {
 // join gives the executor its lanes. The policy is told of a lane when it is
 // idle: at once, or when the batch has ended that runs there from before.
 func (s *station) join(now dispatch.Time, m member, fx []effect) []effect {
-	if m.exec.target != nil {
+	if m.exec.caller {
 		s.newLane(m)
 		s.up++
 		return s.offerLanes(now, fx)
 	}
-	inAir, away := m.exec.flightsOf(s), m.exec.missing()
-	for range m.exec.concurrency() {
+	running, away := m.exec.runningOf(s), m.exec.enginesAway()
+	for range m.exec.concurrency {
 		id := s.newLane(m)
 		s.up++
-		if away > len(inAir) {
+		if away > len(running) {
 			away--
 			s.lanes[id].away = true
 			continue
 		}
-		if len(inAir) > 0 {
-			inAir[0].lane = int32(id)
-			s.lanes[id].flight = inAir[0]
-			inAir = inAir[1:]
+		if len(running) > 0 {
+			running[0].lane = int32(id)
+			s.lanes[id].batch = running[0]
+			running = running[1:]
 			continue
 		}
 		fx = s.announce(now, id, fx)
@@ -125,12 +136,12 @@ func (s *station) announce(now dispatch.Time, id dispatch.ExecutorID, fx []effec
 }
 
 // remove takes an executor out: it gets no more batches.
-func (s *station) remove(e *executor) {
+func (s *station) remove(e *Executor) {
 	var room [4]effect
 	fx := room[:0]
 	s.mu.Lock()
-	now := s.gateway.now()
-	e.leaveLane(s)
+	now := s.dispatcher.now()
+	e.forgetLanes(s)
 	for i := range s.lanes {
 		l := &s.lanes[i]
 		if l.exec != e {
@@ -149,36 +160,28 @@ func (s *station) remove(e *executor) {
 	s.apply(fx)
 }
 
-// returned is what is known of a batch that has come back.
-type returned struct {
-	waited, compute dispatch.Time
-	failed          int
-	away            bool            // its engine must be loaded anew
-	outcome         *invoke.Outcome // of a call
-}
-
 // returned notes that a batch has come back and lets the lane go on, unless its
 // engine is away: then the policy does without, but requests may wait for it,
 // because either it comes back or its executor goes.
-func (s *station) returned(f *flight, r returned) dispatch.Time {
+func (s *station) returned(b *Batch, r Report) dispatch.Time {
 	var room [4]effect
 	fx := room[:0]
 	s.mu.Lock()
-	now := s.gateway.now()
-	for _, it := range f.items {
-		it.finish(now, r.waited, r.compute)
+	now := s.dispatcher.now()
+	for _, it := range b.Items {
+		it.finish(now, r.Waited, r.Compute)
 	}
-	s.count(f, now, r)
-	learn := r.compute
-	if r.failed > 0 || r.away {
+	s.count(b, now, r)
+	learn := r.Compute
+	if r.Failed > 0 || r.Away {
 		learn = 0 // computed twice, or not
 	}
-	s.gateway.door.end(f, s.groupOf(f), now, learn)
-	if r.outcome != nil {
-		s.callReturned(f, r.outcome)
+	s.dispatcher.books.end(b, s.groupOf(b), now, learn)
+	if b.Executor.caller {
+		s.running--
 		fx = s.offerLanes(now, fx)
 	} else {
-		fx = s.freeLane(now, f, r, fx)
+		fx = s.freeLane(now, b, r, fx)
 	}
 	s.mu.Unlock()
 	s.apply(fx)
@@ -186,47 +189,47 @@ func (s *station) returned(f *flight, r returned) dispatch.Time {
 }
 
 // count notes a batch whose items have their times.
-func (s *station) count(f *flight, now dispatch.Time, r returned) {
+func (s *station) count(b *Batch, now dispatch.Time, r Report) {
 	timed := s.stats.Batch(now, stats.Batch{
-		Executor: f.exec.hello.Executor, Hardware: f.exec.hello.Hardware, Items: len(f.items), Rows: f.rows(),
-		Largest: f.items[0].req.graph.largest, Failed: r.failed, Compute: r.compute,
+		Executor: b.Executor.Name, Hardware: b.Executor.Hardware, Items: len(b.Items), Rows: b.Rows,
+		Largest: b.Items[0].Request.Generation.largest, Failed: r.Failed, Compute: r.Compute,
 	})
-	for _, it := range f.items {
+	for _, it := range b.Items {
 		if timed {
-			s.stats.Item(now, it.queue, it.wait, it.compute, it.end-it.ready-it.queue-it.wait-it.compute)
+			s.stats.Item(now, it.Queue, it.Wait, it.Compute, it.Ended-it.Ready-it.Queue-it.Wait-it.Compute)
 		}
 	}
 }
 
-func (s *station) freeLane(now dispatch.Time, f *flight, r returned, fx []effect) []effect {
-	if r.away {
-		f.exec.leaves(1)
+func (s *station) freeLane(now dispatch.Time, b *Batch, r Report, fx []effect) []effect {
+	if r.Away {
+		b.Executor.addAway(1)
 	}
-	at := s.laneOf(f, r.away)
+	at := s.laneOf(b, r.Away)
 	if at < 0 {
 		return fx
 	}
 	l := &s.lanes[at]
-	l.flight, l.away, l.free = nil, r.away, now
+	l.batch, l.away, l.free = nil, r.Away, now
 	switch {
-	case r.away && l.known:
+	case r.Away && l.known:
 		l.known = false
 		return s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(at)}, fx)
-	case r.away:
+	case r.Away:
 		return fx
 	case l.known:
-		return s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: r.compute}, fx)
+		return s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: r.Compute}, fx)
 	}
 	return s.announce(now, dispatch.ExecutorID(at), fx)
 }
 
-// back opens a lane of the executor again whose engine was away.
-func (s *station) back(e *executor) {
+// reopen gives a lane of the executor work again whose engine was away.
+func (s *station) reopen(e *Executor) {
 	var room [4]effect
 	fx := room[:0]
 	s.mu.Lock()
-	now := s.gateway.now()
-	e.leaves(-1)
+	now := s.dispatcher.now()
+	e.addAway(-1)
 	for i := range s.lanes {
 		if l := &s.lanes[i]; l.exec == e && l.away {
 			l.away, l.free = false, now
@@ -241,61 +244,20 @@ func (s *station) back(e *executor) {
 // laneOf is the lane of a batch that has ended, or -1. An Install between its end
 // and now has made other lanes: then none, or, for an engine that is away, one
 // of the executor's that idles.
-func (s *station) laneOf(f *flight, away bool) int {
-	if f.lane >= 0 && int(f.lane) < len(s.lanes) && s.lanes[f.lane].flight == f {
-		return int(f.lane)
+func (s *station) laneOf(b *Batch, away bool) int {
+	if b.lane >= 0 && int(b.lane) < len(s.lanes) && s.lanes[b.lane].batch == b {
+		return int(b.lane)
 	}
 	if !away {
 		return -1
 	}
-	return slices.IndexFunc(s.lanes, func(l lane) bool { return l.exec == f.exec && l.flight == nil && !l.away })
+	return slices.IndexFunc(s.lanes, func(l lane) bool { return l.exec == b.Executor && l.batch == nil && !l.away })
 }
 
 // groupOf is the group that a batch ran for.
-func (s *station) groupOf(f *flight) int32 {
-	if f.lane >= 0 && int(f.lane) < len(s.lanes) {
-		return s.lanes[f.lane].group
+func (s *station) groupOf(b *Batch) int32 {
+	if b.lane >= 0 && int(b.lane) < len(s.lanes) {
+		return s.lanes[b.lane].group
 	}
 	return -1
-}
-
-// finish splits the time between sending and receiving.
-func (it *item) finish(now, waited, compute dispatch.Time) {
-	it.state, it.end = ended, now
-	away := now - it.start
-	waited = min(max(waited, 0), away)
-	it.compute = min(max(compute, 0), away-waited)
-	it.queue += waited
-}
-
-// again queues the items of a batch that was lost with its executor: once, and
-// while their requests are wanted. The others fail.
-func (s *station) again(f *flight) {
-	for _, it := range f.items {
-		s.repeat(it, wire.Errorf(wire.CodeUnavailable, s.name, "two executors were lost while they held the request"))
-	}
-}
-
-// repeat queues an item anew that has failed because its engine or executor was
-// lost: once, for the next may well be lost to the same request. It is safe,
-// since engines compute and do nothing else. Whatever failed otherwise fails.
-func (s *station) repeat(it *item, err *wire.Error) {
-	if err.Code != wire.CodeUnavailable || it.attempts > 0 {
-		it.req.fail(err)
-		return
-	}
-	var room [4]effect
-	s.mu.Lock()
-	it.attempts++
-	it.state = fresh
-	fx := s.arrive(s.gateway.now(), it, room[:0])
-	s.mu.Unlock()
-	s.apply(fx)
-}
-
-// down says since when the station has no executor.
-func (s *station) down() (since dispatch.Time, down bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.downAt, s.up == 0
 }

@@ -1,0 +1,142 @@
+package dispatcher
+
+import (
+	"sync"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/scheduler/plan/timing"
+)
+
+// books drives admission control. Every generation is a service of its own there, so
+// that requests of older ones count while they are under way.
+type books struct {
+	mu      sync.Mutex
+	control admission.Controller
+}
+
+// unguarded is the number of a generation that takes in every request: a pool's or a
+// function's, whose policy gives up requests by itself.
+const unguarded = 0
+
+// guard enters the generation, or renews what is known of its executors.
+// Dispatcher.mu is held.
+func (d *Dispatcher) guard(g *Generation) {
+	of := &g.Deployment
+	if of.Pool != nil || of.Function != nil {
+		return
+	}
+	var modules []string
+	for i := range g.Nodes {
+		modules = append(modules, g.Nodes[i].Module)
+	}
+	s := timing.Admission(&of.Pipeline, &of.Plan, modules, func(module string, group int) (devices []int) {
+		for _, slot := range of.Slots {
+			if e := d.executors[slot.Executor]; e != nil && slot.Module == module && slot.Group == group {
+				devices = append(devices, e.device.number)
+			}
+		}
+		return devices
+	})
+	d.books.mu.Lock()
+	defer d.books.mu.Unlock()
+	if g.number == unguarded {
+		g.number = d.books.control.Add(s)
+		return
+	}
+	d.books.control.Change(g.number, s)
+}
+
+// Forget takes a generation out of the books that has no requests any more.
+func (d *Dispatcher) Forget(g *Generation) {
+	if g.number == unguarded {
+		return
+	}
+	d.books.mu.Lock()
+	defer d.books.mu.Unlock()
+	d.books.control.Remove(g.number)
+}
+
+// Admit decides whether a request that comes now can be answered by its deadline. One
+// that it takes in must Leave.
+func (d *Dispatcher) Admit(g *Generation, now, deadline dispatch.Time) bool {
+	if g.number == unguarded {
+		return true
+	}
+	d.books.mu.Lock()
+	defer d.books.mu.Unlock()
+	return d.books.control.Admit(now, g.number, deadline)
+}
+
+// Would says what Admit would, and changes nothing.
+func (d *Dispatcher) Would(g *Generation, now, deadline dispatch.Time) bool {
+	if g.number == unguarded {
+		return true
+	}
+	d.books.mu.Lock()
+	defer d.books.mu.Unlock()
+	return d.books.control.Would(now, g.number, deadline)
+}
+
+// Leave counts an admitted request out.
+func (d *Dispatcher) Leave(r *Request, now dispatch.Time, how admission.End) {
+	number := r.Generation.number
+	if number == unguarded {
+		return
+	}
+	d.books.mu.Lock()
+	defer d.books.mu.Unlock()
+	r.enter(&d.books.control)
+	d.books.control.Leave(now, number, r.Deadline, how)
+}
+
+// enter has the request counted by its items from now on. The lock of the books is
+// held.
+func (r *Request) enter(c *admission.Controller) {
+	if !r.entered {
+		r.entered = true
+		c.Enter(r.Generation.number)
+	}
+}
+
+// wait counts an item into the queue of its module, or out of it where n is
+// negative, and returns the pressure of its service.
+func (b *books) wait(it *Item, n int) float64 {
+	number := it.Request.Generation.number
+	if number == unguarded {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.control.Wait(number, int(it.Index), n)
+	it.Request.enter(&b.control)
+	return b.control.Pressure(number)
+}
+
+// start notes that items have left their queue for an executor.
+func (b *books) start(items []*Item) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, it := range items {
+		if number := it.Request.Generation.number; number != unguarded {
+			b.control.Start(number, int(it.Index), 1)
+		}
+	}
+}
+
+// end notes that the items of a batch are back; compute is zero where the batch
+// tells nothing of how long others will take.
+func (b *books) end(batch *Batch, group int32, now, compute dispatch.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, it := range batch.Items {
+		number := it.Request.Generation.number
+		if number == unguarded {
+			continue
+		}
+		b.control.Back(number, int(it.Index), 1)
+		if i == 0 && compute > 0 {
+			b.control.Learn(now, number, int(it.Index), int(group), len(batch.Items), compute, now-batch.At)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package dispatcher
+
+import (
+	"slices"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// The executor of a group of a function is not attached: every batch is a call of
+// its own to the provider, which runs as many at once as it allows. It has one lane.
+// Policy grouped is told that the lane is free again as soon as a batch has left,
+// and that it is gone while as many calls run as the provider allows.
+
+// NewCaller makes the executor of a group of a function. It is no device's.
+func (d *Dispatcher) NewCaller(name, hardware string, group int, holder any) *Executor {
+	e := &Executor{dispatcher: d, Name: name, Hardware: hardware, Holder: holder, concurrency: 1, caller: true, group: int32(group)}
+	e.settle(new(device)) // it shares none
+	return e
+}
+
+// Group is the group of a function's plan whose calls the executor makes.
+func (e *Executor) Group() int { return int(e.group) }
+
+// startCalls makes the calls of a batch that a lane has started. Items whose
+// tensors do not fit together go in calls of their own. The station's lock is held.
+func (s *station) startCalls(b *Batch, fx []effect) []effect {
+	l := &s.lanes[b.lane]
+	l.idle = false
+	first := len(fx)
+	for _, it := range b.Items {
+		i := slices.IndexFunc(fx[first:], func(e effect) bool { return e.batch.Items[0].Form == it.Form })
+		if i < 0 {
+			i = len(fx) - first
+			fx = append(fx, effect{batch: &Batch{station: s, Executor: l.exec, lane: b.lane, At: b.At}})
+		}
+		fx[first+i].batch.add(it)
+	}
+	for _, e := range fx[first:] {
+		for _, it := range e.batch.Items {
+			it.Batch = int32(len(e.batch.Items))
+		}
+	}
+	s.running += len(fx) - first
+	s.dispatcher.calls.Add(len(fx) - first)
+	return fx
+}
+
+// offerLanes tells the policy which lanes may start a call: all while fewer run than
+// the provider allows, none once as many do. The station's lock is held.
+func (s *station) offerLanes(now dispatch.Time, fx []effect) []effect {
+	for i := 0; i < len(s.lanes) && !s.stopped; i++ {
+		l := &s.lanes[i]
+		full := s.running >= s.calls
+		if l.idle == !full {
+			continue
+		}
+		ev := dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(i), Group: l.group}
+		switch {
+		case full:
+			ev.Kind = dispatch.ExecutorGone
+		case !l.known:
+			ev.Kind = dispatch.ExecutorUp
+		}
+		l.idle, l.known = !full, !full
+		fx = s.decide(now, ev, fx)
+		i = -1 // calls may have started: look at all lanes again
+	}
+	return fx
+}
+
+// classify finds the class by which the policy knows the item's application, and
+// says whether there is one. The station's lock is held.
+func (s *station) classify(it *Item) bool {
+	if s.calls == 0 {
+		return true
+	}
+	it.class = int32(slices.Index(s.apps, it.Request.Generation.apps[it.Class]))
+	return it.class >= 0
+}
+
+// CallOver says that all is done that a call was for. Close waits for it.
+func (d *Dispatcher) CallOver() { d.calls.Done() }
+
+// close gives up what waits for a call; calls under way end by themselves.
+func (s *station) close() {
+	var room [4]effect
+	fx := room[:0]
+	s.mu.Lock()
+	s.stopped = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	for _, it := range s.waiting() {
+		fx = append(fx, s.expel(it, Stopping))
+	}
+	s.mu.Unlock()
+	s.apply(fx)
+}
+
+// expel takes an item out of the queue that is given up.
+func (s *station) expel(it *Item, why Drop) effect {
+	s.take(it.id)
+	it.state = ended
+	return effect{item: it, drop: why}
+}

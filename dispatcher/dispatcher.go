@@ -1,0 +1,167 @@
+package dispatcher
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// Options configures a Dispatcher.
+type Options struct {
+	// Now is the clock; it never says 0.
+	Now func() dispatch.Time
+
+	// MaxQueue bounds the waiting items of one module; 0 means
+	// dispatch.DefaultMaxQueue. MaxCalls bounds those of a function.
+	MaxQueue int
+	MaxCalls int
+
+	// Patient keeps the window of a batch to its end even while a device is
+	// idle, under policy tc. By default a batch starts early where that breaks
+	// no promise of the plan: its device is free again before any schedule can
+	// need it.
+	Patient bool
+
+	// Margin is kept before every deadline by policies that hold batches back
+	// for as long as deadlines allow, since timers, threads and the way to the
+	// executors are not punctual; at most a tenth of the time that a request has
+	// at the module. Batches of functions leave FunctionMargin before the plan's
+	// timeouts.
+	Margin         time.Duration
+	FunctionMargin time.Duration
+
+	// Span is the time that Measure looks back on, FunctionSpan for functions.
+	Span         time.Duration
+	FunctionSpan time.Duration
+
+	// Record is how many bytes of the latest events and decisions are kept for every
+	// module; negative means none.
+	Record int
+}
+
+// Dispatcher decides for any number of services. Make it with New; all methods may
+// be called from many goroutines at once.
+type Dispatcher struct {
+	options Options
+	books   books
+	moves   atomic.Int64   // executors that have come to a device or left it
+	calls   sync.WaitGroup // of functions
+
+	mu        sync.Mutex
+	services  map[string]*service
+	executors map[string]*Executor // by name
+	devices   map[string]*device   // by host and name; never forgotten
+	numbered  int                  // devices that have been numbered
+}
+
+// service is what the dispatcher keeps of one that it serves.
+type service struct {
+	current  *Generation
+	stations map[string]*station // of the current generation by module
+}
+
+// New makes a dispatcher that serves nothing yet.
+func New(o Options) *Dispatcher {
+	return &Dispatcher{
+		options:   o,
+		services:  make(map[string]*service),
+		executors: make(map[string]*Executor),
+		devices:   make(map[string]*device),
+	}
+}
+
+func (d *Dispatcher) now() dispatch.Time { return d.options.Now() }
+
+// Arrive takes in an item, unless its request is over.
+func (d *Dispatcher) Arrive(it *Item) {
+	s := it.station()
+	var room [4]effect
+	s.mu.Lock()
+	fx := s.arrive(d.now(), it, room[:0])
+	s.mu.Unlock()
+	s.apply(fx)
+}
+
+// Requeue takes in an item anew that has come back without an answer, because its
+// engine or executor was lost: once, for the next may well be lost to the same
+// request. It says whether it has done so. That is safe, since engines compute and
+// do nothing else.
+func (d *Dispatcher) Requeue(it *Item) bool {
+	if it.Attempts > 0 {
+		return false
+	}
+	s := it.station()
+	var room [4]effect
+	s.mu.Lock()
+	it.Attempts++
+	it.state = fresh
+	fx := s.arrive(d.now(), it, room[:0])
+	s.mu.Unlock()
+	s.apply(fx)
+	return true
+}
+
+// Cancel takes a waiting item back. What is in a batch already runs on, and nobody
+// looks at its answer.
+func (d *Dispatcher) Cancel(it *Item) {
+	s := it.station()
+	var room [4]effect
+	fx := room[:0]
+	s.mu.Lock()
+	if it.state == queued {
+		s.take(it.id)
+		it.state = ended
+		d.books.wait(it, -1)
+		fx = s.step(d.now(), dispatch.Event{Kind: dispatch.Cancel, Request: it.request()}, fx)
+	}
+	s.mu.Unlock()
+	s.apply(fx)
+}
+
+// Done notes that a batch has come back and lets its executor go on. The batch is
+// one that Executor.Take has returned, or a call. It returns the time of it.
+func (d *Dispatcher) Done(b *Batch, r Report) dispatch.Time {
+	now := b.station.returned(b, r)
+	b.Executor.device.offer()
+	return now
+}
+
+// Down says whether the module of a generation has no executor, and since when.
+func (d *Dispatcher) Down(g *Generation, index int) (since dispatch.Time, down bool) {
+	s := g.stations[index]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.downAt, s.up == 0
+}
+
+// Measure says what was seen lately of the modules of a generation.
+func (d *Dispatcher) Measure(g *Generation) []autoscale.ModuleMeasures {
+	now := d.now()
+	all := make([]autoscale.ModuleMeasures, 0, len(g.stations))
+	for _, s := range g.stations {
+		all = append(all, s.measure(now))
+	}
+	return all
+}
+
+// Close gives up the items that wait for calls and waits for those under way; no
+// more are made.
+func (d *Dispatcher) Close() {
+	d.mu.Lock()
+	var callers []*station
+	for _, v := range d.services {
+		for _, s := range v.stations {
+			if s.calls > 0 {
+				callers = append(callers, s)
+			}
+		}
+	}
+	d.mu.Unlock()
+	for _, s := range callers {
+		s.close()
+	}
+	d.calls.Wait()
+}

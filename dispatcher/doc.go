@@ -1,0 +1,64 @@
+// Package dispatcher decides which items run when, in which batch and on which
+// executor. It knows names, sizes and times, never a tensor.
+//
+//	gateway ── Arrive, Cancel, Requeue ──> station ── Step ──> policy
+//	   ^                                      │
+//	   └──────── Start, Drop ─────────────────┘ <── Register, Done, Ready, Lost ── executors
+//
+// A Dispatcher has a station for every module that is served. The station is the
+// driver of a dispatch.Policy: it holds the waiting items and the lanes of the
+// executors, one for every batch that an executor may run at a time, and asks the
+// policy what to do. The station decides nothing itself.
+//
+// # Who holds what
+//
+// A gateway holds requests with their tensors and answers each once. Request and
+// Item are what the dispatcher has to know of them; a gateway in the same process
+// embeds both in its own, so that an item costs no memory here. When items start,
+// every gateway that holds some of them is told by Gateway.Start, and sends their
+// tensors to the executor.
+//
+// # Generations
+//
+// Compile makes a Generation of a deployment, with a policy for every module.
+// Install puts it in charge: a station whose module stays the same (see Identity)
+// keeps its waiting items and takes on the new policy and executors; a station of a
+// module that changed lives on for as long as items of older generations come.
+//
+// # Times
+//
+// An item arrives virtually at the request's arrival plus the budgets of the modules
+// above on the longest path, and its deadline is the request's less what the modules
+// below still need, which grows with the pressure on them. Where a batch starts, the
+// time that its items have waited is split: until the batch was complete they waited
+// for others, after that they queued for an executor.
+//
+// # Admission
+//
+// A request is refused when it comes if the work before it leaves no time for it
+// (package scheduler/dispatch/admission; admission.go drives it). Every generation is
+// a service of its own there; items are counted as they wait, run and come back.
+//
+// # Devices
+//
+// Executors that share a device are arbitrated, so that a batch which is not due
+// starts only while nobody else needs the device (device.go). Policy tc asks by
+// action and is answered by event.
+//
+// # Failures
+//
+// The items of a batch whose executor is lost are queued once more; the second time
+// they are dropped, since a request that crashes engines must not travel from one to
+// the next. While an executor loads its engine anew its lane is away: it gets no
+// batches, and others take its work.
+//
+// # Functions
+//
+// A function's executors are calls to a provider, one executor a group (calls.go). As
+// many calls run at once as the provider allows.
+//
+// # Locks
+//
+// Order: Dispatcher.mu, station.mu, Executor.mu, device.mu and books.mu. Gateways are
+// told only after a station's lock has been released; they must not block.
+package dispatcher

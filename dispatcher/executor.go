@@ -1,0 +1,236 @@
+package dispatcher
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// Executor is what a dispatcher knows of one that runs batches.
+type Executor struct {
+	Name     string // placement.Slot.Executor
+	Service  string
+	Hardware string
+	Holder   any // what the gateway has of it
+
+	dispatcher  *Dispatcher
+	device      *device
+	place       int // on the device
+	concurrency int
+	caller      bool // its batches are calls of a function; see calls.go
+	group       int32
+
+	station *station // that it serves or has served last; under Dispatcher.mu
+
+	mu      sync.Mutex
+	running []*Batch
+	started uint64
+	away    int // lanes whose engines are being loaded anew
+}
+
+// Introduction is what an executor says of itself.
+type Introduction struct {
+	Name, Service          string
+	Host, Device, Hardware string
+	Concurrency            int // batches side by side; 0 means 1
+	Holder                 any
+}
+
+// Register makes an executor known, in place of one of the same name, and puts it to
+// work where the current generation of its service wants it. One that does not fit
+// its module gets no work.
+func (d *Dispatcher) Register(i Introduction, fits bool) *Executor {
+	e := &Executor{
+		dispatcher: d, Name: i.Name, Service: i.Service, Hardware: i.Hardware, Holder: i.Holder,
+		concurrency: max(i.Concurrency, 1),
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.settle(d.device(i.Host, i.Device))
+	if before := d.executors[e.Name]; before != nil && before.station != nil {
+		before.station.remove(before)
+	}
+	d.executors[e.Name] = e
+	if fits {
+		d.assign(e)
+	}
+	return e
+}
+
+// assign adds the executor to the station that the current generation of its
+// service has for it. Dispatcher.mu is held.
+func (d *Dispatcher) assign(e *Executor) {
+	v := d.services[e.Service]
+	if v == nil {
+		return
+	}
+	slots := v.current.Deployment.Slots
+	i := slices.IndexFunc(slots, func(s placement.Slot) bool { return s.Executor == e.Name })
+	if i < 0 {
+		return
+	}
+	s := v.stations[slots[i].Module]
+	if s == nil {
+		return
+	}
+	e.station = s
+	s.add(member{exec: e, group: int32(slots[i].Group)})
+	d.guard(v.current)
+}
+
+// Detach takes the executor out of its station: it gets no more batches.
+func (d *Dispatcher) Detach(e *Executor) {
+	d.mu.Lock()
+	s := e.station
+	d.mu.Unlock()
+	if s != nil {
+		s.remove(e)
+	}
+}
+
+// Ready notes that an engine of the executor is loaded again.
+func (d *Dispatcher) Ready(e *Executor) {
+	d.mu.Lock()
+	s := e.station
+	d.mu.Unlock()
+	if s == nil {
+		e.addAway(-1)
+		return
+	}
+	s.reopen(e)
+}
+
+// Lost forgets an executor that is gone. What it still held is queued anew or given
+// up; tell is called before that for every batch.
+func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
+	d.Detach(e)
+	d.mu.Lock()
+	if d.executors[e.Name] == e {
+		delete(d.executors, e.Name)
+		if v := d.services[e.Service]; v != nil {
+			d.guard(v.current)
+		}
+	}
+	d.mu.Unlock()
+	e.mu.Lock()
+	held := e.running
+	e.running = nil
+	e.mu.Unlock()
+	for range held {
+		e.device.end()
+	}
+	e.resign()
+	for _, b := range held {
+		tell(b)
+		d.books.end(b, -1, d.now(), 0)
+		for _, it := range b.Items {
+			if !d.Requeue(it) {
+				it.Request.Gateway.Drop(it, LostTwice)
+			}
+		}
+	}
+}
+
+// enter notes a batch that the station has decided to start.
+func (e *Executor) enter(b *Batch) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.started++
+	b.ID, b.Executor = e.started, e
+	e.running = append(e.running, b)
+	e.device.begin()
+}
+
+// Take forgets a batch that has come back and returns it for Done; nil when it is
+// not known.
+func (e *Executor) Take(id uint64) *Batch {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := slices.IndexFunc(e.running, func(b *Batch) bool { return b.ID == id })
+	if i < 0 {
+		return nil
+	}
+	e.device.end()
+	b := e.running[i]
+	e.running = slices.Delete(e.running, i, i+1)
+	return b
+}
+
+// Idle says whether the executor holds nothing.
+func (e *Executor) Idle() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.running) == 0
+}
+
+// addAway notes that engines of the executor are away, or back where n is
+// negative. The lock of the station that it serves is held.
+func (e *Executor) addAway(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.away = max(e.away+n, 0)
+}
+
+// enginesAway is the number of engines that are away.
+func (e *Executor) enginesAway() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.away
+}
+
+// forgetLanes makes the station forget where the executor's batches run.
+func (e *Executor) forgetLanes(s *station) {
+	e.rest()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, b := range e.running {
+		if b.station == s {
+			b.lane = -1
+		}
+	}
+}
+
+func (e *Executor) runningOf(s *station) []*Batch {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []*Batch
+	for _, b := range e.running {
+		if b.station == s {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// settle makes the executor a user of its device.
+func (e *Executor) settle(d *device) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.device, e.place = d, d.arbiter.Add()
+	e.dispatcher.moves.Add(1)
+}
+
+// resign gives the device up.
+func (e *Executor) resign() {
+	e.device.mu.Lock()
+	e.device.arbiter.Remove(e.place)
+	delete(e.device.asking, e.place)
+	e.dispatcher.moves.Add(1)
+	e.device.mu.Unlock()
+	e.device.offer()
+}
+
+// rest notes that no plan needs the executor.
+func (e *Executor) rest() {
+	e.device.mu.Lock()
+	defer e.device.mu.Unlock()
+	e.device.arbiter.Rest(e.place)
+}
+
+// alone says whether the executor has its device for itself.
+func (e *Executor) alone() bool {
+	e.device.mu.Lock()
+	defer e.device.mu.Unlock()
+	return e.device.arbiter.Alone()
+}

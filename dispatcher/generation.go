@@ -1,0 +1,158 @@
+package dispatcher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/harpagon/harpagon/scheduler/flow"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// Generation is a deployment compiled for dispatching. It does not change once it is
+// installed.
+type Generation struct {
+	*flow.Graph
+	Deployment placement.Deployment
+
+	policies []madePolicy // by node; they are the stations' once it is installed
+	stations []*station   // by node
+	number   int          // in the books; see unguarded
+	largest  int          // size of a pool's query; 0 where requests are none
+	apps     []string     // of a function, by class
+}
+
+// Compile makes a generation with its policies. The deployment of a function has the
+// function as a pipeline of one module.
+func (d *Dispatcher) Compile(of placement.Deployment) (*Generation, error) {
+	compiled, err := flow.Compile(&of.Pipeline)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	g := &Generation{Graph: compiled, Deployment: of}
+	if of.Pool != nil {
+		g.largest = of.Pipeline.Modules[0].Profile.Latency(of.Pool.Base).Largest()
+	}
+	if of.Function != nil {
+		for i := range of.Function.Plan.Groups {
+			for _, share := range of.Function.Plan.Groups[i].Applications {
+				g.apps = append(g.apps, share.Name)
+			}
+		}
+	}
+	g.schedule()
+	return g, g.makePolicies(&d.options)
+}
+
+// Largest is the size of the largest query of a pool; 0 where requests are none.
+func (g *Generation) Largest() int { return g.largest }
+
+// Policy is the name of the policy of a module.
+func (g *Generation) Policy(index int) string { return g.policies[index].Name() }
+
+// Identity says when a module stays the same from one deployment to the next, so
+// that waiting items of the one may run on executors of the other.
+func Identity(d *placement.Deployment, module string) string {
+	if d.Function != nil {
+		return "function" // requests wait for any generation of it
+	}
+	digest := ""
+	for _, s := range d.Slots {
+		if s.Module == module {
+			digest = s.Model
+			break
+		}
+	}
+	m := d.Pipeline.Module(module)
+	var inputs, constants []string
+	for _, b := range m.Inputs {
+		if b.IsConstant() {
+			constants = append(constants, fmt.Sprintf("%s=%v", b.Name, b.Value))
+			continue
+		}
+		inputs = append(inputs, b.Name)
+	}
+	slices.Sort(inputs)
+	inputs = append(inputs, constants...)
+	return fmt.Sprintf("%s|%s|%s|%s|%v|%v", digest, m.Function, m.Model, strings.Join(inputs, ","), m.Unbatched, m.BatchAxis)
+}
+
+// Install puts a generation in charge: items that wait move to its policies, and
+// what is under way finishes. Executors that do not fit their modules get no work;
+// callers are those of a function, by group. It returns the number of items that
+// have moved.
+func (d *Dispatcher) Install(g *Generation, unfit []string, callers []*Executor) (moved int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := g.Deployment.Name()
+	v := d.services[name]
+	if v == nil {
+		v = &service{}
+	}
+	stations := make(map[string]*station, len(g.Nodes))
+	setups := make([]setup, len(g.Nodes))
+	for i := range g.Nodes {
+		module := g.Nodes[i].Module
+		s := v.stations[module]
+		if identity := Identity(&g.Deployment, module); s == nil || s.identity != identity {
+			s = d.newStation(g, module, identity)
+		}
+		stations[module], g.stations = s, append(g.stations, s)
+		setups[i] = d.setup(g, i, unfit)
+		for group, e := range callers {
+			setups[i].members = append(setups[i].members, member{exec: e, group: int32(group)})
+		}
+	}
+	for i, s := range g.stations {
+		moved += s.configure(setups[i])
+	}
+	v.current, v.stations = g, stations
+	d.services[name] = v
+	d.guard(g)
+	return moved
+}
+
+func (d *Dispatcher) newStation(g *Generation, module, identity string) *station {
+	s := &station{
+		dispatcher: d, service: g.Deployment.Name(), module: module, identity: identity,
+		recorder: d.newRecorder(), downAt: d.now(),
+	}
+	span := d.options.Span
+	if g.Deployment.Function != nil {
+		span = d.options.FunctionSpan
+	}
+	s.stats.Init(span, d.now())
+	return s
+}
+
+func (d *Dispatcher) setup(g *Generation, index int, unfit []string) setup {
+	policy := &g.policies[index]
+	c := setup{policy: policy.Policy, spec: policy.spec, apps: g.apps}
+	if f := g.Deployment.Function; f != nil {
+		c.calls = f.Provider.CallConcurrency()
+		return c
+	}
+	module, s := g.Nodes[index].Module, g.stations[index]
+	for _, group := range g.groups(module) {
+		c.groups = append(c.groups, groupShape{batch: group.Batch, window: group.Window})
+	}
+	for _, slot := range g.Deployment.Slots {
+		e := d.executors[slot.Executor]
+		if slot.Module != module || e == nil || slices.Contains(unfit, slot.Executor) {
+			continue
+		}
+		if e.station != nil && e.station != s {
+			e.station.remove(e)
+		}
+		e.station = s
+		c.members = append(c.members, member{exec: e, group: int32(slot.Group)})
+	}
+	return c
+}
+
+// Remove stops serving a service. Its executors stay; requests under way go on.
+func (d *Dispatcher) Remove(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.services, name)
+}

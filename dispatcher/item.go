@@ -1,0 +1,139 @@
+package dispatcher
+
+import (
+	"sync/atomic"
+
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// Gateway is who holds requests. It is called while no lock is held, and must not
+// block.
+type Gateway interface {
+	// Start says that the items, all that the gateway has in the batch, start now.
+	Start(b *Batch, items []*Item)
+	// Drop says that an item was given up.
+	Drop(it *Item, why Drop)
+}
+
+// Request is what a dispatcher knows of a request.
+type Request struct {
+	Generation *Generation // that serves it
+	Gateway    Gateway     // that holds it
+	Arrival    dispatch.Time
+	Deadline   dispatch.Time // 0 when there is none
+
+	over    atomic.Bool
+	entered bool // admission control counts its items; under the lock of the books
+}
+
+// End notes that the request is over: items of it that come are not taken.
+func (r *Request) End() { r.over.Store(true) }
+
+// Over says whether the request is over.
+func (r *Request) Over() bool { return r.over.Load() }
+
+// Item is the work of one request at one module.
+type Item struct {
+	Request *Request
+	Holder  any    // what the gateway has of it
+	Index   int32  // of the module in the generation
+	Size    int32  // rows; 1 where the module is not for queries
+	Class   int32  // of a function: the application's, in the request's generation
+	Form    uint64 // of a function: items of different forms go in calls of their own
+
+	// The station's, under its lock until the item has come back.
+	Batch    int32 // rows or items that it ran with
+	Attempts int8  // how often it was queued anew
+	Times
+	state itemState
+	kept  dispatch.Time // of the request's time for the modules below
+	class int32         // that the policy knows it by
+	id    dispatch.RequestID
+}
+
+// Times of an item on the dispatcher's clock.
+type Times struct {
+	Ready, Began, Ended  dispatch.Time
+	Queue, Wait, Compute dispatch.Time
+}
+
+type itemState uint8
+
+const (
+	fresh itemState = iota
+	queued
+	sent
+	ended
+)
+
+// Batch is what runs together on an executor.
+type Batch struct {
+	ID       uint64 // for the executor; 0 for a call
+	Executor *Executor
+	Items    []*Item
+	Rows     int
+	At, Due  dispatch.Time // when it started, and when it should be done
+
+	station *station
+	lane    int32    // -1 when the station has forgotten it; under station.mu
+	few     [4]*Item // items of a small batch
+}
+
+// Service is the name of the service that the batch is for.
+func (b *Batch) Service() string { return b.station.service }
+
+// Report is what is known of a batch that has come back.
+type Report struct {
+	Waited, Compute dispatch.Time
+	Failed          int  // items
+	Away            bool // its engine must be loaded anew
+}
+
+// Drop is why an item was given up.
+type Drop uint8
+
+// The reasons. The policy's come first.
+const (
+	Late       Drop = iota + 1 // its deadline can no longer be met
+	Full                       // the queue is at its bound
+	NoExecutor                 // and its deadline can no longer be met
+	Lost                       // with its executor, and there is no time for another
+	CallsFull                  // as many calls run as the provider allows, and its deadline can no longer be met
+	LostTwice                  // two executors were lost while they held it
+	Unserved                   // its application is not served any more
+	Stopping                   // no more calls are made
+)
+
+// Word is the reason in the words of package autoscale; empty where no policy has
+// decided it.
+func (d Drop) Word() string {
+	switch d {
+	case Late, CallsFull:
+		return autoscale.DropLate
+	case Full:
+		return autoscale.DropFull
+	case NoExecutor:
+		return autoscale.DropNoExecutor
+	case Lost:
+		return autoscale.DropLost
+	}
+	return ""
+}
+
+// request is the item as the policy sees it. The station's lock is held.
+func (it *Item) request() dispatch.Request {
+	r := it.Request
+	q := r.Generation.Nodes[it.Index].Request(r.Arrival, r.Deadline, it.kept)
+	q.ID, q.Size, q.Class = it.id, it.Size, it.class
+	return q
+}
+
+// finish splits the time between sending and receiving.
+func (it *Item) finish(now, waited, compute dispatch.Time) {
+	it.state, it.Ended = ended, now
+	away := now - it.Began
+	waited = min(max(waited, 0), away)
+	it.Compute = min(max(compute, 0), away-waited)
+	it.Queue += waited
+}

@@ -1,0 +1,318 @@
+package dispatcher
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/dispatcher/stats"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
+)
+
+// station drives the dispatch policy of one module: events in, actions out. It
+// outlives generations for as long as its module stays the same.
+type station struct {
+	dispatcher *Dispatcher
+	service    string
+	module     string
+	identity   string // of the module; see Identity
+
+	mu      sync.Mutex
+	policy  dispatch.Policy
+	groups  []groupShape
+	windows bool // the policy closes batches by the windows of groups
+	slots   []slot
+	free    []uint32
+	lanes   []lane // by ExecutorID
+	up      int    // lanes that the policy knows of or will, once their engines are back
+	downAt  dispatch.Time
+	moves   int64 // of Dispatcher.moves that the policy knows of
+	timer   *time.Timer
+	actions []dispatch.Action
+	stats   stats.Module
+
+	recorder *recording.Recorder // of the policy's steps; nil where nothing is recorded
+
+	// Of a function; see calls.go.
+	calls   int      // that may run at once; 0 for a module
+	apps    []string // that the policy knows, by class
+	running int      // calls, of all generations
+	stopped bool     // no more calls are made
+}
+
+// slot holds an item that the policy knows. A RequestID is the slot's index
+// with its turn above, so that one is not used again while it is in flight.
+type slot struct {
+	item *Item
+	turn uint32
+}
+
+// groupShape is what a station must know of a group to tell queue from wait.
+type groupShape struct {
+	batch  int
+	window dispatch.Time
+}
+
+// effect is what is left to do after the station's lock has been released: start a
+// batch, or give an item up.
+type effect struct {
+	batch *Batch
+	item  *Item
+	drop  Drop
+}
+
+func (it *Item) station() *station { return it.Request.Generation.stations[it.Index] }
+
+func (s *station) arrive(now dispatch.Time, it *Item, fx []effect) []effect {
+	if it.Request.Over() || it.state == ended {
+		return fx
+	}
+	g := it.Request.Generation
+	if it.Attempts == 0 {
+		it.Ready = now
+		s.stats.Arrive(now)
+		if g.largest > 0 {
+			s.stats.Query(now, int(it.Size), g.largest)
+		}
+	}
+	switch {
+	case s.stopped:
+		it.state = ended
+		return append(fx, effect{item: it, drop: Stopping})
+	case !s.classify(it):
+		it.state = ended
+		return append(fx, effect{item: it, drop: Unserved})
+	}
+	it.state = queued
+	pressure := s.dispatcher.books.wait(it, 1)
+	if it.Attempts == 0 {
+		it.kept = g.Nodes[it.Index].Keep.Under(pressure)
+	}
+	it.id = s.put(it)
+	return s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
+}
+
+// step reports an event to the policy and carries its actions out as far as
+// the lock allows.
+func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effect {
+	fx = s.decide(now, ev, s.neighbours(now, fx))
+	if s.calls > 0 {
+		fx = s.offerLanes(now, fx)
+	}
+	return fx
+}
+
+// decide is step where the policy knows who shares its devices.
+func (s *station) decide(now dispatch.Time, ev dispatch.Event, fx []effect) []effect {
+	for ev.Kind != 0 {
+		s.actions = s.policy.Step(now, ev, s.actions[:0])
+		s.recorder.Step(now, ev, s.actions)
+		ev, fx = s.act(now, fx)
+	}
+	return fx
+}
+
+// act carries the actions out and returns the answer to what the policy asks.
+func (s *station) act(now dispatch.Time, fx []effect) (answer dispatch.Event, _ []effect) {
+	for i := range s.actions {
+		switch a := &s.actions[i]; a.Act {
+		case dispatch.Start:
+			if b := s.start(now, a); s.calls > 0 {
+				fx = s.startCalls(b, fx)
+			} else {
+				fx = append(fx, effect{batch: b})
+			}
+		case dispatch.SetTimer:
+			s.arm(a.At - now)
+		case dispatch.Drop:
+			if it := s.take(a.Request); it != nil {
+				it.state = ended
+				s.dispatcher.books.wait(it, -1)
+				drop := s.why(it, a.Reason)
+				s.stats.Drop(now, drop.Word())
+				fx = append(fx, effect{item: it, drop: drop})
+			}
+		default:
+			answer = s.arbitrate(now, a)
+		}
+	}
+	return answer, fx
+}
+
+// start makes the batch of an action.
+func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
+	l := &s.lanes[a.Executor]
+	b := &Batch{station: s, lane: int32(a.Executor), At: now}
+	b.Items = b.few[:0]
+	if len(a.Batch) > len(b.few) {
+		b.Items = make([]*Item, 0, len(a.Batch))
+	}
+	var first, last dispatch.Time
+	for i, id := range a.Batch {
+		it := s.take(id)
+		it.state, it.Began, it.Batch = sent, now, int32(len(a.Batch))
+		if it.Request.Generation.largest > 0 {
+			it.Batch = it.Size
+		}
+		b.add(it)
+		if i == 0 || it.Ready < first {
+			first = it.Ready
+		}
+		last = max(last, it.Ready)
+	}
+	closed := s.closed(now, a, first, last)
+	for _, it := range b.Items {
+		it.Wait = max(0, closed-it.Ready)
+		it.Queue = now - it.Ready - it.Wait
+	}
+	s.dispatcher.books.start(b.Items)
+	if s.calls == 0 {
+		l.batch = b
+		l.exec.enter(b)
+	}
+	return b
+}
+
+// add puts an item into the batch that is being made.
+func (b *Batch) add(it *Item) {
+	r := it.Request
+	due := r.Generation.Nodes[it.Index].Due(r.Arrival, r.Deadline, it.kept)
+	if len(b.Items) == 0 || due < b.Due {
+		b.Due = due
+	}
+	b.Items = append(b.Items, it)
+	b.Rows += int(it.Size)
+}
+
+// closed is when a batch that starts now was complete: what came before it is
+// wait, and what comes after it is queue. Policies without windows collect
+// until they start a batch, except while it had no executor.
+func (s *station) closed(now dispatch.Time, a *dispatch.Action, first, last dispatch.Time) dispatch.Time {
+	switch {
+	case !s.windows:
+		return now - max(0, s.lanes[a.Executor].free-last)
+	case len(a.Batch) >= s.groups[a.Group].batch:
+		return last
+	}
+	return min(now, max(last, first+s.groups[a.Group].window))
+}
+
+// arm sets the timer; a lapsed one is reported even when it comes late.
+func (s *station) arm(d time.Duration) {
+	if s.timer == nil {
+		s.timer = time.AfterFunc(d, s.tick)
+		return
+	}
+	s.timer.Reset(d)
+}
+
+func (s *station) tick() { s.handle(dispatch.Event{Kind: dispatch.Timer}) }
+
+// handle reports an event that nothing else comes with.
+func (s *station) handle(ev dispatch.Event) {
+	var room [4]effect
+	fx := room[:0]
+	s.mu.Lock()
+	if !s.stopped {
+		fx = s.step(s.dispatcher.now(), ev, fx)
+	}
+	s.mu.Unlock()
+	s.apply(fx)
+}
+
+// apply does what a step has left to do. No lock may be held.
+func (s *station) apply(fx []effect) {
+	for _, e := range fx {
+		if e.batch == nil {
+			e.item.Request.Gateway.Drop(e.item, e.drop)
+			continue
+		}
+		e.batch.Items[0].Request.Gateway.Start(e.batch, e.batch.Items)
+	}
+}
+
+// why puts the reason of a drop into the words of gateways.
+func (s *station) why(it *Item, reason dispatch.Reason) Drop {
+	switch {
+	case reason == dispatch.Full:
+		return Full
+	case it.Attempts > 0:
+		return Lost
+	case s.up == 0:
+		return NoExecutor
+	case s.calls > 0 && s.running >= s.calls:
+		return CallsFull
+	}
+	return Late
+}
+
+func (s *station) put(it *Item) dispatch.RequestID {
+	var i uint32
+	if n := len(s.free); n > 0 {
+		i, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		i = uint32(len(s.slots))
+		s.slots = append(s.slots, slot{})
+	}
+	s.slots[i].item = it
+	s.slots[i].turn++
+	return dispatch.RequestID(s.slots[i].turn)<<32 | dispatch.RequestID(i)
+}
+
+// take removes an item from its slot; nil when it is not there any more.
+func (s *station) take(id dispatch.RequestID) *Item {
+	i := uint32(id)
+	if int(i) >= len(s.slots) || s.slots[i].turn != uint32(id>>32) {
+		return nil
+	}
+	it := s.slots[i].item
+	if it != nil {
+		s.slots[i].item = nil
+		s.free = append(s.free, i)
+	}
+	return it
+}
+
+// waiting lists the queued items in the order of their virtual arrival.
+func (s *station) waiting() []*Item {
+	var all []*Item
+	for i := range s.slots {
+		if s.slots[i].item != nil {
+			all = append(all, s.slots[i].item)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *Item) int {
+		return int(a.request().Arrival - b.request().Arrival)
+	})
+	return all
+}
+
+func (s *station) measure(now dispatch.Time) autoscale.ModuleMeasures {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := autoscale.ModuleMeasures{Name: s.module, Policy: s.policy.Name(), Waiting: s.policy.Len()}
+	s.stats.Measure(now, &m)
+	return m
+}
+
+// Load is what a dispatcher holds of a module right now.
+type Load struct {
+	Module  string
+	Waiting int    // items that its policy knows
+	Held    int    // items that it could still start
+	Calls   int    // of a function, under way
+	Policy  string // drawn, for logs and golden transcripts
+}
+
+// Loads are those of a generation's modules, in their order.
+func (d *Dispatcher) Loads(g *Generation) []Load {
+	var all []Load
+	for _, s := range g.stations {
+		s.mu.Lock()
+		all = append(all, Load{Module: s.module, Waiting: s.policy.Len(), Held: len(s.slots) - len(s.free), Calls: s.running, Policy: s.policy.Describe()})
+		s.mu.Unlock()
+	}
+	return all
+}

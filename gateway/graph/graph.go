@@ -1,0 +1,195 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// Queue takes items that are ready to be dispatched.
+type Queue interface {
+	Arrive(it *dispatcher.Item)
+	Cancel(it *dispatcher.Item)
+}
+
+// Graph is a generation compiled for running. It does not change, except for
+// the count of its requests.
+type Graph struct {
+	*dispatcher.Generation
+	Title   string // kind and name, for errors
+	SLO     time.Duration
+	Inputs  []pipelines.Port
+	Nodes   []*Node // as in the generation
+	Outputs []Output
+
+	// Whole says that the one module takes what the request brings and gives what
+	// nobody here looks at, as that of a function does.
+	Whole bool
+
+	InFlight atomic.Int64
+
+	queue   Queue
+	gateway dispatcher.Gateway
+}
+
+// Module is what stays of a module for as long as it is the same, from one
+// deployment to the next.
+type Module struct {
+	Identity string // see dispatcher.Identity
+
+	signature atomic.Pointer[pipelines.Signature] // of the executor that came last
+}
+
+// Signature is that of the module's executors; nil before one has come.
+func (m *Module) Signature() *pipelines.Signature { return m.signature.Load() }
+
+// Announce notes the signature of an executor.
+func (m *Module) Announce(s *pipelines.Signature) { m.signature.Store(s) }
+
+// Node is a module in a graph, with where its tensors come from and go to.
+type Node struct {
+	Name   string
+	Scope  int32 // of its items
+	Sized  bool  // its items are queries
+	Inputs []Input
+	Outs   []string // ports that are referred to, in order of first mention
+	Module *Module  // set before the graph runs
+
+	index   int32
+	common  int32 // scope of its inputs
+	scatter bool
+}
+
+// Input is one bound input of a node.
+type Input struct {
+	Name string
+	From *Node // nil for an input of the pipeline
+	Port int   // index into From.Outs, or into Graph.Inputs
+
+	varies bool // of an input of the pipeline: its first dimension
+}
+
+// Output is one output of a graph.
+type Output struct {
+	Name string
+	From *Node // nil for an input of the pipeline
+	Port int
+}
+
+// Compile checks what running depends on and leaves out modules that no output
+// needs. Items go to the queue as those of the gateway. The modules of the nodes are
+// to be set by the caller.
+func Compile(of *dispatcher.Generation, q Queue, gateway dispatcher.Gateway) (*Graph, error) {
+	d := &of.Deployment
+	p := &d.Pipeline
+	if len(p.Outputs) == 0 {
+		return nil, fmt.Errorf("gateway: pipeline %q has no output", p.Name)
+	}
+	g := &Graph{
+		Generation: of, Title: fmt.Sprintf("%s %q", d.Kind(), p.Name), SLO: p.SLO, Inputs: p.Inputs, Whole: d.Function != nil,
+		queue: q, gateway: gateway,
+	}
+	for i := range of.Nodes {
+		at := &of.Nodes[i]
+		n := &Node{Name: at.Module, Scope: at.Scope, index: int32(i), common: at.Common, scatter: at.Scatter}
+		n.Sized = p.Module(n.Name).Sized
+		if err := g.bind(n, p.Module(n.Name).Inputs); err != nil {
+			return nil, err
+		}
+		g.Nodes = append(g.Nodes, n)
+	}
+	for _, o := range p.Outputs {
+		from, port, err := g.resolve(o.From)
+		if err != nil {
+			return nil, err
+		}
+		g.Outputs = append(g.Outputs, Output{Name: o.Name, From: from, Port: port})
+	}
+	return g, nil
+}
+
+// resolve finds the node and port that a reference points at; the node is nil
+// for an input of the pipeline.
+func (g *Graph) resolve(r pipelines.Ref) (*Node, int, error) {
+	if r.Module == "" {
+		i := slices.IndexFunc(g.Inputs, func(p pipelines.Port) bool { return p.Name == r.Port })
+		if i < 0 {
+			return nil, 0, fmt.Errorf("gateway: pipeline %q has no input %q", g.Deployment.Pipeline.Name, r.Port)
+		}
+		return nil, i, nil
+	}
+	n := g.Node(r.Module)
+	if n == nil {
+		return nil, 0, fmt.Errorf("gateway: pipeline %q has no module %q", g.Deployment.Pipeline.Name, r.Module)
+	}
+	port := slices.Index(n.Outs, r.Port)
+	if port < 0 {
+		port = len(n.Outs)
+		n.Outs = append(n.Outs, r.Port)
+	}
+	return n, port, nil
+}
+
+// bind resolves the inputs of a node.
+func (g *Graph) bind(n *Node, declared []pipelines.Binding) error {
+	for _, b := range declared {
+		if b.IsConstant() {
+			continue // its executors fill it in
+		}
+		from, port, err := g.resolve(b.From)
+		if err != nil {
+			return err
+		}
+		in := Input{Name: b.Name, From: from, Port: port}
+		if from == nil {
+			shape := g.Inputs[port].Shape
+			in.varies = len(shape) > 0 && shape[0] < 0
+		}
+		n.Inputs = append(n.Inputs, in)
+	}
+	return nil
+}
+
+// Index is the node's place in the graph.
+func (n *Node) Index() int { return int(n.index) }
+
+// Brought says whether an input is one of the request itself.
+func (n *Node) Brought() bool {
+	return slices.ContainsFunc(n.Inputs, func(in Input) bool { return in.From == nil })
+}
+
+// Node of a module by name; nil when the graph does not run it.
+func (g *Graph) Node(name string) *Node {
+	for _, n := range g.Nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// OutputPort is an output as a caller sees it: gathered where it comes from a
+// scope, and of shape [1] where it is a scalar.
+func (g *Graph) OutputPort(o Output) pipelines.Port {
+	port := pipelines.Port{Name: o.Name}
+	if o.From == nil {
+		port.Datatype, port.Shape = g.Inputs[o.Port].Datatype, g.Inputs[o.Port].Shape
+		return port
+	}
+	if sig := o.From.Module.Signature(); sig != nil {
+		if p := portOf(sig.Outputs, o.From.Outs[o.Port]); p != nil {
+			port.Datatype, port.Shape = p.Datatype, slices.Clone(p.Shape)
+		}
+	}
+	switch {
+	case o.From.Scope != 0, o.From.Sized:
+		port.Shape = append([]int64{-1}, port.Shape...)
+	case len(port.Shape) == 0 && port.Datatype != "":
+		port.Shape = []int64{1}
+	}
+	return port
+}

@@ -1,0 +1,246 @@
+package graph
+
+import (
+	"sync"
+
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/flow"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Request is one accepted request on its way through a graph. Make it with Init.
+type Request struct {
+	dispatcher.Request
+	Graph  *Graph
+	Inputs []wire.Tensor // in the order of Graph.Inputs
+	Done   chan struct{} // closed when it is over
+
+	// Class and Form are those of its items; see dispatcher.Item.
+	Class int32
+	Form  uint64
+
+	// Own is what a gateway keeps of it besides.
+	Own any
+
+	mu     sync.Mutex
+	err    *wire.Error
+	flow   flow.Request
+	values [][]wire.Tensor // outputs of items, by flow.Request.Index
+	items  *Item           // all of them, linked by next
+	last   *Item           // the one that completed the outputs
+	counts []tally         // by node
+
+	// Room for the nodes of a small graph, so that a request is one piece.
+	fewValues [few][]wire.Tensor
+	fewCounts [few]tally
+	firstItem Item
+}
+
+// few nodes need no memory of their own.
+const few = 4
+
+// tally is what the stages need to know of a node.
+type tally struct {
+	items int
+	last  *Item // that ended last
+}
+
+// Item is the run of one node for one frame. Ready of its times is when it came to
+// the dispatcher.
+type Item struct {
+	dispatcher.Item
+	Of     *Request
+	Node   *Node
+	Inputs []wire.Tensor // in the order of Node.Inputs
+
+	frame int32 // of the request's flow
+	cause *Item // whose end made this one ready; nil for the arrival
+	next  *Item
+}
+
+// New makes a request; see Init.
+func New(g *Graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) *Request {
+	r := new(Request)
+	r.Init(g, inputs, arrival, deadline)
+	return r
+}
+
+// Init makes a request for the graph, with inputs in the order of the declaration; a
+// deadline of 0 is none.
+func (r *Request) Init(g *Graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) {
+	r.Generation, r.Gateway, r.Arrival, r.Deadline = g.Generation, g.gateway, arrival, deadline
+	r.Graph, r.Inputs, r.Done = g, inputs, make(chan struct{})
+	if n := len(g.Nodes); n <= few {
+		r.values, r.counts = r.fewValues[:n], r.fewCounts[:n]
+	} else {
+		r.values, r.counts = make([][]wire.Tensor, n), make([]tally, n)
+	}
+}
+
+// Err is why the request has ended without outputs. Read it after Done only.
+func (r *Request) Err() *wire.Error { return r.err }
+
+// Begin launches what waits for nothing but the request's inputs.
+func (r *Request) Begin() {
+	var ready [few]flow.Item
+	var items [few]*Item
+	r.mu.Lock()
+	launched, err := r.launch(r.flow.Begin(r.Graph.Generation.Graph, ready[:0]), nil, items[:0])
+	over := r.settle(nil, err)
+	r.mu.Unlock()
+	r.proceed(launched, over)
+}
+
+// Complete takes the outputs of an item, in the order of its node's Outs.
+func (r *Request) Complete(it *Item, values []wire.Tensor) {
+	var ready [few]flow.Item
+	var items [few]*Item
+	r.mu.Lock()
+	if r.Over() {
+		r.mu.Unlock()
+		return
+	}
+	t := &r.counts[it.Node.index]
+	if t.last == nil || it.Ended >= t.last.Ended {
+		t.last = it
+	}
+	at := flow.Item{Node: it.Node.index, Frame: it.frame}
+	r.values[r.flow.Index(at)] = values
+	launched, err := r.launch(r.flow.Complete(at, ready[:0]), it, items[:0])
+	over := r.settle(it, err)
+	r.mu.Unlock()
+	r.proceed(launched, over)
+}
+
+// Fail ends the request with an error; the first end counts.
+func (r *Request) Fail(err *wire.Error) {
+	r.mu.Lock()
+	over := r.settle(nil, err)
+	r.mu.Unlock()
+	r.proceed(nil, over)
+}
+
+// settle ends the request when there is an error or nothing left to wait for.
+// It says whether it has done so just now.
+func (r *Request) settle(it *Item, err *wire.Error) bool {
+	if r.Over() || (err == nil && !r.flow.Done()) {
+		return false
+	}
+	r.err, r.last = err, it
+	r.End()
+	return true
+}
+
+// proceed hands new items to their stations, or takes back what still waits
+// when the request is over.
+func (r *Request) proceed(items []*Item, over bool) {
+	if over {
+		if r.err != nil {
+			r.withdraw()
+		}
+		close(r.Done)
+		return
+	}
+	for _, it := range items {
+		r.Graph.queue.Arrive(&it.Item)
+	}
+}
+
+// withdraw removes the request's waiting items. No item is added once it is
+// over, and the dispatcher looks at that when one comes.
+func (r *Request) withdraw() {
+	for it := r.items; it != nil; it = it.next {
+		r.Graph.queue.Cancel(&it.Item)
+	}
+}
+
+// launch makes the items of what is ready, with their inputs. A node that
+// scatters has one for every row of its inputs.
+func (r *Request) launch(ready []flow.Item, cause *Item, items []*Item) ([]*Item, *wire.Error) {
+	for i := 0; i < len(ready); i++ {
+		at := ready[i]
+		n := r.Graph.Nodes[at.Node]
+		inputs, err := r.gatherInputs(n, at.Frame)
+		if err != nil {
+			return items, err
+		}
+		if !n.scatter {
+			it := &r.firstItem
+			if r.items != nil {
+				it = new(Item)
+			}
+			it.Node, it.frame, it.cause, it.Inputs = n, at.Frame, cause, inputs
+			items = append(items, r.link(it))
+			continue
+		}
+		rows, k, err := split(n, inputs)
+		if err != nil {
+			return items, err
+		}
+		var first int32
+		first, ready = r.flow.Split(at, k, ready)
+		r.values = append(r.values, make([][]wire.Tensor, r.flow.Len()-len(r.values))...)
+		made, width := make([]Item, k), len(inputs)
+		for row := range made {
+			made[row] = Item{Node: n, frame: first + int32(row), cause: cause, Inputs: rows[row*width : (row+1)*width : (row+1)*width]}
+			items = append(items, r.link(&made[row]))
+		}
+	}
+	return items, nil
+}
+
+// link notes an item of the request.
+func (r *Request) link(it *Item) *Item {
+	it.Of, it.next = r, r.items
+	r.items = it
+	it.Request, it.Holder, it.Index = &r.Request, it, it.Node.index
+	it.Size, it.Class, it.Form = it.Node.sizeOf(it.Inputs), r.Class, r.Form
+	r.counts[it.Node.index].items++
+	return it
+}
+
+// gatherInputs collects the inputs of a node in a frame of its common scope.
+func (r *Request) gatherInputs(n *Node, frame int32) ([]wire.Tensor, *wire.Error) {
+	if r.Graph.Whole {
+		return r.Inputs, nil // its module takes what the request brings
+	}
+	inputs := make([]wire.Tensor, len(n.Inputs))
+	for j, in := range n.Inputs {
+		if in.From == nil {
+			inputs[j] = r.Inputs[in.Port]
+			continue
+		}
+		var err *wire.Error
+		if inputs[j], err = r.collect(in.From, in.Port, frame); err != nil {
+			return nil, err
+		}
+	}
+	return inputs, nil
+}
+
+// Output collects an output of the graph once the request is done.
+func (r *Request) Output(o Output) (wire.Tensor, *wire.Error) {
+	if o.From == nil {
+		return r.Inputs[o.Port], nil
+	}
+	t, err := r.collect(o.From, o.Port, 0)
+	if err == nil && len(t.Shape) == 0 {
+		t.Shape = []int64{1}
+	}
+	return t, err
+}
+
+// Unless locks the request and says true, unless it is over; then Unlock must follow.
+// Whoever sees it over sees what was written in between.
+func (r *Request) Unless() bool {
+	r.mu.Lock()
+	if r.Over() {
+		r.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+// Unlock ends what Unless has begun.
+func (r *Request) Unlock() { r.mu.Unlock() }
