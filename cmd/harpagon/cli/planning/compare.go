@@ -218,40 +218,22 @@ func (c comparisons) write(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return command.WriteJSON(w, c)
 	}
-	var parts []string
-	for _, one := range c.Comparisons {
-		parts = append(parts, one.Describe())
-	}
-	for _, one := range c.Together {
-		parts = append(parts, one.Describe())
-	}
-	for _, one := range c.Functions {
-		parts = append(parts, one.Describe())
-	}
-	for _, one := range c.Pools {
-		parts = append(parts, one.Describe())
-	}
-	_, err := io.WriteString(w, strings.Join(parts, "\n"))
+	texts := described(nil, c.Comparisons)
+	texts = described(texts, c.Together)
+	texts = described(texts, c.Functions)
+	texts = described(texts, c.Pools)
+	_, err := io.WriteString(w, strings.Join(texts, "\n"))
 	return err
 }
 
 // verdict is an error when nothing can be promised for some pipeline; its table
 // says why.
 func (c comparisons) verdict() error {
-	for _, one := range c.Comparisons {
-		if one.Best == "" {
-			return command.ErrReported
-		}
-	}
-	for _, one := range c.Functions {
-		if one.Best() == nil {
-			return command.ErrReported
-		}
-	}
-	for _, one := range c.Pools {
-		if one.Best() == nil {
-			return command.ErrReported
-		}
+	none := slices.ContainsFunc(c.Comparisons, func(one planning.Comparison) bool { return one.Best == "" }) ||
+		slices.ContainsFunc(c.Functions, func(one functions.Comparison) bool { return one.Best() == nil }) ||
+		slices.ContainsFunc(c.Pools, func(one pool.Comparison) bool { return one.Best() == nil })
+	if none {
+		return command.ErrReported
 	}
 	return nil
 }

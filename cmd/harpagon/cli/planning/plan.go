@@ -188,44 +188,43 @@ func measured(doc *pipelines.Document, paths []string) error {
 		strings.Join(missing, ", "), at, at)
 }
 
+// each are the plans, pipelines first.
+func (p Plans) each() []scheduler.Plan {
+	var all []scheduler.Plan
+	for i := range p.Plans {
+		all = append(all, scheduler.Plan{Pipeline: &p.Plans[i]})
+	}
+	for i := range p.Pools {
+		all = append(all, scheduler.Plan{Pool: &p.Pools[i]})
+	}
+	for i := range p.Functions {
+		all = append(all, scheduler.Plan{Function: &p.Functions[i]})
+	}
+	return all
+}
+
 func (p Plans) write(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return command.WriteJSON(w, p)
 	}
-	var texts []string
-	for _, one := range p.Plans {
-		texts = append(texts, one.Describe())
-	}
-	for _, one := range p.Pools {
-		texts = append(texts, one.Describe())
-	}
-	for _, one := range p.Functions {
-		texts = append(texts, one.Describe())
-	}
+	texts := described(nil, p.each())
 	if len(p.Changes) > 0 {
-		var b strings.Builder
-		for _, one := range p.Changes {
-			b.WriteString(one.Describe())
-		}
-		texts = append(texts, b.String())
+		texts = append(texts, strings.Join(described(nil, p.Changes), ""))
 	}
 	_, err := io.WriteString(w, strings.Join(texts, "\n"))
 	return err
 }
 
+// described adds the text of each to texts.
+func described[T interface{ Describe() string }](texts []string, all []T) []string {
+	for _, one := range all {
+		texts = append(texts, one.Describe())
+	}
+	return texts
+}
+
 func (p Plans) infeasible() bool {
-	if slices.ContainsFunc(p.Pools, func(one pool.Plan) bool { return one.Status == pool.Infeasible }) {
-		return true
-	}
-	if slices.ContainsFunc(p.Functions, func(one functions.Plan) bool { return one.Status == functions.Infeasible }) {
-		return true
-	}
-	for _, one := range p.Plans {
-		if one.Status == plan.Infeasible {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.each(), func(one scheduler.Plan) bool { return one.Reason() != "" })
 }
 
 // keep writes the plans to the file of --out and says whether they differ from
@@ -261,58 +260,26 @@ func (p Plans) differs() bool {
 	if len(p.Changes) > 0 {
 		return slices.ContainsFunc(p.Changes, func(c planChange) bool { return !c.Unchanged })
 	}
-	return !(Plans{}).same(p.active())
-}
-
-// active leaves out plans that need no device.
-func (p Plans) active() Plans {
-	var left Plans
-	for _, one := range p.Plans {
-		if one.Cost > 0 {
-			left.Plans = append(left.Plans, one)
-		}
-	}
-	for _, one := range p.Pools {
-		if one.Cost > 0 {
-			left.Pools = append(left.Pools, one)
-		}
-	}
-	for _, one := range p.Functions {
-		if one.CostPerHour() > 0 {
-			left.Functions = append(left.Functions, one)
-		}
-	}
-	return left
+	return slices.ContainsFunc(p.each(), func(one scheduler.Plan) bool { return one.CostPerHour() > 0 })
 }
 
 // same compares plans, but not how long it took to find them.
 func (p Plans) same(other Plans) bool {
-	text := func(all Plans) string {
-		var b strings.Builder
-		for _, one := range all.Plans {
-			one.SolveTime = 0
-			line, err := json.Marshal(one)
-			if err != nil {
-				return err.Error()
-			}
-			b.Write(line)
-		}
-		for _, one := range all.Pools {
-			line, err := json.Marshal(one)
-			if err != nil {
-				return err.Error()
-			}
-			b.Write(line)
-		}
-		for _, one := range all.Functions {
-			one.SolveTime = 0
-			line, err := json.Marshal(one)
-			if err != nil {
-				return err.Error()
-			}
-			b.Write(line)
-		}
-		return b.String()
+	return slices.EqualFunc(p.each(), other.each(), func(a, b scheduler.Plan) bool {
+		return bytes.Equal(timeless(a), timeless(b))
+	})
+}
+
+// timeless is the plan as JSON keeps it, without how long it took to find.
+func timeless(p scheduler.Plan) []byte {
+	switch {
+	case p.Pipeline != nil:
+		one := *p.Pipeline
+		one.SolveTime, p.Pipeline = 0, &one
+	case p.Function != nil:
+		one := *p.Function
+		one.SolveTime, p.Function = 0, &one
 	}
-	return text(p) == text(other)
+	text, _ := json.Marshal(p) // a plan always has one
+	return text
 }
