@@ -55,9 +55,8 @@ type executor struct {
 	engine    Engine
 	model     Model
 	device    *device
-	cells     cells // one for every batch that may run at once
-	attached  atomic.Int32
-	drained   atomic.Bool // by a gateway: no other is dialled any more
+	cells     cells        // one for every batch that may run at once
+	attached  atomic.Int32 // streams
 	signature pipelines.Signature
 	counters
 }

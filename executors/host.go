@@ -38,8 +38,9 @@ type Host struct {
 	// ctx ends, or at Close, whichever comes first; either wakes a Recv.
 	Dial func(ctx context.Context, address string) (attach.Stream, error)
 
-	// Gateways are those that executors attach to.
-	Gateways Gateways
+	// Gateways are those that executors attach to; without any, each to the one that
+	// its task names.
+	Gateways attach.Addresses
 
 	// ForceEngine, when set, is the engine of every module, whatever is declared.
 	ForceEngine string
