@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -24,6 +25,7 @@ const useExisting = enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
 type Executors interface {
 	RunExecutor(ctx context.Context, t executors.Task, o executors.Observer) error
 	Measure(ctx context.Context, t executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error)
+	Fit(ctx context.Context, t executors.MeasureTask) (executors.MeasureTask, error)
 	EngineFor(m pipelines.Module) (executors.Engine, error)
 	Status(executor string) (executors.Status, bool)
 }
@@ -65,7 +67,7 @@ func (h *Host) Identify(_ context.Context, in IdentifyInput) (map[string]placeme
 		if err != nil {
 			return nil, temporal.NewNonRetryableApplicationError(err.Error(), TypeInvalid, nil)
 		}
-		digest, err := executors.Digest(m)
+		digest, err := content.Digest(m)
 		if err != nil {
 			return nil, temporal.NewNonRetryableApplicationError(err.Error(), TypeInvalid, nil)
 		}

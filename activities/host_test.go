@@ -68,6 +68,9 @@ func (f *fake) Measure(_ context.Context, t executors.MeasureTask, from executor
 func (*fake) EngineFor(pipelines.Module) (executors.Engine, error) {
 	return emulated.New(emulated.Options{}), nil
 }
+func (*fake) Fit(_ context.Context, t executors.MeasureTask) (executors.MeasureTask, error) {
+	return t, nil
+}
 func (*fake) Status(string) (executors.Status, bool) { return executors.Status{}, false }
 
 func point(hardware string, batch int) pipelines.Point {

@@ -20,15 +20,18 @@ import (
 func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResult, error) {
 	began := time.Now()
 	result := ProfileResult{Module: in.Module}
+	so := latest{measured: resumed(ctx)}
+	stop := beat(ctx, so.get) // the files of models may have far to come
+	defer stop()
 	task := executors.NewMeasureTask(in.Pipeline, in.Module, in.Hardware, in.Device, h.Signatures)
 	kept := Profiles{Store: h.Store, Machine: h.Machine, EngineFor: h.Executors.EngineFor}
 	if _, err := kept.key(task); err != nil {
 		return result, temporal.NewNonRetryableApplicationError(err.Error(), TypeInvalid, nil)
 	}
-	if engine, err := h.Executors.EngineFor(task.Module); err == nil { // else measuring says it
-		task = task.Fit(engine)
+	task, err := h.Executors.Fit(ctx, task)
+	if err != nil {
+		return result, loading(ctx, err)
 	}
-	so := latest{measured: resumed(ctx)}
 	if !in.Again {
 		known, err := kept.Load(task)
 		if err != nil {
@@ -37,12 +40,10 @@ func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResul
 		so.measured.Points = merge(known, so.measured.Points)
 	}
 	missing := len(task.Missing(so.measured.Points))
-	stop := beat(ctx, so.get)
 	points, err := h.Executors.Measure(ctx, task, so.measured, func(m executors.Measured) {
 		so.set(m)
 		activity.RecordHeartbeat(ctx, m)
 	})
-	stop()
 	if err != nil {
 		return result, loading(ctx, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/pipelines"
 )
 
@@ -48,7 +49,7 @@ func (p Profiles) key(t executors.MeasureTask) (ProfileKey, error) {
 	if err != nil {
 		return ProfileKey{}, err
 	}
-	digest, err := executors.Digest(t.Module)
+	digest, err := content.Digest(t.Module)
 	if err != nil {
 		return ProfileKey{}, err
 	}

@@ -24,7 +24,7 @@ type ProfileStore struct {
 // ProfileKey is what the points hold for. When one field changes, they are
 // stale: nothing is found under the new key.
 type ProfileKey struct {
-	Model    string                    `json:"model"` // executors.Digest
+	Model    string                    `json:"model"` // content.Digest
 	Engine   string                    `json:"engine"`
 	Version  string                    `json:"version"` // of the engine
 	Hardware string                    `json:"hardware"`

@@ -1,6 +1,7 @@
 package executors
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/harpagon/harpagon/executors/onnx"
@@ -87,7 +88,12 @@ func (h *Host) unfit(m pipelines.Module) error {
 	if err := BatchFirst(m); err != nil {
 		return err
 	}
-	_, err := onnx.Load(m.Model)
+	m, release, err := h.place(context.Background(), m)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = onnx.Load(m.Model)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/wire"
@@ -77,7 +78,7 @@ func TestEnginesAreFedConstants(t *testing.T) {
 func TestAModelIsOfItsUse(t *testing.T) {
 	plain := pipelines.Module{Name: "m", Function: "f"}
 	digest := func(m pipelines.Module) string {
-		d, err := Digest(m)
+		d, err := content.Digest(m)
 		require.NoError(t, err)
 		return d
 	}

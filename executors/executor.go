@@ -25,9 +25,16 @@ const maxReloads = 6
 // attempts; the name is taken; or what was held did not finish within
 // DrainTimeout.
 func (h *Host) RunExecutor(ctx context.Context, t Task, o Observer) error {
+	begin := time.Now()
+	placed, release, err := h.place(ctx, t.Module)
+	if err != nil {
+		return loadError(t.Module.Name, begin, "%w", err)
+	}
+	defer release()
+	t.Module = placed
 	e, err := h.newExecutor(t, o)
 	if err != nil {
-		return loadError(t.Module.Name, time.Now(), "%w", err)
+		return loadError(t.Module.Name, begin, "%w", err)
 	}
 	if err := h.enter(e); err != nil {
 		return err
@@ -73,7 +80,7 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 		}
 	}
 	e := &executor{host: h, task: t, observer: o, engine: engine, model: t.model(), device: queue}
-	e.model.Feeds = Feeds(t.Source, t.Module.Name, Signatures(h.Engines...))
+	e.model.Feeds = Feeds(t.Source, t.Module.Name, h.Signatures())
 	e.enter(Loading)
 	for range t.concurrency() {
 		e.cells.all = append(e.cells.all, &cell{})

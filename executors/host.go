@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors/busy"
+	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -45,6 +47,10 @@ type Host struct {
 	// ForceEngine, when set, is the engine of every module, whatever is declared.
 	ForceEngine string
 
+	// Content has the files of modules that were applied with digests; nil takes
+	// files where the declaration names them, as they are when they are loaded.
+	Content *content.Cache
+
 	// Busy tells how much of the processors is used, for Measure; nil means
 	// busy.Read.
 	Busy func() (busy.Reading, error)
@@ -77,6 +83,28 @@ func (h *Host) engine(name, module string) (Engine, error) {
 	slices.Sort(have)
 	return nil, fmt.Errorf("executors: module %q needs engine %q, but host %q has only: %s; "+
 		"set engine in the module, or start the worker with that engine", module, name, h.Name, strings.Join(have, ", "))
+}
+
+// place makes the files of a module ready; see content.Cache.
+func (h *Host) place(ctx context.Context, m pipelines.Module) (placed pipelines.Module, release func(), err error) {
+	if h.Content == nil {
+		return m, func() {}, nil
+	}
+	return h.Content.Place(ctx, m)
+}
+
+// Signatures is the function Signatures for what this host runs, whose files it has
+// or fetches.
+func (h *Host) Signatures() check.SignatureFunc {
+	read := Signatures(h.Engines...)
+	return func(m pipelines.Module) (pipelines.Signature, error) {
+		m, release, err := h.place(context.Background(), m)
+		if err != nil {
+			return pipelines.Signature{}, err
+		}
+		defer release()
+		return read(m)
+	}
 }
 
 // engineOf also heeds what the slot says.

@@ -1,7 +1,9 @@
 package executors
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
 )
@@ -10,6 +12,26 @@ import (
 // takes without loading it; 0 where there is no limit or it cannot be told.
 type Limiter interface {
 	Limit(m pipelines.Module) int
+}
+
+// Fit is the task without batch sizes that its model does not take; see
+// MeasureTask.Fit. The error is a *LoadError where the module's files are not to be
+// had; what else is wrong is for Measure to say.
+func (h *Host) Fit(ctx context.Context, t MeasureTask) (MeasureTask, error) {
+	begin := time.Now()
+	placed, release, err := h.place(ctx, t.Module)
+	if err != nil {
+		return t, loadError(t.Module.Name, begin, "%w", err)
+	}
+	defer release()
+	engine, err := h.EngineFor(placed)
+	if err != nil {
+		return t, nil
+	}
+	here := t
+	here.Module = placed
+	t.Batches = here.Fit(engine).Batches
+	return t, nil
 }
 
 // Fit leaves out of a task's batch sizes, where its module does not say which, those

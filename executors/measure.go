@@ -136,6 +136,13 @@ func (t MeasureTask) limits() Limits {
 // are of the monotonic clock: one that is set meanwhile changes nothing. On an
 // error the points in from are returned with it.
 func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell func(Measured)) ([]pipelines.Point, error) {
+	begin := time.Now()
+	placed, release, err := h.place(ctx, t.Module)
+	if err != nil {
+		return nil, loadError(t.Module.Name, begin, "%w", err)
+	}
+	defer release()
+	t.Module = placed
 	engine, err := h.EngineFor(t.Module)
 	if err != nil {
 		return nil, err

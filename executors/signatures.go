@@ -22,6 +22,9 @@ func Signatures(engines ...Engine) check.SignatureFunc {
 		if m.Function == "" && len(m.Command) == 0 && (m.Model == "" || onlyPlanned(m)) {
 			return pipelines.Signature{}, nil
 		}
+		if pipelines.IsFetched(m.Model) { // it is known once it has been fetched
+			return pipelines.Signature{}, nil
+		}
 		name := EngineName(m)
 		for _, e := range engines {
 			if signer, ok := e.(Signer); ok && e.Name() == name {

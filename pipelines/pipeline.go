@@ -84,6 +84,7 @@ type Module struct {
 	Function string   // name of a built-in or registered Go function
 	Engine   string   // "auto" when empty
 	Command  []string `json:",omitempty"` // program and arguments that serve the model; see EngineProcess
+	Files    []string `json:",omitempty"` // paths of what Command needs besides its arguments
 	Inputs   []Binding
 
 	// Unbatched is true for a network that takes one request at a time: its tensors
@@ -118,6 +119,11 @@ type Module struct {
 
 	ProfileFile string // path as declared
 	Profile     Profile
+
+	// Content is every file that the module needs where it runs, as it was when the
+	// declaration was applied. Empty before, and of a module that needs none. No HCL
+	// attribute.
+	Content []File `json:",omitempty"`
 }
 
 // NoBatchAxis is in Module.BatchAxis for a tensor without a batch dimension.

@@ -32,8 +32,9 @@ type Remote struct {
 	TokenVariable string        // environment variable that holds the token; empty: none
 }
 
-// IsRemote says whether a module's model is an address instead of a file.
-func IsRemote(model string) bool { return strings.Contains(model, "://") }
+// IsRemote says whether a module's model is on a server, at an address, instead of
+// in a file; see IsFetched for files at addresses.
+func IsRemote(model string) bool { return strings.Contains(model, "://") && !IsFetched(model) }
 
 // remoteForm is how an address is written, for errors.
 const RemoteForm = "write it as grpc://HOST:PORT/MODEL or http://HOST:PORT/MODEL (grpcs, https for TLS), with ?version=, batch=stack or single, timeout=2s, token_variable=NAME where needed"

@@ -56,6 +56,7 @@ func (s Status) Describe() string {
 		fmt.Fprintf(&b, "\nmeasured since this plan serves\n%s", f.Describe(*s.Plan.Function))
 	}
 	s.executors(&b)
+	s.files(&b)
 	if len(s.Decisions) > 0 {
 		b.WriteString("\ndecisions, latest first\n")
 	}
@@ -186,6 +187,21 @@ func (s Status) executors(b *strings.Builder) {
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, e := range s.Executors {
 		fmt.Fprintf(w, "%s\t%s/%s\tbatch %d\t%.0f %% of the device\t%s\n", e.Module, e.Host, e.Device, e.Batch, 100*e.Share, e.Engine)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+}
+
+// files says of every module which content it runs with.
+func (s Status) files(b *strings.Builder) {
+	if len(s.Files) == 0 {
+		return
+	}
+	b.WriteString("\nfiles\n")
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, m := range s.Files {
+		for _, f := range m.Files {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", m.Module, f.Name(), f.Short())
+		}
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 }

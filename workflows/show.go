@@ -106,6 +106,11 @@ func (s *service) status() Status {
 	if s.Kind != scheduler.KindFunction {
 		st.Dispatch = cmp.Or(d.Pipeline.Dispatch, factory.Default)
 	}
+	for _, m := range d.Pipeline.Modules {
+		if len(m.Content) > 0 {
+			st.Files = append(st.Files, ModuleFiles{Module: m.Name, Files: m.Content})
+		}
+	}
 	st.Void, st.Healed, st.Disturbed = s.slower(), s.healed(), pipelines.Disturbed(d.Pipeline.Modules...)
 	if s.Generation != st.Serving || s.Failure != nil {
 		st.Asked = &Asked{Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}), Cause: s.Cause}

@@ -3,6 +3,7 @@ package workflows
 import (
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -27,7 +28,8 @@ type Status struct {
 	Dispatch   string          `json:",omitempty"` // policy that dispatches; empty when nothing serves
 	Plan       *scheduler.Plan // that serves; nil when none does
 	Executors  []placement.Slot
-	Decisions  []Decision // oldest first
+	Files      []ModuleFiles `json:",omitempty"` // of the plan that serves
+	Decisions  []Decision    // oldest first
 	Failure    *Failure
 	Measures   *autoscale.Measures
 
@@ -45,6 +47,12 @@ type Asked struct {
 	Generation int
 	Rate       float64 `json:",omitempty"` // requests per second; 0 of a pool, whose plan decides it
 	Cause      string
+}
+
+// ModuleFiles are the files that a module runs with, by their digests.
+type ModuleFiles struct {
+	Module string
+	Files  []pipelines.File
 }
 
 // Pace is a module whose batches take another time than its profile says.

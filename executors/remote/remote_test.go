@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/wire"
@@ -338,7 +339,7 @@ func TestSignatures(t *testing.T) {
 	sig, err = executors.Signatures(e)(pipelines.Module{Name: "m", Model: "grpc://127.0.0.1:1/m"})
 	require.NoError(t, err)
 	assert.Empty(t, sig, "nothing is known of a server that is not there")
-	digest, err := executors.Digest(pipelines.Module{Model: "grpc://127.0.0.1:1/m"})
+	digest, err := content.Digest(pipelines.Module{Model: "grpc://127.0.0.1:1/m"})
 	require.NoError(t, err)
 	assert.NotEmpty(t, digest)
 }

@@ -216,6 +216,9 @@ func (b *ModuleBuilder) Command(program string, arguments ...string) *ModuleBuil
 	return b
 }
 
+// Files are paths of what the command needs besides its arguments.
+func (b *ModuleBuilder) Files(paths ...string) *ModuleBuilder { b.m.Files = paths; return b }
+
 // On limits the hardware that may run the module.
 func (b *ModuleBuilder) On(hardware ...string) *ModuleBuilder { b.m.Hardware = hardware; return b }
 

@@ -293,7 +293,7 @@ func (v *validator) module(p *pipelines.Pipeline, m *pipelines.Module, path stri
 		v.errorf(path+".parameters", "Parameters without a function", "Parameters belong to a function; a network has none.")
 	}
 	v.served(m, path)
-	if m.Model != "" && !pipelines.IsRemote(m.Model) {
+	if m.Model != "" && !strings.Contains(m.Model, "://") {
 		v.modelFile(m, path)
 	}
 	if m.Model == "" && m.Function == "" && len(m.Command) == 0 && len(m.Profile.Points) == 0 && m.ProfileFile == "" {

@@ -19,6 +19,18 @@ func (v *validator) served(m *pipelines.Module, path string) {
 		if _, err := pipelines.ParseRemote(m.Model); err != nil {
 			v.errorf(path+".model", "Invalid address", "%s.", sentence(err))
 		}
+	case pipelines.IsFetched(m.Model):
+		if _, digest := pipelines.FetchAddress(m.Model); strings.Contains(m.Model, "#") && pipelines.CheckDigest(digest) != nil {
+			v.errorf(path+".model", "Invalid digest", "What follows # in the address of a file is its digest: %s.", pipelines.CheckDigest(digest))
+		}
+	}
+	if len(m.Files) > 0 && len(m.Command) == 0 {
+		v.errorf(path+".files", "Files without a command", "These are files that a command needs besides its arguments; other engines find what a model needs by themselves.")
+	}
+	for _, f := range m.Files {
+		if _, err := v.stat(f); err != nil {
+			v.errorf(path+".files", "Missing file", "%s does not exist; paths are relative to the folder of this file.", f)
+		}
 	}
 	switch {
 	case m.Engine == pipelines.EngineProcess && len(m.Command) == 0:

@@ -57,7 +57,7 @@ func located(all []pipelines.Pipeline) []pipelines.Pipeline {
 	for i := range all {
 		all[i].Modules = slices.Clone(all[i].Modules)
 		for j := range all[i].Modules {
-			if m := &all[i].Modules[j]; !pipelines.IsRemote(m.Model) {
+			if m := &all[i].Modules[j]; !strings.Contains(m.Model, "://") {
 				m.Model = absolute(m.Model, "")
 			}
 		}

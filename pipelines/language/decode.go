@@ -2,6 +2,7 @@ package language
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -45,7 +46,7 @@ var outputSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "val
 var moduleSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 	{Name: "model"}, {Name: "function"}, {Name: "engine"}, {Name: "profile"},
 	{Name: "inputs", Required: true}, {Name: "fanout"}, {Name: "rate"},
-	{Name: "hardware"}, {Name: "batches"}, {Name: "parameters"}, {Name: "command"},
+	{Name: "hardware"}, {Name: "batches"}, {Name: "parameters"}, {Name: "command"}, {Name: "files"},
 	{Name: "batching"}, {Name: "batch_axis"}, {Name: "typical"},
 }}
 
@@ -192,10 +193,14 @@ func (d *decoder) module(b *hcl.Block, path string) pipelines.Module {
 	d.text(attrs["function"], &m.Function)
 	d.text(attrs["engine"], &m.Engine)
 	d.text(attrs["model"], &m.Model)
-	if !pipelines.IsRemote(m.Model) {
+	if !strings.Contains(m.Model, "://") {
 		m.Model = absolute(m.Model, folder)
 	}
 	d.command(attrs["command"], folder, &m.Command)
+	d.texts(attrs["files"], &m.Files)
+	for i := range m.Files {
+		m.Files[i] = absolute(m.Files[i], folder)
+	}
 	d.file(attrs["profile"], folder, &m.ProfileFile)
 	m.Inputs = d.bindings(attrs["inputs"], path)
 	if a := attrs["fanout"]; a != nil {

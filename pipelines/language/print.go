@@ -102,6 +102,9 @@ func printModule(b *hclwrite.Body, m pipelines.Module) {
 	if len(m.Command) > 0 {
 		b.SetAttributeValue("command", textTuple(m.Command))
 	}
+	if len(m.Files) > 0 {
+		b.SetAttributeValue("files", textTuple(m.Files))
+	}
 	setText(b, "profile", m.ProfileFile)
 	b.SetAttributeRaw("inputs", bindingTokens(m.Inputs))
 	if m.Scatter {

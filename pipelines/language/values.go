@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // value evaluates an attribute to the wanted type and reports what is wrong;
@@ -94,29 +93,18 @@ func (d *decoder) duration(a *hcl.Attribute, to *time.Duration) {
 	*to = x
 }
 
-var sizes = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*(B|[KMGT]i?B)$`)
-
 // size reads "16GiB" and the like to bytes.
 func (d *decoder) size(a *hcl.Attribute, to *int64) {
 	v, ok := d.value(a, cty.String, `a size in quotes, such as "16GiB"`)
 	if !ok {
 		return
 	}
-	m := sizes.FindStringSubmatch(v.AsString())
-	if m == nil {
-		d.report(files.Problem("Wrong unit", fmt.Sprintf(`%q is not a size of memory: write a number with its unit, such as "16GiB" or "512MiB".`, v.AsString()), ptr(a.Expr.Range())))
+	n, err := quantity.ParseBytes(v.AsString())
+	if err != nil {
+		d.report(files.Problem("Wrong unit", err.Error()+".", ptr(a.Expr.Range())))
 		return
 	}
-	x, _ := strconv.ParseFloat(m[1], 64)
-	base, power := 1000.0, strings.IndexByte("BKMGT", m[2][0])
-	if strings.HasSuffix(m[2], "iB") {
-		base = 1024
-	}
-	if x *= math.Pow(base, float64(power)); x > math.MaxInt64/2 {
-		d.report(files.Problem("Number out of range", fmt.Sprintf("%s of memory is too large.", v.AsString()), ptr(a.Expr.Range())))
-		return
-	}
-	*to = int64(x)
+	*to = n
 }
 
 // file reads a path and makes it absolute from the folder of the declaration.

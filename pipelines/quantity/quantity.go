@@ -7,12 +7,15 @@
 //	quantity.Percent(0.9931)                     // "99.31 %"
 //	quantity.Duration(87500 * time.Microsecond)  // "87.5 ms"
 //	quantity.Count(2, "device")                  // "2 devices"
+//	quantity.Bytes(3 << 29)                      // "1.5 GiB"
 package quantity
 
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -73,4 +76,33 @@ func significant(x float64, digits int) string {
 		short = 0 // no sign
 	}
 	return strconv.FormatFloat(short, 'f', -1, 64)
+}
+
+// Bytes writes a size of memory in the largest binary unit that fits.
+func Bytes(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	x, u := float64(n), 0
+	for ; x >= 1024 && u < len(units)-1; u++ {
+		x /= 1024
+	}
+	return Number(x) + " " + units[u]
+}
+
+var sizes = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*(B|[KMGT]i?B)$`)
+
+// ParseBytes reads "16GiB", "512 MB" and the like.
+func ParseBytes(s string) (int64, error) {
+	m := sizes.FindStringSubmatch(s)
+	if m == nil {
+		return 0, fmt.Errorf(`%q is not a size of memory: write a number with its unit, such as "16GiB" or "512MiB"`, s)
+	}
+	x, _ := strconv.ParseFloat(m[1], 64) // the form has been checked
+	base, power := 1000.0, strings.IndexByte("BKMGT", m[2][0])
+	if strings.HasSuffix(m[2], "iB") {
+		base = 1024
+	}
+	if x *= math.Pow(base, float64(power)); x > math.MaxInt64/2 {
+		return 0, fmt.Errorf("%s of memory is too large", s)
+	}
+	return int64(x), nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/pipelines"
@@ -44,6 +45,10 @@ type HostOptions struct {
 
 	ProfileDir string // keeps measured points; empty keeps none
 	Machine    string // kind of machine that profiles hold for; empty means Machine()
+
+	// Content has the files of modules by their digests; nil takes files where the
+	// declaration names them, as they are when they are loaded.
+	Content *content.Cache
 
 	// Progress is told in words what the host does; may be nil.
 	Progress func(string)
@@ -85,7 +90,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	if o.Machine == "" {
 		o.Machine = Machine()
 	}
-	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, ForceEngine: o.ForceEngine, Notice: o.Progress}
+	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, ForceEngine: o.ForceEngine, Notice: o.Progress, Content: o.Content}
 	if o.GPUs == nil {
 		o.GPUs = devices.NVIDIA()
 	}
@@ -101,7 +106,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		Machine:    o.Machine,
 		Executors:  told{Host: host, progress: o.Progress},
 		Store:      activities.ProfileStore{Dir: o.ProfileDir},
-		Signatures: executors.Signatures(o.Engines...),
+		Signatures: host.Signatures(),
 		Readings:   r.Readings,
 		Pulse:      activities.ClientPulse(c),
 	}

@@ -32,6 +32,9 @@ func (f Folder) log(n string) string { return filepath.Join(string(f), n+".log")
 // Profiles is the folder of measured profiles.
 func (f Folder) Profiles() string { return filepath.Join(string(f), "profiles") }
 
+// Models is the folder of what modules need, by digest: a content.Folder.
+func (f Folder) Models() string { return filepath.Join(string(f), "models") }
+
 // open makes the folder ready: creates it, checks its version, and locks it
 // until the function that it returns is called.
 func (f Folder) open() (unlock func(), err error) {

@@ -6,6 +6,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/pipelines"
 )
@@ -48,6 +49,13 @@ type Options struct {
 	MaxShare  float64             // of a device's time to plan with; 0 means placement.DefaultMaxShare
 	Fixed     bool                // do not plan anew when the load drifts
 	Record    string              // file for a recording of the gateway's decisions; see roles.GatewayOptions
+
+	// Fetch gets models that are declared by address. CacheSize is how many bytes of
+	// models the state folder keeps; 0 means content.DefaultLimit. Where StoreAddr
+	// is set, hosts elsewhere take models from there, and apply sends them.
+	Fetch     content.Fetcher
+	CacheSize int64
+	StoreAddr string
 
 	// Attach is the address at which executors of new services reach the
 	// gateway. Empty is right where both share this process.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/child"
+	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/process"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/language"
@@ -41,6 +42,7 @@ type System struct {
 	GatewayURL      string // over HTTP
 	GatewayGRPC     string // HOST:PORT over gRPC
 	UIURL           string // of Temporal; empty when that is elsewhere
+	StoreURL        string // of models, for hosts elsewhere; empty when it is not served
 	TemporalAddress string
 	Services        []control.Status // that serve, in order of name, when they began to
 
@@ -50,6 +52,7 @@ type System struct {
 	control  *roles.Control
 	gateway  *roles.Gateway
 	worker   *roles.Worker
+	store    *roles.Store // nil where hosts elsewhere are not served
 	engines  *os.File
 	client   *sdk.Client
 	say      func(string, ...any)
@@ -108,6 +111,10 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 		if doc, err = load(variables, executors.Signatures(engines...), o.Files, o.Document, o.Plan); err != nil {
 			return err
 		}
+		models := content.Pinning{Store: content.Folder(s.folder.Models()), Fetch: o.Fetch}
+		if err := models.Pin(ctx, &doc); err != nil {
+			return err
+		}
 	}
 	s.say("starting Temporal")
 	connected, err := connect(ctx, o, s.folder)
@@ -133,6 +140,13 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 	if s.control, err = roles.StartControl(ctx, c); err != nil {
 		return err
 	}
+	if o.StoreAddr != "" {
+		s.store, err = roles.StartStore(roles.StoreOptions{Addr: o.StoreAddr, Dir: s.folder.Models()})
+		if err != nil {
+			return err
+		}
+		s.StoreURL = "http://" + s.store.Addr
+	}
 	found, err := s.devices(o, doc)
 	if err != nil {
 		return err
@@ -146,7 +160,7 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 	s.client = sdk.NewClient(s.gateway.Gateway)
 	s.worker, err = roles.StartWorker(ctx, c, roles.HostOptions{
 		Name: host, Devices: found, Engines: engines, ForceEngine: o.Engine, Dial: s.gateway.Pipe,
-		ProfileDir: s.folder.Profiles(), Progress: func(line string) { s.say("%s", line) },
+		Content: &content.Cache{Dir: s.folder.Models(), Limit: o.CacheSize}, ProfileDir: s.folder.Profiles(), Progress: func(line string) { s.say("%s", line) },
 	})
 	if err != nil {
 		return err
@@ -263,6 +277,9 @@ func (s *System) close() error {
 	}
 	if s.gateway != nil {
 		s.gateway.Close()
+	}
+	if s.store != nil {
+		s.store.Stop()
 	}
 	if s.control != nil {
 		s.control.Stop()

@@ -8,8 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -41,7 +43,11 @@ func NewApplyCommand(d *command.Deps) *cobra.Command {
 pipeline is planned anew; new executors are ready before traffic moves, and the
 old ones finish what they hold. Functions are planned, and called at their
 provider, which must answer. It returns when the new plan serves; when the new
-plan cannot be carried out, the old one goes on serving and apply says why.`,
+plan cannot be carried out, the old one goes on serving and apply says why.
+
+The models that modules need are taken as they are now, by their digests; changing
+a file later changes nothing until it is applied again. They go to --store, where
+workers are on other hosts.`,
 		Example: `  harpagon apply examples/traffic --var rate=20
   harpagon apply . --reason "evening peak"`,
 		Args: command.SomePaths,
@@ -50,6 +56,10 @@ plan cannot be carried out, the old one goes on serving and apply says why.`,
 	at := command.NewTemporalAt(d, c)
 	var planning command.PlanningFlags
 	planning.Register(c)
+	var to command.StoreFlag
+	var fetch command.FetchFlag
+	to.Register(c, "`address` to send models to, for workers that do not see the declaration's folder")
+	fetch.Register(c)
 	c.Flags().StringVar(&at.Attach, "attach", "127.0.0.1:8090", "`address` at which workers reach the gateway, for new services on the server of TEMPORAL_ADDRESS")
 	c.Flags().StringVar(&f.reason, "reason", "", "why, for the history")
 	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "how long to wait until it serves; 0 returns when it is accepted")
@@ -69,9 +79,30 @@ plan cannot be carried out, the old one goes on serving and apply says why.`,
 		if err := servable(doc); err != nil {
 			return err
 		}
+		if err := pin(c.Context(), d, doc, &to, &fetch, at); err != nil {
+			return err
+		}
 		return at.With(c.Context(), func(commands *control.Control) error { return f.run(c.Context(), d, commands, *doc) })
 	}
 	return c
+}
+
+// pin writes into the document what the files of its modules are now, and sends
+// them to where workers find them.
+func pin(ctx context.Context, d *command.Deps, doc *pipelines.Document, to *command.StoreFlag, fetch *command.FetchFlag, at *command.TemporalAt) error {
+	folder := ""
+	if !system.External(d.Environ) {
+		folder = system.Folder(at.State).Models()
+	}
+	store, err := to.Store(folder)
+	if err != nil {
+		return err
+	}
+	fetcher, err := fetch.Fetcher()
+	if err != nil {
+		return err
+	}
+	return content.Pinning{Store: store, Fetch: fetcher, Tell: func(line string) { fmt.Fprintln(d.Stderr, line) }}.Pin(ctx, doc)
 }
 
 func (f *applyFlags) run(ctx context.Context, d *command.Deps, commands *control.Control, doc pipelines.Document) error {

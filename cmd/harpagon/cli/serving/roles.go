@@ -26,15 +26,31 @@ const tokenVariable = "HARPAGON_TOKEN"
 
 // NewControlCommand makes harpagon control.
 func NewControlCommand(d *command.Deps) *cobra.Command {
+	var o roles.StoreOptions
 	c := &cobra.Command{
-		Use:     "control",
-		Short:   "Run the workflows, against a Temporal server",
-		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon control`,
-		Args:    cobra.NoArgs,
+		Use:   "control",
+		Short: "Run the workflows, against a Temporal server",
+		Long: `Runs the workflows that hold what is declared. With --store-listen it also keeps
+the models that apply sends, and gives them to workers that ask by digest; one
+that other hosts can reach asks for the token in ` + tokenVariable + `.`,
+		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon control
+  TEMPORAL_ADDRESS=temporal:7233 harpagon control --store-listen 127.0.0.1:8092 --store-dir /var/lib/harpagon/models`,
+		Args: cobra.NoArgs,
 	}
+	c.Flags().StringVar(&o.Addr, "store-listen", "", "`address` at which to serve models; empty serves none")
+	c.Flags().StringVar(&o.Dir, "store-dir", system.Folder(system.DefaultStateDir).Models(), "`folder` of the models that --store-listen serves")
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, namespace string) error {
 		if err := roles.EnsureSearchAttributes(ctx, t, namespace); err != nil {
 			return err
+		}
+		if o.Addr != "" {
+			o.Token = os.Getenv(tokenVariable)
+			store, err := roles.StartStore(o)
+			if err != nil {
+				return err
+			}
+			defer store.Stop()
+			fmt.Fprintf(d.Stdout, "store      http://%s\n", store.Addr)
 		}
 		fmt.Fprintln(d.Stderr, "control runs")
 		return roles.RunControl(ctx, t)
@@ -46,13 +62,17 @@ func NewWorkerCommand(d *command.Deps) *cobra.Command {
 	var o roles.HostOptions
 	var cores int
 	var gpus bool
+	var from command.StoreFlag
+	var cache command.CacheFlags
 	c := &cobra.Command{
 		Use:   "worker",
 		Short: "Offer this machine's devices, against a Temporal server",
 		Long: `Joins the fleet with the devices of this machine; profiles modules and runs
-executors on them. Models are read from the paths that the declaration names, so
-they must exist here, too. The gateway's token is read from ` + tokenVariable + `.`,
-		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name gpu-7`,
+executors on them. Models come by their digests: from --store, or else from the
+paths that the declaration names, where these exist here and still hold what was
+applied. They are kept in --cache. The gateway's and the store's token is read from
+` + tokenVariable + `.`,
+		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name gpu-7 --store http://127.0.0.1:8092`,
 		Args:    cobra.NoArgs,
 	}
 	name, _ := os.Hostname()
@@ -61,8 +81,16 @@ they must exist here, too. The gateway's token is read from ` + tokenVariable + 
 	c.Flags().BoolVar(&gpus, "gpus", false, "offer the NVIDIA GPUs, too")
 	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
 	c.Flags().StringVar(&o.ProfileDir, "profiles", "", "`folder` that keeps measured profiles")
+	from.Register(c, "`address` from which to take models")
+	cache.Register(c)
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string) error {
-		var err error
+		store, err := from.Store("")
+		if err != nil {
+			return err
+		}
+		if o.Content, err = cache.Cache(store); err != nil {
+			return err
+		}
 		offer := devices.Config{Host: o.Name, Cores: cores}
 		if gpus {
 			offer.GPUs = devices.NVIDIA()

@@ -23,7 +23,16 @@ type serviceRow struct {
 	Plan       any           `json:"plan"` // as plan --json prints it; null while nothing serves
 	Asked      *askedRow     `json:"asked,omitempty"`
 	Failure    string        `json:"failure,omitempty"`
+	Files      []fileRow     `json:"files,omitempty"`
 	Decisions  []decisionRow `json:"decisions"` // oldest first
+}
+
+// fileRow is a file that a module runs with.
+type fileRow struct {
+	Module string `json:"module"`
+	Path   string `json:"path"` // or address
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"`
 }
 
 // askedRow is a change that is under way or could not be carried out.
@@ -74,6 +83,11 @@ func newServiceRow(s control.Status) serviceRow {
 		row.Plan = p.Pool
 	case p.Function != nil:
 		row.Plan = p.Function
+	}
+	for _, m := range s.Files {
+		for _, f := range m.Files {
+			row.Files = append(row.Files, fileRow{m.Module, f.Path, f.Digest, f.Size})
+		}
 	}
 	for _, d := range s.Decisions {
 		c := d.Change

@@ -43,10 +43,22 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	flags.IntVar(&o.Cores, "cores", 0, "how many cores to offer; 0 means all")
 	flags.BoolVar(&o.GPUs, "gpus", false, "offer the NVIDIA GPUs, too")
 	planning.Register(c)
+	flags.StringVar(&o.StoreAddr, "store-listen", "", "`address` at which workers elsewhere take models; empty serves none")
+	var fetch command.FetchFlag
+	var cache command.CacheFlags
+	fetch.Register(c)
+	cache.RegisterSize(c)
 	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
 	flags.StringVar(&o.Record, "record", "", recordUsage)
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		if err := planning.Check(); err != nil {
+			return err
+		}
+		var err error
+		if o.Fetch, err = fetch.Fetcher(); err != nil {
+			return err
+		}
+		if o.CacheSize, err = cache.Limit(); err != nil {
 			return err
 		}
 		if d.Start == nil {
@@ -103,6 +115,9 @@ func up(ctx context.Context, d *command.Deps, o system.Options) (err error) {
 	}
 	if s.GatewayGRPC != "" {
 		fmt.Fprintf(d.Stdout, "gRPC         %s\n", s.GatewayGRPC)
+	}
+	if s.StoreURL != "" {
+		fmt.Fprintf(d.Stdout, "models       %s\n", s.StoreURL)
 	}
 	if s.UIURL != "" {
 		fmt.Fprintf(d.Stdout, "Temporal UI  %s\n", s.UIURL)

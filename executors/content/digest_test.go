@@ -1,4 +1,4 @@
-package executors
+package content
 
 import (
 	"math"
@@ -43,7 +43,7 @@ func TestDigestFollowsWhatIsComputed(t *testing.T) {
 func TestDigestErrors(t *testing.T) {
 	_, err := Digest(pipelines.Module{Name: "m", Model: "/does/not/exist"})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, `executors: module "m": reading its model`)
+	require.ErrorContains(t, err, `content: module "m": reading its model`)
 	_, err = Digest(pipelines.Module{Name: "m", Function: "f", Parameters: map[string]any{"x": math.NaN()}})
 	require.ErrorContains(t, err, "NaN")
 }

@@ -1,0 +1,109 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/executors/content"
+	"github.com/harpagon/harpagon/pipelines/quantity"
+)
+
+// storeVariable names the store where no flag does.
+const storeVariable = "HARPAGON_STORE"
+
+// tokenVariable holds the secret that gateways and stores ask for. It is no flag,
+// because other users of a machine can read the arguments of a process.
+const tokenVariable = "HARPAGON_TOKEN"
+
+// FetchFlag says how models at addresses are fetched.
+type FetchFlag struct{ commands []string }
+
+// Register adds --fetch to a command.
+func (f *FetchFlag) Register(c *cobra.Command) {
+	c.Flags().StringArrayVar(&f.commands, "fetch", nil, "`SCHEME=COMMAND` that fetches models at addresses of a scheme (oci, s3, gs, hf), with {url} and {file} in it; may be given several times")
+}
+
+// Fetcher is what the flag says.
+func (f *FetchFlag) Fetcher() (content.Fetcher, error) {
+	commands, err := content.ParseCommands(f.commands)
+	if err != nil {
+		err = fmt.Errorf("--fetch: %w", err)
+	}
+	return content.Fetcher{Commands: commands}, err
+}
+
+// StoreFlag names the store of what modules need.
+type StoreFlag struct{ address string }
+
+// Register adds --store to a command.
+func (f *StoreFlag) Register(c *cobra.Command, usage string) {
+	c.Flags().StringVar(&f.address, "store", "", usage+"; a folder that all hosts see, or http(s)://HOST:PORT of a control role's --store-listen. Otherwise "+storeVariable+" names it")
+}
+
+// Store is the one that the flag or the environment names, or else is in the
+// folder; nil where there is none of them.
+func (f *StoreFlag) Store(folder string) (content.Store, error) {
+	address := cmp.Or(f.address, os.Getenv(storeVariable), folder)
+	if address == "" {
+		return nil, nil
+	}
+	s, err := content.OpenStore(address, nil, os.Getenv(tokenVariable))
+	if err != nil {
+		err = fmt.Errorf("--store: %w", err)
+	}
+	return s, err
+}
+
+// CacheFlags say where a worker keeps the files of modules.
+type CacheFlags struct{ dir, size string }
+
+// Register adds --cache and --cache-size to a command.
+func (f *CacheFlags) Register(c *cobra.Command) {
+	c.Flags().StringVar(&f.dir, "cache", "", "`folder` that keeps the files of modules; one in the user's cache folder when left out")
+	f.RegisterSize(c)
+}
+
+// RegisterSize adds --cache-size alone.
+func (f *CacheFlags) RegisterSize(c *cobra.Command) {
+	c.Flags().StringVar(&f.size, "cache-size", "", "how much of the files of modules to keep, such as 20GiB; what is loaded stays")
+}
+
+// Limit is the size in bytes; 0 where none is given.
+func (f *CacheFlags) Limit() (int64, error) {
+	if f.size == "" {
+		return 0, nil
+	}
+	n, err := quantity.ParseBytes(f.size)
+	if err == nil && n <= 0 {
+		err = fmt.Errorf("a cache of %s holds nothing", f.size)
+	}
+	if err != nil {
+		err = fmt.Errorf("--cache-size: %w", err)
+	}
+	return n, err
+}
+
+// Cache is what the flags say.
+func (f *CacheFlags) Cache(store content.Store) (*content.Cache, error) {
+	limit, err := f.Limit()
+	if err != nil {
+		return nil, err
+	}
+	dir := f.dir
+	if dir == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("there is no cache folder of the user's; name one with --cache: %w", err)
+		}
+		dir = filepath.Join(base, "harpagon", "models")
+	}
+	cache := &content.Cache{Dir: dir, Limit: limit}
+	if store != nil {
+		cache.Stores = []content.Store{store}
+	}
+	return cache, nil
+}

@@ -1,0 +1,133 @@
+package content
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// digestOf writes a digest down.
+func digestOf(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
+
+// Sum is the digest of everything that a reader gives, and its size.
+func Sum(r io.Reader) (digest string, size int64, err error) {
+	h := sha256.New()
+	size, err = io.Copy(h, r)
+	return digestOf(h.Sum(nil)), size, err
+}
+
+// read describes a file of this machine.
+func read(path string) (pipelines.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return pipelines.File{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return pipelines.File{}, err
+	}
+	digest, size, err := Sum(f)
+	return pipelines.File{Path: path, Digest: digest, Size: size, Program: info.Mode()&0o111 != 0}, err
+}
+
+// Digest names what a module computes, as "sha256:" and hexadecimal digits: it
+// changes when the bytes of one of its files change, or the function or one of its
+// parameters, or the constants that are bound to inputs, and not with the folder
+// that the files lie in. Profiles are kept under it. The files are those of the
+// module's Content; those on this machine where it has none. A module that has
+// neither model nor function is known by its profile alone; of a model on a server
+// only its address is. The error is that of reading a file.
+func Digest(m pipelines.Module) (string, error) {
+	files := m.Content
+	if len(files) == 0 {
+		var err error
+		if files, err = onDisk(m); err != nil {
+			return "", fmt.Errorf("content: module %q: reading its model: %w", m.Name, err)
+		}
+	}
+	used := use(m)
+	var parts []any
+	switch {
+	case m.Function != "":
+		parts = []any{"function", m.Function, named(m.Parameters, files)}
+		files = nil
+	case pipelines.IsRemote(m.Model):
+		parts = []any{"remote", m.Model}
+	case len(m.Command) > 0:
+		parts = []any{"command", commanded(m.Command, files)}
+	case len(files) == 1 && used == nil:
+		return files[0].Digest, nil // as other tools print it
+	case m.Model != "":
+		parts = []any{"model"}
+	default:
+		parts = []any{"profile", m.Profile}
+	}
+	for _, f := range files {
+		parts = append(parts, f.Digest)
+	}
+	h := sha256.New()
+	err := json.NewEncoder(h).Encode(parts) // maps are written in order of their keys
+	if err == nil && used != nil {
+		err = json.NewEncoder(h).Encode(used)
+	}
+	if err != nil {
+		return "", fmt.Errorf("content: module %q: %w", m.Name, err)
+	}
+	return digestOf(h.Sum(nil)), nil
+}
+
+// use is what a module says of constants and of where the batch is; nil where it
+// says nothing.
+func use(m pipelines.Module) []any {
+	constants := map[string]any{}
+	for _, b := range m.Inputs {
+		if b.IsConstant() {
+			constants[b.Name] = b.Value
+		}
+	}
+	if len(constants) == 0 && !m.Unbatched && len(m.BatchAxis) == 0 {
+		return nil
+	}
+	return []any{"use", constants, m.Unbatched, m.BatchAxis}
+}
+
+// named are parameters with digests in place of paths.
+func named(parameters map[string]any, files []pipelines.File) map[string]any {
+	all := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		all[name] = parameters[name]
+		if path, ok := parameters[name].(string); ok && isFile(name) {
+			all[name] = contentOf(path, files)
+		}
+	}
+	return all
+}
+
+// commanded are arguments with digests in place of paths.
+func commanded(arguments []string, files []pipelines.File) []string {
+	all := slices.Clone(arguments)
+	for i := range all {
+		all[i] = contentOf(all[i], files)
+	}
+	return all
+}
+
+// contentOf is the digest of the file at a path, and the path itself where that is
+// none of the files.
+func contentOf(path string, files []pipelines.File) string {
+	for _, f := range files {
+		if f.Path == path {
+			return cmp.Or(f.Digest, path)
+		}
+	}
+	return path
+}

@@ -1,0 +1,52 @@
+package content
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+)
+
+// Handler serves a folder to workers, and takes what is applied into it. Both ask
+// for the token where there is one.
+func Handler(f Folder, token string) http.Handler {
+	mux := http.NewServeMux()
+	guard := func(next http.HandlerFunc) http.HandlerFunc { return oiphttp.Authorized(token, "this store", next) }
+	mux.HandleFunc("GET /sha256/{digest}", guard(func(w http.ResponseWriter, r *http.Request) {
+		digest := "sha256:" + r.PathValue("digest")
+		if err := pipelines.CheckDigest(digest); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		http.ServeFile(w, r, f.blob(digest))
+	}))
+	mux.HandleFunc("PUT /sha256/{digest}", guard(func(w http.ResponseWriter, r *http.Request) {
+		if err := take(f, r); err != nil {
+			http.Error(w, err.Error(), status(err))
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	}))
+	return mux
+}
+
+func take(f Folder, r *http.Request) error {
+	digest := "sha256:" + r.PathValue("digest")
+	if has, err := f.Has(r.Context(), digest); has || err != nil {
+		return err
+	}
+	return f.Put(r.Context(), pipelines.File{Path: "what was sent", Digest: digest, Size: max(r.ContentLength, 0)}, r.Body)
+}
+
+func status(err error) int {
+	var mismatch *MismatchError
+	var full *FullError
+	switch {
+	case errors.As(err, &mismatch):
+		return http.StatusUnprocessableEntity
+	case errors.As(err, &full):
+		return http.StatusInsufficientStorage
+	}
+	return http.StatusBadRequest
+}

@@ -1,0 +1,132 @@
+package content
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/harpagon/harpagon/executors/onnx"
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// Pinning says what becomes of the files of a declaration that is applied.
+type Pinning struct {
+	Store Store // takes what it lacks; nil leaves files where they are, for workers that see the same folder
+	Fetch Fetcher
+	Tell  func(string) // is told of every file that is sent, in one line; may be nil
+}
+
+// Pin writes into every module of the document which files it needs, with their
+// digests as they are now, and sends to the store what it lacks. A model that is
+// missing where a profile says what is to be known of it stays unpinned: hosts may
+// have it.
+func (p Pinning) Pin(ctx context.Context, doc *pipelines.Document) error {
+	for i := range doc.Pipelines {
+		for k := range doc.Pipelines[i].Modules {
+			m := &doc.Pipelines[i].Modules[k]
+			files, err := p.files(ctx, *m)
+			if errors.Is(err, fs.ErrNotExist) && len(m.Profile.Points) > 0 && len(m.Command) == 0 && m.Function == "" {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("content: module %q: %w", m.Name, err)
+			}
+			m.Content = files
+		}
+	}
+	return nil
+}
+
+func (p Pinning) files(ctx context.Context, m pipelines.Module) ([]pipelines.File, error) {
+	if pipelines.IsFetched(m.Model) && m.Function == "" {
+		return p.fetched(ctx, m)
+	}
+	files, err := onDisk(m)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		if err := p.send(ctx, f, f.Path); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// send gives a file that lies at a path to the store.
+func (p Pinning) send(ctx context.Context, f pipelines.File, at string) error {
+	if p.Store == nil {
+		return nil
+	}
+	has, err := p.Store.Has(ctx, f.Digest)
+	if has || err != nil {
+		return err
+	}
+	if p.Tell != nil {
+		p.Tell(fmt.Sprintf("sending %s %s to %s", filepath.Base(f.Path), f.Short(), p.Store))
+	}
+	from, err := os.Open(at)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	err = p.Store.Put(ctx, f, from)
+	if errors.As(err, new(*MismatchError)) {
+		return fmt.Errorf("%s is being written to; apply again when that has ended: %w", f.Path, err)
+	}
+	return err
+}
+
+// fetched are the files of a model at an address: itself, and what it keeps beside
+// itself.
+func (p Pinning) fetched(ctx context.Context, m pipelines.Module) ([]pipelines.File, error) {
+	if p.Store == nil {
+		return nil, fmt.Errorf("its model is fetched from %s, and workers would not find what came of it: name a store that they see with --store", m.Model)
+	}
+	folder, err := os.MkdirTemp("", "harpagon-fetch-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	address, want := pipelines.FetchAddress(m.Model)
+	first := filepath.Join(folder, "model.onnx")
+	all, err := p.fetchOne(ctx, nil, address, first)
+	if err != nil {
+		return nil, err
+	}
+	if got := all[0].Digest; want != "" && got != want {
+		return nil, &MismatchError{Where: address, Want: want, Got: got}
+	}
+	beside, err := onnx.ExternalData(first)
+	if err != nil {
+		return nil, err
+	}
+	scheme, where, _ := strings.Cut(address, "://")
+	for _, name := range beside {
+		at := scheme + "://" + path.Join(path.Dir(where), name)
+		if all, err = p.fetchOne(ctx, all, at, filepath.Join(folder, "beside")); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (p Pinning) fetchOne(ctx context.Context, all []pipelines.File, address, to string) ([]pipelines.File, error) {
+	if p.Tell != nil {
+		p.Tell("fetching " + address)
+	}
+	if err := p.Fetch.fetch(ctx, address, to); err != nil {
+		return nil, err
+	}
+	f, err := read(to)
+	if err != nil {
+		return nil, err
+	}
+	f.Path, f.Program = address, false
+	return append(all, f), p.send(ctx, f, to)
+}
