@@ -5,6 +5,7 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
+	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
 // Measures says what was seen of a pipeline in the last seconds: Options.Span
@@ -27,6 +28,15 @@ func (g *Gateway) Measures(name string) autoscale.Measures {
 	m.Modules = g.queue.Measure(gr.Generation)
 	m.SetAttainment()
 	return m
+}
+
+// Deployment is what serves under a name; false where nothing does.
+func (g *Gateway) Deployment(name string) (placement.Deployment, bool) {
+	p := g.pipeline(name)
+	if p == nil {
+		return placement.Deployment{}, false
+	}
+	return p.current.Load().Deployment, true
 }
 
 // Totals are the outcomes of a pipeline since it was first installed.

@@ -17,6 +17,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/gateway/console"
 	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/gateway/metrics"
@@ -45,6 +46,10 @@ type GatewayOptions struct {
 	// Advertise is the address at which workers reach AttachAddr; empty means
 	// AttachAddr itself.
 	Advertise string
+
+	// UI is the address of Temporal's UI, and Namespace that of the services, for
+	// the console's links; both may be empty.
+	UI, Namespace string
 
 	Token        string        // asked of clients and executors; empty asks for none
 	Version      string        // of the program
@@ -97,7 +102,8 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	r := &Gateway{
 		Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected, seen: seen,
 	}
-	if err := r.listen(life, o); err != nil {
+	commands := control.New(c, control.Options{})
+	if err := r.listen(life, o, commands); err != nil {
 		r.close()
 		return nil, err
 	}
@@ -108,7 +114,6 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		r.close()
 		return nil, fmt.Errorf("roles: gateway: %w", err)
 	}
-	commands := control.New(c, control.Options{})
 	if err := commands.GatewayStarted(ctx, r.Attach); err != nil && !errors.Is(err, control.ErrNotFound) {
 		r.Stop()
 		return nil, fmt.Errorf("roles: gateway: telling the services: %w", err)
@@ -124,7 +129,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 
 // listen opens all ports before anything is served, so that a port in use is
 // an error at the start.
-func (r *Gateway) listen(life context.Context, o GatewayOptions) error {
+func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *control.Control) error {
 	if o.AttachAddr != "" {
 		l, err := listen.TCP(o.AttachAddr, o.Token)
 		if err != nil {
@@ -143,10 +148,13 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions) error {
 			return err
 		}
 		r.HTTP = l.Addr().String()
-		handler := httpapi.New(r.Gateway, httpapi.Options{
+		mux := http.NewServeMux()
+		mux.Handle(console.Root, r.console(life, o, commands))
+		mux.Handle("GET /{$}", http.RedirectHandler(console.Root, http.StatusFound))
+		mux.Handle("/", httpapi.New(r.Gateway, httpapi.Options{
 			Token: o.Token, Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, Crowded: r.Gateway.Crowded,
-		})
-		r.serve(l, func() error { return httpapi.Serve(life, l, handler) })
+		}))
+		r.serve(l, func() error { return httpapi.Serve(life, l, mux) })
 	}
 	if o.GRPCAddr != "" {
 		l, err := grpcapi.Listen(o.GRPCAddr, o.Token)

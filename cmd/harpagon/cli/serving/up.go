@@ -119,6 +119,7 @@ func up(ctx context.Context, d *command.Deps, o system.Options) (err error) {
 	if s.StoreURL != "" {
 		fmt.Fprintf(d.Stdout, "models       %s\n", s.StoreURL)
 	}
+	fmt.Fprintf(d.Stdout, "console      %s/\n", s.GatewayURL)
 	if s.UIURL != "" {
 		fmt.Fprintf(d.Stdout, "Temporal UI  %s\n", s.UIURL)
 	}

@@ -1,0 +1,125 @@
+package console
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/workflows"
+)
+
+// Source is where a console reads from. Its functions are called one at a time.
+type Source struct {
+	// Services are all that run, in order of name, as their workflows know them.
+	Services func(context.Context) ([]workflows.Status, error)
+
+	// Devices are those of all hosts.
+	Devices func(context.Context) ([]devices.Reading, error)
+
+	// Measures is what this gateway saw lately of every service that it serves.
+	Measures func() []autoscale.Measures
+
+	// Pipeline is the declaration that serves under a name.
+	Pipeline func(name string) (pipelines.Pipeline, bool)
+}
+
+// snapshot is everything that pages show, read at one time.
+type snapshot struct {
+	at       time.Time
+	services []workflows.Status
+	measures map[string]autoscale.Measures
+	devices  []device
+	problem  string    // why plans and devices are not as of now; empty when they are
+	known    time.Time // when they were read
+}
+
+// device is a device and how busy it was between the last two readings.
+type device struct {
+	devices.Reading
+	busy    float64 // share of one; several executors may take more together
+	history []float64
+}
+
+// fresh is how old a snapshot may be that another page has asked for, and patience
+// how long Temporal may take to answer before a page goes on without.
+const (
+	fresh    = 900 * time.Millisecond
+	patience = 2 * time.Second
+)
+
+// reader reads snapshots for all pages together.
+type reader struct {
+	source Source
+	now    func() time.Time
+
+	mu   sync.Mutex
+	last snapshot
+	busy map[string]busyness // by host and device
+}
+
+// busyness is what a device had done at a time.
+type busyness struct {
+	at      time.Time
+	busy    time.Duration
+	history []float64
+}
+
+func (r *reader) read(ctx context.Context) snapshot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if now.Sub(r.last.at) < fresh {
+		return r.last
+	}
+	s := snapshot{at: now, services: r.last.services, devices: r.last.devices, known: r.last.known, measures: map[string]autoscale.Measures{}}
+	for _, m := range r.source.Measures() {
+		s.measures[m.Pipeline] = m
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	services, err := r.source.Services(ctx)
+	if err == nil {
+		var all []devices.Reading
+		if all, err = r.source.Devices(ctx); err == nil {
+			s.services, s.devices, s.known = services, r.follow(now, all), now
+		}
+	}
+	if err != nil {
+		s.problem = err.Error()
+	}
+	r.last = s
+	return s
+}
+
+// follow says how busy devices were since they were read before.
+func (r *reader) follow(now time.Time, all []devices.Reading) []device {
+	next, out := map[string]busyness{}, make([]device, 0, len(all))
+	for _, d := range all {
+		key := d.Host + "/" + d.Device
+		b, known := r.busy[key]
+		if span := now.Sub(b.at); known && d.Busy >= b.busy && d.Busy != b.busy {
+			b.history = push(b.history, float64(d.Busy-b.busy)/float64(span))
+			b.at, b.busy = now, d.Busy
+		} else if known && span > heartbeat {
+			b.history = push(b.history, 0)
+			b.at, b.busy = now, d.Busy
+		} else if !known {
+			b = busyness{at: now, busy: d.Busy}
+		}
+		next[key] = b
+		one := device{Reading: d, history: b.history}
+		if n := len(b.history); n > 0 {
+			one.busy = b.history[n-1]
+		}
+		out = append(out, one)
+	}
+	r.busy = next
+	return out
+}
+
+// heartbeat is longer than hosts wait between two readings: a device that says the
+// same for that long has done nothing.
+const heartbeat = 12 * time.Second

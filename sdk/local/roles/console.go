@@ -1,0 +1,42 @@
+package roles
+
+import (
+	"context"
+
+	"github.com/harpagon/harpagon/gateway/console"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/workflows"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+// console is the page of this gateway: plans from Temporal, measures from here.
+func (r *Gateway) console(life context.Context, o GatewayOptions, commands *control.Control) *console.Console {
+	return console.New(life, console.Options{
+		Version: o.Version, UI: o.UI, Namespace: o.Namespace, Token: o.Token,
+		Source: console.Source{
+			Services: func(ctx context.Context) (all []workflows.Status, err error) {
+				names, err := commands.List(ctx)
+				for _, name := range names {
+					s, err := commands.Status(ctx, name)
+					if err != nil {
+						return nil, err
+					}
+					all = append(all, s)
+				}
+				return all, err
+			},
+			Devices: commands.Devices,
+			Measures: func() (all []autoscale.Measures) {
+				for _, name := range r.Gateway.Services() {
+					all = append(all, r.Gateway.Measures(name))
+				}
+				return all
+			},
+			Pipeline: func(name string) (pipelines.Pipeline, bool) {
+				d, ok := r.Gateway.Deployment(name)
+				return d.Pipeline, ok
+			},
+		},
+	})
+}
