@@ -1,0 +1,225 @@
+package queue
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// version of the protocol.
+const version = 1
+
+// preamble is what either side sends first.
+var preamble = [...]byte{'h', 'p', 'g', 'q', version}
+
+// helloTime is how long the other side may take to say who it is.
+const helloTime = 5 * time.Second
+
+// maxBacklog is how many bytes may wait for a peer that does not read, before the
+// connection is given up.
+const maxBacklog = 64 << 20
+
+// PeerError says that the other side is not what the address should lead to.
+type PeerError struct {
+	Address string
+	Reason  string
+}
+
+func (e *PeerError) Error() string { return fmt.Sprintf("queue: %s: %s", e.Address, e.Reason) }
+
+// ErrBehind says that the other side has not read for too long.
+var ErrBehind = errors.New("queue: the other side does not keep up: more than 64 MiB wait for it")
+
+// Conn is one connection after both sides have said who they are. Send may be called
+// by many goroutines, Receive by one.
+type Conn struct {
+	Peer string // its name
+
+	conn net.Conn
+	read *bufio.Reader
+	room []byte
+
+	mu      sync.Mutex
+	filled  sync.Cond
+	pending []byte
+	ended   error
+	written sync.WaitGroup
+}
+
+// Open says Hello over a fresh connection and waits for that of the other side, which
+// must be of role want. accept may refuse it by what it says. Close the Conn, which
+// closes the connection. The error is a *PeerError where the other side is something
+// else, or does not take us.
+func Open(c net.Conn, role, want Role, name, token string, accept func(hello *Message) error) (*Conn, error) {
+	q := &Conn{conn: c, read: bufio.NewReaderSize(c, 64<<10)}
+	q.filled.L = &q.mu
+	q.pending = append(q.pending, preamble[:]...)
+	q.Send(&Message{Kind: Hello, Role: role, Text: []byte(name), Token: []byte(token)})
+	q.written.Go(q.write)
+	if err := q.greet(want, accept); err != nil {
+		_ = q.Close()
+		return nil, err
+	}
+	return q, nil
+}
+
+func (q *Conn) greet(want Role, accept func(*Message) error) error {
+	_ = q.conn.SetReadDeadline(time.Now().Add(helloTime))
+	defer func() { _ = q.conn.SetReadDeadline(time.Time{}) }()
+	address := "the peer"
+	if a := q.conn.RemoteAddr(); a != nil {
+		address = a.String()
+	}
+	wrong := func(format string, args ...any) error {
+		return &PeerError{Address: address, Reason: fmt.Sprintf(format, args...)}
+	}
+	var first [len(preamble)]byte
+	if _, err := io.ReadFull(q.read, first[:]); err != nil {
+		return wrong("it closed the connection before it said who it is: %v; is that the port of a %s?", err, want)
+	}
+	switch {
+	case [4]byte(first[:4]) != [4]byte(preamble[:4]):
+		return wrong("something else answers there, not a %s; requests go to a gateway, and --dispatcher takes the address that harpagon dispatcher prints", want)
+	case first[4] != version:
+		return wrong("it speaks version %d of the protocol and this program version %d; run the same version of harpagon on both sides", first[4], version)
+	}
+	var m Message
+	err := q.Receive(&m)
+	switch {
+	case err != nil:
+		return wrong("%v", err)
+	case m.Kind != Hello:
+		return wrong("it did not say who it is")
+	case m.Role != want:
+		return wrong("it is a %s, but a %s is expected there", m.Role, want)
+	}
+	q.Peer = string(m.Text)
+	if accept == nil {
+		return nil
+	}
+	if err := accept(&m); err != nil {
+		q.Send(&Message{Kind: Fail, Text: []byte(err.Error())})
+		return wrong("%v", err)
+	}
+	return nil
+}
+
+// Send queues a message; what is sent while another write is under way goes together
+// in the next. Errors come by Receive.
+func (q *Conn) Send(m *Message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended != nil {
+		return
+	}
+	q.pending = Append(q.pending, m)
+	if len(q.pending) > maxBacklog {
+		q.ended = ErrBehind
+		_ = q.conn.Close()
+	}
+	q.filled.Signal()
+}
+
+// write writes what is pending until the connection ends.
+func (q *Conn) write() {
+	var batch []byte
+	for {
+		q.mu.Lock()
+		for len(q.pending) == 0 && q.ended == nil {
+			q.filled.Wait()
+		}
+		if len(q.pending) == 0 || q.ended == ErrBehind {
+			q.mu.Unlock()
+			return
+		}
+		batch, q.pending = q.pending, batch[:0]
+		q.mu.Unlock()
+		if _, err := q.conn.Write(batch); err != nil {
+			q.end(err)
+			return
+		}
+		if cap(batch) > 1<<20 {
+			batch = nil
+		}
+	}
+}
+
+func (q *Conn) end(err error) {
+	q.mu.Lock()
+	if q.ended == nil {
+		q.ended = err
+	}
+	q.filled.Signal()
+	q.mu.Unlock()
+	_ = q.conn.Close()
+}
+
+// Receive waits for the next message. What m holds is valid until the next call. It
+// returns io.EOF after the other side has closed, and what a Fail says as an error.
+func (q *Conn) Receive(m *Message) error {
+	n, err := binary.ReadUvarint(q.read)
+	switch {
+	case err != nil:
+		return q.cause(err)
+	case n > MaxFrame:
+		return fmt.Errorf("queue: a message of %d bytes; at most %d are allowed", n, MaxFrame)
+	}
+	if err := q.frame(int(n)); err != nil {
+		return q.cause(err)
+	}
+	if err := Parse(q.room, m); err != nil {
+		return err
+	}
+	if m.Kind == Fail {
+		return errors.New(string(m.Text))
+	}
+	return nil
+}
+
+// Buffered says whether more has been received already, so that Receive will most
+// likely not wait.
+func (q *Conn) Buffered() bool { return q.read.Buffered() > 0 }
+
+// frame reads the next n bytes. It grows as they come, not as they are promised.
+func (q *Conn) frame(n int) error {
+	const step = 64 << 10
+	q.room = q.room[:0]
+	for len(q.room) < n {
+		from := len(q.room)
+		q.room = append(q.room, make([]byte, min(step, n-from))...)
+		if _, err := io.ReadFull(q.read, q.room[from:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *Conn) cause(err error) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended != nil {
+		return q.ended
+	}
+	return err
+}
+
+// flushTime is how long Close waits for what is pending.
+const flushTime = time.Second
+
+// Close sends what is pending and ends the connection.
+func (q *Conn) Close() error {
+	_ = q.conn.SetWriteDeadline(time.Now().Add(flushTime))
+	q.mu.Lock()
+	if q.ended == nil {
+		q.ended = io.EOF
+	}
+	q.filled.Signal()
+	q.mu.Unlock()
+	q.written.Wait()
+	return q.conn.Close()
+}

@@ -1,0 +1,22 @@
+// Package queue is the protocol between a gateway and a dispatcher: what waits, what
+// starts, what is given up. No tensor travels here.
+//
+// The gateway opens a connection and both sides say Hello. Then it says which
+// deployments it serves (Install) and, for every item of a request that is ready at a
+// module, Arrive. The dispatcher answers, in its own time and order, with Start for
+// the items that begin together on an executor, or Drop. What the gateway calls an
+// item or a request is a number of its own choice, which comes back as it was.
+//
+// # Frames
+//
+// A message is a frame: its length as an unsigned varint, a byte for its kind, and its
+// fields as varints, or as bytes with their length before them. Frames follow one
+// another without gaps, so that many go in one write (Writer). Before the first frame
+// either side sends the preamble: four bytes and the version of the protocol, by which
+// a peer that speaks something else is told apart.
+//
+// # Times
+//
+// Clocks of hosts differ, so every time is told as a distance from now: how long ago a
+// request arrived, how much time is left.
+package queue

@@ -1,0 +1,272 @@
+package queue
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Kind of a Message.
+type Kind byte
+
+// The kinds, with the fields that each has. G is from gateway to dispatcher, D the
+// other way.
+const (
+	Hello   Kind = iota + 1 // either way, first: Role, Text (name), Token
+	Install                 // G: Generation (its number from now on), Text (a placement.Deployment as JSON)
+	Forget                  // G: Generation has no requests any more
+	Remove                  // G: Text (service) is not served any more
+	Arrive                  // G: Generation, Request, Station, Item, Node, Size, Again, Age, Left, Timed
+	Cancel                  // G: Station, Item
+	Leave                   // G: Request, How
+	Own                     // D: Text (service; empty for all), Epoch, which grows with every owner
+	Disown                  // D: Text (service; empty for all)
+	Start                   // D: Text (executor), Epoch, Batch, Part, Parts, Left, Age, Items
+	Drop                    // D: Station, Item, How
+	Fail                    // either way, last: Text says why
+	kinds
+)
+
+// Message is one message; which fields count depends on its kind.
+type Message struct {
+	Kind  Kind
+	Role  Role
+	Text  []byte
+	Token []byte
+
+	Generation uint64
+	Request    uint64
+	Station    uint64 // that the gateway has the item in
+	Item       uint64
+	Node       uint64 // module in the generation
+	Size       uint64
+	How        uint64 // an admission.End, or a dispatcher.Drop
+	Epoch      uint64
+	Batch      uint64
+	Part       uint64 // of so many Parts, one for every gateway that has items in the batch
+	Parts      uint64
+
+	Age   time.Duration // since the request arrived; of Start since its batch was complete
+	Left  time.Duration // until the request's deadline; of Start until the batch is due
+	Timed bool          // there is a deadline
+	Again bool          // the item was queued before and came back without an answer
+
+	Items []Ref
+}
+
+// Ref names an item in a station of the gateway.
+type Ref struct{ Station, Item uint64 }
+
+// Role is who speaks.
+type Role byte
+
+// The roles.
+const (
+	Gateway    Role = 1
+	Dispatcher Role = 2
+)
+
+func (r Role) String() string {
+	switch r {
+	case Gateway:
+		return "gateway"
+	case Dispatcher:
+		return "dispatcher"
+	}
+	return fmt.Sprintf("role %d", byte(r))
+}
+
+// Limits of what a peer may send.
+const (
+	MaxFrame = 32 << 20 // bytes; an Install has a whole deployment
+	MaxItems = 1 << 16  // of a Start
+)
+
+// Append adds the frame of a message.
+func Append(to []byte, m *Message) []byte {
+	// Most frames are short: one byte of length is put in front, and the rest is
+	// moved where that does not do.
+	at := len(to)
+	to = append(to, 0, byte(m.Kind))
+	to = m.appendFields(to)
+	n := uint64(len(to) - at - 1)
+	if n < 1<<7 {
+		to[at] = byte(n)
+		return to
+	}
+	var length [binary.MaxVarintLen64]byte
+	k := binary.PutUvarint(length[:], n)
+	to = append(to, length[:k-1]...)
+	copy(to[at+k:], to[at+1:])
+	copy(to[at:], length[:k])
+	return to
+}
+
+func (m *Message) appendFields(to []byte) []byte {
+	switch m.Kind {
+	case Hello:
+		return appendBytes(appendBytes(append(to, byte(m.Role)), m.Text), m.Token)
+	case Install:
+		return appendBytes(binary.AppendUvarint(to, m.Generation), m.Text)
+	case Forget:
+		return binary.AppendUvarint(to, m.Generation)
+	case Remove, Disown, Fail:
+		return appendBytes(to, m.Text)
+	case Arrive:
+		to = appendAll(append(to, m.flags()), m.Generation, m.Request, m.Station, m.Item, m.Node, m.Size)
+		return binary.AppendVarint(binary.AppendVarint(to, int64(m.Age)), int64(m.Left))
+	case Cancel:
+		return appendAll(to, m.Station, m.Item)
+	case Leave:
+		return appendAll(to, m.Request, m.How)
+	case Own:
+		return binary.AppendUvarint(appendBytes(to, m.Text), m.Epoch)
+	case Start:
+		to = appendAll(appendBytes(to, m.Text), m.Epoch, m.Batch, m.Part, m.Parts)
+		to = binary.AppendVarint(binary.AppendVarint(to, int64(m.Left)), int64(m.Age))
+		to = binary.AppendUvarint(to, uint64(len(m.Items)))
+		for _, r := range m.Items {
+			to = appendAll(to, r.Station, r.Item)
+		}
+		return to
+	case Drop:
+		return appendAll(to, m.Station, m.Item, m.How)
+	}
+	return to
+}
+
+const (
+	flagTimed = 1 << iota
+	flagAgain
+)
+
+func (m *Message) flags() (f byte) {
+	if m.Timed {
+		f |= flagTimed
+	}
+	if m.Again {
+		f |= flagAgain
+	}
+	return f
+}
+
+func appendAll(to []byte, values ...uint64) []byte {
+	for _, v := range values {
+		to = binary.AppendUvarint(to, v)
+	}
+	return to
+}
+
+func appendBytes(to, text []byte) []byte {
+	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
+}
+
+var errShort = errors.New("queue: a message ends before its last field")
+
+// Parse reads a message from the inside of its frame. Text, Token and Items reuse what
+// m has, and texts lie in the frame.
+func Parse(frame []byte, m *Message) error {
+	items := m.Items[:0]
+	*m = Message{Items: items}
+	if len(frame) == 0 {
+		return errShort
+	}
+	p := parser{rest: frame[1:]}
+	switch m.Kind = Kind(frame[0]); m.Kind {
+	case Hello:
+		m.Role, m.Text, m.Token = Role(p.byte()), p.bytes(), p.bytes()
+	case Install:
+		m.Generation, m.Text = p.uint(), p.bytes()
+	case Forget:
+		m.Generation = p.uint()
+	case Remove, Disown, Fail:
+		m.Text = p.bytes()
+	case Arrive:
+		flags := p.byte()
+		m.Timed, m.Again = flags&flagTimed != 0, flags&flagAgain != 0
+		m.Generation, m.Request, m.Station, m.Item, m.Node, m.Size = p.uint(), p.uint(), p.uint(), p.uint(), p.uint(), p.uint()
+		m.Age, m.Left = p.duration(), p.duration()
+	case Cancel:
+		m.Station, m.Item = p.uint(), p.uint()
+	case Leave:
+		m.Request, m.How = p.uint(), p.uint()
+	case Own:
+		m.Text, m.Epoch = p.bytes(), p.uint()
+	case Start:
+		m.Text, m.Epoch, m.Batch, m.Part, m.Parts = p.bytes(), p.uint(), p.uint(), p.uint(), p.uint()
+		m.Left, m.Age = p.duration(), p.duration()
+		m.Items = p.refs(m.Items)
+	case Drop:
+		m.Station, m.Item, m.How = p.uint(), p.uint(), p.uint()
+	default:
+		return fmt.Errorf("queue: a message of kind %d, which this version does not know", m.Kind)
+	}
+	if p.failed {
+		return errShort
+	}
+	if len(p.rest) > 0 {
+		return fmt.Errorf("queue: a message of kind %d has %d bytes after its last field", m.Kind, len(p.rest))
+	}
+	return nil
+}
+
+// parser takes fields off the front.
+type parser struct {
+	rest   []byte
+	failed bool
+}
+
+func (p *parser) byte() byte {
+	if len(p.rest) == 0 {
+		p.failed = true
+		return 0
+	}
+	b := p.rest[0]
+	p.rest = p.rest[1:]
+	return b
+}
+
+func (p *parser) uint() uint64 {
+	v, n := binary.Uvarint(p.rest)
+	if n <= 0 {
+		p.failed, p.rest = true, nil
+		return 0
+	}
+	p.rest = p.rest[n:]
+	return v
+}
+
+func (p *parser) duration() time.Duration {
+	v, n := binary.Varint(p.rest)
+	if n <= 0 {
+		p.failed, p.rest = true, nil
+		return 0
+	}
+	p.rest = p.rest[n:]
+	return time.Duration(v)
+}
+
+func (p *parser) bytes() []byte {
+	n := p.uint()
+	if p.failed || n > uint64(len(p.rest)) {
+		p.failed, p.rest = true, nil
+		return nil
+	}
+	b := p.rest[:n:n]
+	p.rest = p.rest[n:]
+	return b
+}
+
+// refs reads items; there is no room for more than half as many as bytes.
+func (p *parser) refs(to []Ref) []Ref {
+	n := p.uint()
+	if p.failed || n > MaxItems || n > uint64(len(p.rest))/2 {
+		p.failed, p.rest = true, nil
+		return to
+	}
+	for range n {
+		to = append(to, Ref{Station: p.uint(), Item: p.uint()})
+	}
+	return to
+}

@@ -1,0 +1,157 @@
+package queue
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// all has a message of every kind.
+func all() []Message {
+	return []Message{
+		{Kind: Hello, Role: Gateway, Text: []byte("gw"), Token: []byte("secret")},
+		{Kind: Install, Generation: 3, Text: bytes.Repeat([]byte("x"), 300)},
+		{Kind: Forget, Generation: 3},
+		{Kind: Remove, Text: []byte("traffic")},
+		{Kind: Arrive, Generation: 1, Request: 1 << 40, Station: 2, Item: 7<<32 | 5, Node: 1, Size: 3, Age: -time.Millisecond, Left: time.Second, Timed: true, Again: true},
+		{Kind: Cancel, Station: 2, Item: 9},
+		{Kind: Leave, Request: 4, How: 2},
+		{Kind: Own, Text: []byte("traffic"), Epoch: 8},
+		{Kind: Disown, Text: []byte("traffic")},
+		{Kind: Start, Text: []byte("detect/1/0"), Epoch: 8, Batch: 5, Part: 1, Parts: 2, Left: -1, Age: 4, Items: []Ref{{1, 2}, {3, 1 << 60}}},
+		{Kind: Drop, Station: 1, Item: 2, How: 3},
+		{Kind: Fail, Text: []byte("because")},
+	}
+}
+
+// inside is a message's frame without its length.
+func inside(m *Message) []byte {
+	frame := Append(nil, m)
+	_, n := binary.Uvarint(frame)
+	return frame[n:]
+}
+
+func TestMessagesTravel(t *testing.T) {
+	require.Len(t, all(), int(kinds)-1, "one of every kind")
+	for _, m := range all() {
+		frame := Append([]byte("before"), &m)[len("before"):]
+		n, k := binary.Uvarint(frame)
+		require.EqualValues(t, len(frame)-k, n)
+		var got Message
+		require.NoError(t, Parse(frame[k:], &got))
+		if len(got.Items) == 0 {
+			got.Items = nil
+		}
+		assert.Equal(t, m, got)
+		for cut := range len(frame) - k {
+			assert.Error(t, Parse(frame[k:k+cut], &got), "kind %d cut at %d", m.Kind, cut)
+		}
+		assert.Error(t, Parse(append(frame[k:], 0), &got), "kind %d with a byte more", m.Kind)
+	}
+	assert.ErrorContains(t, Parse([]byte{99}, new(Message)), "does not know")
+}
+
+// FuzzParse holds that what is parsed is written as it was, but for longer ways to
+// write a number, and that nothing is made room for that is not there.
+func FuzzParse(f *testing.F) {
+	for _, m := range all() {
+		f.Add(inside(&m))
+	}
+	f.Add([]byte{byte(Start), 0, 1, 1, 1, 1, 1, 1, 0xff, 0xff, 3})
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		var m, again Message
+		if Parse(frame, &m) != nil {
+			return
+		}
+		require.LessOrEqual(t, len(m.Items), len(frame))
+		require.NoError(t, Parse(inside(&m), &again))
+		require.Equal(t, inside(&m), inside(&again))
+	})
+}
+
+// end is what Open has returned.
+type end struct {
+	*Conn
+	err error
+}
+
+// meet opens both ends of a connection; the far one is the dispatcher.
+func meet(t *testing.T, role Role, accept func(*Message) error) (near end, far <-chan end) {
+	a, b := net.Pipe()
+	done := make(chan end, 1)
+	go func() {
+		c, err := Open(b, Dispatcher, Gateway, "d", "", accept)
+		done <- end{c, err}
+	}()
+	c, err := Open(a, role, Dispatcher, "g", "secret", nil)
+	if err == nil {
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	return end{c, err}, done
+}
+
+func TestManyMessagesInOneWrite(t *testing.T) {
+	near, other := meet(t, Gateway, nil)
+	far := <-other
+	require.NoError(t, near.err)
+	require.NoError(t, far.err)
+	assert.Equal(t, "d", near.Peer)
+	assert.Equal(t, "g", far.Peer)
+	go func() {
+		for i := range uint64(1000) {
+			near.Send(&Message{Kind: Cancel, Item: i})
+		}
+		_ = near.Close()
+	}()
+	var m Message
+	for i := range uint64(1000) {
+		require.NoError(t, far.Receive(&m))
+		require.Equal(t, i, m.Item)
+	}
+	require.ErrorIs(t, far.Receive(&m), io.EOF)
+	require.NoError(t, far.Close())
+}
+
+func TestWrongPeers(t *testing.T) {
+	_, other := meet(t, Dispatcher, nil)
+	var wrong *PeerError
+	err := (<-other).err
+	require.ErrorAs(t, err, &wrong)
+	assert.ErrorContains(t, err, "it is a dispatcher, but a gateway is expected there")
+
+	near, other := meet(t, Gateway, func(hello *Message) error {
+		assert.Equal(t, "secret", string(hello.Token))
+		return errors.New("it has the wrong token")
+	})
+	require.NoError(t, near.err) // it has said Hello before it has read ours
+	require.ErrorContains(t, near.Receive(new(Message)), "wrong token")
+	require.ErrorContains(t, (<-other).err, "wrong token")
+
+	for name, says := range map[string]string{
+		"something else answers":   "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"closed the connection":    "hp",
+		"speaks version 9":         "hpgq\x09",
+		"at most 33554432 are":     "hpgq\x01\xff\xff\xff\xff\x7f",
+		"did not say who it is":    "hpgq\x01\x02\x03\x00",
+		"ends before its last":     "hpgq\x01\x01\x01",
+		"version does not know":    "hpgq\x01\x01\x63",
+		"is that the port of a di": "",
+	} {
+		a, b := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, b) }()
+		go func() {
+			_, _ = b.Write([]byte(says))
+			_ = b.Close()
+		}()
+		_, err := Open(a, Gateway, Dispatcher, "g", "", nil)
+		require.ErrorAs(t, err, &wrong, name)
+		assert.ErrorContains(t, err, name)
+	}
+}
