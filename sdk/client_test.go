@@ -141,7 +141,7 @@ func TestDialSaysWhatIsWrong(t *testing.T) {
 	ctx := context.Background()
 	_, err := sdk.Dial(ctx, "http://")
 	require.ErrorContains(t, err, "HOST:PORT")
-	_, err = sdk.Dial(ctx, "127.0.0.1:1", sdk.WithToken("a\nb"))
+	_, err = sdk.Dialer{Token: "a\nb"}.Dial(ctx, "127.0.0.1:1")
 	require.ErrorIs(t, err, sdk.ErrOption)
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()

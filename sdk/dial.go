@@ -10,68 +10,63 @@ import (
 	"time"
 )
 
-// Option configures Dial. A wrong one makes Dial fail with an error that wraps
-// ErrOption.
-type Option func(*dialer) error
-
-// ErrOption is what errors of options wrap.
+// ErrOption is what errors of a Dialer's settings wrap.
 var ErrOption = errors.New("sdk: invalid option")
 
-type dialer struct {
-	token  string
-	client *http.Client
+// Dialer makes clients. The zero value is good for gateways on this machine.
+type Dialer struct {
+	// Token is sent with every request.
+	Token string
+
+	// HTTP is used in place of a client made here, for TLS, proxies or tracing.
+	HTTP *http.Client
 }
 
-// WithToken sends the gateway's token with every request.
-func WithToken(token string) Option {
-	return func(d *dialer) error {
-		if strings.ContainsAny(token, "\r\n") {
-			return fmt.Errorf("%w: the token of WithToken holds a line break", ErrOption)
-		}
-		d.token = token
-		return nil
-	}
-}
-
-// WithHTTPClient uses an HTTP client of the program's own, for TLS, proxies or
-// tracing.
-func WithHTTPClient(c *http.Client) Option {
-	return func(d *dialer) error {
-		if c == nil {
-			return fmt.Errorf("%w: WithHTTPClient got nil", ErrOption)
-		}
-		d.client = c
-		return nil
-	}
-}
-
-// connections is how many idle connections to the gateway are kept.
+// connections is how many idle connections to a gateway are kept.
 const connections = 256
 
-// Dial makes a client of the gateway at the address, "HOST:PORT" or a URL, and
-// checks that it is there. ctx bounds the check only.
-func Dial(ctx context.Context, address string, options ...Option) (*Client, error) {
-	var d dialer
-	for _, o := range options {
-		if err := o(&d); err != nil {
+// Dial makes a client of the gateways at the addresses, each "HOST:PORT" or a URL,
+// with the settings of the zero Dialer.
+func Dial(ctx context.Context, addresses ...string) (*Client, error) {
+	return Dialer{}.Dial(ctx, addresses...)
+}
+
+// Dial makes a client of the gateways at the addresses, each "HOST:PORT" or a URL,
+// and checks that one of them is there. ctx bounds the check only.
+//
+// Of several gateways the client asks one after the other in turn, and goes on with
+// the next when one is gone: a request that has no answer is asked again, for as
+// long as its deadline allows. Engines are pure, so it may be computed twice, but it
+// is answered once.
+func (d Dialer) Dial(ctx context.Context, addresses ...string) (*Client, error) {
+	switch {
+	case strings.ContainsAny(d.Token, "\r\n"):
+		return nil, fmt.Errorf("%w: the token holds a line break", ErrOption)
+	case len(addresses) == 0:
+		return nil, fmt.Errorf("%w: no address of a gateway; write HOST:PORT or http://HOST:PORT", ErrOption)
+	}
+	if d.HTTP == nil {
+		d.HTTP = &http.Client{Transport: newTransport()}
+	}
+	s := &several{}
+	for _, address := range addresses {
+		base, err := baseURL(address)
+		if err != nil {
 			return nil, err
 		}
+		s.peers = append(s.peers, newPeer(newOverHTTP(base, d.Token, d.HTTP)))
 	}
-	base, err := baseURL(address)
-	if err != nil {
-		return nil, err
-	}
-	if d.client == nil {
-		d.client = &http.Client{Transport: newTransport()}
-	}
-	t := newOverHTTP(base, d.token, d.client)
-	if err := t.check(ctx); err != nil {
-		d.client.CloseIdleConnections()
+	if err := s.check(ctx); err != nil {
+		d.HTTP.CloseIdleConnections()
 		return nil, typed(err)
+	}
+	var t Transport = s
+	if len(s.peers) == 1 {
+		t = s.peers[0].overHTTP
 	}
 	c := NewClient(t)
 	c.close = func() error {
-		d.client.CloseIdleConnections()
+		d.HTTP.CloseIdleConnections()
 		return nil
 	}
 	return c, nil
@@ -81,7 +76,7 @@ func Dial(ctx context.Context, address string, options ...Option) (*Client, erro
 // never compresses: tensors hardly shrink.
 func newTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConns = connections
+	t.MaxIdleConns = 0 // bounded by host
 	t.MaxIdleConnsPerHost = connections
 	t.IdleConnTimeout = time.Minute
 	t.DisableCompression = true

@@ -19,8 +19,10 @@
 //
 // InferBatch sends several requests at once and says of each what became of it.
 //
-// Requests are not repeated by themselves: whether an answer is still worth
-// having a second later is the program's to know.
+// Dial takes the addresses of several gateways, balances requests over them and goes
+// on with the next when one is gone: a request without an answer is asked again while
+// its deadline allows. Requests that have an answer, whatever it is, are not repeated:
+// whether another is still worth having a second later is the program's to know.
 //
 // The package is light: it imports the declaration and the wire protocol and
 // no server. Program and system in one process are package sdk/local; a fake

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"time"
 
@@ -54,11 +55,29 @@ func (t *overHTTP) Infer(ctx context.Context, q *wire.InferRequest) (*wire.Infer
 	return t.client.Infer(ctx, q, "")
 }
 
+// unreachableError is a failure below the protocol: there is no answer.
+type unreachableError struct {
+	base  string
+	cause error
+}
+
+func (e *unreachableError) Error() string {
+	return fmt.Sprintf("no gateway answers at %s; start one with harpagon up, or check the address: %v", e.base, e.cause)
+}
+
+func (e *unreachableError) Unwrap() error { return e.cause }
+
+// dialing says that no connection could be made.
+func (e *unreachableError) dialing() bool {
+	var op *net.OpError
+	return errors.As(e.cause, &op) && op.Op == "dial"
+}
+
 // unreachable explains a failure below the protocol, unless the caller's own
 // context has ended.
 func (t *overHTTP) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fmt.Errorf("no gateway answers at %s; start one with harpagon up, or check the address: %w", t.base, err)
+	return &unreachableError{t.base, err}
 }

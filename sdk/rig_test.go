@@ -67,7 +67,7 @@ func start(t testing.TB, duration, slo time.Duration, token string) *system {
 	require.NoError(t, g.Prepare(ready, d))
 	require.NoError(t, g.Install(ready, d))
 	server := httptest.NewServer(httpapi.New(g, httpapi.Options{Token: token}))
-	client, err := sdk.Dial(ready, server.URL, sdk.WithToken(token))
+	client, err := sdk.Dialer{Token: token}.Dial(ready, server.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, client.Close())

@@ -10,34 +10,31 @@ import (
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
-// GatewayAt says where requests go: to a gateway that is named, or to the one
+// GatewayAt says where requests go: to gateways that are named, or to the one
 // of the system on the state folder.
 type GatewayAt struct {
-	state   string
-	address string
+	state     string
+	addresses []string
 }
 
 // NewGatewayAt adds the flags that say where a gateway is.
 func NewGatewayAt(c *cobra.Command) *GatewayAt {
 	g := &GatewayAt{}
 	c.Flags().StringVar(&g.state, "state", system.DefaultStateDir, "state `folder` of the running system")
-	c.Flags().StringVar(&g.address, "gateway", "", "`address` of the gateway, instead of the one that the state folder names; its token is read from HARPAGON_TOKEN")
+	c.Flags().StringSliceVar(&g.addresses, "gateway", nil, "`address` of a gateway, instead of the one that the state folder names; several may be given, with commas or by repeating the flag; their token is read from HARPAGON_TOKEN")
 	return g
 }
 
-// Dial reaches the gateway.
+// Dial reaches the gateways: requests go to them in turn, and to another when one is
+// gone.
 func (g *GatewayAt) Dial(ctx context.Context) (*sdk.Client, error) {
-	address := g.address
-	if address == "" {
+	addresses := g.addresses
+	if len(addresses) == 0 {
 		e, err := system.Folder(g.state).Endpoints()
 		if err != nil {
 			return nil, err
 		}
-		address = e.Gateway
+		addresses = []string{e.Gateway}
 	}
-	var options []sdk.Option
-	if token := os.Getenv("HARPAGON_TOKEN"); token != "" {
-		options = append(options, sdk.WithToken(token))
-	}
-	return sdk.Dial(ctx, address, options...)
+	return sdk.Dialer{Token: os.Getenv("HARPAGON_TOKEN")}.Dial(ctx, addresses...)
 }

@@ -1,0 +1,145 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// How a gateway that has gone is noticed. A connection that breaks says so at once.
+// One that stays silent while requests wait is asked whether it lives.
+const (
+	silence     = 500 * time.Millisecond // without any answer, before it is asked
+	probeWithin = 500 * time.Millisecond // for its answer to that
+	probeEvery  = time.Second            // of one that is down
+)
+
+// errUnreachable is what a request ends with that has no answer, because its gateway
+// could not be reached, or went before it answered.
+var errUnreachable = errors.New("the gateway is gone")
+
+// errSilent ends the requests that wait for a gateway which is found to be gone.
+var errSilent = errors.New("the gateway does not answer any more")
+
+// peer is one of several gateways.
+type peer struct {
+	*overHTTP
+	began time.Time
+	heard atomic.Int64 // when it last answered, since began
+	asked atomic.Int64 // when it was last asked whether it lives
+	down  atomic.Bool
+
+	mu      sync.Mutex
+	number  uint64
+	waiting map[uint64]context.CancelCauseFunc // requests
+	watched bool
+}
+
+func newPeer(t *overHTTP) *peer {
+	return &peer{overHTTP: t, began: time.Now(), waiting: map[uint64]context.CancelCauseFunc{}}
+}
+
+// ask sends one request. An error that no answer of the gateway has brought wraps
+// errUnreachable.
+func (p *peer) ask(ctx context.Context, do func(context.Context, *overHTTP) error) error {
+	attempt, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer p.leave(p.enter(cancel))
+	err := do(attempt, p.overHTTP)
+	var broken *unreachableError
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case errors.Is(context.Cause(attempt), errSilent):
+		return fmt.Errorf("%w: %s: %w", errUnreachable, p.base, errSilent)
+	case errors.As(err, &broken):
+		if broken.dialing() {
+			p.down.Store(true)
+		} else if p.due(silence) { // one connection, or all of them?
+			go p.probe()
+		}
+		return fmt.Errorf("%w: %w", errUnreachable, err)
+	}
+	p.heard.Store(int64(time.Since(p.began)))
+	p.down.Store(false)
+	return err
+}
+
+func (p *peer) enter(cancel context.CancelCauseFunc) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.number++
+	p.waiting[p.number] = cancel
+	if !p.watched {
+		p.watched = true
+		go p.watch()
+	}
+	return p.number
+}
+
+// watch listens to the gateway for as long as requests wait for it.
+func (p *peer) watch() {
+	for {
+		time.Sleep(silence)
+		p.mu.Lock()
+		if p.watched = len(p.waiting) > 0; !p.watched {
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+		if time.Since(p.began)-time.Duration(p.heard.Load()) >= silence && p.due(silence/2) {
+			p.probe()
+		}
+	}
+}
+
+func (p *peer) leave(number uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.waiting, number)
+}
+
+// up says that the gateway is worth asking. One that is down is asked now and then
+// in the background whether it is back.
+func (p *peer) up() bool {
+	if !p.down.Load() {
+		return true
+	}
+	if p.due(probeEvery) {
+		go p.probe()
+	}
+	return false
+}
+
+// due says, to one caller, that the gateway has not been asked for so long.
+func (p *peer) due(after time.Duration) bool {
+	now, last := int64(time.Since(p.began)), p.asked.Load()
+	return now-last >= int64(after) && p.asked.CompareAndSwap(last, now)
+}
+
+func (p *peer) probe() {
+	ctx, cancel := context.WithTimeout(context.Background(), probeWithin)
+	defer cancel()
+	err := p.client.Live(ctx)
+	var broken *unreachableError
+	if err != nil && (ctx.Err() != nil || errors.As(err, &broken)) {
+		p.fall()
+		return
+	}
+	p.heard.Store(int64(time.Since(p.began)))
+	p.down.Store(false)
+}
+
+// fall notes that the gateway is gone and lets all who wait for it go on with
+// another.
+func (p *peer) fall() {
+	p.down.Store(true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, cancel := range p.waiting {
+		cancel(errSilent)
+	}
+}

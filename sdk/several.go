@@ -1,0 +1,138 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// patience is how long a request without a deadline goes on when no gateway answers.
+const patience = 2 * time.Second
+
+// Waits between two rounds over all gateways, when none has answered.
+const (
+	shortestPause = 10 * time.Millisecond
+	longestPause  = 250 * time.Millisecond
+)
+
+// several is the transport over several gateways.
+type several struct {
+	peers []*peer
+	next  atomic.Uint64 // in turn
+}
+
+// String names all gateways.
+func (s *several) String() string {
+	var all []string
+	for _, p := range s.peers {
+		all = append(all, p.base)
+	}
+	return strings.Join(all, ", ")
+}
+
+// check asks all gateways at once whether they are there and take the token. One
+// that is suffices.
+func (s *several) check(ctx context.Context) error {
+	answers := make(chan error, len(s.peers))
+	for _, p := range s.peers {
+		go func() {
+			err := p.check(ctx)
+			if err != nil && ctx.Err() == nil {
+				p.fall()
+			}
+			answers <- err
+		}()
+	}
+	var all []error
+	for range s.peers {
+		err := <-answers
+		if err == nil || errors.Is(err, ErrInvalid) {
+			return err
+		}
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
+// Pipelines implements Transport.
+func (s *several) Pipelines(ctx context.Context) (names []string, err error) {
+	err = s.ask(ctx, func(ctx context.Context, t *overHTTP) (err error) {
+		names, err = t.Pipelines(ctx)
+		return err
+	})
+	return names, err
+}
+
+// Metadata implements Transport.
+func (s *several) Metadata(ctx context.Context, pipeline string) (m *wire.Metadata, err error) {
+	err = s.ask(ctx, func(ctx context.Context, t *overHTTP) (err error) {
+		m, err = t.Metadata(ctx, pipeline)
+		return err
+	})
+	return m, err
+}
+
+// Infer implements Transport.
+func (s *several) Infer(ctx context.Context, q *wire.InferRequest) (r *wire.InferResponse, err error) {
+	err = s.ask(ctx, func(ctx context.Context, t *overHTTP) (err error) {
+		r, err = t.Infer(ctx, q)
+		return err
+	})
+	return r, err
+}
+
+// ask asks one gateway after the other until one answers with more than that it
+// cannot serve now. A round without any answer is followed by another while there
+// is time.
+func (s *several) ask(ctx context.Context, do func(context.Context, *overHTTP) error) error {
+	began := time.Now()
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		answered, err := s.round(ctx, do)
+		if err == nil || answered || ctx.Err() != nil {
+			return err
+		}
+		if _, bounded := ctx.Deadline(); !bounded && time.Since(began) > patience {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// round asks every gateway at most once. answered says that the error is the answer
+// of one of them.
+func (s *several) round(ctx context.Context, do func(context.Context, *overHTTP) error) (answered bool, err error) {
+	first := int(s.next.Add(1) % uint64(len(s.peers)))
+	for _, up := range []bool{true, false} {
+		for i := range s.peers {
+			p := s.peers[(first+i)%len(s.peers)]
+			if p.up() != up {
+				continue
+			}
+			e := p.ask(ctx, do)
+			switch {
+			case e == nil, ctx.Err() != nil:
+				return true, e
+			case errors.Is(e, errUnreachable):
+				if err == nil {
+					err = e
+				}
+			case errors.Is(e, ErrUnavailable): // it is starting or stopping, or has lost its executors
+				answered, err = true, e
+			default:
+				return true, e
+			}
+		}
+		if answered {
+			break // those that are down need not be tried for a second opinion
+		}
+	}
+	return answered, err
+}
