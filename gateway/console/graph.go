@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Measures of the drawing, in its own units.
@@ -88,10 +87,10 @@ func drawBox(b *strings.Builder, x, y int, m moduleView) {
 	fmt.Fprintf(b, `<text x="10" y="37">%s</text>`, template.HTMLEscapeString(shorten(m.Batches)))
 	budget, spent := "no budget", "nothing measured"
 	if m.Budget > 0 {
-		budget = "budget " + quantity.Duration(m.Budget)
+		budget = "budget " + short(m.Budget)
 	}
 	if m.Measured {
-		spent = "spent " + quantity.Duration(m.Typical)
+		spent = "spent " + short(m.Typical)
 	}
 	fmt.Fprintf(b, `<text x="10" y="52">%s</text>`, spent)
 	fmt.Fprintf(b, `<text class="quiet" x="10" y="66">%s</text></g>`, budget)

@@ -125,7 +125,7 @@ func (c *Console) row(s snapshot, status workflows.Status) row {
 		r.Load = quantity.Percent(roundShare(m.Offered / status.Rate))
 	}
 	if measured {
-		r.Attainment, r.P50, r.P99 = quantity.Percent(m.Attainment), quantity.Duration(m.Latency.P50), quantity.Duration(m.Latency.P99)
+		r.Attainment, r.P50, r.P99 = quantity.Percent(m.Attainment), short(m.Latency.P50), short(m.Latency.P99)
 		r.Broken = target > 0 && m.Attainment < target
 	}
 	if m.Offered > 0 {
