@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/experiments/figure"
 	"github.com/harpagon/harpagon/experiments/published"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
@@ -135,7 +135,7 @@ func measure(ctx context.Context, m published.KairosModel, arrivals string, quer
 	}
 	var wrong error
 	r.plain, err = s.Search.Goodput(s.Trial(r.chosen), func() dispatch.Policy {
-		d, err := matching.New(s.Matching)
+		d, err := factory.New(factory.Spec{Matching: &s.Matching})
 		if err != nil {
 			wrong = err
 		}

@@ -8,8 +8,9 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
-	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -23,6 +24,9 @@ type SimulateOptions struct {
 	// arrivals are random. Otherwise latencies are drawn around the average, and
 	// the maximum is their 99th percentile, cut off there.
 	Steady bool
+
+	// Record, where given, makes what keeps the steps of the dispatcher.
+	Record func(station string) *recording.Recorder
 }
 
 // Simulated is what became of random requests under a plan.
@@ -69,9 +73,10 @@ func Simulate(p Problem, plan Plan, o SimulateOptions) (Simulated, error) {
 	if plan.Status == Infeasible {
 		return Simulated{}, fmt.Errorf("functions: an infeasible plan cannot be simulated: %s", plan.Reason)
 	}
-	policy, err := plan.dispatcher()
+	spec := plan.dispatcher()
+	policy, err := factory.New(spec)
 	if err != nil {
-		return Simulated{}, err
+		return Simulated{}, fmt.Errorf("functions: %w", err)
 	}
 	b := bill{problem: &p, plan: &plan, out: Simulated{Function: plan.Function, Policy: plan.Policy}}
 	loads := b.loads(o)
@@ -79,7 +84,7 @@ func Simulate(p Problem, plan Plan, o SimulateOptions) (Simulated, error) {
 		return b.total(simulate.Result{Pipelines: make([]simulate.PipelineResult, len(loads))}), nil
 	}
 	r, err := simulate.OnExecutors(loads, plan.executors(&p, o.Steady), policy, simulate.Options{
-		Duration: o.Duration, Seed: o.Seed, Observer: simulate.Observer{Batch: b.batch},
+		Duration: o.Duration, Seed: o.Seed, Observer: simulate.Observer{Batch: b.batch}, Record: o.Record, Spec: spec,
 	})
 	if err != nil {
 		return Simulated{}, fmt.Errorf("functions: %w", err)
@@ -104,20 +109,17 @@ func (p Plan) Dispatch() grouped.Options {
 	return o
 }
 
-// dispatcher builds the dispatcher. Plans of policy batch promise more than
+// dispatcher says how to make the dispatcher. Plans of policy batch promise more than
 // their functions keep; there the average latency stands in for the longest, so
 // that requests run and are late, as they would be.
-func (p Plan) dispatcher() (dispatch.Policy, error) {
+func (p Plan) dispatcher() factory.Spec {
 	o := p.Dispatch()
 	if !p.Sound {
 		for i := range o.Groups {
 			o.Groups[i].Duration = p.Groups[i].LatencyAvg
 		}
 	}
-	if err := o.Check(); err != nil {
-		return nil, fmt.Errorf("functions: %w", err)
-	}
-	return grouped.New(o), nil
+	return factory.Spec{Grouped: &o}
 }
 
 // executors are the functions of every group: as many as are called at once.

@@ -62,7 +62,7 @@ func TestNothingExceedsTheBound(t *testing.T) {
 		bound, cut := s.bound(c, s.load), s.cutBound(s.cuts(all[:min(3, len(all))]), c)
 		pool, largest := s.trial(c), s.sizes[len(s.sizes)-1]
 		for name, make := range map[string]func() dispatch.Policy{
-			"matching":  func() dispatch.Policy { return s.matching(c) },
+			"matching":  func() dispatch.Policy { return s.dispatcher(c) },
 			"ribbon":    func() dispatch.Policy { return trial.NewRibbon(pool, largest) },
 			"clockwork": func() dispatch.Policy { return trial.NewClockwork(pool, largest) },
 			"threshold": func() dispatch.Policy { return trial.NewThreshold(pool, largest, 50) },

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
@@ -52,7 +53,7 @@ func (s *solver) homogeneous(plan *Plan) error {
 // above which it is of interest.
 func (s *solver) goodput(counts []int, load trial.Load, above float64) float64 {
 	p := s.trial(counts)
-	make := func() dispatch.Policy { return s.matching(counts) }
+	make := func() dispatch.Policy { return s.dispatcher(counts) }
 	if above > 0 {
 		if ok, err := s.search.Sustains(p, make(), load, above); !ok || err != nil {
 			s.err = cmp.Or(s.err, err)
@@ -64,19 +65,24 @@ func (s *solver) goodput(counts []int, load trial.Load, above float64) float64 {
 	return rate
 }
 
-// matching is the dispatch policy with the profiles and what seconds are worth
-// in the configuration.
-func (s *solver) matching(counts []int) dispatch.Policy {
+// dispatcher is the dispatch policy of a configuration.
+func (s *solver) dispatcher(counts []int) dispatch.Policy {
+	policy, err := factory.New(s.matching(counts))
+	if err != nil {
+		panic(err) // the market was checked
+	}
+	return policy
+}
+
+// matching says how to make the dispatch policy, with the profiles and what seconds
+// are worth in the configuration.
+func (s *solver) matching(counts []int) factory.Spec {
 	var types []matching.InstanceType
 	for _, k := range s.kinds {
 		types = append(types, matching.InstanceType{Name: k.name, Latency: k.latency})
 	}
 	o := matchingOptions(types, s.base, s.slo, s.sizes[len(s.sizes)-1], s.worth(counts))
-	p, err := matching.New(o)
-	if err != nil {
-		panic(err) // the market was checked
-	}
-	return p
+	return factory.Spec{Matching: &o}
 }
 
 // drawnShares are the shares of the sizes among the queries drawn.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/pool/trial"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
@@ -24,6 +25,10 @@ type SimulateOptions struct {
 	Duration time.Duration // how long queries come
 	Seed     uint64
 	Noise    float64 // coefficient of variation of the time of a query
+
+	// Record, where given, makes what keeps the steps of the dispatcher. Only
+	// matching can be recorded; the others are baselines.
+	Record func(station string) *recording.Recorder
 }
 
 // Simulate plays queries against the instances of a plan.
@@ -42,7 +47,10 @@ func Simulate(p Problem, plan Plan, o SimulateOptions) (simulate.Result, error) 
 		return simulate.Result{Pipelines: []simulate.PipelineResult{{Rate: o.Rate, Attainment: 1}}}, nil
 	}
 	load := trial.Draw(s.mix, int(math.Round(n)), s.arrivals, o.Seed)
-	return trial.Run(pool, s.distributor(o.Dispatch, counts), load, o.Rate)
+	if policy := s.baseline(o.Dispatch, counts); policy != nil {
+		return trial.Run(pool, policy, load, o.Rate, simulate.Options{})
+	}
+	return trial.Run(pool, s.dispatcher(counts), load, o.Rate, simulate.Options{Record: o.Record, Spec: s.matching(counts)})
 }
 
 // playable checks the options and finds the instances of the plan.
@@ -67,7 +75,8 @@ func playable(p Problem, plan Plan, o *SimulateOptions) (*solver, []int, error) 
 	return s, counts, nil
 }
 
-func (s *solver) distributor(name string, counts []int) dispatch.Policy {
+// baseline is the way to distribute queries of that name; nil for matching.
+func (s *solver) baseline(name string, counts []int) dispatch.Policy {
 	largest := s.sizes[len(s.sizes)-1]
 	switch name {
 	case "ribbon":
@@ -75,5 +84,5 @@ func (s *solver) distributor(name string, counts []int) dispatch.Policy {
 	case "clockwork":
 		return trial.NewClockwork(s.trial(counts), largest)
 	}
-	return s.matching(counts)
+	return nil
 }

@@ -38,6 +38,10 @@ func OnExecutors(loads []Load, kinds []Executors, policy dispatch.Policy, o Opti
 		return Result{}, err
 	}
 	s := station{policy: policy}
+	if o.Record != nil {
+		s.recorder = o.Record("executors")
+		s.recorder.Begin(policy, o.Spec, false)
+	}
 	var durations, longest [][]Time
 	for _, k := range kinds {
 		durations, longest = append(durations, k.Durations), append(longest, k.Longest)

@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
@@ -62,8 +63,12 @@ type Options struct {
 	Observer   Observer
 
 	// Record, where given, makes what keeps the steps of a station's policy: those of the
-	// module "pipeline/module", or of a cluster, "cluster".
+	// module "pipeline/module", of a cluster, "cluster", or, on executors, "executors".
 	Record func(station string) *recording.Recorder
+
+	// Spec is what the policy of OnExecutors was made from, without which it cannot be
+	// recorded.
+	Spec factory.Spec
 
 	// Stop is asked now and then whether to end the run, which then fails with
 	// ErrStopped. Nil is never.

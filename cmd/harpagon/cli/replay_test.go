@@ -14,6 +14,28 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 )
 
+// TestReplayPoolsAndFunctions: what is simulated of any kind can be decided again.
+func TestReplayPoolsAndFunctions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "run.harprec")
+	got := run(t, "simulate", examplePool, root+"/examples/functions", "--duration", "2s", "--record", file)
+	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	got = run(t, "replay", file, "--json")
+	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	var out planning.Replayed
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+	policies := map[string]string{}
+	for _, s := range out.Stations {
+		assert.True(t, s.Same, s.Station)
+		assert.Positive(t, s.Batches, s.Station)
+		policies[s.Station] = s.Policy
+	}
+	assert.Equal(t, map[string]string{"ranking": "matching", "vgg19": "grouped"}, policies)
+
+	got = run(t, "simulate", examplePool, "--duration", "2s", "--dispatch", "ribbon", "--record", file)
+	assert.Equal(t, command.ExitError, got.code)
+	assert.Contains(t, got.stderr, "take --dispatch matching")
+}
+
 func TestReplay(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	file, picture := filepath.Join(dir, "run.harprec"), filepath.Join(dir, "batches.svg")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // BenchmarkRun plays 20,000 queries to 6 and 60 instances near the goodput. With
@@ -22,7 +23,7 @@ func BenchmarkRun(b *testing.B) {
 			b.Run(policy+"/"+name, func(b *testing.B) {
 				events := int64(0)
 				for b.Loop() {
-					r, err := Run(p, make(), l, rate)
+					r, err := Run(p, make(), l, rate, simulate.Options{})
 					require.NoError(b, err)
 					events += r.Events
 				}

@@ -8,14 +8,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// Run plays the load against the pool at rate queries per second.
-func Run(p Pool, policy dispatch.Policy, load Load, rate float64) (simulate.Result, error) {
-	return run(p, policy, load, rate, 0)
-}
-
-// run is Run that stops once more than so many queries have failed; 0 never
-// does.
-func run(p Pool, policy dispatch.Policy, load Load, rate float64, allowed int64) (simulate.Result, error) {
+// Run plays the load against the pool at rate queries per second. Of the options it
+// uses those that say when to give up and what to record.
+func Run(p Pool, policy dispatch.Policy, load Load, rate float64, o simulate.Options) (simulate.Result, error) {
 	kinds := make([]simulate.Executors, len(p.Types))
 	for g, latency := range p.table(load.largest) {
 		kinds[g] = simulate.Executors{Hardware: p.Types[g].Name, Count: p.Counts[g], Durations: latency[1:]}
@@ -25,7 +20,7 @@ func run(p Pool, policy dispatch.Policy, load Load, rate float64, allowed int64)
 		Arrivals: load.arrivals, Sizes: load.sizes,
 		Rate: rate * load.drawnRate(), // of one a second that was asked for, so many were drawn
 	}
-	o := simulate.Options{Duration: load.Span(rate) + 1, Noise: p.Noise, GiveUp: allowed}
+	o.Duration, o.Noise = load.Span(rate)+1, p.Noise
 	r, err := simulate.OnExecutors([]simulate.Load{queries}, kinds, policy, o)
 	if err != nil {
 		return r, err
@@ -53,7 +48,7 @@ func (s Search) allowed(load Load) int64 {
 
 // Sustains says whether the policy reaches the attainment at the rate.
 func (s Search) Sustains(p Pool, policy dispatch.Policy, load Load, rate float64) (bool, error) {
-	r, err := run(p, policy, load, rate, s.allowed(load))
+	r, err := Run(p, policy, load, rate, simulate.Options{GiveUp: s.allowed(load)})
 	return r.Misses <= s.allowed(load), err
 }
 
@@ -71,7 +66,7 @@ func (s Search) GoodputBetween(p Pool, make func() dispatch.Policy, load Load, l
 		return low, nil
 	}
 	play := func(rate float64, _ uint64) (simulate.Result, error) {
-		return run(p, make(), load, rate, s.allowed(load))
+		return Run(p, make(), load, rate, simulate.Options{GiveUp: s.allowed(load)})
 	}
 	found, err := simulate.FindGoodput(play, simulate.Search{Attainment: s.Attainment, Tolerance: s.Tolerance, Low: low, High: high})
 	return max(low, found.Rate), err

@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 const ms = time.Millisecond
@@ -109,7 +110,7 @@ func TestRunCountsEveryQuery(t *testing.T) {
 		l := Draw(mix, 200, gamma(rapid.SampledFrom([]float64{0, 0.3, 1, 10}).Draw(t, "arrivals")), rapid.Uint64().Draw(t, "seed"))
 		rate := rapid.Float64Range(1, 500).Draw(t, "rate")
 		for _, d := range []dispatch.Policy{kairos(t, p, true)(), kairos(t, p, false)(), NewRibbon(p, 80), NewThreshold(p, 80, 40), NewClockwork(p, 80)} {
-			r, err := Run(p, d, l, rate)
+			r, err := Run(p, d, l, rate, simulate.Options{})
 			require.NoError(t, err, d.Name())
 			one := r.Pipelines[0]
 			require.EqualValues(t, l.Len(), one.Completed+one.Late+one.Dropped, d.Name())
@@ -202,7 +203,7 @@ func TestHillClimbFindsAThreshold(t *testing.T) {
 func ExampleRun() {
 	p := pair(1, 2)
 	mix := pipelines.Mix{{Size: 10, Weight: 3}, {Size: 60, Weight: 1}}
-	r, err := Run(p, NewClockwork(p, 60), Draw(mix, 1000, gamma(1), 1), 40)
+	r, err := Run(p, NewClockwork(p, 60), Draw(mix, 1000, gamma(1), 1), 40, simulate.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

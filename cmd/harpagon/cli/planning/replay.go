@@ -237,16 +237,3 @@ func (f *replayFlags) gantt(all []recording.Replayed) (chart.Gantt, error) {
 	}
 	return g, nil
 }
-
-// writeRecording writes a recording to a file.
-func writeRecording(d *command.Deps, path string, r recording.Recording) error {
-	text, err := r.Append(nil)
-	if err == nil {
-		err = os.WriteFile(path, text, 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("the recording was not written: %w", err)
-	}
-	fmt.Fprintf(d.Stderr, "wrote %s\n", path)
-	return nil
-}

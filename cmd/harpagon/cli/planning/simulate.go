@@ -30,6 +30,7 @@ type simulateFlags struct {
 	plotSpan  time.Duration
 	trace     string
 	record    string
+	recording stations
 	asJSON    bool
 	hasRate   bool // flags that were given
 	hasLength bool

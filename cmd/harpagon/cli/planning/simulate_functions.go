@@ -113,7 +113,7 @@ func (f *simulateFlags) function(p functions.Problem, plan functions.Plan, rate 
 		out.Status, out.Reason = string(plan.Status), plan.Reason
 		return out, nil
 	}
-	o := functions.SimulateOptions{Duration: f.options.Duration, Seed: f.options.Seed, Rate: rate}
+	o := functions.SimulateOptions{Duration: f.options.Duration, Seed: f.options.Seed, Rate: rate, Record: f.recording.of(plan.Function)}
 	if rate == 0 {
 		o.Duration = 0 // nobody asks
 	}

@@ -58,6 +58,7 @@ func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (S
 	}
 	o := pool.SimulateOptions{
 		Dispatch: way, Rate: plan.Goodput, Duration: f.options.Duration, Seed: f.options.Seed, Noise: f.options.Noise,
+		Record: f.recording.of(plan.Pool),
 	}
 	if f.hasRate {
 		o.Rate = f.rate
@@ -72,6 +73,9 @@ func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (S
 	if plan.Status == pool.Infeasible {
 		out.Status, out.Reason = string(plan.Status), plan.Reason
 		return out, nil
+	}
+	if f.record != "" && o.Dispatch != pool.Dispatches()[0] {
+		return out, fmt.Errorf("--record: %s is a baseline that is simulated only, and not recorded; take --dispatch %s, or leave --record out", o.Dispatch, pool.Dispatches()[0])
 	}
 	r, err := pool.Simulate(p, plan, o)
 	if err != nil {

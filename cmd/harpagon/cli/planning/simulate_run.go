@@ -12,7 +12,6 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
-	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -42,6 +41,7 @@ func (f *simulateFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 	if err != nil {
 		return err
 	}
+	f.recording.wanted = f.record != ""
 	f.options.Stop = func() bool { return ctx.Err() != nil }
 	if err := f.checkFunctions(doc); err != nil {
 		return err
@@ -79,6 +79,9 @@ func (f *simulateFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 		out.Simulations = append(out.Simulations, u)
 	}
 	if err := f.playOthers(doc, specs, found, &out); err != nil {
+		return err
+	}
+	if err := f.recording.write(d, f.record); err != nil {
 		return err
 	}
 	if err := f.write(d, out, result, without); err != nil {
@@ -155,26 +158,10 @@ func (f *simulateFlags) play(d *command.Deps, loads []simulate.Load, play func([
 	o := f.options
 	rec := f.recorder()
 	o.Observer = rec.observer()
-	made := recording.Recording{Head: recording.Head{Program: "harpagon " + d.Version + " simulate"}}
-	var recorders []*recording.Recorder
-	if f.record != "" {
-		o.Record = func(station string) *recording.Recorder {
-			made.Stations = append(made.Stations, recording.Station{Name: station})
-			recorders = append(recorders, &recording.Recorder{})
-			return recorders[len(recorders)-1]
-		}
-	}
+	o.Record = f.recording.of("")
 	result, err := play(loads, o)
 	if err != nil {
 		return result, err
-	}
-	if f.record != "" {
-		for i, r := range recorders {
-			made.Stations[i].Parts = r.Parts()
-		}
-		if err := writeRecording(d, f.record, made); err != nil {
-			return result, err
-		}
 	}
 	if err := rec.write(d, f, result); err != nil {
 		return result, err
