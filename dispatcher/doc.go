@@ -52,6 +52,13 @@
 // the next. While an executor loads its engine anew its lane is away: it gets no
 // batches, and others take its work.
 //
+// # Batches ahead
+//
+// An executor that has its device for itself may say Soon when a batch is about to
+// end. Its lane is then free for the policy, as if the batch had ended, and the next
+// one travels while the engine finishes. Where others use the device nothing is sent
+// ahead: what is due first would be overtaken.
+//
 // # Functions
 //
 // A function's executors are calls to a provider, one executor a group (calls.go). As

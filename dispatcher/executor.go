@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -101,6 +102,21 @@ func (d *Dispatcher) Ready(e *Executor) {
 	s.reopen(e)
 }
 
+// Soon lets the next batch start on the executor while that with the id still runs,
+// in which the engine will have spent the time given.
+func (d *Dispatcher) Soon(e *Executor, id uint64, took dispatch.Time) {
+	e.mu.Lock()
+	i := slices.IndexFunc(e.running, func(b *Batch) bool { return b.ID == id })
+	var b *Batch
+	if i >= 0 {
+		b = e.running[i]
+	}
+	e.mu.Unlock()
+	if b != nil {
+		b.station.soon(b, took)
+	}
+}
+
 // Lost forgets an executor that is gone. What it still held is queued anew or given
 // up; tell is called before that for every batch.
 func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
@@ -186,7 +202,7 @@ func (e *Executor) forgetLanes(s *station) {
 	defer e.mu.Unlock()
 	for _, b := range e.running {
 		if b.station == s {
-			b.lane = -1
+			b.lane, b.group = -1, -1
 		}
 	}
 }

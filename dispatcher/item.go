@@ -77,6 +77,7 @@ type Batch struct {
 
 	station *station
 	lane    int32    // -1 when the station has forgotten it; under station.mu
+	group   int32    // that it runs for; -1 once another plan has come
 	few     [4]*Item // items of a small batch
 }
 

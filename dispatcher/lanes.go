@@ -106,7 +106,7 @@ func (s *station) join(now dispatch.Time, m member, fx []effect) []effect {
 			continue
 		}
 		if len(running) > 0 {
-			running[0].lane = int32(id)
+			running[0].lane, running[0].group = int32(id), m.group
 			s.lanes[id].batch = running[0]
 			running = running[1:]
 			continue
@@ -176,7 +176,7 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 	if r.Failed > 0 || r.Away {
 		learn = 0 // computed twice, or not
 	}
-	s.dispatcher.books.end(b, s.groupOf(b), now, learn)
+	s.dispatcher.books.end(b, b.group, now, learn)
 	if b.Executor.caller {
 		s.running--
 		fx = s.offerLanes(now, fx)
@@ -223,6 +223,22 @@ func (s *station) freeLane(now dispatch.Time, b *Batch, r Report, fx []effect) [
 	return s.announce(now, dispatch.ExecutorID(at), fx)
 }
 
+// soon frees the lane of a batch that is about to end, where no other executor may
+// need the device then: it takes the next batch ahead.
+func (s *station) soon(b *Batch, took dispatch.Time) {
+	var room [4]effect
+	fx := room[:0]
+	s.mu.Lock()
+	now := s.dispatcher.now()
+	if at := s.laneOf(b, false); at >= 0 && s.lanes[at].known && s.lanes[at].exec.alone() {
+		l := &s.lanes[at]
+		l.batch, l.free, b.lane = nil, now, -1
+		fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: took}, fx)
+	}
+	s.mu.Unlock()
+	s.apply(fx)
+}
+
 // reopen gives a lane of the executor work again whose engine was away.
 func (s *station) reopen(e *Executor) {
 	var room [4]effect
@@ -252,12 +268,4 @@ func (s *station) laneOf(b *Batch, away bool) int {
 		return -1
 	}
 	return slices.IndexFunc(s.lanes, func(l lane) bool { return l.exec == b.Executor && l.batch == nil && !l.away })
-}
-
-// groupOf is the group that a batch ran for.
-func (s *station) groupOf(b *Batch) int32 {
-	if b.lane >= 0 && int(b.lane) < len(s.lanes) {
-		return s.lanes[b.lane].group
-	}
-	return -1
 }

@@ -144,7 +144,7 @@ func (s *station) act(now dispatch.Time, fx []effect) (answer dispatch.Event, _ 
 // start makes the batch of an action.
 func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 	l := &s.lanes[a.Executor]
-	b := &Batch{station: s, lane: int32(a.Executor), At: now}
+	b := &Batch{station: s, lane: int32(a.Executor), group: s.lanes[a.Executor].group, At: now}
 	b.Items = b.few[:0]
 	if len(a.Batch) > len(b.few) {
 		b.Items = make([]*Item, 0, len(a.Batch))

@@ -15,24 +15,20 @@ type reply struct {
 }
 
 // run computes one batch: check, wait for the device, compute. crash is set
-// when the engine is gone.
-func (e *executor) run(ctx context.Context, c *cell, b *attach.Batch) (r *reply, crash error) {
+// when the engine is gone, with this batch or while it waited. soon is called shortly before
+// the end where the engine may take the next batch by then; nil where it may not.
+func (e *executor) run(ctx context.Context, c *cell, b *attach.Batch, soon func(attach.Soon)) (r *reply, crash error) {
 	r = &reply{result: attach.Result{ID: b.ID}}
 	r.message.Result = &r.result
 	info := BatchInfo{Executor: e.task.Slot.Executor, ID: b.ID, Size: len(b.Items), Due: b.Due}
-	held := c.instance != nil
 	w := e.examine(c, b)
 	if len(w.good) > 0 {
-		e.compute(ctx, c, b, w, &info)
+		e.compute(ctx, c, b, w, soon, &info)
 	}
 	w.report(&r.result)
 	info.Failed, info.Err = w.failed()
-	switch {
-	case w.crash != nil && held:
-		c.crashes++
+	if w.crash != nil {
 		crash, r.result.Away = w.crash, true
-	case info.Err == nil:
-		c.crashes = 0
 	}
 	r.result.Waited, r.result.Compute = info.Waited, info.Compute
 	e.count(info)
@@ -45,7 +41,8 @@ func (e *executor) run(ctx context.Context, c *cell, b *attach.Batch) (r *reply,
 // work is what becomes of a batch's requests.
 type work struct {
 	items   [][]wire.Tensor
-	good    []int // requests to compute
+	good    []int  // requests to compute
+	staged  staged // gives their answers where the engine has them already
 	answers [][]wire.Tensor
 	errs    []*wire.Error // nil as long as no request has failed by itself
 	err     *wire.Error   // of all of them
@@ -89,10 +86,14 @@ func (w *work) failed() (n int, first *wire.Error) {
 }
 
 // compute has the device for itself while the engine runs.
-func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *work, info *BatchInfo) {
+func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *work, soon func(attach.Soon), info *BatchInfo) {
 	begin := time.Now()
+	e.stage(c, w)
 	waited, err := e.device.acquire(ctx, e, b.Due)
 	if err != nil {
+		if w.staged != nil {
+			_, _ = w.staged(ctx)
+		}
 		w.lose(wire.Errorf(wire.CodeUnavailable, e.task.Module.Name, "the executor stopped while the batch waited for %s", e.task.Slot.Device))
 		return
 	}
@@ -104,8 +105,21 @@ func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *wor
 	if e.observer.BatchBegin != nil {
 		e.observer.BatchBegin(*info)
 	}
-	e.together(ctx, c, w)
+	told := e.foretell(c, b, w, soon)
+	if crash := c.lost; crash != nil {
+		w.lose(crash) // to be tried elsewhere, before this one is back
+	} else if e.together(ctx, c, w); w.crash != nil {
+		c.lost = w.crash
+		c.crashes++
+	}
 	info.Compute = time.Since(begin)
+	if told != nil {
+		told.Stop()
+	}
+	if w.err == nil && w.errs == nil {
+		c.crashes = 0
+		c.took.learn(len(w.good), info.Compute)
+	}
 	e.device.charge(len(w.good), info.Compute)
 }
 
@@ -119,7 +133,7 @@ func (e *executor) together(ctx context.Context, c *cell, w *work) {
 			items[k] = w.items[i]
 		}
 	}
-	answers, err := e.attempt(ctx, c, items)
+	answers, err := e.attempt(ctx, c, items, w.staged)
 	switch {
 	case err == nil && len(items) == len(w.items):
 		w.answers = answers
@@ -164,7 +178,7 @@ func (e *executor) apart(ctx context.Context, c *cell, w *work) {
 			w.fail(i, w.crash)
 			continue
 		}
-		answers, err := e.attempt(ctx, c, w.items[i:i+1])
+		answers, err := e.attempt(ctx, c, w.items[i:i+1], nil)
 		if err == nil {
 			w.answers[i] = answers[0]
 			continue
@@ -176,9 +190,15 @@ func (e *executor) apart(ctx context.Context, c *cell, w *work) {
 	}
 }
 
-// attempt runs the engine and holds it to its signature.
-func (e *executor) attempt(ctx context.Context, c *cell, items [][]wire.Tensor) ([][]wire.Tensor, *wire.Error) {
-	answers, err := e.guarded(ctx, c, items)
+// attempt runs the engine, or waits for what it was given before, and holds it to
+// its signature.
+func (e *executor) attempt(ctx context.Context, c *cell, items [][]wire.Tensor, given staged) (answers [][]wire.Tensor, _ *wire.Error) {
+	var err error
+	if given != nil {
+		answers, err = given(ctx)
+	} else {
+		answers, err = e.guarded(ctx, c, items)
+	}
 	if err == nil {
 		err = checkAnswers(e.signature, answers, len(items))
 	}

@@ -3,13 +3,24 @@ package executors
 import (
 	"context"
 	"sync"
+
+	"github.com/harpagon/harpagon/wire"
 )
 
-// cell is a place for one running batch. Only one goroutine at a time uses it.
+// cell is a place for one running batch, and in an executor that takes one ahead for
+// the next one that waits.
 type cell struct {
+	held int // batches; under cells.mu
+	away bool
+
+	// While the cell holds a batch these do not change.
 	instance Instance           // nil while the engine is gone
 	stop     context.CancelFunc // of the context that the instance was loaded with
-	crashes  int                // since the last batch that was computed
+
+	// Used by who has the device.
+	lost    *wire.Error // the engine is gone; nil again once it is loaded anew
+	crashes int         // since the last batch that was computed
+	took    durations
 }
 
 // cells are the places of an executor for running batches. The sessions with all
@@ -20,55 +31,92 @@ type cells struct {
 
 	mu     sync.Mutex
 	moved  sync.Cond
-	free   []*cell
+	depth  int // batches that a cell may hold
 	away   int // whose engines are being loaded anew
 	closed bool
 }
 
-// open makes all cells free.
-func (p *cells) open() {
+// open makes cells with room for so many batches each.
+func (p *cells) open(n, depth int) {
 	p.moved.L = &p.mu
-	p.free = append([]*cell(nil), p.all...)
+	p.depth = depth
+	for range n {
+		p.all = append(p.all, &cell{})
+	}
 }
 
-// take waits for a free cell. It returns nil when the engines of all are being
+// deepen gives the cells room for more batches.
+func (p *cells) deepen(depth int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.depth = depth
+}
+
+// take waits for room in a cell. It returns nil when the engines of all are being
 // loaded anew: whoever sent the batch is better told so at once.
 func (p *cells) take() *cell {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.free) == 0 {
+	for {
+		if c := p.roomiest(); c != nil {
+			c.held++
+			return c
+		}
 		if p.away == len(p.all) || p.closed {
 			return nil
 		}
 		p.moved.Wait()
 	}
-	last := len(p.free) - 1
-	c := p.free[last]
-	p.free = p.free[:last]
-	return c
 }
 
-// put gives a cell back.
+// roomiest is the cell that holds least, nil when all are full or away. The lock
+// is held.
+func (p *cells) roomiest() (best *cell) {
+	for _, c := range p.all {
+		if !c.away && c.held < p.depth && (best == nil || c.held < best.held) {
+			best = c
+		}
+	}
+	return best
+}
+
+// put gives the room in a cell back.
 func (p *cells) put(c *cell) {
 	p.mu.Lock()
-	p.free = append(p.free, c)
-	p.mu.Unlock()
-	p.moved.Signal()
-}
-
-// leave notes that the engine of a cell that was taken is being loaded anew; put
-// by way of back ends it.
-func (p *cells) leave() {
-	p.mu.Lock()
-	p.away++
+	c.held--
 	p.mu.Unlock()
 	p.moved.Broadcast()
 }
 
+// leave notes that the engine of a cell that was taken is being loaded anew. It is
+// false where somebody else does so already.
+func (p *cells) leave(c *cell) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.away {
+		return false
+	}
+	c.away = true
+	p.away++
+	p.moved.Broadcast()
+	return true
+}
+
+// alone waits until the cell holds the caller's batch only.
+func (p *cells) alone(c *cell) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c.held > 1 {
+		p.moved.Wait()
+	}
+}
+
+// back ends what leave has begun, and gives the room back.
 func (p *cells) back(c *cell) {
 	p.mu.Lock()
+	c.away, c.lost = false, nil
 	p.away--
-	p.free = append(p.free, c)
+	c.held--
 	p.mu.Unlock()
 	p.moved.Broadcast()
 }

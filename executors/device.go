@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,6 +18,8 @@ import (
 //
 // The zero value is an idle device.
 type device struct {
+	users atomic.Int32 // executors that have it
+
 	mu      sync.Mutex
 	owner   *executor // of the batches that run
 	running int
@@ -30,6 +33,9 @@ type spent struct {
 	batches, items int64
 	busy           time.Duration
 }
+
+// alone says whether there is but one executor on the device.
+func (d *device) alone() bool { return d.users.Load() <= 1 }
 
 // charge counts a batch.
 func (d *device) charge(items int, busy time.Duration) {

@@ -16,6 +16,11 @@
 // the engine is lost, the executor says so with the result and takes no batch in
 // that place until it has loaded the engine anew and said Ready.
 //
+// An engine that has its device for itself and can take a batch while it computes
+// another (Stager) need not wait for the way of the next one: shortly before the
+// end of a batch the executor says Soon, and what the gateway sends then is with
+// the engine when that is free (ahead.go).
+//
 // Several executors may share a device. Their batches then take turns, the one
 // that is due first goes first, and a batch that has begun is never
 // interrupted: this is the non-preemptive earliest-deadline-first order that

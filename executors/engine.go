@@ -65,6 +65,17 @@ type Placer interface {
 	RunPlaced(ctx context.Context, items [][]wire.Tensor, lend func(n int) []byte) ([][]wire.Tensor, error)
 }
 
+// Stager is an Instance that takes the next batch while it computes one, so that
+// it need not wait for it between the two.
+type Stager interface {
+	// Stage hands over a batch, to be computed after the one before, and returns
+	// what waits for its answer as Run does. At most one batch is staged beside one
+	// that is computed. Run may still be called, and computes what it is given
+	// after what was staged before. After an error nothing has been handed over,
+	// and the batch can be given to Run.
+	Stage(items [][]wire.Tensor) (answer func(ctx context.Context) ([][]wire.Tensor, error), err error)
+}
+
 // Signer is an Engine that can tell what a module consumes and produces
 // without loading it, for checks before anything runs.
 type Signer interface {

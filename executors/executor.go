@@ -82,10 +82,7 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 	e := &executor{host: h, task: t, observer: o, engine: engine, model: t.model(), device: queue}
 	e.model.Feeds = Feeds(t.Source, t.Module.Name, h.Signatures())
 	e.enter(Loading)
-	for range t.concurrency() {
-		e.cells.all = append(e.cells.all, &cell{})
-	}
-	e.cells.open()
+	e.cells.open(t.concurrency(), 1)
 	return e, nil
 }
 
@@ -98,6 +95,9 @@ func (e *executor) load(ctx, run context.Context) error {
 		}
 	}
 	e.signature = e.cells.all[0].instance.Signature()
+	if e.ahead() {
+		e.cells.deepen(deep)
+	}
 	e.observer.loaded(e.status)
 	return nil
 }

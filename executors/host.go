@@ -145,6 +145,7 @@ func (h *Host) enter(e *executor) error {
 		h.running = make(map[string]*executor)
 	}
 	h.running[name] = e
+	e.device.users.Add(1)
 	return nil
 }
 
@@ -152,6 +153,7 @@ func (h *Host) leave(e *executor) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.running, e.task.Slot.Executor)
+	e.device.users.Add(-1)
 }
 
 // Executors tells how every executor of the host is doing, sorted by name.

@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
-// session is one stream to a gateway. As many goroutines as there are cells
+// session is one stream to a gateway. As many goroutines as the cells hold batches
 // take turns to receive: the one that got a batch runs it and answers it
 // itself, so that a batch changes goroutine only where the stream does.
 type session struct {
@@ -58,7 +58,7 @@ func (s *session) serve(ctx, run context.Context) ending {
 		s.drain("the executor was told to stop")
 	})
 	var others sync.WaitGroup
-	for range e.cells.all[1:] {
+	for range len(e.cells.all)*e.cells.depth - 1 {
 		others.Go(func() { s.work(ctx, run) })
 	}
 	s.work(ctx, run)
@@ -95,14 +95,19 @@ func (s *session) answer(ctx, run context.Context, batch *attach.Batch) error {
 	if c == nil {
 		return s.turnAway(batch)
 	}
-	reply, crash := s.executor.run(run, c, batch)
-	if crash == nil {
+	reply, crash := s.executor.run(run, c, batch, s.soon())
+	switch {
+	case crash == nil:
 		cells.put(c)
 		return s.tell(&reply.message, "a result")
+	case !cells.leave(c): // whoever had the batch before loads it
+		cells.put(c)
+		return s.away(&reply.result)
 	}
-	cells.leave()
 	defer cells.back(c)
-	if err := s.tell(&reply.message, "a result"); err != nil {
+	err := s.tell(&reply.message, "a result")
+	cells.alone(c)
+	if err != nil {
 		return errors.Join(err, s.reload(ctx, run, c, crash))
 	}
 	if err := s.reload(ctx, run, c, crash); err != nil || c.instance == nil {
@@ -119,10 +124,25 @@ func (s *session) reload(ctx, run context.Context, c *cell, crash error) error {
 	return err
 }
 
+// soon tells the gateway that a batch is about to end; nil where nothing is taken
+// ahead.
+func (s *session) soon() func(attach.Soon) {
+	if s.executor.cells.depth == 1 {
+		return nil
+	}
+	return func(soon attach.Soon) {
+		_ = s.send(&attach.Message{Soon: &soon}) // or the result will fail to be sent
+	}
+}
+
 // turnAway answers a batch that came while another gateway's has cost all engines.
 func (s *session) turnAway(batch *attach.Batch) error {
-	r := &attach.Result{ID: batch.ID, Away: true,
-		Err: wire.Errorf(wire.CodeUnavailable, s.executor.task.Module.Name, "the engine is being loaded anew")}
+	return s.away(&attach.Result{ID: batch.ID, Away: true,
+		Err: wire.Errorf(wire.CodeUnavailable, s.executor.task.Module.Name, "the engine is being loaded anew")})
+}
+
+// away answers a batch whose engine is being loaded for another.
+func (s *session) away(r *attach.Result) error {
 	if err := s.tell(&attach.Message{Result: r}, "a result"); err != nil {
 		return err
 	}

@@ -99,11 +99,13 @@ func (e *executor) serve() error {
 			e.result(m.Result)
 		case m.Ready != nil:
 			e.gateway.queue.Ready(e.seat)
+		case m.Soon != nil:
+			e.gateway.queue.Soon(e.seat, m.Soon.ID, m.Soon.Compute)
 		case m.Drain != nil:
 			e.gateway.queue.Detach(e.seat)
 			e.part(hangUp)
 		default:
-			return wire.Errorf(wire.CodeInvalid, "", "executor %q sent a message that is neither Result, Ready nor Drain", e.hello.Executor)
+			return wire.Errorf(wire.CodeInvalid, "", "executor %q sent a message that is none of Result, Soon, Ready and Drain", e.hello.Executor)
 		}
 	}
 }

@@ -77,12 +77,13 @@ var count = kind{
 // worker is an executor of a test.
 type worker struct {
 	kind
-	hello  attach.Hello
-	delay  func(n int) time.Duration // of a batch
-	fault  func(b *attach.Batch) *wire.Error
-	result func(*attach.Result) // may change it; called by one goroutine
-	stream attach.Stream
-	done   chan error // the end of Attach
+	hello   attach.Hello
+	delay   func(n int) time.Duration // of a batch
+	fault   func(b *attach.Batch) *wire.Error
+	result  func(*attach.Result) // may change it; called by one goroutine
+	serving func(attach.Stream)  // instead of serve; nil for that
+	stream  attach.Stream
+	done    chan error // the end of Attach
 
 	mu      sync.Mutex
 	batches int
@@ -98,6 +99,10 @@ func (w *worker) attach(g *Gateway) {
 	hello := w.hello
 	hello.Signature = w.sig
 	_ = ours.Send(&attach.Message{Hello: &hello})
+	if w.serving != nil {
+		go w.serving(ours)
+		return
+	}
 	go w.serve(ours)
 }
 

@@ -31,10 +31,11 @@
 // same. What the child prints is forwarded line by line.
 //
 // The data of the tensors lie in memory that both see, batches in one half and
-// results in the other; the frames say where. There is one batch at a time, so
-// that neither half needs locks or turns: the parent writes the one before it
-// sends a frame, and has copied what it wants of the other before it sends the
-// next. All rows of an input lie together and batches of one shape always at the
+// results in the other; the frames say where. A child holds at most two batches,
+// the one that it computes and the next (line.go), and each has parts of both
+// halves for itself, so that they need no locks or turns: the parent writes the one
+// before it sends a frame, and has copied what it wants of the other before it
+// uses the parts again. All rows of an input lie together and batches of one shape always at the
 // same places, so that an engine that is an executors.Placer reads and writes
 // them where they lie. A batch then costs one copy of its inputs and one of its
 // outputs, as in one process. The child's death shows in the pipe, at once.

@@ -18,11 +18,15 @@ const (
 	kindRun    kind = 4 // items
 	kindResult kind = 5 // items
 	kindFailed kind = 6 // JSON wire.Error
+	kindNext   kind = 7 // items of a batch that is sent while another is computed
 )
+
+// runKinds are the kinds of a batch by the part of the shared memory that it uses.
+var runKinds = [maxHeld]kind{kindRun, kindNext}
 
 // protocol is the number of this version of the frames. Both sides are the same
 // program unless Options.Command says otherwise.
-const protocol = 2
+const protocol = 3
 
 const headerSize = 5
 

@@ -22,14 +22,12 @@ type instance struct {
 	model   executors.Model
 	loaded  loadReply // what the first child said
 
-	// Used by Run's one goroutine.
+	mu       sync.Mutex
+	process  *process // nil while there is none
+	closed   bool
 	failures int       // since the last batch that was computed
 	rest     time.Time // no new child before
 	last     error     // why the last one is gone
-
-	mu      sync.Mutex
-	process *process // nil while there is none
-	closed  bool
 }
 
 // start starts a child and loads the model in it.
@@ -109,38 +107,70 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 	if err := ctx.Err(); err != nil {
 		return nil, wire.Errorf(wire.CodeCanceled, in.model.Module.Name, "%v", err)
 	}
-	if n := itemsSize(items, nil); n > in.options.MaxMessage {
-		return nil, wire.Errorf(wire.CodeInvalid, in.model.Module.Name, "a batch of %d bytes is more than the %d that engine %q takes; use smaller batches or raise MaxMessage",
-			n, in.options.MaxMessage, in.engine)
+	if err := in.check(items); err != nil {
+		return nil, err
 	}
 	p, err := in.ready(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if p.frame, err = p.pack(items); err != nil {
-		return nil, wire.Errorf(wire.CodeInvalid, in.model.Module.Name, "%v", err)
-	}
-	k, body, err := p.call(ctx, in.options.RunTimeout, p.frame)
-	if err != nil {
-		return nil, in.lost(p, p.gone(ctx, in.options.RunTimeout, err))
-	}
-	return in.answer(p, k, body)
+	h, err := p.run(ctx, in.options.RunTimeout, items)
+	return in.answer(ctx, p, h, err)
 }
 
-func (in *instance) answer(p *process, k kind, body []byte) ([][]wire.Tensor, error) {
-	switch k {
+// Stage sends a batch to the child, which computes it as soon as it is done with
+// the one before. The error of a child that cannot take it now is of no interest:
+// Run says what is wrong.
+func (in *instance) Stage(items [][]wire.Tensor) (func(context.Context) ([][]wire.Tensor, error), error) {
+	if err := in.check(items); err != nil {
+		return nil, err
+	}
+	p, err := in.current()
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return nil, in.gone("there is none now")
+	}
+	h, err := p.send(items, true)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) ([][]wire.Tensor, error) {
+		err := p.await(ctx, in.options.RunTimeout, h)
+		return in.answer(ctx, p, h, err)
+	}, nil
+}
+
+func (in *instance) check(items [][]wire.Tensor) error {
+	if n := itemsSize(items, nil); n > in.options.MaxMessage {
+		return wire.Errorf(wire.CodeInvalid, in.model.Module.Name, "a batch of %d bytes is more than the %d that engine %q takes; use smaller batches or raise MaxMessage",
+			n, in.options.MaxMessage, in.engine)
+	}
+	return nil
+}
+
+// answer is what became of a batch; err says that the child is gone.
+func (in *instance) answer(ctx context.Context, p *process, h *held, err error) ([][]wire.Tensor, error) {
+	var invalid *wire.Error
+	switch {
+	case errors.As(err, &invalid): // it was never sent
+		return nil, invalid
+	case err != nil:
+		return nil, in.lost(p, p.gone(ctx, in.options.RunTimeout, err))
+	}
+	switch h.kind {
 	case kindResult:
-		results, err := p.unpack(body)
-		if err != nil {
-			return nil, in.lost(p, wire.Errorf(wire.CodeUnavailable, p.module, "%v", err))
+		if h.damaged != nil {
+			return nil, in.lost(p, wire.Errorf(wire.CodeUnavailable, p.module, "%v", h.damaged))
 		}
-		in.failures, in.last = 0, nil
+		in.computed()
 		if p.dead() { // the answer came as the child was being killed
 			in.lost(p, nil)
 		}
-		return results, nil
+		return h.results, nil
 	case kindFailed:
-		e := failure(body)
+		e := failure(h.body)
 		if e.Stage == "" {
 			e.Stage = p.module
 		}
@@ -149,13 +179,22 @@ func (in *instance) answer(p *process, k kind, body []byte) ([][]wire.Tensor, er
 		}
 		return nil, e
 	}
-	return nil, in.lost(p, wire.Errorf(wire.CodeUnavailable, p.module, "child: a frame of kind %d in answer to a batch", k))
+	return nil, in.lost(p, wire.Errorf(wire.CodeUnavailable, p.module, "child: a frame of kind %d in answer to a batch", h.kind))
 }
 
-// lost lets go of a child; the next Run starts another.
+// computed notes that a child does its work.
+func (in *instance) computed() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.failures, in.last = 0, nil
+}
+
+// lost lets go of a child; the next Run starts another. That it is gone counts
+// once, however many batches it held.
 func (in *instance) lost(p *process, why *wire.Error) error {
 	in.mu.Lock()
-	if in.process == p {
+	first := in.process == p
+	if first {
 		in.process = nil
 	}
 	in.mu.Unlock()
@@ -163,13 +202,15 @@ func (in *instance) lost(p *process, why *wire.Error) error {
 	if why == nil {
 		return nil
 	}
-	if why.Code != wire.CodeCanceled {
+	if first && why.Code != wire.CodeCanceled {
 		in.failed(why)
 	}
 	return why
 }
 
 func (in *instance) failed(why error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	in.failures++
 	in.last = why
 	in.rest = time.Now().Add(in.options.Retry.After(in.failures))
@@ -181,15 +222,18 @@ func (in *instance) ready(ctx context.Context) (*process, error) {
 	if p != nil || err != nil {
 		return p, err
 	}
-	if in.failures >= in.options.MaxAttempts {
-		return nil, in.gone(fmt.Sprintf("it failed %d times in a row and is not started again; the last time: %v", in.failures, in.last))
+	in.mu.Lock()
+	failures, rest, last := in.failures, in.rest, in.last
+	in.mu.Unlock()
+	if failures >= in.options.MaxAttempts {
+		return nil, in.gone(fmt.Sprintf("it failed %d times in a row and is not started again; the last time: %v", failures, last))
 	}
-	timer := time.NewTimer(time.Until(in.rest))
+	timer := time.NewTimer(time.Until(rest))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return nil, in.gone(fmt.Sprintf("it is waiting to be started again after: %v", in.last))
+		return nil, in.gone(fmt.Sprintf("it is waiting to be started again after: %v", last))
 	}
 	if err := in.start(ctx); err != nil {
 		if ctx.Err() == nil {

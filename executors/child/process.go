@@ -22,7 +22,7 @@ import (
 )
 
 // process is a child that has said hello. call is used by one goroutine at a
-// time; kill and close by any.
+// time, and before any batch; everything else by any.
 type process struct {
 	engine, module string
 	device         string // empty for any
@@ -35,9 +35,8 @@ type process struct {
 	replies  *os.File
 	life     *os.File
 	in       reader
-	frame    []byte
-	places   []int
 	shared   *shared // nil where there is none, or the child does not see it
+	line     line
 
 	exited    chan struct{} // closed when the child is gone and its output read
 	timer     *time.Timer   // kills the child when a call takes too long
@@ -182,48 +181,26 @@ func (p *process) watch(started chan<- error) {
 	close(p.exited)
 }
 
-// pack makes the frame of a batch, with the tensors in the shared memory as far
-// as there is room.
-func (p *process) pack(items [][]wire.Tensor) ([]byte, error) {
-	places := p.place(items)
-	frame := slices.Grow(startFrame(p.frame, kindRun), itemsSize(items, places))
-	return appendItems(frame, items, places)
-}
-
-func (p *process) place(items [][]wire.Tensor) []int {
-	if p.shared == nil {
-		return nil
-	}
-	p.shared.mu.Lock()
-	defer p.shared.mu.Unlock()
-	to := p.shared.requests()
-	p.places = to.place(p.places, items)
-	return p.places
-}
-
-// unpack reads a result, and takes it out of the shared memory.
-func (p *process) unpack(body []byte) ([][]wire.Tensor, error) {
-	if p.shared == nil {
-		return new(parser).parse(body)
-	}
-	p.shared.mu.Lock()
-	defer p.shared.mu.Unlock()
-	results, err := (&parser{shared: p.shared.all}).parse(body)
-	if err != nil {
-		return nil, err
-	}
-	from := p.shared.results()
-	from.take(results)
-	return results, nil
-}
-
 // call sends a frame and reads the answer. An error means that the child is
 // gone or must be taken for gone; what is wrong with the request itself is an
 // answer of kindFailed.
-func (p *process) call(ctx context.Context, within time.Duration, frame []byte) (kind, []byte, error) {
+func (p *process) call(ctx context.Context, within time.Duration, frame []byte) (k kind, body []byte, err error) {
+	err = p.timed(ctx, within, func() error {
+		if err := writeFrame(p.requests, frame, p.options.MaxMessage); err != nil {
+			return err
+		}
+		k, body, err = p.in.read()
+		return err
+	})
+	return k, body, err
+}
+
+// timed kills the child should what is done with it take too long, or its caller
+// stop waiting.
+func (p *process) timed(ctx context.Context, within time.Duration, do func() error) error {
 	p.timer.Reset(within)
 	stop := context.AfterFunc(ctx, p.abandon)
-	k, body, err := p.exchange(frame)
+	err := do()
 	// What could not be stopped kills the child, even after its answer.
 	if !p.timer.Stop() {
 		p.late.Store(true)
@@ -231,14 +208,7 @@ func (p *process) call(ctx context.Context, within time.Duration, frame []byte) 
 	if !stop() {
 		p.givenUp.Store(true)
 	}
-	return k, body, err
-}
-
-func (p *process) exchange(frame []byte) (kind, []byte, error) {
-	if err := writeFrame(p.requests, frame, p.options.MaxMessage); err != nil {
-		return 0, nil, err
-	}
-	return p.in.read()
+	return err
 }
 
 // gone says why a call failed, after waiting for the end of the child.

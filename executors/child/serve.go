@@ -84,8 +84,8 @@ func serve(in io.Reader, out io.Writer, engines []executors.Engine) error {
 		switch k {
 		case kindLoad:
 			err = s.load(body)
-		case kindRun:
-			err = s.run(body)
+		case kindRun, kindNext:
+			err = s.run(body, slices.Index(runKinds[:], k))
 		default:
 			err = fmt.Errorf("child: a frame of unknown kind %d", k)
 		}
@@ -119,7 +119,8 @@ func (s *server) load(body []byte) error {
 	return writeJSON(s.out, kindLoaded, loadReply{instance.Signature(), instance.Memory(), s.shared != nil}, s.in.most)
 }
 
-func (s *server) run(body []byte) error {
+// run answers a batch that uses that part of the shared memory.
+func (s *server) run(body []byte, part int) error {
 	items, err := s.parser.parse(body)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func (s *server) run(body []byte) error {
 	if s.instance == nil {
 		return errors.New("child: a batch before a model was loaded")
 	}
-	results, places, err := s.compute(items)
+	results, places, err := s.compute(items, part)
 	if err != nil {
 		return s.fail(err)
 	}
@@ -143,12 +144,12 @@ func (s *server) run(body []byte) error {
 
 // compute runs a batch, and puts its results into the shared memory as far as
 // there is room and the engine has not written them there itself.
-func (s *server) compute(items [][]wire.Tensor) (results [][]wire.Tensor, places []int, err error) {
+func (s *server) compute(items [][]wire.Tensor, part int) (results [][]wire.Tensor, places []int, err error) {
 	if s.shared == nil {
 		results, err = s.instance.Run(context.Background(), items)
 		return results, nil, err
 	}
-	to := s.shared.results()
+	to := s.shared.results(part)
 	if in, ok := s.instance.(executors.Placer); ok {
 		results, err = in.RunPlaced(context.Background(), items, to.lend)
 	} else {

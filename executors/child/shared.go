@@ -7,9 +7,10 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// shared is memory that a parent and its child both see, in two halves: batches
-// lie in the first, results in the second. It is as large as two messages may
-// be; the system provides only what has been written to.
+// shared is memory that a parent and its child both see: batches lie in its first
+// half, results in the second. Each half has a part for every batch that the child
+// may hold, as large as a message may be; the system provides only what has been
+// written to.
 type shared struct {
 	mu  sync.Mutex // held while the parent looks, because closing unmaps
 	all []byte     // nil once unmapped
@@ -18,7 +19,7 @@ type shared struct {
 // alignment of what is lent: a cache line, and more than any element needs.
 const alignment = 64
 
-// size is that of both halves together.
+// size is that of all parts together.
 func (s *shared) size() int {
 	if s == nil {
 		return 0
@@ -26,14 +27,19 @@ func (s *shared) size() int {
 	return len(s.all)
 }
 
-// requests is the half that holds batches, empty.
-func (s *shared) requests() area { return area{all: s.all, to: len(s.all) / 2} }
+// requests is where the batch lies that uses that part, empty.
+func (s *shared) requests(part int) area { return s.area(part) }
 
-// results is the half that holds results, empty.
-func (s *shared) results() area { return area{all: s.all, from: len(s.all) / 2, to: len(s.all)} }
+// results is where its results lie, empty.
+func (s *shared) results(part int) area { return s.area(maxHeld + part) }
 
-// area is one half. It is filled from its beginning, anew for every batch, so
-// that batches of the same shape find themselves at the same places.
+func (s *shared) area(i int) area {
+	size := len(s.all) / (2 * maxHeld)
+	return area{all: s.all, from: i * size, to: (i + 1) * size}
+}
+
+// area is a part of one half. It is filled from its beginning, anew for every
+// batch, so that batches of the same shape find themselves at the same places.
 type area struct {
 	all      []byte
 	from, to int

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newShared makes memory of two halves, and a file for the child to map it
-// from. The size is sealed: a child that shortened it would end its parent.
+// newShared makes memory with parts of so many bytes, and a file for the child to
+// map it from. The size is sealed: a child that shortened it would end its parent.
 // Where the system has no such memory, tensors travel through the pipes.
-func newShared(half int) (*shared, *os.File, error) {
-	size := 2 * roundUp(half, os.Getpagesize())
+func newShared(part int) (*shared, *os.File, error) {
+	size := 2 * maxHeld * roundUp(part, os.Getpagesize())
 	fd, err := unix.MemfdCreate("harpagon-engine", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, nil, err

@@ -35,7 +35,7 @@ func TestItemsThroughSharedMemory(t *testing.T) {
 				items[i][j] = wire.Tensor{Datatype: "UINT8", Shape: []int64{int64(len(data))}, Data: data}
 			}
 		}
-		to := s.requests()
+		to := s.requests(0)
 		places := to.place(nil, items)
 		frame, err := appendItems(startFrame(nil, kindRun), items, places)
 		require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestItemsThroughSharedMemory(t *testing.T) {
 		body := bytes.Clone(frame[headerSize:])
 		got, err := (&parser{shared: s.all}).parse(body)
 		require.NoError(t, err)
-		from := s.requests()
+		from := s.requests(0)
 		from.take(got)
 		clear(memory)
 		assert.Equal(t, items, got)
@@ -60,7 +60,7 @@ func TestItemsThroughSharedMemory(t *testing.T) {
 
 func TestRowsOfAnInputLieTogether(t *testing.T) {
 	s := &shared{all: make([]byte, 1<<12)}
-	to := s.results()
+	to := s.results(0)
 	row := func(x byte) wire.Tensor {
 		return wire.Tensor{Datatype: "UINT8", Shape: []int64{3}, Data: []byte{x, x, x}}
 	}

@@ -20,6 +20,7 @@ type Message struct {
 	Batch  *Batch  // gateway to executor
 	Drain  *Drain  // either way: no more batches; what is held is finished
 	Ready  *Ready  // executor to gateway, one per Result with Away
+	Soon   *Soon   // executor to gateway, at most one per Batch and before its Result
 }
 
 // Hello introduces an executor.
@@ -66,6 +67,13 @@ type Result struct {
 
 // Ready says that an engine is back.
 type Ready struct{}
+
+// Soon says that a batch is about to end, and that the place in which it runs takes
+// the next one already: it begins at once when that has ended.
+type Soon struct {
+	ID      uint64
+	Compute time.Duration // expected, in the engine
+}
 
 // Drain asks the other side to finish what it holds and then to close.
 type Drain struct {

@@ -34,6 +34,8 @@ func toProto(m *attach.Message, now time.Time) (*pb.Message, error) {
 		return &pb.Message{Kind: &pb.Message_Drain{Drain: &pb.Drain{Reason: m.Drain.Reason}}}, nil
 	case m.Ready != nil:
 		return &pb.Message{Kind: &pb.Message_Ready{Ready: &pb.Ready{}}}, nil
+	case m.Soon != nil:
+		return &pb.Message{Kind: &pb.Message_Soon{Soon: &pb.Soon{Id: m.Soon.ID, Compute: int64(m.Soon.Compute)}}}, nil
 	}
 	return nil, errEmpty
 }
@@ -59,6 +61,8 @@ func fromProto(m *pb.Message, now time.Time) (*attach.Message, error) {
 		return &attach.Message{Drain: &attach.Drain{Reason: k.Drain.GetReason()}}, nil
 	case *pb.Message_Ready:
 		return &attach.Message{Ready: &attach.Ready{}}, nil
+	case *pb.Message_Soon:
+		return &attach.Message{Soon: &attach.Soon{ID: k.Soon.GetId(), Compute: time.Duration(k.Soon.GetCompute())}}, nil
 	}
 	return nil, errEmpty
 }

@@ -39,6 +39,7 @@ type Message struct {
 	//	*Message_Batch
 	//	*Message_Drain
 	//	*Message_Ready
+	//	*Message_Soon
 	Kind          isMessage_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -126,6 +127,15 @@ func (x *Message) GetReady() *Ready {
 	return nil
 }
 
+func (x *Message) GetSoon() *Soon {
+	if x != nil {
+		if x, ok := x.Kind.(*Message_Soon); ok {
+			return x.Soon
+		}
+	}
+	return nil
+}
+
 type isMessage_Kind interface {
 	isMessage_Kind()
 }
@@ -150,6 +160,10 @@ type Message_Ready struct {
 	Ready *Ready `protobuf:"bytes,5,opt,name=ready,proto3,oneof"`
 }
 
+type Message_Soon struct {
+	Soon *Soon `protobuf:"bytes,6,opt,name=soon,proto3,oneof"`
+}
+
 func (*Message_Hello) isMessage_Kind() {}
 
 func (*Message_Result) isMessage_Kind() {}
@@ -159,6 +173,8 @@ func (*Message_Batch) isMessage_Kind() {}
 func (*Message_Drain) isMessage_Kind() {}
 
 func (*Message_Ready) isMessage_Kind() {}
+
+func (*Message_Soon) isMessage_Kind() {}
 
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -700,6 +716,59 @@ func (*Ready) Descriptor() ([]byte, []int) {
 	return file_attach_proto_rawDescGZIP(), []int{8}
 }
 
+// Soon says that a batch is about to end and that the next one may come.
+type Soon struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Compute       int64                  `protobuf:"varint,2,opt,name=compute,proto3" json:"compute,omitempty"` // nanoseconds
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Soon) Reset() {
+	*x = Soon{}
+	mi := &file_attach_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Soon) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Soon) ProtoMessage() {}
+
+func (x *Soon) ProtoReflect() protoreflect.Message {
+	mi := &file_attach_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Soon.ProtoReflect.Descriptor instead.
+func (*Soon) Descriptor() ([]byte, []int) {
+	return file_attach_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Soon) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Soon) GetCompute() int64 {
+	if x != nil {
+		return x.Compute
+	}
+	return 0
+}
+
 type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
@@ -713,7 +782,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_attach_proto_msgTypes[9]
+	mi := &file_attach_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +794,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[9]
+	mi := &file_attach_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +807,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{9}
+	return file_attach_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Error) GetCode() string {
@@ -785,7 +854,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_attach_proto_msgTypes[10]
+	mi := &file_attach_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -797,7 +866,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[10]
+	mi := &file_attach_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -810,7 +879,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{10}
+	return file_attach_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Drain) GetReason() string {
@@ -824,13 +893,14 @@ var File_attach_proto protoreflect.FileDescriptor
 
 const file_attach_proto_rawDesc = "" +
 	"\n" +
-	"\fattach.proto\x12\x12harpagon.attach.v1\"\x93\x02\n" +
+	"\fattach.proto\x12\x12harpagon.attach.v1\"\xc3\x02\n" +
 	"\aMessage\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x19.harpagon.attach.v1.HelloH\x00R\x05hello\x124\n" +
 	"\x06result\x18\x02 \x01(\v2\x1a.harpagon.attach.v1.ResultH\x00R\x06result\x121\n" +
 	"\x05batch\x18\x03 \x01(\v2\x19.harpagon.attach.v1.BatchH\x00R\x05batch\x121\n" +
 	"\x05drain\x18\x04 \x01(\v2\x19.harpagon.attach.v1.DrainH\x00R\x05drain\x121\n" +
-	"\x05ready\x18\x05 \x01(\v2\x19.harpagon.attach.v1.ReadyH\x00R\x05readyB\x06\n" +
+	"\x05ready\x18\x05 \x01(\v2\x19.harpagon.attach.v1.ReadyH\x00R\x05ready\x12.\n" +
+	"\x04soon\x18\x06 \x01(\v2\x18.harpagon.attach.v1.SoonH\x00R\x04soonB\x06\n" +
 	"\x04kind\"\xf2\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bexecutor\x18\x01 \x01(\tR\bexecutor\x12\x1a\n" +
@@ -872,7 +942,10 @@ const file_attach_proto_rawDesc = "" +
 	"\tItemError\x12\x12\n" +
 	"\x04item\x18\x01 \x01(\rR\x04item\x12/\n" +
 	"\x05error\x18\x02 \x01(\v2\x19.harpagon.attach.v1.ErrorR\x05error\"\a\n" +
-	"\x05Ready\"{\n" +
+	"\x05Ready\"0\n" +
+	"\x04Soon\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
+	"\acompute\x18\x02 \x01(\x03R\acompute\"{\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -896,7 +969,7 @@ func file_attach_proto_rawDescGZIP() []byte {
 	return file_attach_proto_rawDescData
 }
 
-var file_attach_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_attach_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_attach_proto_goTypes = []any{
 	(*Message)(nil),   // 0: harpagon.attach.v1.Message
 	(*Hello)(nil),     // 1: harpagon.attach.v1.Hello
@@ -907,30 +980,32 @@ var file_attach_proto_goTypes = []any{
 	(*Result)(nil),    // 6: harpagon.attach.v1.Result
 	(*ItemError)(nil), // 7: harpagon.attach.v1.ItemError
 	(*Ready)(nil),     // 8: harpagon.attach.v1.Ready
-	(*Error)(nil),     // 9: harpagon.attach.v1.Error
-	(*Drain)(nil),     // 10: harpagon.attach.v1.Drain
+	(*Soon)(nil),      // 9: harpagon.attach.v1.Soon
+	(*Error)(nil),     // 10: harpagon.attach.v1.Error
+	(*Drain)(nil),     // 11: harpagon.attach.v1.Drain
 }
 var file_attach_proto_depIdxs = []int32{
 	1,  // 0: harpagon.attach.v1.Message.hello:type_name -> harpagon.attach.v1.Hello
 	6,  // 1: harpagon.attach.v1.Message.result:type_name -> harpagon.attach.v1.Result
 	3,  // 2: harpagon.attach.v1.Message.batch:type_name -> harpagon.attach.v1.Batch
-	10, // 3: harpagon.attach.v1.Message.drain:type_name -> harpagon.attach.v1.Drain
+	11, // 3: harpagon.attach.v1.Message.drain:type_name -> harpagon.attach.v1.Drain
 	8,  // 4: harpagon.attach.v1.Message.ready:type_name -> harpagon.attach.v1.Ready
-	2,  // 5: harpagon.attach.v1.Hello.inputs:type_name -> harpagon.attach.v1.Port
-	2,  // 6: harpagon.attach.v1.Hello.outputs:type_name -> harpagon.attach.v1.Port
-	4,  // 7: harpagon.attach.v1.Batch.items:type_name -> harpagon.attach.v1.Item
-	5,  // 8: harpagon.attach.v1.Item.tensors:type_name -> harpagon.attach.v1.Tensor
-	4,  // 9: harpagon.attach.v1.Result.items:type_name -> harpagon.attach.v1.Item
-	9,  // 10: harpagon.attach.v1.Result.error:type_name -> harpagon.attach.v1.Error
-	7,  // 11: harpagon.attach.v1.Result.errors:type_name -> harpagon.attach.v1.ItemError
-	9,  // 12: harpagon.attach.v1.ItemError.error:type_name -> harpagon.attach.v1.Error
-	0,  // 13: harpagon.attach.v1.Gateway.Attach:input_type -> harpagon.attach.v1.Message
-	0,  // 14: harpagon.attach.v1.Gateway.Attach:output_type -> harpagon.attach.v1.Message
-	14, // [14:15] is the sub-list for method output_type
-	13, // [13:14] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	9,  // 5: harpagon.attach.v1.Message.soon:type_name -> harpagon.attach.v1.Soon
+	2,  // 6: harpagon.attach.v1.Hello.inputs:type_name -> harpagon.attach.v1.Port
+	2,  // 7: harpagon.attach.v1.Hello.outputs:type_name -> harpagon.attach.v1.Port
+	4,  // 8: harpagon.attach.v1.Batch.items:type_name -> harpagon.attach.v1.Item
+	5,  // 9: harpagon.attach.v1.Item.tensors:type_name -> harpagon.attach.v1.Tensor
+	4,  // 10: harpagon.attach.v1.Result.items:type_name -> harpagon.attach.v1.Item
+	10, // 11: harpagon.attach.v1.Result.error:type_name -> harpagon.attach.v1.Error
+	7,  // 12: harpagon.attach.v1.Result.errors:type_name -> harpagon.attach.v1.ItemError
+	10, // 13: harpagon.attach.v1.ItemError.error:type_name -> harpagon.attach.v1.Error
+	0,  // 14: harpagon.attach.v1.Gateway.Attach:input_type -> harpagon.attach.v1.Message
+	0,  // 15: harpagon.attach.v1.Gateway.Attach:output_type -> harpagon.attach.v1.Message
+	15, // [15:16] is the sub-list for method output_type
+	14, // [14:15] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_attach_proto_init() }
@@ -944,6 +1019,7 @@ func file_attach_proto_init() {
 		(*Message_Batch)(nil),
 		(*Message_Drain)(nil),
 		(*Message_Ready)(nil),
+		(*Message_Soon)(nil),
 	}
 	file_attach_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
@@ -952,7 +1028,7 @@ func file_attach_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_attach_proto_rawDesc), len(file_attach_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

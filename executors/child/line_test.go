@@ -1,0 +1,73 @@
+package child
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// TestBatchesAhead sends batches ahead of the answers to those before.
+func TestBatchesAhead(t *testing.T) {
+	in := load(t, quick(new(log)), nil)
+	staged := func(x float32) func() {
+		items := batch(x, 2, 3)
+		answer, err := in.Stage(items)
+		require.NoError(t, err)
+		return func() {
+			got, err := answer(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, items, got)
+		}
+	}
+	first := staged(1)
+	for x := range 20 {
+		next := staged(float32(x))
+		_, err := in.Stage(batch(7))
+		require.ErrorIs(t, err, errFull, "the child holds two")
+		first()
+		first = next
+	}
+	// What is given to Run comes after what was staged, whose answer is kept.
+	got, err := in.Run(t.Context(), batch(9))
+	require.NoError(t, err)
+	assert.Equal(t, batch(9), got)
+	first()
+	_, err = in.Run(t.Context(), batch(askInvalid))
+	require.ErrorIs(t, err, wire.ErrInvalid)
+	second, err := in.Stage(batch(askInvalid))
+	require.NoError(t, err)
+	third := staged(5)
+	_, err = second(t.Context())
+	require.ErrorIs(t, err, wire.ErrInvalid)
+	third()
+}
+
+// TestADeathLosesAllBatchesThatWereSent: and counts as one.
+func TestADeathLosesAllBatchesThatWereSent(t *testing.T) {
+	in := load(t, quick(new(log)), nil)
+	first, err := in.Stage(batch(askExit))
+	require.NoError(t, err)
+	second, err := in.Stage(batch(1)) // or the child is dead already
+	_, failed := first(t.Context())
+	require.ErrorIs(t, failed, wire.ErrUnavailable)
+	if err == nil {
+		_, err = second(t.Context())
+		require.ErrorIs(t, err, wire.ErrUnavailable)
+	}
+	require.Equal(t, 1, in.failures)
+	_, err = in.Stage(batch(1))
+	require.ErrorIs(t, err, wire.ErrUnavailable, "nothing is started for it")
+	got, err := in.Run(t.Context(), batch(4))
+	require.NoError(t, err)
+	require.Equal(t, batch(4), got)
+}
+
+func TestPipesTakeNothingAhead(t *testing.T) {
+	o := quick(new(log))
+	o.Pipe = true
+	_, err := load(t, o, nil).Stage(batch(1))
+	require.ErrorIs(t, err, errFull)
+}
