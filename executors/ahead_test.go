@@ -167,12 +167,3 @@ func TestALostEngineIsLoadedOnce(t *testing.T) {
 		require.NoError(t, <-r.done)
 	})
 }
-
-func TestLeads(t *testing.T) {
-	ms := time.Millisecond
-	for took, want := range map[time.Duration]time.Duration{
-		200 * time.Microsecond: 100 * time.Microsecond, 2 * ms: 500 * time.Microsecond, 16 * ms: 2 * ms, time.Second: 5 * ms,
-	} {
-		assert.Equal(t, want, lead(took), took)
-	}
-}

@@ -89,7 +89,7 @@ func (w *work) failed() (n int, first *wire.Error) {
 func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *work, soon func(attach.Soon), info *BatchInfo) {
 	begin := time.Now()
 	e.stage(c, w)
-	waited, err := e.device.acquire(ctx, e, b.Due)
+	waited, err := e.device.Acquire(ctx, &e.turn, b.Due)
 	if err != nil {
 		if w.staged != nil {
 			_, _ = w.staged(ctx)
@@ -97,7 +97,7 @@ func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *wor
 		w.lose(wire.Errorf(wire.CodeUnavailable, e.task.Module.Name, "the executor stopped while the batch waited for %s", e.task.Slot.Device))
 		return
 	}
-	defer e.device.release()
+	defer e.device.Release()
 	if waited {
 		start := time.Now()
 		info.Waited, begin = start.Sub(begin), start
@@ -118,9 +118,9 @@ func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *wor
 	}
 	if w.err == nil && w.errs == nil {
 		c.crashes = 0
-		c.took.learn(len(w.good), info.Compute)
+		c.took.Learn(len(w.good), info.Compute)
 	}
-	e.device.charge(len(w.good), info.Compute)
+	e.device.Charge(len(w.good), info.Compute)
 }
 
 // together computes the good requests as one batch, and should one of them

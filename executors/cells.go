@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -20,7 +21,7 @@ type cell struct {
 	// Used by who has the device.
 	lost    *wire.Error // the engine is gone; nil again once it is loaded anew
 	crashes int         // since the last batch that was computed
-	took    durations
+	took    turns.Durations
 }
 
 // cells are the places of an executor for running batches. The sessions with all

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -61,7 +62,8 @@ type executor struct {
 	observer  Observer
 	engine    Engine
 	model     Model
-	device    *device
+	device    *turns.Device
+	turn      turns.User
 	cells     cells        // one for every batch that may run at once
 	attached  atomic.Int32 // streams
 	signature pipelines.Signature
@@ -73,13 +75,13 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	queue := new(device)
+	queue := new(turns.Device)
 	if t.Slot.Device != "" && !t.Slot.Rides {
 		if queue, err = h.device(t.Slot.Device); err != nil {
 			return nil, err
 		}
 	}
-	e := &executor{host: h, task: t, observer: o, engine: engine, model: t.model(), device: queue}
+	e := &executor{host: h, task: t, observer: o, engine: engine, model: t.model(), device: queue, turn: turns.User{Concurrency: t.concurrency()}}
 	e.model.Feeds = Feeds(t.Source, t.Module.Name, h.Signatures())
 	e.enter(Loading)
 	e.cells.open(t.concurrency(), 1)

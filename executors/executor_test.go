@@ -451,3 +451,31 @@ func TestNameIsTakenOnce(t *testing.T) {
 		require.NoError(t, <-r.done)
 	})
 }
+
+func TestExecutorsShareADevice(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(10 * time.Millisecond); return nil }
+		gates := make([]*gate, 3)
+		for i, name := range []string{"e1", "e2", "e3"} {
+			r.start(task(name), Observer{})
+			gates[i] = &gate{t: t, lines: r.lines}
+			require.Equal(t, name, gates[i].accept().Executor)
+		}
+		now := time.Now()
+		gates[0].sendDue(now.Add(time.Second), vector(2))
+		synctest.Wait()
+		gates[1].sendDue(now.Add(3*time.Second), vector(2))
+		synctest.Wait()
+		gates[2].sendDue(now.Add(2*time.Second), vector(2))
+		synctest.Wait()
+		for i, waited := range []time.Duration{0, 20 * time.Millisecond, 10 * time.Millisecond} {
+			result := gates[i].result()
+			require.Nil(t, result.Err)
+			require.Equal(t, waited, result.Waited)
+			require.Equal(t, 10*time.Millisecond, result.Compute)
+			gates[i].drain()
+		}
+		synctest.Wait()
+		require.Empty(t, r.host.Executors())
+	})
+}

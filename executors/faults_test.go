@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -176,6 +177,7 @@ func faultRun(t *testing.T, rng *rand.Rand) {
 		require.NoError(t, <-ends[name])
 	}
 	require.Empty(t, c.watch.broken)
-	require.Zero(t, c.host.devices["cpu/0"].running)
-	require.Empty(t, c.host.devices["cpu/0"].queue)
+	waited, err := c.host.devices["cpu/0"].Acquire(t.Context(), new(turns.User), time.Time{})
+	require.NoError(t, err)
+	require.False(t, waited, "nobody has it or waits for it")
 }

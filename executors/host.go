@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/executors/content"
+	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -63,7 +64,7 @@ type Host struct {
 	DrainTimeout time.Duration // for orderly draining after cancellation; zero is DefaultDrainTimeout
 
 	mu      sync.Mutex
-	devices map[string]*device
+	devices map[string]*turns.Device
 	running map[string]*executor
 	noticed map[string]bool
 }
@@ -117,7 +118,7 @@ func (h *Host) engineOf(t Task) (Engine, error) {
 }
 
 // device returns the queue of a device, which all executors on it share.
-func (h *Host) device(name string) (*device, error) {
+func (h *Host) device(name string) (*turns.Device, error) {
 	known := func(d placement.Device) bool { return d.Name == name }
 	if len(h.Devices) > 0 && !slices.ContainsFunc(h.Devices, known) {
 		return nil, fmt.Errorf("executors: host %q has no device %q; place the executor anew on a device that exists", h.Name, name)
@@ -125,10 +126,10 @@ func (h *Host) device(name string) (*device, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.devices == nil {
-		h.devices = make(map[string]*device)
+		h.devices = make(map[string]*turns.Device)
 	}
 	if h.devices[name] == nil {
-		h.devices[name] = new(device)
+		h.devices[name] = new(turns.Device)
 	}
 	return h.devices[name], nil
 }
@@ -145,7 +146,7 @@ func (h *Host) enter(e *executor) error {
 		h.running = make(map[string]*executor)
 	}
 	h.running[name] = e
-	e.device.users.Add(1)
+	e.device.Join()
 	return nil
 }
 
@@ -153,7 +154,7 @@ func (h *Host) leave(e *executor) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.running, e.task.Slot.Executor)
-	e.device.users.Add(-1)
+	e.device.Leave()
 }
 
 // Executors tells how every executor of the host is doing, sorted by name.

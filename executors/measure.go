@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors/busy"
+	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/wire"
@@ -151,6 +152,8 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 	if err != nil {
 		return nil, err
 	}
+	queue.Join()
+	defer queue.Leave()
 	t = t.Fit(engine)
 	m := &measurement{MeasureTask: t, Measured: from, limits: t.limits(), engine: engine, queue: queue, read: h.Busy, tell: tell}
 	if m.read == nil {
@@ -220,10 +223,10 @@ func (m *measurement) timed(ctx context.Context, p prepared, size int) (time.Dur
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if _, err := m.queue.acquire(ctx, &executor{task: Task{Module: m.Module}}, time.Now()); err != nil {
+	if _, err := m.queue.Acquire(ctx, new(turns.User), time.Now()); err != nil {
 		return 0, err
 	}
-	defer m.queue.release()
+	defer m.queue.Release()
 	begin := time.Now()
 	_, err := p.Run(ctx, p.items[size])
 	return time.Since(begin), err

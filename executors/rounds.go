@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors/busy"
+	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/pipelines"
 )
 
@@ -54,7 +55,7 @@ type measurement struct {
 	sizes  []int // to measure, rising
 	limits Limits
 	engine Engine
-	queue  *device
+	queue  *turns.Device
 	read   func() (busy.Reading, error)
 	tell   func(Measured)
 }

@@ -45,9 +45,8 @@ func (h *Host) deviceStatus(d placement.Device) DeviceStatus {
 		}
 	}
 	if queue := h.devices[d.Name]; queue != nil {
-		var spent spent
-		spent, s.Waiting = queue.look()
-		s.Batches, s.Items, s.Busy = spent.batches, spent.items, spent.busy
+		spent, waiting := queue.Look()
+		s.Waiting, s.Batches, s.Items, s.Busy = waiting, spent.Batches, spent.Items, spent.Busy
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package executors
+package turns
 
 import (
 	"context"
@@ -9,33 +9,31 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"github.com/harpagon/harpagon/wire"
 )
 
-func user(concurrency int) *executor { return &executor{task: Task{Concurrency: concurrency}} }
+func user(concurrency int) *User { return &User{Concurrency: concurrency} }
 
 func TestDeviceServesTheEarliestDueFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, now := new(device), time.Now()
+		d, now := new(Device), time.Now()
 		holder := user(1)
-		waited, err := d.acquire(t.Context(), holder, now)
+		waited, err := d.Acquire(t.Context(), holder, now)
 		require.NoError(t, err)
 		require.False(t, waited)
 		var order []int
 		dues := []time.Time{{}, now.Add(3), now.Add(1), now.Add(2), now.Add(1)}
 		for i, due := range dues {
 			go func() {
-				waited, err := d.acquire(t.Context(), user(1), due)
+				waited, err := d.Acquire(t.Context(), user(1), due)
 				require.NoError(t, err)
 				require.True(t, waited)
 				order = append(order, i)
 				time.Sleep(time.Millisecond)
-				d.release()
+				d.Release()
 			}()
 			synctest.Wait()
 		}
-		d.release()
+		d.Release()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, []int{2, 4, 3, 1, 0}, order, "no due time goes last, ties by arrival")
@@ -45,45 +43,45 @@ func TestDeviceServesTheEarliestDueFirst(t *testing.T) {
 
 func TestDeviceRunsOneExecutorSideBySideButNotTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, now := new(device), time.Now()
+		d, now := new(Device), time.Now()
 		a, b := user(2), user(2)
 		for range 2 {
-			waited, err := d.acquire(t.Context(), a, now.Add(time.Hour))
+			waited, err := d.Acquire(t.Context(), a, now.Add(time.Hour))
 			require.NoError(t, err)
 			require.False(t, waited)
 		}
 		got := make(chan string, 2)
-		go func() { _, _ = d.acquire(t.Context(), b, now.Add(time.Minute)); got <- "b" }()
+		go func() { _, _ = d.Acquire(t.Context(), b, now.Add(time.Minute)); got <- "b" }()
 		synctest.Wait()
-		d.release()
+		d.Release()
 		synctest.Wait()
 		require.Empty(t, got, "a still runs")
-		go func() { _, _ = d.acquire(t.Context(), a, now.Add(time.Hour)); got <- "late a" }()
+		go func() { _, _ = d.Acquire(t.Context(), a, now.Add(time.Hour)); got <- "late a" }()
 		synctest.Wait()
 		require.Empty(t, got, "a waiting batch is not overtaken by one due later")
-		waited, err := d.acquire(t.Context(), a, now)
+		waited, err := d.Acquire(t.Context(), a, now)
 		require.NoError(t, err)
 		require.False(t, waited, "but by one due earlier that may run beside its own")
-		d.release()
-		d.release()
+		d.Release()
+		d.Release()
 		require.Equal(t, "b", <-got)
-		d.release()
+		d.Release()
 		require.Equal(t, "late a", <-got)
 	})
 }
 
 func TestDeviceForgetsWhoGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := new(device)
-		_, err := d.acquire(t.Context(), user(1), time.Time{})
+		d := new(Device)
+		_, err := d.Acquire(t.Context(), user(1), time.Time{})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		got := make(chan error, 1)
-		go func() { _, err := d.acquire(ctx, user(1), time.Time{}); got <- err }()
+		go func() { _, err := d.Acquire(ctx, user(1), time.Time{}); got <- err }()
 		synctest.Wait()
 		cancel()
 		require.ErrorIs(t, <-got, context.Canceled)
-		d.release()
+		d.Release()
 		require.Zero(t, d.running)
 		require.Empty(t, d.queue)
 	})
@@ -95,19 +93,19 @@ func TestDeviceAgreesWithASortedList(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dues := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 20).Draw(rt, "dues")
 		synctest.Test(t, func(t *testing.T) {
-			d, epoch := new(device), time.Now()
-			_, _ = d.acquire(t.Context(), user(1), epoch)
+			d, epoch := new(Device), time.Now()
+			_, _ = d.Acquire(t.Context(), user(1), epoch)
 			var got []int
 			for i, due := range dues {
 				go func() {
-					_, _ = d.acquire(t.Context(), user(1), epoch.Add(time.Duration(due)))
+					_, _ = d.Acquire(t.Context(), user(1), epoch.Add(time.Duration(due)))
 					got = append(got, i)
 					time.Sleep(time.Microsecond)
-					d.release()
+					d.Release()
 				}()
 				synctest.Wait()
 			}
-			d.release()
+			d.Release()
 			time.Sleep(time.Second)
 			synctest.Wait()
 			want := make([]int, len(dues))
@@ -117,33 +115,5 @@ func TestDeviceAgreesWithASortedList(t *testing.T) {
 			slices.SortStableFunc(want, func(a, b int) int { return dues[a] - dues[b] })
 			require.Equal(t, want, got)
 		})
-	})
-}
-
-func TestExecutorsShareADevice(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(10 * time.Millisecond); return nil }
-		gates := make([]*gate, 3)
-		for i, name := range []string{"e1", "e2", "e3"} {
-			r.start(task(name), Observer{})
-			gates[i] = &gate{t: t, lines: r.lines}
-			require.Equal(t, name, gates[i].accept().Executor)
-		}
-		now := time.Now()
-		gates[0].sendDue(now.Add(time.Second), vector(2))
-		synctest.Wait()
-		gates[1].sendDue(now.Add(3*time.Second), vector(2))
-		synctest.Wait()
-		gates[2].sendDue(now.Add(2*time.Second), vector(2))
-		synctest.Wait()
-		for i, waited := range []time.Duration{0, 20 * time.Millisecond, 10 * time.Millisecond} {
-			result := gates[i].result()
-			require.Nil(t, result.Err)
-			require.Equal(t, waited, result.Waited)
-			require.Equal(t, 10*time.Millisecond, result.Compute)
-			gates[i].drain()
-		}
-		synctest.Wait()
-		require.Empty(t, r.host.Executors())
 	})
 }

@@ -1,4 +1,4 @@
-package executors
+package turns
 
 import (
 	"container/heap"
@@ -9,54 +9,65 @@ import (
 	"time"
 )
 
-// device hands one device to its executors in turn. Waiting batches are served
+// Device hands one device to its users in turn. Waiting batches are served
 // by due time, earliest first, and a batch that runs is never interrupted.
-// Batches of one executor may run side by side up to its concurrency; those of
-// different executors never do, because the profile knows nothing of that. A
+// Batches of one user may run side by side up to its concurrency; those of
+// different users never do, because the profile knows nothing of that. A
 // batch that waits is overtaken only by one that is due earlier, so the batches
-// of one executor that run side by side cannot starve another.
+// of one user that run side by side cannot starve another.
 //
 // The zero value is an idle device.
-type device struct {
-	users atomic.Int32 // executors that have it
+type Device struct {
+	users atomic.Int32
 
 	mu      sync.Mutex
-	owner   *executor // of the batches that run
+	owner   *User // of the batches that run
 	running int
 	queue   waiters
 	seq     uint64
-	spent   spent
+	spent   Spent
 }
 
-// spent is what has run on a device.
-type spent struct {
-	batches, items int64
-	busy           time.Duration
+// Spent is what has run on a device.
+type Spent struct {
+	Batches, Items int64
+	Busy           time.Duration
 }
 
-// alone says whether there is but one executor on the device.
-func (d *device) alone() bool { return d.users.Load() <= 1 }
+// User is who takes turns. Use it by pointer.
+type User struct {
+	Concurrency int // batches that may run side by side; 0 means 1
+}
 
-// charge counts a batch.
-func (d *device) charge(items int, busy time.Duration) {
+// Join counts a user, until it leaves.
+func (d *Device) Join() { d.users.Add(1) }
+
+// Leave ends what Join has begun.
+func (d *Device) Leave() { d.users.Add(-1) }
+
+// Alone says whether at most one has joined.
+func (d *Device) Alone() bool { return d.users.Load() <= 1 }
+
+// Charge counts a batch.
+func (d *Device) Charge(items int, busy time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.spent.batches++
-	d.spent.items += int64(items)
-	d.spent.busy += busy
+	d.spent.Batches++
+	d.spent.Items += int64(items)
+	d.spent.Busy += busy
 }
 
-// look is what has run and how many batches wait.
-func (d *device) look() (s spent, waiting int) {
+// Look is what has run and how many batches wait.
+func (d *Device) Look() (s Spent, waiting int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.spent, len(d.queue)
 }
 
-// acquire returns when the device is ours, with whether it had to wait. The
+// Acquire returns when the device is ours, with whether it had to wait. The
 // zero due time goes last. An error means that ctx has ended, and nothing is
 // held.
-func (d *device) acquire(ctx context.Context, who *executor, due time.Time) (waited bool, err error) {
+func (d *Device) Acquire(ctx context.Context, who *User, due time.Time) (waited bool, err error) {
 	key := int64(math.MaxInt64)
 	if !due.IsZero() {
 		key = due.UnixNano()
@@ -81,8 +92,8 @@ func (d *device) acquire(ctx context.Context, who *executor, due time.Time) (wai
 	}
 }
 
-// release gives one acquired place back.
-func (d *device) release() {
+// Release gives one acquired place back.
+func (d *Device) Release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running--
@@ -91,7 +102,7 @@ func (d *device) release() {
 
 // abandon leaves the queue, or gives the device back when it was granted just
 // before.
-func (d *device) abandon(w *waiter) {
+func (d *Device) abandon(w *waiter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if w.index >= 0 {
@@ -102,16 +113,16 @@ func (d *device) abandon(w *waiter) {
 	d.grant()
 }
 
-func (d *device) free(who *executor) bool {
-	return d.running == 0 || d.owner == who && d.running < who.task.concurrency()
+func (d *Device) free(who *User) bool {
+	return d.running == 0 || d.owner == who && d.running < max(who.Concurrency, 1)
 }
 
-func (d *device) take(who *executor) {
+func (d *Device) take(who *User) {
 	d.owner = who
 	d.running++
 }
 
-func (d *device) grant() {
+func (d *Device) grant() {
 	for len(d.queue) > 0 && d.free(d.queue[0].who) {
 		w := heap.Pop(&d.queue).(*waiter)
 		d.take(w.who)
@@ -121,7 +132,7 @@ func (d *device) grant() {
 
 // waiter is a batch in the queue of a device.
 type waiter struct {
-	who     *executor
+	who     *User
 	due     int64 // Unix time in nanoseconds
 	seq     uint64
 	index   int // in the queue; -1 once granted
