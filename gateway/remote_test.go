@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // The same path over TCP: attach, serve, lose a connection, drain.
@@ -22,7 +23,7 @@ func TestExecutorsOfAnotherHost(t *testing.T) {
 	require.NoError(t, err)
 	served := make(chan error, 1)
 	serving, stopServing := context.WithCancel(ctx)
-	o := attachgrpc.Options{Token: "secret"}
+	o := attachgrpc.Options{Credentials: secure.Credentials{Token: "secret"}}
 	go func() { served <- attachgrpc.Serve(serving, l, o, g.Attach) }()
 
 	specs := map[string]spec{"m": {kind: addOne, executors: 2}}

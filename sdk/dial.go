@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // ErrOption is what errors of a Dialer's settings wrap.
@@ -18,7 +20,16 @@ type Dialer struct {
 	// Token is sent with every request.
 	Token string
 
-	// HTTP is used in place of a client made here, for TLS, proxies or tracing.
+	// TLS are the files of the certificate that this client shows, if any, and of the
+	// CA that it believes; they are read again when they change. With them an address
+	// without a scheme is one of https.
+	TLS secure.Files
+
+	// Plaintext lets the token travel to other hosts without TLS, on a network that
+	// is trusted.
+	Plaintext bool
+
+	// HTTP is used in place of a client made here, for proxies or tracing.
 	HTTP *http.Client
 }
 
@@ -45,13 +56,20 @@ func (d Dialer) Dial(ctx context.Context, addresses ...string) (*Client, error) 
 	case len(addresses) == 0:
 		return nil, fmt.Errorf("%w: no address of a gateway; write HOST:PORT or http://HOST:PORT", ErrOption)
 	}
+	identity, err := secure.Load(d.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOption, err)
+	}
 	if d.HTTP == nil {
-		d.HTTP = &http.Client{Transport: newTransport()}
+		d.HTTP = &http.Client{Transport: identity.Transport(newTransport())}
 	}
 	s := &several{}
 	for _, address := range addresses {
-		base, err := baseURL(address)
+		base, err := baseURL(address, identity != nil)
 		if err != nil {
+			return nil, err
+		}
+		if err := d.maySend(base); err != nil {
 			return nil, err
 		}
 		s.peers = append(s.peers, newPeer(newOverHTTP(base, d.Token, d.HTTP)))
@@ -84,9 +102,25 @@ func newTransport() *http.Transport {
 	return t
 }
 
-func baseURL(address string) (string, error) {
+// maySend refuses to show the token to whoever is on the way.
+func (d Dialer) maySend(base string) error {
+	u, err := url.Parse(base)
+	if err == nil {
+		err = secure.Credentials{Token: d.Token, Plain: d.Plaintext}.MaySend(u.Hostname(), u.Scheme == "https")
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrOption, err)
+	}
+	return err
+}
+
+func baseURL(address string, overTLS bool) (string, error) {
 	full := address
-	if !strings.Contains(full, "://") {
+	switch {
+	case strings.Contains(full, "://"):
+	case overTLS:
+		full = "https://" + full
+	default:
 		full = "http://" + full
 	}
 	u, err := url.Parse(full)

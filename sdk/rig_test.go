@@ -18,6 +18,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // system is a gateway with emulated executors in this process.
@@ -66,7 +67,7 @@ func start(t testing.TB, duration, slo time.Duration, token string) *system {
 	defer over()
 	require.NoError(t, g.Prepare(ready, d))
 	require.NoError(t, g.Install(ready, d))
-	server := httptest.NewServer(httpapi.New(g, httpapi.Options{Token: token}))
+	server := httptest.NewServer(httpapi.New(g, httpapi.Options{Callers: secure.Credentials{Token: token}.Guard()}))
 	client, err := sdk.Dialer{Token: token}.Dial(ready, server.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() {

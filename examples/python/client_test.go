@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/sdktest"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // python finds an interpreter that has numpy.
@@ -68,7 +69,7 @@ func TestClientSpeaksTheProtocol(t *testing.T) {
 		"late": func(context.Context, sdk.Inputs) (sdktest.Outputs, error) {
 			return nil, wire.Errorf(wire.CodeDeadline, "detect", "the deadline can no longer be met")
 		},
-	}, httpapi.Options{Token: "secret"}))
+	}, httpapi.Options{Callers: secure.Credentials{Token: "secret"}.Guard()}))
 	defer server.Close()
 	cmd := exec.Command(interpreter, "-c", program, strings.TrimPrefix(server.URL, "http://"))
 	cmd.Dir = "."

@@ -16,6 +16,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 func write(t *testing.T, path, text string) {
@@ -154,9 +155,9 @@ func TestAStoreServedOverHTTP(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "m.onnx")
 	write(t, model, "the model")
 	folder := Folder(t.TempDir())
-	server := httptest.NewServer(Handler(folder, "secret"))
+	server := httptest.NewServer(Handler(folder, secure.Credentials{Token: "secret"}.Guard()))
 	defer server.Close()
-	store, err := OpenStore(server.URL, nil, "secret")
+	store, err := OpenStore(server.URL, secure.Credentials{Token: "secret"})
 	require.NoError(t, err)
 	var sent []string
 	p := Pinning{Store: store, Tell: func(s string) { sent = append(sent, s) }}
@@ -169,7 +170,7 @@ func TestAStoreServedOverHTTP(t *testing.T) {
 	defer release()
 	require.Equal(t, "the model", text(t, placed.Model))
 
-	wrong, err := OpenStore(server.URL, nil, "wrong")
+	wrong, err := OpenStore(server.URL, secure.Credentials{Token: "wrong"})
 	require.NoError(t, err)
 	_, _, err = (&Cache{Dir: t.TempDir(), Stores: []Store{wrong}}).Place(t.Context(), m)
 	require.ErrorContains(t, err, "asks for a token")
@@ -183,7 +184,7 @@ func TestAStoreServedOverHTTP(t *testing.T) {
 func TestAStoreThatLies(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("else")) }))
 	defer server.Close()
-	store, err := OpenStore(server.URL, nil, "")
+	store, err := OpenStore(server.URL, secure.Credentials{Token: ""})
 	require.NoError(t, err)
 	model := filepath.Join(t.TempDir(), "m.onnx")
 	write(t, model, "what was applied")
@@ -197,7 +198,7 @@ func TestAStoreThatLies(t *testing.T) {
 }
 
 func TestHandlerRefuses(t *testing.T) {
-	server := httptest.NewServer(Handler(Folder(t.TempDir()), ""))
+	server := httptest.NewServer(Handler(Folder(t.TempDir()), secure.Guard{}))
 	defer server.Close()
 	digest := strings.Repeat("0", 64)
 	for _, c := range []struct {
@@ -221,14 +222,14 @@ func TestHandlerRefuses(t *testing.T) {
 }
 
 func TestNoTokenInTheClear(t *testing.T) {
-	_, err := OpenStore("http://control:8092", nil, "secret")
+	_, err := OpenStore("http://control:8092", secure.Credentials{Token: "secret"})
 	require.ErrorContains(t, err, "without TLS")
 	for _, good := range []string{"http://127.0.0.1:8092", "https://control:8092"} {
-		_, err = OpenStore(good, nil, "secret")
+		_, err = OpenStore(good, secure.Credentials{Token: "secret"})
 		require.NoError(t, err)
 	}
 	for _, bad := range []string{"", "ftp://x", "http://me:pass@127.0.0.1:1"} {
-		_, err = OpenStore(bad, nil, "")
+		_, err = OpenStore(bad, secure.Credentials{Token: ""})
 		require.Error(t, err, bad)
 	}
 }

@@ -6,13 +6,14 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
-// Handler serves a folder to workers, and takes what is applied into it. Both ask
-// for the token where there is one.
-func Handler(f Folder, token string) http.Handler {
+// Handler serves a folder to workers, and takes what is applied into it. Both are
+// for those callers only.
+func Handler(f Folder, callers secure.Guard) http.Handler {
 	mux := http.NewServeMux()
-	guard := func(next http.HandlerFunc) http.HandlerFunc { return oiphttp.Authorized(token, "this store", next) }
+	guard := func(next http.HandlerFunc) http.HandlerFunc { return oiphttp.Authorized(callers, "this store", next) }
 	mux.HandleFunc("GET /sha256/{digest}", guard(func(w http.ResponseWriter, r *http.Request) {
 		digest := "sha256:" + r.PathValue("digest")
 		if err := pipelines.CheckDigest(digest); err != nil {

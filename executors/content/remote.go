@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // remote is a store that is served over HTTP.
@@ -19,18 +19,15 @@ type remote struct {
 	token  string
 }
 
-func newRemote(address string, c *http.Client, token string) (*remote, error) {
+func newRemote(address string, c secure.Credentials) (*remote, error) {
 	at, err := url.Parse(address)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.User != nil {
 		return nil, fmt.Errorf("content: %q is no store; name a folder, or an address such as https://control:8092 without a password in it", address)
 	}
-	if token != "" && at.Scheme == "http" && !listen.Loopback(at.Hostname()) {
-		return nil, fmt.Errorf("content: the store %s is reached without TLS from another host, which would show the token to whoever listens; serve it with --tls-cert and name it as https://", address)
+	if err := c.MaySend(at.Hostname(), at.Scheme == "https"); err != nil {
+		return nil, fmt.Errorf("content: the store %s: %w", address, err)
 	}
-	if c == nil {
-		c = http.DefaultClient
-	}
-	return &remote{base: strings.TrimSuffix(address, "/"), client: c, token: token}, nil
+	return &remote{base: strings.TrimSuffix(address, "/"), client: c.Identity.HTTP(), token: c.Token}, nil
 }
 
 func (r *remote) String() string { return r.base }

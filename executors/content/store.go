@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // Store keeps files by their digests. Whoever reads from one checks what it gets.
@@ -28,12 +28,11 @@ type Store interface {
 	String() string
 }
 
-// OpenStore is the store at an address: a folder, or http(s)://HOST:PORT. c and
-// token are for the latter; the token is sent over TLS and on the loopback
-// interface only.
-func OpenStore(address string, c *http.Client, token string) (Store, error) {
+// OpenStore is the store at an address: a folder, or http(s)://HOST:PORT, where the
+// credentials are for the latter.
+func OpenStore(address string, c secure.Credentials) (Store, error) {
 	if strings.Contains(address, "://") {
-		return newRemote(address, c, token)
+		return newRemote(address, c)
 	}
 	if address == "" {
 		return nil, errors.New("content: a store is a folder or an address such as http://control:8092")

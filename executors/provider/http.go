@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // BillPath is where the bill is.
@@ -36,7 +37,7 @@ func (h *Host) route() {
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serve := h.mux.ServeHTTP
 	if strings.HasPrefix(r.URL.Path, "/v2/models/") {
-		serve = oiphttp.Authorized(h.options.Token, "the provider", serve)
+		serve = oiphttp.Authorized(secure.Credentials{Token: h.options.Token}.Guard(), "the provider", serve)
 	}
 	serve(w, r)
 }

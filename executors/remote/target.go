@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // Server is a client of one model server. Those of package wire/oip are.
@@ -43,13 +44,19 @@ func dial(r pipelines.Remote, o *Options) (Target, error) {
 			return t, fmt.Errorf("the environment variable %s, which is to hold the token of %s, is empty", r.TokenVariable, t.Where)
 		}
 	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	if token != "" && !strings.HasSuffix(r.Scheme, "s") && !secure.Loopback(host) {
+		return t, fmt.Errorf("the token of %s would travel without TLS, for everybody on the way to read; name the server as %ss://", t.Where, r.Scheme)
+	}
 	if !strings.HasPrefix(r.Scheme, "grpc") {
 		t.Server = oiphttp.New(oiphttp.Options{URL: t.Where, Token: token, MaxAnswer: int64(o.MaxAnswer)})
 		return t, nil
 	}
 	options := oipgrpc.ClientOptions{Address: r.Host, Token: token, MaxAnswer: o.MaxAnswer}
 	if r.Scheme == "grpcs" {
-		host, _, _ := net.SplitHostPort(r.Host)
 		options.TLS = &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	}
 	client, err := oipgrpc.NewClient(options)

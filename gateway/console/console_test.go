@@ -22,6 +22,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/workflows"
 )
 
@@ -242,7 +243,7 @@ func TestViewersAreBounded(t *testing.T) {
 
 func TestTokenIsAskedFor(t *testing.T) {
 	o := new(source).options()
-	o.Token = "secret"
+	o.Callers = secure.Credentials{Token: "secret"}.Guard()
 	c := New(t.Context(), o)
 	for _, path := range []string{"/console/", "/console/live", "/console/style.css"} {
 		require.Equal(t, http.StatusUnauthorized, get(c, path).Code)

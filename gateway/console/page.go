@@ -3,8 +3,6 @@ package console
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"embed"
 	"fmt"
 	"html/template"
@@ -12,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // Root is the path below which everything lies.
@@ -35,9 +35,9 @@ type Options struct {
 	UI        string // address of Temporal's UI; empty leaves links out
 	Namespace string // of Temporal; empty means "default"
 
-	// Token is asked for where it is set: as a bearer token, or as the password that
-	// a browser asks for, with any name.
-	Token string
+	// Callers are who may look. A token is taken as a bearer token, or as the password
+	// that a browser asks for, with any name.
+	Callers secure.Guard
 }
 
 // Console is the http.Handler of everything below Root.
@@ -89,15 +89,11 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) allowed(r *http.Request) bool {
-	if c.options.Token == "" {
-		return true
+	given := r.Header["Authorization"]
+	if _, password, ok := r.BasicAuth(); ok {
+		given = []string{"Bearer " + password}
 	}
-	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !bearer {
-		_, given, _ = r.BasicAuth()
-	}
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(c.options.Token))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+	return c.options.Callers.Admits(given, r.TLS)
 }
 
 func (c *Console) page(w http.ResponseWriter, r *http.Request) {

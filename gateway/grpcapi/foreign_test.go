@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // A client in another language, made of KServe's file of the protocol by gRPC's
@@ -24,12 +26,12 @@ func TestAClientOfOthers(t *testing.T) {
 	if modules == "" || proto == "" {
 		t.Skip("HARPAGON_GRPC_NODE and HARPAGON_OIP_PROTO name no client of others; .ci/run gets one where it finds npm")
 	}
-	l, err := Listen("127.0.0.1:0", "secret")
+	l, err := listen.TCP("127.0.0.1:0", secure.Credentials{})
 	require.NoError(t, err)
 	ctx, quit := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	go func() {
-		over <- Serve(ctx, l, New(instant(t, gateway.Options{}), Options{Token: "secret", Version: "1.2"}))
+		over <- Serve(ctx, l, New(instant(t, gateway.Options{}), Options{Callers: secure.Credentials{Token: "secret"}.Guard(), Version: "1.2"}))
 	}()
 	defer func() {
 		quit()

@@ -14,22 +14,24 @@ import (
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // The remote engine of one Harpagon asks the pipeline of another, by either
 // protocol and with a token.
 func TestASecondHarpagonIsARemoteEngine(t *testing.T) {
 	g := instant(t, gateway.Options{})
-	l, err := Listen("127.0.0.1:0", "secret")
+	l, err := listen.TCP("127.0.0.1:0", secure.Credentials{})
 	require.NoError(t, err)
 	ctx, quit := context.WithCancel(context.Background())
 	over := make(chan error, 1)
-	go func() { over <- Serve(ctx, l, New(g, Options{Token: "secret"})) }()
+	go func() { over <- Serve(ctx, l, New(g, Options{Callers: secure.Credentials{Token: "secret"}.Guard()})) }()
 	defer func() {
 		quit()
 		require.NoError(t, <-over)
 	}()
-	web := httptest.NewServer(httpapi.New(g, httpapi.Options{Token: "secret"}))
+	web := httptest.NewServer(httpapi.New(g, httpapi.Options{Callers: secure.Credentials{Token: "secret"}.Guard()}))
 	defer web.Close()
 	t.Setenv("OTHER_TOKEN", "secret")
 

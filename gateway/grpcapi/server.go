@@ -2,8 +2,6 @@ package grpcapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"net"
 	"time"
@@ -11,13 +9,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/listen"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
+	"github.com/harpagon/harpagon/wire/secure"
+	"github.com/harpagon/harpagon/wire/secure/securegrpc"
 )
 
 // DefaultMaxMessage is the largest message in bytes, the same as over HTTP.
@@ -33,10 +31,10 @@ const shutdownTime = 10 * time.Second
 // Options configures a server. The zero value is good on the loopback
 // interface.
 type Options struct {
-	Token      string      // clients must send it; empty asks for none
-	MaxMessage int         // bytes of a request or an answer; 0 means DefaultMaxMessage
-	TLS        *tls.Config // nil means none
-	Version    string      // of the program, for the server metadata
+	Callers    secure.Guard // who may ask; the zero one lets everybody
+	MaxMessage int          // bytes of a request or an answer; 0 means DefaultMaxMessage
+	TLS        *tls.Config  // see secure.Identity; nil means none
+	Version    string       // of the program, for the server metadata
 
 	// Statistics tells of a pipeline what was seen; nil leaves ModelStatistics out.
 	Statistics func(pipeline string) statistics.Pipeline
@@ -47,12 +45,7 @@ type server struct {
 	pb.UnimplementedGRPCInferenceServiceServer
 	backend wire.Backend
 	options Options
-	token   [sha256.Size]byte
 }
-
-// Listen opens the address for gRPC. It refuses one that other hosts can reach
-// unless there is a token to keep strangers out.
-func Listen(address, token string) (net.Listener, error) { return listen.TCP(address, token) }
 
 // New makes a server of the protocol. Serve runs it; a program that has other
 // services on the same port may register them first.
@@ -60,7 +53,7 @@ func New(b wire.Backend, o Options) *grpc.Server {
 	if o.MaxMessage <= 0 {
 		o.MaxMessage = DefaultMaxMessage
 	}
-	s := &server{backend: b, options: o, token: digest(o.Token)}
+	s := &server{backend: b, options: o}
 	all := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(o.MaxMessage),
 		grpc.MaxSendMsgSize(o.MaxMessage),
@@ -93,26 +86,12 @@ func Serve(ctx context.Context, l net.Listener, s *grpc.Server) error {
 	return err
 }
 
-func digest(token string) [sha256.Size]byte { return sha256.Sum256([]byte("Bearer " + token)) }
-
-// guard asks for the token, and lets anybody see whether the server is alive.
+// guard asks who calls, and lets anybody see whether the server is alive.
 func (s *server) guard(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	open := s.options.Token == "" ||
-		info.FullMethod == pb.GRPCInferenceService_ServerLive_FullMethodName ||
+	open := info.FullMethod == pb.GRPCInferenceService_ServerLive_FullMethodName ||
 		info.FullMethod == pb.GRPCInferenceService_ServerReady_FullMethodName
-	if !open && !s.knows(ctx) {
-		return nil, status.Error(codes.Unauthenticated, `this gateway asks for a token; send it as metadata "authorization: Bearer TOKEN"`)
+	if !open && !securegrpc.Admits(ctx, s.options.Callers) {
+		return nil, status.Error(codes.Unauthenticated, s.options.Callers.Refusal("this gateway"))
 	}
 	return next(ctx, q)
-}
-
-func (s *server) knows(ctx context.Context) bool {
-	md, _ := metadata.FromIncomingContext(ctx)
-	for _, given := range md.Get("authorization") {
-		sum := sha256.Sum256([]byte(given))
-		if subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1 {
-			return true
-		}
-	}
-	return false
 }

@@ -16,8 +16,10 @@ import (
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // backend answers with its inputs, or as told.
@@ -46,7 +48,7 @@ func (b *backend) Pipelines(context.Context) ([]string, error) { return []string
 
 // serve starts a server on any port and returns a client.
 func serve(t testing.TB, b wire.Backend, o Options) pb.GRPCInferenceServiceClient {
-	l, err := Listen("127.0.0.1:0", o.Token)
+	l, err := listen.TCP("127.0.0.1:0", secure.Credentials{})
 	require.NoError(t, err)
 	ctx, quit := context.WithCancel(context.Background())
 	over := make(chan error, 1)
@@ -201,10 +203,8 @@ func TestDeadlines(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
-	_, err := Listen("0.0.0.0:0", "")
-	require.ErrorContains(t, err, "token")
-	c := serve(t, &backend{ready: true}, Options{Token: "secret"})
-	_, err = c.ServerLive(t.Context(), &pb.ServerLiveRequest{})
+	c := serve(t, &backend{ready: true}, Options{Callers: secure.Credentials{Token: "secret"}.Guard()})
+	_, err := c.ServerLive(t.Context(), &pb.ServerLiveRequest{})
 	require.NoError(t, err)
 	_, err = c.ModelInfer(t.Context(), question())
 	require.Equal(t, codes.Unauthenticated, status.Code(err))

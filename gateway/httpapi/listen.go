@@ -5,8 +5,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/harpagon/harpagon/wire/listen"
 )
 
 // Times that the server grants. Answers have no time limit of their own: a
@@ -16,12 +14,6 @@ const (
 	idleTime     = 2 * time.Minute
 	shutdownTime = 10 * time.Second
 )
-
-// Listen opens the address for HTTP. It refuses one that other hosts can reach
-// unless there is a token to keep strangers out.
-func Listen(address, token string) (net.Listener, error) {
-	return listen.TCP(address, token)
-}
 
 // Serve serves until ctx ends; then requests under way may finish for a while.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // DefaultMaxBody is the largest body of an inference request in bytes.
@@ -18,7 +19,7 @@ const DefaultMaxBody = 64 << 20
 // Options configures a handler. The zero value is good on the loopback
 // interface.
 type Options struct {
-	Token   string       // clients must send "Authorization: Bearer <token>"; empty asks for none
+	Callers secure.Guard // who may ask; the zero one lets everybody
 	MaxBody int64        // bytes of a request; 0 means DefaultMaxBody
 	Metrics http.Handler // for /metrics; nil leaves it out
 	Version string       // of the program, for the server metadata
@@ -66,7 +67,7 @@ func New(b wire.Backend, o Options) http.Handler {
 
 // guard asks for the token.
 func (s *server) guard(next http.HandlerFunc) http.HandlerFunc {
-	return oiphttp.Authorized(s.options.Token, "this gateway", next)
+	return oiphttp.Authorized(s.options.Callers, "this gateway", next)
 }
 
 func (s *server) live(w http.ResponseWriter, _ *http.Request) {

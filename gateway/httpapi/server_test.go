@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -19,7 +18,9 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/oip"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // backend answers with its inputs, or as told.
@@ -174,7 +175,7 @@ func TestStatusOfErrors(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
-	h := New(&backend{ready: true}, Options{Token: "secret"})
+	h := New(&backend{ready: true}, Options{Callers: secure.Credentials{Token: "secret"}.Guard()})
 	code, body := get(t, h, "/v2/models/p")
 	require.Equal(t, 401, code)
 	require.Contains(t, body, "Bearer TOKEN")
@@ -246,23 +247,8 @@ func TestHangUpCancels(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-func TestListen(t *testing.T) {
-	_, err := Listen("0.0.0.0:0", "")
-	require.ErrorContains(t, err, "set a token")
-	_, err = Listen(":0", "")
-	require.ErrorContains(t, err, "set a token")
-	_, err = Listen("nowhere", "")
-	require.ErrorContains(t, err, "HOST:PORT")
-	l, err := Listen("127.0.0.1:0", "")
-	require.NoError(t, err)
-	defer l.Close()
-	_, err = Listen(l.Addr().String(), "")
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	require.ErrorContains(t, err, "port "+port+" on 127.0.0.1 is in use")
-}
-
 func TestServeStopsInGoodOrder(t *testing.T) {
-	l, err := Listen("127.0.0.1:0", "")
+	l, err := listen.TCP("127.0.0.1:0", secure.Credentials{})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -26,6 +26,7 @@ import (
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -139,10 +140,10 @@ func TestModelsReachHostsThatNeverSawTheFolder(t *testing.T) {
 	c, err := client.DialContext(ctx, client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))})
 	require.NoError(t, err)
 	defer c.Close()
-	served, err := roles.StartStore(roles.StoreOptions{Addr: "127.0.0.1:0", Dir: t.TempDir(), Token: "secret"})
+	served, err := roles.StartStore(roles.StoreOptions{Addr: "127.0.0.1:0", Dir: t.TempDir(), Credentials: secure.Credentials{Token: "secret"}})
 	require.NoError(t, err)
 	defer served.Stop()
-	store, err := content.OpenStore("http://"+served.Addr, nil, "secret")
+	store, err := content.OpenStore("http://"+served.Addr, secure.Credentials{Token: "secret"})
 	require.NoError(t, err)
 
 	r, err := roles.StartControl(ctx, c)

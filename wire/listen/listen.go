@@ -1,29 +1,30 @@
-// Package listen opens the ports of a gateway with the rules that hold for all
-// of them: beyond the loopback interface only with a token, and errors that
-// say what to do.
+// Package listen opens ports with the rules that hold for all of them: beyond the
+// loopback interface only where callers prove themselves, and errors that say what
+// to do.
 package listen
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"syscall"
+
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
-// TCP opens the address, "HOST:PORT". It refuses one that other hosts can
-// reach unless there is a token to keep strangers out; what the token is does
-// not matter here. Port 0 takes any that is free.
-func TCP(address, token string) (net.Listener, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, fmt.Errorf("harpagon: address %q is not HOST:PORT, for example 127.0.0.1:8000: %w", address, err)
-	}
-	if token == "" && !Loopback(host) {
-		return nil, fmt.Errorf("harpagon: %q can be reached from other hosts; set a token for the gateway, or listen on 127.0.0.1:%s", address, port)
+// TCP opens the address, "HOST:PORT". It refuses one that other hosts can reach
+// unless the credentials keep strangers out; see secure.Credentials. What comes in
+// is not yet TLS: servers of gRPC take their options from securegrpc.Serve, others
+// wrap the listener by TLS. Port 0 takes any that is free.
+func TCP(address string, c secure.Credentials) (net.Listener, error) {
+	if err := c.MayListen(address); err != nil {
+		return nil, err
 	}
 	l, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
+		host, port, _ := net.SplitHostPort(address)
 		return nil, fmt.Errorf("harpagon: port %s on %s is in use by another program; stop that, or choose another port (0 takes any that is free): %w", port, host, err)
 	case err != nil:
 		return nil, fmt.Errorf("harpagon: cannot listen on %s: %w", address, err)
@@ -31,12 +32,24 @@ func TCP(address, token string) (net.Listener, error) {
 	return l, nil
 }
 
-// Loopback says that only this machine reaches the host. An empty host means
-// all interfaces.
-func Loopback(host string) bool {
-	if host == "localhost" {
-		return true
+// TLS is the listener with TLS, where there is an identity.
+func TLS(l net.Listener, i *secure.Identity) (net.Listener, error) {
+	config, err := i.Server()
+	if config == nil || err != nil {
+		return l, err
 	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return tls.NewListener(l, config), nil
+}
+
+// HTTP opens the address for a server of HTTP.
+func HTTP(address string, c secure.Credentials) (net.Listener, error) {
+	l, err := TCP(address, c)
+	if err != nil {
+		return nil, err
+	}
+	over, err := TLS(l, c.Identity)
+	if err != nil {
+		_ = l.Close()
+	}
+	return over, err
 }

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/server/common/primitives"
 
 	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 const (
@@ -37,7 +38,7 @@ func choose(at string) (address, error) {
 	if at == "" {
 		at = loopback + ":0"
 	}
-	l, err := listen.TCP(at, "")
+	l, err := listen.TCP(at, secure.Credentials{})
 	if err != nil {
 		return address{}, err
 	}

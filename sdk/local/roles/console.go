@@ -13,7 +13,7 @@ import (
 // console is the page of this gateway: plans from Temporal, measures from here.
 func (r *Gateway) console(life context.Context, o GatewayOptions, commands *control.Control) *console.Console {
 	return console.New(life, console.Options{
-		Version: o.Version, UI: o.UI, Namespace: o.Namespace, Token: o.Token,
+		Version: o.Version, UI: o.UI, Namespace: o.Namespace, Callers: o.Credentials.Guard(),
 		Source: console.Source{
 			Services: func(ctx context.Context) (all []workflows.Status, err error) {
 				names, err := commands.List(ctx)

@@ -25,6 +25,7 @@ import (
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
 	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -51,9 +52,9 @@ type GatewayOptions struct {
 	// the console's links; both may be empty.
 	UI, Namespace string
 
-	Token        string        // asked of clients and executors; empty asks for none
-	Version      string        // of the program
-	MeasureEvery time.Duration // 0 means DefaultMeasureEvery
+	Credentials  secure.Credentials // asked of clients and executors
+	Version      string             // of the program
+	MeasureEvery time.Duration      // 0 means DefaultMeasureEvery
 	Gateway      gateway.Options
 
 	// Record is the file that a recording is written to (see package recording) when the role
@@ -70,6 +71,7 @@ type Gateway struct {
 	GRPC    string // HOST:PORT; empty without
 	Attach  string // HOST:PORT that executors dial, LocalGateway without
 
+	secured bool // HTTP is over TLS
 	metrics *metrics.Metrics
 	seen    *statistics.Collector
 	worker  worker.Worker
@@ -131,7 +133,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 // an error at the start.
 func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *control.Control) error {
 	if o.AttachAddr != "" {
-		l, err := listen.TCP(o.AttachAddr, o.Token)
+		l, err := listen.TCP(o.AttachAddr, o.Credentials)
 		if err != nil {
 			return err
 		}
@@ -139,33 +141,49 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 			r.Attach = l.Addr().String()
 		}
 		r.serve(l, func() error {
-			return attachgrpc.Serve(life, l, attachgrpc.Options{Token: o.Token}, r.Gateway.Attach)
+			return attachgrpc.Serve(life, l, attachgrpc.Options{Credentials: o.Credentials}, r.Gateway.Attach)
 		})
 	}
 	if o.HTTPAddr != "" {
-		l, err := httpapi.Listen(o.HTTPAddr, o.Token)
+		l, err := listen.HTTP(o.HTTPAddr, o.Credentials)
 		if err != nil {
 			return err
 		}
-		r.HTTP = l.Addr().String()
+		r.HTTP, r.secured = l.Addr().String(), o.Credentials.Identity != nil
 		mux := http.NewServeMux()
 		mux.Handle(console.Root, r.console(life, o, commands))
 		mux.Handle("GET /{$}", http.RedirectHandler(console.Root, http.StatusFound))
 		mux.Handle("/", httpapi.New(r.Gateway, httpapi.Options{
-			Token: o.Token, Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, Crowded: r.Gateway.Crowded,
+			Callers: o.Credentials.Guard(), Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, Crowded: r.Gateway.Crowded,
 		}))
 		r.serve(l, func() error { return httpapi.Serve(life, l, mux) })
 	}
 	if o.GRPCAddr != "" {
-		l, err := grpcapi.Listen(o.GRPCAddr, o.Token)
+		l, err := listen.TCP(o.GRPCAddr, o.Credentials)
 		if err != nil {
 			return err
 		}
 		r.GRPC = l.Addr().String()
-		server := grpcapi.New(r.Gateway, grpcapi.Options{Token: o.Token, Version: o.Version, Statistics: r.seen.Of})
+		over, err := o.Credentials.Identity.Server()
+		if err != nil {
+			_ = l.Close()
+			return err
+		}
+		server := grpcapi.New(r.Gateway, grpcapi.Options{Callers: o.Credentials.Guard(), TLS: over, Version: o.Version, Statistics: r.seen.Of})
 		r.serve(l, func() error { return grpcapi.Serve(life, l, server) })
 	}
 	return nil
+}
+
+// URL is where the gateway answers over HTTP; empty where it does not.
+func (r *Gateway) URL() string {
+	switch {
+	case r.HTTP == "":
+		return ""
+	case r.secured:
+		return "https://" + r.HTTP
+	}
+	return "http://" + r.HTTP
 }
 
 func (r *Gateway) serve(l net.Listener, run func() error) {

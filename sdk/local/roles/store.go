@@ -8,19 +8,21 @@ import (
 
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // StoreOptions describes a store of what modules need; see package content.
 type StoreOptions struct {
-	Addr  string // HOST:PORT; port 0 takes any that is free
-	Dir   string // folder that holds it
-	Token string // asked of workers and of whoever applies; empty asks for none
+	Addr        string             // HOST:PORT; port 0 takes any that is free
+	Dir         string             // folder that holds it
+	Credentials secure.Credentials // asked of workers and of whoever applies
 }
 
 // Store is a folder of models that is served to hosts that do not see it.
 type Store struct {
 	Addr string // HOST:PORT
 
+	secured bool
 	quit    context.CancelFunc
 	servers sync.WaitGroup
 }
@@ -30,16 +32,24 @@ const slowHeaders = 5 * time.Second
 
 // StartStore starts to serve.
 func StartStore(o StoreOptions) (*Store, error) {
-	l, err := listen.TCP(o.Addr, o.Token)
+	l, err := listen.HTTP(o.Addr, o.Credentials)
 	if err != nil {
 		return nil, err
 	}
 	life, quit := context.WithCancel(context.Background())
-	s := &Store{Addr: l.Addr().String(), quit: quit}
-	server := &http.Server{Handler: content.Handler(content.Folder(o.Dir), o.Token), ReadHeaderTimeout: slowHeaders}
+	s := &Store{Addr: l.Addr().String(), quit: quit, secured: o.Credentials.Identity != nil}
+	server := &http.Server{Handler: content.Handler(content.Folder(o.Dir), o.Credentials.Guard()), ReadHeaderTimeout: slowHeaders}
 	context.AfterFunc(life, func() { _ = server.Close() })
 	s.servers.Go(func() { _ = server.Serve(l) })
 	return s, nil
+}
+
+// URL is where the store is.
+func (s *Store) URL() string {
+	if s.secured {
+		return "https://" + s.Addr
+	}
+	return "http://" + s.Addr
 }
 
 // Stop ends the store; transfers under way break off.

@@ -25,6 +25,7 @@ import (
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
 	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -36,9 +37,10 @@ type HostOptions struct {
 	ForceEngine string             // the engine of every module, whatever is declared; empty means none
 
 	// Dial opens a stream to the gateway whose address a task carries; nil
-	// means gRPC with Token.
-	Dial  func(ctx context.Context, address string) (attach.Stream, error)
-	Token string
+	// means gRPC with Credentials.
+	Dial func(ctx context.Context, address string) (attach.Stream, error)
+
+	Credentials secure.Credentials
 
 	GPUs        devices.Lister // tells how GPUs are doing; nil asks the NVIDIA driver
 	MetricsAddr string         // HOST:PORT for Prometheus, on loopback; empty serves none
@@ -85,7 +87,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		return nil, fmt.Errorf("roles: host %q offers no devices; it would never be given work", o.Name)
 	}
 	if o.Dial == nil {
-		o.Dial = attachgrpc.Dialer{Options: attachgrpc.Options{Token: o.Token}}.Dial
+		o.Dial = attachgrpc.Dialer{Options: attachgrpc.Options{Credentials: o.Credentials}}.Dial
 	}
 	if o.Machine == "" {
 		o.Machine = Machine()
@@ -136,7 +138,7 @@ func (r *Worker) serve(life context.Context, address string) error {
 	if address == "" {
 		return nil
 	}
-	l, err := listen.TCP(address, "")
+	l, err := listen.TCP(address, secure.Credentials{})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // Defaults of Options.
@@ -49,6 +50,9 @@ type Options struct {
 	MaxShare  float64             // of a device's time to plan with; 0 means placement.DefaultMaxShare
 	Fixed     bool                // do not plan anew when the load drifts
 	Record    string              // file for a recording of the gateway's decisions; see roles.GatewayOptions
+
+	// Credentials are what the gateway and the store ask of their callers.
+	Credentials secure.Credentials
 
 	// Fetch gets models that are declared by address. CacheSize is how many bytes of
 	// models the state folder keeps; 0 means content.DefaultLimit. Where StoreAddr

@@ -141,22 +141,22 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 		return err
 	}
 	if o.StoreAddr != "" {
-		s.store, err = roles.StartStore(roles.StoreOptions{Addr: o.StoreAddr, Dir: s.folder.Models()})
+		s.store, err = roles.StartStore(roles.StoreOptions{Addr: o.StoreAddr, Dir: s.folder.Models(), Credentials: o.Credentials})
 		if err != nil {
 			return err
 		}
-		s.StoreURL = "http://" + s.store.Addr
+		s.StoreURL = s.store.URL()
 	}
 	found, err := s.devices(o, doc)
 	if err != nil {
 		return err
 	}
 	if s.gateway, err = roles.StartGateway(ctx, c, roles.GatewayOptions{
-		HTTPAddr: o.HTTPAddr, GRPCAddr: o.GRPCAddr, UI: s.UIURL, Namespace: s.temporal.namespace, Record: o.Record, Tell: func(line string) { s.say("%s", line) },
+		Credentials: o.Credentials, HTTPAddr: o.HTTPAddr, GRPCAddr: o.GRPCAddr, UI: s.UIURL, Namespace: s.temporal.namespace, Record: o.Record, Tell: func(line string) { s.say("%s", line) },
 	}); err != nil {
 		return err
 	}
-	s.GatewayURL, s.GatewayGRPC = "http://"+s.gateway.HTTP, s.gateway.GRPC
+	s.GatewayURL, s.GatewayGRPC = s.gateway.URL(), s.gateway.GRPC
 	s.client = sdk.NewClient(s.gateway.Gateway)
 	s.worker, err = roles.StartWorker(ctx, c, roles.HostOptions{
 		Name: host, Devices: found, Engines: engines, ForceEngine: o.Engine, Dial: s.gateway.Pipe,

@@ -1,11 +1,13 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/harpagon/harpagon/sdk/local/roles"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // addressVariable is how Temporal's own tools are pointed at a server.
@@ -42,7 +45,7 @@ func connect(ctx context.Context, o Options, f Folder) (c *connection, err error
 	}()
 	options := client.Options{Namespace: client.DefaultNamespace}
 	if External(o.Environ) {
-		if options, err = FromEnvironment(); err != nil {
+		if options, err = FromEnvironment(o.Credentials); err != nil {
 			return c, err
 		}
 	} else {
@@ -80,14 +83,22 @@ func External(environ []string) bool {
 	return false
 }
 
-// FromEnvironment reads the TEMPORAL_* settings.
-func FromEnvironment() (client.Options, error) {
+// FromEnvironment reads the TEMPORAL_* settings. Where these ask for TLS and name no
+// certificates (TEMPORAL_TLS=true), those of the process are shown and believed.
+func FromEnvironment(c secure.Credentials) (client.Options, error) {
 	options, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
 		return options, fmt.Errorf("harpagon: the TEMPORAL_* settings: %w", err)
 	}
 	if options.Namespace == "" {
 		options.Namespace = client.DefaultNamespace
+	}
+	if over := options.ConnectionOptions.TLS; over != nil && c.Identity != nil && len(over.Certificates) == 0 && over.RootCAs == nil {
+		host, _, err := net.SplitHostPort(options.HostPort)
+		if err != nil {
+			return options, fmt.Errorf("harpagon: TEMPORAL_ADDRESS=%s is not HOST:PORT: %w", options.HostPort, err)
+		}
+		options.ConnectionOptions.TLS = c.Identity.Client(cmp.Or(over.ServerName, host))
 	}
 	return options, nil
 }

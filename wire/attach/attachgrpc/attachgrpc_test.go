@@ -14,6 +14,8 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/secure"
+	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
 
 // serve accepts streams over TCP on loopback and returns the address.
@@ -149,18 +151,45 @@ func TestTheGatewaysLastWordArrives(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
-	address := serve(t, Options{Token: "secret"}, echo)
+	address := serve(t, Options{Credentials: secure.Credentials{Token: "secret"}}, echo)
 	for _, token := range []string{"", "wrong"} {
-		s := dial(t, context.Background(), Options{Token: token}, address)
+		s := dial(t, context.Background(), Options{Credentials: secure.Credentials{Token: token}}, address)
 		_, err := s.Recv()
 		require.ErrorContains(t, err, "asks for a token")
 		require.NoError(t, s.Close())
 	}
-	s := dial(t, context.Background(), Options{Token: "secret"}, address)
+	s := dial(t, context.Background(), Options{Credentials: secure.Credentials{Token: "secret"}}, address)
 	require.NoError(t, s.Send(&attach.Message{Batch: &attach.Batch{ID: 1}}))
 	_, err := s.Recv()
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
+}
+
+func TestOverTLS(t *testing.T) {
+	ca := securetest.New(t, "ours")
+	files := ca.Issue(t, t.TempDir(), time.Hour)
+	anonymous, err := secure.Load(secure.Files{CA: files.CA})
+	require.NoError(t, err)
+	address := serve(t, Options{Credentials: secure.Credentials{Identity: ca.Identity(t)}}, echo)
+	try := func(i *secure.Identity) error {
+		s, err := Dialer{Options{Credentials: secure.Credentials{Identity: i}}}.Dial(context.Background(), address)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		_ = s.Send(&attach.Message{Batch: &attach.Batch{ID: 1}})
+		_, err = s.Recv()
+		return err
+	}
+	require.NoError(t, try(ca.Identity(t)), "either side has a certificate of the CA")
+	require.ErrorContains(t, try(anonymous), "asks for a certificate of its CA; connect with --tls-cert and --tls-key")
+	require.ErrorContains(t, try(securetest.New(t, "theirs").Identity(t)), "give that CA with --tls-ca")
+	require.Error(t, try(nil), "not in the clear")
+	plain := serve(t, Options{}, echo)
+	_, err = Dialer{Options{Credentials: secure.Credentials{Identity: ca.Identity(t)}}}.Dial(context.Background(), plain)
+	require.ErrorContains(t, err, "does not speak TLS")
+	_, err = Dialer{Options{Credentials: secure.Credentials{Token: "secret"}}}.Dial(context.Background(), "192.0.2.1:1")
+	require.ErrorContains(t, err, "--plaintext")
 }
 
 func TestMessageBeyondTheLimitBreaksTheStream(t *testing.T) {

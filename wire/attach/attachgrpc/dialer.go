@@ -3,16 +3,15 @@ package attachgrpc
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/harpagon/harpagon/wire/attach"
 	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
+	"github.com/harpagon/harpagon/wire/secure/securegrpc"
 )
 
 // linger is how long after a Close the connection is kept for the gateway to
@@ -26,14 +25,18 @@ type Dialer struct{ Options }
 // nobody answers there; that the gateway does not want the executor shows as an
 // error of Recv. The stream ends when ctx ends, or at Close.
 func (d Dialer) Dial(ctx context.Context, address string) (attach.Stream, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err == nil {
+		err = d.MaySend(host, d.Identity != nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attachgrpc: %q: %w", address, err)
+	}
 	conn, err := grpc.NewClient("passthrough:///"+address, d.options()...)
 	if err != nil {
 		return nil, fmt.Errorf("attachgrpc: %q is not the address of a gateway: %w", address, err)
 	}
-	life, end := context.WithCancel(ctx)
-	if d.Token != "" {
-		life = metadata.AppendToOutgoingContext(life, tokenKey, "Bearer "+d.Token)
-	}
+	life, end := context.WithCancel(securegrpc.WithToken(ctx, d.Token))
 	stream, err := pb.NewGatewayClient(conn).Attach(life)
 	if err != nil {
 		end()
@@ -61,12 +64,8 @@ func (d Dialer) Dial(ctx context.Context, address string) (attach.Stream, error)
 }
 
 func (d Dialer) options() []grpc.DialOption {
-	secure := insecure.NewCredentials()
-	if d.TLS != nil {
-		secure = credentials.NewTLS(d.TLS)
-	}
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(secure),
+		grpc.WithTransportCredentials(securegrpc.Dial(d.Identity)),
 		grpc.WithInitialWindowSize(window),
 		grpc.WithInitialConnWindowSize(window),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout, PermitWithoutStream: true}),

@@ -1,8 +1,9 @@
 package attachgrpc
 
 import (
-	"crypto/tls"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // DefaultMaxMessage is the largest message in bytes: one batch with all its
@@ -20,14 +21,10 @@ const (
 // read it; large enough for a batch of pictures.
 const window = 8 << 20
 
-// tokenKey is the metadata key of the token.
-const tokenKey = "authorization"
-
 // Options are common to both sides. The zero value is good on loopback.
 type Options struct {
-	Token      string      // shared secret; empty asks for none
-	MaxMessage int         // bytes; 0 means DefaultMaxMessage
-	TLS        *tls.Config // nil means none
+	secure.Credentials     // what each side proves itself with, and asks of the other
+	MaxMessage         int // bytes; 0 means DefaultMaxMessage
 }
 
 func (o Options) maxMessage() int {

@@ -1,8 +1,6 @@
 package oiphttp
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"io"
 	"net/http"
@@ -10,23 +8,22 @@ import (
 
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // What servers of the protocol have in common, whatever their paths: Authorized,
 // Read, WriteAnswer, Write and Fail.
 
-// Authorized answers requests by next that bring the token; an empty one asks for
-// none. owner is who asks, for the error.
-func Authorized(token, owner string, next http.HandlerFunc) http.HandlerFunc {
-	if token == "" {
+// Authorized answers requests by next whose callers the guard lets in. owner is who
+// asks, for the error.
+func Authorized(g secure.Guard, owner string, next http.HandlerFunc) http.HandlerFunc {
+	if g.Open() {
 		return next
 	}
-	want := sha256.Sum256([]byte("Bearer " + token))
 	return func(w http.ResponseWriter, r *http.Request) {
-		given := sha256.Sum256([]byte(r.Header.Get("Authorization")))
-		if subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
+		if !g.Admits(r.Header["Authorization"], r.TLS) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			Fail(w, &statusError{http.StatusUnauthorized, wire.Errorf(wire.CodeInvalid, "", "%s asks for a token; send it as \"Authorization: Bearer TOKEN\"", owner)})
+			Fail(w, &statusError{http.StatusUnauthorized, wire.Errorf(wire.CodeInvalid, "", "%s", g.Refusal(owner))})
 			return
 		}
 		next(w, r)

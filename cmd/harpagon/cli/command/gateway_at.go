@@ -15,13 +15,15 @@ import (
 type GatewayAt struct {
 	state     string
 	addresses []string
+	security  SecurityFlags
 }
 
 // NewGatewayAt adds the flags that say where a gateway is.
 func NewGatewayAt(c *cobra.Command) *GatewayAt {
 	g := &GatewayAt{}
 	c.Flags().StringVar(&g.state, "state", system.DefaultStateDir, "state `folder` of the running system")
-	c.Flags().StringSliceVar(&g.addresses, "gateway", nil, "`address` of a gateway, instead of the one that the state folder names; several may be given, with commas or by repeating the flag; their token is read from HARPAGON_TOKEN")
+	c.Flags().StringSliceVar(&g.addresses, "gateway", nil, "`address` of a gateway, instead of the one that the state folder names; several may be given, with commas or by repeating the flag; their token is read from "+TokenVariable)
+	g.security.Register(c)
 	return g
 }
 
@@ -36,5 +38,5 @@ func (g *GatewayAt) Dial(ctx context.Context) (*sdk.Client, error) {
 		}
 		addresses = []string{e.Gateway}
 	}
-	return sdk.Dialer{Token: os.Getenv("HARPAGON_TOKEN")}.Dial(ctx, addresses...)
+	return sdk.Dialer{Token: os.Getenv(TokenVariable), TLS: g.security.files, Plaintext: g.security.plain}.Dial(ctx, addresses...)
 }

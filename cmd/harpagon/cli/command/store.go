@@ -10,14 +10,11 @@ import (
 
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // storeVariable names the store where no flag does.
 const storeVariable = "HARPAGON_STORE"
-
-// tokenVariable holds the secret that gateways and stores ask for. It is no flag,
-// because other users of a machine can read the arguments of a process.
-const tokenVariable = "HARPAGON_TOKEN"
 
 // FetchFlag says how models at addresses are fetched.
 type FetchFlag struct{ commands []string }
@@ -46,12 +43,12 @@ func (f *StoreFlag) Register(c *cobra.Command, usage string) {
 
 // Store is the one that the flag or the environment names, or else is in the
 // folder; nil where there is none of them.
-func (f *StoreFlag) Store(folder string) (content.Store, error) {
+func (f *StoreFlag) Store(folder string, c secure.Credentials) (content.Store, error) {
 	address := cmp.Or(f.address, os.Getenv(storeVariable), folder)
 	if address == "" {
 		return nil, nil
 	}
-	s, err := content.OpenStore(address, nil, os.Getenv(tokenVariable))
+	s, err := content.OpenStore(address, c)
 	if err != nil {
 		err = fmt.Errorf("--store: %w", err)
 	}

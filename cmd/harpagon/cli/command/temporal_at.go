@@ -20,12 +20,15 @@ type TemporalAt struct {
 	Deps   *Deps
 	State  string
 	Attach string // where executors of new pipelines dial, on a server elsewhere
+
+	Security SecurityFlags
 }
 
 // NewTemporalAt adds the flags that say where Temporal is.
 func NewTemporalAt(d *Deps, c *cobra.Command) *TemporalAt {
 	t := &TemporalAt{Deps: d}
 	c.Flags().StringVar(&t.State, "state", system.DefaultStateDir, "state `folder` of the running system; TEMPORAL_ADDRESS goes before it")
+	t.Security.Register(c)
 	return t
 }
 
@@ -33,8 +36,11 @@ func NewTemporalAt(d *Deps, c *cobra.Command) *TemporalAt {
 func (t *TemporalAt) dial(ctx context.Context) (client.Client, error) {
 	options := client.Options{}
 	if system.External(t.Deps.Environ) {
-		var err error
-		if options, err = system.FromEnvironment(); err != nil {
+		proof, err := t.Security.Credentials()
+		if err != nil {
+			return nil, err
+		}
+		if options, err = system.FromEnvironment(proof); err != nil {
 			return nil, err
 		}
 	} else {

@@ -94,7 +94,11 @@ func pin(ctx context.Context, d *command.Deps, doc *pipelines.Document, to *comm
 	if !system.External(d.Environ) {
 		folder = system.Folder(at.State).Models()
 	}
-	store, err := to.Store(folder)
+	proof, err := at.Security.Credentials()
+	if err != nil {
+		return err
+	}
+	store, err := to.Store(folder, proof)
 	if err != nil {
 		return err
 	}

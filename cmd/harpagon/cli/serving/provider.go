@@ -19,6 +19,8 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 type providerFlags struct {
@@ -100,7 +102,7 @@ func (f *providerFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 		return errors.New(strings.TrimPrefix(err.Error(), "provider: "))
 	}
 	defer host.Close()
-	l, err := httpapi.Listen(address, "")
+	l, err := listen.TCP(address, secure.Credentials{})
 	if err != nil {
 		return err
 	}

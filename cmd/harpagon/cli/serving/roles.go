@@ -18,11 +18,8 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/wire/secure"
 )
-
-// tokenVariable holds the secret that gateways ask for. It is no flag, because
-// other users of a machine can read the arguments of a process.
-const tokenVariable = "HARPAGON_TOKEN"
 
 // NewControlCommand makes harpagon control.
 func NewControlCommand(d *command.Deps) *cobra.Command {
@@ -32,25 +29,25 @@ func NewControlCommand(d *command.Deps) *cobra.Command {
 		Short: "Run the workflows, against a Temporal server",
 		Long: `Runs the workflows that hold what is declared. With --store-listen it also keeps
 the models that apply sends, and gives them to workers that ask by digest; one
-that other hosts can reach asks for the token in ` + tokenVariable + `.`,
+that other hosts can reach asks for the token in ` + command.TokenVariable + `.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon control
   TEMPORAL_ADDRESS=temporal:7233 harpagon control --store-listen 127.0.0.1:8092 --store-dir /var/lib/harpagon/models`,
 		Args: cobra.NoArgs,
 	}
 	c.Flags().StringVar(&o.Addr, "store-listen", "", "`address` at which to serve models; empty serves none")
 	c.Flags().StringVar(&o.Dir, "store-dir", system.Folder(system.DefaultStateDir).Models(), "`folder` of the models that --store-listen serves")
-	return withTemporal(d, c, func(ctx context.Context, t client.Client, namespace string) error {
+	return withTemporal(d, c, func(ctx context.Context, t client.Client, namespace string, proof secure.Credentials) error {
 		if err := roles.EnsureSearchAttributes(ctx, t, namespace); err != nil {
 			return err
 		}
 		if o.Addr != "" {
-			o.Token = os.Getenv(tokenVariable)
+			o.Credentials = proof
 			store, err := roles.StartStore(o)
 			if err != nil {
 				return err
 			}
 			defer store.Stop()
-			fmt.Fprintf(d.Stdout, "store      http://%s\n", store.Addr)
+			fmt.Fprintf(d.Stdout, "store      %s\n", store.URL())
 		}
 		fmt.Fprintln(d.Stderr, "control runs")
 		return roles.RunControl(ctx, t)
@@ -71,7 +68,7 @@ func NewWorkerCommand(d *command.Deps) *cobra.Command {
 executors on them. Models come by their digests: from --store, or else from the
 paths that the declaration names, where these exist here and still hold what was
 applied. They are kept in --cache. The gateway's and the store's token is read from
-` + tokenVariable + `.`,
+` + command.TokenVariable + `.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name gpu-7 --store http://127.0.0.1:8092`,
 		Args:    cobra.NoArgs,
 	}
@@ -83,8 +80,8 @@ applied. They are kept in --cache. The gateway's and the store's token is read f
 	c.Flags().StringVar(&o.ProfileDir, "profiles", "", "`folder` that keeps measured profiles")
 	from.Register(c, "`address` from which to take models")
 	cache.Register(c)
-	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string) error {
-		store, err := from.Store("")
+	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string, proof secure.Credentials) error {
+		store, err := from.Store("", proof)
 		if err != nil {
 			return err
 		}
@@ -98,7 +95,7 @@ applied. They are kept in --cache. The gateway's and the store's token is read f
 		if o.Devices, err = devices.Local(offer); err != nil {
 			return err
 		}
-		o.Engines, o.Token = system.Engines(nil, nil, nil), os.Getenv(tokenVariable)
+		o.Engines, o.Credentials = system.Engines(nil, nil, nil), proof
 		o.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		fmt.Fprintf(d.Stderr, "worker %s offers %s\n", o.Name, quantity.Count(len(o.Devices), "device"))
 		return roles.RunWorker(ctx, t, o)
@@ -113,7 +110,7 @@ func NewGatewayCommand(d *command.Deps) *cobra.Command {
 		Short: "Take requests, against a Temporal server",
 		Long: `Serves pipelines by the Open Inference Protocol, and takes the streams of
 executors on other hosts. Addresses that other hosts can reach need a token, read
-from ` + tokenVariable + `, which clients and workers must then have.`,
+from ` + command.TokenVariable + `, which clients and workers must then have.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 HARPAGON_TOKEN=secret harpagon gateway --http :8080 --attach :8090 --advertise gateway:8090`,
 		Args:    cobra.NoArgs,
 	}
@@ -122,23 +119,29 @@ from ` + tokenVariable + `, which clients and workers must then have.`,
 	c.Flags().StringVar(&o.AttachAddr, "attach", "127.0.0.1:8090", "`address` for executors")
 	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which workers reach --attach, where that is another")
 	c.Flags().StringVar(&o.Record, "record", "", recordUsage)
-	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string) error {
-		o.Token = os.Getenv(tokenVariable)
+	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string, proof secure.Credentials) error {
+		o.Credentials = proof
 		o.Tell = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {
-			fmt.Fprintf(d.Stdout, "endpoint   http://%s\ngRPC       %s\nexecutors  %s\n", g.HTTP, g.GRPC, g.Attach)
+			fmt.Fprintf(d.Stdout, "endpoint   %s\ngRPC       %s\nexecutors  %s\n", g.URL(), g.GRPC, g.Attach)
 		})
 	})
 }
 
 // withTemporal makes a role's command: it dials the server that the environment
 // names, and runs until it is interrupted.
-func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, client.Client, string) error) *cobra.Command {
+func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, client.Client, string, secure.Credentials) error) *cobra.Command {
+	var security command.SecurityFlags
+	security.Register(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		proof, err := security.Credentials()
+		if err != nil {
+			return err
+		}
 		if !system.External(d.Environ) {
 			return errors.New("a role needs a Temporal server: set TEMPORAL_ADDRESS to one, or run everything in one process with harpagon up")
 		}
-		options, err := system.FromEnvironment()
+		options, err := system.FromEnvironment(proof)
 		if err != nil {
 			return err
 		}
@@ -148,7 +151,7 @@ func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, c
 			return fmt.Errorf("no Temporal server answers at %s: %w", options.HostPort, err)
 		}
 		defer t.Close()
-		return run(c.Context(), t, options.Namespace)
+		return run(c.Context(), t, options.Namespace, proof)
 	}
 	return c
 }

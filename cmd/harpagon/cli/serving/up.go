@@ -47,6 +47,8 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	var fetch command.FetchFlag
 	var cache command.CacheFlags
 	fetch.Register(c)
+	var security command.SecurityFlags
+	security.Register(c)
 	cache.RegisterSize(c)
 	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
 	flags.StringVar(&o.Record, "record", "", recordUsage)
@@ -56,6 +58,9 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 		}
 		var err error
 		if o.Fetch, err = fetch.Fetcher(); err != nil {
+			return err
+		}
+		if o.Credentials, err = security.Credentials(); err != nil {
 			return err
 		}
 		if o.CacheSize, err = cache.Limit(); err != nil {

@@ -1,0 +1,33 @@
+package command
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/wire/secure"
+)
+
+// TokenVariable holds the secret that gateways and stores ask for. It is no flag,
+// because other users of a machine can read the arguments of a process.
+const TokenVariable = "HARPAGON_TOKEN"
+
+// SecurityFlags say with what a process proves itself, and whom it believes.
+type SecurityFlags struct {
+	files secure.Files
+	plain bool
+}
+
+// Register adds the flags to a command.
+func (f *SecurityFlags) Register(c *cobra.Command) {
+	c.Flags().StringVar(&f.files.Cert, "tls-cert", "", "`file` with the certificate that this process shows, PEM; read again when it changes, like the two others")
+	c.Flags().StringVar(&f.files.Key, "tls-key", "", "`file` with its key")
+	c.Flags().StringVar(&f.files.CA, "tls-ca", "", "`file` with the certificates of whom to believe; callers of a port may then prove themselves with one of these")
+	c.Flags().BoolVar(&f.plain, "plaintext", false, "let the token of "+TokenVariable+" travel between hosts without TLS, on a network that is trusted")
+}
+
+// Credentials are what the flags and the environment say.
+func (f *SecurityFlags) Credentials() (secure.Credentials, error) {
+	identity, err := secure.Load(f.files)
+	return secure.Credentials{Token: os.Getenv(TokenVariable), Identity: identity, Plain: f.plain}, err
+}

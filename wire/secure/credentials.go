@@ -1,0 +1,126 @@
+package secure
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// Credentials are what a process has to prove itself with, and what it asks of its
+// callers. The zero value is good on the loopback interface.
+type Credentials struct {
+	Token    string    // shared secret; empty has none and asks for none
+	Identity *Identity // for TLS; nil has none
+	Plain    bool      // the network is trusted: tokens may travel without TLS
+}
+
+// MayListen says why a port that other hosts can reach must not be opened; the
+// address is HOST:PORT.
+func (c Credentials) MayListen(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("harpagon: address %q is not HOST:PORT, for example 127.0.0.1:8000: %w", address, err)
+	}
+	switch {
+	case Loopback(host):
+		return nil
+	case c.Token == "" && !c.Identity.AsksCallers():
+		return fmt.Errorf("harpagon: %q can be reached from other hosts; set a token in HARPAGON_TOKEN or give --tls-ca (with --tls-cert and --tls-key), so that callers must prove themselves, or listen on 127.0.0.1:%s", address, port)
+	case c.Identity == nil && !c.Plain:
+		return fmt.Errorf("harpagon: %q can be reached from other hosts, and without TLS everybody on the way reads the token; give --tls-cert and --tls-key, or say --plaintext where the network is trusted, or listen on 127.0.0.1:%s", address, port)
+	}
+	return nil
+}
+
+// MaySend says why the token must not be sent to a host.
+func (c Credentials) MaySend(host string, overTLS bool) error {
+	if c.Token == "" || overTLS || c.Plain || Loopback(host) {
+		return nil
+	}
+	return fmt.Errorf("harpagon: the token would travel to %s without TLS, for everybody on the way to read; give --tls-ca (and https:// where there is a URL), or say --plaintext where the network is trusted", host)
+}
+
+// Loopback says that only this machine reaches the host. An empty host means
+// all interfaces.
+func Loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip != nil && ip.IsLoopback()
+}
+
+// Guard decides who may come in.
+func (c Credentials) Guard() Guard {
+	return Guard{token: digest("Bearer " + c.Token), asksToken: c.Token != "", asksCertificate: c.Identity.AsksCallers()}
+}
+
+// Guard lets in who shows the token, or a certificate of the CA; everybody where
+// neither is asked for. The zero value lets everybody in.
+type Guard struct {
+	token                      [sha256.Size]byte
+	asksToken, asksCertificate bool
+}
+
+func digest(s string) [sha256.Size]byte { return sha256.Sum256([]byte(s)) }
+
+// Open says that everybody may come in.
+func (g Guard) Open() bool { return !g.asksToken && !g.asksCertificate }
+
+// Admits says whether the caller may come in, from the headers "authorization" that
+// it sent and the connection; nil where that is without TLS.
+func (g Guard) Admits(authorization []string, conn *tls.ConnectionState) bool {
+	if g.Open() || g.asksCertificate && conn != nil && len(conn.VerifiedChains) > 0 {
+		return true
+	}
+	for _, given := range authorization {
+		sum := digest(given)
+		if g.asksToken && subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// Refusal is what a caller is told that may not come in; owner is who says it.
+func (g Guard) Refusal(owner string) string {
+	switch {
+	case g.asksToken && g.asksCertificate:
+		return owner + ` asks for a certificate of its CA, or a token; connect with --tls-cert and --tls-key, or send "authorization: Bearer TOKEN"`
+	case g.asksCertificate:
+		return owner + " asks for a certificate of its CA; connect with --tls-cert and --tls-key"
+	}
+	return owner + ` asks for a token; send it as "authorization: Bearer TOKEN" (HARPAGON_TOKEN)`
+}
+
+// Explain says of an error of TLS what to do; other errors stay as they are. peer is
+// who was dialled.
+func Explain(err error, peer string) error {
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	var name x509.HostnameError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unknown):
+		return fmt.Errorf("the certificate of %s is not from a CA that this side believes; give that CA with --tls-ca: %w", peer, err)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("the certificate of %s is not valid now (%s to %s); renew it there, and see whether the clocks are right: %w",
+			peer, invalid.Cert.NotBefore.UTC().Format(time.DateTime), invalid.Cert.NotAfter.UTC().Format(time.DateTime), err)
+	case errors.As(err, &name):
+		return fmt.Errorf("the certificate of %s is for another name; dial the name that it is for, or renew it with this one: %w", peer, err)
+	case errors.As(err, &record):
+		return fmt.Errorf("%s does not speak TLS; start it with --tls-cert and --tls-key, or leave --tls-ca and https:// out here: %w", peer, err)
+	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls:"):
+		return fmt.Errorf("%s does not take this side's certificate; see that --tls-cert is from its CA and has not expired: %w", peer, err)
+	}
+	return err
+}

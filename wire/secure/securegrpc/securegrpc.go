@@ -1,0 +1,79 @@
+// Package securegrpc gives gRPC the identities and guards of package secure. It
+// stands apart so that clients without gRPC do not compile it.
+package securegrpc
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/harpagon/harpagon/wire/secure"
+)
+
+// tokenKey is the metadata key of the token.
+const tokenKey = "authorization"
+
+// Dial are the credentials of connections: TLS with the identity, as its files are
+// when each begins; none without an identity.
+func Dial(i *secure.Identity) credentials.TransportCredentials {
+	if i == nil {
+		return insecure.NewCredentials()
+	}
+	return &dialing{TransportCredentials: credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}), identity: i}
+}
+
+// dialing makes a configuration for every connection.
+type dialing struct {
+	credentials.TransportCredentials
+	identity *secure.Identity
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (d *dialing) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	host, _, err := net.SplitHostPort(authority)
+	if err != nil {
+		host = authority
+	}
+	conn, info, err := credentials.NewTLS(d.identity.Client(host)).ClientHandshake(ctx, authority, raw)
+	return conn, info, secure.Explain(err, authority)
+}
+
+// Clone implements credentials.TransportCredentials.
+func (d *dialing) Clone() credentials.TransportCredentials {
+	return &dialing{TransportCredentials: d.TransportCredentials.Clone(), identity: d.identity}
+}
+
+// Serve are the options of a server with the identity; none without one.
+func Serve(i *secure.Identity) ([]grpc.ServerOption, error) {
+	config, err := i.Server()
+	if config == nil || err != nil {
+		return nil, err
+	}
+	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(config))}, nil
+}
+
+// WithToken adds the token to what a call sends; an empty one adds nothing.
+func WithToken(ctx context.Context, token string) context.Context {
+	if token == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, tokenKey, "Bearer "+token)
+}
+
+// Admits asks a guard about the caller of a call.
+func Admits(ctx context.Context, g secure.Guard) bool {
+	md, _ := metadata.FromIncomingContext(ctx)
+	var state *tls.ConnectionState
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+			state = &info.State
+		}
+	}
+	return g.Admits(md.Get(tokenKey), state)
+}
