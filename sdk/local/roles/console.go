@@ -6,6 +6,7 @@ import (
 	"github.com/harpagon/harpagon/gateway/console"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -39,4 +40,14 @@ func (r *Gateway) console(life context.Context, o GatewayOptions, commands *cont
 			},
 		},
 	})
+}
+
+// deployments are what the gateway serves.
+func (r *Gateway) deployments() (all []placement.Deployment) {
+	for _, name := range r.Gateway.Services() {
+		if d, ok := r.Gateway.Deployment(name); ok {
+			all = append(all, d)
+		}
+	}
+	return all
 }

@@ -104,6 +104,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	r := &Gateway{
 		Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected, seen: seen,
 	}
+	collected.Registry().MustRegister(metrics.Services(r.deployments))
 	commands := control.New(c, control.Options{})
 	if err := r.listen(life, o, commands); err != nil {
 		r.close()
