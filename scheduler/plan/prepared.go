@@ -51,6 +51,25 @@ type ModuleProblem struct {
 	Configs []Config // best ratio of throughput to price first
 }
 
+// Fastest is the shortest duration of the module, 0 where nothing comes to it.
+func (m *ModuleProblem) Fastest() time.Duration {
+	if m.Rate == 0 {
+		return 0
+	}
+	return slices.MinFunc(m.Configs, func(a, b Config) int { return cmp.Compare(a.Duration, b.Duration) }).Duration
+}
+
+// FastestOn is the shortest duration on a kind of hardware, 0 where there is none.
+func (m *ModuleProblem) FastestOn(hardware string) time.Duration {
+	shortest := time.Duration(0)
+	for _, c := range m.Configs {
+		if c.Hardware == hardware && (shortest == 0 || c.Duration < shortest) {
+			shortest = c.Duration
+		}
+	}
+	return shortest
+}
+
 // Prepare checks a problem and prepares it for a policy. Its error is about
 // input, never about an objective that cannot be met.
 func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {

@@ -28,11 +28,16 @@ type Task struct {
 // deadlines equal to periods, George, Rivierre and Spuri (1996) for any; it is
 // exact for batches that come no oftener than every period and whenever they
 // like, and sufficient for periodic ones.
+//
+// No deadline needs checking where none is sooner than a batch of each takes, and
+// the device has time left: the
+// left side is then at most sum of C_i·(1 + (t - D)/P_i), D the soonest deadline,
+// and so at most D + (t - D)·use.
 func NonPreemptive(tasks []Task) Verdict {
 	if len(tasks) == 0 {
 		return Verdict{Sound: true}
 	}
-	use := 0.0
+	use, all, soonest := 0.0, 0.0, math.Inf(1)
 	for _, c := range tasks {
 		if !(c.Duration > 0) || !(c.Period > 0) || math.IsInf(c.Duration, 0) || math.IsNaN(c.Deadline) {
 			return Verdict{Reason: fmt.Sprintf("duration %v, period %v and deadline %v are not numbers to test", c.Duration, c.Period, c.Deadline)}
@@ -41,9 +46,14 @@ func NonPreemptive(tasks []Task) Verdict {
 			return Verdict{At: c.Deadline, Demand: c.Duration, Reason: fmt.Sprintf("a batch of %.6g s is due after %.6g s", c.Duration, c.Deadline)}
 		}
 		use += c.Duration / c.Period
+		all += c.Duration
+		soonest = math.Min(soonest, c.Deadline)
 	}
 	if use > 1+slack {
 		return Verdict{Reason: fmt.Sprintf("the batches take %.4g seconds of a device per second", use)}
+	}
+	if all <= soonest && use < 1-slack {
+		return Verdict{Sound: true}
 	}
 	last := deadlines(tasks, use)
 	if math.IsInf(last, 1) {

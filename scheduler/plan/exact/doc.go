@@ -10,8 +10,9 @@
 //	              searches the budgets
 //	shared        shared.go says what a device may be shared for, pack.go fills
 //	              devices, packing.go does so under given budgets, starts.go
-//	              has budgets to try, sharing.go searches, together.go
-//	              writes the plans
+//	              has budgets to try, grouping.go chooses who shares a device
+//	              and fits budgets to that, sharing.go searches, together.go
+//	              writes the plans; package bound has the bound
 //
 // Processing steps of microseconds run beside executors (colocated.go).
 //

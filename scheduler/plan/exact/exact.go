@@ -1,7 +1,6 @@
 package exact
 
 import (
-	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -116,16 +115,9 @@ func (p *problem) checkPath() error { return p.CheckPath(p.fastest(), false) }
 func (p *problem) fastest() []time.Duration {
 	list := make([]time.Duration, len(p.Modules))
 	for i, m := range p.Modules {
-		list[i] = fastest(m)
+		list[i] = m.Fastest()
 	}
 	return list
-}
-
-func fastest(m *plan.ModuleProblem) time.Duration {
-	if m.Rate == 0 {
-		return 0
-	}
-	return slices.MinFunc(m.Configs, func(a, b plan.Config) int { return int(a.Duration - b.Duration) }).Duration
 }
 
 // budgets reads what a caller brings. Those of co-located steps are fixed, and no

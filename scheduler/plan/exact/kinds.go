@@ -57,24 +57,11 @@ func undominated(all []plan.Config) []plan.Config {
 	return kept
 }
 
-// serves is the share of a stream of rate requests per second that one device
-// can serve when every request must be answered within latency seconds, at the
-// most, under any rule of dispatch:
-//
-//	s·min(b/T, L - d) / d
-//
-// A batch holds at most b requests, and at most those that came within the last
-// L - d before its start; and a device starts at most s/d batches a second.
-func serves(c *plan.Config, rate, latency float64) float64 {
-	fill := math.Min(float64(c.Batch)/rate, latency-c.Duration.Seconds())
-	return math.Max(0, fill/c.Interval())
-}
-
 // serves is the largest share that one device of the kind can serve.
 func (k kind) serves(rate, latency float64) float64 {
 	most := 0.0
 	for i := range k.configs {
-		most = math.Max(most, serves(&k.configs[i], rate, latency))
+		most = math.Max(most, k.configs[i].Serves(rate, latency))
 	}
 	return most
 }

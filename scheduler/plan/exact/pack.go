@@ -2,6 +2,7 @@ package exact
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -57,7 +58,7 @@ func (s *packer) insert(bins []bin, parts []assignment, i, except int) bool {
 		if k == except || bins[k].total() >= 1 {
 			continue
 		}
-		b, ok := arrange(bins[k].kind, bins[k].held, append(slices.Clone(bins[k].parts), i), parts)
+		b, ok := s.arranged(bins[k].kind, bins[k].held, with(bins[k].parts, i), parts)
 		if ok && b.use-bins[k].use < least {
 			at, best, least = k, b, b.use-bins[k].use
 		}
@@ -78,11 +79,43 @@ func (s *packer) open(bins []bin, parts []assignment, i int, only string) (best 
 		if ok && (best.kind.hardware == only || h.hardware != only && h.weight >= best.kind.weight) {
 			continue
 		}
-		if b, fits := arrange(h, nil, []int{i}, parts); fits {
+		if b, fits := s.arranged(h, nil, []int{i}, parts); fits {
 			best, ok = b, true
 		}
 	}
 	return best, ok
+}
+
+// with is a sorted set of parts with one more.
+func with(parts []int, i int) []int {
+	at, _ := slices.BinarySearch(parts, i)
+	return slices.Insert(slices.Clip(slices.Clone(parts)), at, i)
+}
+
+// arrangement is what arrange found for some parts on a device.
+type arrangement struct {
+	bin bin
+	ok  bool
+}
+
+// arranged is arrange, looked up where the same parts were arranged before.
+func (s *packer) arranged(h sharedKind, held *plan.HeldDevice, members []int, parts []assignment) (bin, bool) {
+	key := append(s.key[:0], byte(h.index))
+	if held != nil {
+		key = fmt.Appendf(key, "%p", held)
+	}
+	for _, i := range members {
+		key = append(key, byte(i), byte(i>>8), byte(parts[i].by))
+	}
+	s.key = key
+	found, known := s.arrangements[string(key)]
+	if !known {
+		found.bin, found.ok = arrange(h, held, members, parts)
+		if s.arrangements != nil {
+			s.arrangements[string(key)] = found
+		}
+	}
+	return found.bin, found.ok
 }
 
 // Deadlines and durations that arrange tries.
@@ -126,6 +159,9 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 			break
 		}
 		due := time.Duration(math.Ceil(deadline))
+		if ok && best.use <= leastUse(h, members, parts, due) {
+			break // nor do later ones
+		}
 		for k, longest := 0, due; k <= shorterSteps; k, longest = k+1, longest/2 {
 			b := bin{kind: h, held: held, parts: members, options: trial[:0]}
 			if !b.all(parts, due, longest) || ok && b.use >= best.use {
@@ -140,6 +176,22 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 		deadline *= deadlineStep
 	}
 	return best, ok
+}
+
+// leastUse is what parts use of a device at the least when all wait up to a
+// deadline.
+func leastUse(h sharedKind, members []int, parts []assignment, due time.Duration) float64 {
+	sum := 0.0
+	for _, i := range members {
+		least := math.Inf(1)
+		for _, c := range parts[i].choices[h.index] {
+			if period := min(c.filling, parts[i].budget-due); period > 0 {
+				least = math.Min(least, float64(c.Duration)/float64(period))
+			}
+		}
+		sum += least
+	}
+	return sum
 }
 
 // all chooses an option for every part, with batches no longer than that.
@@ -202,7 +254,7 @@ func (s *packer) emptied(bins []bin, parts []assignment) []bin {
 func (s *packer) cheapen(bins []bin, at int, parts []assignment) {
 	for _, h := range s.kinds {
 		if bins[at].held == nil && plan.Cheaper(h.weight, bins[at].kind.weight) && s.exists(h, bins, parts) {
-			if other, ok := arrange(h, nil, bins[at].parts, parts); ok {
+			if other, ok := s.arranged(h, nil, bins[at].parts, parts); ok {
 				bins[at] = other
 			}
 		}

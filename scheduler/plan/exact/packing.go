@@ -1,7 +1,6 @@
 package exact
 
 import (
-	"math"
 	"slices"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -12,6 +11,7 @@ import (
 // packings count; with every module on devices of its own there is one wherever
 // cost model whole has a plan.
 func (s *packer) within(budgets allBudgets) *packing {
+	s.look()
 	var best *packing
 	keep := func(p *packing) bool {
 		if p != nil && (best == nil || plan.Cheaper(p.weight, best.weight)) && s.sound(p) {
@@ -30,8 +30,8 @@ func (s *packer) within(budgets allBudgets) *packing {
 		for i := range best.parts {
 			at := best.parts[i]
 			for by := range divisions {
-				other, ok := s.divide(at.pipeline, at.module, budgets[at.pipeline][at.module], by)
-				if !ok {
+				other, ok := s.division(budgets, at.pipeline, at.module, by)
+				if !ok || at.by == by {
 					continue
 				}
 				parts := slices.Clone(best.parts)
@@ -43,11 +43,40 @@ func (s *packer) within(budgets allBudgets) *packing {
 	return best
 }
 
+// look forgets what was found under other budgets.
+func (s *packer) look() {
+	n := 0
+	for _, p := range s.problems {
+		n += len(p.Modules)
+	}
+	s.divided, s.arrangements = make([]divided, n*int(divisions)), map[string]arrangement{}
+}
+
+// divided is what divide made of a module.
+type divided struct {
+	part      assignment
+	known, ok bool
+}
+
+// division is divide, looked up where it was asked before.
+func (s *packer) division(budgets allBudgets, pipeline, module int, by division) (assignment, bool) {
+	at := module
+	for _, p := range s.problems[:pipeline] {
+		at += len(p.Modules)
+	}
+	d := &s.divided[at*int(divisions)+int(by)]
+	if !d.known {
+		d.known = true
+		d.part, d.ok = s.divide(pipeline, module, budgets[pipeline][module], by)
+	}
+	return d.part, d.ok
+}
+
 // sound says whether single requests keep the packing. That is a question only
 // where a module has devices of its own and a share of another.
 func (s *packer) sound(p *packing) bool {
-	divided := func(at assignment) bool { return len(at.dedicated) > 0 && at.residual > 0 }
-	if !slices.ContainsFunc(p.parts, divided) {
+	both := func(at assignment) bool { return len(at.dedicated) > 0 && at.residual > 0 }
+	if !slices.ContainsFunc(p.parts, both) {
 		return true
 	}
 	for _, plan := range s.plans(p) {
@@ -63,9 +92,9 @@ func (s *packer) parts(budgets allBudgets, by division) ([]assignment, bool) {
 	var parts []assignment
 	for i, p := range s.problems {
 		for k := range p.Modules {
-			one, ok := s.divide(i, k, budgets[i][k], by)
+			one, ok := s.division(budgets, i, k, by)
 			if !ok {
-				if one, ok = s.divide(i, k, budgets[i][k], dedicated); !ok {
+				if one, ok = s.division(budgets, i, k, dedicated); !ok {
 					return nil, false
 				}
 			}
@@ -100,7 +129,11 @@ func (s *packer) packed(budgets allBudgets, parts []assignment) *packing {
 			best = p
 		}
 	}
-	for k := -1; k < len(s.kinds); k++ {
+	first := -1
+	if len(s.kinds) == 1 {
+		first = 0
+	}
+	for k := first; k < len(s.kinds); k++ {
 		only := ""
 		if k >= 0 {
 			only = s.kinds[k].hardware
@@ -121,30 +154,4 @@ func (s *packer) exist(p *packing) bool {
 		}
 	}
 	return true
-}
-
-// payable is the least sum of weights of whole devices that is at least the
-// bound.
-func (s *packer) payable(bound float64) float64 {
-	const most = 64 // devices; with more of them little is gained
-	if bound <= 0 || len(s.held) > 0 || len(s.kinds) == 0 || s.kinds[0].weight <= 0 || bound > most*s.kinds[0].weight {
-		return bound
-	}
-	best := math.Inf(1)
-	var visit func(i int, sum float64)
-	visit = func(i int, sum float64) {
-		if sum >= bound*(1-plan.OptimalityGap/10) {
-			best = math.Min(best, sum)
-			return
-		}
-		if i == len(s.kinds) || sum >= best {
-			return
-		}
-		w := s.kinds[i].weight
-		for n := math.Ceil((bound - sum) / w); n >= 0; n-- {
-			visit(i+1, sum+n*w)
-		}
-	}
-	visit(0, 0)
-	return math.Max(bound, best)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/split"
 )
 
 // Cost model shared: whole devices again, but what a module needs beyond full
@@ -41,6 +42,13 @@ type packer struct {
 	held       []bin // devices of others that have room
 	withMargin bool  // leave a margin for requests that are counted singly; see margin
 	rejected   bool  // single requests do not keep some packing that was looked at
+
+	steps [][]split.Steps // see ownSteps
+
+	// Under the budgets that are looked at:
+	divided      []divided              // by module of all pipelines and rule
+	arrangements map[string]arrangement // of parts, by what is arranged
+	key          []byte                 // of the last one looked up
 }
 
 // sharedKind is a kind of hardware whose devices may be shared.
@@ -67,6 +75,7 @@ type packing struct {
 // assignment is what one module runs.
 type assignment struct {
 	pipeline, module int
+	by               division
 	budget           time.Duration
 	dedicated        []plan.Allocation // on devices of its own
 	residual         float64           // requests per second that are left to a shared device
@@ -188,7 +197,7 @@ const (
 // nothing to offer.
 func (s *packer) divide(pipeline, module int, budget time.Duration, by division) (assignment, bool) {
 	m := s.problems[pipeline].Modules[module]
-	p := assignment{pipeline: pipeline, module: module, budget: budget}
+	p := assignment{pipeline: pipeline, module: module, by: by, budget: budget}
 	if m.Rate == 0 {
 		return p, by == dedicated
 	}

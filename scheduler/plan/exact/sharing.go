@@ -7,12 +7,11 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/bound"
 )
 
 // How long the search goes on.
 const (
-	descents  = 2    // packings of the first splits that are followed
-	mostMoves = 6    // that one of them is followed
 	leastGain = 0.02 // of what the emptiest device is used by, to count as better
 	rounds    = 30   // splits near the best one that are tried
 	patience  = 8    // of them may bring nothing
@@ -55,21 +54,18 @@ func (s *packer) halted() bool { return s.problems[0].Options.Halted() }
 // search looks for the cheapest packing, near some splits to begin with, and
 // returns the lower bounds of the pipelines one by one, and of all of them
 // together, in weights; nil when some pipeline has no split at all.
-func (s *packer) search() (best *packing, bounds []float64, bound float64) {
+func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	starts, bounds, ok := s.starts()
 	if !ok {
 		return nil, nil, 0
 	}
 	for _, b := range bounds {
-		bound += b
+		total += b
 	}
-	bound = s.payable(bound)
-	done := func() bool { return best != nil && best.weight <= bound*(1+plan.OptimalityGap) }
-	var firsts []*packing
+	done := func() bool { return best != nil && best.weight <= total*(1+plan.OptimalityGap) }
 	for _, b := range starts {
 		if p := s.within(b); p != nil {
-			firsts = append(firsts, p)
-			if best == nil || plan.Cheaper(p.weight, best.weight) {
+			if best == nil || p.better(best) {
 				best = p
 			}
 		}
@@ -80,19 +76,13 @@ func (s *packer) search() (best *packing, bounds []float64, bound float64) {
 	if best == nil {
 		return nil, nil, 0
 	}
-	slices.SortStableFunc(firsts, func(a, b *packing) int {
-		switch {
-		case a.better(b):
-			return -1
-		case b.better(a):
-			return 1
+	total = s.bound(total, best.weight)
+	for !done() {
+		other := s.regroup(best, done)
+		if other == best {
+			break
 		}
-		return 0
-	})
-	for _, first := range firsts[:min(descents, len(firsts))] {
-		if p := s.descended(first, done); plan.Cheaper(p.weight, best.weight) {
-			best = p
-		}
+		best = other
 	}
 	random := rand.New(rand.NewPCG(1, 2)) // the same problem has the same plan
 	for n, last := 0, 0; n < rounds && n-last < patience && !done() && !s.halted(); n++ {
@@ -100,30 +90,24 @@ func (s *packer) search() (best *packing, bounds []float64, bound float64) {
 			best, last = p, n
 		}
 	}
-	return best, bounds, bound
+	return best, bounds, total
 }
 
-// descended follows focused splits from a packing as long as they lead to better
-// ones.
-func (s *packer) descended(from *packing, done func() bool) *packing {
-	for range mostMoves {
-		next := from
-		for _, b := range s.focused(from) {
-			if done() || s.halted() {
-				return from
-			}
-			if p := s.within(b); p != nil && p.better(next) {
-				if next = p; plan.Cheaper(p.weight, from.weight) {
-					break
-				}
-			}
-		}
-		if next == from {
-			return from
-		}
-		from = next
+// bound raises what shares of devices cost to what whole ones do, as far as the
+// best packing is dearer. Where devices of others are paid by share there are none.
+func (s *packer) bound(fluid, best float64) float64 {
+	if len(s.held) > 0 {
+		return fluid
 	}
-	return from
+	problems := make([]*plan.Prepared, len(s.problems))
+	for i, p := range s.problems {
+		problems[i] = p.Prepared
+	}
+	kinds := make([]bound.Device, len(s.kinds))
+	for k, h := range s.kinds {
+		kinds[k] = bound.Device{Hardware: h.hardware, Weight: h.weight}
+	}
+	return bound.Whole(problems, kinds, fluid, best)
 }
 
 // better says whether a packing costs less, or as much with a device that is

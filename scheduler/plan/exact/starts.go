@@ -53,7 +53,7 @@ func (s *packer) waiting() (list []allBudgets) {
 	for _, p := range s.problems {
 		for _, m := range p.Modules {
 			if m.Rate > 0 {
-				shortest = math.Min(shortest, fastest(m).Seconds())
+				shortest = math.Min(shortest, m.Fastest().Seconds())
 			}
 		}
 	}
@@ -101,75 +101,6 @@ func (p *problem) withWait(takes func(duration float64) float64) ([]time.Duratio
 	}
 	b.Once()
 	return b.Found, b.Found != nil
-}
-
-// focused are splits that leave every module what the packing needs and give what
-// is left of the SLO to one module, or to those that share a device.
-func (s *packer) focused(best *packing) (list []allBudgets) {
-	needs := make(allBudgets, len(s.problems))
-	for i, p := range s.problems {
-		needs[i] = make([]time.Duration, len(p.Modules))
-	}
-	for _, at := range best.parts {
-		need := time.Duration(0)
-		for k := range at.dedicated {
-			need = max(need, at.dedicated[k].Worst)
-		}
-		if len(at.dedicated) == 1 && at.residual == 0 {
-			need = at.dedicated[0].Duration + at.dedicated[0].Period
-		}
-		needs[at.pipeline][at.module] = need
-	}
-	sets := [][]int{nil} // indices of parts
-	for _, b := range best.bins {
-		sets = append(sets, b.parts)
-		for k, i := range b.parts {
-			at, w := best.parts[i], b.options[k]
-			need := &needs[at.pipeline][at.module]
-			*need = max(*need, w.period+w.margin+w.deadline)
-		}
-	}
-	for i := range best.parts {
-		sets = append(sets, []int{i})
-	}
-	for _, set := range sets {
-		list = append(list, s.favouring(best, needs, set))
-	}
-	return list
-}
-
-// favouring stretches the needs of some parts as far as the SLO allows, and then
-// all others.
-func (s *packer) favouring(best *packing, needs allBudgets, set []int) allBudgets {
-	out := make(allBudgets, len(needs))
-	for i, p := range s.problems {
-		list := slices.Clone(needs[i])
-		with := func(by float64) []time.Duration {
-			longer := slices.Clone(list)
-			for _, k := range set {
-				if at := best.parts[k]; at.pipeline == i {
-					longer[at.module] = time.Duration(float64(longer[at.module]) * by)
-				}
-			}
-			return longer
-		}
-		low, high := 1.0, 1.0
-		for range 10 {
-			if high *= 2; p.DAG.Longest(with(high)) > p.Pipeline.SLO {
-				break
-			}
-			low = high
-		}
-		for range 12 {
-			if mid := (low + high) / 2; p.DAG.Longest(with(mid)) <= p.Pipeline.SLO {
-				low = mid
-			} else {
-				high = mid
-			}
-		}
-		out[i] = p.DAG.Stretch(with(low), p.Pipeline.SLO)
-	}
-	return out
 }
 
 // near is a split in the neighbourhood of another.

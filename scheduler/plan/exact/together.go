@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -54,6 +55,9 @@ func (e Policy) solveTogether(problems []plan.Problem, o plan.Options) ([]plan.P
 	}
 	for k, p := range found {
 		able[k].certify(&p, bounds[k])
+		if share := shareOf(total, bounds, k); plan.Cheaper(bounds[k], share) {
+			p.LowerBound, p.Restriction = math.Min(share, p.Cost), Together
+		}
 		plans[index[k]] = p
 	}
 	if best.weight <= total*(1+plan.OptimalityGap) {
@@ -62,6 +66,24 @@ func (e Policy) solveTogether(problems []plan.Problem, o plan.Options) ([]plan.P
 		}
 	}
 	return plans, true
+}
+
+// Together is the Restriction of the lower bound of a plan that was made together
+// with others: only the sum of their bounds is one, of what all of them cost.
+const Together = "taken together with the pipelines that were planned with it"
+
+// shareOf is what one pipeline has of the bound of all: as its own bound is to the
+// sum of these. What plans that share devices cost one by one is a matter of how
+// they are charged; only their sum has a bound that whole devices raise.
+func shareOf(total float64, bounds []float64, k int) float64 {
+	sum := 0.0
+	for _, b := range bounds {
+		sum += b
+	}
+	if sum <= 0 {
+		return bounds[k]
+	}
+	return bounds[k] / sum * total
 }
 
 func sameHardware(a, b *plan.Problem) bool {

@@ -20,7 +20,7 @@ import (
 //
 // requests per second, and every plan that answers all of them has
 // sum n_h·v_h(L) >= 1: a knapsack to be covered with whole devices (see
-// config.serves). Its least cost is a bound for plans of any number of groups,
+// plan.Config.Serves). Its least cost is a bound for plans of any number of groups,
 // any periods and any offsets. The relaxation to fractions of devices is the
 // proportional cost model's optimum.
 //
@@ -225,7 +225,7 @@ func (w *wholeModule) boundOf(groups []member) time.Duration {
 	for range 40 {
 		mid, sum := (low+high)/2, 0.0
 		for _, g := range groups {
-			sum += float64(g.n) * serves(&g.Config, w.Rate, mid)
+			sum += float64(g.n) * g.Serves(w.Rate, mid)
 		}
 		if sum >= 1-plan.RateTolerance {
 			high = mid

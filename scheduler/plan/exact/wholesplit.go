@@ -179,7 +179,7 @@ func (w *wholeModule) floors(budget time.Duration) []split.Step {
 
 // limited closes a list of bounds at its dear end.
 func (w *wholeModule) limited(steps []split.Step) []split.Step {
-	return append(steps, split.Step{Budget: fastest(w.ModuleProblem).Seconds(), Cost: w.limit * (1 + 2*plan.CostTolerance)})
+	return append(steps, split.Step{Budget: w.Fastest().Seconds(), Cost: w.limit * (1 + 2*plan.CostTolerance)})
 }
 
 // sounds are the steps that are proven sound.
@@ -196,6 +196,20 @@ func (w *wholeModule) sounds(budget time.Duration) []split.Step {
 		if sound, ok := w.prove(m); ok {
 			steps = append(steps, split.Step{Budget: sound.Seconds(), Cost: m.weight})
 			paid = split.NewSteps(append(paid, split.Step{Budget: sound.Seconds(), Cost: m.weight}))
+		}
+	}
+	return steps
+}
+
+// known are the steps of what is known to be sound by now.
+func (w *wholeModule) known(budget time.Duration) []split.Step {
+	if w.Rate == 0 {
+		return nil
+	}
+	steps := w.singles(w.limit, budget)
+	for _, m := range w.mixtures {
+		if m.proven && m.sound > 0 {
+			steps = append(steps, split.Step{Budget: m.sound.Seconds(), Cost: m.weight})
 		}
 	}
 	return steps

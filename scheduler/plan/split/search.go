@@ -1,6 +1,7 @@
 package split
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -33,6 +34,10 @@ type Search struct {
 	// Buy is what module i costs under a budget, in scaled weights, and how
 	// much of the budget that needs.
 	Buy func(i int, budget time.Duration) (cost float64, needs time.Duration, ok bool)
+
+	// Boxes is how many boxes are looked at, at the most; 0 for as many as a
+	// proof may need.
+	Boxes int
 
 	Best  float64         // cost of Found, in scaled weights; +Inf where there is none
 	Found []time.Duration // the best split
@@ -72,6 +77,19 @@ func NewProportional(p *plan.Prepared) *Search {
 	return b
 }
 
+// Least is the least sum of costs over all splits, as a bound, and a split that is
+// near it, nil where there is none; after boxes boxes.
+func Least(p *plan.Prepared, costs []Cost, boxes int) (bound float64, budgets []time.Duration) {
+	b := NewSearch(p)
+	b.Scale, b.Costs, b.Boxes = 1, costs, boxes
+	b.Buy = func(i int, budget time.Duration) (float64, time.Duration, bool) {
+		cost, which := costs[i].At(budget.Seconds())
+		return cost, budget, which >= 0 || costs[i].Size() == 0
+	}
+	bound = b.Run()
+	return bound, b.Found
+}
+
 // Run searches and returns the lower bound, in weights.
 func (b *Search) Run() float64 {
 	root := box{low: make([]float64, len(b.Costs)), high: make([]float64, len(b.Costs))}
@@ -79,8 +97,9 @@ func (b *Search) Run() float64 {
 		root.low[i], root.high[i] = f.Fastest(), b.slo
 	}
 	b.boxes = append(b.boxes, root)
+	most := cmp.Or(b.Boxes, maxBoxes)
 	for n := 0; len(b.boxes) > 0; n++ {
-		if n >= maxBoxes || b.work > maxWork || b.p.Options.Halted() {
+		if n >= most || b.work > maxWork || b.p.Options.Halted() {
 			break
 		}
 		if next := b.pop(); next.bound < b.enough() {

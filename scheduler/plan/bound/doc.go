@@ -1,0 +1,9 @@
+// Package bound says what pipelines cost at the least on whole devices that their
+// modules may share, whatever the plan: a lower bound that policy exact certifies
+// its plans with under cost model shared.
+//
+// bound.go makes cuts from prices of devices and finds the cheapest numbers of
+// devices that obey all. apart.go makes stronger ones: a device is one module's
+// alone, or its batches wait for those of another. hosting.go refutes few devices by
+// who can run where, and in which order.
+package bound
