@@ -5,6 +5,7 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
@@ -19,11 +20,16 @@ type books struct {
 // function's, whose policy gives up requests by itself.
 const unguarded = 0
 
+// decidesElsewhere says whether another dispatcher decides for a deployment.
+func (d *Dispatcher) decidesElsewhere(of *placement.Deployment) bool {
+	return d.options.Elsewhere && of.Function == nil
+}
+
 // guard enters the generation, or renews what is known of its executors.
 // Dispatcher.mu is held.
 func (d *Dispatcher) guard(g *Generation) {
 	of := &g.Deployment
-	if of.Pool != nil || of.Function != nil {
+	if of.Pool != nil || of.Function != nil || d.options.Elsewhere {
 		return
 	}
 	var modules []string
@@ -49,6 +55,7 @@ func (d *Dispatcher) guard(g *Generation) {
 
 // Forget takes a generation out of the books that has no requests any more.
 func (d *Dispatcher) Forget(g *Generation) {
+	d.eachLink(func(l *Link) { l.forget(g) })
 	if g.number == unguarded {
 		return
 	}
@@ -80,6 +87,9 @@ func (d *Dispatcher) Would(g *Generation, now, deadline dispatch.Time) bool {
 
 // Leave counts an admitted request out.
 func (d *Dispatcher) Leave(r *Request, now dispatch.Time, how admission.End) {
+	if r.link != nil {
+		r.link.leave(r, how)
+	}
 	number := r.Generation.number
 	if number == unguarded {
 		return

@@ -37,6 +37,10 @@ type Options struct {
 	Span         time.Duration
 	FunctionSpan time.Duration
 
+	// Elsewhere leaves what the items of modules do to other dispatchers, which
+	// links lead to (see Link). Functions are decided here all the same.
+	Elsewhere bool
+
 	// Record is how many bytes of the latest events and decisions are kept for every
 	// module; negative means none.
 	Record int
@@ -48,12 +52,14 @@ type Dispatcher struct {
 	options Options
 	books   books
 	moves   atomic.Int64   // executors that have come to a device or left it
+	started atomic.Uint64  // batches
 	calls   sync.WaitGroup // of functions
 
 	mu        sync.Mutex
 	services  map[string]*service
 	executors map[string]*Executor // by name
 	devices   map[string]*device   // by host and name; never forgotten
+	links     []*Link              // to dispatchers elsewhere
 	numbered  int                  // devices that have been numbered
 }
 
@@ -115,6 +121,9 @@ func (d *Dispatcher) Cancel(it *Item) {
 		s.take(it.id)
 		it.state = ended
 		d.books.wait(it, -1)
+		if s.elsewhere {
+			s.link.cancel(s, it)
+		}
 		fx = s.step(d.now(), dispatch.Event{Kind: dispatch.Cancel, Request: it.request()}, fx)
 	}
 	s.mu.Unlock()

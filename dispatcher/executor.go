@@ -3,9 +3,11 @@ package dispatcher
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/queue"
 )
 
 // Executor is what a dispatcher knows of one that runs batches.
@@ -22,11 +24,12 @@ type Executor struct {
 	caller      bool // its batches are calls of a function; see calls.go
 	group       int32
 
+	epoch atomic.Uint64 // by which it is told to run batches; 0 where its gateway does
+
 	station *station // that it serves or has served last; under Dispatcher.mu
 
 	mu      sync.Mutex
 	running []*Batch
-	started uint64
 	away    int // lanes whose engines are being loaded anew
 }
 
@@ -42,6 +45,15 @@ type Introduction struct {
 // work where the current generation of its service wants it. One that does not fit
 // its module gets no work.
 func (d *Dispatcher) Register(i Introduction, fits bool) *Executor {
+	e := d.enlist(i)
+	if fits {
+		d.employ(e)
+	}
+	return e
+}
+
+// enlist makes an executor known.
+func (d *Dispatcher) enlist(i Introduction) *Executor {
 	e := &Executor{
 		dispatcher: d, Name: i.Name, Service: i.Service, Hardware: i.Hardware, Holder: i.Holder,
 		concurrency: max(i.Concurrency, 1),
@@ -53,10 +65,14 @@ func (d *Dispatcher) Register(i Introduction, fits bool) *Executor {
 		before.station.remove(before)
 	}
 	d.executors[e.Name] = e
-	if fits {
-		d.assign(e)
-	}
 	return e
+}
+
+// employ puts an executor to work where the current generation wants it.
+func (d *Dispatcher) employ(e *Executor) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.assign(e)
 }
 
 // assign adds the executor to the station that the current generation of its
@@ -90,6 +106,12 @@ func (d *Dispatcher) Detach(e *Executor) {
 	}
 }
 
+// Release detaches an executor for good and tells dispatchers elsewhere.
+func (d *Dispatcher) Release(e *Executor) {
+	d.Detach(e)
+	d.eachLink(func(l *Link) { l.conn.Send(&queue.Message{Kind: queue.Release, Text: []byte(e.Name)}) })
+}
+
 // Ready notes that an engine of the executor is loaded again.
 func (d *Dispatcher) Ready(e *Executor) {
 	d.mu.Lock()
@@ -120,6 +142,15 @@ func (d *Dispatcher) Soon(e *Executor, id uint64, took dispatch.Time) {
 // Lost forgets an executor that is gone. What it still held is queued anew or given
 // up; tell is called before that for every batch.
 func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
+	d.forget(e, func(b *Batch) {
+		tell(b)
+		d.books.end(b, -1, d.now(), 0)
+		d.requeue(b)
+	})
+}
+
+// forget takes out an executor that is gone, with what it held.
+func (d *Dispatcher) forget(e *Executor, each func(*Batch)) {
 	d.Detach(e)
 	d.mu.Lock()
 	if d.executors[e.Name] == e {
@@ -138,12 +169,15 @@ func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 	}
 	e.resign()
 	for _, b := range held {
-		tell(b)
-		d.books.end(b, -1, d.now(), 0)
-		for _, it := range b.Items {
-			if !d.Requeue(it) {
-				it.Request.Gateway.Drop(it, LostTwice)
-			}
+		each(b)
+	}
+}
+
+// requeue queues the items of a batch anew that was lost.
+func (d *Dispatcher) requeue(b *Batch) {
+	for _, it := range b.Items {
+		if !d.Requeue(it) {
+			it.Request.Gateway.Drop(it, LostTwice)
 		}
 	}
 }
@@ -152,8 +186,7 @@ func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 func (e *Executor) enter(b *Batch) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.started++
-	b.ID, b.Executor = e.started, e
+	b.ID, b.Executor, b.Whole.Epoch = e.dispatcher.started.Add(1), e, max(b.Whole.Epoch, e.epoch.Load())
 	e.running = append(e.running, b)
 	e.device.begin()
 }
@@ -171,6 +204,17 @@ func (e *Executor) Take(id uint64) *Batch {
 	b := e.running[i]
 	e.running = slices.Delete(e.running, i, i+1)
 	return b
+}
+
+// takeOf is Take of a batch that was started by that epoch.
+func (e *Executor) takeOf(epoch, id uint64) *Batch {
+	e.mu.Lock()
+	known := slices.ContainsFunc(e.running, func(b *Batch) bool { return b.ID == id && b.Whole.Epoch == epoch })
+	e.mu.Unlock()
+	if !known {
+		return nil
+	}
+	return e.Take(id)
 }
 
 // Idle says whether the executor holds nothing.

@@ -103,10 +103,15 @@ func (d *Dispatcher) Install(g *Generation, unfit []string, callers []*Executor)
 			setups[i].members = append(setups[i].members, member{exec: e, group: int32(group)})
 		}
 	}
+	v.current, v.stations = g, stations
+	if d.decidesElsewhere(&g.Deployment) {
+		if l := d.owner(name); l != nil {
+			l.install(g)
+		}
+	}
 	for i, s := range g.stations {
 		moved += s.configure(setups[i])
 	}
-	v.current, v.stations = g, stations
 	d.services[name] = v
 	d.guard(g)
 	return moved
@@ -115,7 +120,12 @@ func (d *Dispatcher) Install(g *Generation, unfit []string, callers []*Executor)
 func (d *Dispatcher) newStation(g *Generation, module, identity string) *station {
 	s := &station{
 		dispatcher: d, service: g.Deployment.Name(), module: module, identity: identity,
-		recorder: d.newRecorder(), downAt: d.now(),
+		downAt: d.now(), elsewhere: d.decidesElsewhere(&g.Deployment),
+	}
+	if s.elsewhere {
+		s.link = d.owner(s.service)
+	} else {
+		s.recorder = d.newRecorder()
 	}
 	span := d.options.Span
 	if g.Deployment.Function != nil {
@@ -155,4 +165,7 @@ func (d *Dispatcher) Remove(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.services, name)
+	for _, l := range d.links {
+		l.remove(name)
+	}
 }

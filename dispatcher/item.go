@@ -5,13 +5,15 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/wire/attach"
 )
 
 // Gateway is who holds requests. It is called while no lock is held, and must not
 // block.
 type Gateway interface {
-	// Start says that the items, all that the gateway has in the batch, start now.
-	Start(b *Batch, items []*Item)
+	// Start says that the items, all that the gateway has in the batch, start now. They
+	// are the part of that number.
+	Start(b *Batch, items []*Item, part int)
 	// Drop says that an item was given up.
 	Drop(it *Item, why Drop)
 }
@@ -25,6 +27,9 @@ type Request struct {
 
 	over    atomic.Bool
 	entered bool // admission control counts its items; under the lock of the books
+
+	link   *Link  // that knows it by number; under Link.mu
+	number uint64 // plus one
 }
 
 // End notes that the request is over: items of it that come are not taken.
@@ -73,7 +78,12 @@ type Batch struct {
 	Executor *Executor
 	Items    []*Item
 	Rows     int
+	Parts    int           // gateways that hold items of it
 	At, Due  dispatch.Time // when it started, and when it should be done
+	Closed   dispatch.Time // when it was complete
+
+	// Whole is what the batch is a part of, where another dispatcher has decided it.
+	Whole attach.Part
 
 	station *station
 	lane    int32    // -1 when the station has forgotten it; under station.mu
@@ -104,6 +114,7 @@ const (
 	LostTwice                  // two executors were lost while they held it
 	Unserved                   // its application is not served any more
 	Stopping                   // no more calls are made
+	Refused                    // the requests before its own leave no time for it
 )
 
 // Word is the reason in the words of package autoscale; empty where no policy has

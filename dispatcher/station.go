@@ -35,6 +35,9 @@ type station struct {
 
 	recorder *recording.Recorder // of the policy's steps; nil where nothing is recorded
 
+	elsewhere bool  // another dispatcher decides; see link.go
+	link      *Link // to that one; nil while there is none
+
 	// Of a function; see calls.go.
 	calls   int      // that may run at once; 0 for a module
 	apps    []string // that the policy knows, by class
@@ -91,6 +94,10 @@ func (s *station) arrive(now dispatch.Time, it *Item, fx []effect) []effect {
 		it.kept = g.Nodes[it.Index].Keep.Under(pressure)
 	}
 	it.id = s.put(it)
+	if s.elsewhere {
+		s.link.arrive(s, it, now)
+		return fx
+	}
 	return s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
 }
 
@@ -106,7 +113,7 @@ func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effe
 
 // decide is step where the policy knows who shares its devices.
 func (s *station) decide(now dispatch.Time, ev dispatch.Event, fx []effect) []effect {
-	for ev.Kind != 0 {
+	for ev.Kind != 0 && !s.elsewhere {
 		s.actions = s.policy.Step(now, ev, s.actions[:0])
 		s.recorder.Step(now, ev, s.actions)
 		ev, fx = s.act(now, fx)
@@ -152,27 +159,38 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 	var first, last dispatch.Time
 	for i, id := range a.Batch {
 		it := s.take(id)
-		it.state, it.Began, it.Batch = sent, now, int32(len(a.Batch))
-		if it.Request.Generation.largest > 0 {
-			it.Batch = it.Size
-		}
 		b.add(it)
 		if i == 0 || it.Ready < first {
 			first = it.Ready
 		}
 		last = max(last, it.Ready)
 	}
-	closed := s.closed(now, a, first, last)
-	for _, it := range b.Items {
-		it.Wait = max(0, closed-it.Ready)
-		it.Queue = now - it.Ready - it.Wait
-	}
+	b.begin(s.closed(now, a, first, last), b.size())
 	s.dispatcher.books.start(b.Items)
 	if s.calls == 0 {
 		l.batch = b
 		l.exec.enter(b)
 	}
 	return b
+}
+
+// size is what the items of the batch are told of it: rows where they are queries.
+func (b *Batch) size() int {
+	if b.Items[0].Request.Generation.largest > 0 {
+		return b.Rows
+	}
+	return len(b.Items)
+}
+
+// begin notes that the items have started in a batch of that size, which was complete
+// at that time.
+func (b *Batch) begin(closed dispatch.Time, size int) {
+	b.Closed = closed
+	for _, it := range b.Items {
+		it.state, it.Began, it.Batch = sent, b.At, int32(size)
+		it.Wait = max(0, min(closed, b.At)-it.Ready)
+		it.Queue = b.At - it.Ready - it.Wait
+	}
 }
 
 // add puts an item into the batch that is being made.
@@ -229,7 +247,28 @@ func (s *station) apply(fx []effect) {
 			e.item.Request.Gateway.Drop(e.item, e.drop)
 			continue
 		}
-		e.batch.Items[0].Request.Gateway.Start(e.batch, e.batch.Items)
+		e.batch.tell()
+	}
+}
+
+// tell tells the gateways that hold the items of the batch.
+func (b *Batch) tell() {
+	first := b.Items[0].Request.Gateway
+	if !slices.ContainsFunc(b.Items, func(it *Item) bool { return it.Request.Gateway != first }) {
+		b.Parts = 1
+		first.Start(b, b.Items, 0)
+		return
+	}
+	order := b.gateways()
+	b.Parts = len(order)
+	for part, g := range order {
+		var items []*Item
+		for _, it := range b.Items {
+			if it.Request.Gateway == g {
+				items = append(items, it)
+			}
+		}
+		g.Start(b, items, part)
 	}
 }
 
@@ -289,10 +328,18 @@ func (s *station) waiting() []*Item {
 	return all
 }
 
+// queued is how many items wait. The station's lock is held.
+func (s *station) queued() int {
+	if s.elsewhere {
+		return len(s.slots) - len(s.free)
+	}
+	return s.policy.Len()
+}
+
 func (s *station) measure(now dispatch.Time) autoscale.ModuleMeasures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := autoscale.ModuleMeasures{Name: s.module, Policy: s.policy.Name(), Waiting: s.policy.Len()}
+	m := autoscale.ModuleMeasures{Name: s.module, Policy: s.policy.Name(), Waiting: s.queued()}
 	s.stats.Measure(now, &m)
 	return m
 }
@@ -311,7 +358,7 @@ func (d *Dispatcher) Loads(g *Generation) []Load {
 	var all []Load
 	for _, s := range g.stations {
 		s.mu.Lock()
-		all = append(all, Load{Module: s.module, Waiting: s.policy.Len(), Held: len(s.slots) - len(s.free), Calls: s.running, Policy: s.policy.Describe()})
+		all = append(all, Load{Module: s.module, Waiting: s.queued(), Held: len(s.slots) - len(s.free), Calls: s.running, Policy: s.policy.Describe()})
 		s.mu.Unlock()
 	}
 	return all

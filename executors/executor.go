@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/attach/assembly"
 )
 
 // maxReloads is how often in a row an engine may fail to load again before its
@@ -64,8 +65,9 @@ type executor struct {
 	model     Model
 	device    *turns.Device
 	turn      turns.User
-	cells     cells        // one for every batch that may run at once
-	attached  atomic.Int32 // streams
+	assembly  assembly.Assembly // of batches that come in parts
+	cells     cells             // one for every batch that may run at once
+	attached  atomic.Int32      // streams
 	signature pipelines.Signature
 	counters
 }

@@ -103,7 +103,7 @@ func (e *executor) meet(ctx, run context.Context, stop func(), address string) e
 		_ = stream.Close()
 		return ending{final: true}
 	}
-	s := &session{executor: e, stream: stream, stop: stop, turn: make(chan struct{}, 1)}
+	s := &session{executor: e, stream: e.assembly.Wrap(stream), stop: stop, turn: make(chan struct{}, 1)}
 	return s.serve(ctx, run)
 }
 

@@ -15,6 +15,10 @@ func (g *Gateway) Drop(dropped *dispatcher.Item, why dispatcher.Drop) {
 	if o := g.options.Observer.Dropped; o != nil && why.Word() != "" {
 		o(DropInfo{Pipeline: it.Of.Graph.Deployment.Name(), Module: stageOf(it), Reason: why.Word()})
 	}
+	if why == dispatcher.Refused && it.Of.Unless() {
+		it.Of.Refused = true
+		it.Of.Unlock()
+	}
 	it.Of.Fail(refusal(g.now(), it, why))
 }
 
@@ -35,6 +39,8 @@ func refusal(now dispatch.Time, it *graph.Item, why dispatcher.Drop) *wire.Error
 		e.Reason = "two executors were lost while they held the request"
 	case dispatcher.Unserved:
 		e.Stage, e.Reason = "", "its application is not served any more"
+	case dispatcher.Refused:
+		e = crowded(e.Budget)
 	case dispatcher.Stopping:
 		e.Stage, e.Reason = "", stopping
 	default:

@@ -44,13 +44,16 @@ const (
 )
 
 // Start sends the tensors of a batch; see dispatcher.Gateway.
-func (g *Gateway) Start(b *dispatcher.Batch, items []*dispatcher.Item) {
+func (g *Gateway) Start(b *dispatcher.Batch, _ []*dispatcher.Item, _ int) {
 	e := b.Executor.Holder.(*executor)
-	if e.target != nil {
+	switch {
+	case e.target != nil:
 		go e.call(b)
-		return
+	case len(b.Items) == 0: // others wait for the gateway's part
+		e.send(&attach.Message{Batch: &attach.Batch{Part: b.Whole}})
+	default:
+		e.launch(b)
 	}
-	e.launch(b)
 }
 
 func itemOf(it *dispatcher.Item) *graph.Item { return it.Holder.(*graph.Item) }
@@ -66,7 +69,7 @@ type parcel struct {
 // receiving side takes care of all that the executor holds.
 func (e *executor) launch(started *dispatcher.Batch) {
 	e.gateway.batchBegin(started)
-	p := &parcel{batch: attach.Batch{ID: started.ID, Due: e.gateway.epoch.Add(started.Due)}}
+	p := &parcel{batch: attach.Batch{ID: started.ID, Due: e.gateway.epoch.Add(started.Due), Part: started.Whole}}
 	b := &p.batch
 	if b.Items = p.few[:0]; started.Rows > len(p.few) {
 		b.Items = make([][]wire.Tensor, 0, started.Rows)

@@ -222,8 +222,11 @@ func (g *Gateway) refuse(p *pipeline, gr *deployed, app *application, q *wire.In
 // outcome is how the request ended. What an engine refuses of a module that
 // receives an input of the pipeline as it came is the caller's mistake.
 func outcome(r *graph.Request, err *wire.Error) Outcome {
-	if err == nil {
+	switch {
+	case err == nil:
 		return Completed
+	case r.Refused:
+		return Refused
 	}
 	switch err.Code {
 	case wire.CodeInvalid:

@@ -192,7 +192,7 @@ func (g *Gateway) Release(ctx context.Context, pipelineName string, executors []
 	}
 	g.mu.Unlock()
 	for _, e := range leaving {
-		g.queue.Detach(e.seat)
+		g.queue.Release(e.seat)
 		e.part(dismiss)
 	}
 	for _, e := range leaving {

@@ -63,6 +63,10 @@ type Options struct {
 	// per second; negative means none.
 	Record int
 
+	// Dispatched leaves it to dispatchers elsewhere when and where the items of
+	// modules run; see Gateway.Follow.
+	Dispatched bool
+
 	// Observer is told what happens.
 	Observer Observer
 
@@ -98,5 +102,6 @@ func (o *Options) dispatching(now func() dispatch.Time) dispatcher.Options {
 	return dispatcher.Options{
 		Now: now, MaxQueue: o.MaxQueue, MaxCalls: o.MaxInFlight, Patient: o.Patient,
 		Margin: o.Margin, FunctionMargin: o.functionMargin, Span: o.Span, FunctionSpan: o.functionSpan, Record: o.Record,
+		Elsewhere: o.Dispatched,
 	}
 }

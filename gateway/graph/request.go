@@ -20,6 +20,9 @@ type Request struct {
 	Class int32
 	Form  uint64
 
+	// Refused says that a dispatcher elsewhere has not admitted it; see Unless.
+	Refused bool
+
 	// Own is what a gateway keeps of it besides.
 	Own any
 

@@ -2,6 +2,11 @@
 // executor opens a stream, says who it is, then receives batches and returns
 // results until one of the two asks to drain.
 //
+// Where a dispatcher stands between several gateways and the executor, the executor
+// has a stream to it, too. A batch may then come in parts, one from every gateway that
+// holds some of its items; each gets a Result for its part, and the dispatcher is told
+// that the batch is Done. Package assembly puts the parts together.
+//
 // The same messages travel over gRPC between hosts and over Go channels within
 // one process; neither side can tell which.
 package attach
@@ -21,6 +26,10 @@ type Message struct {
 	Drain  *Drain  // either way: no more batches; what is held is finished
 	Ready  *Ready  // executor to gateway, one per Result with Away
 	Soon   *Soon   // executor to gateway, at most one per Batch and before its Result
+
+	Obey    *Obey    // dispatcher to executor, first
+	Without *Without // dispatcher to executor
+	Done    *Done    // executor to dispatcher, one per batch that it has started there
 }
 
 // Hello introduces an executor.
@@ -44,6 +53,31 @@ type Batch struct {
 	ID    uint64
 	Due   time.Time // when the batch must be finished; orders batches on a shared device
 	Items [][]wire.Tensor
+	Part  Part
+}
+
+// Part says that a Batch is one of so many Parts of a batch that a dispatcher of this
+// Epoch has started under that number. Parts is 0 where it is a batch of its own. One
+// without items has no Result.
+type Part struct {
+	Epoch, Batch uint64
+	Part, Parts  int
+}
+
+// Obey says by which epoch the dispatcher decides. Parts of lower epochs, which come by
+// order of a dispatcher that has been replaced, are not computed any more.
+type Obey struct{ Epoch uint64 }
+
+// Without says that a part will not come, because its gateway is gone.
+type Without struct{ Part }
+
+// Done says that a batch has ended, with whatever parts have come; Failed is the
+// number of items without an answer.
+type Done struct {
+	Epoch, Batch    uint64
+	Waited, Compute time.Duration
+	Failed          int
+	Away            bool
 }
 
 // Result answers one Batch. Items[i][j] is output j of request i; when Err is
@@ -87,4 +121,20 @@ type Stream interface {
 	Send(*Message) error
 	Recv() (*Message, error)
 	Close() error
+}
+
+// Cut is the result of the requests from one to another, under a number of its own.
+func (r *Result) Cut(id uint64, from, to int) *Result {
+	c := *r
+	c.ID = id
+	if r.Items != nil {
+		c.Items = r.Items[from:min(to, len(r.Items))]
+	}
+	c.Errs = nil
+	for _, err := range r.Errs[min(from, len(r.Errs)):min(to, len(r.Errs))] {
+		if err != nil {
+			c.Errs = r.Errs[from:to]
+		}
+	}
+	return &c
 }

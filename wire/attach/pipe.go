@@ -42,6 +42,13 @@ func Abort(s Stream, err error) {
 	_ = s.Close()
 }
 
+// Inject hands a message to an end of a Pipe as if the other end had sent it. It says
+// false where the end is closed, or no end of a Pipe.
+func Inject(s Stream, m *Message) bool {
+	p, ok := s.(*pipe)
+	return ok && p.in.put(m) == nil
+}
+
 // queue is one direction: a ring that grows when it must.
 type queue struct {
 	mu     sync.Mutex

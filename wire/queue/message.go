@@ -20,9 +20,10 @@ const (
 	Arrive                  // G: Generation, Request, Station, Item, Node, Size, Again, Age, Left, Timed
 	Cancel                  // G: Station, Item
 	Leave                   // G: Request, How
+	Release                 // G: Text (executor) is needed no more
 	Own                     // D: Text (service; empty for all), Epoch, which grows with every owner
 	Disown                  // D: Text (service; empty for all)
-	Start                   // D: Text (executor), Epoch, Batch, Part, Parts, Left, Age, Items
+	Start                   // D: Text (executor), Epoch, Batch, Part, Parts, Size (of the whole batch), Left, Age, Items
 	Drop                    // D: Station, Item, How
 	Fail                    // either way, last: Text says why
 	kinds
@@ -111,7 +112,7 @@ func (m *Message) appendFields(to []byte) []byte {
 		return appendBytes(binary.AppendUvarint(to, m.Generation), m.Text)
 	case Forget:
 		return binary.AppendUvarint(to, m.Generation)
-	case Remove, Disown, Fail:
+	case Remove, Release, Disown, Fail:
 		return appendBytes(to, m.Text)
 	case Arrive:
 		to = appendAll(append(to, m.flags()), m.Generation, m.Request, m.Station, m.Item, m.Node, m.Size)
@@ -123,7 +124,7 @@ func (m *Message) appendFields(to []byte) []byte {
 	case Own:
 		return binary.AppendUvarint(appendBytes(to, m.Text), m.Epoch)
 	case Start:
-		to = appendAll(appendBytes(to, m.Text), m.Epoch, m.Batch, m.Part, m.Parts)
+		to = appendAll(appendBytes(to, m.Text), m.Epoch, m.Batch, m.Part, m.Parts, m.Size)
 		to = binary.AppendVarint(binary.AppendVarint(to, int64(m.Left)), int64(m.Age))
 		to = binary.AppendUvarint(to, uint64(len(m.Items)))
 		for _, r := range m.Items {
@@ -180,7 +181,7 @@ func Parse(frame []byte, m *Message) error {
 		m.Generation, m.Text = p.uint(), p.bytes()
 	case Forget:
 		m.Generation = p.uint()
-	case Remove, Disown, Fail:
+	case Remove, Release, Disown, Fail:
 		m.Text = p.bytes()
 	case Arrive:
 		flags := p.byte()
@@ -194,7 +195,7 @@ func Parse(frame []byte, m *Message) error {
 	case Own:
 		m.Text, m.Epoch = p.bytes(), p.uint()
 	case Start:
-		m.Text, m.Epoch, m.Batch, m.Part, m.Parts = p.bytes(), p.uint(), p.uint(), p.uint(), p.uint()
+		m.Text, m.Epoch, m.Batch, m.Part, m.Parts, m.Size = p.bytes(), p.uint(), p.uint(), p.uint(), p.uint(), p.uint()
 		m.Left, m.Age = p.duration(), p.duration()
 		m.Items = p.refs(m.Items)
 	case Drop:

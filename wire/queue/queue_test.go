@@ -23,9 +23,10 @@ func all() []Message {
 		{Kind: Arrive, Generation: 1, Request: 1 << 40, Station: 2, Item: 7<<32 | 5, Node: 1, Size: 3, Age: -time.Millisecond, Left: time.Second, Timed: true, Again: true},
 		{Kind: Cancel, Station: 2, Item: 9},
 		{Kind: Leave, Request: 4, How: 2},
+		{Kind: Release, Text: []byte("detect/1/0")},
 		{Kind: Own, Text: []byte("traffic"), Epoch: 8},
 		{Kind: Disown, Text: []byte("traffic")},
-		{Kind: Start, Text: []byte("detect/1/0"), Epoch: 8, Batch: 5, Part: 1, Parts: 2, Left: -1, Age: 4, Items: []Ref{{1, 2}, {3, 1 << 60}}},
+		{Kind: Start, Text: []byte("detect/1/0"), Epoch: 8, Batch: 5, Part: 1, Parts: 2, Size: 9, Left: -1, Age: 4, Items: []Ref{{1, 2}, {3, 1 << 60}}},
 		{Kind: Drop, Station: 1, Item: 2, How: 3},
 		{Kind: Fail, Text: []byte("because")},
 	}

@@ -18,6 +18,9 @@ func toProto(m *attach.Message, now time.Time) (*pb.Message, error) {
 		return &pb.Message{Kind: &pb.Message_Hello{Hello: helloToProto(m.Hello)}}, nil
 	case m.Batch != nil:
 		b := &pb.Batch{Id: m.Batch.ID, Items: itemsToProto(m.Batch.Items)}
+		if m.Batch.Part.Parts > 0 {
+			b.Part = partToProto(m.Batch.Part)
+		}
 		if !m.Batch.Due.IsZero() {
 			in := int64(m.Batch.Due.Sub(now))
 			b.DueIn = &in
@@ -36,6 +39,16 @@ func toProto(m *attach.Message, now time.Time) (*pb.Message, error) {
 		return &pb.Message{Kind: &pb.Message_Ready{Ready: &pb.Ready{}}}, nil
 	case m.Soon != nil:
 		return &pb.Message{Kind: &pb.Message_Soon{Soon: &pb.Soon{Id: m.Soon.ID, Compute: int64(m.Soon.Compute)}}}, nil
+	case m.Obey != nil:
+		return &pb.Message{Kind: &pb.Message_Obey{Obey: &pb.Obey{Epoch: m.Obey.Epoch}}}, nil
+	case m.Without != nil:
+		return &pb.Message{Kind: &pb.Message_Without{Without: partToProto(m.Without.Part)}}, nil
+	case m.Done != nil:
+		d := &pb.Done{
+			Epoch: m.Done.Epoch, Batch: m.Done.Batch, Waited: int64(m.Done.Waited), Compute: int64(m.Done.Compute),
+			Failed: uint32(m.Done.Failed), Away: m.Done.Away,
+		}
+		return &pb.Message{Kind: &pb.Message_Done{Done: d}}, nil
 	}
 	return nil, errEmpty
 }
@@ -45,7 +58,7 @@ func fromProto(m *pb.Message, now time.Time) (*attach.Message, error) {
 	case *pb.Message_Hello:
 		return &attach.Message{Hello: helloFromProto(k.Hello)}, nil
 	case *pb.Message_Batch:
-		b := &attach.Batch{ID: k.Batch.GetId(), Items: itemsFromProto(k.Batch.GetItems())}
+		b := &attach.Batch{ID: k.Batch.GetId(), Items: itemsFromProto(k.Batch.GetItems()), Part: partFromProto(k.Batch.GetPart())}
 		if k.Batch.DueIn != nil {
 			b.Due = now.Add(time.Duration(k.Batch.GetDueIn()))
 		}
@@ -63,8 +76,26 @@ func fromProto(m *pb.Message, now time.Time) (*attach.Message, error) {
 		return &attach.Message{Ready: &attach.Ready{}}, nil
 	case *pb.Message_Soon:
 		return &attach.Message{Soon: &attach.Soon{ID: k.Soon.GetId(), Compute: time.Duration(k.Soon.GetCompute())}}, nil
+	case *pb.Message_Obey:
+		return &attach.Message{Obey: &attach.Obey{Epoch: k.Obey.GetEpoch()}}, nil
+	case *pb.Message_Without:
+		return &attach.Message{Without: &attach.Without{Part: partFromProto(k.Without)}}, nil
+	case *pb.Message_Done:
+		d := &attach.Done{
+			Epoch: k.Done.GetEpoch(), Batch: k.Done.GetBatch(), Waited: time.Duration(k.Done.GetWaited()), Compute: time.Duration(k.Done.GetCompute()),
+			Failed: int(k.Done.GetFailed()), Away: k.Done.GetAway(),
+		}
+		return &attach.Message{Done: d}, nil
 	}
 	return nil, errEmpty
+}
+
+func partToProto(p attach.Part) *pb.Part {
+	return &pb.Part{Epoch: p.Epoch, Batch: p.Batch, Part: uint32(p.Part), Parts: uint32(p.Parts)}
+}
+
+func partFromProto(p *pb.Part) attach.Part {
+	return attach.Part{Epoch: p.GetEpoch(), Batch: p.GetBatch(), Part: int(p.GetPart()), Parts: int(p.GetParts())}
 }
 
 func helloToProto(h *attach.Hello) *pb.Hello {

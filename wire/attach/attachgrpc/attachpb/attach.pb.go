@@ -1,4 +1,4 @@
-// The stream between a gateway and an executor on another host.
+// The stream between a gateway, or a dispatcher, and an executor on another host.
 //
 // Generated code: in this folder, run
 //
@@ -40,6 +40,9 @@ type Message struct {
 	//	*Message_Drain
 	//	*Message_Ready
 	//	*Message_Soon
+	//	*Message_Obey
+	//	*Message_Without
+	//	*Message_Done
 	Kind          isMessage_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -136,6 +139,33 @@ func (x *Message) GetSoon() *Soon {
 	return nil
 }
 
+func (x *Message) GetObey() *Obey {
+	if x != nil {
+		if x, ok := x.Kind.(*Message_Obey); ok {
+			return x.Obey
+		}
+	}
+	return nil
+}
+
+func (x *Message) GetWithout() *Part {
+	if x != nil {
+		if x, ok := x.Kind.(*Message_Without); ok {
+			return x.Without
+		}
+	}
+	return nil
+}
+
+func (x *Message) GetDone() *Done {
+	if x != nil {
+		if x, ok := x.Kind.(*Message_Done); ok {
+			return x.Done
+		}
+	}
+	return nil
+}
+
 type isMessage_Kind interface {
 	isMessage_Kind()
 }
@@ -164,6 +194,18 @@ type Message_Soon struct {
 	Soon *Soon `protobuf:"bytes,6,opt,name=soon,proto3,oneof"`
 }
 
+type Message_Obey struct {
+	Obey *Obey `protobuf:"bytes,7,opt,name=obey,proto3,oneof"`
+}
+
+type Message_Without struct {
+	Without *Part `protobuf:"bytes,8,opt,name=without,proto3,oneof"`
+}
+
+type Message_Done struct {
+	Done *Done `protobuf:"bytes,9,opt,name=done,proto3,oneof"`
+}
+
 func (*Message_Hello) isMessage_Kind() {}
 
 func (*Message_Result) isMessage_Kind() {}
@@ -175,6 +217,12 @@ func (*Message_Drain) isMessage_Kind() {}
 func (*Message_Ready) isMessage_Kind() {}
 
 func (*Message_Soon) isMessage_Kind() {}
+
+func (*Message_Obey) isMessage_Kind() {}
+
+func (*Message_Without) isMessage_Kind() {}
+
+func (*Message_Done) isMessage_Kind() {}
 
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -375,6 +423,7 @@ type Batch struct {
 	// Absent when the batch is not due at any time.
 	DueIn         *int64  `protobuf:"zigzag64,2,opt,name=due_in,json=dueIn,proto3,oneof" json:"due_in,omitempty"`
 	Items         []*Item `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
+	Part          *Part   `protobuf:"bytes,4,opt,name=part,proto3" json:"part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -430,6 +479,212 @@ func (x *Batch) GetItems() []*Item {
 	return nil
 }
 
+func (x *Batch) GetPart() *Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+// Part is one of several of a batch that a dispatcher has started.
+type Part struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Batch         uint64                 `protobuf:"varint,2,opt,name=batch,proto3" json:"batch,omitempty"`
+	Part          uint32                 `protobuf:"varint,3,opt,name=part,proto3" json:"part,omitempty"`
+	Parts         uint32                 `protobuf:"varint,4,opt,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Part) Reset() {
+	*x = Part{}
+	mi := &file_attach_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Part) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Part) ProtoMessage() {}
+
+func (x *Part) ProtoReflect() protoreflect.Message {
+	mi := &file_attach_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Part.ProtoReflect.Descriptor instead.
+func (*Part) Descriptor() ([]byte, []int) {
+	return file_attach_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Part) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Part) GetBatch() uint64 {
+	if x != nil {
+		return x.Batch
+	}
+	return 0
+}
+
+func (x *Part) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *Part) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+// Obey is what a dispatcher says first.
+type Obey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Obey) Reset() {
+	*x = Obey{}
+	mi := &file_attach_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Obey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Obey) ProtoMessage() {}
+
+func (x *Obey) ProtoReflect() protoreflect.Message {
+	mi := &file_attach_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Obey.ProtoReflect.Descriptor instead.
+func (*Obey) Descriptor() ([]byte, []int) {
+	return file_attach_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Obey) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+// Done tells a dispatcher that a batch has ended.
+type Done struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Batch         uint64                 `protobuf:"varint,2,opt,name=batch,proto3" json:"batch,omitempty"`
+	Waited        int64                  `protobuf:"varint,3,opt,name=waited,proto3" json:"waited,omitempty"`   // nanoseconds
+	Compute       int64                  `protobuf:"varint,4,opt,name=compute,proto3" json:"compute,omitempty"` // nanoseconds
+	Failed        uint32                 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
+	Away          bool                   `protobuf:"varint,6,opt,name=away,proto3" json:"away,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Done) Reset() {
+	*x = Done{}
+	mi := &file_attach_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Done) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Done) ProtoMessage() {}
+
+func (x *Done) ProtoReflect() protoreflect.Message {
+	mi := &file_attach_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Done.ProtoReflect.Descriptor instead.
+func (*Done) Descriptor() ([]byte, []int) {
+	return file_attach_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Done) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Done) GetBatch() uint64 {
+	if x != nil {
+		return x.Batch
+	}
+	return 0
+}
+
+func (x *Done) GetWaited() int64 {
+	if x != nil {
+		return x.Waited
+	}
+	return 0
+}
+
+func (x *Done) GetCompute() int64 {
+	if x != nil {
+		return x.Compute
+	}
+	return 0
+}
+
+func (x *Done) GetFailed() uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *Done) GetAway() bool {
+	if x != nil {
+		return x.Away
+	}
+	return false
+}
+
 type Item struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tensors       []*Tensor              `protobuf:"bytes,1,rep,name=tensors,proto3" json:"tensors,omitempty"`
@@ -439,7 +694,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_attach_proto_msgTypes[4]
+	mi := &file_attach_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -451,7 +706,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[4]
+	mi := &file_attach_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -464,7 +719,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{4}
+	return file_attach_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Item) GetTensors() []*Tensor {
@@ -485,7 +740,7 @@ type Tensor struct {
 
 func (x *Tensor) Reset() {
 	*x = Tensor{}
-	mi := &file_attach_proto_msgTypes[5]
+	mi := &file_attach_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +752,7 @@ func (x *Tensor) String() string {
 func (*Tensor) ProtoMessage() {}
 
 func (x *Tensor) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[5]
+	mi := &file_attach_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +765,7 @@ func (x *Tensor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tensor.ProtoReflect.Descriptor instead.
 func (*Tensor) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{5}
+	return file_attach_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Tensor) GetDatatype() string {
@@ -549,7 +804,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_attach_proto_msgTypes[6]
+	mi := &file_attach_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +816,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[6]
+	mi := &file_attach_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +829,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{6}
+	return file_attach_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Result) GetId() uint64 {
@@ -637,7 +892,7 @@ type ItemError struct {
 
 func (x *ItemError) Reset() {
 	*x = ItemError{}
-	mi := &file_attach_proto_msgTypes[7]
+	mi := &file_attach_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +904,7 @@ func (x *ItemError) String() string {
 func (*ItemError) ProtoMessage() {}
 
 func (x *ItemError) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[7]
+	mi := &file_attach_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +917,7 @@ func (x *ItemError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemError.ProtoReflect.Descriptor instead.
 func (*ItemError) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{7}
+	return file_attach_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ItemError) GetItem() uint32 {
@@ -688,7 +943,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_attach_proto_msgTypes[8]
+	mi := &file_attach_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -700,7 +955,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[8]
+	mi := &file_attach_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -713,7 +968,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{8}
+	return file_attach_proto_rawDescGZIP(), []int{11}
 }
 
 // Soon says that a batch is about to end and that the next one may come.
@@ -727,7 +982,7 @@ type Soon struct {
 
 func (x *Soon) Reset() {
 	*x = Soon{}
-	mi := &file_attach_proto_msgTypes[9]
+	mi := &file_attach_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +994,7 @@ func (x *Soon) String() string {
 func (*Soon) ProtoMessage() {}
 
 func (x *Soon) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[9]
+	mi := &file_attach_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +1007,7 @@ func (x *Soon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Soon.ProtoReflect.Descriptor instead.
 func (*Soon) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{9}
+	return file_attach_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Soon) GetId() uint64 {
@@ -782,7 +1037,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_attach_proto_msgTypes[10]
+	mi := &file_attach_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +1049,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[10]
+	mi := &file_attach_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +1062,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{10}
+	return file_attach_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Error) GetCode() string {
@@ -854,7 +1109,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_attach_proto_msgTypes[11]
+	mi := &file_attach_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1121,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[11]
+	mi := &file_attach_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1134,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{11}
+	return file_attach_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Drain) GetReason() string {
@@ -893,14 +1148,17 @@ var File_attach_proto protoreflect.FileDescriptor
 
 const file_attach_proto_rawDesc = "" +
 	"\n" +
-	"\fattach.proto\x12\x12harpagon.attach.v1\"\xc3\x02\n" +
+	"\fattach.proto\x12\x12harpagon.attach.v1\"\xd9\x03\n" +
 	"\aMessage\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x19.harpagon.attach.v1.HelloH\x00R\x05hello\x124\n" +
 	"\x06result\x18\x02 \x01(\v2\x1a.harpagon.attach.v1.ResultH\x00R\x06result\x121\n" +
 	"\x05batch\x18\x03 \x01(\v2\x19.harpagon.attach.v1.BatchH\x00R\x05batch\x121\n" +
 	"\x05drain\x18\x04 \x01(\v2\x19.harpagon.attach.v1.DrainH\x00R\x05drain\x121\n" +
 	"\x05ready\x18\x05 \x01(\v2\x19.harpagon.attach.v1.ReadyH\x00R\x05ready\x12.\n" +
-	"\x04soon\x18\x06 \x01(\v2\x18.harpagon.attach.v1.SoonH\x00R\x04soonB\x06\n" +
+	"\x04soon\x18\x06 \x01(\v2\x18.harpagon.attach.v1.SoonH\x00R\x04soon\x12.\n" +
+	"\x04obey\x18\a \x01(\v2\x18.harpagon.attach.v1.ObeyH\x00R\x04obey\x124\n" +
+	"\awithout\x18\b \x01(\v2\x18.harpagon.attach.v1.PartH\x00R\awithout\x12.\n" +
+	"\x04done\x18\t \x01(\v2\x18.harpagon.attach.v1.DoneH\x00R\x04doneB\x06\n" +
 	"\x04kind\"\xf2\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bexecutor\x18\x01 \x01(\tR\bexecutor\x12\x1a\n" +
@@ -919,12 +1177,27 @@ const file_attach_proto_rawDesc = "" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bdatatype\x18\x02 \x01(\tR\bdatatype\x12\x14\n" +
-	"\x05shape\x18\x03 \x03(\x03R\x05shape\"n\n" +
+	"\x05shape\x18\x03 \x03(\x03R\x05shape\"\x9c\x01\n" +
 	"\x05Batch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
 	"\x06due_in\x18\x02 \x01(\x12H\x00R\x05dueIn\x88\x01\x01\x12.\n" +
-	"\x05items\x18\x03 \x03(\v2\x18.harpagon.attach.v1.ItemR\x05itemsB\t\n" +
-	"\a_due_in\"<\n" +
+	"\x05items\x18\x03 \x03(\v2\x18.harpagon.attach.v1.ItemR\x05items\x12,\n" +
+	"\x04part\x18\x04 \x01(\v2\x18.harpagon.attach.v1.PartR\x04partB\t\n" +
+	"\a_due_in\"\\\n" +
+	"\x04Part\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05batch\x18\x02 \x01(\x04R\x05batch\x12\x12\n" +
+	"\x04part\x18\x03 \x01(\rR\x04part\x12\x14\n" +
+	"\x05parts\x18\x04 \x01(\rR\x05parts\"\x1c\n" +
+	"\x04Obey\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\"\x90\x01\n" +
+	"\x04Done\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05batch\x18\x02 \x01(\x04R\x05batch\x12\x16\n" +
+	"\x06waited\x18\x03 \x01(\x03R\x06waited\x12\x18\n" +
+	"\acompute\x18\x04 \x01(\x03R\acompute\x12\x16\n" +
+	"\x06failed\x18\x05 \x01(\rR\x06failed\x12\x12\n" +
+	"\x04away\x18\x06 \x01(\bR\x04away\"<\n" +
 	"\x04Item\x124\n" +
 	"\atensors\x18\x01 \x03(\v2\x1a.harpagon.attach.v1.TensorR\atensors\"N\n" +
 	"\x06Tensor\x12\x1a\n" +
@@ -969,43 +1242,50 @@ func file_attach_proto_rawDescGZIP() []byte {
 	return file_attach_proto_rawDescData
 }
 
-var file_attach_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_attach_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_attach_proto_goTypes = []any{
 	(*Message)(nil),   // 0: harpagon.attach.v1.Message
 	(*Hello)(nil),     // 1: harpagon.attach.v1.Hello
 	(*Port)(nil),      // 2: harpagon.attach.v1.Port
 	(*Batch)(nil),     // 3: harpagon.attach.v1.Batch
-	(*Item)(nil),      // 4: harpagon.attach.v1.Item
-	(*Tensor)(nil),    // 5: harpagon.attach.v1.Tensor
-	(*Result)(nil),    // 6: harpagon.attach.v1.Result
-	(*ItemError)(nil), // 7: harpagon.attach.v1.ItemError
-	(*Ready)(nil),     // 8: harpagon.attach.v1.Ready
-	(*Soon)(nil),      // 9: harpagon.attach.v1.Soon
-	(*Error)(nil),     // 10: harpagon.attach.v1.Error
-	(*Drain)(nil),     // 11: harpagon.attach.v1.Drain
+	(*Part)(nil),      // 4: harpagon.attach.v1.Part
+	(*Obey)(nil),      // 5: harpagon.attach.v1.Obey
+	(*Done)(nil),      // 6: harpagon.attach.v1.Done
+	(*Item)(nil),      // 7: harpagon.attach.v1.Item
+	(*Tensor)(nil),    // 8: harpagon.attach.v1.Tensor
+	(*Result)(nil),    // 9: harpagon.attach.v1.Result
+	(*ItemError)(nil), // 10: harpagon.attach.v1.ItemError
+	(*Ready)(nil),     // 11: harpagon.attach.v1.Ready
+	(*Soon)(nil),      // 12: harpagon.attach.v1.Soon
+	(*Error)(nil),     // 13: harpagon.attach.v1.Error
+	(*Drain)(nil),     // 14: harpagon.attach.v1.Drain
 }
 var file_attach_proto_depIdxs = []int32{
 	1,  // 0: harpagon.attach.v1.Message.hello:type_name -> harpagon.attach.v1.Hello
-	6,  // 1: harpagon.attach.v1.Message.result:type_name -> harpagon.attach.v1.Result
+	9,  // 1: harpagon.attach.v1.Message.result:type_name -> harpagon.attach.v1.Result
 	3,  // 2: harpagon.attach.v1.Message.batch:type_name -> harpagon.attach.v1.Batch
-	11, // 3: harpagon.attach.v1.Message.drain:type_name -> harpagon.attach.v1.Drain
-	8,  // 4: harpagon.attach.v1.Message.ready:type_name -> harpagon.attach.v1.Ready
-	9,  // 5: harpagon.attach.v1.Message.soon:type_name -> harpagon.attach.v1.Soon
-	2,  // 6: harpagon.attach.v1.Hello.inputs:type_name -> harpagon.attach.v1.Port
-	2,  // 7: harpagon.attach.v1.Hello.outputs:type_name -> harpagon.attach.v1.Port
-	4,  // 8: harpagon.attach.v1.Batch.items:type_name -> harpagon.attach.v1.Item
-	5,  // 9: harpagon.attach.v1.Item.tensors:type_name -> harpagon.attach.v1.Tensor
-	4,  // 10: harpagon.attach.v1.Result.items:type_name -> harpagon.attach.v1.Item
-	10, // 11: harpagon.attach.v1.Result.error:type_name -> harpagon.attach.v1.Error
-	7,  // 12: harpagon.attach.v1.Result.errors:type_name -> harpagon.attach.v1.ItemError
-	10, // 13: harpagon.attach.v1.ItemError.error:type_name -> harpagon.attach.v1.Error
-	0,  // 14: harpagon.attach.v1.Gateway.Attach:input_type -> harpagon.attach.v1.Message
-	0,  // 15: harpagon.attach.v1.Gateway.Attach:output_type -> harpagon.attach.v1.Message
-	15, // [15:16] is the sub-list for method output_type
-	14, // [14:15] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	14, // 3: harpagon.attach.v1.Message.drain:type_name -> harpagon.attach.v1.Drain
+	11, // 4: harpagon.attach.v1.Message.ready:type_name -> harpagon.attach.v1.Ready
+	12, // 5: harpagon.attach.v1.Message.soon:type_name -> harpagon.attach.v1.Soon
+	5,  // 6: harpagon.attach.v1.Message.obey:type_name -> harpagon.attach.v1.Obey
+	4,  // 7: harpagon.attach.v1.Message.without:type_name -> harpagon.attach.v1.Part
+	6,  // 8: harpagon.attach.v1.Message.done:type_name -> harpagon.attach.v1.Done
+	2,  // 9: harpagon.attach.v1.Hello.inputs:type_name -> harpagon.attach.v1.Port
+	2,  // 10: harpagon.attach.v1.Hello.outputs:type_name -> harpagon.attach.v1.Port
+	7,  // 11: harpagon.attach.v1.Batch.items:type_name -> harpagon.attach.v1.Item
+	4,  // 12: harpagon.attach.v1.Batch.part:type_name -> harpagon.attach.v1.Part
+	8,  // 13: harpagon.attach.v1.Item.tensors:type_name -> harpagon.attach.v1.Tensor
+	7,  // 14: harpagon.attach.v1.Result.items:type_name -> harpagon.attach.v1.Item
+	13, // 15: harpagon.attach.v1.Result.error:type_name -> harpagon.attach.v1.Error
+	10, // 16: harpagon.attach.v1.Result.errors:type_name -> harpagon.attach.v1.ItemError
+	13, // 17: harpagon.attach.v1.ItemError.error:type_name -> harpagon.attach.v1.Error
+	0,  // 18: harpagon.attach.v1.Gateway.Attach:input_type -> harpagon.attach.v1.Message
+	0,  // 19: harpagon.attach.v1.Gateway.Attach:output_type -> harpagon.attach.v1.Message
+	19, // [19:20] is the sub-list for method output_type
+	18, // [18:19] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_attach_proto_init() }
@@ -1020,6 +1300,9 @@ func file_attach_proto_init() {
 		(*Message_Drain)(nil),
 		(*Message_Ready)(nil),
 		(*Message_Soon)(nil),
+		(*Message_Obey)(nil),
+		(*Message_Without)(nil),
+		(*Message_Done)(nil),
 	}
 	file_attach_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
@@ -1028,7 +1311,7 @@ func file_attach_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_attach_proto_rawDesc), len(file_attach_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

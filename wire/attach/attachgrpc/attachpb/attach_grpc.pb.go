@@ -1,4 +1,4 @@
-// The stream between a gateway and an executor on another host.
+// The stream between a gateway, or a dispatcher, and an executor on another host.
 //
 // Generated code: in this folder, run
 //

@@ -1,0 +1,145 @@
+package dispatcher
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/harpagon/harpagon/wire/attach"
+)
+
+// control is the stream of an executor to a dispatcher elsewhere than its gateways.
+type control struct {
+	server  *Server
+	stream  attach.Stream
+	service string
+	name    string
+	seat    *Executor
+
+	sending  sync.Mutex
+	draining atomic.Bool
+}
+
+// Attach serves the stream of one executor: it waits for the Hello, has batches started
+// on it, and returns when the stream has ended: nil after a drain, otherwise why.
+func (s *Server) Attach(stream attach.Stream) error {
+	defer func() { _ = stream.Close() }()
+	m, err := stream.Recv()
+	switch {
+	case err != nil:
+		return fmt.Errorf("dispatcher: waiting for an executor's Hello: %w", err)
+	case m.Hello == nil || m.Hello.Executor == "":
+		return errors.New("dispatcher: an executor must say Hello with its name before anything else")
+	case s.token != "" && m.Hello.Token != s.token:
+		return fmt.Errorf("dispatcher: executor %q has the wrong token; start its worker with the dispatcher's token", m.Hello.Executor)
+	}
+	h := m.Hello
+	c := &control{server: s, stream: stream, service: h.Pipeline, name: h.Executor}
+	s.mu.Lock()
+	c.seat = s.dispatcher.enlist(Introduction{
+		Name: h.Executor, Service: h.Pipeline, Host: h.Host, Device: h.Device, Hardware: h.Hardware, Concurrency: h.Concurrency, Holder: c,
+	})
+	s.controls[c] = true
+	c.obey(s.epochOf(h.Pipeline))
+	s.mu.Unlock()
+	s.dispatcher.employ(c.seat)
+	err = c.serve()
+	s.mu.Lock()
+	delete(s.controls, c)
+	s.mu.Unlock()
+	s.dispatcher.abandon(c.seat)
+	if c.draining.Load() {
+		return nil
+	}
+	return err
+}
+
+func (c *control) serve() error {
+	d := c.server.dispatcher
+	for {
+		m, err := c.stream.Recv()
+		switch {
+		case err != nil:
+			return err
+		case m.Done != nil:
+			if b := c.seat.takeOf(m.Done.Epoch, m.Done.Batch); b != nil {
+				d.Done(b, Report{Waited: m.Done.Waited, Compute: m.Done.Compute, Failed: m.Done.Failed, Away: m.Done.Away})
+			}
+		case m.Soon != nil:
+			d.Soon(c.seat, m.Soon.ID, m.Soon.Compute)
+		case m.Ready != nil:
+			d.Ready(c.seat)
+		case m.Drain != nil:
+			d.Detach(c.seat)
+			c.draining.Store(true)
+		default:
+			return fmt.Errorf("dispatcher: executor %q sent a message that is none of Done, Soon, Ready and Drain", c.seat.Name)
+		}
+		if c.draining.Load() && c.seat.Idle() {
+			return io.EOF
+		}
+	}
+}
+
+func (c *control) send(m *attach.Message) {
+	c.sending.Lock()
+	err := c.stream.Send(m)
+	c.sending.Unlock()
+	if err != nil {
+		_ = c.stream.Close()
+	}
+}
+
+// obey tells the executor by which epoch its service is decided. Server.mu is held.
+func (c *control) obey(epoch uint64) {
+	if epoch > 0 && c.seat.epoch.Swap(epoch) != epoch {
+		c.send(&attach.Message{Obey: &attach.Obey{Epoch: epoch}})
+	}
+}
+
+// dismiss has the executor finish what it holds and go.
+func (c *control) dismiss() {
+	c.server.dispatcher.Detach(c.seat)
+	c.send(&attach.Message{Drain: &attach.Drain{Reason: "the deployment does not need this executor any more"}})
+}
+
+// without tells the executor not to wait for a part.
+func (c *control) without(b *Batch, part int) {
+	p := attach.Part{Epoch: b.Whole.Epoch, Batch: b.ID, Part: part, Parts: b.Parts}
+	c.send(&attach.Message{Without: &attach.Without{Part: p}})
+}
+
+// forsake tells the executor not to wait for parts of a gateway that is gone.
+func (c *control) forsake(p *peer) {
+	c.seat.mu.Lock()
+	running := slices.Clone(c.seat.running)
+	c.seat.mu.Unlock()
+	for _, b := range running {
+		for part, g := range b.gateways() {
+			if g == Gateway(p) {
+				c.without(b, part)
+			}
+		}
+	}
+}
+
+// gateways that hold items of the batch, in the order of its parts.
+func (b *Batch) gateways() (all []Gateway) {
+	for _, it := range b.Items {
+		if g := it.Request.Gateway; !slices.Contains(all, g) {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// abandon forgets an executor that is gone. What it held comes again from the gateways,
+// which have lost it, too, or have answers.
+func (d *Dispatcher) abandon(e *Executor) {
+	d.forget(e, func(b *Batch) { d.books.end(b, -1, d.now(), 0) })
+}
+
+func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) }

@@ -1,0 +1,323 @@
+package dispatcher
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/queue"
+)
+
+// Link is the way from the dispatcher of a gateway, which decides nothing for modules
+// itself, to one that does. Items wait here as they do there; there they are known by
+// their station and their RequestID here.
+//
+// Of several links that say they own a service the one with the highest epoch is
+// obeyed, and it is told again what waits.
+type Link struct {
+	dispatcher *Dispatcher
+	gateway    Gateway
+	conn       *queue.Conn
+
+	owns map[string]uint64 // epoch by service; "" is all; under Dispatcher.mu
+
+	mu          sync.Mutex
+	generations map[*Generation]uint64
+	numbered    uint64
+	stations    []*station
+	numbers     map[*station]uint64
+	requests    []*Request // by number; nil where it is free
+	free        []uint64
+}
+
+// Follow obeys a dispatcher elsewhere for as long as the connection lasts, and returns
+// why it has ended. The items that start are the gateway's.
+func (d *Dispatcher) Follow(c *queue.Conn, gateway Gateway) error {
+	l := &Link{
+		dispatcher: d, gateway: gateway, conn: c, owns: make(map[string]uint64),
+		generations: make(map[*Generation]uint64), numbers: make(map[*station]uint64),
+	}
+	d.mu.Lock()
+	d.links = append(d.links, l)
+	d.mu.Unlock()
+	var m queue.Message
+	var err error
+	for err == nil {
+		if err = c.Receive(&m); err == nil {
+			l.hear(&m)
+		}
+	}
+	_ = c.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.links = slices.DeleteFunc(d.links, func(other *Link) bool { return other == l })
+	clear(l.owns)
+	d.reassign()
+	return err
+}
+
+// hear does what a message says.
+func (l *Link) hear(m *queue.Message) {
+	switch m.Kind {
+	case queue.Own:
+		l.dispatcher.mu.Lock()
+		l.owns[string(m.Text)] = m.Epoch
+		l.dispatcher.reassign()
+		l.dispatcher.mu.Unlock()
+	case queue.Disown:
+		l.dispatcher.mu.Lock()
+		delete(l.owns, string(m.Text))
+		l.dispatcher.reassign()
+		l.dispatcher.mu.Unlock()
+	case queue.Start:
+		l.start(m)
+	case queue.Drop:
+		l.drop(m)
+	}
+}
+
+// epoch by which the link owns a service; 0 where it does not. Dispatcher.mu is held.
+func (l *Link) epoch(service string) uint64 { return max(l.owns[service], l.owns[""]) }
+
+// owner is the link that decides for a service. Dispatcher.mu is held.
+func (d *Dispatcher) owner(service string) (best *Link) {
+	for _, l := range d.links {
+		if e := l.epoch(service); e > 0 && (best == nil || e > best.epoch(service)) {
+			best = l
+		}
+	}
+	return best
+}
+
+// Owned says whether a dispatcher elsewhere decides for the service.
+func (d *Dispatcher) Owned(service string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.owner(service) != nil
+}
+
+// reassign has every station obey the link that owns its service now, and tells a new
+// one what waits. Dispatcher.mu is held.
+func (d *Dispatcher) reassign() {
+	for name, v := range d.services {
+		if !d.decidesElsewhere(&v.current.Deployment) {
+			continue
+		}
+		l := d.owner(name)
+		if l != nil {
+			l.install(v.current)
+		}
+		for _, s := range v.stations {
+			s.follow(l)
+		}
+	}
+}
+
+// follow obeys another link from now on; nil is none.
+func (s *station) follow(l *Link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == l {
+		return
+	}
+	s.link = l
+	now := s.dispatcher.now()
+	for _, it := range s.waiting() {
+		l.arrive(s, it, now)
+	}
+}
+
+// install tells of a generation, once.
+func (l *Link) install(g *Generation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tell(g)
+}
+
+// tell tells of a generation and returns its number. Link.mu is held.
+func (l *Link) tell(g *Generation) uint64 {
+	if n, ok := l.generations[g]; ok {
+		return n
+	}
+	text, err := json.Marshal(&g.Deployment)
+	if err != nil {
+		panic(err) // plain data
+	}
+	l.numbered++
+	l.generations[g] = l.numbered
+	l.conn.Send(&queue.Message{Kind: queue.Install, Generation: l.numbered, Text: text})
+	return l.numbered
+}
+
+func (l *Link) forget(g *Generation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n, ok := l.generations[g]; ok {
+		delete(l.generations, g)
+		l.conn.Send(&queue.Message{Kind: queue.Forget, Generation: n})
+	}
+}
+
+func (l *Link) remove(service string) {
+	l.conn.Send(&queue.Message{Kind: queue.Remove, Text: []byte(service)})
+}
+
+// arrive tells of an item. The station's lock is held; a nil link tells nobody.
+func (l *Link) arrive(s *station, it *Item, now dispatch.Time) {
+	if l == nil {
+		return
+	}
+	r := it.Request
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn.Send(&queue.Message{
+		Kind: queue.Arrive, Generation: l.tell(r.Generation), Request: l.request(r), Station: l.number(s), Item: uint64(it.id),
+		Node: uint64(it.Index), Size: uint64(it.Size), Age: now - r.Arrival, Left: r.Deadline - now, Timed: r.Deadline != 0,
+		Again: it.Attempts > 0,
+	})
+}
+
+// number of a station; Link.mu is held.
+func (l *Link) number(s *station) uint64 {
+	n, ok := l.numbers[s]
+	if !ok {
+		n = uint64(len(l.stations))
+		l.numbers[s] = n
+		l.stations = append(l.stations, s)
+	}
+	return n
+}
+
+// request is the number of a request; Link.mu is held.
+func (l *Link) request(r *Request) uint64 {
+	if r.link == l {
+		return r.number
+	}
+	n := uint64(len(l.requests))
+	if k := len(l.free); k > 0 {
+		n, l.free = l.free[k-1], l.free[:k-1]
+		l.requests[n] = r
+	} else {
+		l.requests = append(l.requests, r)
+	}
+	r.link, r.number = l, n
+	return n
+}
+
+// leave tells that a request is over, if it was told of. No item of it comes after.
+func (l *Link) leave(r *Request, how admission.End) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.number < uint64(len(l.requests)) && l.requests[r.number] == r {
+		l.requests[r.number] = nil
+		l.free = append(l.free, r.number)
+		l.conn.Send(&queue.Message{Kind: queue.Leave, Request: r.number, How: uint64(how)})
+	}
+}
+
+func (l *Link) cancel(s *station, it *Item) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn.Send(&queue.Message{Kind: queue.Cancel, Station: l.number(s), Item: uint64(it.id)})
+}
+
+// station of that number; nil where there is none.
+func (l *Link) station(n uint64) *station {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n >= uint64(len(l.stations)) {
+		return nil
+	}
+	return l.stations[n]
+}
+
+// start hands the items of a batch to the gateway. Those that are over by now, or that
+// another dispatcher has been told of since, stay out.
+func (l *Link) start(m *queue.Message) {
+	d := l.dispatcher
+	now := d.now()
+	b := &Batch{lane: -1, At: now, Parts: int(m.Parts), Whole: attach.Part{Epoch: m.Epoch, Batch: m.Batch, Part: int(m.Part), Parts: int(m.Parts)}}
+	b.Items = b.few[:0]
+	for _, ref := range m.Items {
+		if s := l.station(ref.Station); s != nil && (b.station == nil || b.station == s) {
+			b.station = s
+			if it := s.startElsewhere(l, dispatch.RequestID(ref.Item)); it != nil {
+				b.add(it)
+			}
+		}
+	}
+	b.Due = now + m.Left
+	d.mu.Lock()
+	e := d.executors[string(m.Text)]
+	d.mu.Unlock()
+	switch {
+	case len(b.Items) > 0:
+		b.begin(now-m.Age, int(m.Size))
+		if e == nil {
+			d.requeue(b)
+			return
+		}
+		e.enter(b)
+	case e == nil:
+		return
+	default:
+		b.Executor = e // is told not to wait
+	}
+	l.gateway.Start(b, b.Items, b.Whole.Part)
+}
+
+// startElsewhere takes an item out of the queue that starts by order of a link.
+func (s *station) startElsewhere(l *Link, id dispatch.RequestID) *Item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link != l {
+		return nil
+	}
+	it := s.take(id)
+	if it != nil {
+		it.state = sent
+	}
+	return it
+}
+
+// drop gives an item up by order of the dispatcher.
+func (l *Link) drop(m *queue.Message) {
+	s := l.station(m.Station)
+	if s == nil {
+		return
+	}
+	why := Drop(m.How)
+	s.mu.Lock()
+	var it *Item
+	if s.link == l {
+		it = s.take(dispatch.RequestID(m.Item))
+	}
+	if it != nil {
+		it.state = ended
+		if why.Word() != "" {
+			s.stats.Drop(s.dispatcher.now(), why.Word())
+		}
+	}
+	s.mu.Unlock()
+	if it != nil {
+		l.gateway.Drop(it, why)
+	}
+}
+
+func (d *Dispatcher) eachLink(f func(*Link)) {
+	if !d.options.Elsewhere {
+		return
+	}
+	d.mu.Lock()
+	all := slices.Clone(d.links)
+	d.mu.Unlock()
+	for _, l := range all {
+		f(l)
+	}
+}

@@ -1,0 +1,445 @@
+package dispatcher
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/queue"
+)
+
+// Server lets gateways and executors of other processes use a Dispatcher: gateways by
+// Serve, executors by Attach. It decides for the services that it owns (Own); of the
+// others it only knows what gateways say.
+type Server struct {
+	dispatcher *Dispatcher
+	name       string
+	token      string
+
+	mu          sync.Mutex
+	owns        map[string]uint64 // epoch by service; "" is all
+	epoch       uint64            // the highest that it has had
+	peers       map[*peer]bool
+	controls    map[*control]bool
+	generations map[generationKey]*shared
+}
+
+// generationKey names a generation, by whoever it comes.
+type generationKey struct {
+	service string
+	number  int
+}
+
+// shared is a generation with the number of gateways that have told of it.
+type shared struct {
+	*Generation
+	users int
+}
+
+// NewServer makes a server that owns nothing yet. The token is what others must say;
+// empty accepts any.
+func NewServer(d *Dispatcher, name, token string) *Server {
+	return &Server{
+		dispatcher: d, name: name, token: token, owns: make(map[string]uint64), peers: make(map[*peer]bool),
+		controls: make(map[*control]bool), generations: make(map[generationKey]*shared),
+	}
+}
+
+// Own says that this dispatcher decides for a service from now on; "" is every service
+// that nobody owns by a higher epoch. The epoch must be higher than that of any owner
+// before: gateways and executors obey the highest.
+func (s *Server) Own(service string, epoch uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owns[service], s.epoch = epoch, max(s.epoch, epoch)
+	for p := range s.peers {
+		p.conn.Send(&queue.Message{Kind: queue.Own, Text: []byte(service), Epoch: epoch})
+	}
+	for c := range s.controls {
+		if c.service == service || service == "" {
+			c.obey(s.epochOf(c.service))
+		}
+	}
+}
+
+// Disown says that this dispatcher does not decide for the service any more. What
+// waits is told to the next owner by the gateways.
+func (s *Server) Disown(service string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.owns, service)
+	for p := range s.peers {
+		p.conn.Send(&queue.Message{Kind: queue.Disown, Text: []byte(service)})
+	}
+}
+
+// Owns are the services that the server owns, with their epochs.
+func (s *Server) Owns() map[string]uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.owns)
+}
+
+// epochOf is the epoch by which a service is owned; 0 where it is not. The lock is held.
+func (s *Server) epochOf(service string) uint64 { return max(s.owns[service], s.owns[""]) }
+
+// Serve serves a gateway until its connection ends, and returns why; nil where the
+// gateway has closed it.
+func (s *Server) Serve(c net.Conn) error {
+	conn, err := queue.Open(c, queue.Dispatcher, queue.Gateway, s.name, s.token, func(hello *queue.Message) error {
+		if s.token != "" && string(hello.Token) != s.token {
+			return errors.New("it has the wrong token; start it with the dispatcher's token")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p := &peer{server: s, conn: conn, generations: make(map[uint64]*shared)}
+	s.mu.Lock()
+	s.peers[p] = true
+	for _, service := range slices.Sorted(maps.Keys(s.owns)) {
+		conn.Send(&queue.Message{Kind: queue.Own, Text: []byte(service), Epoch: s.owns[service]})
+	}
+	s.mu.Unlock()
+	err = p.serve()
+	if err != nil && !isEnd(err) {
+		conn.Send(&queue.Message{Kind: queue.Fail, Text: []byte(err.Error())})
+	}
+	_ = conn.Close()
+	p.leave()
+	if isEnd(err) {
+		return nil
+	}
+	return err
+}
+
+// peer is a gateway elsewhere. It is served by one goroutine.
+type peer struct {
+	server      *Server
+	conn        *queue.Conn
+	left        atomic.Bool
+	generations map[uint64]*shared
+	requests    []*peerRequest // by the gateway's number; nil where there is none
+	items       [][]*peerItem  // by station and slot there
+}
+
+// peerRequest is a request as a gateway elsewhere has told of it.
+type peerRequest struct {
+	Request
+	refused bool
+}
+
+// peerItem is an item of a gateway elsewhere.
+type peerItem struct {
+	Item
+	ref queue.Ref
+}
+
+// Limits of the numbers that a gateway may give, which are dense: what it has under way.
+const (
+	maxRequests = 1 << 20
+	maxStations = 1 << 12
+	maxSlots    = 1 << 20
+)
+
+func (p *peer) serve() error {
+	var m queue.Message
+	for {
+		if err := p.conn.Receive(&m); err != nil {
+			return err
+		}
+		if err := p.hear(&m); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *peer) hear(m *queue.Message) error {
+	switch m.Kind {
+	case queue.Install:
+		return p.install(m)
+	case queue.Forget:
+		if g := p.generations[m.Generation]; g != nil {
+			delete(p.generations, m.Generation)
+			p.server.release(g)
+		}
+	case queue.Remove:
+		p.server.remove(string(m.Text))
+	case queue.Release:
+		p.server.dismiss(string(m.Text))
+	case queue.Arrive:
+		return p.arrive(m)
+	case queue.Cancel:
+		if it := p.item(m.Station, m.Item); it != nil {
+			p.server.dispatcher.Cancel(&it.Item)
+		}
+	case queue.Leave:
+		if m.Request < uint64(len(p.requests)) && p.requests[m.Request] != nil {
+			p.finish(p.requests[m.Request], admission.End(m.How))
+			p.requests[m.Request] = nil
+		}
+	default:
+		return fmt.Errorf("a message of kind %d, which a gateway does not send", m.Kind)
+	}
+	return nil
+}
+
+// finish counts a request out.
+func (p *peer) finish(r *peerRequest, how admission.End) {
+	r.End()
+	if !r.refused {
+		p.server.dispatcher.Leave(&r.Request, p.server.dispatcher.now(), how)
+	}
+}
+
+func (p *peer) install(m *queue.Message) error {
+	var of placement.Deployment
+	if err := json.Unmarshal(m.Text, &of); err != nil {
+		return fmt.Errorf("a deployment cannot be read: %w", err)
+	}
+	g, err := p.server.install(of)
+	if err != nil {
+		return err
+	}
+	p.generations[m.Generation] = g
+	return nil
+}
+
+// install finds the generation of a deployment, or puts it in charge if it is the
+// latest of its service.
+func (s *Server) install(of placement.Deployment) (*shared, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := generationKey{of.Name(), of.Generation}
+	if g := s.generations[k]; g != nil {
+		g.users++
+		return g, nil
+	}
+	compiled, err := s.dispatcher.Compile(of)
+	if err != nil {
+		return nil, err
+	}
+	g := &shared{Generation: compiled, users: 1}
+	if s.dispatcher.installed(of.Name()) > of.Generation {
+		s.dispatcher.adopt(compiled)
+	} else {
+		s.dispatcher.Install(compiled, nil, nil)
+	}
+	s.generations[k] = g
+	return g, nil
+}
+
+// release forgets a generation that no gateway has requests of.
+func (s *Server) release(g *shared) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.users--; g.users == 0 {
+		delete(s.generations, generationKey{g.Deployment.Name(), g.Deployment.Generation})
+		s.dispatcher.Forget(g.Generation)
+	}
+}
+
+// dismiss lets an executor go that no deployment needs.
+func (s *Server) dismiss(executor string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.controls {
+		if c.name == executor {
+			go c.dismiss()
+		}
+	}
+}
+
+// remove stops serving a service that no gateway serves any more.
+func (s *Server) remove(service string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	users := 0
+	for k, g := range s.generations {
+		if k.service == service {
+			users = max(users, g.users)
+		}
+	}
+	if users <= 1 {
+		s.dispatcher.Remove(service)
+	}
+}
+
+func (p *peer) arrive(m *queue.Message) error {
+	g := p.generations[m.Generation]
+	slot := uint64(uint32(m.Item))
+	switch {
+	case g == nil || m.Node >= uint64(len(g.Nodes)):
+		return errors.New("an item of a module that was not installed")
+	case m.Request >= maxRequests || m.Station >= maxStations || slot >= maxSlots:
+		return fmt.Errorf("more than %d requests, %d modules or %d items of one are under way", maxRequests, maxStations, maxSlots)
+	case m.Size > maxSlots:
+		return fmt.Errorf("an item of %d rows", m.Size)
+	}
+	now := p.server.dispatcher.now()
+	r, fresh := p.request(m, g.Generation, now)
+	it := &peerItem{ref: queue.Ref{Station: m.Station, Item: m.Item}}
+	it.Request, it.Holder, it.Index, it.Size = &r.Request, it, int32(m.Node), int32(m.Size)
+	if m.Again {
+		it.Attempts = 1
+	}
+	if fresh && !p.server.dispatcher.Admit(g.Generation, now, r.Deadline) {
+		r.refused = true
+	}
+	if r.refused {
+		r.End()
+		p.Drop(&it.Item, Refused)
+		return nil
+	}
+	for uint64(len(p.items)) <= m.Station {
+		p.items = append(p.items, nil)
+	}
+	for uint64(len(p.items[m.Station])) <= slot {
+		p.items[m.Station] = append(p.items[m.Station], nil)
+	}
+	p.items[m.Station][slot] = it
+	p.server.dispatcher.Arrive(&it.Item)
+	return nil
+}
+
+// request finds or makes the request of an item.
+func (p *peer) request(m *queue.Message, g *Generation, now dispatch.Time) (r *peerRequest, fresh bool) {
+	for uint64(len(p.requests)) <= m.Request {
+		p.requests = append(p.requests, nil)
+	}
+	if r = p.requests[m.Request]; r != nil {
+		return r, false
+	}
+	r = &peerRequest{}
+	r.Generation, r.Gateway, r.Arrival = g, p, max(1, now-m.Age)
+	if m.Timed {
+		r.Deadline = max(1, now+m.Left)
+	}
+	p.requests[m.Request] = r
+	return r, true
+}
+
+// item that the gateway has there; nil where it was not told of.
+func (p *peer) item(station, item uint64) *peerItem {
+	slot := uint64(uint32(item))
+	if station >= uint64(len(p.items)) || slot >= uint64(len(p.items[station])) {
+		return nil
+	}
+	if it := p.items[station][slot]; it != nil && it.ref.Item == item {
+		return it
+	}
+	return nil
+}
+
+// Start tells the gateway that its items start; see Gateway.
+func (p *peer) Start(b *Batch, items []*Item, part int) {
+	c, ok := b.Executor.Holder.(*control)
+	if !ok {
+		return
+	}
+	now := p.server.dispatcher.now()
+	var room [16]queue.Ref
+	m := queue.Message{
+		Kind: queue.Start, Text: []byte(b.Executor.Name), Epoch: b.Whole.Epoch, Batch: b.ID,
+		Part: uint64(part), Parts: uint64(b.Parts), Size: uint64(b.size()), Left: b.Due - now, Age: now - b.Closed,
+		Items: room[:0],
+	}
+	for _, it := range items {
+		m.Items = append(m.Items, it.Holder.(*peerItem).ref)
+	}
+	p.conn.Send(&m)
+	if p.left.Load() {
+		c.without(b, part)
+	}
+}
+
+// Drop tells the gateway that an item was given up; see Gateway.
+func (p *peer) Drop(it *Item, why Drop) {
+	ref := it.Holder.(*peerItem).ref
+	p.conn.Send(&queue.Message{Kind: queue.Drop, Station: ref.Station, Item: ref.Item, How: uint64(why)})
+}
+
+// leave forgets the gateway: what waits of its is taken back, and executors do not wait
+// for what it would have sent.
+func (p *peer) leave() {
+	s := p.server
+	p.left.Store(true)
+	s.mu.Lock()
+	delete(s.peers, p)
+	controls := slices.Collect(maps.Keys(s.controls))
+	s.mu.Unlock()
+	for _, r := range p.requests {
+		if r != nil {
+			r.End()
+		}
+	}
+	for _, slots := range p.items {
+		for _, it := range slots {
+			if it != nil {
+				s.dispatcher.Cancel(&it.Item)
+			}
+		}
+	}
+	for _, r := range p.requests {
+		if r != nil {
+			p.finish(r, admission.InTime)
+		}
+	}
+	for _, c := range controls {
+		c.forsake(p)
+	}
+	for _, n := range slices.Sorted(maps.Keys(p.generations)) {
+		s.release(p.generations[n])
+	}
+}
+
+// installed is the generation that is in charge of a service; 0 for none.
+func (d *Dispatcher) installed(service string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v := d.services[service]; v != nil {
+		return cmp.Or(v.current.Deployment.Generation, 0)
+	}
+	return 0
+}
+
+// adopt lets items of an older generation come, to the stations of modules that are the
+// same now, and to stations without executors where they are not.
+func (d *Dispatcher) adopt(g *Generation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.services[g.Deployment.Name()]
+	for i := range g.Nodes {
+		module := g.Nodes[i].Module
+		identity := Identity(&g.Deployment, module)
+		s := v.stations[module]
+		if s == nil || s.identity != identity {
+			s = d.newStation(g, module, identity)
+			s.configure(setup{policy: g.policies[i].Policy, spec: g.policies[i].spec})
+		}
+		g.stations = append(g.stations, s)
+	}
+	d.guard(g)
+}
+
+// Loads are what the dispatcher holds of a service's modules right now.
+func (s *Server) Loads(service string) []Load {
+	d := s.dispatcher
+	d.mu.Lock()
+	v := d.services[service]
+	d.mu.Unlock()
+	if v == nil {
+		return nil
+	}
+	return d.Loads(v.current)
+}

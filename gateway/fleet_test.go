@@ -1,0 +1,350 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/attach"
+)
+
+// adder is an engine that adds one to the first number of a vector and gives the second
+// back. The second says which gateway the request came by.
+type adder struct {
+	slow  time.Duration
+	mixed atomic.Int64 // batches with requests of several gateways
+}
+
+func (*adder) Name() string    { return "adder" }
+func (*adder) Version() string { return "1" }
+
+func (a *adder) Load(context.Context, executors.Model) (executors.Instance, error) { return a, nil }
+
+func (*adder) Signature() pipelines.Signature { return addOne.sig }
+func (*adder) Memory() int64                  { return 0 }
+func (*adder) Close() error                   { return nil }
+
+func (a *adder) Run(_ context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+	time.Sleep(a.slow)
+	answers := make([][]wire.Tensor, len(items))
+	seen := map[float32]bool{}
+	for i, in := range items {
+		v := floats(in[0])
+		seen[v[1]] = true
+		answers[i] = []wire.Tensor{wire.FromFloat32([]float32{v[0] + 1, v[1]}, 2)}
+	}
+	if len(seen) > 1 {
+		a.mixed.Add(1)
+	}
+	return answers, nil
+}
+
+// fleet is several gateways, dispatchers and the executors of a host, joined by pipes.
+type fleet struct {
+	t        testing.TB
+	engine   *adder
+	host     *executors.Host
+	gateways []*Gateway
+	deployed placement.Deployment
+	cancel   context.CancelFunc
+	ends     sync.WaitGroup
+
+	mu      sync.Mutex
+	servers []*decider
+	streams [][]attach.Stream // of executors, by gateway
+	conns   [][]net.Conn      // to dispatchers, by gateway
+	lost    map[int]bool      // gateways
+}
+
+// decider is one dispatcher.
+type decider struct {
+	*dispatcher.Server
+	queues *dispatcher.Dispatcher
+	conns  []net.Conn
+}
+
+func newFleet(t testing.TB, gateways, n int, p pipelines.Pipeline) *fleet {
+	f := &fleet{t: t, engine: &adder{slow: time.Millisecond}, lost: make(map[int]bool)}
+	f.streams, f.conns = make([][]attach.Stream, gateways), make([][]net.Conn, gateways)
+	f.host = &executors.Host{
+		Name: "h", Engines: []executors.Engine{f.engine}, ForceEngine: "adder",
+		Retry: executors.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond}, Dial: f.dial,
+	}
+	for range gateways {
+		f.gateways = append(f.gateways, New(Options{Dispatched: true, Grace: time.Minute}))
+	}
+	specs := map[string]spec{}
+	for _, m := range p.Modules {
+		specs[m.Name] = spec{executors: n, batch: 8, window: 5 * time.Millisecond, duration: 2 * time.Millisecond}
+	}
+	f.deployed = deployment(p, 1, specs)
+	f.host.Gateways.Set(f.addresses())
+	ctx, cancel := context.WithCancel(context.Background())
+	f.cancel = cancel
+	for _, slot := range f.deployed.Slots {
+		f.ends.Go(func() {
+			err := f.host.RunExecutor(ctx, executors.NewTask(f.deployed, slot, "g0"), executors.Observer{})
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		})
+	}
+	ready, done := context.WithTimeout(context.Background(), time.Minute)
+	defer done()
+	for _, g := range f.gateways {
+		require.NoError(t, g.Prepare(ready, f.deployed))
+		require.NoError(t, g.Install(ready, f.deployed))
+	}
+	t.Cleanup(f.end)
+	return f
+}
+
+// addresses are g0, g1, ... and d0, d1, ...
+func (f *fleet) addresses() (all []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.gateways {
+		all = append(all, fmt.Sprintf("g%d", i))
+	}
+	for i := range f.servers {
+		all = append(all, fmt.Sprintf("d%d", i))
+	}
+	return all
+}
+
+func (f *fleet) dial(_ context.Context, address string) (attach.Stream, error) {
+	var i int
+	_, _ = fmt.Sscanf(address[1:], "%d", &i)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ours, theirs := attach.Pipe()
+	switch {
+	case address[0] == 'd':
+		server := f.servers[i]
+		go func() { _ = server.Attach(theirs) }()
+	case f.lost[i]:
+		return nil, errors.New("nobody answers")
+	default:
+		f.streams[i] = append(f.streams[i], theirs)
+		go func() { _ = f.gateways[i].Attach(theirs) }()
+	}
+	return ours, nil
+}
+
+// decide adds a dispatcher that all gateways and executors are joined to.
+func (f *fleet) decide() *decider {
+	began := time.Now()
+	d := &decider{queues: dispatcher.New(dispatcher.Options{
+		Now: func() time.Duration { return time.Since(began) + 1 }, Margin: time.Second, Span: DefaultSpan, FunctionSpan: DefaultFunctionSpan, Record: 1 << 22,
+	})}
+	d.Server = dispatcher.NewServer(d.queues, "d", "")
+	f.mu.Lock()
+	f.servers = append(f.servers, d)
+	for i, g := range f.gateways {
+		near, far := net.Pipe()
+		d.conns = append(d.conns, near)
+		f.conns[i] = append(f.conns[i], near)
+		f.ends.Go(func() { _ = d.Serve(far) })
+		f.ends.Go(func() { _ = g.Follow(near, fmt.Sprint("g", i), "") })
+	}
+	f.mu.Unlock()
+	f.host.Gateways.Set(f.addresses())
+	return d
+}
+
+// kill cuts all connections of a dispatcher to gateways.
+func (d *decider) kill() {
+	for _, c := range d.conns {
+		_ = c.Close()
+	}
+}
+
+// lose cuts all connections of a gateway.
+func (f *fleet) lose(i int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost[i] = true
+	for _, c := range f.conns[i] {
+		_ = c.Close()
+	}
+	for _, s := range f.streams[i] {
+		attach.Abort(s, errors.New("cut"))
+	}
+}
+
+func (f *fleet) end() {
+	f.cancel()
+	for _, g := range f.gateways {
+		_ = g.Close()
+	}
+	for _, d := range f.servers {
+		d.kill()
+	}
+	f.ends.Wait()
+}
+
+// ask sends a number by a gateway.
+func (f *fleet) ask(gateway int, x float32) error {
+	r, err := f.gateways[gateway].Infer(context.Background(), &wire.InferRequest{Pipeline: f.deployed.Name(), Inputs: vector(x, float32(gateway))})
+	if err != nil {
+		return err
+	}
+	want := x + float32(len(f.deployed.Pipeline.Modules))
+	if v := floats(r.Outputs[0].Tensor); v[0] != want || v[1] != float32(gateway) {
+		return fmt.Errorf("gateway %d was answered %v for %v", gateway, v, x)
+	}
+	return nil
+}
+
+// load has callers ask by the gateway until stop is closed, and returns what went wrong
+// and how often they asked. Every number is asked once.
+func (f *fleet) load(gateway, callers int, stop <-chan struct{}) (asked func() int64, wrong func() []error) {
+	var n atomic.Int64
+	var mu sync.Mutex
+	var errs []error
+	var under sync.WaitGroup
+	for range callers {
+		under.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := f.ask(gateway, float32(n.Add(1))); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	return n.Load, func() []error { under.Wait(); return errs }
+}
+
+// chain is a pipeline of two adders.
+func chain(slo time.Duration) pipelines.Pipeline {
+	p := single(slo)
+	p.Modules = append(p.Modules, pipelines.Module{Name: "n", Inputs: []pipelines.Binding{bind("x", "m", "y")}})
+	p.Outputs[0].From = ref("n", "y")
+	return p
+}
+
+// settled holds that nothing of the load is left anywhere.
+func (f *fleet) settled(servers ...*decider) {
+	require.EventuallyWithT(f.t, func(c *assert.CollectT) {
+		for i, g := range f.gateways {
+			if f.lost[i] {
+				continue
+			}
+			assert.Zero(c, g.Measures(f.deployed.Name()).InFlight)
+			for _, l := range g.queue.Loads(g.pipeline(f.deployed.Name()).current.Load().Generation) {
+				assert.Zero(c, l.Held, "gateway %d, %s", i, l.Module)
+			}
+		}
+		for _, d := range servers {
+			for _, l := range d.Loads(f.deployed.Name()) {
+				assert.Zero(c, l.Held, "%s: %s", l.Module, l.Policy)
+				assert.Zero(c, l.Waiting)
+			}
+		}
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestTwoGatewaysShareBatches(t *testing.T) {
+	for _, policy := range []string{"tc", "adaptive", "deferred", "eager"} {
+		t.Run(policy, func(t *testing.T) {
+			p := chain(2 * time.Second) // for as long some of them hold a batch back
+			p.Dispatch = policy
+			f := newFleet(t, 2, 2, p)
+			d := f.decide()
+			d.Own("", 1)
+			stop := make(chan struct{})
+			asked, wrong := f.load(0, 8, stop)
+			askedToo, wrongToo := f.load(1, 8, stop)
+			time.Sleep(300 * time.Millisecond)
+			close(stop)
+			require.Empty(t, wrong())
+			require.Empty(t, wrongToo())
+			require.Greater(t, asked(), int64(20))
+			require.Greater(t, askedToo(), int64(20))
+			require.Positive(t, f.engine.mixed.Load(), "batches held requests of both")
+			f.settled(d)
+			stations := d.queues.Recording()
+			require.Len(t, stations, 2)
+			decidedAgain(t, recording.Recording{Head: recording.Head{Program: "test"}, Stations: stations})
+			m := f.gateways[0].Measures(p.Name)
+			require.Positive(t, m.Completed)
+			require.Len(t, m.Modules, 2)
+			require.Positive(t, m.Modules[0].MeanBatch)
+		})
+	}
+}
+
+func TestAnotherDispatcherTakesOver(t *testing.T) {
+	f := newFleet(t, 2, 2, chain(10*time.Second))
+	first := f.decide()
+	first.Own("p", 1)
+	stop := make(chan struct{})
+	asked, wrong := f.load(0, 8, stop)
+	_, wrongToo := f.load(1, 8, stop)
+	time.Sleep(100 * time.Millisecond)
+	// One that owns by a lower epoch is not obeyed; one by a higher is, while the first
+	// goes on as if nothing had happened.
+	second := f.decide()
+	time.Sleep(100 * time.Millisecond)
+	before := asked()
+	second.Own("p", 2)
+	time.Sleep(200 * time.Millisecond)
+	require.Greater(t, asked(), before+20)
+	first.kill()
+	time.Sleep(50 * time.Millisecond)
+	// It dies, and nobody decides until the next comes.
+	second.kill()
+	time.Sleep(20 * time.Millisecond)
+	third := f.decide()
+	third.Own("", 3)
+	time.Sleep(200 * time.Millisecond)
+	close(stop)
+	require.Empty(t, wrong())
+	require.Empty(t, wrongToo())
+	f.settled(third)
+	require.Greater(t, len(batchesOf(t, third)), 10)
+}
+
+func batchesOf(t *testing.T, d *decider) []recording.Batch {
+	_, batches := decidedAgain(t, recording.Recording{Head: recording.Head{Program: "test"}, Stations: d.queues.Recording()})
+	return batches
+}
+
+func TestAGatewayIsLost(t *testing.T) {
+	f := newFleet(t, 2, 2, chain(10*time.Second))
+	d := f.decide()
+	d.Own("p", 1)
+	stop := make(chan struct{})
+	asked, wrong := f.load(0, 8, stop)
+	f.load(1, 8, stop) // ends when its gateway closes
+	time.Sleep(100 * time.Millisecond)
+	f.lose(1)
+	time.Sleep(50 * time.Millisecond)
+	before := asked()
+	time.Sleep(300 * time.Millisecond)
+	close(stop)
+	require.Empty(t, wrong())
+	require.Greater(t, asked(), before+20, "the other goes on")
+	f.settled(d)
+}

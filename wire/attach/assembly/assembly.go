@@ -1,0 +1,360 @@
+// Package assembly puts batches together that come in parts from several gateways.
+//
+// An Assembly stands between an executor and its streams to gateways and dispatchers.
+// A batch of its own passes as it is. A part is held until all of its batch have come;
+// then the whole comes out of the stream of the last one, and what the executor answers
+// is taken apart again: a Result to every gateway for its part, and Done to the
+// dispatcher whose batch it is.
+//
+//	gateway A ── part 0 ──┐
+//	gateway B ── part 1 ──┴──> whole ──> engine ──> Result ──┬──> A
+//	                                                         ├──> B
+//	                                                         └── Done ──> dispatcher
+//
+// Where the dispatcher says that a part will not come, or none has come for Patience,
+// the others run without it; a part that comes later is answered as "unavailable",
+// upon which its gateway queues its items anew. Parts that a replaced dispatcher has
+// ordered are answered in the same way.
+package assembly
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/attach"
+)
+
+// Patience is how long the first part of a batch waits for the others: gateways send
+// theirs within a round trip, so that whoever takes longer is in trouble.
+const Patience = 100 * time.Millisecond
+
+// wholes have numbers that no gateway gives.
+const wholes = 1 << 63
+
+// Assembly is that of one executor. The zero value is ready for use; all methods may
+// be called from many goroutines at once.
+type Assembly struct {
+	mu       sync.Mutex
+	epoch    uint64  // the highest that has been seen
+	decides  *stream // of the dispatcher of that epoch; nil while there is none
+	open     map[key]*whole
+	running  map[uint64]*whole // by number
+	numbered uint64
+	ended    [memory]key // that ended last, so that parts that come too late are known
+	next     int
+}
+
+// memory is of how many batches that have ended an Assembly knows.
+const memory = 64
+
+type key struct{ epoch, batch uint64 }
+
+// whole is a batch and what has come of it.
+type whole struct {
+	key
+	number uint64
+	parts  []part
+	absent []int
+	want   int // parts
+	timer  *time.Timer
+}
+
+type part struct {
+	from  *stream
+	batch *attach.Batch
+}
+
+// Wrap joins a stream to a gateway or a dispatcher to the executor's others. Its
+// messages but those of parts pass through.
+func (a *Assembly) Wrap(s attach.Stream) attach.Stream { return &stream{assembly: a, inner: s} }
+
+// stream is one that has been wrapped.
+type stream struct {
+	assembly *Assembly
+	inner    attach.Stream
+
+	mu      sync.Mutex // of sending
+	reloads []*whole   // that came through it and have cost an engine; under Assembly.mu
+}
+
+func (s *stream) Recv() (*attach.Message, error) {
+	for {
+		m, err := s.inner.Recv()
+		if err != nil {
+			s.assembly.leave(s)
+			return nil, err
+		}
+		switch {
+		case m.Obey != nil:
+			s.assembly.obey(s, m.Obey.Epoch)
+		case m.Without != nil:
+			if b := s.assembly.without(m.Without.Part); b != nil {
+				return &attach.Message{Batch: b}, nil
+			}
+		case m.Batch != nil && m.Batch.Part.Parts > 0:
+			if b := s.assembly.add(s, m.Batch); b != nil {
+				return &attach.Message{Batch: b}, nil
+			}
+		default:
+			return m, nil
+		}
+	}
+}
+
+func (s *stream) Send(m *attach.Message) error {
+	switch {
+	case m.Result != nil && m.Result.ID >= wholes:
+		s.assembly.answer(s, m.Result)
+		return nil
+	case m.Soon != nil && m.Soon.ID >= wholes:
+		s.assembly.soon(m.Soon)
+		return nil
+	case m.Ready != nil && s.assembly.ready(s):
+		return nil
+	}
+	return s.send(m)
+}
+
+func (s *stream) send(m *attach.Message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inner.Send(m)
+}
+
+func (s *stream) Close() error { return s.inner.Close() }
+
+// obey follows the dispatcher with the highest epoch.
+func (a *Assembly) obey(s *stream, epoch uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if epoch >= a.epoch {
+		a.epoch, a.decides = epoch, s
+	}
+}
+
+// leave forgets a stream that has ended.
+func (a *Assembly) leave(s *stream) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.decides == s {
+		a.decides = nil
+	}
+}
+
+// of finds or makes the whole of a part; nil where it has ended or is obsolete. The
+// lock is held.
+func (a *Assembly) of(p attach.Part) *whole {
+	k := key{p.Epoch, p.Batch}
+	if p.Epoch < a.epoch || slices.Contains(a.ended[:], k) {
+		return nil
+	}
+	if p.Epoch > a.epoch {
+		a.epoch, a.decides = p.Epoch, nil
+	}
+	w := a.open[k]
+	if w == nil {
+		w = &whole{key: k, want: p.Parts}
+		if a.open == nil {
+			a.open = make(map[key]*whole)
+		}
+		a.open[k] = w
+	}
+	return w
+}
+
+// add takes a part in and returns the whole once it is complete.
+func (a *Assembly) add(s *stream, b *attach.Batch) *attach.Batch {
+	a.mu.Lock()
+	w := a.of(b.Part)
+	if w == nil || w.number != 0 {
+		if b.Part.Epoch < a.epoch {
+			a.tell(&attach.Done{Epoch: b.Part.Epoch, Batch: b.Part.Batch, Failed: len(b.Items)})
+		}
+		a.mu.Unlock()
+		refuse(s, b)
+		return nil
+	}
+	defer a.mu.Unlock()
+	w.parts = append(w.parts, part{from: s, batch: b})
+	return a.complete(w)
+}
+
+// refuse answers a part that is not computed.
+func refuse(s *stream, b *attach.Batch) {
+	if len(b.Items) == 0 {
+		return
+	}
+	err := wire.Errorf(wire.CodeUnavailable, "", "its part of a batch came too late, or by order of a dispatcher that has been replaced")
+	_ = s.send(&attach.Message{Result: &attach.Result{ID: b.ID, Err: err}})
+}
+
+// without notes that a part will not come.
+func (a *Assembly) without(p attach.Part) *attach.Batch {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.of(p)
+	if w == nil || w.number != 0 || slices.ContainsFunc(w.parts, func(of part) bool { return of.batch.Part.Part == p.Part }) {
+		return nil
+	}
+	if !slices.Contains(w.absent, p.Part) {
+		w.absent = append(w.absent, p.Part)
+	}
+	return a.complete(w)
+}
+
+// complete begins the whole if nothing of it is missing. The lock is held.
+func (a *Assembly) complete(w *whole) *attach.Batch {
+	if len(w.parts)+len(w.absent) >= w.want {
+		return a.begin(w)
+	}
+	if w.timer == nil {
+		w.timer = time.AfterFunc(Patience, func() { a.lapse(w) })
+	}
+	return nil
+}
+
+// lapse begins a whole whose parts have not all come.
+func (a *Assembly) lapse(w *whole) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open[w.key] != w || w.number != 0 {
+		return
+	}
+	b := a.begin(w)
+	if b == nil {
+		return
+	}
+	for _, p := range w.parts {
+		if attach.Inject(p.from.inner, &attach.Message{Batch: b}) {
+			return
+		}
+	}
+	a.end(w) // all who have sent parts are gone
+	a.tell(&attach.Done{Epoch: w.epoch, Batch: w.batch})
+}
+
+// begin makes the batch of a whole; nil where it has no items. The lock is held.
+func (a *Assembly) begin(w *whole) *attach.Batch {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	n := 0
+	for _, p := range w.parts {
+		n += len(p.batch.Items)
+	}
+	if n == 0 {
+		a.end(w)
+		a.tell(&attach.Done{Epoch: w.epoch, Batch: w.batch})
+		return nil
+	}
+	a.numbered++
+	w.number = wholes + a.numbered
+	if a.running == nil {
+		a.running = make(map[uint64]*whole)
+	}
+	a.running[w.number] = w
+	b := &attach.Batch{ID: w.number, Due: w.parts[0].batch.Due, Items: w.parts[0].batch.Items}
+	if len(w.parts) > 1 {
+		b.Items = make([][]wire.Tensor, 0, n)
+		for _, p := range w.parts {
+			b.Items = append(b.Items, p.batch.Items...)
+			if p.batch.Due.Before(b.Due) {
+				b.Due = p.batch.Due
+			}
+		}
+	}
+	return b
+}
+
+// end forgets a whole but for its key. The lock is held.
+func (a *Assembly) end(w *whole) {
+	delete(a.open, w.key)
+	delete(a.running, w.number)
+	a.ended[a.next] = w.key
+	a.next = (a.next + 1) % memory
+}
+
+// tell tells the dispatcher of an end; one by another epoch it does not know. The lock
+// is held.
+func (a *Assembly) tell(d *attach.Done) {
+	if a.decides != nil {
+		_ = a.decides.send(&attach.Message{Done: d})
+	}
+}
+
+// soon tells the dispatcher that a whole is about to end.
+func (a *Assembly) soon(m *attach.Soon) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w := a.running[m.ID]; w != nil && a.decides != nil && w.epoch == a.epoch {
+		_ = a.decides.send(&attach.Message{Soon: &attach.Soon{ID: w.batch, Compute: m.Compute}})
+	}
+}
+
+// answer takes the result of a whole apart.
+func (a *Assembly) answer(s *stream, r *attach.Result) {
+	a.mu.Lock()
+	w := a.running[r.ID]
+	if w == nil {
+		a.mu.Unlock()
+		return
+	}
+	a.end(w)
+	if r.Away {
+		s.reloads = append(s.reloads, w)
+	}
+	done := attach.Done{Epoch: w.epoch, Batch: w.batch, Waited: r.Waited, Compute: r.Compute, Away: r.Away}
+	rows := 0
+	for _, p := range w.parts {
+		rows += len(p.batch.Items)
+	}
+	done.Failed = failed(r, rows)
+	a.tell(&done)
+	a.mu.Unlock()
+	from := 0
+	for _, p := range w.parts {
+		n := len(p.batch.Items)
+		if n > 0 {
+			_ = p.from.send(&attach.Message{Result: r.Cut(p.batch.ID, from, from+n)})
+		}
+		from += n
+	}
+}
+
+func failed(r *attach.Result, rows int) (n int) {
+	if r.Err != nil {
+		return rows
+	}
+	for _, err := range r.Errs {
+		if err != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// ready tells all who had part in the batch that an engine is back which it has cost;
+// false where the stream has no such batch.
+func (a *Assembly) ready(s *stream) bool {
+	a.mu.Lock()
+	if len(s.reloads) == 0 {
+		a.mu.Unlock()
+		return false
+	}
+	w := s.reloads[0]
+	s.reloads = slices.Delete(s.reloads, 0, 1)
+	to := a.decides
+	a.mu.Unlock()
+	m := &attach.Message{Ready: &attach.Ready{}}
+	if to != nil {
+		_ = to.send(m)
+	}
+	for _, p := range w.parts {
+		if len(p.batch.Items) > 0 {
+			_ = p.from.send(m)
+		}
+	}
+	return true
+}
