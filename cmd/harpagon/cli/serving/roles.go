@@ -74,6 +74,7 @@ applied. They are kept in --cache. The gateway's and the store's token is read f
 	}
 	name, _ := os.Hostname()
 	c.Flags().StringVar(&o.Name, "name", name, "of this host; must stay the same when it restarts")
+	c.Flags().Lookup("name").DefValue = "its own name" // help and manual are not of this machine
 	c.Flags().IntVar(&cores, "cores", 0, "how many cores to offer; 0 means all")
 	c.Flags().BoolVar(&gpus, "gpus", false, "offer the NVIDIA GPUs, too")
 	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
