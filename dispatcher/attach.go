@@ -126,20 +126,4 @@ func (c *control) forsake(p *peer) {
 	}
 }
 
-// gateways that hold items of the batch, in the order of its parts.
-func (b *Batch) gateways() (all []Gateway) {
-	for _, it := range b.Items {
-		if g := it.Request.Gateway; !slices.Contains(all, g) {
-			all = append(all, g)
-		}
-	}
-	return all
-}
-
-// abandon forgets an executor that is gone. What it held comes again from the gateways,
-// which have lost it, too, or have answers.
-func (d *Dispatcher) abandon(e *Executor) {
-	d.forget(e, func(b *Batch) { d.books.end(b, -1, d.now(), 0) })
-}
-
 func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) }

@@ -149,6 +149,12 @@ func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 	})
 }
 
+// abandon forgets an executor that is gone. What it held comes again from the gateways,
+// which have lost it, too, or have answers.
+func (d *Dispatcher) abandon(e *Executor) {
+	d.forget(e, func(b *Batch) { d.books.end(b, -1, d.now(), 0) })
+}
+
 // forget takes out an executor that is gone, with what it held.
 func (d *Dispatcher) forget(e *Executor, each func(*Batch)) {
 	d.Detach(e)

@@ -169,3 +169,32 @@ func (d *Dispatcher) Remove(name string) {
 		l.remove(name)
 	}
 }
+
+// installed is the generation that is in charge of a service; 0 for none.
+func (d *Dispatcher) installed(service string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v := d.services[service]; v != nil {
+		return v.current.Deployment.Generation
+	}
+	return 0
+}
+
+// adopt lets items of an older generation come, to the stations of modules that are the
+// same now, and to stations without executors where they are not.
+func (d *Dispatcher) adopt(g *Generation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.services[g.Deployment.Name()]
+	for i := range g.Nodes {
+		module := g.Nodes[i].Module
+		identity := Identity(&g.Deployment, module)
+		s := v.stations[module]
+		if s == nil || s.identity != identity {
+			s = d.newStation(g, module, identity)
+			s.configure(setup{policy: g.policies[i].Policy, spec: g.policies[i].spec})
+		}
+		g.stations = append(g.stations, s)
+	}
+	d.guard(g)
+}

@@ -1,7 +1,6 @@
 package dispatcher
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -401,35 +400,6 @@ func (p *peer) leave() {
 	for _, n := range slices.Sorted(maps.Keys(p.generations)) {
 		s.release(p.generations[n])
 	}
-}
-
-// installed is the generation that is in charge of a service; 0 for none.
-func (d *Dispatcher) installed(service string) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if v := d.services[service]; v != nil {
-		return cmp.Or(v.current.Deployment.Generation, 0)
-	}
-	return 0
-}
-
-// adopt lets items of an older generation come, to the stations of modules that are the
-// same now, and to stations without executors where they are not.
-func (d *Dispatcher) adopt(g *Generation) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	v := d.services[g.Deployment.Name()]
-	for i := range g.Nodes {
-		module := g.Nodes[i].Module
-		identity := Identity(&g.Deployment, module)
-		s := v.stations[module]
-		if s == nil || s.identity != identity {
-			s = d.newStation(g, module, identity)
-			s.configure(setup{policy: g.policies[i].Policy, spec: g.policies[i].spec})
-		}
-		g.stations = append(g.stations, s)
-	}
-	d.guard(g)
 }
 
 // Loads are what the dispatcher holds of a service's modules right now.

@@ -272,6 +272,16 @@ func (b *Batch) tell() {
 	}
 }
 
+// gateways that hold items of the batch, in the order of its parts.
+func (b *Batch) gateways() (all []Gateway) {
+	for _, it := range b.Items {
+		if g := it.Request.Gateway; !slices.Contains(all, g) {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
 // why puts the reason of a drop into the words of gateways.
 func (s *station) why(it *Item, reason dispatch.Reason) Drop {
 	switch {
