@@ -85,7 +85,7 @@ func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
 		oiphttp.Fail(w, unknown(path))
 		return
 	}
-	call, err := oiphttp.Read(w, r, h.options.MaxBody)
+	call, err := oiphttp.Read(w, r, oiphttp.Bounds{Most: h.options.MaxBody})
 	if err != nil {
 		oiphttp.Fail(w, err)
 		return

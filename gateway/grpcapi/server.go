@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
@@ -25,6 +26,12 @@ const DefaultMaxMessage = 64 << 20
 // read it; large enough for pictures.
 const window = 4 << 20
 
+// streams bounds the calls of one connection.
+const streams = 4096
+
+// handshakeTime is what a connection gets to begin.
+const handshakeTime = 10 * time.Second
+
 // shutdownTime is what requests under way get to finish.
 const shutdownTime = 10 * time.Second
 
@@ -36,6 +43,9 @@ type Options struct {
 	TLS        *tls.Config  // see secure.Identity; nil means none
 	Version    string       // of the program, for the server metadata
 
+	// Bytes bounds the memory of requests under way; nil bounds nothing.
+	Bytes *inflight.Bytes
+
 	// Statistics tells of a pipeline what was seen; nil leaves ModelStatistics out.
 	Statistics func(pipeline string) statistics.Pipeline
 }
@@ -45,6 +55,7 @@ type server struct {
 	pb.UnimplementedGRPCInferenceServiceServer
 	backend wire.Backend
 	options Options
+	reading reading
 }
 
 // New makes a server of the protocol. Serve runs it; a program that has other
@@ -60,6 +71,9 @@ func New(b wire.Backend, o Options) *grpc.Server {
 		grpc.InitialWindowSize(window),
 		grpc.InitialConnWindowSize(window),
 		grpc.UnaryInterceptor(s.guard),
+		grpc.InTapHandle(s.tap),
+		grpc.ConnectionTimeout(handshakeTime),
+		grpc.MaxConcurrentStreams(streams),
 	}
 	if o.TLS != nil {
 		all = append(all, grpc.Creds(credentials.NewTLS(o.TLS)))

@@ -13,7 +13,9 @@ func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	call, err := oiphttp.Read(w, r, s.options.MaxBody)
+	held := s.options.Bytes.Begin(modelName(r))
+	defer held.Release()
+	call, err := oiphttp.Read(w, r, oiphttp.Bounds{Most: s.options.MaxBody, Time: bodyTime, Grow: held.Grow})
 	if err != nil {
 		oiphttp.Fail(w, err)
 		return

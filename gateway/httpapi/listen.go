@@ -11,6 +11,7 @@ import (
 // request's deadline bounds them.
 const (
 	headerTime   = 10 * time.Second
+	bodyTime     = time.Minute // for the largest body, at a megabyte a second
 	idleTime     = 2 * time.Minute
 	shutdownTime = 10 * time.Second
 )

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
@@ -27,6 +28,9 @@ type Options struct {
 	// Crowded says why a request to a pipeline would be refused now, before its body
 	// is read; nil where it would not. A nil function takes in every request.
 	Crowded func(pipeline string) *wire.Error
+
+	// Bytes bounds the memory of requests under way; nil bounds nothing.
+	Bytes *inflight.Bytes
 
 	// Statistics tells of a pipeline what was seen; nil leaves statistics out.
 	Statistics func(pipeline string) statistics.Pipeline

@@ -4,6 +4,7 @@
 package listen
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -32,6 +33,14 @@ func TCP(address string, c secure.Credentials) (net.Listener, error) {
 	return l, nil
 }
 
+// crowded is what a caller of HTTP is told beyond the most connections.
+const crowded = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n\r\n" +
+	`{"error":"as many connections are open as may be (--max-connections); try again when some are closed","code":"overloaded"}`
+
+// Connections is how many connections a port keeps open where nothing else is said:
+// the others of the process get as many descriptors.
+func Connections() int { return max(Descriptors()/4, 16) }
+
 // TLS is the listener with TLS, where there is an identity.
 func TLS(l net.Listener, i *secure.Identity) (net.Listener, error) {
 	config, err := i.Server()
@@ -41,13 +50,18 @@ func TLS(l net.Listener, i *secure.Identity) (net.Listener, error) {
 	return tls.NewListener(l, config), nil
 }
 
-// HTTP opens the address for a server of HTTP.
-func HTTP(address string, c secure.Credentials) (net.Listener, error) {
+// HTTP opens the address for a server of HTTP that keeps at most so many connections
+// open; 0 means Connections.
+func HTTP(address string, c secure.Credentials, most int) (net.Listener, error) {
 	l, err := TCP(address, c)
 	if err != nil {
 		return nil, err
 	}
-	over, err := TLS(l, c.Identity)
+	refusal := crowded
+	if c.Identity != nil {
+		refusal = "" // it would not be TLS
+	}
+	over, err := TLS(Limit(l, cmp.Or(most, Connections()), []byte(refusal)), c.Identity)
 	if err != nil {
 		_ = l.Close()
 	}

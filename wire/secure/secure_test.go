@@ -18,7 +18,7 @@ import (
 
 // serve answers "yes" to those whom the credentials let in.
 func serve(t *testing.T, c secure.Credentials) string {
-	l, err := listen.HTTP("127.0.0.1:0", c)
+	l, err := listen.HTTP("127.0.0.1:0", c, 0)
 	require.NoError(t, err)
 	yes := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("yes")) }
 	server := &http.Server{Handler: oiphttp.Authorized(c.Guard(), "this server", yes)}
@@ -163,7 +163,7 @@ func TestLoadRefuses(t *testing.T) {
 	i, err := secure.Load(secure.Files{})
 	require.NoError(t, err)
 	require.Nil(t, i)
-	_, err = listen.HTTP("127.0.0.1:0", secure.Credentials{Identity: load(t, secure.Files{CA: good.CA})})
+	_, err = listen.HTTP("127.0.0.1:0", secure.Credentials{Identity: load(t, secure.Files{CA: good.CA})}, 0)
 	require.ErrorContains(t, err, "needs a certificate")
 }
 

@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/harpagon/harpagon/gateway/console"
 	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
+	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -37,6 +39,13 @@ const DefaultMeasureEvery = 5 * time.Second
 // share a process.
 const LocalGateway = "in-process"
 
+// Limits bound what callers can make a gateway hold.
+type Limits struct {
+	Bytes         int64 // of requests under way; 0 bounds nothing
+	PipelineBytes int64 // of those to one pipeline; 0 bounds nothing
+	Connections   int   // of each port; 0 means listen.Connections
+}
+
 // GatewayOptions describes a gateway. Addresses are HOST:PORT, port 0 takes
 // any that is free. One that other hosts can reach needs a token.
 type GatewayOptions struct {
@@ -53,8 +62,9 @@ type GatewayOptions struct {
 	UI, Namespace string
 
 	Credentials  secure.Credentials // asked of clients and executors
-	Version      string             // of the program
-	MeasureEvery time.Duration      // 0 means DefaultMeasureEvery
+	Limits       Limits
+	Version      string        // of the program
+	MeasureEvery time.Duration // 0 means DefaultMeasureEvery
 	Gateway      gateway.Options
 
 	// Record is the file that a recording is written to (see package recording) when the role
@@ -133,11 +143,13 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 // listen opens all ports before anything is served, so that a port in use is
 // an error at the start.
 func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *control.Control) error {
+	bytes := inflight.New(inflight.Limits{Total: o.Limits.Bytes, PerPipeline: o.Limits.PipelineBytes})
 	if o.AttachAddr != "" {
 		l, err := listen.TCP(o.AttachAddr, o.Credentials)
 		if err != nil {
 			return err
 		}
+		l = listen.Limit(l, cmp.Or(o.Limits.Connections, listen.Connections()), nil)
 		if r.Attach = o.Advertise; r.Attach == "" {
 			r.Attach = l.Addr().String()
 		}
@@ -146,7 +158,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 		})
 	}
 	if o.HTTPAddr != "" {
-		l, err := listen.HTTP(o.HTTPAddr, o.Credentials)
+		l, err := listen.HTTP(o.HTTPAddr, o.Credentials, o.Limits.Connections)
 		if err != nil {
 			return err
 		}
@@ -155,7 +167,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 		mux.Handle(console.Root, r.console(life, o, commands))
 		mux.Handle("GET /{$}", http.RedirectHandler(console.Root, http.StatusFound))
 		mux.Handle("/", httpapi.New(r.Gateway, httpapi.Options{
-			Callers: o.Credentials.Guard(), Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, Crowded: r.Gateway.Crowded,
+			Callers: o.Credentials.Guard(), Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, Crowded: r.Gateway.Crowded, Bytes: bytes,
 		}))
 		r.serve(l, func() error { return httpapi.Serve(life, l, mux) })
 	}
@@ -164,13 +176,14 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 		if err != nil {
 			return err
 		}
+		l = listen.Limit(l, cmp.Or(o.Limits.Connections, listen.Connections()), nil)
 		r.GRPC = l.Addr().String()
 		over, err := o.Credentials.Identity.Server()
 		if err != nil {
 			_ = l.Close()
 			return err
 		}
-		server := grpcapi.New(r.Gateway, grpcapi.Options{Callers: o.Credentials.Guard(), TLS: over, Version: o.Version, Statistics: r.seen.Of})
+		server := grpcapi.New(r.Gateway, grpcapi.Options{Callers: o.Credentials.Guard(), TLS: over, Bytes: bytes, Version: o.Version, Statistics: r.seen.Of})
 		r.serve(l, func() error { return grpcapi.Serve(life, l, server) })
 	}
 	return nil

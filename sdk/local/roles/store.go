@@ -32,7 +32,7 @@ const slowHeaders = 5 * time.Second
 
 // StartStore starts to serve.
 func StartStore(o StoreOptions) (*Store, error) {
-	l, err := listen.HTTP(o.Addr, o.Credentials)
+	l, err := listen.HTTP(o.Addr, o.Credentials, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -53,6 +54,9 @@ type Options struct {
 
 	// Credentials are what the gateway and the store ask of their callers.
 	Credentials secure.Credentials
+
+	// Limits bound what callers can make the gateway hold.
+	Limits roles.Limits
 
 	// Fetch gets models that are declared by address. CacheSize is how many bytes of
 	// models the state folder keeps; 0 means content.DefaultLimit. Where StoreAddr

@@ -5,15 +5,21 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
+	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
@@ -190,6 +196,46 @@ func TestOverTLS(t *testing.T) {
 	require.ErrorContains(t, err, "does not speak TLS")
 	_, err = Dialer{Options{Credentials: secure.Credentials{Token: "secret"}}}.Dial(context.Background(), "192.0.2.1:1")
 	require.ErrorContains(t, err, "--plaintext")
+}
+
+// TestSilentStreams opens 2,000 streams that say nothing: few are held, and those not
+// for long; who says hello meanwhile is served once there is room.
+func TestSilentStreams(t *testing.T) {
+	var held, most atomic.Int64
+	address := serve(t, Options{Patience: 2 * time.Second}, func(s attach.Stream) error {
+		most.Store(max(most.Load(), held.Add(1)))
+		defer held.Add(-1)
+		return echo(s)
+	})
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	ends := make(chan codes.Code, 2000)
+	for range cap(ends) {
+		stream, err := pb.NewGatewayClient(conn).Attach(t.Context())
+		require.NoError(t, err)
+		go func() {
+			_, err := stream.Recv()
+			ends <- status.Code(err)
+		}()
+	}
+	seen := map[codes.Code]int{}
+	for range cap(ends) {
+		seen[<-ends]++
+	}
+	t.Log(seen, most.Load())
+	require.Equal(t, cap(ends), seen[codes.ResourceExhausted]+seen[codes.Aborted], "%v", seen)
+	require.NotZero(t, seen[codes.ResourceExhausted])
+	require.LessOrEqual(t, most.Load(), int64(mostSilent))
+	s := dial(t, context.Background(), Options{}, address)
+	require.NoError(t, s.Send(&attach.Message{Batch: &attach.Batch{ID: 1}}))
+	_, err = s.Recv()
+	require.NoError(t, err)
+	time.Sleep(2500 * time.Millisecond) // longer than the patience with who is silent
+	require.NoError(t, s.Send(&attach.Message{Batch: &attach.Batch{ID: 2}}))
+	_, err = s.Recv()
+	require.NoError(t, err, "who has spoken may be silent")
+	require.NoError(t, s.Close())
 }
 
 func TestMessageBeyondTheLimitBreaksTheStream(t *testing.T) {

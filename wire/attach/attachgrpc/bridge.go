@@ -19,8 +19,9 @@ type connection interface {
 // gateway or executor hold. The Pipe gives both the same behaviour that they
 // have within one process.
 type bridge struct {
-	conn connection
-	far  attach.Stream
+	conn  connection
+	far   attach.Stream
+	first func() // is told when the first message has come; may be nil
 }
 
 // outbound sends what the near end has sent, and returns nil once it has been
@@ -59,6 +60,10 @@ func (b *bridge) inbound() {
 		if err != nil {
 			attach.Abort(b.far, err)
 			return
+		}
+		if b.first != nil {
+			b.first()
+			b.first = nil
 		}
 		_ = b.far.Send(m)
 	}

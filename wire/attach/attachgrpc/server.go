@@ -1,8 +1,12 @@
 package attachgrpc
 
 import (
+	"cmp"
 	"context"
 	"net"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -24,7 +28,7 @@ func Serve(ctx context.Context, l net.Listener, o Options, accept func(attach.St
 		return err
 	}
 	s := grpc.NewServer(append(serverOptions(o), over...)...)
-	pb.RegisterGatewayServer(s, &server{callers: o.Guard(), accept: accept})
+	pb.RegisterGatewayServer(s, &server{callers: o.Guard(), patience: cmp.Or(o.Patience, DefaultPatience), accept: accept})
 	stop := context.AfterFunc(ctx, s.Stop)
 	defer stop()
 	err = s.Serve(l)
@@ -40,24 +44,55 @@ func serverOptions(o Options) []grpc.ServerOption {
 		grpc.MaxSendMsgSize(o.maxMessage()),
 		grpc.InitialWindowSize(window),
 		grpc.InitialConnWindowSize(window),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout, MaxConnectionIdle: idleTime}),
+		grpc.ConnectionTimeout(DefaultPatience),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery / 2, PermitWithoutStream: true}),
 	}
 }
 
 type server struct {
 	pb.UnimplementedGatewayServer
-	callers secure.Guard
-	accept  func(attach.Stream) error
+	callers  secure.Guard
+	patience time.Duration // until the first message
+	silent   silent
+	accept   func(attach.Stream) error
 }
+
+// mostSilent bounds the streams that have not said who they are.
+const mostSilent = 256
+
+// silent counts them.
+type silent struct{ n atomic.Int64 }
+
+func (s *silent) enter() bool {
+	if s.n.Add(1) <= mostSilent {
+		return true
+	}
+	s.leave()
+	return false
+}
+
+func (s *silent) leave() { s.n.Add(-1) }
 
 // Attach implements the service.
 func (s *server) Attach(stream grpc.BidiStreamingServer[pb.Message, pb.Message]) error {
 	if !securegrpc.Admits(stream.Context(), s.callers) {
 		return status.Error(codes.Unauthenticated, s.callers.Refusal("the gateway"))
 	}
+	if !s.silent.enter() {
+		return status.Errorf(codes.ResourceExhausted, "%d streams have not said who they are; no more are taken until some have", mostSilent)
+	}
+	spoken := sync.OnceFunc(s.silent.leave)
+	defer spoken()
 	near, far := attach.Pipe()
-	b := &bridge{conn: stream, far: far}
+	hello := time.AfterFunc(s.patience, func() {
+		attach.Abort(far, status.Errorf(codes.DeadlineExceeded, "no handshake within %v", s.patience))
+	})
+	defer hello.Stop()
+	b := &bridge{conn: stream, far: far, first: func() {
+		hello.Stop()
+		spoken()
+	}}
 	go b.inbound() // ends with the stream, which ends with this call
 	sent := make(chan error, 1)
 	go func() { sent <- b.outbound() }()

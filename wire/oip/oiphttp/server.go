@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
+	"time"
 
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
@@ -43,8 +45,18 @@ func tooLarge(format string, args ...any) error {
 	return &statusError{http.StatusRequestEntityTooLarge, wire.Errorf(wire.CodeInvalid, "", format, args...)}
 }
 
-// Read reads and decodes an inference request of at most so many bytes.
-func Read(w http.ResponseWriter, r *http.Request, most int64) (*oip.Call, error) {
+// Bounds are what a server grants the body of a request.
+type Bounds struct {
+	Most int64         // bytes
+	Time time.Duration // until all of it is there; 0 waits for ever
+
+	// Grow is asked before memory for so many bytes more is used; its error ends the
+	// request. nil grants everything.
+	Grow func(n int64) error
+}
+
+// Read reads and decodes an inference request.
+func Read(w http.ResponseWriter, r *http.Request, o Bounds) (*oip.Call, error) {
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return nil, &statusError{http.StatusUnsupportedMediaType, wire.Errorf(wire.CodeInvalid, "", "the body is encoded as %q; send it without compression", e)}
 	}
@@ -52,33 +64,54 @@ func Read(w http.ResponseWriter, r *http.Request, most int64) (*oip.Call, error)
 	if err != nil {
 		return nil, err
 	}
-	body, err := readBody(w, r, most)
+	body, err := readBody(w, r, o)
 	if err != nil {
 		return nil, err
 	}
 	return oip.DecodeRequest(body, header)
 }
 
-// reserved is how much memory a Content-Length alone is given; beyond it the buffer
-// grows with what has arrived.
+// reserved is how much memory a Content-Length alone is given; the rest follows when
+// so much has arrived.
 const reserved = 1 << 20
 
-// readBody reads a body. One that announces more than is accepted is refused before
-// any of it is read.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	if r.ContentLength > most {
-		w.Header().Set("Connection", "close")
-		return nil, tooLarge("the body has %d bytes; at most %d are accepted", r.ContentLength, most)
+// readBody reads a body. One that announces more than is accepted, or than there is
+// room for, is refused before any of it is read.
+func readBody(w http.ResponseWriter, r *http.Request, o Bounds) ([]byte, error) {
+	grow := o.Grow
+	if grow == nil {
+		grow = func(int64) error { return nil }
 	}
-	size := int64(512)
-	if r.ContentLength > 0 {
-		size = min(r.ContentLength+1, reserved) // one more, so that the end is seen without growing
+	if r.ContentLength > o.Most {
+		w.Header().Set("Connection", "close")
+		return nil, tooLarge("the body has %d bytes; at most %d are accepted", r.ContentLength, o.Most)
+	}
+	size, whole := int64(512), max(r.ContentLength+1, 0) // one more, so that the end is seen without growing
+	if err := grow(max(whole, size)); err != nil {
+		w.Header().Set("Connection", "close")
+		return nil, err
+	}
+	if whole > 0 {
+		size = min(whole, reserved)
+	}
+	if o.Time > 0 {
+		timer := http.NewResponseController(w)
+		if timer.SetReadDeadline(time.Now().Add(o.Time)) == nil { // not every writer has one
+			defer func() { _ = timer.SetReadDeadline(time.Time{}) }()
+		}
 	}
 	buf := make([]byte, 0, size)
-	in := http.MaxBytesReader(w, r.Body, most)
+	in := http.MaxBytesReader(w, r.Body, o.Most)
 	for {
 		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
+			to := int64(2 * cap(buf))
+			if whole > int64(cap(buf)) {
+				to = whole
+			} else if err := grow(to - int64(cap(buf))); err != nil {
+				w.Header().Set("Connection", "close")
+				return nil, err
+			}
+			buf = append(make([]byte, 0, to), buf...)
 		}
 		n, err := in.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -87,7 +120,10 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 		case err == io.EOF:
 			return buf, nil
 		case errors.As(err, &over):
-			return nil, tooLarge("the body has more than the %d bytes that are accepted", most)
+			return nil, tooLarge("the body has more than the %d bytes that are accepted", o.Most)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			w.Header().Set("Connection", "close")
+			return nil, &statusError{http.StatusRequestTimeout, wire.Errorf(wire.CodeDeadline, "", "the body has not arrived within %v", o.Time)}
 		case err != nil:
 			return nil, wire.Errorf(wire.CodeCanceled, "", "the body ended early: %v", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -120,7 +121,13 @@ from ` + command.TokenVariable + `, which clients and workers must then have.`,
 	c.Flags().StringVar(&o.AttachAddr, "attach", "127.0.0.1:8090", "`address` for executors")
 	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which workers reach --attach, where that is another")
 	c.Flags().StringVar(&o.Record, "record", "", recordUsage)
+	var limits command.LimitFlags
+	limits.Register(c)
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string, proof secure.Credentials) error {
+		var err error
+		if o.Limits, err = limits.Limits(); err != nil {
+			return err
+		}
 		o.Credentials = proof
 		o.Tell = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {
@@ -135,6 +142,9 @@ func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, c
 	var security command.SecurityFlags
 	security.Register(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if few := listen.Few(); few != "" {
+			fmt.Fprintln(d.Stderr, few)
+		}
 		proof, err := security.Credentials()
 		if err != nil {
 			return err

@@ -47,6 +47,8 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	var fetch command.FetchFlag
 	var cache command.CacheFlags
 	fetch.Register(c)
+	var limits command.LimitFlags
+	limits.Register(c)
 	var security command.SecurityFlags
 	security.Register(c)
 	cache.RegisterSize(c)
@@ -58,6 +60,9 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 		}
 		var err error
 		if o.Fetch, err = fetch.Fetcher(); err != nil {
+			return err
+		}
+		if o.Limits, err = limits.Limits(); err != nil {
 			return err
 		}
 		if o.Credentials, err = security.Credentials(); err != nil {

@@ -1,0 +1,98 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
+)
+
+// TestManyLargeBodiesAtOnce sends 50 bodies of 63 MiB to a gateway that may hold 200.
+func TestManyLargeBodiesAtOnce(t *testing.T) {
+	const bodies, size, bound = 50, 63 << 20, 200 << 20
+	body, header, err := oip.EncodeRequest(&wire.InferRequest{Inputs: []wire.NamedTensor{{Name: "x", Tensor: wire.FromUint8(make([]byte, size))}}}, 0)
+	require.NoError(t, err)
+	held := inflight.New(inflight.Limits{Total: bound})
+	admitted, answer := make(chan bool, bodies), make(chan bool)
+	server := httptest.NewServer(New(&backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		admitted <- true
+		<-answer
+		return &wire.InferResponse{}, nil
+	}}, Options{Bytes: held}))
+	defer server.Close()
+
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	gone := 0
+	var all sync.WaitGroup
+	for range bodies {
+		all.Go(func() {
+			q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v2/models/p/infer", bytes.NewReader(body))
+			if err != nil {
+				return
+			}
+			q.Header.Set(oip.HeaderLength, strconv.Itoa(header))
+			r, err := http.DefaultClient.Do(q)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				gone++ // refused while it was sending, which not every client sees as an answer
+				return
+			}
+			said, _ := io.ReadAll(r.Body)
+			_ = r.Body.Close()
+			statuses[r.StatusCode]++
+			if r.StatusCode == http.StatusTooManyRequests {
+				if !strings.Contains(string(said), `"code":"overloaded"`) || r.Header.Get("Retry-After") == "" {
+					t.Errorf("refused without saying why: %s", said)
+				}
+			}
+		})
+	}
+	for range bound / size {
+		<-admitted
+	}
+	require.Eventually(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return statuses[http.StatusTooManyRequests]+gone == bodies-bound/size
+	}, time.Minute, 10*time.Millisecond, "the others are refused while these wait")
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	require.LessOrEqual(t, held.Most(), int64(bound))
+	require.Less(t, m.HeapAlloc, uint64(bound+size+(64<<20)), "with the one body that all clients send")
+	close(answer)
+	all.Wait()
+	require.Equal(t, bound/size, statuses[http.StatusOK], "%v, %d gone", statuses, gone)
+	t.Logf("statuses %v, gone while sending %d, most held %d MiB, heap %d MiB", statuses, gone, held.Most()>>20, m.HeapAlloc>>20)
+	require.Zero(t, held.Now())
+}
+
+// TestABodyWithoutALengthIsCountedAsItComes sends more than there is room for, and
+// does not say so before.
+func TestABodyWithoutALengthIsCountedAsItComes(t *testing.T) {
+	held := inflight.New(inflight.Limits{PerPipeline: 4 << 20})
+	h := New(&backend{}, Options{Bytes: held})
+	r := httptest.NewRequest(http.MethodPost, "/v2/models/p/infer", &endless{})
+	r.ContentLength = -1
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Contains(t, w.Body.String(), "--max-bytes-per-pipeline")
+	require.LessOrEqual(t, held.Most(), int64(4<<20))
+	require.Zero(t, held.Now())
+}

@@ -1,0 +1,118 @@
+// Package inflight bounds the memory of requests that are under way, in bytes: of a
+// gateway, and of each pipeline. A request counts with its body from before that is
+// read until it is answered. Beyond a bound it is refused, typed, so that many large
+// requests at once cost time and not the process.
+package inflight
+
+import (
+	"sync"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Limits are in bytes; 0 bounds nothing.
+type Limits struct {
+	Total       int64 // of all requests
+	PerPipeline int64 // of the requests to one
+}
+
+// Bytes counts. It is safe for concurrent use; nil bounds nothing.
+type Bytes struct {
+	limits Limits
+
+	mu    sync.Mutex
+	total int64
+	most  int64 // that total has been
+	by    map[string]int64
+}
+
+// New makes a count with limits; nil where these bound nothing.
+func New(l Limits) *Bytes {
+	if l.Total <= 0 && l.PerPipeline <= 0 {
+		return nil
+	}
+	return &Bytes{limits: l, by: map[string]int64{}}
+}
+
+// Held is what one request holds. It is for one goroutine.
+type Held struct {
+	of       *Bytes
+	pipeline string
+	bytes    int64
+}
+
+// Begin is a request that holds nothing yet. Release it in the end.
+func (b *Bytes) Begin(pipeline string) Held { return Held{of: b, pipeline: pipeline} }
+
+// Grow takes n bytes more, or says that they are too many; then it holds what it
+// held.
+func (h *Held) Grow(n int64) error {
+	b := h.of
+	if b == nil || n <= 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if limit := b.limits.Total; limit > 0 && b.total+n > limit {
+		return refusal(n, b.total, limit, "the gateway", "--max-bytes")
+	}
+	if limit := b.limits.PerPipeline; limit > 0 && b.by[h.pipeline]+n > limit {
+		return refusal(n, b.by[h.pipeline], limit, "the pipeline", "--max-bytes-per-pipeline")
+	}
+	b.total += n
+	b.most = max(b.most, b.total)
+	b.by[h.pipeline] += n
+	h.bytes += n
+	return nil
+}
+
+func refusal(n, held, limit int64, whose, flag string) error {
+	return wire.Errorf(wire.CodeOverloaded, "", "the request needs %s more, and requests under way hold %s of the %s that %s may (%s); try again when some are answered",
+		quantity.Bytes(n), quantity.Bytes(held), quantity.Bytes(limit), whose, flag)
+}
+
+// Release gives everything back.
+func (h *Held) Release() {
+	b := h.of
+	if b == nil || h.bytes == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.total -= h.bytes
+	if b.by[h.pipeline] -= h.bytes; b.by[h.pipeline] == 0 {
+		delete(b.by, h.pipeline)
+	}
+	h.bytes = 0
+}
+
+// Now is how much is held, and Most how much has been at the same time.
+func (b *Bytes) Now() int64 {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total
+}
+
+// Most is the most that has been held at the same time.
+func (b *Bytes) Most() int64 {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.most
+}
+
+// Full says whether n bytes more would be refused to whichever pipeline.
+func (b *Bytes) Full(n int64) bool {
+	if b == nil || b.limits.Total <= 0 {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total+n > b.limits.Total
+}

@@ -1,0 +1,77 @@
+package listen
+
+import (
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Descriptors is how many files and connections this process may have open. Go
+// raises it to what the system allows when a process starts.
+func Descriptors() int {
+	var r syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
+		return fewDescriptors
+	}
+	return int(min(r.Cur, 1<<30))
+}
+
+// fewDescriptors are too few for a process that serves others.
+const fewDescriptors = 4096
+
+// Few warns of too few descriptors; empty where there are enough.
+func Few() string {
+	if n := Descriptors(); n < fewDescriptors {
+		return "this process may have only " + strconv.Itoa(n) + " files and connections open; raise that with ulimit -n, or LimitNOFILE of its service"
+	}
+	return ""
+}
+
+// refuseTime is what a caller gets to read why it is refused.
+const refuseTime = time.Second
+
+// Limit keeps at most so many connections of a listener open. Those beyond are told
+// the refusal, which may be empty, and closed, so that descriptors never run out.
+// most is above 0.
+func Limit(l net.Listener, most int, refusal []byte) net.Listener {
+	return &limited{Listener: l, most: int64(most), refusal: refusal}
+}
+
+type limited struct {
+	net.Listener
+	most    int64
+	refusal []byte
+	open    atomic.Int64
+}
+
+// Accept implements net.Listener.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.open.Add(1) <= l.most {
+			return &counted{Conn: c, close: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+		}
+		l.open.Add(-1)
+		_ = c.SetDeadline(time.Now().Add(refuseTime))
+		_, _ = c.Write(l.refusal) // fits into what the kernel keeps
+		_ = c.Close()
+	}
+}
+
+// counted is a connection that is counted until it is closed.
+type counted struct {
+	net.Conn
+	close func()
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	c.close()
+	return c.Conn.Close()
+}

@@ -1,0 +1,56 @@
+package listen
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/wire/secure"
+)
+
+func TestConnectionsBeyondTheLimitAreTold(t *testing.T) {
+	l, err := HTTP("127.0.0.1:0", secure.Credentials{}, 3)
+	require.NoError(t, err)
+	server := &http.Server{Handler: http.NotFoundHandler()}
+	go func() { _ = server.Serve(l) }()
+	defer server.Close()
+	url := "http://" + l.Addr().String()
+	ask := func() (int, string) {
+		c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		r, err := c.Get(url)
+		require.NoError(t, err)
+		defer r.Body.Close()
+		said, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		return r.StatusCode, string(said)
+	}
+	var idle []net.Conn
+	for range 3 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		idle = append(idle, c)
+	}
+	refused, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	said, err := io.ReadAll(refused)
+	require.NoError(t, err)
+	require.Contains(t, string(said), "429 Too Many Requests")
+	require.Contains(t, string(said), "--max-connections")
+	for _, c := range idle {
+		require.NoError(t, c.Close())
+	}
+	require.Eventually(t, func() bool {
+		code, _ := ask()
+		return code == http.StatusNotFound
+	}, 20*time.Second, 10*time.Millisecond, "a connection that is closed makes room")
+}
+
+func TestDescriptors(t *testing.T) {
+	require.Positive(t, Descriptors())
+	require.Equal(t, Descriptors() < fewDescriptors, Few() != "")
+	require.GreaterOrEqual(t, Connections(), 16)
+}
