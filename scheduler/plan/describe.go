@@ -20,6 +20,9 @@ func (p Plan) Describe() string {
 		p.Pipeline, p.Status, quantity.Money(p.Cost), quantity.Duration(p.Latency), quantity.Duration(p.SLO))
 	fmt.Fprintf(&b, "policy %s, cost model %s, %s%s\n", p.Policy, p.CostModel, p.promise(), p.bounded())
 	b.WriteString(p.margin())
+	if p.CutShort {
+		b.WriteString("the search was ended by its time limit: with more time, or elsewhere, the plan may be another\n")
+	}
 	if e := p.Expected; e != nil {
 		fmt.Fprintf(&b, "expects %s of %s arrivals in time under dispatch %s, at least %s with %.0f %% confidence\n",
 			quantity.Percent(e.Attainment), e.Arrivals, e.Dispatch, quantity.Percent(e.Low), 100*e.Confidence)

@@ -27,6 +27,7 @@ type planJSON struct {
 	Margin     *float64    `json:"headroom_cost,omitempty"`
 	Latency    quantity.MS `json:"latency_ms"`
 	SolveTime  quantity.MS `json:"solve_ms"`
+	CutShort   bool        `json:"cut_short,omitempty"`
 	Modules    []Module    `json:"modules"`
 	Devices    []Device    `json:"devices,omitempty"`
 
@@ -67,7 +68,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(planJSON{
 		p.Pipeline, p.Policy, p.CostModel, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, p.LowerBound, p.Restriction,
-		quantity.MS(p.SLO), quantity.MS(p.Headroom), p.HeadroomCost, quantity.MS(p.Latency), quantity.MS(p.SolveTime), modules, p.Devices, p.Expected,
+		quantity.MS(p.SLO), quantity.MS(p.Headroom), p.HeadroomCost, quantity.MS(p.Latency), quantity.MS(p.SolveTime), p.CutShort, modules, p.Devices, p.Expected,
 	})
 }
 
@@ -83,7 +84,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 	}
 	*p = Plan{
 		j.Pipeline, j.Policy, j.CostModel, j.Status, j.Reason, j.Sound, j.Proof, j.Cost, j.LowerBound, j.Restrict,
-		time.Duration(j.SLO), time.Duration(j.Headroom), j.Margin, time.Duration(j.Latency), time.Duration(j.SolveTime), j.Modules, j.Devices, j.Expected,
+		time.Duration(j.SLO), time.Duration(j.Headroom), j.Margin, time.Duration(j.Latency), time.Duration(j.SolveTime), j.CutShort, j.Modules, j.Devices, j.Expected,
 	}
 	return nil
 }

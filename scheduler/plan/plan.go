@@ -45,8 +45,13 @@ type Plan struct {
 
 	Latency   time.Duration // longest path of worst cases
 	SolveTime time.Duration
-	Modules   []Module
-	Devices   []Device // that groups share, under cost model shared
+
+	// CutShort says that the search was ended by its time limit or by who asked:
+	// elsewhere, or with more time, the same problem may have another plan.
+	CutShort bool
+
+	Modules []Module
+	Devices []Device // that groups share, under cost model shared
 
 	// Expected is what the plan attains of the arrivals that the pipeline
 	// declares, by simulation; nil for even ones.

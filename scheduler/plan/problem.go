@@ -50,7 +50,9 @@ type Options struct {
 	Concurrency bool
 
 	// TimeLimit bounds a search that can be cut short, by Clock: the best plan
-	// found by then is returned, with its bound. Policy harpagon needs milliseconds
+	// found by then is returned, with its bound, and says so (Plan.CutShort). It is
+	// a guard: searches bound their work by themselves, in steps that are the same
+	// on any machine, so that the same problem has the same plan. Policy harpagon needs milliseconds
 	// and does not look at it.
 	TimeLimit time.Duration
 
@@ -63,6 +65,7 @@ type Options struct {
 	Clock func() time.Duration `json:"-"`
 
 	until func() bool // Stop and TimeLimit from when the search began
+	ended *bool       // until was true once
 }
 
 // Names of the policies and cost models that exist.

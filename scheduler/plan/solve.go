@@ -7,8 +7,10 @@ import "time"
 // has status Infeasible and says why in Reason.
 func Solve(p Problem, o Options, by Policy) Plan {
 	watch := o.stopwatch()
-	out := newDriver(o, by).solve(p.tightened())
+	d := newDriver(o, by)
+	out := d.solve(p.tightened())
 	out.keep(&p)
+	out.CutShort = d.options.cutShort()
 	out.SolveTime = watch()
 	return out
 }
@@ -21,14 +23,15 @@ func SolveTogether(problems []Problem, o Options, search func([]Problem, Options
 	for i, p := range problems {
 		tight[i] = p.tightened()
 	}
-	plans, ok := search(tight, o.started())
+	o = o.started()
+	plans, ok := search(tight, o)
 	if !ok {
 		return nil, false
 	}
 	spent := watch()
 	for i := range plans {
 		plans[i].keep(&problems[i])
-		plans[i].SolveTime = spent
+		plans[i].SolveTime, plans[i].CutShort = spent, o.cutShort()
 	}
 	return plans, true
 }
@@ -47,11 +50,13 @@ func SplitLatency(p Problem, o Options, by Policy) (Budgets, error) {
 // budget is an *InfeasibleError.
 func ScheduleModules(p Problem, o Options, b Budgets, by Policy) (Plan, error) {
 	watch := o.stopwatch()
-	out, err := newDriver(o, by).scheduleModules(p.tightened(), b)
+	d := newDriver(o, by)
+	out, err := d.scheduleModules(p.tightened(), b)
 	if err != nil {
 		return out, p.explained(err)
 	}
 	out.keep(&p)
+	out.CutShort = d.options.cutShort()
 	out.SolveTime = watch()
 	return out, nil
 }
@@ -176,10 +181,18 @@ func (o Options) started() Options {
 		if limit > 0 {
 			watch = o.stopwatch()
 		}
-		o.until = func() bool { return stop != nil && stop() || limit > 0 && watch() >= limit }
+		ended := false
+		o.until = func() bool {
+			ended = ended || stop != nil && stop() || limit > 0 && watch() >= limit
+			return ended
+		}
+		o.ended = &ended
 	}
 	return o
 }
+
+// cutShort says that a search was ended by Stop or TimeLimit.
+func (o Options) cutShort() bool { return o.ended != nil && *o.ended }
 
 // Halted says that the search must end with what it has.
 func (o Options) Halted() bool { return o.until != nil && o.until() }

@@ -112,6 +112,7 @@ func (s *sizer) result() (plan.Plan, error) {
 	if out.Cost > s.base.Cost || s.base.Status != plan.Optimal {
 		out.Status = plan.Feasible
 	}
+	out.CutShort = out.CutShort || s.base.CutShort || s.cut
 	out.LowerBound, out.Restriction, out.HeadroomCost = s.base.LowerBound, s.base.Restriction, s.base.HeadroomCost
 	if out.LowerBound > 0 && out.Restriction == "" {
 		out.Restriction = "even arrivals"

@@ -111,6 +111,9 @@ func (s *packer) arranged(h sharedKind, held *plan.HeldDevice, members []int, pa
 	found, known := s.arrangements[string(key)]
 	if !known {
 		found.bin, found.ok = arrange(h, held, members, parts)
+		for _, i := range members {
+			s.work += mostDeadlines * len(parts[i].choices[h.index])
+		}
 		if s.arrangements != nil {
 			s.arrangements[string(key)] = found
 		}

@@ -49,6 +49,7 @@ func (s *packer) look() {
 	for _, p := range s.problems {
 		n += len(p.Modules)
 	}
+	s.work += perLook * n
 	s.divided, s.arrangements = make([]divided, n*int(divisions)), map[string]arrangement{}
 }
 

@@ -44,6 +44,7 @@ type packer struct {
 	rejected   bool  // single requests do not keep some packing that was looked at
 
 	steps [][]split.Steps // see ownSteps
+	work  int             // see mostWork
 
 	// Under the budgets that are looked at:
 	divided      []divided              // by module of all pipelines and rule

@@ -174,3 +174,27 @@ func groupKinds(p *plan.Plan) string {
 	}
 	return b + " " + a
 }
+
+// A search that is ended from outside says so; one that ends by itself has the same
+// plan however fast the clock runs.
+func TestPlansSayWhenTheSearchWasCutShort(t *testing.T) {
+	problem := plantest.Chain("p", 5, 260)
+	whole := solve(problem, exactShared)
+	require.False(t, whole.CutShort)
+	for _, tick := range []time.Duration{time.Nanosecond, time.Millisecond} {
+		now := time.Duration(0)
+		o := exactShared
+		o.TimeLimit, o.Clock = time.Hour, func() time.Duration { now += tick; return now }
+		other := solve(problem, o)
+		other.SolveTime = whole.SolveTime
+		assert.Equal(t, whole, other)
+	}
+	o := exactShared
+	o.Stop = func() bool { return true }
+	cut := solve(problem, o)
+	assert.True(t, cut.CutShort)
+	assert.Contains(t, cut.Describe(), "with more time")
+	for _, p := range solveAll([]plan.Problem{problem, plantest.Chain("q", 2, 300)}, o) {
+		assert.True(t, p.CutShort)
+	}
+}

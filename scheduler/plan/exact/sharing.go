@@ -13,8 +13,14 @@ import (
 // How long the search goes on.
 const (
 	leastGain = 0.02 // of what the emptiest device is used by, to count as better
-	rounds    = 30   // splits near the best one that are tried
-	patience  = 8    // of them may bring nothing
+	// mostWork bounds the configurations that are looked at for all arrangements: some
+	// seconds of one core. It counts what is done and not how long that takes, so that
+	// a search ends in the same place on any machine.
+	mostWork = 60_000_000
+	perLook  = 1000 // of it, for budgets that are looked at, for every module
+
+	rounds   = 30 // splits near the best one that are tried
+	patience = 8  // of them may bring nothing
 )
 
 func newPacker(problems []*problem) *packer {
@@ -48,8 +54,9 @@ func (s *packer) take(held []plan.HeldDevice) {
 	}
 }
 
-// halted says that the time is up.
-func (s *packer) halted() bool { return s.problems[0].Options.Halted() }
+// halted says that the search must end: it has done as much work as it may, or its
+// time is up.
+func (s *packer) halted() bool { return s.work > mostWork || s.problems[0].Options.Halted() }
 
 // search looks for the cheapest packing, near some splits to begin with, and
 // returns the lower bounds of the pipelines one by one, and of all of them
@@ -63,10 +70,14 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 		total += b
 	}
 	done := func() bool { return best != nil && best.weight <= total*(1+plan.OptimalityGap) }
+	var nearest *packing // of those that cost least, to one with a device less
 	for _, b := range starts {
 		if p := s.within(b); p != nil {
-			if best == nil || p.better(best) {
+			if best == nil || plan.Cheaper(p.weight, best.weight) {
 				best = p
+			}
+			if nearest == nil || p.better(nearest) {
+				nearest = p
 			}
 		}
 		if done() || best != nil && s.halted() {
@@ -77,6 +88,9 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 		return nil, nil, 0
 	}
 	total = s.bound(total, best.weight)
+	if !done() {
+		best = nearest
+	}
 	for !done() {
 		other := s.regroup(best, done)
 		if other == best {

@@ -70,7 +70,7 @@ func (e Policy) solveTogether(problems []plan.Problem, o plan.Options) ([]plan.P
 
 // Together is the Restriction of the lower bound of a plan that was made together
 // with others: only the sum of their bounds is one, of what all of them cost.
-const Together = "taken together with the pipelines that were planned with it"
+const Together = "what it and the pipelines planned with it cost together"
 
 // shareOf is what one pipeline has of the bound of all: as its own bound is to the
 // sum of these. What plans that share devices cost one by one is a matter of how
