@@ -1,11 +1,14 @@
 package executors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/executors/turns"
@@ -41,6 +44,10 @@ type MeasureTask struct {
 	Device   string // of the host
 	Batches  []int  // empty: the module's, or else DefaultBatches
 
+	// Concurrency lists how many batches at a time are measured, each by as many
+	// instances; empty: one.
+	Concurrency []int `json:",omitempty"`
+
 	// Feeds says for inputs, by name, what the pipeline really sends where the
 	// module's signature leaves it open; see the function Feeds.
 	Feeds map[string]pipelines.Port
@@ -71,10 +78,10 @@ func DefaultLimits() Limits {
 // fewRuns is the least for a quantile to mean anything at all.
 const fewRuns = 3
 
-// NewMeasureTask takes the task for one module out of a pipeline. signatures
-// may be nil.
+// NewMeasureTask takes the task for one module out of a pipeline, with as many
+// batches at a time as its plan may use. signatures may be nil.
 func NewMeasureTask(p pipelines.Pipeline, module, hardware, device string, signatures check.SignatureFunc) MeasureTask {
-	t := MeasureTask{Hardware: hardware, Device: device, Feeds: Feeds(p, module, signatures)}
+	t := MeasureTask{Hardware: hardware, Device: device, Concurrency: p.Plan.Concurrencies(), Feeds: Feeds(p, module, signatures)}
 	for _, m := range p.Modules {
 		if m.Name == module {
 			t.Module = m
@@ -159,32 +166,90 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 	if m.read == nil {
 		m.read = busy.Read
 	}
-	known := slices.DeleteFunc(slices.Clone(from.Points), func(p pipelines.Point) bool { return !t.Own(p) })
-	if m.sizes = t.Missing(known); len(m.sizes) == 0 {
-		return known, nil
+	m.Points = slices.DeleteFunc(slices.Clone(from.Points), func(p pipelines.Point) bool { return !t.Own(p) })
+	missing := t.Missing(m.Points)
+	if len(missing) == 0 {
+		return m.Points, nil
 	}
-	if err := m.run(ctx); err != nil {
-		return known, fmt.Errorf("executors: measuring module %q on %s with engine %q %w", t.Module.Name, t.Hardware, engine.Name(), err)
+	for _, n := range t.concurrencies() {
+		if m.take(n, missing); len(m.sizes) == 0 {
+			continue
+		}
+		if err := m.run(ctx); err != nil {
+			return m.Points, fmt.Errorf("executors: measuring module %q on %s with engine %q %w", t.Module.Name, t.Hardware, engine.Name(), err)
+		}
+		m.Points = append(m.Points, m.points()...)
 	}
-	return pipelines.Isotonic(append(known, m.points()...)), nil
+	return pipelines.Isotonic(m.Points), nil
 }
+
+// take goes on to n batches at a time. What was measured of another number of them
+// is done with.
+func (m *measurement) take(n int, missing []Setting) {
+	m.sizes = nil
+	for _, s := range missing {
+		if s.Concurrency == n {
+			m.sizes = append(m.sizes, s.Batch)
+		}
+	}
+	if len(m.sizes) > 0 && max(m.Measured.Concurrency, 1) != n {
+		m.Measured = Measured{Points: m.Points, Concurrency: n}
+	}
+}
+
+func (t MeasureTask) concurrencies() []int {
+	if len(t.Concurrency) == 0 {
+		return []int{1}
+	}
+	return t.Concurrency
+}
+
+// Setting is what a profile has a point of.
+type Setting struct {
+	Batch       int
+	Concurrency int // batches at a time
+}
+
+// SettingOf is the setting of a point.
+func SettingOf(p pipelines.Point) Setting { return Setting{p.Batch, max(p.Concurrency, 1)} }
 
 // Own says whether a point is one that the task asks for.
 func (t MeasureTask) Own(p pipelines.Point) bool {
-	return p.Hardware == t.Hardware && max(p.Concurrency, 1) == 1 && slices.Contains(t.batches(), p.Batch)
+	return p.Hardware == t.Hardware && slices.Contains(t.concurrencies(), SettingOf(p).Concurrency) && slices.Contains(t.batches(), p.Batch)
 }
 
-// Missing are the batch sizes that the task asks for and no point tells of.
-func (t MeasureTask) Missing(points []pipelines.Point) []int {
-	return slices.DeleteFunc(t.batches(), func(b int) bool {
-		return slices.ContainsFunc(points, func(p pipelines.Point) bool { return p.Batch == b && t.Own(p) })
-	})
+// Missing are the settings that the task asks for and no point tells of.
+func (t MeasureTask) Missing(points []pipelines.Point) (all []Setting) {
+	for _, n := range t.concurrencies() {
+		for _, b := range t.batches() {
+			s := Setting{b, n}
+			if !slices.ContainsFunc(points, func(p pipelines.Point) bool { return t.Own(p) && SettingOf(p) == s }) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
 }
 
-// prepared is an instance with a sampled batch of every size.
+// prepared is the instances that run side by side, with a sampled batch of every
+// size.
 type prepared struct {
-	Instance
-	items map[int][][]wire.Tensor
+	instances []Instance
+	items     map[int][][]wire.Tensor
+}
+
+// Memory is that of all instances, in bytes.
+func (p prepared) Memory() (bytes int64) {
+	for _, one := range p.instances {
+		bytes += one.Memory()
+	}
+	return bytes
+}
+
+func (p prepared) close() {
+	for _, one := range p.instances {
+		_ = one.Close()
+	}
 }
 
 // load loads the module for batch sizes up to n, as an executor does that is to
@@ -196,14 +261,20 @@ func (m *measurement) load(ctx context.Context, n int) (prepared, error) {
 	sizes := m.batches()
 	sizes = sizes[:slices.Index(sizes, n)+1]
 	begin := time.Now()
-	instance, err := m.engine.Load(ctx, Model{
-		Module: m.Module, Hardware: m.Hardware, Device: m.Device, Batches: sizes, MaxBatch: n, Concurrency: 1,
-		Outputs: m.Outputs, OutputRows: m.OutputRows, Feeds: m.Feeds,
-	})
-	if err != nil {
-		return prepared{}, loadError(m.Module.Name, begin, "%w", err)
+	p := prepared{items: map[int][][]wire.Tensor{}}
+	together := max(m.Measured.Concurrency, 1)
+	for range together {
+		one, err := m.engine.Load(ctx, Model{
+			Module: m.Module, Hardware: m.Hardware, Device: m.Device, Batches: sizes, MaxBatch: n, Concurrency: together,
+			Outputs: m.Outputs, OutputRows: m.OutputRows, Feeds: m.Feeds,
+		})
+		if err != nil {
+			p.close()
+			return prepared{}, loadError(m.Module.Name, begin, "%w", err)
+		}
+		p.instances = append(p.instances, one)
 	}
-	p := prepared{instance, map[int][][]wire.Tensor{}}
+	instance := p.instances[0]
 	for _, size := range sizes {
 		rng := rand.New(rand.NewPCG(uint64(size), 0))
 		for range size {
@@ -211,14 +282,15 @@ func (m *measurement) load(ctx context.Context, n int) (prepared, error) {
 		}
 	}
 	if err := Check(instance.Signature().Inputs, p.items[n][0]); err != nil {
-		_ = instance.Close()
+		p.close()
 		return prepared{}, fmt.Errorf("the sampled input does not fit: %w", err)
 	}
 	return p, nil
 }
 
-// timed runs one batch. It waits for its turn like a batch that is due now:
-// before batches with time to spare, after those that are late.
+// timed runs one batch on every instance at once, and says how long the last of
+// them took. It waits for its turn like a batch that is due now: before batches with
+// time to spare, after those that are late.
 func (m *measurement) timed(ctx context.Context, p prepared, size int) (time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -227,7 +299,15 @@ func (m *measurement) timed(ctx context.Context, p prepared, size int) (time.Dur
 		return 0, err
 	}
 	defer m.queue.Release()
+	var all errgroup.Group
 	begin := time.Now()
-	_, err := p.Run(ctx, p.items[size])
+	for _, one := range p.instances[1:] {
+		all.Go(func() error {
+			_, err := one.Run(ctx, p.items[size])
+			return err
+		})
+	}
+	_, err := p.instances[0].Run(ctx, p.items[size])
+	err = cmp.Or(err, all.Wait())
 	return time.Since(begin), err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -54,6 +56,42 @@ func TestMeasureStatesALowQuantileAndTheSpread(t *testing.T) {
 		require.Equal(t, 2, r.engine.loads)
 		require.Equal(t, []int{1, 4}, r.engine.last.Batches, "ready for partly filled batches, like an executor")
 		require.Zero(t, r.engine.open)
+	})
+}
+
+// With several batches at a time, as many instances run side by side, and an
+// interrupted measurement goes on at the concurrency that it had come to.
+func TestMeasureBatchesAtATime(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var running atomic.Int64
+		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
+			running.Add(1)
+			time.Sleep(time.Microsecond) // until all have begun
+			d := time.Duration(10*len(items)) * time.Millisecond * time.Duration(running.Load())
+			time.Sleep(d)
+			running.Add(-1)
+			return nil
+		}
+		task := measured(1, 4)
+		task.Concurrency = []int{1, 2, 4}
+		var told []Measured
+		points, err := r.host.Measure(t.Context(), task, Measured{}, func(m Measured) { told = append(told, m) })
+		require.NoError(t, err)
+		require.Len(t, points, 6)
+		for _, p := range points {
+			require.InDelta(t, float64(10*p.Batch*p.Concurrency), quantity.Millis(p.Duration), 0.01, "batch %d, %d at a time", p.Batch, p.Concurrency)
+			require.InDelta(t, 100.*float64(p.Concurrency)/(1<<20), p.MemoryMiB, 1e-9, "of all instances")
+		}
+		require.Zero(t, r.engine.open)
+		require.Empty(t, task.Missing(points))
+
+		half := told[len(told)/2]
+		require.Equal(t, 2, half.Concurrency)
+		loads := r.engine.loads
+		again, err := r.host.Measure(t.Context(), task, half, nil)
+		require.NoError(t, err)
+		require.Equal(t, points, again)
+		require.Less(t, r.engine.loads-loads, loads, "what one at a time takes was known")
 	})
 }
 

@@ -31,9 +31,12 @@ const (
 
 // Measured is how far a measurement is. It travels as JSON.
 type Measured struct {
-	Points []pipelines.Point // of batch sizes that are known
-	Memory map[int]int64     `json:",omitempty"` // bytes, by batch size
-	Rounds []Round           `json:",omitempty"`
+	Points []pipelines.Point // that are known
+
+	// What is under way is of Concurrency batches at a time; 0 means 1.
+	Concurrency int           `json:",omitempty"`
+	Memory      map[int]int64 `json:",omitempty"` // bytes, by batch size
+	Rounds      []Round       `json:",omitempty"`
 }
 
 // Round is a stretch of time in which every batch size had its turn.
@@ -83,7 +86,7 @@ func (m *measurement) weigh(ctx context.Context, size int, stay bool) error {
 	if err != nil {
 		return at(size, err)
 	}
-	defer p.Close()
+	defer p.close()
 	warm := []int{size}
 	if stay {
 		warm = m.sizes
@@ -246,7 +249,7 @@ func (m *measurement) points() []pipelines.Point {
 		}
 		low, high := stated(quantile(calm, LowQuantile)), stated(quantile(all, HighQuantile))
 		points = append(points, pipelines.Point{
-			Hardware: m.Hardware, Batch: size, Concurrency: 1,
+			Hardware: m.Hardware, Batch: size, Concurrency: max(m.Measured.Concurrency, 1),
 			Duration: low, Spread: max(high-low, 0), Others: math.Round(100*others) / 100,
 			MemoryMiB: float64(m.Memory[size]) / (1 << 20),
 		})

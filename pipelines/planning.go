@@ -53,6 +53,18 @@ func Policies(k Kind) []string {
 	return []string{policyExact, policyHarpagon, "piccolo", "nexus", "scrooge", "inferline", "clipper", policyBrute}
 }
 
+// Concurrencies are how many batches at a time on one device a module is measured
+// with for the plan: one, and 2 and 4 where the block asks for several or names a
+// policy that Piccolo's sharing of devices is the point of. Policy exact takes such
+// points where a profile has them, but is not worth three times the measuring by
+// itself: on a core, batches side by side only take turns.
+func (p Planning) Concurrencies() []int {
+	if slices.Contains(p.Without, "concurrency") || !p.Concurrency && p.Policy != "piccolo" && p.Policy != "scrooge" {
+		return []int{1}
+	}
+	return []int{1, 2, 4}
+}
+
 // CostModels are the names of what a plan of a pipeline may cost, the default
 // last.
 func CostModels() []string { return []string{"proportional", "whole", "shared"} }

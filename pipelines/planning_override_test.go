@@ -56,3 +56,20 @@ func TestOverridesThatFitNothing(t *testing.T) {
 	assert.Equal(t, Planning{CostModel: "whole"}, both.Pipelines[0].Plan)
 	assert.Equal(t, Planning{Policy: "kairos"}, both.Pools[0].Plan)
 }
+
+func TestConcurrencies(t *testing.T) {
+	several := []int{1, 2, 4}
+	for _, c := range []struct {
+		p    Planning
+		want []int
+	}{
+		{Planning{}, []int{1}},
+		{Planning{Concurrency: true}, several},
+		{Planning{Policy: "piccolo"}, several},
+		{Planning{Policy: "scrooge"}, several},
+		{Planning{Policy: "piccolo", Without: []string{"concurrency"}}, []int{1}},
+		{Planning{Policy: "nexus"}, []int{1}},
+	} {
+		assert.Equal(t, c.want, c.p.Concurrencies(), c.p)
+	}
+}

@@ -28,6 +28,14 @@ func ComparePoints(a, b Point) int {
 	return a.Batch - b.Batch
 }
 
+// Describe says how long a batch takes.
+func (p Point) Describe() string {
+	if p.Concurrency > 1 {
+		return fmt.Sprintf("batch %d, %d at a time, takes %s", p.Batch, p.Concurrency, quantity.Duration(p.Duration))
+	}
+	return fmt.Sprintf("batch %d takes %s", p.Batch, quantity.Duration(p.Duration))
+}
+
 // CSV writes the points as a profile file. What is unknown stays empty.
 func (p Profile) CSV() []byte {
 	var b bytes.Buffer

@@ -191,8 +191,8 @@ func (t told) Measure(ctx context.Context, m executors.MeasureTask, from executo
 		return points, err
 	}
 	for _, p := range points {
-		if slices.Contains(measured, p.Batch) {
-			t.say("profiled %s on %s: batch %d takes %.3g ms", m.Module.Name, p.Hardware, p.Batch, float64(p.Duration.Microseconds())/1000)
+		if slices.Contains(measured, executors.SettingOf(p)) {
+			t.say("profiled %s on %s: %s", m.Module.Name, p.Hardware, p.Describe())
 		}
 	}
 	if warning := pipelines.Disturbed(pipelines.Module{Name: m.Module.Name, Profile: pipelines.Profile{Points: points}}); warning != "" {

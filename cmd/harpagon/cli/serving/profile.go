@@ -15,7 +15,6 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -26,6 +25,7 @@ type profileFlags struct {
 	asJSON bool
 	state  command.StateFlag
 	again  bool
+	levels []int   // of concurrency; as plans may use where empty
 	calls  string  // file of measured calls to fit
 	whole  float64 // GB of the whole GPU that they were measured on
 }
@@ -47,6 +47,9 @@ func NewProfileCommand(d *command.Deps) *cobra.Command {
 batch takes: the lower quartile of the runs, and how much longer one run in 20
 takes (spread_ms). It says so when other programs used the processor meanwhile
 (others_cores): durations may then be too long.
+
+It measures one batch at a time, and, where the plan block may use several on one
+device, 2 and 4 at a time as well; --concurrency says otherwise.
 
 With --out it writes a CSV file for each module, to be named by profile = "..." in
 the declaration. harpagon up measures by itself what has no profile, and keeps it
@@ -74,6 +77,7 @@ how far they are off the measurements.`,
 	c.Flags().StringVar(&f.module, "module", "", "measure only the module of this `name`")
 	f.state.Register(c, "state `folder` that keeps profiles, if there is one")
 	c.Flags().BoolVar(&f.again, "again", false, "measure what the state folder keeps, too")
+	c.Flags().IntSliceVar(&f.levels, "concurrency", nil, "how many batches at a time to measure: a list such as 1,2,4 (default what the plan block may use)")
 	c.Flags().StringVar(&f.out, "out", "", "`folder` for files PIPELINE-MODULE.csv; with --fit, the file to write")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&f.calls, "fit", "", "find the coefficients of a function from a `file` of measured calls")
@@ -81,6 +85,11 @@ how far they are off the measurements.`,
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		if f.calls != "" {
 			return f.fit(d)
+		}
+		for _, n := range f.levels {
+			if n < 1 || n > pipelines.MaxConcurrency {
+				return command.WrongUse(c, fmt.Errorf("--concurrency %d: take numbers from 1 to %d", n, pipelines.MaxConcurrency))
+			}
 		}
 		doc, err := x.Document(paths)
 		if err != nil {
@@ -113,6 +122,9 @@ func (f *profileFlags) run(ctx context.Context, d *command.Deps, doc pipelines.D
 				continue // emulated modules are their profile
 			}
 			task := executors.NewMeasureTask(p, m.Name, found[0].Hardware, found[0].Name, executors.Signatures(engines...))
+			if len(f.levels) > 0 {
+				task.Concurrency = f.levels
+			}
 			points, err := f.measure(ctx, d, host, kept, asked, p.Name, task)
 			if err != nil {
 				return err
@@ -174,10 +186,10 @@ func (f *profileFlags) measure(ctx context.Context, d *command.Deps, host *execu
 		switch {
 		case asked:
 			from = ", as the running system measured now"
-		case !slices.Contains(missing, q.Batch):
+		case !slices.Contains(missing, executors.SettingOf(q)):
 			from = ", as kept in " + f.state.Dir
 		}
-		fmt.Fprintf(d.Stderr, "%s on %s: batch %d takes %.3f ms%s\n", name, q.Hardware, q.Batch, quantity.Millis(q.Duration), from)
+		fmt.Fprintf(d.Stderr, "%s on %s: %s%s\n", name, q.Hardware, q.Describe(), from)
 	}
 	if warning := pipelines.Disturbed(pipelines.Module{Name: name, Profile: pipelines.Profile{Points: points}}); warning != "" {
 		fmt.Fprintf(d.Stderr, "warning: %s\n", warning)
