@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"slices"
+	"time"
 
 	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -82,11 +83,11 @@ func crowded(budget dispatch.Time) *wire.Error {
 	}
 }
 
-// Crowded says why a request to the pipeline that came now would be refused, and
-// counts it as refused; nil where it would not. Servers ask before they read what
+// Crowded says why a request to the pipeline that has come then would be refused, and
+// counts it as refused; nil where it would not. A zero time says now. Servers ask before they read what
 // a request brings: under overload that is most of what a refusal costs. A name
 // that is not served is no reason; Infer says so.
-func (g *Gateway) Crowded(name string) *wire.Error {
+func (g *Gateway) Crowded(name string, came time.Time) *wire.Error {
 	p, _ := g.find(name)
 	if p == nil {
 		return nil
@@ -94,12 +95,12 @@ func (g *Gateway) Crowded(name string) *wire.Error {
 	gr, _ := p.enter()
 	defer gr.InFlight.Add(-1)
 	defer p.accepted.Add(-1)
-	now := g.now()
-	if gr.SLO == 0 || g.queue.Would(gr.Generation, now, now+gr.SLO) {
+	arrival := g.arrival(came)
+	if gr.SLO == 0 || g.queue.Would(gr.Generation, g.now(), arrival+gr.SLO) {
 		return nil
 	}
 	err := crowded(gr.SLO)
-	g.refuse(p, gr, nil, &wire.InferRequest{Pipeline: name}, now, err)
+	g.refuse(p, gr, nil, &wire.InferRequest{Pipeline: name}, arrival, err)
 	return err
 }
 

@@ -23,7 +23,7 @@ const minPatience = time.Second
 // requests counts as one, all have arrived at the same time and have the same
 // deadline, and the answer has theirs in order. The failure of one is that of all.
 func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
-	arrival := g.now()
+	arrival := g.arrival(q.Arrived)
 	p, application := g.find(q.Pipeline)
 	if p == nil {
 		return nil, notFound(q.Pipeline)
@@ -56,20 +56,21 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 		}
 		slo = app.slo
 	}
-	inputs, err := g.admit(gr, underWay, q, arrival)
+	now := g.now()
+	inputs, err := g.admit(gr, underWay, q, now)
 	if err != nil {
 		g.refuse(p, gr, app, q, arrival, err)
 		return nil, err
 	}
 	deadline := g.deadline(ctx, slo, arrival)
-	if !g.queue.Admit(gr.Generation, arrival, deadline) {
+	if !g.queue.Admit(gr.Generation, now, deadline) {
 		err := crowded(deadline - arrival)
 		g.refuse(p, gr, app, q, arrival, err)
 		return nil, err
 	}
-	p.stats.Arrive(arrival)
+	p.stats.Arrive(now)
 	if app != nil {
-		app.stats.Begin(arrival)
+		app.stats.Begin(now)
 	}
 	if o := g.options.Observer.RequestBegin; o != nil {
 		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.Deployment.Generation})
@@ -83,6 +84,15 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	r.Begin()
 	g.wait(ctx, r)
 	return g.answer(p, r, q)
+}
+
+// arrival is the time of a request's coming, on the gateway's clock.
+func (g *Gateway) arrival(came time.Time) dispatch.Time {
+	now := g.now()
+	if came.IsZero() {
+		return now
+	}
+	return now - max(0, time.Since(came))
 }
 
 // enter counts a request into the current graph, and says how many of the
@@ -208,7 +218,7 @@ func (g *Gateway) refuse(p *pipeline, gr *deployed, app *application, q *wire.In
 	end := Invalid
 	if err.Code != wire.CodeInvalid {
 		end = Refused
-		p.stats.Arrive(arrival)
+		p.stats.Arrive(now)
 	}
 	p.stats.End(now, end, now-arrival)
 	if app != nil {

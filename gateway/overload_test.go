@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,7 +94,31 @@ func TestAdmitsNoMoreThanFitWhenAllComeAtOnce(t *testing.T) {
 
 func TestRefusesWithoutReadingWhereNoTimeIsLeft(t *testing.T) {
 	bubble(t, Options{}, time.Second, spec{kind: addOne, batch: 1, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
-		require.Nil(t, g.Crowded("p"), "nothing is under way")
-		require.Nil(t, g.Crowded("q"), "Infer says that it is not served")
+		require.Nil(t, g.Crowded("p", time.Time{}), "nothing is under way")
+		require.Nil(t, g.Crowded("q", time.Time{}), "Infer says that it is not served")
+		require.Nil(t, g.Crowded("p", time.Now().Add(-900*ms)))
+		require.ErrorIs(t, g.Crowded("p", time.Now().Add(-time.Second)), wire.ErrOverloaded, "it has waited to be read for all its time")
+	})
+}
+
+// TestTimeRunsFromWhenARequestCame: what a request has waited before the gateway
+// could read it is part of its time.
+func TestTimeRunsFromWhenARequestCame(t *testing.T) {
+	bubble(t, Options{}, 200*ms, spec{kind: addOne, batch: 1, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
+		came := func(before time.Duration) (*wire.InferResponse, error) {
+			return g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Arrived: time.Now().Add(-before)})
+		}
+		r, err := came(100 * ms)
+		require.NoError(t, err)
+		require.Equal(t, 120*ms, r.Elapsed)
+		require.GreaterOrEqual(t, r.Stages[0].Transfer, 100*ms)
+		_, err = came(190 * ms)
+		require.ErrorIs(t, err, wire.ErrDeadline, "it is dropped before it is computed")
+		_, err = came(time.Second)
+		require.ErrorIs(t, err, wire.ErrOverloaded)
+		r, err = came(-time.Hour)
+		require.NoError(t, err, "a clock that was set back makes nothing younger than it is")
+		require.Equal(t, 20*ms, r.Elapsed)
+		require.Equal(t, int64(2), g.Measures("p").Modules[0].Batches)
 	})
 }

@@ -19,6 +19,10 @@ type InferRequest struct {
 	Pipeline string
 	Inputs   []NamedTensor
 	Outputs  []string // names wanted; empty means all
+
+	// Arrived is when it came, as far as a server knows that; zero means now. It
+	// does not travel.
+	Arrived time.Time
 }
 
 // InferResponse is the answer to one request.

@@ -21,5 +21,12 @@
 // overloaded, 503 when no executor can serve, and 504 when the deadline cannot
 // be met. A client that hangs up cancels its request.
 //
-// Listen refuses to serve beyond the loopback interface without a token.
+// A request's time runs from when the last of it came to this machine, where the
+// system tells (Linux, HTTP/1), not from when it was read: on a machine whose
+// processors are all in use the two are far apart, and what can no longer be in
+// time is refused before its body is read. Should the system's clock step, requests
+// that had come but were not read by then are judged by the step.
+//
+// Package wire/listen opens what is listened on, and refuses addresses beyond the
+// loopback interface without a token.
 package httpapi

@@ -8,7 +8,7 @@ import (
 
 func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 	if s.options.Crowded != nil {
-		if err := s.options.Crowded(modelName(r)); err != nil {
+		if err := s.options.Crowded(modelName(r), arrivalOf(r)); err != nil {
 			oiphttp.Fail(w, err)
 			return
 		}
@@ -20,7 +20,7 @@ func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 		oiphttp.Fail(w, err)
 		return
 	}
-	call.Request.Pipeline = modelName(r)
+	call.Request.Pipeline, call.Request.Arrived = modelName(r), arrivalOf(r)
 	if r.PathValue("version") != "" {
 		if _, err := s.model(r); err != nil {
 			oiphttp.Fail(w, err)

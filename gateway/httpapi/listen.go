@@ -18,9 +18,9 @@ const (
 
 // Serve serves until ctx ends; then requests under way may finish for a while.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, ConnContext: withArrival}
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
+	go func() { done <- s.Serve(dating(l)) }()
 	select {
 	case err := <-done:
 		return err

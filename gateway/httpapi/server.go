@@ -25,9 +25,10 @@ type Options struct {
 	Metrics http.Handler // for /metrics; nil leaves it out
 	Version string       // of the program, for the server metadata
 
-	// Crowded says why a request to a pipeline would be refused now, before its body
-	// is read; nil where it would not. A nil function takes in every request.
-	Crowded func(pipeline string) *wire.Error
+	// Crowded says why a request to a pipeline that arrived then would be refused now,
+	// before its body is read; nil where it would not. A zero time says now. A nil
+	// function takes in every request.
+	Crowded func(pipeline string, arrived time.Time) *wire.Error
 
 	// Bytes bounds the memory of requests under way; nil bounds nothing.
 	Bytes *inflight.Bytes

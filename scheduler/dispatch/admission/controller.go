@@ -173,7 +173,10 @@ func (c *Controller) Would(now Time, number int, deadline Time) bool {
 }
 
 func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
-	if s.under == 0 || deadline == 0 {
+	switch {
+	case deadline != 0 && deadline <= now: // it came long before it was read
+		return false
+	case s.under == 0 || deadline == 0:
 		return true
 	}
 	s.reckon(now)

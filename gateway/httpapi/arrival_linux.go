@@ -1,0 +1,114 @@
+package httpapi
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// dating is a listener whose connections tell when data came to the kernel. Where
+// that cannot be had, it is the listener itself.
+func dating(l net.Listener) net.Listener {
+	tcp, ok := l.(*net.TCPListener)
+	if !ok {
+		return l
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return l
+	}
+	var set error // connections inherit it
+	if err := raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) }); err != nil || set != nil {
+		return l
+	}
+	return datingListener{tcp}
+}
+
+type datingListener struct{ *net.TCPListener }
+
+func (l datingListener) Accept() (net.Conn, error) {
+	c, err := l.AcceptTCP()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return c, nil
+	}
+	return &datedConn{TCPConn: c, raw: raw}, nil
+}
+
+// datedConn reads with the time of arrival, as the kernel's clock says it. Reads
+// come from one goroutine at a time.
+type datedConn struct {
+	*net.TCPConn
+	raw  syscall.RawConn
+	at   atomic.Int64 // Unix time in nanoseconds of what was read last; 0 for unknown
+	oob  [64]byte     // holds a header of 16 bytes and a timespec
+	into []byte
+	n    int
+	err  error
+}
+
+func (c *datedConn) came() time.Time {
+	at := c.at.Load()
+	if at == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, at)
+}
+
+// Read reads like any connection.
+func (c *datedConn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c.into = p
+	err := c.raw.Read(c.receive)
+	c.into = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case c.err != nil:
+		return 0, os.NewSyscallError("recvmsg", c.err)
+	case c.n == 0:
+		return 0, io.EOF
+	}
+	return c.n, nil
+}
+
+// receive is false when there is nothing to read yet.
+func (c *datedConn) receive(fd uintptr) bool {
+	n, oob, _, _, err := unix.Recvmsg(int(fd), c.into, c.oob[:], 0)
+	for err == unix.EINTR {
+		n, oob, _, _, err = unix.Recvmsg(int(fd), c.into, c.oob[:], 0)
+	}
+	if err == unix.EAGAIN {
+		return false
+	}
+	if c.n, c.err = n, err; err == nil && n > 0 {
+		c.at.Store(dateOf(c.oob[:oob]))
+	}
+	return true
+}
+
+// dateOf finds the time stamp among what came beside the data.
+func dateOf(oob []byte) int64 {
+	const word = 8
+	head := unix.CmsgSpace(0)
+	if len(oob) < head+2*word || head != 2*word {
+		return 0
+	}
+	level, kind := binary.NativeEndian.Uint32(oob[word:]), binary.NativeEndian.Uint32(oob[word+4:])
+	if level != unix.SOL_SOCKET || kind != unix.SCM_TIMESTAMPNS {
+		return 0
+	}
+	seconds, rest := binary.NativeEndian.Uint64(oob[head:]), binary.NativeEndian.Uint64(oob[head+word:])
+	return int64(seconds)*int64(time.Second) + int64(rest)
+}
