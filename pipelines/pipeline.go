@@ -28,7 +28,7 @@ type Pipeline struct {
 	Trace      *Trace        // what the file of Arrivals holds; nil for other kinds
 	Attainment float64       // share of requests that must finish within SLO; 0 is the default (see Target), NoAttainment asks for none
 	Headroom   *float64      `json:",omitempty"` // share of the SLO that plans leave free, 0 to 1; nil is the default (see Kept)
-	Dispatch   string        // dispatch policy; empty means the default
+	Dispatch   string        // one of Dispatches, with variants or without; empty means the default
 	Plan       Planning      `json:",omitzero"`
 	Inputs     []Port
 	Modules    []Module // in order of declaration
@@ -156,12 +156,6 @@ type Point struct {
 type Signature struct {
 	Inputs  []Port
 	Outputs []Port
-}
-
-// Dispatches lists the dispatch policies that a pipeline may name, the default
-// first.
-func Dispatches() []string {
-	return []string{"tc", "adaptive", "clockwork", "deferred", "eager", "nexus"}
 }
 
 // validName keeps names usable in references, workflow ids and addresses.

@@ -3,8 +3,8 @@
 //
 // A Setting is a pool of equal devices, the networks that it serves, how their
 // requests divide and how they crowd. Measure finds the goodput of a policy
-// there: the rate at which 99 % of the requests are in time, by simulation.
-// All lists the settings, by part:
+// there: the highest rate at which each network has 99 % of its requests in
+// time, by simulation. All lists the settings, by part:
 //
 //   - table4: two networks on eight devices, with the bound of executors that
 //     take turns (equation 2 of the paper), with network delays, and at three

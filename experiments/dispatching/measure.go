@@ -3,6 +3,7 @@ package dispatching
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -14,14 +15,15 @@ import (
 // Effort says how closely to look.
 type Effort struct {
 	Requests  float64 // in every run, about
+	Each      float64 // to every model at least, however few are its own, as far as mostRequests go
 	Seeds     int
 	Tolerance float64 // of goodput
 }
 
 // Full is what the tables of the documents are made with, Quick what a look
 // takes.
-func Full() Effort  { return Effort{Requests: 150_000, Seeds: 1, Tolerance: 0.004} }
-func Quick() Effort { return Effort{Requests: 8_000, Seeds: 1, Tolerance: 0.03} }
+func Full() Effort  { return Effort{Requests: 150_000, Each: 8_000, Seeds: 1, Tolerance: 0.004} }
+func Quick() Effort { return Effort{Requests: 8_000, Each: 1_000, Seeds: 1, Tolerance: 0.03} }
 
 // Bounds of a run.
 const (
@@ -29,6 +31,8 @@ const (
 	warmSLOs  = 20.0 // before it
 	giveUp    = 4.0  // times the misses that are allowed end a run
 	overload  = 3.0  // times the goodput
+
+	mostRequests = 2_000_000 // in a run
 
 	leastShare = 0.01 // of Bound: a policy that does not reach it has no goodput
 	closely    = 4.0
@@ -59,7 +63,7 @@ func (s *Setting) Measure(policy string, e Effort, stop func() bool) (Measured, 
 	}
 	if r, err := run(leastShare*s.Bound(), 1); err != nil {
 		return m, err
-	} else if a, _ := r.Attainment(); a < simulate.DefaultAttainment {
+	} else if r.Least() < simulate.DefaultAttainment {
 		return m, nil // no goodput to speak of
 	}
 	found, err := simulate.FindGoodput(run, search)
@@ -101,7 +105,8 @@ func (s *Setting) options(policy string, rate float64, e Effort, stop func() boo
 	for _, n := range s.Models {
 		slo = max(slo, n.SLO/1000)
 	}
-	duration := max(e.Requests/rate, leastSLOs*slo)
+	requests := max(e.Requests, min(mostRequests, e.Each/slices.Min(s.weights())))
+	duration := max(requests/rate, leastSLOs*slo)
 	return simulate.Options{
 		Dispatch: policy, Duration: seconds(duration), Warmup: seconds(warmSLOs * slo),
 		Seed: 1, Delay: s.Delay, Stop: stop,

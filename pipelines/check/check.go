@@ -233,20 +233,13 @@ func (v *validator) objective(p *pipelines.Pipeline, path string) {
 	if p.Attainment > 0 && err == nil && kind == pipelines.ArrivalsEven {
 		v.warnf(path+".attainment", "Attainment without random arrivals", "With even arrivals every request of a plan that is proven meets the SLO. Say how requests come, as in arrivals = \"poisson\", to plan for the attainment.")
 	}
-	v.dispatch(p, path+".dispatch")
+	v.dispatch(p.Dispatch, path+".dispatch")
 }
 
 // dispatch checks that the policy exists and can serve a pipeline.
-func (v *validator) dispatch(p *pipelines.Pipeline, path string) {
-	const unfit = "Dispatch policy that does not fit"
-	switch {
-	case p.Dispatch == "" || slices.Contains(pipelines.Dispatches(), p.Dispatch):
-	case p.Dispatch == "matching":
-		v.errorf(path, unfit, "Policy matching pairs queries of different sizes with instances; requests of a pipeline have no sizes. Declare a pool block for it, or choose one of %s.", pipelines.Quoted(pipelines.Dispatches()))
-	case p.Dispatch == "grouped":
-		v.errorf(path, unfit, "Policy grouped batches applications that share a function. Declare a function block for it, or choose one of %s.", pipelines.Quoted(pipelines.Dispatches()))
-	default:
-		v.errorf(path, "Unknown dispatch policy", "There is no dispatch policy %q.%s", p.Dispatch, pipelines.Suggest(p.Dispatch, pipelines.Dispatches()))
+func (v *validator) dispatch(policy, path string) {
+	if fault := pipelines.DispatchFault(policy); fault.Summary != "" {
+		v.errorf(path, fault.Summary, "%s", fault.Detail)
 	}
 }
 

@@ -69,15 +69,26 @@ func (r Result) describeDevices() string {
 
 // Describe says what was found, and how sure that is.
 func (g Goodput) Describe() string {
+	above := g.Above.Worst()
 	if g.Rate == 0 {
-		return fmt.Sprintf("goodput: none; even at %s/s only %s are in time\n", quantity.Number(g.Above.Rate), quantity.Percent(g.Above.Attainment))
+		return fmt.Sprintf("goodput: none; even at %s/s only %s are in time%s\n", quantity.Number(g.Above.Rate), quantity.Percent(above.Attainment), g.Above.whose())
 	}
-	text := fmt.Sprintf("goodput %s/s, where %s are in time (%s to %s)", quantity.Number(g.Rate), quantity.Percent(g.At.Attainment), quantity.Percent(g.At.Interval.Low), quantity.Percent(g.At.Interval.High))
+	at := g.At.Worst()
+	text := fmt.Sprintf("goodput %s/s, where %s are in time (%s to %s)%s",
+		quantity.Number(g.Rate), quantity.Percent(at.Attainment), quantity.Percent(at.Interval.Low), quantity.Percent(at.Interval.High), g.At.whose())
 	if g.Above.Rate > 0 {
-		text += fmt.Sprintf("; at %s/s %s are", quantity.Number(g.Above.Rate), quantity.Percent(g.Above.Attainment))
+		text += fmt.Sprintf("; at %s/s %s are%s", quantity.Number(g.Above.Rate), quantity.Percent(above.Attainment), g.Above.whose())
 	}
 	if g.Seeds > 1 {
 		text += fmt.Sprintf("; %d seeds", g.Seeds)
 	}
 	return text + "\n"
+}
+
+// whose is the pipeline that attains least, where there are several.
+func (p Probe) whose() string {
+	if len(p.Models) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" of %s, the least of %d", p.Worst().Pipeline, len(p.Models))
 }

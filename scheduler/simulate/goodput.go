@@ -7,7 +7,7 @@ import (
 
 // Search says what goodput is and how closely to look for it.
 type Search struct {
-	Attainment float64 // share of requests to be in time; 0.99 when 0
+	Attainment float64 // share of each pipeline's requests to be in time; 0.99 when 0
 	Tolerance  float64 // relative width at which the search ends; 0.005 when 0
 	Seeds      int     // runs at each rate, from Seed up; 1 when 0
 	Seed       uint64
@@ -28,12 +28,28 @@ const (
 	nearHigh          = 0.9  // of High, to begin with: a bound that was proven is often near
 )
 
-// Probe is what was seen at one rate.
+// Probe is what was seen at one total rate.
 type Probe struct {
-	Rate       float64
-	Attainment float64 // over all pipelines and seeds
+	Rate      float64
+	Models    []Attained // each pipeline, over all seeds
+	Least     int        // the place in Models of the one that attains least
+	Sustained bool       // each pipeline attains what is asked
+}
+
+// Attained is what a pipeline attained over one run or several.
+type Attained struct {
+	Pipeline string
+	Counts
+	Attainment float64 // Completed over Requests; 1 without requests
 	Interval   Interval
-	Sustained  bool
+}
+
+// Worst is the pipeline that attained least.
+func (p Probe) Worst() Attained {
+	if len(p.Models) == 0 {
+		return Attained{Attainment: 1, Interval: Interval{High: 1, Confidence: DefaultConfidence}}
+	}
+	return p.Models[p.Least]
 }
 
 // Goodput is the outcome of a search: Rate is sustained, Above is not, and they
@@ -48,8 +64,9 @@ type Goodput struct {
 	Probes    []Probe // in the order in which they were made
 }
 
-// Run simulates at a total rate. Where it gives up early (Options.GiveUp), more
-// than enough requests must have been missed.
+// Run simulates at a total rate, the same pipelines in the same order every time.
+// Where it gives up early (Options.GiveUp), more than enough requests must have
+// been missed.
 type Run func(rate float64, seed uint64) (Result, error)
 
 func (s Search) withDefaults() Search {
@@ -80,10 +97,11 @@ func (s Search) check() error {
 	return nil
 }
 
-// FindGoodput looks for the highest rate at which the attainment is reached, by
-// doubling or halving and then bisection. It takes attainment to fall as the
-// rate rises; where it does not quite, the rate found is sustained all the
-// same.
+// FindGoodput looks for the highest total rate at which each pipeline reaches the
+// attainment (Symphony, section 2.1), by doubling or halving and then bisection.
+// It takes attainment to fall as the rate rises; where it does not quite, the
+// rate found is sustained all the same. The least of many pipelines is seen lower
+// than it is where each has few requests: some thousands tell 99 % well enough.
 func FindGoodput(run Run, s Search) (Goodput, error) {
 	s = s.withDefaults()
 	if err := s.check(); err != nil {
@@ -154,56 +172,61 @@ func (s Search) bracket(holds func(float64) (bool, error)) (low, high float64, e
 // probe looks at one rate with every seed.
 func (s Search) probe(run Run, rate float64) (Probe, error) {
 	p := Probe{Rate: rate}
-	var low, high, good, n float64
 	for k := range s.Seeds {
 		r, err := run(rate, s.Seed+uint64(k))
 		if err != nil {
 			return p, err
 		}
-		total := r.Total()
-		good, n = good+float64(total.Completed), n+float64(total.Requests)
-		a, in := r.Attainment()
-		low, high = low+math.Pow(a-in.Low, 2), high+math.Pow(in.High-a, 2)
-		p.Interval.Confidence = in.Confidence
+		p.add(r.Pipelines)
 	}
-	p.Attainment = 1
-	if n > 0 {
-		p.Attainment = good / n
+	for i := range p.Models {
+		p.Models[i].sum(float64(s.Seeds))
+		if p.Models[i].Attainment < p.Models[p.Least].Attainment {
+			p.Least = i
+		}
 	}
-	p.Interval.Low = math.Max(0, p.Attainment-math.Sqrt(low)/float64(s.Seeds))
-	p.Interval.High = math.Min(1, p.Attainment+math.Sqrt(high)/float64(s.Seeds))
-	p.Sustained = p.Attainment >= s.Attainment
+	p.Sustained = p.Worst().Attainment >= s.Attainment
 	return p, nil
+}
+
+// add counts a run. Until sum the intervals hold the squares of how far they
+// reach to either side, added up over the runs.
+func (p *Probe) add(run []PipelineResult) {
+	if p.Models == nil {
+		p.Models = make([]Attained, len(run))
+	}
+	for i, of := range run {
+		m := &p.Models[i]
+		m.Pipeline = of.Pipeline
+		m.Counts.add(of.Counts)
+		m.Interval.Low += math.Pow(of.Attainment-of.Interval.Low, 2)
+		m.Interval.High += math.Pow(of.Interval.High-of.Attainment, 2)
+		m.Interval.Confidence = of.Interval.Confidence
+	}
+}
+
+func (m *Attained) sum(runs float64) {
+	m.Attainment = 1
+	if m.Requests > 0 {
+		m.Attainment = float64(m.Completed) / float64(m.Requests)
+	}
+	m.Interval.Low = math.Max(0, m.Attainment-math.Sqrt(m.Interval.Low)/runs)
+	m.Interval.High = math.Min(1, m.Attainment+math.Sqrt(m.Interval.High)/runs)
+}
+
+func (c *Counts) add(other Counts) {
+	c.Requests += other.Requests
+	c.Completed += other.Completed
+	c.Late += other.Late
+	c.Dropped += other.Dropped
+	c.Refused += other.Refused
 }
 
 // Total is the sum over all pipelines.
 func (r Result) Total() Counts {
 	var c Counts
 	for _, p := range r.Pipelines {
-		c.Requests += p.Requests
-		c.Completed += p.Completed
-		c.Late += p.Late
-		c.Dropped += p.Dropped
-		c.Refused += p.Refused
+		c.add(p.Counts)
 	}
 	return c
-}
-
-// Attainment is that of all pipelines together, with its interval.
-func (r Result) Attainment() (float64, Interval) {
-	c := r.Total()
-	in := Interval{Low: 0, High: 1, Confidence: DefaultConfidence}
-	if c.Requests == 0 {
-		return 1, in
-	}
-	var low, high float64
-	for _, p := range r.Pipelines {
-		w := float64(p.Requests) / float64(c.Requests)
-		low += math.Pow(w*(p.Attainment-p.Interval.Low), 2)
-		high += math.Pow(w*(p.Interval.High-p.Attainment), 2)
-		in.Confidence = p.Interval.Confidence
-	}
-	a := float64(c.Completed) / float64(c.Requests)
-	in.Low, in.High = math.Max(0, a-math.Sqrt(low)), math.Min(1, a+math.Sqrt(high))
-	return a, in
 }

@@ -30,8 +30,8 @@ func TestGoodputOfEvenArrivals(t *testing.T) {
 	require.NoError(t, err)
 	assert.InEpsilon(t, 100, g.Rate, 0.002)
 	assert.True(t, g.Above.Rate > g.Rate && g.Above.Rate <= g.Rate*1.002)
-	assert.Equal(t, 1.0, g.At.Attainment)
-	assert.Less(t, g.Above.Attainment, 1.0)
+	assert.Equal(t, 1.0, g.At.Worst().Attainment)
+	assert.Less(t, g.Above.Worst().Attainment, 1.0)
 	assert.Contains(t, g.Describe(), "goodput ")
 
 	p.SLO = 9 * ms
@@ -41,22 +41,53 @@ func TestGoodputOfEvenArrivals(t *testing.T) {
 	assert.ErrorContains(t, err, "such as 0.99")
 }
 
-// TestGoodputAsTheAuthorsMeasured: policy deferred reaches what Symphony's own
-// code reaches on 8 devices, Poisson arrivals and no delays: 5313 and 951
-// requests per second on the models of the paper's Table 4, within 2 %.
+// TestGoodputAsTheAuthorsMeasured: the variants of deferred and eager reach what
+// the rules of Symphony's own code reach on 8 devices, Poisson arrivals and no
+// delays, on the models of the paper's Table 4: within 2 %, and 4 % for those that
+// suit the drop rule ill and collapse beyond a cliff.
 func TestGoodputAsTheAuthorsMeasured(t *testing.T) {
+	inception := linear("inception", 5090*time.Microsecond, 18368*time.Microsecond, 70*ms, 64)
 	for _, c := range []struct {
+		dispatch string
 		pipeline pipelines.Pipeline
 		want     float64
+		within   float64
 	}{
-		{resnet50(), 5313},
-		{linear("inception", 5090*time.Microsecond, 18368*time.Microsecond, 70*ms, 64), 951},
+		{"deferred", resnet50(), 5313, 0.02},
+		{"deferred", inception, 951, 0.02},
+		{"deferred:beta-lambda", resnet50(), 5328, 0.02},
+		{"deferred:beta-lambda", inception, 951, 0.02},
+		{"deferred:head", resnet50(), 4868, 0.04},
+		{"deferred:head", inception, 822, 0.04},
+		{"eager", resnet50(), 4849, 0.02},
+		{"eager", inception, 816, 0.02},
+		{"eager:window", resnet50(), 3786, 0.04},
+		{"eager:window", inception, 712, 0.04},
 	} {
-		run := poolRun(c.pipeline, arrivals.Process{Kind: pipelines.ArrivalsPoisson}, 8, Options{Dispatch: "deferred", Duration: 20 * time.Second})
-		g, err := FindGoodput(run, Search{Seeds: 3, Seed: 1, Start: c.want})
+		run := poolRun(c.pipeline, arrivals.Process{Kind: pipelines.ArrivalsPoisson}, 8, Options{Dispatch: c.dispatch, Duration: 15 * time.Second})
+		g, err := FindGoodput(run, Search{Seeds: 2, Seed: 1, Start: c.want})
 		require.NoError(t, err)
-		assert.InEpsilon(t, c.want, g.Rate, 0.02, c.pipeline.Name)
+		assert.InEpsilon(t, c.want, g.Rate, c.within, "%s %s", c.dispatch, c.pipeline.Name)
 	}
+}
+
+// TestGoodputIsOfEachPipeline: a rate is borne when each pipeline keeps what is
+// asked, however well all together do.
+func TestGoodputIsOfEachPipeline(t *testing.T) {
+	run := func(rate float64, _ uint64) (Result, error) {
+		few := int64(10 * min(1, 50/rate))
+		return Result{Pipelines: []PipelineResult{
+			{Pipeline: "many", Counts: Counts{Requests: 990, Completed: 990}, Attainment: 1},
+			{Pipeline: "few", Counts: Counts{Requests: 10, Completed: few, Dropped: 10 - few}, Attainment: float64(few) / 10},
+		}}, nil
+	}
+	g, err := FindGoodput(run, Search{Seeds: 2})
+	require.NoError(t, err)
+	assert.InEpsilon(t, 50, g.Rate, 0.01)
+	assert.Equal(t, "few", g.Above.Worst().Pipeline)
+	assert.Equal(t, Counts{Requests: 1980, Completed: 1980}, g.At.Models[0].Counts)
+	assert.Equal(t, Counts{Requests: 20, Completed: 18, Dropped: 2}, g.Above.Models[1].Counts)
+	assert.Contains(t, g.Describe(), "of few, the least of 2")
 }
 
 func TestOutage(t *testing.T) {
@@ -90,7 +121,7 @@ func TestWhatCannotBeSimulated(t *testing.T) {
 	bad(`no profile on "tpu"`, one, []Devices{{"tpu", 1}}, Options{})
 	bad("cuts batches for the groups of a plan", one, gpus(1), Options{Dispatch: "tc"})
 	bad("have no sizes", one, gpus(1), Options{Dispatch: "matching"})
-	bad("declare a function block", one, gpus(1), Options{Dispatch: "grouped"})
+	bad("Declare a function block", one, gpus(1), Options{Dispatch: "grouped"})
 	bad("there is no dispatch policy", one, gpus(1), Options{Dispatch: "fifo"})
 	bad("two pipelines", append(one, one...), gpus(1), Options{})
 	bad("cannot be offered -1", []Load{{Pipeline: p, Rate: -1}}, gpus(1), Options{})

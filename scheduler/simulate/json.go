@@ -86,7 +86,8 @@ func (p PipelineResult) MarshalJSON() ([]byte, error) {
 	}
 	if g := p.Goodput; g != nil {
 		j.GoodputRate = &g.Rate
-		j.Goodput = &goodputJSON{g.At.Attainment, g.At.Interval, g.Above.Rate, g.Above.Attainment, g.Tolerance, g.Seeds}
+		at := g.At.Worst()
+		j.Goodput = &goodputJSON{at.Attainment, at.Interval, g.Above.Rate, g.Above.Worst().Attainment, g.Tolerance, g.Seeds}
 	}
 	for _, m := range p.Modules {
 		j.Modules = append(j.Modules, moduleJSON{
@@ -95,4 +96,20 @@ func (p PipelineResult) MarshalJSON() ([]byte, error) {
 		})
 	}
 	return json.Marshal(j)
+}
+
+type attainedJSON struct {
+	Pipeline   string   `json:"pipeline"`
+	Requests   int64    `json:"requests"`
+	Completed  int64    `json:"completed"`
+	Late       int64    `json:"late"`
+	Dropped    int64    `json:"dropped"`
+	Refused    int64    `json:"refused"`
+	Attainment float64  `json:"attainment"`
+	Interval   Interval `json:"attainment_interval"`
+}
+
+// MarshalJSON writes the fixed field names of the contract.
+func (m Attained) MarshalJSON() ([]byte, error) {
+	return json.Marshal(attainedJSON{m.Pipeline, m.Requests, m.Completed, m.Late, m.Dropped, m.Refused, m.Attainment, m.Interval})
 }

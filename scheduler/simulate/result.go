@@ -75,6 +75,15 @@ type DeviceResult struct {
 	Batches     int64
 }
 
+// Least is the attainment of the pipeline that attains least; 1 without any.
+func (r Result) Least() float64 {
+	least := 1.0
+	for _, p := range r.Pipelines {
+		least = min(least, p.Attainment)
+	}
+	return least
+}
+
 // Utilisation is the share of time with a batch on it, on average over the
 // devices of the hardware; 0 where there is none.
 func (r Result) Utilisation(hardware string) float64 {

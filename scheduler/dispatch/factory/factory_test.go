@@ -22,8 +22,15 @@ func TestPipelinesMayNameWhatCanServeThem(t *testing.T) {
 		assert.NoError(t, Suits(name), name)
 	}
 	assert.ErrorContains(t, Suits("matching"), "Declare a pool block")
-	assert.ErrorContains(t, Suits("grouped"), "declare a function block")
+	assert.ErrorContains(t, Suits("grouped"), "Declare a function block")
 	assert.ErrorContains(t, Suits("fifo"), `no dispatch policy "fifo"`)
+	for _, name := range []string{"deferred:beta-lambda", "deferred:early,front-run", "deferred:head", "eager:window"} {
+		assert.NoError(t, Suits(name), name)
+	}
+	assert.ErrorContains(t, Suits("deferred:betalambda"), `no variant "betalambda"`)
+	assert.ErrorContains(t, Suits("deferred:window,early"), "names two of")
+	assert.ErrorContains(t, Suits("adaptive:window"), "has no variants")
+	assert.ErrorContains(t, Suits("deferred:"), `no variant ""`)
 }
 
 func TestEveryPolicyIsMade(t *testing.T) {
@@ -36,7 +43,7 @@ func TestEveryPolicyIsMade(t *testing.T) {
 		require.NoError(t, err)
 		return New(spec)
 	}
-	for _, name := range Names() {
+	for _, name := range append(Names(), "deferred:beta-lambda,head", "eager:window") {
 		p, err := build(Module{Policy: name, Groups: groups, SLO: 100 * ms, Rate: 50})
 		require.NoError(t, err, name)
 		assert.Equal(t, name, p.Name())

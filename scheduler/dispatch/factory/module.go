@@ -1,11 +1,11 @@
 package factory
 
 import (
-	"fmt"
-	"slices"
+	"errors"
 	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
@@ -21,20 +21,15 @@ func Names() []string { return append([]string{Default}, shared.Names()...) }
 
 // Suits says why a policy cannot serve the modules of a plan; nil where it can.
 func Suits(name string) error {
-	switch {
-	case name == "" || slices.Contains(Names(), name):
-		return nil
-	case name == "matching":
-		return fmt.Errorf("policy matching pairs queries of different sizes with instances; requests of a pipeline have no sizes. Declare a pool block for it")
-	case name == "grouped":
-		return fmt.Errorf("policy grouped batches applications that share a function; declare a function block for it")
+	if fault := pipelines.DispatchFault(name); fault.Summary != "" {
+		return errors.New(strings.ToLower(fault.Detail[:1]) + fault.Detail[1:])
 	}
-	return fmt.Errorf("there is no dispatch policy %q; there is tc for plans, and %s", name, strings.Join(shared.Names(), ", "))
+	return nil
 }
 
 // Module says how the requests of one planned module are dispatched.
 type Module struct {
-	Policy string // one of Names; empty means the default
+	Policy string // one of Names, with variants or without; empty means the default
 
 	// Groups of the module, as timing.Groups reads them off the plan. Executors
 	// come up with the index of their group.

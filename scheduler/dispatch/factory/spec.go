@@ -21,7 +21,7 @@ type Spec struct {
 
 // Shared is a policy over a shared pool of devices.
 type Shared struct {
-	Name string // one of shared.Names
+	Name string // one of shared.Names, with variants or without
 	shared.Options
 }
 

@@ -16,6 +16,7 @@ type adaptive struct {
 	held   agenda.Agenda // the others with requests, likewise
 	need   []float64
 	needed float64   // executors that all models need together, by their rates
+	losses losses    // of all models together
 	typic  float64   // smoothed duration of batches
 	sight  foresight `record:"-"`
 }
@@ -88,6 +89,9 @@ const (
 //     overload batches stay near the target. In a small pool how many go is
 //     found by playing the next turns, since it is known when its executors
 //     will be free (see foresight).
+//   - A model that has lately lost more of its requests than all together gives
+//     up fewer and goes before others, as long as not much is lost at all: what
+//     the pool can bear, it bears for every model (see fair.go).
 func NewAdaptive(o Options) dispatch.Policy { return newAdaptive(o, tunedRules()) }
 
 func newAdaptive(o Options, r adaptiveRules) *adaptive {
@@ -186,8 +190,10 @@ func (p *adaptive) aim(class int32) {
 
 // look notes how full the batch of a model is and when it becomes urgent.
 func (p *adaptive) look(class int32, out []dispatch.Action) []dispatch.Action {
-	out = p.dropLate(class, out)
 	q, m := &p.lines[class], &p.models[class]
+	waited := q.n
+	out = p.dropLate(class, out)
+	p.count(class, waited-q.n, 1)
 	if q.n == 0 {
 		p.wakes.Drop(class)
 		p.ready.Drop(class)
@@ -203,6 +209,8 @@ func (p *adaptive) look(class int32, out []dispatch.Action) []dispatch.Action {
 	last := due - m.plan.of(c.size) - p.delay.Of(c.size)
 	at := due - m.plan.of(c.size+1) - p.delay.Of(c.size+1)
 	at -= p.guard(last - at)
+	ahead := p.ahead(class)
+	at -= ahead
 	m.size = c.size
 	switch {
 	case last < p.now: // only a faster group can still serve it
@@ -217,12 +225,12 @@ func (p *adaptive) look(class int32, out []dispatch.Action) []dispatch.Action {
 	case float64(c.size) < p.enough(class):
 		p.wakes.Set(class, at)
 		p.ready.Drop(class)
-		p.held.Set(class, last)
+		p.held.Set(class, last-ahead)
 		return out
 	default:
 		p.wakes.Set(class, at)
 	}
-	p.ready.Set(class, last)
+	p.ready.Set(class, last-ahead)
 	p.held.Drop(class)
 	return out
 }
@@ -277,6 +285,7 @@ func (p *adaptive) keep(class int32) int {
 	q, m, r := &p.lines[class], &p.models[class], &p.rules
 	target := m.aim
 	share := r.keep + r.keepQueue*min(queueMost, float64(q.n)/target) + r.keepGap*p.gap()
+	share -= min(fairKeepMost, fairKeep*max(0, p.behind(class)))
 	return max(1, int(target*share+keepRound))
 }
 
@@ -318,9 +327,11 @@ func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
 	s := p.slot(class, id)
 	best = p.foresee(class, &s, best)
 	if best.drop > 0 {
+		p.count(class, best.drop, 1)
 		out = p.dropFirst(class, best.drop, out)
 	}
 	before := p.now
+	p.count(class, best.size, 0)
 	out = p.start(class, id, best.size, out)
 	took := float64(p.fleet.Execs[id].Free - before)
 	if p.typic == 0 {

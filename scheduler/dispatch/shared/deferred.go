@@ -71,10 +71,10 @@ type deferred struct {
 //
 // A batch that has reached the end of its table is ready: waiting cannot
 // improve it.
-func NewDeferred(o DeferredOptions) dispatch.Policy { return newDeferred(o) }
+func NewDeferred(o DeferredOptions) dispatch.Policy { return newDeferred("deferred", o) }
 
-func newDeferred(o DeferredOptions) *deferred {
-	p := &deferred{pool: newPool(o.Options), name: "deferred", rule: o.Ready, drop: o.Drop}
+func newDeferred(name string, o DeferredOptions) *deferred {
+	p := &deferred{pool: newPool(o.Options), name: name, rule: o.Ready, drop: o.Drop}
 	p.wakes, p.ready = agenda.New(len(p.models)), agenda.New(len(p.models))
 	for i := range p.models {
 		p.aim(&p.models[i])
@@ -83,7 +83,7 @@ func newDeferred(o DeferredOptions) *deferred {
 	return p
 }
 
-// Name is "deferred", or "eager" from NewEager.
+// Name is what New was asked for; "deferred", or "eager", from a constructor.
 func (p *deferred) Name() string { return p.name }
 
 // Step takes one event and appends the actions that follow from it.

@@ -9,10 +9,9 @@ import (
 // leaves the least time, and of it as many requests as that one allows.
 // Requests are given up only when they cannot be served even alone.
 //
-// It is what Symphony compares itself with in section 4.3, in its stronger
-// form: with the window drop, which suits held-back batches, it serves less.
+// It is what Symphony compares itself with in section 4.3, in its stronger form.
+// The authors' code drops by the window there, too, which suits batches that are
+// held back; New calls that eager:window.
 func NewEager(o Options) dispatch.Policy {
-	p := newDeferred(DeferredOptions{Options: o, Ready: AtOnce, Drop: HeadDrop})
-	p.name = "eager"
-	return p
+	return newDeferred("eager", DeferredOptions{Options: o, Ready: AtOnce, Drop: HeadDrop})
 }

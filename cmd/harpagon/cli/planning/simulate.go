@@ -63,8 +63,8 @@ clockwork.
 --rate is the total over all pipelines, in proportion to their declared rates.
 Traces and replays come as they were recorded unless a rate is given.
 
---find-goodput looks for the highest total rate at which the attainment (99 % of
-requests within the SLO) is reached.`,
+--find-goodput looks for the highest total rate at which every pipeline reaches the
+attainment (99 % of its requests within the SLO).`,
 		Example: `  harpagon simulate pipeline.hcl --arrivals poisson --rate 120
   harpagon simulate . --arrivals gamma:0.1 --find-goodput --json
   harpagon simulate models.hcl --pool gpu=8 --dispatch deferred --arrivals poisson --find-goodput --seeds 5
@@ -100,8 +100,8 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.DurationVar(&f.options.Warmup, "warmup", 0, "how long they come before that and are not counted")
 	flags.Uint64Var(&f.options.Seed, "seed", 1, "of all that is random")
 	flags.StringSliceVar(&f.pool, "pool", nil, "share so many devices among all pipelines, without a plan: `hardware=N`; may be repeated")
-	flags.BoolVar(&f.goodput, "find-goodput", false, "find the highest rate that keeps the attainment")
-	flags.Float64Var(&f.attainment, "attainment", simulate.DefaultAttainment, "the share of requests to be in time, for --find-goodput")
+	flags.BoolVar(&f.goodput, "find-goodput", false, "find the highest rate at which every pipeline keeps the attainment")
+	flags.Float64Var(&f.attainment, "attainment", simulate.DefaultAttainment, "the share of each pipeline's requests to be in time, for --find-goodput")
 	flags.Float64Var(&f.tolerance, "tolerance", simulate.DefaultTolerance, "how close to come to the goodput, as a part of it")
 	flags.IntVar(&f.seeds, "seeds", 1, "how many seeds to average over at each rate of --find-goodput, from --seed up")
 	flags.DurationVar(&f.options.Delay.Control, "delay-control", 0, "time that a batch takes to its device")

@@ -18,9 +18,11 @@ import (
 )
 
 // simulations is the JSON of the command: see the fields of
-// simulate.PipelineResult. A pipeline without a plan says why.
+// simulate.PipelineResult. A pipeline without a plan says why. Models is there
+// with --find-goodput: what became of each pipeline's requests at that rate.
 type simulations struct {
 	Simulations []any                   `json:"simulations"`
+	Models      []simulate.Attained     `json:"models,omitempty"`
 	Devices     []simulate.DeviceResult `json:"devices,omitempty"`
 	Functions   []simulatedFunction     `json:"functions,omitempty"`
 	Pools       []SimulatedPool         `json:"pools,omitempty"`
@@ -74,6 +76,9 @@ func (f *simulateFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 			result.Pipelines[i].Arrivals = f.arrivals
 		}
 		out.Simulations = append(out.Simulations, result.Pipelines[i])
+		if g := result.Pipelines[i].Goodput; g != nil {
+			out.Models = g.At.Models
+		}
 	}
 	for _, u := range without {
 		out.Simulations = append(out.Simulations, u)
