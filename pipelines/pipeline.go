@@ -9,6 +9,7 @@ type Document struct {
 	Providers []Provider
 	Functions []Function
 	Pools     []Pool
+	Clusters  []Cluster `json:",omitempty"`
 }
 
 // Hardware is a kind of device that can be paid for by the hour.

@@ -16,6 +16,7 @@ const (
 	KindPipeline Kind = "pipeline"
 	KindPool     Kind = "pool"
 	KindFunction Kind = "function"
+	KindCluster  Kind = "cluster"
 )
 
 // Planning is how a service is planned, as its plan block says; the zero value

@@ -4,6 +4,7 @@
 //	            are in plan/paper and plan/exact, plan/policies picks one by name
 //	sizing      the same for random arrivals  ->  the plan that attains what is asked
 //	functions   applications that share a model  ->  groups, and functions to call
+//	cluster     many pipelines that share devices  ->  how many, in which sub-clusters
 //	pool        a budget and a mix of query sizes  ->  instances to rent
 //	placement   a plan and devices  ->  where; desired and actual  ->  changes
 //	dispatch    requests, executors, time  ->  batches

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/cluster"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -18,24 +19,29 @@ const (
 	KindPipeline = pipelines.KindPipeline
 	KindPool     = pipelines.KindPool
 	KindFunction = pipelines.KindFunction
+	KindCluster  = pipelines.KindCluster
 )
 
-// Spec is a service as it is declared: one of Pipeline, Pool and Function is
-// set. How it is planned is part of the declaration (pipelines.Planning).
+// Spec is a service as it is declared: one of Pipeline, Pool, Function and Cluster
+// is set. How it is planned is part of the declaration (pipelines.Planning).
 type Spec struct {
 	Pipeline *pipelines.Pipeline  `json:",omitempty"`
 	Pool     *pipelines.Pool      `json:",omitempty"`
 	Function *pipelines.Function  `json:",omitempty"`
 	Provider *pipelines.Provider  `json:",omitempty"` // of Function
-	Hardware []pipelines.Hardware `json:",omitempty"` // that Pipeline or Pool may use
+	Cluster  *pipelines.Cluster   `json:",omitempty"`
+	Members  []pipelines.Pipeline `json:",omitempty"` // of Cluster
+	Hardware []pipelines.Hardware `json:",omitempty"` // that Pipeline, Pool or Cluster may use
 }
 
-// Specs are the services of a document: pipelines, then pools, then functions,
-// each in their order of declaration.
+// Specs are the services of a document: pipelines that are in no cluster, then
+// pools, functions and clusters, each in their order of declaration.
 func Specs(doc *pipelines.Document) []Spec {
 	var all []Spec
 	for i := range doc.Pipelines {
-		all = append(all, Spec{Pipeline: &doc.Pipelines[i], Hardware: doc.Hardware})
+		if doc.ClusterOf(doc.Pipelines[i].Name) == "" {
+			all = append(all, Spec{Pipeline: &doc.Pipelines[i], Hardware: doc.Hardware})
+		}
 	}
 	for i := range doc.Pools {
 		all = append(all, Spec{Pool: &doc.Pools[i], Hardware: doc.Hardware})
@@ -49,6 +55,9 @@ func Specs(doc *pipelines.Document) []Spec {
 		}
 		all = append(all, one)
 	}
+	for i := range doc.Clusters {
+		all = append(all, Spec{Cluster: &doc.Clusters[i], Members: doc.Members(&doc.Clusters[i]), Hardware: doc.Hardware})
+	}
 	return all
 }
 
@@ -61,6 +70,8 @@ func (s Spec) Kind() Kind {
 		return KindPool
 	case s.Function != nil:
 		return KindFunction
+	case s.Cluster != nil:
+		return KindCluster
 	}
 	return ""
 }
@@ -74,6 +85,8 @@ func (s Spec) Name() string {
 		return s.Pool.Name
 	case KindFunction:
 		return s.Function.Name
+	case KindCluster:
+		return s.Cluster.Name
 	}
 	return ""
 }
@@ -105,6 +118,7 @@ type Plan struct {
 	Pipeline *plan.Plan      `json:",omitempty"`
 	Pool     *pool.Plan      `json:",omitempty"`
 	Function *functions.Plan `json:",omitempty"`
+	Cluster  *cluster.Plan   `json:",omitempty"`
 }
 
 // Reason says why there is no plan; empty where there is one.
@@ -117,6 +131,8 @@ func (p Plan) Reason() string {
 		return cmp.Or(p.Pool.Reason, unknown)
 	case p.Function != nil && p.Function.Status == functions.Infeasible:
 		return cmp.Or(p.Function.Reason, unknown)
+	case p.Cluster != nil && p.Cluster.Status == cluster.Infeasible:
+		return cmp.Or(p.Cluster.Reason, unknown)
 	}
 	return ""
 }
@@ -143,6 +159,8 @@ func (p Plan) CostPerHour() float64 {
 		return p.Pool.Cost
 	case p.Function != nil:
 		return p.Function.CostPerHour()
+	case p.Cluster != nil:
+		return p.Cluster.Cost
 	}
 	return 0
 }
@@ -156,6 +174,8 @@ func (p Plan) Describe() string {
 		return p.Pool.Describe()
 	case p.Function != nil:
 		return p.Function.Describe()
+	case p.Cluster != nil:
+		return p.Cluster.Describe()
 	}
 	return fmt.Sprintln("no plan")
 }

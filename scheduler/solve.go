@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/cluster"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -39,6 +40,9 @@ func Solve(specs []Spec, fleet Fleet, limits Limits) []Plan {
 		case KindFunction:
 			p := solveFunction(s, limits)
 			plans[i].Function = &p
+		case KindCluster:
+			p := cluster.Solve(s.clusterProblem(fleet), cluster.Options{Stop: limits.Stop})
+			plans[i].Cluster = &p
 		}
 	}
 	return plans
@@ -221,6 +225,17 @@ func solvePool(s Spec, fleet Fleet) pool.Plan {
 		})
 	}
 	return pool.Solve(problem, pool.Options{Policy: s.Pool.Plan.Policy})
+}
+
+// clusterProblem is a cluster on what the fleet has of its hardware.
+func (s Spec) clusterProblem(fleet Fleet) cluster.Problem {
+	p := cluster.Problem{Cluster: *s.Cluster, Pipelines: s.Members}
+	for _, h := range fleet.available(s.Hardware) {
+		if h.Name == s.Cluster.Hardware {
+			p.Hardware = h
+		}
+	}
+	return p
 }
 
 func solveFunction(s Spec, l Limits) functions.Plan {

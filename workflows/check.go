@@ -34,6 +34,8 @@ func checkKind(s scheduler.Spec) error {
 		return errors.New("it has no hardware to run on; declare a hardware block")
 	}
 	switch s.Kind() {
+	case scheduler.KindCluster:
+		return errors.New("clusters can be planned and simulated, and are not served yet")
 	case scheduler.KindPipeline:
 		if err := factory.Suits(s.Pipeline.Dispatch); err != nil {
 			return err

@@ -68,6 +68,9 @@ func All(doc *pipelines.Document, src Source, sig SignatureFunc) []Problem {
 	for i := range v.doc.Pools {
 		v.pool(&v.doc.Pools[i])
 	}
+	for i := range v.doc.Clusters {
+		v.cluster(&v.doc.Clusters[i])
+	}
 	return v.problems
 }
 

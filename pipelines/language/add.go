@@ -40,6 +40,7 @@ func (c *Config) Add(d pipelines.Document) hcl.Diagnostics {
 	join(&c.Document.Providers, d.Providers, func(p pipelines.Provider) bool { return fresh("provider", p.Name) })
 	join(&c.Document.Functions, d.Functions, func(f pipelines.Function) bool { return fresh("function", f.Name) })
 	join(&c.Document.Pools, d.Pools, func(p pipelines.Pool) bool { return fresh("pool", p.Name) })
+	join(&c.Document.Clusters, d.Clusters, func(k pipelines.Cluster) bool { return fresh("cluster", k.Name) })
 	return diags
 }
 

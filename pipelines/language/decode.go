@@ -16,6 +16,7 @@ var rootSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 	{Type: "variable", LabelNames: []string{"name"}},
 	{Type: "locals"},
 	{Type: "pool", LabelNames: []string{"name"}},
+	{Type: "cluster", LabelNames: []string{"name"}},
 	{Type: "provider", LabelNames: []string{"name"}},
 	{Type: "function", LabelNames: []string{"name"}},
 }}
@@ -76,6 +77,9 @@ func (c *Config) decode(body hcl.Body, opts LoadOptions) hcl.Diagnostics {
 	}
 	for _, b := range blocks["pool"] {
 		d.pool(b)
+	}
+	for _, b := range blocks["cluster"] {
+		d.cluster(b)
 	}
 	c.decoded = d.diags
 	return d.diags

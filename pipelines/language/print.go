@@ -47,6 +47,9 @@ func HCL(doc pipelines.Document) []byte {
 	for _, p := range doc.Pools {
 		printPool(begin("pool", p.Name), p)
 	}
+	for _, c := range doc.Clusters {
+		printCluster(begin("cluster", c.Name), c)
+	}
 	return hclwrite.Format(file.Bytes())
 }
 

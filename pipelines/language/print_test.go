@@ -131,6 +131,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(HCL(pipelines.Document{Hardware: []pipelines.Hardware{{Name: "cpu", Price: 1}}}))
 	f.Add([]byte(`pipeline "p" { module "m" { inputs = { (1) = module["a.b"].c } } }`))
 	f.Add([]byte("pipeline \"p\" {\n plan {\n policy = \"harpagon\"\n without = [\"merge\", null]\n allow_unsound = true\n }\n plan {}\n}"))
+	f.Add([]byte(clustered))
+	f.Add([]byte("cluster \"c\" {\n hardware = \"gpu\"\n devices = { min = 2, max = null }\n pipelines = [\"a\", null]\n}"))
 	for _, src := range tooComplexSources(maxOperators + 100) {
 		f.Add([]byte(src))
 	}

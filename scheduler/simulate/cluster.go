@@ -5,11 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/cluster/division"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
-	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
@@ -32,9 +30,9 @@ func DefaultClusterDispatch() string {
 // device runs any module of any pipeline, one batch at a time, and one
 // dispatcher serves all of them. This is the setting of Symphony.
 //
-// A pipeline of several modules divides its SLO as the cheapest plan would
-// (policies.SplitLatency under cost model proportional); a request is due at a
-// module when the budgets up to there have passed, and what a module leaves of
+// A pipeline of several modules divides its SLO so that the devices have least work
+// (package cluster/division; by the first kind, where there are several); a request
+// is due at a module when the budgets up to there have passed, and what a module leaves of
 // its budget is the next one's.
 func OnCluster(loads []Load, devices []Devices, o Options) (Result, error) {
 	e, o, err := newEngine(loads, o)
@@ -134,25 +132,18 @@ func (b *clusterSetup) addModels(l *Load, a *loadState) error {
 // split divides the SLO among the modules.
 func (b *clusterSetup) split(l *Load) (map[string]time.Duration, error) {
 	p := l.Pipeline
-	if len(p.Modules) == 1 {
+	switch {
+	case l.Budgets != nil:
+		return l.Budgets, nil
+	case len(p.Modules) == 1:
 		return map[string]time.Duration{p.Modules[0].Name: p.SLO}, nil
 	}
-	var hardware []pipelines.Hardware
-	for _, k := range b.kinds {
-		hardware = append(hardware, pipelines.Hardware{Name: k.Hardware, Price: 1})
-	}
 	if p.Rate == 0 {
-		p.Rate = max(1, l.offered())
+		p.Rate = l.offered()
 	}
-	p.Modules = slices.Clone(p.Modules)
-	for i, rates := 0, p.Rates(); i < len(p.Modules); i++ {
-		if rates[p.Modules[i].Name] == 0 {
-			p.Modules[i].Rate = 1 // without requests it would be given no time at all
-		}
-	}
-	budgets, err := policies.SplitLatency(plan.Problem{Pipeline: p, Hardware: hardware}, plan.Options{CostModel: plan.CostProportional})
+	d, err := division.Of(p, b.kinds[0].Hardware)
 	if err != nil {
 		return nil, fmt.Errorf("simulate: the SLO of pipeline %q cannot be divided among its modules: %w", p.Name, err)
 	}
-	return budgets, nil
+	return d.Budgets, nil
 }

@@ -64,6 +64,16 @@ type Goodput struct {
 	Probes    []Probe // in the order in which they were made
 }
 
+// Own is what a pipeline attained at the goodput.
+func (g Goodput) Own(pipeline string) Attained {
+	for _, m := range g.At.Models {
+		if m.Pipeline == pipeline {
+			return m
+		}
+	}
+	return Attained{Pipeline: pipeline, Attainment: 1}
+}
+
 // Run simulates at a total rate, the same pipelines in the same order every time.
 // Where it gives up early (Options.GiveUp), more than enough requests must have
 // been missed.

@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
+	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 // Load is a pipeline and how its requests come.
@@ -23,6 +24,10 @@ type Load struct {
 	// scaled to it; 0 leaves them as they were recorded. Of other kinds, 0
 	// means that no request comes.
 	Rate float64
+
+	// Budgets divide the SLO among the modules, for OnCluster; nil divides it as the
+	// plan of a cluster does (package scheduler/cluster/division).
+	Budgets plan.Budgets
 
 	// Sizes are those of queries, of which each is a batch of its own: the
 	// request that comes i-th has Sizes[i], and they repeat. Nil where requests

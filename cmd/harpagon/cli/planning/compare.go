@@ -17,6 +17,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/cluster"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
@@ -56,7 +57,8 @@ The policy that a plan block names is planned as the block says; --without and
 --split are for the policies that have such steps.
 
 Functions are planned by every policy of theirs, costs per million requests, and
-so are pools, by goodput.
+so are pools, by goodput. A cluster is compared with the same pipelines on devices
+of their own.
 
 It exits with 1 when some pipeline, function or pool has no sound plan by any policy.`,
 		Example: `  harpagon compare pipelines/library
@@ -178,6 +180,7 @@ type comparisons struct {
 
 	Functions []functions.Comparison `json:"functions,omitempty"`
 	Pools     []pool.Comparison      `json:"pools,omitempty"`
+	Clusters  []cluster.Comparison   `json:"clusters,omitempty"`
 }
 
 func (f *compareFlags) run(ctx context.Context, d *command.Deps, doc *pipelines.Document) error {
@@ -197,7 +200,7 @@ func (f *compareFlags) run(ctx context.Context, d *command.Deps, doc *pipelines.
 			all.Together = append(all.Together, planning.PlanTogether(problems, f.variants(pipelines.Planning{}, model), d.Clock, f.limit))
 		}
 	}
-	if err := f.others(d, doc, &all); err != nil {
+	if err := f.others(ctx, d, doc, &all); err != nil {
 		return err
 	}
 	if f.plot != "" && len(problems) == 0 {
@@ -222,6 +225,7 @@ func (c comparisons) write(w io.Writer, asJSON bool) error {
 	texts = described(texts, c.Together)
 	texts = described(texts, c.Functions)
 	texts = described(texts, c.Pools)
+	texts = described(texts, c.Clusters)
 	_, err := io.WriteString(w, strings.Join(texts, "\n"))
 	return err
 }
@@ -231,7 +235,8 @@ func (c comparisons) write(w io.Writer, asJSON bool) error {
 func (c comparisons) verdict() error {
 	none := slices.ContainsFunc(c.Comparisons, func(one planning.Comparison) bool { return one.Best == "" }) ||
 		slices.ContainsFunc(c.Functions, func(one functions.Comparison) bool { return one.Best() == nil }) ||
-		slices.ContainsFunc(c.Pools, func(one pool.Comparison) bool { return one.Best() == nil })
+		slices.ContainsFunc(c.Pools, func(one pool.Comparison) bool { return one.Best() == nil }) ||
+		slices.ContainsFunc(c.Clusters, func(one cluster.Comparison) bool { return one.Best == "" })
 	if none {
 		return command.ErrReported
 	}

@@ -1,12 +1,15 @@
 package planning
 
 import (
+	"context"
 	"slices"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/cluster"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
@@ -17,9 +20,18 @@ func (f *compareFlags) policiesOf(k scheduler.Kind) []string {
 	})
 }
 
-// others compares the policies on every function and pool of the document.
-func (f *compareFlags) others(d *command.Deps, doc *pipelines.Document, to *comparisons) error {
+// others compares the policies on every function and pool of the document, and
+// every cluster with the same pipelines apart.
+func (f *compareFlags) others(ctx context.Context, d *command.Deps, doc *pipelines.Document, to *comparisons) error {
 	for _, s := range scheduler.Specs(doc) {
+		if s.Kind() == scheduler.KindCluster {
+			one, err := f.cluster(ctx, d, s)
+			if err != nil {
+				return err
+			}
+			to.Clusters = append(to.Clusters, one)
+			continue
+		}
 		names := f.policiesOf(s.Kind())
 		if len(names) == 0 {
 			continue
@@ -36,4 +48,21 @@ func (f *compareFlags) others(d *command.Deps, doc *pipelines.Document, to *comp
 		}
 	}
 	return nil
+}
+
+// cluster plans a cluster, and its pipelines without it.
+func (f *compareFlags) cluster(ctx context.Context, d *command.Deps, s scheduler.Spec) (cluster.Comparison, error) {
+	specs := []scheduler.Spec{s}
+	for i := range s.Members {
+		specs = append(specs, scheduler.Spec{Pipeline: &s.Members[i], Hardware: s.Hardware})
+	}
+	found, err := d.Solve(ctx, specs, scheduler.Fleet{}, f.limit)
+	if err != nil {
+		return cluster.Comparison{}, err
+	}
+	var apart []plan.Plan
+	for _, p := range found[1:] {
+		apart = append(apart, *p.Pipeline)
+	}
+	return cluster.Compare(*found[0].Cluster, apart), nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/cluster"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -28,13 +29,14 @@ import (
 // reason, so that other pipelines of the same files are planned all the same.
 const unmeetable = check.UnmetObjective
 
-// Plans is the JSON of the command: see the fields of plan.Plan, pool.Plan and
-// functions.Plan.
+// Plans is the JSON of the command: see the fields of plan.Plan, pool.Plan,
+// functions.Plan and cluster.Plan.
 type Plans struct {
 	Plans []plan.Plan `json:"plans"`
 	Pools []pool.Plan `json:"pools,omitempty"`
 
 	Functions []functions.Plan `json:"functions,omitempty"`
+	Clusters  []cluster.Plan   `json:"clusters,omitempty"`
 
 	// Changes is what the plans change of the system on the state folder.
 	Changes []planChange `json:"changes,omitempty"`
@@ -63,7 +65,9 @@ runs; here it only prints.
 For a pool it chooses how many instances of each kind serve the most queries for
 its budget, and says what goodput to expect. For a function it chooses which
 applications share batches, and the size of the function that runs them, at
-least cost per request.
+least cost per request. For a cluster it divides the objectives of its pipelines so
+that the devices have least work, and says how many the declared rates need and
+how much more they bear.
 
 Services are planned as their plan blocks say. Flags go before these: --policy
 names a policy of pipelines, pools or functions, and is for those that have it.
@@ -146,6 +150,8 @@ func plansOf(found []scheduler.Plan) Plans {
 			all.Pools = append(all.Pools, *p.Pool)
 		case p.Function != nil:
 			all.Functions = append(all.Functions, *p.Function)
+		case p.Cluster != nil:
+			all.Clusters = append(all.Clusters, *p.Cluster)
 		}
 	}
 	return all
@@ -199,6 +205,9 @@ func (p Plans) each() []scheduler.Plan {
 	}
 	for i := range p.Functions {
 		all = append(all, scheduler.Plan{Function: &p.Functions[i]})
+	}
+	for i := range p.Clusters {
+		all = append(all, scheduler.Plan{Cluster: &p.Clusters[i]})
 	}
 	return all
 }

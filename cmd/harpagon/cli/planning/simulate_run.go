@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/cluster"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -54,8 +55,9 @@ func (f *simulateFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 	}
 	var plans []plan.Plan
 	var without []unplanned
+	all := loads
 	if len(shared) == 0 {
-		loads, plans, without = playable(loads, found)
+		loads, plans, without = playable(loads, specs, found)
 	}
 	out := simulations{Simulations: []any{}}
 	var result simulate.Result
@@ -71,13 +73,18 @@ func (f *simulateFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 		}
 		out.Devices = result.Devices
 	}
+	if len(shared) == 0 {
+		if err := f.playClusters(d, all, specs, found, &out, &result); err != nil {
+			return tidied(err)
+		}
+	}
 	for i := range result.Pipelines {
 		if f.arrivals != "" {
 			result.Pipelines[i].Arrivals = f.arrivals
 		}
 		out.Simulations = append(out.Simulations, result.Pipelines[i])
 		if g := result.Pipelines[i].Goodput; g != nil {
-			out.Models = g.At.Models
+			out.Models = append(out.Models, g.Own(result.Pipelines[i].Pipeline))
 		}
 	}
 	for _, u := range without {
@@ -125,16 +132,57 @@ func (f *simulateFlags) plan(ctx context.Context, d *command.Deps, doc *pipeline
 }
 
 // playable are the plans of pipelines that are played, with their loads; those
-// that have none are left out. Plans of pipelines come first.
-func playable(loads []simulate.Load, found []scheduler.Plan) (able []simulate.Load, plans []plan.Plan, without []unplanned) {
-	for i := range loads {
-		if p := found[i].Pipeline; p.Status == plan.Infeasible {
+// that have none are left out, and so are those in clusters.
+func playable(loads []simulate.Load, specs []scheduler.Spec, found []scheduler.Plan) (able []simulate.Load, plans []plan.Plan, without []unplanned) {
+	for i, s := range specs {
+		if c := found[i].Cluster; c != nil && c.Status == cluster.Infeasible {
+			for _, p := range s.Members {
+				without = append(without, unplanned{p.Name, plan.Infeasible, c.Reason})
+			}
+		}
+		p := found[i].Pipeline
+		switch {
+		case p == nil:
+		case p.Status == plan.Infeasible:
 			without = append(without, unplanned{p.Pipeline, p.Status, p.Reason})
-		} else {
-			able, plans = append(able, loads[i]), append(plans, *p)
+		default:
+			able, plans = append(able, loadOf(loads, p.Pipeline)), append(plans, *p)
 		}
 	}
 	return able, plans, without
+}
+
+func loadOf(loads []simulate.Load, pipeline string) simulate.Load {
+	return loads[slices.IndexFunc(loads, func(l simulate.Load) bool { return l.Pipeline.Name == pipeline })]
+}
+
+// playClusters plays what is planned in clusters, each sub-cluster by itself.
+func (f *simulateFlags) playClusters(d *command.Deps, loads []simulate.Load, specs []scheduler.Spec, found []scheduler.Plan, out *simulations, to *simulate.Result) error {
+	for i, s := range specs {
+		c := found[i].Cluster
+		if s.Kind() != scheduler.KindCluster || c.Status == cluster.Infeasible {
+			continue
+		}
+		for _, part := range c.SubClusters {
+			var members []simulate.Load
+			for _, name := range part.Pipelines {
+				l := loadOf(loads, name)
+				l.Budgets = c.BudgetsOf(name)
+				members = append(members, l)
+			}
+			devices := []simulate.Devices{{Hardware: c.Hardware, Count: part.Devices}}
+			result, err := f.play(d, members, func(loads []simulate.Load, o simulate.Options) (simulate.Result, error) {
+				o.Dispatch = cmp.Or(o.Dispatch, c.Dispatch)
+				return simulate.OnCluster(loads, devices, o)
+			})
+			if err != nil {
+				return err
+			}
+			out.Devices, to.Devices = append(out.Devices, result.Devices...), append(to.Devices, result.Devices...)
+			to.Pipelines = append(to.Pipelines, result.Pipelines...)
+		}
+	}
+	return nil
 }
 
 // playOthers plays functions and pools.

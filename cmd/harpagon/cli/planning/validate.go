@@ -104,6 +104,9 @@ func checked(x *command.Declaration, c *language.Config) string {
 	if n := len(c.Document.Pools); n > 0 {
 		parts = append(parts, quantity.Count(n, "pool"))
 	}
+	if n := len(c.Document.Clusters); n > 0 {
+		parts = append(parts, quantity.Count(n, "cluster"))
+	}
 	if n := len(c.Document.Functions); n > 0 {
 		parts = append(parts, quantity.Count(n, "function"))
 	}

@@ -172,6 +172,9 @@ func (f *applyFlags) follow(ctx context.Context, d *command.Deps, commands *cont
 
 // servable says which functions nobody could call.
 func servable(doc *pipelines.Document) error {
+	if len(doc.Clusters) > 0 {
+		return fmt.Errorf("cluster %q can be planned and simulated, and is not served yet; take the cluster block out to serve its pipelines on devices of their own", doc.Clusters[0].Name)
+	}
 	for _, f := range doc.Functions {
 		if p := doc.Provider(f.Provider); p != nil && p.URL == "" {
 			return fmt.Errorf("provider %q has no url, so function %q can be planned and not served; add one, such as url = \"http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}\", and start harpagon provider to stand in for it on this machine", p.Name, f.Name)

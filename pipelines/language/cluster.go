@@ -1,0 +1,70 @@
+package language
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+var clusterSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
+	{Name: "hardware", Required: true}, {Name: "devices"}, {Name: "dispatch"}, {Name: "pipelines", Required: true},
+}}
+
+func (d *decoder) cluster(b *hcl.Block) {
+	path := "cluster." + b.Labels[0]
+	if !d.fresh(path, "cluster", b) {
+		return
+	}
+	attrs := d.attributes(path, d.content(b.Body, clusterSchema))
+	c := pipelines.Cluster{Name: b.Labels[0]}
+	d.text(attrs["hardware"], &c.Hardware)
+	d.text(attrs["dispatch"], &c.Dispatch)
+	d.texts(attrs["pipelines"], &c.Pipelines)
+	if a := attrs["pipelines"]; a != nil {
+		if list, diags := hcl.ExprList(a.Expr); !diags.HasErrors() {
+			for i, one := range list {
+				d.place(path+".pipelines."+strconv.Itoa(i), one.Range())
+			}
+		}
+	}
+	if a := attrs["devices"]; a != nil {
+		d.devices(a, &c.Devices)
+	}
+	d.config.Document.Clusters = append(d.config.Document.Clusters, c)
+}
+
+// devices reads a number, or { min = 2, max = 64 }.
+func (d *decoder) devices(a *hcl.Attribute, to *pipelines.Range) {
+	v, diags := a.Expr.Value(d.ctx)
+	if !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type().IsObjectType() {
+		kind := cty.Object(map[string]cty.Type{"min": cty.Number, "max": cty.Number})
+		v, ok := d.value(a, kind, "a number of devices, or { min = 2, max = 64 }")
+		if !ok {
+			return
+		}
+		for name, field := range map[string]*int{"min": &to.Min, "max": &to.Max} {
+			d.integer(&hcl.Attribute{Name: name, Expr: hcl.StaticExpr(v.GetAttr(name), a.Expr.Range())}, field)
+		}
+		return
+	}
+	d.integer(a, &to.Min)
+	to.Max = to.Min
+}
+
+func printCluster(b *hclwrite.Body, c pipelines.Cluster) {
+	b.SetAttributeValue("hardware", cty.StringVal(c.Hardware))
+	switch {
+	case c.Devices == pipelines.Range{}:
+	case c.Devices.Min == c.Devices.Max:
+		b.SetAttributeValue("devices", cty.NumberIntVal(int64(c.Devices.Min)))
+	default:
+		b.SetAttributeRaw("devices", hclwrite.TokensForIdentifier(fmt.Sprintf("{ min = %d, max = %d }", c.Devices.Min, c.Devices.Max)))
+	}
+	setText(b, "dispatch", c.Dispatch)
+	b.SetAttributeValue("pipelines", textTuple(c.Pipelines))
+}

@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// Problem is a cluster to plan.
+type Problem struct {
+	Cluster   pipelines.Cluster
+	Pipelines []pipelines.Pipeline // that are in it
+	Hardware  pipelines.Hardware   // of its devices; one without a name where there is none
+}
+
+// Options say how to plan. The zero value is the default.
+type Options struct {
+	Stop func() bool // asked from time to time whether to end; nil for never
+
+	// DispatcherRate is how many items per second one dispatcher decides about;
+	// DefaultDispatcherRate when 0.
+	DispatcherRate float64
+}
+
+// DefaultDispatcherRate is what one core decides with room to spare (docs/cores.md
+// has what was measured).
+const DefaultDispatcherRate = 500_000
+
+// Status of a plan.
+type Status string
+
+// The statuses, spelled as plans of pipelines spell them.
+const (
+	Optimal    Status = Status(plan.Optimal)    // no cluster with fewer devices can serve the declared rates
+	Feasible   Status = Status(plan.Feasible)   // it serves them; LowerBound says how far it may be from the least
+	Infeasible Status = Status(plan.Infeasible) // Reason says why
+)
+
+// Plan is how a cluster is made up.
+type Plan struct {
+	Cluster  string
+	Dispatch string
+	Status   Status
+	Reason   string // of Infeasible
+	Hardware string
+
+	Devices    int     // that it has
+	Needed     int     // that the declared rates need, at the attainment of every pipeline
+	Least      int     // that they need at least, whoever dispatches
+	Cost       float64 // per hour
+	LowerBound float64 // of the cost
+
+	Goodput    float64 // requests per second at the source, of all pipelines in proportion to their rates, at which each keeps its attainment
+	Attainment float64 // of the pipeline that attains least at the declared rates
+	Work       float64 // seconds of devices a second at the batches that the budgets allow
+
+	SubClusters []SubCluster
+	Pipelines   []Pipeline
+}
+
+// SubCluster is the share of one dispatcher.
+type SubCluster struct {
+	Name      string
+	Devices   int
+	Pipelines []string
+	Rate      float64 // requests per second at the source
+}
+
+// Pipeline is what the plan has for one of them.
+type Pipeline struct {
+	Name       string
+	Rate       float64
+	Attainment float64 // expected
+	Budgets    plan.Budgets
+	Order      []string // modules, in order of declaration
+}
+
+// BudgetsOf are those of a pipeline's modules.
+func (p Plan) BudgetsOf(pipeline string) plan.Budgets {
+	for _, one := range p.Pipelines {
+		if one.Name == pipeline {
+			return one.Budgets
+		}
+	}
+	return nil
+}
+
+// Dispatch is the policy of a cluster.
+func Dispatch(c *pipelines.Cluster) string {
+	return cmp.Or(c.Dispatch, pipelines.ClusterDispatches()[0])
+}
+
+func infeasible(p *Problem, format string, args ...any) Plan {
+	return Plan{Cluster: p.Cluster.Name, Dispatch: Dispatch(&p.Cluster), Hardware: p.Cluster.Hardware, Status: Infeasible, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Describe is the plan for people.
+func (p Plan) Describe() string {
+	if p.Status == Infeasible {
+		return fmt.Sprintf("cluster %s: infeasible: %s\n", p.Cluster, p.Reason)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "cluster %s: %s plan, %d %s at %s per hour, dispatch %s\n", p.Cluster, p.Status, p.Devices, p.Hardware, quantity.Number(p.Cost), p.Dispatch)
+	fmt.Fprintf(&b, "needs %d for the declared rates, no dispatcher less than %d; bears %s requests/s with every pipeline at its attainment\n", p.Needed, p.Least, quantity.Number(p.Goodput))
+	if len(p.SubClusters) > 1 {
+		for _, s := range p.SubClusters {
+			fmt.Fprintf(&b, "  %s: %d devices, %s requests/s: %s\n", s.Name, s.Devices, quantity.Number(s.Rate), strings.Join(s.Pipelines, ", "))
+		}
+	}
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "pipeline\trate/s\tin time\tmodule\tbudget\t")
+	for _, one := range p.Pipelines {
+		name, rate, attained := one.Name, quantity.Number(one.Rate), quantity.Percent(one.Attainment)
+		for _, m := range one.Order {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\n", name, rate, attained, m, quantity.Duration(one.Budgets[m]))
+			name, rate, attained = "", "", ""
+		}
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/harpagon/harpagon/scheduler/cluster/division"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+)
+
+// Solve plans a cluster. It always returns a plan; one that is Infeasible says why.
+func Solve(p Problem, o Options) Plan {
+	switch {
+	case len(p.Pipelines) == 0:
+		return infeasible(&p, "the cluster has no pipeline")
+	case p.Hardware.Name == "":
+		return infeasible(&p, "no device of hardware %q is there; start a worker on a host that has one", p.Cluster.Hardware)
+	}
+	out := Plan{Cluster: p.Cluster.Name, Dispatch: Dispatch(&p.Cluster), Hardware: p.Hardware.Name, Status: Feasible, Attainment: 1}
+	divisions := make([]division.Division, len(p.Pipelines))
+	for i, one := range p.Pipelines {
+		d, err := division.Of(one, p.Hardware.Name)
+		if err != nil {
+			return infeasible(&p, "%v", err)
+		}
+		divisions[i] = d
+		out.Work += d.Work
+		to := Pipeline{Name: one.Name, Rate: one.Rate, Budgets: d.Budgets}
+		for _, m := range one.Modules {
+			to.Order = append(to.Order, m.Name)
+		}
+		out.Pipelines = append(out.Pipelines, to)
+	}
+	parts, err := p.parts(cmp.Or(o.DispatcherRate, DefaultDispatcherRate))
+	if err != nil {
+		return infeasible(&p, "%v", err)
+	}
+	if err := p.fill(&out, parts, divisions, o); err != nil {
+		return infeasible(&p, "%v", err)
+	}
+	out.Cost, out.LowerBound = float64(out.Devices)*p.Hardware.Price, float64(max(out.Least, p.Cluster.Devices.Min))*p.Hardware.Price
+	if out.Devices <= max(out.Least, p.Cluster.Devices.Min) {
+		out.Status = Optimal
+	}
+	return out
+}
+
+// fill sizes every part, gives them the devices that are more than needed, and says
+// what all together bear.
+func (p *Problem) fill(out *Plan, parts [][]int, divisions []division.Division, o Options) error {
+	sizers := make([]*sizer, len(parts))
+	for k, members := range parts {
+		s, err := newSizer(p, out.Dispatch, members, divisions, o)
+		if err != nil {
+			return err
+		}
+		sizers[k] = s
+		out.Least += s.least
+	}
+	most := p.most()
+	for k, s := range sizers {
+		left := most - out.Needed
+		for _, later := range sizers[k+1:] {
+			left -= later.least
+		}
+		if err := s.size(left); err != nil {
+			return err
+		}
+		if !s.ok {
+			return fmt.Errorf("%s", p.tooFew(s, left))
+		}
+		out.Needed += s.devices
+	}
+	out.Devices = max(out.Needed, p.Cluster.Devices.Min)
+	spare := out.Devices - out.Needed
+	factor := 0.0
+	for k, s := range sizers {
+		share := spare / (len(sizers) - k)
+		spare -= share
+		f, err := s.finish(s.devices+share, out)
+		if err != nil {
+			return err
+		}
+		if k == 0 || f < factor {
+			factor = f
+		}
+		name := p.Cluster.Name
+		if len(sizers) > 1 {
+			name = fmt.Sprintf("%s-%d", name, k+1)
+		}
+		out.SubClusters = append(out.SubClusters, s.part(name))
+	}
+	for _, one := range p.Pipelines {
+		out.Goodput += factor * one.Rate
+	}
+	return nil
+}
+
+// most is how many devices the cluster may have.
+func (p *Problem) most() int {
+	most := simulate.MaxDevices
+	if p.Cluster.Devices.Max > 0 {
+		most = min(most, p.Cluster.Devices.Max)
+	}
+	if p.Hardware.Count > 0 {
+		most = min(most, p.Hardware.Count)
+	}
+	return most
+}
