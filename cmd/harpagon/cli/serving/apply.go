@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows"
@@ -76,7 +77,7 @@ workers are on other hosts.`,
 		if err := planning.Override(doc); err != nil {
 			return err
 		}
-		if err := servable(doc); err != nil {
+		if err := check.Servable(doc); err != nil {
 			return err
 		}
 		if err := pin(c.Context(), d, doc, &to, &fetch, at); err != nil {
@@ -167,18 +168,5 @@ func (f *applyFlags) follow(ctx context.Context, d *command.Deps, commands *cont
 		fmt.Fprint(d.Stdout, status.Decisions[n-1].Describe())
 	}
 	fmt.Fprint(d.Stdout, "\n", status.Plan.Describe())
-	return nil
-}
-
-// servable says which functions nobody could call.
-func servable(doc *pipelines.Document) error {
-	if len(doc.Clusters) > 0 {
-		return fmt.Errorf("cluster %q can be planned and simulated, and is not served yet; take the cluster block out to serve its pipelines on devices of their own", doc.Clusters[0].Name)
-	}
-	for _, f := range doc.Functions {
-		if p := doc.Provider(f.Provider); p != nil && p.URL == "" {
-			return fmt.Errorf("provider %q has no url, so function %q can be planned and not served; add one, such as url = \"http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}\", and start harpagon provider to stand in for it on this machine", p.Name, f.Name)
-		}
-	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -82,7 +83,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 			if err := planning.Override(doc); err != nil {
 				return err
 			}
-			if err := servable(doc); err != nil {
+			if err := check.Servable(doc); err != nil {
 				return err
 			}
 		} else if name := planning.First(); name != "" {
