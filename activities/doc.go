@@ -6,12 +6,13 @@
 //   - Planning decides, for services of every kind: Plan, Place, Reconcile. They
 //     only call the pure packages below scheduler and may run anywhere.
 //   - Fleet asks the fleet workflow for devices and reserves them.
-//   - Gateway moves traffic: Prepare, Install, Release, Remove. They run in
-//     the process of the gateway, on the task queue GatewayQueue.
-//   - Host works with devices: Identify, ProfileModule, RunExecutor, HoldHost.
+//   - GatewayActivities move traffic: Prepare, Install, Release, Remove, Announce,
+//     HoldMember. They run in every gateway, each on a task queue of its own.
+//   - Host works with devices: Identify, ProfileModule, RunExecutor, HoldHost,
+//     UseGateways.
 //     They run on the host itself, on the task queue HostQueue(name).
 //
-// RunExecutor and HoldHost run for as long as the executor or the host lives.
+// RunExecutor, HoldHost and HoldMember run for as long as what they hold lives.
 // Their heartbeats come from a goroutine beside the work. A worker that cannot
 // reach Temporal goes on: what serves does not depend on the control plane. When
 // the server is back it has timed the attempts out, and the next ones take over

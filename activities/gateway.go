@@ -22,7 +22,9 @@ type Gateway interface {
 	Install(ctx context.Context, d placement.Deployment) error
 	// Release drains executors and waits until they have gone.
 	Release(ctx context.Context, service string, executors []string) error
-	// Remove stops serving a service, after the requests under way.
+	// Announce says that a service exists and is not ready to be served.
+	Announce(service string)
+	// Remove stops serving a service, after the requests under way. It exists no more.
 	Remove(ctx context.Context, service string) error
 	// Services names what is installed, in order.
 	Services() []string
@@ -35,6 +37,30 @@ type Gateway interface {
 // anew before.
 type GatewayActivities struct {
 	Gateway Gateway
+
+	// Pulse sends the heartbeats of HoldMember; see ClientPulse. Presence tells
+	// whether the fleet holds the gateway.
+	Pulse    Pulse
+	Presence *Presence
+}
+
+// MemberBeat is what a gateway or a dispatcher says with every heartbeat.
+type MemberBeat struct {
+	Present  string   // for how long
+	Services []string // that it serves
+}
+
+// HoldMember keeps the gateway present for as long as it heartbeats.
+func (g *GatewayActivities) HoldMember(ctx context.Context, _ Member) error {
+	began := time.Now()
+	return g.Presence.hold(ctx, newLease(ctx, g.Pulse, func() any { return MemberBeat{present(began), g.Gateway.Services()} }))
+}
+
+// Announce says that a service exists and is not ready, so that requests to it are
+// answered so.
+func (g *GatewayActivities) Announce(_ context.Context, service string) error {
+	g.Gateway.Announce(service)
+	return nil
 }
 
 // Prepare waits until the deployment can be served.

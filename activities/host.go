@@ -52,11 +52,16 @@ type Host struct {
 	// Pulse sends the heartbeats of RunExecutor and HoldHost; see ClientPulse.
 	Pulse Pulse
 
+	// Gateways is told the addresses of the gateways that executors attach to; may be
+	// nil.
+	Gateways func(addresses []string)
+
 	// Presence tells whether the fleet holds the host.
 	Presence Presence
 
-	mu   sync.Mutex
-	runs map[string]*run // by executor
+	mu      sync.Mutex
+	runs    map[string]*run // by executor
+	version int             // of the fleet that Gateways was told of
 }
 
 // Identify says which engine and model digest every module has here.
@@ -153,4 +158,21 @@ func (h *Host) HoldHost(ctx context.Context, _ HostInfo) error {
 		}
 		return b
 	}))
+}
+
+// GatewaysInput is the input of UseGateways.
+type GatewaysInput struct {
+	Version  int // of the fleet: of two that cross, the later one counts
+	Gateways []Member
+}
+
+// UseGateways tells the host which gateways there are, for its executors.
+func (h *Host) UseGateways(_ context.Context, in GatewaysInput) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.Gateways != nil && in.Version >= h.version {
+		h.version = in.Version
+		h.Gateways(AttachAddresses(in.Gateways))
+	}
+	return nil
 }

@@ -5,7 +5,7 @@ import "time"
 // Task queues.
 const (
 	ControlQueue = "harpagon-control" // workflows, Planning and Fleet
-	GatewayQueue = "harpagon-gateway" // Gateway
+	GatewayQueue = "harpagon-gateway" // of the one gateway, for workflows begun before there were several
 )
 
 // OldControlQueue is where workflows ran before there was one type for services
@@ -20,6 +20,7 @@ const (
 	FleetID       = "fleet"    // workflow ID
 	FleetWorkflow = "fleet"    // workflow type
 	FleetJoin     = "join"     // update: HostInfo -> FleetView
+	FleetEnter    = "enter"    // update: Member -> FleetView
 	FleetReserve  = "reserve"  // update: Reservation -> FleetView
 	FleetWatch    = "watch"    // update: ID of a service's workflow -> FleetView
 	FleetDevices  = "devices"  // query: -> FleetView

@@ -1,6 +1,10 @@
 package activities
 
-import "go.temporal.io/sdk/worker"
+import (
+	"time"
+
+	"go.temporal.io/sdk/worker"
+)
 
 // RegisterControl registers what the control worker does, on ControlQueue.
 func RegisterControl(w worker.ActivityRegistry, f *Fleet) {
@@ -13,9 +17,9 @@ func RegisterHost(w worker.ActivityRegistry, h *Host) {
 	w.RegisterActivity(h)
 }
 
-// RegisterGateway registers what the gateway's worker does, on GatewayQueue.
-func RegisterGateway(w worker.ActivityRegistry, g Gateway) {
-	w.RegisterActivity(&GatewayActivities{Gateway: g})
+// RegisterGateway registers what the gateway's worker does, on its Member.Queue.
+func RegisterGateway(w worker.ActivityRegistry, g *GatewayActivities) {
+	w.RegisterActivity(g)
 }
 
 // HostWorkerOptions are options for a host's worker: no workflows, and time to
@@ -29,7 +33,8 @@ func HostWorkerOptions(executors int) worker.Options {
 	}
 }
 
-// GatewayWorkerOptions are options for the gateway's worker.
+// GatewayWorkerOptions are options for a gateway's worker: no workflows, and time to
+// say that it leaves the fleet.
 func GatewayWorkerOptions() worker.Options {
-	return worker.Options{DisableWorkflowWorker: true}
+	return worker.Options{DisableWorkflowWorker: true, WorkerStopTimeout: 2 * time.Second}
 }

@@ -23,11 +23,48 @@ type HostBeat struct {
 	Devices []devices.Reading
 }
 
+// Member is a gateway or a dispatcher that joins the fleet.
+type Member struct {
+	Kind     Kind
+	Name     string // of which there is one at a time: who joins last has it
+	Instance string // another for every process, so that no two share a task queue
+	Address  string // for requests
+	Attach   string `json:",omitempty"` // that executors dial, of a gateway
+}
+
+// Queue is the task queue of the member's process.
+func (m Member) Queue() string { return "harpagon-" + string(m.Kind) + "-" + m.Name + "-" + m.Instance }
+
 // FleetView is the fleet at one moment, as the workflow `fleet` tells it.
 type FleetView struct {
-	Version  int                         // grows with every change
+	Version  int                         // grows with every change of hosts and reservations
 	Hosts    []HostInfo                  // present, sorted by name
 	Reserved map[string][]placement.Slot // by the ID of the service's workflow
+	Members  []Member                    `json:",omitempty"` // present, sorted by kind and name
+	Services []string                    `json:",omitempty"` // that are told of changes: IDs of their workflows, sorted
+}
+
+// Gateways are the gateways that are present, sorted by name.
+func (v FleetView) Gateways() []Member { return OfKind(v.Members, KindGateway) }
+
+// OfKind are the members of one kind.
+func OfKind(all []Member, kind Kind) (some []Member) {
+	for _, m := range all {
+		if m.Kind == kind {
+			some = append(some, m)
+		}
+	}
+	return some
+}
+
+// AttachAddresses are where executors reach gateways.
+func AttachAddresses(gateways []Member) (all []string) {
+	for _, g := range gateways {
+		if g.Attach != "" {
+			all = append(all, g.Attach)
+		}
+	}
+	return all
 }
 
 // Devices lists the devices of all hosts that are present; never nil.

@@ -18,6 +18,9 @@ const keepDecisions = 20
 // change carries out the latest spec. What comes meanwhile sets Pending again.
 func (s *service) change(ctx workflow.Context) {
 	s.Pending, s.Joined, s.RetryAt = false, false, time.Time{}
+	if s.Serving == nil {
+		s.announce(ctx, s.Gateways)
+	}
 	generation, cause := s.Generation, s.Cause // they may be replaced meanwhile
 	reply, err := s.profileAndReschedule(ctx, generation, cause)
 	s.decide(ctx, generation, cause, reply, err)
@@ -152,6 +155,7 @@ func (s *service) profiled(spec scheduler.Spec) scheduler.Spec {
 
 func (s *service) serve(ctx workflow.Context, reply RescheduleReply) {
 	s.Serving, s.Running = &reply.Deployed, reply.Running
+	s.installed(reply)
 	s.Failure, s.Failures, s.Reinstall, s.NotInstalled = nil, 0, false, false
 	if reply.Warning != "" {
 		workflow.GetLogger(ctx).Warn("old executors were cancelled before they had finished", "reason", reply.Warning)

@@ -20,6 +20,8 @@ type FleetState struct {
 	Reserved map[string][]placement.Slot // by the ID of the service
 	Watching map[string]bool             // services to tell of changes, by ID
 
+	Members map[string]activities.Member `json:",omitempty"` // gateways and dispatchers, by kind and name
+
 	ContinueAfter int // as in Settings
 }
 
@@ -39,8 +41,11 @@ type hostLost struct {
 // fleet drives FleetState.
 type fleet struct {
 	FleetState
-	changes FleetChange // not told to services yet
-	starts  []string    // hosts whose workflow is to be started
+	changes FleetChange         // not told to services yet
+	starts  []string            // hosts whose workflow is to be started
+	enters  []activities.Member // members whose workflow is to be started
+	leaves  []activities.Member // members whose name another has taken
+	telling int                 // hosts that are being told of gateways
 	handled int
 }
 
@@ -56,6 +61,7 @@ func Fleet(ctx workflow.Context, state *FleetState) error {
 		return err
 	}
 	workflow.Go(ctx, f.receiveLost)
+	workflow.Go(ctx, f.receiveMembersLost)
 	for {
 		f.show(ctx)
 		if err := workflow.Await(ctx, func() bool { return f.hasWork() || f.historyFull(ctx) }); err != nil {
@@ -63,10 +69,11 @@ func Fleet(ctx workflow.Context, state *FleetState) error {
 		}
 		if f.hasWork() {
 			f.startHosts(ctx)
+			f.startMembers(ctx)
 			f.notify(ctx)
 			continue
 		}
-		if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && f.telling == 0 }); err != nil {
 			return err
 		}
 		f.receivePending(ctx)
@@ -89,7 +96,7 @@ func (f *fleet) init() {
 }
 
 func (f *fleet) hasWork() bool {
-	return len(f.starts)+len(f.changes.Joined)+len(f.changes.Lost) > 0
+	return len(f.starts)+len(f.changes.Joined)+len(f.changes.Lost)+len(f.enters)+len(f.leaves) > 0 || f.changes.Members
 }
 
 func (f *fleet) historyFull(ctx workflow.Context) bool {
@@ -105,6 +112,7 @@ func (f *fleet) setHandlers(ctx workflow.Context) error {
 		handler, validator any
 	}{
 		{activities.FleetJoin, f.join, f.checkJoin},
+		{activities.FleetEnter, f.enter, f.checkEnter},
 		{activities.FleetLeave, f.leave, nil},
 		{activities.FleetReserve, f.reserve, f.checkReserve},
 		{activities.FleetWatch, f.watch, nil},
@@ -117,7 +125,10 @@ func (f *fleet) setHandlers(ctx workflow.Context) error {
 }
 
 func (f *fleet) view() activities.FleetView {
-	v := activities.FleetView{Version: f.Version, Reserved: f.Reserved}
+	v := activities.FleetView{Version: f.Version, Reserved: f.Reserved, Services: workflow.DeterministicKeys(f.Watching)}
+	for _, key := range workflow.DeterministicKeys(f.Members) {
+		v.Members = append(v.Members, f.Members[key])
+	}
 	for _, name := range workflow.DeterministicKeys(f.Hosts) {
 		v.Hosts = append(v.Hosts, f.Hosts[name].Info)
 	}
@@ -212,6 +223,10 @@ func (f *fleet) receivePending(ctx workflow.Context) {
 	for lost := (hostLost{}); ends.ReceiveAsync(&lost); lost = (hostLost{}) {
 		f.lost(lost)
 	}
+	members := workflow.GetSignalChannel(ctx, signalMemberLost)
+	for lost := (memberLost{}); members.ReceiveAsync(&lost); lost = (memberLost{}) {
+		f.memberLost(lost.Member)
+	}
 }
 
 func (f *fleet) lost(l hostLost) {
@@ -254,8 +269,12 @@ func (f *fleet) startHosts(ctx workflow.Context) {
 func (f *fleet) notify(ctx workflow.Context) {
 	changes := f.changes
 	f.changes = FleetChange{}
-	if len(changes.Joined)+len(changes.Lost) == 0 {
+	if len(changes.Joined)+len(changes.Lost) == 0 && !changes.Members {
 		return
+	}
+	if changes.Members {
+		changes.Gateways = f.view().Gateways()
+		f.tellHosts(ctx, changes.Gateways)
 	}
 	for _, service := range workflow.DeterministicKeys(f.Watching) {
 		if err := workflow.SignalExternalWorkflow(ctx, service, "", SignalFleetChanged, changes).Get(ctx, nil); err != nil {

@@ -19,6 +19,7 @@ const (
 	TypeExecutor   = "executor"
 	TypeFleet      = activities.FleetWorkflow
 	TypeHost       = "host"
+	TypeMember     = "member"
 )
 
 // Messages of the service workflow.
@@ -34,10 +35,11 @@ const (
 	SignalMeasures       = "measures"        // autoscale.Measures
 	SignalFleetChanged   = "fleet-changed"   // FleetChange
 	SignalExecutorEnded  = "executor-ended"  // ExecutorEnded
-	SignalGatewayStarted = "gateway-started" // string: the gateway's address
+	SignalGatewayStarted = "gateway-started" // string: address, of a gateway older than the fleet's members
 
-	signalProgress = "progress"  // Phase, from the reschedule under way
-	signalHostLost = "host-lost" // to the fleet: hostLost
+	signalProgress   = "progress"    // Phase, from the reschedule under way
+	signalHostLost   = "host-lost"   // to the fleet: hostLost
+	signalMemberLost = "member-lost" // to the fleet: memberLost
 )
 
 // ApplyRequest replaces the spec of a service.
@@ -61,10 +63,15 @@ type ChangeReply struct {
 	Unchanged  bool // the spec was in force already
 }
 
-// FleetChange tells a service of hosts that came and went.
+// FleetChange tells a service of hosts that came and went, and of the gateways that
+// there are where that has changed.
 type FleetChange struct {
 	Joined []string
 	Lost   []string
+
+	Members  bool                `json:",omitempty"` // the gateways have changed
+	Gateways []activities.Member `json:",omitempty"` // all that are present
+	New      []activities.Member `json:",omitempty"` // those of them that have just joined
 }
 
 // ExecutorEnded tells a service that an executor is no more.
@@ -82,6 +89,9 @@ func SpecID(s scheduler.Spec) string { return ServiceID(s.Kind(), s.Name()) }
 
 // HostID is the workflow ID of a host.
 func HostID(name string) string { return "host/" + name }
+
+// MemberID is the workflow ID of a gateway or a dispatcher.
+func MemberID(m activities.Member) string { return string(m.Kind) + "/" + m.Name + "/" + m.Instance }
 
 func rescheduleID(service string, n int) string {
 	return fmt.Sprintf("reschedule/%s/%d", service, n)

@@ -31,15 +31,3 @@ func shortActivity(ctx workflow.Context, summary string) workflow.Context {
 		Summary:             summary,
 	})
 }
-
-// gatewayActivity are the options of activities that the gateway runs.
-func gatewayActivity(ctx workflow.Context, summary string, limit time.Duration) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:           activities.GatewayQueue,
-		StartToCloseTimeout: limit,
-		HeartbeatTimeout:    activities.DefaultHeartbeatTimeout,
-		WaitForCancellation: true,
-		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
-		Summary:             summary,
-	})
-}

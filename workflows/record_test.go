@@ -69,7 +69,7 @@ func TestRecord(t *testing.T) {
 		Engines: []executors.Engine{emulated.New(emulated.Options{}), steps.New(steps.Builtin())},
 	})
 	require.NoError(t, err)
-	r := recorder{T: t, Control: control.New(c, control.Options{Settings: workflows.Settings{
+	r := recorder{T: t, gateway: gateway, Control: control.New(c, control.Options{Settings: workflows.Settings{
 		SearchAttributes: true, ContinueAfter: 6, RetryAfter: time.Second,
 		Drift: autoscale.DriftOptions{Hold: 3 * time.Second, Cooldown: time.Second},
 		Pace:  autoscale.PaceOptions{Hold: 3 * time.Second, Cooldown: time.Second},
@@ -87,6 +87,13 @@ func TestRecord(t *testing.T) {
 type recorder struct {
 	*testing.T
 	*control.Control
+	gateway *roles.Gateway
+}
+
+// rejoin joins the gateway anew, so that it is told again what serves.
+func (r recorder) rejoin(ctx context.Context) {
+	_, err := r.Enter(ctx, r.gateway.Member)
+	require.NoError(r, err)
 }
 
 // serves waits until what was accepted serves.
@@ -148,7 +155,7 @@ func (r recorder) pipeline(ctx context.Context) {
 	healed, err := r.Status(ctx, name)
 	require.NoError(r, err)
 	require.NotEmpty(r, healed.Healed)
-	require.NoError(r, r.GatewayStarted(ctx, ""))
+	r.rejoin(ctx)
 	_, err = r.Drain(ctx, name, "maintenance")
 	require.NoError(r, err)
 	r.serves(ctx, name)(r.Rescale(ctx, name, workflows.RescaleRequest{Rate: 10}))
@@ -206,7 +213,7 @@ func (r recorder) function(ctx context.Context) {
 			Applications: []functions.ApplicationMeasures{{Name: "a", Offered: 40}, {Name: "b", Offered: 20}},
 		}}
 	})
-	require.NoError(r, r.GatewayStarted(ctx, ""))
+	r.rejoin(ctx)
 	time.Sleep(time.Second)
 	names, err := r.List(ctx)
 	require.NoError(r, err)

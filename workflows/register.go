@@ -9,7 +9,7 @@ import (
 func Register(w worker.WorkflowRegistry) {
 	for name, f := range map[string]any{
 		TypeService: Service, TypeProfile: Profile, TypeReschedule: Reschedule,
-		TypeExecutor: Executor, TypeFleet: Fleet, TypeHost: Host,
+		TypeExecutor: Executor, TypeFleet: Fleet, TypeHost: Host, TypeMember: Member,
 	} {
 		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}

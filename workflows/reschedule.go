@@ -35,6 +35,8 @@ type RescheduleReply struct {
 	Change      Change
 	Start, Stop int // executors
 	Warning     string
+	Gateways    []activities.Member `json:",omitempty"` // that there were when it was made
+	Behind      []activities.Member `json:",omitempty"` // those of them that traffic was not moved at
 }
 
 const (
@@ -73,6 +75,7 @@ type change struct {
 	ends       []workflow.Future // of those that were started, as long as they run
 	started    []Running
 	warning    string
+	behind     []activities.Member
 }
 
 // Reschedule leads a service from the plan that serves to the best plan for the
@@ -97,6 +100,7 @@ func Reschedule(ctx workflow.Context, in RescheduleRequest) (RescheduleReply, er
 	return RescheduleReply{
 		Deployed: c.next, Running: c.running(), Change: compare(c.Serving, &c.next),
 		Start: len(c.changes.Start), Stop: len(c.changes.Stop), Warning: c.warning,
+		Gateways: c.view.Gateways(), Behind: c.behind,
 	}, nil
 }
 
@@ -156,31 +160,42 @@ func (c *change) carryOut(ctx workflow.Context) error {
 		patience, summary = providerTimeout, fmt.Sprintf("ask provider %s for %d functions", f.Provider.Name, len(f.Plan.Groups))
 	}
 	var gateway *activities.GatewayActivities
-	wait, cancel := workflow.WithCancel(gatewayActivity(ctx, summary, patience))
+	all := queues(ctx, c.view.Gateways())
+	wait, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	if err := c.ready(ctx, workflow.ExecuteActivity(wait, gateway.Prepare, c.deployment)); err != nil {
+	if err := c.ready(ctx, onGateways(wait, all, summary, patience, gateway.Prepare, c.deployment)); err != nil {
 		return err
 	}
 	c.show(ctx, "moving traffic")
 	summary = fmt.Sprintf("move traffic to generation %d: %s", c.Generation, compare(c.Serving, &c.next).Describe())
-	return workflow.ExecuteActivity(gatewayActivity(ctx, summary, installTimeout), gateway.Install, c.deployment).Get(ctx, nil)
+	var err error
+	c.behind, err = failed(ctx, onGateways(ctx, all, summary, installTimeout, gateway.Install, c.deployment))
+	return err
 }
 
-// ready waits until the gateway has all executors. One that ends before says why
+// ready waits until the gateways have all executors. One that ends before says why
 // there will be no use in waiting.
-func (c *change) ready(ctx workflow.Context, prepared workflow.Future) error {
-	s := workflow.NewSelector(ctx)
-	var err error
-	s.AddFuture(prepared, func(f workflow.Future) { err = f.Get(ctx, nil) })
-	for _, end := range c.ends {
-		s.AddFuture(end, func(f workflow.Future) {
-			if err = f.Get(ctx, nil); err == nil {
-				err = errors.New("workflows: an executor ended before traffic was moved to it; look at its workflow for why")
+func (c *change) ready(ctx workflow.Context, prepared []part) error {
+	for !ended(prepared) {
+		s := workflow.NewSelector(ctx)
+		var err error
+		for _, p := range prepared {
+			if !p.done.IsReady() {
+				s.AddFuture(p.done, func(workflow.Future) {})
 			}
-		})
+		}
+		for _, end := range c.ends {
+			s.AddFuture(end, func(f workflow.Future) {
+				if err = f.Get(ctx, nil); err == nil {
+					err = errors.New("workflows: an executor ended before traffic was moved to it; look at its workflow for why")
+				}
+			})
+		}
+		if s.Select(ctx); err != nil {
+			return err
+		}
 	}
-	s.Select(ctx)
-	return err
+	return await(ctx, prepared)
 }
 
 // reportPhase tells the service how far the change is.
@@ -215,7 +230,7 @@ func (c *change) releaseOld(ctx workflow.Context) {
 		return
 	}
 	c.show(ctx, "releasing old executors")
-	warning := release(ctx, c.Spec.Name(), c.changes.Stop)
+	warning := release(ctx, queues(ctx, c.view.Gateways()), c.Spec.Name(), c.changes.Stop)
 	if warning != nil {
 		c.warning = reason(warning)
 	}
@@ -289,14 +304,15 @@ func slots(running []Running) []placement.Slot {
 	return all
 }
 
-func release(ctx workflow.Context, service string, gone []placement.Slot) error {
+// release lets executors go at all gateways, the last of which has switched.
+func release(ctx workflow.Context, all []queue, service string, leaving []placement.Slot) error {
 	var gateway *activities.GatewayActivities
 	in := activities.ReleaseInput{Service: service}
-	for _, s := range gone {
+	for _, s := range leaving {
 		in.Executors = append(in.Executors, s.Executor)
 	}
-	summary := fmt.Sprintf("let %d executors finish what they hold", len(gone))
-	return workflow.ExecuteActivity(gatewayActivity(ctx, summary, releaseTimeout), gateway.Release, in).Get(ctx, nil)
+	summary := fmt.Sprintf("let %d executors finish what they hold", len(leaving))
+	return await(ctx, onGateways(ctx, all, summary, releaseTimeout, gateway.Release, in))
 }
 
 // cancelExecutors ends executors; one that has ended already is fine.

@@ -39,6 +39,8 @@ type world struct {
 	prepareErr error
 	installErr error
 	removeErr  error
+	announced  []string
+	gateways   []activities.Member
 	loadErr    error  // of executors, which end with it at once
 	engine     string // of every module; empty means emulated
 	kept       []activities.KeepInput
@@ -47,7 +49,12 @@ type world struct {
 func newWorld(devices int) *world {
 	w := &world{running: map[string]bool{}}
 	w.fleet = activities.FleetView{Version: 1, Hosts: []activities.HostInfo{host("one", devices)}, Reserved: map[string][]placement.Slot{}}
+	w.gateways = []activities.Member{gatewayMember("g1")}
 	return w
+}
+
+func gatewayMember(name string) activities.Member {
+	return activities.Member{Kind: activities.KindGateway, Name: name, Instance: "1", Address: name + ":8080", Attach: name + ":8090"}
 }
 
 func host(name string, devices int) activities.HostInfo {
@@ -66,7 +73,7 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 	for name, f := range map[string]any{
 		"Watch": w.watch, "Reserve": w.reserve, "Identify": w.identify, "ProfileModule": w.profile,
 		"KeepProfile": w.keep,
-		"Prepare":     w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove,
+		"Prepare":     w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove, "Announce": w.announce,
 	} {
 		env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
@@ -75,7 +82,9 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 func (w *world) watch(context.Context, string) (activities.FleetView, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.fleet, nil
+	view := w.fleet
+	view.Members = w.gateways
+	return view, nil
 }
 
 func (w *world) reserve(_ context.Context, r activities.Reservation) (activities.FleetView, error) {
@@ -199,6 +208,13 @@ func (w *world) remove(_ context.Context, service string) error {
 	defer w.mu.Unlock()
 	w.removed = append(w.removed, service)
 	return w.removeErr
+}
+
+func (w *world) announce(_ context.Context, service string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.announced = append(w.announced, service)
+	return nil
 }
 
 // change changes the world while it is in use.

@@ -13,7 +13,9 @@ import (
 // service drives State.
 type service struct {
 	State
-	ended bool // nothing runs any more: the workflow may end
+	ended   bool // nothing runs any more: the workflow may end
+	several bool // it knows of several gateways; see patchGateways
+	older   bool // it does not, and there are some by now: a new run will
 }
 
 // Service owns one service until it is deleted. Handlers only change the state;
@@ -25,6 +27,7 @@ func Service(ctx workflow.Context, state State) error {
 		return err
 	}
 	s.receiveSignals(ctx)
+	s.meetGateways(ctx)
 	for {
 		s.show(ctx)
 		if err := s.awaitWork(ctx); err != nil {
@@ -39,6 +42,8 @@ func Service(ctx workflow.Context, state State) error {
 		case s.removeLost(ctx):
 		case s.Pending:
 			s.change(ctx)
+		case s.newcomers():
+			s.welcome(ctx)
 		case s.Reinstall:
 			s.reinstall(ctx)
 		case s.historyFull(ctx):
@@ -81,12 +86,12 @@ func (s *service) awaitWork(ctx workflow.Context) error {
 }
 
 func (s *service) hasWork() bool {
-	return s.Stop != "" || s.Pending || s.Reinstall || len(s.Lost)+len(s.Ended) > 0
+	return s.Stop != "" || s.Pending || s.newcomers() || s.Reinstall || len(s.Lost)+len(s.Ended) > 0
 }
 
 func (s *service) historyFull(ctx workflow.Context) bool {
 	n := s.Settings.ContinueAfter
-	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() || n > 0 && s.Handled >= n
+	return s.older || workflow.GetInfo(ctx).GetContinueAsNewSuggested() || n > 0 && s.Handled >= n
 }
 
 // continueAsNew starts a fresh history with the same state, unless the last

@@ -41,12 +41,13 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 	case SignalMeasures:
 		var m autoscale.Measures
 		if received = from(&m); received {
-			s.measured(ctx, m)
+			s.measured(ctx, s.together(ctx, m))
 		}
 	case SignalFleetChanged:
 		var c FleetChange
 		if received = from(&c); received {
 			s.fleetChanged(c)
+			s.gatewaysChanged(c)
 		}
 	case SignalExecutorEnded:
 		var e ExecutorEnded

@@ -3,6 +3,7 @@ package workflows
 import (
 	"time"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
@@ -68,6 +69,11 @@ type State struct {
 	Serving  *Deployed // what the gateway has installed
 	Running  []Running
 	Attempts int // reschedules so far; numbers their workflows
+
+	Gateways []activities.Member `json:",omitempty"` // that are present, as far as is known
+	New      []activities.Member `json:",omitempty"` // those that are still to be told what serves
+	Met      bool                `json:",omitempty"` // the gateways were asked for
+	Seen     map[string]Seen     `json:",omitempty"` // the latest measures, by gateway
 
 	Ended     map[string]string // executor workflows that ended, and why
 	Lost      []string          // hosts that went

@@ -18,7 +18,7 @@ func (s *service) reinstall(ctx workflow.Context) {
 		return
 	}
 	s.setPhase(ctx, Reconciling)
-	err := s.install(ctx, *s.Serving)
+	err := s.install(ctx, queues(ctx, s.Gateways), *s.Serving)
 	switch {
 	case err == nil:
 		s.setPhase(ctx, Serving)
@@ -32,26 +32,26 @@ func (s *service) reinstall(ctx workflow.Context) {
 
 // install waits for the executors, where there are any, and moves traffic. A
 // function's provider is not asked first: it may be back for the first request.
-func (s *service) install(ctx workflow.Context, serving Deployed) error {
+func (s *service) install(ctx workflow.Context, all []queue, serving Deployed) error {
 	var gateway *activities.GatewayActivities
 	d := serving.deployment()
 	if len(d.Slots) > 0 {
 		patience := cmp.Or(s.Settings.PrepareTimeout, DefaultPrepareTimeout)
-		wait, cancel := workflow.WithCancel(gatewayActivity(ctx, "wait until the executors have come back", patience))
+		wait, cancel := workflow.WithCancel(ctx)
 		defer cancel()
-		ready := workflow.ExecuteActivity(wait, gateway.Prepare, d)
-		if err := workflow.Await(ctx, func() bool { return ready.IsReady() || s.hasWork() }); err != nil {
+		ready := onGateways(wait, all, "wait until the executors have come back", patience, gateway.Prepare, d)
+		if err := workflow.Await(ctx, func() bool { return ended(ready) || s.hasWork() }); err != nil {
 			return err
 		}
-		if !ready.IsReady() {
+		if !ended(ready) {
 			cancel()
 		}
-		if err := ready.Get(ctx, nil); err != nil {
+		if err := await(ctx, ready); err != nil {
 			return err
 		}
 	}
 	summary := fmt.Sprintf("install generation %d again", d.Generation)
-	return workflow.ExecuteActivity(gatewayActivity(ctx, summary, time.Minute), gateway.Install, d).Get(ctx, nil)
+	return await(ctx, onGateways(ctx, all, summary, installTimeout, gateway.Install, d))
 }
 
 // stop ends serving, and everything that runs. What goes wrong at the gateway
@@ -62,13 +62,17 @@ func (s *service) stop(ctx workflow.Context) {
 	s.setPhase(ctx, Draining)
 	var gateway *activities.GatewayActivities
 	log := workflow.GetLogger(ctx)
-	if s.Serving != nil {
-		if err := workflow.ExecuteActivity(gatewayActivity(ctx, "finish the requests under way", releaseTimeout), gateway.Remove, s.Name).Get(ctx, nil); err != nil {
-			log.Warn("the gateway did not finish its requests", "error", err)
+	all := queues(ctx, s.Gateways)
+	if s.Serving != nil || s.several && len(all) > 0 {
+		if err := await(ctx, onGateways(ctx, all, "finish the requests under way", releaseTimeout, gateway.Remove, s.Name)); err != nil {
+			log.Warn("a gateway did not finish its requests", "error", err)
 		}
 	}
+	if stop == StopDrain {
+		s.announce(ctx, s.Gateways)
+	}
 	if len(s.Running) > 0 {
-		if err := release(ctx, s.Name, slots(s.Running)); err != nil {
+		if err := release(ctx, all, s.Name, slots(s.Running)); err != nil {
 			log.Warn("executors did not finish in time", "error", err)
 		}
 	}

@@ -41,6 +41,7 @@ func run() int {
 		Clock:      func() time.Duration { return time.Since(start) },
 		CPUClock:   threadClock(),
 		Start:      local.Start,
+		Temporal:   local.Temporal,
 	}, os.Args[1:])
 }
 

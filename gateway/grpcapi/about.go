@@ -24,8 +24,12 @@ func (s *server) ServerLive(context.Context, *pb.ServerLiveRequest) (*pb.ServerL
 	return &pb.ServerLiveResponse{Live: true}, nil
 }
 
-// ServerReady is true when every pipeline is; with none the gateway is ready too.
+// ServerReady is true when the gateway and every pipeline is; with none the gateway
+// is ready too.
 func (s *server) ServerReady(ctx context.Context, _ *pb.ServerReadyRequest) (*pb.ServerReadyResponse, error) {
+	if b, ok := s.backend.(interface{ Ready() error }); ok && b.Ready() != nil {
+		return &pb.ServerReadyResponse{}, nil
+	}
 	all, err := s.models(ctx)
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)

@@ -79,8 +79,18 @@ func (s *server) live(w http.ResponseWriter, _ *http.Request) {
 	oiphttp.Write(w, []byte(`{"live":true}`), nil)
 }
 
-// ready is true when every pipeline is; with none the gateway is ready too.
+// readier is a backend that may not be ready whatever its pipelines are.
+type readier interface{ Ready() error }
+
+// ready is true when the gateway and every pipeline is; with none the gateway is
+// ready too.
 func (s *server) ready(w http.ResponseWriter, r *http.Request) {
+	if b, ok := s.backend.(readier); ok {
+		if err := b.Ready(); err != nil {
+			oiphttp.Fail(w, err)
+			return
+		}
+	}
 	names, err := s.backend.Pipelines(r.Context())
 	if err != nil {
 		oiphttp.Fail(w, err)

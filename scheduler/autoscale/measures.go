@@ -14,9 +14,10 @@ import (
 // The struct is plain data that survives JSON; durations travel as
 // nanoseconds.
 type Measures struct {
-	Pipeline   string         `json:"pipeline"`       // name of the service
-	Kind       pipelines.Kind `json:"kind,omitempty"` // empty means a pipeline
-	Generation int            `json:"generation"`     // of the deployment that served at To
+	Pipeline   string         `json:"pipeline"`          // name of the service
+	Gateway    string         `json:"gateway,omitempty"` // that saw it; empty of several together
+	Kind       pipelines.Kind `json:"kind,omitempty"`    // empty means a pipeline
+	Generation int            `json:"generation"`        // of the deployment that served at To
 	From       time.Time      `json:"from"`
 	To         time.Time      `json:"to"`
 

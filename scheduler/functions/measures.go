@@ -170,3 +170,60 @@ func (p Plan) rateOf(application string) float64 {
 	}
 	return sum
 }
+
+// Sum is what two gateways saw of one function. Counts, rates and money add up; of
+// percentiles the worse one counts.
+func Sum(a, b Measures) Measures {
+	sum := a
+	sum.Generation = max(a.Generation, b.Generation)
+	if b.From.Before(sum.From) {
+		sum.From = b.From
+	}
+	if b.To.After(sum.To) {
+		sum.To = b.To
+	}
+	sum.Applications, sum.Groups = slices.Clone(a.Applications), slices.Clone(a.Groups)
+	for _, o := range b.Applications {
+		i := slices.IndexFunc(sum.Applications, func(x ApplicationMeasures) bool { return x.Name == o.Name })
+		if i < 0 {
+			sum.Applications = append(sum.Applications, o)
+			continue
+		}
+		x := &sum.Applications[i]
+		x.Offered += o.Offered
+		x.Requests += o.Requests
+		x.Completed += o.Completed
+		x.Late += o.Late
+		x.LateCold += o.LateCold
+		x.Dropped += o.Dropped
+		x.Refused += o.Refused
+		x.Failed += o.Failed
+		x.Cancelled += o.Cancelled
+		x.Invalid += o.Invalid
+		x.InFlight += o.InFlight
+		x.P50, x.P99, x.Max = max(x.P50, o.P50), max(x.P99, o.P99), max(x.Max, o.Max)
+	}
+	for _, o := range b.Groups {
+		i := slices.IndexFunc(sum.Groups, func(x GroupMeasures) bool { return x.Name == o.Name })
+		if i < 0 {
+			sum.Groups = append(sum.Groups, o)
+			continue
+		}
+		x := &sum.Groups[i]
+		x.Requests += o.Requests
+		x.Calls += o.Calls
+		x.ColdStarts += o.ColdStarts
+		x.Retries += o.Retries
+		x.Billed += o.Billed
+		x.Spent += o.Spent
+		x.Estimated += o.Estimated
+		x.Errors = maps.Clone(x.Errors)
+		for kind, n := range o.Errors {
+			if x.Errors == nil {
+				x.Errors = map[string]int64{}
+			}
+			x.Errors[kind] += n
+		}
+	}
+	return sum
+}

@@ -221,17 +221,15 @@ func (c *Control) SendMeasures(ctx context.Context, m autoscale.Measures) error 
 	})
 }
 
-// GatewayStarted tells every service that a gateway has started and serves
-// nothing yet. A gateway's role calls it once its worker runs; address is what
-// executors dial, empty when it is as before.
-func (c *Control) GatewayStarted(ctx context.Context, address string) error {
-	names, err := c.List(ctx)
-	for _, name := range names {
-		err = errors.Join(err, c.with(ctx, name, func(id string) error {
-			return c.client.SignalWorkflow(ctx, id, "", workflows.SignalGatewayStarted, address)
-		}))
+// Enter makes a gateway or a dispatcher part of the fleet. Its process must be polling
+// the member's queue, because the fleet holds it by an activity there. Services are
+// told of a gateway, and install what they serve.
+func (c *Control) Enter(ctx context.Context, m activities.Member) (activities.FleetView, error) {
+	view, err := activities.UpdateFleet(ctx, c.client, activities.FleetEnter, m)
+	if err != nil {
+		return view, fmt.Errorf("control: %s %q could not join: %w", m.Kind, m.Name, err)
 	}
-	return err
+	return view, nil
 }
 
 // Join makes a host part of the fleet, or tells of its devices anew. The

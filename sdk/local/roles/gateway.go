@@ -53,6 +53,14 @@ type GatewayOptions struct {
 	GRPCAddr   string // for requests; empty serves none over gRPC
 	AttachAddr string // for executors on other hosts; empty accepts only Pipe
 
+	// Name of the gateway in the fleet, where there is one of a name: a process that
+	// joins takes it over. Empty means the host's name and the port.
+	Name string
+
+	// Notice is how long the gateway goes on taking requests after it has said that it
+	// is not ready any more, so that load balancers leave it; see RunGateway.
+	Notice time.Duration
+
 	// Advertise is the address at which workers reach AttachAddr; empty means
 	// AttachAddr itself.
 	Advertise string
@@ -81,10 +89,16 @@ type Gateway struct {
 	GRPC    string // HOST:PORT; empty without
 	Attach  string // HOST:PORT that executors dial, LocalGateway without
 
-	secured bool // HTTP is over TLS
+	secured bool              // HTTP is over TLS
+	Member  activities.Member // of the fleet
+
+	front    *front
+	presence activities.Presence
+	replaced chan struct{} // closed when another process has taken the name
+
 	metrics *metrics.Metrics
 	seen    *statistics.Collector
-	worker  worker.Worker
+	workers []worker.Worker
 	quit    context.CancelFunc // of the servers
 	servers sync.WaitGroup
 	mu      sync.Mutex
@@ -92,8 +106,9 @@ type Gateway struct {
 	streams sync.WaitGroup // of Pipe
 }
 
-// StartGateway starts the role and tells the services that they must install
-// what they serve; ctx bounds the start only.
+// StartGateway starts the role and joins the fleet, which a control role must answer
+// for; ctx bounds the start only. Services then install what they serve: until all
+// have, the gateway is not ready, and what it does not know yet is unavailable.
 func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gateway, error) {
 	life, quit := context.WithCancel(context.Background())
 	if err := checkRecord(o.Record); err != nil {
@@ -113,29 +128,24 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer())
 	r := &Gateway{
 		Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected, seen: seen,
+		replaced: make(chan struct{}),
 	}
 	collected.Registry().MustRegister(metrics.Services(r.deployments))
+	r.front = newFront(r.Gateway)
 	commands := control.New(c, control.Options{})
 	if err := r.listen(life, o, commands); err != nil {
 		r.close()
 		return nil, err
 	}
-	r.worker = worker.New(c, activities.GatewayQueue, activities.GatewayWorkerOptions())
-	activities.RegisterGateway(r.worker, r.Gateway)
-	if err := r.worker.Start(); err != nil {
-		r.worker = nil
+	if err := r.join(ctx, life, c, commands, o.Name); err != nil {
 		r.close()
-		return nil, fmt.Errorf("roles: gateway: %w", err)
-	}
-	if err := commands.GatewayStarted(ctx, r.Attach); err != nil && !errors.Is(err, control.ErrNotFound) {
-		r.Stop()
-		return nil, fmt.Errorf("roles: gateway: telling the services: %w", err)
+		return nil, err
 	}
 	every := o.MeasureEvery
 	if every <= 0 {
 		every = DefaultMeasureEvery
 	}
-	r.servers.Go(func() { report(life, commands, r.Gateway, every) })
+	r.servers.Go(func() { report(life, commands, r.Member.Name, r.Gateway, every) })
 	r.servers.Go(func() { r.keepRecording(life, record, o.Record != "", tell) })
 	return r, nil
 }
@@ -166,7 +176,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 		mux := http.NewServeMux()
 		mux.Handle(console.Root, r.console(life, o, commands))
 		mux.Handle("GET /{$}", http.RedirectHandler(console.Root, http.StatusFound))
-		mux.Handle("/", httpapi.New(r.Gateway, httpapi.Options{
+		mux.Handle("/", httpapi.New(r.front, httpapi.Options{
 			Callers: o.Credentials.Guard(), Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, Crowded: r.Gateway.Crowded, Bytes: bytes,
 		}))
 		r.serve(l, func() error { return httpapi.Serve(life, l, mux) })
@@ -183,7 +193,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 			_ = l.Close()
 			return err
 		}
-		server := grpcapi.New(r.Gateway, grpcapi.Options{Callers: o.Credentials.Guard(), TLS: over, Bytes: bytes, Version: o.Version, Statistics: r.seen.Of})
+		server := grpcapi.New(r.front, grpcapi.Options{Callers: o.Credentials.Guard(), TLS: over, Bytes: bytes, Version: o.Version, Statistics: r.seen.Of})
 		r.serve(l, func() error { return grpcapi.Serve(life, l, server) })
 	}
 	return nil
@@ -243,8 +253,8 @@ func (r *Gateway) Close() { r.close() }
 
 func (r *Gateway) close() {
 	r.quit()
-	if r.worker != nil {
-		r.worker.Stop()
+	for _, w := range r.workers {
+		w.Stop()
 	}
 	_ = r.Gateway.Close()
 	r.servers.Wait()
@@ -252,7 +262,7 @@ func (r *Gateway) close() {
 }
 
 // report tells every service that had requests what the gateway saw of it.
-func report(ctx context.Context, commands *control.Control, from activities.Gateway, every time.Duration) {
+func report(ctx context.Context, commands *control.Control, name string, from *gateway.Gateway, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -261,8 +271,9 @@ func report(ctx context.Context, commands *control.Control, from activities.Gate
 		case <-ctx.Done():
 			return
 		}
-		for _, name := range from.Services() {
-			if m := from.Measures(name); m.Offered > 0 {
+		for _, service := range from.Services() {
+			if m := from.Measures(service); m.Offered > 0 {
+				m.Gateway = name
 				_ = commands.SendMeasures(ctx, m) // a service that cannot be told now receives the next report
 			}
 		}

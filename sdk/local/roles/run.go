@@ -2,6 +2,9 @@ package roles
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/client"
 )
@@ -28,8 +31,10 @@ func RunWorker(ctx context.Context, c client.Client, o HostOptions) error {
 	return nil
 }
 
-// RunGateway runs a gateway until ctx ends, then finishes the requests under
-// way. started is told once it listens; it may be nil.
+// RunGateway runs a gateway until ctx ends. It then says that it is not ready, takes
+// requests for the time of notice, and finishes those under way. started is told once
+// it listens; it may be nil. The error says, too, when another process has joined the
+// fleet under the gateway's name.
 func RunGateway(ctx context.Context, c client.Client, o GatewayOptions, started func(*Gateway)) error {
 	r, err := StartGateway(ctx, c, o)
 	if err != nil {
@@ -38,8 +43,14 @@ func RunGateway(ctx context.Context, c client.Client, o GatewayOptions, started 
 	if started != nil {
 		started(r)
 	}
-	<-ctx.Done()
-	err = r.Stop()
+	select {
+	case <-ctx.Done():
+	case <-r.replaced:
+		err = fmt.Errorf("another gateway has joined the fleet as %q; give each a name of its own with --name", r.Member.Name)
+	}
+	r.Leave()
+	time.Sleep(o.Notice)
+	err = errors.Join(err, r.Stop())
 	r.Close()
 	return err
 }

@@ -16,15 +16,19 @@ const (
 )
 
 // stay joins the fleet again whenever it has lost sight of the member, until life
-// ends. While the server is away nothing is lost: nobody has said so.
-func stay(life context.Context, p *activities.Presence, join func(context.Context) error) {
+// ends, or, which it says, another process has taken the member's name. While the
+// server is away nothing is lost: nobody has said so.
+func stay(life context.Context, p *activities.Presence, join func(context.Context) error) (replaced bool) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for missed := 0; ; {
 		select {
 		case <-tick.C:
 		case <-life.Done():
-			return
+			return false
+		}
+		if p.Replaced() {
+			return true
 		}
 		if missed++; p.Held() {
 			missed = 0

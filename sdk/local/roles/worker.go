@@ -111,6 +111,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		Signatures: host.Signatures(),
 		Readings:   r.Readings,
 		Pulse:      activities.ClientPulse(c),
+		Gateways:   host.Gateways.Set,
 	}
 	activities.RegisterHost(w, held)
 	if err := w.Start(); err != nil {
@@ -118,17 +119,21 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		return nil, fmt.Errorf("roles: worker: %w", err)
 	}
 	commands, info := control.New(c, control.Options{}), activities.HostInfo{Name: o.Name, Devices: o.Devices}
-	if _, err := commands.Join(ctx, info); err != nil {
+	join := func(ctx context.Context) error {
+		view, err := commands.Join(ctx, info)
+		if err != nil {
+			return err
+		}
+		return held.UseGateways(ctx, activities.GatewaysInput{Version: view.Version, Gateways: view.Gateways()})
+	}
+	if err := join(ctx); err != nil {
 		w.Stop()
 		r.close()
 		return nil, fmt.Errorf("roles: worker: does a control role run? %w", err)
 	}
 	r.worker = w
 	r.servers.Go(func() {
-		stay(life, &held.Presence, func(ctx context.Context) error {
-			_, err := commands.Join(ctx, info)
-			return err
-		})
+		stay(life, &held.Presence, join)
 	})
 	return r, nil
 }

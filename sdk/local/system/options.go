@@ -91,6 +91,7 @@ func (o *Options) declares() bool { return len(o.Files) > 0 || o.Document != nil
 type TemporalOptions struct {
 	DBFile           string
 	LogFile          string
+	Addr             string // for clients; empty takes a port that is free
 	UIAddr           string
 	WithoutUI        bool
 	SearchAttributes map[string]enumspb.IndexedValueType

@@ -160,7 +160,7 @@ func Fail(w http.ResponseWriter, err error) {
 	if !errors.As(err, &e) {
 		e = wire.Errorf(wire.CodeInternal, "", "%v", err)
 	}
-	if e.Code == wire.CodeOverloaded {
+	if e.Code == wire.CodeOverloaded || e.Code == wire.CodeUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
 	status := oip.Status(e.Code)

@@ -43,6 +43,10 @@ type Deps struct {
 	// Start starts a whole system in this process. Nil says that this program
 	// was built without it.
 	Start func(context.Context, system.Options) (*system.System, error)
+
+	// Temporal starts the embedded Temporal server alone. Nil says that this program
+	// was built without it.
+	Temporal func(context.Context, system.TemporalOptions) (system.Temporal, error)
 }
 
 // ErrNoServer is what commands answer that need Start.

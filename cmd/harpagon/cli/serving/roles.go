@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
@@ -111,7 +112,8 @@ func NewGatewayCommand(d *command.Deps) *cobra.Command {
 		Use:   "gateway",
 		Short: "Take requests, against a Temporal server",
 		Long: `Serves pipelines by the Open Inference Protocol, and takes the streams of
-executors on other hosts. Addresses that other hosts can reach need a token, read
+executors on other hosts. There may be any number of gateways: each serves every
+pipeline, and executors attach to all of them. Addresses that other hosts can reach need a token, read
 from ` + command.TokenVariable + `, which clients and workers must then have.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 HARPAGON_TOKEN=secret harpagon gateway --http :8080 --attach :8090 --advertise gateway:8090`,
 		Args:    cobra.NoArgs,
@@ -123,6 +125,8 @@ from ` + command.TokenVariable + `, which clients and workers must then have.`,
 	c.Flags().StringVar(&o.Record, "record", "", recordUsage)
 	var limits command.LimitFlags
 	limits.Register(c)
+	c.Flags().StringVar(&o.Name, "name", "", "of this gateway, another for each; the host's name and the port where it is left out")
+	c.Flags().DurationVar(&o.Notice, "notice", 3*time.Second, "how long to go on taking requests when told to stop, after saying that it is not ready")
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string, proof secure.Credentials) error {
 		var err error
 		if o.Limits, err = limits.Limits(); err != nil {

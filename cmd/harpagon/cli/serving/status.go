@@ -38,7 +38,11 @@ func NewStatusCommand(d *command.Deps) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return command.WriteJSON(d.Stdout, newEverythingRow(services, found))
+				view, err := commands.Fleet(c.Context())
+				if err != nil {
+					return err
+				}
+				return command.WriteJSON(d.Stdout, newEverythingRow(services, found, view.Members))
 			}
 			if err := WriteServices(d.Stdout, services); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/workflows"
@@ -55,7 +56,9 @@ type decisionRow struct {
 
 // fleetRow is who takes part.
 type fleetRow struct {
-	Hosts []hostRow `json:"hosts"`
+	Gateways    []memberRow `json:"gateways"`
+	Dispatchers []memberRow `json:"dispatchers"`
+	Hosts       []hostRow   `json:"hosts"`
 }
 
 type hostRow struct {
@@ -120,8 +123,8 @@ type everythingRow struct {
 	Fleet     *fleetRow        `json:"fleet,omitempty"`
 }
 
-func newEverythingRow(all []control.Status, found []devices.Reading) everythingRow {
-	e := everythingRow{Services: []serviceRow{}, Pipelines: []control.Status{}, Devices: deviceRows(found), Fleet: fleetOf(found)}
+func newEverythingRow(all []control.Status, found []devices.Reading, members []activities.Member) everythingRow {
+	e := everythingRow{Services: []serviceRow{}, Pipelines: []control.Status{}, Devices: deviceRows(found), Fleet: fleetOf(found, members)}
 	for _, s := range all {
 		e.Services = append(e.Services, newServiceRow(s))
 		if s.Kind == pipelines.KindFunction {
@@ -133,9 +136,25 @@ func newEverythingRow(all []control.Status, found []devices.Reading) everythingR
 	return e
 }
 
+// memberRow is a gateway or a dispatcher.
+type memberRow struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+}
+
+func memberRows(all []activities.Member, kind activities.Kind) []memberRow {
+	rows := []memberRow{}
+	for _, m := range activities.OfKind(all, kind) {
+		rows = append(rows, memberRow{m.Name, m.Address})
+	}
+	return rows
+}
+
 // fleetOf groups devices by host.
-func fleetOf(all []devices.Reading) *fleetRow {
-	f := &fleetRow{Hosts: []hostRow{}}
+func fleetOf(all []devices.Reading, members []activities.Member) *fleetRow {
+	f := &fleetRow{
+		Gateways: memberRows(members, activities.KindGateway), Dispatchers: memberRows(members, activities.KindDispatcher), Hosts: []hostRow{},
+	}
 	for _, r := range all {
 		at := slices.IndexFunc(f.Hosts, func(h hostRow) bool { return h.Name == r.Host })
 		if at < 0 {

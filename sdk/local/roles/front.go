@@ -1,0 +1,112 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// front is a gateway as its callers meet it, and as workflows do. It knows which
+// services exist and are not served here yet: those are unavailable, for now, and not
+// unknown.
+type front struct {
+	*gateway.Gateway
+
+	mu        sync.Mutex
+	announced map[string]bool // services that exist and are not ready
+	state     state
+}
+
+// state of a front.
+type state uint8
+
+const (
+	starting state = iota // it has not been told of all services
+	serving
+	leaving // it is about to stop
+)
+
+func newFront(g *gateway.Gateway) *front { return &front{Gateway: g, announced: map[string]bool{}} }
+
+// Announce says that a service exists and is not ready.
+func (f *front) Announce(service string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.announced[service] = true
+}
+
+// Remove stops serving a service, which exists no more.
+func (f *front) Remove(ctx context.Context, service string) error {
+	f.mu.Lock()
+	delete(f.announced, service)
+	f.mu.Unlock()
+	return f.Gateway.Remove(ctx, service)
+}
+
+// told says whether the gateway has been told of a service.
+func (f *front) told(service string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, installed := f.Deployment(service)
+	return installed || f.announced[service]
+}
+
+func (f *front) enter(s state) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = s
+}
+
+// Ready is nil when the gateway has been told of all services and is not about to
+// stop; each service says of itself whether it is.
+func (f *front) Ready() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch f.state {
+	case starting:
+		return wire.Errorf(wire.CodeUnavailable, "", "this gateway has just started and is still being given its services; come again in a second")
+	case leaving:
+		return wire.Errorf(wire.CodeUnavailable, "", "this gateway is about to stop; ask another")
+	}
+	return nil
+}
+
+// Infer implements wire.Backend.
+func (f *front) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+	r, err := f.Gateway.Infer(ctx, q)
+	if err != nil {
+		err = f.known(q.Pipeline, err)
+	}
+	return r, err
+}
+
+// Metadata implements wire.Backend.
+func (f *front) Metadata(ctx context.Context, name string) (*wire.Metadata, error) {
+	m, err := f.Gateway.Metadata(ctx, name)
+	if err != nil {
+		err = f.known(name, err)
+	}
+	return m, err
+}
+
+// known turns the error of a service that is not served here into one that says that
+// it will be, where that is so, or may be.
+func (f *front) known(name string, err error) error {
+	if !errors.Is(err, wire.ErrNotFound) {
+		return err
+	}
+	service, _, _ := strings.Cut(name, "/")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.announced[name], f.announced[service]:
+		return wire.Errorf(wire.CodeUnavailable, "", "%s exists and is not ready to be served; harpagon status %s says how far it is", service, service)
+	case f.state == starting:
+		return wire.Errorf(wire.CodeUnavailable, "", "this gateway has just started and has not been told of %s yet; come again in a second", service)
+	}
+	return err
+}
