@@ -27,6 +27,7 @@ import (
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/wire/secure"
+	"github.com/harpagon/harpagon/wire/secure/securetest"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -128,8 +129,9 @@ func TestAModelReplacedInPlaceServesWhenItIsApplied(t *testing.T) {
 	require.Equal(t, float32(2), d)
 }
 
-// TestModelsReachHostsThatNeverSawTheFolder has roles of their own: the declaration
-// is applied from a folder that is gone when the worker asks for its models.
+// TestModelsReachHostsThatNeverSawTheFolder has roles of their own, which speak TLS
+// and show each other certificates: the declaration is applied from a folder that is
+// gone when the worker asks for its models.
 func TestModelsReachHostsThatNeverSawTheFolder(t *testing.T) {
 	ctx := t.Context()
 	server, err := local.Temporal(ctx, system.TemporalOptions{
@@ -140,23 +142,25 @@ func TestModelsReachHostsThatNeverSawTheFolder(t *testing.T) {
 	c, err := client.DialContext(ctx, client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))})
 	require.NoError(t, err)
 	defer c.Close()
-	served, err := roles.StartStore(roles.StoreOptions{Addr: "127.0.0.1:0", Dir: t.TempDir(), Credentials: secure.Credentials{Token: "secret"}})
+	ca := securetest.New(t, "ours")
+	proof := func() secure.Credentials { return secure.Credentials{Identity: ca.Identity(t)} } // each role has its own
+	served, err := roles.StartStore(roles.StoreOptions{Addr: "127.0.0.1:0", Dir: t.TempDir(), Credentials: proof()})
 	require.NoError(t, err)
 	defer served.Stop()
-	store, err := content.OpenStore("http://"+served.Addr, secure.Credentials{Token: "secret"})
+	store, err := content.OpenStore(served.URL(), proof())
 	require.NoError(t, err)
 
 	r, err := roles.StartControl(ctx, c)
 	require.NoError(t, err)
 	defer r.Stop()
-	g, err := roles.StartGateway(ctx, c, roles.GatewayOptions{AttachAddr: "127.0.0.1:0"})
+	g, err := roles.StartGateway(ctx, c, roles.GatewayOptions{HTTPAddr: "127.0.0.1:0", AttachAddr: "127.0.0.1:0", Credentials: proof()})
 	require.NoError(t, err)
 	defer g.Close()
 	offer, err := devices.Local(devices.Config{Host: "far", Cores: 1})
 	require.NoError(t, err)
 	w, err := roles.StartWorker(ctx, c, roles.HostOptions{
 		Name: "far", Devices: offer, Engines: system.Engines(nil, nil, nil), Progress: func(s string) { t.Log(s) },
-		Content: &content.Cache{Dir: t.TempDir(), Stores: []content.Store{store}},
+		Content: &content.Cache{Dir: t.TempDir(), Stores: []content.Store{store}}, Credentials: proof(),
 	})
 	require.NoError(t, err)
 	defer w.Stop()
@@ -168,8 +172,14 @@ func TestModelsReachHostsThatNeverSawTheFolder(t *testing.T) {
 	ctl := system.Control(c, system.Options{Attach: g.Attach})
 	status := apply(t, ctl, doc)
 	require.Equal(t, doc.Pipelines[0].Modules[0].Content, status.Files[0].Files)
-	d, err := added(t, sdk.NewClient(g.Gateway), 5)
+	over, err := sdk.Dialer{TLS: ca.Issue(t, t.TempDir(), time.Hour)}.Dial(ctx, g.HTTP)
+	require.NoError(t, err)
+	d, err := added(t, over, 5)
 	require.NoError(t, err)
 	require.Equal(t, float32(3), d)
+	_, err = sdk.Dialer{TLS: secure.Files{CA: ca.Issue(t, t.TempDir(), time.Hour).CA}}.Dial(ctx, g.HTTP)
+	require.ErrorContains(t, err, "asks for a certificate of its CA")
+	_, err = sdk.Dialer{TLS: securetest.New(t, "theirs").Issue(t, t.TempDir(), time.Hour)}.Dial(ctx, g.HTTP)
+	require.ErrorContains(t, err, "--tls-ca")
 	assert.Contains(t, status.Describe(), "add.onnx  sha256:")
 }
