@@ -33,9 +33,9 @@ func (s *packer) pack(parts []assignment, order []int, only string, held []bin) 
 		}
 	}
 	bins = slices.DeleteFunc(bins, func(b bin) bool { return len(b.parts) == 0 })
-	bins = s.emptied(bins, parts)
+	bins = s.closeDevices(bins, parts)
 	for i := range bins {
-		s.cheapen(bins, i, parts)
+		s.useCheaperKind(bins, i, parts)
 	}
 	return bins, true
 }
@@ -139,7 +139,7 @@ const (
 //
 // The deadlines do not depend on rates and budgets, so that more time or less load
 // has the same to choose from and more. held, where it is not nil, is what others
-// run on the device.
+// run on the device; the deadlines that matter beside it are tried, too (critical).
 func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignment) (best bin, ok bool) {
 	low, high := time.Duration(0), time.Duration(math.MaxInt64)
 	for _, i := range members {
@@ -156,6 +156,23 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 		return best, false
 	}
 	trial, spare := make([]option, 0, len(members)), make([]option, 0, len(members))
+	try := func(due, longest time.Duration) (shorter bool) {
+		b := bin{kind: h, held: held, parts: members, options: trial[:0]}
+		if !b.all(parts, due, longest) || ok && b.use >= best.use {
+			return false // shorter batches use no less
+		}
+		if !b.sound() {
+			return true
+		}
+		best, ok = b, true
+		trial, spare = spare, b.options
+		return false
+	}
+	if held != nil {
+		for _, d := range criticalDues(h, held, members, parts, low, high) {
+			try(d.at, d.longest)
+		}
+	}
 	deadline := float64(low)
 	for range mostDeadlines {
 		if deadline >= float64(high) {
@@ -165,16 +182,8 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 		if ok && best.use <= leastUse(h, members, parts, due) {
 			break // nor do later ones
 		}
-		for k, longest := 0, due; k <= shorterSteps; k, longest = k+1, longest/2 {
-			b := bin{kind: h, held: held, parts: members, options: trial[:0]}
-			if !b.all(parts, due, longest) || ok && b.use >= best.use {
-				break // shorter batches use no less
-			}
-			if b.sound() {
-				best, ok = b, true
-				trial, spare = spare, b.options
-				break
-			}
+		for k, longest := 0, due; k <= shorterSteps && try(due, longest); k++ {
+			longest /= 2
 		}
 		deadline *= deadlineStep
 	}
@@ -227,8 +236,8 @@ func (b *bin) sound() bool {
 	return demand.NonPreemptive(tasks).Sound
 }
 
-// emptied closes devices whose parts all fit elsewhere, least used first.
-func (s *packer) emptied(bins []bin, parts []assignment) []bin {
+// closeDevices closes devices whose parts all fit elsewhere, least used first.
+func (s *packer) closeDevices(bins []bin, parts []assignment) []bin {
 	for {
 		order := make([]int, len(bins))
 		for i := range order {
@@ -253,8 +262,8 @@ func (s *packer) emptied(bins []bin, parts []assignment) []bin {
 	}
 }
 
-// cheapen moves all parts of a device to a cheaper kind that can run them.
-func (s *packer) cheapen(bins []bin, at int, parts []assignment) {
+// useCheaperKind moves all parts of a device to a cheaper kind that can run them.
+func (s *packer) useCheaperKind(bins []bin, at int, parts []assignment) {
 	for _, h := range s.kinds {
 		if bins[at].held == nil && plan.Cheaper(h.weight, bins[at].kind.weight) && s.exists(h, bins, parts) {
 			if other, ok := s.arranged(h, nil, bins[at].parts, parts); ok {

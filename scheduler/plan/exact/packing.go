@@ -11,7 +11,7 @@ import (
 // packings count; with every module on devices of its own there is one wherever
 // cost model whole has a plan.
 func (s *packer) within(budgets allBudgets) *packing {
-	s.look()
+	s.forget()
 	var best *packing
 	keep := func(p *packing) bool {
 		if p != nil && (best == nil || plan.Cheaper(p.weight, best.weight)) && s.sound(p) {
@@ -43,8 +43,8 @@ func (s *packer) within(budgets allBudgets) *packing {
 	return best
 }
 
-// look forgets what was found under other budgets.
-func (s *packer) look() {
+// forget drops what was found under other budgets.
+func (s *packer) forget() {
 	n := 0
 	for _, p := range s.problems {
 		n += len(p.Modules)

@@ -46,7 +46,7 @@ func (e Policy) solveTogether(problems []plan.Problem, o plan.Options) ([]plan.P
 	s := newPacker(able)
 	var bounds []float64
 	var total float64
-	best, found := s.kept(func() (best *packing) {
+	best, found := s.solve(func() (best *packing) {
 		best, bounds, total = s.search()
 		return best
 	})
@@ -98,10 +98,10 @@ func sameHardware(a, b *plan.Problem) bool {
 	return true
 }
 
-// kept looks for a packing and writes its plans. Where single requests did not
+// solve looks for a packing and writes its plans. Where single requests did not
 // keep some packing that was looked at, it looks again, carefully, and takes the
 // cheaper one.
-func (s *packer) kept(search func() *packing) (best *packing, plans []plan.Plan) {
+func (s *packer) solve(search func() *packing) (best *packing, plans []plan.Plan) {
 	s.withMargin, s.rejected = false, false
 	best = search()
 	if s.rejected {
@@ -189,7 +189,7 @@ func (s *packer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Dev
 // packed plans one pipeline under given budgets.
 func (p *problem) packed(budgets []time.Duration) (plan.Plan, error) {
 	s := newPacker([]*problem{p})
-	best, plans := s.kept(func() *packing { return s.within(allBudgets{budgets}) })
+	best, plans := s.solve(func() *packing { return s.within(allBudgets{budgets}) })
 	if best == nil {
 		return plan.Plan{}, p.NoSplit("")
 	}
@@ -200,7 +200,7 @@ func (p *problem) packed(budgets []time.Duration) (plan.Plan, error) {
 func (p *problem) solveShared() (plan.Plan, error) {
 	s := newPacker([]*problem{p})
 	bound := 0.0
-	best, plans := s.kept(func() (best *packing) {
+	best, plans := s.solve(func() (best *packing) {
 		best, _, bound = s.search()
 		return best
 	})
