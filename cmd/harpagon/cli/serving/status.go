@@ -127,11 +127,11 @@ func WriteServices(to io.Writer, all []control.Status) error {
 
 func writeStatuses(to io.Writer, all []control.Status) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "pipeline\tphase\tgeneration\tpolicy\trate/s\tcost/h\texecutors\tmeasured/s\tin time\tp99 ms")
+	fmt.Fprintln(w, "pipeline\tphase\tgeneration\tpolicy\trate/s\tcost/h\texecutors\tmeasured/s\tin time\tp99 ms\tinvalid")
 	for _, s := range all {
-		measured := "-\t-\t-"
+		measured := "-\t-\t-\t-"
 		if m := s.Measures; m != nil {
-			measured = fmt.Sprintf("%.4g\t%.2f %%\t%.1f", m.Offered, 100*m.Attainment, quantity.Millis(m.Latency.P99))
+			measured = fmt.Sprintf("%.4g\t%.2f %%\t%.1f\t%d", m.Offered, 100*m.Attainment, quantity.Millis(m.Latency.P99), m.Invalid)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4g\t%.4f\t%d\t%s\n", s.Name, s.Phase, s.Generation, policyOf(s), s.Rate, s.Cost, len(s.Executors), measured)
 	}
