@@ -16,7 +16,9 @@
 //     function has no slots, so nothing is placed or started for it.
 //   - `executor` (ID executor/...) owns one executor's long-running activity.
 //     It outlives the reschedule that started it; to cancel it is to drain it.
-//   - `fleet` (ID fleet) knows hosts and devices and who has reserved them.
+//   - `fleet` (ID fleet) knows hosts and devices and who has reserved them, and which
+//     gateways there are; it tells hosts and services of those (fleet_members.go).
+//   - `member` (ID gateway/NAME/INSTANCE) keeps one gateway in the fleet.
 //   - `host` (ID host/NAME) keeps one host in the fleet as long as the host
 //     heartbeats.
 //
