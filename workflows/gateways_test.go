@@ -1,0 +1,63 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+)
+
+func TestAGatewayThatJoinsIsToldWhatServes(t *testing.T) {
+	w := newWorld(4)
+	g1, g2 := gatewayMember("g1"), gatewayMember("g2")
+	both := FleetChange{Members: true, Gateways: []activities.Member{g1, g2}, New: []activities.Member{g2}}
+	script(t, w, Settings{}, func(r *rig) {
+		apply(20)(r)
+	}, func(r *rig) {
+		require.Equal(t, 1, r.status().Serving)
+		require.Len(t, w.installed, 1)
+		require.Equal(t, []string{"traffic"}, w.announced, "it existed before it served")
+		w.change(func() { w.gateways = []activities.Member{g1, g2} })
+		r.SignalWorkflow(SignalFleetChanged, both)
+	}, func(r *rig) {
+		assert.Len(t, w.installed, 2, "the new one is told, and nobody else")
+		assert.Equal(t, 1, w.installed[1].Generation)
+		assert.Equal(t, Serving, r.status().Phase)
+		for name, rate := range map[string]float64{"g1": 12, "g2": 8} {
+			m := autoscale.Measures{Pipeline: "traffic", Gateway: name, From: r.Now().Add(-10 * time.Second), To: r.Now(), Offered: rate}
+			r.SignalWorkflow(SignalMeasures, m)
+		}
+		r.at(time.Second, func() { assert.Equal(t, 20., r.status().Measures.Offered, "what both saw adds up") })
+		r.at(2*time.Second, func() { r.update(UpdateRescale, RescaleRequest{Rate: 40}) })
+	}, func(r *rig) {
+		assert.Equal(t, 2, r.status().Serving)
+		assert.Len(t, w.installed, 4, "a change reaches both")
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: []activities.Member{g1}})
+	}, func(r *rig) {
+		assert.Len(t, w.installed, 4, "that one goes changes nothing")
+		r.update(UpdateDrain, "the night")
+	}, func(r *rig) {
+		assert.Equal(t, Drained, r.status().Phase)
+		assert.Equal(t, []string{"traffic", "traffic"}, w.announced, "it exists, drained")
+	})
+	assert.Equal(t, []string{"traffic", "traffic"}, w.removed, "drained at the one that is left, and then deleted there")
+}
+
+func TestAChangeWithoutAGatewayIsTriedWhenOneJoins(t *testing.T) {
+	w := newWorld(4)
+	w.gateways = nil
+	script(t, w, Settings{RetryAfter: time.Hour}, apply(20), func(r *rig) {
+		s := r.status()
+		require.NotNil(t, s.Failure)
+		assert.Contains(t, s.Failure.Reason, "harpagon gateway")
+		g := gatewayMember("g1")
+		w.change(func() { w.gateways = []activities.Member{g} })
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: w.gateways, New: w.gateways})
+	}, func(r *rig) {
+		assert.Equal(t, 1, r.status().Serving)
+	})
+}
