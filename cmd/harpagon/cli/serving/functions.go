@@ -5,6 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -19,9 +20,10 @@ func writeFunctions(to io.Writer, all []control.Status) error {
 		}
 		if m := s.Calls(); m != nil {
 			t := m.Total()
-			measured = fmt.Sprintf("%.4g\t%.3g\t%.1f\t%.2f %%", m.Offered(), 1e6*t.CostPerRequest(), t.MeanBatch(), 100*m.Violations())
+			measured = fmt.Sprintf("%s\t%s\t%.1f\t%s", quantity.Number(m.Offered()), quantity.Money(1e6*t.CostPerRequest()), t.MeanBatch(), quantity.Percent(m.Violations()))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4g\t%.3g\t%d\t%s\n", s.Name, s.Phase, s.Generation, policyOf(s), s.Rate, 1e6*perRequest, groups, measured)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%d\t%s\n", s.Name, s.Phase, s.Generation, policyOf(s),
+			quantity.Number(s.Rate), quantity.Money(1e6*perRequest), groups, measured)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -127,13 +127,14 @@ func WriteServices(to io.Writer, all []control.Status) error {
 
 func writeStatuses(to io.Writer, all []control.Status) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "pipeline\tphase\tgeneration\tpolicy\trate/s\tcost/h\texecutors\tmeasured/s\tin time\tp99 ms\tinvalid")
+	fmt.Fprintln(w, "pipeline\tphase\tgeneration\tpolicy\trate/s\tcost/h\texecutors\tmeasured/s\tin time\tp99\tinvalid")
 	for _, s := range all {
 		measured := "-\t-\t-\t-"
 		if m := s.Measures; m != nil {
-			measured = fmt.Sprintf("%.4g\t%.2f %%\t%.1f\t%d", m.Offered, 100*m.Attainment, quantity.Millis(m.Latency.P99), m.Invalid)
+			measured = fmt.Sprintf("%s\t%s\t%s\t%d", quantity.Number(m.Offered), quantity.Percent(m.Attainment), quantity.Duration(m.Latency.P99), m.Invalid)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4g\t%.4f\t%d\t%s\n", s.Name, s.Phase, s.Generation, policyOf(s), s.Rate, s.Cost, len(s.Executors), measured)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%d\t%s\n", s.Name, s.Phase, s.Generation, policyOf(s),
+			quantity.Number(s.Rate), quantity.Money(s.Cost), len(s.Executors), measured)
 	}
 	if err := w.Flush(); err != nil {
 		return err
