@@ -35,8 +35,7 @@ type group struct {
 	wait  time.Duration // one batch of each
 }
 
-// regroup looks for a cheaper packing: it enumerates groupings that cost less than
-// the best packing, and packs under budgets that fit them.
+// regroup looks for a cheaper packing than the best one.
 func (s *packer) regroup(best *packing, done func() bool) *packing {
 	e := &regrouping{s: s, best: best, done: done}
 	e.start()
@@ -89,11 +88,10 @@ func (e *regrouping) start() {
 			e.parts = append(e.parts, at)
 		}
 	}
-	if len(e.parts) == 0 || len(e.parts) > mostGrouped {
-		return
-	}
 	slices.SortStableFunc(e.parts, func(a, b assignment) int { return cmp.Compare(b.size, a.size) })
-	e.visit(0)
+	if len(e.parts) > 0 && len(e.parts) <= mostGrouped {
+		e.visit(0)
+	}
 }
 
 // visit puts the parts from i on into groups.
@@ -213,16 +211,14 @@ func (e *regrouping) fit() {
 				wait += takes[i]
 			}
 			for _, i := range g.parts {
-				at, least := &e.parts[i], math.Inf(1)
-				best := time.Duration(0)
+				at, least, best := &e.parts[i], math.Inf(1), time.Duration(0)
 				for _, c := range at.choices[g.kind.index] {
 					left := min(c.filling, budgets[at.pipeline][at.module]-wait+takes[i]-c.Duration)
 					if left > 0 && float64(c.Duration)/float64(left) < least {
 						least, best = float64(c.Duration)/float64(left), c.Duration
 					}
 				}
-				use, long = use+least, long+best
-				takes[i] = best
+				use, long, takes[i] = use+least, long+best, best
 			}
 			fits = fits && use <= 1 && long <= wait
 			price[k] *= math.Max(0.25, math.Min(4, use*use))

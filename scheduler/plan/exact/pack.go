@@ -139,7 +139,7 @@ const (
 //
 // The deadlines do not depend on rates and budgets, so that more time or less load
 // has the same to choose from and more. held, where it is not nil, is what others
-// run on the device; the deadlines that matter beside it are tried, too (critical).
+// run on the device; the deadlines that matter beside it are tried, too.
 func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignment) (best bin, ok bool) {
 	low, high := time.Duration(0), time.Duration(math.MaxInt64)
 	for _, i := range members {
