@@ -3,11 +3,13 @@ package workflows
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 )
 
 // reinstall tells a gateway that has started anew what serves. It waits for
@@ -89,4 +91,141 @@ func (s *service) stop(ctx workflow.Context) {
 		return
 	}
 	s.setPhase(ctx, Drained)
+}
+
+// meetGateways asks once which gateways there are, and has the fleet tell of those
+// that come and go.
+func (s *service) meetGateways(ctx workflow.Context) {
+	s.several = workflow.GetVersion(ctx, patchGateways, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	if !s.several || s.Met {
+		return
+	}
+	var fleet *activities.Fleet
+	var view activities.FleetView
+	id := ServiceID(s.Kind, s.Name)
+	if err := workflow.ExecuteActivity(shortActivity(ctx, "look which gateways there are"), fleet.Watch, id).Get(ctx, &view); err != nil {
+		workflow.GetLogger(ctx).Warn("the fleet does not answer; the next change asks again", "error", err)
+		return
+	}
+	s.Met, s.Gateways = true, view.Gateways()
+}
+
+// gatewaysChanged notes which gateways there are now. Those that have just joined are
+// told what serves; a change that found none is tried again.
+func (s *service) gatewaysChanged(c FleetChange) {
+	if !c.Members {
+		return
+	}
+	s.Gateways = c.Gateways
+	s.meet(c.New...)
+	for _, name := range workflow.DeterministicKeys(s.Seen) {
+		if !slices.ContainsFunc(s.Gateways, func(g activities.Member) bool { return g.Name == name }) {
+			delete(s.Seen, name)
+		}
+	}
+	s.older = !s.several
+	if len(c.New) > 0 && s.Failure != nil && !s.Pending && s.Stop == "" {
+		s.RetryAt, s.Pending = time.Time{}, true
+	}
+}
+
+// meet adds gateways to those that are to be told what serves, and forgets those that
+// have gone.
+func (s *service) meet(some ...activities.Member) {
+	s.New = append(s.New, some...)
+	s.New = slices.DeleteFunc(s.New, func(g activities.Member) bool { return !slices.Contains(s.Gateways, g) })
+	slices.SortFunc(s.New, func(a, b activities.Member) int {
+		return slices.Index(s.Gateways, a) - slices.Index(s.Gateways, b)
+	})
+	s.New = slices.Compact(s.New)
+}
+
+// newcomers says that gateways are to be told what serves.
+func (s *service) newcomers() bool { return s.several && len(s.New) > 0 }
+
+// installed notes which gateways have what serves since a change.
+func (s *service) installed(reply RescheduleReply) {
+	s.New = slices.DeleteFunc(s.New, func(g activities.Member) bool { return slices.Contains(reply.Gateways, g) })
+	s.meet(reply.Behind...)
+}
+
+// welcome tells gateways that have just joined what serves, or that nothing does yet.
+// Where others serve, one that misses executors is given the service all the same: it
+// says of itself that it is not ready.
+func (s *service) welcome(ctx workflow.Context) {
+	some := s.New
+	s.New = nil
+	if s.Serving == nil {
+		s.announce(ctx, some)
+		return
+	}
+	all := queues(ctx, some)
+	only := len(some) == len(s.Gateways)
+	if only {
+		s.setPhase(ctx, Reconciling)
+	}
+	err := s.install(ctx, all, *s.Serving)
+	switch {
+	case err == nil, gone(err):
+	case s.hasWork():
+		s.meet(some...) // after what is more urgent
+	case only:
+		s.NotInstalled = true
+		s.replan("the gateway started anew and could not serve the plan: " + reason(err))
+	default:
+		var gateway *activities.GatewayActivities
+		parts := onGateways(ctx, all, "install what serves, though executors are missing", installTimeout, gateway.Install, s.Serving.deployment())
+		if err := await(ctx, parts); err != nil {
+			workflow.GetLogger(ctx).Warn("gateways that have joined do not serve", "error", err)
+		}
+	}
+	if only {
+		s.setPhase(ctx, Serving)
+	}
+}
+
+// announceTimeout bounds how long a gateway may take to note that a service exists.
+const announceTimeout = 10 * time.Second
+
+// announce tells gateways that the service exists and is not ready. Nobody waits for
+// it.
+func (s *service) announce(ctx workflow.Context, some []activities.Member) {
+	if !s.several {
+		return
+	}
+	var gateway *activities.GatewayActivities
+	onGateways(ctx, queues(ctx, some), "say that "+s.Name+" exists and is not ready", announceTimeout, gateway.Announce, s.Name)
+}
+
+// Seen is what a gateway saw lately.
+type Seen struct {
+	At       time.Time // when it said so
+	Measures autoscale.Measures
+}
+
+// seenFor is how long what a gateway has said counts: one without requests says
+// nothing.
+const seenFor = 15 * time.Second
+
+// together adds up what all gateways saw lately. One that does not say its name is
+// the only one.
+func (s *service) together(ctx workflow.Context, m autoscale.Measures) autoscale.Measures {
+	if m.Gateway == "" {
+		return m
+	}
+	now := workflow.Now(ctx)
+	if s.Seen == nil {
+		s.Seen = map[string]Seen{}
+	}
+	s.Seen[m.Gateway] = Seen{now, m}
+	var all []autoscale.Measures
+	for _, name := range workflow.DeterministicKeys(s.Seen) {
+		one := s.Seen[name]
+		if now.Sub(one.At) > seenFor {
+			delete(s.Seen, name)
+			continue
+		}
+		all = append(all, one.Measures)
+	}
+	return autoscale.Sum(all...)
 }

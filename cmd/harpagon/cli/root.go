@@ -30,7 +30,7 @@ func stages(d *command.Deps) []stage {
 		{"Run it:", []*cobra.Command{serving.NewUpCommand(d), serving.NewApplyCommand(d), serving.NewStatusCommand(d), serving.NewExplainCommand(d), serving.NewDownCommand(d)}},
 		{"Use what runs:", []*cobra.Command{serving.NewInferCommand(d), serving.NewLoadCommand(d)}},
 		{"See it all at once:", []*cobra.Command{serving.NewDemoCommand(d)}},
-		{"Run the roles on hosts of their own:", []*cobra.Command{serving.NewGatewayCommand(d), serving.NewWorkerCommand(d), serving.NewControlCommand(d), serving.NewTemporalCommand(d), serving.NewProviderCommand(d)}},
+		{"Run the roles on hosts of their own:", []*cobra.Command{serving.NewGatewayCommand(d), serving.NewWorkerCommand(d), serving.NewControlCommand(d), newTemporalCommand(d), serving.NewProviderCommand(d)}},
 		{"About this program:", []*cobra.Command{newVersionCommand(d), newSchemaCommand(d)}},
 	}
 }

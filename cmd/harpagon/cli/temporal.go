@@ -1,4 +1,4 @@
-package serving
+package cli
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
-// NewTemporalCommand makes harpagon temporal.
-func NewTemporalCommand(d *command.Deps) *cobra.Command {
+// newTemporalCommand makes harpagon temporal.
+func newTemporalCommand(d *command.Deps) *cobra.Command {
 	o := system.TemporalOptions{}
 	var state string
 	c := &cobra.Command{
