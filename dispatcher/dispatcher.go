@@ -60,6 +60,7 @@ type Dispatcher struct {
 	executors map[string]*Executor // by name
 	devices   map[string]*device   // by host and name; never forgotten
 	links     []*Link              // to dispatchers elsewhere
+	seen      map[string]uint64    // the highest epoch of an owner elsewhere, by service
 	numbered  int                  // devices that have been numbered
 }
 
@@ -76,6 +77,7 @@ func New(o Options) *Dispatcher {
 		services:  make(map[string]*service),
 		executors: make(map[string]*Executor),
 		devices:   make(map[string]*device),
+		seen:      make(map[string]uint64),
 	}
 }
 

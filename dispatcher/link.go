@@ -82,8 +82,19 @@ func (l *Link) hear(m *queue.Message) {
 // epoch by which the link owns a service; 0 where it does not. Dispatcher.mu is held.
 func (l *Link) epoch(service string) uint64 { return max(l.owns[service], l.owns[""]) }
 
-// owner is the link that decides for a service. Dispatcher.mu is held.
-func (d *Dispatcher) owner(service string) (best *Link) {
+// owner is the link that decides for a service: the one with the highest epoch, if no
+// higher one has been seen. Dispatcher.mu is held.
+func (d *Dispatcher) owner(service string) *Link {
+	best := d.latest(service)
+	if best == nil || best.epoch(service) < d.seen[service] {
+		return nil
+	}
+	d.seen[service] = best.epoch(service)
+	return best
+}
+
+// latest is the link that owns the service by the highest epoch of those that are left.
+func (d *Dispatcher) latest(service string) (best *Link) {
 	for _, l := range d.links {
 		if e := l.epoch(service); e > 0 && (best == nil || e > best.epoch(service)) {
 			best = l
@@ -109,6 +120,8 @@ func (d *Dispatcher) reassign() {
 		l := d.owner(name)
 		if l != nil {
 			l.install(v.current)
+		} else if next := d.latest(name); next != nil {
+			next.conn.Send(&queue.Message{Kind: queue.Claim, Text: []byte(name), Epoch: d.seen[name]})
 		}
 		for _, s := range v.stations {
 			s.follow(l)

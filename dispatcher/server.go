@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
@@ -23,6 +25,7 @@ type Server struct {
 	dispatcher *Dispatcher
 	name       string
 	token      string
+	claims     uint64 // see Claim; 0 where it does not
 
 	mu          sync.Mutex
 	owns        map[string]uint64 // epoch by service; "" is all
@@ -67,6 +70,31 @@ func (s *Server) Own(service string, epoch uint64) {
 		if c.service == service || service == "" {
 			c.obey(s.epochOf(c.service))
 		}
+	}
+}
+
+// Claim has the server own every service without being told, for fleets that grant no
+// leases: by the time at which it has started, so that the latest to start decides, and
+// again by a higher epoch when gateways say that the owner is gone.
+func (s *Server) Claim() {
+	s.mu.Lock()
+	s.claims = uint64(rand.Uint32())>>(32-claimBits) | 1
+	s.mu.Unlock()
+	s.Own("", s.claimAfter(uint64(time.Now().UnixMilli())<<claimBits))
+}
+
+// claimBits are the lowest of a claimed epoch: they differ between servers.
+const claimBits = 16
+
+func (s *Server) claimAfter(epoch uint64) uint64 { return (epoch>>claimBits+1)<<claimBits | s.claims }
+
+// claimed answers a gateway that has lost the owner of a service.
+func (s *Server) claimed(service string, epoch uint64) {
+	s.mu.Lock()
+	raise := s.claims != 0 && s.epochOf(service) <= epoch
+	s.mu.Unlock()
+	if raise {
+		s.Own("", s.claimAfter(epoch))
 	}
 }
 
@@ -174,6 +202,8 @@ func (p *peer) hear(m *queue.Message) error {
 		}
 	case queue.Remove:
 		p.server.remove(string(m.Text))
+	case queue.Claim:
+		p.server.claimed(string(m.Text), m.Epoch)
 	case queue.Release:
 		p.server.dismiss(string(m.Text))
 	case queue.Arrive:

@@ -3,6 +3,7 @@ package executors
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -33,6 +34,7 @@ func (e *executor) serve(ctx, run context.Context, stop func()) error {
 		if len(addresses) == 0 {
 			addresses = []string{e.task.Gateway}
 		}
+		addresses = strings.Split(strings.Join(addresses, ","), ",") // with the dispatchers of gateways
 		for _, address := range addresses {
 			if all[address] == nil && dialing.Err() == nil {
 				a := &attendance{address: address}

@@ -12,7 +12,7 @@ import (
 type Task struct {
 	Slot        placement.Slot
 	Module      pipelines.Module
-	Gateway     string             // address for Host.Dial
+	Gateway     string             // address for Host.Dial, or several with commas between
 	Concurrency int                // batches side by side; 0 means 1
 	Outputs     []string           // see Model
 	OutputRows  map[string]float64 // see Model

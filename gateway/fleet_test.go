@@ -339,6 +339,27 @@ func TestAnotherDispatcherTakesOver(t *testing.T) {
 	require.NotEmpty(t, batchesOf(t, third))
 }
 
+func TestTheOneThatIsLeftDecides(t *testing.T) {
+	f := newFleet(t, 2, 2, chain(10*time.Second))
+	first := f.decide()
+	first.Claim()
+	stop := make(chan struct{})
+	asked, wrong := f.load(0, 4, stop)
+	askedToo, wrongToo := f.load(1, 4, stop)
+	f.more(10, asked, askedToo)
+	time.Sleep(5 * time.Millisecond)
+	second := f.decide()
+	second.Claim() // it has started later
+	f.more(40, asked, askedToo)
+	require.NotEmpty(t, batchesOf(t, second))
+	second.kill()
+	f.more(40, asked, askedToo)
+	close(stop)
+	require.Empty(t, wrong())
+	require.Empty(t, wrongToo())
+	f.settled(first)
+}
+
 func batchesOf(t *testing.T, d *decider) []recording.Batch {
 	_, batches := decidedAgain(t, recording.Recording{Head: recording.Head{Program: "test"}, Stations: d.queues.Recording()})
 	return batches

@@ -21,6 +21,7 @@ const (
 	Cancel                  // G: Station, Item
 	Leave                   // G: Request, How
 	Release                 // G: Text (executor) is needed no more
+	Claim                   // G: Text (service) had an owner by this Epoch, who is gone
 	Own                     // D: Text (service; empty for all), Epoch, which grows with every owner
 	Disown                  // D: Text (service; empty for all)
 	Start                   // D: Text (executor), Epoch, Batch, Part, Parts, Size (of the whole batch), Left, Age, Items
@@ -121,7 +122,7 @@ func (m *Message) appendFields(to []byte) []byte {
 		return appendAll(to, m.Station, m.Item)
 	case Leave:
 		return appendAll(to, m.Request, m.How)
-	case Own:
+	case Own, Claim:
 		return binary.AppendUvarint(appendBytes(to, m.Text), m.Epoch)
 	case Start:
 		to = appendAll(appendBytes(to, m.Text), m.Epoch, m.Batch, m.Part, m.Parts, m.Size)
@@ -192,7 +193,7 @@ func Parse(frame []byte, m *Message) error {
 		m.Station, m.Item = p.uint(), p.uint()
 	case Leave:
 		m.Request, m.How = p.uint(), p.uint()
-	case Own:
+	case Own, Claim:
 		m.Text, m.Epoch = p.bytes(), p.uint()
 	case Start:
 		m.Text, m.Epoch, m.Batch, m.Part, m.Parts, m.Size = p.bytes(), p.uint(), p.uint(), p.uint(), p.uint(), p.uint()

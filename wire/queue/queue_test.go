@@ -24,6 +24,7 @@ func all() []Message {
 		{Kind: Cancel, Station: 2, Item: 9},
 		{Kind: Leave, Request: 4, How: 2},
 		{Kind: Release, Text: []byte("detect/1/0")},
+		{Kind: Claim, Text: []byte("traffic"), Epoch: 7},
 		{Kind: Own, Text: []byte("traffic"), Epoch: 8},
 		{Kind: Disown, Text: []byte("traffic")},
 		{Kind: Start, Text: []byte("detect/1/0"), Epoch: 8, Batch: 5, Part: 1, Parts: 2, Size: 9, Left: -1, Age: 4, Items: []Ref{{1, 2}, {3, 1 << 60}}},

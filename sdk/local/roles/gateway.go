@@ -65,6 +65,10 @@ type GatewayOptions struct {
 	// AttachAddr itself.
 	Advertise string
 
+	// Dispatchers are the addresses of those that decide for this gateway; none has it
+	// decide itself.
+	Dispatchers []string
+
 	// UI is the address of Temporal's UI, and Namespace that of the services, for
 	// the console's links; both may be empty.
 	UI, Namespace string
@@ -124,6 +128,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	if tell == nil {
 		tell = func(string) {}
 	}
+	o.Gateway.Dispatched = len(o.Dispatchers) > 0
 	collected, seen := metrics.New(), statistics.New()
 	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer())
 	r := &Gateway{
@@ -137,6 +142,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		r.close()
 		return nil, err
 	}
+	r.Attach = withDispatchers(r.Attach, o.Dispatchers)
 	if err := r.join(ctx, life, c, commands, o.Name); err != nil {
 		r.close()
 		return nil, err
@@ -146,6 +152,9 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		every = DefaultMeasureEvery
 	}
 	r.servers.Go(func() { report(life, commands, r.Member.Name, r.Gateway, every) })
+	for _, address := range o.Dispatchers {
+		r.servers.Go(func() { follow(life, r.Gateway, address, o.Name, o.Credentials, tell) })
+	}
 	r.servers.Go(func() { r.keepRecording(life, record, o.Record != "", tell) })
 	return r, nil
 }

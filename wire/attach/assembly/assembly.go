@@ -18,6 +18,7 @@
 package assembly
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -37,8 +38,8 @@ const wholes = 1 << 63
 // be called from many goroutines at once.
 type Assembly struct {
 	mu       sync.Mutex
-	epoch    uint64  // the highest that has been seen
-	decides  *stream // of the dispatcher of that epoch; nil while there is none
+	epoch    uint64             // the highest that has been seen
+	decides  map[uint64]*stream // to dispatchers, by their epochs
 	open     map[key]*whole
 	running  map[uint64]*whole // by number
 	numbered uint64
@@ -125,22 +126,22 @@ func (s *stream) send(m *attach.Message) error {
 
 func (s *stream) Close() error { return s.inner.Close() }
 
-// obey follows the dispatcher with the highest epoch.
+// obey follows the dispatcher with the highest epoch. Those of lower ones are still told
+// how their batches end.
 func (a *Assembly) obey(s *stream, epoch uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if epoch >= a.epoch {
-		a.epoch, a.decides = epoch, s
+	if a.decides == nil {
+		a.decides = make(map[uint64]*stream)
 	}
+	a.decides[epoch], a.epoch = s, max(a.epoch, epoch)
 }
 
 // leave forgets a stream that has ended.
 func (a *Assembly) leave(s *stream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.decides == s {
-		a.decides = nil
-	}
+	maps.DeleteFunc(a.decides, func(_ uint64, of *stream) bool { return of == s })
 }
 
 // of finds or makes the whole of a part; nil where it has ended or is obsolete. The
@@ -150,9 +151,7 @@ func (a *Assembly) of(p attach.Part) *whole {
 	if p.Epoch < a.epoch || slices.Contains(a.ended[:], k) {
 		return nil
 	}
-	if p.Epoch > a.epoch {
-		a.epoch, a.decides = p.Epoch, nil
-	}
+	a.epoch = max(a.epoch, p.Epoch)
 	w := a.open[k]
 	if w == nil {
 		w = &whole{key: k, want: p.Parts}
@@ -276,11 +275,10 @@ func (a *Assembly) end(w *whole) {
 	a.next = (a.next + 1) % memory
 }
 
-// tell tells the dispatcher of an end; one by another epoch it does not know. The lock
-// is held.
+// tell tells the dispatcher of an end. The lock is held.
 func (a *Assembly) tell(d *attach.Done) {
-	if a.decides != nil {
-		_ = a.decides.send(&attach.Message{Done: d})
+	if to := a.decides[d.Epoch]; to != nil {
+		_ = to.send(&attach.Message{Done: d})
 	}
 }
 
@@ -288,8 +286,8 @@ func (a *Assembly) tell(d *attach.Done) {
 func (a *Assembly) soon(m *attach.Soon) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if w := a.running[m.ID]; w != nil && a.decides != nil && w.epoch == a.epoch {
-		_ = a.decides.send(&attach.Message{Soon: &attach.Soon{ID: w.batch, Compute: m.Compute}})
+	if w := a.running[m.ID]; w != nil && a.decides[w.epoch] != nil {
+		_ = a.decides[w.epoch].send(&attach.Message{Soon: &attach.Soon{ID: w.batch, Compute: m.Compute}})
 	}
 }
 
@@ -345,7 +343,7 @@ func (a *Assembly) ready(s *stream) bool {
 	}
 	w := s.reloads[0]
 	s.reloads = slices.Delete(s.reloads, 0, 1)
-	to := a.decides
+	to := a.decides[w.epoch]
 	a.mu.Unlock()
 	m := &attach.Message{Ready: &attach.Ready{}}
 	if to != nil {
