@@ -107,7 +107,8 @@ func (d *Dispatcher) latest(service string) (best *Link) {
 func (d *Dispatcher) Owned(service string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.owner(service) != nil
+	l := d.latest(service)
+	return l != nil && l.epoch(service) >= d.seen[service]
 }
 
 // reassign has every station obey the link that owns its service now, and tells a new

@@ -17,3 +17,6 @@ func (g *Gateway) Follow(c net.Conn, name, token string) error {
 	}
 	return g.queue.Follow(conn, g)
 }
+
+// Followed says whether a dispatcher decides for the service now.
+func (g *Gateway) Followed(service string) bool { return g.queue.Owned(service) }

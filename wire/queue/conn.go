@@ -14,8 +14,9 @@ import (
 // version of the protocol.
 const version = 1
 
-// preamble is what either side sends first.
-var preamble = [...]byte{'h', 'p', 'g', 'q', version}
+// preamble is what either side sends first. It ends like a request of HTTP, so that a
+// server of that answers at once what it thinks of it.
+var preamble = [...]byte{'h', 'p', 'g', 'q', version, '\r', '\n', '\r', '\n'}
 
 // helloTime is how long the other side may take to say who it is.
 const helloTime = 5 * time.Second

@@ -12,8 +12,8 @@
 // A message is a frame: its length as an unsigned varint, a byte for its kind, and its
 // fields as varints, or as bytes with their length before them. Frames follow one
 // another without gaps, so that many go in one write (Writer). Before the first frame
-// either side sends the preamble: four bytes and the version of the protocol, by which
-// a peer that speaks something else is told apart.
+// either side sends the preamble, with the version of the protocol, by which a peer that
+// speaks something else is told apart.
 //
 // # Times
 //

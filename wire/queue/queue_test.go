@@ -139,11 +139,11 @@ func TestWrongPeers(t *testing.T) {
 	for name, says := range map[string]string{
 		"something else answers":   "HTTP/1.1 400 Bad Request\r\n\r\n",
 		"closed the connection":    "hp",
-		"speaks version 9":         "hpgq\x09",
-		"at most 33554432 are":     "hpgq\x01\xff\xff\xff\xff\x7f",
-		"did not say who it is":    "hpgq\x01\x02\x03\x00",
-		"ends before its last":     "hpgq\x01\x01\x01",
-		"version does not know":    "hpgq\x01\x01\x63",
+		"speaks version 9":         "hpgq\x09\r\n\r\n",
+		"at most 33554432 are":     "hpgq\x01\r\n\r\n\xff\xff\xff\xff\x7f",
+		"did not say who it is":    "hpgq\x01\r\n\r\n\x02\x03\x00",
+		"ends before its last":     "hpgq\x01\r\n\r\n\x01\x01",
+		"version does not know":    "hpgq\x01\r\n\r\n\x01\x63",
 		"is that the port of a di": "",
 	} {
 		a, b := net.Pipe()

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/hosting"
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/serving"
 )
@@ -30,7 +31,7 @@ func stages(d *command.Deps) []stage {
 		{"Run it:", []*cobra.Command{serving.NewUpCommand(d), serving.NewApplyCommand(d), serving.NewStatusCommand(d), serving.NewExplainCommand(d), serving.NewDownCommand(d)}},
 		{"Use what runs:", []*cobra.Command{serving.NewInferCommand(d), serving.NewLoadCommand(d)}},
 		{"See it all at once:", []*cobra.Command{serving.NewDemoCommand(d)}},
-		{"Run the roles on hosts of their own:", []*cobra.Command{serving.NewGatewayCommand(d), serving.NewWorkerCommand(d), serving.NewControlCommand(d), newTemporalCommand(d), serving.NewProviderCommand(d)}},
+		{"Run the roles on hosts of their own:", []*cobra.Command{hosting.NewGatewayCommand(d), hosting.NewDispatcherCommand(d), hosting.NewWorkerCommand(d), hosting.NewControlCommand(d), newTemporalCommand(d), serving.NewProviderCommand(d)}},
 		{"About this program:", []*cobra.Command{newVersionCommand(d), newSchemaCommand(d)}},
 	}
 }
@@ -140,5 +141,5 @@ func forPrograms(c *cobra.Command) bool {
 
 // cleansUp says of which commands something remains when they are cut off.
 func cleansUp(command string) bool {
-	return slices.Contains([]string{"up", "demo", "gateway", "worker", "control", "temporal", "provider", "profile", "load", "apply", "down", "reproduce"}, command)
+	return slices.Contains([]string{"up", "demo", "gateway", "dispatcher", "worker", "control", "temporal", "provider", "profile", "load", "apply", "down", "reproduce"}, command)
 }

@@ -1,4 +1,4 @@
 // Package serving has the commands about what runs: up, apply, status, explain,
-// infer, load, demo and down, the roles on hosts of their own, and what measures
+// infer, load, demo and down, a stand-in for a provider of functions, and what measures
 // this machine (profile, engines).
 package serving

@@ -54,7 +54,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	security.Register(c)
 	cache.RegisterSize(c)
 	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
-	flags.StringVar(&o.Record, "record", "", recordUsage)
+	flags.StringVar(&o.Record, "record", "", command.RecordUsage)
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		if err := planning.Check(); err != nil {
 			return err
@@ -99,8 +99,6 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	}
 	return c
 }
-
-const recordUsage = "write what dispatchers were told and decided to a `file` for harpagon replay when it ends, and on SIGUSR1"
 
 func up(ctx context.Context, d *command.Deps, o system.Options) (err error) {
 	begin := time.Now()

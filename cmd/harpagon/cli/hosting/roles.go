@@ -1,4 +1,4 @@
-package serving
+package hosting
 
 import (
 	"context"
@@ -122,7 +122,8 @@ from ` + command.TokenVariable + `, which clients and workers must then have.`,
 	c.Flags().StringVar(&o.GRPCAddr, "grpc", "127.0.0.1:8081", "`address` for requests over gRPC; empty serves none")
 	c.Flags().StringVar(&o.AttachAddr, "attach", "127.0.0.1:8090", "`address` for executors")
 	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which workers reach --attach, where that is another")
-	c.Flags().StringVar(&o.Record, "record", "", recordUsage)
+	c.Flags().StringSliceVar(&o.Dispatchers, "dispatcher", nil, "`address` of a dispatcher that decides for this gateway; several may be given. Without, it decides itself")
+	c.Flags().StringVar(&o.Record, "record", "", command.RecordUsage)
 	var limits command.LimitFlags
 	limits.Register(c)
 	c.Flags().StringVar(&o.Name, "name", "", "of this gateway, another for each; the host's name and the port where it is left out")
