@@ -178,3 +178,9 @@ type ApplicationDrift struct {
 	Application string
 	Drift       autoscale.Drift
 }
+
+// Seen is what a gateway saw lately.
+type Seen struct {
+	At       time.Time // when it said so
+	Measures autoscale.Measures
+}

@@ -197,12 +197,6 @@ func (s *service) announce(ctx workflow.Context, some []activities.Member) {
 	onGateways(ctx, queues(ctx, some), "say that "+s.Name+" exists and is not ready", announceTimeout, gateway.Announce, s.Name)
 }
 
-// Seen is what a gateway saw lately.
-type Seen struct {
-	At       time.Time // when it said so
-	Measures autoscale.Measures
-}
-
 // seenFor is how long what a gateway has said counts: one without requests says
 // nothing.
 const seenFor = 15 * time.Second
