@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors/content"
+	"github.com/harpagon/harpagon/executors/feeds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/wire"
@@ -64,7 +65,8 @@ func TestEnginesAreFedConstants(t *testing.T) {
 	assert.Len(t, items[0], 1, "what was given stays as it is")
 	_, err = in.Run(t.Context(), [][]wire.Tensor{{}})
 	require.ErrorContains(t, err, "0 tensors where 1 are expected")
-	sampled := sample(in, nil, rand.New(rand.NewPCG(1, 1)))
+	sampler, _ := in.(Sampler)
+	sampled := feeds.Sample(in.Signature().Inputs, sampler, nil, rand.New(rand.NewPCG(1, 1)))
 	require.NoError(t, Check(in.Signature().Inputs, sampled))
 
 	m.Inputs[1].Value = 7.0

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/harpagon/harpagon/executors/feeds"
 	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
@@ -84,7 +85,7 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 		}
 	}
 	e := &executor{host: h, task: t, observer: o, engine: engine, model: t.model(), device: queue, turn: turns.User{Concurrency: t.concurrency()}}
-	e.model.Feeds = Feeds(t.Source, t.Module.Name, h.Signatures())
+	e.model.Feeds = feeds.Of(t.Source, t.Module.Name, h.Signatures())
 	e.enter(Loading)
 	e.cells.open(t.concurrency(), 1)
 	return e, nil

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/harpagon/harpagon/executors/busy"
+	"github.com/harpagon/harpagon/executors/feeds"
 	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
@@ -49,7 +50,7 @@ type MeasureTask struct {
 	Concurrency []int `json:",omitempty"`
 
 	// Feeds says for inputs, by name, what the pipeline really sends where the
-	// module's signature leaves it open; see the function Feeds.
+	// module's signature leaves it open; see feeds.Of.
 	Feeds map[string]pipelines.Port
 
 	Outputs    []string           // see Model
@@ -81,7 +82,7 @@ const fewRuns = 3
 // NewMeasureTask takes the task for one module out of a pipeline, with as many
 // batches at a time as its plan may use. signatures may be nil.
 func NewMeasureTask(p pipelines.Pipeline, module, hardware, device string, signatures check.SignatureFunc) MeasureTask {
-	t := MeasureTask{Hardware: hardware, Device: device, Concurrency: p.Plan.Concurrencies(), Feeds: Feeds(p, module, signatures)}
+	t := MeasureTask{Hardware: hardware, Device: device, Concurrency: p.Plan.Concurrencies(), Feeds: feeds.Of(p, module, signatures)}
 	for _, m := range p.Modules {
 		if m.Name == module {
 			t.Module = m
@@ -275,10 +276,11 @@ func (m *measurement) load(ctx context.Context, n int) (prepared, error) {
 		p.instances = append(p.instances, one)
 	}
 	instance := p.instances[0]
+	sampler, _ := instance.(Sampler)
 	for _, size := range sizes {
 		rng := rand.New(rand.NewPCG(uint64(size), 0))
 		for range size {
-			p.items[size] = append(p.items[size], sample(instance, m.Feeds, rng))
+			p.items[size] = append(p.items[size], feeds.Sample(instance.Signature().Inputs, sampler, m.Feeds, rng))
 		}
 	}
 	if err := Check(instance.Signature().Inputs, p.items[n][0]); err != nil {

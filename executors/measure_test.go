@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors/busy"
+	"github.com/harpagon/harpagon/executors/feeds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/wire"
@@ -308,11 +309,11 @@ func TestMeasureTaskOfAPipeline(t *testing.T) {
 	require.Equal(t, map[string]pipelines.Port{"image": port("image", 3, 96, 96), "boxes": port("boxes", 4, 4)}, crop.Feeds)
 	require.Equal(t, []string{"crops"}, crop.Outputs)
 	require.Equal(t, map[string]pipelines.Port{"x": {Name: "x", Datatype: "FP32", Shape: []int64{4, 8, 8}}},
-		Feeds(p, "kind", signatures), "a row at a time")
-	require.Empty(t, Feeds(p, "kind", nil))
-	require.Equal(t, []int64{3, 96, 96}, Feeds(p, "detect", nil)["image"].Shape)
+		feeds.Of(p, "kind", signatures), "a row at a time")
+	require.Empty(t, feeds.Of(p, "kind", nil))
+	require.Equal(t, []int64{3, 96, 96}, feeds.Of(p, "detect", nil)["image"].Shape)
 	p.Modules[2].Fanout = 9.5
-	require.Equal(t, []int64{10, 4}, Feeds(p, "crop", signatures)["boxes"].Shape)
+	require.Equal(t, []int64{10, 4}, feeds.Of(p, "crop", signatures)["boxes"].Shape)
 	require.Equal(t, []int{1, 2, 4, 8, 16, 32}, crop.batches())
 	require.Equal(t, DefaultLimits(), crop.limits())
 }
@@ -324,12 +325,12 @@ func TestFeedsAreTypical(t *testing.T) {
 	signatures := func(m pipelines.Module) (pipelines.Signature, error) {
 		return pipelines.Signature{Inputs: []pipelines.Port{port("x", -1, -1), {Name: "boxes", Datatype: "FP16", Shape: []int64{-1, 4}}}, Outputs: []pipelines.Port{port("crops", -1, -1, 8, 8)}}, nil
 	}
-	require.Equal(t, []int64{3, 640, 480}, Feeds(p, "detect", nil)["image"].Shape)
+	require.Equal(t, []int64{3, 640, 480}, feeds.Of(p, "detect", nil)["image"].Shape)
 	p.Module("crop").Typical = map[string][]int64{"boxes": {7, 4}, "image": {3, 8, 8}}
 	require.Equal(t, map[string]pipelines.Port{"image": port("image", 3, 8, 8), "boxes": {Name: "boxes", Datatype: "FP16", Shape: []int64{7, 4}}},
-		Feeds(p, "crop", signatures), "the module goes before the pipeline")
+		feeds.Of(p, "crop", signatures), "the module goes before the pipeline")
 	p.Inputs[0].Typical = nil
-	require.Equal(t, []int64{3, -1, -1}, Feeds(p, "detect", nil)["image"].Shape)
+	require.Equal(t, []int64{3, -1, -1}, feeds.Of(p, "detect", nil)["image"].Shape)
 }
 
 // open is an instance with one input of every datatype.
@@ -345,8 +346,8 @@ func (open) Signature() pipelines.Signature {
 }
 
 func TestSamplesFitTheSignature(t *testing.T) {
-	feeds := map[string]pipelines.Port{"fed": {Datatype: "INT64", Shape: []int64{7}}, "FP32": {Shape: []int64{5, 9, -1}}}
-	got := sample(open{}, feeds, rand.New(rand.NewPCG(1, 1)))
+	fed := map[string]pipelines.Port{"fed": {Datatype: "INT64", Shape: []int64{7}}, "FP32": {Shape: []int64{5, 9, -1}}}
+	got := feeds.Sample(open{}.Signature().Inputs, nil, fed, rand.New(rand.NewPCG(1, 1)))
 	require.NoError(t, Check(open{}.Signature().Inputs, got))
 	require.Equal(t, []int64{5, 2, 32}, got[0].Shape)
 	require.Equal(t, []int64{4, 2, 32}, got[1].Shape)

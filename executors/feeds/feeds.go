@@ -1,4 +1,6 @@
-package executors
+// Package feeds says what a pipeline sends to a module, and makes such requests for
+// what has to be tried without real ones: measuring, warming up, loads.
+package feeds
 
 import (
 	"cmp"
@@ -20,14 +22,14 @@ const (
 	openSide = 32 // any other
 )
 
-// Feeds says what a pipeline sends to the inputs of a module: the datatypes
+// Of says what a pipeline sends to the inputs of a module: the datatypes
 // and shapes of the tensors that they are bound to, without the first
 // dimension where the module splits it. Rows of which only a mean is known are
 // counted as the greatest fanout in the pipeline, rounded up, but at least 4.
 // What the declaration calls typical goes before: of the module's input, or of
 // the pipeline's input that feeds it. signatures may be nil; inputs whose source
 // it does not know are left out, unless the module says what is typical.
-func Feeds(p pipelines.Pipeline, module string, signatures check.SignatureFunc) map[string]pipelines.Port {
+func Of(p pipelines.Pipeline, module string, signatures check.SignatureFunc) map[string]pipelines.Port {
 	feeds := make(map[string]pipelines.Port)
 	rows := int64(openRows)
 	for _, m := range p.Modules {
@@ -110,9 +112,14 @@ func splits(port pipelines.Port, own pipelines.Signature, input string) bool {
 	return i < 0 || own.Inputs[i].Datatype == "" || len(own.Inputs[i].Shape) == len(port.Shape)-1
 }
 
-// sample makes one request for an instance.
-func sample(instance Instance, feeds map[string]pipelines.Port, rng *rand.Rand) []wire.Tensor {
-	inputs := instance.Signature().Inputs
+// Sampler makes its own inputs, one for every shape, where random numbers would not
+// do (see executors.Sampler).
+type Sampler interface {
+	Sample(shapes [][]int64, rng *rand.Rand) []wire.Tensor
+}
+
+// Sample makes one request for a module with the inputs; own may be nil.
+func Sample(inputs []pipelines.Port, own Sampler, feeds map[string]pipelines.Port, rng *rand.Rand) []wire.Tensor {
 	shapes := make([][]int64, len(inputs))
 	tensors := make([]wire.Tensor, len(inputs))
 	for i, port := range inputs {
@@ -126,8 +133,8 @@ func sample(instance Instance, feeds map[string]pipelines.Port, rng *rand.Rand) 
 		shapes[i] = closed(port.Shape, feed.Shape)
 		tensors[i] = random(port.Datatype, shapes[i], rng)
 	}
-	if s, ok := instance.(Sampler); ok {
-		return s.Sample(shapes, rng)
+	if own != nil {
+		return own.Sample(shapes, rng)
 	}
 	return tensors
 }
