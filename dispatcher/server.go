@@ -139,7 +139,7 @@ func (s *Server) Serve(c net.Conn) error {
 	}
 	s.mu.Unlock()
 	err = p.serve()
-	if err != nil && !isEnd(err) {
+	if !isEnd(err) {
 		conn.Send(&queue.Message{Kind: queue.Fail, Text: []byte(err.Error())})
 	}
 	_ = conn.Close()

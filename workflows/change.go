@@ -58,7 +58,7 @@ func (s *service) repair(ctx workflow.Context) {
 func (s *service) decide(ctx workflow.Context, generation int, cause string, reply RescheduleReply, err error) {
 	d := Decision{Generation: generation, At: workflow.Now(ctx), Reason: cause}
 	if err != nil {
-		d.Failure = reason(err)
+		d.Failure = activities.Reason(err)
 	} else {
 		d.Change, d.Start, d.Stop, d.Keep = reply.Change, reply.Start, reply.Stop, len(reply.Running)-reply.Start
 		if f := reply.Deployed.Plan.Function; f != nil {
@@ -168,7 +168,7 @@ func (s *service) serve(ctx workflow.Context, reply RescheduleReply) {
 // served goes on.
 func (s *service) fail(ctx workflow.Context, generation int, err error) {
 	s.Failures++
-	s.Failure = &Failure{Generation: generation, At: workflow.Now(ctx), Reason: reason(err), Type: errorType(err)}
+	s.Failure = &Failure{Generation: generation, At: workflow.Now(ctx), Reason: activities.Reason(err), Type: errorType(err)}
 	s.Pending = s.Pending || s.Joined // the host has come since the change looked for one
 	final := s.Failure.Type == activities.TypeInfeasible || s.Failure.Type == activities.TypeInvalid
 	if !final && !s.Pending {

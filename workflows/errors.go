@@ -2,28 +2,9 @@ package workflows
 
 import (
 	"errors"
-	"strings"
 
 	"go.temporal.io/sdk/temporal"
 )
-
-// reason is the innermost message of an error that came through activities and
-// child workflows, without Temporal's wrapping, which says where and not why.
-func reason(err error) string {
-	var app *temporal.ApplicationError
-	for errors.As(err, &app) {
-		inner := app.Unwrap()
-		if inner == nil || !errors.As(inner, new(*temporal.ApplicationError)) {
-			return app.Message()
-		}
-		err = inner
-	}
-	var timeout *temporal.TimeoutError
-	if errors.As(err, &timeout) {
-		return "timed out (" + timeout.TimeoutType().String() + ")"
-	}
-	return err.Error()
-}
 
 // errorType is the type of the innermost application error, empty when there is
 // none.
@@ -33,11 +14,4 @@ func errorType(err error) (name string) {
 		name, err = app.Type(), app.Unwrap()
 	}
 	return name
-}
-
-// markdown writes tables for Temporal's UI.
-type markdown struct{ strings.Builder }
-
-func (m *markdown) row(cells ...string) {
-	m.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }

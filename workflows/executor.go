@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // ExecutorInput is the input of the executor workflow.
@@ -29,8 +30,8 @@ func Executor(ctx workflow.Context, in ExecutorInput) (activities.ExecutorResult
 	slot := in.Task.Slot
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              activities.HostQueue(slot.Host),
-		StartToCloseTimeout:    forever,
-		ScheduleToStartTimeout: hostPatience,
+		StartToCloseTimeout:    fleet.Forever,
+		ScheduleToStartTimeout: fleet.HostPatience,
 		HeartbeatTimeout:       cmp.Or(in.HeartbeatTimeout, activities.DefaultHeartbeatTimeout),
 		WaitForCancellation:    true,
 		RetryPolicy: &temporal.RetryPolicy{
@@ -48,7 +49,7 @@ func Executor(ctx workflow.Context, in ExecutorInput) (activities.ExecutorResult
 	}
 	end := ExecutorEnded{Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Executor: slot.Executor, Reason: result.Reason}
 	if err != nil {
-		end.Reason = reason(err)
+		end.Reason = activities.Reason(err)
 	}
 	if gone := workflow.SignalExternalWorkflow(ctx, in.Service, "", SignalExecutorEnded, end).Get(ctx, nil); gone != nil {
 		workflow.GetLogger(ctx).Info("the service is gone", "service", in.Service, "error", gone)

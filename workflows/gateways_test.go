@@ -9,12 +9,13 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 func TestAGatewayThatJoinsIsToldWhatServes(t *testing.T) {
 	w := newWorld(4)
 	g1, g2 := gatewayMember("g1"), gatewayMember("g2")
-	both := FleetChange{Members: true, Gateways: []activities.Member{g1, g2}, New: []activities.Member{g2}}
+	both := fleet.Change{Members: true, Gateways: []activities.Member{g1, g2}, New: []activities.Member{g2}}
 	script(t, w, Settings{}, func(r *rig) {
 		apply(20)(r)
 	}, func(r *rig) {
@@ -36,7 +37,7 @@ func TestAGatewayThatJoinsIsToldWhatServes(t *testing.T) {
 	}, func(r *rig) {
 		assert.Equal(t, 2, r.status().Serving)
 		assert.Len(t, w.installed, 4, "a change reaches both")
-		r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: []activities.Member{g1}})
+		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Members: true, Gateways: []activities.Member{g1}})
 	}, func(r *rig) {
 		assert.Len(t, w.installed, 4, "that one goes changes nothing")
 		r.update(UpdateDrain, "the night")
@@ -56,7 +57,7 @@ func TestAChangeWithoutAGatewayIsTriedWhenOneJoins(t *testing.T) {
 		assert.Contains(t, s.Failure.Reason, "harpagon gateway")
 		g := gatewayMember("g1")
 		w.change(func() { w.gateways = []activities.Member{g} })
-		r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: w.gateways, New: w.gateways})
+		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Members: true, Gateways: w.gateways, New: w.gateways})
 	}, func(r *rig) {
 		assert.Equal(t, 1, r.status().Serving)
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // replanChange is the share by which a duration must change for another plan to
@@ -103,7 +104,7 @@ func (s *service) planWith(ctx workflow.Context, a autoscale.PaceAdvice) {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			TaskQueue:              activities.HostQueue(host),
 			StartToCloseTimeout:    time.Minute,
-			ScheduleToStartTimeout: hostPatience,
+			ScheduleToStartTimeout: fleet.HostPatience,
 			RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
 			Summary:                "keep the profile of " + a.Module + " as measured while serving",
 		})

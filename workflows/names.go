@@ -7,8 +7,8 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
-	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // Workflow types.
@@ -17,9 +17,6 @@ const (
 	TypeProfile    = "profile"
 	TypeReschedule = "reschedule"
 	TypeExecutor   = "executor"
-	TypeFleet      = activities.FleetWorkflow
-	TypeHost       = "host"
-	TypeMember     = "member"
 )
 
 // Messages of the service workflow.
@@ -32,14 +29,12 @@ const (
 
 	QueryStatus = "status" // -> Status
 
-	SignalMeasures       = "measures"        // autoscale.Measures
-	SignalFleetChanged   = "fleet-changed"   // FleetChange
-	SignalExecutorEnded  = "executor-ended"  // ExecutorEnded
-	SignalGatewayStarted = "gateway-started" // string: address, of a gateway older than the fleet's members
+	SignalMeasures       = "measures"          // autoscale.Measures
+	SignalFleetChanged   = fleet.SignalChanged // fleet.Change
+	SignalExecutorEnded  = "executor-ended"    // ExecutorEnded
+	SignalGatewayStarted = "gateway-started"   // string: address, of a gateway older than the fleet's members
 
-	signalProgress   = "progress"    // Phase, from the reschedule under way
-	signalHostLost   = "host-lost"   // to the fleet: hostLost
-	signalMemberLost = "member-lost" // to the fleet: memberLost
+	signalProgress = "progress" // Phase, from the reschedule under way
 )
 
 // ApplyRequest replaces the spec of a service.
@@ -63,17 +58,6 @@ type ChangeReply struct {
 	Unchanged  bool // the spec was in force already
 }
 
-// FleetChange tells a service of hosts that came and went, and of the gateways that
-// there are where that has changed.
-type FleetChange struct {
-	Joined []string
-	Lost   []string
-
-	Members  bool                `json:",omitempty"` // the gateways have changed
-	Gateways []activities.Member `json:",omitempty"` // all that are present
-	New      []activities.Member `json:",omitempty"` // those of them that have just joined
-}
-
 // ExecutorEnded tells a service that an executor is no more.
 type ExecutorEnded struct {
 	Workflow string
@@ -86,12 +70,6 @@ func ServiceID(kind scheduler.Kind, name string) string { return string(kind) + 
 
 // SpecID is the workflow ID of the service that a spec declares.
 func SpecID(s scheduler.Spec) string { return ServiceID(s.Kind(), s.Name()) }
-
-// HostID is the workflow ID of a host.
-func HostID(name string) string { return "host/" + name }
-
-// MemberID is the workflow ID of a gateway or a dispatcher.
-func MemberID(m activities.Member) string { return string(m.Kind) + "/" + m.Name + "/" + m.Instance }
 
 func rescheduleID(service string, n int) string {
 	return fmt.Sprintf("reschedule/%s/%d", service, n)

@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // script runs a pipeline through steps, one a minute, and deletes it then.
@@ -262,7 +263,7 @@ func TestWhyAnExecutorCannotLoadIsWhyTheChangeFails(t *testing.T) {
 	env.ExecuteWorkflow(TypeReschedule, RescheduleRequest{Spec: spec, Generation: 1, Number: 1, Reason: "applied"})
 	err := env.GetWorkflowError()
 	require.Error(t, err)
-	assert.Equal(t, "detect cannot be loaded: unknown operator Frobnicate", reason(err))
+	assert.Equal(t, "detect cannot be loaded: unknown operator Frobnicate", activities.Reason(err))
 	assert.Equal(t, activities.TypeLoad, errorType(err))
 	assert.Empty(t, w.installed)
 }
@@ -284,7 +285,7 @@ func TestNoDevices(t *testing.T) {
 		require.NotNil(t, s.Failure)
 		assert.Contains(t, s.Failure.Reason, "start a worker")
 		w.fleet = activities.FleetView{Version: 2, Hosts: []activities.HostInfo{host("two", 4)}, Reserved: w.fleet.Reserved}
-		r.SignalWorkflow(SignalFleetChanged, FleetChange{Joined: []string{"two"}})
+		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Joined: []string{"two"}})
 	}, func(r *rig) {
 		assert.Equal(t, 1, r.status().Serving)
 	})
@@ -294,7 +295,7 @@ func TestHostLost(t *testing.T) {
 	w := newWorld(4)
 	script(t, w, Settings{}, apply(20), func(r *rig) {
 		w.fleet = activities.FleetView{Version: 2, Hosts: []activities.HostInfo{host("two", 4)}, Reserved: w.fleet.Reserved}
-		r.SignalWorkflow(SignalFleetChanged, FleetChange{Lost: []string{"one"}})
+		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Lost: []string{"one"}})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 2, s.Serving)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // place finds devices for the plan and reserves them, over again when another
@@ -36,7 +37,7 @@ func (c *change) identify(ctx workflow.Context) (engines map[string]placement.Mo
 	var host *activities.Host
 	ctx = shortActivity(ctx, "read the digests of the models")
 	ctx = workflow.WithTaskQueue(ctx, activities.HostQueue(c.view.Hosts[0].Name)) // Plan has made sure that there is one
-	ctx = workflow.WithScheduleToStartTimeout(ctx, hostPatience)
+	ctx = workflow.WithScheduleToStartTimeout(ctx, fleet.HostPatience)
 	err = workflow.ExecuteActivity(ctx, host.Identify, activities.IdentifyInput{Modules: c.deployment.Pipeline.Modules}).Get(ctx, &engines)
 	return engines, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/pool"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // ranking is a pool of a base and a cheap kind that is in time with short
@@ -198,7 +199,7 @@ func TestAPoolWithoutItsBaseWaits(t *testing.T) {
 		w.mu.Lock()
 		w.fleet.Hosts[0].Devices = append(w.fleet.Hosts[0].Devices, placement.Device{Host: "one", Name: "gpu/0", Hardware: "gpu"})
 		w.mu.Unlock()
-		r.SignalWorkflow(SignalFleetChanged, FleetChange{Joined: []string{"one"}})
+		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Joined: []string{"one"}})
 	}, func(r *rig) {
 		assert.Equal(t, Serving, r.status().Phase)
 	})

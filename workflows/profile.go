@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // ProfileRequest is the input of the profile workflow.
@@ -118,7 +119,7 @@ func measure(ctx workflow.Context, r ProfileRequest, todo []measurement, points 
 		ctx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			TaskQueue:              activities.HostQueue(m.device.Host),
 			StartToCloseTimeout:    time.Hour,
-			ScheduleToStartTimeout: hostPatience,
+			ScheduleToStartTimeout: fleet.HostPatience,
 			HeartbeatTimeout:       time.Minute,
 			WaitForCancellation:    true,
 			RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 4},

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"github.com/harpagon/harpagon/workflows/fleet"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )
@@ -9,7 +10,7 @@ import (
 func Register(w worker.WorkflowRegistry) {
 	for name, f := range map[string]any{
 		TypeService: Service, TypeProfile: Profile, TypeReschedule: Reschedule,
-		TypeExecutor: Executor, TypeFleet: Fleet, TypeHost: Host, TypeMember: Member,
+		TypeExecutor: Executor, fleet.TypeFleet: fleet.Fleet, fleet.TypeHost: fleet.Host, fleet.TypeMember: fleet.Member,
 	} {
 		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}

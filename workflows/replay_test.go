@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/harpagon/harpagon/workflows/fleet"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/worker"
@@ -32,7 +33,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"service-pipeline", "service-pool", "service-function", "reschedule-traffic", "reschedule-ranking", "reschedule-ranker",
-		TypeProfile, TypeExecutor, TypeFleet, TypeHost,
+		TypeProfile, TypeExecutor, fleet.TypeFleet, fleet.TypeHost,
 	} {
 		assert.True(t, seen[kind], "no history of %s", kind)
 	}

@@ -232,7 +232,7 @@ func (c *change) releaseOld(ctx workflow.Context) {
 	c.show(ctx, "releasing old executors")
 	warning := release(ctx, queues(ctx, c.view.Gateways()), c.Spec.Name(), c.changes.Stop)
 	if warning != nil {
-		c.warning = reason(warning)
+		c.warning = activities.Reason(warning)
 	}
 	cancelExecutors(ctx, c.stopped())
 }

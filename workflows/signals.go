@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 func signalNames() []string {
@@ -44,7 +45,7 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 			s.measured(ctx, s.together(ctx, m))
 		}
 	case SignalFleetChanged:
-		var c FleetChange
+		var c fleet.Change
 		if received = from(&c); received {
 			s.fleetChanged(c)
 			s.gatewaysChanged(c)
@@ -72,7 +73,7 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 	return received
 }
 
-func (s *service) fleetChanged(c FleetChange) {
+func (s *service) fleetChanged(c fleet.Change) {
 	s.Lost = append(s.Lost, c.Lost...)
 	s.Joined = s.Joined || len(c.Joined) > 0
 	if len(c.Joined) > 0 && s.Failure != nil && !s.Pending && s.Stop == "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // reinstall tells a gateway that has started anew what serves. It waits for
@@ -28,7 +29,7 @@ func (s *service) reinstall(ctx workflow.Context) {
 		s.Reinstall = true // after what is more urgent
 	default:
 		s.NotInstalled = true
-		s.replan("the gateway started anew and could not serve the plan: " + reason(err))
+		s.replan("the gateway started anew and could not serve the plan: " + activities.Reason(err))
 	}
 }
 
@@ -112,7 +113,7 @@ func (s *service) meetGateways(ctx workflow.Context) {
 
 // gatewaysChanged notes which gateways there are now. Those that have just joined are
 // told what serves; a change that found none is tried again.
-func (s *service) gatewaysChanged(c FleetChange) {
+func (s *service) gatewaysChanged(c fleet.Change) {
 	if !c.Members {
 		return
 	}
@@ -171,7 +172,7 @@ func (s *service) welcome(ctx workflow.Context) {
 		s.meet(some...) // after what is more urgent
 	case only:
 		s.NotInstalled = true
-		s.replan("the gateway started anew and could not serve the plan: " + reason(err))
+		s.replan("the gateway started anew and could not serve the plan: " + activities.Reason(err))
 	default:
 		var gateway *activities.GatewayActivities
 		parts := onGateways(ctx, all, "install what serves, though executors are missing", installTimeout, gateway.Install, s.Serving.deployment())

@@ -22,6 +22,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // Status is a service at one moment; Describe prints it.
@@ -282,7 +283,7 @@ func (c *Control) Devices(ctx context.Context) ([]devices.Reading, error) {
 
 // beat is what a host has said last; nothing when it has said nothing.
 func (c *Control) beat(ctx context.Context, host string) (beat activities.HostBeat, err error) {
-	d, err := c.client.DescribeWorkflowExecution(ctx, workflows.HostID(host), "")
+	d, err := c.client.DescribeWorkflowExecution(ctx, fleet.HostID(host), "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
 		return beat, nil
 	}

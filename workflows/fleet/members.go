@@ -1,4 +1,4 @@
-package workflows
+package fleet
 
 import (
 	"fmt"
@@ -97,7 +97,7 @@ func (f *fleet) tellHosts(ctx workflow.Context, gateways []activities.Member) {
 			ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 				TaskQueue:              activities.HostQueue(name),
 				StartToCloseTimeout:    10 * time.Second,
-				ScheduleToStartTimeout: hostPatience,
+				ScheduleToStartTimeout: HostPatience,
 				RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
 				Summary:                fmt.Sprintf("tell host %s of %d gateways", name, len(gateways)),
 			})

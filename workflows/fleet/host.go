@@ -1,4 +1,4 @@
-package workflows
+package fleet
 
 import (
 	"time"
@@ -20,7 +20,7 @@ type HostInput struct {
 func Host(ctx workflow.Context, in HostInput) error {
 	var host *activities.Host
 	lost := hostLost{Name: in.Info.Name, Incarnation: in.Incarnation}
-	lost.Reason = hold(ctx, activities.HostQueue(in.Info.Name), in.HeartbeatTimeout, returnTime, "host "+in.Info.Name, host.HoldHost, in.Info)
+	lost.Reason = hold(ctx, activities.HostQueue(in.Info.Name), in.HeartbeatTimeout, ReturnTime, "host "+in.Info.Name, host.HoldHost, in.Info)
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return workflow.SignalExternalWorkflow(ctx, activities.FleetID, "", signalHostLost, lost).Get(ctx, nil)
 }

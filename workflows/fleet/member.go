@@ -1,4 +1,4 @@
-package workflows
+package fleet
 
 import (
 	"time"
@@ -40,7 +40,7 @@ func hold(ctx workflow.Context, queue string, timeout, patience time.Duration, w
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              queue,
-		StartToCloseTimeout:    forever,
+		StartToCloseTimeout:    Forever,
 		ScheduleToStartTimeout: timeout + patience,
 		HeartbeatTimeout:       timeout,
 		WaitForCancellation:    true,
@@ -48,7 +48,7 @@ func hold(ctx workflow.Context, queue string, timeout, patience time.Duration, w
 		Summary:                "hold " + what,
 	})
 	if err := workflow.ExecuteActivity(ctx, activity, arg).Get(ctx, nil); err != nil {
-		return reason(err)
+		return activities.Reason(err)
 	}
 	return "left"
 }

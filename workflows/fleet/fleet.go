@@ -1,4 +1,4 @@
-package workflows
+package fleet
 
 import (
 	"cmp"
@@ -11,12 +11,13 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/workflows/markdown"
 )
 
-// FleetState is everything the fleet workflow knows. Nil stands for the start.
-type FleetState struct {
+// State is everything the fleet workflow knows. Nil stands for the start.
+type State struct {
 	Version  int
-	Hosts    map[string]*FleetHost
+	Hosts    map[string]*PresentHost
 	Reserved map[string][]placement.Slot // by the ID of the service
 	Watching map[string]bool             // services to tell of changes, by ID
 
@@ -25,8 +26,8 @@ type FleetState struct {
 	ContinueAfter int // as in Settings
 }
 
-// FleetHost is a host that is present.
-type FleetHost struct {
+// PresentHost is a host that is present.
+type PresentHost struct {
 	Info        activities.HostInfo
 	Incarnation int // counts the joins, so that the end of an older one is known as such
 }
@@ -38,10 +39,10 @@ type hostLost struct {
 	Reason      string
 }
 
-// fleet drives FleetState.
+// fleet drives State.
 type fleet struct {
-	FleetState
-	changes FleetChange         // not told to services yet
+	State
+	changes Change              // not told to services yet
 	starts  []string            // hosts whose workflow is to be started
 	enters  []activities.Member // members whose workflow is to be started
 	leaves  []activities.Member // members whose name another has taken
@@ -51,10 +52,10 @@ type fleet struct {
 
 // Fleet knows which hosts and devices exist and which service has reserved
 // them.
-func Fleet(ctx workflow.Context, state *FleetState) error {
+func Fleet(ctx workflow.Context, state *State) error {
 	f := &fleet{}
 	if state != nil {
-		f.FleetState = *state
+		f.State = *state
 	}
 	f.init()
 	if err := f.setHandlers(ctx); err != nil {
@@ -78,14 +79,14 @@ func Fleet(ctx workflow.Context, state *FleetState) error {
 		}
 		f.receivePending(ctx)
 		if !f.hasWork() {
-			return workflow.NewContinueAsNewError(ctx, TypeFleet, &f.FleetState)
+			return workflow.NewContinueAsNewError(ctx, TypeFleet, &f.State)
 		}
 	}
 }
 
 func (f *fleet) init() {
 	if f.Hosts == nil {
-		f.Hosts = map[string]*FleetHost{}
+		f.Hosts = map[string]*PresentHost{}
 	}
 	if f.Reserved == nil {
 		f.Reserved = map[string][]placement.Slot{}
@@ -150,7 +151,7 @@ func (f *fleet) checkJoin(_ workflow.Context, info activities.HostInfo) error {
 func (f *fleet) join(_ workflow.Context, info activities.HostInfo) (activities.FleetView, error) {
 	h := f.Hosts[info.Name]
 	if h == nil {
-		h = &FleetHost{}
+		h = &PresentHost{}
 		f.Hosts[info.Name] = h
 	}
 	h.Info = info
@@ -268,7 +269,7 @@ func (f *fleet) startHosts(ctx workflow.Context) {
 // notify passes the changes on to the services.
 func (f *fleet) notify(ctx workflow.Context) {
 	changes := f.changes
-	f.changes = FleetChange{}
+	f.changes = Change{}
 	if len(changes.Joined)+len(changes.Lost) == 0 && !changes.Members {
 		return
 	}
@@ -277,22 +278,22 @@ func (f *fleet) notify(ctx workflow.Context) {
 		f.tellHosts(ctx, changes.Gateways)
 	}
 	for _, service := range workflow.DeterministicKeys(f.Watching) {
-		if err := workflow.SignalExternalWorkflow(ctx, service, "", SignalFleetChanged, changes).Get(ctx, nil); err != nil {
+		if err := workflow.SignalExternalWorkflow(ctx, service, "", SignalChanged, changes).Get(ctx, nil); err != nil {
 			delete(f.Watching, service) // it runs no more
 		}
 	}
 }
 
 func (f *fleet) show(ctx workflow.Context) {
-	b := new(markdown)
-	b.row("host", "device", "hardware", "used", "by")
-	b.row("---", "---", "---", "---:", "---")
+	b := new(markdown.Table)
+	b.Row("host", "device", "hardware", "used", "by")
+	b.Row("---", "---", "---", "---:", "---")
 	for _, h := range f.view().Hosts {
 		devices := slices.Clone(h.Devices)
 		slices.SortFunc(devices, func(a, b placement.Device) int { return cmp.Compare(a.Name, b.Name) })
 		for _, d := range devices {
 			share, by := f.use(d)
-			b.row(h.Name, d.Name, d.Hardware, fmt.Sprintf("%.0f %%", 100*share), by)
+			b.Row(h.Name, d.Name, d.Hardware, fmt.Sprintf("%.0f %%", 100*share), by)
 		}
 	}
 	workflow.SetCurrentDetails(ctx, b.String())

@@ -1,0 +1,25 @@
+package activities
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+)
+
+// Reason is the innermost message of an error that came through activities and
+// child workflows, without Temporal's wrapping, which says where and not why.
+func Reason(err error) string {
+	var app *temporal.ApplicationError
+	for errors.As(err, &app) {
+		inner := app.Unwrap()
+		if inner == nil || !errors.As(inner, new(*temporal.ApplicationError)) {
+			return app.Message()
+		}
+		err = inner
+	}
+	var timeout *temporal.TimeoutError
+	if errors.As(err, &timeout) {
+		return "timed out (" + timeout.TimeoutType().String() + ")"
+	}
+	return err.Error()
+}
