@@ -73,7 +73,7 @@ func TestReproduceToAFolder(t *testing.T) {
 	}
 	page := read(t, filepath.Join(dir, "symphony", "devices.md"))
 	assert.Contains(t, page, "Made by `harpagon reproduce symphony/devices symphony/table2 --quick --markdown` on go")
-	assert.Contains(t, page, "| devices | adaptive | clockwork | deferred | eager | nexus |\n| --- | ---: |")
+	assert.Contains(t, page, "| devices | adaptive | clockwork | deferred | eager | nexus | eager:window |\n| --- | ---: |")
 	assert.Contains(t, read(t, filepath.Join(dir, "symphony", "devices.svg")), ">1 model<")
 	file, err := os.Open(filepath.Join(dir, "symphony", "table2.csv"))
 	require.NoError(t, err)

@@ -83,7 +83,7 @@ func TestSimulateSaysWhatIsWrong(t *testing.T) {
 		"--arrivals trace:nowhere.csv": "no such file",
 		"--pool v100":                  "write HARDWARE=N",
 		"--pool v100=99999999":         "memory is kept for",
-		"--pool h200=2":                "has no profile point on hardware",
+		"--pool h200=2":                `module "detect" of pipeline "small" has no profile on "h200"`,
 		"--pool v100=2 --dispatch tc":  "tc cuts batches for the groups of a plan",
 		"--dispatch matching":          "have no sizes",
 		"--dispatch best":              "there is no dispatch policy",

@@ -31,7 +31,7 @@ func TestStatusCountsMistakesOfCallersApart(t *testing.T) {
 	require.NoError(t, serving.WriteServices(&text, all))
 	lines := strings.Split(text.String(), "\n")
 	assert.True(t, strings.HasSuffix(lines[0], "invalid"), lines[0])
-	assert.Contains(t, lines[1], "100.00 %")
+	assert.Contains(t, lines[1], "100 %")
 	assert.True(t, strings.HasSuffix(lines[1], "17"), lines[1])
 	assert.True(t, strings.HasSuffix(lines[3], "-"), lines[3])
 	for line := range strings.Lines(fitted(text.String(), command.LineWidth)) {
