@@ -76,7 +76,16 @@ func (gr *deployed) measureQuery(inputs []wire.Tensor) *wire.Error {
 	return nil
 }
 
-func crowded(budget dispatch.Time) *wire.Error {
+// crowded says why there is no time for a request that came at arrival: its caller
+// gave it none, or others are before it.
+func crowded(arrival, deadline dispatch.Time) *wire.Error {
+	if deadline <= arrival {
+		return &wire.Error{Code: wire.CodeDeadline, Reason: "its deadline had passed when it came"}
+	}
+	return overloaded(deadline - arrival)
+}
+
+func overloaded(budget dispatch.Time) *wire.Error {
 	return &wire.Error{
 		Code: wire.CodeOverloaded, Budget: budget,
 		Reason: "the requests before this one leave no time for it; send fewer, or scale the pipeline up",
@@ -84,9 +93,9 @@ func crowded(budget dispatch.Time) *wire.Error {
 }
 
 // Crowded says why a request to the pipeline that has come then would be refused, and
-// counts it as refused; nil where it would not. A zero time says now. Servers ask before they read what
-// a request brings: under overload that is most of what a refusal costs. A name
-// that is not served is no reason; Infer says so.
+// counts it as refused; nil where it would not. A zero time says now. Servers ask before
+// they read what a request brings: under overload that is most of what a refusal costs.
+// A name that is not served is no reason; Infer says so.
 func (g *Gateway) Crowded(name string, came time.Time) *wire.Error {
 	p, _ := g.find(name)
 	if p == nil {
@@ -99,7 +108,7 @@ func (g *Gateway) Crowded(name string, came time.Time) *wire.Error {
 	if gr.SLO == 0 || g.queue.Would(gr.Generation, g.now(), arrival+gr.SLO) {
 		return nil
 	}
-	err := crowded(gr.SLO)
+	err := overloaded(gr.SLO)
 	g.refuse(p, gr, nil, &wire.InferRequest{Pipeline: name}, arrival, err)
 	return err
 }

@@ -40,7 +40,7 @@ func refusal(now dispatch.Time, it *graph.Item, why dispatcher.Drop) *wire.Error
 	case dispatcher.Unserved:
 		e.Stage, e.Reason = "", "its application is not served any more"
 	case dispatcher.Refused:
-		e = crowded(e.Budget)
+		e = overloaded(e.Budget)
 	case dispatcher.Stopping:
 		e.Stage, e.Reason = "", stopping
 	default:

@@ -64,7 +64,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	}
 	deadline := g.deadline(ctx, slo, arrival)
 	if !g.queue.Admit(gr.Generation, now, deadline) {
-		err := crowded(deadline - arrival)
+		err := crowded(arrival, deadline)
 		g.refuse(p, gr, app, q, arrival, err)
 		return nil, err
 	}

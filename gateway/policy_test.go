@@ -143,7 +143,7 @@ func TestAPolicyThatCannotServeIsRefused(t *testing.T) {
 	d := deployment(single(time.Second), 1, specs)
 	g, workers := serve(t, Options{}, d, specs)
 	defer stop(g, workers)
-	for policy, why := range map[string]string{"matching": "Declare a pool block", "grouped": "declare a function block", "best": "no dispatch policy"} {
+	for policy, why := range map[string]string{"matching": "Declare a pool block", "grouped": "Declare a function block", "best": "no dispatch policy"} {
 		err := g.Install(context.Background(), dispatched(d, 2, policy))
 		require.ErrorContains(t, err, why)
 		require.ErrorContains(t, err, `pipeline "p", module "m"`)
