@@ -11,6 +11,7 @@ seconds=${2:-90}
 work=$(mktemp -d)
 export TEMPORAL_ADDRESS=127.0.0.1:${TEMPORAL_PORT:-17233}
 export HARPAGON_TOKEN=
+dispatchers="--dispatcher 127.0.0.1:18094 --dispatcher 127.0.0.1:18096"
 declare -A pid
 
 start() { # NAME COMMAND...
@@ -24,8 +25,10 @@ begin() { # NAME
   case $1 in
     temporal) start temporal "$harpagon" temporal --addr "$TEMPORAL_ADDRESS" --ui "" --state "$work/temporal" ;;
     control-*) start "$1" "$harpagon" control ;;
-    gateway-1) start "$1" "$harpagon" gateway --name gateway-1 --http 127.0.0.1:18081 --grpc "" --attach 127.0.0.1:18091 ;;
-    gateway-2) start "$1" "$harpagon" gateway --name gateway-2 --http 127.0.0.1:18082 --grpc "" --attach 127.0.0.1:18092 ;;
+    dispatcher-1) start "$1" "$harpagon" dispatcher --name "$1" --listen 127.0.0.1:18094 ;;
+    dispatcher-2) start "$1" "$harpagon" dispatcher --name "$1" --listen 127.0.0.1:18096 ;;
+    gateway-1) start "$1" "$harpagon" gateway --name gateway-1 --http 127.0.0.1:18081 --grpc "" --attach 127.0.0.1:18091 $dispatchers ;;
+    gateway-2) start "$1" "$harpagon" gateway --name gateway-2 --http 127.0.0.1:18082 --grpc "" --attach 127.0.0.1:18092 $dispatchers ;;
     worker-*) start "$1" "$harpagon" worker --name "$1" --cores 2 ;;
   esac
 }
@@ -57,7 +60,7 @@ begin temporal
 sleep 3
 for name in control-1 control-2; do begin $name; done
 sleep 1
-for name in worker-1 worker-2 gateway-1 gateway-2; do begin $name; done
+for name in dispatcher-1 dispatcher-2 worker-1 worker-2 gateway-1 gateway-2; do begin $name; done
 answers http://127.0.0.1:18081/v2/health/ready && answers http://127.0.0.1:18082/v2/health/ready || exit 1
 "$harpagon" apply "$here" || exit 1
 answers http://127.0.0.1:18081/v2/models/fleet/ready && answers http://127.0.0.1:18082/v2/models/fleet/ready || exit 1
@@ -69,7 +72,7 @@ echo
 load=$!
 killed=0
 last=$((SECONDS + seconds - 15))
-for name in gateway-1 gateway-2 control-1 worker-1 temporal control-2 gateway-1 worker-2 gateway-2; do
+for name in gateway-1 dispatcher-1 gateway-2 control-1 dispatcher-2 worker-1 temporal control-2 gateway-1 dispatcher-1 worker-2 gateway-2 dispatcher-2; do
   [ $SECONDS -lt $last ] || break
   case " ${SKIP:-} " in *" $name "*) continue ;; esac
   sleep 4

@@ -113,8 +113,8 @@ func NewGatewayCommand(d *command.Deps) *cobra.Command {
 		Short: "Take requests, against a Temporal server",
 		Long: `Serves pipelines by the Open Inference Protocol, and takes the streams of
 executors on other hosts. There may be any number of gateways: each serves every
-pipeline, and executors attach to all of them. Addresses that other hosts can reach need a token, read
-from ` + command.TokenVariable + `, which clients and workers must then have.`,
+pipeline, and executors attach to all of them. Addresses that other hosts can reach
+need a token, read from ` + command.TokenVariable + `, which clients and workers must then have.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 HARPAGON_TOKEN=secret harpagon gateway --http :8080 --attach :8090 --advertise gateway:8090`,
 		Args:    cobra.NoArgs,
 	}
