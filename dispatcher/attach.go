@@ -39,13 +39,13 @@ func (s *Server) Attach(stream attach.Stream) error {
 	h := m.Hello
 	c := &control{server: s, stream: stream, service: h.Pipeline, name: h.Executor}
 	s.mu.Lock()
-	c.seat = s.dispatcher.enlist(Introduction{
+	c.seat = s.dispatcher.register(Introduction{
 		Name: h.Executor, Service: h.Pipeline, Host: h.Host, Device: h.Device, Hardware: h.Hardware, Concurrency: h.Concurrency, Holder: c,
 	})
 	s.controls[c] = true
 	c.obey(s.epochOf(h.Pipeline))
 	s.mu.Unlock()
-	s.dispatcher.employ(c.seat)
+	s.dispatcher.activate(c.seat)
 	err = c.serve()
 	s.mu.Lock()
 	delete(s.controls, c)

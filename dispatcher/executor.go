@@ -45,15 +45,15 @@ type Introduction struct {
 // work where the current generation of its service wants it. One that does not fit
 // its module gets no work.
 func (d *Dispatcher) Register(i Introduction, fits bool) *Executor {
-	e := d.enlist(i)
+	e := d.register(i)
 	if fits {
-		d.employ(e)
+		d.activate(e)
 	}
 	return e
 }
 
-// enlist makes an executor known.
-func (d *Dispatcher) enlist(i Introduction) *Executor {
+// register makes an executor known.
+func (d *Dispatcher) register(i Introduction) *Executor {
 	e := &Executor{
 		dispatcher: d, Name: i.Name, Service: i.Service, Hardware: i.Hardware, Holder: i.Holder,
 		concurrency: max(i.Concurrency, 1),
@@ -68,8 +68,8 @@ func (d *Dispatcher) enlist(i Introduction) *Executor {
 	return e
 }
 
-// employ puts an executor to work where the current generation wants it.
-func (d *Dispatcher) employ(e *Executor) {
+// activate puts an executor to work where the current generation wants it.
+func (d *Dispatcher) activate(e *Executor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.assign(e)

@@ -47,7 +47,7 @@ func (d *Dispatcher) Follow(c *queue.Conn, gateway Gateway) error {
 	var err error
 	for err == nil {
 		if err = c.Receive(&m); err == nil {
-			l.hear(&m)
+			l.handle(&m)
 		}
 	}
 	_ = c.Close()
@@ -59,8 +59,8 @@ func (d *Dispatcher) Follow(c *queue.Conn, gateway Gateway) error {
 	return err
 }
 
-// hear does what a message says.
-func (l *Link) hear(m *queue.Message) {
+// handle does what a message says.
+func (l *Link) handle(m *queue.Message) {
 	switch m.Kind {
 	case queue.Own:
 		l.dispatcher.mu.Lock()

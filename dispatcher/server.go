@@ -185,13 +185,13 @@ func (p *peer) serve() error {
 		if err := p.conn.Receive(&m); err != nil {
 			return err
 		}
-		if err := p.hear(&m); err != nil {
+		if err := p.handle(&m); err != nil {
 			return err
 		}
 	}
 }
 
-func (p *peer) hear(m *queue.Message) error {
+func (p *peer) handle(m *queue.Message) error {
 	switch m.Kind {
 	case queue.Install:
 		return p.install(m)

@@ -247,12 +247,12 @@ func (s *station) apply(fx []effect) {
 			e.item.Request.Gateway.Drop(e.item, e.drop)
 			continue
 		}
-		e.batch.tell()
+		e.batch.start()
 	}
 }
 
-// tell tells the gateways that hold the items of the batch.
-func (b *Batch) tell() {
+// start tells the gateways that hold the items of the batch.
+func (b *Batch) start() {
 	first := b.Items[0].Request.Gateway
 	if !slices.ContainsFunc(b.Items, func(it *Item) bool { return it.Request.Gateway != first }) {
 		b.Parts = 1

@@ -37,8 +37,8 @@ func (e *executor) stage(c *cell, w *work) {
 	}
 }
 
-// foretell calls soon shortly before the batch is expected to end.
-func (e *executor) foretell(c *cell, b *attach.Batch, w *work, soon func(attach.Soon)) *time.Timer {
+// announceEnd calls soon shortly before the batch is expected to end.
+func (e *executor) announceEnd(c *cell, b *attach.Batch, w *work, soon func(attach.Soon)) *time.Timer {
 	expected := c.took.Expect(len(w.good))
 	if soon == nil || expected == 0 || !e.device.Alone() {
 		return nil

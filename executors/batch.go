@@ -105,7 +105,7 @@ func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *wor
 	if e.observer.BatchBegin != nil {
 		e.observer.BatchBegin(*info)
 	}
-	told := e.foretell(c, b, w, soon)
+	told := e.announceEnd(c, b, w, soon)
 	if crash := c.lost; crash != nil {
 		w.lose(crash) // to be tried elsewhere, before this one is back
 	} else if e.together(ctx, c, w); w.crash != nil {

@@ -46,8 +46,8 @@ func (p *cells) open(n, depth int) {
 	}
 }
 
-// deepen gives the cells room for more batches.
-func (p *cells) deepen(depth int) {
+// setDepth gives the cells room for more batches.
+func (p *cells) setDepth(depth int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.depth = depth
@@ -112,8 +112,8 @@ func (p *cells) alone(c *cell) {
 	}
 }
 
-// back ends what leave has begun, and gives the room back.
-func (p *cells) back(c *cell) {
+// reopen ends what leave has begun, and gives the room reopen.
+func (p *cells) reopen(c *cell) {
 	p.mu.Lock()
 	c.away, c.lost = false, nil
 	p.away--

@@ -101,7 +101,7 @@ func (e *executor) load(ctx, run context.Context) error {
 	}
 	e.signature = e.cells.all[0].instance.Signature()
 	if e.ahead() {
-		e.cells.deepen(deep)
+		e.cells.setDepth(deep)
 	}
 	e.observer.loaded(e.status)
 	return nil

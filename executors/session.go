@@ -99,13 +99,13 @@ func (s *session) answer(ctx, run context.Context, batch *attach.Batch) error {
 	switch {
 	case crash == nil:
 		cells.put(c)
-		return s.tell(&reply.message, "a result")
+		return s.message(&reply.message, "a result")
 	case !cells.leave(c): // whoever had the batch before loads it
 		cells.put(c)
 		return s.away(&reply.result)
 	}
-	defer cells.back(c)
-	err := s.tell(&reply.message, "a result")
+	defer cells.reopen(c)
+	err := s.message(&reply.message, "a result")
 	cells.alone(c)
 	if err != nil {
 		return errors.Join(err, s.reload(ctx, run, c, crash))
@@ -113,7 +113,7 @@ func (s *session) answer(ctx, run context.Context, batch *attach.Batch) error {
 	if err := s.reload(ctx, run, c, crash); err != nil || c.instance == nil {
 		return err
 	}
-	return s.tell(&attach.Message{Ready: &attach.Ready{}}, "that the engine is back")
+	return s.message(&attach.Message{Ready: &attach.Ready{}}, "that the engine is back")
 }
 
 func (s *session) reload(ctx, run context.Context, c *cell, crash error) error {
@@ -143,15 +143,15 @@ func (s *session) turnAway(batch *attach.Batch) error {
 
 // away answers a batch whose engine is being loaded for another.
 func (s *session) away(r *attach.Result) error {
-	if err := s.tell(&attach.Message{Result: r}, "a result"); err != nil {
+	if err := s.message(&attach.Message{Result: r}, "a result"); err != nil {
 		return err
 	}
 	s.executor.cells.wait()
-	return s.tell(&attach.Message{Ready: &attach.Ready{}}, "that the engine is back")
+	return s.message(&attach.Message{Ready: &attach.Ready{}}, "that the engine is back")
 }
 
-// tell sends a message; a failure ends the session.
-func (s *session) tell(m *attach.Message, what string) error {
+// message sends a message; a failure ends the session.
+func (s *session) message(m *attach.Message, what string) error {
 	err := s.send(m)
 	if err != nil {
 		s.finish(ending{err: fmt.Errorf("executors: sending %s: %w", what, err)})

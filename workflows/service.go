@@ -43,7 +43,7 @@ func Service(ctx workflow.Context, state State) error {
 		case s.Pending:
 			s.change(ctx)
 		case s.newcomers():
-			s.welcome(ctx)
+			s.installOnJoined(ctx)
 		case s.Reinstall:
 			s.reinstall(ctx)
 		case s.historyFull(ctx):

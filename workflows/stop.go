@@ -150,10 +150,10 @@ func (s *service) installed(reply RescheduleReply) {
 	s.meet(reply.Behind...)
 }
 
-// welcome tells gateways that have just joined what serves, or that nothing does yet.
+// installOnJoined tells gateways that have just joined what serves, or that nothing does yet.
 // Where others serve, one that misses executors is given the service all the same: it
 // says of itself that it is not ready.
-func (s *service) welcome(ctx workflow.Context) {
+func (s *service) installOnJoined(ctx workflow.Context) {
 	some := s.New
 	s.New = nil
 	if s.Serving == nil {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dating is a listener whose connections tell when data came to the kernel. Where
+// stampArrivals is a listener whose connections tell when data came to the kernel. Where
 // that cannot be had, it is the listener itself.
-func dating(l net.Listener) net.Listener {
+func stampArrivals(l net.Listener) net.Listener {
 	tcp, ok := l.(*net.TCPListener)
 	if !ok {
 		return l

@@ -4,5 +4,5 @@ package httpapi
 
 import "net"
 
-// dating is the listener as it is: this system does not tell when data came.
-func dating(l net.Listener) net.Listener { return l }
+// stampArrivals is the listener as it is: this system does not tell when data came.
+func stampArrivals(l net.Listener) net.Listener { return l }

@@ -26,7 +26,7 @@ func TestConnectionsKnowWhenDataCame(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	d := dating(l)
+	d := stampArrivals(l)
 	client, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer client.Close()

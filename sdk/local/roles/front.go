@@ -47,8 +47,8 @@ func (f *front) Remove(ctx context.Context, service string) error {
 	return f.Gateway.Remove(ctx, service)
 }
 
-// told says whether the gateway has been told of a service.
-func (f *front) told(service string) bool {
+// knows says whether the gateway has been knows of a service.
+func (f *front) knows(service string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, installed := f.Deployment(service)

@@ -39,11 +39,11 @@ func TestAServiceThatIsNotReadyIsUnavailableAndNotUnknown(t *testing.T) {
 	check("/v2/models/traffic", http.StatusServiceUnavailable)
 	require.ErrorIs(t, infer("traffic"), wire.ErrUnavailable)
 	require.Equal(t, codes.Unavailable, status.Code(oipgrpc.EncodeError(infer("traffic"))))
-	require.False(t, f.told("traffic"))
+	require.False(t, f.knows("traffic"))
 
 	f.Announce("traffic")
 	f.Announce("ranker")
-	require.True(t, f.told("traffic"))
+	require.True(t, f.knows("traffic"))
 	f.enter(serving)
 	check("/v2/health/ready", http.StatusOK)
 	check("/v2/models/traffic", http.StatusServiceUnavailable)

@@ -65,7 +65,7 @@ const settleEvery = 500 * time.Millisecond
 
 // settle waits until the gateway has been told of every service, and is ready then.
 func (r *Gateway) settle(life context.Context, commands *control.Control, view activities.FleetView) {
-	for !r.toldOf(view.Services) {
+	for !r.knowsAll(view.Services) {
 		select {
 		case <-time.After(settleEvery):
 		case <-life.Done():
@@ -80,11 +80,11 @@ func (r *Gateway) settle(life context.Context, commands *control.Control, view a
 	r.front.enter(serving)
 }
 
-// toldOf says whether the gateway has been told of services, by the IDs of their
+// knowsAll says whether the gateway has been told of services, by the IDs of their
 // workflows.
-func (r *Gateway) toldOf(ids []string) bool {
+func (r *Gateway) knowsAll(ids []string) bool {
 	for _, id := range ids {
-		if _, name, _ := strings.Cut(id, "/"); !r.front.told(name) {
+		if _, name, _ := strings.Cut(id, "/"); !r.front.knows(name) {
 			return false
 		}
 	}

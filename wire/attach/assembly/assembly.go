@@ -169,7 +169,7 @@ func (a *Assembly) add(s *stream, b *attach.Batch) *attach.Batch {
 	w := a.of(b.Part)
 	if w == nil || w.number != 0 {
 		if b.Part.Epoch < a.epoch {
-			a.tell(&attach.Done{Epoch: b.Part.Epoch, Batch: b.Part.Batch, Failed: len(b.Items)})
+			a.report(&attach.Done{Epoch: b.Part.Epoch, Batch: b.Part.Batch, Failed: len(b.Items)})
 		}
 		a.mu.Unlock()
 		refuse(s, b)
@@ -231,7 +231,7 @@ func (a *Assembly) lapse(w *whole) {
 		}
 	}
 	a.end(w) // all who have sent parts are gone
-	a.tell(&attach.Done{Epoch: w.epoch, Batch: w.batch})
+	a.report(&attach.Done{Epoch: w.epoch, Batch: w.batch})
 }
 
 // begin makes the batch of a whole; nil where it has no items. The lock is held.
@@ -245,7 +245,7 @@ func (a *Assembly) begin(w *whole) *attach.Batch {
 	}
 	if n == 0 {
 		a.end(w)
-		a.tell(&attach.Done{Epoch: w.epoch, Batch: w.batch})
+		a.report(&attach.Done{Epoch: w.epoch, Batch: w.batch})
 		return nil
 	}
 	a.numbered++
@@ -275,8 +275,8 @@ func (a *Assembly) end(w *whole) {
 	a.next = (a.next + 1) % memory
 }
 
-// tell tells the dispatcher of an end. The lock is held.
-func (a *Assembly) tell(d *attach.Done) {
+// report tells the dispatcher of an end. The lock is held.
+func (a *Assembly) report(d *attach.Done) {
 	if to := a.decides[d.Epoch]; to != nil {
 		_ = to.send(&attach.Message{Done: d})
 	}
@@ -309,7 +309,7 @@ func (a *Assembly) answer(s *stream, r *attach.Result) {
 		rows += len(p.batch.Items)
 	}
 	done.Failed = failed(r, rows)
-	a.tell(&done)
+	a.report(&done)
 	a.mu.Unlock()
 	from := 0
 	for _, p := range w.parts {
