@@ -93,18 +93,28 @@ func (d *Dispatcher) Arrive(it *Item) {
 	s.apply(fx)
 }
 
+// maxRefusals bounds how often an item is queued anew that no engine has seen. When
+// another dispatcher takes over, an executor knows it before a gateway does, for the
+// time of a few messages.
+const maxRefusals = 1000
+
 // Requeue takes in an item anew that has come back without an answer, because its
 // engine or executor was lost: once, for the next may well be lost to the same
-// request. It says whether it has done so. That is safe, since engines compute and
-// do nothing else.
-func (d *Dispatcher) Requeue(it *Item) bool {
-	if it.Attempts > 0 {
+// request. One that no engine has seen is untouched, and may come back more often. It
+// says whether it has taken the item. That is safe, since engines compute and do
+// nothing else.
+func (d *Dispatcher) Requeue(it *Item, untouched bool) bool {
+	if !untouched && it.Attempts > 0 || it.refusals >= maxRefusals {
 		return false
 	}
 	s := it.station()
 	var room [4]effect
 	s.mu.Lock()
-	it.Attempts++
+	if untouched {
+		it.refusals++
+	} else {
+		it.Attempts++
+	}
 	it.state = fresh
 	fx := s.arrive(d.now(), it, room[:0])
 	s.mu.Unlock()

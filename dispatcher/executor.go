@@ -182,7 +182,7 @@ func (d *Dispatcher) forget(e *Executor, each func(*Batch)) {
 // requeue queues the items of a batch anew that was lost.
 func (d *Dispatcher) requeue(b *Batch) {
 	for _, it := range b.Items {
-		if !d.Requeue(it) {
+		if !d.Requeue(it, false) {
 			it.Request.Gateway.Drop(it, LostTwice)
 		}
 	}

@@ -49,7 +49,8 @@ type Item struct {
 
 	// The station's, under its lock until the item has come back.
 	Batch    int32 // rows or items that it ran with
-	Attempts int8  // how often it was queued anew
+	Attempts int8  // how often it was queued anew after it may have reached an engine
+	refusals int16 // and without
 	Times
 	state itemState
 	kept  dispatch.Time // of the request's time for the modules below

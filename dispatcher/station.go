@@ -73,7 +73,8 @@ func (s *station) arrive(now dispatch.Time, it *Item, fx []effect) []effect {
 		return fx
 	}
 	g := it.Request.Generation
-	if it.Attempts == 0 {
+	first := it.Attempts == 0 && it.refusals == 0
+	if first {
 		it.Ready = now
 		s.stats.Arrive(now)
 		if g.largest > 0 {
@@ -90,7 +91,7 @@ func (s *station) arrive(now dispatch.Time, it *Item, fx []effect) []effect {
 	}
 	it.state = queued
 	pressure := s.dispatcher.books.wait(it, 1)
-	if it.Attempts == 0 {
+	if first {
 		it.kept = g.Nodes[it.Index].Keep.Under(pressure)
 	}
 	it.id = s.put(it)
@@ -165,6 +166,7 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 		}
 		last = max(last, it.Ready)
 	}
+	b.Parts = b.holders()
 	b.begin(s.closed(now, a, first, last), b.size())
 	s.dispatcher.books.start(b.Items)
 	if s.calls == 0 {
@@ -253,15 +255,11 @@ func (s *station) apply(fx []effect) {
 
 // start tells the gateways that hold the items of the batch.
 func (b *Batch) start() {
-	first := b.Items[0].Request.Gateway
-	if !slices.ContainsFunc(b.Items, func(it *Item) bool { return it.Request.Gateway != first }) {
-		b.Parts = 1
-		first.Start(b, b.Items, 0)
+	if b.Parts == 1 {
+		b.Items[0].Request.Gateway.Start(b, b.Items, 0)
 		return
 	}
-	order := b.gateways()
-	b.Parts = len(order)
-	for part, g := range order {
+	for part, g := range b.gateways() {
 		var items []*Item
 		for _, it := range b.Items {
 			if it.Request.Gateway == g {
@@ -270,6 +268,15 @@ func (b *Batch) start() {
 		}
 		g.Start(b, items, part)
 	}
+}
+
+// holders counts the gateways that hold items of the batch.
+func (b *Batch) holders() int {
+	first := b.Items[0].Request.Gateway
+	if !slices.ContainsFunc(b.Items, func(it *Item) bool { return it.Request.Gateway != first }) {
+		return 1 // without an allocation, as most are
+	}
+	return len(b.gateways())
 }
 
 // gateways that hold items of the batch, in the order of its parts.

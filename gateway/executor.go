@@ -165,7 +165,7 @@ func (e *executor) result(m *attach.Result) {
 		first := row
 		row += int(it.Size)
 		if err := errorOf(m, err, first, int(it.Size)); err != nil {
-			e.gateway.again(it, staged(err, it.Node.Name, it, now))
+			e.gateway.again(it, staged(err, it.Node.Name, it, now), m.Untouched)
 			continue
 		}
 		values, err := it.Gather(e.route(it.Node), m.Items[first:row])
@@ -177,10 +177,10 @@ func (e *executor) result(m *attach.Result) {
 	}
 }
 
-// again queues an item anew that has failed because its engine was lost: once.
-// Whatever failed otherwise fails.
-func (g *Gateway) again(it *graph.Item, err *wire.Error) {
-	if err.Code != wire.CodeUnavailable || !g.queue.Requeue(&it.Item) {
+// again queues an item anew that has failed because its engine was lost: once; or
+// that no engine has seen. Whatever failed otherwise fails.
+func (g *Gateway) again(it *graph.Item, err *wire.Error, untouched bool) {
+	if err.Code != wire.CodeUnavailable || !g.queue.Requeue(&it.Item, untouched) {
 		it.Of.Fail(err)
 	}
 }

@@ -77,13 +77,13 @@ func TestRequestsTellWhenTheyCame(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the system does not tell")
 	}
-	var arrived, crowded []time.Time
+	arrived, crowded := make(chan time.Time, 1), make(chan time.Time, 1)
 	b := &backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
-		arrived = append(arrived, q.Arrived)
+		arrived <- q.Arrived
 		return &wire.InferResponse{Pipeline: q.Pipeline}, nil
 	}}
 	h := New(b, Options{Crowded: func(_ string, came time.Time) *wire.Error {
-		crowded = append(crowded, came)
+		crowded <- came
 		return nil
 	}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -98,12 +98,12 @@ func TestRequestsTellWhenTheyCame(t *testing.T) {
 		_, err = io.Copy(io.Discard, r.Body)
 		require.NoError(t, err)
 		_ = r.Body.Close()
-		last := len(arrived) - 1
-		if arrived[last].IsZero() {
+		seen := []time.Time{<-crowded, <-arrived}
+		if seen[1].IsZero() {
 			continue
 		}
 		known++
-		for _, came := range []time.Time{crowded[last], arrived[last]} {
+		for _, came := range seen {
 			require.WithinRange(t, came, before, time.Now().Round(0))
 		}
 	}

@@ -97,6 +97,10 @@ type Result struct {
 	// Away says that the place in which the batch ran takes no other until the
 	// executor says Ready, because its engine must be loaded anew.
 	Away bool
+
+	// Untouched says, with Err, that the executor has not begun: the requests may be
+	// queued as if they had never been sent.
+	Untouched bool
 }
 
 // Ready says that an engine is back.

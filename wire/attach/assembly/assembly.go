@@ -186,7 +186,7 @@ func refuse(s *stream, b *attach.Batch) {
 		return
 	}
 	err := wire.Errorf(wire.CodeUnavailable, "", "its part of a batch came too late, or by order of a dispatcher that has been replaced")
-	_ = s.send(&attach.Message{Result: &attach.Result{ID: b.ID, Err: err}})
+	_ = s.send(&attach.Message{Result: &attach.Result{ID: b.ID, Err: err, Untouched: true}})
 }
 
 // without notes that a part will not come.

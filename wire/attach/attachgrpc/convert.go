@@ -29,7 +29,7 @@ func toProto(m *attach.Message, now time.Time) (*pb.Message, error) {
 	case m.Result != nil:
 		r := &pb.Result{
 			Id: m.Result.ID, Items: itemsToProto(m.Result.Items), Error: errorToProto(m.Result.Err),
-			Errors: itemErrorsToProto(m.Result.Errs), Away: m.Result.Away,
+			Errors: itemErrorsToProto(m.Result.Errs), Away: m.Result.Away, Untouched: m.Result.Untouched,
 			Waited: int64(m.Result.Waited), Compute: int64(m.Result.Compute),
 		}
 		return &pb.Message{Kind: &pb.Message_Result{Result: r}}, nil
@@ -66,7 +66,7 @@ func fromProto(m *pb.Message, now time.Time) (*attach.Message, error) {
 	case *pb.Message_Result:
 		r := &attach.Result{
 			ID: k.Result.GetId(), Items: itemsFromProto(k.Result.GetItems()), Err: errorFromProto(k.Result.GetError()),
-			Away: k.Result.GetAway(), Waited: time.Duration(k.Result.GetWaited()), Compute: time.Duration(k.Result.GetCompute()),
+			Away: k.Result.GetAway(), Untouched: k.Result.GetUntouched(), Waited: time.Duration(k.Result.GetWaited()), Compute: time.Duration(k.Result.GetCompute()),
 		}
 		r.Errs = itemErrorsFromProto(k.Result.GetErrors(), len(r.Items))
 		return &attach.Message{Result: r}, nil

@@ -798,6 +798,7 @@ type Result struct {
 	Compute       int64                  `protobuf:"varint,5,opt,name=compute,proto3" json:"compute,omitempty"` // nanoseconds
 	Errors        []*ItemError           `protobuf:"bytes,6,rep,name=errors,proto3" json:"errors,omitempty"`
 	Away          bool                   `protobuf:"varint,7,opt,name=away,proto3" json:"away,omitempty"`
+	Untouched     bool                   `protobuf:"varint,8,opt,name=untouched,proto3" json:"untouched,omitempty"` // not begun: as if it had never been sent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -877,6 +878,13 @@ func (x *Result) GetErrors() []*ItemError {
 func (x *Result) GetAway() bool {
 	if x != nil {
 		return x.Away
+	}
+	return false
+}
+
+func (x *Result) GetUntouched() bool {
+	if x != nil {
+		return x.Untouched
 	}
 	return false
 }
@@ -1203,7 +1211,7 @@ const file_attach_proto_rawDesc = "" +
 	"\x06Tensor\x12\x1a\n" +
 	"\bdatatype\x18\x01 \x01(\tR\bdatatype\x12\x14\n" +
 	"\x05shape\x18\x02 \x03(\x03R\x05shape\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\xf6\x01\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\x94\x02\n" +
 	"\x06Result\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12.\n" +
 	"\x05items\x18\x02 \x03(\v2\x18.harpagon.attach.v1.ItemR\x05items\x12/\n" +
@@ -1211,7 +1219,8 @@ const file_attach_proto_rawDesc = "" +
 	"\x06waited\x18\x04 \x01(\x03R\x06waited\x12\x18\n" +
 	"\acompute\x18\x05 \x01(\x03R\acompute\x125\n" +
 	"\x06errors\x18\x06 \x03(\v2\x1d.harpagon.attach.v1.ItemErrorR\x06errors\x12\x12\n" +
-	"\x04away\x18\a \x01(\bR\x04away\"P\n" +
+	"\x04away\x18\a \x01(\bR\x04away\x12\x1c\n" +
+	"\tuntouched\x18\b \x01(\bR\tuntouched\"P\n" +
 	"\tItemError\x12\x12\n" +
 	"\x04item\x18\x01 \x01(\rR\x04item\x12/\n" +
 	"\x05error\x18\x02 \x01(\v2\x19.harpagon.attach.v1.ErrorR\x05error\"\a\n" +
