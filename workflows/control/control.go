@@ -29,7 +29,7 @@ import (
 type Status = workflows.Status
 
 // ErrNotFound says that no such service runs.
-var ErrNotFound = errors.New("control: nothing of that name runs; apply it first")
+var ErrNotFound = errors.New("nothing of that name runs; harpagon status lists what does")
 
 // Options configures a Control.
 type Options struct {
