@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/harpagon/harpagon/dispatcher/policies"
 	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -15,11 +16,11 @@ type Generation struct {
 	*flow.Graph
 	Deployment placement.Deployment
 
-	policies []madePolicy // by node; they are the stations' once it is installed
-	stations []*station   // by node
-	number   int          // in the books; see unguarded
-	largest  int          // size of a pool's query; 0 where requests are none
-	apps     []string     // of a function, by class
+	policies []policies.Made // by node; they are the stations' once it is installed
+	stations []*station      // by node
+	number   int             // in the books; see unguarded
+	largest  int             // size of a pool's query; 0 where requests are none
+	apps     []string        // of a function, by class
 }
 
 // Compile makes a generation with its policies. The deployment of a function has the
@@ -40,8 +41,12 @@ func (d *Dispatcher) Compile(of placement.Deployment) (*Generation, error) {
 			}
 		}
 	}
-	g.schedule()
-	return g, g.makePolicies(&d.options)
+	policies.Schedule(&g.Deployment, compiled)
+	o := &d.options
+	g.policies, err = policies.Make(&g.Deployment, compiled, policies.Limits{
+		MaxQueue: o.MaxQueue, MaxCalls: o.MaxCalls, Patient: o.Patient, Margin: o.Margin, FunctionMargin: o.FunctionMargin,
+	})
+	return g, err
 }
 
 // Largest is the size of the largest query of a pool; 0 where requests are none.
@@ -137,13 +142,13 @@ func (d *Dispatcher) newStation(g *Generation, module, identity string) *station
 
 func (d *Dispatcher) setup(g *Generation, index int, unfit []string) setup {
 	policy := &g.policies[index]
-	c := setup{policy: policy.Policy, spec: policy.spec, apps: g.apps}
+	c := setup{policy: policy.Policy, spec: policy.Spec, apps: g.apps}
 	if f := g.Deployment.Function; f != nil {
 		c.calls = f.Provider.CallConcurrency()
 		return c
 	}
 	module, s := g.Nodes[index].Module, g.stations[index]
-	for _, group := range g.groups(module) {
+	for _, group := range policies.Groups(&g.Deployment, module) {
 		c.groups = append(c.groups, groupShape{batch: group.Batch, window: group.Window})
 	}
 	for _, slot := range g.Deployment.Slots {
@@ -192,7 +197,7 @@ func (d *Dispatcher) adopt(g *Generation) {
 		s := v.stations[module]
 		if s == nil || s.identity != identity {
 			s = d.newStation(g, module, identity)
-			s.configure(setup{policy: g.policies[i].Policy, spec: g.policies[i].spec})
+			s.configure(setup{policy: g.policies[i].Policy, spec: g.policies[i].Spec})
 		}
 		g.stations = append(g.stations, s)
 	}

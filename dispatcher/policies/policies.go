@@ -1,4 +1,6 @@
-package dispatcher
+// Package policies makes the dispatch policies of a deployment's modules, from what the
+// plan says of their time and from what a dispatcher allows itself.
+package policies
 
 import (
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
+	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -15,49 +18,56 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
-// marginShare is the part of a request's time at a module that Options.Margin
+// Limits are what a dispatcher allows itself; dispatcher.Options says what each means.
+type Limits struct {
+	MaxQueue, MaxCalls     int
+	Patient                bool
+	Margin, FunctionMargin time.Duration
+}
+
+// marginShare is the part of a request's time at a module that Limits.Margin
 // may take at most.
 const marginShare = 10
 
-// schedule fills in what the plan says of time.
-func (g *Generation) schedule() {
+// Schedule fills the graph in with what the plan says of time.
+func Schedule(d *placement.Deployment, graph *flow.Graph) {
 	budget, keep := map[string]time.Duration{}, map[string]timing.Kept{}
-	for i := range g.Nodes {
-		module := g.Nodes[i].Module
-		m := planned(&g.Deployment, module)
+	for i := range graph.Nodes {
+		module := graph.Nodes[i].Module
+		m := planned(d, module)
 		if m != nil {
 			budget[module] = m.Budget
 		}
-		keep[module] = timing.Keep(g.Deployment.Pipeline.Dispatch, m, g.groups(module))
+		keep[module] = timing.Keep(d.Pipeline.Dispatch, m, Groups(d, module))
 	}
-	g.Schedule(budget, keep)
+	graph.Schedule(budget, keep)
 }
 
-// madePolicy is a policy with what it was made from.
-type madePolicy struct {
+// Made is a policy with what it was made from.
+type Made struct {
 	dispatch.Policy
-	spec factory.Spec
+	Spec factory.Spec
 }
 
-// makePolicies makes a policy for every node, in their order.
-func (g *Generation) makePolicies(o *Options) error {
-	g.policies = make([]madePolicy, len(g.Nodes))
-	for i := range g.policies {
-		p := &g.policies[i]
-		var err error
-		if p.spec, err = g.spec(o, i); err == nil {
-			p.Policy, err = factory.New(p.spec)
+// Make makes a policy for every node of a graph that is scheduled, in their order.
+func Make(d *placement.Deployment, graph *flow.Graph, l Limits) ([]Made, error) {
+	all := make([]Made, len(graph.Nodes))
+	for i := range all {
+		n := &graph.Nodes[i]
+		s, err := spec(d, n, &l)
+		if err == nil {
+			all[i].Spec = s
+			all[i].Policy, err = factory.New(s)
 		}
 		if err != nil {
-			return fmt.Errorf("gateway: pipeline %q, module %q: %w", g.Deployment.Pipeline.Name, g.Nodes[i].Module, err)
+			return nil, fmt.Errorf("gateway: pipeline %q, module %q: %w", d.Pipeline.Name, n.Module, err)
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // spec is the policy that the deployment names, for one of its modules.
-func (g *Generation) spec(o *Options, index int) (factory.Spec, error) {
-	d, n := &g.Deployment, &g.Nodes[index]
+func spec(d *placement.Deployment, n *flow.Node, o *Limits) (factory.Spec, error) {
 	if d.Function != nil {
 		return factory.Spec{Grouped: groupedOptions(d.Function, o)}, nil
 	}
@@ -65,7 +75,7 @@ func (g *Generation) spec(o *Options, index int) (factory.Spec, error) {
 		return pool.Dispatcher(*d, o.MaxQueue)
 	}
 	c := factory.Module{
-		Policy: d.Pipeline.Dispatch, Groups: g.groups(n.Module), SLO: d.Pipeline.SLO - n.Offset - n.Keep.Pressed,
+		Policy: d.Pipeline.Dispatch, Groups: Groups(d, n.Module), SLO: d.Pipeline.SLO - n.Offset - n.Keep.Pressed,
 		MaxQueue: o.MaxQueue, Early: timing.Early(!o.Patient, &d.Pipeline, &d.Plan),
 	}
 	c.Margin = min(max(0, o.Margin), c.SLO/marginShare)
@@ -80,7 +90,7 @@ func (g *Generation) spec(o *Options, index int) (factory.Spec, error) {
 // is given up when not even a call of its own would be in time, on average: the
 // plan's longest time of a full batch would give up what leaves at its timeout
 // whenever a timer is late.
-func groupedOptions(d *functions.Deployment, o *Options) *grouped.Options {
+func groupedOptions(d *functions.Deployment, o *Limits) *grouped.Options {
 	problem := functions.Problem{Function: d.Function, Provider: d.Provider}
 	c := d.Plan.Dispatch()
 	c.MaxQueue = o.MaxCalls
@@ -104,12 +114,11 @@ func planned(d *placement.Deployment, module string) *plan.Module {
 	return nil
 }
 
-// groups are the groups of a module by the index that slots refer to, with
+// Groups are the groups of a module by the index that slots refer to, with
 // durations by batch size from the profile. Without a plan for the module the slots
 // say what there is.
-func (g *Generation) groups(module string) []tc.Group {
+func Groups(d *placement.Deployment, module string) []tc.Group {
 	var all []tc.Group
-	d := &g.Deployment
 	if m := planned(d, module); m != nil {
 		all = timing.Groups(d.Pipeline.Module(module), m)
 	}
