@@ -3,7 +3,6 @@ package workflows
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -137,7 +136,7 @@ func (s Status) Modules() string {
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\t%v, %v\t%v, %v\t%s\n", name, cmp.Or(m.Policy, s.Dispatch), rate(m.Rate), m.MeanBatch,
-			sizes(m.Sizes), round(m.Wait.P50), round(m.Wait.P99), round(m.Queue.P50), round(m.Queue.P99), drops(m))
+			sizes(m.Sizes), round(m.Wait.P50), round(m.Wait.P99), round(m.Queue.P50), round(m.Queue.P99), m.DescribeDrops())
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return b.String()
@@ -161,20 +160,6 @@ func sizes(all []autoscale.SizeCount) string {
 	}
 	if len(most) < len(all) {
 		parts = append(parts, "...")
-	}
-	return strings.Join(parts, ", ")
-}
-
-func drops(m *autoscale.ModuleMeasures) string {
-	if m.Dropped == 0 {
-		return "0"
-	}
-	var parts []string
-	for _, reason := range slices.Sorted(maps.Keys(m.Drops)) {
-		parts = append(parts, fmt.Sprintf("%d %s", m.Drops[reason], reason))
-	}
-	if len(parts) == 0 { // of a gateway that does not tell reasons
-		return fmt.Sprint(m.Dropped)
 	}
 	return strings.Join(parts, ", ")
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"fmt"
 	"html/template"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -140,7 +139,7 @@ func (v *moduleView) measure(m *autoscale.ModuleMeasures) {
 	if m.Policy != "" {
 		v.Policy = m.Policy
 	}
-	v.Rate, v.Waiting, v.Dropped = quantity.Number(m.Rate), fmt.Sprint(m.Waiting), dropsOf(m)
+	v.Rate, v.Waiting, v.Dropped = quantity.Number(m.Rate), fmt.Sprint(m.Waiting), m.DescribeDrops()
 	if m.Batches == 0 {
 		return
 	}
@@ -155,17 +154,6 @@ func (v *moduleView) measure(m *autoscale.ModuleMeasures) {
 
 // short is a duration to a tenth of a millisecond.
 func short(d time.Duration) string { return quantity.Duration(d.Round(100 * time.Microsecond)) }
-
-func dropsOf(m *autoscale.ModuleMeasures) string {
-	var parts []string
-	for _, reason := range slices.Sorted(maps.Keys(m.Drops)) {
-		parts = append(parts, fmt.Sprintf("%d %s", m.Drops[reason], reason))
-	}
-	if len(parts) == 0 {
-		return fmt.Sprint(m.Dropped)
-	}
-	return strings.Join(parts, ", ")
-}
 
 // slower is how much longer than planned a batch may take before it is shown as
 // broken: a machine that does other work now and then is a tenth slower.

@@ -1,6 +1,10 @@
 package autoscale
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -81,6 +85,22 @@ type ModuleMeasures struct {
 	// Durations says how long batches took in their engines, by hardware and
 	// size. Of pools nothing is said.
 	Durations []BatchDuration `json:"durations,omitempty"`
+}
+
+// DescribeDrops says how many requests the module gave up, by reason where the gateway
+// tells reasons.
+func (m *ModuleMeasures) DescribeDrops() string {
+	if m.Dropped == 0 {
+		return "0"
+	}
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(m.Drops)) {
+		parts = append(parts, fmt.Sprintf("%d %s", m.Drops[reason], reason))
+	}
+	if len(parts) == 0 {
+		return fmt.Sprint(m.Dropped)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // BatchDuration is how long the latest batches of one size took on one kind of

@@ -167,6 +167,23 @@ func (c *Control) list(ctx context.Context, condition string) (all []*workflowpb
 	}
 }
 
+// Statuses are those of the services that are named, or of all that run, by name.
+func (c *Control) Statuses(ctx context.Context, names ...string) (all []Status, err error) {
+	if len(names) == 0 {
+		if names, err = c.List(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range names {
+		s, err := c.Status(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
 // WaitServing waits until the service serves the generation or a later one,
 // telling progress, which may be nil, of every change on the way. It fails
 // with a *FailedError when the generation cannot be carried out.

@@ -16,18 +16,8 @@ func (r *Gateway) console(life context.Context, o GatewayOptions, commands *cont
 	return console.New(life, console.Options{
 		Version: o.Version, UI: o.UI, Namespace: o.Namespace, Callers: o.Credentials.Guard(),
 		Source: console.Source{
-			Services: func(ctx context.Context) (all []workflows.Status, err error) {
-				names, err := commands.List(ctx)
-				for _, name := range names {
-					s, err := commands.Status(ctx, name)
-					if err != nil {
-						return nil, err
-					}
-					all = append(all, s)
-				}
-				return all, err
-			},
-			Devices: commands.Devices,
+			Services: func(ctx context.Context) ([]workflows.Status, error) { return commands.Statuses(ctx) },
+			Devices:  commands.Devices,
 			Measures: func() (all []autoscale.Measures) {
 				for _, name := range r.Gateway.Services() {
 					all = append(all, r.Gateway.Measures(name))

@@ -2,7 +2,6 @@ package serving
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -29,7 +28,7 @@ func NewStatusCommand(d *command.Deps) *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return at.With(c.Context(), func(commands *control.Control) error {
-			services, err := statuses(c.Context(), commands, args)
+			services, err := commands.Statuses(c.Context(), args...)
 			if err != nil {
 				return err
 			}
@@ -66,7 +65,7 @@ carried out.`,
 	at := command.NewTemporalAt(d, c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return at.With(c.Context(), func(commands *control.Control) error {
-			services, err := statuses(c.Context(), commands, args)
+			services, err := commands.Statuses(c.Context(), args...)
 			if err != nil {
 				return err
 			}
@@ -80,23 +79,6 @@ carried out.`,
 		})
 	}
 	return c
-}
-
-// statuses are those of what is named, or of everything that runs, by name.
-func statuses(ctx context.Context, c *control.Control, names []string) (all []control.Status, err error) {
-	if len(names) == 0 {
-		if names, err = c.List(ctx); err != nil {
-			return nil, err
-		}
-	}
-	for _, name := range names {
-		s, err := c.Status(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, nil
 }
 
 // WriteServices writes a table of what runs on executors, and one of functions.
