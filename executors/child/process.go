@@ -18,6 +18,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/executors/output"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -30,7 +31,7 @@ type process struct {
 	word           hello
 
 	cmd      *exec.Cmd
-	output   *output
+	output   *output.Lines
 	requests *os.File
 	replies  *os.File
 	life     *os.File
@@ -94,11 +95,7 @@ func (p *process) spawn() error {
 	}
 	theirs, err := p.connect()
 	if err == nil {
-		to := p.options.Output
-		if to == nil {
-			to = os.Stderr
-		}
-		p.output = &output{to: to, prefix: fmt.Sprintf("[%s %s] ", p.engine, p.module)}
+		p.output = output.New(p.options.Output, fmt.Sprintf("[%s %s] ", p.engine, p.module))
 		p.cmd = exec.Command(command[0], command[1:]...)
 		p.cmd.Env = environment(os.Environ(), p.options.Env, p.engine, p.device)
 		p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
@@ -177,7 +174,7 @@ func (p *process) watch(started chan<- error) {
 		return
 	}
 	_ = p.cmd.Wait() // how it ended is in ProcessState
-	p.output.end()
+	p.output.End()
 	close(p.exited)
 }
 
@@ -251,8 +248,8 @@ func (p *process) end() string {
 	if p.cmd.ProcessState != nil {
 		s = p.cmd.ProcessState.String()
 	}
-	if why := p.output.why(); why != "" {
-		s += ", " + why
+	if crash := p.output.Crash(); crash != "" {
+		s += ", " + crash
 	}
 	return s
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/executors/output"
 	"github.com/harpagon/harpagon/executors/remote"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
@@ -26,7 +27,7 @@ type server struct {
 	folder  string // of the socket
 	cmd     *exec.Cmd
 	life    *os.File // its end makes the minder end the command
-	output  *output
+	output  *output.Lines
 	exited  chan struct{} // closed when minder and command are gone
 	options *Options
 	model   *remote.Instance
@@ -95,7 +96,7 @@ func (s *server) spawn(m executors.Model) error {
 		}
 		arguments = append(arguments, a)
 	}
-	s.output = newOutput(s.options.Output, m.Module.Name)
+	s.output = output.New(s.options.Output, "[process "+m.Module.Name+"] ")
 	s.cmd = exec.Command(minder[0], arguments...)
 	s.cmd.Env = append(os.Environ(), marker+"="+strconv.FormatInt(s.options.StopTimeout.Milliseconds(), 10),
 		offset+"="+strconv.Itoa(len(minder)),
@@ -115,7 +116,7 @@ func (s *server) spawn(m executors.Model) error {
 	s.life = ours
 	go func() {
 		_ = s.cmd.Wait() // how it ended is in ProcessState
-		s.output.end()
+		s.output.End()
 		close(s.exited)
 	}()
 	return nil
@@ -209,7 +210,7 @@ func (s *server) gone() error {
 	if state := s.cmd.ProcessState; state != nil {
 		how = describe(state.ExitCode())
 	}
-	if line := s.output.last(); line != "" {
+	if line := s.output.Last(); line != "" {
 		how += ", saying: " + line
 	}
 	return fmt.Errorf("%s: %s", s.command, how)
