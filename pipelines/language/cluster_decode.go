@@ -14,11 +14,10 @@ var clusterSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 }}
 
 func (d *decoder) cluster(b *hcl.Block) {
-	path := "cluster." + b.Labels[0]
-	if !d.fresh(path, "cluster", b) {
+	path, _, attrs := d.block(b, clusterSchema)
+	if attrs == nil {
 		return
 	}
-	attrs := d.attributes(path, d.content(b.Body, clusterSchema))
 	c := pipelines.Cluster{Name: b.Labels[0]}
 	d.text(attrs["hardware"], &c.Hardware)
 	d.text(attrs["dispatch"], &c.Dispatch)

@@ -63,23 +63,16 @@ func (c *Config) decode(body hcl.Body, opts LoadOptions) hcl.Diagnostics {
 	content := d.content(body, rootSchema)
 	blocks := content.Blocks.ByType()
 	d.ctx = d.scope(blocks["variable"], blocks["locals"], opts)
-	for _, b := range blocks["hardware"] {
-		d.hardware(b)
-	}
-	for _, b := range blocks["pipeline"] {
-		d.pipeline(b)
-	}
-	for _, b := range blocks["provider"] {
-		d.provider(b)
-	}
-	for _, b := range blocks["function"] {
-		d.function(b)
-	}
-	for _, b := range blocks["pool"] {
-		d.pool(b)
-	}
-	for _, b := range blocks["cluster"] {
-		d.cluster(b)
+	for _, kind := range []struct {
+		name   string
+		decode func(*hcl.Block)
+	}{
+		{"hardware", d.hardware}, {"pipeline", d.pipeline}, {"provider", d.provider},
+		{"function", d.function}, {"pool", d.pool}, {"cluster", d.cluster},
+	} {
+		for _, b := range blocks[kind.name] {
+			kind.decode(b)
+		}
 	}
 	c.decoded = d.diags
 	return d.diags
@@ -95,6 +88,17 @@ func (d *decoder) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyConten
 }
 
 func (d *decoder) place(path string, r hcl.Range) { d.config.ranges[path] = r }
+
+// block reads a block of the top level by its schema: where it stands, what is in
+// it and its attributes, which are nil where the block is declared twice.
+func (d *decoder) block(b *hcl.Block, schema *hcl.BodySchema) (path string, content *hcl.BodyContent, attrs hcl.Attributes) {
+	path = b.Type + "." + b.Labels[0]
+	if !d.fresh(path, b.Type, b) {
+		return path, nil, nil
+	}
+	content = d.content(b.Body, schema)
+	return path, content, d.attributes(path, content)
+}
 
 // attributes notes where each attribute stands.
 func (d *decoder) attributes(path string, content *hcl.BodyContent) hcl.Attributes {
@@ -119,11 +123,10 @@ func (d *decoder) fresh(path, kind string, b *hcl.Block) bool {
 }
 
 func (d *decoder) hardware(b *hcl.Block) {
-	path := "hardware." + b.Labels[0]
-	if !d.fresh(path, "hardware", b) {
+	_, _, attrs := d.block(b, hardwareSchema)
+	if attrs == nil {
 		return
 	}
-	attrs := d.attributes(path, d.content(b.Body, hardwareSchema))
 	h := pipelines.Hardware{Name: b.Labels[0]}
 	d.number(attrs["price"], &h.Price)
 	d.size(attrs["memory"], &h.Memory)
@@ -132,12 +135,10 @@ func (d *decoder) hardware(b *hcl.Block) {
 }
 
 func (d *decoder) pipeline(b *hcl.Block) {
-	path := "pipeline." + b.Labels[0]
-	if !d.fresh(path, "pipeline", b) {
+	path, content, attrs := d.block(b, pipelineSchema)
+	if attrs == nil {
 		return
 	}
-	content := d.content(b.Body, pipelineSchema)
-	attrs := d.attributes(path, content)
 	p := pipelines.Pipeline{Name: b.Labels[0]}
 	d.duration(attrs["slo"], &p.SLO)
 	d.number(attrs["rate"], &p.Rate)

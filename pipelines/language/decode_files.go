@@ -15,6 +15,18 @@ import (
 	"github.com/harpagon/harpagon/pipelines/files"
 )
 
+// read is the content of a file that an attribute names, kept for the snippets of
+// diagnostics. Where it cannot be read, hint says what such a file is.
+func (d *decoder) read(path string, a *hcl.Attribute, what, hint string) ([]byte, bool) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		d.report(files.Problem("Missing "+what, fmt.Sprintf("%v. %s", err, hint), ptr(a.Expr.Range())))
+		return nil, false
+	}
+	d.config.Files[path] = &hcl.File{Bytes: src}
+	return src, true
+}
+
 // arrivals reads the attribute, and the trace that it names.
 func (d *decoder) arrivals(a *hcl.Attribute, declaredIn string, p *pipelines.Pipeline) {
 	d.text(a, &p.Arrivals)
@@ -30,12 +42,10 @@ func (d *decoder) arrivals(a *hcl.Attribute, declaredIn string, p *pipelines.Pip
 		}
 	}
 	p.Arrivals = pipelines.ArrivalsTrace + ":" + path
-	src, err := os.ReadFile(path)
-	if err != nil {
-		d.report(files.Problem("Missing trace", fmt.Sprintf("%v. A trace holds the number of requests in each second, one a line.", err), ptr(a.Expr.Range())))
+	src, ok := d.read(path, a, "trace", "A trace holds the number of requests in each second, one a line.")
+	if !ok {
 		return
 	}
-	d.config.Files[path] = &hcl.File{Bytes: src}
 	trace, diags := files.ReadTrace(path, src)
 	d.diags = append(d.diags, diags...)
 	if len(trace.Seconds) > pipelines.MaxDeclaredTrace {
@@ -92,12 +102,10 @@ func (d *decoder) headroom(a *hcl.Attribute, to **float64) {
 
 // profile reads the module's profile file.
 func (d *decoder) profile(m *pipelines.Module, a *hcl.Attribute) {
-	src, err := os.ReadFile(m.ProfileFile)
-	if err != nil {
-		d.report(files.Problem("Missing profile", fmt.Sprintf("%v. Measure the module with harpagon profile, or take the attribute out to have it measured when it is applied.", err), ptr(a.Expr.Range())))
+	src, ok := d.read(m.ProfileFile, a, "profile", "Measure the module with harpagon profile, or take the attribute out to have it measured when it is applied.")
+	if !ok {
 		return
 	}
-	d.config.Files[m.ProfileFile] = &hcl.File{Bytes: src}
 	points, diags := files.ReadProfile(m.ProfileFile, src)
 	d.diags = append(d.diags, diags...)
 	m.Profile.Points = points

@@ -2,7 +2,6 @@ package language
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -29,11 +28,10 @@ var applicationSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 }}
 
 func (d *decoder) provider(b *hcl.Block) {
-	path := "provider." + b.Labels[0]
-	if !d.fresh(path, "provider", b) {
+	path, _, attrs := d.block(b, providerSchema)
+	if attrs == nil {
 		return
 	}
-	attrs := d.attributes(path, d.content(b.Body, providerSchema))
 	p := pipelines.Provider{Name: b.Labels[0]}
 	d.number(attrs["vcpu_second"], &p.VCPUSecond)
 	d.number(attrs["gpu_gb_second"], &p.GPUGBSecond)
@@ -98,12 +96,10 @@ func (d *decoder) gridValue(a *hcl.Attribute, to *pipelines.Grid) {
 }
 
 func (d *decoder) function(b *hcl.Block) {
-	path := "function." + b.Labels[0]
-	if !d.fresh(path, "function", b) {
+	path, content, attrs := d.block(b, functionSchema)
+	if attrs == nil {
 		return
 	}
-	content := d.content(b.Body, functionSchema)
-	attrs := d.attributes(path, content)
 	f := pipelines.Function{Name: b.Labels[0]}
 	if a := attrs["provider"]; a != nil {
 		f.Provider = d.providerName(a)
@@ -144,12 +140,10 @@ func (d *decoder) providerName(a *hcl.Attribute) string {
 }
 
 func (d *decoder) functionProfile(f *pipelines.Function, a *hcl.Attribute) {
-	src, err := os.ReadFile(f.ProfileFile)
-	if err != nil {
-		d.report(files.Problem("Missing profile", fmt.Sprintf("%v. The profile of a function is a JSON file of its model's coefficients.", err), ptr(a.Expr.Range())))
+	src, ok := d.read(f.ProfileFile, a, "profile", "The profile of a function is a JSON file of its model's coefficients.")
+	if !ok {
 		return
 	}
-	d.config.Files[f.ProfileFile] = &hcl.File{Bytes: src}
 	profile, diags := files.ReadFunctionProfile(f.ProfileFile, src)
 	d.diags = append(d.diags, diags...)
 	if !diags.HasErrors() {

@@ -1,8 +1,6 @@
 package language
 
 import (
-	"fmt"
-	"os"
 	"strconv"
 
 	"github.com/hashicorp/hcl/v2"
@@ -20,12 +18,10 @@ var poolSchema = &hcl.BodySchema{
 }
 
 func (d *decoder) pool(b *hcl.Block) {
-	path := "pool." + b.Labels[0]
-	if !d.fresh(path, "pool", b) {
+	path, content, attrs := d.block(b, poolSchema)
+	if attrs == nil {
 		return
 	}
-	content := d.content(b.Body, poolSchema)
-	attrs := d.attributes(path, content)
 	p := pipelines.Pool{Name: b.Labels[0]}
 	for _, block := range content.Blocks {
 		d.planning(path, block, &p.Plan)
@@ -47,12 +43,10 @@ func (d *decoder) pool(b *hcl.Block) {
 }
 
 func (d *decoder) poolProfile(p *pipelines.Pool, a *hcl.Attribute) {
-	src, err := os.ReadFile(p.ProfileFile)
-	if err != nil {
-		d.report(files.Problem("Missing profile", fmt.Sprintf("%v. The profile of a pool says how long a query takes by its size: hardware,batch,duration_ms.", err), ptr(a.Expr.Range())))
+	src, ok := d.read(p.ProfileFile, a, "profile", "The profile of a pool says how long a query takes by its size: hardware,batch,duration_ms.")
+	if !ok {
 		return
 	}
-	d.config.Files[p.ProfileFile] = &hcl.File{Bytes: src}
 	points, diags := files.ReadProfile(p.ProfileFile, src)
 	for _, diag := range diags {
 		if diag.Severity == hcl.DiagError { // noise matters to batches that could be padded, not to queries
@@ -63,12 +57,10 @@ func (d *decoder) poolProfile(p *pipelines.Pool, a *hcl.Attribute) {
 }
 
 func (d *decoder) poolSizes(p *pipelines.Pool, path string, a *hcl.Attribute) {
-	src, err := os.ReadFile(p.SizesFile)
-	if err != nil {
-		d.report(files.Problem("Missing sizes", fmt.Sprintf("%v. A file of sizes says how often queries have which size: size,weight.", err), ptr(a.Expr.Range())))
+	src, ok := d.read(p.SizesFile, a, "sizes", "A file of sizes says how often queries have which size: size,weight.")
+	if !ok {
 		return
 	}
-	d.config.Files[p.SizesFile] = &hcl.File{Bytes: src}
 	mix, lines, diags := files.ReadSizesAt(p.SizesFile, src)
 	d.diags = append(d.diags, diags...)
 	p.Sizes = mix
