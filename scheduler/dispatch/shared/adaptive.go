@@ -11,7 +11,6 @@ import (
 type adaptive struct {
 	pool
 	rules  adaptiveRules
-	wakes  agenda.Agenda // every model with requests, by when it must be looked at
 	ready  agenda.Agenda // models that take any open executor, by the last instant to start
 	held   agenda.Agenda // the others with requests, likewise
 	need   []float64
@@ -97,7 +96,7 @@ func NewAdaptive(o Options) dispatch.Policy { return newAdaptive(o, tunedRules()
 func newAdaptive(o Options, r adaptiveRules) *adaptive {
 	p := &adaptive{pool: newPool(o), rules: r}
 	n := len(p.models)
-	p.wakes, p.ready, p.held = agenda.New(n), agenda.New(n), agenda.New(n)
+	p.ready, p.held = agenda.New(n), agenda.New(n)
 	p.need = make([]float64, n)
 	for i := range p.models {
 		m := &p.models[i]
@@ -122,16 +121,16 @@ func (p *adaptive) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 		out = p.arrive(ev.Request, out)
 	case dispatch.Cancel:
 		if class := p.cancel(ev.Request); class >= 0 {
-			out = p.look(class, out)
+			out = p.refresh(class, out)
 		}
 	default:
 		p.change(ev)
 		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
-			out = p.look(p.parked[len(p.parked)-1], out)
+			out = p.refresh(p.parked[len(p.parked)-1], out)
 		}
 	}
 	for p.wakes.Next() <= p.now {
-		out = p.look(p.wakes.Top(), out)
+		out = p.refresh(p.wakes.Top(), out)
 	}
 	for p.fleet.Opens > 0 {
 		class := p.choose()
@@ -154,7 +153,7 @@ func (p *adaptive) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.
 		p.aim(r.Class)
 	}
 	if ok {
-		out = p.look(r.Class, out)
+		out = p.refresh(r.Class, out)
 	}
 	return out
 }
@@ -188,8 +187,8 @@ func (p *adaptive) aim(class int32) {
 	}
 }
 
-// look notes how full the batch of a model is and when it becomes urgent.
-func (p *adaptive) look(class int32, out []dispatch.Action) []dispatch.Action {
+// refresh notes how full the batch of a model is and when it becomes urgent.
+func (p *adaptive) refresh(class int32, out []dispatch.Action) []dispatch.Action {
 	q, m := &p.lines[class], &p.models[class]
 	waited := q.n
 	out = p.dropLate(class, out)
@@ -313,7 +312,7 @@ func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
 			continue
 		}
 		e := dispatch.ExecutorID(p.fleet.Open[g].First())
-		s := p.slot(class, e)
+		s := p.offer(class, e)
 		if c := cutWindow(q, &s, keep); id < 0 || c.size > best.size {
 			id, best = e, c
 		}
@@ -324,7 +323,7 @@ func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
 		p.parked = append(p.parked, class)
 		return out
 	}
-	s := p.slot(class, id)
+	s := p.offer(class, id)
 	best = p.foresee(class, &s, best)
 	if best.drop > 0 {
 		p.count(class, best.drop, 1)
@@ -338,5 +337,5 @@ func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
 		p.typic = took
 	}
 	p.typic += (took - p.typic) * typicStep
-	return p.look(class, out)
+	return p.refresh(class, out)
 }

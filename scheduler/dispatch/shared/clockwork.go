@@ -30,14 +30,13 @@ type clockwork struct {
 	pool
 	ahead time.Duration
 	sizes []int
-	wakes agenda.Agenda // models with requests, by when their first becomes late
 	soon  agenda.Agenda // busy executors without a next batch, by when to decide on it
-	next  []promise     // by ExecutorID: the batch decided on
+	next  []commitment  // by ExecutorID: the batch decided on
 	lapse agenda.Agenda // executors with such a batch, by when its first request becomes late
 }
 
-// promise is a batch that waits for its executor.
-type promise struct {
+// commitment is a batch that waits for the executor that it was decided for.
+type commitment struct {
 	class int32
 	batch []waiter
 }
@@ -55,7 +54,6 @@ func NewClockwork(o ClockworkOptions) dispatch.Policy {
 	if p.ahead == 0 {
 		p.ahead = DefaultAhead
 	}
-	p.wakes = agenda.New(len(p.models))
 	return p
 }
 
@@ -72,19 +70,19 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 	case dispatch.Arrive:
 		var ok bool
 		if out, ok = p.admit(ev.Request, out); ok {
-			out = p.look(ev.Request.Class, out)
+			out = p.expire(ev.Request.Class, out)
 		}
 	case dispatch.Cancel:
 		out = p.forget(ev.Request, out)
 	case dispatch.ExecutorUp, dispatch.ExecutorGone:
-		out = p.recall(ev.Executor, out)
+		out = p.release(ev.Executor, out)
 		p.change(ev)
 	case dispatch.ExecutorFree:
 		p.change(ev)
-		out = p.keep(ev.Executor, out)
+		out = p.startCommitted(ev.Executor, out)
 	}
 	for p.wakes.Next() <= p.now {
-		out = p.look(p.wakes.Top(), out)
+		out = p.expire(p.wakes.Top(), out)
 	}
 	for p.lapse.Next() <= p.now {
 		out = p.trim(dispatch.ExecutorID(p.lapse.Top()), out)
@@ -95,8 +93,8 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 		if size == 0 {
 			break
 		}
-		out = p.look(class, p.start(class, id, size, out))
-		p.note(id)
+		out = p.expire(class, p.start(class, id, size, out))
+		p.decideAt(id)
 	}
 	for p.soon.Next() <= p.now {
 		id := dispatch.ExecutorID(p.soon.Top())
@@ -105,24 +103,13 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 			break
 		}
 		p.soon.Drop(int32(id))
-		out = p.look(class, p.promise(class, id, size, out))
+		out = p.expire(class, p.commit(class, id, size, out))
 	}
 	wake := min(p.wakes.Next(), p.lapse.Next())
 	if p.soon.Next() > p.now {
 		wake = min(wake, p.soon.Next())
 	}
 	return p.arm(wake, out)
-}
-
-// look drops what is late in a line and notes when the next will be.
-func (p *clockwork) look(class int32, out []dispatch.Action) []dispatch.Action {
-	out = p.dropLate(class, out)
-	if q := &p.lines[class]; q.n > 0 {
-		p.wakes.Set(class, q.due(0)-p.models[class].least+1)
-	} else {
-		p.wakes.Drop(class)
-	}
-	return out
 }
 
 // choose finds the batch for an executor that must start first: its model and
@@ -135,7 +122,7 @@ func (p *clockwork) choose(id dispatch.ExecutorID) (best int32, size int) {
 		if q.n == 0 {
 			continue
 		}
-		s := p.slot(int32(c), id)
+		s := p.offer(int32(c), id)
 		b := p.allowed(s.largest(q.n, q.due(0)))
 		if b == 0 {
 			continue
@@ -161,21 +148,21 @@ func (p *clockwork) allowed(b int) int {
 	return size
 }
 
-// note remembers when the next batch of a busy executor must be decided on.
-func (p *clockwork) note(id dispatch.ExecutorID) {
+// decideAt remembers when the next batch of a busy executor must be decided on.
+func (p *clockwork) decideAt(id dispatch.ExecutorID) {
 	if p.ahead < 0 {
 		return
 	}
 	for int(id) >= len(p.next) {
-		p.next = append(p.next, promise{})
+		p.next = append(p.next, commitment{})
 	}
 	p.soon.Reserve(len(p.next))
 	p.lapse.Reserve(len(p.next))
 	p.soon.Set(int32(id), p.fleet.Execs[id].Free-p.ahead)
 }
 
-// promise fixes the first requests of a line for a busy executor.
-func (p *clockwork) promise(class int32, id dispatch.ExecutorID, size int, out []dispatch.Action) []dispatch.Action {
+// commit fixes the first requests of a line for a busy executor.
+func (p *clockwork) commit(class int32, id dispatch.ExecutorID, size int, out []dispatch.Action) []dispatch.Action {
 	q, n := &p.lines[class], &p.next[id]
 	n.class, n.batch = class, n.batch[:0]
 	for i := range size {
@@ -185,11 +172,11 @@ func (p *clockwork) promise(class int32, id dispatch.ExecutorID, size int, out [
 	return p.trim(id, out)
 }
 
-// trim drops from a promised batch what can no longer be served by it, and
+// trim drops from a committed batch the requests that it would serve too late, and
 // notes when that will next be so.
 func (p *clockwork) trim(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
 	n := &p.next[id]
-	s := slot{now: p.now, free: p.now, delay: p.delay, table: p.models[n.class].tables[p.fleet.Execs[id].Group]}
+	s := offer{now: p.now, free: p.now, delay: p.delay, table: p.models[n.class].tables[p.fleet.Execs[id].Group]}
 	late := 0
 	for late < len(n.batch) && s.finish(len(n.batch)-late) > n.batch[late].due {
 		out = append(out, dispatch.Action{Act: dispatch.Drop, Request: n.batch[late].id, Reason: dispatch.Late})
@@ -205,9 +192,9 @@ func (p *clockwork) trim(id dispatch.ExecutorID, out []dispatch.Action) []dispat
 	return out
 }
 
-// keep starts the batch that was promised to an executor, without those that
+// startCommitted starts the batch that was decided for an executor, without those that
 // would be late by now.
-func (p *clockwork) keep(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
+func (p *clockwork) startCommitted(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
 	if int(id) >= len(p.next) || id < 0 || !p.fleet.Has(id) || p.fleet.Execs[id].Pending > 0 {
 		return out
 	}
@@ -228,12 +215,12 @@ func (p *clockwork) keep(id dispatch.ExecutorID, out []dispatch.Action) []dispat
 	n.batch = n.batch[:0]
 	p.lapse.Drop(int32(id))
 	out = p.launch(n.class, id, from, out)
-	p.note(id)
+	p.decideAt(id)
 	return out
 }
 
-// recall takes back what was promised to an executor that leaves.
-func (p *clockwork) recall(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
+// release puts back in line what was decided for an executor that leaves.
+func (p *clockwork) release(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
 	if id < 0 || int(id) >= len(p.next) {
 		return out
 	}
@@ -245,7 +232,7 @@ func (p *clockwork) recall(id dispatch.ExecutorID, out []dispatch.Action) []disp
 	}
 	if len(n.batch) > 0 {
 		n.batch = n.batch[:0]
-		out = p.look(n.class, out)
+		out = p.expire(n.class, out)
 	}
 	return out
 }
@@ -253,7 +240,7 @@ func (p *clockwork) recall(id dispatch.ExecutorID, out []dispatch.Action) []disp
 // forget cancels a request, wherever it waits.
 func (p *clockwork) forget(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
 	if class := p.cancel(r); class >= 0 {
-		return p.look(class, out)
+		return p.expire(class, out)
 	}
 	for e := range p.next {
 		n := &p.next[e]

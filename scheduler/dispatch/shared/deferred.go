@@ -51,7 +51,6 @@ type deferred struct {
 	name  string
 	rule  Schedulable
 	drop  DropRule
-	wakes agenda.Agenda // every model with requests, by when it must be looked at
 	ready agenda.Agenda // models whose batch may start, by the last instant for it
 }
 
@@ -75,7 +74,7 @@ func NewDeferred(o DeferredOptions) dispatch.Policy { return newDeferred("deferr
 
 func newDeferred(name string, o DeferredOptions) *deferred {
 	p := &deferred{pool: newPool(o.Options), name: name, rule: o.Ready, drop: o.Drop}
-	p.wakes, p.ready = agenda.New(len(p.models)), agenda.New(len(p.models))
+	p.ready = agenda.New(len(p.models))
 	for i := range p.models {
 		p.aim(&p.models[i])
 	}
@@ -94,16 +93,16 @@ func (p *deferred) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 		out = p.arrive(ev.Request, out)
 	case dispatch.Cancel:
 		if class := p.cancel(ev.Request); class >= 0 {
-			out = p.look(class, out)
+			out = p.refresh(class, out)
 		}
 	default:
 		p.change(ev)
 		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
-			out = p.look(p.parked[len(p.parked)-1], out)
+			out = p.refresh(p.parked[len(p.parked)-1], out)
 		}
 	}
 	for p.wakes.Next() <= p.now {
-		out = p.look(p.wakes.Top(), out)
+		out = p.refresh(p.wakes.Top(), out)
 	}
 	for p.ready.Len() > 0 && p.fleet.Opens > 0 {
 		out = p.grant(p.ready.Top(), out)
@@ -120,7 +119,7 @@ func (p *deferred) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.
 		p.aim(m)
 	}
 	if ok {
-		out = p.look(r.Class, out)
+		out = p.refresh(r.Class, out)
 	}
 	return out
 }
@@ -134,9 +133,9 @@ func (p *deferred) aim(m *poolModel) {
 	}
 }
 
-// look forms the candidate of a model anew: it drops what no batch worth
+// refresh forms the candidate of a model anew: it drops what no batch worth
 // running could serve, and notes when the candidate becomes ready.
-func (p *deferred) look(class int32, out []dispatch.Action) []dispatch.Action {
+func (p *deferred) refresh(class int32, out []dispatch.Action) []dispatch.Action {
 	q, m := &p.lines[class], &p.models[class]
 	if q.n > 0 {
 		s := p.planned(class)
@@ -154,7 +153,7 @@ func (p *deferred) look(class int32, out []dispatch.Action) []dispatch.Action {
 	return out
 }
 
-func (p *deferred) cut(q *line, s *slot, target int) cut {
+func (p *deferred) cut(q *line, s *offer, target int) cut {
 	switch p.drop {
 	case EarlyDrop:
 		return cutEarly(q, s, target)
@@ -202,7 +201,7 @@ func (p *deferred) grant(class int32, out []dispatch.Action) []dispatch.Action {
 			continue
 		}
 		e := dispatch.ExecutorID(p.fleet.Open[g].First())
-		s := p.slot(class, e)
+		s := p.offer(class, e)
 		if c := p.cut(q, &s, m.target); id < 0 || c.size > best.size {
 			id, best = e, c
 		}
@@ -216,7 +215,7 @@ func (p *deferred) grant(class int32, out []dispatch.Action) []dispatch.Action {
 		out = p.dropFirst(class, best.drop, out)
 	}
 	out = p.start(class, id, best.size, out)
-	return p.look(class, out)
+	return p.refresh(class, out)
 }
 
 // Describe draws the policy for logs and golden transcripts.

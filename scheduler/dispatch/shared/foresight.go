@@ -40,7 +40,7 @@ type way struct {
 // view is what foresight knows of the line to come.
 type view struct {
 	q    *line
-	s    *slot // of the first turn
+	s    *offer // of the first turn
 	plan profile
 	now  dispatch.Time
 	wait dispatch.Time // from arrival to due
@@ -49,9 +49,9 @@ type view struct {
 	unit int           // requests in one step
 }
 
-// foresee is the batch for the slot, by looking at the turns to come, or the
+// foresee is the batch for the offer, by looking at the turns to come, or the
 // given one where they do not tell.
-func (p *adaptive) foresee(class int32, s *slot, c cut) cut {
+func (p *adaptive) foresee(class int32, s *offer, c cut) cut {
 	q, m := &p.lines[class], &p.models[class]
 	waiting := float64(q.n) / m.aim
 	if p.fleet.Up > foresightPool || waiting < foresightLeast || waiting > foresightMost || m.meter.Rate <= 0 {

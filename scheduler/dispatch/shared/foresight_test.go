@@ -32,7 +32,7 @@ func drawSight(t *rapid.T) (*foresight, *view) {
 			f.turns[i] = f.turns[few-1] // too late for what comes, and nothing comes
 		}
 	}
-	v := &view{q: q, s: &slot{table: table}, plan: table, wait: wait, gap: float64(never), unit: 1}
+	v := &view{q: q, s: &offer{table: table}, plan: table, wait: wait, gap: float64(never), unit: 1}
 	return f, v
 }
 

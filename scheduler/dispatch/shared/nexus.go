@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // nexusEpoch is how long a plan of nexus stands while the executors stay the
@@ -17,7 +16,6 @@ type nexus struct {
 	classes  []nexusModel
 	sessions []session
 	duties   []duty        // by ExecutorID
-	wakes    agenda.Agenda // sessions with requests, by when the first becomes late
 	planAt   dispatch.Time // when the epoch ends
 	stale    bool          // executors came or went since the plan
 }
@@ -96,7 +94,7 @@ func (p *nexus) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action
 		out = p.plan(out)
 	}
 	for p.wakes.Next() <= p.now {
-		out = p.look(p.wakes.Top(), out)
+		out = p.expire(p.wakes.Top(), out)
 	}
 	return p.arm(p.wakes.Next(), out)
 }
@@ -125,7 +123,7 @@ func (p *nexus) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Act
 	if !ok {
 		return out
 	}
-	out = p.look(best, out)
+	out = p.expire(best, out)
 	return p.serve(p.sessions[best].executor, out)
 }
 
@@ -133,17 +131,6 @@ func (p *nexus) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Act
 func (p *nexus) forget(r dispatch.Request) {
 	r.Class = -1 // lines are by session
 	p.cancel(r)
-}
-
-// look drops what is late in a session and notes when the next will be.
-func (p *nexus) look(i int32, out []dispatch.Action) []dispatch.Action {
-	out = p.dropLate(i, out)
-	if q := &p.lines[i]; q.n > 0 {
-		p.wakes.Set(i, q.due(0)-p.models[i].least+1)
-	} else {
-		p.wakes.Drop(i)
-	}
-	return out
 }
 
 // serve runs the next session of an idle executor that has requests.
@@ -159,14 +146,14 @@ func (p *nexus) serve(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.
 		if q.n == 0 {
 			continue
 		}
-		s := p.slot(i, id)
+		s := p.offer(i, id)
 		c := cutEarly(q, &s, p.models[i].target)
 		out = p.dropFirst(i, c.drop, out)
 		if c.size > 0 {
 			out = p.start(i, id, c.size, out)
 			out[len(out)-1].Class = p.sessions[i].class
 		}
-		out = p.look(i, out)
+		out = p.expire(i, out)
 		if c.size > 0 {
 			return out
 		}

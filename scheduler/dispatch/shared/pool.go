@@ -2,6 +2,7 @@ package shared
 
 import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 	"github.com/harpagon/harpagon/scheduler/dispatch/fleet"
 	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
 )
@@ -24,6 +25,7 @@ type pool struct {
 	waiting int                  // requests in all lines
 	batch   []dispatch.RequestID `record:"-"`
 	parked  []int32              // models that the open executors are too slow for
+	wakes   agenda.Agenda        // lines with requests, by when to look at them again
 }
 
 // poolModel is a model made ready: its profiles and its rate.
@@ -63,6 +65,7 @@ func newPool(o Options) pool {
 		p.max = dispatch.DefaultMaxPoolQueue
 	}
 	p.models = make([]poolModel, 0, max(len(o.Models), apart))
+	p.wakes = agenda.New(len(o.Models))
 	for _, m := range o.Models {
 		pm := newPoolModel(m, groups)
 		largest = max(largest, len(pm.tables[0]))
@@ -220,15 +223,26 @@ func (p *pool) dropLate(class int32, out []dispatch.Action) []dispatch.Action {
 	return p.dropFirst(class, k, out)
 }
 
-// slot is the chance that an executor offers to a model.
-func (p *pool) slot(class int32, id dispatch.ExecutorID) slot {
+// expire drops the requests of a line that are late and sets when the next will be.
+func (p *pool) expire(line int32, out []dispatch.Action) []dispatch.Action {
+	out = p.dropLate(line, out)
+	if q := &p.lines[line]; q.n > 0 {
+		p.wakes.Set(line, q.due(0)-p.models[line].least+1)
+	} else {
+		p.wakes.Drop(line)
+	}
+	return out
+}
+
+// offer is the chance that an executor offers to a model.
+func (p *pool) offer(class int32, id dispatch.ExecutorID) offer {
 	e := &p.fleet.Execs[id]
-	return slot{now: p.now, free: e.Free, delay: p.delay, table: p.models[class].tables[e.Group]}
+	return offer{now: p.now, free: e.Free, delay: p.delay, table: p.models[class].tables[e.Group]}
 }
 
 // planned is the chance that an idle executor would offer to a model now.
-func (p *pool) planned(class int32) slot {
-	return slot{now: p.now, free: p.now, delay: p.delay, table: p.models[class].plan}
+func (p *pool) planned(class int32) offer {
+	return offer{now: p.now, free: p.now, delay: p.delay, table: p.models[class].plan}
 }
 
 // start sends the first b requests of a line to an open executor.
@@ -245,7 +259,7 @@ func (p *pool) start(class int32, id dispatch.ExecutorID, b int, out []dispatch.
 
 // launch sends what stands in the batch arena from that place on.
 func (p *pool) launch(class int32, id dispatch.ExecutorID, from int, out []dispatch.Action) []dispatch.Action {
-	s, b := p.slot(class, id), len(p.batch)-from
+	s, b := p.offer(class, id), len(p.batch)-from
 	a := dispatch.Action{Act: dispatch.Start, Executor: id, Group: p.fleet.Execs[id].Group, Class: class, Batch: p.batch[from:len(p.batch):len(p.batch)]}
 	if p.delay != (dispatch.Delay{}) {
 		a.At = s.begin(b)

@@ -59,8 +59,8 @@ func slowest(p, q profile) profile {
 	return s
 }
 
-// slot is a chance to run a batch: an executor that is, or will be, free.
-type slot struct {
+// offer is a chance to run a batch: an executor that is, or will be, free.
+type offer struct {
 	now   dispatch.Time // a batch sent now has this instant as its start, but for the delay
 	free  dispatch.Time // the executor is free from then on
 	delay dispatch.Delay
@@ -68,14 +68,14 @@ type slot struct {
 }
 
 // begin is the instant at which a batch of b would start.
-func (s *slot) begin(b int) dispatch.Time { return max(s.now+s.delay.Of(b), s.free) }
+func (s *offer) begin(b int) dispatch.Time { return max(s.now+s.delay.Of(b), s.free) }
 
 // finish is the instant at which a batch of b would be done.
-func (s *slot) finish(b int) dispatch.Time { return s.begin(b) + s.table.of(b) }
+func (s *offer) finish(b int) dispatch.Time { return s.begin(b) + s.table.of(b) }
 
 // grow is the largest batch of at least b and at most limit that is done by
 // due; b itself is not questioned.
-func (s *slot) grow(b, limit int, due dispatch.Time) int {
+func (s *offer) grow(b, limit int, due dispatch.Time) int {
 	limit = min(limit, len(s.table))
 	for b < limit && s.finish(b+1) <= due {
 		b++
@@ -84,7 +84,7 @@ func (s *slot) grow(b, limit int, due dispatch.Time) int {
 }
 
 // largest is the largest batch done by due, at most limit; 0 if none is.
-func (s *slot) largest(limit int, due dispatch.Time) int {
+func (s *offer) largest(limit int, due dispatch.Time) int {
 	low, high := 0, min(limit, len(s.table))
 	for low < high {
 		mid := (low + high + 1) / 2

@@ -12,7 +12,7 @@ type cut struct {
 // batch is done by the time they are due; and then the batch grows past the
 // target as far as its first request allows. What stands before the batch is
 // late for any batch worth running. The size is 0 where nothing can run.
-func cutWindow(q *line, s *slot, target int) cut {
+func cutWindow(q *line, s *offer, target int) cut {
 	low, high := 0, q.n // the longest end starts in low..high
 	for low < high {
 		mid := (low + high) / 2
@@ -33,7 +33,7 @@ func cutWindow(q *line, s *slot, target int) cut {
 // cutEarly forms a batch as Nexus does (its early drop): the first request
 // that allows a whole batch of the target size behind it starts the batch, and
 // all before it are given up. A line too short for a window keeps its head.
-func cutEarly(q *line, s *slot, target int) cut {
+func cutEarly(q *line, s *offer, target int) cut {
 	size := min(max(1, target), len(s.table))
 	first := q.first(s.finish(min(size, max(1, q.n))))
 	if first+size > q.n { // no whole window is left: what remains, as it is
@@ -46,7 +46,7 @@ func cutEarly(q *line, s *slot, target int) cut {
 // cutHead forms a batch by keeping the head of the line: requests from place
 // first on that cannot run even alone are given up, and the batch is as large
 // as the first of the others allows (the text of Symphony, section 4.3).
-func cutHead(q *line, s *slot, first int) cut {
+func cutHead(q *line, s *offer, first int) cut {
 	if q.n == 0 {
 		return cut{}
 	}
