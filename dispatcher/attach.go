@@ -33,7 +33,7 @@ func (s *Server) Attach(stream attach.Stream) error {
 		return fmt.Errorf("dispatcher: waiting for an executor's Hello: %w", err)
 	case m.Hello == nil || m.Hello.Executor == "":
 		return errors.New("dispatcher: an executor must say Hello with its name before anything else")
-	case s.token != "" && m.Hello.Token != s.token:
+	case s.options.Token != "" && m.Hello.Token != s.options.Token:
 		return fmt.Errorf("dispatcher: executor %q has the wrong token; start its worker with the dispatcher's token", m.Hello.Executor)
 	}
 	h := m.Hello

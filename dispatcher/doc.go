@@ -49,7 +49,9 @@
 //
 // The items of a batch whose executor is lost are queued once more; the second time
 // they are dropped, since a request that crashes engines must not travel from one to
-// the next. While an executor loads its engine anew its lane is away: it gets no
+// the next. The executors of a host that dies count as one loss. An executor that a
+// gateway lacks, whose stream there has broken or has not come yet, gets no batch for a
+// moment, and the items are queued as if they had never been sent. While an executor loads its engine anew its lane is away: it gets no
 // batches, and others take its work.
 //
 // # Batches ahead

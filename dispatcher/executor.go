@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -28,7 +29,10 @@ type Executor struct {
 
 	station *station // that it serves or has served last; under Dispatcher.mu
 
+	host string
+
 	mu      sync.Mutex
+	gone    bool // its stream has ended
 	running []*Batch
 	away    int // lanes whose engines are being loaded anew
 }
@@ -56,7 +60,7 @@ func (d *Dispatcher) Register(i Introduction, fits bool) *Executor {
 func (d *Dispatcher) register(i Introduction) *Executor {
 	e := &Executor{
 		dispatcher: d, Name: i.Name, Service: i.Service, Hardware: i.Hardware, Holder: i.Holder,
-		concurrency: max(i.Concurrency, 1),
+		host: i.Host, concurrency: max(i.Concurrency, 1),
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,13 +143,22 @@ func (d *Dispatcher) Soon(e *Executor, id uint64, took dispatch.Time) {
 	}
 }
 
+// together is within what time the executors of a host are lost that dies: that is one
+// loss to the items that have moved from one to the next.
+const together = time.Second
+
 // Lost forgets an executor that is gone. What it still held is queued anew or given
 // up; tell is called before that for every batch.
 func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 	d.forget(e, func(b *Batch) {
 		tell(b)
-		d.books.end(b, -1, d.now(), 0)
-		d.requeue(b)
+		now := d.now()
+		d.books.end(b, -1, now, 0)
+		for _, it := range b.Items {
+			together := e.host != "" && it.lostWith == e.host && now-it.lostAt < together
+			it.lostWith, it.lostAt = e.host, now
+			d.again(it, together)
+		}
 	})
 }
 
@@ -157,18 +170,18 @@ func (d *Dispatcher) abandon(e *Executor) {
 
 // forget takes out an executor that is gone, with what it held.
 func (d *Dispatcher) forget(e *Executor, each func(*Batch)) {
-	d.Detach(e)
 	d.mu.Lock()
 	if d.executors[e.Name] == e {
-		delete(d.executors, e.Name)
+		delete(d.executors, e.Name) // first, so that no Install finds it
 		if v := d.services[e.Service]; v != nil {
 			d.guard(v.current)
 		}
 	}
 	d.mu.Unlock()
+	d.Detach(e)
 	e.mu.Lock()
 	held := e.running
-	e.running = nil
+	e.running, e.gone = nil, true
 	e.mu.Unlock()
 	for range held {
 		e.device.end()
@@ -179,22 +192,24 @@ func (d *Dispatcher) forget(e *Executor, each func(*Batch)) {
 	}
 }
 
-// requeue queues the items of a batch anew that was lost.
-func (d *Dispatcher) requeue(b *Batch) {
-	for _, it := range b.Items {
-		if !d.Requeue(it, false) {
-			it.Request.Gateway.Drop(it, LostTwice)
-		}
+// again queues an item anew that was lost, or that no engine has seen.
+func (d *Dispatcher) again(it *Item, untouched bool) {
+	if !d.Requeue(it, untouched) {
+		it.Request.Gateway.Drop(it, LostTwice)
 	}
 }
 
-// enter notes a batch that the station has decided to start.
-func (e *Executor) enter(b *Batch) {
+// enter notes a batch that is to start; false where the executor is gone.
+func (e *Executor) enter(b *Batch) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.gone {
+		return false
+	}
 	b.ID, b.Executor, b.Whole.Epoch = e.dispatcher.started.Add(1), e, max(b.Whole.Epoch, e.epoch.Load())
 	e.running = append(e.running, b)
 	e.device.begin()
+	return true
 }
 
 // Take forgets a batch that has come back and returns it for Done; nil when it is
@@ -212,12 +227,20 @@ func (e *Executor) Take(id uint64) *Batch {
 	return b
 }
 
+// started is a batch that runs and was started by that epoch; nil where there is none.
+func (e *Executor) started(epoch, id uint64) *Batch {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := slices.IndexFunc(e.running, func(b *Batch) bool { return b.ID == id && b.Whole.Epoch == epoch })
+	if i < 0 {
+		return nil
+	}
+	return e.running[i]
+}
+
 // takeOf is Take of a batch that was started by that epoch.
 func (e *Executor) takeOf(epoch, id uint64) *Batch {
-	e.mu.Lock()
-	known := slices.ContainsFunc(e.running, func(b *Batch) bool { return b.ID == id && b.Whole.Epoch == epoch })
-	e.mu.Unlock()
-	if !known {
+	if e.started(epoch, id) == nil {
 		return nil
 	}
 	return e.Take(id)

@@ -51,6 +51,8 @@ type Item struct {
 	Batch    int32 // rows or items that it ran with
 	Attempts int8  // how often it was queued anew after it may have reached an engine
 	refusals int16 // and without
+	lostAt   dispatch.Time
+	lostWith string // the host of the executor that it was lost with last
 	Times
 	state itemState
 	kept  dispatch.Time // of the request's time for the modules below

@@ -270,17 +270,18 @@ func (l *Link) start(m *queue.Message) {
 	d.mu.Lock()
 	e := d.executors[string(m.Text)]
 	d.mu.Unlock()
-	switch {
-	case len(b.Items) > 0:
+	if len(b.Items) > 0 {
 		b.begin(now-m.Age, int(m.Size))
-		if e == nil {
-			d.requeue(b)
-			return
+	}
+	switch {
+	case e == nil || len(b.Items) > 0 && !e.enter(b):
+		// It has come to the dispatcher before it came here, or its stream has broken.
+		l.conn.Send(&queue.Message{Kind: queue.Lack, Text: m.Text, Epoch: m.Epoch, Batch: m.Batch, Part: m.Part})
+		for _, it := range b.Items {
+			d.again(it, true)
 		}
-		e.enter(b)
-	case e == nil:
 		return
-	default:
+	case len(b.Items) == 0:
 		b.Executor = e // is told not to wait
 	}
 	l.gateway.Start(b, b.Items, b.Whole.Part)

@@ -23,8 +23,7 @@ import (
 // others it only knows what gateways say.
 type Server struct {
 	dispatcher *Dispatcher
-	name       string
-	token      string
+	options    ServerOptions
 	claims     uint64 // see Claim; 0 where it does not
 
 	mu          sync.Mutex
@@ -47,11 +46,20 @@ type shared struct {
 	users int
 }
 
-// NewServer makes a server that owns nothing yet. The token is what others must say;
-// empty accepts any.
-func NewServer(d *Dispatcher, name, token string) *Server {
+// ServerOptions are those of a Server.
+type ServerOptions struct {
+	Name  string // of the process
+	Token string // that others must say; empty accepts any
+
+	// Patience is how long a gateway may be silent before it counts as gone; see
+	// keepalive.Conn.Listen.
+	Patience time.Duration
+}
+
+// NewServer makes a server that owns nothing yet.
+func NewServer(d *Dispatcher, o ServerOptions) *Server {
 	return &Server{
-		dispatcher: d, name: name, token: token, owns: make(map[string]uint64), peers: make(map[*peer]bool),
+		dispatcher: d, options: o, owns: make(map[string]uint64), peers: make(map[*peer]bool),
 		controls: make(map[*control]bool), generations: make(map[generationKey]*shared),
 	}
 }
@@ -122,8 +130,9 @@ func (s *Server) epochOf(service string) uint64 { return max(s.owns[service], s.
 // Serve serves a gateway until its connection ends, and returns why; nil where the
 // gateway has closed it.
 func (s *Server) Serve(c net.Conn) error {
-	conn, err := queue.Open(c, queue.Dispatcher, queue.Gateway, s.name, s.token, func(hello *queue.Message) error {
-		if s.token != "" && string(hello.Token) != s.token {
+	self := queue.Self{Role: queue.Dispatcher, Name: s.options.Name, Token: s.options.Token, Patience: s.options.Patience}
+	conn, err := queue.Open(c, self, queue.Gateway, func(hello *queue.Message) error {
+		if s.options.Token != "" && string(hello.Token) != s.options.Token {
 			return errors.New("it has the wrong token; start it with the dispatcher's token")
 		}
 		return nil
@@ -208,6 +217,8 @@ func (p *peer) handle(m *queue.Message) error {
 		p.server.dismiss(string(m.Text))
 	case queue.Arrive:
 		return p.arrive(m)
+	case queue.Lack:
+		p.server.lacks(string(m.Text), m.Epoch, m.Batch, int(m.Part))
 	case queue.Cancel:
 		if it := p.item(m.Station, m.Item); it != nil {
 			p.server.dispatcher.Cancel(&it.Item)
@@ -286,6 +297,32 @@ func (s *Server) dismiss(executor string) {
 		if c.name == executor {
 			go c.dismiss()
 		}
+	}
+}
+
+// lackPause is how long an executor gets no batch after a gateway has said that it is
+// not attached there.
+const lackPause = 20 * time.Millisecond
+
+// lacks hears that a part of a batch does not come, because its gateway does not have
+// the executor. Where nobody else has a part, the batch is over: its items come again.
+func (s *Server) lacks(executor string, epoch, batch uint64, part int) {
+	d := s.dispatcher
+	d.mu.Lock()
+	e := d.executors[executor]
+	d.mu.Unlock()
+	if e == nil {
+		return
+	}
+	c, ok := e.Holder.(*control)
+	b := e.started(epoch, batch)
+	switch {
+	case !ok || b == nil:
+	case b.Parts > 1:
+		c.without(b, part)
+	case e.takeOf(epoch, batch) == b:
+		d.Done(b, Report{Failed: len(b.Items), Away: true})
+		time.AfterFunc(lackPause, func() { d.Ready(e) })
 	}
 }
 

@@ -13,7 +13,7 @@ type Backoff struct {
 // The wait of a zero Backoff.
 const (
 	defaultRetryMin = 50 * time.Millisecond
-	defaultRetryMax = 5 * time.Second
+	defaultRetryMax = time.Second
 )
 
 // After is the wait before attempt n+1, when n attempts have failed; none

@@ -151,7 +151,7 @@ func (f *fleet) decide() *decider {
 	d := &decider{queues: dispatcher.New(dispatcher.Options{
 		Now: func() time.Duration { return time.Since(began) + 1 }, Margin: time.Second, Span: DefaultSpan, FunctionSpan: DefaultFunctionSpan, Record: 1 << 22,
 	})}
-	d.Server = dispatcher.NewServer(d.queues, "d", "")
+	d.Server = dispatcher.NewServer(d.queues, dispatcher.ServerOptions{Name: "d"})
 	f.mu.Lock()
 	f.servers = append(f.servers, d)
 	for i, g := range f.gateways {
@@ -159,7 +159,7 @@ func (f *fleet) decide() *decider {
 		d.conns = append(d.conns, near)
 		f.conns[i] = append(f.conns[i], near)
 		f.ends.Go(func() { _ = d.Serve(far) })
-		f.ends.Go(func() { _ = g.Follow(near, fmt.Sprint("g", i), "") })
+		f.ends.Go(func() { _ = g.Follow(near, fmt.Sprint("g", i), "", 0) })
 	}
 	f.mu.Unlock()
 	f.host.Gateways.Set(f.addresses())
@@ -375,6 +375,58 @@ func TestAGatewayIsLost(t *testing.T) {
 	f.more(20, asked, askedToo)
 	f.lose(1)
 	f.more(50, asked)
+	close(stop)
+	require.Empty(t, wrong())
+	f.settled(d)
+}
+
+// TestAnExecutorThatAGatewayLacks holds that requests of a gateway find others while one
+// executor has come to the dispatcher and not to the gateway, and that it serves all the
+// same once it has.
+func TestAnExecutorThatAGatewayLacks(t *testing.T) {
+	f := newFleet(t, 2, 1, chain(10*time.Second))
+	d := f.decide()
+	d.Own("p", 1)
+	stop := make(chan struct{})
+	asked, wrong := f.load(0, 4, stop)
+	askedToo, wrongToo := f.load(1, 4, stop)
+	f.more(20, asked, askedToo)
+	f.mu.Lock()
+	f.lost[1] = true // for executors, not for the dispatcher
+	for _, s := range f.streams[1] {
+		attach.Abort(s, errors.New("cut"))
+	}
+	f.mu.Unlock()
+	f.more(20, asked)
+	f.mu.Lock()
+	f.lost[1] = false
+	f.mu.Unlock()
+	f.more(20, asked, askedToo)
+	close(stop)
+	require.Empty(t, wrong())
+	require.Empty(t, wrongToo())
+	f.settled(d)
+}
+
+// TestAHostIsLost holds that executors which are lost together count as one loss.
+func TestAHostIsLost(t *testing.T) {
+	f := newFleet(t, 1, 4, single(10*time.Second))
+	d := f.decide()
+	d.Own("p", 1)
+	stop := make(chan struct{})
+	asked, wrong := f.load(0, 64, stop)
+	f.more(100, asked)
+	for range 5 {
+		f.mu.Lock()
+		streams := f.streams[0]
+		f.streams[0] = nil
+		f.mu.Unlock()
+		for _, s := range streams { // one after the other, as connections of a host break
+			attach.Abort(s, errors.New("cut"))
+			time.Sleep(time.Millisecond)
+		}
+		f.more(200, asked)
+	}
 	close(stop)
 	require.Empty(t, wrong())
 	f.settled(d)

@@ -30,7 +30,14 @@ type Message struct {
 	Obey    *Obey    // dispatcher to executor, first
 	Without *Without // dispatcher to executor
 	Done    *Done    // executor to dispatcher, one per batch that it has started there
+
+	// Between transports, either way; neither executors nor gateways see them.
+	Ping *Ping
+	Pong *Ping
 }
+
+// Ping asks whether the other side lives, and Pong says so.
+type Ping struct{}
 
 // Hello introduces an executor.
 type Hello struct {

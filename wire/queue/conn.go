@@ -9,10 +9,12 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/keepalive"
 )
 
 // version of the protocol.
-const version = 1
+const version = 2
 
 // preamble is what either side sends first. It ends like a request of HTTP, so that a
 // server of that answers at once what it thinks of it.
@@ -41,9 +43,10 @@ var ErrBehind = errors.New("queue: the other side does not keep up: more than 64
 type Conn struct {
 	Peer string // its name
 
-	conn net.Conn
+	conn *keepalive.Conn
 	read *bufio.Reader
 	room []byte
+	over chan struct{} // closed when the connection has ended
 
 	mu      sync.Mutex
 	filled  sync.Cond
@@ -52,20 +55,37 @@ type Conn struct {
 	written sync.WaitGroup
 }
 
+// Self is what a side says of itself.
+type Self struct {
+	Role        Role
+	Name, Token string
+
+	// Patience is how long the other side may be silent before the connection ends; see
+	// keepalive.Conn.Listen.
+	Patience time.Duration
+}
+
 // Open says Hello over a fresh connection and waits for that of the other side, which
 // must be of role want. accept may refuse it by what it says. Close the Conn, which
 // closes the connection. The error is a *PeerError where the other side is something
 // else, or does not take us.
-func Open(c net.Conn, role, want Role, name, token string, accept func(hello *Message) error) (*Conn, error) {
-	q := &Conn{conn: c, read: bufio.NewReaderSize(c, 64<<10)}
+func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (*Conn, error) {
+	watched := keepalive.New(c)
+	q := &Conn{conn: watched, read: bufio.NewReaderSize(watched, 64<<10), over: make(chan struct{})}
 	q.filled.L = &q.mu
 	q.pending = append(q.pending, preamble[:]...)
-	q.Send(&Message{Kind: Hello, Role: role, Text: []byte(name), Token: []byte(token)})
+	q.Send(&Message{Kind: Hello, Role: self.Role, Text: []byte(self.Name), Token: []byte(self.Token)})
 	q.written.Go(q.write)
 	if err := q.greet(want, accept); err != nil {
 		_ = q.Close()
 		return nil, err
 	}
+	q.written.Go(func() {
+		expected := func() bool { return true }
+		if watched.Listen(q.over, self.Patience, expected, func() { q.Send(&Message{Kind: Ping}) }) {
+			q.end(keepalive.ErrSilent)
+		}
+	})
 	return q, nil
 }
 
@@ -120,10 +140,18 @@ func (q *Conn) Send(m *Message) {
 	}
 	q.pending = Append(q.pending, m)
 	if len(q.pending) > maxBacklog {
-		q.ended = ErrBehind
+		q.finish(ErrBehind)
 		_ = q.conn.Close()
 	}
 	q.filled.Signal()
+}
+
+// finish notes why the connection has ended; the first reason counts. The lock is held.
+func (q *Conn) finish(why error) {
+	if q.ended == nil {
+		q.ended = why
+		close(q.over)
+	}
 }
 
 // write writes what is pending until the connection ends.
@@ -134,7 +162,7 @@ func (q *Conn) write() {
 		for len(q.pending) == 0 && q.ended == nil {
 			q.filled.Wait()
 		}
-		if len(q.pending) == 0 || q.ended == ErrBehind {
+		if len(q.pending) == 0 || q.ended != nil && q.ended != io.EOF {
 			q.mu.Unlock()
 			return
 		}
@@ -152,9 +180,7 @@ func (q *Conn) write() {
 
 func (q *Conn) end(err error) {
 	q.mu.Lock()
-	if q.ended == nil {
-		q.ended = err
-	}
+	q.finish(err)
 	q.filled.Signal()
 	q.mu.Unlock()
 	_ = q.conn.Close()
@@ -163,6 +189,23 @@ func (q *Conn) end(err error) {
 // Receive waits for the next message. What m holds is valid until the next call. It
 // returns io.EOF after the other side has closed, and what a Fail says as an error.
 func (q *Conn) Receive(m *Message) error {
+	for {
+		if err := q.receive(m); err != nil {
+			return err
+		}
+		switch m.Kind {
+		case Fail:
+			return errors.New(string(m.Text))
+		case Ping:
+			q.Send(&Message{Kind: Pong})
+		case Pong:
+		default:
+			return nil
+		}
+	}
+}
+
+func (q *Conn) receive(m *Message) error {
 	n, err := binary.ReadUvarint(q.read)
 	switch {
 	case err != nil:
@@ -173,13 +216,7 @@ func (q *Conn) Receive(m *Message) error {
 	if err := q.frame(int(n)); err != nil {
 		return q.cause(err)
 	}
-	if err := Parse(q.room, m); err != nil {
-		return err
-	}
-	if m.Kind == Fail {
-		return errors.New(string(m.Text))
-	}
-	return nil
+	return Parse(q.room, m)
 }
 
 // Buffered says whether more has been received already, so that Receive will most
@@ -216,9 +253,7 @@ const flushTime = time.Second
 func (q *Conn) Close() error {
 	_ = q.conn.SetWriteDeadline(time.Now().Add(flushTime))
 	q.mu.Lock()
-	if q.ended == nil {
-		q.ended = io.EOF
-	}
+	q.finish(io.EOF)
 	q.filled.Signal()
 	q.mu.Unlock()
 	q.written.Wait()

@@ -27,6 +27,9 @@ const (
 	Start                   // D: Text (executor), Epoch, Batch, Part, Parts, Size (of the whole batch), Left, Age, Items
 	Drop                    // D: Station, Item, How
 	Fail                    // either way, last: Text says why
+	Ping                    // either way, answered by Pong: are you there?
+	Pong                    // either way
+	Lack                    // G: Text (executor) is not attached, so that Part of Batch by Epoch does not come
 	kinds
 )
 
@@ -134,6 +137,8 @@ func (m *Message) appendFields(to []byte) []byte {
 		return to
 	case Drop:
 		return appendAll(to, m.Station, m.Item, m.How)
+	case Lack:
+		return appendAll(appendBytes(to, m.Text), m.Epoch, m.Batch, m.Part)
 	}
 	return to
 }
@@ -201,6 +206,9 @@ func Parse(frame []byte, m *Message) error {
 		m.Items = p.refs(m.Items)
 	case Drop:
 		m.Station, m.Item, m.How = p.uint(), p.uint(), p.uint()
+	case Ping, Pong:
+	case Lack:
+		m.Text, m.Epoch, m.Batch, m.Part = p.bytes(), p.uint(), p.uint(), p.uint()
 	default:
 		return fmt.Errorf("queue: a message of kind %d, which this version does not know", m.Kind)
 	}

@@ -7,10 +7,13 @@ import (
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/wire/keepalive"
 )
 
 // all has a message of every kind.
@@ -30,6 +33,9 @@ func all() []Message {
 		{Kind: Start, Text: []byte("detect/1/0"), Epoch: 8, Batch: 5, Part: 1, Parts: 2, Size: 9, Left: -1, Age: 4, Items: []Ref{{1, 2}, {3, 1 << 60}}},
 		{Kind: Drop, Station: 1, Item: 2, How: 3},
 		{Kind: Fail, Text: []byte("because")},
+		{Kind: Ping},
+		{Kind: Pong},
+		{Kind: Lack, Text: []byte("detect/1/0"), Epoch: 8, Batch: 5, Part: 1},
 	}
 }
 
@@ -89,10 +95,10 @@ func meet(t *testing.T, role Role, accept func(*Message) error) (near end, far <
 	a, b := net.Pipe()
 	done := make(chan end, 1)
 	go func() {
-		c, err := Open(b, Dispatcher, Gateway, "d", "", accept)
+		c, err := Open(b, Self{Role: Dispatcher, Name: "d"}, Gateway, accept)
 		done <- end{c, err}
 	}()
-	c, err := Open(a, role, Dispatcher, "g", "secret", nil)
+	c, err := Open(a, Self{Role: role, Name: "g", Token: "secret"}, Dispatcher, nil)
 	if err == nil {
 		t.Cleanup(func() { _ = c.Close() })
 	}
@@ -140,10 +146,10 @@ func TestWrongPeers(t *testing.T) {
 		"something else answers":   "HTTP/1.1 400 Bad Request\r\n\r\n",
 		"closed the connection":    "hp",
 		"speaks version 9":         "hpgq\x09\r\n\r\n",
-		"at most 33554432 are":     "hpgq\x01\r\n\r\n\xff\xff\xff\xff\x7f",
-		"did not say who it is":    "hpgq\x01\r\n\r\n\x02\x03\x00",
-		"ends before its last":     "hpgq\x01\r\n\r\n\x01\x01",
-		"version does not know":    "hpgq\x01\r\n\r\n\x01\x63",
+		"at most 33554432 are":     "hpgq\x02\r\n\r\n\xff\xff\xff\xff\x7f",
+		"did not say who it is":    "hpgq\x02\r\n\r\n\x02\x03\x00",
+		"ends before its last":     "hpgq\x02\r\n\r\n\x01\x01",
+		"version does not know":    "hpgq\x02\r\n\r\n\x01\x63",
 		"is that the port of a di": "",
 	} {
 		a, b := net.Pipe()
@@ -152,8 +158,40 @@ func TestWrongPeers(t *testing.T) {
 			_, _ = b.Write([]byte(says))
 			_ = b.Close()
 		}()
-		_, err := Open(a, Gateway, Dispatcher, "g", "", nil)
+		_, err := Open(a, Self{Role: Gateway, Name: "g"}, Dispatcher, nil)
 		require.ErrorAs(t, err, &wrong, name)
 		assert.ErrorContains(t, err, name)
 	}
+}
+
+// TestASilentPeer holds that a connection ends over which nothing comes any more, and
+// that two who have nothing to say stay connected.
+func TestASilentPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, b) }()
+		go func() {
+			_, _ = b.Write(append(preamble[:], Append(nil, &Message{Kind: Hello, Role: Dispatcher})...))
+		}()
+		c, err := Open(a, Self{Role: Gateway, Patience: 200 * time.Millisecond}, Dispatcher, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, c.Receive(new(Message)), keepalive.ErrSilent)
+		require.NoError(t, errors.Join(c.conn.Conn.Close(), b.Close()))
+	})
+	synctest.Test(t, func(t *testing.T) {
+		near, other := meet(t, Gateway, nil)
+		far := <-other
+		require.NoError(t, errors.Join(near.err, far.err))
+		ends := make(chan error, 2)
+		for _, c := range []*Conn{near.Conn, far.Conn} {
+			go func() { ends <- c.Receive(new(Message)) }()
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Empty(t, ends)
+		require.NoError(t, near.Close())
+		require.NoError(t, far.Close())
+		<-ends
+		<-ends
+	})
 }

@@ -24,6 +24,7 @@ type DispatcherOptions struct {
 	Name        string             // of the process
 	Credentials secure.Credentials // asked of gateways and executors
 	Tell        func(string)       // is told of connections that failed; may be nil
+	Keepalive   time.Duration      // how long gateways and executors may be silent; 0 means keepalive.DefaultPatience
 
 	// Leased leaves it to Server.Own which services are decided for; without, it
 	// claims all.
@@ -69,7 +70,7 @@ func StartDispatcher(o DispatcherOptions) (*Dispatcher, error) {
 	})
 	life, quit := context.WithCancel(context.Background())
 	d := &Dispatcher{
-		Server: dispatcher.NewServer(queues, o.Name, o.Credentials.Token), Addr: address, quit: quit, conns: make(map[net.Conn]bool),
+		Server: dispatcher.NewServer(queues, dispatcher.ServerOptions{Name: o.Name, Token: o.Credentials.Token, Patience: o.Keepalive}), Addr: address, quit: quit, conns: make(map[net.Conn]bool),
 	}
 	if !o.Leased {
 		d.Server.Claim()
@@ -77,7 +78,7 @@ func StartDispatcher(o DispatcherOptions) (*Dispatcher, error) {
 	context.AfterFunc(life, func() { _ = gateways.Close() })
 	d.servers.Go(func() { d.accept(life, gateways, o.Tell) })
 	d.servers.Go(func() {
-		_ = attachgrpc.Serve(life, executors, attachgrpc.Options{Credentials: o.Credentials}, d.Server.Attach)
+		_ = attachgrpc.Serve(life, executors, attachgrpc.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}, d.Server.Attach)
 	})
 	return d, nil
 }
@@ -149,14 +150,14 @@ const (
 
 // follow keeps a gateway joined to a dispatcher until life ends. What goes wrong is
 // told when it is new.
-func follow(life context.Context, g *gateway.Gateway, address, name string, c secure.Credentials, tell func(string)) {
+func follow(life context.Context, g *gateway.Gateway, address, name string, c secure.Credentials, patience time.Duration, tell func(string)) {
 	said := ""
 	for life.Err() == nil {
 		conn, err := dialDispatcher(life, address, c)
 		if err == nil {
 			said = ""
 			unlink := context.AfterFunc(life, func() { _ = conn.Close() })
-			err = g.Follow(conn, name, c.Token)
+			err = g.Follow(conn, name, c.Token, patience)
 			unlink()
 		}
 		if err != nil && life.Err() == nil && err.Error() != said {

@@ -54,7 +54,7 @@ func TestAGatewayFollowsADispatcherOverTCP(t *testing.T) {
 	g := gateway.New(gateway.Options{Dispatched: true})
 	defer g.Close()
 	var says heard
-	go follow(t.Context(), g, d.Addr, "g", o, says.tell)
+	go follow(t.Context(), g, d.Addr, "g", o, 0, says.tell)
 	require.Eventually(t, func() bool { return g.Followed("p") }, 10*time.Second, time.Millisecond)
 	d.Stop()
 	require.Eventually(t, func() bool { return !g.Followed("p") }, 10*time.Second, time.Millisecond)
@@ -67,13 +67,13 @@ func TestADispatchersAddressThatLeadsElsewhere(t *testing.T) {
 	require.NoError(t, err)
 	go func() { _ = httpapi.Serve(t.Context(), l, httpapi.New(g, httpapi.Options{})) }()
 	var says heard
-	go follow(t.Context(), g, l.Addr().String(), "g", secure.Credentials{}, says.tell)
+	go follow(t.Context(), g, l.Addr().String(), "g", secure.Credentials{}, 0, says.tell)
 	require.Eventually(t, func() bool { return says.first() != "" }, 10*time.Second, time.Millisecond)
 	assert.Contains(t, says.first(), "something else answers there, not a dispatcher")
 
 	var refused heard
 	d := startDispatcher(t, DispatcherOptions{Credentials: secure.Credentials{Token: "secret"}})
-	go follow(t.Context(), g, d.Addr, "g", secure.Credentials{Token: "other"}, refused.tell)
+	go follow(t.Context(), g, d.Addr, "g", secure.Credentials{Token: "other"}, 0, refused.tell)
 	require.Eventually(t, func() bool { return refused.first() != "" }, 10*time.Second, time.Millisecond)
 	assert.Contains(t, refused.first(), "wrong token")
 

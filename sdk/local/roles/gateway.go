@@ -69,6 +69,10 @@ type GatewayOptions struct {
 	// decide itself.
 	Dispatchers []string
 
+	// Keepalive is how long executors and dispatchers may be silent before they count
+	// as gone; 0 means keepalive.DefaultPatience.
+	Keepalive time.Duration
+
 	// UI is the address of Temporal's UI, and Namespace that of the services, for
 	// the console's links; both may be empty.
 	UI, Namespace string
@@ -153,7 +157,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	}
 	r.servers.Go(func() { report(life, commands, r.Member.Name, r.Gateway, every) })
 	for _, address := range o.Dispatchers {
-		r.servers.Go(func() { follow(life, r.Gateway, address, o.Name, o.Credentials, tell) })
+		r.servers.Go(func() { follow(life, r.Gateway, address, o.Name, o.Credentials, o.Keepalive, tell) })
 	}
 	r.servers.Go(func() { r.keepRecording(life, record, o.Record != "", tell) })
 	return r, nil
@@ -173,7 +177,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 			r.Attach = l.Addr().String()
 		}
 		r.serve(l, func() error {
-			return attachgrpc.Serve(life, l, attachgrpc.Options{Credentials: o.Credentials}, r.Gateway.Attach)
+			return attachgrpc.Serve(life, l, attachgrpc.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}, r.Gateway.Attach)
 		})
 	}
 	if o.HTTPAddr != "" {

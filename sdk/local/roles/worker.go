@@ -41,6 +41,7 @@ type HostOptions struct {
 	Dial func(ctx context.Context, address string) (attach.Stream, error)
 
 	Credentials secure.Credentials
+	Keepalive   time.Duration // how long gateways may be silent; 0 means keepalive.DefaultPatience
 
 	GPUs        devices.Lister // tells how GPUs are doing; nil asks the NVIDIA driver
 	MetricsAddr string         // HOST:PORT for Prometheus, on loopback; empty serves none
@@ -87,7 +88,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		return nil, fmt.Errorf("roles: host %q offers no devices; it would never be given work", o.Name)
 	}
 	if o.Dial == nil {
-		o.Dial = attachgrpc.Dialer{Options: attachgrpc.Options{Credentials: o.Credentials}}.Dial
+		o.Dial = attachgrpc.Dialer{Options: attachgrpc.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}}.Dial
 	}
 	if o.Machine == "" {
 		o.Machine = Machine()

@@ -3,10 +3,12 @@ package attachgrpc
 import (
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/harpagon/harpagon/wire/attach"
 	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
+	"github.com/harpagon/harpagon/wire/keepalive"
 )
 
 // connection is either side of a gRPC stream.
@@ -22,6 +24,34 @@ type bridge struct {
 	conn  connection
 	far   attach.Stream
 	first func() // is told when the first message has come; may be nil
+
+	held    atomic.Int64 // batches that were sent and have no result
+	decided atomic.Bool  // the other side has said lately that a batch is done
+}
+
+// watch ends the stream once the other side is silent. It is over when done is closed.
+func (b *bridge) watch(done <-chan struct{}, c *keepalive.Conn, patience time.Duration) {
+	if c == nil {
+		return
+	}
+	busy := func() bool { return b.held.Load() > 0 || b.decided.Swap(false) }
+	ask := func() { attach.Inject(b.far, &attach.Message{Ping: &attach.Ping{}}) }
+	if c.Listen(done, patience, busy, ask) {
+		attach.Abort(b.far, keepalive.ErrSilent)
+		_ = c.Close()
+	}
+}
+
+// seen looks at a message on its way.
+func (b *bridge) seen(m *attach.Message) {
+	switch {
+	case m.Batch != nil:
+		b.held.Add(1)
+	case m.Result != nil:
+		b.held.Add(-1)
+	case m.Done != nil:
+		b.decided.Store(true)
+	}
 }
 
 // outbound sends what the near end has sent, and returns nil once it has been
@@ -35,6 +65,7 @@ func (b *bridge) outbound() error {
 		if err != nil {
 			return err
 		}
+		b.seen(m)
 		p, err := toProto(m, time.Now())
 		if err == nil {
 			err = b.conn.Send(p)
@@ -65,6 +96,13 @@ func (b *bridge) inbound() {
 			b.first()
 			b.first = nil
 		}
-		_ = b.far.Send(m)
+		switch {
+		case m.Ping != nil:
+			attach.Inject(b.far, &attach.Message{Pong: &attach.Ping{}})
+		case m.Pong != nil:
+		default:
+			b.seen(m)
+			_ = b.far.Send(m)
+		}
 	}
 }

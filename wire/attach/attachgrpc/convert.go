@@ -49,6 +49,10 @@ func toProto(m *attach.Message, now time.Time) (*pb.Message, error) {
 			Failed: uint32(m.Done.Failed), Away: m.Done.Away,
 		}
 		return &pb.Message{Kind: &pb.Message_Done{Done: d}}, nil
+	case m.Ping != nil:
+		return &pb.Message{Kind: &pb.Message_Ping{Ping: &pb.Ping{}}}, nil
+	case m.Pong != nil:
+		return &pb.Message{Kind: &pb.Message_Pong{Pong: &pb.Ping{}}}, nil
 	}
 	return nil, errEmpty
 }
@@ -86,6 +90,10 @@ func fromProto(m *pb.Message, now time.Time) (*attach.Message, error) {
 			Failed: int(k.Done.GetFailed()), Away: k.Done.GetAway(),
 		}
 		return &attach.Message{Done: d}, nil
+	case *pb.Message_Ping:
+		return &attach.Message{Ping: &attach.Ping{}}, nil
+	case *pb.Message_Pong:
+		return &attach.Message{Pong: &attach.Ping{}}, nil
 	}
 	return nil, errEmpty
 }

@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/harpagon/harpagon/wire/attach"
 	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
+	"github.com/harpagon/harpagon/wire/keepalive"
 	"github.com/harpagon/harpagon/wire/secure/securegrpc"
 )
 
@@ -32,7 +34,17 @@ func (d Dialer) Dial(ctx context.Context, address string) (attach.Stream, error)
 	if err != nil {
 		return nil, fmt.Errorf("attachgrpc: %q: %w", address, err)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+address, d.options()...)
+	var dialed atomic.Pointer[keepalive.Conn]
+	conn, err := grpc.NewClient("passthrough:///"+address, append(d.options(), grpc.WithContextDialer(
+		func(ctx context.Context, address string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err != nil {
+				return nil, err
+			}
+			watched := keepalive.New(c)
+			dialed.Store(watched)
+			return watched, nil
+		}))...)
 	if err != nil {
 		return nil, fmt.Errorf("attachgrpc: %q is not the address of a gateway: %w", address, err)
 	}
@@ -50,6 +62,7 @@ func (d Dialer) Dial(ctx context.Context, address string) (attach.Stream, error)
 		b.inbound()
 		close(over)
 	}()
+	go b.watch(over, dialed.Load(), d.Keepalive)
 	go func() {
 		defer end()
 		defer conn.Close()
@@ -68,7 +81,7 @@ func (d Dialer) options() []grpc.DialOption {
 		grpc.WithTransportCredentials(securegrpc.Dial(d.Identity)),
 		grpc.WithInitialWindowSize(window),
 		grpc.WithInitialConnWindowSize(window),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout, PermitWithoutStream: true}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: connectTime}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(d.maxMessage()), grpc.MaxCallSendMsgSize(d.maxMessage())),
 	}
 }

@@ -10,12 +10,8 @@ import (
 // tensors.
 const DefaultMaxMessage = 256 << 20
 
-// How a dead host is noticed: a ping after silence, and patience for its
-// answer.
-const (
-	pingEvery   = 10 * time.Second
-	pingTimeout = 5 * time.Second
-)
+// connectTime is how long an attempt to connect may take.
+const connectTime = 2 * time.Second
 
 // DefaultPatience is what an executor gets to say who it is.
 const DefaultPatience = 5 * time.Second
@@ -32,6 +28,7 @@ type Options struct {
 	secure.Credentials               // what each side proves itself with, and asks of the other
 	MaxMessage         int           // bytes; 0 means DefaultMaxMessage
 	Patience           time.Duration // of a server, until a stream's first message; 0 means DefaultPatience
+	Keepalive          time.Duration // how long the other side may be silent; see keepalive.Conn.Listen
 }
 
 func (o Options) maxMessage() int {

@@ -10,11 +10,13 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/keepalive"
+	grpckeepalive "google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/wire/attach"
 	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
+	"github.com/harpagon/harpagon/wire/keepalive"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/wire/secure/securegrpc"
 )
@@ -28,10 +30,10 @@ func Serve(ctx context.Context, l net.Listener, o Options, accept func(attach.St
 		return err
 	}
 	s := grpc.NewServer(append(serverOptions(o), over...)...)
-	pb.RegisterGatewayServer(s, &server{callers: o.Guard(), patience: cmp.Or(o.Patience, DefaultPatience), accept: accept})
+	pb.RegisterGatewayServer(s, &server{callers: o.Guard(), patience: cmp.Or(o.Patience, DefaultPatience), keepalive: o.Keepalive, accept: accept})
 	stop := context.AfterFunc(ctx, s.Stop)
 	defer stop()
-	err = s.Serve(l)
+	err = s.Serve(keepalive.Listener(l))
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -44,18 +46,18 @@ func serverOptions(o Options) []grpc.ServerOption {
 		grpc.MaxSendMsgSize(o.maxMessage()),
 		grpc.InitialWindowSize(window),
 		grpc.InitialConnWindowSize(window),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout, MaxConnectionIdle: idleTime}),
+		grpc.KeepaliveParams(grpckeepalive.ServerParameters{MaxConnectionIdle: idleTime}),
 		grpc.ConnectionTimeout(DefaultPatience),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery / 2, PermitWithoutStream: true}),
 	}
 }
 
 type server struct {
 	pb.UnimplementedGatewayServer
-	callers  secure.Guard
-	patience time.Duration // until the first message
-	silent   silent
-	accept   func(attach.Stream) error
+	callers   secure.Guard
+	patience  time.Duration // until the first message
+	keepalive time.Duration
+	silent    silent
+	accept    func(attach.Stream) error
 }
 
 // mostSilent bounds the streams that have not said who they are.
@@ -89,10 +91,14 @@ func (s *server) Attach(stream grpc.BidiStreamingServer[pb.Message, pb.Message])
 		attach.Abort(far, status.Errorf(codes.DeadlineExceeded, "no handshake within %v", s.patience))
 	})
 	defer hello.Stop()
-	b := &bridge{conn: stream, far: far, first: func() {
+	b := &bridge{conn: stream, far: far}
+	b.first = func() {
 		hello.Stop()
 		spoken()
-	}}
+		if p, ok := peer.FromContext(stream.Context()); ok {
+			go b.watch(stream.Context().Done(), keepalive.Of(p.Addr), s.keepalive)
+		}
+	}
 	go b.inbound() // ends with the stream, which ends with this call
 	sent := make(chan error, 1)
 	go func() { sent <- b.outbound() }()

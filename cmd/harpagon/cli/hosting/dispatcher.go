@@ -38,6 +38,7 @@ one that has started last decides; when it is gone, gateways tell another what w
 	name, _ := os.Hostname()
 	c.Flags().StringVar(&o.Addr, "listen", "127.0.0.1:8094", "`address` for gateways; executors come to the port after it")
 	c.Flags().StringVar(&o.Name, "name", name, "of this process")
+	registerKeepalive(c, &o.Keepalive)
 	security.Register(c)
 	return c
 }

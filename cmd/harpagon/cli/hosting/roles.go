@@ -19,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/wire/keepalive"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 )
@@ -81,6 +82,7 @@ applied. They are kept in --cache. The gateway's and the store's token is read f
 	c.Flags().BoolVar(&gpus, "gpus", false, "offer the NVIDIA GPUs, too")
 	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
 	c.Flags().StringVar(&o.ProfileDir, "profiles", "", "`folder` that keeps measured profiles")
+	registerKeepalive(c, &o.Keepalive)
 	from.Register(c, "`address` from which to take models")
 	cache.Register(c)
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string, proof secure.Credentials) error {
@@ -124,6 +126,7 @@ need a token, read from ` + command.TokenVariable + `, which clients and workers
 	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which workers reach --attach, where that is another")
 	c.Flags().StringSliceVar(&o.Dispatchers, "dispatcher", nil, "`address` of a dispatcher that decides for this gateway; several may be given. Without, it decides itself")
 	c.Flags().StringVar(&o.Record, "record", "", command.RecordUsage)
+	registerKeepalive(c, &o.Keepalive)
 	var limits command.LimitFlags
 	limits.Register(c)
 	c.Flags().StringVar(&o.Name, "name", "", "of this gateway, another for each; the host's name and the port where it is left out")
@@ -139,6 +142,11 @@ need a token, read from ` + command.TokenVariable + `, which clients and workers
 			fmt.Fprintf(d.Stdout, "endpoint   %s\ngRPC       %s\nexecutors  %s\n", g.URL(), g.GRPC, g.Attach)
 		})
 	})
+}
+
+// registerKeepalive adds the flag of roles that are joined by streams.
+func registerKeepalive(c *cobra.Command, patience *time.Duration) {
+	c.Flags().DurationVar(patience, "keepalive", keepalive.DefaultPatience, "how long others may be silent, although asked, before they count as gone")
 }
 
 // withTemporal makes a role's command: it dials the server that the environment

@@ -43,6 +43,8 @@ type Message struct {
 	//	*Message_Obey
 	//	*Message_Without
 	//	*Message_Done
+	//	*Message_Ping
+	//	*Message_Pong
 	Kind          isMessage_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -166,6 +168,24 @@ func (x *Message) GetDone() *Done {
 	return nil
 }
 
+func (x *Message) GetPing() *Ping {
+	if x != nil {
+		if x, ok := x.Kind.(*Message_Ping); ok {
+			return x.Ping
+		}
+	}
+	return nil
+}
+
+func (x *Message) GetPong() *Ping {
+	if x != nil {
+		if x, ok := x.Kind.(*Message_Pong); ok {
+			return x.Pong
+		}
+	}
+	return nil
+}
+
 type isMessage_Kind interface {
 	isMessage_Kind()
 }
@@ -206,6 +226,14 @@ type Message_Done struct {
 	Done *Done `protobuf:"bytes,9,opt,name=done,proto3,oneof"`
 }
 
+type Message_Ping struct {
+	Ping *Ping `protobuf:"bytes,10,opt,name=ping,proto3,oneof"` // either way, answered by pong
+}
+
+type Message_Pong struct {
+	Pong *Ping `protobuf:"bytes,11,opt,name=pong,proto3,oneof"`
+}
+
 func (*Message_Hello) isMessage_Kind() {}
 
 func (*Message_Result) isMessage_Kind() {}
@@ -223,6 +251,10 @@ func (*Message_Obey) isMessage_Kind() {}
 func (*Message_Without) isMessage_Kind() {}
 
 func (*Message_Done) isMessage_Kind() {}
+
+func (*Message_Ping) isMessage_Kind() {}
+
+func (*Message_Pong) isMessage_Kind() {}
 
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -942,6 +974,43 @@ func (x *ItemError) GetError() *Error {
 	return nil
 }
 
+// Ping asks whether the other side lives.
+type Ping struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ping) Reset() {
+	*x = Ping{}
+	mi := &file_attach_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ping) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ping) ProtoMessage() {}
+
+func (x *Ping) ProtoReflect() protoreflect.Message {
+	mi := &file_attach_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ping.ProtoReflect.Descriptor instead.
+func (*Ping) Descriptor() ([]byte, []int) {
+	return file_attach_proto_rawDescGZIP(), []int{11}
+}
+
 // Ready ends what a result with away has begun.
 type Ready struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -951,7 +1020,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_attach_proto_msgTypes[11]
+	mi := &file_attach_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1032,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[11]
+	mi := &file_attach_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1045,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{11}
+	return file_attach_proto_rawDescGZIP(), []int{12}
 }
 
 // Soon says that a batch is about to end and that the next one may come.
@@ -990,7 +1059,7 @@ type Soon struct {
 
 func (x *Soon) Reset() {
 	*x = Soon{}
-	mi := &file_attach_proto_msgTypes[12]
+	mi := &file_attach_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1071,7 @@ func (x *Soon) String() string {
 func (*Soon) ProtoMessage() {}
 
 func (x *Soon) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[12]
+	mi := &file_attach_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1084,7 @@ func (x *Soon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Soon.ProtoReflect.Descriptor instead.
 func (*Soon) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{12}
+	return file_attach_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Soon) GetId() uint64 {
@@ -1045,7 +1114,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_attach_proto_msgTypes[13]
+	mi := &file_attach_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1126,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[13]
+	mi := &file_attach_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1139,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{13}
+	return file_attach_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Error) GetCode() string {
@@ -1117,7 +1186,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_attach_proto_msgTypes[14]
+	mi := &file_attach_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1198,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[14]
+	mi := &file_attach_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1211,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{14}
+	return file_attach_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Drain) GetReason() string {
@@ -1156,7 +1225,7 @@ var File_attach_proto protoreflect.FileDescriptor
 
 const file_attach_proto_rawDesc = "" +
 	"\n" +
-	"\fattach.proto\x12\x12harpagon.attach.v1\"\xd9\x03\n" +
+	"\fattach.proto\x12\x12harpagon.attach.v1\"\xb9\x04\n" +
 	"\aMessage\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x19.harpagon.attach.v1.HelloH\x00R\x05hello\x124\n" +
 	"\x06result\x18\x02 \x01(\v2\x1a.harpagon.attach.v1.ResultH\x00R\x06result\x121\n" +
@@ -1166,7 +1235,10 @@ const file_attach_proto_rawDesc = "" +
 	"\x04soon\x18\x06 \x01(\v2\x18.harpagon.attach.v1.SoonH\x00R\x04soon\x12.\n" +
 	"\x04obey\x18\a \x01(\v2\x18.harpagon.attach.v1.ObeyH\x00R\x04obey\x124\n" +
 	"\awithout\x18\b \x01(\v2\x18.harpagon.attach.v1.PartH\x00R\awithout\x12.\n" +
-	"\x04done\x18\t \x01(\v2\x18.harpagon.attach.v1.DoneH\x00R\x04doneB\x06\n" +
+	"\x04done\x18\t \x01(\v2\x18.harpagon.attach.v1.DoneH\x00R\x04done\x12.\n" +
+	"\x04ping\x18\n" +
+	" \x01(\v2\x18.harpagon.attach.v1.PingH\x00R\x04ping\x12.\n" +
+	"\x04pong\x18\v \x01(\v2\x18.harpagon.attach.v1.PingH\x00R\x04pongB\x06\n" +
 	"\x04kind\"\xf2\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bexecutor\x18\x01 \x01(\tR\bexecutor\x12\x1a\n" +
@@ -1223,7 +1295,8 @@ const file_attach_proto_rawDesc = "" +
 	"\tuntouched\x18\b \x01(\bR\tuntouched\"P\n" +
 	"\tItemError\x12\x12\n" +
 	"\x04item\x18\x01 \x01(\rR\x04item\x12/\n" +
-	"\x05error\x18\x02 \x01(\v2\x19.harpagon.attach.v1.ErrorR\x05error\"\a\n" +
+	"\x05error\x18\x02 \x01(\v2\x19.harpagon.attach.v1.ErrorR\x05error\"\x06\n" +
+	"\x04Ping\"\a\n" +
 	"\x05Ready\"0\n" +
 	"\x04Soon\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
@@ -1251,7 +1324,7 @@ func file_attach_proto_rawDescGZIP() []byte {
 	return file_attach_proto_rawDescData
 }
 
-var file_attach_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_attach_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_attach_proto_goTypes = []any{
 	(*Message)(nil),   // 0: harpagon.attach.v1.Message
 	(*Hello)(nil),     // 1: harpagon.attach.v1.Hello
@@ -1264,37 +1337,40 @@ var file_attach_proto_goTypes = []any{
 	(*Tensor)(nil),    // 8: harpagon.attach.v1.Tensor
 	(*Result)(nil),    // 9: harpagon.attach.v1.Result
 	(*ItemError)(nil), // 10: harpagon.attach.v1.ItemError
-	(*Ready)(nil),     // 11: harpagon.attach.v1.Ready
-	(*Soon)(nil),      // 12: harpagon.attach.v1.Soon
-	(*Error)(nil),     // 13: harpagon.attach.v1.Error
-	(*Drain)(nil),     // 14: harpagon.attach.v1.Drain
+	(*Ping)(nil),      // 11: harpagon.attach.v1.Ping
+	(*Ready)(nil),     // 12: harpagon.attach.v1.Ready
+	(*Soon)(nil),      // 13: harpagon.attach.v1.Soon
+	(*Error)(nil),     // 14: harpagon.attach.v1.Error
+	(*Drain)(nil),     // 15: harpagon.attach.v1.Drain
 }
 var file_attach_proto_depIdxs = []int32{
 	1,  // 0: harpagon.attach.v1.Message.hello:type_name -> harpagon.attach.v1.Hello
 	9,  // 1: harpagon.attach.v1.Message.result:type_name -> harpagon.attach.v1.Result
 	3,  // 2: harpagon.attach.v1.Message.batch:type_name -> harpagon.attach.v1.Batch
-	14, // 3: harpagon.attach.v1.Message.drain:type_name -> harpagon.attach.v1.Drain
-	11, // 4: harpagon.attach.v1.Message.ready:type_name -> harpagon.attach.v1.Ready
-	12, // 5: harpagon.attach.v1.Message.soon:type_name -> harpagon.attach.v1.Soon
+	15, // 3: harpagon.attach.v1.Message.drain:type_name -> harpagon.attach.v1.Drain
+	12, // 4: harpagon.attach.v1.Message.ready:type_name -> harpagon.attach.v1.Ready
+	13, // 5: harpagon.attach.v1.Message.soon:type_name -> harpagon.attach.v1.Soon
 	5,  // 6: harpagon.attach.v1.Message.obey:type_name -> harpagon.attach.v1.Obey
 	4,  // 7: harpagon.attach.v1.Message.without:type_name -> harpagon.attach.v1.Part
 	6,  // 8: harpagon.attach.v1.Message.done:type_name -> harpagon.attach.v1.Done
-	2,  // 9: harpagon.attach.v1.Hello.inputs:type_name -> harpagon.attach.v1.Port
-	2,  // 10: harpagon.attach.v1.Hello.outputs:type_name -> harpagon.attach.v1.Port
-	7,  // 11: harpagon.attach.v1.Batch.items:type_name -> harpagon.attach.v1.Item
-	4,  // 12: harpagon.attach.v1.Batch.part:type_name -> harpagon.attach.v1.Part
-	8,  // 13: harpagon.attach.v1.Item.tensors:type_name -> harpagon.attach.v1.Tensor
-	7,  // 14: harpagon.attach.v1.Result.items:type_name -> harpagon.attach.v1.Item
-	13, // 15: harpagon.attach.v1.Result.error:type_name -> harpagon.attach.v1.Error
-	10, // 16: harpagon.attach.v1.Result.errors:type_name -> harpagon.attach.v1.ItemError
-	13, // 17: harpagon.attach.v1.ItemError.error:type_name -> harpagon.attach.v1.Error
-	0,  // 18: harpagon.attach.v1.Gateway.Attach:input_type -> harpagon.attach.v1.Message
-	0,  // 19: harpagon.attach.v1.Gateway.Attach:output_type -> harpagon.attach.v1.Message
-	19, // [19:20] is the sub-list for method output_type
-	18, // [18:19] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	11, // 9: harpagon.attach.v1.Message.ping:type_name -> harpagon.attach.v1.Ping
+	11, // 10: harpagon.attach.v1.Message.pong:type_name -> harpagon.attach.v1.Ping
+	2,  // 11: harpagon.attach.v1.Hello.inputs:type_name -> harpagon.attach.v1.Port
+	2,  // 12: harpagon.attach.v1.Hello.outputs:type_name -> harpagon.attach.v1.Port
+	7,  // 13: harpagon.attach.v1.Batch.items:type_name -> harpagon.attach.v1.Item
+	4,  // 14: harpagon.attach.v1.Batch.part:type_name -> harpagon.attach.v1.Part
+	8,  // 15: harpagon.attach.v1.Item.tensors:type_name -> harpagon.attach.v1.Tensor
+	7,  // 16: harpagon.attach.v1.Result.items:type_name -> harpagon.attach.v1.Item
+	14, // 17: harpagon.attach.v1.Result.error:type_name -> harpagon.attach.v1.Error
+	10, // 18: harpagon.attach.v1.Result.errors:type_name -> harpagon.attach.v1.ItemError
+	14, // 19: harpagon.attach.v1.ItemError.error:type_name -> harpagon.attach.v1.Error
+	0,  // 20: harpagon.attach.v1.Gateway.Attach:input_type -> harpagon.attach.v1.Message
+	0,  // 21: harpagon.attach.v1.Gateway.Attach:output_type -> harpagon.attach.v1.Message
+	21, // [21:22] is the sub-list for method output_type
+	20, // [20:21] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_attach_proto_init() }
@@ -1312,6 +1388,8 @@ func file_attach_proto_init() {
 		(*Message_Obey)(nil),
 		(*Message_Without)(nil),
 		(*Message_Done)(nil),
+		(*Message_Ping)(nil),
+		(*Message_Pong)(nil),
 	}
 	file_attach_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
@@ -1320,7 +1398,7 @@ func file_attach_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_attach_proto_rawDesc), len(file_attach_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

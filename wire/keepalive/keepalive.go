@@ -1,0 +1,102 @@
+package keepalive
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultPatience is how long the other side may be silent after it was asked.
+const DefaultPatience = 600 * time.Millisecond
+
+const (
+	looks     = 4 // within the patience
+	idleLooks = 8 // before it is asked while nothing is expected of it
+)
+
+// ErrSilent says that the other side does not answer, although the connection stands.
+var ErrSilent = errors.New("keepalive: the other side is silent: it was stopped, or the network between is cut")
+
+// Conn is a connection that notes when anything has come over it.
+type Conn struct {
+	net.Conn
+	heard atomic.Uint64 // reads that have brought something
+}
+
+// New watches a connection.
+func New(c net.Conn) *Conn { return &Conn{Conn: c} }
+
+// Read implements net.Conn.
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.heard.Add(1)
+	}
+	return n, err
+}
+
+// RemoteAddr is the other side's address, by which Of finds the connection again.
+func (c *Conn) RemoteAddr() net.Addr { return address{c.Conn.RemoteAddr(), c} }
+
+type address struct {
+	net.Addr
+	conn *Conn
+}
+
+// Of is the connection that a remote address was taken from; nil for any other.
+func Of(a net.Addr) *Conn {
+	if a, ok := a.(address); ok {
+		return a.conn
+	}
+	return nil
+}
+
+// Listen returns true once the other side has been silent for the patience after it
+// was asked, and false when done is closed. Patience 0 is DefaultPatience; negative is
+// patience without end. Where nothing has come for a quarter of the patience it is
+// asked, if busy says that something is expected of it, and else after twice the
+// patience. ask must not block.
+func (c *Conn) Listen(done <-chan struct{}, patience time.Duration, busy func() bool, ask func()) (silent bool) {
+	switch {
+	case patience < 0:
+		<-done
+		return false
+	case patience == 0:
+		patience = DefaultPatience
+	}
+	tick := time.NewTicker(max(patience/looks, time.Millisecond))
+	defer tick.Stop()
+	last := c.heard.Load()
+	for quiet, asked := 0, 0; ; {
+		select {
+		case <-tick.C:
+		case <-done:
+			return false
+		}
+		quiet++
+		now := c.heard.Load()
+		switch {
+		case now != last:
+			last, quiet, asked = now, 0, 0
+		case asked == looks:
+			return true
+		case asked > 0, quiet >= idleLooks, busy():
+			asked++
+			ask()
+		}
+	}
+}
+
+// Listener makes a Conn of every connection that it accepts.
+func Listener(l net.Listener) net.Listener { return listener{l} }
+
+type listener struct{ net.Listener }
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return New(c), nil
+}
