@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -19,7 +19,7 @@ import (
 func (a Asked) Describe() string {
 	text := fmt.Sprintf("asked for: generation %d", a.Generation)
 	if a.Rate > 0 {
-		text += fmt.Sprintf(", %s requests/s", rate(a.Rate))
+		text += fmt.Sprintf(", %s requests/s", quantity.Number(a.Rate))
 	}
 	if a.Cause != "" {
 		text += ", because: " + a.Cause
@@ -27,14 +27,11 @@ func (a Asked) Describe() string {
 	return text + "\n"
 }
 
-// costDecimals is how precisely money per hour is written.
-const costDecimals = 4
-
 // Describe writes the status as `harpagon status NAME` and `explain` print it:
 // what runs, since when and why, and what is asked for instead.
 func (s Status) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s, generation %d, %s requests/s, %s per hour\n", s.Kind, s.Name, s.Phase, s.Generation, rate(s.Rate), money(s.Cost))
+	fmt.Fprintf(&b, "%s %s: %s, generation %d, %s requests/s, %s per hour\n", s.Kind, s.Name, s.Phase, s.Generation, quantity.Number(s.Rate), quantity.Money(s.Cost))
 	if s.Cause != "" {
 		b.WriteString("because: " + s.Cause + "\n")
 	}
@@ -63,8 +60,8 @@ func (s Status) Describe() string {
 		b.WriteString(d.Describe())
 	}
 	if m := s.Measures; m != nil && m.Function == nil {
-		fmt.Fprintf(&b, "\nlast measured: %s requests/s, %.1f %% in time, p50 %v, p99 %v\n",
-			rate(m.Offered), 100*m.Attainment, round(m.Latency.P50), round(m.Latency.P99))
+		fmt.Fprintf(&b, "\nlast measured: %s requests/s, %s in time, p50 %s, p99 %s\n",
+			quantity.Number(m.Offered), quantity.Percent(m.Attainment), quantity.Duration(m.Latency.P50), quantity.Duration(m.Latency.P99))
 	}
 	return b.String()
 }
@@ -91,8 +88,8 @@ func (s Status) Promise() string {
 		fmt.Fprintf(&b, "promise void because %s\n", a.Describe())
 	}
 	for _, h := range s.Healed {
-		fmt.Fprintf(&b, "%s is planned with %v for a batch of %d on %s, as measured while it serves; its profile says %v\n",
-			h.Module, round(h.Measured), h.Size, h.Hardware, round(h.Profiled))
+		fmt.Fprintf(&b, "%s is planned with %s for a batch of %d on %s, as measured while it serves; its profile says %s\n",
+			h.Module, quantity.Duration(h.Measured), h.Size, h.Hardware, quantity.Duration(h.Profiled))
 	}
 	if s.Disturbed != "" {
 		fmt.Fprintf(&b, "%s\n", s.Disturbed)
@@ -135,8 +132,8 @@ func (s Status) Modules() string {
 			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t-\t-\n", name, s.Dispatch)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\t%v, %v\t%v, %v\t%s\n", name, cmp.Or(m.Policy, s.Dispatch), rate(m.Rate), m.MeanBatch,
-			sizes(m.Sizes), round(m.Wait.P50), round(m.Wait.P99), round(m.Queue.P50), round(m.Queue.P99), m.DescribeDrops())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%s\t%s, %s\t%s, %s\t%s\n", name, cmp.Or(m.Policy, s.Dispatch), quantity.Number(m.Rate), m.MeanBatch,
+			sizes(m.Sizes), quantity.Duration(m.Wait.P50), quantity.Duration(m.Wait.P99), quantity.Duration(m.Queue.P50), quantity.Duration(m.Queue.P99), m.DescribeDrops())
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return b.String()
@@ -171,7 +168,7 @@ func (s Status) executors(b *strings.Builder) {
 	b.WriteString("\nexecutors\n")
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, e := range s.Executors {
-		fmt.Fprintf(w, "%s\t%s/%s\tbatch %d\t%.0f %% of the device\t%s\n", e.Module, e.Host, e.Device, e.Batch, 100*e.Share, e.Engine)
+		fmt.Fprintf(w, "%s\t%s/%s\tbatch %d\t%s of the device\t%s\n", e.Module, e.Host, e.Device, e.Batch, quantity.Percent(e.Share), e.Engine)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 }
@@ -216,24 +213,27 @@ func (d Decision) Describe() string {
 	return fmt.Sprintf("%s\n    %s; %s\n", line, d.Change.Describe(), did)
 }
 
+// leastDifference is the money per hour below which costs are taken as equal.
+const leastDifference = 0.00005
+
 // Describe says what a change does to rate and cost, and what it saves.
 func (c Change) Describe() string {
 	if c.First {
-		return fmt.Sprintf("rate %s/s: cost %s per hour", rate(c.ToRate), money(c.ToCost))
+		return fmt.Sprintf("rate %s/s: cost %s per hour", quantity.Number(c.ToRate), quantity.Money(c.ToCost))
 	}
-	s := "rate " + fromTo(rate(c.FromRate)+"/s", rate(c.ToRate)+"/s")
+	s := "rate " + fromTo(quantity.Number(c.FromRate)+"/s", quantity.Number(c.ToRate)+"/s")
 	if c.FromSLO != c.ToSLO {
-		s += fmt.Sprintf(", SLO %v -> %v", c.FromSLO, c.ToSLO)
+		s += fmt.Sprintf(", SLO %s -> %s", quantity.Duration(c.FromSLO), quantity.Duration(c.ToSLO))
 	}
-	s += fmt.Sprintf(": cost %s per hour, ", fromTo(money(c.FromCost), money(c.ToCost)))
+	s += fmt.Sprintf(": cost %s per hour, ", fromTo(quantity.Money(c.FromCost), quantity.Money(c.ToCost)))
 	diff := c.ToCost - c.FromCost
 	switch {
-	case money(math.Abs(diff)) == money(0):
+	case math.Abs(diff) < leastDifference:
 		return s + "no change in cost"
 	case diff < 0:
-		return s + fmt.Sprintf("saves %s per hour", money(-diff))
+		return s + fmt.Sprintf("saves %s per hour", quantity.Money(-diff))
 	}
-	return s + fmt.Sprintf("costs %s more per hour", money(diff))
+	return s + fmt.Sprintf("costs %s more per hour", quantity.Money(diff))
 }
 
 // fromTo writes a value that may have changed.
@@ -243,16 +243,3 @@ func fromTo(from, to string) string {
 	}
 	return from + " -> " + to
 }
-
-// rate writes at most four significant digits, and never an exponent.
-func rate(x float64) string {
-	short, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
-	if err != nil {
-		return strconv.FormatFloat(x, 'g', 4, 64)
-	}
-	return strconv.FormatFloat(short, 'f', -1, 64)
-}
-
-func money(x float64) string { return fmt.Sprintf("%.*f", costDecimals, x) }
-
-func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }

@@ -108,11 +108,11 @@ func TestProfileMeasuresEveryKind(t *testing.T) {
 
 func TestChangeDescribe(t *testing.T) {
 	for want, c := range map[string]Change{
-		"rate 10/s: cost 0.1200 per hour":                                               {ToRate: 10, ToCost: 0.12, First: true},
-		"rate 10/s -> 25/s: cost 0.1200 -> 0.2000 per hour, costs 0.0800 more per hour": {FromRate: 10, ToRate: 25, FromCost: 0.12, ToCost: 0.2},
-		"rate 25/s -> 10/s: cost 0.2000 -> 0.1200 per hour, saves 0.0800 per hour":      {FromRate: 25, ToRate: 10, FromCost: 0.2, ToCost: 0.12},
-		"rate 10/s -> 11/s: cost 0.2000 per hour, no change in cost":                    {FromRate: 10, ToRate: 11, FromCost: 0.2, ToCost: 0.2},
-		"rate 10/s, SLO 400ms -> 150ms: cost 0.2000 per hour, no change in cost": {
+		"rate 10/s: cost 0.12 per hour":                                          {ToRate: 10, ToCost: 0.12, First: true},
+		"rate 10/s -> 25/s: cost 0.12 -> 0.2 per hour, costs 0.08 more per hour": {FromRate: 10, ToRate: 25, FromCost: 0.12, ToCost: 0.2},
+		"rate 25/s -> 10/s: cost 0.2 -> 0.12 per hour, saves 0.08 per hour":      {FromRate: 25, ToRate: 10, FromCost: 0.2, ToCost: 0.12},
+		"rate 10/s -> 11/s: cost 0.2 per hour, no change in cost":                {FromRate: 10, ToRate: 11, FromCost: 0.2, ToCost: 0.2},
+		"rate 10/s, SLO 400 ms -> 150 ms: cost 0.2 per hour, no change in cost": {
 			FromRate: 10, ToRate: 10, FromCost: 0.2, ToCost: 0.2, FromSLO: 400 * time.Millisecond, ToSLO: 150 * time.Millisecond,
 		},
 	} {

@@ -132,7 +132,7 @@ func TestApplyOfAnotherDispatch(t *testing.T) {
 			Sizes: []autoscale.SizeCount{{Size: 1, Batches: 2}, {Size: 2, Batches: 1}, {Size: 4, Batches: 4}}, Wait: autoscale.Percentiles{P50: 12 * time.Millisecond, P99: 30 * time.Millisecond},
 		}}})
 	}, func(r *rig) {
-		assert.Regexp(t, `detect +adaptive +19.96 +2.50 +1: 2, 2: 1, 4: 4 +12ms, 30ms +0s, 0s +1 full, 2 late\n`, r.status().Describe())
+		assert.Regexp(t, `detect +adaptive +19.96 +2.50 +1: 2, 2: 1, 4: 4 +12 ms, 30 ms +0 ms, 0 ms +1 full, 2 late\n`, r.status().Describe())
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -132,11 +133,11 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 func (c *change) planSummary() string {
 	switch s := c.Spec; s.Kind() {
 	case scheduler.KindPool:
-		return fmt.Sprintf("choose instances for %s an hour and queries of %.4g items on average", money(s.Pool.Budget), s.Pool.Mix().Mean())
+		return fmt.Sprintf("choose instances for %s an hour and queries of %.4g items on average", quantity.Money(s.Pool.Budget), s.Pool.Mix().Mean())
 	case scheduler.KindFunction:
-		return fmt.Sprintf("group %d applications at %s/s", len(s.Function.Applications), rate(s.Function.Rate()))
+		return fmt.Sprintf("group %d applications at %s/s", len(s.Function.Applications), quantity.Number(s.Function.Rate()))
 	default:
-		return fmt.Sprintf("split %v among %d modules at %s/s, choose batches, hardware and machines", s.SLO(), len(s.Pipeline.Modules), rate(s.Pipeline.Rate))
+		return fmt.Sprintf("split %v among %d modules at %s/s, choose batches, hardware and machines", s.SLO(), len(s.Pipeline.Modules), quantity.Number(s.Pipeline.Rate))
 	}
 }
 

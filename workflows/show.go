@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 )
@@ -36,7 +37,7 @@ func (s *service) show(ctx workflow.Context) {
 
 func (s *service) details() string {
 	st := s.status()
-	text := fmt.Sprintf("# %s: %s\n\n%s, generation %d, %s requests/s", s.Name, s.Phase, s.Kind, st.Generation, rate(st.Rate))
+	text := fmt.Sprintf("# %s: %s\n\n%s, generation %d, %s requests/s", s.Name, s.Phase, s.Kind, st.Generation, quantity.Number(st.Rate))
 	if st.Cause != "" {
 		text += "  \nbecause: " + st.Cause
 	}
@@ -66,13 +67,13 @@ func (s *service) details() string {
 // summary is the one line of a reschedule in the UI.
 func (s *service) summary(spec scheduler.Spec, generation int, cause string) string {
 	if p := spec.Pool; p != nil {
-		return fmt.Sprintf("generation %d of pool %s, %s an hour: %s", generation, s.Name, money(p.Budget), cause)
+		return fmt.Sprintf("generation %d of pool %s, %s an hour: %s", generation, s.Name, quantity.Money(p.Budget), cause)
 	}
-	to := rate(spec.Rate(scheduler.Plan{})) + "/s"
+	to := quantity.Number(spec.Rate(scheduler.Plan{})) + "/s"
 	if s.Serving == nil {
 		return fmt.Sprintf("generation %d of %s, %s: %s", generation, s.Name, to, cause)
 	}
-	change := "rate " + fromTo(rate(s.Serving.rate())+"/s", to)
+	change := "rate " + fromTo(quantity.Number(s.Serving.rate())+"/s", to)
 	if from := s.Serving.Spec.SLO(); from != spec.SLO() {
 		change += fmt.Sprintf(", SLO %v -> %v", from, spec.SLO())
 	}
@@ -85,7 +86,7 @@ func (s *service) replaced() string {
 		return "Nothing served before."
 	}
 	return fmt.Sprintf("Replaces generation %d, which costs %s per hour:\n\n```\n%s```\n",
-		s.Serving.Generation, money(s.Serving.Plan.CostPerHour()), s.Serving.Plan.Describe())
+		s.Serving.Generation, quantity.Money(s.Serving.Plan.CostPerHour()), s.Serving.Plan.Describe())
 }
 
 func (s *service) status() Status {

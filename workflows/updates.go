@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 )
 
@@ -104,7 +105,7 @@ func (s *service) rescale(_ workflow.Context, r RescaleRequest) (ChangeReply, er
 	}
 	s.Stop = ""
 	s.setRate(r.Rate)
-	s.replan(cmp.Or(r.Reason, fmt.Sprintf("rescaled from %s/s to %s/s", rate(from), rate(r.Rate))))
+	s.replan(cmp.Or(r.Reason, fmt.Sprintf("rescaled from %s/s to %s/s", quantity.Number(from), quantity.Number(r.Rate))))
 	return ChangeReply{Generation: s.Generation}, nil
 }
 

@@ -74,7 +74,7 @@ func (s *Application) MeasureApplication(name string, now dispatch.Time, to time
 	s.Measure(now, &lately)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := percentiles(&s.latency)
+	all := s.latency.Percentiles()
 	return functions.ApplicationMeasures{
 		Name: name, Offered: lately.Offered, Requests: s.requests, InFlight: s.underWay,
 		Completed: s.total[Completed], Late: s.total[Late], LateCold: s.lateCold, Dropped: s.total[Dropped], Refused: s.total[Refused],

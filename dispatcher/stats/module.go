@@ -161,8 +161,8 @@ func (s *Module) Measure(now dispatch.Time, m *autoscale.ModuleMeasures) {
 	if sum.batches > 0 {
 		m.MeanBatch = float64(sum.batched) / float64(sum.batches)
 	}
-	m.Queue, m.Wait = percentiles(&sum.queue), percentiles(&sum.wait)
-	m.Compute, m.Transfer = percentiles(&sum.compute), percentiles(&sum.transfer)
+	m.Queue, m.Wait = sum.queue.Percentiles(), sum.wait.Percentiles()
+	m.Compute, m.Transfer = sum.compute.Percentiles(), sum.transfer.Percentiles()
 	m.Durations = s.durations(now - span)
 	for _, e := range sum.executors {
 		m.Executors = append(m.Executors, autoscale.ExecutorMeasures{

@@ -86,11 +86,7 @@ func (s *Service) Measure(now dispatch.Time, m *autoscale.Measures) {
 		sum.latency.Merge(&second.latency)
 	}
 	m.Offered = rate(m.Arrived, span)
-	m.Latency = percentiles(&sum.latency)
-}
-
-func percentiles(h *histogram.Histogram) autoscale.Percentiles {
-	return autoscale.Percentiles{P50: h.Quantile(0.50), P99: h.Quantile(0.99), Max: h.Max()}
+	m.Latency = sum.latency.Percentiles()
 }
 
 func rate(n int64, span time.Duration) float64 {

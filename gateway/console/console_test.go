@@ -128,7 +128,7 @@ func TestServiceShowsPlanBesideMeasured(t *testing.T) {
 	page := w.Body.String()
 	for _, said := range []string{
 		"2 × batch 4", "budget 200 ms", "spent 110 ms", "99 ms in the middle, 130 ms for 95 of 100", "99.5 %", "420 ms the longest seen",
-		"2 late", "42 %", "the rate has drifted", "saves 0.4000 per hour", "Not carried out: it needs 4 cpu, 2 exist",
+		"2 late", "42 %", "the rate has drifted", "saves 0.4 per hour", "Not carried out: it needs 4 cpu, 2 exist",
 		`href="http://ui/namespaces/default/workflows/pipeline%2Ftraffic"`, "&lt;b&gt;colour",
 	} {
 		assert.Contains(t, page, said)

@@ -92,13 +92,9 @@ func (d *Drift) Reset(planned float64, now time.Time) {
 // change nothing.
 func (d *Drift) Observe(m Measures) Advice {
 	d.Options = d.Options.withDefaults()
-	span := m.Span()
-	if span <= 0 || !m.To.After(d.Last) || !(m.Offered >= 0) || math.IsInf(m.Offered, 1) {
+	begin, span := m.since(d.Last)
+	if span <= 0 || !(m.Offered >= 0) || math.IsInf(m.Offered, 1) {
 		return d.stay(0)
-	}
-	begin := m.From
-	if begin.Before(d.Last) {
-		begin, span = d.Last, m.To.Sub(d.Last)
 	}
 	d.Last = m.To
 	d.Smooth += (m.Offered - d.Smooth) * (1 - math.Exp(-3*span.Seconds()/d.Options.Hold.Seconds()))
@@ -149,20 +145,18 @@ func (d *Drift) chance(held time.Duration) bool {
 }
 
 func (o DriftOptions) withDefaults() DriftOptions {
-	if !(o.Above > 0) {
-		o.Above = DefaultAbove
-	}
-	if !(o.Below > 0) {
-		o.Below = DefaultBelow
-	}
-	if o.Hold <= 0 {
-		o.Hold = DefaultHold
-	}
-	if o.Cooldown <= 0 {
-		o.Cooldown = DefaultCooldown
-	}
-	if o.MinRequests <= 0 {
-		o.MinRequests = DefaultMinRequests
-	}
+	o.Above = positive(o.Above, DefaultAbove)
+	o.Below = positive(o.Below, DefaultBelow)
+	o.Hold = positive(o.Hold, DefaultHold)
+	o.Cooldown = positive(o.Cooldown, DefaultCooldown)
+	o.MinRequests = positive(o.MinRequests, DefaultMinRequests)
 	return o
+}
+
+// positive is x, or the default where x is not above zero.
+func positive[N float64 | int64 | time.Duration](x, otherwise N) N {
+	if x > 0 {
+		return x
+	}
+	return otherwise
 }

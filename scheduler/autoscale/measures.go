@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
@@ -142,15 +143,21 @@ type ExecutorMeasures struct {
 }
 
 // Percentiles of a duration. All are zero where nothing was measured.
-type Percentiles struct {
-	P50 time.Duration `json:"p50_ns"`
-	P99 time.Duration `json:"p99_ns"`
-	Max time.Duration `json:"max_ns"`
-}
+type Percentiles = histogram.Percentiles
 
 // Span is the time that the measures cover; never negative.
 func (m Measures) Span() time.Duration {
 	return max(0, m.To.Sub(m.From))
+}
+
+// since is when the part of the measures that comes after an instant begins, and
+// how long it is: 0 where they end before it.
+func (m Measures) since(last time.Time) (begin time.Time, fresh time.Duration) {
+	begin = m.From
+	if begin.Before(last) {
+		begin = last
+	}
+	return begin, max(0, m.To.Sub(begin))
 }
 
 // Outcomes is the number of requests that attainment is a share of: all that

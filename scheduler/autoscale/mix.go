@@ -86,16 +86,11 @@ func (d *MixDrift) Reset(planned pipelines.Mix, now time.Time) {
 // queries is no stretch.
 func (d *MixDrift) Observe(m Measures) MixAdvice {
 	d.Options = d.Options.withDefaults()
-	span := m.Span()
-	if span <= 0 || !m.To.After(d.Last) || len(m.Modules) == 0 {
+	begin, fresh := m.since(d.Last)
+	if fresh <= 0 || len(m.Modules) == 0 {
 		return MixAdvice{}
 	}
-	share := 1.0
-	begin := m.From
-	if begin.Before(d.Last) {
-		begin = d.Last
-		share = m.To.Sub(d.Last).Seconds() / span.Seconds()
-	}
+	share := fresh.Seconds() / m.Span().Seconds()
 	d.Last = m.To
 	if len(m.Modules[0].Queries) == 0 {
 		d.Seen, d.Away = nil, false
@@ -183,17 +178,9 @@ func learned(planned, seen pipelines.Mix) pipelines.Mix {
 }
 
 func (o MixOptions) withDefaults() MixOptions {
-	if !(o.Distance > 0) {
-		o.Distance = DefaultMixDistance
-	}
-	if o.Hold <= 0 {
-		o.Hold = DefaultHold
-	}
-	if o.Cooldown <= 0 {
-		o.Cooldown = DefaultCooldown
-	}
-	if o.MinQueries <= 0 {
-		o.MinQueries = DefaultMinQueries
-	}
+	o.Distance = positive(o.Distance, DefaultMixDistance)
+	o.Hold = positive(o.Hold, DefaultHold)
+	o.Cooldown = positive(o.Cooldown, DefaultCooldown)
+	o.MinQueries = positive(o.MinQueries, DefaultMinQueries)
 	return o
 }

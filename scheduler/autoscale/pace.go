@@ -110,7 +110,7 @@ func (p *Pace) Reset(now time.Time) {
 // were planned, with their profiles.
 func (p *Pace) Observe(m Measures, modules []pipelines.Module) []PaceAdvice {
 	p.Options = p.Options.withDefaults()
-	if m.Span() <= 0 || !m.To.After(p.Last) {
+	if _, fresh := m.since(p.Last); fresh <= 0 {
 		return nil
 	}
 	p.Last = m.To
@@ -371,17 +371,11 @@ func (o PaceOptions) withDefaults() PaceOptions {
 	if !(o.Faster > 0 && o.Faster < 1) {
 		o.Faster = DefaultFaster
 	}
-	if o.Least <= 0 {
-		o.Least = DefaultLeast
-	}
-	if o.Hold <= 0 {
-		o.Hold = DefaultPaceHold
-	}
-	if o.Cooldown <= 0 {
-		o.Cooldown = DefaultPaceCooldown
-	}
 	if !(o.Step > 1) {
 		o.Step = DefaultStep
 	}
+	o.Least = positive(o.Least, DefaultLeast)
+	o.Hold = positive(o.Hold, DefaultPaceHold)
+	o.Cooldown = positive(o.Cooldown, DefaultPaceCooldown)
 	return o
 }

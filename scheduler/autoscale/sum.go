@@ -119,7 +119,7 @@ func merge[T any](a, b []T, compare func(T, T) int, join func(T, T) T) []T {
 }
 
 func worst(a, b Percentiles, n, m int64) Percentiles {
-	return Percentiles{P50: mean(a.P50, b.P50, n, m), P99: max(a.P99, b.P99), Max: max(a.Max, b.Max)}
+	return Percentiles{P50: mean(a.P50, b.P50, n, m), P90: max(a.P90, b.P90), P99: max(a.P99, b.P99), Max: max(a.Max, b.Max)}
 }
 
 // mean weighs two durations by how many each rests on.

@@ -2,8 +2,8 @@ package simulate
 
 import (
 	"encoding/json"
-	"time"
 
+	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
@@ -27,25 +27,25 @@ type pipelineJSON struct {
 	Goodput     *goodputJSON `json:"goodput,omitempty"`
 	MeanBatch   float64      `json:"mean_batch"`
 	Utilisation float64      `json:"utilisation"`
-	Latency     Latency      `json:"latency_ms"`
+	Latency     histogram.MS `json:"latency_ms"`
 	Devices     int          `json:"devices"`
 	SLO         quantity.MS  `json:"slo_ms"`
 	Modules     []moduleJSON `json:"modules"`
 }
 
 type moduleJSON struct {
-	Module    string      `json:"name"`
-	Rate      float64     `json:"rate"`
-	Items     int64       `json:"items"`
-	Completed int64       `json:"completed"`
-	Late      int64       `json:"late"`
-	Dropped   int64       `json:"dropped"`
-	Refused   int64       `json:"refused"`
-	Withdrawn int64       `json:"withdrawn"`
-	Batches   int64       `json:"batches"`
-	MeanBatch float64     `json:"mean_batch"`
-	Budget    quantity.MS `json:"budget_ms"`
-	Latency   Latency     `json:"latency_ms"`
+	Module    string       `json:"name"`
+	Rate      float64      `json:"rate"`
+	Items     int64        `json:"items"`
+	Completed int64        `json:"completed"`
+	Late      int64        `json:"late"`
+	Dropped   int64        `json:"dropped"`
+	Refused   int64        `json:"refused"`
+	Withdrawn int64        `json:"withdrawn"`
+	Batches   int64        `json:"batches"`
+	MeanBatch float64      `json:"mean_batch"`
+	Budget    quantity.MS  `json:"budget_ms"`
+	Latency   histogram.MS `json:"latency_ms"`
 }
 
 type goodputJSON struct {
@@ -57,32 +57,13 @@ type goodputJSON struct {
 	Seeds           int      `json:"seeds"`
 }
 
-type latencyJSON struct {
-	P50 quantity.MS `json:"p50"`
-	P99 quantity.MS `json:"p99"`
-	Max quantity.MS `json:"max"`
-}
-
-// MarshalJSON writes times in milliseconds.
-func (l Latency) MarshalJSON() ([]byte, error) {
-	return json.Marshal(latencyJSON{quantity.MS(l.P50), quantity.MS(l.P99), quantity.MS(l.Max)})
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (l *Latency) UnmarshalJSON(b []byte) error {
-	var j latencyJSON
-	err := json.Unmarshal(b, &j)
-	*l = Latency{time.Duration(j.P50), time.Duration(j.P99), time.Duration(j.Max)}
-	return err
-}
-
 // MarshalJSON writes the fixed field names of the contract.
 func (p PipelineResult) MarshalJSON() ([]byte, error) {
 	j := pipelineJSON{
 		Pipeline: p.Pipeline, Dispatch: p.Dispatch, Arrivals: p.Arrivals, Seed: p.Seed, Rate: p.Rate,
 		Requests: p.Requests, Completed: p.Completed, Late: p.Late, Dropped: p.Dropped, Refused: p.Refused,
 		Attainment: p.Attainment, Interval: p.Interval, MeanBatch: p.MeanBatch, Utilisation: p.Utilisation,
-		Latency: p.Latency, Devices: p.Devices, SLO: quantity.MS(p.SLO), Modules: []moduleJSON{},
+		Latency: p.Latency.MS(), Devices: p.Devices, SLO: quantity.MS(p.SLO), Modules: []moduleJSON{},
 	}
 	if g := p.Goodput; g != nil {
 		j.GoodputRate = &g.Rate
@@ -92,7 +73,7 @@ func (p PipelineResult) MarshalJSON() ([]byte, error) {
 	for _, m := range p.Modules {
 		j.Modules = append(j.Modules, moduleJSON{
 			m.Module, m.Rate, m.Items, m.Completed, m.Late, m.Dropped, m.Refused, m.Withdrawn,
-			m.Batches, m.MeanBatch, quantity.MS(m.Budget), m.Latency,
+			m.Batches, m.MeanBatch, quantity.MS(m.Budget), m.Latency.MS(),
 		})
 	}
 	return json.Marshal(j)

@@ -1,7 +1,5 @@
 package simulate
 
-import "github.com/harpagon/harpagon/pipelines/histogram"
-
 // result sums up the run.
 func (e *engine) result(confidence float64) Result {
 	r := Result{Duration: e.end - e.begin, Events: e.events, Misses: e.misses, Cut: e.giveUp > 0 && e.misses > e.giveUp}
@@ -20,10 +18,6 @@ func (e *engine) result(confidence float64) Result {
 		r.Pipelines = append(r.Pipelines, p)
 	}
 	return r
-}
-
-func latencyOf(h *histogram.Histogram) Latency {
-	return Latency{P50: h.Quantile(0.5), P99: h.Quantile(0.99), Max: h.Max()}
 }
 
 // users are the devices that have a lane of one of the pipeline's stations.
@@ -49,7 +43,7 @@ func (a *loadState) result(seconds, confidence float64) PipelineResult {
 	r := PipelineResult{
 		Pipeline: a.name, SLO: a.slo,
 		Counts:     Counts{Requests: t.requests, Completed: t.completed, Late: t.late, Dropped: t.dropped, Refused: t.refused},
-		Attainment: 1, Interval: OverTime(t.good[:], t.total[:], confidence), Latency: latencyOf(&t.latency),
+		Attainment: 1, Interval: OverTime(t.good[:], t.total[:], confidence), Latency: t.latency.Percentiles(),
 	}
 	if t.requests > 0 {
 		r.Attainment = float64(t.completed) / float64(t.requests)
@@ -61,7 +55,7 @@ func (a *loadState) result(seconds, confidence float64) PipelineResult {
 		batches, batched = batches+m.batches, batched+m.batched
 		r.Modules = append(r.Modules, ModuleResult{
 			Module: n.Module, Items: m.items, Completed: m.completed, Late: m.late, Dropped: m.dropped, Refused: m.refused,
-			Withdrawn: m.withdrawn, Rate: float64(m.items) / seconds, Latency: latencyOf(&m.latency),
+			Withdrawn: m.withdrawn, Rate: float64(m.items) / seconds, Latency: m.latency.Percentiles(),
 			MeanBatch: mean(m.batched, m.batches), Batches: m.batches, Budget: n.Budget, Behind: m.behind,
 		})
 	}

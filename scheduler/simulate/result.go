@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines/histogram"
 )
 
 // Result is what a simulation saw. Requests that came during a warm-up are not
@@ -38,9 +40,9 @@ type PipelineResult struct {
 	Rate     float64 // offered, requests per second
 	SLO      time.Duration
 	Counts
-	Attainment  float64  // Completed over Requests; 1 without requests
-	Interval    Interval // that holds the attainment of a run without end
-	Latency     Latency
+	Attainment  float64               // Completed over Requests; 1 without requests
+	Interval    Interval              // that holds the attainment of a run without end
+	Latency     histogram.Percentiles // of what was answered, off by at most 0.2 %
 	MeanBatch   float64
 	Devices     int      // that serve the pipeline
 	Utilisation float64  // of these, on average: share of time with a batch on it
@@ -58,9 +60,9 @@ type ModuleResult struct {
 	Late      int64
 	Dropped   int64
 	Refused   int64
-	Withdrawn int64   // taken back while they waited: their request had failed elsewhere
-	Rate      float64 // items per second
-	Latency   Latency // from ready to computed
+	Withdrawn int64                 // taken back while they waited: their request had failed elsewhere
+	Rate      float64               // items per second
+	Latency   histogram.Percentiles // from ready to computed
 	MeanBatch float64
 	Batches   int64
 	Budget    time.Duration
@@ -94,10 +96,4 @@ func (r Result) Utilisation(hardware string) float64 {
 		}
 	}
 	return sum / float64(max(1, n))
-}
-
-// Latency of what was answered. P50 and P99 are off by at most 0.2 %; Max is
-// exact.
-type Latency struct {
-	P50, P99, Max time.Duration
 }

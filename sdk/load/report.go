@@ -35,9 +35,7 @@ type Report struct {
 }
 
 // Percentiles of a latency.
-type Percentiles struct {
-	P50, P90, P99, Max time.Duration
-}
+type Percentiles = histogram.Percentiles
 
 // Stage is one module's part in the answers. A percentile is of that part
 // alone, so percentiles do not add up though every request's parts do.
@@ -123,7 +121,7 @@ func (c *counts) report(elapsed time.Duration) *Report {
 	r := &Report{
 		Pipeline: c.o.Pipeline, Arrivals: c.o.Arrivals.String(), Seed: c.o.Seed, SLO: c.o.SLO,
 		Offered: c.o.Rate, Requests: c.sent, Completed: c.answered - c.late, Late: c.late,
-		Errors: maps.Clone(c.errors), Latency: percentiles(&c.latency), Elapsed: elapsed,
+		Errors: maps.Clone(c.errors), Latency: c.latency.Percentiles(), Elapsed: elapsed,
 	}
 	if n := c.sent - c.errors[string(wire.CodeInvalid)]; n > 0 {
 		r.Attainment = float64(r.Completed) / float64(n)
@@ -135,8 +133,8 @@ func (c *counts) report(elapsed time.Duration) *Report {
 		s := c.stages[name]
 		stage := Stage{
 			Module: name, Items: float64(s.items) / float64(s.n),
-			Total: percentiles(&s.total), Queue: percentiles(&s.queue), Wait: percentiles(&s.wait),
-			Compute: percentiles(&s.compute), Transfer: percentiles(&s.transfer),
+			Total: s.total.Percentiles(), Queue: s.queue.Percentiles(), Wait: s.wait.Percentiles(),
+			Compute: s.compute.Percentiles(), Transfer: s.transfer.Percentiles(),
 		}
 		if n := s.total.Count(); n > 0 {
 			stage.MeanBatch = float64(s.batch) / float64(n)
@@ -144,10 +142,6 @@ func (c *counts) report(elapsed time.Duration) *Report {
 		r.Stages = append(r.Stages, stage)
 	}
 	return r
-}
-
-func percentiles(h *histogram.Histogram) Percentiles {
-	return Percentiles{P50: h.Quantile(0.50), P90: h.Quantile(0.90), P99: h.Quantile(0.99), Max: h.Max()}
 }
 
 func code(err error) string {
@@ -221,12 +215,8 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 }
 
 type latencies struct {
-	P50 quantity.MS `json:"p50"`
+	histogram.MS
 	P90 quantity.MS `json:"p90"`
-	P99 quantity.MS `json:"p99"`
-	Max quantity.MS `json:"max"`
 }
 
-func inMS(p Percentiles) latencies {
-	return latencies{quantity.MS(p.P50), quantity.MS(p.P90), quantity.MS(p.P99), quantity.MS(p.Max)}
-}
+func inMS(p Percentiles) latencies { return latencies{p.MS(), quantity.MS(p.P90)} }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 // domain marks the details of an error as ours.
@@ -24,44 +25,6 @@ const (
 	elapsedKey = "elapsed_ns"
 )
 
-// Code is the status code of an error's code.
-func Code(code wire.Code) codes.Code {
-	switch code {
-	case wire.CodeInvalid:
-		return codes.InvalidArgument
-	case wire.CodeNotFound:
-		return codes.NotFound
-	case wire.CodeOverloaded:
-		return codes.ResourceExhausted
-	case wire.CodeUnavailable, wire.CodeInfeasible:
-		return codes.Unavailable
-	case wire.CodeDeadline:
-		return codes.DeadlineExceeded
-	case wire.CodeCanceled:
-		return codes.Canceled
-	}
-	return codes.Internal
-}
-
-// codeOf is the likeliest code of a status from a server that states none.
-func codeOf(code codes.Code) wire.Code {
-	switch code {
-	case codes.InvalidArgument, codes.OutOfRange, codes.Unauthenticated, codes.PermissionDenied:
-		return wire.CodeInvalid
-	case codes.NotFound:
-		return wire.CodeNotFound
-	case codes.ResourceExhausted:
-		return wire.CodeOverloaded
-	case codes.Unavailable:
-		return wire.CodeUnavailable
-	case codes.DeadlineExceeded:
-		return wire.CodeDeadline
-	case codes.Canceled:
-		return wire.CodeCanceled
-	}
-	return wire.CodeInternal
-}
-
 // EncodeError makes the status that a server answers with.
 func EncodeError(err error) error {
 	var e *wire.Error
@@ -74,7 +37,7 @@ func EncodeError(err error) error {
 		}
 		e = wire.Errorf(wire.CodeInternal, "", "%v", err)
 	}
-	s := status.New(Code(e.Code), e.Error())
+	s := status.New(oip.GRPC(e.Code), e.Error())
 	info := &errdetails.ErrorInfo{Reason: string(e.Code), Domain: domain, Metadata: map[string]string{reasonKey: e.Reason}}
 	if e.Stage != "" {
 		info.Metadata[stageKey] = e.Stage
@@ -102,7 +65,7 @@ func DecodeError(err error) *wire.Error {
 		e.Budget, e.Elapsed = nanoseconds(info, budgetKey), nanoseconds(info, elapsedKey)
 		return e
 	}
-	return &wire.Error{Code: codeOf(s.Code()), Reason: s.Message()}
+	return &wire.Error{Code: oip.OfGRPC(s.Code()), Reason: s.Message()}
 }
 
 func nanoseconds(info *errdetails.ErrorInfo, key string) time.Duration {

@@ -22,8 +22,8 @@ func TestPlanBesideWhatRuns(t *testing.T) {
 	}{
 		"nothing":      {control.Status{}, serves, 10, "p does not serve yet\n"},
 		"the same":     {s, serves, 10, "p serves this plan, as generation 3\n"},
-		"another rate": {s, serves, 12, "p serves another plan, generation 3; this one changes rate 10/s -> 12/s: cost 0.1000 per hour, no change in cost\n"},
-		"another plan": {s, planned(0.2, 8), 20, "p serves another plan, generation 3; this one changes rate 10/s -> 20/s: cost 0.1000 -> 0.2000 per hour, costs 0.1000 more per hour\n" +
+		"another rate": {s, serves, 12, "p serves another plan, generation 3; this one changes rate 10/s -> 12/s: cost 0.1 per hour, no change in cost\n"},
+		"another plan": {s, planned(0.2, 8), 20, "p serves another plan, generation 3; this one changes rate 10/s -> 20/s: cost 0.1 -> 0.2 per hour, costs 0.1 more per hour\n" +
 			"  m: 2 cpu at batch 4, 14 ms -> 2 cpu at batch 8, 14 ms\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

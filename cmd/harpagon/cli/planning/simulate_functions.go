@@ -6,33 +6,33 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/scheduler/functions"
-	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // simulatedFunction is the JSON of one function: what became of its requests,
 // and what they cost. One without a plan says why.
 type simulatedFunction struct {
-	Function       string           `json:"function"`
-	Policy         string           `json:"policy"`
-	Status         string           `json:"status,omitempty"`
-	Reason         string           `json:"reason,omitempty"`
-	Dispatch       string           `json:"dispatch"`
-	Arrivals       string           `json:"arrivals"`
-	Seed           uint64           `json:"seed"`
-	Rate           float64          `json:"offered_rate"`
-	Requests       int              `json:"requests"`
-	Completed      int              `json:"completed"`
-	Late           int              `json:"late"`
-	Dropped        int              `json:"dropped"`
-	Refused        int              `json:"refused"`
-	Attainment     float64          `json:"attainment"`
-	Calls          int              `json:"calls"`
-	MeanBatch      float64          `json:"mean_batch"`
-	CostPerRequest float64          `json:"cost_per_request"`
-	Predicted      float64          `json:"predicted_cost_per_request"`
-	Latency        simulate.Latency `json:"latency_ms"`
-	Groups         []functionPart   `json:"groups"`
+	Function       string         `json:"function"`
+	Policy         string         `json:"policy"`
+	Status         string         `json:"status,omitempty"`
+	Reason         string         `json:"reason,omitempty"`
+	Dispatch       string         `json:"dispatch"`
+	Arrivals       string         `json:"arrivals"`
+	Seed           uint64         `json:"seed"`
+	Rate           float64        `json:"offered_rate"`
+	Requests       int            `json:"requests"`
+	Completed      int            `json:"completed"`
+	Late           int            `json:"late"`
+	Dropped        int            `json:"dropped"`
+	Refused        int            `json:"refused"`
+	Attainment     float64        `json:"attainment"`
+	Calls          int            `json:"calls"`
+	MeanBatch      float64        `json:"mean_batch"`
+	CostPerRequest float64        `json:"cost_per_request"`
+	Predicted      float64        `json:"predicted_cost_per_request"`
+	Latency        histogram.MS   `json:"latency_ms"`
+	Groups         []functionPart `json:"groups"`
 
 	text string
 }
@@ -125,7 +125,7 @@ func (f *simulateFlags) function(p functions.Problem, plan functions.Plan, rate 
 	out.Completed = r.Requests - r.Late - r.Dropped
 	out.Attainment = 1 - r.Violations()
 	out.Calls, out.MeanBatch, out.CostPerRequest, out.Predicted = r.Calls, r.MeanBatch, r.CostPerRequest, r.Predicted
-	out.Latency = simulate.Latency{P50: r.P50, P99: r.P99, Max: r.Max}
+	out.Latency = histogram.Percentiles{P50: r.P50, P99: r.P99, Max: r.Max}.MS()
 	for _, g := range r.Groups {
 		out.Groups = append(out.Groups, functionPart(g))
 	}

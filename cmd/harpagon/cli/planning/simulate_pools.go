@@ -3,10 +3,11 @@ package planning
 import (
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/pool"
-	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // SimulatedPool is the JSON of one pool: what became of its queries. One
@@ -28,7 +29,7 @@ type SimulatedPool struct {
 	Attainment  float64            `json:"attainment"`
 	Goodput     float64            `json:"goodput_rate,omitempty"`
 	Utilisation map[string]float64 `json:"utilisation"`
-	Latency     simulate.Latency   `json:"latency_ms"`
+	Latency     histogram.MS       `json:"latency_ms"`
 }
 
 // unplanned says that there was nothing to play.
@@ -42,7 +43,7 @@ func (s SimulatedPool) Describe() string {
 	text := fmt.Sprintf("%s: %s dispatch, %s arrivals, seed %d, %s queries/s\n", s.Pool, s.Dispatch, s.Arrivals, s.Seed, quantity.Number(s.Rate))
 	text += fmt.Sprintf("  %d queries: %d in time (%s), %d late, %d dropped\n", s.Requests, s.Completed, quantity.Percent(s.Attainment), s.Late, s.Dropped)
 	text += fmt.Sprintf("  latency p50 %s, p99 %s, max %s\n",
-		quantity.Duration(s.Latency.P50), quantity.Duration(s.Latency.P99), quantity.Duration(s.Latency.Max))
+		quantity.Duration(time.Duration(s.Latency.P50)), quantity.Duration(time.Duration(s.Latency.P99)), quantity.Duration(time.Duration(s.Latency.Max)))
 	if s.Goodput > 0 {
 		text += fmt.Sprintf("  goodput %s queries/s\n", quantity.Number(s.Goodput))
 	}
@@ -84,7 +85,7 @@ func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (S
 	one := r.Pipelines[0]
 	out.Requests, out.Completed, out.Late, out.Dropped, out.Refused = one.Requests, one.Completed, one.Late, one.Dropped, one.Refused
 	out.Attainment = one.Attainment
-	out.Latency = one.Latency
+	out.Latency = one.Latency.MS()
 	if f.goodput && o.Dispatch == pool.Dispatches()[0] {
 		out.Goodput = plan.Goodput
 	}

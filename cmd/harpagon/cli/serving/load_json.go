@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/sdk/load"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -13,30 +13,24 @@ import (
 // loadRow is what came of the requests to one service. Sent is the sum of the
 // outcomes.
 type loadRow struct {
-	Service    string      `json:"service"`
-	Offered    float64     `json:"offered"` // requests per second
-	Sent       int         `json:"sent"`
-	Completed  int         `json:"completed"` // in time
-	Late       int         `json:"late"`
-	Dropped    int         `json:"dropped"`    // given up, since the deadline could no longer be met
-	Refused    int         `json:"refused"`    // at once, by a bounded queue
-	Failed     int         `json:"failed"`     // for any other reason
-	Unanswered int         `json:"unanswered"` // when the generator stopped waiting
-	Wrong      int         `json:"wrong"`      // answers that differ from what was to be expected, where that is known
-	Attainment float64     `json:"attainment"`
-	LatencyMS  loadLatency `json:"latency_ms"`
-}
-
-type loadLatency struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+	Service    string       `json:"service"`
+	Offered    float64      `json:"offered"` // requests per second
+	Sent       int          `json:"sent"`
+	Completed  int          `json:"completed"` // in time
+	Late       int          `json:"late"`
+	Dropped    int          `json:"dropped"`    // given up, since the deadline could no longer be met
+	Refused    int          `json:"refused"`    // at once, by a bounded queue
+	Failed     int          `json:"failed"`     // for any other reason
+	Unanswered int          `json:"unanswered"` // when the generator stopped waiting
+	Wrong      int          `json:"wrong"`      // answers that differ from what was to be expected, where that is known
+	Attainment float64      `json:"attainment"`
+	LatencyMS  histogram.MS `json:"latency_ms"`
 }
 
 func newLoadRow(r *load.Report) loadRow {
 	row := loadRow{
 		Service: r.Pipeline, Offered: r.Offered, Sent: r.Requests, Completed: r.Completed, Late: r.Late, Attainment: r.Attainment,
-		LatencyMS: loadLatency{quantity.Millis(r.Latency.P50), quantity.Millis(r.Latency.P99), quantity.Millis(r.Latency.Max)},
+		LatencyMS: r.Latency.MS(),
 	}
 	for code, n := range r.Errors {
 		switch wire.Code(code) {
