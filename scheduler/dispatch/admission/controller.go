@@ -57,6 +57,7 @@ type service struct {
 }
 
 type module struct {
+	devices          []int // that its executors are on
 	waiting, running int
 	paces            []measure.Pace // by group
 	typical          Time           // exponential mean of what batches take, from start to end; 0 before the first
@@ -127,6 +128,7 @@ func (c *Controller) Change(number int, s Service) {
 		}
 	}
 	old.Service, old.reckoned = s, false
+	old.place()
 }
 
 // Remove forgets a service. Its number is not given again, and what is still
@@ -176,7 +178,7 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	switch {
 	case deadline != 0 && deadline <= now: // it came long before it was read
 		return false
-	case s.under == 0 || deadline == 0:
+	case s.under == 0 || deadline == 0 || c.idle(s):
 		return true
 	}
 	s.reckon(now)

@@ -127,6 +127,25 @@ func TestCountsWorkOfModulesBelow(t *testing.T) {
 	assert.True(t, c.Admit(0, n, 200*ms))
 }
 
+// Late answers raise the reserve; a request that finds an idle device is taken in all
+// the same, and one that would not is refused.
+func TestTakesInWhatFindsAnIdleDevice(t *testing.T) {
+	var c Controller
+	s := single(15 * ms)
+	s.Modules[0].Groups[0].Devices = []int{0, 1}
+	n, other := c.Add(s), c.Add(single(15*ms))
+	for range 200 {
+		require.True(t, c.Admit(0, n, 15*ms))
+		c.Enter(n)
+		c.Leave(0, n, 15*ms, Late)
+	}
+	require.Greater(t, c.services[0].reserve, 0.4)
+	require.True(t, c.Admit(0, n, 15*ms))
+	assert.True(t, c.Would(0, n, 15*ms), "one of two devices idles")
+	require.True(t, c.Admit(0, other, 15*ms))
+	assert.False(t, c.Would(0, n, 15*ms), "another service is on that one")
+}
+
 func TestPressureFollowsWhatIsMissed(t *testing.T) {
 	var c Controller
 	n := c.Add(single(100 * ms))

@@ -26,7 +26,8 @@
 // Durations are those of the profile at the pace at which batches have lately
 // run, so that a machine that does other work too takes in less. A service of
 // which nothing is under way takes in any request; without one nothing would be
-// learned.
+// learned. So does one with fewer requests under way than devices at every module,
+// whatever is in reserve: what idles costs nothing.
 //
 // # Promises
 //

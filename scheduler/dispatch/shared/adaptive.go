@@ -115,22 +115,22 @@ func (p *adaptive) Describe() string { return p.describe("adaptive") }
 
 // Step takes one event and appends the actions that follow from it.
 func (p *adaptive) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
-	p.begin(now)
+	p.begin(now, &ev)
 	switch ev.Kind {
 	case dispatch.Arrive:
 		out = p.arrive(ev.Request, out)
 	case dispatch.Cancel:
 		if class := p.cancel(ev.Request); class >= 0 {
-			out = p.refresh(class, out)
+			p.refresh(class)
 		}
 	default:
 		p.change(ev)
 		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
-			out = p.refresh(p.parked[len(p.parked)-1], out)
+			p.refresh(p.parked[len(p.parked)-1])
 		}
 	}
 	for p.wakes.Next() <= p.now {
-		out = p.refresh(p.wakes.Top(), out)
+		p.refresh(p.wakes.Top())
 	}
 	for p.fleet.Opens > 0 {
 		class := p.choose()
@@ -139,7 +139,7 @@ func (p *adaptive) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 		}
 		out = p.grant(class, out)
 	}
-	return p.arm(p.wakes.Next(), out)
+	return p.arm(p.wakes.Next(), p.settle(out))
 }
 
 func (p *adaptive) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
@@ -153,7 +153,7 @@ func (p *adaptive) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.
 		p.aim(r.Class)
 	}
 	if ok {
-		out = p.refresh(r.Class, out)
+		p.refresh(r.Class)
 	}
 	return out
 }
@@ -188,16 +188,16 @@ func (p *adaptive) aim(class int32) {
 }
 
 // refresh notes how full the batch of a model is and when it becomes urgent.
-func (p *adaptive) refresh(class int32, out []dispatch.Action) []dispatch.Action {
+func (p *adaptive) refresh(class int32) {
 	q, m := &p.lines[class], &p.models[class]
 	waited := q.n
-	out = p.dropLate(class, out)
+	p.dropLate(class)
 	p.count(class, waited-q.n, 1)
 	if q.n == 0 {
 		p.wakes.Drop(class)
 		p.ready.Drop(class)
 		p.held.Drop(class)
-		return out
+		return
 	}
 	s := p.planned(class)
 	c := cutWindow(q, &s, p.keep(class))
@@ -207,7 +207,7 @@ func (p *adaptive) refresh(class int32, out []dispatch.Action) []dispatch.Action
 	due := q.due(c.drop)
 	last := due - m.plan.of(c.size) - p.delay.Of(c.size)
 	at := due - m.plan.of(c.size+1) - p.delay.Of(c.size+1)
-	at -= p.guard(last - at)
+	at -= p.guard(last-at) + p.early(class)
 	ahead := p.ahead(class)
 	at -= ahead
 	m.size = c.size
@@ -220,18 +220,17 @@ func (p *adaptive) refresh(class int32, out []dispatch.Action) []dispatch.Action
 		p.wakes.Set(class, min(at, m.burst.over))
 		p.ready.Drop(class)
 		p.held.Drop(class)
-		return out
+		return
 	case float64(c.size) < p.enough(class):
 		p.wakes.Set(class, at)
 		p.ready.Drop(class)
 		p.held.Set(class, last-ahead)
-		return out
+		return
 	default:
 		p.wakes.Set(class, at)
 	}
 	p.ready.Set(class, last-ahead)
 	p.held.Drop(class)
-	return out
 }
 
 // guard is how much earlier a batch becomes urgent while no executor is open:
@@ -327,7 +326,7 @@ func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
 	best = p.foresee(class, &s, best)
 	if best.drop > 0 {
 		p.count(class, best.drop, 1)
-		out = p.dropFirst(class, best.drop, out)
+		p.dropFirst(class, best.drop)
 	}
 	before := p.now
 	p.count(class, best.size, 0)
@@ -337,5 +336,6 @@ func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
 		p.typic = took
 	}
 	p.typic += (took - p.typic) * typicStep
-	return p.refresh(class, out)
+	p.refresh(class)
+	return out
 }

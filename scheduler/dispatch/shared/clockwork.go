@@ -29,7 +29,6 @@ type ClockworkOptions struct {
 type clockwork struct {
 	pool
 	ahead time.Duration
-	sizes []int
 	soon  agenda.Agenda // busy executors without a next batch, by when to decide on it
 	next  []commitment  // by ExecutorID: the batch decided on
 	lapse agenda.Agenda // executors with such a batch, by when its first request becomes late
@@ -50,7 +49,8 @@ type commitment struct {
 // then on, and what arrives later goes into later batches: predictable, and
 // the reason for its small batches.
 func NewClockwork(o ClockworkOptions) dispatch.Policy {
-	p := &clockwork{pool: newPool(o.Options), ahead: o.Ahead, sizes: o.Sizes}
+	p := &clockwork{pool: newPool(o.Options), ahead: o.Ahead}
+	p.sizes = o.Sizes
 	if p.ahead == 0 {
 		p.ahead = DefaultAhead
 	}
@@ -65,27 +65,27 @@ func (p *clockwork) Describe() string { return p.describe("clockwork") }
 
 // Step takes one event and appends the actions that follow from it.
 func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
-	p.begin(now)
+	p.begin(now, &ev)
 	switch ev.Kind {
 	case dispatch.Arrive:
 		var ok bool
 		if out, ok = p.admit(ev.Request, out); ok {
-			out = p.expire(ev.Request.Class, out)
+			p.expire(ev.Request.Class)
 		}
 	case dispatch.Cancel:
-		out = p.forget(ev.Request, out)
+		p.forget(ev.Request)
 	case dispatch.ExecutorUp, dispatch.ExecutorGone:
-		out = p.release(ev.Executor, out)
+		p.release(ev.Executor)
 		p.change(ev)
 	case dispatch.ExecutorFree:
 		p.change(ev)
 		out = p.startCommitted(ev.Executor, out)
 	}
 	for p.wakes.Next() <= p.now {
-		out = p.expire(p.wakes.Top(), out)
+		p.expire(p.wakes.Top())
 	}
 	for p.lapse.Next() <= p.now {
-		out = p.trim(dispatch.ExecutorID(p.lapse.Top()), out)
+		p.trim(dispatch.ExecutorID(p.lapse.Top()))
 	}
 	for p.fleet.Opens > 0 {
 		id := p.fleet.Pick()
@@ -93,7 +93,8 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 		if size == 0 {
 			break
 		}
-		out = p.expire(class, p.start(class, id, size, out))
+		out = p.start(class, id, size, out)
+		p.expire(class)
 		p.decideAt(id)
 	}
 	for p.soon.Next() <= p.now {
@@ -103,13 +104,14 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 			break
 		}
 		p.soon.Drop(int32(id))
-		out = p.expire(class, p.commit(class, id, size, out))
+		p.commit(class, id, size)
+		p.expire(class)
 	}
 	wake := min(p.wakes.Next(), p.lapse.Next())
 	if p.soon.Next() > p.now {
 		wake = min(wake, p.soon.Next())
 	}
-	return p.arm(wake, out)
+	return p.arm(wake, p.settle(out))
 }
 
 // choose finds the batch for an executor that must start first: its model and
@@ -134,20 +136,6 @@ func (p *clockwork) choose(id dispatch.ExecutorID) (best int32, size int) {
 	return best, size
 }
 
-// allowed is the largest size that exists up to b.
-func (p *clockwork) allowed(b int) int {
-	if p.sizes == nil {
-		return b
-	}
-	size := 0
-	for _, s := range p.sizes {
-		if s <= b {
-			size = s
-		}
-	}
-	return size
-}
-
 // decideAt remembers when the next batch of a busy executor must be decided on.
 func (p *clockwork) decideAt(id dispatch.ExecutorID) {
 	if p.ahead < 0 {
@@ -162,24 +150,24 @@ func (p *clockwork) decideAt(id dispatch.ExecutorID) {
 }
 
 // commit fixes the first requests of a line for a busy executor.
-func (p *clockwork) commit(class int32, id dispatch.ExecutorID, size int, out []dispatch.Action) []dispatch.Action {
+func (p *clockwork) commit(class int32, id dispatch.ExecutorID, size int) {
 	q, n := &p.lines[class], &p.next[id]
 	n.class, n.batch = class, n.batch[:0]
 	for i := range size {
 		n.batch = append(n.batch, *q.at(i))
 	}
 	q.skip(size)
-	return p.trim(id, out)
+	p.trim(id)
 }
 
-// trim drops from a committed batch the requests that it would serve too late, and
+// trim gives up from a committed batch the requests that it would serve too late, and
 // notes when that will next be so.
-func (p *clockwork) trim(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
+func (p *clockwork) trim(id dispatch.ExecutorID) {
 	n := &p.next[id]
 	s := offer{now: p.now, free: p.now, delay: p.delay, table: p.models[n.class].tables[p.fleet.Execs[id].Group]}
 	late := 0
 	for late < len(n.batch) && s.finish(len(n.batch)-late) > n.batch[late].due {
-		out = append(out, dispatch.Action{Act: dispatch.Drop, Request: n.batch[late].id, Reason: dispatch.Late})
+		p.giveUp(n.class, n.batch[late])
 		late++
 	}
 	p.waiting -= late
@@ -189,7 +177,6 @@ func (p *clockwork) trim(id dispatch.ExecutorID, out []dispatch.Action) []dispat
 	} else {
 		p.lapse.Drop(int32(id))
 	}
-	return out
 }
 
 // startCommitted starts the batch that was decided for an executor, without those that
@@ -203,7 +190,7 @@ func (p *clockwork) startCommitted(id dispatch.ExecutorID, out []dispatch.Action
 	if len(n.batch) == 0 {
 		return out
 	}
-	out = p.trim(id, out)
+	p.trim(id)
 	if len(n.batch) == 0 {
 		return out
 	}
@@ -220,9 +207,9 @@ func (p *clockwork) startCommitted(id dispatch.ExecutorID, out []dispatch.Action
 }
 
 // release puts back in line what was decided for an executor that leaves.
-func (p *clockwork) release(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
+func (p *clockwork) release(id dispatch.ExecutorID) {
 	if id < 0 || int(id) >= len(p.next) {
-		return out
+		return
 	}
 	p.soon.Drop(int32(id))
 	p.lapse.Drop(int32(id))
@@ -232,15 +219,14 @@ func (p *clockwork) release(id dispatch.ExecutorID, out []dispatch.Action) []dis
 	}
 	if len(n.batch) > 0 {
 		n.batch = n.batch[:0]
-		out = p.expire(n.class, out)
+		p.expire(n.class)
 	}
-	return out
 }
 
 // forget cancels a request, wherever it waits.
-func (p *clockwork) forget(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
+func (p *clockwork) forget(r dispatch.Request) {
 	if class := p.cancel(r); class >= 0 {
-		return p.expire(class, out)
+		p.expire(class)
 	}
 	for e := range p.next {
 		n := &p.next[e]
@@ -248,9 +234,9 @@ func (p *clockwork) forget(r dispatch.Request, out []dispatch.Action) []dispatch
 			if w.id == r.ID {
 				n.batch = append(n.batch[:i], n.batch[i+1:]...)
 				p.waiting--
-				return p.trim(dispatch.ExecutorID(e), out)
+				p.trim(dispatch.ExecutorID(e))
+				return
 			}
 		}
 	}
-	return out
 }

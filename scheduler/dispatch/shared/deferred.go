@@ -87,27 +87,27 @@ func (p *deferred) Name() string { return p.name }
 
 // Step takes one event and appends the actions that follow from it.
 func (p *deferred) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
-	p.begin(now)
+	p.begin(now, &ev)
 	switch ev.Kind {
 	case dispatch.Arrive:
 		out = p.arrive(ev.Request, out)
 	case dispatch.Cancel:
 		if class := p.cancel(ev.Request); class >= 0 {
-			out = p.refresh(class, out)
+			p.refresh(class)
 		}
 	default:
 		p.change(ev)
 		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
-			out = p.refresh(p.parked[len(p.parked)-1], out)
+			p.refresh(p.parked[len(p.parked)-1])
 		}
 	}
 	for p.wakes.Next() <= p.now {
-		out = p.refresh(p.wakes.Top(), out)
+		p.refresh(p.wakes.Top())
 	}
 	for p.ready.Len() > 0 && p.fleet.Opens > 0 {
 		out = p.grant(p.ready.Top(), out)
 	}
-	return p.arm(p.wakes.Next(), out)
+	return p.arm(p.wakes.Next(), p.settle(out))
 }
 
 func (p *deferred) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
@@ -119,7 +119,7 @@ func (p *deferred) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.
 		p.aim(m)
 	}
 	if ok {
-		out = p.refresh(r.Class, out)
+		p.refresh(r.Class)
 	}
 	return out
 }
@@ -135,22 +135,21 @@ func (p *deferred) aim(m *poolModel) {
 
 // refresh forms the candidate of a model anew: it drops what no batch worth
 // running could serve, and notes when the candidate becomes ready.
-func (p *deferred) refresh(class int32, out []dispatch.Action) []dispatch.Action {
+func (p *deferred) refresh(class int32) {
 	q, m := &p.lines[class], &p.models[class]
 	if q.n > 0 {
 		s := p.planned(class)
 		c := p.cut(q, &s, m.target)
 		if c.drop > 0 {
-			out = p.dropFirst(class, c.drop, out)
+			p.dropFirst(class, c.drop)
 		}
 		if c.size > 0 {
 			p.schedule(class, c.size)
-			return out
+			return
 		}
 	}
 	p.wakes.Drop(class)
 	p.ready.Drop(class)
-	return out
 }
 
 func (p *deferred) cut(q *line, s *offer, target int) cut {
@@ -169,7 +168,7 @@ func (p *deferred) schedule(class int32, size int) {
 	q, m := &p.lines[class], &p.models[class]
 	due := q.due(0)
 	last := due - m.plan.of(size) - p.delay.Of(size)
-	at := due - m.plan.of(size+1) - p.delay.Of(size+1)
+	at := due - m.plan.of(size+1) - p.delay.Of(size+1) - p.early(class)
 	if size >= len(m.plan) || p.rule == AtOnce || p.rule == BetaLambda && float64(size) >= p.betaLambda(m, size) {
 		at = p.now
 	}
@@ -212,10 +211,11 @@ func (p *deferred) grant(class int32, out []dispatch.Action) []dispatch.Action {
 		return out
 	}
 	if best.drop > 0 {
-		out = p.dropFirst(class, best.drop, out)
+		p.dropFirst(class, best.drop)
 	}
 	out = p.start(class, id, best.size, out)
-	return p.refresh(class, out)
+	p.refresh(class)
+	return out
 }
 
 // Describe draws the policy for logs and golden transcripts.

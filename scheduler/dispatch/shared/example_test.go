@@ -53,9 +53,9 @@ func ExampleNewAdaptive() {
 		}
 	}
 	// Output:
+	// start [4 5 6 7 8 9 10 11] on executor 0 of group 0
 	// drop 0: late
 	// drop 1: late
 	// drop 2: late
 	// drop 3: late
-	// start [4 5 6 7 8 9 10 11] on executor 0 of group 0
 }

@@ -71,7 +71,7 @@ func (p *nexus) Describe() string { return p.describe("nexus") }
 
 // Step takes one event and appends the actions that follow from it.
 func (p *nexus) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
-	p.begin(now)
+	p.begin(now, &ev)
 	switch ev.Kind {
 	case dispatch.Arrive:
 		if p.stale || p.now >= p.planAt {
@@ -94,9 +94,25 @@ func (p *nexus) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action
 		out = p.plan(out)
 	}
 	for p.wakes.Next() <= p.now {
-		out = p.expire(p.wakes.Top(), out)
+		p.expire(p.wakes.Top())
 	}
-	return p.arm(p.wakes.Next(), out)
+	return p.arm(p.wakes.Next(), p.settle(out))
+}
+
+// settle is like that of other pools, but no request changes its executor.
+func (p *nexus) settle(out []dispatch.Action) []dispatch.Action {
+	for i := 0; i < len(p.late); {
+		class, n := p.late[i].class, 0
+		id := p.sessions[class].executor
+		if p.fleet.Has(id) && p.fleet.Execs[id].Pending == 0 {
+			n = p.recoverable(i, id)
+		}
+		if i, out = p.recover(i, n, id, out); n > 0 {
+			out[len(out)-1].Class = p.sessions[class].class
+		}
+	}
+	p.late = p.late[:0]
+	return out
 }
 
 // arrive deals the request to the session of its model that has most credit.
@@ -123,7 +139,7 @@ func (p *nexus) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Act
 	if !ok {
 		return out
 	}
-	out = p.expire(best, out)
+	p.expire(best)
 	return p.serve(p.sessions[best].executor, out)
 }
 
@@ -148,12 +164,12 @@ func (p *nexus) serve(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.
 		}
 		s := p.offer(i, id)
 		c := cutEarly(q, &s, p.models[i].target)
-		out = p.dropFirst(i, c.drop, out)
+		p.dropFirst(i, c.drop)
 		if c.size > 0 {
 			out = p.start(i, id, c.size, out)
 			out[len(out)-1].Class = p.sessions[i].class
 		}
-		out = p.expire(i, out)
+		p.expire(i)
 		if c.size > 0 {
 			return out
 		}

@@ -20,19 +20,25 @@ type pool struct {
 	delay   dispatch.Delay
 	margin  dispatch.Time
 	max     int
+	sizes   []int // batches that exist, rising; nil for all
 	now     dispatch.Time
 	armed   dispatch.Time        // the timer that the driver holds; never when none
+	asked   dispatch.Time        // likewise, until it has come
 	waiting int                  // requests in all lines
 	batch   []dispatch.RequestID `record:"-"`
 	parked  []int32              // models that the open executors are too slow for
+	late    []givenUp            `record:"-"` // in this step; see settle
+	runs    []run                // by ExecutorID: the batch that was launched last
+	tardy   dispatch.Time        // how late timers have lately come
 	wakes   agenda.Agenda        // lines with requests, by when to look at them again
 }
 
 // poolModel is a model made ready: its profiles and its rate.
 type poolModel struct {
-	tables []profile     // by group
-	plan   profile       // the slowest of the groups that are up; all where none is
-	least  dispatch.Time // a batch of one on the fastest executor, delay included
+	tables []profile      // by group
+	paces  []measure.Pace // by group: what batches take in terms of their profile
+	plan   profile        // the slowest of the groups that are up; all where none is
+	least  dispatch.Time  // a batch of one on the fastest executor, delay included
 	slo    dispatch.Time
 	meter  measure.Meter
 	target int // the batch to aim for; what it means is the policy's affair
@@ -58,7 +64,7 @@ func newPool(o Options) pool {
 		groups = max(groups, len(m.Groups))
 	}
 	p := pool{
-		lines: make([]line, len(o.Models), max(len(o.Models), apart)), fleet: fleet.New(groups), armed: never, max: o.MaxQueue,
+		lines: make([]line, len(o.Models), max(len(o.Models), apart)), fleet: fleet.New(groups), armed: never, asked: never, max: o.MaxQueue,
 		delay: dispatch.Delay{Control: max(0, o.Delay.Control), PerRequest: max(0, o.Delay.PerRequest)}, margin: max(0, o.Margin),
 	}
 	if p.max <= 0 {
@@ -83,7 +89,7 @@ func newPoolModel(m Model, groups int) poolModel {
 		if g < len(m.Groups) && len(m.Groups[g]) > 0 {
 			table = m.Groups[g]
 		}
-		pm.tables = append(pm.tables, newProfile(table))
+		pm.tables, pm.paces = append(pm.tables, newProfile(table)), append(pm.paces, measure.Pace{})
 	}
 	return pm
 }
@@ -118,14 +124,25 @@ func (p *pool) replan() {
 func (p *pool) Len() int { return p.waiting }
 
 // begin opens a step: time does not run backwards.
-func (p *pool) begin(now dispatch.Time) {
+func (p *pool) begin(now dispatch.Time, ev *dispatch.Event) {
 	p.now = max(p.now, now)
 	p.batch = p.batch[:0]
 	if p.armed <= p.now {
 		p.armed = never
 	}
+	if ev.Kind == dispatch.Timer && p.asked <= p.now {
+		p.tardy = max(p.now-p.asked, p.tardy-p.tardy/tardyFade)
+		p.asked = never
+	}
 	p.fleet.Advance(p.now)
 }
+
+// tardyFade is how many timers it takes until one that came late is forgotten.
+const tardyFade = 16
+
+// early is how much sooner than at the last instant a batch is looked at, for timers
+// that come late; at most a quarter of the model's time.
+func (p *pool) early(class int32) dispatch.Time { return min(p.tardy, p.models[class].slo/4) }
 
 // change takes in an event about executors.
 func (p *pool) change(ev dispatch.Event) {
@@ -135,6 +152,7 @@ func (p *pool) change(ev dispatch.Event) {
 		p.fleet.Join(ev.Executor, ev.Group, p.now)
 		up = -1
 	case dispatch.ExecutorFree:
+		p.learn(ev)
 		p.fleet.Freed(ev.Executor, p.now)
 	case dispatch.ExecutorGone:
 		p.fleet.Leave(ev.Executor)
@@ -144,8 +162,8 @@ func (p *pool) change(ev dispatch.Event) {
 	}
 }
 
-// admit puts a request into its line, or drops it: as Full where there is no
-// room or no such model, as Late where even alone it would miss its deadline.
+// admit puts a request into its line, or drops it as Full where there is no room or no
+// such model. It gives it up where even alone it would miss its deadline.
 func (p *pool) admit(r dispatch.Request, out []dispatch.Action) ([]dispatch.Action, bool) {
 	if r.Class < 0 || int(r.Class) >= len(p.lines) {
 		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full}), false
@@ -154,7 +172,8 @@ func (p *pool) admit(r dispatch.Request, out []dispatch.Action) ([]dispatch.Acti
 	due := p.dueOf(r)
 	switch {
 	case p.now+m.least > due:
-		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late}), false
+		p.giveUp(r.Class, waiter{id: r.ID, due: due})
+		return out, false
 	case p.waiting >= p.max:
 		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full}), false
 	}
@@ -201,37 +220,32 @@ func (p *pool) withdraw(class int32, id dispatch.RequestID, due dispatch.Time) b
 }
 
 // dropFirst gives up the first k requests of a line.
-func (p *pool) dropFirst(class int32, k int, out []dispatch.Action) []dispatch.Action {
+func (p *pool) dropFirst(class int32, k int) {
 	q := &p.lines[class]
 	for i := range k {
-		out = append(out, dispatch.Action{Act: dispatch.Drop, Request: q.at(i).id, Reason: dispatch.Late})
+		p.giveUp(class, *q.at(i))
 	}
 	q.skip(k)
 	p.waiting -= k
-	return out
 }
 
 // dropLate gives up the requests that no executor could serve in time.
-func (p *pool) dropLate(class int32, out []dispatch.Action) []dispatch.Action {
+func (p *pool) dropLate(class int32) {
 	q, k := &p.lines[class], 0
 	for k < q.n && q.due(k) < p.now+p.models[class].least {
 		k++
 	}
-	if k == 0 {
-		return out
-	}
-	return p.dropFirst(class, k, out)
+	p.dropFirst(class, k)
 }
 
-// expire drops the requests of a line that are late and sets when the next will be.
-func (p *pool) expire(line int32, out []dispatch.Action) []dispatch.Action {
-	out = p.dropLate(line, out)
+// expire gives up the requests of a line that are late and sets when the next will be.
+func (p *pool) expire(line int32) {
+	p.dropLate(line)
 	if q := &p.lines[line]; q.n > 0 {
 		p.wakes.Set(line, q.due(0)-p.models[line].least+1)
 	} else {
 		p.wakes.Drop(line)
 	}
-	return out
 }
 
 // offer is the chance that an executor offers to a model.
@@ -264,6 +278,10 @@ func (p *pool) launch(class int32, id dispatch.ExecutorID, from int, out []dispa
 	if p.delay != (dispatch.Delay{}) {
 		a.At = s.begin(b)
 	}
+	for int(id) >= len(p.runs) {
+		p.runs = append(p.runs, run{})
+	}
+	p.runs[id] = run{class: class, size: int32(b), begin: s.begin(b)}
 	p.fleet.Send(id, s.finish(b))
 	return append(out, a)
 }
@@ -285,5 +303,20 @@ func (p *pool) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action 
 		return out
 	}
 	p.armed = max(wake, p.now)
+	p.asked = p.armed
 	return append(out, dispatch.Action{Act: dispatch.SetTimer, At: p.armed})
+}
+
+// allowed is the largest size that exists up to b.
+func (p *pool) allowed(b int) int {
+	if p.sizes == nil {
+		return b
+	}
+	size := 0
+	for _, s := range p.sizes {
+		if s <= b {
+			size = s
+		}
+	}
+	return size
 }

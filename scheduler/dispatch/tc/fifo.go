@@ -91,11 +91,11 @@ func (q *fifo) lateAt(need dispatch.Time) dispatch.Time {
 	return q.earliest - need + 1
 }
 
-// dropLate drops every request that would be late if it started now and took
-// need. It lowers waiting for each, and closed for each that stood before it.
-func (q *fifo) dropLate(now, need dispatch.Time, waiting, closed *int, out []dispatch.Action) []dispatch.Action {
+// takeLate moves every request that would be late if it started now and took need to
+// the end of given. It lowers waiting for each, and closed for each that stood before it.
+func (q *fifo) takeLate(now, need dispatch.Time, waiting, closed *int, given []dispatch.Request) []dispatch.Request {
 	if now < q.lateAt(need) {
-		return out
+		return given
 	}
 	q.earliest = never
 	kept := 0
@@ -106,7 +106,7 @@ func (q *fifo) dropLate(now, need dispatch.Time, waiting, closed *int, out []dis
 	for i, n := 0, q.n; i < n; i++ {
 		r := *q.at(i)
 		if late(&r, now, need) {
-			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late})
+			given = append(given, r)
 			*waiting--
 			if i < was {
 				*closed--
@@ -120,7 +120,7 @@ func (q *fifo) dropLate(now, need dispatch.Time, waiting, closed *int, out []dis
 		kept++
 	}
 	q.n = kept
-	return out
+	return given
 }
 
 // late says whether the request would miss its deadline if it started now and

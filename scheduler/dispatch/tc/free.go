@@ -28,35 +28,27 @@ const (
 	freeKeep  = 0.5
 )
 
-// takeFree moves what is to start now to p.batch, up to one batch, and drops
+// takeFree moves what is to start now to p.batch, up to one batch, and gives up
 // what would be late in it.
-func (p *tc) takeFree(at int32, out []dispatch.Action) ([]dispatch.Action, bool) {
+func (p *tc) takeFree(at int32) bool {
 	g := &p.groups[at]
-	drop, size := p.cutFree(g)
+	drop, size := p.cut(g, g.queue.n+p.early.n, p.lately)
 	if size == 0 {
-		return out, false
+		return false
 	}
 	switch {
 	case g.shared && p.asks:
-		if !p.turn(g, p.next(g, drop), g.pace.Of(p.now, g.durations[size-1])) {
-			return out, false
+		if !p.turn(g, p.next(g, drop), p.lately(g, size)) {
+			return false
 		}
 	case g.closed == 0 && !p.keepsUp(g, size) && !p.spared(at, p.now+g.durations[size-1], size >= g.queue.n):
-		return out, false
+		return false
 	}
 	for range drop {
-		out = append(out, dispatch.Action{Act: dispatch.Drop, Request: p.pop(g).ID, Reason: dispatch.Late})
+		p.given = append(p.given, p.pop(g))
 	}
-	end := p.now + g.pace.Of(p.now, g.durations[size-1])
-	for range size {
-		r := p.pop(g)
-		if r.Deadline != 0 && r.Deadline < end { // its caller's, sooner than that of the first
-			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late})
-			continue
-		}
-		p.batch = append(p.batch, r.ID)
-	}
-	return out, true
+	p.take(g, size, p.now+p.lately(g, size))
+	return true
 }
 
 // turn says whether the group may take its shared device now: when that is idle,
@@ -70,14 +62,13 @@ func (p *tc) turn(g *group, first *dispatch.Request, takes dispatch.Time) bool {
 	return ok || promised && g.closed > 0 && g.hold <= p.now
 }
 
-// cutFree says how many of the first requests to give up, and how many of the
-// next to run as one batch; 0 where none waits.
-func (p *tc) cutFree(g *group) (drop, size int) {
-	n := g.queue.n + p.early.n
+// cut says how many of the first n requests to give up, and how many of the next to run
+// as one batch, where a batch of each size takes so long; 0 where none waits.
+func (p *tc) cut(g *group, n int, takes func(*group, int) dispatch.Time) (drop, size int) {
 	for drop < n {
 		most := min(g.batch, n-drop)
 		size = most
-		for size > 0 && p.lateIn(g, p.next(g, drop), size) {
+		for size > 0 && late(p.next(g, drop), p.now, takes(g, size)) {
 			size--
 		}
 		if size > 0 && float64(size) >= freeKeep*float64(most) {
@@ -88,8 +79,22 @@ func (p *tc) cutFree(g *group) (drop, size int) {
 	return drop, 0
 }
 
-func (p *tc) lateIn(g *group, r *dispatch.Request, size int) bool {
-	return late(r, p.now, g.pace.Of(p.now, g.durations[size-1]))
+// lately is how long a batch of that size takes as others have.
+func (p *tc) lately(g *group, size int) dispatch.Time { return g.pace.Of(p.now, g.durations[size-1]) }
+
+// planned is how long it takes by the profile.
+func (p *tc) planned(g *group, size int) dispatch.Time { return g.durations[size-1] }
+
+// take moves the next requests, so many, to p.batch, but for those of which the caller's
+// deadline is sooner than that of the first, and before the end.
+func (p *tc) take(g *group, size int, end dispatch.Time) {
+	for range size {
+		if r := p.pop(g); r.Deadline != 0 && r.Deadline < end {
+			p.given = append(p.given, r)
+		} else {
+			p.batch = append(p.batch, r.ID)
+		}
+	}
 }
 
 // keepsUp says whether the executors that are up could serve the measured rate

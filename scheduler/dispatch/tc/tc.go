@@ -127,6 +127,7 @@ type tc struct {
 	missed  bool                 // a request was dropped as Late since judge was called last
 	batch   []dispatch.RequestID `record:"-"`
 	spare   []dispatch.Request   `record:"-"`
+	given   []dispatch.Request   `record:"-"` // given up in this step; see settle
 	frees   []dispatch.Time      `record:"-"`
 }
 
@@ -232,16 +233,17 @@ func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) [
 	if p.armed <= p.now {
 		p.armed = never
 	}
-	out = p.take(ev, out)
+	out = p.hear(ev, out)
 	open := p.asking()
 	if p.answer.Kind == 0 {
 		p.cursor, p.again = 0, p.again && open
 	}
-	out = p.admitEarly(out)
-	out = p.orphans.dropLate(p.now, p.shortest(), &p.waiting, nil, out)
+	p.admitEarly()
+	p.given = p.orphans.takeLate(p.now, p.shortest(), &p.waiting, nil, p.given)
 	for p.cursor < len(p.groups) {
 		out = p.run(int32(p.cursor), out)
 		if p.asking() && !open {
+			out = p.settle(p.cursor, out)
 			p.note(out[before:])
 			return append(out, p.question)
 		}
@@ -251,13 +253,14 @@ func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) [
 			p.cursor, p.again = 0, false
 		}
 	}
+	out = p.settle(len(p.groups), out)
 	p.note(out[before:])
 	p.judge()
 	return p.arm(p.wake(), out)
 }
 
-// take takes in the event, before any group is looked at.
-func (p *tc) take(ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
+// hear takes in the event, before any group is looked at.
+func (p *tc) hear(ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
 	switch ev.Kind {
 	case dispatch.Arrive:
 		return p.arrive(ev.Request, out)
@@ -319,7 +322,8 @@ func (p *tc) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action {
 func (p *tc) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
 	switch {
 	case late(&r, p.now, p.shortest()):
-		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late})
+		p.given = append(p.given, r)
+		return out
 	case p.waiting >= p.max || len(p.groups) == 0:
 		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full})
 	}
@@ -337,12 +341,11 @@ func (p *tc) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action
 // held, or start early: the proof of a plan is about batches that are cut from
 // the stream in the order and at the time of virtual arrivals, and the batches of
 // the module above come home as bursts, not always in order.
-func (p *tc) admitEarly(out []dispatch.Action) []dispatch.Action {
-	out = p.early.dropLate(p.now, p.shortest(), &p.waiting, nil, out)
+func (p *tc) admitEarly() {
+	p.given = p.early.takeLate(p.now, p.shortest(), &p.waiting, nil, p.given)
 	for p.early.n > 0 && p.early.at(0).Arrival <= p.now {
 		p.assign(p.early.pop())
 	}
-	return out
 }
 
 // earlyWake is when the next of them is let in, or late.
@@ -483,10 +486,10 @@ func (p *tc) adopt(q *fifo) {
 	}
 }
 
-// run drops what is late in a group and starts what may start.
+// run gives up what is late in a group and starts what may start.
 func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
 	g := &p.groups[at]
-	out = g.queue.dropLate(p.now, p.least(g), &p.waiting, &g.closed, out)
+	p.given = g.queue.takeLate(p.now, p.least(g), &p.waiting, &g.closed, p.given)
 	g.close(p.now)
 	g.again = never
 	for len(g.idle) > 0 {
@@ -494,9 +497,9 @@ func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
 		started := false
 		switch {
 		case p.free():
-			out, started = p.takeFree(at, out)
+			started = p.takeFree(at)
 		case g.closed > 0 && p.mayStart(g):
-			if out = p.takeDue(g, out); len(p.batch) == from {
+			if p.takeDue(g); len(p.batch) == from {
 				continue // all that was due turned out late
 			}
 			started = true
@@ -506,35 +509,33 @@ func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
 		if !started {
 			break
 		}
-		id := g.idle[0]
-		g.idle = g.idle[:copy(g.idle, g.idle[1:])]
-		e := &p.execs[id]
-		e.busy, e.begun, e.profiled = true, p.now, g.durations[len(p.batch)-from-1]
 		g.since = p.now
-		out = append(out, dispatch.Action{Act: dispatch.Start, Executor: id, Group: at, Batch: p.batch[from:len(p.batch):len(p.batch)]})
+		out = p.launch(at, from, out)
 	}
 	return out
 }
 
-// takeDue moves the oldest requests of the group, up to one batch, to p.batch,
-// and drops those that a batch of this size would bring home late.
-func (p *tc) takeDue(g *group, out []dispatch.Action) []dispatch.Action {
-	size := min(g.batch, g.queue.n)
-	done := p.now + g.durations[size-1]
-	taken := 0
-	for taken < size && g.queue.n > 0 {
-		r := g.queue.pop()
-		g.closed = max(0, g.closed-1)
-		p.waiting--
-		if r.Deadline != 0 && r.Deadline < done {
-			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late})
-			continue
-		}
-		p.batch = append(p.batch, r.ID)
-		taken++
+// launch starts what stands in p.batch from that place on, on an idle executor.
+func (p *tc) launch(at int32, from int, out []dispatch.Action) []dispatch.Action {
+	g := &p.groups[at]
+	id := g.idle[0]
+	g.idle = g.idle[:copy(g.idle, g.idle[1:])]
+	e := &p.execs[id]
+	e.busy, e.begun, e.profiled = true, p.now, g.durations[len(p.batch)-from-1]
+	return append(out, dispatch.Action{Act: dispatch.Start, Executor: id, Group: at, Batch: p.batch[from:len(p.batch):len(p.batch)]})
+}
+
+// takeDue moves the oldest requests of the group, up to one batch, to p.batch, and gives
+// up what would be late in it: a batch is smaller where its first request needs that.
+func (p *tc) takeDue(g *group) {
+	drop, size := p.cut(g, g.queue.n, p.planned)
+	for range drop {
+		p.given = append(p.given, p.pop(g))
+	}
+	if size > 0 {
+		p.take(g, size, p.now+g.durations[size-1])
 	}
 	g.hold += g.period // the next one's, if there is one
-	return out
 }
 
 // least is the time that a batch of one needs in the group.

@@ -1,0 +1,53 @@
+package admission
+
+import "slices"
+
+// place notes which devices each module may run on.
+func (s *service) place() {
+	for i := range s.Modules {
+		m := &s.modules[i]
+		m.devices = nil
+		for _, g := range s.Modules[i].Groups {
+			m.devices = append(m.devices, g.Devices...)
+		}
+		slices.Sort(m.devices)
+		m.devices = slices.Compact(m.devices)
+	}
+}
+
+// idle says whether at every module each item of a request would find a device that
+// nothing is on: all that is under way are fewer than the devices. Such a request
+// needs nothing of what is kept in reserve, and its policies see what is in time.
+func (c *Controller) idle(s *service) bool {
+	for i := range s.modules {
+		items := float64(s.under+1) * max(1, s.Modules[i].Items)
+		for _, other := range c.services {
+			if items > float64(len(s.modules[i].devices)) {
+				return false
+			}
+			if other != s && other.under > 0 && other.uses(s.modules[i].devices) {
+				items += float64(other.under) * other.most()
+			}
+		}
+		if items > float64(len(s.modules[i].devices)) {
+			return false
+		}
+	}
+	return true
+}
+
+// uses says whether a module of the service may run on one of the devices.
+func (s *service) uses(devices []int) bool {
+	return slices.ContainsFunc(s.modules, func(m module) bool {
+		return slices.ContainsFunc(m.devices, func(d int) bool { return slices.Contains(devices, d) })
+	})
+}
+
+// most items that a request has at a module, on average.
+func (s *service) most() float64 {
+	most := 1.0
+	for i := range s.Modules {
+		most = max(most, s.Modules[i].Items)
+	}
+	return most
+}
