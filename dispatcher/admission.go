@@ -144,7 +144,7 @@ func (b *books) end(batch *Batch, group int32, now, compute dispatch.Time) {
 		if number == unguarded {
 			continue
 		}
-		b.control.Back(number, int(it.Index), 1)
+		b.control.Returned(number, int(it.Index), 1)
 		if i == 0 && compute > 0 {
 			b.control.Learn(now, number, int(it.Index), int(group), len(batch.Items), compute, now-batch.At)
 		}

@@ -13,11 +13,11 @@ import (
 
 // control is the stream of an executor to a dispatcher elsewhere than its gateways.
 type control struct {
-	server  *Server
-	stream  attach.Stream
-	service string
-	name    string
-	seat    *Executor
+	server   *Server
+	stream   attach.Stream
+	service  string
+	name     string
+	executor *Executor
 
 	sending  sync.Mutex
 	draining atomic.Bool
@@ -39,18 +39,18 @@ func (s *Server) Attach(stream attach.Stream) error {
 	h := m.Hello
 	c := &control{server: s, stream: stream, service: h.Pipeline, name: h.Executor}
 	s.mu.Lock()
-	c.seat = s.dispatcher.register(Introduction{
+	c.executor = s.dispatcher.register(Introduction{
 		Name: h.Executor, Service: h.Pipeline, Host: h.Host, Device: h.Device, Hardware: h.Hardware, Concurrency: h.Concurrency, Holder: c,
 	})
 	s.controls[c] = true
 	c.obey(s.epochOf(h.Pipeline))
 	s.mu.Unlock()
-	s.dispatcher.activate(c.seat)
+	s.dispatcher.activate(c.executor)
 	err = c.serve()
 	s.mu.Lock()
 	delete(s.controls, c)
 	s.mu.Unlock()
-	s.dispatcher.abandon(c.seat)
+	s.dispatcher.abandon(c.executor)
 	if c.draining.Load() {
 		return nil
 	}
@@ -65,20 +65,20 @@ func (c *control) serve() error {
 		case err != nil:
 			return err
 		case m.Done != nil:
-			if b := c.seat.takeOf(m.Done.Epoch, m.Done.Batch); b != nil {
+			if b := c.executor.takeOf(m.Done.Epoch, m.Done.Batch); b != nil {
 				d.Done(b, Report{Waited: m.Done.Waited, Compute: m.Done.Compute, Failed: m.Done.Failed, Away: m.Done.Away})
 			}
 		case m.Soon != nil:
-			d.Soon(c.seat, m.Soon.ID, m.Soon.Compute)
+			d.Soon(c.executor, m.Soon.ID, m.Soon.Compute)
 		case m.Ready != nil:
-			d.Ready(c.seat)
+			d.Ready(c.executor)
 		case m.Drain != nil:
-			d.Detach(c.seat)
+			d.Detach(c.executor)
 			c.draining.Store(true)
 		default:
-			return fmt.Errorf("dispatcher: executor %q sent a message that is none of Done, Soon, Ready and Drain", c.seat.Name)
+			return fmt.Errorf("dispatcher: executor %q sent a message that is none of Done, Soon, Ready and Drain", c.executor.Name)
 		}
-		if c.draining.Load() && c.seat.Idle() {
+		if c.draining.Load() && c.executor.Idle() {
 			return io.EOF
 		}
 	}
@@ -95,14 +95,14 @@ func (c *control) send(m *attach.Message) {
 
 // obey tells the executor by which epoch its service is decided. Server.mu is held.
 func (c *control) obey(epoch uint64) {
-	if epoch > 0 && c.seat.epoch.Swap(epoch) != epoch {
+	if epoch > 0 && c.executor.epoch.Swap(epoch) != epoch {
 		c.send(&attach.Message{Obey: &attach.Obey{Epoch: epoch}})
 	}
 }
 
 // dismiss has the executor finish what it holds and go.
 func (c *control) dismiss() {
-	c.server.dispatcher.Detach(c.seat)
+	c.server.dispatcher.Detach(c.executor)
 	c.send(&attach.Message{Drain: &attach.Drain{Reason: "the deployment does not need this executor any more"}})
 }
 
@@ -114,9 +114,9 @@ func (c *control) without(b *Batch, part int) {
 
 // forsake tells the executor not to wait for parts of a gateway that is gone.
 func (c *control) forsake(p *peer) {
-	c.seat.mu.Lock()
-	running := slices.Clone(c.seat.running)
-	c.seat.mu.Unlock()
+	c.executor.mu.Lock()
+	running := slices.Clone(c.executor.running)
+	c.executor.mu.Unlock()
 	for _, b := range running {
 		for part, g := range b.gateways() {
 			if g == Gateway(p) {

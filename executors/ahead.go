@@ -13,20 +13,20 @@ import (
 // takes the next batch while one runs. It says shortly before the end of each that
 // the next may come.
 
-// deep is how many batches a cell of an executor holds that takes one ahead.
+// deep is how many batches a lane of an executor holds that takes one ahead.
 const deep = 2
 
 // ahead says whether the executor takes a batch ahead. Where batches run side by
 // side, one of them is always there already.
 func (e *executor) ahead() bool {
-	_, ok := e.cells.all[0].instance.(Stager)
-	return ok && len(e.cells.all) == 1
+	_, ok := e.lanes.all[0].instance.(Stager)
+	return ok && len(e.lanes.all) == 1
 }
 
 // stage gives the good requests to the engine, which computes them once it is done
 // with what it has. Nobody else uses the device, so their turn cannot come to
 // somebody else.
-func (e *executor) stage(c *cell, w *work) {
+func (e *executor) stage(c *lane, w *work) {
 	if len(w.good) < len(w.items) || e.task.concurrency() > 1 || !e.device.Alone() {
 		return
 	}
@@ -38,7 +38,7 @@ func (e *executor) stage(c *cell, w *work) {
 }
 
 // announceEnd calls soon shortly before the batch is expected to end.
-func (e *executor) announceEnd(c *cell, b *attach.Batch, w *work, soon func(attach.Soon)) *time.Timer {
+func (e *executor) announceEnd(c *lane, b *attach.Batch, w *work, soon func(attach.Soon)) *time.Timer {
 	expected := c.took.Expect(len(w.good))
 	if soon == nil || expected == 0 || !e.device.Alone() {
 		return nil

@@ -17,7 +17,7 @@ type reply struct {
 // run computes one batch: check, wait for the device, compute. crash is set
 // when the engine is gone, with this batch or while it waited. soon is called shortly before
 // the end where the engine may take the next batch by then; nil where it may not.
-func (e *executor) run(ctx context.Context, c *cell, b *attach.Batch, soon func(attach.Soon)) (r *reply, crash error) {
+func (e *executor) run(ctx context.Context, c *lane, b *attach.Batch, soon func(attach.Soon)) (r *reply, crash error) {
 	r = &reply{result: attach.Result{ID: b.ID}}
 	r.message.Result = &r.result
 	info := BatchInfo{Executor: e.task.Slot.Executor, ID: b.ID, Size: len(b.Items), Due: b.Due}
@@ -86,7 +86,7 @@ func (w *work) failed() (n int, first *wire.Error) {
 }
 
 // compute has the device for itself while the engine runs.
-func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *work, soon func(attach.Soon), info *BatchInfo) {
+func (e *executor) compute(ctx context.Context, c *lane, b *attach.Batch, w *work, soon func(attach.Soon), info *BatchInfo) {
 	begin := time.Now()
 	e.stage(c, w)
 	waited, err := e.device.Acquire(ctx, &e.turn, b.Due)
@@ -94,7 +94,7 @@ func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *wor
 		if w.staged != nil {
 			_, _ = w.staged(ctx)
 		}
-		w.lose(wire.Errorf(wire.CodeUnavailable, e.task.Module.Name, "the executor stopped while the batch waited for %s", e.task.Slot.Device))
+		w.failGood(wire.Errorf(wire.CodeUnavailable, e.task.Module.Name, "the executor stopped while the batch waited for %s", e.task.Slot.Device))
 		return
 	}
 	defer e.device.Release()
@@ -105,16 +105,16 @@ func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *wor
 	if e.observer.BatchBegin != nil {
 		e.observer.BatchBegin(*info)
 	}
-	told := e.announceEnd(c, b, w, soon)
+	announcement := e.announceEnd(c, b, w, soon)
 	if crash := c.lost; crash != nil {
-		w.lose(crash) // to be tried elsewhere, before this one is back
-	} else if e.together(ctx, c, w); w.crash != nil {
+		w.failGood(crash) // to be tried elsewhere, before this one is back
+	} else if e.computeBatch(ctx, c, w); w.crash != nil {
 		c.lost = w.crash
 		c.crashes++
 	}
 	info.Compute = time.Since(begin)
-	if told != nil {
-		told.Stop()
+	if announcement != nil {
+		announcement.Stop()
 	}
 	if w.err == nil && w.errs == nil {
 		c.crashes = 0
@@ -123,9 +123,9 @@ func (e *executor) compute(ctx context.Context, c *cell, b *attach.Batch, w *wor
 	e.device.Charge(len(w.good), info.Compute)
 }
 
-// together computes the good requests as one batch, and should one of them
-// spoil it, each by itself, once.
-func (e *executor) together(ctx context.Context, c *cell, w *work) {
+// computeBatch computes the good requests as one batch. Where one of them may be
+// what is wrong with it, each is computed by itself, once.
+func (e *executor) computeBatch(ctx context.Context, c *lane, w *work) {
 	items := w.items
 	if len(w.good) < len(items) {
 		items = make([][]wire.Tensor, len(w.good))
@@ -142,15 +142,15 @@ func (e *executor) together(ctx context.Context, c *cell, w *work) {
 		for k, i := range w.good {
 			w.answers[i] = answers[k]
 		}
-	case len(items) > 1 && spoiled(err):
-		e.apart(ctx, c, w)
+	case len(items) > 1 && byOneRequest(err):
+		e.computeEach(ctx, c, w)
 	default:
-		w.lose(err)
+		w.failGood(err)
 	}
 }
 
-// lose fails all good requests.
-func (w *work) lose(err *wire.Error) {
+// failGood fails all good requests.
+func (w *work) failGood(err *wire.Error) {
 	if err.Code == wire.CodeUnavailable {
 		w.crash = err
 	}
@@ -164,14 +164,14 @@ func (w *work) lose(err *wire.Error) {
 	}
 }
 
-// spoiled is true for an error that one of the requests may have caused.
-func spoiled(err *wire.Error) bool {
+// byOneRequest is true for an error that one of the requests may have caused.
+func byOneRequest(err *wire.Error) bool {
 	return err.Code == wire.CodeInvalid || err.Code == wire.CodeInternal
 }
 
-// apart computes each request by itself, so that only those fail that spoil a
-// batch. Where the engine is lost over one of them, those behind share its error.
-func (e *executor) apart(ctx context.Context, c *cell, w *work) {
+// computeEach computes each request by itself, so that only those fail that are
+// wrong in themselves. Where the engine is lost over one of them, those behind share its error.
+func (e *executor) computeEach(ctx context.Context, c *lane, w *work) {
 	w.answers = make([][]wire.Tensor, len(w.items))
 	for _, i := range w.good {
 		if w.crash != nil {
@@ -192,12 +192,12 @@ func (e *executor) apart(ctx context.Context, c *cell, w *work) {
 
 // attempt runs the engine, or waits for what it was given before, and holds it to
 // its signature.
-func (e *executor) attempt(ctx context.Context, c *cell, items [][]wire.Tensor, given staged) (answers [][]wire.Tensor, _ *wire.Error) {
+func (e *executor) attempt(ctx context.Context, c *lane, items [][]wire.Tensor, given staged) (answers [][]wire.Tensor, _ *wire.Error) {
 	var err error
 	if given != nil {
 		answers, err = given(ctx)
 	} else {
-		answers, err = e.guarded(ctx, c, items)
+		answers, err = e.runRecovered(ctx, c, items)
 	}
 	if err == nil {
 		err = checkAnswers(e.signature, answers, len(items))
@@ -208,9 +208,9 @@ func (e *executor) attempt(ctx context.Context, c *cell, items [][]wire.Tensor, 
 	return answers, nil
 }
 
-// guarded turns a panic of an engine in this process into its loss: what state
+// runRecovered turns a panic of an engine in this process into its loss: what state
 // it is in cannot be known.
-func (e *executor) guarded(ctx context.Context, c *cell, items [][]wire.Tensor) (answers [][]wire.Tensor, err error) {
+func (e *executor) runRecovered(ctx context.Context, c *lane, items [][]wire.Tensor) (answers [][]wire.Tensor, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			answers, err = nil, wire.Errorf(wire.CodeUnavailable, e.task.Module.Name, "engine %q panicked: %v", e.engine.Name(), p)

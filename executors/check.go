@@ -11,7 +11,7 @@ import (
 // examine keeps from the engine what would crash it: a batch of the wrong size,
 // and requests with inputs of the wrong number, datatype, shape or length. It
 // also answers for an engine that is gone.
-func (e *executor) examine(c *cell, b *attach.Batch) *work {
+func (e *executor) examine(c *lane, b *attach.Batch) *work {
 	w := &work{items: b.Items}
 	module := e.task.Module.Name
 	switch {

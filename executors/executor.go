@@ -67,7 +67,7 @@ type executor struct {
 	device    *turns.Device
 	turn      turns.User
 	assembly  assembly.Assembly // of batches that come in parts
-	cells     cells             // one for every batch that may run at once
+	lanes     lanes             // one for every batch that may run at once
 	attached  atomic.Int32      // streams
 	signature pipelines.Signature
 	counters
@@ -87,29 +87,29 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 	e := &executor{host: h, task: t, observer: o, engine: engine, model: t.model(), device: queue, turn: turns.User{Concurrency: t.concurrency()}}
 	e.model.Feeds = feeds.Of(t.Source, t.Module.Name, h.Signatures())
 	e.enter(Loading)
-	e.cells.open(t.concurrency(), 1)
+	e.lanes.open(t.concurrency(), 1)
 	return e, nil
 }
 
 func (e *executor) load(ctx, run context.Context) error {
 	begin := time.Now()
-	for _, c := range e.cells.all {
+	for _, c := range e.lanes.all {
 		if err := e.fill(ctx, run, c); err != nil {
 			return loadError(e.task.Module.Name, begin, "executors: %s cannot load module %q with engine %q: %w",
 				e.task.Slot.Executor, e.task.Module.Name, e.engine.Name(), err)
 		}
 	}
-	e.signature = e.cells.all[0].instance.Signature()
+	e.signature = e.lanes.all[0].instance.Signature()
 	if e.ahead() {
-		e.cells.setDepth(deep)
+		e.lanes.setDepth(deep)
 	}
 	e.observer.loaded(e.status)
 	return nil
 }
 
-// fill loads the cell's instance. Loading stops with ctx; the instance lives
+// fill loads the lane's instance. Loading stops with ctx; the instance lives
 // on with run, so that what it holds at ctx's end can still be finished.
-func (e *executor) fill(ctx, run context.Context, c *cell) error {
+func (e *executor) fill(ctx, run context.Context, c *lane) error {
 	life, stop := context.WithCancel(run)
 	unlink := context.AfterFunc(ctx, stop)
 	instance, err := e.engine.Load(life, e.model)
@@ -126,8 +126,8 @@ func (e *executor) fill(ctx, run context.Context, c *cell) error {
 	return nil
 }
 
-// empty closes the cell's instance, if there is one.
-func (e *executor) empty(c *cell) {
+// empty closes the lane's instance, if there is one.
+func (e *executor) empty(c *lane) {
 	if c.instance == nil {
 		return
 	}
@@ -140,14 +140,14 @@ func (e *executor) empty(c *cell) {
 }
 
 func (e *executor) close() {
-	for _, c := range e.cells.all {
+	for _, c := range e.lanes.all {
 		e.empty(c)
 	}
 }
 
-// reload replaces a cell's instance that is gone, waiting longer after every
-// failure. It returns nil with the cell empty when ctx ends first.
-func (e *executor) reload(ctx, run context.Context, c *cell, cause error) error {
+// reload replaces a lane's instance that is gone, waiting longer after every
+// failure. It returns nil with the lane empty when ctx ends first.
+func (e *executor) reload(ctx, run context.Context, c *lane, cause error) error {
 	e.enter(Reloading)
 	e.empty(c)
 	for attempt := 1; ; attempt++ {

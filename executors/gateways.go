@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// attendance is an executor's part in serving one gateway.
-type attendance struct {
+// attachment is what binds an executor to one gateway.
+type attachment struct {
 	address string
 	dialing context.Context // ends when the gateway is not to be dialled again
 	leave   context.CancelFunc
 }
 
-// attended is how an attendance has ended.
-type attended struct {
-	*attendance
+// attachmentEnd is how an attachment has ended.
+type attachmentEnd struct {
+	*attachment
 	drained bool // by the gateway
 	err     error
 }
 
-// serve attends all gateways until they have drained the executor, ctx ends, or
+// serve is attached to all gateways until they have drained the executor, ctx ends, or
 // the engine is lost for good.
 func (e *executor) serve(ctx, run context.Context, stop func()) error {
 	dialing, over := context.WithCancel(ctx)
 	defer over()
-	ends := make(chan attended)
-	all := map[string]*attendance{}
+	ends := make(chan attachmentEnd)
+	all := map[string]*attachment{}
 	var err error
 	for {
 		addresses, changed := e.host.Gateways.Watch()
@@ -37,10 +37,10 @@ func (e *executor) serve(ctx, run context.Context, stop func()) error {
 		addresses = strings.Split(strings.Join(addresses, ","), ",") // with the dispatchers of gateways
 		for _, address := range addresses {
 			if all[address] == nil && dialing.Err() == nil {
-				a := &attendance{address: address}
+				a := &attachment{address: address}
 				a.dialing, a.leave = context.WithCancel(dialing)
 				all[address] = a
-				go func() { ends <- e.attend(ctx, run, stop, a) }()
+				go func() { ends <- e.attachUntilDrained(ctx, run, stop, a) }()
 			}
 		}
 		for address, a := range all {
@@ -62,26 +62,26 @@ func (e *executor) serve(ctx, run context.Context, stop func()) error {
 			if end.err != nil && err == nil {
 				err = end.err
 				stop()
-				e.cells.close()
+				e.lanes.close()
 			}
 		}
 	}
 }
 
-// attend attaches to one gateway again and again until that drains the executor or
-// is to be left, ctx ends, or the engine is lost for good.
-func (e *executor) attend(ctx, run context.Context, stop func(), a *attendance) attended {
+// attachUntilDrained attaches to one gateway again and again until it drains the
+// executor or is no longer to be served, ctx ends, or the engine is lost for good.
+func (e *executor) attachUntilDrained(ctx, run context.Context, stop func(), a *attachment) attachmentEnd {
 	for attempt := 0; ; attempt++ {
 		if e.attached.Load() == 0 {
 			e.enter(Attaching)
 		}
 		if !pause(a.dialing, e.host.Retry.After(attempt)) {
-			return attended{attendance: a}
+			return attachmentEnd{attachment: a}
 		}
 		begin := time.Now()
-		end := e.meet(ctx, run, stop, a.address)
+		end := e.serveStream(ctx, run, stop, a.address)
 		if end.final {
-			return attended{attendance: a, drained: end.err == nil, err: end.err}
+			return attachmentEnd{attachment: a, drained: end.err == nil, err: end.err}
 		}
 		e.fail(end.err)
 		e.reconnects.Add(1)
@@ -92,11 +92,11 @@ func (e *executor) attend(ctx, run context.Context, stop func(), a *attendance) 
 	}
 }
 
-// meet serves one stream.
-func (e *executor) meet(ctx, run context.Context, stop func(), address string) ending {
-	life, hangUp := context.WithCancel(run)
-	defer hangUp()
-	unlink := context.AfterFunc(ctx, hangUp)
+// serveStream serves a gateway for as long as one stream lasts.
+func (e *executor) serveStream(ctx, run context.Context, stop func(), address string) ending {
+	life, cut := context.WithCancel(run)
+	defer cut()
+	unlink := context.AfterFunc(ctx, cut)
 	stream, err := e.host.Dial(life, address)
 	if err != nil {
 		return ending{final: !unlink(), err: unlessDone(ctx, err)}

@@ -71,24 +71,26 @@ func (m *measurement) run(ctx context.Context) error {
 	}
 	largest := m.sizes[len(m.sizes)-1]
 	for _, size := range m.sizes {
-		if _, weighed := m.Memory[size]; weighed && size != largest {
+		if _, known := m.Memory[size]; known && size != largest {
 			continue
 		}
-		if err := m.weigh(ctx, size, size == largest); err != nil {
+		if err := m.measureSize(ctx, size, size == largest); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *measurement) weigh(ctx context.Context, size int, stay bool) error {
+// measureSize loads the module for a batch size and notes its memory. With rounds it
+// goes on to measure all sizes on that instance.
+func (m *measurement) measureSize(ctx context.Context, size int, rounds bool) error {
 	p, err := m.load(ctx, size)
 	if err != nil {
 		return at(size, err)
 	}
 	defer p.close()
 	warm := []int{size}
-	if stay {
+	if rounds {
 		warm = m.sizes
 	}
 	for _, n := range warm {
@@ -100,7 +102,7 @@ func (m *measurement) weigh(ctx context.Context, size int, stay bool) error {
 	}
 	m.Memory[size] = p.Memory()
 	m.report()
-	if stay {
+	if rounds {
 		return m.rounds(ctx, p)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
-// session is one stream to a gateway. As many goroutines as the cells hold batches
+// session is one stream to a gateway. As many goroutines as the lanes hold batches
 // take turns to receive: the one that got a batch runs it and answers it
 // itself, so that a batch changes goroutine only where the stream does.
 type session struct {
@@ -41,7 +41,7 @@ type ending struct {
 func (s *session) serve(ctx, run context.Context) ending {
 	e := s.executor
 	s.turn <- struct{}{}
-	defer s.hangUp()
+	defer s.closeStream()
 	if err := s.send(&attach.Message{Hello: e.task.hello(e.host.Name, e.engine, e.model, e.signature)}); err != nil {
 		return ending{err: err}
 	}
@@ -53,12 +53,12 @@ func (s *session) serve(ctx, run context.Context) ending {
 	var grace *time.Timer
 	asked := make(chan struct{})
 	cancelled := context.AfterFunc(ctx, func() {
-		grace = time.AfterFunc(e.host.drainTimeout(), s.giveUp)
+		grace = time.AfterFunc(e.host.drainTimeout(), s.abortDrain)
 		close(asked)
 		s.drain("the executor was told to stop")
 	})
 	var others sync.WaitGroup
-	for range len(e.cells.all)*e.cells.depth - 1 {
+	for range len(e.lanes.all)*e.lanes.depth - 1 {
 		others.Go(func() { s.work(ctx, run) })
 	}
 	s.work(ctx, run)
@@ -81,32 +81,32 @@ func (h *Host) drainTimeout() time.Duration {
 func (s *session) work(ctx, run context.Context) {
 	for batch := s.receive(); batch != nil; batch = s.receive() {
 		if err := s.answer(ctx, run, batch); err != nil {
-			s.hangUp()
+			s.closeStream()
 			return
 		}
 	}
 }
 
-// answer runs a batch in a free cell. The error says that the session has ended
+// answer runs a batch in a free lane. The error says that the session has ended
 // with it.
 func (s *session) answer(ctx, run context.Context, batch *attach.Batch) error {
-	cells := &s.executor.cells
-	c := cells.take()
+	lanes := &s.executor.lanes
+	c := lanes.acquire()
 	if c == nil {
-		return s.turnAway(batch)
+		return s.refuse(batch)
 	}
 	reply, crash := s.executor.run(run, c, batch, s.soon())
 	switch {
 	case crash == nil:
-		cells.put(c)
+		lanes.release(c)
 		return s.message(&reply.message, "a result")
-	case !cells.leave(c): // whoever had the batch before loads it
-		cells.put(c)
-		return s.away(&reply.result)
+	case !lanes.beginReload(c): // whoever had the batch before loads it
+		lanes.release(c)
+		return s.answerReloading(&reply.result)
 	}
-	defer cells.reopen(c)
+	defer lanes.endReload(c)
 	err := s.message(&reply.message, "a result")
-	cells.alone(c)
+	lanes.awaitAlone(c)
 	if err != nil {
 		return errors.Join(err, s.reload(ctx, run, c, crash))
 	}
@@ -116,7 +116,7 @@ func (s *session) answer(ctx, run context.Context, batch *attach.Batch) error {
 	return s.message(&attach.Message{Ready: &attach.Ready{}}, "that the engine is back")
 }
 
-func (s *session) reload(ctx, run context.Context, c *cell, crash error) error {
+func (s *session) reload(ctx, run context.Context, c *lane, crash error) error {
 	err := s.executor.reload(ctx, run, c, crash)
 	if err != nil {
 		s.finish(ending{final: true, err: err})
@@ -127,7 +127,7 @@ func (s *session) reload(ctx, run context.Context, c *cell, crash error) error {
 // soon tells the gateway that a batch is about to end; nil where nothing is taken
 // ahead.
 func (s *session) soon() func(attach.Soon) {
-	if s.executor.cells.depth == 1 {
+	if s.executor.lanes.depth == 1 {
 		return nil
 	}
 	return func(soon attach.Soon) {
@@ -135,18 +135,18 @@ func (s *session) soon() func(attach.Soon) {
 	}
 }
 
-// turnAway answers a batch that came while another gateway's has cost all engines.
-func (s *session) turnAway(batch *attach.Batch) error {
-	return s.away(&attach.Result{ID: batch.ID, Away: true,
+// refuse answers a batch that came while another gateway's has cost all engines.
+func (s *session) refuse(batch *attach.Batch) error {
+	return s.answerReloading(&attach.Result{ID: batch.ID, Away: true,
 		Err: wire.Errorf(wire.CodeUnavailable, s.executor.task.Module.Name, "the engine is being loaded anew")})
 }
 
-// away answers a batch whose engine is being loaded for another.
-func (s *session) away(r *attach.Result) error {
+// answerReloading answers a batch whose engine is being loaded for another.
+func (s *session) answerReloading(r *attach.Result) error {
 	if err := s.message(&attach.Message{Result: r}, "a result"); err != nil {
 		return err
 	}
-	s.executor.cells.wait()
+	s.executor.lanes.awaitLoaded()
 	return s.message(&attach.Message{Ready: &attach.Ready{}}, "that the engine is back")
 }
 
@@ -201,16 +201,16 @@ func (s *session) drain(reason string) {
 	s.executor.observer.draining(s.executor.status, reason)
 	if err := s.send(&attach.Message{Drain: &attach.Drain{Reason: reason}}); err != nil {
 		s.finish(ending{err: err})
-		s.hangUp()
+		s.closeStream()
 	}
 }
 
-// giveUp ends a drain that takes too long.
-func (s *session) giveUp() {
+// abortDrain ends a drain that takes too long.
+func (s *session) abortDrain() {
 	s.finish(ending{final: true, err: fmt.Errorf("executors: %s did not finish what it held within %v of being told to stop",
 		s.executor.task.Slot.Executor, s.executor.host.drainTimeout())})
 	s.stop()
-	s.hangUp()
+	s.closeStream()
 }
 
 // finish ends the session; the first ending counts.
@@ -222,8 +222,8 @@ func (s *session) finish(end ending) {
 	}
 }
 
-// hangUp closes the stream, which also wakes whoever receives.
-func (s *session) hangUp() {
+// closeStream closes the stream, which also wakes whoever receives.
+func (s *session) closeStream() {
 	s.closing.Do(func() { _ = s.stream.Close() })
 }
 

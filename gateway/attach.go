@@ -81,7 +81,7 @@ func (g *Gateway) register(e *executor) error {
 		_ = before.stream.Close()
 	}
 	h := &e.hello
-	e.seat = g.queue.Register(dispatcher.Introduction{
+	e.registration = g.queue.Register(dispatcher.Introduction{
 		Name: h.Executor, Service: h.Pipeline, Host: h.Host, Device: h.Device, Hardware: h.Hardware, Concurrency: h.Concurrency, Holder: e,
 	}, g.settle(e))
 	g.announce()

@@ -18,7 +18,7 @@ import (
 func (g *Gateway) caller(f *function, group int, name string, t *invoke.Target) *executor {
 	e := &executor{gateway: g, function: f, target: t}
 	e.hello = attach.Hello{Executor: t.URL, Pipeline: f.deployment.Function.Name, Module: name, Hardware: name, Concurrency: 1}
-	e.seat = g.queue.NewCaller(t.URL, name, group, e)
+	e.registration = g.queue.NewCaller(t.URL, name, group, e)
 	return e
 }
 
@@ -27,7 +27,7 @@ func (g *Gateway) caller(f *function, group int, name string, t *invoke.Target) 
 func (f *function) callers() (all []*dispatcher.Executor) {
 	if f != nil {
 		for _, e := range f.executors {
-			all = append(all, e.seat)
+			all = append(all, e.registration)
 		}
 	}
 	return all
@@ -70,7 +70,7 @@ func (e *executor) call(b *dispatcher.Batch) {
 	if out.Err != nil {
 		report.Failed = len(b.Items)
 	}
-	e.function.count(e.seat.Group(), len(b.Items), &out)
+	e.function.count(e.registration.Group(), len(b.Items), &out)
 	now := g.queue.Done(b, report)
 	if o := g.options.Observer.CallEnd; o != nil {
 		o(CallInfo{

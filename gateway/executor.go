@@ -14,11 +14,11 @@ import (
 
 // executor is one attached executor, or one that calls a group of a function.
 type executor struct {
-	gateway *Gateway
-	hello   attach.Hello
-	stream  attach.Stream
-	gone    chan struct{}        // closed when the stream has ended
-	seat    *dispatcher.Executor // it, as the dispatcher knows it
+	gateway      *Gateway
+	hello        attach.Hello
+	stream       attach.Stream
+	gone         chan struct{}        // closed when the stream has ended
+	registration *dispatcher.Executor // it, as the dispatcher knows it
 
 	module *graph.Module // that it serves or has served last; under Gateway.mu
 
@@ -101,11 +101,11 @@ func (e *executor) serve() error {
 		case m.Result != nil:
 			e.result(m.Result)
 		case m.Ready != nil:
-			e.gateway.queue.Ready(e.seat)
+			e.gateway.queue.Ready(e.registration)
 		case m.Soon != nil:
-			e.gateway.queue.Soon(e.seat, m.Soon.ID, m.Soon.Compute)
+			e.gateway.queue.Soon(e.registration, m.Soon.ID, m.Soon.Compute)
 		case m.Drain != nil:
-			e.gateway.queue.Detach(e.seat)
+			e.gateway.queue.Detach(e.registration)
 			e.part(hangUp)
 		default:
 			return wire.Errorf(wire.CodeInvalid, "", "executor %q sent a message that is none of Result, Soon, Ready and Drain", e.hello.Executor)
@@ -126,7 +126,7 @@ func (e *executor) part(how parting) {
 func (e *executor) depart() {
 	e.mu.Lock()
 	how := e.parting
-	if how == staying || how == departed || !e.seat.Idle() {
+	if how == staying || how == departed || !e.registration.Idle() {
 		e.mu.Unlock()
 		return
 	}
@@ -141,7 +141,7 @@ func (e *executor) depart() {
 
 // result ends a batch and lets its requests go on.
 func (e *executor) result(m *attach.Result) {
-	b := e.seat.Take(m.ID)
+	b := e.registration.Take(m.ID)
 	if b == nil {
 		return
 	}
@@ -220,7 +220,7 @@ func (e *executor) lost(cause error) {
 	e.parting = departed
 	e.mu.Unlock()
 	g := e.gateway
-	g.queue.Lost(e.seat, func(b *dispatcher.Batch) {
+	g.queue.Lost(e.registration, func(b *dispatcher.Batch) {
 		g.batchEnd(b, g.now(), 0, 0, wire.Errorf(wire.CodeUnavailable, stageOf(itemOf(b.Items[0])), "executor %q is gone: %v", e.hello.Executor, cause))
 	})
 }

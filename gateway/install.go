@@ -192,7 +192,7 @@ func (g *Gateway) Release(ctx context.Context, pipelineName string, executors []
 	}
 	g.mu.Unlock()
 	for _, e := range leaving {
-		g.queue.Release(e.seat)
+		g.queue.Release(e.registration)
 		e.part(dismiss)
 	}
 	for _, e := range leaving {

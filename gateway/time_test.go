@@ -234,7 +234,7 @@ func holds(g *Gateway, name string) bool {
 	g.mu.Lock()
 	e := g.executors[name]
 	g.mu.Unlock()
-	return !e.seat.Idle()
+	return !e.registration.Idle()
 }
 
 func TestARequestThatTakesTwoEnginesWithItFails(t *testing.T) {

@@ -31,15 +31,15 @@ type Options struct {
 // Scheduler dispatches requests of many models on one pool of executors.
 type Scheduler struct {
 	workers []*worker
-	home    []seat // by class
+	home    []address // by class
 	owners  owners
 	done    sync.WaitGroup
 	closed  atomic.Bool
 	stop    chan struct{}
 }
 
-// seat is where a model is served: a worker, and its class there.
-type seat struct {
+// address is where a model is served: a worker, and its class there.
+type address struct {
 	worker int32
 	class  int32
 }
@@ -50,7 +50,7 @@ func New(o Options) (*Scheduler, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{home: make([]seat, len(o.Pool.Models)), stop: make(chan struct{})}
+	s := &Scheduler{home: make([]address, len(o.Pool.Models)), stop: make(chan struct{})}
 	models := deal(o.Pool.Models, min(o.Workers, len(o.Pool.Models)))
 	board := make(board, len(models))
 	for i, classes := range models {
@@ -59,7 +59,7 @@ func New(o Options) (*Scheduler, error) {
 			return nil, err
 		}
 		for k, class := range classes {
-			s.home[class] = seat{worker: int32(i), class: int32(k)}
+			s.home[class] = address{worker: int32(i), class: int32(k)}
 		}
 		s.workers = append(s.workers, w)
 	}

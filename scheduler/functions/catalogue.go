@@ -96,13 +96,13 @@ func billed(p *pipelines.Provider, seconds float64) float64 {
 	return math.Ceil(seconds/step-billingTolerance) * step
 }
 
-// catalogue holds the offers that can be the cheapest of a group: one stair a
+// catalogue holds the offers that can be the cheapest of a group: one frontier a
 // batch size, the one with the cheapest last step first.
-type catalogue struct{ stairs []stair }
+type catalogue struct{ frontiers []frontier }
 
-// stair is the Pareto frontier of one batch size: in rising order of maximum
+// frontier is the Pareto frontier of one batch size: in rising order of maximum
 // latency, every step is cheaper than all before it.
-type stair struct {
+type frontier struct {
 	batch int
 	steps []Offer
 }
@@ -117,25 +117,25 @@ func newCatalogue(offers []Offer) *catalogue {
 		slices.SortStableFunc(list, func(a, b Offer) int {
 			return cmp.Or(cmp.Compare(a.Max, b.Max), cmp.Compare(a.Cost, b.Cost))
 		})
-		s := stair{batch: batch}
+		s := frontier{batch: batch}
 		for _, o := range list {
 			if n := len(s.steps); n == 0 || o.Cost < s.steps[n-1].Cost*(1-costTolerance) {
 				s.steps = append(s.steps, o)
 			}
 		}
-		c.stairs = append(c.stairs, s)
+		c.frontiers = append(c.frontiers, s)
 	}
-	slices.SortFunc(c.stairs, func(a, b stair) int {
+	slices.SortFunc(c.frontiers, func(a, b frontier) int {
 		return cmp.Or(cmp.Compare(a.floor(), b.floor()), cmp.Compare(a.batch, b.batch))
 	})
 	return c
 }
 
-// floor is the least cost of the stair.
-func (s *stair) floor() float64 { return s.steps[len(s.steps)-1].Cost }
+// floor is the least cost of the frontier.
+func (s *frontier) floor() float64 { return s.steps[len(s.steps)-1].Cost }
 
 // within is the cheapest step that takes no longer than limit; nil when all do.
-func (s *stair) within(limit float64) *Offer {
+func (s *frontier) within(limit float64) *Offer {
 	low, high := 0, len(s.steps)
 	for low < high {
 		mid := (low + high) / 2

@@ -7,15 +7,15 @@ import "math"
 //
 // It is exact: an offer fits when its maximum latency is at most
 // demand.limit(batch), and within one batch size slower is cheaper, so the last
-// step of the stair below the limit is the cheapest that fits. Stairs stand in
+// step of the frontier below the limit is the cheapest that fits. Frontiers stand in
 // order of their least costs, so the search ends when no later one can win.
 // The paper proves as much for its formulas step by step (Theorems 1 and 2),
-// which billing in steps would break; a stair does not mind.
+// which billing in steps would break; frontiers allow for that.
 func (c *catalogue) best(d demand) *Offer {
 	var found *Offer
 	least := math.Inf(1)
-	for i := range c.stairs {
-		s := &c.stairs[i]
+	for i := range c.frontiers {
+		s := &c.frontiers[i]
 		if s.floor() >= least {
 			break
 		}

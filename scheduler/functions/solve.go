@@ -179,8 +179,8 @@ func (s *planner) infeasible(out Plan, policy string) Plan {
 	if policy == PolicyBatch {
 		offers = s.batchCatalogue()
 	}
-	for _, stair := range offers.stairs {
-		least = math.Min(least, stair.steps[0].Max)
+	for _, frontier := range offers.frontiers {
+		least = math.Min(least, frontier.steps[0].Max)
 	}
 	if math.IsInf(least, 1) {
 		out.Reason = "the provider has no function that runs the model"

@@ -82,6 +82,6 @@ func (e *engine) batchEnded(items []int32, group int, took, all Time) {
 		return
 	}
 	first := &e.items[items[0]]
-	e.admission.Back(e.loads[first.load].number, int(first.node), len(items))
+	e.admission.Returned(e.loads[first.load].number, int(first.node), len(items))
 	e.admission.Learn(e.now, e.loads[first.load].number, int(first.node), group, len(items), took, all)
 }

@@ -34,7 +34,7 @@ type Group struct {
 	Devices   []int   // that its executors are on
 }
 
-// Controller keeps the books and decides. It is a plain value for drivers to
+// Controller counts what waits and runs, and decides. It is a plain value for drivers to
 // hold; one call at a time.
 type Controller struct {
 	services []*service
@@ -43,17 +43,17 @@ type Controller struct {
 
 type service struct {
 	Service
-	number   int
-	modules  []module
-	devices  []load  // that it needs
-	under    int     // requests under way
-	coming   int     // of those, the ones of which no item waits yet
-	reserve  float64 // part of the time until a deadline that is not given away
-	void     Time    // until when its promise is
-	missed   float64 // exponential mean of the share that was refused or given up
-	dues     horizon // of their deadlines
-	learned  int     // batches since the work was last reckoned
-	reckoned bool
+	number    int
+	modules   []module
+	devices   []load  // that it needs
+	underWay  int     // requests
+	unqueued  int     // of those, the ones of which no item waits yet
+	reserve   float64 // part of the time until a deadline that is not given away
+	void      Time    // until when its promise is
+	missed    float64 // exponential mean of the share that was refused or given up
+	deadlines horizon // of the requests under way
+	learned   int     // batches since the work was last estimated
+	estimated bool
 }
 
 type module struct {
@@ -90,13 +90,13 @@ const (
 // typicalWeight is how many batches a change of their time takes to be followed.
 const typicalWeight = 8
 
-// reckonEvery is after how many batches the work is reckoned anew.
-const reckonEvery = 16
+// estimateEvery is after how many batches the work is estimated anew.
+const estimateEvery = 16
 
 // Add enters a service and returns its number, which is never 0.
 func (c *Controller) Add(s Service) int {
 	c.last++
-	c.services = append(c.services, &service{number: c.last, dues: newHorizon(s.SLO)})
+	c.services = append(c.services, &service{number: c.last, deadlines: newHorizon(s.SLO)})
 	c.Change(c.last, s)
 	return c.last
 }
@@ -127,7 +127,7 @@ func (c *Controller) Change(number int, s Service) {
 			m.paces = make([]measure.Pace, len(s.Modules[i].Groups))
 		}
 	}
-	old.Service, old.reckoned = s, false
+	old.Service, old.estimated = s, false
 	old.place()
 }
 
@@ -149,9 +149,9 @@ func (c *Controller) Admit(now Time, number int, deadline Time) bool {
 		s.miss(now, true)
 		return false
 	}
-	s.under++
-	s.coming++
-	s.dues.add(now, deadline, 1)
+	s.underWay++
+	s.unqueued++
+	s.deadlines.add(now, deadline, 1)
 	return true
 }
 
@@ -159,7 +159,7 @@ func (c *Controller) Admit(now Time, number int, deadline Time) bool {
 // from now on: Wait has been told of the first, or it has ended without any.
 func (c *Controller) Enter(number int) {
 	if s := c.of(number); s != nil {
-		s.coming--
+		s.unqueued--
 	}
 }
 
@@ -178,10 +178,10 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	switch {
 	case deadline != 0 && deadline <= now: // it came long before it was read
 		return false
-	case s.under == 0 || deadline == 0 || c.idle(s):
+	case s.underWay == 0 || deadline == 0 || c.idle(s):
 		return true
 	}
-	s.reckon(now)
+	s.estimate(now)
 	for i := range s.devices {
 		d := &s.devices[i]
 		work := d.request + float64(d.lead)
@@ -190,7 +190,7 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 			if work > left {
 				break
 			}
-			other.reckon(now)
+			other.estimate(now)
 			work += other.before(d.device, now, deadline)
 		}
 		if work > left {
@@ -203,16 +203,16 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 // before is the work of a service on a device that is due no later than that.
 func (s *service) before(device int, now, deadline Time) float64 {
 	i := slices.IndexFunc(s.devices, func(d load) bool { return d.device == device })
-	if i < 0 || s.under == 0 {
+	if i < 0 || s.underWay == 0 {
 		return 0
 	}
 	d := &s.devices[i]
-	sum := float64(s.coming) * d.request
+	sum := float64(s.unqueued) * d.request
 	for k := range s.modules {
 		m := &s.modules[k]
 		sum += float64(m.waiting)*d.all[k] + float64(m.running)*d.below[k]
 	}
-	return sum * s.dues.share(now, deadline)
+	return sum * s.deadlines.share(now, deadline)
 }
 
 // End of a request that was admitted.
@@ -228,8 +228,8 @@ const (
 // Leave counts a request out that Admit has counted in and that has entered.
 func (c *Controller) Leave(now Time, number int, deadline Time, how End) {
 	if s := c.of(number); s != nil {
-		s.under--
-		s.dues.add(now, deadline, -1)
+		s.underWay--
+		s.deadlines.add(now, deadline, -1)
 		s.miss(now, how != InTime)
 		s.adjust(how == Late)
 	}
@@ -285,8 +285,8 @@ func (c *Controller) Start(number, module, n int) {
 	}
 }
 
-// Back notes that n items are back from their executor, or lost with it.
-func (c *Controller) Back(number, module, n int) {
+// Returned notes that n items are back from their executor, or lost with it.
+func (c *Controller) Returned(number, module, n int) {
 	if s := c.of(number); s != nil {
 		s.modules[module].running -= n
 	}
@@ -312,13 +312,13 @@ func (c *Controller) Learn(now Time, number, module, group, n int, took, all Tim
 	}
 }
 
-// reckon finds the work of items and requests on every device at the pace of
-// now.
-func (s *service) reckon(now Time) {
-	if s.reckoned && s.learned < reckonEvery {
+// estimate computes the work of items and requests on every device, at the pace
+// at which batches run now.
+func (s *service) estimate(now Time) {
+	if s.estimated && s.learned < estimateEvery {
 		return
 	}
-	s.reckoned, s.learned, s.devices = true, 0, s.devices[:0]
+	s.estimated, s.learned, s.devices = true, 0, s.devices[:0]
 	n := len(s.Modules)
 	tail := make([]Time, n)
 	for i := n - 1; i >= 0; i-- {

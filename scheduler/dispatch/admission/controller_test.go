@@ -119,11 +119,11 @@ func TestCountsWorkOfModulesBelow(t *testing.T) {
 	}
 	assert.Equal(t, 6, taken, "the second device needs 30 ms for each, and 10 ms more for its last batch")
 	c.Start(n, 0, 1)
-	c.Back(n, 0, 1)
+	c.Returned(n, 0, 1)
 	c.Wait(n, 1, 3)
 	assert.False(t, c.Admit(0, n, 200*ms), "what has moved on still waits there")
 	c.Start(n, 1, 3)
-	c.Back(n, 1, 3)
+	c.Returned(n, 1, 3)
 	assert.True(t, c.Admit(0, n, 200*ms))
 }
 
@@ -187,13 +187,13 @@ func TestKeepsTimeInReserveWhereAnswersAreLate(t *testing.T) {
 
 // under balances the books of a test that lets requests leave which have not come.
 func (c *Controller) under() {
-	c.services[0].under++
-	c.services[0].dues.all++
+	c.services[0].underWay++
+	c.services[0].deadlines.all++
 }
 
 // Whatever comes and ends, the books return to nothing: also of requests without a
 // deadline, and of those that are due beyond what is told apart.
-func TestBooksBalance(t *testing.T) {
+func TestCountsBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c Controller
 		slo := rapid.SampledFrom([]Time{0, 100 * ms}).Draw(t, "slo")
@@ -209,7 +209,7 @@ func TestBooksBalance(t *testing.T) {
 				c.Enter(n)
 			} else if rapid.Bool().Draw(t, "computed") {
 				c.Start(n, 0, 1)
-				c.Back(n, 0, 1)
+				c.Returned(n, 0, 1)
 			} else {
 				c.Wait(n, 0, -1)
 			}
@@ -232,20 +232,20 @@ func TestBooksBalance(t *testing.T) {
 				leave(under[0])
 				under = under[1:]
 			}
-			require.Equal(t, len(under), c.services[0].dues.sum())
+			require.Equal(t, len(under), c.services[0].deadlines.sum())
 		}
 		for _, r := range under {
 			leave(r)
 		}
 		s := c.services[0]
-		require.Zero(t, s.under)
-		require.Zero(t, s.coming)
+		require.Zero(t, s.underWay)
+		require.Zero(t, s.unqueued)
 		require.Zero(t, s.modules[0].waiting)
 		require.Zero(t, s.modules[0].running)
-		require.Zero(t, s.dues.all)
-		require.Zero(t, s.dues.past)
-		require.Zero(t, s.dues.counts)
-		require.Empty(t, s.dues.later)
+		require.Zero(t, s.deadlines.all)
+		require.Zero(t, s.deadlines.past)
+		require.Zero(t, s.deadlines.counts)
+		require.Empty(t, s.deadlines.later)
 	})
 }
 
@@ -303,7 +303,7 @@ func BenchmarkAdmit(b *testing.B) {
 		if c.Admit(now, n, now+100*ms) {
 			c.enter(n, 0)
 			c.Start(n, 0, 1)
-			c.Back(n, 0, 1)
+			c.Returned(n, 0, 1)
 			c.Leave(now, n, now+100*ms, InTime)
 		}
 	}

@@ -67,7 +67,7 @@ func (l *learned) learn(size int32, took dispatch.Time) {
 	l.n, l.x, l.y, l.xx, l.xy = l.n+1, l.x+x, l.y+y, l.xx+x*x, l.xy+x*y
 }
 
-// spread is the error to reckon with, relative to a prediction.
+// spread is the error to expect, relative to a prediction.
 func (l *learned) spread() float64 {
 	if l.n < learnFirst {
 		return 1

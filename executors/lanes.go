@@ -1,0 +1,140 @@
+package executors
+
+import (
+	"context"
+	"sync"
+
+	"github.com/harpagon/harpagon/executors/turns"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// lane runs one batch at a time. In an executor that takes a batch ahead it also
+// holds the next one.
+type lane struct {
+	held      int // batches; under lanes.mu
+	reloading bool
+
+	// While the lane holds a batch these do not change.
+	instance Instance           // nil while the engine is gone
+	stop     context.CancelFunc // of the context that the instance was loaded with
+
+	// Used by who has the device.
+	lost    *wire.Error // the engine is gone; nil again once it is loaded anew
+	crashes int         // since the last batch that was computed
+	took    turns.Durations
+}
+
+// lanes are as many as the executor runs batches at a time. The sessions with all
+// its gateways share them: each gateway knows of its own batches only, so one that
+// comes while another gateway's batch runs waits here for a free lane.
+type lanes struct {
+	all []*lane
+
+	mu        sync.Mutex
+	changed   sync.Cond
+	depth     int // batches that a lane may hold
+	reloading int // whose engines are being loaded anew
+	closed    bool
+}
+
+// open makes lanes with room for so many batches each.
+func (p *lanes) open(n, depth int) {
+	p.changed.L = &p.mu
+	p.depth = depth
+	for range n {
+		p.all = append(p.all, &lane{})
+	}
+}
+
+// setDepth gives the lanes room for more batches.
+func (p *lanes) setDepth(depth int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.depth = depth
+}
+
+// acquire waits for room in a lane. It returns nil when the engines of all are being
+// loaded anew, so that the sender of the batch hears of it at once.
+func (p *lanes) acquire() *lane {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if c := p.leastLoaded(); c != nil {
+			c.held++
+			return c
+		}
+		if p.reloading == len(p.all) || p.closed {
+			return nil
+		}
+		p.changed.Wait()
+	}
+}
+
+// leastLoaded is the lane that holds least, nil when all are full or away. The lock
+// is held.
+func (p *lanes) leastLoaded() (best *lane) {
+	for _, c := range p.all {
+		if !c.reloading && c.held < p.depth && (best == nil || c.held < best.held) {
+			best = c
+		}
+	}
+	return best
+}
+
+// release gives the room in a lane back.
+func (p *lanes) release(c *lane) {
+	p.mu.Lock()
+	c.held--
+	p.mu.Unlock()
+	p.changed.Broadcast()
+}
+
+// beginReload notes that the engine of a lane that was taken is being loaded anew. It is
+// false where somebody else does so already.
+func (p *lanes) beginReload(c *lane) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.reloading {
+		return false
+	}
+	c.reloading = true
+	p.reloading++
+	p.changed.Broadcast()
+	return true
+}
+
+// awaitAlone waits until the lane holds the caller's batch only.
+func (p *lanes) awaitAlone(c *lane) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c.held > 1 {
+		p.changed.Wait()
+	}
+}
+
+// endReload ends what beginReload began, and gives the room back.
+func (p *lanes) endReload(c *lane) {
+	p.mu.Lock()
+	c.reloading, c.lost = false, nil
+	p.reloading--
+	c.held--
+	p.mu.Unlock()
+	p.changed.Broadcast()
+}
+
+// awaitLoaded blocks until not all engines are being loaded anew, or the executor ends.
+func (p *lanes) awaitLoaded() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.reloading == len(p.all) && !p.closed {
+		p.changed.Wait()
+	}
+}
+
+// close wakes all who wait, because the executor ends.
+func (p *lanes) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.changed.Broadcast()
+}
