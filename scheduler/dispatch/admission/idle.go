@@ -20,13 +20,13 @@ func (s *service) place() {
 // needs nothing of what is kept in reserve, and its policies see what is in time.
 func (c *Controller) idle(s *service) bool {
 	for i := range s.modules {
-		items := float64(s.under+1) * max(1, s.Modules[i].Items)
+		items := float64(s.underWay+1) * max(1, s.Modules[i].Items)
 		for _, other := range c.services {
 			if items > float64(len(s.modules[i].devices)) {
 				return false
 			}
-			if other != s && other.under > 0 && other.uses(s.modules[i].devices) {
-				items += float64(other.under) * other.most()
+			if other != s && other.underWay > 0 && other.uses(s.modules[i].devices) {
+				items += float64(other.underWay) * other.most()
 			}
 		}
 		if items > float64(len(s.modules[i].devices)) {
