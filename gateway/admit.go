@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -96,7 +97,7 @@ func overloaded(budget dispatch.Time) *wire.Error {
 // counts it as refused; nil where it would not. A zero time says now. Servers ask before
 // they read what a request brings: under overload that is most of what a refusal costs.
 // A name that is not served is no reason; Infer says so.
-func (g *Gateway) Crowded(name string, came time.Time) *wire.Error {
+func (g *Gateway) Crowded(ctx context.Context, name string, came time.Time) *wire.Error {
 	p, _ := g.find(name)
 	if p == nil {
 		return nil
@@ -109,7 +110,7 @@ func (g *Gateway) Crowded(name string, came time.Time) *wire.Error {
 		return nil
 	}
 	err := overloaded(gr.SLO)
-	g.refuse(p, gr, nil, &wire.InferRequest{Pipeline: name}, arrival, err)
+	g.refuse(ctx, p, gr, nil, &wire.InferRequest{Pipeline: name}, arrival, err)
 	return err
 }
 

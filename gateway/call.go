@@ -86,7 +86,7 @@ func (e *executor) call(b *dispatcher.Batch) {
 			continue
 		}
 		keep(it.Of, out.Items[i], out.Cold)
-		it.Of.Complete(it, nil)
+		it.Of.Complete(it, b, nil)
 	}
 }
 

@@ -173,7 +173,7 @@ func (e *executor) result(m *attach.Result) {
 			it.Of.Fail(err)
 			continue
 		}
-		it.Of.Complete(it, values)
+		it.Of.Complete(it, b, values)
 	}
 }
 

@@ -32,7 +32,7 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 	parts, err := g.parts(gr, q)
 	switch {
 	case err != nil:
-		g.refuse(p, gr, nil, q, arrival, err)
+		g.refuse(ctx, p, gr, nil, q, arrival, err)
 		return nil, err
 	case parts != nil:
 		return InferParts(ctx, q, parts, func(ctx context.Context, one *wire.InferRequest) (*wire.InferResponse, error) {
@@ -59,13 +59,13 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	now := g.now()
 	inputs, err := g.admit(gr, underWay, q, now)
 	if err != nil {
-		g.refuse(p, gr, app, q, arrival, err)
+		g.refuse(ctx, p, gr, app, q, arrival, err)
 		return nil, err
 	}
 	deadline := g.deadline(ctx, slo, arrival)
 	if !g.queue.Admit(gr.Generation, now, deadline) {
 		err := crowded(arrival, deadline)
-		g.refuse(p, gr, app, q, arrival, err)
+		g.refuse(ctx, p, gr, app, q, arrival, err)
 		return nil, err
 	}
 	p.stats.Arrive(now)
@@ -83,7 +83,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	}
 	r.Begin()
 	g.wait(ctx, r)
-	return g.answer(p, r, q)
+	return g.answer(ctx, p, r, q)
 }
 
 // arrival is the time of a request's coming, on the gateway's clock.
@@ -175,7 +175,7 @@ func timed(r *graph.Request, now dispatch.Time, code wire.Code, reason string) *
 }
 
 // answer counts the one outcome of an accepted request.
-func (g *Gateway) answer(p *pipeline, r *graph.Request, q *wire.InferRequest) (*wire.InferResponse, error) {
+func (g *Gateway) answer(ctx context.Context, p *pipeline, r *graph.Request, q *wire.InferRequest) (*wire.InferResponse, error) {
 	info := RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: r.Graph.Deployment.Generation}
 	resp, err := g.response(r, q)
 	f := functionOf(r)
@@ -204,6 +204,7 @@ func (g *Gateway) answer(p *pipeline, r *graph.Request, q *wire.InferRequest) (*
 	if o := g.options.Observer.RequestEnd; o != nil {
 		o(info)
 	}
+	g.traced(ctx, info, r, r.Arrival, now)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +214,7 @@ func (g *Gateway) answer(p *pipeline, r *graph.Request, q *wire.InferRequest) (*
 // refuse counts a request that was turned away. One that is wrong in itself is
 // no load and says nothing of the service, so Measures counts only that it was
 // wrong; observers are told of either.
-func (g *Gateway) refuse(p *pipeline, gr *deployed, app *application, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
+func (g *Gateway) refuse(ctx context.Context, p *pipeline, gr *deployed, app *application, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
 	now := g.now()
 	end := Invalid
 	if err.Code != wire.CodeInvalid {
@@ -224,9 +225,11 @@ func (g *Gateway) refuse(p *pipeline, gr *deployed, app *application, q *wire.In
 	if app != nil {
 		app.stats.Refuse(now, end)
 	}
+	info := RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.Deployment.Generation, Outcome: end, Unaccepted: true, Elapsed: now - arrival, Err: err}
 	if o := g.options.Observer.RequestEnd; o != nil {
-		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.Deployment.Generation, Outcome: end, Unaccepted: true, Elapsed: now - arrival, Err: err})
+		o(info)
 	}
+	g.traced(ctx, info, nil, arrival, now)
 }
 
 // outcome is how the request ended. What an engine refuses of a module that

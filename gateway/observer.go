@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"time"
 
 	"github.com/harpagon/harpagon/dispatcher/stats"
@@ -20,6 +21,10 @@ type Observer struct {
 	Detached     func(ExecutorInfo)
 	Installed    func(InstallInfo)
 	CallEnd      func(CallInfo) // a function was called, or could not be
+
+	// Traced is told what RequestEnd is told, and how the request went. The context is
+	// the one that came with it.
+	Traced func(context.Context, TraceInfo)
 }
 
 // Outcome is how a request ended.

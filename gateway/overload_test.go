@@ -94,10 +94,10 @@ func TestAdmitsNoMoreThanFitWhenAllComeAtOnce(t *testing.T) {
 
 func TestRefusesWithoutReadingWhereNoTimeIsLeft(t *testing.T) {
 	bubble(t, Options{}, time.Second, spec{kind: addOne, batch: 1, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
-		require.Nil(t, g.Crowded("p", time.Time{}), "nothing is under way")
-		require.Nil(t, g.Crowded("q", time.Time{}), "Infer says that it is not served")
-		require.Nil(t, g.Crowded("p", time.Now().Add(-900*ms)))
-		require.ErrorIs(t, g.Crowded("p", time.Now().Add(-time.Second)), wire.ErrOverloaded, "it has waited to be read for all its time")
+		require.Nil(t, g.Crowded(t.Context(), "p", time.Time{}), "nothing is under way")
+		require.Nil(t, g.Crowded(t.Context(), "q", time.Time{}), "Infer says that it is not served")
+		require.Nil(t, g.Crowded(t.Context(), "p", time.Now().Add(-900*ms)))
+		require.ErrorIs(t, g.Crowded(t.Context(), "p", time.Now().Add(-time.Second)), wire.ErrOverloaded, "it has waited to be read for all its time")
 	})
 }
 

@@ -57,9 +57,11 @@ type Item struct {
 	Node   *Node
 	Inputs []wire.Tensor // in the order of Node.Inputs
 
-	frame int32 // of the request's flow
-	cause *Item // whose end made this one ready; nil for the arrival
-	next  *Item
+	frame     int32 // of the request's flow
+	cause     *Item // whose end made this one ready; nil for the arrival
+	next      *Item
+	ran       *dispatcher.Batch // that completed it
+	completed bool
 }
 
 // New makes a request; see Init.
@@ -95,8 +97,9 @@ func (r *Request) Begin() {
 	r.proceed(launched, over)
 }
 
-// Complete takes the outputs of an item, in the order of its node's Outs.
-func (r *Request) Complete(it *Item, values []wire.Tensor) {
+// Complete takes the outputs of an item, in the order of its node's Outs, and the batch
+// that it ran in; nil where that is not known.
+func (r *Request) Complete(it *Item, b *dispatcher.Batch, values []wire.Tensor) {
 	var ready [few]flow.Item
 	var items [few]*Item
 	r.mu.Lock()
@@ -104,6 +107,7 @@ func (r *Request) Complete(it *Item, values []wire.Tensor) {
 		r.mu.Unlock()
 		return
 	}
+	it.ran, it.completed = b, true
 	t := &r.counts[it.Node.index]
 	if t.last == nil || it.Ended >= t.last.Ended {
 		t.last = it

@@ -28,7 +28,7 @@ func (s *server) ModelInfer(ctx context.Context, m *pb.ModelInferRequest) (*pb.M
 		defer cancel()
 		ctx = limited
 	}
-	answer, err := s.backend.Infer(ctx, &call.Request)
+	answer, err := s.backend.Infer(oipgrpc.Traced(ctx), &call.Request)
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
 	}

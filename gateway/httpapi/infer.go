@@ -7,8 +7,9 @@ import (
 )
 
 func (s *server) infer(w http.ResponseWriter, r *http.Request) {
+	ctx := oiphttp.Traced(r)
 	if s.options.Crowded != nil {
-		if err := s.options.Crowded(modelName(r), arrivalOf(r)); err != nil {
+		if err := s.options.Crowded(ctx, modelName(r), arrivalOf(r)); err != nil {
 			oiphttp.Fail(w, err)
 			return
 		}
@@ -27,7 +28,7 @@ func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	ctx, cancel := deadlined(r.Context(), call.Timeout)
+	ctx, cancel := deadlined(ctx, call.Timeout)
 	defer cancel()
 	answer, err := s.backend.Infer(ctx, &call.Request)
 	if err != nil {

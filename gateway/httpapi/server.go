@@ -28,7 +28,7 @@ type Options struct {
 	// Crowded says why a request to a pipeline that arrived then would be refused now,
 	// before its body is read; nil where it would not. A zero time says now. A nil
 	// function takes in every request.
-	Crowded func(pipeline string, arrived time.Time) *wire.Error
+	Crowded func(ctx context.Context, pipeline string, arrived time.Time) *wire.Error
 
 	// Bytes bounds the memory of requests under way; nil bounds nothing.
 	Bytes *inflight.Bytes

@@ -24,6 +24,7 @@ import (
 	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/gateway/statistics"
+	"github.com/harpagon/harpagon/gateway/tracing"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -106,6 +107,7 @@ type Gateway struct {
 
 	metrics *metrics.Metrics
 	seen    *statistics.Collector
+	traces  *tracing.Tracer // nil where the environment asks for none
 	workers []worker.Worker
 	quit    context.CancelFunc // of the servers
 	servers sync.WaitGroup
@@ -133,10 +135,15 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		tell = func(string) {}
 	}
 	o.Gateway.Dispatched = len(o.Dispatchers) > 0
+	traces, err := tracing.FromEnvironment(ctx, o.Version, tell)
+	if err != nil {
+		quit()
+		return nil, err
+	}
 	collected, seen := metrics.New(), statistics.New()
-	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer())
+	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer(), traces.Observer())
 	r := &Gateway{
-		Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected, seen: seen,
+		Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected, seen: seen, traces: traces,
 		replaced: make(chan struct{}),
 	}
 	collected.Registry().MustRegister(metrics.Services(r.deployments))
@@ -272,7 +279,13 @@ func (r *Gateway) close() {
 	_ = r.Gateway.Close()
 	r.servers.Wait()
 	r.streams.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
+	defer cancel()
+	_ = r.traces.Shutdown(ctx) // what cannot be sent now is lost
 }
+
+// lastSpans is how long the last spans may take to be sent.
+const lastSpans = 2 * time.Second
 
 // report tells every service that had requests what the gateway saw of it.
 func report(ctx context.Context, commands *control.Control, name string, from *gateway.Gateway, every time.Duration) {

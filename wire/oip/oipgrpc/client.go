@@ -162,6 +162,7 @@ func (c *Client) outgoing(ctx context.Context) (context.Context, *sent) {
 	if c.options.Token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.options.Token)
 	}
+	ctx = withTrace(ctx)
 	return context.WithValue(ctx, sentKey{}, s), s
 }
 

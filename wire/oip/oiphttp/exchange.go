@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/harpagon/harpagon/wire/oip"
 )
 
@@ -37,7 +39,7 @@ type Answer struct {
 // JSON is the length of the body's JSON part where binary data follow, else -1.
 func (a *Answer) JSON() (int, error) { return oip.ParseHeaderLength(a.Header.Get(oip.HeaderLength)) }
 
-// Do sends a request and reads the answer. The answer is nil where none came; with
+// Do sends a request, with the W3C trace context of ctx, and reads the answer. The answer is nil where none came; with
 // an error it has no body.
 func Do(ctx context.Context, client *http.Client, q Request) (*Answer, error) {
 	r, err := http.NewRequestWithContext(ctx, q.Method, q.URL, bytes.NewReader(q.Body))
@@ -55,6 +57,7 @@ func Do(ctx context.Context, client *http.Client, q Request) (*Answer, error) {
 	if q.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+q.Token)
 	}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	resp, err := client.Do(r)
 	if err != nil {
 		return nil, err

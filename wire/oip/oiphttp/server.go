@@ -1,12 +1,15 @@
 package oiphttp
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"os"
 	"strconv"
 	"time"
+
+	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
@@ -43,6 +46,14 @@ func (e *statusError) Unwrap() error { return e.typed }
 
 func tooLarge(format string, args ...any) error {
 	return &statusError{http.StatusRequestEntityTooLarge, wire.Errorf(wire.CodeInvalid, "", format, args...)}
+}
+
+// Traced is the context of a request, with the W3C trace context that came with it.
+func Traced(r *http.Request) context.Context {
+	if len(r.Header["Traceparent"]) == 0 {
+		return r.Context()
+	}
+	return propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 }
 
 // Bounds are what a server grants the body of a request.
