@@ -42,6 +42,8 @@ type GatewayActivities struct {
 	// whether the fleet holds the gateway.
 	Pulse    Pulse
 	Presence *Presence
+
+	Dispatchers func(DispatchersInput) // is told which there are; nil where nobody asks
 }
 
 // MemberBeat is what a gateway or a dispatcher says with every heartbeat.

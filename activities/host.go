@@ -162,8 +162,8 @@ func (h *Host) HoldHost(ctx context.Context, _ HostInfo) error {
 
 // GatewaysInput is the input of UseGateways.
 type GatewaysInput struct {
-	Version  int // of the fleet: of two that cross, the later one counts
-	Gateways []Member
+	Version  int      // of the fleet: of two that cross, the later one counts
+	Gateways []Member // and dispatchers
 }
 
 // UseGateways tells the host which gateways there are, for its executors.

@@ -21,6 +21,7 @@ const (
 	FleetWorkflow = "fleet"    // workflow type
 	FleetJoin     = "join"     // update: HostInfo -> FleetView
 	FleetEnter    = "enter"    // update: Member -> FleetView
+	FleetOwn      = "own"      // update: OwnClaim -> FleetView
 	FleetReserve  = "reserve"  // update: Reservation -> FleetView
 	FleetWatch    = "watch"    // update: ID of a service's workflow -> FleetView
 	FleetDevices  = "devices"  // query: -> FleetView

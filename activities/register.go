@@ -22,6 +22,11 @@ func RegisterGateway(w worker.ActivityRegistry, g *GatewayActivities) {
 	w.RegisterActivity(g)
 }
 
+// RegisterDispatcher registers what a dispatcher's worker does, on its Member.Queue.
+func RegisterDispatcher(w worker.ActivityRegistry, d *DispatcherActivities) {
+	w.RegisterActivity(d)
+}
+
 // HostWorkerOptions are options for a host's worker: no workflows, and time to
 // drain at shutdown. executors bounds how many activities run at once; 0 means
 // the SDK's default.
@@ -33,7 +38,7 @@ func HostWorkerOptions(executors int) worker.Options {
 	}
 }
 
-// GatewayWorkerOptions are options for a gateway's worker: no workflows, and time to
+// GatewayWorkerOptions are options for the worker of a gateway or a dispatcher: no workflows, and time to
 // say that it leaves the fleet.
 func GatewayWorkerOptions() worker.Options {
 	return worker.Options{DisableWorkflowWorker: true, WorkerStopTimeout: 2 * time.Second}

@@ -29,7 +29,8 @@ type Member struct {
 	Name     string // of which there is one at a time: who joins last has it
 	Instance string // another for every process, so that no two share a task queue
 	Address  string // for requests
-	Attach   string `json:",omitempty"` // that executors dial, of a gateway
+	Attach   string `json:",omitempty"` // that executors dial
+	Ready    bool   `json:",omitempty"` // of a dispatcher: gateways and executors have had the time to come to it
 }
 
 // Queue is the task queue of the member's process.
@@ -41,6 +42,8 @@ type FleetView struct {
 	Hosts    []HostInfo                  // present, sorted by name
 	Reserved map[string][]placement.Slot // by the ID of the service's workflow
 	Members  []Member                    `json:",omitempty"` // present, sorted by kind and name
+	Owners   []Owner                     `json:",omitempty"` // sorted by service
+	Moves    int                         `json:",omitempty"` // grows with every change of owners
 	Services []string                    `json:",omitempty"` // that are told of changes: IDs of their workflows, sorted
 }
 
@@ -57,9 +60,12 @@ func OfKind(all []Member, kind Kind) (some []Member) {
 	return some
 }
 
-// AttachAddresses are where executors reach gateways.
-func AttachAddresses(gateways []Member) (all []string) {
-	for _, g := range gateways {
+// Attached are the gateways and the dispatchers, to which executors attach.
+func (v FleetView) Attached() []Member { return append(v.Gateways(), v.Dispatchers()...) }
+
+// AttachAddresses are where executors reach gateways and dispatchers.
+func AttachAddresses(members []Member) (all []string) {
+	for _, g := range members {
 		if g.Attach != "" {
 			all = append(all, g.Attach)
 		}

@@ -112,6 +112,8 @@ func (d *Dispatcher) Install(g *Generation, unfit []string, callers []*Executor)
 	if d.decidesElsewhere(&g.Deployment) {
 		if l := d.owner(name); l != nil {
 			l.install(g)
+		} else {
+			d.orphaned(name)
 		}
 	}
 	for i, s := range g.stations {

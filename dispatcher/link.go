@@ -42,6 +42,7 @@ func (d *Dispatcher) Follow(c *queue.Conn, gateway Gateway) error {
 	}
 	d.mu.Lock()
 	d.links = append(d.links, l)
+	d.reassign("")
 	d.mu.Unlock()
 	var m queue.Message
 	var err error
@@ -55,7 +56,7 @@ func (d *Dispatcher) Follow(c *queue.Conn, gateway Gateway) error {
 	defer d.mu.Unlock()
 	d.links = slices.DeleteFunc(d.links, func(other *Link) bool { return other == l })
 	clear(l.owns)
-	d.reassign()
+	d.reassign("")
 	return err
 }
 
@@ -65,12 +66,12 @@ func (l *Link) handle(m *queue.Message) {
 	case queue.Own:
 		l.dispatcher.mu.Lock()
 		l.owns[string(m.Text)] = m.Epoch
-		l.dispatcher.reassign()
+		l.dispatcher.reassign(string(m.Text))
 		l.dispatcher.mu.Unlock()
 	case queue.Disown:
 		l.dispatcher.mu.Lock()
 		delete(l.owns, string(m.Text))
-		l.dispatcher.reassign()
+		l.dispatcher.reassign(string(m.Text))
 		l.dispatcher.mu.Unlock()
 	case queue.Start:
 		l.start(m)
@@ -111,22 +112,35 @@ func (d *Dispatcher) Owned(service string) bool {
 	return l != nil && l.epoch(service) >= d.seen[service]
 }
 
-// reassign has every station obey the link that owns its service now, and tells a new
-// one what waits. Dispatcher.mu is held.
-func (d *Dispatcher) reassign() {
+// reassign has the stations of a service, or of all for "", obey the link that owns it
+// now, and tells a new one what waits. Dispatcher.mu is held.
+func (d *Dispatcher) reassign(service string) {
 	for name, v := range d.services {
-		if !d.decidesElsewhere(&v.current.Deployment) {
+		if service != "" && name != service || !d.decidesElsewhere(&v.current.Deployment) {
 			continue
 		}
 		l := d.owner(name)
 		if l != nil {
 			l.install(v.current)
-		} else if next := d.latest(name); next != nil {
-			next.conn.Send(&queue.Message{Kind: queue.Claim, Text: []byte(name), Epoch: d.seen[name]})
+		} else {
+			d.orphaned(name)
 		}
 		for _, s := range v.stations {
 			s.follow(l)
 		}
+	}
+}
+
+// orphaned asks for a new owner: whoever has owned the service by the highest epoch of
+// those that are left, or all.
+func (d *Dispatcher) orphaned(service string) {
+	m := queue.Message{Kind: queue.Claim, Text: []byte(service), Epoch: d.seen[service]}
+	if next := d.latest(service); next != nil {
+		next.conn.Send(&m)
+		return
+	}
+	for _, l := range d.links {
+		l.conn.Send(&m)
 	}
 }
 

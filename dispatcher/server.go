@@ -54,6 +54,10 @@ type ServerOptions struct {
 	// Patience is how long a gateway may be silent before it counts as gone; see
 	// keepalive.Conn.Listen.
 	Patience time.Duration
+
+	// Orphaned is told by which epoch a service had an owner whom a gateway has lost; it
+	// must not block. Who has made the server a claimer (Claim) needs none.
+	Orphaned func(service string, epoch uint64)
 }
 
 // NewServer makes a server that owns nothing yet.
@@ -99,11 +103,24 @@ func (s *Server) claimAfter(epoch uint64) uint64 { return (epoch>>claimBits+1)<<
 // claimed answers a gateway that has lost the owner of a service.
 func (s *Server) claimed(service string, epoch uint64) {
 	s.mu.Lock()
-	raise := s.claims != 0 && s.epochOf(service) <= epoch
+	mine, claims := s.epochOf(service), s.claims != 0
 	s.mu.Unlock()
-	if raise {
+	switch {
+	case mine > epoch:
+	case claims:
 		s.Own("", s.claimAfter(epoch))
+	case s.options.Orphaned != nil:
+		s.options.Orphaned(service, epoch)
 	}
+}
+
+// OwnAfter has the server own a service by an epoch of its own choice, just above that
+// of the owner before, because those who grant leases cannot be asked. It returns the
+// epoch.
+func (s *Server) OwnAfter(service string, epoch uint64) uint64 {
+	next := (epoch>>claimBits+1)<<claimBits | uint64(rand.Uint32())>>(32-claimBits) | 1
+	s.Own(service, next)
+	return next
 }
 
 // Disown says that this dispatcher does not decide for the service any more. What

@@ -250,6 +250,12 @@ func (c *Control) Enter(ctx context.Context, m activities.Member) (activities.Fl
 	return view, nil
 }
 
+// Own asks the fleet for services whose owners are gone, or says that a dispatcher is
+// ready for its share.
+func (c *Control) Own(ctx context.Context, claim activities.OwnClaim) (activities.FleetView, error) {
+	return activities.UpdateFleet(ctx, c.client, activities.FleetOwn, claim)
+}
+
 // Join makes a host part of the fleet, or tells of its devices anew. The
 // host's worker must be polling activities.HostQueue(name), because the fleet
 // holds the host by an activity there.

@@ -22,6 +22,9 @@ type State struct {
 	Watching map[string]bool             // services to tell of changes, by ID
 
 	Members map[string]activities.Member `json:",omitempty"` // gateways and dispatchers, by kind and name
+	Owners  map[string]activities.Owner  `json:",omitempty"` // dispatchers by the service that they decide for
+	Epoch   uint64                       `json:",omitempty"` // the highest of an owner
+	Moves   int                          `json:",omitempty"` // counts the changes of owners
 
 	ContinueAfter int // as in Settings
 }
@@ -46,7 +49,9 @@ type fleet struct {
 	starts  []string            // hosts whose workflow is to be started
 	enters  []activities.Member // members whose workflow is to be started
 	leaves  []activities.Member // members whose name another has taken
-	telling int                 // hosts that are being told of gateways
+	owned   bool                // owners have changed and have not been told
+	joined  bool                // dispatchers have come or gone and gateways have not been told
+	telling int                 // members that are being told
 	handled int
 }
 
@@ -97,7 +102,7 @@ func (f *fleet) init() {
 }
 
 func (f *fleet) hasWork() bool {
-	return len(f.starts)+len(f.changes.Joined)+len(f.changes.Lost)+len(f.enters)+len(f.leaves) > 0 || f.changes.Members
+	return len(f.starts)+len(f.changes.Joined)+len(f.changes.Lost)+len(f.enters)+len(f.leaves) > 0 || f.changes.Members || f.owned || f.joined
 }
 
 func (f *fleet) historyFull(ctx workflow.Context) bool {
@@ -115,6 +120,7 @@ func (f *fleet) setHandlers(ctx workflow.Context) error {
 		{activities.FleetJoin, f.join, f.checkJoin},
 		{activities.FleetEnter, f.enter, f.checkEnter},
 		{activities.FleetLeave, f.leave, nil},
+		{activities.FleetOwn, f.own, f.checkOwn},
 		{activities.FleetReserve, f.reserve, f.checkReserve},
 		{activities.FleetWatch, f.watch, nil},
 	} {
@@ -126,9 +132,12 @@ func (f *fleet) setHandlers(ctx workflow.Context) error {
 }
 
 func (f *fleet) view() activities.FleetView {
-	v := activities.FleetView{Version: f.Version, Reserved: f.Reserved, Services: workflow.DeterministicKeys(f.Watching)}
+	v := activities.FleetView{Version: f.Version, Moves: f.Moves, Reserved: f.Reserved, Services: workflow.DeterministicKeys(f.Watching)}
 	for _, key := range workflow.DeterministicKeys(f.Members) {
 		v.Members = append(v.Members, f.Members[key])
+	}
+	for _, service := range workflow.DeterministicKeys(f.Owners) {
+		v.Owners = append(v.Owners, f.Owners[service])
 	}
 	for _, name := range workflow.DeterministicKeys(f.Hosts) {
 		v.Hosts = append(v.Hosts, f.Hosts[name].Info)
@@ -189,7 +198,7 @@ func (f *fleet) checkReserve(_ workflow.Context, r activities.Reservation) error
 	return nil
 }
 
-func (f *fleet) reserve(_ workflow.Context, r activities.Reservation) (activities.FleetView, error) {
+func (f *fleet) reserve(ctx workflow.Context, r activities.Reservation) (activities.FleetView, error) {
 	if len(r.Slots) == 0 {
 		delete(f.Reserved, r.Service)
 	} else {
@@ -197,14 +206,16 @@ func (f *fleet) reserve(_ workflow.Context, r activities.Reservation) (activitie
 	}
 	if r.Forget {
 		delete(f.Watching, r.Service)
+		f.share(ctx)
 	}
 	f.changed()
 	return f.view(), nil
 }
 
-func (f *fleet) watch(_ workflow.Context, service string) (activities.FleetView, error) {
+func (f *fleet) watch(ctx workflow.Context, service string) (activities.FleetView, error) {
 	f.handled++
 	f.Watching[service] = true
+	f.share(ctx)
 	return f.view(), nil
 }
 
@@ -226,7 +237,7 @@ func (f *fleet) receivePending(ctx workflow.Context) {
 	}
 	members := workflow.GetSignalChannel(ctx, signalMemberLost)
 	for lost := (memberLost{}); members.ReceiveAsync(&lost); lost = (memberLost{}) {
-		f.memberLost(lost.Member)
+		f.memberLost(ctx, lost.Member)
 	}
 }
 
@@ -270,12 +281,22 @@ func (f *fleet) startHosts(ctx workflow.Context) {
 func (f *fleet) notify(ctx workflow.Context) {
 	changes := f.changes
 	f.changes = Change{}
+	owned, joined := f.owned, f.joined
+	f.owned, f.joined = false, false
+	if owned {
+		f.tellDispatchers(ctx)
+	}
+	if joined {
+		f.tellGateways(ctx)
+	}
+	if changes.Members || joined {
+		f.tellHosts(ctx, f.view().Attached())
+	}
 	if len(changes.Joined)+len(changes.Lost) == 0 && !changes.Members {
 		return
 	}
 	if changes.Members {
 		changes.Gateways = f.view().Gateways()
-		f.tellHosts(ctx, changes.Gateways)
 	}
 	for _, service := range workflow.DeterministicKeys(f.Watching) {
 		if err := workflow.SignalExternalWorkflow(ctx, service, "", SignalChanged, changes).Get(ctx, nil); err != nil {

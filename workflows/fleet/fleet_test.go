@@ -45,6 +45,9 @@ func newFleetRig() *fleetRig {
 		r.started++
 		return workflow.Await(ctx, func() bool { return false })
 	}, workflow.RegisterOptions{Name: TypeHost})
+	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ MemberInput) error {
+		return workflow.Await(ctx, func() bool { return false })
+	}, workflow.RegisterOptions{Name: TypeMember})
 	r.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
 		Return(func(_, id, _, name string, arg any) error {
 			r.told = append(r.told, fmt.Sprint(id, " ", name, " ", arg))

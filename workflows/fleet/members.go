@@ -26,7 +26,7 @@ func (f *fleet) checkEnter(_ workflow.Context, m activities.Member) error {
 }
 
 // enter takes a member in. One of the same name is told that it is replaced.
-func (f *fleet) enter(_ workflow.Context, m activities.Member) (activities.FleetView, error) {
+func (f *fleet) enter(ctx workflow.Context, m activities.Member) (activities.FleetView, error) {
 	f.changed()
 	if f.Members == nil {
 		f.Members = map[string]activities.Member{}
@@ -35,11 +35,15 @@ func (f *fleet) enter(_ workflow.Context, m activities.Member) (activities.Fleet
 	if known && before.Instance != m.Instance {
 		f.leaves = append(f.leaves, before)
 	}
+	m.Ready = m.Kind == activities.KindDispatcher && known && before.Instance == m.Instance && before.Ready
 	f.Members[memberKey(m)] = m
 	f.enters = append(f.enters, m)
 	if m.Kind == activities.KindGateway {
 		f.changes.Members = true
 		f.changes.New = append(f.changes.New, m)
+	} else {
+		f.joined = true
+		f.share(ctx)
 	}
 	return f.view(), nil
 }
@@ -49,17 +53,22 @@ func (f *fleet) receiveMembersLost(ctx workflow.Context) {
 	for {
 		var lost memberLost
 		ends.Receive(ctx, &lost)
-		f.memberLost(lost.Member)
+		f.memberLost(ctx, lost.Member)
 	}
 }
 
-func (f *fleet) memberLost(m activities.Member) {
+func (f *fleet) memberLost(ctx workflow.Context, m activities.Member) {
 	f.changed()
 	if f.Members[memberKey(m)].Instance != m.Instance {
 		return // another has its name
 	}
 	delete(f.Members, memberKey(m))
-	f.changes.Members = f.changes.Members || m.Kind == activities.KindGateway
+	if m.Kind == activities.KindGateway {
+		f.changes.Members = true
+		return
+	}
+	f.joined = true
+	f.share(ctx)
 }
 
 // startMembers starts the workflow of every member that has joined, and ends those
@@ -86,10 +95,10 @@ func (f *fleet) startMembers(ctx workflow.Context) {
 	}
 }
 
-// tellHosts tells all hosts which gateways their executors attach to. A host that
-// cannot be told now learns it when it joins again.
-func (f *fleet) tellHosts(ctx workflow.Context, gateways []activities.Member) {
-	in := activities.GatewaysInput{Version: f.Version, Gateways: gateways}
+// tellHosts tells all hosts which gateways and dispatchers their executors attach to. A
+// host that cannot be told now learns it when it joins again.
+func (f *fleet) tellHosts(ctx workflow.Context, members []activities.Member) {
+	in := activities.GatewaysInput{Version: f.Version, Gateways: members}
 	for _, name := range workflow.DeterministicKeys(f.Hosts) {
 		f.telling++
 		workflow.Go(ctx, func(ctx workflow.Context) {
@@ -99,7 +108,7 @@ func (f *fleet) tellHosts(ctx workflow.Context, gateways []activities.Member) {
 				StartToCloseTimeout:    10 * time.Second,
 				ScheduleToStartTimeout: HostPatience,
 				RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
-				Summary:                fmt.Sprintf("tell host %s of %d gateways", name, len(gateways)),
+				Summary:                fmt.Sprintf("tell host %s of %d gateways and dispatchers", name, len(members)),
 			})
 			var host *activities.Host
 			if err := workflow.ExecuteActivity(ctx, host.UseGateways, in).Get(ctx, nil); err != nil {

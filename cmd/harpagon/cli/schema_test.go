@@ -87,7 +87,7 @@ func TestPromisedFields(t *testing.T) {
 		"simulate":  {"simulations": {"pipeline", "dispatch", "arrivals", "seed", "offered_rate", "requests", "completed", "late", "dropped", "refused", "attainment", "mean_batch", "utilisation", "latency_ms", "devices"}},
 		"load":      {"loads": {"service", "offered", "sent", "completed", "late", "dropped", "refused", "failed", "unanswered", "wrong", "attainment", "latency_ms"}},
 		"reproduce": {"figures": {"id", "title", "seconds", "rows"}, "figures.rows": {"setting", "system", "metric", "unit", "ours", "paper"}},
-		"status":    {"services": {"name", "kind", "phase", "generation", "policy", "cost_model", "cost", "plan", "decisions"}, "fleet.hosts": {"name", "devices"}, "fleet.hosts.devices": {"name", "hardware", "executors"}},
+		"status":    {"services": {"name", "kind", "phase", "generation", "policy", "cost_model", "cost", "plan", "decisions"}, "fleet.gateways": {"name", "address"}, "fleet.dispatchers": {"name", "address", "epoch", "owns"}, "fleet.hosts": {"name", "devices"}, "fleet.hosts.devices": {"name", "hardware", "executors"}},
 	} {
 		var schema map[string]any
 		raw, err := schemaOf(name)

@@ -1,8 +1,8 @@
 package roles
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -11,8 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"go.temporal.io/sdk/client"
+
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
@@ -24,11 +27,16 @@ type DispatcherOptions struct {
 	Name        string             // of the process
 	Credentials secure.Credentials // asked of gateways and executors
 	Tell        func(string)       // is told of connections that failed; may be nil
+	Record      string             // as of GatewayOptions
 	Keepalive   time.Duration      // how long gateways and executors may be silent; 0 means keepalive.DefaultPatience
 
-	// Leased leaves it to Server.Own which services are decided for; without, it
-	// claims all.
-	Leased bool
+	// Advertise is the address at which gateways reach Addr, and executors at the port
+	// after it; empty means Addr itself.
+	Advertise string
+
+	// Client is of the Temporal server whose fleet the dispatcher joins, which grants
+	// it services. Without, it claims all.
+	Client client.Client
 }
 
 // Dispatcher is the role that decides when and where the items of gateways run.
@@ -36,14 +44,19 @@ type Dispatcher struct {
 	Server *dispatcher.Server
 	Addr   string // HOST:PORT for gateways
 
+	lease   *lease // nil where no fleet grants services
 	quit    context.CancelFunc
 	servers sync.WaitGroup
 	mu      sync.Mutex
 	conns   map[net.Conn]bool
 }
 
-// StartDispatcher starts the role.
-func StartDispatcher(o DispatcherOptions) (*Dispatcher, error) {
+// StartDispatcher starts the role, and joins the fleet if there is a Client; ctx bounds
+// the start only.
+func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, error) {
+	if err := checkRecord(o.Record); err != nil {
+		return nil, err
+	}
 	gateways, err := listen.TCP(o.Addr, o.Credentials)
 	if err != nil {
 		return nil, err
@@ -64,22 +77,46 @@ func StartDispatcher(o DispatcherOptions) (*Dispatcher, error) {
 		return nil, err
 	}
 	began := time.Now()
+	memory := gateway.DefaultRecord
+	if o.Record != "" {
+		memory = recordMemory
+	}
 	queues := dispatcher.New(dispatcher.Options{
 		Now: func() time.Duration { return time.Since(began) + 1 }, Margin: gateway.DefaultMargin,
-		Span: gateway.DefaultSpan, FunctionSpan: gateway.DefaultFunctionSpan, Record: gateway.DefaultRecord,
+		Span: gateway.DefaultSpan, FunctionSpan: gateway.DefaultFunctionSpan, Record: memory,
 	})
 	life, quit := context.WithCancel(context.Background())
-	d := &Dispatcher{
-		Server: dispatcher.NewServer(queues, dispatcher.ServerOptions{Name: o.Name, Token: o.Credentials.Token, Patience: o.Keepalive}), Addr: address, quit: quit, conns: make(map[net.Conn]bool),
+	settings := dispatcher.ServerOptions{Name: o.Name, Token: o.Credentials.Token, Patience: o.Keepalive}
+	d := &Dispatcher{Addr: cmp.Or(o.Advertise, address), quit: quit, conns: make(map[net.Conn]bool)}
+	if o.Client != nil {
+		d.lease = newLease()
+		settings.Orphaned = d.lease.orphan
 	}
-	if !o.Leased {
+	if d.Server = dispatcher.NewServer(queues, settings); o.Client == nil {
 		d.Server.Claim()
 	}
 	context.AfterFunc(life, func() { _ = gateways.Close() })
 	d.servers.Go(func() { d.accept(life, gateways, o.Tell) })
 	d.servers.Go(func() {
+		newRecorder(o.Record, o.Tell, func() recording.Recording {
+			head := recording.Head{Program: "harpagon dispatcher", Written: time.Now(), Epoch: began}
+			return recording.Recording{Head: head, Stations: queues.Recording()}
+		}).keep(life)
+	})
+	d.servers.Go(func() {
 		_ = attachgrpc.Serve(life, executors, attachgrpc.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}, d.Server.Attach)
 	})
+	if o.Client == nil {
+		return d, nil
+	}
+	toExecutors, err := executorsPort(d.Addr)
+	if err == nil {
+		err = d.join(ctx, life, o.Client, o, toExecutors)
+	}
+	if err != nil {
+		d.Stop()
+		return nil, err
+	}
 	return d, nil
 }
 
@@ -135,6 +172,9 @@ func executorsPort(address string) (string, error) {
 func withDispatchers(gateway string, dispatchers []string) string {
 	all := []string{gateway}
 	for _, address := range dispatchers {
+		if address == OfFleet {
+			continue // workers learn those from the fleet, too
+		}
 		if next, err := executorsPort(address); err == nil {
 			all = append(all, next)
 		}
@@ -142,61 +182,25 @@ func withDispatchers(gateway string, dispatchers []string) string {
 	return strings.Join(all, ",")
 }
 
-// How a gateway comes to its dispatchers again.
-const (
-	followTimeout = 2 * time.Second
-	followEvery   = 50 * time.Millisecond
-)
-
-// follow keeps a gateway joined to a dispatcher until life ends. What goes wrong is
-// told when it is new.
-func follow(life context.Context, g *gateway.Gateway, address, name string, c secure.Credentials, patience time.Duration, tell func(string)) {
-	said := ""
-	for life.Err() == nil {
-		conn, err := dialDispatcher(life, address, c)
-		if err == nil {
-			said = ""
-			unlink := context.AfterFunc(life, func() { _ = conn.Close() })
-			err = g.Follow(conn, name, c.Token, patience)
-			unlink()
-		}
-		if err != nil && life.Err() == nil && err.Error() != said {
-			said = err.Error()
-			tell(fmt.Sprintf("gateway: the dispatcher at %s: %v", address, err))
-		}
-		select {
-		case <-time.After(followEvery):
-		case <-life.Done():
-		}
-	}
-}
-
-func dialDispatcher(ctx context.Context, address string, c secure.Credentials) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.MaySend(host, c.Identity != nil); err != nil {
-		return nil, err
-	}
-	dialer := &net.Dialer{Timeout: followTimeout}
-	if c.Identity == nil {
-		return dialer.DialContext(ctx, "tcp", address)
-	}
-	return (&tls.Dialer{NetDialer: dialer, Config: c.Identity.Client(host)}).DialContext(ctx, "tcp", address)
-}
-
 // RunDispatcher runs the role until ctx ends.
 func RunDispatcher(ctx context.Context, o DispatcherOptions, started func(*Dispatcher)) error {
 	if o.Name == "" {
 		return errors.New("roles: a dispatcher needs a name; set DispatcherOptions.Name")
 	}
-	d, err := StartDispatcher(o)
+	d, err := StartDispatcher(ctx, o)
 	if err != nil {
 		return err
 	}
 	started(d)
-	<-ctx.Done()
+	var replaced chan struct{}
+	if d.lease != nil {
+		replaced = d.lease.replaced
+	}
+	select {
+	case <-ctx.Done():
+	case <-replaced:
+		err = errReplaced
+	}
 	d.Stop()
-	return nil
+	return err
 }

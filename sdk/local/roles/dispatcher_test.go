@@ -41,11 +41,18 @@ func startDispatcher(t *testing.T, o DispatcherOptions) *Dispatcher {
 	var d *Dispatcher
 	require.Eventually(t, func() bool { // the port after it may be taken
 		var err error
-		d, err = StartDispatcher(o)
+		d, err = StartDispatcher(t.Context(), o)
 		return err == nil
 	}, 10*time.Second, time.Millisecond)
 	t.Cleanup(d.Stop)
 	return d
+}
+
+// joined has a gateway follow a dispatcher.
+func joined(t *testing.T, g *gateway.Gateway, address string, c secure.Credentials, says *heard) {
+	f := &followers{life: t.Context(), gateway: g, name: "g", credentials: c, tell: says.tell}
+	f.add(address)
+	t.Cleanup(f.running.Wait)
 }
 
 func TestAGatewayFollowsADispatcherOverTCP(t *testing.T) {
@@ -54,7 +61,7 @@ func TestAGatewayFollowsADispatcherOverTCP(t *testing.T) {
 	g := gateway.New(gateway.Options{Dispatched: true})
 	defer g.Close()
 	var says heard
-	go follow(t.Context(), g, d.Addr, "g", o, 0, says.tell)
+	joined(t, g, d.Addr, o, &says)
 	require.Eventually(t, func() bool { return g.Followed("p") }, 10*time.Second, time.Millisecond)
 	d.Stop()
 	require.Eventually(t, func() bool { return !g.Followed("p") }, 10*time.Second, time.Millisecond)
@@ -67,17 +74,17 @@ func TestADispatchersAddressThatLeadsElsewhere(t *testing.T) {
 	require.NoError(t, err)
 	go func() { _ = httpapi.Serve(t.Context(), l, httpapi.New(g, httpapi.Options{})) }()
 	var says heard
-	go follow(t.Context(), g, l.Addr().String(), "g", secure.Credentials{}, 0, says.tell)
+	joined(t, g, l.Addr().String(), secure.Credentials{}, &says)
 	require.Eventually(t, func() bool { return says.first() != "" }, 10*time.Second, time.Millisecond)
 	assert.Contains(t, says.first(), "something else answers there, not a dispatcher")
 
 	var refused heard
 	d := startDispatcher(t, DispatcherOptions{Credentials: secure.Credentials{Token: "secret"}})
-	go follow(t.Context(), g, d.Addr, "g", secure.Credentials{Token: "other"}, 0, refused.tell)
+	joined(t, g, d.Addr, secure.Credentials{Token: "other"}, &refused)
 	require.Eventually(t, func() bool { return refused.first() != "" }, 10*time.Second, time.Millisecond)
 	assert.Contains(t, refused.first(), "wrong token")
 
-	_, err = StartDispatcher(DispatcherOptions{Addr: "0.0.0.0:0", Name: "d"})
+	_, err = StartDispatcher(t.Context(), DispatcherOptions{Addr: "0.0.0.0:0", Name: "d"})
 	assert.ErrorContains(t, err, "can be reached from other hosts")
 	assert.Equal(t, "g:1,10.0.0.1:8095,b:9", withDispatchers("g:1", []string{"10.0.0.1:8094", "nonsense", "b:8"}))
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -66,8 +64,8 @@ type GatewayOptions struct {
 	// AttachAddr itself.
 	Advertise string
 
-	// Dispatchers are the addresses of those that decide for this gateway; none has it
-	// decide itself.
+	// Dispatchers are the addresses of those that decide for this gateway, or OfFleet
+	// alone for those that have joined the fleet; none has it decide itself.
 	Dispatchers []string
 
 	// Keepalive is how long executors and dispatchers may be silent before they count
@@ -101,7 +99,10 @@ type Gateway struct {
 	secured bool              // HTTP is over TLS
 	Member  activities.Member // of the fleet
 
-	front    *front
+	front     *front
+	followers *followers
+	learns    bool // of dispatchers from the fleet
+
 	presence activities.Presence
 	replaced chan struct{} // closed when another process has taken the name
 
@@ -125,12 +126,10 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		quit()
 		return nil, err
 	}
-	record, tell := o.Record, o.Tell
-	if record == "" {
-		record = filepath.Join(os.TempDir(), fmt.Sprintf("harpagon-%d.harprec", os.Getpid()))
-	} else if o.Gateway.Record == 0 {
+	if o.Record != "" && o.Gateway.Record == 0 {
 		o.Gateway.Record = recordMemory
 	}
+	tell := o.Tell
 	if tell == nil {
 		tell = func(string) {}
 	}
@@ -154,6 +153,14 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		return nil, err
 	}
 	r.Attach = withDispatchers(r.Attach, o.Dispatchers)
+	r.followers = &followers{
+		life: life, gateway: r.Gateway, name: r.member(o.Name).Name, credentials: o.Credentials, patience: o.Keepalive, tell: tell,
+	}
+	for _, address := range o.Dispatchers {
+		if r.learns = address == OfFleet; !r.learns {
+			r.followers.add(address)
+		}
+	}
 	if err := r.join(ctx, life, c, commands, o.Name); err != nil {
 		r.close()
 		return nil, err
@@ -163,10 +170,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		every = DefaultMeasureEvery
 	}
 	r.servers.Go(func() { report(life, commands, r.Member.Name, r.Gateway, every) })
-	for _, address := range o.Dispatchers {
-		r.servers.Go(func() { follow(life, r.Gateway, address, o.Name, o.Credentials, o.Keepalive, tell) })
-	}
-	r.servers.Go(func() { r.keepRecording(life, record, o.Record != "", tell) })
+	r.servers.Go(func() { newRecorder(o.Record, tell, r.Gateway.Recording).keep(life) })
 	return r, nil
 }
 
@@ -278,6 +282,9 @@ func (r *Gateway) close() {
 	}
 	_ = r.Gateway.Close()
 	r.servers.Wait()
+	if r.followers != nil {
+		r.followers.running.Wait()
+	}
 	r.streams.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
 	defer cancel()

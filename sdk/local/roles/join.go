@@ -36,7 +36,11 @@ func (r *Gateway) join(ctx, life context.Context, c client.Client, commands *con
 	r.Member = r.member(name)
 	for _, queue := range []string{r.Member.Queue(), activities.GatewayQueue} {
 		w := worker.New(c, queue, activities.GatewayWorkerOptions())
-		activities.RegisterGateway(w, &activities.GatewayActivities{Gateway: r.front, Pulse: activities.ClientPulse(c), Presence: &r.presence})
+		held := &activities.GatewayActivities{Gateway: r.front, Pulse: activities.ClientPulse(c), Presence: &r.presence}
+		if r.learns {
+			held.Dispatchers = r.followers.use
+		}
+		activities.RegisterGateway(w, held)
 		if err := w.Start(); err != nil {
 			return fmt.Errorf("roles: gateway: %w", err)
 		}
@@ -46,10 +50,14 @@ func (r *Gateway) join(ctx, life context.Context, c client.Client, commands *con
 	if err != nil {
 		return fmt.Errorf("roles: gateway: does a control role run? %w", err)
 	}
+	r.learn(view)
 	r.servers.Go(func() { r.settle(life, commands, view) })
 	r.servers.Go(func() {
 		enter := func(ctx context.Context) error {
-			_, err := commands.Enter(ctx, r.Member)
+			view, err := commands.Enter(ctx, r.Member)
+			if err == nil {
+				r.learn(view)
+			}
 			return err
 		}
 		if stay(life, &r.presence, enter) {
@@ -57,6 +65,13 @@ func (r *Gateway) join(ctx, life context.Context, c client.Client, commands *con
 		}
 	})
 	return nil
+}
+
+// learn hears from the fleet which dispatchers there are.
+func (r *Gateway) learn(view activities.FleetView) {
+	if r.learns {
+		r.followers.use(activities.DispatchersInput{Version: view.Version, Dispatchers: view.Dispatchers()})
+	}
 }
 
 // settleEvery is the pace at which a gateway that has just started looks whether it has

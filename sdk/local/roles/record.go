@@ -7,14 +7,36 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 )
 
 // recordMemory is kept for every module where a recording is asked for beforehand.
 const recordMemory = 16 << 20
 
-// keepRecording writes what the gateway's dispatchers were lately told and decided: to the file
-// whenever the process gets SIGUSR1, and, where atEnd says so, when life ends. tell is told.
-func (r *Gateway) keepRecording(life context.Context, path string, atEnd bool, tell func(string)) {
+// recorder writes what stations were lately told and decided: to the file whenever the
+// process gets SIGUSR1, and, where atEnd says so, when life ends. tell is told.
+type recorder struct {
+	path  string
+	atEnd bool
+	read  func() recording.Recording
+	tell  func(string)
+}
+
+// newRecorder is for a path that the user has given, or for a file in the folder for
+// temporary files where it is empty.
+func newRecorder(path string, tell func(string), read func() recording.Recording) recorder {
+	r := recorder{path: path, atEnd: path != "", read: read, tell: tell}
+	if path == "" {
+		r.path = filepath.Join(os.TempDir(), fmt.Sprintf("harpagon-%d.harprec", os.Getpid()))
+	}
+	if tell == nil {
+		r.tell = func(string) {}
+	}
+	return r
+}
+
+func (r recorder) keep(life context.Context) {
 	wanted := make(chan os.Signal, 1)
 	signal.Notify(wanted, syscall.SIGUSR1)
 	defer signal.Stop(wanted)
@@ -25,11 +47,11 @@ func (r *Gateway) keepRecording(life context.Context, path string, atEnd bool, t
 		case <-life.Done():
 			done = true
 		}
-		if !done || atEnd {
-			if err := r.writeRecording(path); err != nil {
-				tell(fmt.Sprintf("the recording was not written: %v", err))
+		if !done || r.atEnd {
+			if err := r.write(); err != nil {
+				r.tell(fmt.Sprintf("the recording was not written: %v", err))
 			} else {
-				tell("wrote " + path)
+				r.tell("wrote " + r.path)
 			}
 		}
 		if done {
@@ -38,17 +60,17 @@ func (r *Gateway) keepRecording(life context.Context, path string, atEnd bool, t
 	}
 }
 
-// writeRecording replaces the file as a whole.
-func (r *Gateway) writeRecording(path string) error {
-	text, err := r.Gateway.Recording().Append(nil)
+// write replaces the file as a whole.
+func (r recorder) write() error {
+	text, err := r.read().Append(nil)
 	if err != nil {
 		return err
 	}
-	temporary := path + ".part"
+	temporary := r.path + ".part"
 	if err := os.WriteFile(temporary, text, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(temporary, path)
+	return os.Rename(temporary, r.path)
 }
 
 // checkRecord says early that a recording cannot be written to the file.

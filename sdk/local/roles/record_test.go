@@ -20,17 +20,17 @@ import (
 // TestRecordingOnSignal: SIGUSR1 has the recording written while the gateway
 // serves on, and it is written again when the gateway ends.
 func TestRecordingOnSignal(t *testing.T) {
-	held := make(chan os.Signal, 1) // until keepRecording listens, the signal would end the process
+	held := make(chan os.Signal, 1) // until the recorder listens, the signal would end the process
 	signal.Notify(held, syscall.SIGUSR1)
 	defer signal.Stop(held)
 
 	path := filepath.Join(t.TempDir(), "run.harprec")
 	told := make(chan string, 100)
-	r := &Gateway{Gateway: gateway.New(gateway.Options{})}
-	defer func() { require.NoError(t, r.Gateway.Close()) }()
+	g := gateway.New(gateway.Options{})
+	defer func() { require.NoError(t, g.Close()) }()
 	life, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { r.keepRecording(life, path, true, func(s string) { told <- s }) })
+	running.Go(func() { newRecorder(path, func(s string) { told <- s }, g.Recording).keep(life) })
 
 	for again := true; again; {
 		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGUSR1))

@@ -125,7 +125,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		if err != nil {
 			return err
 		}
-		return held.UseGateways(ctx, activities.GatewaysInput{Version: view.Version, Gateways: view.Gateways()})
+		return held.UseGateways(ctx, activities.GatewaysInput{Version: view.Version, Gateways: view.Attached()})
 	}
 	if err := join(ctx); err != nil {
 		w.Stop()

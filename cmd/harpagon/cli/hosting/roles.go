@@ -124,7 +124,7 @@ need a token, read from ` + command.TokenVariable + `, which clients and workers
 	c.Flags().StringVar(&o.GRPCAddr, "grpc", "127.0.0.1:8081", "`address` for requests over gRPC; empty serves none")
 	c.Flags().StringVar(&o.AttachAddr, "attach", "127.0.0.1:8090", "`address` for executors")
 	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which workers reach --attach, where that is another")
-	c.Flags().StringSliceVar(&o.Dispatchers, "dispatcher", nil, "`address` of a dispatcher that decides for this gateway; several may be given. Without, it decides itself")
+	c.Flags().StringSliceVar(&o.Dispatchers, "dispatcher", nil, "`address` of a dispatcher that decides for this gateway; several may be given; "+roles.OfFleet+" for all that have joined the fleet. Without, the gateway decides itself")
 	c.Flags().StringVar(&o.Record, "record", "", command.RecordUsage)
 	registerKeepalive(c, &o.Keepalive)
 	var limits command.LimitFlags
@@ -165,17 +165,25 @@ func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, c
 		if !system.External(d.Environ) {
 			return errors.New("a role needs a Temporal server: set TEMPORAL_ADDRESS to one, or run everything in one process with harpagon up")
 		}
-		options, err := system.FromEnvironment(proof)
+		t, namespace, err := dialTemporal(c.Context(), d, proof)
 		if err != nil {
 			return err
 		}
-		options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(d.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
-		t, err := client.DialContext(c.Context(), options)
-		if err != nil {
-			return fmt.Errorf("no Temporal server answers at %s: %w", options.HostPort, err)
-		}
 		defer t.Close()
-		return run(c.Context(), t, options.Namespace, proof)
+		return run(c.Context(), t, namespace, proof)
 	}
 	return c
+}
+
+// dialTemporal dials the server that the environment names.
+func dialTemporal(ctx context.Context, d *command.Deps, proof secure.Credentials) (t client.Client, namespace string, err error) {
+	options, err := system.FromEnvironment(proof)
+	if err != nil {
+		return nil, "", err
+	}
+	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(d.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if t, err = client.DialContext(ctx, options); err != nil {
+		return nil, "", fmt.Errorf("no Temporal server answers at %s: %w", options.HostPort, err)
+	}
+	return t, options.Namespace, nil
 }

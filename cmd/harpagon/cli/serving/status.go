@@ -36,17 +36,20 @@ func NewStatusCommand(d *command.Deps) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			view, err := commands.Fleet(c.Context())
+			if err != nil {
+				return err
+			}
 			if asJSON {
-				view, err := commands.Fleet(c.Context())
-				if err != nil {
-					return err
-				}
-				return command.WriteJSON(d.Stdout, newEverythingRow(services, found, view.Members))
+				return command.WriteJSON(d.Stdout, newEverythingRow(services, found, view))
 			}
 			if err := WriteServices(d.Stdout, services); err != nil {
 				return err
 			}
-			return writeDevices(d.Stdout, found)
+			if err := writeDevices(d.Stdout, found); err != nil {
+				return err
+			}
+			return writeDispatchers(d.Stdout, view)
 		})
 	}
 	return c

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
@@ -140,4 +142,18 @@ func worthShowing(all []deviceRow) (rows []deviceRow, idle string) {
 		parts = append(parts, fmt.Sprintf("%d %s", count[hardware], hardware))
 	}
 	return rows, strings.Join(parts, ", ")
+}
+
+// writeDispatchers writes which dispatcher decides for what; nothing where there are none.
+func writeDispatchers(to io.Writer, view activities.FleetView) error {
+	all := dispatcherRows(view)
+	if len(all) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\ndispatcher\taddress\tdecides for")
+	for _, d := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", d.Name, d.Address, cmp.Or(strings.Join(d.Owns, ", "), "-"))
+	}
+	return w.Flush()
 }

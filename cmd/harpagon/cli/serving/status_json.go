@@ -56,9 +56,9 @@ type decisionRow struct {
 
 // fleetRow is who takes part.
 type fleetRow struct {
-	Gateways    []memberRow `json:"gateways"`
-	Dispatchers []memberRow `json:"dispatchers"`
-	Hosts       []hostRow   `json:"hosts"`
+	Gateways    []memberRow     `json:"gateways"`
+	Dispatchers []dispatcherRow `json:"dispatchers"`
+	Hosts       []hostRow       `json:"hosts"`
 }
 
 type hostRow struct {
@@ -123,8 +123,8 @@ type everythingRow struct {
 	Fleet     *fleetRow        `json:"fleet,omitempty"`
 }
 
-func newEverythingRow(all []control.Status, found []devices.Reading, members []activities.Member) everythingRow {
-	e := everythingRow{Services: []serviceRow{}, Pipelines: []control.Status{}, Devices: deviceRows(found), Fleet: fleetOf(found, members)}
+func newEverythingRow(all []control.Status, found []devices.Reading, view activities.FleetView) everythingRow {
+	e := everythingRow{Services: []serviceRow{}, Pipelines: []control.Status{}, Devices: deviceRows(found), Fleet: fleetOf(found, view)}
 	for _, s := range all {
 		e.Services = append(e.Services, newServiceRow(s))
 		if s.Kind == pipelines.KindFunction {
@@ -136,24 +136,45 @@ func newEverythingRow(all []control.Status, found []devices.Reading, members []a
 	return e
 }
 
-// memberRow is a gateway or a dispatcher.
+// memberRow is a gateway.
 type memberRow struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 }
 
-func memberRows(all []activities.Member, kind activities.Kind) []memberRow {
+// dispatcherRow is a dispatcher with what it decides for.
+type dispatcherRow struct {
+	Name    string   `json:"name"`
+	Address string   `json:"address"`
+	Epoch   uint64   `json:"epoch"` // the highest by which it owns something; 0 for nothing
+	Owns    []string `json:"owns"`
+}
+
+func memberRows(all []activities.Member) []memberRow {
 	rows := []memberRow{}
-	for _, m := range activities.OfKind(all, kind) {
+	for _, m := range all {
 		rows = append(rows, memberRow{m.Name, m.Address})
 	}
 	return rows
 }
 
+func dispatcherRows(view activities.FleetView) []dispatcherRow {
+	rows := []dispatcherRow{}
+	for _, m := range view.Dispatchers() {
+		row := dispatcherRow{Name: m.Name, Address: m.Address, Owns: []string{}}
+		for service, epoch := range view.Owned(m) {
+			row.Owns, row.Epoch = append(row.Owns, service), max(row.Epoch, epoch)
+		}
+		slices.Sort(row.Owns)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
 // fleetOf groups devices by host.
-func fleetOf(all []devices.Reading, members []activities.Member) *fleetRow {
+func fleetOf(all []devices.Reading, view activities.FleetView) *fleetRow {
 	f := &fleetRow{
-		Gateways: memberRows(members, activities.KindGateway), Dispatchers: memberRows(members, activities.KindDispatcher), Hosts: []hostRow{},
+		Gateways: memberRows(view.Gateways()), Dispatchers: dispatcherRows(view), Hosts: []hostRow{},
 	}
 	for _, r := range all {
 		at := slices.IndexFunc(f.Hosts, func(h hostRow) bool { return h.Name == r.Host })
