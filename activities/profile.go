@@ -24,6 +24,7 @@ func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResul
 	stop := beat(ctx, so.get) // the files of models may have far to come
 	defer stop()
 	task := executors.NewMeasureTask(in.Pipeline, in.Module, in.Hardware, in.Device, h.Signatures)
+	task.Cores = in.Cores
 	kept := Profiles{Store: h.Store, Machine: h.Machine, EngineFor: h.Executors.EngineFor}
 	if _, err := kept.key(task); err != nil {
 		return result, temporal.NewNonRetryableApplicationError(err.Error(), TypeInvalid, nil)
@@ -57,6 +58,7 @@ func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResul
 // in place of those that were measured before.
 func (h *Host) KeepProfile(_ context.Context, in KeepInput) error {
 	task := executors.NewMeasureTask(in.Pipeline, in.Module, in.Hardware, "", h.Signatures)
+	task.Cores = in.Cores
 	own := slices.DeleteFunc(slices.Clone(in.Points), func(p pipelines.Point) bool { return !task.Own(p) })
 	kept := Profiles{Store: h.Store, Machine: h.Machine, EngineFor: h.Executors.EngineFor}
 	return kept.Save(task, own)

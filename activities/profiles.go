@@ -55,6 +55,6 @@ func (p Profiles) key(t executors.MeasureTask) (ProfileKey, error) {
 	}
 	return ProfileKey{
 		Model: digest, Engine: engine.Name(), Version: engine.Version(),
-		Hardware: t.Hardware, Machine: p.Machine, Feeds: t.Feeds, Rows: t.OutputRows, Method: executors.MeasureMethod,
+		Hardware: t.Hardware, Machine: p.Machine, Feeds: t.Feeds, Rows: t.OutputRows, Cores: t.Cores, Queries: t.Module.Sized, Method: executors.MeasureMethod,
 	}, nil
 }

@@ -31,7 +31,9 @@ type ProfileKey struct {
 	Machine  string                    `json:"machine"`
 	Feeds    map[string]pipelines.Port `json:"feeds,omitempty"`
 	Rows     map[string]float64        `json:"rows,omitempty"`
-	Method   int                       `json:"method"` // executors.MeasureMethod
+	Cores    int                       `json:"cores,omitempty"`   // of an instance
+	Queries  bool                      `json:"queries,omitempty"` // of a pool, with the way to the instance
+	Method   int                       `json:"method"`            // executors.MeasureMethod
 }
 
 // profileFile is the content of a file; the key is there for people.

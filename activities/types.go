@@ -116,6 +116,7 @@ type ProfileInput struct {
 	Module   string
 	Hardware string
 	Device   string
+	Cores    int  `json:",omitempty"` // of the device, where it is an instance
 	Again    bool `json:",omitempty"` // measure what is kept, too
 }
 
@@ -124,6 +125,7 @@ type KeepInput struct {
 	Pipeline pipelines.Pipeline
 	Module   string
 	Hardware string
+	Cores    int               `json:",omitempty"` // of a device of that hardware, where it is an instance
 	Points   []pipelines.Point // of this and other hardware
 }
 

@@ -190,7 +190,9 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 
 // count notes a batch whose items have their times.
 func (s *station) count(b *Batch, now dispatch.Time, r Report) {
+	whole := b.Items[0]
 	timed := s.stats.Batch(now, stats.Batch{
+		Took:     whole.Ended - whole.Ready - whole.Queue,
 		Executor: b.Executor.Name, Hardware: b.Executor.Hardware, Items: len(b.Items), Rows: b.Rows,
 		Largest: b.Items[0].Request.Generation.largest, Failed: r.Failed, Compute: r.Compute,
 	})

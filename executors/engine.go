@@ -15,6 +15,7 @@ type Model struct {
 	Device      string             // its name; empty for any of the kind
 	Batches     []int              // batch sizes that will be used; each is warmed up
 	MaxBatch    int                // largest of Batches
+	Cores       int                // processor cores of the device, where it is an instance; 0 means 1
 	Concurrency int                // instances of this module side by side on the device; 0 means 1
 	Outputs     []string           // outputs that the pipeline refers to; for engines that cannot know
 	OutputRows  map[string]float64 // emulated only: mean rows of outputs that a scattering module consumes

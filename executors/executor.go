@@ -85,6 +85,7 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 		}
 	}
 	e := &executor{host: h, task: t, observer: o, engine: engine, model: t.model(), device: queue, turn: turns.User{Concurrency: t.concurrency()}}
+	e.model.Cores = h.coresOf(t.Slot.Device)
 	e.model.Feeds = feeds.Of(t.Source, t.Module.Name, h.Signatures())
 	e.enter(Loading)
 	e.lanes.open(t.concurrency(), 1)

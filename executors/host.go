@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/turns"
+	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -40,6 +41,10 @@ type Host struct {
 	// Dial opens a stream to the gateway at the address. The stream ends when
 	// ctx ends, or at Close, whichever comes first; either wakes a Recv.
 	Dial func(ctx context.Context, address string) (attach.Stream, error)
+
+	// Loop opens such a stream to this host itself, over which instances of pools
+	// are measured; nil means in memory.
+	Loop way.Loop
 
 	// Gateways are those that executors attach to; without any, each to the one that
 	// its task names.
@@ -155,6 +160,17 @@ func (h *Host) leave(e *executor) {
 	defer h.mu.Unlock()
 	delete(h.running, e.task.Slot.Executor)
 	e.device.Leave()
+}
+
+// coresOf is how many processor cores a device of the host has that is an instance; 0
+// of any other.
+func (h *Host) coresOf(device string) int {
+	for _, d := range h.Devices {
+		if d.Name == device {
+			return d.Cores
+		}
+	}
+	return 0
 }
 
 // Executors tells how every executor of the host is doing, sorted by name.

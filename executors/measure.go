@@ -3,6 +3,7 @@ package executors
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/executors/feeds"
 	"github.com/harpagon/harpagon/executors/turns"
+	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/wire"
@@ -44,6 +46,7 @@ type MeasureTask struct {
 	Hardware string
 	Device   string // of the host
 	Batches  []int  // empty: the module's, or else DefaultBatches
+	Cores    int    `json:",omitempty"` // of the device, where it has several
 
 	// Concurrency lists how many batches at a time are measured, each by as many
 	// instances; empty: one.
@@ -163,7 +166,7 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 	queue.Join()
 	defer queue.Leave()
 	t = t.Fit(engine)
-	m := &measurement{MeasureTask: t, Measured: from, limits: t.limits(), engine: engine, queue: queue, read: h.Busy, tell: tell}
+	m := &measurement{host: h, MeasureTask: t, Measured: from, limits: t.limits(), engine: engine, queue: queue, read: h.Busy, tell: tell}
 	if m.read == nil {
 		m.read = busy.Read
 	}
@@ -232,6 +235,18 @@ func (t MeasureTask) Missing(points []pipelines.Point) (all []Setting) {
 	return all
 }
 
+// distant is an instance with the way to it.
+type distant struct {
+	Instance
+	to *way.Way
+}
+
+func (d distant) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+	return d.to.Run(ctx, items)
+}
+
+func (d distant) Close() error { return errors.Join(d.to.Close(), d.Instance.Close()) }
+
 // prepared is the instances that run side by side, with a sampled batch of every
 // size.
 type prepared struct {
@@ -267,6 +282,7 @@ func (m *measurement) load(ctx context.Context, n int) (prepared, error) {
 	for range together {
 		one, err := m.engine.Load(ctx, Model{
 			Module: m.Module, Hardware: m.Hardware, Device: m.Device, Batches: sizes, MaxBatch: n, Concurrency: together,
+			Cores:   m.host.coresOf(m.Device),
 			Outputs: m.Outputs, OutputRows: m.OutputRows, Feeds: m.Feeds,
 		})
 		if err != nil {
@@ -277,6 +293,16 @@ func (m *measurement) load(ctx context.Context, n int) (prepared, error) {
 	}
 	instance := p.instances[0]
 	sampler, _ := instance.(Sampler)
+	if m.Module.Sized {
+		for i, one := range p.instances {
+			to, err := way.Open(m.host.Loop, one.Run)
+			if err != nil {
+				p.close()
+				return prepared{}, fmt.Errorf("the way to it cannot be measured: %w", err)
+			}
+			p.instances[i] = distant{one, to}
+		}
+	}
 	for _, size := range sizes {
 		rng := rand.New(rand.NewPCG(uint64(size), 0))
 		for range size {

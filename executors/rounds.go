@@ -53,6 +53,7 @@ func (r Round) calm() bool {
 
 // measurement is one under way.
 type measurement struct {
+	host *Host
 	MeasureTask
 	Measured
 	sizes  []int // to measure, rising

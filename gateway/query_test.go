@@ -33,11 +33,11 @@ func ranking() pipelines.Pool {
 
 func poolDeployment(p pipelines.Pool, generation int, instances map[string]int) placement.Deployment {
 	chosen := pool.Plan{Pool: p.Name, Status: pool.Feasible, Instances: instances, Coefficients: map[string]float64{"gpu": 1, "cpu": 0.3}}
-	d := placement.Deployment{Generation: generation, Pipeline: pool.Pipeline(p), Plan: pool.Served(p, chosen)}
+	d := placement.Deployment{Generation: generation, Pipeline: p.Served(), Plan: pool.Served(p, chosen)}
 	for g, group := range d.Plan.Modules[0].Groups {
 		for i := range instances[group.Hardware] {
 			d.Slots = append(d.Slots, placement.Slot{
-				Executor: fmt.Sprintf("%s/%d", group.Hardware, i), Pipeline: p.Name, Module: pool.ServedModule,
+				Executor: fmt.Sprintf("%s/%d", group.Hardware, i), Pipeline: p.Name, Module: pipelines.PoolModule,
 				Group: g, Batch: group.Batch, Duration: group.Duration, Hardware: group.Hardware, Host: "h",
 			})
 		}

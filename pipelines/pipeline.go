@@ -18,6 +18,10 @@ type Hardware struct {
 	Price  float64 // money per hour of one whole device
 	Memory int64   // bytes of one device; 0 when unknown
 	Count  int     // how many exist; 0 when unlimited
+
+	// Cores is how many processor cores one device of this kind is made of, where it
+	// is an instance that a machine offers part of itself as; 0 for anything else.
+	Cores int `json:",omitempty"`
 }
 
 // Pipeline is a DAG of modules under one end-to-end latency objective.

@@ -21,10 +21,56 @@ type Pool struct {
 	Hardware []string      // kinds that may be in the pool; empty means all that the profile has points on
 	Plan     Planning      `json:",omitzero"`
 
+	// Network is what answers queries: its Model, Engine, Command, Files, BatchAxis
+	// and Content count. The zero Module stands for a pool that is emulated by its
+	// profile.
+	Network Module   `json:",omitzero"`
+	Inputs  []Port   `json:",omitempty"` // tensors of a query, their first dimension, -1, its size
+	Outputs []Output `json:",omitempty"` // From.Port is the network's output
+
+	// Overhead is what a query takes besides what its profile says: the way to the
+	// instance and back, and the dispatcher. 0 where the profile has it, as one that
+	// is measured for the pool does.
+	Overhead time.Duration `json:",omitempty"`
+
+	Matching Matching `json:",omitzero"` // how queries are distributed
+
 	ProfileFile string // path as declared
 	Profile     Profile
 	SizesFile   string // path as declared
 	Sizes       Mix    // empty where nothing is known of them; see Mix
+}
+
+// Matching says how queries and instances are paired. The zero value is the
+// default.
+type Matching struct {
+	// Coefficients weigh the seconds of an instance: CoefficientsPlan (the default)
+	// takes the prices that the plan's bound has, CoefficientsPaper the latency of
+	// the largest query on the base over that on the kind (Kairos, section 5.1).
+	Coefficients string `json:",omitempty"`
+
+	// Width is how many waiting queries a decision looks at for each instance; 0 is
+	// the default, WidthAll looks at all.
+	Width int `json:",omitempty"`
+}
+
+// Values of Matching.
+const (
+	CoefficientsPlan  = "plan"
+	CoefficientsPaper = "paper"
+
+	WidthAll = -1 // width = "all" in HCL
+)
+
+// Taken is how long queries of that kind of hardware are planned to take: the
+// profile, with the noise that was measured with it (one query in 20 takes
+// Spread longer), and the pool's overhead.
+func (p *Pool) Taken(hardware string) Latency {
+	l := slices.Clone(p.Profile.Latency(hardware))
+	for i := range l {
+		l[i].Duration += l[i].Spread + p.Overhead
+	}
+	return l
 }
 
 // Mix is how often queries are taken to have which size: as declared, or,
@@ -35,7 +81,7 @@ func (p *Pool) Mix() Mix {
 		return p.Sizes
 	}
 	var m Mix
-	for _, at := range p.Profile.Latency(p.Base) {
+	for _, at := range p.Taken(p.Base) {
 		if at.Duration <= p.SLO {
 			m = append(m, Size{Size: at.Batch, Weight: 1})
 		}
@@ -150,11 +196,17 @@ func (p *Pool) Kinds(hardware []Hardware) []string {
 	}
 	var names []string
 	for _, h := range hardware {
-		if len(p.Profile.Latency(h.Name)) > 0 {
+		if len(p.Profile.Latency(h.Name)) > 0 || p.Unmeasured() {
 			names = append(names, h.Name)
 		}
 	}
 	return names
+}
+
+// Unmeasured says that nothing is known yet of how long queries take, and that it
+// can be measured.
+func (p *Pool) Unmeasured() bool {
+	return len(p.Profile.Points) == 0 && p.ProfileFile == "" && !p.Emulated()
 }
 
 // CSV writes the mix as a file of sizes.

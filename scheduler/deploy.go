@@ -17,7 +17,7 @@ func (s Spec) Deploy(generation int, p Plan) placement.Deployment {
 	case KindPipeline:
 		d.Pipeline, d.Plan = *s.Pipeline, *p.Pipeline
 	case KindPool:
-		d.Pipeline, d.Plan = pool.Pipeline(*s.Pool), pool.Served(*s.Pool, *p.Pool)
+		d.Pipeline, d.Plan = s.Pool.Served(), pool.Served(*s.Pool, *p.Pool)
 		d.Pipeline.Rate = p.Pool.Goodput
 		d = pool.Deploy(d, *s.Pool, *p.Pool)
 	case KindFunction:

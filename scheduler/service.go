@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/cluster"
@@ -89,6 +90,40 @@ func (s Spec) Name() string {
 		return s.Cluster.Name
 	}
 	return ""
+}
+
+// Measured is the pipeline whose modules have profiles: the service's own, or a
+// pool as it is served. It is false of services that nothing is measured of.
+func (s Spec) Measured() (pipelines.Pipeline, bool) {
+	switch s.Kind() {
+	case KindPipeline:
+		return *s.Pipeline, true
+	case KindPool:
+		return s.Pool.Served(), true
+	}
+	return pipelines.Pipeline{}, false
+}
+
+// WithProfiles is the spec with other points for modules of Measured, by name.
+func (s Spec) WithProfiles(points map[string][]pipelines.Point) Spec {
+	switch s.Kind() {
+	case KindPipeline:
+		p := *s.Pipeline
+		p.Modules = slices.Clone(p.Modules)
+		for i := range p.Modules {
+			if own := points[p.Modules[i].Name]; len(own) > 0 {
+				p.Modules[i].Profile.Points = own
+			}
+		}
+		s.Pipeline = &p
+	case KindPool:
+		if own := points[pipelines.PoolModule]; len(own) > 0 {
+			p := *s.Pool
+			p.Profile.Points = own
+			s.Pool = &p
+		}
+	}
+	return s
 }
 
 // FunctionProblem is the problem of a function.

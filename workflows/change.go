@@ -2,13 +2,13 @@ package workflows
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 )
 
@@ -83,11 +83,11 @@ func (s *service) profileAndReschedule(ctx workflow.Context, generation int, cau
 // beside are the services to be planned together with this one. Those whose
 // profiles are still to be measured are not: their own workflows do that.
 func (s *service) beside() (all []scheduler.Spec) {
-	if s.Alone || s.Spec.Pipeline != nil && len(lacking(*s.Spec.Pipeline)) > 0 {
+	if s.Alone || len(lacking(s.Spec)) > 0 {
 		return nil // the others could not count on it
 	}
 	for _, other := range s.Beside {
-		if other.Pipeline == nil || len(lacking(*other.Pipeline)) == 0 {
+		if len(lacking(other)) == 0 {
 			all = append(all, other)
 		}
 	}
@@ -111,9 +111,10 @@ func (s *service) reschedule(ctx workflow.Context, spec scheduler.Spec, beside [
 	return reply, err
 }
 
-// profile measures modules without a profile, those of pipelines.
+// profile measures modules without a profile, those of pipelines and pools.
 func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
-	if spec = s.profiled(spec); spec.Pipeline == nil || len(lacking(*spec.Pipeline)) == 0 {
+	measured, _ := spec.Measured()
+	if spec = s.profiled(spec); len(lacking(spec)) == 0 {
 		s.Profile = false
 		return nil
 	}
@@ -121,7 +122,7 @@ func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
 		WorkflowID:    profileID(s.Name, s.Attempts+1),
 		StaticSummary: "profile the modules of " + s.Name,
 	})
-	request := ProfileRequest{Service: ServiceID(s.Kind, s.Name), Pipeline: *spec.Pipeline, Hardware: spec.Hardware, Again: s.Again}
+	request := ProfileRequest{Service: ServiceID(s.Kind, s.Name), Pipeline: measured, Hardware: spec.Hardware, Again: s.Again}
 	var reply ProfileReply
 	if err := workflow.ExecuteChildWorkflow(ctx, TypeProfile, request).Get(ctx, &reply); err != nil {
 		return err
@@ -136,21 +137,16 @@ func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
 // profiled is the spec with the points measured while it serves, or, for
 // modules that declare none, before.
 func (s *service) profiled(spec scheduler.Spec) scheduler.Spec {
-	if spec.Pipeline == nil {
-		return spec
-	}
-	p := *spec.Pipeline
-	p.Modules = slices.Clone(p.Modules)
-	for i := range p.Modules {
-		m := &p.Modules[i]
+	p, _ := spec.Measured()
+	points := map[string][]pipelines.Point{}
+	for _, m := range p.Modules {
 		if served := s.Served[m.Name]; len(served) > 0 {
-			m.Profile.Points = served
+			points[m.Name] = served
 		} else if len(m.Profile.Points) == 0 {
-			m.Profile.Points = s.Points[m.Name]
+			points[m.Name] = s.Points[m.Name]
 		}
 	}
-	spec.Pipeline = &p
-	return spec
+	return spec.WithProfiles(points)
 }
 
 func (s *service) serve(ctx workflow.Context, reply RescheduleReply) {

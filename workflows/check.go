@@ -75,11 +75,12 @@ func (s *service) checkRemeasure(workflow.Context, string) error {
 	if err := s.accepts(0); err != nil {
 		return err
 	}
-	switch p := s.Spec.Pipeline; {
-	case s.Kind != scheduler.KindPipeline:
-		return s.errorf("has nothing to measure: its profile is on file")
-	case p == nil || len(lacking(*p)) == 0:
-		return s.errorf("has nothing to measure: its modules have profiles on file")
+	if len(lacking(s.Spec)) == 0 {
+		what := "its modules have profiles"
+		if s.Kind != scheduler.KindPipeline {
+			what = "its profile is"
+		}
+		return s.errorf("has nothing to measure: %s on file", what)
 	}
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/functions"
-	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 // Describe is the change in one line.
@@ -106,7 +106,7 @@ func (s Status) moduleNames() (names []string) {
 			names = append(names, m.Name)
 		}
 	case s.Plan.Pool != nil:
-		names = []string{pool.ServedModule}
+		names = []string{pipelines.PoolModule}
 	}
 	return names
 }

@@ -28,6 +28,7 @@ func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
 		d.Rate = watch(spec.Pipeline.Rate)
 		d.Pace.Reset(now)
 	case scheduler.KindPool:
+		d.Pace.Reset(now)
 		d.Sizes = autoscale.NewMixDrift(nil, o.Mix)
 		d.Sizes.Reset(spec.Pool.Mix(), now)
 	case scheduler.KindFunction:
@@ -49,7 +50,7 @@ func (s *service) measured(ctx workflow.Context, m autoscale.Measures) {
 			s.rateMeasured(m)
 		}
 	case scheduler.KindPool:
-		if !s.Settings.Fixed {
+		if !s.paceMeasured(ctx, m) && !s.Settings.Fixed {
 			s.sizesMeasured(m)
 		}
 	case scheduler.KindFunction:

@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/fleet"
@@ -26,7 +27,8 @@ const replanChange = 0.1
 // is true when they call for another plan. Modules that are emulated are left
 // alone: they take what their profile says.
 func (s *service) paceMeasured(ctx workflow.Context, m autoscale.Measures) bool {
-	advice := s.Detectors.Pace.Observe(m, s.Serving.Spec.Pipeline.Modules)
+	served, _ := s.Serving.Spec.Measured()
+	advice := s.Detectors.Pace.Observe(m, served.Modules)
 	if s.Settings.Fixed {
 		return false
 	}
@@ -60,7 +62,7 @@ func (s *service) paceMeasured(ctx workflow.Context, m autoscale.Measures) bool 
 // profile on file is never taken to be slower than it is: the points are raised
 // to it, and it holds as it is again once executors are as fast as it says.
 func (s *service) worthReplanning(a *autoscale.PaceAdvice) bool {
-	declared := s.Spec.Pipeline.Module(a.Module)
+	declared := moduleOf(s.Spec, a.Module)
 	if declared == nil || s.emulated(a.Module) {
 		return false
 	}
@@ -68,7 +70,7 @@ func (s *service) worthReplanning(a *autoscale.PaceAdvice) bool {
 	if a.Points = atLeast(a.Points, file); !a.Slower && len(file) > 0 && a.Measured <= autoscale.Covers(file, a.Hardware, a.Size) {
 		a.Points = file
 	}
-	current := s.profiled(s.Spec).Pipeline.Module(a.Module).Profile.Points
+	current := moduleOf(s.profiled(s.Spec), a.Module).Profile.Points
 	return slices.ContainsFunc(a.Points, func(at pipelines.Point) bool {
 		was := durationOf(current, at)
 		return math.Abs(float64(at.Duration-was)) > replanChange*float64(was)
@@ -87,7 +89,8 @@ func (s *service) planWith(ctx workflow.Context, a autoscale.PaceAdvice) {
 	if s.Served == nil {
 		s.Served = map[string][]pipelines.Point{}
 	}
-	file := s.Spec.Pipeline.Module(a.Module).Profile.Points
+	measured, _ := s.Spec.Measured()
+	file := measured.Module(a.Module).Profile.Points
 	if s.Served[a.Module] = a.Points; len(file) > 0 {
 		if !slices.ContainsFunc(a.Points, func(at pipelines.Point) bool { return at.Duration != durationOf(file, at) }) {
 			delete(s.Served, a.Module) // back at what the file says
@@ -99,7 +102,7 @@ func (s *service) planWith(ctx workflow.Context, a autoscale.PaceAdvice) {
 		return
 	}
 	host := s.Running[i].Slot.Host
-	in := activities.KeepInput{Pipeline: *s.Spec.Pipeline, Module: a.Module, Hardware: a.Hardware, Points: a.Points}
+	in := activities.KeepInput{Pipeline: measured, Module: a.Module, Hardware: a.Hardware, Cores: coresOf(s.Spec, a.Hardware), Points: a.Points}
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			TaskQueue:              activities.HostQueue(host),
@@ -123,11 +126,27 @@ func (s *service) forgetRecovered() {
 	}
 	hold := cmp.Or(s.Settings.Pace.Hold, autoscale.DefaultPaceHold)
 	for _, m := range s.Detectors.Pace.Modules {
-		served := s.Serving.Spec.Pipeline.Module(m.Module)
+		served := moduleOf(s.Serving.Spec, m.Module)
 		if _, ok := s.Served[m.Module]; ok && served != nil && m.Side == 0 && s.Detectors.Pace.Last.Sub(m.Since) >= hold {
 			s.Served[m.Module] = served.Profile.Points
 		}
 	}
+}
+
+// moduleOf is the module of that name of a service, as it is measured; nil for none.
+func moduleOf(spec scheduler.Spec, name string) *pipelines.Module {
+	p, _ := spec.Measured()
+	return p.Module(name)
+}
+
+// coresOf is how many cores a kind of instance is declared to have.
+func coresOf(spec scheduler.Spec, hardware string) int {
+	for _, h := range spec.Hardware {
+		if h.Name == hardware {
+			return h.Cores
+		}
+	}
+	return 0
 }
 
 // atLeast raises points to those of a file, where there are any.

@@ -128,7 +128,7 @@ func report(r *rig, begin, end time.Duration, sizes ...autoscale.QueryCount) {
 		r.at(at, func() {
 			to := r.Now()
 			r.SignalWorkflow(SignalMeasures, autoscale.Measures{Pipeline: "traffic", From: to.Add(-10 * time.Second), To: to, Arrived: 1000,
-				Modules: []autoscale.ModuleMeasures{{Name: pool.ServedModule, Queries: sizes}}})
+				Modules: []autoscale.ModuleMeasures{{Name: pipelines.PoolModule, Queries: sizes}}})
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/fleet"
 )
@@ -40,7 +41,7 @@ type measurement struct {
 // side by side.
 func Profile(ctx workflow.Context, in ProfileRequest) (ProfileReply, error) {
 	reply := ProfileReply{Points: map[string][]pipelines.Point{}}
-	todo := lacking(in.Pipeline)
+	todo := lackingOf(in.Pipeline)
 	if len(todo) == 0 {
 		return reply, nil
 	}
@@ -72,8 +73,13 @@ func Profile(ctx workflow.Context, in ProfileRequest) (ProfileReply, error) {
 	return reply, err
 }
 
-// lacking are the modules without a profile.
-func lacking(p pipelines.Pipeline) []pipelines.Module {
+// lacking are the modules of a service without a profile.
+func lacking(s scheduler.Spec) []pipelines.Module {
+	p, _ := s.Measured()
+	return lackingOf(p)
+}
+
+func lackingOf(p pipelines.Pipeline) []pipelines.Module {
 	var all []pipelines.Module
 	for _, m := range p.Modules {
 		if len(m.Profile.Points) == 0 {
@@ -125,7 +131,7 @@ func measure(ctx workflow.Context, r ProfileRequest, todo []measurement, points 
 			RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 4},
 			Summary:                fmt.Sprintf("profile %s on %s of %s", m.module, m.device.Hardware, m.device.Host),
 		})
-		in := activities.ProfileInput{Pipeline: r.Pipeline, Module: m.module, Hardware: m.device.Hardware, Device: m.device.Name, Again: r.Again}
+		in := activities.ProfileInput{Pipeline: r.Pipeline, Module: m.module, Hardware: m.device.Hardware, Device: m.device.Name, Cores: m.device.Cores, Again: r.Again}
 		var result activities.ProfileResult
 		if err := workflow.ExecuteActivity(ctx, host.ProfileModule, in).Get(ctx, &result); err != nil {
 			return err

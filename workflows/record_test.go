@@ -186,7 +186,7 @@ func (r recorder) pool(ctx context.Context) {
 	r.measure(ctx, name, status.Serving, func(from, to time.Time, _ int) autoscale.Measures {
 		sizes := []autoscale.QueryCount{{Size: 5, Queries: 100}, {Size: 40, Queries: 900}}
 		return autoscale.Measures{Pipeline: name, Kind: pipelines.KindPool, From: from, To: to, Offered: 100, Arrived: 1000,
-			Modules: []autoscale.ModuleMeasures{{Name: pool.ServedModule, Queries: sizes}}}
+			Modules: []autoscale.ModuleMeasures{{Name: pipelines.PoolModule, Queries: sizes}}}
 	})
 	p.Budget = 1
 	r.serves(ctx, name)(r.Apply(ctx, workflows.ApplyRequest{Spec: scheduler.Spec{Pool: &p, Hardware: hardware}}))

@@ -87,6 +87,7 @@ type Batch struct {
 	Largest            int // query of the pool; 0 where items are no queries
 	Failed             int
 	Compute            time.Duration
+	Took               time.Duration // from the decision to start it, the way included
 }
 
 // Batch counts one that has come back, and says whether the times of its items are
@@ -109,9 +110,11 @@ func (s *Module) Batch(now dispatch.Time, b Batch) bool {
 	if b.Failed > 0 {
 		return false
 	}
-	if b.Largest == 0 { // instances of pools learn by query
-		s.runsOf(b.Hardware, b.Rows).add(now, b.Compute)
+	took := b.Compute
+	if b.Largest > 0 {
+		took = b.Took // the profile of a pool has the way to its instances
 	}
+	s.runsOf(b.Hardware, size).add(now, took)
 	return true
 }
 

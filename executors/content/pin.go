@@ -29,17 +29,31 @@ func (p Pinning) Pin(ctx context.Context, doc *pipelines.Document) error {
 	for i := range doc.Pipelines {
 		for k := range doc.Pipelines[i].Modules {
 			m := &doc.Pipelines[i].Modules[k]
-			files, err := p.files(ctx, *m)
-			if errors.Is(err, fs.ErrNotExist) && len(m.Profile.Points) > 0 && len(m.Command) == 0 && m.Function == "" {
-				continue
-			}
-			if err != nil {
+			if err := p.pin(ctx, m, len(m.Profile.Points) > 0); err != nil {
 				return fmt.Errorf("content: module %q: %w", m.Name, err)
 			}
-			m.Content = files
+		}
+	}
+	for i := range doc.Pools {
+		if pool := &doc.Pools[i]; !pool.Emulated() {
+			if err := p.pin(ctx, &pool.Network, len(pool.Profile.Points) > 0); err != nil {
+				return fmt.Errorf("content: pool %q: %w", pool.Name, err)
+			}
 		}
 	}
 	return nil
+}
+
+// pin writes the files of a module into it.
+func (p Pinning) pin(ctx context.Context, m *pipelines.Module, profiled bool) error {
+	files, err := p.files(ctx, *m)
+	if errors.Is(err, fs.ErrNotExist) && profiled && len(m.Command) == 0 && m.Function == "" {
+		return nil
+	}
+	if err == nil {
+		m.Content = files
+	}
+	return err
 }
 
 func (p Pinning) files(ctx context.Context, m pipelines.Module) ([]pipelines.File, error) {

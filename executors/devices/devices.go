@@ -19,6 +19,10 @@ type Config struct {
 	Cores  int   // processor cores; 0 means all that the program may use, less than 0 means none
 	Memory int64 // bytes of main memory to offer, divided evenly among the cores; 0 when unknown
 
+	// Kind, where given, makes one instance of that kind of all Cores, in place of a
+	// device for each.
+	Kind string
+
 	// GPUs lists the graphics devices; nil means none. See NVIDIA.
 	GPUs Lister
 
@@ -87,6 +91,9 @@ func Local(c Config) ([]placement.Device, error) {
 		cores = runtime.GOMAXPROCS(0)
 	}
 	var all []placement.Device
+	if c.Kind != "" && cores > 0 {
+		all, cores = append(all, Instance(c.Host, c.Kind, 0, cores, c.Memory)), 0
+	}
 	for i := range max(cores, 0) {
 		all = append(all, placement.Device{Host: c.Host, Name: fmt.Sprintf("%s/%d", CPU, i), Hardware: CPU, Memory: c.Memory / int64(cores)})
 	}
@@ -108,6 +115,12 @@ func Local(c Config) ([]placement.Device, error) {
 		all = append(all, placement.Device{Host: c.Host, Name: g.Device(), Hardware: hardware, Memory: max(g.Memory-g.Used, 1)})
 	}
 	return all, nil
+}
+
+// Instance is number i of a kind of instances that a host offers so many of its cores
+// as.
+func Instance(host, kind string, i, cores int, memory int64) placement.Device {
+	return placement.Device{Host: host, Name: fmt.Sprintf("%s/%d", kind, i), Hardware: kind, Memory: memory, Cores: cores}
 }
 
 // HardwareName derives a hardware name from the driver's name of a GPU: in

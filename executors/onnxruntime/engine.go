@@ -135,7 +135,7 @@ func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance
 		return nil, err
 	}
 	before := resident()
-	n, err := open(lib, e.options.Provider, m.Module.Model, l)
+	n, err := open(lib, e.options.Provider, m.Module.Model, l, m.Cores)
 	if err != nil {
 		return nil, named(err, m.Module.Name)
 	}

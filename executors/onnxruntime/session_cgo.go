@@ -43,12 +43,12 @@ type session struct {
 }
 
 // open loads a model file.
-func open(lib Library, p Provider, path string, l onnx.Layout) (network, error) {
+func open(lib Library, p Provider, path string, l onnx.Layout, threads int) (network, error) {
 	ports := l.Signature
 	if err := start(lib); err != nil {
 		return nil, err
 	}
-	o, err := settings(lib, p, ports)
+	o, err := settings(lib, p, ports, threads)
 	if err != nil {
 		return nil, err
 	}
@@ -77,16 +77,16 @@ func failed(err error) *wire.Error {
 	return wire.Errorf(wire.CodeInternal, "", "onnxruntime: %v", err)
 }
 
-// settings are those of a session: one thread, and memory patterns only where
+// settings are those of a session: a thread for every core of the device, and memory patterns only where
 // every size is known, because one is kept for each size that was ever seen.
-func settings(lib Library, p Provider, ports pipelines.Signature) (*ort.SessionOptions, error) {
+func settings(lib Library, p Provider, ports pipelines.Signature, threads int) (*ort.SessionOptions, error) {
 	o, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, failed(err)
 	}
 	open := slices.ContainsFunc(ports.Inputs, func(p pipelines.Port) bool { return slices.Contains(p.Shape, -1) })
 	err = errors.Join(
-		o.SetIntraOpNumThreads(1), o.SetInterOpNumThreads(1),
+		o.SetIntraOpNumThreads(max(threads, 1)), o.SetInterOpNumThreads(1),
 		o.SetExecutionMode(ort.ExecutionModeSequential),
 		o.SetGraphOptimizationLevel(ort.GraphOptimizationLevelEnableAll),
 		o.SetLogSeverityLevel(ort.LoggingLevelError),

@@ -102,8 +102,8 @@ func (s *server) spawn(m executors.Model) error {
 		offset+"="+strconv.Itoa(len(minder)),
 		"HARPAGON_SOCKET="+s.socket(), "HARPAGON_MODEL="+m.Module.Model, "HARPAGON_MODULE="+m.Module.Name,
 		"HARPAGON_MAX_BATCH="+strconv.Itoa(max(m.MaxBatch, 1)))
-	if _, set := os.LookupEnv("OMP_NUM_THREADS"); !set && m.Hardware == devices.CPU {
-		s.cmd.Env = append(s.cmd.Env, "OMP_NUM_THREADS=1")
+	if _, set := os.LookupEnv("OMP_NUM_THREADS"); !set && (m.Hardware == devices.CPU || m.Cores > 0) {
+		s.cmd.Env = append(s.cmd.Env, "OMP_NUM_THREADS="+strconv.Itoa(max(m.Cores, 1)))
 	}
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	s.cmd.ExtraFiles = []*os.File{theirs}

@@ -176,6 +176,9 @@ func (v *validator) hardware(h *pipelines.Hardware) {
 	if h.Count < 0 {
 		v.errorf(path+".count", "Invalid count", "A count of devices cannot be negative; leave it out where there is no limit.")
 	}
+	if h.Cores < 0 {
+		v.errorf(path+".cores", "Invalid cores", "A device is made of at least one core; leave cores out where it is no part of a processor.")
+	}
 	if h.Memory < 0 {
 		v.errorf(path+".memory", "Invalid memory", "Memory cannot be negative.")
 	}

@@ -38,11 +38,14 @@ func (v *validator) pool(p *pipelines.Pool) {
 	case kind == pipelines.ArrivalsTrace:
 		v.errorf(path+".arrivals", "Invalid arrivals", "A pool is planned for the highest rate that it sustains, so its arrivals have no rate of their own: even, poisson or gamma:SHAPE.")
 	}
+	v.poolNetwork(p, path)
 	kinds := v.poolHardware(p, path)
 	if !slices.Contains(kinds, p.Base) {
 		return // reported
 	}
-	v.poolSizes(p, path, kinds)
+	if !p.Unmeasured() {
+		v.poolSizes(p, path, kinds)
+	}
 	if h := v.doc.HardwareNamed(p.Base); h.Price > p.Budget && p.Budget > 0 {
 		v.errorf(path+".budget", SmallBudget, "A pool has at least one instance of its base, and %q costs %v an hour, more than the budget of %v.", p.Base, h.Price, p.Budget)
 	}
@@ -59,14 +62,19 @@ func (v *validator) poolHardware(p *pipelines.Pool, path string) []string {
 		v.errorf(path, "No hardware", "Declare the kinds of instances that can be rented: hardware \"NAME\" { price = 0.5 }.")
 		return nil
 	}
-	unread := v.missing(path+".profile") || v.unread(p.ProfileFile)
+	unread := v.declared(path+".profile") && v.missing(path+".profile") || p.ProfileFile != "" && v.unread(p.ProfileFile)
+	measured := !p.Unmeasured()
+	if measured && !unread && len(p.Profile.Points) == 0 && p.ProfileFile == "" {
+		v.errorf(path, "Nothing known of the pool", "Give the pool a model, which is measured where it runs, or a profile (hardware,batch,duration_ms), by which it is emulated.")
+		return nil
+	}
 	for i, name := range p.Hardware {
 		switch {
 		case slices.Contains(p.Hardware[:i], name):
 			v.errorf(path+".hardware", "Declared twice", "%q stands in the list twice.", name)
 		case !slices.Contains(declared, name):
 			v.errorf(path+".hardware", "Unknown hardware", "No hardware block declares %q.%s", name, pipelines.Suggest(name, declared))
-		case len(p.Profile.Latency(name)) == 0 && !unread:
+		case len(p.Profile.Latency(name)) == 0 && !unread && measured:
 			v.errorf(path+".profile", "Gap in the profile", "The pool may have %q, but its profile has no point there with a concurrency of 1.", name)
 		default:
 			usable = append(usable, name)
@@ -81,7 +89,7 @@ func (v *validator) poolHardware(p *pipelines.Pool, path string) []string {
 		v.errorf(path+".base", "Base outside the pool", "The base %q is not in the list of hardware.%s", p.Base, pipelines.Suggest(p.Base, p.Hardware))
 	case !slices.Contains(declared, p.Base):
 		v.errorf(path+".base", "Unknown hardware", "No hardware block declares %q.%s", p.Base, pipelines.Suggest(p.Base, declared))
-	case len(p.Profile.Latency(p.Base)) == 0 && len(p.Hardware) == 0:
+	case len(p.Profile.Latency(p.Base)) == 0 && len(p.Hardware) == 0 && measured:
 		v.errorf(path+".profile", "Gap in the profile", "The profile has no point on the base %q.", p.Base)
 	}
 	if unread {
@@ -105,14 +113,14 @@ func (v *validator) poolSizes(p *pipelines.Pool, path string, kinds []string) {
 	}
 	largest := p.Sizes.Largest()
 	at := func(size int) string { return path + ".sizes." + strconv.Itoa(size) }
-	base := p.Profile.Latency(p.Base)
+	base := p.Taken(p.Base)
 	if most := base.Largest(); largest > most {
 		v.errorf(at(largest), "Size beyond the profile", "Queries have up to %d items, but the profile of the base %q ends at %d: measure it up to the largest size.", largest, p.Base, most)
 	} else if size, late := base.Violates(p.Sizes, p.SLO); late && p.SLO > 0 {
 		v.errorf(path+".base", UnmetObjective, "SLO %v cannot be met at every size: a query of size %d takes %s on the base %q. Choose a faster base, or allow more time.", p.SLO, size, quantity.Duration(base.At(size)), p.Base)
 	}
 	for _, name := range kinds {
-		l := p.Profile.Latency(name)
+		l := p.Taken(name)
 		if name != p.Base && largest > l.Largest() && l.At(l.Largest()) <= p.SLO {
 			v.warnf(at(largest), "Size beyond the profile", "Queries have up to %d items, but the profile of %q ends at %d, where it still meets the SLO. Beyond that a line through its last two points is taken.", largest, name, l.Largest())
 		}
@@ -121,7 +129,7 @@ func (v *validator) poolSizes(p *pipelines.Pool, path string, kinds []string) {
 
 // poolWithoutSizes warns of a plan that does not know its queries.
 func (v *validator) poolWithoutSizes(p *pipelines.Pool, path string) {
-	base := p.Profile.Latency(p.Base)
+	base := p.Taken(p.Base)
 	if len(p.Mix()) == 0 && len(base) > 0 && p.SLO > 0 {
 		v.errorf(path+".base", UnmetObjective, "SLO %v cannot be met at any size: a query of size %d takes %s on the base %q. Choose a faster base, or allow more time.", p.SLO, base[0].Batch, quantity.Duration(base[0].Duration), p.Base)
 		return

@@ -22,7 +22,7 @@ var rootSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 }}
 
 var hardwareSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
-	{Name: "price", Required: true}, {Name: "memory"}, {Name: "count"},
+	{Name: "price", Required: true}, {Name: "memory"}, {Name: "count"}, {Name: "cores"},
 }}
 
 var pipelineSchema = &hcl.BodySchema{
@@ -131,6 +131,7 @@ func (d *decoder) hardware(b *hcl.Block) {
 	d.number(attrs["price"], &h.Price)
 	d.size(attrs["memory"], &h.Memory)
 	d.integer(attrs["count"], &h.Count)
+	d.integer(attrs["cores"], &h.Cores)
 	d.config.Document.Hardware = append(d.config.Document.Hardware, h)
 }
 

@@ -61,6 +61,9 @@ func printHardware(b *hclwrite.Body, h pipelines.Hardware) {
 	if h.Count != 0 {
 		b.SetAttributeValue("count", cty.NumberIntVal(int64(h.Count)))
 	}
+	if h.Cores != 0 {
+		b.SetAttributeValue("cores", cty.NumberIntVal(int64(h.Cores)))
+	}
 }
 
 func printPipeline(b *hclwrite.Body, p pipelines.Pipeline) {

@@ -14,6 +14,7 @@ type Device struct {
 	Name     string // unique on its host: "cpu/0", "gpu/GPU-1c2f..."
 	Hardware string
 	Memory   int64 // bytes; 0 when unknown
+	Cores    int   `json:",omitempty"` // of the processor, where the device is an instance of several; 0 means 1
 }
 
 // Slot is one executor: a module's engine on a device.

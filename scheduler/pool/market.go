@@ -27,12 +27,13 @@ type market struct {
 	kinds  []kind
 	sizes  []int
 	weight []float64 // of each size, adding up to one
+	how    pipelines.Matching
 }
 
 // newMarket prepares the problem; it is an error that stands in the way of any
 // plan.
 func newMarket(p Problem) (*market, error) {
-	m := &market{slo: p.Pool.SLO, budget: p.Pool.Budget, base: -1}
+	m := &market{slo: p.Pool.SLO, budget: p.Pool.Budget, base: -1, how: p.Pool.Matching}
 	mix := p.Pool.Mix()
 	total := mix.Total()
 	for _, s := range mix {
@@ -46,7 +47,7 @@ func newMarket(p Problem) (*market, error) {
 		if at < 0 {
 			continue
 		}
-		k := m.kind(name, p.Hardware[at], p.Pool.Profile.Latency(name))
+		k := m.kind(name, p.Hardware[at], p.Pool.Taken(name))
 		if name == p.Pool.Base {
 			m.base = len(m.kinds)
 		}

@@ -81,7 +81,7 @@ func (s *solver) matching(counts []int) factory.Spec {
 	for _, k := range s.kinds {
 		types = append(types, matching.InstanceType{Name: k.name, Latency: k.latency})
 	}
-	o := matchingOptions(types, s.base, s.slo, s.sizes[len(s.sizes)-1], s.worth(counts))
+	o := matchingOptions(s.how, types, s.base, s.slo, s.sizes[len(s.sizes)-1], s.worth(counts))
 	return factory.Spec{Matching: &o}
 }
 

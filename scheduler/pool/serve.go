@@ -12,28 +12,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
-// What a pool is called where it is served as a pipeline.
-const (
-	ServedModule = "query"
-	ServedInput  = "items"  // FP32, [size, 1]
-	ServedOutput = "scores" // [size, ...]
-	dispatchName = "matching"
-)
-
-// Pipeline is the pool as gateway and executors see it: one module that runs a
-// query as one batch of its items. The instances are emulated by their profile.
-func Pipeline(p pipelines.Pool) pipelines.Pipeline {
-	return pipelines.Pipeline{
-		Name: p.Name, SLO: p.SLO, Arrivals: p.Arrivals, Dispatch: dispatchName,
-		Inputs: []pipelines.Port{{Name: ServedInput, Datatype: "FP32", Shape: []int64{-1, 1}}},
-		Modules: []pipelines.Module{{
-			Name: ServedModule, Engine: "emulated", Sized: true, Fanout: 1, Profile: p.Profile, ProfileFile: p.ProfileFile,
-			Inputs: []pipelines.Binding{{Name: ServedInput, From: pipelines.Ref{Port: ServedInput}}},
-		}},
-		Outputs: []pipelines.Output{{Name: ServedOutput, From: pipelines.Ref{Module: ServedModule, Port: ServedOutput}}},
-	}
-}
-
 // Largest is the largest query that is served: the largest that was measured on
 // the base, by which all sizes can be served.
 func Largest(p pipelines.Pool) int { return p.Profile.Latency(p.Base).Largest() }
@@ -46,10 +24,10 @@ func Served(p pipelines.Pool, of Plan) plan.Plan {
 		Pipeline: p.Name, Policy: of.Policy, CostModel: plan.CostWhole, Status: plan.Status(of.Status), Reason: of.Reason,
 		SLO: p.SLO, Latency: p.SLO, Cost: of.Cost,
 	}
-	m := plan.Module{Name: ServedModule, Rate: of.Goodput, Budget: p.SLO, Cost: of.Cost}
+	m := plan.Module{Name: pipelines.PoolModule, Rate: of.Goodput, Budget: p.SLO, Cost: of.Cost}
 	for _, name := range ServedKinds(p, of) {
 		n := float64(of.Instances[name])
-		latency, largest := p.Profile.Latency(name), Largest(p)
+		latency, largest := p.Taken(name), Largest(p)
 		full := latency.At(largest)
 		m.Groups = append(m.Groups, plan.Group{
 			Hardware: name, Batch: largest, Concurrency: 1, Duration: full, Machines: n, Rate: n / latency.At(1).Seconds(),
@@ -85,6 +63,9 @@ func Deploy(d placement.Deployment, p pipelines.Pool, of Plan) placement.Deploym
 	p.Sizes = p.Mix()
 	p.Profile.Points = nil // Pipeline has them
 	d.Pool, d.Worth = &p, nil
+	if p.Matching.Coefficients == pipelines.CoefficientsPaper {
+		return d // matching has them where no others are given
+	}
 	for _, name := range ServedKinds(p, of) {
 		d.Worth = append(d.Worth, of.Coefficients[name])
 	}
@@ -98,22 +79,34 @@ func Dispatcher(d placement.Deployment, maxQueue int) (factory.Spec, error) {
 	if d.Pool == nil || len(d.Plan.Modules) != 1 || len(d.Pipeline.Modules) != 1 {
 		return factory.Spec{}, fmt.Errorf("pool: deployment of %q is none of a pool", d.Pipeline.Name)
 	}
-	profile := d.Pipeline.Modules[0].Profile
+	whole := *d.Pool
+	whole.Profile = d.Pipeline.Modules[0].Profile
+	profile := whole.Profile
 	var types []matching.InstanceType
 	base := -1
 	for i, g := range d.Plan.Modules[0].Groups {
 		if g.Hardware == d.Pool.Base {
 			base = i
 		}
-		types = append(types, matching.InstanceType{Name: g.Hardware, Latency: profile.Latency(g.Hardware)})
+		types = append(types, matching.InstanceType{Name: g.Hardware, Latency: whole.Taken(g.Hardware)})
 	}
-	o := matchingOptions(types, base, d.Pool.SLO, profile.Latency(d.Pool.Base).Largest(), d.Worth)
+	o := matchingOptions(d.Pool.Matching, types, base, d.Pool.SLO, profile.Latency(d.Pool.Base).Largest(), d.Worth)
 	o.MaxQueue = maxQueue
 	return factory.Spec{Matching: &o}, o.Check()
 }
 
+// everything is a number of queries and instances that no decision reaches.
+const everything = 1 << 20
+
 // matchingOptions are those of policy matching where a plan was made; what is
 // simulated and what is served are configured alike.
-func matchingOptions(types []matching.InstanceType, base int, slo time.Duration, largest int, worth []float64) matching.Options {
-	return matching.Options{Types: types, Base: int32(base), SLO: slo, Largest: int32(largest), Coefficients: worth}
+func matchingOptions(how pipelines.Matching, types []matching.InstanceType, base int, slo time.Duration, largest int, worth []float64) matching.Options {
+	o := matching.Options{Types: types, Base: int32(base), SLO: slo, Largest: int32(largest), Coefficients: worth, Width: how.Width}
+	if how.Coefficients == pipelines.CoefficientsPaper {
+		o.Coefficients = nil
+	}
+	if how.Width == pipelines.WidthAll {
+		o.Width, o.Instances = everything, everything
+	}
+	return o
 }

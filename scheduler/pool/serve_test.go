@@ -30,7 +30,7 @@ func TestWhatIsServed(t *testing.T) {
 	assert.Equal(t, []int{50, 50}, []int{gpu.Batch, cpu.Batch}, "an executor takes any query")
 	assert.Equal(t, 250*time.Millisecond, cpu.Duration, "the line goes on beyond the profile")
 
-	request := placement.Request{Pipeline: Pipeline(p), Plan: of, Whole: true}
+	request := placement.Request{Pipeline: p.Served(), Plan: of, Whole: true}
 	for _, name := range []string{"gpu/0", "gpu/1", "gpu/2", "cpu/0", "cpu/1", "cpu/2"} {
 		request.Devices = append(request.Devices, placement.Device{Host: "h", Name: name, Hardware: name[:3]})
 	}
@@ -49,7 +49,7 @@ func TestWhatIsServed(t *testing.T) {
 	_, err = placement.Place(request)
 	assert.ErrorContains(t, err, "does not fit")
 
-	d := Deploy(placement.Deployment{Pipeline: Pipeline(p), Plan: of}, p, chosen)
+	d := Deploy(placement.Deployment{Pipeline: p.Served(), Plan: of}, p, chosen)
 	assert.Equal(t, []float64{1, 0.3}, d.Worth)
 	made, err := Dispatcher(d, 0)
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -87,13 +88,15 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	case len(o.Devices) == 0:
 		return nil, fmt.Errorf("roles: host %q offers no devices; it would never be given work", o.Name)
 	}
+	var loop way.Loop // in memory, as gateways of this process are reached
 	if o.Dial == nil {
-		o.Dial = attachgrpc.Dialer{Options: attachgrpc.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}}.Dial
+		over := attachgrpc.Dialer{Options: attachgrpc.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}}
+		o.Dial, loop = over.Dial, over.Loop
 	}
 	if o.Machine == "" {
 		o.Machine = Machine()
 	}
-	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, ForceEngine: o.ForceEngine, Notice: o.Progress, Content: o.Content}
+	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, Loop: loop, ForceEngine: o.ForceEngine, Notice: o.Progress, Content: o.Content}
 	if o.GPUs == nil {
 		o.GPUs = devices.NVIDIA()
 	}

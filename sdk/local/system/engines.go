@@ -3,6 +3,8 @@ package system
 import (
 	"errors"
 	"os"
+	"runtime"
+	"slices"
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/child"
@@ -81,18 +83,45 @@ func Devices(host string, doc pipelines.Document, engine string, cores int, gpus
 	if engine == executors.EngineEmulated || engine == "" && allEmulated(doc) {
 		return devices.Emulated(host, doc.Hardware, emulatedDevices), nil
 	}
-	c := devices.Config{Host: host, Cores: cores}
+	instances, left := declaredInstances(host, doc, cores)
+	c := devices.Config{Host: host, Cores: left}
 	if gpus {
 		c.GPUs = devices.NVIDIA()
 	}
 	all, err := devices.Local(c)
+	all = append(instances, all...)
 	return append(all, serverDevices(host, doc, all)...), err
+}
+
+// declaredInstances deals the cores of the machine out to the kinds of hardware that
+// say how many cores they are made of, as many of each as are counted or one, as far
+// as they go, and says how many are left: less than 0 for none.
+func declaredInstances(host string, doc pipelines.Document, cores int) (all []placement.Device, left int) {
+	if !slices.ContainsFunc(doc.Hardware, func(h pipelines.Hardware) bool { return h.Cores > 0 }) {
+		return nil, cores
+	}
+	if left = cores; left == 0 {
+		left = runtime.GOMAXPROCS(0)
+	}
+	for _, h := range doc.Hardware {
+		for i := 0; h.Cores > 0 && i < max(h.Count, 1) && left >= h.Cores; i++ {
+			all, left = append(all, devices.Instance(host, h.Name, i, h.Cores, h.Memory)), left-h.Cores
+		}
+	}
+	if left == 0 {
+		left = -1
+	}
+	return all, left
 }
 
 // serverDevices stand for model servers elsewhere.
 func serverDevices(host string, doc pipelines.Document, local []placement.Device) []placement.Device {
 	remote := map[string]bool{}
-	for _, p := range doc.Pipelines {
+	services := slices.Clone(doc.Pipelines)
+	for i := range doc.Pools {
+		services = append(services, doc.Pools[i].Served())
+	}
+	for _, p := range services {
 		for _, m := range p.Modules {
 			for _, kind := range m.Hardware {
 				only, seen := remote[kind]
@@ -122,5 +151,11 @@ func allEmulated(doc pipelines.Document) bool {
 			n++
 		}
 	}
-	return n+len(doc.Pools) > 0 // instances of pools are emulated
+	for _, p := range doc.Pools {
+		if !p.Emulated() {
+			return false
+		}
+		n++
+	}
+	return n > 0
 }

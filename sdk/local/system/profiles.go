@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 )
 
@@ -38,19 +39,39 @@ func (f Folder) Fill(doc *pipelines.Document, engines []executors.Engine) error 
 			if len(m.Profile.Points) > 0 {
 				continue
 			}
-			var points []pipelines.Point
-			for _, h := range doc.Hardware {
-				if len(m.Hardware) > 0 && !slices.Contains(m.Hardware, h.Name) {
-					continue
-				}
-				found, err := kept.Load(executors.NewMeasureTask(*p, m.Name, h.Name, "", signatures))
-				if err != nil {
-					return err
-				}
-				points = append(points, found...)
+			points, err := find(kept, *p, *m, doc.Hardware, signatures)
+			if err != nil {
+				return err
 			}
 			m.Profile.Points = points
 		}
 	}
+	for i := range doc.Pools {
+		if p := &doc.Pools[i]; p.Unmeasured() {
+			served := p.Served()
+			points, err := find(kept, served, served.Modules[0], doc.Hardware, signatures)
+			if err != nil {
+				return err
+			}
+			p.Profile.Points = points
+		}
+	}
 	return nil
+}
+
+// find loads what is kept of a module on the hardware that it may run on.
+func find(kept activities.Profiles, p pipelines.Pipeline, m pipelines.Module, hardware []pipelines.Hardware, signatures check.SignatureFunc) (points []pipelines.Point, err error) {
+	for _, h := range hardware {
+		if len(m.Hardware) > 0 && !slices.Contains(m.Hardware, h.Name) {
+			continue
+		}
+		task := executors.NewMeasureTask(p, m.Name, h.Name, "", signatures)
+		task.Cores = h.Cores
+		found, err := kept.Load(task)
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, found...)
+	}
+	return points, nil
 }

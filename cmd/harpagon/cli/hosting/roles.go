@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 
 	sdklog "go.temporal.io/sdk/log"
@@ -62,6 +63,7 @@ func NewWorkerCommand(d *command.Deps) *cobra.Command {
 	var o roles.HostOptions
 	var cores int
 	var gpus bool
+	var kind string
 	var from command.StoreFlag
 	var cache command.CacheFlags
 	c := &cobra.Command{
@@ -70,15 +72,18 @@ func NewWorkerCommand(d *command.Deps) *cobra.Command {
 		Long: `Joins the fleet with the devices of this machine; profiles modules and runs
 executors on them. Models come by their digests: from --store, or else from the
 paths that the declaration names, where these exist here and still hold what was
-applied. They are kept in --cache. The gateway's and the store's token is read from
+applied. They are kept in --cache. With --hardware the cores are one instance of
+that kind, as pools use them. The gateway's and the store's token is read from
 ` + command.TokenVariable + `.`,
-		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name gpu-7 --store http://127.0.0.1:8092`,
-		Args:    cobra.NoArgs,
+		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name gpu-7 --store http://127.0.0.1:8092
+  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name c5n-1 --hardware c5n.2xlarge --cores 8`,
+		Args: cobra.NoArgs,
 	}
 	name, _ := os.Hostname()
 	c.Flags().StringVar(&o.Name, "name", name, "of this host; must stay the same when it restarts")
 	c.Flags().Lookup("name").DefValue = "its own name" // help and manual are not of this machine
 	c.Flags().IntVar(&cores, "cores", 0, "how many cores to offer; 0 means all")
+	c.Flags().StringVar(&kind, "hardware", "", "`name` of a kind of instance: offer the cores as one device of it, on which an engine computes with as many threads")
 	c.Flags().BoolVar(&gpus, "gpus", false, "offer the NVIDIA GPUs, too")
 	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
 	c.Flags().StringVar(&o.ProfileDir, "profiles", "", "`folder` that keeps measured profiles")
@@ -93,7 +98,10 @@ applied. They are kept in --cache. The gateway's and the store's token is read f
 		if o.Content, err = cache.Cache(store); err != nil {
 			return err
 		}
-		offer := devices.Config{Host: o.Name, Cores: cores}
+		if kind != "" && !pipelines.IsName(kind) {
+			return fmt.Errorf("--hardware %q cannot name a kind of hardware: use letters, digits, dots, hyphens and underscores, and start with a letter or digit", kind)
+		}
+		offer := devices.Config{Host: o.Name, Cores: cores, Kind: kind}
 		if gpus {
 			offer.GPUs = devices.NVIDIA()
 		}

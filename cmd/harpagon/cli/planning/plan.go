@@ -186,6 +186,11 @@ func measured(doc *pipelines.Document, paths []string) error {
 			}
 		}
 	}
+	for i := range doc.Pools {
+		if doc.Pools[i].Unmeasured() {
+			missing = append(missing, doc.Pools[i].Name)
+		}
+	}
 	if len(missing) == 0 {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -106,13 +107,22 @@ func (f *profileFlags) run(ctx context.Context, d *command.Deps, doc pipelines.D
 	if err != nil {
 		return err
 	}
+	for _, h := range doc.Hardware {
+		if h.Cores > 0 { // an instance that this machine can be part of
+			found = append(found, devices.Instance("local", h.Name, 0, h.Cores, h.Memory))
+		}
+	}
 	host := &executors.Host{Name: "local", Devices: found, Engines: engines}
 	kept, err := f.state.Kept(engines)
 	if err != nil {
 		return err
 	}
 	all := []profiled{}
-	for _, p := range doc.Pipelines {
+	services := slices.Clone(doc.Pipelines)
+	for i := range doc.Pools {
+		services = append(services, doc.Pools[i].Served())
+	}
+	for _, p := range services {
 		asked, err := f.ask(ctx, d, p)
 		if err != nil {
 			return err
@@ -121,21 +131,41 @@ func (f *profileFlags) run(ctx context.Context, d *command.Deps, doc pipelines.D
 			if f.module != "" && m.Name != f.module || executors.EngineName(m) == executors.EngineEmulated {
 				continue // emulated modules are their profile
 			}
-			task := executors.NewMeasureTask(p, m.Name, found[0].Hardware, found[0].Name, executors.Signatures(engines...))
-			if len(f.levels) > 0 {
-				task.Concurrency = f.levels
+			one := profiled{Pipeline: p.Name, Module: m.Name}
+			for _, on := range measuredOn(m, found) {
+				task := executors.NewMeasureTask(p, m.Name, on.Hardware, on.Name, executors.Signatures(engines...))
+				task.Cores = on.Cores
+				if len(f.levels) > 0 {
+					task.Concurrency = f.levels
+				}
+				points, err := f.measure(ctx, d, host, kept, asked, p.Name, task)
+				if err != nil {
+					return err
+				}
+				one.Points = append(one.Points, points...)
 			}
-			points, err := f.measure(ctx, d, host, kept, asked, p.Name, task)
-			if err != nil {
-				return err
-			}
-			all = append(all, profiled{Pipeline: p.Name, Module: m.Name, Points: points})
+			all = append(all, one)
 		}
 	}
 	if len(all) == 0 {
 		return fmt.Errorf("there is nothing to measure: no module with a model or a function%s", ofName(f.module))
 	}
 	return f.write(d, all)
+}
+
+// measuredOn are the devices to measure a module on: a core, or every kind of instance
+// for a pool.
+func measuredOn(m pipelines.Module, found []placement.Device) []placement.Device {
+	var instances []placement.Device
+	for _, d := range found[1:] {
+		if len(m.Hardware) == 0 || slices.Contains(m.Hardware, d.Hardware) {
+			instances = append(instances, d)
+		}
+	}
+	if m.Sized && len(instances) > 0 {
+		return instances
+	}
+	return found[:1]
 }
 
 // ask lets the system on the state folder measure a pipeline anew that it
