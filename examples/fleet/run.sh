@@ -1,93 +1,68 @@
 #!/usr/bin/env bash
-# Runs a fleet of processes on this machine, offers it a load, kills its processes
-# one after the other with kill -9 and starts them again, takes Temporal away for a
-# while, and ends with a verdict. Everything it starts it stops.
+# Runs a fleet of processes on this machine, offers it a load, kills its processes one
+# after the other with kill -9 and starts them again, and ends with a verdict. Everything
+# it starts it stops. topology.sh says which processes these are.
 #
 #   examples/fleet/run.sh [HARPAGON] [SECONDS]
+#
+#   RATE=50         requests per second
+#   SKIP="NAME..."  processes that are not killed
+#   AWAY=20         seconds for which Temporal and its database stay away, all of them
+#   KEEP=yes        leave the logs
+#   NODE=PROGRAM    for the roles: one that was built without the Temporal server is smaller
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 harpagon=${1:-bin/harpagon}
+node=${NODE:-$harpagon}
 seconds=${2:-90}
 work=$(mktemp -d)
-export TEMPORAL_ADDRESS=127.0.0.1:${TEMPORAL_PORT:-17233}
-export HARPAGON_TOKEN=
-dispatchers="--dispatcher 127.0.0.1:18094 --dispatcher 127.0.0.1:18096"
-declare -A pid
+. "$here/topology.sh"
+trap end_all EXIT
 
-start() { # NAME COMMAND...
-  local name=$1
-  shift
-  "$@" >>"$work/$name.log" 2>&1 &
-  pid[$name]=$!
-}
-
-begin() { # NAME
-  case $1 in
-    temporal) start temporal "$harpagon" temporal --addr "$TEMPORAL_ADDRESS" --ui "" --state "$work/temporal" ;;
-    control-*) start "$1" "$harpagon" control ;;
-    dispatcher-1) start "$1" "$harpagon" dispatcher --name "$1" --listen 127.0.0.1:18094 ;;
-    dispatcher-2) start "$1" "$harpagon" dispatcher --name "$1" --listen 127.0.0.1:18096 ;;
-    gateway-1) start "$1" "$harpagon" gateway --name gateway-1 --http 127.0.0.1:18081 --grpc "" --attach 127.0.0.1:18091 $dispatchers ;;
-    gateway-2) start "$1" "$harpagon" gateway --name gateway-2 --http 127.0.0.1:18082 --grpc "" --attach 127.0.0.1:18092 $dispatchers ;;
-    worker-*) start "$1" "$harpagon" worker --name "$1" --cores 2 ;;
-  esac
-}
-
-end() { # NAME
-  kill -9 "${pid[$1]}" 2>/dev/null
-  wait "${pid[$1]}" 2>/dev/null
-}
-
-stop_all() {
-  for name in "${!pid[@]}"; do
-    kill -9 "${pid[$name]}" 2>/dev/null
-  done
-  wait 2>/dev/null
-  [ -n "${KEEP:-}" ] && echo "logs are in $work" || rm -rf "$work"
-}
-trap stop_all EXIT
-
-answers() { # URL: waits until it does
-  for _ in $(seq 240); do
-    [ "$(curl -s -o /dev/null -w '%{http_code}' "$1")" = 200 ] && return 0
-    sleep 0.5
-  done
-  echo "nothing answers at $1"
-  return 1
-}
-
-begin temporal
-sleep 3
-for name in control-1 control-2; do begin $name; done
-sleep 1
-for name in dispatcher-1 dispatcher-2 worker-1 worker-2 gateway-1 gateway-2; do begin $name; done
-answers http://127.0.0.1:18081/v2/health/ready && answers http://127.0.0.1:18082/v2/health/ready || exit 1
-"$harpagon" apply "$here" || exit 1
-answers http://127.0.0.1:18081/v2/models/fleet/ready && answers http://127.0.0.1:18082/v2/models/fleet/ready || exit 1
+prepare || exit 1
+begin_all || exit 1
+"$node" apply "$here" $(tls client) || exit 1
+answers /v2/models/fleet/ready 1 && answers /v2/models/fleet/ready 2 || exit 1
 echo "the fleet serves; status:"
-"$harpagon" status --json | sed -n '/"fleet"/,$p' | tr -d ' \n' | head -c 600
+"$node" status --json $(tls client) | sed -n '/"fleet"/,$p' | tr -d ' \n' | head -c 600
 echo
 
-"$harpagon" load fleet --gateway 127.0.0.1:18081,127.0.0.1:18082 --rate 50 --duration "${seconds}s" --timeout 10s --json >"$work/load.json" 2>"$work/load.log" &
+"$node" load fleet --gateway "$gateways" --rate "${RATE:-50}" --duration "${seconds}s" --timeout 10s --json $(tls client) \
+  >"$work/load.json" 2>"$work/load.log" &
 load=$!
 killed=0
 last=$((SECONDS + seconds - 15))
-for name in gateway-1 dispatcher-1 gateway-2 control-1 dispatcher-2 worker-1 temporal control-2 gateway-1 dispatcher-1 worker-2 gateway-2 dispatcher-2; do
+temporals="temporal-1 temporal-2"
+[ "${POSTGRES:-yes}" = no ] && temporals=temporal-1
+
+# The word temporal stands for all of Temporal, with its database, being away.
+for name in gateway-1 dispatcher-1 temporal-1 gateway-2 control-1 dispatcher-2 worker-1 postgres temporal \
+  control-2 gateway-1 dispatcher-1 temporal-2 worker-2 gateway-2 dispatcher-2; do
   [ $SECONDS -lt $last ] || break
   case " ${SKIP:-} " in *" $name "*) continue ;; esac
-  sleep 4
-  echo "kill -9 $name"
-  end $name
+  case $name in temporal | postgres | temporal-*) [ "${POSTGRES:-yes}" = no ] && [ $name != temporal ] && continue ;; esac
+  sleep "${PAUSE:-4}"
+  echo "$(date +%T) kill -9 $name"
   killed=$((killed + 1))
-  [ $name = temporal ] && sleep "${AWAY:-20}"
+  if [ $name = temporal ]; then
+    for one in $temporals postgres; do [ -n "${pid[$one]:-}" ] && end $one; done
+    sleep "${AWAY:-20}"
+    [ -n "${pid[postgres]:-}" ] && begin postgres
+    for one in $temporals; do begin $one; done
+    continue
+  fi
+  end $name
   begin $name
   case $name in
-    gateway-1) answers http://127.0.0.1:18081/v2/models/fleet/ready ;;
-    gateway-2) answers http://127.0.0.1:18082/v2/models/fleet/ready ;;
+    gateway-*) answers /v2/models/fleet/ready "${name##*-}" ;;
     worker-*) sleep "${REPLAN:-15}" ;;
   esac
 done
 wait $load
+echo "resident memory, MiB:"
+for name in "${!pid[@]}"; do
+  echo "  $name $(($(awk '/VmRSS/ {print $2}' "/proc/${pid[$name]}/status" 2>/dev/null || echo 0) / 1024))"
+done | sort
 python3 - "$work/load.json" "$killed" <<'PY'
 import json, sys
 report = json.load(open(sys.argv[1]))

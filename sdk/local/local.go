@@ -43,6 +43,7 @@ func Start(ctx context.Context, o Options) (*System, error) {
 func Temporal(ctx context.Context, o system.TemporalOptions) (system.Temporal, error) {
 	s, err := embedded.Start(ctx, embedded.Options{
 		DBFile: o.DBFile, FrontendAddr: o.Addr, LogFile: o.LogFile, UIAddr: o.UIAddr, WithoutUI: o.WithoutUI, SearchAttributes: o.SearchAttributes,
+		Postgres: embedded.Postgres(o.Postgres), TLS: o.TLS,
 	})
 	if err != nil {
 		return nil, err // not a nil *embedded.Server in an interface

@@ -107,19 +107,25 @@ func Explain(err error, peer string) error {
 	var name x509.HostnameError
 	var record tls.RecordHeaderError
 	var alert tls.AlertError
+	text := "" // gRPC keeps no more of an error
+	if err != nil {
+		text = err.Error()
+	}
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &unknown):
+	case errors.As(err, &unknown), strings.Contains(text, "x509: certificate signed by unknown authority"):
 		return fmt.Errorf("the certificate of %s is not from a CA that this side believes; give that CA with --tls-ca: %w", peer, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("the certificate of %s is not valid now (%s to %s); renew it there, and see whether the clocks are right: %w",
 			peer, invalid.Cert.NotBefore.UTC().Format(time.DateTime), invalid.Cert.NotAfter.UTC().Format(time.DateTime), err)
-	case errors.As(err, &name):
+	case strings.Contains(text, "x509: certificate has expired or is not yet valid"):
+		return fmt.Errorf("the certificate of %s is not valid now; renew it there, and see whether the clocks are right: %w", peer, err)
+	case errors.As(err, &name), strings.Contains(text, "x509: certificate is valid for"), strings.Contains(text, "because it doesn't contain any IP SANs"):
 		return fmt.Errorf("the certificate of %s is for another name; dial the name that it is for, or renew it with this one: %w", peer, err)
-	case errors.As(err, &record):
+	case errors.As(err, &record), strings.Contains(text, "first record does not look like a TLS handshake"):
 		return fmt.Errorf("%s does not speak TLS; start it with --tls-cert and --tls-key, or leave --tls-ca and https:// out here: %w", peer, err)
-	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls:"):
+	case errors.As(err, &alert), strings.Contains(text, "remote error: tls:"):
 		return fmt.Errorf("%s does not take this side's certificate; see that --tls-cert is from its CA and has not expired: %w", peer, err)
 	}
 	return err

@@ -34,11 +34,11 @@ func (a address) String() string { return net.JoinHostPort(a.host, strconv.Itoa(
 
 // choose finds a free port where none is given, and checks that a given one is
 // free. The server opens its ports itself, so they are only tried here.
-func choose(at string) (address, error) {
+func choose(at string, c secure.Credentials) (address, error) {
 	if at == "" {
 		at = loopback + ":0"
 	}
-	l, err := listen.TCP(at, secure.Credentials{})
+	l, err := listen.TCP(at, c)
 	if err != nil {
 		return address{}, err
 	}
@@ -47,33 +47,19 @@ func choose(at string) (address, error) {
 	return address{host: tcp.IP.String(), port: tcp.Port}, nil
 }
 
-// configure describes a server of one process.
-func configure(file string, frontend address) (*config.Config, error) {
-	services := map[string]config.Service{}
-	for _, name := range []string{"frontend", "history", "matching", "worker"} {
-		at := frontend
-		if name != "frontend" {
-			var err error
-			if at, err = choose(""); err != nil {
-				return nil, fmt.Errorf("embedded: %w", err)
-			}
-		}
-		services[name] = config.Service{RPC: config.RPC{GRPCPort: at.port, BindOnIP: at.host}}
-	}
+// configure describes a server that keeps its state in stores.
+func configure(frontend address, public string, stores config.Persistence) *config.Config {
 	c := &config.Config{
-		Services: services,
-		Persistence: config.Persistence{
-			DefaultStore: storeName, VisibilityStore: storeName, NumHistoryShards: 1,
-			DataStores: map[string]config.DataStore{storeName: {SQL: store(file)}},
-		},
+		Services:    map[string]config.Service{},
+		Persistence: stores,
 		ClusterMetadata: &cluster.Config{
 			FailoverVersionIncrement: 10, MasterClusterName: clusterName, CurrentClusterName: clusterName,
 			ClusterInformation: map[string]cluster.ClusterInformation{
-				clusterName: {Enabled: true, InitialFailoverVersion: 1, RPCAddress: frontend.String()},
+				clusterName: {Enabled: true, InitialFailoverVersion: 1, RPCAddress: address{public, frontend.port}.String()},
 			},
 		},
 		DCRedirectionPolicy: config.DCRedirectionPolicy{Policy: "noop"},
-		PublicClient:        config.PublicClient{HostPort: frontend.String()},
+		PublicClient:        config.PublicClient{HostPort: address{public, frontend.port}.String()},
 		Archival: config.Archival{
 			History:    config.HistoryArchival{State: "disabled"},
 			Visibility: config.VisibilityArchival{State: "disabled"},
@@ -83,8 +69,44 @@ func configure(file string, frontend address) (*config.Config, error) {
 			Visibility: config.VisibilityArchivalNamespaceDefaults{State: "disabled"},
 		}},
 	}
-	c.Global.Membership = config.Membership{MaxJoinDuration: 30 * time.Second, BroadcastAddress: loopback}
-	return c, nil
+	c.Global.Membership = config.Membership{MaxJoinDuration: 30 * time.Second, BroadcastAddress: public}
+	return c
+}
+
+// services of a server, the one that clients see first.
+var services = []primitives.ServiceName{
+	primitives.FrontendService, primitives.HistoryService, primitives.MatchingService, primitives.WorkerService,
+}
+
+// alone gives every service a port that is free, for a server of one process.
+func alone(c *config.Config, frontend address) error {
+	for i, name := range services {
+		at := frontend
+		if i > 0 {
+			var err error
+			if at, err = choose("", secure.Credentials{}); err != nil {
+				return err
+			}
+		}
+		c.Services[string(name)] = config.Service{RPC: config.RPC{GRPCPort: at.port, BindOnIP: at.host}}
+	}
+	return nil
+}
+
+// together gives the services of a server of a cluster the ports that follow the one for
+// clients, so that the cluster's other servers find them there after a restart, and a
+// firewall can be told: each service one for calls and one for gossip.
+func together(c *config.Config, frontend address, proof secure.Credentials) error {
+	for i, name := range services {
+		rpc := config.RPC{GRPCPort: frontend.port + 2*i, MembershipPort: frontend.port + 2*i + 1, BindOnIP: frontend.host}
+		for _, port := range []int{rpc.GRPCPort, rpc.MembershipPort} {
+			if _, err := choose(address{frontend.host, port}.String(), proof); err != nil {
+				return fmt.Errorf("a server of a cluster takes the port for clients and the seven after it: %w", err)
+			}
+		}
+		c.Services[string(name)] = config.Service{RPC: rpc}
+	}
+	return nil
 }
 
 // hosts tells the services of one process where they are. Left to find each
@@ -97,6 +119,14 @@ func hosts(c *config.Config) map[primitives.ServiceName]static.Hosts {
 		all[primitives.ServiceName(name)] = static.Hosts{All: []string{at}, Self: at}
 	}
 	return all
+}
+
+// file keeps all in one SQLite file.
+func file(path string) config.Persistence {
+	return config.Persistence{
+		DefaultStore: storeName, VisibilityStore: storeName, NumHistoryShards: 1,
+		DataStores: map[string]config.DataStore{storeName: {SQL: store(path)}},
+	}
 }
 
 // store is the SQLite file. With a write-ahead log, a killed process loses

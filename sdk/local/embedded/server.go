@@ -3,14 +3,19 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
 
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/server/common/authorization"
 	"go.temporal.io/server/common/config"
@@ -18,6 +23,9 @@ import (
 	"go.temporal.io/server/common/log"
 	"go.temporal.io/server/schema/sqlite"
 	"go.temporal.io/server/temporal"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // Server is a Temporal server that runs in this process.
@@ -31,36 +39,70 @@ type Server struct {
 const readyTimeout = time.Minute
 
 // Start starts a server and returns when it answers. ctx bounds the start
-// only. An error says which port is in use, or what is wrong with the file.
+// only. An error says which port is in use, or what is wrong with the file or the
+// database.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	if o.DBFile == "" {
+	if o.DBFile == "" && o.Postgres.URL == "" {
 		return nil, errors.New("embedded: Options.DBFile is empty; name the file that shall hold the state")
 	}
-	frontend, err := choose(o.FrontendAddr)
+	identity, err := secure.Load(o.TLS)
+	if err != nil {
+		return nil, err
+	}
+	proof := secure.Credentials{Identity: identity}
+	frontend, err := choose(o.FrontendAddr, proof)
 	if err != nil {
 		return nil, fmt.Errorf("embedded: Temporal: %w", err)
 	}
 	uiAt := address{}
 	if !o.WithoutUI {
-		if uiAt, err = choose(o.UIAddr); err != nil {
+		if uiAt, err = choose(o.UIAddr, secure.Credentials{}); err != nil {
 			return nil, fmt.Errorf("embedded: Temporal UI: %w", err)
 		}
 	}
-	c, err := configure(o.DBFile, frontend)
+	l := logger(o.LogFile)
+	start := open
+	if o.Postgres.URL != "" {
+		start = join
+	}
+	c, more, err := start(ctx, o, frontend, proof, l)
 	if err != nil {
 		return nil, err
 	}
-	if err := prepare(c, o); err != nil {
-		return nil, err
-	}
-	s := &Server{address: frontend.String()}
-	if err := s.start(ctx, c, logger(o.LogFile)); err != nil {
+	s := &Server{address: c.PublicClient.HostPort}
+	if err := s.start(ctx, c, identity, l, more...); err != nil {
 		return nil, err
 	}
 	if !o.WithoutUI {
-		s.ui = startUI(uiAt, s.address)
+		s.ui = startUI(uiAt, s.address, o.TLS)
 	}
 	return s, nil
+}
+
+// open describes a server of one process on a file.
+func open(_ context.Context, o Options, frontend address, _ secure.Credentials, _ log.Logger) (*config.Config, []temporal.ServerOption, error) {
+	c := configure(frontend, frontend.host, file(o.DBFile))
+	if err := alone(c, frontend); err != nil {
+		return nil, nil, fmt.Errorf("embedded: %w", err)
+	}
+	return c, []temporal.ServerOption{temporal.WithStaticHosts(hosts(c))}, prepare(c, o)
+}
+
+// join describes a server of a cluster.
+func join(ctx context.Context, o Options, frontend address, proof secure.Credentials, l log.Logger) (*config.Config, []temporal.ServerOption, error) {
+	public := cmp.Or(o.Postgres.Advertise, frontend.host)
+	if ip := net.ParseIP(public); ip == nil || ip.IsUnspecified() {
+		return nil, nil, fmt.Errorf("embedded: other servers of the cluster cannot reach this one at %q; say at which IP they do (--advertise)", public)
+	}
+	d, err := parsePostgres(o.Postgres, o.TLS.CA)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := configure(frontend, public, d.persistence(o.Postgres.Shards))
+	if err := together(c, frontend, proof); err != nil {
+		return nil, nil, fmt.Errorf("embedded: %w", err)
+	}
+	return c, nil, d.prepare(ctx, l)
 }
 
 // prepare creates the file with its tables, and the namespace, where they do
@@ -93,20 +135,28 @@ func prepare(c *config.Config, o Options) error {
 	return nil
 }
 
-func (s *Server) start(ctx context.Context, c *config.Config, l log.Logger) (err error) {
-	s.temporal, err = temporal.NewServer(
+func (s *Server) start(ctx context.Context, c *config.Config, identity *secure.Identity, l log.Logger, more ...temporal.ServerOption) error {
+	crypto, err := over(identity)
+	if err != nil {
+		return err
+	}
+	settings := dynamicconfig.StaticClient{
+		// One or two processes need no partitions, and are quicker without.
+		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
+		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
+	}
+	if crypto != nil {
+		settings[dynamicconfig.EnableRingpopTLS.Key()] = true
+		more = append(more, temporal.WithTLSConfigFactory(crypto))
+	}
+	s.temporal, err = temporal.NewServer(append(more,
 		temporal.WithConfig(c),
 		temporal.ForServices(temporal.DefaultServices),
 		temporal.WithLogger(l),
-		temporal.WithStaticHosts(hosts(c)),
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }),
-		temporal.WithDynamicConfigClient(dynamicconfig.StaticClient{
-			// One process needs no partitions, and is quicker without.
-			dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
-			dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
-		}),
-	)
+		temporal.WithDynamicConfigClient(settings),
+	)...)
 	if err != nil {
 		return fmt.Errorf("embedded: %w", err)
 	}
@@ -115,19 +165,26 @@ func (s *Server) start(ctx context.Context, c *config.Config, l log.Logger) (err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if err := ready(ctx, s.address); err != nil {
+	options := client.Options{HostPort: s.address, Namespace: Namespace, Logger: silent{}}
+	if identity != nil {
+		options.ConnectionOptions.TLS = identity.Client("")
+	}
+	if err := ready(ctx, options); err != nil {
 		_ = s.temporal.Stop()
 		return fmt.Errorf("embedded: the Temporal server does not answer: %w", err)
 	}
 	return nil
 }
 
-// ready waits until clients can work with the namespace.
-func ready(ctx context.Context, address string) error {
+// retention is how long histories are kept after their workflows have ended.
+const retention = 3 * 24 * time.Hour
+
+// ready waits until clients can work with the namespace, and makes it where it is
+// missing.
+func ready(ctx context.Context, o client.Options) error {
 	for {
-		c, err := client.DialContext(ctx, client.Options{HostPort: address, Namespace: Namespace, Logger: silent{}})
+		err := usable(ctx, o)
 		if err == nil {
-			c.Close()
 			return nil
 		}
 		select {
@@ -136,6 +193,32 @@ func ready(ctx context.Context, address string) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+func usable(ctx context.Context, o client.Options) error {
+	spaces, err := client.NewNamespaceClient(o)
+	if err != nil {
+		return err
+	}
+	defer spaces.Close()
+	_, err = spaces.Describe(ctx, o.Namespace)
+	var missing *serviceerror.NamespaceNotFound
+	if errors.As(err, &missing) {
+		err = spaces.Register(ctx, &workflowservice.RegisterNamespaceRequest{
+			Namespace: o.Namespace, WorkflowExecutionRetentionPeriod: durationpb.New(retention),
+		})
+	}
+	if err != nil {
+		return err
+	}
+	c, err := client.DialContext(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	// What a frontend knows of namespaces lags behind the database.
+	_, err = c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: o.Namespace})
+	return err
 }
 
 // Address is where Temporal clients connect to, HOST:PORT.

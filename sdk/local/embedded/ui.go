@@ -6,6 +6,8 @@ import (
 	uiserver "github.com/temporalio/ui-server/v2/server"
 	"github.com/temporalio/ui-server/v2/server/config"
 	"github.com/temporalio/ui-server/v2/server/server_options"
+
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // ui is Temporal's UI.
@@ -15,7 +17,7 @@ type ui struct {
 	done   chan struct{}
 }
 
-func startUI(at address, frontend string) *ui {
+func startUI(at address, frontend string, f secure.Files) *ui {
 	u := &ui{
 		url:  "http://" + at.String(),
 		done: make(chan struct{}),
@@ -27,6 +29,7 @@ func startUI(at address, frontend string) *ui {
 			HideLogs:            true,
 			DefaultNamespace:    Namespace,
 			CORS:                config.CORS{CookieInsecure: true},
+			TLS:                 config.TLS{CaFile: f.CA, CertFile: f.Cert, KeyFile: f.Key, EnableHostVerification: true},
 		})),
 	}
 	go func() {

@@ -95,6 +95,16 @@ type TemporalOptions struct {
 	UIAddr           string
 	WithoutUI        bool
 	SearchAttributes map[string]enumspb.IndexedValueType
+
+	Postgres Postgres     // instead of DBFile
+	TLS      secure.Files // for clients and the other servers of a cluster; none means without
+}
+
+// Postgres is where the servers of a cluster keep their state; see embedded.Postgres.
+type Postgres struct {
+	URL       string
+	Advertise string
+	Shards    int
 }
 
 // Temporal is a server that belongs to the system.

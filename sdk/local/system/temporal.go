@@ -1,7 +1,6 @@
 package system
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,9 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	sdklog "go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/wire/secure"
@@ -83,7 +85,8 @@ func External(environ []string) bool {
 	return false
 }
 
-// FromEnvironment reads the TEMPORAL_* settings. Where these ask for TLS and name no
+// FromEnvironment reads the TEMPORAL_* settings. TEMPORAL_ADDRESS may list several
+// servers of one cluster, separated by commas. Where the settings ask for TLS and name no
 // certificates (TEMPORAL_TLS=true), those of the process are shown and believed.
 func FromEnvironment(c secure.Credentials) (client.Options, error) {
 	options, err := envconfig.LoadDefaultClientOptions()
@@ -93,12 +96,23 @@ func FromEnvironment(c secure.Credentials) (client.Options, error) {
 	if options.Namespace == "" {
 		options.Namespace = client.DefaultNamespace
 	}
-	if over := options.ConnectionOptions.TLS; over != nil && c.Identity != nil && len(over.Certificates) == 0 && over.RootCAs == nil {
-		host, _, err := net.SplitHostPort(options.HostPort)
-		if err != nil {
-			return options, fmt.Errorf("harpagon: TEMPORAL_ADDRESS=%s is not HOST:PORT: %w", options.HostPort, err)
+	addresses := strings.Split(options.HostPort, ",")
+	servers := resolver.State{}
+	for _, address := range addresses {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil && (len(addresses) > 1 || options.ConnectionOptions.TLS != nil) {
+			return options, fmt.Errorf("harpagon: TEMPORAL_ADDRESS=%s: %q is not HOST:PORT: %w", options.HostPort, address, err)
 		}
-		options.ConnectionOptions.TLS = c.Identity.Client(cmp.Or(over.ServerName, host))
+		servers.Addresses = append(servers.Addresses, resolver.Address{Addr: address, ServerName: host})
+	}
+	if over := options.ConnectionOptions.TLS; over != nil && c.Identity != nil && len(over.Certificates) == 0 && over.RootCAs == nil {
+		options.ConnectionOptions.TLS = c.Identity.Client(over.ServerName) // without one it is the host that is dialled
+	}
+	if len(addresses) > 1 {
+		cluster := manual.NewBuilderWithScheme("cluster")
+		cluster.InitialState(servers)
+		options.HostPort = "cluster:///" + options.HostPort
+		options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, grpc.WithResolvers(cluster))
 	}
 	return options, nil
 }

@@ -31,3 +31,6 @@ func (f *SecurityFlags) Credentials() (secure.Credentials, error) {
 	identity, err := secure.Load(f.files)
 	return secure.Credentials{Token: os.Getenv(TokenVariable), Identity: identity, Plain: f.plain}, err
 }
+
+// Files are those that the flags name.
+func (f *SecurityFlags) Files() secure.Files { return f.files }

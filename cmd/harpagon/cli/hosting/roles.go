@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 
 	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
@@ -64,6 +65,7 @@ func NewWorkerCommand(d *command.Deps) *cobra.Command {
 	var cores int
 	var gpus bool
 	var kind string
+	var emulate map[string]int
 	var from command.StoreFlag
 	var cache command.CacheFlags
 	c := &cobra.Command{
@@ -74,7 +76,10 @@ executors on them. Models come by their digests: from --store, or else from the
 paths that the declaration names, where these exist here and still hold what was
 applied. They are kept in --cache. With --hardware the cores are one instance of
 that kind, as pools use them. The gateway's and the store's token is read from
-` + command.TokenVariable + `.`,
+` + command.TokenVariable + `.
+
+With --emulate it offers devices that are not there, and runs every module by taking
+the time that its profile says: to try a fleet of any size on a few machines.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name gpu-7 --store http://127.0.0.1:8092
   TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name c5n-1 --hardware c5n.2xlarge --cores 8`,
 		Args: cobra.NoArgs,
@@ -85,6 +90,7 @@ that kind, as pools use them. The gateway's and the store's token is read from
 	c.Flags().IntVar(&cores, "cores", 0, "how many cores to offer; 0 means all")
 	c.Flags().StringVar(&kind, "hardware", "", "`name` of a kind of instance: offer the cores as one device of it, on which an engine computes with as many threads")
 	c.Flags().BoolVar(&gpus, "gpus", false, "offer the NVIDIA GPUs, too")
+	c.Flags().StringToIntVar(&emulate, "emulate", nil, "`KIND=N`: offer so many emulated devices of a kind of hardware, and no others; several may be given, with commas or by repeating the flag")
 	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
 	c.Flags().StringVar(&o.ProfileDir, "profiles", "", "`folder` that keeps measured profiles")
 	registerKeepalive(c, &o.Keepalive)
@@ -98,15 +104,11 @@ that kind, as pools use them. The gateway's and the store's token is read from
 		if o.Content, err = cache.Cache(store); err != nil {
 			return err
 		}
-		if kind != "" && !pipelines.IsName(kind) {
-			return fmt.Errorf("--hardware %q cannot name a kind of hardware: use letters, digits, dots, hyphens and underscores, and start with a letter or digit", kind)
-		}
-		offer := devices.Config{Host: o.Name, Cores: cores, Kind: kind}
-		if gpus {
-			offer.GPUs = devices.NVIDIA()
-		}
-		if o.Devices, err = devices.Local(offer); err != nil {
+		if o.Devices, err = offered(devices.Config{Host: o.Name, Cores: cores, Kind: kind}, gpus, emulate); err != nil {
 			return err
+		}
+		if len(emulate) > 0 {
+			o.ForceEngine = executors.EngineEmulated
 		}
 		o.Engines, o.Credentials = system.Engines(nil, nil, nil), proof
 		o.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
@@ -190,8 +192,34 @@ func dialTemporal(ctx context.Context, d *command.Deps, proof secure.Credentials
 		return nil, "", err
 	}
 	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(d.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
-	if t, err = client.DialContext(ctx, options); err != nil {
-		return nil, "", fmt.Errorf("no Temporal server answers at %s: %w", options.HostPort, err)
+	t, err = reach(ctx, options, func(line string) { fmt.Fprintln(d.Stderr, line) })
+	return t, options.Namespace, err
+}
+
+// reachEvery is the pace at which a role looks for a Temporal server that is away.
+const reachEvery = time.Second
+
+// reach dials a Temporal server. While it is away it waits, and says so once: hosts start
+// in any order. What is wrong otherwise, such as a certificate, stays wrong.
+func reach(ctx context.Context, o client.Options, tell func(string)) (client.Client, error) {
+	for told := false; ; {
+		t, err := client.DialContext(ctx, o)
+		if err == nil {
+			return t, nil
+		}
+		why := secure.Explain(err, o.HostPort)
+		var away *serviceerror.Unavailable
+		if !errors.As(err, &away) && !errors.Is(err, context.DeadlineExceeded) || why != err {
+			return nil, fmt.Errorf("the Temporal server at %s cannot be used: %w", o.HostPort, why)
+		}
+		if !told {
+			tell(fmt.Sprintf("no Temporal server answers at %s; waiting for one (%v)", o.HostPort, err))
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no Temporal server answers at %s: %w", o.HostPort, err)
+		case <-time.After(reachEvery):
+		}
 	}
-	return t, options.Namespace, nil
 }
