@@ -152,3 +152,8 @@ func (it *Item) finish(now, waited, compute dispatch.Time) {
 	it.Compute = min(max(compute, 0), away-waited)
 	it.Queue += waited
 }
+
+// transfer is how long the item was on its way to the executor and back.
+func (it *Item) transfer() dispatch.Time {
+	return it.Ended - it.Ready - it.Queue - it.Wait - it.Compute
+}

@@ -193,12 +193,12 @@ func (s *station) count(b *Batch, now dispatch.Time, r Report) {
 	whole := b.Items[0]
 	timed := s.stats.Batch(now, stats.Batch{
 		Took:     whole.Ended - whole.Ready - whole.Queue,
-		Executor: b.Executor.Name, Hardware: b.Executor.Hardware, Items: len(b.Items), Rows: b.Rows,
-		Largest: b.Items[0].Request.Generation.largest, Failed: r.Failed, Compute: r.Compute,
+		Executor: b.Executor.Name, Hardware: b.Executor.Hardware, Host: b.Executor.host, Items: len(b.Items), Rows: b.Rows,
+		Largest: b.Items[0].Request.Generation.largest, Failed: r.Failed, Compute: r.Compute, Transfer: whole.transfer(),
 	})
 	for _, it := range b.Items {
 		if timed {
-			s.stats.Item(now, it.Queue, it.Wait, it.Compute, it.Ended-it.Ready-it.Queue-it.Wait-it.Compute)
+			s.stats.Item(now, it.Queue, it.Wait, it.Compute, it.transfer())
 		}
 	}
 }

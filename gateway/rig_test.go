@@ -82,6 +82,7 @@ type worker struct {
 	fault   func(b *attach.Batch) *wire.Error
 	result  func(*attach.Result) // may change it; called by one goroutine
 	serving func(attach.Stream)  // instead of serve; nil for that
+	far     time.Duration        // way to the gateway and back
 	stream  attach.Stream
 	done    chan error // the end of Attach
 
@@ -93,6 +94,9 @@ type worker struct {
 // attach runs the worker until its stream ends.
 func (w *worker) attach(g *Gateway) {
 	ours, theirs := attach.Pipe()
+	if w.far > 0 {
+		ours = distant(ours, w.far)
+	}
 	w.stream = ours
 	w.done = make(chan error, 1)
 	go func() { w.done <- g.Attach(theirs) }()

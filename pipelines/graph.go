@@ -179,6 +179,15 @@ func CommonScopeOf(m *Module, scopes map[string][]string) []string {
 	return common
 }
 
+// Depth is the number of modules on the path that has most; 0 where the graph is none.
+func (p *Pipeline) Depth() int {
+	_, modules, err := p.LongestPath(func(string) time.Duration { return 1 })
+	if err != nil {
+		return 0
+	}
+	return int(modules)
+}
+
 // LongestPath finds the path of modules with the greatest sum of weights, and
 // that sum. Of several, it is the one that ends, then starts, with what was
 // declared first. The error is a *CycleError.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -16,6 +17,11 @@ type Fleet struct {
 	// Held are the slots of services that are not among the specs. They stay
 	// where they are.
 	Held []placement.Slot
+
+	// Transfer is the longest that nearly every batch is on its way from a gateway to an
+	// executor and back, whichever host that is on; see autoscale.Transfers. 0 where it is
+	// not known, or no more than the margin that dispatchers keep.
+	Transfer time.Duration `json:",omitempty"`
 }
 
 // available is the declared hardware that the fleet has, with no more of each

@@ -112,9 +112,10 @@ func solveGroup(specs []Spec, fleet Fleet, o plan.Options) []plan.Plan {
 	free, limited := make([]plan.Problem, len(specs)), make([]plan.Problem, len(specs))
 	var held map[string]int
 	for i, s := range specs {
+		declared := plan.Transferred(*s.Pipeline, fleet.Transfer)
 		hardware := fleet.available(s.Hardware)
-		limited[i] = plan.Problem{Pipeline: *s.Pipeline, Hardware: hardware}
-		free[i] = plan.Problem{Pipeline: *s.Pipeline, Hardware: unlimited(hardware)}
+		limited[i] = plan.Problem{Pipeline: declared, Hardware: hardware}
+		free[i] = plan.Problem{Pipeline: declared, Hardware: unlimited(hardware)}
 		if together(s, s) {
 			free[i].Held, held = fleet.shared(hardware), fleet.occupied()
 		}
@@ -126,7 +127,9 @@ func solveGroup(specs []Spec, fleet Fleet, o plan.Options) []plan.Plan {
 	for i := range plans {
 		if len(limited[i].Hardware) == 0 && len(specs[i].Hardware) > 0 {
 			plans[i].Reason = noDevice
+			continue
 		}
+		plans[i].Count(fleet.Transfer)
 	}
 	return plans
 }

@@ -105,7 +105,7 @@ func (s *service) reschedule(ctx workflow.Context, spec scheduler.Spec, beside [
 	})
 	request := RescheduleRequest{
 		Spec: spec, Beside: beside, Generation: generation, Number: s.Attempts, Reason: cause,
-		Serving: s.Serving, Running: s.Running, Settings: s.Settings,
+		Serving: s.Serving, Running: s.Running, Settings: s.Settings, Transfer: s.Transfer,
 	}
 	err = workflow.ExecuteChildWorkflow(ctx, TypeReschedule, request).Get(ctx, &reply)
 	return reply, err
@@ -165,6 +165,9 @@ func (s *service) serve(ctx workflow.Context, reply RescheduleReply) {
 func (s *service) fail(ctx workflow.Context, generation int, err error) {
 	s.Failures++
 	s.Failure = &Failure{Generation: generation, At: workflow.Now(ctx), Reason: activities.Reason(err), Type: errorType(err)}
+	if p := s.Serving; p != nil && p.Plan.Pipeline != nil && s.Failure.Type == activities.TypeInfeasible {
+		s.Transfer = p.Plan.Pipeline.Transfer // what cannot be counted on must not stand in the way of other changes
+	}
 	s.Pending = s.Pending || s.Joined // the host has come since the change looked for one
 	final := s.Failure.Type == activities.TypeInfeasible || s.Failure.Type == activities.TypeInvalid
 	if !final && !s.Pending {

@@ -94,7 +94,31 @@ func (s Status) Promise() string {
 	if s.Disturbed != "" {
 		fmt.Fprintf(&b, "%s\n", s.Disturbed)
 	}
+	if len(s.Transfers) > 0 {
+		fmt.Fprintf(&b, "%s\n", s.ways())
+	}
 	return b.String()
+}
+
+// ways says how long batches are on their way, those of the slowest hosts first.
+func (s Status) ways() string {
+	const most = 4
+	hosts := slices.SortedStableFunc(slices.Values(s.Transfers), func(a, b autoscale.HostTransferSeen) int { return cmp.Compare(b.P99, a.P99) })
+	text := "the way to executors and back takes"
+	for i, h := range hosts[:min(most, len(hosts))] {
+		if i > 0 {
+			text += ","
+		}
+		text += fmt.Sprintf(" %s on %s", quantity.Duration(h.P99), h.Host)
+	}
+	if len(hosts) > most {
+		text += fmt.Sprintf(", less on %d more", len(hosts)-most)
+	}
+	counted := "the margin of dispatchers"
+	if s.Plan != nil && s.Plan.Pipeline != nil && s.Plan.Pipeline.Transfer > 0 {
+		counted = quantity.Duration(s.Plan.Pipeline.Transfer)
+	}
+	return text + " (99 of 100 batches); the plan counts on " + counted
 }
 
 // moduleNames are the modules that requests go through.

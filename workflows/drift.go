@@ -17,7 +17,10 @@ import (
 
 // reset begins to compare with the plan that serves now.
 func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
-	*d = Detectors{Pace: autoscale.Pace{Options: o.Pace, Modules: d.Pace.Modules}}
+	*d = Detectors{
+		Pace:      autoscale.Pace{Options: o.Pace, Modules: d.Pace.Modules},
+		Transfers: autoscale.Transfers{Options: o.Transfers, Hosts: d.Transfers.Hosts},
+	}
 	watch := func(rate float64) autoscale.Drift {
 		one := autoscale.NewDrift(rate, o.Drift)
 		one.Reset(rate, now)
@@ -27,6 +30,7 @@ func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
 	case scheduler.KindPipeline:
 		d.Rate = watch(spec.Pipeline.Rate)
 		d.Pace.Reset(now)
+		d.Transfers.Reset(serving.Plan.Pipeline.Transfer, now)
 	case scheduler.KindPool:
 		d.Pace.Reset(now)
 		d.Sizes = autoscale.NewMixDrift(nil, o.Mix)
@@ -46,7 +50,7 @@ func (s *service) measured(ctx workflow.Context, m autoscale.Measures) {
 	}
 	switch s.Kind {
 	case scheduler.KindPipeline:
-		if !s.paceMeasured(ctx, m) && !s.Settings.Fixed {
+		if !s.paceMeasured(ctx, m) && !s.Settings.Fixed && !s.transfersMeasured(m) {
 			s.rateMeasured(m)
 		}
 	case scheduler.KindPool:
@@ -98,6 +102,18 @@ func roundUp(rate float64) float64 {
 	const tolerance = 1e-9 // of rates that have two digits already
 	step := math.Pow(10, math.Floor(math.Log10(rate))-1)
 	return math.Ceil(rate/step-tolerance) * step
+}
+
+// transfersMeasured lets the detector look at how long batches were on their way, and is
+// true when that calls for another plan.
+func (s *service) transfersMeasured(m autoscale.Measures) bool {
+	p := s.Serving.Spec.Pipeline
+	advice, changed := s.Detectors.Transfers.Observe(m, p.SLO, p.Depth())
+	if changed {
+		s.Transfer = advice.Transfer
+		s.replan(advice.Describe())
+	}
+	return changed
 }
 
 // sizesMeasured lets the detector look at the sizes of the queries that came. The

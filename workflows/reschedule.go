@@ -27,6 +27,7 @@ type RescheduleRequest struct {
 	Serving    *Deployed
 	Running    []Running
 	Settings   Settings
+	Transfer   time.Duration `json:",omitempty"` // to count on for the way to an executor and back
 }
 
 // RescheduleReply is its result: what serves now.
@@ -123,6 +124,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 		together = append(together, SpecID(other))
 	}
 	in := activities.PlanInput{Spec: c.Spec, Beside: c.Beside, Fleet: c.view.For(together...)}
+	in.Fleet.Transfer = c.Transfer
 	if err := workflow.ExecuteActivity(ctx, planning.Plan, in).Get(ctx, &c.next.Plan); err != nil {
 		return err
 	}

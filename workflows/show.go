@@ -112,6 +112,7 @@ func (s *service) status() Status {
 			st.Files = append(st.Files, ModuleFiles{Module: m.Name, Files: m.Content})
 		}
 	}
+	st.Transfers, st.Transfer = s.Detectors.Transfers.Hosts, s.Transfer
 	st.Void, st.Healed, st.Disturbed = s.slower(), s.healed(), pipelines.Disturbed(d.Pipeline.Modules...)
 	if s.Generation != st.Serving || s.Failure != nil {
 		st.Asked = &Asked{Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}), Cause: s.Cause}

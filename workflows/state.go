@@ -36,8 +36,9 @@ type Settings struct {
 	ContinueAfter    int           // continue as new after so many messages; 0: when the server suggests it
 	Fixed            bool          // do not follow what is measured
 	Drift            autoscale.DriftOptions
-	Mix              autoscale.MixOptions  `json:",omitzero"` // of pools
-	Pace             autoscale.PaceOptions `json:",omitzero"`
+	Mix              autoscale.MixOptions      `json:",omitzero"` // of pools
+	Pace             autoscale.PaceOptions     `json:",omitzero"`
+	Transfers        autoscale.TransferOptions `json:",omitzero"`
 }
 
 // Defaults of Settings.
@@ -64,6 +65,8 @@ type State struct {
 
 	Points map[string][]pipelines.Point // measured, by module
 	Served map[string][]pipelines.Point `json:",omitempty"` // measured while serving, by module: go before any profile
+
+	Transfer time.Duration `json:",omitempty"` // that plans count on for the way to an executor and back
 
 	Phase    Phase
 	Serving  *Deployed // what the gateway has installed
@@ -168,9 +171,10 @@ func compare(serving *Deployed, to *Deployed) Change {
 // a function the rate of each application.
 type Detectors struct {
 	Rate         autoscale.Drift
-	Pace         autoscale.Pace     `json:",omitzero"`
-	Sizes        autoscale.MixDrift `json:",omitzero"`
-	Applications []ApplicationDrift `json:",omitempty"` // in the order of the spec
+	Pace         autoscale.Pace      `json:",omitzero"`
+	Transfers    autoscale.Transfers `json:",omitzero"`
+	Sizes        autoscale.MixDrift  `json:",omitzero"`
+	Applications []ApplicationDrift  `json:",omitempty"` // in the order of the spec
 }
 
 // ApplicationDrift watches the rate of one application.

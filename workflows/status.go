@@ -40,6 +40,11 @@ type Status struct {
 	Void      []Pace `json:",omitempty"`
 	Healed    []Pace `json:",omitempty"`
 	Disturbed string `json:",omitempty"`
+
+	// Transfers is how long the way to the executors of each host and back takes.
+	// Transfer is what the next plan counts on for it.
+	Transfers []autoscale.HostTransferSeen `json:",omitempty"`
+	Transfer  time.Duration                `json:",omitempty"`
 }
 
 // Asked is the latest change, while something else serves.

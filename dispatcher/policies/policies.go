@@ -120,7 +120,8 @@ func planned(d *placement.Deployment, module string) *plan.Module {
 func Groups(d *placement.Deployment, module string) []tc.Group {
 	var all []tc.Group
 	if m := planned(d, module); m != nil {
-		all = timing.Groups(d.Pipeline.Module(module), m)
+		declared := plan.Transferred(d.Pipeline, d.Plan.Transfer)
+		all = timing.Groups(declared.Module(module), m)
 	}
 	for _, s := range d.Slots {
 		if s.Module != module {

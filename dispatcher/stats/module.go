@@ -15,6 +15,8 @@ type Module struct {
 	since dispatch.Time
 	ring  ring[moduleSecond]
 	runs  map[runKey]*runs
+
+	transfers map[string]*runs // by host
 }
 
 type moduleSecond struct {
@@ -82,12 +84,14 @@ func (s *Module) Drop(now dispatch.Time, reason string) {
 // Batch is a batch that has come back.
 type Batch struct {
 	Executor, Hardware string
-	Items              int // requests, or queries of a pool
-	Rows               int // of all items
-	Largest            int // query of the pool; 0 where items are no queries
+	Host               string // of the executor; empty where it is not known
+	Items              int    // requests, or queries of a pool
+	Rows               int    // of all items
+	Largest            int    // query of the pool; 0 where items are no queries
 	Failed             int
 	Compute            time.Duration
 	Took               time.Duration // from the decision to start it, the way included
+	Transfer           time.Duration // between gateway and executor and back
 }
 
 // Batch counts one that has come back, and says whether the times of its items are
@@ -114,7 +118,10 @@ func (s *Module) Batch(now dispatch.Time, b Batch) bool {
 	if b.Largest > 0 {
 		took = b.Took // the profile of a pool has the way to its instances
 	}
-	s.runsOf(b.Hardware, size).add(now, took)
+	runsOf(&s.runs, runKey{b.Hardware, size}).add(now, took)
+	if b.Host != "" {
+		runsOf(&s.transfers, b.Host).add(now, b.Transfer)
+	}
 	return true
 }
 
@@ -166,7 +173,7 @@ func (s *Module) Measure(now dispatch.Time, m *autoscale.ModuleMeasures) {
 	}
 	m.Queue, m.Wait = sum.queue.Percentiles(), sum.wait.Percentiles()
 	m.Compute, m.Transfer = sum.compute.Percentiles(), sum.transfer.Percentiles()
-	m.Durations = s.durations(now - span)
+	m.Durations, m.Transfers = s.durations(now-span), s.transferred(now-span)
 	for _, e := range sum.executors {
 		m.Executors = append(m.Executors, autoscale.ExecutorMeasures{
 			Executor: e.name, Batches: e.batches, Requests: e.requests,

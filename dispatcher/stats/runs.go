@@ -33,36 +33,60 @@ func (p *runs) add(now dispatch.Time, took time.Duration) {
 	p.n++
 }
 
-func (s *Module) runsOf(hardware string, size int) *runs {
-	key := runKey{hardware, size}
-	p := s.runs[key]
+// after are those of batches that ended after since, shortest first.
+func (p *runs) after(since dispatch.Time) []time.Duration {
+	var took []time.Duration
+	for i := range min(p.n, runsKept) {
+		if p.at[i] >= since {
+			took = append(took, p.took[i])
+		}
+	}
+	slices.Sort(took)
+	return took
+}
+
+// rank is the duration that a share of sorted ones do not exceed.
+func rank(took []time.Duration, share float64) time.Duration {
+	return took[int(share*float64(len(took)-1)+0.5)]
+}
+
+// runsOf finds or makes the runs of a key.
+func runsOf[K comparable](all *map[K]*runs, key K) *runs {
+	p := (*all)[key]
 	if p == nil {
-		if s.runs == nil {
-			s.runs = make(map[runKey]*runs)
+		if *all == nil {
+			*all = make(map[K]*runs)
 		}
 		p = new(runs)
-		s.runs[key] = p
+		(*all)[key] = p
 	}
 	return p
+}
+
+// transferred tells how long batches that ended after since were on their way, by host.
+func (s *Module) transferred(since dispatch.Time) []autoscale.HostTransfer {
+	var all []autoscale.HostTransfer
+	for host, p := range s.transfers {
+		if took := p.after(since); len(took) > 0 {
+			all = append(all, autoscale.HostTransfer{Host: host, Batches: int64(len(took)), P50: rank(took, 0.50), P99: rank(took, 0.99)})
+		} else {
+			delete(s.transfers, host) // hosts come and go
+		}
+	}
+	slices.SortFunc(all, func(a, b autoscale.HostTransfer) int { return cmp.Compare(a.Host, b.Host) })
+	return all
 }
 
 // durations tells of the batches that ended after since.
 func (s *Module) durations(since dispatch.Time) []autoscale.BatchDuration {
 	var all []autoscale.BatchDuration
 	for key, p := range s.runs {
-		var took []time.Duration
-		for i := range min(p.n, runsKept) {
-			if p.at[i] >= since {
-				took = append(took, p.took[i])
-			}
-		}
+		took := p.after(since)
 		if len(took) == 0 {
 			continue
 		}
-		slices.Sort(took)
-		rank := func(q float64) time.Duration { return took[int(q*float64(len(took)-1)+0.5)] }
 		all = append(all, autoscale.BatchDuration{
-			Hardware: key.hardware, Size: key.size, Batches: int64(len(took)), P50: rank(0.50), P95: rank(0.95),
+			Hardware: key.hardware, Size: key.size, Batches: int64(len(took)), P50: rank(took, 0.50), P95: rank(took, 0.95),
 		})
 	}
 	requests := func(d autoscale.BatchDuration) int64 { return d.Batches * int64(d.Size) }

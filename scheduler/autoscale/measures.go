@@ -86,6 +86,10 @@ type ModuleMeasures struct {
 	// Durations says how long batches took in their engines, by hardware and
 	// size. Of pools nothing is said.
 	Durations []BatchDuration `json:"durations,omitempty"`
+
+	// Transfers says how long batches were between gateway and executor and back, by the
+	// executor's host.
+	Transfers []HostTransfer `json:"transfers,omitempty"`
 }
 
 // DescribeDrops says how many requests the module gave up, by reason where the gateway
@@ -112,6 +116,15 @@ type BatchDuration struct {
 	Batches  int64         `json:"batches"` // that it rests on, at most a few dozen
 	P50      time.Duration `json:"p50_ns"`
 	P95      time.Duration `json:"p95_ns"`
+}
+
+// HostTransfer is how long the latest batches for executors on one host were on their
+// way there and back.
+type HostTransfer struct {
+	Host    string        `json:"host"`
+	Batches int64         `json:"batches"` // that it rests on, at most a few dozen
+	P50     time.Duration `json:"p50_ns"`
+	P99     time.Duration `json:"p99_ns"`
 }
 
 // The reasons for which a module gives a request up.

@@ -98,6 +98,10 @@ func (m *ModuleMeasures) add(o ModuleMeasures) {
 	}, func(a, b BatchDuration) BatchDuration {
 		return BatchDuration{a.Hardware, a.Size, a.Batches + b.Batches, mean(a.P50, b.P50, a.Batches, b.Batches), max(a.P95, b.P95)}
 	})
+	m.Transfers = merge(m.Transfers, o.Transfers, func(a, b HostTransfer) int { return cmp.Compare(a.Host, b.Host) },
+		func(a, b HostTransfer) HostTransfer {
+			return HostTransfer{a.Host, a.Batches + b.Batches, mean(a.P50, b.P50, a.Batches, b.Batches), max(a.P99, b.P99)}
+		})
 }
 
 // merge joins two lists into one in order, of which equal elements are joined.

@@ -20,6 +20,9 @@ func (p Plan) Describe() string {
 		p.Pipeline, p.Status, quantity.Money(p.Cost), quantity.Duration(p.Latency), quantity.Duration(p.SLO))
 	fmt.Fprintf(&b, "policy %s, cost model %s, %s%s\n", p.Policy, p.CostModel, p.promise(), p.bounded())
 	b.WriteString(p.margin())
+	if p.Transfer > 0 {
+		fmt.Fprintf(&b, "durations count %s for the way to executors and back, as measured\n", quantity.Duration(p.Transfer))
+	}
 	if p.CutShort {
 		b.WriteString("the search was ended by its time limit: with more time, or elsewhere, the plan may be another\n")
 	}

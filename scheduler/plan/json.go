@@ -25,6 +25,7 @@ type planJSON struct {
 	SLO        quantity.MS `json:"slo_ms"`
 	Headroom   quantity.MS `json:"headroom_ms,omitempty"`
 	Margin     *float64    `json:"headroom_cost,omitempty"`
+	Transfer   quantity.MS `json:"transfer_ms,omitempty"`
 	Latency    quantity.MS `json:"latency_ms"`
 	SolveTime  quantity.MS `json:"solve_ms"`
 	CutShort   bool        `json:"cut_short,omitempty"`
@@ -68,7 +69,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(planJSON{
 		p.Pipeline, p.Policy, p.CostModel, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, p.LowerBound, p.Restriction,
-		quantity.MS(p.SLO), quantity.MS(p.Headroom), p.HeadroomCost, quantity.MS(p.Latency), quantity.MS(p.SolveTime), p.CutShort, modules, p.Devices, p.Expected,
+		quantity.MS(p.SLO), quantity.MS(p.Headroom), p.HeadroomCost, quantity.MS(p.Transfer), quantity.MS(p.Latency), quantity.MS(p.SolveTime), p.CutShort, modules, p.Devices, p.Expected,
 	})
 }
 
@@ -84,7 +85,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 	}
 	*p = Plan{
 		j.Pipeline, j.Policy, j.CostModel, j.Status, j.Reason, j.Sound, j.Proof, j.Cost, j.LowerBound, j.Restrict,
-		time.Duration(j.SLO), time.Duration(j.Headroom), j.Margin, time.Duration(j.Latency), time.Duration(j.SolveTime), j.CutShort, j.Modules, j.Devices, j.Expected,
+		time.Duration(j.SLO), time.Duration(j.Headroom), j.Margin, time.Duration(j.Transfer), time.Duration(j.Latency), time.Duration(j.SolveTime), j.CutShort, j.Modules, j.Devices, j.Expected,
 	}
 	return nil
 }

@@ -43,6 +43,11 @@ type Plan struct {
 	Headroom     time.Duration
 	HeadroomCost *float64
 
+	// Transfer is what the durations of all batches count for the way from a gateway to
+	// an executor and back; see Transferred. 0 leaves that to the margin that
+	// dispatchers keep anyway.
+	Transfer time.Duration
+
 	Latency   time.Duration // longest path of worst cases
 	SolveTime time.Duration
 

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,11 +95,23 @@ func (s *StateFlag) Fleet(ctx context.Context, d *Deps, specs []scheduler.Spec) 
 			own = append(own, workflows.SpecID(s))
 		}
 		fleet = view.For(own...)
-		return nil
+		fleet.Transfer, err = counted(ctx, commands, own)
+		return err
 	})
 	if err != nil {
 		fmt.Fprintf(d.Stderr, "what runs on %s could not be asked: %v\n", s.Dir, err)
 		return scheduler.Fleet{}, false, nil
 	}
 	return fleet, true, nil
+}
+
+// counted is what the services of these workflows count on for the way to executors.
+func counted(ctx context.Context, commands *control.Control, own []string) (way time.Duration, err error) {
+	all, err := commands.Statuses(ctx)
+	for _, s := range all {
+		if slices.Contains(own, workflows.ServiceID(s.Kind, s.Name)) {
+			way = max(way, s.Transfer)
+		}
+	}
+	return way, err
 }

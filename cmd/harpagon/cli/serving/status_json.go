@@ -7,6 +7,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -26,6 +27,13 @@ type serviceRow struct {
 	Failure    string        `json:"failure,omitempty"`
 	Files      []fileRow     `json:"files,omitempty"`
 	Decisions  []decisionRow `json:"decisions"` // oldest first
+	Transfers  []transferRow `json:"transfers,omitempty"`
+}
+
+// transferRow is how long the way to the executors of a host and back takes.
+type transferRow struct {
+	Host string      `json:"host"`
+	P99  quantity.MS `json:"p99_ms"`
 }
 
 // fileRow is a file that a module runs with.
@@ -91,6 +99,9 @@ func newServiceRow(s control.Status) serviceRow {
 		for _, f := range m.Files {
 			row.Files = append(row.Files, fileRow{m.Module, f.Path, f.Digest, f.Size})
 		}
+	}
+	for _, h := range s.Transfers {
+		row.Transfers = append(row.Transfers, transferRow{h.Host, quantity.MS(h.P99)})
 	}
 	for _, d := range s.Decisions {
 		c := d.Change
