@@ -100,7 +100,7 @@ begin() {
     dispatcher-*) start "$name" "$node" dispatcher --name "$name" --listen "$(at $((120 + 10 * number)))" $(tls "$name") ;;
     gateway-*)
       start "$name" "$node" gateway --name "$name" --http "$(at $((109 + number)))" --grpc "" --attach "$(at $((119 + number)))" \
-        --dispatcher "$(at 130)" --dispatcher "$(at 140)" $(tls "$name")
+        --dispatcher fleet $(tls "$name")
       ;;
     worker-*) start "$name" "$node" worker --name "$name" --cores 2 $(tls "$name") ;;
   esac
