@@ -13,7 +13,7 @@ import (
 //
 // Let a plan have n_k devices of every kind k. A module whose budget is L uses at
 // least d/min(b/T, L - d) of a device for its whole stream, or the sum of such parts
-// where several configurations serve parts of it (see wholeModule). Give the devices
+// where several configurations serve parts of it (see package whole). Give the devices
 // prices l_k of any kind, not their own. Then all modules together cost at least
 //
 //	Z(l) = min over budgets of sum over i of min over (k, b, d) of l_k·d/min(b/T_i, L_i - d)

@@ -4,15 +4,14 @@
 //
 //	proportional  split.Cheapest is the theorem for one module, and split.Search
 //	              finds the best budgets
-//	whole         whole.go holds the theorem, kinds.go and enumerate.go the
-//	              devices to choose from, mixture.go what two kinds can do
-//	              together and refute.go what they cannot; wholesplit.go
-//	              searches the budgets
+//	whole         package whole
 //	shared        shared.go says what a device may be shared for, pack.go fills
-//	              devices, packing.go does so under given budgets, starts.go
-//	              has budgets to try, grouping.go chooses who shares a device
-//	              and fits budgets to that, sharing.go searches, together.go
-//	              writes the plans; package bound has the bound
+//	              devices, packing.go does so under given budgets and placing.go
+//	              in every way, starts.go has budgets to try, grouping.go
+//	              chooses who shares a device and fitting.go fits budgets to
+//	              that, stricter.go looks at what more load would have,
+//	              sharing.go searches, together.go writes the plans; package
+//	              bound has the bound
 //
 // Processing steps of microseconds run beside executors (colocated.go).
 //

@@ -5,11 +5,12 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/split"
+	"github.com/harpagon/harpagon/scheduler/plan/whole"
 )
 
 // TwoGroups is the Restriction of a lower bound that holds for plans with at
 // most two groups a module, each of one kind of hardware, whose first batches
-// are released together (see whole.go).
+// are released together (see package whole).
 const TwoGroups = "at most two groups a module"
 
 // Policy finds the least cost of a sound plan.
@@ -87,22 +88,17 @@ type problem struct {
 	*plan.Prepared                // what is left of the declared one without co-located steps
 	declared       *plan.Prepared // as it was asked
 	steps          []colocated    // by module; the zero value for modules that are not
-	whole          []*wholeModule // by module; nil under the proportional cost model
+	own            *whole.Problem // on devices of its own; nil under the proportional cost model
 	start          func(*plan.Prepared) ([]time.Duration, bool)
-	effort         int  // see wholeModule
-	restricted     bool // the lower bound is that of plans with two groups a module
 }
 
 func newProblem(ready *plan.Prepared, start func(*plan.Prepared) ([]time.Duration, bool)) *problem {
-	p := &problem{Prepared: ready, declared: ready, steps: make([]colocated, len(ready.Modules)), start: start, effort: maxEffort}
+	p := &problem{Prepared: ready, declared: ready, steps: make([]colocated, len(ready.Modules)), start: start}
 	if ready.Options.CostModel == plan.CostProportional {
 		return p
 	}
 	p.colocate()
-	p.whole = make([]*wholeModule, len(p.Modules))
-	for i, m := range p.Modules {
-		p.whole[i] = newWholeModule(m, &p.effort)
-	}
+	p.own = whole.New(p.Prepared)
 	return p
 }
 
@@ -159,6 +155,14 @@ func (p *problem) searchProportional() (found []time.Duration, bound float64, ok
 	return b.Found, bound, b.Found != nil
 }
 
+// searchWhole is search for devices of the modules' own.
+func (p *problem) searchWhole() (found []time.Duration, bound float64, ok bool) {
+	if start, ok := p.started(); ok {
+		return p.own.Search(start)
+	}
+	return p.own.Search()
+}
+
 // started is the split to begin with; false where finding it takes long.
 func (p *problem) started() ([]time.Duration, bool) {
 	const most = 600 // configurations of all modules
@@ -189,8 +193,8 @@ func (p *problem) scheduled(budgets []time.Duration) (plan.Plan, error) {
 
 // solve is the cheapest sound schedule of a module.
 func (p *problem) solve(i int, budget time.Duration) (plan.Schedule, bool) {
-	if p.whole != nil {
-		return p.whole[i].within(budget)
+	if p.own != nil {
+		return p.own.Modules[i].Within(budget)
 	}
 	return split.Cheapest(p.Modules[i], budget)
 }
@@ -198,7 +202,7 @@ func (p *problem) solve(i int, budget time.Duration) (plan.Schedule, bool) {
 // certify writes a lower bound, in weights, into the plan.
 func (p *problem) certify(out *plan.Plan, bound float64) {
 	restriction := ""
-	if p.restricted {
+	if p.own != nil && p.own.Restricted {
 		restriction = TwoGroups
 	}
 	p.Certify(out, bound, restriction)

@@ -23,9 +23,11 @@ import (
 const (
 	mostSteps   = 6_000 // of one enumeration: a part put into a group
 	mostFits    = 24    // groupings that it fits budgets to
-	mostGrouped = 14    // parts that it enumerates
-	mostBoxes   = 40    // of one split of an objective
-	fitRounds   = 5
+	mostGrouped = 12    // parts that it enumerates
+
+	mostNear  = 48  // groupings near the best one's that are enumerated
+	nearSteps = 400 // of each of them
+	nearFits  = 4
 )
 
 // group is the parts that share a device of a kind.
@@ -35,42 +37,180 @@ type group struct {
 	wait  time.Duration // one batch of each
 }
 
-// regroup looks for a cheaper packing than the best one.
+// regroup looks for a cheaper packing than the best one: among all groupings, where
+// the parts are few, and among those that differ from the best one's by what runs on
+// two of its devices.
 func (s *packer) regroup(best *packing, done func() bool) *packing {
-	e := &regrouping{s: s, best: best, done: done}
-	e.start()
-	return e.best
+	all := true // groupings of parts as they are divided were enumerated
+	for _, most := range []float64{1, math.Inf(1)} {
+		e := &regrouping{s: s, best: best, done: done, steps: mostSteps, fits: mostFits}
+		more := e.start(func(_ int, at *assignment) bool { return at.machines() <= most })
+		for i := range e.parts {
+			e.loose = append(e.loose, i)
+		}
+		if len(e.parts) <= mostGrouped {
+			e.visit(0)
+		}
+		if e.best != best {
+			return e.best
+		}
+		all = all && e.complete()
+		if more == 0 {
+			break
+		}
+	}
+	for _, near := range s.nearest(best) {
+		if all && near.by == nil {
+			continue
+		}
+		e := &regrouping{s: s, best: best, done: done, steps: nearSteps, fits: nearFits, near: &near}
+		if near.by != nil {
+			from := *best
+			from.parts, e.from = slices.Clone(best.parts), &from
+			at := &from.parts[near.part]
+			at.budget = s.problems[at.pipeline].own.LongestBudgets()[at.module]
+			var ok bool
+			if *at, ok = s.dividedBy(*at, *near.by, near.full); !ok {
+				continue
+			}
+		}
+		e.start(func(k int, _ *assignment) bool { return slices.Contains(near.own, k) })
+		e.keep()
+		e.visit(0)
+		if e.best != best || done() || s.halted() {
+			return e.best
+		}
+	}
+	return best
+}
+
+// near is what of a packing is put together anew.
+type near struct {
+	bins []int   // shared devices
+	own  []int   // parts with devices of their own
+	use  float64 // weight of what uses them
+
+	by   *plan.Config // of so many full devices that part gets anew; nil for none
+	full float64
+	id   int // of the two, among those of the part
+	part int
+}
+
+// nearest lists what of a packing may be put together anew: two shared devices, one
+// and a module with devices of its own, or one and a module that is divided in
+// another way; what is used least first.
+func (s *packer) nearest(best *packing) (list []near) {
+	if slices.ContainsFunc(best.bins, func(b bin) bool { return b.held != nil }) {
+		return nil
+	}
+	var ones []near
+	var all []int
+	for k := range best.bins {
+		all = append(all, k)
+		ones = append(ones, near{bins: []int{k}, use: best.bins[k].use * best.bins[k].kind.weight})
+	}
+	shared := len(ones)
+	for k, at := range best.parts {
+		if part, ok := s.sharing(at, s.problems[at.pipeline].Pipeline.SLO); ok && at.residual == 0 {
+			ones = append(ones, near{own: []int{k}, use: part.size})
+		}
+	}
+	for i, a := range ones {
+		if len(ones) == 1 || len(a.own) > 0 {
+			list = append(list, a)
+		}
+		for _, b := range ones[i+1:] {
+			if len(a.bins)+len(b.bins) > 0 {
+				list = append(list, near{bins: slices.Concat(a.bins, b.bins), own: slices.Concat(a.own, b.own), use: a.use + b.use})
+			}
+		}
+	}
+	list = leastUsed(list)
+	var other []near
+	for k, at := range best.parts {
+		if len(at.dedicated) == 0 {
+			continue
+		}
+		for _, one := range s.fewer(&at) {
+			one.part = k
+			if one.bins = all; len(best.parts) <= mostGrouped || shared <= 1 {
+				other = append(other, one)
+				continue
+			}
+			for _, b := range ones[:shared] {
+				one.bins, one.use = b.bins, b.use
+				other = append(other, one)
+			}
+		}
+	}
+	return append(list, leastUsed(other)...)
+}
+
+func leastUsed(list []near) []near {
+	slices.SortStableFunc(list, func(a, b near) int { return cmp.Compare(a.use, b.use) })
+	return list[:min(len(list), mostNear)]
+}
+
+// fewer lists numbers of full devices that cost less than what a part has.
+func (s *packer) fewer(at *assignment) (list []near) {
+	m, has := s.problems[at.pipeline].Modules[at.module], 0.0
+	for i := range at.dedicated {
+		has += at.dedicated[i].Weight * at.dedicated[i].Charged()
+	}
+	for i := range m.Configs {
+		c := &m.Configs[i]
+		for n, k := math.Floor(m.Rate/c.Throughput()+plan.RateTolerance), 0; n > 0 && k < 2; n, k = n-1, k+1 {
+			if plan.Cheaper(n*c.Weight, has) {
+				list = append(list, near{by: c, full: n, id: 2*i + k})
+			}
+		}
+	}
+	return list
 }
 
 // regrouping is one enumeration.
 type regrouping struct {
 	s     *packer
 	best  *packing
+	from  *packing // what it begins with, where that is not the best packing
+	near  *near    // what of that is put together anew; nil for all
 	done  func() bool
 	parts []assignment   // what may be put into groups, that which uses most first
+	loose []int          // of them, that are not in a group yet
 	fixed float64        // weight of devices that stay as they are
 	needs allBudgets     // of modules that have devices of their own and a share of another
 	own   [][]split.Cost // of modules that have devices of their own, by budget
-	steps int
-	fits  int
+	steps int            // that are left
+	fits  int            // that are left
 
 	groups []group
 	weight float64 // of groups
 }
 
-func (e *regrouping) start() {
+// complete says that the enumeration was not ended by its bounds.
+func (e *regrouping) complete() bool {
+	return e.steps > 0 && e.fits > 0 && len(e.parts) <= mostGrouped
+}
+
+// start lists the parts; modules with devices of their own that could do with a part
+// of one may share where free says so. It returns how many others could.
+func (e *regrouping) start(free func(k int, at *assignment) bool) (more int) {
 	s := e.s
 	e.needs = make(allBudgets, len(s.problems))
 	for i, p := range s.problems {
 		e.needs[i] = make([]time.Duration, len(p.Modules))
 		e.own = append(e.own, make([]split.Cost, len(p.Modules)))
 	}
-	for _, at := range e.best.parts {
-		m := s.problems[at.pipeline].Modules[at.module]
-		if at.residual == 0 && len(at.dedicated) == 1 && at.dedicated[0].Machines <= 1 {
-			// It may as well share.
-			at.residual, at.dedicated, at.budget = m.Rate, nil, s.problems[at.pipeline].Pipeline.SLO
-			s.choose(&at, m.Configs)
+	if e.from == nil {
+		e.from = e.best
+	}
+	for k, at := range e.from.parts {
+		if part, ok := s.sharing(at, s.problems[at.pipeline].Pipeline.SLO); ok {
+			if free(k, &at) {
+				at = part
+			} else {
+				more++
+			}
 		}
 		if at.residual == 0 && len(at.dedicated) > 0 {
 			steps := s.ownSteps(at.pipeline, at.module)
@@ -89,27 +229,79 @@ func (e *regrouping) start() {
 		}
 	}
 	slices.SortStableFunc(e.parts, func(a, b assignment) int { return cmp.Compare(b.size, a.size) })
-	if len(e.parts) > 0 && len(e.parts) <= mostGrouped {
-		e.visit(0)
+	return more
+}
+
+// keep puts the parts into groups as they were, but for those that are put together
+// anew.
+func (e *regrouping) keep() {
+	placed := make([]bool, len(e.parts))
+	for k, b := range e.from.bins {
+		if slices.Contains(e.near.bins, k) {
+			continue
+		}
+		g := group{kind: b.kind}
+		for _, i := range b.parts {
+			at := e.from.parts[i]
+			part := e.part(&at)
+			if part < 0 {
+				continue
+			}
+			placed[part] = true
+			g.parts, g.wait = append(g.parts, part), g.wait+shortestOf(e.parts[part].choices[b.kind.index])
+		}
+		if len(g.parts) > 0 {
+			e.groups, e.weight = append(e.groups, g), e.weight+b.kind.weight
+		}
+	}
+	for i, ok := range placed {
+		if !ok {
+			e.loose = append(e.loose, i)
+		}
 	}
 }
 
-// visit puts the parts from i on into groups.
+// machines are the devices of its own.
+func (p *assignment) machines() float64 {
+	n := 0.0
+	for i := range p.dedicated {
+		n += p.dedicated[i].Machines
+	}
+	return n
+}
+
+// sharing is a module with devices of its own as a part of a device that it shares
+// under a budget;
+// false where it has none, or needs more than one.
+func (s *packer) sharing(at assignment, budget time.Duration) (assignment, bool) {
+	if len(at.dedicated) == 0 {
+		return at, false
+	}
+	m := s.problems[at.pipeline].Modules[at.module]
+	at.residual, at.dedicated, at.budget, at.margin = m.Rate, nil, budget, 0
+	s.choose(&at, m.Configs)
+	return at, !math.IsInf(at.size, 1)
+}
+
+// visit puts the loose parts from i on into groups.
 func (e *regrouping) visit(i int) {
-	if e.steps++; e.steps > mostSteps || e.fits > mostFits || e.done() || e.s.halted() {
+	if e.steps--; e.steps < 0 || e.fits < 0 || e.done() || e.s.halted() {
 		return
 	}
-	if i == len(e.parts) {
-		e.fit()
+	if i == len(e.loose) {
+		if plan.Cheaper(e.fixed+e.weight, e.best.weight) {
+			e.fit()
+		}
 		return
 	}
+	part := e.loose[i]
 	for k := range e.groups {
 		g := &e.groups[k]
-		shortest := shortestOf(e.parts[i].choices[g.kind.index])
+		shortest := shortestOf(e.parts[part].choices[g.kind.index])
 		if shortest == 0 {
 			continue
 		}
-		g.parts, g.wait = append(g.parts, i), g.wait+shortest
+		g.parts, g.wait = append(g.parts, part), g.wait+shortest
 		if e.possible() {
 			e.visit(i + 1)
 		}
@@ -117,11 +309,11 @@ func (e *regrouping) visit(i int) {
 		g.parts, g.wait = g.parts[:len(g.parts)-1], g.wait-shortest
 	}
 	for _, h := range e.s.kinds {
-		shortest := shortestOf(e.parts[i].choices[h.index])
+		shortest := shortestOf(e.parts[part].choices[h.index])
 		if shortest == 0 || h.count > 0 || !plan.Cheaper(e.fixed+e.weight+h.weight, e.best.weight) {
 			continue
 		}
-		e.groups, e.weight = append(e.groups, group{kind: h, parts: []int{i}, wait: shortest}), e.weight+h.weight
+		e.groups, e.weight = append(e.groups, group{kind: h, parts: []int{part}, wait: shortest}), e.weight+h.weight
 		if e.possible() {
 			e.visit(i + 1)
 		}
@@ -184,105 +376,4 @@ func (e *regrouping) possible() bool {
 		}
 	}
 	return true
-}
-
-// fit looks for budgets for the groups, and packs under them.
-func (e *regrouping) fit() {
-	e.fits++
-	takes := make([]time.Duration, len(e.parts)) // by the configurations chosen last
-	for _, g := range e.groups {
-		for _, i := range g.parts {
-			takes[i] = shortestOf(e.parts[i].choices[g.kind.index])
-		}
-	}
-	price := make([]float64, len(e.groups))
-	for k := range price {
-		price[k] = 1
-	}
-	for range fitRounds {
-		budgets, ok := e.split(takes, price)
-		if !ok {
-			return
-		}
-		fits := true
-		for k, g := range e.groups {
-			wait, use, long := time.Duration(0), 0.0, time.Duration(0)
-			for _, i := range g.parts {
-				wait += takes[i]
-			}
-			for _, i := range g.parts {
-				at, least, best := &e.parts[i], math.Inf(1), time.Duration(0)
-				for _, c := range at.choices[g.kind.index] {
-					left := min(c.filling, budgets[at.pipeline][at.module]-wait+takes[i]-c.Duration)
-					if left > 0 && float64(c.Duration)/float64(left) < least {
-						least, best = float64(c.Duration)/float64(left), c.Duration
-					}
-				}
-				use, long, takes[i] = use+least, long+best, best
-			}
-			fits = fits && use <= 1 && long <= wait
-			price[k] *= math.Max(0.25, math.Min(4, use*use))
-		}
-		if !fits {
-			continue
-		}
-		if p := e.s.within(budgets); p != nil && plan.Cheaper(p.weight, e.best.weight) {
-			e.best = p
-		}
-		return
-	}
-}
-
-// split divides the objectives so that the groups use least of their devices.
-func (e *regrouping) split(takes []time.Duration, price []float64) (allBudgets, bool) {
-	curves := make([][]split.Cost, len(e.s.problems))
-	for i, p := range e.s.problems {
-		curves[i] = make([]split.Cost, len(p.Modules))
-		for k := range curves[i] {
-			curves[i][k] = split.Curves(nil)
-			if own := e.own[i][k]; own != nil {
-				curves[i][k] = own
-			} else if need := e.needs[i][k]; need > 0 {
-				curves[i][k] = split.Curves{{Rise: 1e-18, Flat: 1e-9, Duration: need.Seconds()}}
-			}
-		}
-	}
-	for k, g := range e.groups {
-		wait := time.Duration(0)
-		for _, i := range g.parts {
-			wait += takes[i]
-		}
-		for _, i := range g.parts {
-			at := &e.parts[i]
-			var list split.Curves
-			for _, c := range at.choices[g.kind.index] {
-				due := max(wait-takes[i]+c.Duration, e.needs[at.pipeline][at.module])
-				list = append(list, split.Curve{Rise: price[k] * c.Duration.Seconds(), Flat: c.filling.Seconds(), Duration: due.Seconds()})
-			}
-			curves[at.pipeline][at.module] = list.Lower()
-		}
-	}
-	budgets := make(allBudgets, len(e.s.problems))
-	for i, p := range e.s.problems {
-		_, found := split.Least(p.Prepared, curves[i], mostBoxes)
-		if found == nil {
-			return nil, false
-		}
-		budgets[i] = p.DAG.Stretch(found, p.Pipeline.SLO)
-	}
-	return budgets, true
-}
-
-// ownSteps is what a module costs on devices of its own, by its budget.
-func (s *packer) ownSteps(pipeline, module int) split.Steps {
-	if s.steps == nil {
-		s.steps = make([][]split.Steps, len(s.problems))
-		for i, p := range s.problems {
-			most := p.longestBudgets()
-			for k, w := range p.whole {
-				s.steps[i] = append(s.steps[i], split.NewSteps(w.known(most[k])))
-			}
-		}
-	}
-	return s.steps[pipeline][module]
 }

@@ -203,7 +203,7 @@ func (s *packer) divide(pipeline, module int, budget time.Duration, by division)
 		return p, by == dedicated
 	}
 	if by == dedicated {
-		set, ok := s.problems[pipeline].whole[module].within(budget)
+		set, ok := s.problems[pipeline].own.Modules[module].Within(budget)
 		p.dedicated = set.Allocations
 		return p, ok
 	}
@@ -234,10 +234,17 @@ func (s *packer) divide(pipeline, module int, budget time.Duration, by division)
 	if math.IsInf(value, 1) {
 		return p, false
 	}
-	p.residual = m.Rate
+	return s.dividedBy(p, best, full)
+}
+
+// dividedBy gives a part so many full devices of its own; false when what is left fits
+// on no device.
+func (s *packer) dividedBy(p assignment, c plan.Config, full float64) (assignment, bool) {
+	m := s.problems[p.pipeline].Modules[p.module]
+	p.residual, p.margin, p.dedicated = m.Rate, 0, nil
 	if full > 0 {
-		t := plan.Allocation{Config: best, Machines: full, Rate: math.Min(m.Rate, full*best.Throughput()), Worst: budget}
-		t.Collect, t.Period = t.Rate, plan.ToDuration(best.Interval()/full)
+		t := plan.Allocation{Config: c, Machines: full, Rate: math.Min(m.Rate, full*c.Throughput()), Worst: p.budget}
+		t.Collect, t.Period = t.Rate, plan.ToDuration(c.Interval()/full)
 		p.dedicated, p.residual = []plan.Allocation{t}, m.Rate-t.Rate
 		if s.withMargin {
 			p.margin = plan.ToDuration(1 / m.Rate)

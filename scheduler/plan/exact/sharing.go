@@ -72,7 +72,7 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	done := func() bool { return best != nil && best.weight <= total*(1+plan.OptimalityGap) }
 	var nearest *packing // of those that cost least, to one with a device less
 	for _, b := range starts {
-		if p := s.within(b); p != nil {
+		if p := s.under(b); p != nil {
 			if best == nil || plan.Cheaper(p.weight, best.weight) {
 				best = p
 			}
@@ -100,9 +100,12 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	}
 	random := rand.New(rand.NewPCG(1, 2)) // the same problem has the same plan
 	for n, last := 0, 0; n < rounds && n-last < patience && !done() && !s.halted(); n++ {
-		if p := s.within(s.near(best.budgets, random)); p != nil && p.better(best) {
+		if p := s.under(s.near(best.budgets, random)); p != nil && p.better(best) {
 			best, last = p, n
 		}
+	}
+	if !done() {
+		best = s.fromStricter(best, total)
 	}
 	return best, bounds, total
 }

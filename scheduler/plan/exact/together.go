@@ -189,7 +189,7 @@ func (s *packer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Dev
 // packed plans one pipeline under given budgets.
 func (p *problem) packed(budgets []time.Duration) (plan.Plan, error) {
 	s := newPacker([]*problem{p})
-	best, plans := s.solve(func() *packing { return s.within(allBudgets{budgets}) })
+	best, plans := s.solve(func() *packing { return s.under(allBudgets{budgets}) })
 	if best == nil {
 		return plan.Plan{}, p.NoSplit("")
 	}

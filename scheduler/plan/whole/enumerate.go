@@ -1,4 +1,4 @@
-package exact
+package whole
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ const (
 // enumerate lists the mixtures of several kinds that cost at most limit and can
 // serve the module within budget, cheapest first. Where there are too many the
 // limit is lowered, so that none below it is missing.
-func (w *wholeModule) enumerate(limit float64, budget time.Duration) {
+func (w *Module) enumerate(limit float64, budget time.Duration) {
 	w.mixtures, w.limit = nil, limit
 	if len(w.kinds) < 2 || w.Rate == 0 {
 		return
@@ -54,7 +54,7 @@ func (w *wholeModule) enumerate(limit float64, budget time.Duration) {
 
 // enumerator walks the numbers of devices kind by kind.
 type enumerator struct {
-	w      *wholeModule
+	w      *Module
 	shares []float64 // of the stream, that one device of a kind serves at best
 	limit  float64
 	counts []int

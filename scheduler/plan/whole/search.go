@@ -1,4 +1,4 @@
-package exact
+package whole
 
 import (
 	"math"
@@ -9,49 +9,71 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/split"
 )
 
-// searchWhole splits the SLO for whole devices: branch and bound over costs that
+// Problem is a pipeline whose modules run on whole devices of their own.
+type Problem struct {
+	*plan.Prepared
+	Modules    []*Module // in the order of the DAG
+	Restricted bool      // the lower bound is that of plans with two groups a module
+
+	effort int // see maxEffort
+}
+
+// New prepares the search.
+func New(ready *plan.Prepared) *Problem {
+	p := &Problem{Prepared: ready, Modules: make([]*Module, len(ready.Modules)), effort: maxEffort}
+	for i, m := range ready.Modules {
+		p.Modules[i] = newModule(m, &p.effort)
+	}
+	return p
+}
+
+// Search splits the SLO for whole devices: branch and bound over costs that
 // fall in steps. The steps of the bound hold every mixture at the
 // least latency that any dispatch could give it; what a budget really buys is
 // the cheapest sound plan. Where the two leave a gap, a second search over the
 // steps of what is proven sound looks for the best plan of those, and a third
-// one raises the bound by what two groups cannot do.
-func (p *problem) searchWhole() (found []time.Duration, bound float64, ok bool) {
+// one raises the bound by what two groups cannot do. starts are splits to begin
+// with; bound is in weights, and false says that there is no split.
+func (p *Problem) Search(starts ...[]time.Duration) (found []time.Duration, bound float64, ok bool) {
 	b := split.NewSearch(p.Prepared)
 	b.Buy = func(i int, budget time.Duration) (float64, time.Duration, bool) {
-		set, ok := p.whole[i].cheapest(budget)
+		set, ok := p.Modules[i].cheapest(budget)
 		return set.Weight / b.Scale, set.Worst, ok
 	}
-	most := p.longestBudgets()
-	p.firstSplits(b)
+	most := p.LongestBudgets()
+	b.Offer(p.DAG.Stretch(p.fastest(), p.Pipeline.SLO))
+	for _, start := range starts {
+		b.Offer(start)
+	}
 	if b.Found == nil {
 		return nil, 0, false
 	}
 	p.enumerate(b.Best*b.Scale, most)
 	open := func() bool { return b.Best*b.Scale-bound > split.PruneGap*b.Best*b.Scale }
-	b.Costs = p.costSteps(most, b.Scale, (*wholeModule).bounds)
+	b.Costs = p.costSteps(most, b.Scale, (*Module).bounds)
 	if bound = b.Run(); open() {
-		b.Costs = p.costSteps(most, b.Scale, (*wholeModule).sounds)
+		b.Costs = p.costSteps(most, b.Scale, (*Module).sounds)
 		b.Restart()
 		b.Run()
 	}
 	if open() && p.mixes() {
-		b.Costs = p.costSteps(most, b.Scale, (*wholeModule).floors)
+		b.Costs = p.costSteps(most, b.Scale, (*Module).floors)
 		b.Restart()
 		if raised := b.Run(); raised > bound {
-			p.restricted, bound = true, raised
+			p.Restricted, bound = true, raised
 		}
 	}
 	return b.Found, bound, true
 }
 
 // mixes says whether any module has mixtures to choose from.
-func (p *problem) mixes() bool {
-	return slices.ContainsFunc(p.whole, func(w *wholeModule) bool { return len(w.mixtures) > 0 })
+func (p *Problem) mixes() bool {
+	return slices.ContainsFunc(p.Modules, func(w *Module) bool { return len(w.mixtures) > 0 })
 }
 
-// longestBudgets is the most that each module could have: what the SLO leaves
+// LongestBudgets is the most that each module could have: what the SLO leaves
 // when all others run at their fastest.
-func (p *problem) longestBudgets() []time.Duration {
+func (p *Problem) LongestBudgets() []time.Duration {
 	fast := p.fastest()
 	around := p.DAG.Around(fast)
 	for i := range fast {
@@ -60,31 +82,31 @@ func (p *problem) longestBudgets() []time.Duration {
 	return fast
 }
 
-// firstSplits offers splits to start from: the given one, and that in proportion
-// to the modules' shortest durations.
-func (p *problem) firstSplits(b *split.Search) {
-	b.Offer(p.DAG.Stretch(p.fastest(), p.Pipeline.SLO))
-	if first, ok := p.started(); ok {
-		b.Offer(first)
+// fastest are the shortest durations of the modules.
+func (p *Problem) fastest() []time.Duration {
+	list := make([]time.Duration, len(p.Modules))
+	for i, m := range p.Modules {
+		list[i] = m.Fastest()
 	}
+	return list
 }
 
 // enumerate lists the mixtures of every module that a plan of at most that
 // weight may use.
-func (p *problem) enumerate(weight float64, most []time.Duration) {
+func (p *Problem) enumerate(weight float64, most []time.Duration) {
 	least, sum := make([]float64, len(p.Modules)), 0.0
-	for i, w := range p.whole {
+	for i, w := range p.Modules {
 		least[i] = w.relaxed(most[i])
 		sum += least[i]
 	}
-	for i, w := range p.whole {
+	for i, w := range p.Modules {
 		w.enumerate(least[i]+math.Max(0, weight-sum), most[i])
 	}
 }
 
-func (p *problem) costSteps(most []time.Duration, scale float64, of func(*wholeModule, time.Duration) []split.Step) []split.Cost {
+func (p *Problem) costSteps(most []time.Duration, scale float64, of func(*Module, time.Duration) []split.Step) []split.Cost {
 	list := make([]split.Cost, len(p.Modules))
-	for i, w := range p.whole {
+	for i, w := range p.Modules {
 		steps := of(w, most[i])
 		for k := range steps {
 			steps[k].Cost /= scale
@@ -95,7 +117,7 @@ func (p *problem) costSteps(most []time.Duration, scale float64, of func(*wholeM
 }
 
 // relaxed is a bound on the cost of the module under the longest budget.
-func (w *wholeModule) relaxed(budget time.Duration) float64 {
+func (w *Module) relaxed(budget time.Duration) float64 {
 	if w.Rate == 0 {
 		return 0
 	}
@@ -113,7 +135,7 @@ func (w *wholeModule) relaxed(budget time.Duration) float64 {
 }
 
 // singles are the steps of plans of one kind that cost at most limit.
-func (w *wholeModule) singles(limit float64, budget time.Duration) []split.Step {
+func (w *Module) singles(limit float64, budget time.Duration) []split.Step {
 	const most = 4096 // steps of one kind; dearer plans count as the limit
 	var steps []split.Step
 	for _, k := range w.kinds {
@@ -136,7 +158,7 @@ func (w *wholeModule) singles(limit float64, budget time.Duration) []split.Step 
 
 // bounds are the steps of the lower bound. Below the budgets that plans up to
 // the limit need, the limit is the bound.
-func (w *wholeModule) bounds(budget time.Duration) []split.Step {
+func (w *Module) bounds(budget time.Duration) []split.Step {
 	if w.Rate == 0 {
 		return nil
 	}
@@ -150,7 +172,7 @@ func (w *wholeModule) bounds(budget time.Duration) []split.Step {
 // floors are the steps of the bound for plans of two groups: bounds, raised for
 // the mixtures that matter. Mixtures of more kinds count only where they are
 // known to be sound.
-func (w *wholeModule) floors(budget time.Duration) []split.Step {
+func (w *Module) floors(budget time.Duration) []split.Step {
 	if w.Rate == 0 {
 		return nil
 	}
@@ -178,12 +200,12 @@ func (w *wholeModule) floors(budget time.Duration) []split.Step {
 }
 
 // limited closes a list of bounds at its dear end.
-func (w *wholeModule) limited(steps []split.Step) []split.Step {
+func (w *Module) limited(steps []split.Step) []split.Step {
 	return append(steps, split.Step{Budget: w.Fastest().Seconds(), Cost: w.limit * (1 + 2*plan.CostTolerance)})
 }
 
 // sounds are the steps that are proven sound.
-func (w *wholeModule) sounds(budget time.Duration) []split.Step {
+func (w *Module) sounds(budget time.Duration) []split.Step {
 	if w.Rate == 0 {
 		return nil
 	}
@@ -201,8 +223,8 @@ func (w *wholeModule) sounds(budget time.Duration) []split.Step {
 	return steps
 }
 
-// known are the steps of what is known to be sound by now.
-func (w *wholeModule) known(budget time.Duration) []split.Step {
+// Known are the steps of what is known to be sound by now.
+func (w *Module) Known(budget time.Duration) []split.Step {
 	if w.Rate == 0 {
 		return nil
 	}

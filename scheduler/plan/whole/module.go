@@ -1,4 +1,4 @@
-package exact
+package whole
 
 import (
 	"math"
@@ -33,8 +33,8 @@ import (
 // most two groups a module, one a kind, that release their first batches
 // together (Restriction of the plan says so).
 
-// wholeModule is a module with the ways to serve it with whole devices.
-type wholeModule struct {
+// Module is a module with the ways to serve it with whole devices.
+type Module struct {
 	*plan.ModuleProblem
 	kinds    []kind
 	mixtures []*mixture // of several kinds, cheapest first, up to limit
@@ -70,12 +70,12 @@ func (m *mixture) kinds() int {
 	return used
 }
 
-func newWholeModule(s *plan.ModuleProblem, effort *int) *wholeModule {
-	return &wholeModule{ModuleProblem: s, kinds: kinds(s.Configs), effort: effort}
+func newModule(s *plan.ModuleProblem, effort *int) *Module {
+	return &Module{ModuleProblem: s, kinds: kinds(s.Configs), effort: effort}
 }
 
 // single is the cheapest plan of one kind within the budget.
-func (w *wholeModule) single(budget time.Duration) (best member, weight float64, ok bool) {
+func (w *Module) single(budget time.Duration) (best member, weight float64, ok bool) {
 	weight = math.Inf(1)
 	for _, k := range w.kinds {
 		for _, c := range k.configs {
@@ -93,7 +93,7 @@ func (w *wholeModule) single(budget time.Duration) (best member, weight float64,
 }
 
 // cheapest is the cheapest sound plan known within the budget.
-func (w *wholeModule) cheapest(budget time.Duration) (plan.Schedule, bool) {
+func (w *Module) cheapest(budget time.Duration) (plan.Schedule, bool) {
 	if w.Rate == 0 {
 		return plan.Schedule{}, true
 	}
@@ -114,8 +114,8 @@ func (w *wholeModule) cheapest(budget time.Duration) (plan.Schedule, bool) {
 	return w.oneKind(one, budget), true
 }
 
-// within is cheapest for a budget that no search has prepared.
-func (w *wholeModule) within(budget time.Duration) (plan.Schedule, bool) {
+// Within is the cheapest sound schedule known for a budget that no search has prepared.
+func (w *Module) Within(budget time.Duration) (plan.Schedule, bool) {
 	if w.Rate == 0 {
 		return plan.Schedule{}, true
 	}
@@ -130,7 +130,7 @@ func (w *wholeModule) within(budget time.Duration) (plan.Schedule, bool) {
 }
 
 // fullest is the weight of all devices of the kinds that are limited.
-func (w *wholeModule) fullest() float64 {
+func (w *Module) fullest() float64 {
 	sum := 0.0
 	for _, k := range w.kinds {
 		sum += float64(k.count) * k.weight
@@ -140,14 +140,14 @@ func (w *wholeModule) fullest() float64 {
 
 // alone is the schedule of one group. It collects full batches where the budget
 // allows and otherwise for as long as it does: no oftener than the devices can.
-func (w *wholeModule) oneKind(m member, budget time.Duration) plan.Schedule {
+func (w *Module) oneKind(m member, budget time.Duration) plan.Schedule {
 	period := min(plan.Collection(m.Batch, w.Rate), budget-m.Duration)
 	t := plan.Allocation{Config: m.Config, Machines: float64(m.n), Rate: w.Rate, Collect: w.Rate, Period: period, Worst: m.Duration + period}
 	return plan.Schedule{Allocations: []plan.Allocation{t}, Worst: t.Worst, Weight: float64(m.n) * m.Weight}
 }
 
 // mixed is the schedule of a mixture that is sound.
-func (w *wholeModule) severalKinds(m *mixture) plan.Schedule {
+func (w *Module) severalKinds(m *mixture) plan.Schedule {
 	split, _ := shares(w.Rate, m.groups, (m.sound - m.margin).Seconds())
 	set := plan.Schedule{Worst: m.sound, Weight: m.weight}
 	for i, g := range m.groups {
@@ -164,7 +164,7 @@ func (w *wholeModule) severalKinds(m *mixture) plan.Schedule {
 
 // prove looks for the least latency at which the mixture is sound, over the
 // configurations that its kinds may run.
-func (w *wholeModule) prove(m *mixture) (time.Duration, bool) {
+func (w *Module) prove(m *mixture) (time.Duration, bool) {
 	if m.proven {
 		return m.sound, m.sound > 0
 	}
@@ -197,7 +197,7 @@ func (w *wholeModule) prove(m *mixture) (time.Duration, bool) {
 
 // raise lifts the floor of a proven mixture of two kinds as near to what is
 // sound as can be refuted.
-func (w *wholeModule) raise(m *mixture) {
+func (w *Module) raise(m *mixture) {
 	fluid := m.sound - m.margin
 	if fluid <= m.least+1 || len(m.groups) != 2 || m.floor > m.least {
 		return
@@ -217,7 +217,7 @@ func (w *wholeModule) raise(m *mixture) {
 
 // boundOf is the least latency, rounded down, at which these groups could serve
 // the stream under any dispatch.
-func (w *wholeModule) boundOf(groups []member) time.Duration {
+func (w *Module) boundOf(groups []member) time.Duration {
 	low, high := 0.0, 0.0
 	for _, g := range groups {
 		high = math.Max(high, g.Duration.Seconds()+float64(g.Batch)/w.Rate)
@@ -238,7 +238,7 @@ func (w *wholeModule) boundOf(groups []member) time.Duration {
 
 // each calls back for every choice of one configuration a kind that gives the
 // devices the capacity for the stream.
-func (w *wholeModule) each(m *mixture, groups []member, from int, visit func([]member)) {
+func (w *Module) each(m *mixture, groups []member, from int, visit func([]member)) {
 	for i := from; i < len(m.counts) && *w.effort > 0; i++ {
 		if m.counts[i] == 0 {
 			continue
@@ -259,7 +259,7 @@ func (w *wholeModule) each(m *mixture, groups []member, from int, visit func([]m
 
 // bound is the least latency, rounded down, at which the devices can serve the
 // stream under any dispatch: the root of sum n·v(L) = 1, which rises with L.
-func (w *wholeModule) bound(counts []int) (time.Duration, bool) {
+func (w *Module) bound(counts []int) (time.Duration, bool) {
 	covers := func(latency float64) bool {
 		sum := 0.0
 		for i, n := range counts {
