@@ -20,15 +20,20 @@ func RunControl(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// RunWorker runs a host until ctx ends, then drains its executors.
+// RunWorker runs a host until ctx ends, then drains its executors. The error says, too,
+// when another process is in the fleet under the host's name.
 func RunWorker(ctx context.Context, c client.Client, o HostOptions) error {
 	r, err := StartWorker(ctx, c, o)
 	if err != nil {
 		return err
 	}
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-r.replaced:
+		err = fmt.Errorf("another worker is in the fleet as %q; give each host a name of its own with --name", o.Name)
+	}
 	r.Stop()
-	return nil
+	return err
 }
 
 // RunGateway runs a gateway until ctx ends. It then says that it is not ready, takes

@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/harpagon/harpagon/activities"
@@ -14,6 +15,9 @@ const (
 	lostAfter  = 6 // looks without being held
 	joinWithin = 20 * time.Second
 )
+
+// errTaken is why a member does not join again: another process is held under its name.
+var errTaken = errors.New("roles: another process has the name")
 
 // stay joins the fleet again whenever it has lost sight of the member, until life
 // ends, or, which it says, another process has taken the member's name. While the
@@ -37,9 +41,13 @@ func stay(life context.Context, p *activities.Presence, join func(context.Contex
 			continue
 		}
 		ctx, cancel := context.WithTimeout(life, joinWithin)
-		if join(ctx) == nil {
+		err := join(ctx)
+		cancel()
+		if errors.Is(err, errTaken) {
+			return true
+		}
+		if err == nil {
 			missed = 0
 		}
-		cancel()
 	}
 }

@@ -74,6 +74,8 @@ type Worker struct {
 	worker  worker.Worker
 	quit    context.CancelFunc // of the server
 	servers sync.WaitGroup
+
+	replaced chan struct{} // closed when another process has the host's name
 }
 
 // driverPace is how often the driver is asked how GPUs are doing.
@@ -101,7 +103,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		o.GPUs = devices.NVIDIA()
 	}
 	life, quit := context.WithCancel(context.Background())
-	r := &Worker{Host: host, gpus: devices.Recent(o.GPUs, driverPace), quit: quit}
+	r := &Worker{Host: host, gpus: devices.Recent(o.GPUs, driverPace), quit: quit, replaced: make(chan struct{})}
 	if err := r.serve(life, o.MetricsAddr); err != nil {
 		quit()
 		return nil, err
@@ -136,10 +138,24 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		return nil, fmt.Errorf("roles: worker: does a control role run? %w", err)
 	}
 	r.worker = w
+	again := func(ctx context.Context) error {
+		// The fleet would have lost a host that nobody holds for so long.
+		if view, err := commands.Fleet(ctx); err == nil && present(view, o.Name) {
+			return errTaken
+		}
+		return join(ctx)
+	}
 	r.servers.Go(func() {
-		stay(life, &held.Presence, join)
+		if stay(life, &held.Presence, again) {
+			close(r.replaced)
+		}
 	})
 	return r, nil
+}
+
+// present says whether the fleet holds a host.
+func present(view activities.FleetView, host string) bool {
+	return slices.ContainsFunc(view.Hosts, func(h activities.HostInfo) bool { return h.Name == host })
 }
 
 // serve offers the metrics of the devices.
