@@ -22,7 +22,9 @@ const gridStep = 64 // of the finest grid, in parts of a factor of two
 type strictness struct{ rate, slo int }
 
 // grids are what is looked at.
-var grids = [...]strictness{{1, 0}, {0, 1}, {1, 1}, {4, 4}, {8, 0}, {0, 8}, {16, 16}, {64, 64}}
+func grids() [8]strictness {
+	return [...]strictness{{1, 0}, {0, 1}, {1, 1}, {4, 4}, {8, 0}, {0, 8}, {16, 16}, {64, 64}}
+}
 
 // up is the next rate on a grid.
 func up(rate float64, steps int) float64 {
@@ -78,7 +80,7 @@ func (p *problem) stricter(by strictness) (*problem, bool) {
 // fromStricter looks for a packing that is cheaper among those of stricter problems,
 // unless the best one costs no more than the bound.
 func (s *packer) fromStricter(best *packing, bound float64) *packing {
-	for _, by := range grids {
+	for _, by := range grids() {
 		if best.weight <= bound*(1+plan.OptimalityGap) || s.halted() {
 			break
 		}
