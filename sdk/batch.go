@@ -20,6 +20,9 @@ func (e *ItemError) Error() string { return fmt.Sprintf("request %d: %v", e.Inde
 // Unwrap gives the request's own error.
 func (e *ItemError) Unwrap() error { return e.Err }
 
+// together is how many requests of one InferBatch are under way at a time.
+const together = 256
+
 // InferBatch sends one request for each of the inputs, all at once, and waits for
 // all answers: results[i] belongs to inputs[i]. Requests do not depend on each
 // other: each has its own deadline, outcome and place in a batch at the gateway,
@@ -31,7 +34,7 @@ func (e *ItemError) Unwrap() error { return e.Err }
 func (c *Client) InferBatch(ctx context.Context, pipeline string, inputs []Inputs, options ...InferOption) ([]Result, error) {
 	results := make([]Result, len(inputs))
 	errs := make([]error, len(inputs))
-	places := make(chan struct{}, connections)
+	places := make(chan struct{}, together)
 	var under sync.WaitGroup
 	for i, in := range inputs {
 		places <- struct{}{}

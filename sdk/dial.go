@@ -33,8 +33,10 @@ type Dialer struct {
 	HTTP *http.Client
 }
 
-// connections is how many idle connections to a gateway are kept.
-const connections = 256
+// connections is how many idle connections to a gateway are kept. Under overload a
+// client has thousands of requests out, and opening a connection costs both sides more
+// than a refusal does.
+const connections = 4096
 
 // Dial makes a client of the gateways at the addresses, each "HOST:PORT" or a URL,
 // with the settings of the zero Dialer.

@@ -18,6 +18,7 @@ func (s *server) ModelInfer(ctx context.Context, m *pb.ModelInferRequest) (*pb.M
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
 	}
+	call.Request.Arrived = arrivalOf(ctx)
 	if call.Version != "" {
 		if _, err := s.model(ctx, call.Request.Pipeline, call.Version); err != nil {
 			return nil, oipgrpc.EncodeError(err)

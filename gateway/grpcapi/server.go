@@ -92,7 +92,7 @@ func Serve(ctx context.Context, l net.Listener, s *grpc.Server) error {
 		defer hard.Stop()
 		s.GracefulStop()
 	})
-	err := s.Serve(l)
+	err := s.Serve(datedListener{l})
 	if !stop() {
 		<-over
 		return nil

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -238,4 +239,40 @@ func TestStatistics(t *testing.T) {
 	}
 	_, err := c.ModelStatistics(t.Context(), &pb.ModelStatisticsRequest{Name: "q"})
 	require.Equal(t, codes.NotFound, status.Code(err))
+}
+
+// TestCallsTellWhenTheyCame lets the handler see a call long after it came.
+func TestCallsTellWhenTheyCame(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the system does not tell")
+	}
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	arrived := make(chan time.Time, 1)
+	b := &backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		arrived <- q.Arrived
+		return &wire.InferResponse{Pipeline: q.Pipeline}, nil
+	}}
+	s := New(b, Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, listen.Limit(listen.Stamp(tcp), 10, nil), s) }()
+	c := pb.NewGRPCInferenceServiceClient(dial(t, tcp.Addr()))
+	const patience = 2 * time.Second
+	for known, begin := 0, time.Now(); known < 3; {
+		before := time.Now().Round(0)
+		_, err := c.ModelInfer(t.Context(), question())
+		require.NoError(t, err)
+		at := <-arrived
+		if at.IsZero() { // the kernel begins some time after it was asked to
+			if time.Since(begin) > patience {
+				t.Skip("the kernel has not begun to note times")
+			}
+			continue
+		}
+		known++
+		require.WithinRange(t, at, before, time.Now().Round(0))
+	}
+	stop()
+	require.NoError(t, <-done)
 }

@@ -2,25 +2,20 @@ package httpapi
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/listen"
 )
 
-// arrivalKey is the key of the connection in the context of its requests.
+// arrivalKey is the key of listen.Arrival in the context of a connection's requests.
 type arrivalKey struct{}
-
-// dated is a connection that knows when what was read last had come.
-type dated interface{ came() time.Time }
 
 // withArrival notes the connection for arrivalOf.
 func withArrival(ctx context.Context, c net.Conn) context.Context {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	if d, ok := c.(dated); ok {
-		return context.WithValue(ctx, arrivalKey{}, d)
+	if came := listen.Arrival(c); came != nil {
+		return context.WithValue(ctx, arrivalKey{}, came)
 	}
 	return ctx
 }
@@ -29,9 +24,9 @@ func withArrival(ctx context.Context, c net.Conn) context.Context {
 // on a busy one can be long before it is read; zero where that is unknown. Streams
 // of HTTP/2 share a connection, so nothing is known of them.
 func arrivalOf(r *http.Request) time.Time {
-	d, ok := r.Context().Value(arrivalKey{}).(dated)
+	came, ok := r.Context().Value(arrivalKey{}).(func() time.Time)
 	if !ok || r.ProtoMajor != 1 {
 		return time.Time{}
 	}
-	return d.came()
+	return came()
 }

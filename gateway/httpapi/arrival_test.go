@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -13,64 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 const patience = 2 * time.Second
-
-// TestConnectionsKnowWhenDataCame compares the kernel's stamps with the clock
-// around the writing, long before the data are read.
-func TestConnectionsKnowWhenDataCame(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the system does not tell")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	d := stampArrivals(l)
-	client, err := net.Dial("tcp", l.Addr().String())
-	require.NoError(t, err)
-	defer client.Close()
-	server, err := d.Accept()
-	require.NoError(t, err)
-	defer server.Close()
-	conn := server.(dated)
-	require.Zero(t, conn.came(), "nothing has been read")
-	buf := make([]byte, 3)
-	for begin := time.Now(); conn.came().IsZero(); { // the kernel begins some time after it was asked to
-		if time.Since(begin) > patience {
-			t.Skip("the kernel has not begun to note times")
-		}
-		_, err = client.Write([]byte("a"))
-		require.NoError(t, err)
-		_, err = server.Read(buf)
-		require.NoError(t, err)
-	}
-	for range 3 {
-		before := time.Now()
-		_, err = client.Write([]byte("abcd"))
-		require.NoError(t, err)
-		after := time.Now()
-		time.Sleep(20 * time.Millisecond)
-		for _, want := range []string{"abc", "d"} {
-			n, err := server.Read(buf)
-			require.NoError(t, err)
-			require.Equal(t, want, string(buf[:n]))
-			require.WithinRange(t, conn.came(), before.Round(0), after.Round(0).Add(10*time.Millisecond))
-		}
-	}
-	require.NoError(t, server.SetReadDeadline(time.Now().Add(-time.Second)))
-	_, err = server.Read(buf)
-	var late net.Error
-	require.ErrorAs(t, err, &late)
-	require.True(t, late.Timeout())
-	require.NoError(t, server.SetReadDeadline(time.Time{}))
-	n, err := server.Read(nil)
-	require.NoError(t, err)
-	require.Zero(t, n)
-	require.NoError(t, client.Close())
-	_, err = server.Read(buf)
-	require.ErrorIs(t, err, io.EOF)
-}
 
 // TestRequestsTellWhenTheyCame asks over a connection that is used again.
 func TestRequestsTellWhenTheyCame(t *testing.T) {
@@ -86,7 +32,7 @@ func TestRequestsTellWhenTheyCame(t *testing.T) {
 		crowded <- came
 		return nil
 	}})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := listen.HTTP("127.0.0.1:0", secure.Credentials{}, 0)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -22,7 +22,7 @@
 // be met. A client that hangs up cancels its request.
 //
 // A request's time runs from when the last of it came to this machine, where the
-// system tells (Linux, HTTP/1, no TLS), not from when it was read: on a machine whose
+// system tells (Linux, HTTP/1, with TLS or without), not from when it was read: on a machine whose
 // processors are all in use the two are far apart, and what can no longer be in
 // time is refused before its body is read. Should the system's clock step, requests
 // that had come but were not read by then are judged by the step.

@@ -20,7 +20,7 @@ const (
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, ConnContext: withArrival}
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(stampArrivals(l)) }()
+	go func() { done <- s.Serve(l) }()
 	select {
 	case err := <-done:
 		return err

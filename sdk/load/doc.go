@@ -4,7 +4,8 @@
 //
 // Latency counts from the instant at which a request was meant to be sent, so
 // that a generator or server that stalls cannot hide it (no coordinated
-// omission). Requests of the warm-up are sent but not counted. Attainment is
+// omission). A generator that falls far behind its own schedule leaves requests out and
+// says how many: what it measures then holds for the rate that it kept. Requests of the warm-up are sent but not counted. Attainment is
 // the share of all counted requests that were answered within the objective;
 // refusals, drops and errors count against it.
 //

@@ -82,3 +82,28 @@ func TestReportAsTextAndJSON(t *testing.T) {
 	assert.Equal(t, 400.0, back["slo_ms"])
 	assert.Equal(t, 0.75, back["attainment"])
 }
+
+// TestAGeneratorThatFallsBehindSaysSo stalls the whole process for a second, as a machine
+// does whose processors are taken: what was to be sent then is left out, and told.
+func TestAGeneratorThatFallsBehindSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &runner{o: Options{Pipeline: "p", SLO: 100 * time.Millisecond, Rate: 10, Duration: 4 * time.Second}, start: time.Now()}
+		r.send = func(context.Context, int) (*wire.InferResponse, error) { return &wire.InferResponse{}, nil }
+		r.counts = newCounts(r.o)
+		r.inFlight = make(chan struct{}, maxInFlight)
+		time.Sleep(2 * time.Second)
+		for n := range 40 {
+			at := time.Duration(n) * 100 * time.Millisecond
+			r.sleepUntil(t.Context(), time.NewTimer(0), r.start.Add(at))
+			r.offer(t.Context(), n, at)
+		}
+		r.wg.Wait()
+		report := r.counts.report(time.Since(r.start))
+		assert.Equal(t, 20, report.Unsent)
+		assert.Equal(t, 20, report.Requests)
+		assert.Equal(t, 20, report.Completed)
+		assert.Equal(t, 1.0, report.Attainment)
+		assert.Contains(t, report.Describe(), "left out 20 of 40 requests")
+		assert.Contains(t, report.Describe(), "about 5/s")
+	})
+}

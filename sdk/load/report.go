@@ -22,9 +22,10 @@ type Report struct {
 	Arrivals   string
 	Seed       uint64
 	SLO        time.Duration
-	Offered    float64 // requests per second asked for
-	Rate       float64 // requests per second answered in time
-	Requests   int
+	Offered    float64        // requests per second asked for
+	Rate       float64        // requests per second answered in time
+	Requests   int            // sent
+	Unsent     int            // left out, because the generator was behind its schedule
 	Completed  int            // answered within SLO
 	Late       int            // answered after it
 	Errors     map[string]int // by code
@@ -53,6 +54,7 @@ type Stage struct {
 type counts struct {
 	o        Options
 	sent     int
+	unsent   int
 	answered int
 	late     int
 	errors   map[string]int
@@ -120,7 +122,7 @@ func (c *counts) failed() int {
 func (c *counts) report(elapsed time.Duration) *Report {
 	r := &Report{
 		Pipeline: c.o.Pipeline, Arrivals: c.o.Arrivals.String(), Seed: c.o.Seed, SLO: c.o.SLO,
-		Offered: c.o.Rate, Requests: c.sent, Completed: c.answered - c.late, Late: c.late,
+		Offered: c.o.Rate, Requests: c.sent, Unsent: c.unsent, Completed: c.answered - c.late, Late: c.late,
 		Errors: maps.Clone(c.errors), Latency: c.latency.Percentiles(), Elapsed: elapsed,
 	}
 	if n := c.sent - c.errors[string(wire.CodeInvalid)]; n > 0 {
@@ -157,8 +159,13 @@ func (r *Report) Describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d requests offered at %s/s (%s, seed %d), objective %v\n",
 		r.Pipeline, r.Requests, quantity.Number(r.Offered), r.Arrivals, r.Seed, r.SLO)
-	fmt.Fprintf(&b, "attainment %.4f: %d in time (%.4g/s), %d late%s\n\n",
+	fmt.Fprintf(&b, "attainment %.4f: %d in time (%.4g/s), %d late%s\n",
 		r.Attainment, r.Completed, r.Rate, r.Late, r.errorText())
+	if r.Unsent > 0 {
+		fmt.Fprintf(&b, "the generator fell behind its schedule and left out %d of %d requests: what is said\nholds for about %s/s; send from another machine, or less\n",
+			r.Unsent, r.Requests+r.Unsent, quantity.Number(r.Offered*float64(r.Requests)/float64(r.Requests+r.Unsent)))
+	}
+	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "stage\titems\tbatch\tp50\tp99\tqueue p99\twait p99\tcompute p99\ttransfer p99\t")
 	for _, s := range r.Stages {
@@ -203,6 +210,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		OfferedRate float64        `json:"offered_rate"`
 		GoodRate    float64        `json:"good_rate"`
 		Requests    int            `json:"requests"`
+		Unsent      int            `json:"unsent"`
 		Completed   int            `json:"completed"`
 		Late        int            `json:"late"`
 		Errors      map[string]int `json:"errors"`
@@ -210,7 +218,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		LatencyMS   latencies      `json:"latency_ms"`
 		Stages      []stage        `json:"stages"`
 		ElapsedS    float64        `json:"elapsed_s"`
-	}{r.Pipeline, r.Arrivals, r.Seed, quantity.MS(r.SLO), r.Offered, r.Rate, r.Requests, r.Completed, r.Late,
+	}{r.Pipeline, r.Arrivals, r.Seed, quantity.MS(r.SLO), r.Offered, r.Rate, r.Requests, r.Unsent, r.Completed, r.Late,
 		r.Errors, r.Attainment, inMS(r.Latency), stages, r.Elapsed.Seconds()})
 }
 

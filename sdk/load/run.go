@@ -10,9 +10,17 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// maxInFlight bounds the requests that wait for an answer; beyond it the
-// generator counts a request as overloaded instead of piling up memory.
+// maxInFlight bounds the requests that wait for an answer; beyond it the generator
+// leaves requests out instead of piling up memory.
 const maxInFlight = 20_000
+
+// A request that would leave later than it was meant to, by this part of the objective
+// and by leastLag, is left out: a generator that falls behind would measure its own
+// queue, and take the processors that a server on the same machine needs.
+const (
+	lagShare = 4
+	leastLag = 10 * time.Millisecond
+)
 
 // Send offers request number n and returns its answer.
 type Send func(ctx context.Context, n int) (*wire.InferResponse, error)
@@ -109,16 +117,31 @@ func (r *runner) offer(ctx context.Context, n int, at time.Duration) {
 	select {
 	case r.inFlight <- struct{}{}:
 	default:
-		r.record(counted, 0, nil, wire.Errorf(wire.CodeOverloaded, "", "more than %d requests of the load generator are unanswered", maxInFlight))
+		r.leaveOut(counted)
 		return
 	}
 	r.wg.Go(func() {
 		defer func() { <-r.inFlight }()
+		if time.Since(r.start.Add(at)) > max(leastLag, r.o.SLO/lagShare) {
+			r.leaveOut(counted)
+			return
+		}
 		ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
 		defer cancel()
 		resp, err := r.send(ctx, n)
 		r.record(counted, time.Since(r.start.Add(at)), resp, err)
 	})
+}
+
+// leaveOut counts a request as not sent.
+func (r *runner) leaveOut(counted bool) {
+	if !counted {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts.sent--
+	r.counts.unsent++
 }
 
 func (r *runner) record(counted bool, latency time.Duration, resp *wire.InferResponse, err error) {

@@ -70,6 +70,9 @@ type counted struct {
 	close func()
 }
 
+// NetConn is the connection below.
+func (c *counted) NetConn() net.Conn { return c.Conn }
+
 // Close implements net.Conn.
 func (c *counted) Close() error {
 	c.close()

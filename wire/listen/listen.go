@@ -50,8 +50,9 @@ func TLS(l net.Listener, i *secure.Identity) (net.Listener, error) {
 	return tls.NewListener(l, config), nil
 }
 
-// HTTP opens the address for a server of HTTP that keeps at most so many connections
-// open; 0 means Connections.
+// HTTP opens the address for a server of HTTP/1 that keeps at most so many connections
+// open, and reads few at a time (Gate); 0 means Connections. They tell when requests
+// came (Arrival).
 func HTTP(address string, c secure.Credentials, most int) (net.Listener, error) {
 	l, err := TCP(address, c)
 	if err != nil {
@@ -61,7 +62,7 @@ func HTTP(address string, c secure.Credentials, most int) (net.Listener, error) 
 	if c.Identity != nil {
 		refusal = "" // it would not be TLS
 	}
-	over, err := TLS(Limit(l, cmp.Or(most, Connections()), []byte(refusal)), c.Identity)
+	over, err := TLS(Gate(Limit(Stamp(l), cmp.Or(most, Connections()), []byte(refusal))), c.Identity)
 	if err != nil {
 		_ = l.Close()
 	}

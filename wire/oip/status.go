@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"google.golang.org/grpc/codes"
-
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -13,12 +11,26 @@ import (
 // reads it but logs; it is the number that common proxies use for that.
 const StatusCanceled = 499
 
+// Status codes of gRPC, by their numbers: whoever speaks HTTP alone need not compile gRPC.
+const (
+	canceled          uint32 = 1
+	deadlineExceeded  uint32 = 4
+	notFound          uint32 = 5
+	permissionDenied  uint32 = 7
+	resourceExhausted uint32 = 8
+	invalidArgument   uint32 = 3
+	outOfRange        uint32 = 11
+	internal          uint32 = 13
+	unavailable       uint32 = 14
+	unauthenticated   uint32 = 16
+)
+
 // statuses are those of one code. The first is what Harpagon answers with; all of
 // them are read as the code in answers that state none.
 type statuses struct {
 	code wire.Code
 	http []int
-	grpc []codes.Code
+	grpc []uint32
 }
 
 // table says how codes travel over HTTP and gRPC.
@@ -27,14 +39,14 @@ func table() []statuses {
 		{
 			wire.CodeInvalid,
 			[]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed},
-			[]codes.Code{codes.InvalidArgument, codes.OutOfRange, codes.Unauthenticated, codes.PermissionDenied},
+			[]uint32{invalidArgument, outOfRange, unauthenticated, permissionDenied},
 		},
-		{wire.CodeNotFound, []int{http.StatusNotFound}, []codes.Code{codes.NotFound}},
-		{wire.CodeOverloaded, []int{http.StatusTooManyRequests}, []codes.Code{codes.ResourceExhausted}},
-		{wire.CodeUnavailable, []int{http.StatusServiceUnavailable, http.StatusBadGateway}, []codes.Code{codes.Unavailable}},
-		{wire.CodeInfeasible, []int{http.StatusServiceUnavailable}, []codes.Code{codes.Unavailable}}, // read as unavailable
-		{wire.CodeDeadline, []int{http.StatusGatewayTimeout, http.StatusRequestTimeout}, []codes.Code{codes.DeadlineExceeded}},
-		{wire.CodeCanceled, []int{StatusCanceled}, []codes.Code{codes.Canceled}},
+		{wire.CodeNotFound, []int{http.StatusNotFound}, []uint32{notFound}},
+		{wire.CodeOverloaded, []int{http.StatusTooManyRequests}, []uint32{resourceExhausted}},
+		{wire.CodeUnavailable, []int{http.StatusServiceUnavailable, http.StatusBadGateway}, []uint32{unavailable}},
+		{wire.CodeInfeasible, []int{http.StatusServiceUnavailable}, []uint32{unavailable}}, // read as unavailable
+		{wire.CodeDeadline, []int{http.StatusGatewayTimeout, http.StatusRequestTimeout}, []uint32{deadlineExceeded}},
+		{wire.CodeCanceled, []int{StatusCanceled}, []uint32{canceled}},
 	}
 }
 
@@ -48,14 +60,14 @@ func Status(code wire.Code) int {
 	return http.StatusInternalServerError
 }
 
-// GRPC is the gRPC status code of an error's code.
-func GRPC(code wire.Code) codes.Code {
+// GRPC is the number of the gRPC status code of an error's code.
+func GRPC(code wire.Code) uint32 {
 	for _, row := range table() {
 		if row.code == code {
 			return row.grpc[0]
 		}
 	}
-	return codes.Internal
+	return internal
 }
 
 // codeOf is the likeliest code of an HTTP status from a server that states none.
@@ -69,7 +81,7 @@ func codeOf(status int) wire.Code {
 }
 
 // OfGRPC is the likeliest code of a gRPC status from a server that states none.
-func OfGRPC(status codes.Code) wire.Code {
+func OfGRPC(status uint32) wire.Code {
 	for _, row := range table() {
 		if slices.Contains(row.grpc, status) {
 			return row.code

@@ -210,7 +210,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 		if err != nil {
 			return err
 		}
-		l = listen.Limit(l, cmp.Or(o.Limits.Connections, listen.Connections()), nil)
+		l = listen.Limit(listen.Stamp(l), cmp.Or(o.Limits.Connections, listen.Connections()), nil)
 		r.GRPC = l.Addr().String()
 		over, err := o.Credentials.Identity.Server()
 		if err != nil {

@@ -37,7 +37,7 @@ func EncodeError(err error) error {
 		}
 		e = wire.Errorf(wire.CodeInternal, "", "%v", err)
 	}
-	s := status.New(oip.GRPC(e.Code), e.Error())
+	s := status.New(codes.Code(oip.GRPC(e.Code)), e.Error())
 	info := &errdetails.ErrorInfo{Reason: string(e.Code), Domain: domain, Metadata: map[string]string{reasonKey: e.Reason}}
 	if e.Stage != "" {
 		info.Metadata[stageKey] = e.Stage
@@ -65,7 +65,7 @@ func DecodeError(err error) *wire.Error {
 		e.Budget, e.Elapsed = nanoseconds(info, budgetKey), nanoseconds(info, elapsedKey)
 		return e
 	}
-	return &wire.Error{Code: oip.OfGRPC(s.Code()), Reason: s.Message()}
+	return &wire.Error{Code: oip.OfGRPC(uint32(s.Code())), Reason: s.Message()}
 }
 
 func nanoseconds(info *errdetails.ErrorInfo, key string) time.Duration {

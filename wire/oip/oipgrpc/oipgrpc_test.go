@@ -152,7 +152,7 @@ func TestErrorsComeBackWhole(t *testing.T) {
 	} {
 		e := &wire.Error{Code: code, Reason: "because", Stage: "m", Budget: 5, Elapsed: 7}
 		err := EncodeError(fmt.Errorf("wrapped: %w", e))
-		assert.Equal(t, oip.GRPC(code), status.Code(err))
+		assert.Equal(t, codes.Code(oip.GRPC(code)), status.Code(err))
 		assert.Equal(t, e, DecodeError(err))
 	}
 	assert.Equal(t, codes.DeadlineExceeded, status.Code(EncodeError(context.DeadlineExceeded)))

@@ -16,6 +16,7 @@ type loadRow struct {
 	Service    string       `json:"service"`
 	Offered    float64      `json:"offered"` // requests per second
 	Sent       int          `json:"sent"`
+	Unsent     int          `json:"unsent"`    // left out, because the generator was behind its schedule
 	Completed  int          `json:"completed"` // in time
 	Late       int          `json:"late"`
 	Dropped    int          `json:"dropped"`    // given up, since the deadline could no longer be met
@@ -29,7 +30,7 @@ type loadRow struct {
 
 func newLoadRow(r *load.Report) loadRow {
 	row := loadRow{
-		Service: r.Pipeline, Offered: r.Offered, Sent: r.Requests, Completed: r.Completed, Late: r.Late, Attainment: r.Attainment,
+		Service: r.Pipeline, Offered: r.Offered, Sent: r.Requests, Unsent: r.Unsent, Completed: r.Completed, Late: r.Late, Attainment: r.Attainment,
 		LatencyMS: r.Latency.MS(),
 	}
 	for code, n := range r.Errors {

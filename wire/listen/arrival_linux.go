@@ -1,4 +1,4 @@
-package httpapi
+package listen
 
 import (
 	"encoding/binary"
@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stampArrivals is a listener whose connections tell when data came to the kernel. Where
-// that cannot be had, it is the listener itself.
-func stampArrivals(l net.Listener) net.Listener {
+// Stamp is a listener whose connections tell when data came to the kernel; see Arrival.
+// Where that cannot be had, it is the listener itself.
+func Stamp(l net.Listener) net.Listener {
 	tcp, ok := l.(*net.TCPListener)
 	if !ok {
 		return l
@@ -56,7 +56,7 @@ type datedConn struct {
 	err  error
 }
 
-func (c *datedConn) came() time.Time {
+func (c *datedConn) arrival() time.Time {
 	at := c.at.Load()
 	if at == 0 {
 		return time.Time{}

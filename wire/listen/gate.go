@@ -1,0 +1,129 @@
+package listen
+
+import (
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Gate is a listener of which only so many connections are read at a time: one that has
+// read goes on until it reads again, waits for its client, or is closed. It is meant for
+// servers that handle what they have read on the goroutine that read it, as those of
+// HTTP/1 do.
+//
+// Beyond what the processors bear, those that have read wait in turn, and the newest goes
+// first: the oldest have waited so long that their requests can hardly be answered in
+// time, and where all were read in the order in which they came, soon none would be.
+// Every few turns the oldest goes, so that each is told so.
+func Gate(l net.Listener) net.Listener {
+	return &gatedListener{Listener: l, gate: &gate{free: readersPerCore * runtime.GOMAXPROCS(0)}}
+}
+
+const (
+	readersPerCore = 2
+	oldestEvery    = 4                // turns
+	mostWait       = 10 * time.Second // in turn; then a connection goes on without one
+)
+
+type gatedListener struct {
+	net.Listener
+	gate *gate
+}
+
+// Accept implements net.Listener.
+func (l *gatedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &gatedConn{Conn: c, gate: l.gate, turn: make(chan struct{}, 1)}, nil
+}
+
+// gate hands out turns.
+type gate struct {
+	mu      sync.Mutex
+	free    int
+	waiting []*gatedConn // the newest last
+	turns   int
+}
+
+// enter waits for a turn, and says whether it has one to give back.
+func (g *gate) enter(c *gatedConn) bool {
+	g.mu.Lock()
+	if g.free > 0 {
+		g.free--
+		g.mu.Unlock()
+		return true
+	}
+	g.waiting = append(g.waiting, c)
+	g.mu.Unlock()
+	timer := time.NewTimer(mostWait)
+	defer timer.Stop()
+	select {
+	case <-c.turn:
+		return true
+	case <-timer.C:
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.waiting, c); i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+		return false
+	}
+	<-c.turn // it came meanwhile
+	return true
+}
+
+// leave gives a turn to the next.
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := len(g.waiting)
+	if n == 0 {
+		g.free++
+		return
+	}
+	next := n - 1
+	if g.turns++; g.turns%oldestEvery == 0 {
+		next = 0
+	}
+	c := g.waiting[next]
+	g.waiting = slices.Delete(g.waiting, next, next+1)
+	c.turn <- struct{}{}
+}
+
+// gatedConn reads in turn. One goroutine reads at a time.
+type gatedConn struct {
+	net.Conn
+	gate *gate
+	turn chan struct{}
+	in   atomic.Bool // it has a turn
+}
+
+// NetConn is the connection below.
+func (c *gatedConn) NetConn() net.Conn { return c.Conn }
+
+// Read implements net.Conn.
+func (c *gatedConn) Read(p []byte) (int, error) {
+	c.release()
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.gate.enter(c) {
+		c.in.Store(true)
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *gatedConn) Close() error {
+	c.release()
+	return c.Conn.Close()
+}
+
+func (c *gatedConn) release() {
+	if c.in.Swap(false) {
+		c.gate.leave()
+	}
+}
