@@ -34,17 +34,17 @@ func (b Backoff) After(n int) time.Duration {
 	return min(wait, b.Max)
 }
 
-// pause waits for d and returns false when ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
+// Sleep waits for d, or until ctx ends, which is its error.
+func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
-		return ctx.Err() == nil
+		return ctx.Err()
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return nil
 	case <-ctx.Done():
-		return false
+		return ctx.Err()
 	}
 }

@@ -154,7 +154,7 @@ func (e *executor) reload(ctx, run context.Context, c *lane, cause error) error 
 	for attempt := 1; ; attempt++ {
 		e.fail(cause)
 		e.observer.reloading(e.status, attempt, cause)
-		if !pause(ctx, e.host.Retry.After(c.crashes+attempt-2)) {
+		if Sleep(ctx, e.host.Retry.After(c.crashes+attempt-2)) != nil {
 			return nil
 		}
 		err := e.fill(ctx, run, c)

@@ -75,7 +75,7 @@ func (e *executor) attachUntilDrained(ctx, run context.Context, stop func(), a *
 		if e.attached.Load() == 0 {
 			e.enter(Attaching)
 		}
-		if !pause(a.dialing, e.host.Retry.After(attempt)) {
+		if Sleep(a.dialing, e.host.Retry.After(attempt)) != nil {
 			return attachmentEnd{attachment: a}
 		}
 		begin := time.Now()

@@ -5,16 +5,9 @@ package emulated
 import (
 	"context"
 	"time"
+
+	"github.com/harpagon/harpagon/executors"
 )
 
 // sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func sleep(ctx context.Context, d time.Duration) error { return executors.Sleep(ctx, d) }

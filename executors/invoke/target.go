@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
@@ -51,24 +52,13 @@ func New(o Options) *Invoker {
 		i.getenv = os.Getenv
 	}
 	if i.sleep == nil {
-		i.sleep = wait
+		i.sleep = executors.Sleep
 	}
 	return i
 }
 
 // Close lets go of idle connections.
 func (i *Invoker) Close() { i.client.CloseIdleConnections() }
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // Target is one function of one size.
 type Target struct {

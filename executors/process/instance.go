@@ -67,7 +67,7 @@ func (in *instance) keep() {
 			s.close()
 		}
 		failures++
-		if !pause(in.life, in.options.Retry.After(failures)) {
+		if executors.Sleep(in.life, in.options.Retry.After(failures)) != nil {
 			in.put(nil, errClosed)
 			return
 		}
@@ -77,17 +77,6 @@ func (in *instance) keep() {
 }
 
 var errClosed = errors.New("it has been closed")
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 // Signature is what the first command said.
 func (in *instance) Signature() pipelines.Signature { return in.signature }

@@ -148,7 +148,7 @@ func (s *server) dial(ctx context.Context) (remote.Server, error) {
 		if client != nil {
 			return client, nil
 		}
-		if !pause(ctx, wait) {
+		if executors.Sleep(ctx, wait) != nil {
 			return nil, fmt.Errorf("nothing answers on its socket within %v: %w", s.options.StartTimeout, err)
 		}
 	}

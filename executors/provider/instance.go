@@ -96,7 +96,7 @@ func (d *deployed) run(items [][]wire.Tensor) run {
 
 // start is a cold start: the platform's part, then the model's.
 func (d *deployed) start(ctx context.Context) (*instance, error) {
-	if err := sleep(ctx, d.host.options.ColdStart); err != nil {
+	if err := executors.Sleep(ctx, d.host.options.ColdStart); err != nil {
 		return nil, err
 	}
 	m := d.place.model
@@ -126,7 +126,7 @@ func (d *deployed) pace(ctx context.Context, n int, passed time.Duration) time.D
 	case offer.VCPU < 1:
 		whole = time.Duration(float64(passed) / offer.VCPU)
 	}
-	_ = sleep(ctx, whole-passed) // the end of ctx is seen by the caller
+	_ = executors.Sleep(ctx, whole-passed) // the end of ctx is seen by the caller
 	return whole
 }
 
@@ -152,19 +152,5 @@ func (d *deployed) expire(before time.Time) {
 	d.mu.Unlock()
 	for _, i := range gone {
 		_ = i.Close()
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

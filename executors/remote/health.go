@@ -49,7 +49,7 @@ func (in *Instance) wait(ctx context.Context) error {
 		if refused(err) {
 			return err
 		}
-		if !pause(limited, executors.Backoff{Min: again, Max: time.Second}.After(n)) {
+		if executors.Sleep(limited, executors.Backoff{Min: again, Max: time.Second}.After(n)) != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -65,7 +65,7 @@ func refused(err error) bool { return errors.Is(err, wire.ErrInvalid) }
 // watchHealth asks until ctx ends.
 func (in *Instance) watchHealth(ctx context.Context) {
 	failures := 0
-	for pause(ctx, in.options.HealthPeriod) {
+	for executors.Sleep(ctx, in.options.HealthPeriod) == nil {
 		err := in.ready(ctx)
 		switch {
 		case ctx.Err() != nil:

@@ -322,7 +322,7 @@ func (in *Instance) ask(ctx context.Context, q *wire.InferRequest) ([]wire.Tenso
 	var err error
 	for n := 1; ; n++ {
 		r, err = in.target.Server.Infer(ctx, q, in.target.Version)
-		if err == nil || n == attempts || !safe(err) || !pause(ctx, again<<(n-1)) {
+		if err == nil || n == attempts || !safe(err) || executors.Sleep(ctx, again<<(n-1)) != nil {
 			break
 		}
 	}
@@ -358,17 +358,6 @@ var errTimeout = errors.New("the server's time is up")
 // safe is true where the server has not computed the request.
 func safe(err error) bool {
 	return errors.Is(err, wire.ErrUnavailable) && !errors.Is(err, oip.ErrLost)
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // typed makes the error that an executor understands: a model that has gone is
