@@ -174,7 +174,7 @@ func (p *packing) fits(it item, at int, own int64) bool {
 }
 
 // choose picks the least used device that the item fits on, or the most used
-// one when packing tightly; of equal ones the first.
+// one when packing tightly; of equal ones on the host that has least of the same.
 func (p *packing) choose(it item) int {
 	best := -1
 	for at := range p.loads {
@@ -182,11 +182,32 @@ func (p *packing) choose(it item) int {
 			continue
 		}
 		if best < 0 || p.tight && p.loads[at].Share > p.loads[best].Share+tolerance ||
-			!p.tight && p.loads[at].Share < p.loads[best].Share-tolerance {
+			!p.tight && p.freer([]item{it}, at, best) {
 			best = at
 		}
 	}
 	return best
+}
+
+// freer says whether a device is used less than another, or as much and its host runs
+// fewer of what is to be placed: so that a host which is lost leaves some elsewhere.
+func (p *packing) freer(items []item, at, other int) bool {
+	if d := p.loads[at].Share - p.loads[other].Share; d < -tolerance || d > tolerance {
+		return d < 0
+	}
+	return p.onHost(items, at) < p.onHost(items, other)
+}
+
+// onHost counts the executors of the items' groups on the host of a device.
+func (p *packing) onHost(items []item, at int) (n int) {
+	for _, it := range items {
+		for _, other := range p.at[it.demand] {
+			if p.loads[other].Device.Host == p.loads[at].Device.Host {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func (p *packing) put(r *Request, it item, at int) {

@@ -272,3 +272,30 @@ func drawPlan(t *rapid.T) plan.Plan {
 	}
 	return planOf(modules...)
 }
+
+// TestExecutorsOfAModuleAreSpreadOverHosts: where devices are equal, a host that is lost
+// does not take all executors of a module.
+func TestExecutorsOfAModuleAreSpreadOverHosts(t *testing.T) {
+	for _, model := range []string{"", plan.CostWhole} {
+		r := Request{Plan: plan.Plan{Pipeline: "p", CostModel: model, Status: plan.Feasible}}
+		for _, host := range []string{"one", "two"} {
+			for i := range 3 {
+				r.Devices = append(r.Devices, Device{Host: host, Name: fmt.Sprint("cpu/", i), Hardware: "cpu"})
+			}
+		}
+		for _, module := range []string{"detect", "label"} {
+			g := plan.Group{Machines: 2, Rate: 20}
+			g.Hardware, g.Batch, g.Concurrency, g.Duration, g.Period = "cpu", 1, 1, 90*time.Millisecond, 50*time.Millisecond
+			r.Plan.Modules = append(r.Plan.Modules, plan.Module{Name: module, Rate: 20, Groups: []plan.Group{g}})
+		}
+		got, err := Place(r)
+		require.NoError(t, err)
+		hosts := map[string][]string{}
+		for _, s := range got.Slots {
+			hosts[s.Module] = append(hosts[s.Module], s.Host)
+		}
+		for module, on := range hosts {
+			require.Subset(t, on, []string{"one", "two"}, "%s, cost model %q", module, model)
+		}
+	}
+}

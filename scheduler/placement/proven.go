@@ -88,7 +88,7 @@ func (u *unit) add(it item) {
 
 // proven places the units, where possible on devices that run what the plan has
 // beside them, then on those that run them already, and then on the least used
-// ones; nil when the devices are not enough for that.
+// ones, of equal ones on hosts that have least of the same; nil when the devices are not enough for that.
 func (r *Request) proven(units []unit) *packing {
 	for _, overlap := range []bool{true, false} {
 		p := r.empty(1, false)
@@ -131,7 +131,7 @@ func (p *packing) placeUnits(r *Request, units []unit, tasks [][]planning.Task, 
 				continue
 			}
 			meets, runs := p.meets(r, &u, at), len(p.running(r, &u, at, taken))
-			if best < 0 || meets > met || meets == met && (runs > most || runs == most && p.loads[at].Share < p.loads[best].Share-tolerance) {
+			if best < 0 || meets > met || meets == met && (runs > most || runs == most && p.freer(u.items, at, best)) {
 				best, most, met = at, runs, meets
 			}
 		}

@@ -56,7 +56,7 @@ func Engines(registry *functions.Registry, command []string, log *os.File) []exe
 		all = append(all, onnxruntime.InChild(inChild(onnxruntime.New(o), command, log), o))
 	}
 	all = append(all, remote.New(remote.Options{}), process.New(processOptions(command, log)))
-	return append(all, emulated.New(emulated.Options{Signatures: executors.Signatures(all...)}))
+	return append(all, emulated.New(emulated.Options{Signatures: executors.Signatures(all...), Echo: true}))
 }
 
 func processOptions(command []string, log *os.File) process.Options {

@@ -1,0 +1,37 @@
+# Two modules, emulated on cores. Each needs more than one machine, so that it has two,
+# on two hosts, of which one suffices for the load that is offered.
+
+hardware "cpu" {
+  price = 0.04
+}
+
+pipeline "kills" {
+  slo      = "300ms"
+  rate     = 700
+  dispatch = "adaptive"
+
+  plan {
+    cost_model = "whole"
+  }
+
+  input "frame" {
+    datatype = "FP32"
+    shape    = [16]
+  }
+
+  module "detect" {
+    engine  = "emulated"
+    profile = "cpu.csv"
+    inputs  = { image = input.frame }
+  }
+
+  module "label" {
+    engine  = "emulated"
+    profile = "cpu.csv"
+    inputs  = { image = module.detect.boxes }
+  }
+
+  output "label" {
+    value = module.label.label
+  }
+}
