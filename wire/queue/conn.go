@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,9 @@ var preamble = [...]byte{'h', 'p', 'g', 'q', version, '\r', '\n', '\r', '\n'}
 
 // helloTime is how long the other side may take to say who it is.
 const helloTime = 5 * time.Second
+
+// drainTime is how long a client that has come to the wrong port may take to read why.
+const drainTime = 200 * time.Millisecond
 
 // maxBacklog is how many bytes may wait for a peer that does not read, before the
 // connection is given up.
@@ -75,8 +79,12 @@ func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (
 	q.filled.L = &q.mu
 	q.pending = append(q.pending, preamble[:]...)
 	q.Send(&Message{Kind: Hello, Role: self.Role, Text: []byte(self.Name), Token: []byte(self.Token)})
-	q.written.Go(q.write)
-	if err := q.greet(want, accept); err != nil {
+	write := sync.OnceFunc(func() { q.written.Go(q.write) })
+	if self.Role != Dispatcher {
+		write() // a dispatcher listens first, and can tell clients what it is
+	}
+	if err := q.greet(self.Role, want, accept, write); err != nil {
+		write()
 		_ = q.Close()
 		return nil, err
 	}
@@ -89,7 +97,13 @@ func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (
 	return q, nil
 }
 
-func (q *Conn) greet(want Role, accept func(*Message) error) error {
+// methods are how the requests of clients begin.
+var methods = []string{"GET ", "POST", "HEAD", "PUT ", "PRI "}
+
+// toClients answers a client that has come to the wrong port.
+const toClients = `{"error":"this is the port of a dispatcher, which decides for gateways and takes no requests; send them to a gateway (harpagon gateway --http prints its address)"}`
+
+func (q *Conn) greet(role, want Role, accept func(*Message) error, write func()) error {
 	_ = q.conn.SetReadDeadline(time.Now().Add(helloTime))
 	defer func() { _ = q.conn.SetReadDeadline(time.Time{}) }()
 	address := "the peer"
@@ -103,6 +117,16 @@ func (q *Conn) greet(want Role, accept func(*Message) error) error {
 	if _, err := io.ReadFull(q.read, first[:]); err != nil {
 		return wrong("it closed the connection before it said who it is: %v; is that the port of a %s?", err, want)
 	}
+	if role == Dispatcher && slices.Contains(methods, string(first[:4])) {
+		q.mu.Lock()
+		q.pending = fmt.Appendf(q.pending[:0], "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(toClients), toClients)
+		q.mu.Unlock()
+		write()
+		_ = q.conn.SetReadDeadline(time.Now().Add(drainTime))
+		_, _ = io.CopyN(io.Discard, q.read, 1<<20) // what is left unread would reset the connection
+		return wrong("a client sends requests there; it was told to send them to a gateway")
+	}
+	write()
 	switch {
 	case [4]byte(first[:4]) != [4]byte(preamble[:4]):
 		return wrong("something else answers there, not a %s; requests go to a gateway, and --dispatcher takes the address that harpagon dispatcher prints", want)

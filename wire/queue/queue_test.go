@@ -128,11 +128,11 @@ func TestManyMessagesInOneWrite(t *testing.T) {
 }
 
 func TestWrongPeers(t *testing.T) {
-	_, other := meet(t, Dispatcher, nil)
+	_, other := meet(t, Role(3), nil)
 	var wrong *PeerError
 	err := (<-other).err
 	require.ErrorAs(t, err, &wrong)
-	assert.ErrorContains(t, err, "it is a dispatcher, but a gateway is expected there")
+	assert.ErrorContains(t, err, "it is a role 3, but a gateway is expected there")
 
 	near, other := meet(t, Gateway, func(hello *Message) error {
 		assert.Equal(t, "secret", string(hello.Token))

@@ -22,6 +22,7 @@ type fleet struct {
 	work    string // folder of logs and state
 	mu      sync.Mutex
 	running map[string]*exec.Cmd // by name
+	logged  map[string]int       // bytes that are in the log of a process when it starts
 }
 
 // member is how a process is started.
@@ -55,15 +56,18 @@ func startFleet(ctx context.Context, o *options) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{options: o, work: work, running: map[string]*exec.Cmd{}}
+	f := &fleet{options: o, work: work, running: map[string]*exec.Cmd{}, logged: map[string]int{}}
 	ready := func() error {
 		if err := f.start(member{"temporal", []string{"temporal", "--addr", f.address(0), "--ui", "", "--state", filepath.Join(work, "temporal")}}); err != nil {
 			return err
 		}
-		time.Sleep(5 * time.Second)
+		f.says("temporal", "Temporal", 1)
 		for _, m := range f.members() {
 			if err := f.start(m); err != nil {
 				return err
+			}
+			if m.name == "control-2" {
+				f.says(m.name, "control runs", 1)
 			}
 		}
 		for _, g := range f.gateways() {
@@ -108,6 +112,10 @@ func (f *fleet) start(m member) error {
 		return err
 	}
 	defer log.Close()
+	written := 0
+	if info, err := log.Stat(); err == nil {
+		written = int(info.Size())
+	}
 	c := f.command(m.args...)
 	c.Stdout, c.Stderr = log, log
 	if err := c.Start(); err != nil {
@@ -115,7 +123,7 @@ func (f *fleet) start(m member) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.running[m.name] = c
+	f.running[m.name], f.logged[m.name] = c, written
 	return nil
 }
 
@@ -200,29 +208,27 @@ func (f *fleet) takeAway(o *options) (all []loss) {
 			}
 		}
 		if role == "worker" && !stop {
-			f.attached(name) // one is not taken while the other loads
+			f.says(name, "is ready on", 2) // the other is not taken before
 		}
 		time.Sleep(max(2*time.Second, o.every-time.Since(begun)))
 	}
 	return all
 }
 
-// attached waits until the log of a worker says that its executors are ready again.
-func (f *fleet) attached(name string) {
-	for range 300 {
-		text, _ := os.ReadFile(filepath.Join(f.work, name+".log"))
-		_, last, _ := cutLast(string(text), "offers")
-		if strings.Count(last, "is ready on") >= 2 {
+// says waits until a process has written a text so often since it has started last.
+func (f *fleet) says(name, text string, times int) {
+	for range 600 {
+		log, _ := os.ReadFile(filepath.Join(f.work, name+".log"))
+		if strings.Count(string(log)[min(f.from(name), len(log)):], text) >= times {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 }
 
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
+// from is how much of a log is of processes before the one that runs.
+func (f *fleet) from(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.logged[name]
 }

@@ -11,7 +11,10 @@ import (
 
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
+	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
 	"github.com/harpagon/harpagon/wire/secure"
+	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
 
 // heard are the lines that a role has told.
@@ -87,4 +90,63 @@ func TestADispatchersAddressThatLeadsElsewhere(t *testing.T) {
 	_, err = StartDispatcher(t.Context(), DispatcherOptions{Addr: "0.0.0.0:0", Name: "d"})
 	assert.ErrorContains(t, err, "can be reached from other hosts")
 	assert.Equal(t, "g:1,10.0.0.1:8095,b:9", withDispatchers("g:1", []string{"10.0.0.1:8094", "nonsense", "b:8"}))
+}
+
+// TestAClientThatComesToADispatcher: it is told where to go, and the dispatcher goes on.
+func TestAClientThatComesToADispatcher(t *testing.T) {
+	var says heard
+	d := startDispatcher(t, DispatcherOptions{Tell: says.tell})
+	for _, body := range []int{16, 1 << 16} {
+		client, err := sdk.Dial(t.Context(), d.Addr)
+		if err == nil { // of several addresses, another may have answered
+			_, err = client.Infer(t.Context(), "p", sdk.Inputs{"x": sdk.Float32(make([]float32, body), int64(body))})
+		}
+		require.ErrorIs(t, err, sdk.ErrInvalid)
+		assert.ErrorContains(t, err, "this is the port of a dispatcher")
+		assert.ErrorContains(t, err, "harpagon gateway --http")
+	}
+	require.Eventually(t, func() bool { return says.first() != "" }, 10*time.Second, time.Millisecond)
+	assert.Contains(t, says.first(), "a client sends requests there")
+	g := gateway.New(gateway.Options{Dispatched: true})
+	defer g.Close()
+	joined(t, g, d.Addr, secure.Credentials{}, &says)
+	require.Eventually(t, func() bool { return g.Followed("p") }, 10*time.Second, time.Millisecond)
+}
+
+// TestADispatchersAddressThatIsAPortForExecutors: gateways listen for executors by gRPC.
+func TestADispatchersAddressThatIsAPortForExecutors(t *testing.T) {
+	g := gateway.New(gateway.Options{Dispatched: true})
+	defer g.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = attachgrpc.Serve(t.Context(), l, attachgrpc.Options{}, g.Attach) }()
+	var says heard
+	joined(t, g, l.Addr().String(), secure.Credentials{}, &says)
+	require.Eventually(t, func() bool { return says.first() != "" }, 10*time.Second, time.Millisecond)
+	assert.Regexp(t, "not a dispatcher|is that the port of a dispatcher", says.first())
+}
+
+// TestGatewayAndDispatcherOverTLS: they believe certificates of one CA, and no others.
+func TestGatewayAndDispatcherOverTLS(t *testing.T) {
+	ours := securetest.New(t, "ours")
+	d := startDispatcher(t, DispatcherOptions{Credentials: secure.Credentials{Identity: ours.Identity(t)}})
+	g := gateway.New(gateway.Options{Dispatched: true})
+	defer g.Close()
+	var says heard
+	joined(t, g, d.Addr, secure.Credentials{Identity: ours.Identity(t)}, &says)
+	require.Eventually(t, func() bool { return g.Followed("p") }, 10*time.Second, time.Millisecond)
+	require.Empty(t, says.first())
+
+	for name, c := range map[string]secure.Credentials{
+		"another CA": {Identity: securetest.New(t, "theirs").Identity(t)},
+		"no TLS":     {},
+	} {
+		stranger := gateway.New(gateway.Options{Dispatched: true})
+		defer stranger.Close()
+		var refused heard
+		joined(t, stranger, d.Addr, c, &refused)
+		require.Eventually(t, func() bool { return refused.first() != "" }, 10*time.Second, time.Millisecond, name)
+		assert.Regexp(t, "certificate|is that the port of a dispatcher|something else answers", refused.first(), name)
+		require.False(t, stranger.Followed("p"), name)
+	}
 }
