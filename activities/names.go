@@ -47,3 +47,14 @@ const DefaultHeartbeatTimeout = 10 * time.Second
 // DrainTimeout is how long a host's worker waits at shutdown for its executors
 // to finish what they hold.
 const DrainTimeout = 35 * time.Second
+
+// crowd is from how many executors of one service on each may be silent for longer.
+const crowd = 200
+
+// HeartbeatTimeout is how long one of so many executors of a service may be silent. Every
+// heartbeat is a write of the server, so that beyond a crowd each says less: all together
+// no more than 80 a second. Who waits for their answers learns of a loss by broken
+// connections, and services by the heartbeats of the host.
+func HeartbeatTimeout(executors int) time.Duration {
+	return max(DefaultHeartbeatTimeout, DefaultHeartbeatTimeout*time.Duration(executors)/crowd)
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -152,10 +153,8 @@ func (c *change) viewFleet(ctx workflow.Context) error {
 func (c *change) carryOut(ctx workflow.Context) error {
 	c.show(ctx, "starting executors")
 	c.reportPhase(ctx, Reconciling)
-	for _, slot := range c.changes.Start {
-		if err := c.start(ctx, slot); err != nil {
-			return err
-		}
+	if err := c.start(ctx); err != nil {
+		return err
 	}
 	patience := cmp.Or(c.Settings.PrepareTimeout, DefaultPrepareTimeout)
 	summary := fmt.Sprintf("wait until %d executors are ready", len(c.next.Slots))
@@ -208,22 +207,52 @@ func (c *change) reportPhase(ctx workflow.Context, phase Phase) {
 	}
 }
 
-func (c *change) start(ctx workflow.Context, slot placement.Slot) error {
-	run := Running{Slot: slot, Workflow: executorID(slot.Executor, c.Number)}
+// patchTogether marks workflows that start many executors at once; older ones wait for
+// each before the next.
+const patchTogether = "executors together"
+
+// startTogether is how many that are: what they are told must fit into one message.
+const startTogether = 50
+
+// start starts the executors that are missing.
+func (c *change) start(ctx workflow.Context) error {
+	many := 1
+	if len(c.changes.Start) > 1 && workflow.GetVersion(ctx, patchTogether, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		many = startTogether
+	}
+	for slots := range slices.Chunk(c.changes.Start, many) {
+		begun := make([]workflow.ChildWorkflowFuture, len(slots))
+		for i, slot := range slots {
+			begun[i] = c.begin(ctx, slot)
+		}
+		var failed error
+		for i, slot := range slots {
+			if err := begun[i].GetChildWorkflowExecution().Get(ctx, nil); err != nil {
+				failed = cmp.Or(failed, err)
+				continue
+			}
+			c.ends = append(c.ends, begun[i])
+			c.started = append(c.started, Running{Slot: slot, Workflow: executorID(slot.Executor, c.Number)})
+		}
+		if failed != nil {
+			return failed
+		}
+	}
+	return nil
+}
+
+func (c *change) begin(ctx workflow.Context, slot placement.Slot) workflow.ChildWorkflowFuture {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:        run.Workflow,
+		WorkflowID:        executorID(slot.Executor, c.Number),
 		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		StaticSummary:     slot.Describe(),
 		StaticDetails:     fmt.Sprintf("Started by generation %d of %s: %s", c.Generation, slot.Pipeline, c.Reason),
 	})
-	in := ExecutorInput{Service: c.id, Task: executors.NewTask(c.deployment, slot, c.Settings.Gateway), HeartbeatTimeout: c.Settings.HeartbeatTimeout}
-	end := workflow.ExecuteChildWorkflow(ctx, TypeExecutor, in)
-	if err := end.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
-		return err
+	in := ExecutorInput{
+		Service: c.id, Task: executors.NewTask(c.deployment, slot, c.Settings.Gateway),
+		HeartbeatTimeout: cmp.Or(c.Settings.HeartbeatTimeout, activities.HeartbeatTimeout(len(c.deployment.Slots))),
 	}
-	c.ends = append(c.ends, end)
-	c.started = append(c.started, run)
-	return nil
+	return workflow.ExecuteChildWorkflow(ctx, TypeExecutor, in)
 }
 
 // releaseOld lets the executors go that traffic has left. What goes wrong here

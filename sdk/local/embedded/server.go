@@ -144,6 +144,9 @@ func (s *Server) start(ctx context.Context, c *config.Config, identity *secure.I
 		// One or two processes need no partitions, and are quicker without.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
+
+		// Hosts join by an update of one workflow, at times all at once.
+		dynamicconfig.WorkflowExecutionMaxInFlightUpdates.Key(): maxUpdates,
 	}
 	if crypto != nil {
 		settings[dynamicconfig.EnableRingpopTLS.Key()] = true
@@ -175,6 +178,9 @@ func (s *Server) start(ctx context.Context, c *config.Config, identity *secure.I
 	}
 	return nil
 }
+
+// maxUpdates is how many updates of one workflow may wait at a time.
+const maxUpdates = 1000
 
 // retention is how long histories are kept after their workflows have ended.
 const retention = 3 * 24 * time.Hour
