@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"github.com/harpagon/harpagon/activities"
 )
@@ -26,7 +28,11 @@ func TestTwoProcessesWithOneName(t *testing.T) {
 		assert.True(t, replaced)
 		assert.Equal(t, (lostAfter+1)*lookEvery, time.Since(began))
 	})
-	view := activities.FleetView{Hosts: []activities.HostInfo{{Name: "a"}}}
-	assert.True(t, present(view, "a"))
-	assert.False(t, present(view, "b"))
+	held := func(by string, state enumspb.PendingActivityState) bool {
+		return heldByAnother([]*workflowpb.PendingActivityInfo{{State: state, LastWorkerIdentity: by}}, "me")
+	}
+	assert.True(t, held("you", enumspb.PENDING_ACTIVITY_STATE_STARTED))
+	assert.False(t, held("me", enumspb.PENDING_ACTIVITY_STATE_STARTED), "that was only slow")
+	assert.False(t, held("you", enumspb.PENDING_ACTIVITY_STATE_SCHEDULED), "that is gone")
+	assert.False(t, heldByAnother(nil, "me"))
 }

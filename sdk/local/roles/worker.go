@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
@@ -108,7 +111,9 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		quit()
 		return nil, err
 	}
-	w := worker.New(c, activities.HostQueue(o.Name), activities.HostWorkerOptions(slotsPerDevice*len(o.Devices)+otherSlots))
+	options := activities.HostWorkerOptions(slotsPerDevice*len(o.Devices) + otherSlots)
+	options.Identity = o.Name + " " + rand.Text() // of this process alone
+	w := worker.New(c, activities.HostQueue(o.Name), options)
 	held := &activities.Host{
 		Name:       o.Name,
 		Machine:    o.Machine,
@@ -139,8 +144,8 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	}
 	r.worker = w
 	again := func(ctx context.Context) error {
-		// The fleet would have lost a host that nobody holds for so long.
-		if view, err := commands.Fleet(ctx); err == nil && present(view, o.Name) {
+		held, err := c.DescribeWorkflowExecution(ctx, string(activities.KindHost)+"/"+o.Name, "")
+		if err == nil && heldByAnother(held.PendingActivities, options.Identity) {
 			return errTaken
 		}
 		return join(ctx)
@@ -153,9 +158,12 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	return r, nil
 }
 
-// present says whether the fleet holds a host.
-func present(view activities.FleetView, host string) bool {
-	return slices.ContainsFunc(view.Hosts, func(h activities.HostInfo) bool { return h.Name == host })
+// heldByAnother says whether a worker of another identity runs the activity that holds a
+// host: one that is only busy, or away from the server, has run it last itself.
+func heldByAnother(pending []*workflowpb.PendingActivityInfo, own string) bool {
+	return slices.ContainsFunc(pending, func(a *workflowpb.PendingActivityInfo) bool {
+		return a.State == enumspb.PENDING_ACTIVITY_STATE_STARTED && a.LastWorkerIdentity != "" && a.LastWorkerIdentity != own
+	})
 }
 
 // serve offers the metrics of the devices.
