@@ -47,7 +47,7 @@ const (
 func Policies(k Kind) []string {
 	switch k {
 	case KindPool:
-		return []string{policyExact, "kairos", "homogeneous"}
+		return []string{policyExact, "kairos", "homogeneous", "kairos+", "random", "genetic", "ribbon"}
 	case KindFunction:
 		return []string{policyExact, "harmonybatch", "batch", "mbs+"}
 	}

@@ -23,6 +23,7 @@ var allowed = []string{
 	"cmp", "container/heap", "encoding/binary", "encoding/json", "errors", "fmt", "hash/crc32", "hash/fnv", "iter", "maps", "math", "math/bits",
 	"math/rand/v2", "reflect", "slices", "strconv", "strings", "text/tabwriter", "time", "unsafe",
 
+	"gonum.org/v1/gonum/mat",  // covariances of Bayesian optimisation
 	"gonum.org/v1/gonum/stat", // linear regression
 }
 

@@ -28,12 +28,12 @@ const (
 	thresholds = 50
 )
 
-// Figures is the one about pools.
+// Figures are those about pools.
 func Figures() []figure.Figure {
-	return []figure.Figure{{
+	return append([]figure.Figure{{
 		ID: "kairos/goodput", Title: "The five models of the Kairos paper under its budget of 2.5 an hour", Seconds: 1500,
 		Layout: figure.Layout{Down: []string{"model", figure.System, "instances"}, Across: []string{figure.Metric}}, Run: run,
-	}}
+	}}, searchFigures()...)
 }
 
 func run(ctx context.Context, e *figure.Env) (figure.Result, error) {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/experiments/figure"
 	"github.com/harpagon/harpagon/experiments/published"
 )
 
@@ -25,4 +26,20 @@ func TestWhatTheTableShows(t *testing.T) {
 	assert.GreaterOrEqual(t, r.exact.Goodput, r.kairos.Goodput)
 	assert.LessOrEqual(t, r.exact.Goodput, r.exact.ProvenBound)
 	assert.LessOrEqual(t, r.exact.ProvenBound, r.exact.BestBound)
+}
+
+// The figures about searches say what the paper says, on fewer queries.
+func TestKairosPlusNeedsFewestEvaluations(t *testing.T) {
+	r, err := evaluations(t.Context(), &figure.Env{Quick: true})
+	require.NoError(t, err)
+	count := map[string]float64{}
+	for _, row := range r.Rows {
+		if row.Metric == "evaluations" {
+			count[row.System] = row.Ours
+		}
+	}
+	require.Len(t, count, 4)
+	for name, n := range count {
+		assert.LessOrEqual(t, count["kairos+"], n, name)
+	}
 }

@@ -28,6 +28,7 @@ type planJSON struct {
 	Coefficients   map[string]float64 `json:"coefficients,omitempty"`
 	Configurations int                `json:"configurations"`
 	Simulated      int                `json:"simulated"`
+	FoundAt        int                `json:"found_at,omitempty"`
 }
 
 // MarshalJSON writes the fixed field names of the contract. A plan without
@@ -40,7 +41,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(planJSON{
 		p.Pool, p.Policy, p.Status, p.Reason, p.Cost, p.Budget, instances, p.UpperBound, p.Goodput, p.Poisson,
 		p.ProvenBound, p.BestBound, p.Gap(), quantity.MS(p.SLO), p.Arrivals, p.Coefficients,
-		p.Configurations, p.Simulated,
+		p.Configurations, p.Simulated, p.FoundAt,
 	})
 }
 
@@ -58,7 +59,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 		Pool: j.Pool, Policy: j.Policy, Status: j.Status, Reason: j.Reason, SLO: time.Duration(j.SLO),
 		Arrivals: j.Arrivals, Budget: j.Budget, Cost: j.Cost, Instances: j.Instances, Coefficients: j.Coefficients,
 		UpperBound: j.UpperBound, ProvenBound: j.ProvenBound, Goodput: j.Goodput, Poisson: j.Poisson,
-		BestBound: j.BestBound, Configurations: j.Configurations, Simulated: j.Simulated,
+		BestBound: j.BestBound, Configurations: j.Configurations, Simulated: j.Simulated, FoundAt: j.FoundAt,
 	}
 	return nil
 }

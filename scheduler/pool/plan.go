@@ -17,10 +17,22 @@ const (
 	PolicyKairos      = "kairos"
 	PolicyExact       = "exact"
 	PolicyHomogeneous = "homogeneous"
+
+	// Searches that evaluate configurations by simulation; see searches.go.
+	PolicyKairosPlus = "kairos+"
+	PolicyRandom     = "random"
+	PolicyGenetic    = "genetic"
+	PolicyRibbon     = "ribbon"
 )
 
 // Policies lists the policies, the default first.
-func Policies() []string { return []string{PolicyExact, PolicyKairos, PolicyHomogeneous} }
+func Policies() []string {
+	return []string{PolicyExact, PolicyKairos, PolicyHomogeneous, PolicyKairosPlus, PolicyRandom, PolicyGenetic, PolicyRibbon}
+}
+
+// Compared lists those that comparisons show unless they are told others: searches for
+// what exact finds take long.
+func Compared() []string { return []string{PolicyExact, PolicyKairos, PolicyHomogeneous} }
 
 // Status says how good a plan is known to be.
 type Status string
@@ -54,7 +66,7 @@ const (
 type Options struct {
 	Policy      string
 	Queries     int    // that one simulation plays; 0 means DefaultQueries
-	Simulations int    // configurations that policy exact may try; 0 means as many as take about a minute
+	Simulations int    // configurations that policy exact or a search may try; 0 means as many as take about a minute, and all of a search
 	Seed        uint64 // of the queries
 }
 
@@ -106,6 +118,7 @@ type Plan struct {
 	BestBound      float64
 	Configurations int // within the budget
 	Simulated      int // of which goodput was looked at
+	FoundAt        int // of a search: the evaluation that found this one
 }
 
 // Gap is how much more than its goodput some configuration with some way to
@@ -200,6 +213,8 @@ func (s *solver) run(plan *Plan) error {
 		return s.kairos(plan, choice)
 	case PolicyHomogeneous:
 		return s.homogeneous(plan)
+	case PolicyKairosPlus, PolicyRandom, PolicyGenetic, PolicyRibbon:
+		return s.searchFor(plan, all)
 	}
 	return s.exact(plan, all, choice)
 }

@@ -16,6 +16,7 @@ type Study struct {
 	Matching matching.Options
 
 	solver *solver
+	known  map[string]float64 // goodput by configuration, as Hunt found
 	all    []configuration
 	choice []int
 }
@@ -40,7 +41,7 @@ func NewStudy(p Problem, o Options) (*Study, error) {
 	for _, k := range s.kinds {
 		m.Types = append(m.Types, matching.InstanceType{Name: k.name, Latency: k.latency})
 	}
-	return &Study{Load: s.load, Search: s.search, Matching: m, solver: s, all: all, choice: choice}, nil
+	return &Study{Load: s.load, Search: s.search, Matching: m, solver: s, known: map[string]float64{}, all: all, choice: choice}, nil
 }
 
 // Configurations are all instances within the budget, by kind of hardware, those

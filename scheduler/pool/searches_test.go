@@ -1,0 +1,70 @@
+package pool
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// searched is a small problem of two auxiliary kinds.
+func searched() Problem {
+	p := pipelines.Pool{Name: "ranking", SLO: 100 * time.Millisecond, Budget: 3, Base: "gpu", Sizes: pipelines.Mix{{Size: 10, Weight: 6}, {Size: 40, Weight: 3}, {Size: 90, Weight: 1}}}
+	for kind, line := range map[string][2]int{"gpu": {10_000, 500}, "cpu": {2_000, 2_000}, "old": {6_000, 2_500}} {
+		for _, size := range []int{1, 100} {
+			p.Profile.Points = append(p.Profile.Points, pipelines.Point{Hardware: kind, Batch: size, Concurrency: 1, Duration: time.Duration(line[0]+line[1]*size) * time.Microsecond})
+		}
+	}
+	return Problem{Pool: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}, {Name: "cpu", Price: 0.3}, {Name: "old", Price: 0.2}}}
+}
+
+func TestSearchesFindWhatExactFinds(t *testing.T) {
+	o := Options{Queries: 1500}
+	best := Solve(searched(), o)
+	require.Equal(t, Optimal, best.Status)
+	for _, policy := range []string{PolicyKairosPlus, PolicyRandom, PolicyGenetic, PolicyRibbon} {
+		t.Run(policy, func(t *testing.T) {
+			o.Policy = policy
+			p := Solve(searched(), o)
+			require.Equal(t, Feasible, p.Status, p.Reason)
+			assert.LessOrEqual(t, p.Goodput, best.Goodput*1.01)
+			if policy != PolicyKairosPlus { // the estimates by which it leaves out are no bounds
+				assert.InEpsilon(t, best.Goodput, p.Goodput, 0.01, "a search to the end looks at everything that is not part of what it saw")
+			}
+			assert.LessOrEqual(t, p.Simulated, p.Configurations)
+			assert.Positive(t, p.FoundAt)
+			assert.LessOrEqual(t, p.FoundAt, p.Simulated)
+			assert.Equal(t, p, Solve(searched(), o), "the same seed, the same search")
+			o.Simulations = 2
+			assert.Equal(t, 2, min(2, Solve(searched(), o).Simulated))
+			o.Simulations = 0
+		})
+	}
+}
+
+// Kairos+ needs no more evaluations than any search for what it finds.
+func TestKairosPlusEvaluatesLeast(t *testing.T) {
+	s, err := NewStudy(searched(), Options{Queries: 1500})
+	require.NoError(t, err)
+	own := s.Hunt(PolicyKairosPlus, 0, 0)
+	best := slices.MaxFunc(own, func(a, b Evaluated) int { return int(1e6 * (a.Goodput - b.Goodput)) })
+	for _, policy := range []string{PolicyRandom, PolicyGenetic, PolicyRibbon} {
+		sum, seeds := 0, 10
+		for seed := range seeds {
+			found := s.Hunt(policy, uint64(seed), best.Goodput)
+			sum += len(found)
+			assert.GreaterOrEqual(t, found[len(found)-1].Goodput, best.Goodput)
+		}
+		assert.GreaterOrEqual(t, float64(sum)/float64(seeds), float64(len(own)), policy)
+	}
+}
+
+func TestSubConfigurations(t *testing.T) {
+	assert.True(t, contains([]int{2, 1}, []int{2, 0}))
+	assert.True(t, contains([]int{2, 1}, []int{2, 1}))
+	assert.False(t, contains([]int{2, 1}, []int{0, 2}))
+}
