@@ -144,4 +144,4 @@ func (f *function) count(group, requests int, out *invoke.Outcome) {
 	}
 }
 
-const stopping = "the gateway is stopping"
+const stopping = "the gateway is stopping; ask another, or again when it is back"

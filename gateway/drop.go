@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/gateway/graph"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -30,23 +32,33 @@ func refusal(now dispatch.Time, it *graph.Item, why dispatcher.Drop) *wire.Error
 	case dispatcher.Full:
 		e.Code, e.Reason = wire.CodeOverloaded, "the queue is full; send fewer requests or scale the pipeline up"
 	case dispatcher.Lost:
-		e.Reason = "its executor was lost and there is no time left for another"
+		e.Reason = "its executor was lost and there is no time left for another; the pipeline's status says why it was"
 	case dispatcher.NoExecutor:
-		e.Reason = "no executor is attached"
+		e.Reason = "no executor is attached; look at the pipeline's status for why"
 	case dispatcher.CallsFull:
-		e.Code, e.Reason = wire.CodeOverloaded, "as many calls run as the provider allows, and the deadline can no longer be met"
+		e.Code, e.Reason = wire.CodeOverloaded, "as many calls run as the provider allows, and the deadline can no longer be met; send fewer requests, or raise the provider's concurrency"
 	case dispatcher.LostTwice:
-		e.Reason = "two executors were lost while they held the request"
+		e.Reason = "two executors were lost while they held the request, which may be more than their engine bears; the pipeline's status says why they were"
 	case dispatcher.Unserved:
-		e.Stage, e.Reason = "", "its application is not served any more"
+		e.Stage, e.Reason = "", "its application is not served any more; list what is with GET /v2/models"
 	case dispatcher.Refused:
 		e = overloaded(e.Budget)
 	case dispatcher.Stopping:
 		e.Stage, e.Reason = "", stopping
 	default:
-		e.Code, e.Reason = wire.CodeDeadline, "the deadline can no longer be met"
+		e.Code, e.Reason = wire.CodeDeadline, tooLate(now, it)
 	}
 	return e
+}
+
+// tooLate tells a queue that is too long from modules above that took too long.
+func tooLate(now dispatch.Time, it *graph.Item) string {
+	waited, before := now-it.Ready, it.Ready-it.Of.Arrival
+	where := fmt.Sprintf("it waited %s for a device here", quantity.Duration(waited))
+	if before > waited {
+		where = fmt.Sprintf("it was here %s after it came, and waited %s for a device", quantity.Duration(before), quantity.Duration(waited))
+	}
+	return "the deadline can no longer be met: " + where + "; send fewer requests, scale the pipeline up, or give it longer"
 }
 
 // stageOf is the name under which the item's module is reported: of a function, that

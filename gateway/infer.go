@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/gateway/graph"
@@ -148,7 +149,9 @@ func (g *Gateway) wait(ctx context.Context, r *graph.Request) {
 	case <-ctx.Done():
 		r.Fail(g.abandoned(ctx, r))
 	case <-lapsed:
-		r.Fail(timed(r, g.now(), wire.CodeDeadline, "an executor has not answered"))
+		e := timed(r, g.now(), wire.CodeDeadline, "an executor has not answered in twice the time that the request had; look at the log of its worker")
+		e.Stage = strings.Join(r.Pending(), ", ")
+		r.Fail(e)
 	}
 	<-r.Done
 }
@@ -161,7 +164,9 @@ func patience(r *graph.Request) time.Duration {
 
 func (g *Gateway) abandoned(ctx context.Context, r *graph.Request) *wire.Error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return timed(r, g.now(), wire.CodeDeadline, "the caller's deadline has passed")
+		e := timed(r, g.now(), wire.CodeDeadline, "the caller's deadline has passed while it waited or was computed; give it longer, or send fewer requests")
+		e.Stage = strings.Join(r.Pending(), ", ")
+		return e
 	}
 	return timed(r, g.now(), wire.CodeCanceled, "the caller has gone")
 }

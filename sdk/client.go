@@ -77,7 +77,7 @@ func typed(err error) error {
 	case err == nil || errors.As(err, &e):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		return &wrapped{wire.Errorf(wire.CodeDeadline, "", "the caller's deadline has passed"), err}
+		return &wrapped{wire.Errorf(wire.CodeDeadline, "", "the caller's deadline has passed without an answer; give it longer, or see harpagon status for what is slow"), err}
 	case errors.Is(err, context.Canceled):
 		return &wrapped{wire.Errorf(wire.CodeCanceled, "", "the caller has gone"), err}
 	}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/harpagon/harpagon/dispatcher"
@@ -126,6 +127,19 @@ func (r *Request) Fail(err *wire.Error) {
 	over := r.settle(nil, err)
 	r.mu.Unlock()
 	r.proceed(nil, over)
+}
+
+// Pending names the modules of which items have begun and are not completed.
+func (r *Request) Pending() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for it := r.items; it != nil; it = it.next {
+		if !it.completed && !slices.Contains(all, it.Node.Name) {
+			all = append(all, it.Node.Name)
+		}
+	}
+	return all
 }
 
 // settle ends the request when there is an error or nothing left to wait for.

@@ -24,8 +24,8 @@
 // A request's time runs from when the last of it came to this machine, where the
 // system tells (Linux, HTTP/1, with TLS or without), not from when it was read: on a machine whose
 // processors are all in use the two are far apart, and what can no longer be in
-// time is refused before its body is read. Should the system's clock step, requests
-// that had come but were not read by then are judged by the step.
+// time is refused before its body is read. Where the system's clock was set, it runs
+// from when the request was read, for a second.
 //
 // Package wire/listen opens what is listened on, and refuses addresses beyond the
 // loopback interface without a token.

@@ -27,10 +27,13 @@ func Stamp(l net.Listener) net.Listener {
 	if err := raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) }); err != nil || set != nil {
 		return l
 	}
-	return datingListener{tcp}
+	return datingListener{tcp, newSteps()}
 }
 
-type datingListener struct{ *net.TCPListener }
+type datingListener struct {
+	*net.TCPListener
+	steps *steps
+}
 
 func (l datingListener) Accept() (net.Conn, error) {
 	c, err := l.AcceptTCP()
@@ -41,19 +44,20 @@ func (l datingListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return c, nil
 	}
-	return &datedConn{TCPConn: c, raw: raw}, nil
+	return &datedConn{TCPConn: c, raw: raw, steps: l.steps}, nil
 }
 
 // datedConn reads with the time of arrival, as the kernel's clock says it. Reads
 // come from one goroutine at a time.
 type datedConn struct {
 	*net.TCPConn
-	raw  syscall.RawConn
-	at   atomic.Int64 // Unix time in nanoseconds of what was read last; 0 for unknown
-	oob  [64]byte     // holds a header of 16 bytes and a timespec
-	into []byte
-	n    int
-	err  error
+	raw   syscall.RawConn
+	steps *steps
+	at    atomic.Int64 // Unix time in nanoseconds of what was read last; 0 for unknown
+	oob   [64]byte     // holds a header of 16 bytes and a timespec
+	into  []byte
+	n     int
+	err   error
 }
 
 func (c *datedConn) arrival() time.Time {
@@ -93,7 +97,11 @@ func (c *datedConn) receive(fd uintptr) bool {
 		return false
 	}
 	if c.n, c.err = n, err; err == nil && n > 0 {
-		c.at.Store(dateOf(c.oob[:oob]))
+		at := dateOf(c.oob[:oob])
+		if !c.steps.believe(time.Now()) {
+			at = 0
+		}
+		c.at.Store(at)
 	}
 	return true
 }

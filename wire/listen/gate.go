@@ -17,14 +17,14 @@ import (
 // Beyond what the processors bear, those that have read wait in turn, and the newest goes
 // first: the oldest have waited so long that their requests can hardly be answered in
 // time, and where all were read in the order in which they came, soon none would be.
-// Every few turns the oldest goes, so that each is told so.
+// Every so many turns the oldest goes, so that each is told so.
 func Gate(l net.Listener) net.Listener {
 	return &gatedListener{Listener: l, gate: &gate{free: readersPerCore * runtime.GOMAXPROCS(0)}}
 }
 
 const (
 	readersPerCore = 2
-	oldestEvery    = 4                // turns
+	oldestEvery    = 16               // turns
 	mostWait       = 10 * time.Second // in turn; then a connection goes on without one
 )
 
