@@ -59,17 +59,28 @@ func outOfTime(ctx context.Context) func() bool {
 // with type TypeMisfit: no retry helps until devices come or go.
 func (*Planning) Place(_ context.Context, in placement.Request) (placement.Placement, error) {
 	p, err := placement.Place(in)
-	if err == nil {
-		return p, nil
-	}
-	if errors.As(err, new(*placement.MisfitError)) {
+	return p, misplaced(err, in.Pipeline.Modules)
+}
+
+// PlaceCluster finds devices for the executors of a cluster, and fails as Place does.
+func (*Planning) PlaceCluster(_ context.Context, in placement.ClusterRequest) (placement.Placement, error) {
+	p, err := placement.PlaceCluster(in)
+	return p, misplaced(err, in.Cluster.Union())
+}
+
+// misplaced says why modules found no devices; nil where they did.
+func misplaced(err error, modules []pipelines.Module) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, new(*placement.MisfitError)):
 		reason := err.Error()
-		if warning := pipelines.Disturbed(in.Pipeline.Modules...); warning != "" {
+		if warning := pipelines.Disturbed(modules...); warning != "" {
 			reason += "; " + warning // profiles from a busy machine may be why
 		}
-		return p, temporal.NewNonRetryableApplicationError(reason, TypeMisfit, nil)
+		return temporal.NewNonRetryableApplicationError(reason, TypeMisfit, nil)
 	}
-	return p, temporal.NewNonRetryableApplicationError(err.Error(), TypeInvalid, nil)
+	return temporal.NewNonRetryableApplicationError(err.Error(), TypeInvalid, nil)
 }
 
 // ReconcileInput is the input of Reconcile.

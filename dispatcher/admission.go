@@ -16,8 +16,8 @@ type books struct {
 	control admission.Controller
 }
 
-// unguarded is the number of a generation that takes in every request: a pool's or a
-// function's, whose policy gives up requests by itself.
+// unguarded is the number of a generation that takes in every request: a pool's, a
+// function's or a cluster's, whose policy gives up requests by itself.
 const unguarded = 0
 
 // decidesElsewhere says whether another dispatcher decides for a deployment.
@@ -29,7 +29,7 @@ func (d *Dispatcher) decidesElsewhere(of *placement.Deployment) bool {
 // Dispatcher.mu is held.
 func (d *Dispatcher) guard(g *Generation) {
 	of := &g.Deployment
-	if of.Pool != nil || of.Function != nil || d.options.Elsewhere {
+	if of.Pool != nil || of.Function != nil || of.Cluster != nil || d.options.Elsewhere {
 		return
 	}
 	var modules []string
@@ -53,8 +53,14 @@ func (d *Dispatcher) guard(g *Generation) {
 	d.books.control.Change(g.number, s)
 }
 
-// Forget takes a generation out of the books that has no requests any more.
+// Forget takes a generation out of the books that has no requests any more. That of a
+// part of a cluster goes with the last of its pipelines.
 func (d *Dispatcher) Forget(g *Generation) {
+	if g.whole != nil {
+		if g = g.whole; g.left.Add(-1) > 0 {
+			return
+		}
+	}
 	d.eachLink(func(l *Link) { l.forget(g) })
 	if g.number == unguarded {
 		return

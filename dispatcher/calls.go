@@ -68,10 +68,14 @@ func (s *station) offerLanes(now dispatch.Time, fx []effect) []effect {
 	return fx
 }
 
-// classify finds the class by which the policy knows the item's application, and
-// says whether there is one. The station's lock is held.
+// classify finds the class by which the policy knows the item's application, or its
+// module in a cluster, and says whether there is one. The station's lock is held.
 func (s *station) classify(it *Item) bool {
-	if s.calls == 0 {
+	it.stats = &s.stats
+	switch {
+	case s.cluster != nil:
+		return s.cluster.classify(it)
+	case s.calls == 0:
 		return true
 	}
 	it.class = int32(slices.Index(s.apps, it.Request.Generation.apps[it.Class]))

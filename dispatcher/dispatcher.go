@@ -162,8 +162,8 @@ func (d *Dispatcher) Down(g *Generation, index int) (since dispatch.Time, down b
 func (d *Dispatcher) Measure(g *Generation) []autoscale.ModuleMeasures {
 	now := d.now()
 	all := make([]autoscale.ModuleMeasures, 0, len(g.stations))
-	for _, s := range g.stations {
-		all = append(all, s.measure(now))
+	for i, s := range g.stations {
+		all = append(all, s.measure(now, g, i))
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/harpagon/harpagon/dispatcher/policies"
 	"github.com/harpagon/harpagon/scheduler/flow"
@@ -21,11 +22,21 @@ type Generation struct {
 	number   int             // in the books; see unguarded
 	largest  int             // size of a pool's query; 0 where requests are none
 	apps     []string        // of a function, by class
+
+	// Of a part of a cluster: its pipelines, in their order. Each of them is a
+	// generation with a graph of its own, whose nodes stand in whole from base on.
+	members []*Generation
+	whole   *Generation
+	base    int
+	left    atomic.Int32 // of whole: members that are not forgotten
 }
 
 // Compile makes a generation with its policies. The deployment of a function has the
-// function as a pipeline of one module.
+// function as a pipeline of one module; that of a cluster is of one part.
 func (d *Dispatcher) Compile(of placement.Deployment) (*Generation, error) {
+	if of.Cluster != nil {
+		return d.compileCluster(of)
+	}
 	compiled, err := flow.Compile(&of.Pipeline)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
@@ -42,18 +53,25 @@ func (d *Dispatcher) Compile(of placement.Deployment) (*Generation, error) {
 		}
 	}
 	policies.Schedule(&g.Deployment, compiled)
-	o := &d.options
-	g.policies, err = policies.Make(&g.Deployment, compiled, policies.Limits{
-		MaxQueue: o.MaxQueue, MaxCalls: o.MaxCalls, Patient: o.Patient, Margin: o.Margin, FunctionMargin: o.FunctionMargin,
-	})
+	g.policies, err = policies.Make(&g.Deployment, compiled, d.limits())
 	return g, err
+}
+
+func (d *Dispatcher) limits() policies.Limits {
+	o := &d.options
+	return policies.Limits{MaxQueue: o.MaxQueue, MaxCalls: o.MaxCalls, Patient: o.Patient, Margin: o.Margin, FunctionMargin: o.FunctionMargin}
 }
 
 // Largest is the size of the largest query of a pool; 0 where requests are none.
 func (g *Generation) Largest() int { return g.largest }
 
 // Policy is the name of the policy of a module.
-func (g *Generation) Policy(index int) string { return g.policies[index].Name() }
+func (g *Generation) Policy(index int) string {
+	if g.whole != nil {
+		return g.whole.policies[0].Name()
+	}
+	return g.policies[index].Name()
+}
 
 // Identity says when a module stays the same from one deployment to the next, so
 // that waiting items of the one may run on executors of the other.
@@ -93,6 +111,9 @@ func (d *Dispatcher) Install(g *Generation, unfit []string, callers []*Executor)
 	v := d.services[name]
 	if v == nil {
 		v = &service{}
+	}
+	if g.members != nil {
+		return d.installCluster(g, v, unfit)
 	}
 	stations := make(map[string]*station, len(g.Nodes))
 	setups := make([]setup, len(g.Nodes))
@@ -193,6 +214,10 @@ func (d *Dispatcher) adopt(g *Generation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.services[g.Deployment.Name()]
+	if g.members != nil {
+		d.adoptCluster(g, v)
+		return
+	}
 	for i := range g.Nodes {
 		module := g.Nodes[i].Module
 		identity := Identity(&g.Deployment, module)

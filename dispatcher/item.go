@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"sync/atomic"
 
+	"github.com/harpagon/harpagon/dispatcher/stats"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -57,6 +58,7 @@ type Item struct {
 	state itemState
 	kept  dispatch.Time // of the request's time for the modules below
 	class int32         // that the policy knows it by
+	stats *stats.Module // that counts it
 	id    dispatch.RequestID
 }
 

@@ -29,6 +29,8 @@ type setup struct {
 
 	calls int      // of a function; 0 for a module
 	apps  []string // of a function, by class
+
+	classes *Generation // of a part of a cluster
 }
 
 // member is an executor that serves a group.
@@ -61,6 +63,9 @@ func (s *station) configure(c setup) int {
 	s.recorder.Begin(c.policy, c.spec, learns)
 	s.policy, s.windows, s.groups, s.lanes = c.policy, c.policy.Name() == factory.Default, c.groups, nil
 	s.calls, s.apps = c.calls, c.apps
+	if c.classes != nil {
+		s.cluster = s.cluster.next(c.classes, s.dispatcher.options.Span, now)
+	}
 	if s.up > 0 {
 		s.up, s.downAt = 0, now
 	}
@@ -191,14 +196,15 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 // count notes a batch whose items have their times.
 func (s *station) count(b *Batch, now dispatch.Time, r Report) {
 	whole := b.Items[0]
-	timed := s.stats.Batch(now, stats.Batch{
+	counts := whole.stats
+	timed := counts.Batch(now, stats.Batch{
 		Took:     whole.Ended - whole.Ready - whole.Queue,
 		Executor: b.Executor.Name, Hardware: b.Executor.Hardware, Host: b.Executor.host, Items: len(b.Items), Rows: b.Rows,
 		Largest: b.Items[0].Request.Generation.largest, Failed: r.Failed, Compute: r.Compute, Transfer: whole.transfer(),
 	})
 	for _, it := range b.Items {
 		if timed {
-			s.stats.Item(now, it.Queue, it.Wait, it.Compute, it.transfer())
+			counts.Item(now, it.Queue, it.Wait, it.Compute, it.transfer())
 		}
 	}
 }

@@ -201,9 +201,10 @@ func (l *Link) arrive(s *station, it *Item, now dispatch.Time) {
 	r := it.Request
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	g, node := r.Generation.placeOf(it.Index)
 	l.conn.Send(&queue.Message{
-		Kind: queue.Arrive, Generation: l.tell(r.Generation), Request: l.request(r), Station: l.number(s), Item: uint64(it.id),
-		Node: uint64(it.Index), Size: uint64(it.Size), Age: now - r.Arrival, Left: r.Deadline - now, Timed: r.Deadline != 0,
+		Kind: queue.Arrive, Generation: l.tell(g), Request: l.request(r), Station: l.number(s), Item: uint64(it.id),
+		Node: uint64(node), Size: uint64(it.Size), Age: now - r.Arrival, Left: r.Deadline - now, Timed: r.Deadline != 0,
 		Again: it.Attempts > 0,
 	})
 }
@@ -330,7 +331,7 @@ func (l *Link) drop(m *queue.Message) {
 	if it != nil {
 		it.state = ended
 		if why.Word() != "" {
-			s.stats.Drop(s.dispatcher.now(), why.Word())
+			it.stats.Drop(s.dispatcher.now(), why.Word())
 		}
 	}
 	s.mu.Unlock()

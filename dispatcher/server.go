@@ -370,13 +370,14 @@ func (p *peer) arrive(m *queue.Message) error {
 		return fmt.Errorf("an item of %d rows", m.Size)
 	}
 	now := p.server.dispatcher.now()
-	r, fresh := p.request(m, g.Generation, now)
+	of, index := g.memberOf(int32(m.Node))
+	r, fresh := p.request(m, of, now)
 	it := &peerItem{ref: queue.Ref{Station: m.Station, Item: m.Item}}
-	it.Request, it.Holder, it.Index, it.Size = &r.Request, it, int32(m.Node), int32(m.Size)
+	it.Request, it.Holder, it.Index, it.Size = &r.Request, it, index, int32(m.Size)
 	if m.Again {
 		it.Attempts = 1
 	}
-	if fresh && !p.server.dispatcher.Admit(g.Generation, now, r.Deadline) {
+	if fresh && !p.server.dispatcher.Admit(of, now, r.Deadline) {
 		r.refused = true
 	}
 	if r.refused {

@@ -35,6 +35,8 @@ type station struct {
 
 	recorder *recording.Recorder // of the policy's steps; nil where nothing is recorded
 
+	cluster *residents // of a part of a cluster; nil for a module
+
 	elsewhere bool  // another dispatcher decides; see link.go
 	link      *Link // to that one; nil while there is none
 
@@ -74,18 +76,19 @@ func (s *station) arrive(now dispatch.Time, it *Item, fx []effect) []effect {
 	}
 	g := it.Request.Generation
 	first := it.Attempts == 0 && it.refusals == 0
+	known := s.classify(it)
 	if first {
 		it.Ready = now
-		s.stats.Arrive(now)
+		it.stats.Arrive(now)
 		if g.largest > 0 {
-			s.stats.Query(now, int(it.Size), g.largest)
+			it.stats.Query(now, int(it.Size), g.largest)
 		}
 	}
 	switch {
 	case s.stopped:
 		it.state = ended
 		return append(fx, effect{item: it, drop: Stopping})
-	case !s.classify(it):
+	case !known:
 		it.state = ended
 		return append(fx, effect{item: it, drop: Unserved})
 	}
@@ -139,7 +142,7 @@ func (s *station) act(now dispatch.Time, fx []effect) (answer dispatch.Event, _ 
 				it.state = ended
 				s.dispatcher.books.wait(it, -1)
 				drop := s.why(it, a.Reason)
-				s.stats.Drop(now, drop.Word())
+				it.stats.Drop(now, drop.Word())
 				fx = append(fx, effect{item: it, drop: drop})
 			}
 		default:
@@ -353,10 +356,16 @@ func (s *station) queued() int {
 	return s.policy.Len()
 }
 
-func (s *station) measure(now dispatch.Time) autoscale.ModuleMeasures {
+// measure is what was seen of a module of a generation, whose station this is.
+func (s *station) measure(now dispatch.Time, g *Generation, index int) autoscale.ModuleMeasures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := autoscale.ModuleMeasures{Name: s.module, Policy: s.policy.Name(), Waiting: s.queued()}
+	m := autoscale.ModuleMeasures{Name: g.Nodes[index].Module, Policy: s.policy.Name()}
+	if s.cluster != nil {
+		s.cluster.measure(s, now, g.key(index), &m)
+		return m
+	}
+	m.Waiting = s.queued()
 	s.stats.Measure(now, &m)
 	return m
 }

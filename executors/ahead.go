@@ -19,8 +19,8 @@ const deep = 2
 // ahead says whether the executor takes a batch ahead. Where batches run side by
 // side, one of them is always there already.
 func (e *executor) ahead() bool {
-	_, ok := e.lanes.all[0].instance.(Stager)
-	return ok && len(e.lanes.all) == 1
+	_, ok := e.lanes.all[0].instances[0].(Stager)
+	return ok && len(e.lanes.all) == 1 && len(e.residents) == 1
 }
 
 // stage gives the good requests to the engine, which computes them once it is done
@@ -30,7 +30,7 @@ func (e *executor) stage(c *lane, w *work) {
 	if len(w.good) < len(w.items) || e.task.concurrency() > 1 || !e.device.Alone() {
 		return
 	}
-	if s, ok := c.instance.(Stager); ok {
+	if s, ok := c.instances[w.at].(Stager); ok && len(e.residents) == 1 {
 		if answer, err := s.Stage(w.items); err == nil {
 			w.staged = answer
 		}

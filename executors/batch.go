@@ -38,8 +38,45 @@ func (e *executor) run(ctx context.Context, c *lane, b *attach.Batch, soon func(
 	return r, crash
 }
 
+// examine keeps from the engine what would crash it: a batch of the wrong size,
+// and requests with inputs of the wrong number, datatype, shape or length. It
+// also answers for an engine that is gone.
+func (e *executor) examine(c *lane, b *attach.Batch) *work {
+	w := &work{items: b.Items}
+	at := e.of(b)
+	if at < 0 {
+		w.err = wire.Errorf(wire.CodeInvalid, "", "a batch of module %q, which the executor does not run", b.Module)
+		return w
+	}
+	w.resident, w.at = &e.residents[at], at
+	module := w.module
+	switch {
+	case c.instances == nil:
+		w.err = wire.Errorf(wire.CodeUnavailable, module, "the engine is gone; the executor is stopping")
+		return w
+	case len(b.Items) < 1 || len(b.Items) > w.model.MaxBatch:
+		w.err = wire.Errorf(wire.CodeInvalid, module, "a batch of %d requests, but the executor takes 1 to %d", len(b.Items), w.model.MaxBatch)
+		return w
+	}
+	w.good = make([]int, 0, len(b.Items))
+	for i, inputs := range b.Items {
+		if err := Check(w.signature.Inputs, inputs); err != nil {
+			w.fail(i, wire.Errorf(wire.CodeInvalid, module, "%v", err))
+			continue
+		}
+		w.good = append(w.good, i)
+	}
+	if len(w.good) == 0 {
+		w.answers = make([][]wire.Tensor, len(w.items))
+	}
+	return w
+}
+
 // work is what becomes of a batch's requests.
 type work struct {
+	*resident     // that computes them
+	at        int // its place
+
 	items   [][]wire.Tensor
 	good    []int  // requests to compute
 	staged  staged // gives their answers where the engine has them already
@@ -94,7 +131,7 @@ func (e *executor) compute(ctx context.Context, c *lane, b *attach.Batch, w *wor
 		if w.staged != nil {
 			_, _ = w.staged(ctx)
 		}
-		w.failGood(wire.Errorf(wire.CodeUnavailable, e.task.Module.Name, "the executor stopped while the batch waited for %s", e.task.Slot.Device))
+		w.failGood(wire.Errorf(wire.CodeUnavailable, w.module, "the executor stopped while the batch waited for %s", e.task.Slot.Device))
 		return
 	}
 	defer e.device.Release()
@@ -133,7 +170,7 @@ func (e *executor) computeBatch(ctx context.Context, c *lane, w *work) {
 			items[k] = w.items[i]
 		}
 	}
-	answers, err := e.attempt(ctx, c, items, w.staged)
+	answers, err := e.attempt(ctx, c, w, items, w.staged)
 	switch {
 	case err == nil && len(items) == len(w.items):
 		w.answers = answers
@@ -178,7 +215,7 @@ func (e *executor) computeEach(ctx context.Context, c *lane, w *work) {
 			w.fail(i, w.crash)
 			continue
 		}
-		answers, err := e.attempt(ctx, c, w.items[i:i+1], nil)
+		answers, err := e.attempt(ctx, c, w, w.items[i:i+1], nil)
 		if err == nil {
 			w.answers[i] = answers[0]
 			continue
@@ -192,29 +229,29 @@ func (e *executor) computeEach(ctx context.Context, c *lane, w *work) {
 
 // attempt runs the engine, or waits for what it was given before, and holds it to
 // its signature.
-func (e *executor) attempt(ctx context.Context, c *lane, items [][]wire.Tensor, given staged) (answers [][]wire.Tensor, _ *wire.Error) {
+func (e *executor) attempt(ctx context.Context, c *lane, w *work, items [][]wire.Tensor, given staged) (answers [][]wire.Tensor, _ *wire.Error) {
 	var err error
 	if given != nil {
 		answers, err = given(ctx)
 	} else {
-		answers, err = e.runRecovered(ctx, c, items)
+		answers, err = e.runRecovered(ctx, c, w, items)
 	}
 	if err == nil {
-		err = checkAnswers(e.signature, answers, len(items))
+		err = checkAnswers(w.signature, answers, len(items))
 	}
 	if err != nil {
-		return nil, failure(e.task.Module.Name, err)
+		return nil, failure(w.module, err)
 	}
 	return answers, nil
 }
 
 // runRecovered turns a panic of an engine in this process into its loss: what state
 // it is in cannot be known.
-func (e *executor) runRecovered(ctx context.Context, c *lane, items [][]wire.Tensor) (answers [][]wire.Tensor, err error) {
+func (e *executor) runRecovered(ctx context.Context, c *lane, w *work, items [][]wire.Tensor) (answers [][]wire.Tensor, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			answers, err = nil, wire.Errorf(wire.CodeUnavailable, e.task.Module.Name, "engine %q panicked: %v", e.engine.Name(), p)
+			answers, err = nil, wire.Errorf(wire.CodeUnavailable, w.module, "engine %q panicked: %v", w.engine.Name(), p)
 		}
 	}()
-	return c.instance.Run(ctx, items)
+	return c.instances[w.at].Run(ctx, items)
 }

@@ -5,36 +5,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/attach"
 )
-
-// examine keeps from the engine what would crash it: a batch of the wrong size,
-// and requests with inputs of the wrong number, datatype, shape or length. It
-// also answers for an engine that is gone.
-func (e *executor) examine(c *lane, b *attach.Batch) *work {
-	w := &work{items: b.Items}
-	module := e.task.Module.Name
-	switch {
-	case c.instance == nil:
-		w.err = wire.Errorf(wire.CodeUnavailable, module, "the engine is gone; the executor is stopping")
-		return w
-	case len(b.Items) < 1 || len(b.Items) > e.model.MaxBatch:
-		w.err = wire.Errorf(wire.CodeInvalid, module, "a batch of %d requests, but the executor takes 1 to %d", len(b.Items), e.model.MaxBatch)
-		return w
-	}
-	w.good = make([]int, 0, len(b.Items))
-	for i, inputs := range b.Items {
-		if err := Check(e.signature.Inputs, inputs); err != nil {
-			w.fail(i, wire.Errorf(wire.CodeInvalid, module, "%v", err))
-			continue
-		}
-		w.good = append(w.good, i)
-	}
-	if len(w.good) == 0 {
-		w.answers = make([][]wire.Tensor, len(w.items))
-	}
-	return w
-}
 
 // Check compares tensors with the ports that they belong to: as many, each of
 // the port's datatype, rank and dimensions (-1 takes any), and with as much

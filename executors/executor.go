@@ -2,13 +2,10 @@ package executors
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
-	"github.com/harpagon/harpagon/executors/feeds"
 	"github.com/harpagon/harpagon/executors/turns"
-	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach/assembly"
 )
@@ -29,12 +26,11 @@ const maxReloads = 6
 // DrainTimeout.
 func (h *Host) RunExecutor(ctx context.Context, t Task, o Observer) error {
 	begin := time.Now()
-	placed, release, err := h.place(ctx, t.Module)
+	t, release, err := h.placeAll(ctx, t)
 	if err != nil {
-		return loadError(t.Module.Name, begin, "%w", err)
+		return err
 	}
 	defer release()
-	t.Module = placed
 	e, err := h.newExecutor(t, o)
 	if err != nil {
 		return loadError(t.Module.Name, begin, "%w", err)
@@ -62,19 +58,17 @@ type executor struct {
 	host      *Host
 	task      Task
 	observer  Observer
-	engine    Engine
-	model     Model
+	residents []resident
 	device    *turns.Device
 	turn      turns.User
 	assembly  assembly.Assembly // of batches that come in parts
 	lanes     lanes             // one for every batch that may run at once
 	attached  atomic.Int32      // streams
-	signature pipelines.Signature
 	counters
 }
 
 func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
-	engine, err := h.engineOf(t)
+	residents, err := h.settle(t)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +78,7 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 			return nil, err
 		}
 	}
-	e := &executor{host: h, task: t, observer: o, engine: engine, model: t.model(), device: queue, turn: turns.User{Concurrency: t.concurrency()}}
-	e.model.Cores = h.coresOf(t.Slot.Device)
-	e.model.Feeds = feeds.Of(t.Source, t.Module.Name, h.Signatures())
+	e := &executor{host: h, task: t, observer: o, residents: residents, device: queue, turn: turns.User{Concurrency: t.concurrency()}}
 	e.enter(Loading)
 	e.lanes.open(t.concurrency(), 1)
 	return e, nil
@@ -96,11 +88,12 @@ func (e *executor) load(ctx, run context.Context) error {
 	begin := time.Now()
 	for _, c := range e.lanes.all {
 		if err := e.fill(ctx, run, c); err != nil {
-			return loadError(e.task.Module.Name, begin, "executors: %s cannot load module %q with engine %q: %w",
-				e.task.Slot.Executor, e.task.Module.Name, e.engine.Name(), err)
+			return loadError(e.task.Module.Name, begin, "%w", e.cannotLoad(err, 0))
 		}
 	}
-	e.signature = e.lanes.all[0].instance.Signature()
+	for i, instance := range e.lanes.all[0].instances {
+		e.residents[i].signature = instance.Signature()
+	}
 	if e.ahead() {
 		e.lanes.setDepth(deep)
 	}
@@ -108,36 +101,43 @@ func (e *executor) load(ctx, run context.Context) error {
 	return nil
 }
 
-// fill loads the lane's instance. Loading stops with ctx; the instance lives
+// fill loads the lane's instances. Loading stops with ctx; the instances live
 // on with run, so that what it holds at ctx's end can still be finished.
 func (e *executor) fill(ctx, run context.Context, c *lane) error {
 	life, stop := context.WithCancel(run)
 	unlink := context.AfterFunc(ctx, stop)
-	instance, err := e.engine.Load(life, e.model)
+	instances, err := e.instances(life)
 	if !unlink() && err == nil {
 		err = context.Cause(ctx)
-		_ = instance.Close()
+		for _, one := range instances {
+			_ = one.Close()
+		}
 	}
 	if err != nil {
 		stop()
 		return err
 	}
-	c.instance, c.stop = instance, stop
-	e.memory.Add(instance.Memory())
+	c.instances, c.stop = instances, stop
+	for _, one := range instances {
+		c.memory += one.Memory()
+	}
+	e.memory.Add(c.memory)
 	return nil
 }
 
-// empty closes the lane's instance, if there is one.
+// empty closes the lane's instances, if there are any.
 func (e *executor) empty(c *lane) {
-	if c.instance == nil {
+	if c.instances == nil {
 		return
 	}
-	e.memory.Add(-c.instance.Memory())
-	if err := c.instance.Close(); err != nil {
-		e.fail(err)
+	e.memory.Add(-c.memory)
+	for _, one := range c.instances {
+		if err := one.Close(); err != nil {
+			e.fail(err)
+		}
 	}
 	c.stop()
-	c.instance, c.stop = nil, nil
+	c.instances, c.memory, c.stop = nil, 0, nil
 }
 
 func (e *executor) close() {
@@ -165,8 +165,7 @@ func (e *executor) reload(ctx, run context.Context, c *lane, cause error) error 
 			return nil
 		}
 		if attempt == maxReloads {
-			return fmt.Errorf("executors: %s cannot load module %q again after %d attempts: %w",
-				e.task.Slot.Executor, e.task.Module.Name, attempt, err)
+			return e.cannotLoad(err, attempt)
 		}
 	}
 	e.reloads.Add(1)

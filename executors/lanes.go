@@ -15,8 +15,9 @@ type lane struct {
 	reloading bool
 
 	// While the lane holds a batch these do not change.
-	instance Instance           // nil while the engine is gone
-	stop     context.CancelFunc // of the context that the instance was loaded with
+	instances []Instance         // of the executor's residents; nil while the engine is gone
+	memory    int64              // of them, in bytes
+	stop      context.CancelFunc // of the context that they were loaded with
 
 	// Used by who has the device.
 	lost    *wire.Error // the engine is gone; nil again once it is loaded anew

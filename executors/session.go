@@ -42,7 +42,7 @@ func (s *session) serve(ctx, run context.Context) ending {
 	e := s.executor
 	s.turn <- struct{}{}
 	defer s.closeStream()
-	if err := s.send(&attach.Message{Hello: e.task.hello(e.host.Name, e.engine, e.model, e.signature)}); err != nil {
+	if err := s.send(&attach.Message{Hello: e.hello()}); err != nil {
 		return ending{err: err}
 	}
 	e.attached.Add(1)
@@ -110,7 +110,7 @@ func (s *session) answer(ctx, run context.Context, batch *attach.Batch) error {
 	if err != nil {
 		return errors.Join(err, s.reload(ctx, run, c, crash))
 	}
-	if err := s.reload(ctx, run, c, crash); err != nil || c.instance == nil {
+	if err := s.reload(ctx, run, c, crash); err != nil || c.instances == nil {
 		return err
 	}
 	return s.message(&attach.Message{Ready: &attach.Ready{}}, "that the engine is back")

@@ -18,14 +18,34 @@ type Task struct {
 	OutputRows  map[string]float64 // see Model
 	Token       string             // for the gateway; empty on loopback
 
+	// Residents are the modules of an executor that runs all of a cluster; Module is
+	// empty then.
+	Residents []Resident `json:",omitempty"`
+
 	// Source is the pipeline without profiles, to find out what it sends to the
 	// module, for warming up; see Feeds. It may be left out.
 	Source pipelines.Pipeline
+
+	resident string // Resident.Name, in what apart returns
+}
+
+// Resident is one of several modules of an executor; what it has stands for the task's.
+type Resident struct {
+	Name       string // placement.Resident
+	Module     pipelines.Module
+	Engine     string `json:",omitempty"`
+	Batches    []int  `json:",omitempty"`
+	Outputs    []string
+	OutputRows map[string]float64
+	Source     pipelines.Pipeline
 }
 
 // NewTask takes an executor's task out of a deployment. The slot must be one
 // of the deployment's.
 func NewTask(d placement.Deployment, slot placement.Slot, gateway string) Task {
+	if d.Cluster != nil {
+		return clusterTask(d, slot, gateway)
+	}
 	t := Task{Slot: slot, Gateway: gateway, Concurrency: 1}
 	for _, m := range d.Pipeline.Modules {
 		if m.Name == slot.Module {
@@ -38,12 +58,16 @@ func NewTask(d placement.Deployment, slot placement.Slot, gateway string) Task {
 		}
 	}
 	t.Outputs, t.OutputRows = Demand(d.Pipeline, slot.Module)
-	t.Source = d.Pipeline
-	t.Source.Modules = slices.Clone(d.Pipeline.Modules)
-	for i := range t.Source.Modules {
-		t.Source.Modules[i].Profile = pipelines.Profile{}
-	}
+	t.Source = withoutProfiles(d.Pipeline)
 	return t
+}
+
+func withoutProfiles(p pipelines.Pipeline) pipelines.Pipeline {
+	p.Modules = slices.Clone(p.Modules)
+	for i := range p.Modules {
+		p.Modules[i].Profile = pipelines.Profile{}
+	}
+	return p
 }
 
 // Demand says which outputs of a module the pipeline refers to, in order of
@@ -118,18 +142,22 @@ func (t Task) model() Model {
 	}
 }
 
-func (t Task) hello(host string, engine Engine, m Model, sig pipelines.Signature) *attach.Hello {
-	return &attach.Hello{
+func (e *executor) hello() *attach.Hello {
+	t := e.task
+	h := &attach.Hello{
 		Executor:    t.Slot.Executor,
 		Pipeline:    t.Slot.Pipeline,
 		Module:      t.Slot.Module,
-		Host:        host,
+		Host:        e.host.Name,
 		Device:      t.turns(),
 		Hardware:    t.Slot.Hardware,
-		Engine:      engine.Name(),
-		MaxBatch:    m.MaxBatch,
-		Concurrency: m.Concurrency,
-		Signature:   sig,
+		Engine:      e.residents[0].engine.Name(),
+		Concurrency: e.residents[0].model.Concurrency,
 		Token:       t.Token,
 	}
+	for i := range e.residents {
+		h.MaxBatch = max(h.MaxBatch, e.residents[i].model.MaxBatch)
+	}
+	e.introduce(h)
+	return h
 }

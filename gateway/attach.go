@@ -29,7 +29,7 @@ func (g *Gateway) Attach(s attach.Stream) error {
 	if o := g.options.Observer.Attached; o != nil {
 		o(e.info(nil))
 	}
-	cause := e.serve()
+	cause := e.receive()
 	_ = s.Close()
 	e.mu.Lock()
 	drained := e.parting == departed
@@ -92,26 +92,37 @@ func (g *Gateway) register(e *executor) error {
 // settle finds the module that the current deployment has for the executor, and says
 // whether it can serve it. Gateway.mu is held.
 func (g *Gateway) settle(e *executor) bool {
-	p := g.pipeline(e.hello.Pipeline)
-	if p == nil {
-		return false
+	all := g.graphsOf(e.hello.Pipeline)
+	fits := len(all) > 0
+	for _, gr := range all {
+		slots := gr.Deployment.Slots
+		i := slices.IndexFunc(slots, func(s placement.Slot) bool { return s.Executor == e.hello.Executor })
+		fits = fits && i >= 0 && e.serve(g, gr, slots[i].Module)
 	}
-	gr := p.current.Load()
-	slots := gr.Deployment.Slots
-	i := slices.IndexFunc(slots, func(s placement.Slot) bool { return s.Executor == e.hello.Executor })
-	return i >= 0 && e.serveModule(gr, slots[i].Module)
+	return fits
 }
 
-// serveModule notes the module that the executor is to serve from now on, unless it
-// cannot. Gateway.mu is held.
-func (e *executor) serveModule(gr *deployed, name string) bool {
-	n := gr.Node(name)
-	if n == nil || checkRoute(n, e) != nil {
-		return false
+// serve notes the modules of a graph that the executor is to serve from now on, unless
+// it cannot. Gateway.mu is held.
+func (e *executor) serve(g *Gateway, gr *deployed, module string) bool {
+	nodes := gr.nodesOf(module)
+	for _, n := range nodes {
+		if checkRoute(n, e) != nil {
+			return false
+		}
 	}
-	e.module = n.Module
-	n.Module.Announce(&e.hello.Signature)
-	return true
+	if module != placement.AllModules {
+		e.modules = nil // it serves one at a time
+	} else if p := g.pipeline(gr.Deployment.Name()); p != nil {
+		e.cluster = p.within
+	}
+	for _, n := range nodes {
+		if !slices.Contains(e.modules, n.Module) {
+			e.modules = append(e.modules, n.Module)
+		}
+		n.Module.Announce(e.hello.SignatureOf(n.Resident))
+	}
+	return len(nodes) > 0
 }
 
 // checkRoute says why an executor cannot serve a node.

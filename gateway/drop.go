@@ -85,5 +85,5 @@ func (g *Gateway) batchEnd(b *dispatcher.Batch, now dispatch.Time, waited, compu
 }
 
 func batchInfo(b *dispatcher.Batch) BatchInfo {
-	return BatchInfo{Pipeline: b.Service(), Module: stageOf(itemOf(b.Items[0])), Executor: b.Executor.Name, Size: b.Rows}
+	return BatchInfo{Pipeline: itemOf(b.Items[0]).Of.Graph.Deployment.Name(), Module: stageOf(itemOf(b.Items[0])), Executor: b.Executor.Name, Size: b.Rows}
 }

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/harpagon/harpagon/dispatcher"
@@ -20,7 +19,8 @@ type executor struct {
 	gone         chan struct{}        // closed when the stream has ended
 	registration *dispatcher.Executor // it, as the dispatcher knows it
 
-	module *graph.Module // that it serves or has served last; under Gateway.mu
+	modules []*graph.Module // that it serves or has served last; under Gateway.mu
+	cluster string          // in which it serves; under Gateway.mu
 
 	// Of a function: its batches are calls, and it has no stream; see call.go.
 	function *function
@@ -30,7 +30,7 @@ type executor struct {
 
 	mu      sync.Mutex
 	parting parting
-	routes  []*graph.Route
+	routes  map[*graph.Node]*graph.Route
 }
 
 // parting is how an executor is to leave once it holds nothing.
@@ -69,7 +69,9 @@ type parcel struct {
 // receiving side takes care of all that the executor holds.
 func (e *executor) launch(started *dispatcher.Batch) {
 	e.gateway.batchBegin(started)
-	p := &parcel{batch: attach.Batch{ID: started.ID, Due: e.gateway.epoch.Add(started.Due), Part: started.Whole}}
+	p := &parcel{batch: attach.Batch{
+		ID: started.ID, Module: itemOf(started.Items[0]).Node.Resident, Due: e.gateway.epoch.Add(started.Due), Part: started.Whole,
+	}}
 	b := &p.batch
 	if b.Items = p.few[:0]; started.Rows > len(p.few) {
 		b.Items = make([][]wire.Tensor, 0, started.Rows)
@@ -91,8 +93,8 @@ func (e *executor) send(m *attach.Message) {
 	}
 }
 
-// serve receives until the stream ends and returns why.
-func (e *executor) serve() error {
+// receive handles what comes until the stream ends, and returns why.
+func (e *executor) receive() error {
 	for {
 		m, err := e.stream.Recv()
 		switch {
@@ -229,16 +231,14 @@ func (e *executor) lost(cause error) {
 func (e *executor) route(n *graph.Node) *graph.Route {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, r := range e.routes {
-		if r.Node == n {
-			return r
-		}
+	if r := e.routes[n]; r != nil {
+		return r
 	}
-	const kept = 4 // a deployment and those just before it
-	if len(e.routes) == kept {
-		e.routes = slices.Delete(e.routes, 0, 1)
+	const generations = 4 // a deployment and those just before it
+	if e.routes == nil || len(e.routes) >= generations*max(1, len(e.hello.Residents)) {
+		e.routes = make(map[*graph.Node]*graph.Route)
 	}
 	r := graph.NewRoute(n, &e.hello)
-	e.routes = append(e.routes, r)
+	e.routes[n] = r
 	return r
 }

@@ -60,6 +60,7 @@ type fleet struct {
 	host     *executors.Host
 	gateways []*Gateway
 	deployed placement.Deployment
+	life     context.Context // of executors
 	cancel   context.CancelFunc
 	ends     sync.WaitGroup
 
@@ -78,7 +79,15 @@ type decider struct {
 }
 
 func newFleet(t testing.TB, gateways, n int, p pipelines.Pipeline) *fleet {
-	f := &fleet{t: t, engine: &adder{slow: time.Millisecond}, lost: make(map[int]bool)}
+	specs := map[string]spec{}
+	for _, m := range p.Modules {
+		specs[m.Name] = spec{executors: n, batch: 8, window: 5 * time.Millisecond, duration: 2 * time.Millisecond}
+	}
+	return fleetOf(t, gateways, deployment(p, 1, specs))
+}
+
+func fleetOf(t testing.TB, gateways int, d placement.Deployment) *fleet {
+	f := &fleet{t: t, deployed: d, engine: &adder{slow: time.Millisecond}, lost: make(map[int]bool)}
 	f.streams, f.conns = make([][]attach.Stream, gateways), make([][]net.Conn, gateways)
 	f.host = &executors.Host{
 		Name: "h", Engines: []executors.Engine{f.engine}, ForceEngine: "adder",
@@ -87,30 +96,33 @@ func newFleet(t testing.TB, gateways, n int, p pipelines.Pipeline) *fleet {
 	for range gateways {
 		f.gateways = append(f.gateways, New(Options{Dispatched: true, Grace: time.Minute}))
 	}
-	specs := map[string]spec{}
-	for _, m := range p.Modules {
-		specs[m.Name] = spec{executors: n, batch: 8, window: 5 * time.Millisecond, duration: 2 * time.Millisecond}
-	}
-	f.deployed = deployment(p, 1, specs)
 	f.host.Gateways.Set(f.addresses())
 	ctx, cancel := context.WithCancel(context.Background())
-	f.cancel = cancel
-	for _, slot := range f.deployed.Slots {
+	f.cancel, f.life = cancel, ctx
+	f.install(d, d.Slots)
+	t.Cleanup(f.end)
+	return f
+}
+
+// install starts executors, and has the gateways serve a deployment.
+func (f *fleet) install(d placement.Deployment, fresh []placement.Slot) {
+	for _, slot := range fresh {
 		f.ends.Go(func() {
-			err := f.host.RunExecutor(ctx, executors.NewTask(f.deployed, slot, "g0"), executors.Observer{})
-			if err != nil && ctx.Err() == nil {
-				t.Error(err)
+			err := f.host.RunExecutor(f.life, executors.NewTask(d, slot, "g0"), executors.Observer{})
+			if err != nil && f.life.Err() == nil {
+				f.t.Error(err)
 			}
 		})
 	}
 	ready, done := context.WithTimeout(context.Background(), time.Minute)
 	defer done()
 	for _, g := range f.gateways {
-		require.NoError(t, g.Prepare(ready, f.deployed))
-		require.NoError(t, g.Install(ready, f.deployed))
+		require.NoError(f.t, g.Prepare(ready, d))
 	}
-	t.Cleanup(f.end)
-	return f
+	for _, g := range f.gateways {
+		require.NoError(f.t, g.Install(ready, d))
+	}
+	f.deployed = d
 }
 
 // addresses are g0, g1, ... and d0, d1, ...

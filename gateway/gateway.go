@@ -26,6 +26,7 @@ type Gateway struct {
 	forms   maphash.Seed // see formOf
 
 	pipelines atomic.Pointer[map[string]*pipeline] // replaced as a whole, under mu
+	clusters  map[string]*cluster                  // whose pipelines are among them; under mu
 
 	life     context.Context // of calls
 	end      context.CancelFunc
@@ -40,6 +41,7 @@ type Gateway struct {
 // pipeline is what the gateway keeps of one that it serves.
 type pipeline struct {
 	name     string
+	within   string // the cluster that it is in; empty for a service of its own
 	current  atomic.Pointer[deployed]
 	accepted atomic.Int64 // requests under way
 	stats    stats.Service
@@ -60,6 +62,7 @@ func New(o Options) *Gateway {
 		options:   o.withDefaults(),
 		forms:     maphash.MakeSeed(),
 		epoch:     time.Now(),
+		clusters:  make(map[string]*cluster),
 		executors: make(map[string]*executor),
 		changed:   make(chan struct{}),
 	}
@@ -87,9 +90,19 @@ func (g *Gateway) find(name string) (p *pipeline, application string) {
 	return p, application
 }
 
-// Services lists what is served, in order of name.
+// Services lists what is served, in order of name; the pipelines of a cluster are not
+// services of their own.
 func (g *Gateway) Services() []string {
-	return slices.Sorted(maps.Keys(*g.pipelines.Load()))
+	g.mu.Lock()
+	all := slices.Collect(maps.Keys(g.clusters))
+	g.mu.Unlock()
+	for name, p := range *g.pipelines.Load() {
+		if p.within == "" {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // Pipelines lists what requests can name, in order: of a function its applications,
@@ -116,7 +129,7 @@ func (g *Gateway) Pipelines(context.Context) ([]string, error) {
 func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, error) {
 	p, application := g.find(name)
 	if p == nil {
-		return nil, notFound(name)
+		return g.describeCluster(name)
 	}
 	gr := p.current.Load()
 	m := &wire.Metadata{

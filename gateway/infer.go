@@ -27,7 +27,7 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 	arrival := g.arrival(q.Arrived)
 	p, application := g.find(q.Pipeline)
 	if p == nil {
-		return nil, notFound(q.Pipeline)
+		return nil, g.noPipeline(q.Pipeline)
 	}
 	gr := p.current.Load()
 	parts, err := g.parts(gr, q)

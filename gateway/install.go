@@ -23,14 +23,14 @@ const pollEvery = 2 * time.Millisecond
 // executor does not fit its module, and when ctx ends first; the error then
 // names the executors that are missing.
 func (g *Gateway) Prepare(ctx context.Context, d placement.Deployment) error {
-	gr, err := g.compile(ctx, d, true)
+	all, err := g.prepared(ctx, d)
 	if err != nil {
 		return err
 	}
 	for {
 		g.mu.Lock()
 		changed := g.changed
-		missing, err := g.missing(gr)
+		missing, err := g.missing(all)
 		g.mu.Unlock()
 		if err != nil || len(missing) == 0 {
 			return err
@@ -38,25 +38,42 @@ func (g *Gateway) Prepare(ctx context.Context, d placement.Deployment) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("gateway: pipeline %q generation %d still waits for executors %s, which have not attached in time; harpagon status and the logs of their workers say how they are: %w",
-				d.Pipeline.Name, d.Generation, strings.Join(missing, ", "), context.Cause(ctx))
+			return fmt.Errorf("gateway: %s %q generation %d still waits for executors %s, which have not attached in time; harpagon status and the logs of their workers say how they are: %w",
+				d.Kind(), d.Pipeline.Name, d.Generation, strings.Join(missing, ", "), context.Cause(ctx))
 		}
 	}
 }
 
 // missing lists the slots without an executor. Gateway.mu is held.
-func (g *Gateway) missing(gr *deployed) (names []string, err error) {
-	for _, s := range gr.Deployment.Slots {
-		e := g.executors[s.Executor]
-		if e == nil {
-			names = append(names, s.Executor)
-			continue
-		}
-		if err := checkRoute(gr.Node(s.Module), e); err != nil {
-			return nil, err
+func (g *Gateway) missing(all []*deployed) (names []string, err error) {
+	for _, gr := range all {
+		for _, s := range gr.Deployment.Slots {
+			e := g.executors[s.Executor]
+			if e == nil && !slices.Contains(names, s.Executor) {
+				names = append(names, s.Executor)
+			}
+			if e == nil {
+				continue
+			}
+			for _, n := range gr.nodesOf(s.Module) {
+				if err := checkRoute(n, e); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	return names, nil
+}
+
+// nodesOf are those that an executor of a slot serves: its module's, or all.
+func (gr *deployed) nodesOf(module string) []*graph.Node {
+	if module == placement.AllModules {
+		return gr.Nodes
+	}
+	if n := gr.Node(module); n != nil {
+		return []*graph.Node{n}
+	}
+	return nil
 }
 
 // Install switches the traffic of a pipeline to the deployment: requests that
@@ -65,6 +82,9 @@ func (g *Gateway) missing(gr *deployed) (names []string, err error) {
 // generation that is installed already is allowed and changes nothing but the
 // executors in use; an older one is refused.
 func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
+	if d.Cluster != nil {
+		return g.installCluster(d)
+	}
 	gr, err := g.compile(ctx, d, false)
 	if err != nil {
 		return err
@@ -77,6 +97,8 @@ func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
 	if p == nil {
 		p = &pipeline{name: name}
 		p.stats.Init(g.span(gr), g.now())
+	} else if p.within != "" {
+		return fmt.Errorf("gateway: pipeline %q is served in cluster %q; take it out of that first", name, p.within)
 	} else if before = p.current.Load(); before.Deployment.Generation > generation {
 		return fmt.Errorf("gateway: %s %q serves generation %d; generation %d is older", gr.Deployment.Kind(), name, before.Deployment.Generation, generation)
 	} else if gr.function != nil && before.Deployment.Generation == generation {
@@ -146,7 +168,7 @@ func (g *Gateway) equip(p *pipeline, gr *deployed) (unfit []string) {
 	}
 	p.modules = modules
 	for _, s := range gr.Deployment.Slots {
-		if e := g.executors[s.Executor]; e != nil && !e.serveModule(gr, s.Module) {
+		if e := g.executors[s.Executor]; e != nil && !e.serve(g, gr, s.Module) {
 			unfit = append(unfit, s.Executor)
 		}
 	}
@@ -186,7 +208,7 @@ func (g *Gateway) Release(ctx context.Context, pipelineName string, executors []
 	var leaving []*executor
 	g.mu.Lock()
 	for _, name := range executors {
-		if e := g.executors[name]; e != nil && e.hello.Pipeline == pipelineName {
+		if e := g.executors[name]; e != nil && (e.hello.Pipeline == pipelineName || e.cluster == pipelineName) {
 			leaving = append(leaving, e)
 		}
 	}
@@ -210,16 +232,18 @@ func (g *Gateway) Release(ctx context.Context, pipelineName string, executors []
 func (g *Gateway) wanted(pipelineName string, executors []string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.pipeline(pipelineName)
-	if p == nil {
-		return false
+	all := g.pipelinesOf(pipelineName)
+	if c := g.clusters[pipelineName]; c != nil {
+		all = slices.Concat(all, c.gone)
 	}
 	retired := func(name string) bool {
 		e := g.executors[name]
-		return e != nil && e.module != nil && !p.uses(e.module)
+		return e != nil && len(e.modules) > 0 && !slices.ContainsFunc(e.modules, func(m *graph.Module) bool {
+			return slices.ContainsFunc(all, func(p *pipeline) bool { return p.uses(m) })
+		})
 	}
 	busy := func(gr *deployed) bool { return gr.InFlight.Load() > 0 }
-	return slices.ContainsFunc(executors, retired) && slices.ContainsFunc(p.old, busy)
+	return slices.ContainsFunc(executors, retired) && slices.ContainsFunc(all, func(p *pipeline) bool { return slices.ContainsFunc(p.old, busy) })
 }
 
 // uses says whether the current graph has the module. Gateway.mu is held.
@@ -237,6 +261,10 @@ func (p *pipeline) uses(m *graph.Module) bool {
 // drains them. A pipeline that is not served is removed already.
 func (g *Gateway) Remove(ctx context.Context, name string) error {
 	g.mu.Lock()
+	if c := g.clusters[name]; c != nil {
+		g.mu.Unlock()
+		return g.removeCluster(ctx, name, c)
+	}
 	p := g.pipeline(name)
 	all := maps.Clone(*g.pipelines.Load())
 	delete(all, name)
@@ -246,8 +274,13 @@ func (g *Gateway) Remove(ctx context.Context, name string) error {
 	if p == nil {
 		return nil
 	}
+	return g.ended(ctx, p)
+}
+
+// ended waits for the requests of a pipeline that is not served any more.
+func (g *Gateway) ended(ctx context.Context, p *pipeline) error {
 	if err := g.until(ctx, func() bool { return p.accepted.Load() == 0 }); err != nil {
-		return fmt.Errorf("gateway: requests of pipeline %q are still under way: %w", name, err)
+		return fmt.Errorf("gateway: requests of pipeline %q are still under way: %w", p.name, err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,6 +13,12 @@ import (
 // may read. Of a pipeline that is not served only the name is set.
 func (g *Gateway) Measures(name string) autoscale.Measures {
 	m := autoscale.Measures{Pipeline: name, To: time.Now(), Attainment: 1}
+	g.mu.Lock()
+	c := g.clusters[name]
+	g.mu.Unlock()
+	if c != nil {
+		return g.measureCluster(c, m)
+	}
 	p := g.pipeline(name)
 	if p == nil {
 		return m
@@ -32,6 +38,12 @@ func (g *Gateway) Measures(name string) autoscale.Measures {
 
 // Deployment is what serves under a name; false where nothing does.
 func (g *Gateway) Deployment(name string) (placement.Deployment, bool) {
+	g.mu.Lock()
+	c := g.clusters[name]
+	g.mu.Unlock()
+	if c != nil {
+		return c.deployment, true
+	}
 	p := g.pipeline(name)
 	if p == nil {
 		return placement.Deployment{}, false

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"time"
 
+	"github.com/harpagon/harpagon/scheduler/cluster"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -26,8 +27,28 @@ func (s Spec) Deploy(generation int, p Plan) placement.Deployment {
 		if s.Provider != nil {
 			d.Function.Provider = *s.Provider
 		}
+	case KindCluster:
+		d.Pipeline.Name = s.Cluster.Name
+		d.Cluster = s.parts(*p.Cluster)
 	}
 	return d
+}
+
+// parts are the sub-clusters that the plan of a cluster has.
+func (s Spec) parts(p cluster.Plan) *placement.Cluster {
+	c := &placement.Cluster{Dispatch: p.Dispatch, Hardware: p.Hardware}
+	for _, sub := range p.SubClusters {
+		part := placement.Part{Name: sub.Name, Devices: sub.Devices}
+		for _, name := range sub.Pipelines {
+			for _, m := range s.Members {
+				if m.Name == name {
+					part.Members = append(part.Members, placement.Member{Pipeline: m, Budgets: p.BudgetsOf(name)})
+				}
+			}
+		}
+		c.Parts = append(c.Parts, part)
+	}
+	return c
 }
 
 // Rate is what the service is planned for, in requests per second; of a pool,
@@ -42,12 +63,18 @@ func (s Spec) Rate(p Plan) float64 {
 		}
 	case KindFunction:
 		return s.Function.Rate()
+	case KindCluster:
+		sum := 0.0
+		for i := range s.Members {
+			sum += s.Members[i].Rate
+		}
+		return sum
 	}
 	return 0
 }
 
-// SLO is the service's objective; 0 of a function, whose applications have one
-// each.
+// SLO is the service's objective; 0 of a function or a cluster, whose applications or
+// pipelines have one each.
 func (s Spec) SLO() time.Duration {
 	switch s.Kind() {
 	case KindPipeline:
@@ -68,6 +95,8 @@ func (p Plan) Policy() (policy, costModel string) {
 		return p.Pool.Policy, ""
 	case p.Function != nil:
 		return p.Function.Policy, ""
+	case p.Cluster != nil:
+		return cluster.Policy, ""
 	}
 	return "", ""
 }

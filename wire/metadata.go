@@ -20,4 +20,8 @@ type Metadata struct {
 	// Applications of a function, each addressed as NAME/APPLICATION, with the
 	// rates that are planned for; none for a pipeline.
 	Applications []pipelines.Application
+
+	// Members are the pipelines of a cluster, each addressed by its own name, with the
+	// rates that are planned for.
+	Members []pipelines.Application
 }

@@ -113,6 +113,9 @@ func (s *service) reschedule(ctx workflow.Context, spec scheduler.Spec, beside [
 
 // profile measures modules without a profile, those of pipelines and pools.
 func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
+	if s.Kind == scheduler.KindCluster {
+		return s.profileMembers(ctx, spec)
+	}
 	measured, _ := spec.Measured()
 	if spec = s.profiled(spec); len(lacking(spec)) == 0 {
 		s.Profile = false
@@ -137,6 +140,9 @@ func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
 // profiled is the spec with the points measured while it serves, or, for
 // modules that declare none, before.
 func (s *service) profiled(spec scheduler.Spec) scheduler.Spec {
+	if spec.Cluster != nil {
+		return s.profiledMembers(spec)
+	}
 	p, _ := spec.Measured()
 	points := map[string][]pipelines.Point{}
 	for _, m := range p.Modules {

@@ -35,7 +35,7 @@ func checkKind(s scheduler.Spec) error {
 	}
 	switch s.Kind() {
 	case scheduler.KindCluster:
-		return errors.New("clusters can be planned and simulated, and are not served yet")
+		return checkCluster(s)
 	case scheduler.KindPipeline:
 		if err := factory.Suits(s.Pipeline.Dispatch); err != nil {
 			return err
@@ -45,6 +45,29 @@ func checkKind(s scheduler.Spec) error {
 		return check.Document(pipelines.Document{Hardware: s.Hardware, Pools: []pipelines.Pool{*s.Pool}}, nil)
 	}
 	return checkFunction(s)
+}
+
+// checkCluster checks a cluster and each of its pipelines.
+func checkCluster(s scheduler.Spec) error {
+	if err := factory.Suits(s.Cluster.Dispatch); err != nil {
+		return err
+	}
+	doc := pipelines.Document{Hardware: s.Hardware, Clusters: []pipelines.Cluster{*s.Cluster}, Pipelines: s.Members}
+	if len(s.Members) != len(s.Cluster.Pipelines) || len(s.Members) == 0 {
+		return fmt.Errorf("it names %d pipelines and %d of them are declared; apply the files that declare them together with it", len(s.Cluster.Pipelines), len(s.Members))
+	}
+	if d := s.Cluster.Devices; d.Min < 0 || d.Max > 0 && d.Min > d.Max {
+		return fmt.Errorf("the least number of devices, %d, is above the most, %d", d.Min, d.Max)
+	}
+	if doc.HardwareNamed(s.Cluster.Hardware).Name == "" {
+		return fmt.Errorf("no hardware block declares %q", s.Cluster.Hardware)
+	}
+	for _, p := range s.Members {
+		if err := (plan.Problem{Pipeline: p, Hardware: s.Hardware}).Check(); err != nil {
+			return fmt.Errorf("pipeline %q: %w", p.Name, err)
+		}
+	}
+	return nil
 }
 
 func checkFunction(s scheduler.Spec) error {
@@ -63,6 +86,8 @@ func (s *service) checkRescale(_ workflow.Context, r RescaleRequest) error {
 		return s.errorf("has no rate to change: it serves what its budget pays for; apply it with another budget")
 	case s.Kind == scheduler.KindFunction:
 		return s.errorf("has no rate of its own: its applications have; apply it with other rates")
+	case s.Kind == scheduler.KindCluster:
+		return s.errorf("has no rate of its own: its pipelines have; apply it with other rates")
 	case s.Generation == 0:
 		return s.errorf("has no spec yet; apply one first")
 	case !(r.Rate > 0) || math.IsInf(r.Rate, 1):
@@ -75,9 +100,9 @@ func (s *service) checkRemeasure(workflow.Context, string) error {
 	if err := s.accepts(0); err != nil {
 		return err
 	}
-	if len(lacking(s.Spec)) == 0 {
+	if len(lacking(s.Spec))+len(s.lackingMembers()) == 0 {
 		what := "its modules have profiles"
-		if s.Kind != scheduler.KindPipeline {
+		if s.Kind == scheduler.KindPool || s.Kind == scheduler.KindFunction {
 			what = "its profile is"
 		}
 		return s.errorf("has nothing to measure: %s on file", what)

@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
 // Describe is the change in one line.
@@ -62,6 +63,10 @@ func (s Status) Describe() string {
 	if m := s.Measures; m != nil && m.Function == nil {
 		fmt.Fprintf(&b, "\nlast measured: %s requests/s, %s in time, p50 %s, p99 %s\n",
 			quantity.Number(m.Offered), quantity.Percent(m.Attainment), quantity.Duration(m.Latency.P50), quantity.Duration(m.Latency.P99))
+		for _, one := range m.Members {
+			fmt.Fprintf(&b, "  %s: %s requests/s, %s in time, p50 %s, p99 %s\n", one.Pipeline,
+				quantity.Number(one.Offered), quantity.Percent(one.Attainment), quantity.Duration(one.Latency.P50), quantity.Duration(one.Latency.P99))
+		}
 	}
 	return b.String()
 }
@@ -131,6 +136,12 @@ func (s Status) moduleNames() (names []string) {
 		}
 	case s.Plan.Pool != nil:
 		names = []string{pipelines.PoolModule}
+	case s.Plan.Cluster != nil:
+		for _, p := range s.Plan.Cluster.Pipelines {
+			for _, m := range p.Order {
+				names = append(names, placement.Resident(p.Name, m))
+			}
+		}
 	}
 	return names
 }

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/fleet"
 )
@@ -13,7 +14,7 @@ import (
 // place finds devices for the plan and reserves them, over again when another
 // service was faster. A plan without modules, of a function, needs none.
 func (c *change) place(ctx workflow.Context) error {
-	if len(c.deployment.Plan.Modules) == 0 {
+	if len(c.deployment.Plan.Modules) == 0 && c.deployment.Cluster == nil {
 		return nil
 	}
 	c.show(ctx, "placing executors")
@@ -32,13 +33,21 @@ func (c *change) place(ctx workflow.Context) error {
 	}
 }
 
+// modules are those of a deployment; of a cluster, those of all its pipelines.
+func modules(d *placement.Deployment) []pipelines.Module {
+	if d.Cluster != nil {
+		return d.Cluster.Union()
+	}
+	return d.Pipeline.Modules
+}
+
 // identify reads on some host which model every module has.
 func (c *change) identify(ctx workflow.Context) (engines map[string]placement.ModuleEngine, err error) {
 	var host *activities.Host
 	ctx = shortActivity(ctx, "read the digests of the models")
 	ctx = workflow.WithTaskQueue(ctx, activities.HostQueue(c.view.Hosts[0].Name)) // Plan has made sure that there is one
 	ctx = workflow.WithScheduleToStartTimeout(ctx, fleet.HostPatience)
-	err = workflow.ExecuteActivity(ctx, host.Identify, activities.IdentifyInput{Modules: c.deployment.Pipeline.Modules}).Get(ctx, &engines)
+	err = workflow.ExecuteActivity(ctx, host.Identify, activities.IdentifyInput{Modules: modules(&c.deployment)}).Get(ctx, &engines)
 	return engines, err
 }
 
@@ -47,12 +56,19 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 	var fleet *activities.Fleet
 	var placed placement.Placement
 	free := c.view.For(c.id)
-	request := placement.Request{
-		Pipeline: c.deployment.Pipeline, Plan: c.deployment.Plan, Devices: free.Devices, Engines: engines,
-		Reserved: free.Held, Actual: slots(c.Running), MaxShare: c.Settings.MaxShare, Whole: c.Spec.Pool != nil,
+	summary := fmt.Sprintf("place the plan on %d devices", len(free.Devices))
+	var done workflow.Future
+	if cluster := c.deployment.Cluster; cluster != nil {
+		request := placement.ClusterRequest{Cluster: *cluster, Devices: free.Devices, Engines: engines, Reserved: free.Held, Actual: slots(c.Running)}
+		done = workflow.ExecuteActivity(shortActivity(ctx, summary), planning.PlaceCluster, request)
+	} else {
+		request := placement.Request{
+			Pipeline: c.deployment.Pipeline, Plan: c.deployment.Plan, Devices: free.Devices, Engines: engines,
+			Reserved: free.Held, Actual: slots(c.Running), MaxShare: c.Settings.MaxShare, Whole: c.Spec.Pool != nil,
+		}
+		done = workflow.ExecuteActivity(shortActivity(ctx, summary), planning.Place, request)
 	}
-	summary := fmt.Sprintf("place the plan on %d devices", len(request.Devices))
-	if err := workflow.ExecuteActivity(shortActivity(ctx, summary), planning.Place, request).Get(ctx, &placed); err != nil {
+	if err := done.Get(ctx, &placed); err != nil {
 		return err
 	}
 	reservation := activities.Reservation{Service: c.id, Version: c.view.Version, Slots: placed.Slots}

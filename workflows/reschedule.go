@@ -139,6 +139,8 @@ func (c *change) planSummary() string {
 		return fmt.Sprintf("choose instances for %s an hour and queries of %.4g items on average", quantity.Money(s.Pool.Budget), s.Pool.Mix().Mean())
 	case scheduler.KindFunction:
 		return fmt.Sprintf("group %d applications at %s/s", len(s.Function.Applications), quantity.Number(s.Function.Rate()))
+	case scheduler.KindCluster:
+		return fmt.Sprintf("divide %d objectives at %s/s, choose devices and sub-clusters", len(s.Members), quantity.Number(s.Rate(scheduler.Plan{})))
 	default:
 		return fmt.Sprintf("split %v among %d modules at %s/s, choose batches, hardware and machines", s.SLO(), len(s.Pipeline.Modules), quantity.Number(s.Pipeline.Rate))
 	}

@@ -104,16 +104,21 @@ func (s *service) status() Status {
 	st.Plan, st.Serving, st.Generation = &s.Serving.Plan, s.Serving.Generation, s.Serving.Generation
 	st.Policy, st.CostModel = st.Plan.Policy()
 	st.Rate, st.Cost = s.Serving.rate(), st.Plan.CostPerHour()
-	if s.Kind != scheduler.KindFunction {
+	switch s.Kind {
+	case scheduler.KindFunction:
+	case scheduler.KindCluster:
+		st.Dispatch = d.Cluster.Dispatch
+	default:
 		st.Dispatch = cmp.Or(d.Pipeline.Dispatch, factory.Default)
 	}
-	for _, m := range d.Pipeline.Modules {
+	all := modules(&d)
+	for _, m := range all {
 		if len(m.Content) > 0 {
 			st.Files = append(st.Files, ModuleFiles{Module: m.Name, Files: m.Content})
 		}
 	}
 	st.Transfers, st.Transfer = s.Detectors.Transfers.Hosts, s.Transfer
-	st.Void, st.Healed, st.Disturbed = s.slower(), s.healed(), pipelines.Disturbed(d.Pipeline.Modules...)
+	st.Void, st.Healed, st.Disturbed = s.slower(), s.healed(), pipelines.Disturbed(all...)
 	if s.Generation != st.Serving || s.Failure != nil {
 		st.Asked = &Asked{Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}), Cause: s.Cause}
 		st.Cause = s.carriedOut()

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/harpagon/harpagon/scheduler/cluster/classes"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -83,6 +85,31 @@ func spec(d *placement.Deployment, n *flow.Node, o *Limits) (factory.Spec, error
 		c.Rate = m.Rate
 	}
 	return c.Spec()
+}
+
+// Cluster makes the one policy of a part of a cluster, and schedules the graphs of its
+// members, which are in their order. A request's class is the place of its module among
+// all of them.
+func Cluster(d *placement.Deployment, graphs []*flow.Graph, l Limits) (Made, error) {
+	part := &d.Cluster.Parts[0]
+	o := shared.Options{MaxQueue: l.MaxQueue, Margin: max(0, l.Margin)}
+	for i := range part.Members {
+		m := &part.Members[i]
+		models, err := classes.Of(&m.Pipeline, graphs[i], m.Budgets, d.Cluster.Hardware)
+		if err != nil {
+			return Made{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
+		}
+		for _, model := range models {
+			o.Margin = min(o.Margin, model.SLO/marginShare)
+		}
+		o.Models = append(o.Models, models...)
+	}
+	s := factory.Spec{Shared: &factory.Shared{Name: d.Cluster.Dispatch, Options: o}}
+	p, err := factory.New(s)
+	if err != nil {
+		return Made{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
+	}
+	return Made{Policy: p, Spec: s}, nil
 }
 
 // groupedOptions is the configuration of policy grouped. A batch leaves a margin

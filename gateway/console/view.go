@@ -196,7 +196,7 @@ func viewDevice(d device) deviceView {
 }
 
 // kindOrder lists kinds as people look for them.
-var kindOrder = []pipelines.Kind{pipelines.KindPipeline, pipelines.KindPool, pipelines.KindFunction}
+var kindOrder = []pipelines.Kind{pipelines.KindPipeline, pipelines.KindPool, pipelines.KindFunction, pipelines.KindCluster}
 
 func byKind(a, b workflows.Status) int {
 	if d := slices.Index(kindOrder, a.Kind) - slices.Index(kindOrder, b.Kind); d != 0 {

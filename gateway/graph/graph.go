@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
 // Queue takes items that are ready to be dispatched.
@@ -52,7 +53,11 @@ func (m *Module) Announce(s *pipelines.Signature) { m.signature.Store(s) }
 
 // Node is a module in a graph, with where its tensors come from and go to.
 type Node struct {
-	Name   string
+	Name string
+	// Resident is its name to executors that run all modules of a cluster; empty to
+	// those that run one.
+	Resident string
+
 	Scope  int32 // of its items
 	Sized  bool  // its items are queries
 	Inputs []Input
@@ -97,6 +102,9 @@ func Compile(of *dispatcher.Generation, q Queue, gateway dispatcher.Gateway) (*G
 		at := &of.Nodes[i]
 		n := &Node{Name: at.Module, Scope: at.Scope, index: int32(i), common: at.Common, scatter: at.Scatter}
 		n.Sized = p.Module(n.Name).Sized
+		if d.Within != "" {
+			n.Resident = placement.Resident(p.Name, n.Name)
+		}
 		if err := g.bind(n, p.Module(n.Name).Inputs); err != nil {
 			return nil, err
 		}

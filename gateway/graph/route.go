@@ -19,8 +19,12 @@ type Route struct {
 
 // NewRoute makes the route of an executor for a node.
 func NewRoute(n *Node, h *attach.Hello) *Route {
-	r := &Route{Node: n, straight: len(n.Outs) == len(h.Signature.Outputs)}
-	for j, p := range h.Signature.Inputs {
+	signature := h.SignatureOf(n.Resident)
+	if signature == nil {
+		return &Route{Node: n, Err: wire.Errorf(wire.CodeInternal, n.Name, "executor %q does not run %s", h.Executor, n.Resident)}
+	}
+	r := &Route{Node: n, straight: len(n.Outs) == len(signature.Outputs)}
+	for j, p := range signature.Inputs {
 		i := slices.IndexFunc(n.Inputs, func(in Input) bool { return in.Name == p.Name })
 		if i < 0 && r.Err == nil {
 			r.Err = wire.Errorf(wire.CodeInternal, n.Name, "executor %q takes an input %q that the module does not bind", h.Executor, p.Name)
@@ -32,7 +36,7 @@ func NewRoute(n *Node, h *attach.Hello) *Route {
 		r.Err = wire.Errorf(wire.CodeInternal, n.Name, "executor %q takes %d inputs, but the module binds %d", h.Executor, len(r.in), len(n.Inputs))
 	}
 	for j, name := range n.Outs {
-		i := slices.IndexFunc(h.Signature.Outputs, func(p pipelines.Port) bool { return p.Name == name })
+		i := slices.IndexFunc(signature.Outputs, func(p pipelines.Port) bool { return p.Name == name })
 		if i < 0 && r.Err == nil {
 			r.Err = wire.Errorf(wire.CodeInternal, n.Name, "executor %q has no output %q", h.Executor, name)
 		}

@@ -64,9 +64,6 @@ func sentence(err error) string {
 // Servable says why a declaration can be planned and not served; nil where it can
 // be.
 func Servable(doc *pipelines.Document) error {
-	for _, c := range doc.Clusters {
-		return fmt.Errorf("cluster %q can be planned and simulated, and is not served yet; take the cluster block out to serve its pipelines on devices of their own", c.Name)
-	}
 	for _, f := range doc.Functions {
 		if p := doc.Provider(f.Provider); p != nil && p.URL == "" {
 			return fmt.Errorf("provider %q has no url, so function %q can be planned and not served; add one, such as url = \"http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}\", and start harpagon provider to stand in for it on this machine", p.Name, f.Name)

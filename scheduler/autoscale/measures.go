@@ -52,6 +52,32 @@ type Measures struct {
 	// Function is set where a function is served: its applications, each with its
 	// own rate and objective, and the calls and the money of its groups.
 	Function *functions.Measures `json:"function,omitempty"`
+
+	// Members are the pipelines of a cluster, each by itself; the rest is their sum
+	// then, with the modules under the names that placement.Resident gives them.
+	Members []Measures `json:"members,omitempty"`
+}
+
+// SumMembers makes the measures of a cluster those of its members together.
+func (m *Measures) SumMembers() {
+	sum := Sum(named(m.Members)...)
+	sum.Pipeline, sum.Gateway, sum.Kind, sum.Generation, sum.Members = m.Pipeline, m.Gateway, pipelines.KindCluster, m.Generation, m.Members
+	if len(m.Members) == 0 {
+		sum.From, sum.To, sum.Attainment = m.To, m.To, 1
+	}
+	*m = sum
+}
+
+// named are members with modules whose names tell them apart.
+func named(members []Measures) []Measures {
+	all := slices.Clone(members)
+	for i := range all {
+		all[i].Modules = slices.Clone(all[i].Modules)
+		for k := range all[i].Modules {
+			all[i].Modules[k].Name = members[i].Pipeline + "/" + members[i].Modules[k].Name
+		}
+	}
+	return all
 }
 
 // ModuleMeasures is the share of one module in Measures.

@@ -18,7 +18,7 @@ func Sum(all ...Measures) Measures {
 		return Measures{}
 	}
 	sum := all[0]
-	sum.Modules = slices.Clone(sum.Modules)
+	sum.Modules, sum.Members = slices.Clone(sum.Modules), slices.Clone(sum.Members)
 	for i := range sum.Modules {
 		sum.Modules[i].Drops = maps.Clone(sum.Modules[i].Drops)
 	}
@@ -55,6 +55,14 @@ func add(sum *Measures, m Measures) {
 		} else {
 			sum.Modules = append(sum.Modules, module)
 		}
+	}
+	for _, member := range m.Members {
+		i := slices.IndexFunc(sum.Members, func(o Measures) bool { return o.Pipeline == member.Pipeline })
+		if i < 0 {
+			sum.Members = append(sum.Members, member)
+			continue
+		}
+		sum.Members[i] = Sum(sum.Members[i], member)
 	}
 	switch {
 	case sum.Function == nil:

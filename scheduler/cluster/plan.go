@@ -31,6 +31,10 @@ type Options struct {
 // has what was measured).
 const DefaultDispatcherRate = 500_000
 
+// Policy is the name of the one way in which clusters are planned: the division of
+// objectives with least work, and the fewest devices that attain by simulation.
+const Policy = "least-work"
+
 // Status of a plan.
 type Status string
 

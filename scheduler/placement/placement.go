@@ -68,6 +68,12 @@ type Deployment struct {
 
 	// Function is set where batches are calls at a provider.
 	Function *functions.Deployment `json:",omitempty"`
+
+	// Cluster is set where devices run all modules of several pipelines; of Pipeline
+	// only the name is set then. Within names the part of the cluster that serves
+	// Pipeline, in what Member returns.
+	Cluster *Cluster `json:",omitempty"`
+	Within  string   `json:",omitempty"`
 }
 
 // Name is the service's name.
@@ -80,6 +86,8 @@ func (d *Deployment) Kind() pipelines.Kind {
 		return pipelines.KindFunction
 	case d.Pool != nil:
 		return pipelines.KindPool
+	case d.Cluster != nil:
+		return pipelines.KindCluster
 	}
 	return pipelines.KindPipeline
 }

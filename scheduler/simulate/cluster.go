@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/harpagon/harpagon/scheduler/cluster/classes"
 	"github.com/harpagon/harpagon/scheduler/cluster/division"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // Devices is so many devices of one hardware in a cluster.
@@ -101,28 +101,18 @@ func (b *clusterSetup) addModels(l *Load, a *loadState) error {
 	if err != nil {
 		return err
 	}
-	keep := map[string]timing.Kept{}
-	for name, b := range budget {
-		keep[name] = timing.Kept{Calm: b, Pressed: b}
-	}
-	a.graph.Schedule(budget, keep)
 	scaled := l.Pipeline
 	scaled.Rate = l.offered()
-	rates := scaled.Rates()
-	for i := range a.nodes {
-		n := &a.nodes[i]
-		m := l.Pipeline.Module(n.Module)
-		model := shared.Model{SLO: l.Pipeline.SLO - n.Offset - n.Keep.Calm, Rate: rates[n.Module]}
-		for _, k := range b.kinds {
-			table := timing.Table(m, k.Hardware)
-			if table == nil {
-				return fmt.Errorf("simulate: module %q of pipeline %q has no profile on %q; every device of a cluster runs every module, so profile it there or leave the hardware out",
-					n.Module, l.Pipeline.Name, k.Hardware)
-			}
-			model.Groups = append(model.Groups, table)
-		}
-		model.Durations = model.Groups[0]
-		n.class = int32(len(b.models))
+	hardware := make([]string, len(b.kinds))
+	for i, k := range b.kinds {
+		hardware[i] = k.Hardware
+	}
+	models, err := classes.Of(&scaled, a.graph, budget, hardware...)
+	if err != nil {
+		return fmt.Errorf("simulate: %w", err)
+	}
+	for i, model := range models {
+		a.nodes[i].class = int32(len(b.models))
 		b.models = append(b.models, model)
 		b.tables = append(b.tables, model.Groups)
 	}

@@ -52,15 +52,40 @@ type Hello struct {
 	Concurrency int
 	Signature   pipelines.Signature
 	Token       string // shared secret; empty on loopback
+
+	// Residents are the modules of an executor that runs all of a cluster; there
+	// is none of another.
+	Residents []Resident
+}
+
+// Resident is one of several modules of an executor.
+type Resident struct {
+	Name      string // placement.Resident
+	Signature pipelines.Signature
+}
+
+// SignatureOf is that of a resident, or, of an empty name, of an executor's one module;
+// nil where the executor has no such module.
+func (h *Hello) SignatureOf(resident string) *pipelines.Signature {
+	if resident == "" {
+		return &h.Signature
+	}
+	for i := range h.Residents {
+		if h.Residents[i].Name == resident {
+			return &h.Residents[i].Signature
+		}
+	}
+	return nil
 }
 
 // Batch is work for the engine. Items[i][j] is input j of request i, inputs in
 // the order of the signature.
 type Batch struct {
-	ID    uint64
-	Due   time.Time // when the batch must be finished; orders batches on a shared device
-	Items [][]wire.Tensor
-	Part  Part
+	ID     uint64
+	Module string    // Resident.Name; empty for an executor of one module
+	Due    time.Time // when the batch must be finished; orders batches on a shared device
+	Items  [][]wire.Tensor
+	Part   Part
 }
 
 // Part says that a Batch is one of so many Parts of a batch that a dispatcher of this

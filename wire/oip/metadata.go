@@ -27,6 +27,7 @@ type metadataParameters struct {
 	SLO    int64  `json:"slo_ns,omitempty"`
 
 	Applications []applicationJSON `json:"applications,omitempty"`
+	Members      []applicationJSON `json:"members,omitempty"` // of a cluster
 }
 
 type applicationJSON struct {
@@ -49,9 +50,7 @@ func EncodeMetadata(m *wire.Metadata) ([]byte, error) {
 		Inputs: portsToJSON(m.Inputs), Outputs: portsToJSON(m.Outputs),
 		Parameters: metadataParameters{Ready: m.Ready, Reason: m.Reason, SLO: int64(m.SLO)},
 	}
-	for _, a := range m.Applications {
-		j.Parameters.Applications = append(j.Parameters.Applications, applicationJSON{a.Name, int64(a.SLO), a.Rate})
-	}
+	j.Parameters.Applications, j.Parameters.Members = applicationsToJSON(m.Applications), applicationsToJSON(m.Members)
 	return json.Marshal(j)
 }
 
@@ -65,13 +64,25 @@ func DecodeMetadata(body []byte) (*wire.Metadata, error) {
 		Pipeline: j.Name, Platform: j.Platform, Ready: j.Parameters.Ready, Reason: j.Parameters.Reason, SLO: time.Duration(j.Parameters.SLO),
 		Inputs: portsFromJSON(j.Inputs), Outputs: portsFromJSON(j.Outputs),
 	}
-	for _, a := range j.Parameters.Applications {
-		m.Applications = append(m.Applications, pipelines.Application{Name: a.Name, SLO: time.Duration(a.SLO), Rate: a.Rate})
-	}
+	m.Applications, m.Members = applicationsFromJSON(j.Parameters.Applications), applicationsFromJSON(j.Parameters.Members)
 	if len(j.Versions) > 0 {
 		m.Generation, _ = strconv.Atoi(j.Versions[len(j.Versions)-1])
 	}
 	return m, nil
+}
+
+func applicationsToJSON(all []pipelines.Application) (out []applicationJSON) {
+	for _, a := range all {
+		out = append(out, applicationJSON{a.Name, int64(a.SLO), a.Rate})
+	}
+	return out
+}
+
+func applicationsFromJSON(all []applicationJSON) (out []pipelines.Application) {
+	for _, a := range all {
+		out = append(out, pipelines.Application{Name: a.Name, SLO: time.Duration(a.SLO), Rate: a.Rate})
+	}
+	return out
 }
 
 func portsToJSON(ports []pipelines.Port) []portJSON {

@@ -254,7 +254,7 @@ func (a *Assembly) begin(w *whole) *attach.Batch {
 		a.running = make(map[uint64]*whole)
 	}
 	a.running[w.number] = w
-	b := &attach.Batch{ID: w.number, Due: w.parts[0].batch.Due, Items: w.parts[0].batch.Items}
+	b := &attach.Batch{ID: w.number, Module: w.parts[0].batch.Module, Due: w.parts[0].batch.Due, Items: w.parts[0].batch.Items}
 	if len(w.parts) > 1 {
 		b.Items = make([][]wire.Tensor, 0, n)
 		for _, p := range w.parts {

@@ -17,7 +17,7 @@ func toProto(m *attach.Message, now time.Time) (*pb.Message, error) {
 	case m.Hello != nil:
 		return &pb.Message{Kind: &pb.Message_Hello{Hello: helloToProto(m.Hello)}}, nil
 	case m.Batch != nil:
-		b := &pb.Batch{Id: m.Batch.ID, Items: itemsToProto(m.Batch.Items)}
+		b := &pb.Batch{Id: m.Batch.ID, Module: m.Batch.Module, Items: itemsToProto(m.Batch.Items)}
 		if m.Batch.Part.Parts > 0 {
 			b.Part = partToProto(m.Batch.Part)
 		}
@@ -62,7 +62,7 @@ func fromProto(m *pb.Message, now time.Time) (*attach.Message, error) {
 	case *pb.Message_Hello:
 		return &attach.Message{Hello: helloFromProto(k.Hello)}, nil
 	case *pb.Message_Batch:
-		b := &attach.Batch{ID: k.Batch.GetId(), Items: itemsFromProto(k.Batch.GetItems()), Part: partFromProto(k.Batch.GetPart())}
+		b := &attach.Batch{ID: k.Batch.GetId(), Module: k.Batch.GetModule(), Items: itemsFromProto(k.Batch.GetItems()), Part: partFromProto(k.Batch.GetPart())}
 		if k.Batch.DueIn != nil {
 			b.Due = now.Add(time.Duration(k.Batch.GetDueIn()))
 		}
@@ -107,20 +107,30 @@ func partFromProto(p *pb.Part) attach.Part {
 }
 
 func helloToProto(h *attach.Hello) *pb.Hello {
-	return &pb.Hello{
+	out := &pb.Hello{
 		Executor: h.Executor, Pipeline: h.Pipeline, Module: h.Module, Host: h.Host, Device: h.Device,
 		Hardware: h.Hardware, Engine: h.Engine, MaxBatch: int32(h.MaxBatch), Concurrency: int32(h.Concurrency),
 		Inputs: portsToProto(h.Signature.Inputs), Outputs: portsToProto(h.Signature.Outputs), Token: h.Token,
 	}
+	for _, r := range h.Residents {
+		out.Residents = append(out.Residents, &pb.Resident{Name: r.Name, Inputs: portsToProto(r.Signature.Inputs), Outputs: portsToProto(r.Signature.Outputs)})
+	}
+	return out
 }
 
 func helloFromProto(h *pb.Hello) *attach.Hello {
-	return &attach.Hello{
+	out := &attach.Hello{
 		Executor: h.GetExecutor(), Pipeline: h.GetPipeline(), Module: h.GetModule(), Host: h.GetHost(), Device: h.GetDevice(),
 		Hardware: h.GetHardware(), Engine: h.GetEngine(), MaxBatch: int(h.GetMaxBatch()), Concurrency: int(h.GetConcurrency()),
 		Signature: pipelines.Signature{Inputs: portsFromProto(h.GetInputs()), Outputs: portsFromProto(h.GetOutputs())},
 		Token:     h.GetToken(),
 	}
+	for _, r := range h.GetResidents() {
+		out.Residents = append(out.Residents, attach.Resident{
+			Name: r.GetName(), Signature: pipelines.Signature{Inputs: portsFromProto(r.GetInputs()), Outputs: portsFromProto(r.GetOutputs())},
+		})
+	}
+	return out
 }
 
 func portsToProto(ports []pipelines.Port) []*pb.Port {

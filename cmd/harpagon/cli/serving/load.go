@@ -51,12 +51,16 @@ A function is loaded by all its applications at once, at the rates that are
 planned for, or in proportion to them where --rate is given; FUNCTION/APPLICATION
 loads one of them.
 
+A cluster is loaded by all its pipelines at once in the same way; an input of one of
+them is given as PIPELINE/NAME=PATH.
+
 With --gateway and --slo it loads a model of any server of the Open Inference
 Protocol over HTTP that takes tensors as binary data. Dimensions that such a
 server leaves open, as of the batch, are 1 in random inputs.`,
 		Example: `  harpagon load traffic --rate 10 --arrivals poisson --duration 20s --input frame=examples/traffic/scenes
   harpagon load emulated --rate 40 --duration 30s --json
   harpagon load vgg19 --duration 1m
+  harpagon load vision --rate 60 --input traffic/frame=examples/traffic/scenes
   harpagon load ranking --rate 500 --sizes examples/pool
   harpagon load emulated --arrivals trace:counts.txt --duration 10m
   harpagon load resnet --gateway 10.0.0.7:8000 --slo 100ms --rate 50`,
@@ -92,6 +96,9 @@ func (f *loadFlags) run(ctx context.Context, d *command.Deps, client *sdk.Client
 	}
 	if f.options.Arrivals, err = command.ReadArrivals(d, f.arrivals); err != nil {
 		return err
+	}
+	if len(m.Members) > 0 {
+		return f.members(ctx, d, client, m)
 	}
 	requests, err := f.requests(m.Inputs)
 	if f.sizes != "" {

@@ -94,6 +94,8 @@ func newServiceRow(s control.Status) serviceRow {
 		row.Plan = p.Pool
 	case p.Function != nil:
 		row.Plan = p.Function
+	case p.Cluster != nil:
+		row.Plan = p.Cluster
 	}
 	for _, m := range s.Files {
 		for _, f := range m.Files {
@@ -125,7 +127,7 @@ func failureText(f *workflows.Failure) string {
 }
 
 // everythingRow is what status --json prints. Services is made to last; pipelines
-// (pools among them) and functions have all that is known, as workflows keep it.
+// (pools and clusters among them) and functions have all that is known, as workflows keep it.
 type everythingRow struct {
 	Services  []serviceRow     `json:"services"`
 	Pipelines []control.Status `json:"pipelines"`

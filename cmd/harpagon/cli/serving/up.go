@@ -138,9 +138,16 @@ func up(ctx context.Context, d *command.Deps, o system.Options) (err error) {
 }
 
 // models are the names that requests give: of a function, one for each
-// application.
+// application, and of a cluster its pipelines.
 func models(s control.Status) (names []string) {
-	if s.Kind != pipelines.KindFunction {
+	switch s.Kind {
+	case pipelines.KindFunction:
+	case pipelines.KindCluster:
+		for _, p := range s.Plan.Cluster.Pipelines {
+			names = append(names, p.Name)
+		}
+		return names
+	default:
 		return []string{s.Name}
 	}
 	for _, g := range s.Plan.Function.Groups {
@@ -154,7 +161,7 @@ func models(s control.Status) (names []string) {
 // counts says what serves, such as "1 pipeline, 2 functions".
 func counts(all []control.Status) string {
 	var parts []string
-	for _, kind := range []pipelines.Kind{pipelines.KindPipeline, pipelines.KindPool, pipelines.KindFunction} {
+	for _, kind := range []pipelines.Kind{pipelines.KindPipeline, pipelines.KindPool, pipelines.KindFunction, pipelines.KindCluster} {
 		n := 0
 		for _, s := range all {
 			if s.Kind == kind {

@@ -270,6 +270,7 @@ type Hello struct {
 	Inputs        []*Port                `protobuf:"bytes,10,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	Outputs       []*Port                `protobuf:"bytes,11,rep,name=outputs,proto3" json:"outputs,omitempty"`
 	Token         string                 `protobuf:"bytes,12,opt,name=token,proto3" json:"token,omitempty"`
+	Residents     []*Resident            `protobuf:"bytes,13,rep,name=residents,proto3" json:"residents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +389,74 @@ func (x *Hello) GetToken() string {
 	return ""
 }
 
+func (x *Hello) GetResidents() []*Resident {
+	if x != nil {
+		return x.Residents
+	}
+	return nil
+}
+
+// Resident is one of several modules of an executor.
+type Resident struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Inputs        []*Port                `protobuf:"bytes,2,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	Outputs       []*Port                `protobuf:"bytes,3,rep,name=outputs,proto3" json:"outputs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resident) Reset() {
+	*x = Resident{}
+	mi := &file_attach_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resident) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resident) ProtoMessage() {}
+
+func (x *Resident) ProtoReflect() protoreflect.Message {
+	mi := &file_attach_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resident.ProtoReflect.Descriptor instead.
+func (*Resident) Descriptor() ([]byte, []int) {
+	return file_attach_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Resident) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Resident) GetInputs() []*Port {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *Resident) GetOutputs() []*Port {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
 type Port struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -399,7 +468,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_attach_proto_msgTypes[2]
+	mi := &file_attach_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +480,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[2]
+	mi := &file_attach_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +493,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{2}
+	return file_attach_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Port) GetName() string {
@@ -456,13 +525,14 @@ type Batch struct {
 	DueIn         *int64  `protobuf:"zigzag64,2,opt,name=due_in,json=dueIn,proto3,oneof" json:"due_in,omitempty"`
 	Items         []*Item `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
 	Part          *Part   `protobuf:"bytes,4,opt,name=part,proto3" json:"part,omitempty"`
+	Module        string  `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_attach_proto_msgTypes[3]
+	mi := &file_attach_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +544,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[3]
+	mi := &file_attach_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +557,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{3}
+	return file_attach_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Batch) GetId() uint64 {
@@ -518,6 +588,13 @@ func (x *Batch) GetPart() *Part {
 	return nil
 }
 
+func (x *Batch) GetModule() string {
+	if x != nil {
+		return x.Module
+	}
+	return ""
+}
+
 // Part is one of several of a batch that a dispatcher has started.
 type Part struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -531,7 +608,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_attach_proto_msgTypes[4]
+	mi := &file_attach_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +620,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[4]
+	mi := &file_attach_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +633,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{4}
+	return file_attach_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Part) GetEpoch() uint64 {
@@ -597,7 +674,7 @@ type Obey struct {
 
 func (x *Obey) Reset() {
 	*x = Obey{}
-	mi := &file_attach_proto_msgTypes[5]
+	mi := &file_attach_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +686,7 @@ func (x *Obey) String() string {
 func (*Obey) ProtoMessage() {}
 
 func (x *Obey) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[5]
+	mi := &file_attach_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +699,7 @@ func (x *Obey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Obey.ProtoReflect.Descriptor instead.
 func (*Obey) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{5}
+	return file_attach_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Obey) GetEpoch() uint64 {
@@ -647,7 +724,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_attach_proto_msgTypes[6]
+	mi := &file_attach_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -659,7 +736,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[6]
+	mi := &file_attach_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -672,7 +749,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{6}
+	return file_attach_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Done) GetEpoch() uint64 {
@@ -726,7 +803,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_attach_proto_msgTypes[7]
+	mi := &file_attach_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +815,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[7]
+	mi := &file_attach_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +828,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{7}
+	return file_attach_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Item) GetTensors() []*Tensor {
@@ -772,7 +849,7 @@ type Tensor struct {
 
 func (x *Tensor) Reset() {
 	*x = Tensor{}
-	mi := &file_attach_proto_msgTypes[8]
+	mi := &file_attach_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -784,7 +861,7 @@ func (x *Tensor) String() string {
 func (*Tensor) ProtoMessage() {}
 
 func (x *Tensor) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[8]
+	mi := &file_attach_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -797,7 +874,7 @@ func (x *Tensor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tensor.ProtoReflect.Descriptor instead.
 func (*Tensor) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{8}
+	return file_attach_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Tensor) GetDatatype() string {
@@ -837,7 +914,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_attach_proto_msgTypes[9]
+	mi := &file_attach_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +926,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[9]
+	mi := &file_attach_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +939,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{9}
+	return file_attach_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Result) GetId() uint64 {
@@ -932,7 +1009,7 @@ type ItemError struct {
 
 func (x *ItemError) Reset() {
 	*x = ItemError{}
-	mi := &file_attach_proto_msgTypes[10]
+	mi := &file_attach_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1021,7 @@ func (x *ItemError) String() string {
 func (*ItemError) ProtoMessage() {}
 
 func (x *ItemError) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[10]
+	mi := &file_attach_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1034,7 @@ func (x *ItemError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemError.ProtoReflect.Descriptor instead.
 func (*ItemError) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{10}
+	return file_attach_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ItemError) GetItem() uint32 {
@@ -983,7 +1060,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_attach_proto_msgTypes[11]
+	mi := &file_attach_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1072,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[11]
+	mi := &file_attach_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1085,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{11}
+	return file_attach_proto_rawDescGZIP(), []int{12}
 }
 
 // Ready ends what a result with away has begun.
@@ -1020,7 +1097,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_attach_proto_msgTypes[12]
+	mi := &file_attach_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1109,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[12]
+	mi := &file_attach_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1122,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{12}
+	return file_attach_proto_rawDescGZIP(), []int{13}
 }
 
 // Soon says that a batch is about to end and that the next one may come.
@@ -1059,7 +1136,7 @@ type Soon struct {
 
 func (x *Soon) Reset() {
 	*x = Soon{}
-	mi := &file_attach_proto_msgTypes[13]
+	mi := &file_attach_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1148,7 @@ func (x *Soon) String() string {
 func (*Soon) ProtoMessage() {}
 
 func (x *Soon) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[13]
+	mi := &file_attach_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1161,7 @@ func (x *Soon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Soon.ProtoReflect.Descriptor instead.
 func (*Soon) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{13}
+	return file_attach_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Soon) GetId() uint64 {
@@ -1114,7 +1191,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_attach_proto_msgTypes[14]
+	mi := &file_attach_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1203,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[14]
+	mi := &file_attach_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1216,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{14}
+	return file_attach_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Error) GetCode() string {
@@ -1186,7 +1263,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_attach_proto_msgTypes[15]
+	mi := &file_attach_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1198,7 +1275,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_attach_proto_msgTypes[15]
+	mi := &file_attach_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1211,7 +1288,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_attach_proto_rawDescGZIP(), []int{15}
+	return file_attach_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Drain) GetReason() string {
@@ -1239,7 +1316,7 @@ const file_attach_proto_rawDesc = "" +
 	"\x04ping\x18\n" +
 	" \x01(\v2\x18.harpagon.attach.v1.PingH\x00R\x04ping\x12.\n" +
 	"\x04pong\x18\v \x01(\v2\x18.harpagon.attach.v1.PingH\x00R\x04pongB\x06\n" +
-	"\x04kind\"\xf2\x02\n" +
+	"\x04kind\"\xae\x03\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bexecutor\x18\x01 \x01(\tR\bexecutor\x12\x1a\n" +
 	"\bpipeline\x18\x02 \x01(\tR\bpipeline\x12\x16\n" +
@@ -1253,16 +1330,22 @@ const file_attach_proto_rawDesc = "" +
 	"\x06inputs\x18\n" +
 	" \x03(\v2\x18.harpagon.attach.v1.PortR\x06inputs\x122\n" +
 	"\aoutputs\x18\v \x03(\v2\x18.harpagon.attach.v1.PortR\aoutputs\x12\x14\n" +
-	"\x05token\x18\f \x01(\tR\x05token\"L\n" +
+	"\x05token\x18\f \x01(\tR\x05token\x12:\n" +
+	"\tresidents\x18\r \x03(\v2\x1c.harpagon.attach.v1.ResidentR\tresidents\"\x84\x01\n" +
+	"\bResident\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
+	"\x06inputs\x18\x02 \x03(\v2\x18.harpagon.attach.v1.PortR\x06inputs\x122\n" +
+	"\aoutputs\x18\x03 \x03(\v2\x18.harpagon.attach.v1.PortR\aoutputs\"L\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bdatatype\x18\x02 \x01(\tR\bdatatype\x12\x14\n" +
-	"\x05shape\x18\x03 \x03(\x03R\x05shape\"\x9c\x01\n" +
+	"\x05shape\x18\x03 \x03(\x03R\x05shape\"\xb4\x01\n" +
 	"\x05Batch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
 	"\x06due_in\x18\x02 \x01(\x12H\x00R\x05dueIn\x88\x01\x01\x12.\n" +
 	"\x05items\x18\x03 \x03(\v2\x18.harpagon.attach.v1.ItemR\x05items\x12,\n" +
-	"\x04part\x18\x04 \x01(\v2\x18.harpagon.attach.v1.PartR\x04partB\t\n" +
+	"\x04part\x18\x04 \x01(\v2\x18.harpagon.attach.v1.PartR\x04part\x12\x16\n" +
+	"\x06module\x18\x05 \x01(\tR\x06moduleB\t\n" +
 	"\a_due_in\"\\\n" +
 	"\x04Part\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
@@ -1324,53 +1407,57 @@ func file_attach_proto_rawDescGZIP() []byte {
 	return file_attach_proto_rawDescData
 }
 
-var file_attach_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_attach_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_attach_proto_goTypes = []any{
 	(*Message)(nil),   // 0: harpagon.attach.v1.Message
 	(*Hello)(nil),     // 1: harpagon.attach.v1.Hello
-	(*Port)(nil),      // 2: harpagon.attach.v1.Port
-	(*Batch)(nil),     // 3: harpagon.attach.v1.Batch
-	(*Part)(nil),      // 4: harpagon.attach.v1.Part
-	(*Obey)(nil),      // 5: harpagon.attach.v1.Obey
-	(*Done)(nil),      // 6: harpagon.attach.v1.Done
-	(*Item)(nil),      // 7: harpagon.attach.v1.Item
-	(*Tensor)(nil),    // 8: harpagon.attach.v1.Tensor
-	(*Result)(nil),    // 9: harpagon.attach.v1.Result
-	(*ItemError)(nil), // 10: harpagon.attach.v1.ItemError
-	(*Ping)(nil),      // 11: harpagon.attach.v1.Ping
-	(*Ready)(nil),     // 12: harpagon.attach.v1.Ready
-	(*Soon)(nil),      // 13: harpagon.attach.v1.Soon
-	(*Error)(nil),     // 14: harpagon.attach.v1.Error
-	(*Drain)(nil),     // 15: harpagon.attach.v1.Drain
+	(*Resident)(nil),  // 2: harpagon.attach.v1.Resident
+	(*Port)(nil),      // 3: harpagon.attach.v1.Port
+	(*Batch)(nil),     // 4: harpagon.attach.v1.Batch
+	(*Part)(nil),      // 5: harpagon.attach.v1.Part
+	(*Obey)(nil),      // 6: harpagon.attach.v1.Obey
+	(*Done)(nil),      // 7: harpagon.attach.v1.Done
+	(*Item)(nil),      // 8: harpagon.attach.v1.Item
+	(*Tensor)(nil),    // 9: harpagon.attach.v1.Tensor
+	(*Result)(nil),    // 10: harpagon.attach.v1.Result
+	(*ItemError)(nil), // 11: harpagon.attach.v1.ItemError
+	(*Ping)(nil),      // 12: harpagon.attach.v1.Ping
+	(*Ready)(nil),     // 13: harpagon.attach.v1.Ready
+	(*Soon)(nil),      // 14: harpagon.attach.v1.Soon
+	(*Error)(nil),     // 15: harpagon.attach.v1.Error
+	(*Drain)(nil),     // 16: harpagon.attach.v1.Drain
 }
 var file_attach_proto_depIdxs = []int32{
 	1,  // 0: harpagon.attach.v1.Message.hello:type_name -> harpagon.attach.v1.Hello
-	9,  // 1: harpagon.attach.v1.Message.result:type_name -> harpagon.attach.v1.Result
-	3,  // 2: harpagon.attach.v1.Message.batch:type_name -> harpagon.attach.v1.Batch
-	15, // 3: harpagon.attach.v1.Message.drain:type_name -> harpagon.attach.v1.Drain
-	12, // 4: harpagon.attach.v1.Message.ready:type_name -> harpagon.attach.v1.Ready
-	13, // 5: harpagon.attach.v1.Message.soon:type_name -> harpagon.attach.v1.Soon
-	5,  // 6: harpagon.attach.v1.Message.obey:type_name -> harpagon.attach.v1.Obey
-	4,  // 7: harpagon.attach.v1.Message.without:type_name -> harpagon.attach.v1.Part
-	6,  // 8: harpagon.attach.v1.Message.done:type_name -> harpagon.attach.v1.Done
-	11, // 9: harpagon.attach.v1.Message.ping:type_name -> harpagon.attach.v1.Ping
-	11, // 10: harpagon.attach.v1.Message.pong:type_name -> harpagon.attach.v1.Ping
-	2,  // 11: harpagon.attach.v1.Hello.inputs:type_name -> harpagon.attach.v1.Port
-	2,  // 12: harpagon.attach.v1.Hello.outputs:type_name -> harpagon.attach.v1.Port
-	7,  // 13: harpagon.attach.v1.Batch.items:type_name -> harpagon.attach.v1.Item
-	4,  // 14: harpagon.attach.v1.Batch.part:type_name -> harpagon.attach.v1.Part
-	8,  // 15: harpagon.attach.v1.Item.tensors:type_name -> harpagon.attach.v1.Tensor
-	7,  // 16: harpagon.attach.v1.Result.items:type_name -> harpagon.attach.v1.Item
-	14, // 17: harpagon.attach.v1.Result.error:type_name -> harpagon.attach.v1.Error
-	10, // 18: harpagon.attach.v1.Result.errors:type_name -> harpagon.attach.v1.ItemError
-	14, // 19: harpagon.attach.v1.ItemError.error:type_name -> harpagon.attach.v1.Error
-	0,  // 20: harpagon.attach.v1.Gateway.Attach:input_type -> harpagon.attach.v1.Message
-	0,  // 21: harpagon.attach.v1.Gateway.Attach:output_type -> harpagon.attach.v1.Message
-	21, // [21:22] is the sub-list for method output_type
-	20, // [20:21] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	10, // 1: harpagon.attach.v1.Message.result:type_name -> harpagon.attach.v1.Result
+	4,  // 2: harpagon.attach.v1.Message.batch:type_name -> harpagon.attach.v1.Batch
+	16, // 3: harpagon.attach.v1.Message.drain:type_name -> harpagon.attach.v1.Drain
+	13, // 4: harpagon.attach.v1.Message.ready:type_name -> harpagon.attach.v1.Ready
+	14, // 5: harpagon.attach.v1.Message.soon:type_name -> harpagon.attach.v1.Soon
+	6,  // 6: harpagon.attach.v1.Message.obey:type_name -> harpagon.attach.v1.Obey
+	5,  // 7: harpagon.attach.v1.Message.without:type_name -> harpagon.attach.v1.Part
+	7,  // 8: harpagon.attach.v1.Message.done:type_name -> harpagon.attach.v1.Done
+	12, // 9: harpagon.attach.v1.Message.ping:type_name -> harpagon.attach.v1.Ping
+	12, // 10: harpagon.attach.v1.Message.pong:type_name -> harpagon.attach.v1.Ping
+	3,  // 11: harpagon.attach.v1.Hello.inputs:type_name -> harpagon.attach.v1.Port
+	3,  // 12: harpagon.attach.v1.Hello.outputs:type_name -> harpagon.attach.v1.Port
+	2,  // 13: harpagon.attach.v1.Hello.residents:type_name -> harpagon.attach.v1.Resident
+	3,  // 14: harpagon.attach.v1.Resident.inputs:type_name -> harpagon.attach.v1.Port
+	3,  // 15: harpagon.attach.v1.Resident.outputs:type_name -> harpagon.attach.v1.Port
+	8,  // 16: harpagon.attach.v1.Batch.items:type_name -> harpagon.attach.v1.Item
+	5,  // 17: harpagon.attach.v1.Batch.part:type_name -> harpagon.attach.v1.Part
+	9,  // 18: harpagon.attach.v1.Item.tensors:type_name -> harpagon.attach.v1.Tensor
+	8,  // 19: harpagon.attach.v1.Result.items:type_name -> harpagon.attach.v1.Item
+	15, // 20: harpagon.attach.v1.Result.error:type_name -> harpagon.attach.v1.Error
+	11, // 21: harpagon.attach.v1.Result.errors:type_name -> harpagon.attach.v1.ItemError
+	15, // 22: harpagon.attach.v1.ItemError.error:type_name -> harpagon.attach.v1.Error
+	0,  // 23: harpagon.attach.v1.Gateway.Attach:input_type -> harpagon.attach.v1.Message
+	0,  // 24: harpagon.attach.v1.Gateway.Attach:output_type -> harpagon.attach.v1.Message
+	24, // [24:25] is the sub-list for method output_type
+	23, // [23:24] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_attach_proto_init() }
@@ -1391,14 +1478,14 @@ func file_attach_proto_init() {
 		(*Message_Ping)(nil),
 		(*Message_Pong)(nil),
 	}
-	file_attach_proto_msgTypes[3].OneofWrappers = []any{}
+	file_attach_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_attach_proto_rawDesc), len(file_attach_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
