@@ -13,7 +13,9 @@ import (
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/dispatcher/stats"
 	"github.com/harpagon/harpagon/gateway/graph"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -54,6 +56,20 @@ type pipeline struct {
 type deployed struct {
 	*graph.Graph
 	function *function // nil where executors of this fleet serve
+}
+
+// cluster is one that the gateway serves: pipelines that requests name, and parts with
+// a station each, which dispatchers know as services.
+type cluster struct {
+	deployment placement.Deployment
+	members    []*pipeline
+	gone       []*pipeline // that are served no more and may still have requests
+}
+
+// partOf is a part that was compiled, with its pipelines.
+type partOf struct {
+	whole   *dispatcher.Generation
+	members []*deployed
 }
 
 // New makes a gateway that serves nothing yet.
@@ -151,6 +167,38 @@ func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 		m.Outputs = append(m.Outputs, gr.OutputPort(o))
 	}
 	return m, nil
+}
+
+// describeCluster is Metadata of a cluster.
+func (g *Gateway) describeCluster(name string) (*wire.Metadata, error) {
+	g.mu.Lock()
+	c := g.clusters[name]
+	g.mu.Unlock()
+	if c == nil {
+		return nil, notFound(name)
+	}
+	m := &wire.Metadata{Pipeline: name, Generation: c.deployment.Generation, Ready: true}
+	for _, p := range c.members {
+		gr := p.current.Load()
+		m.Members = append(m.Members, pipelines.Application{Name: p.name, SLO: gr.SLO, Rate: gr.Deployment.Pipeline.Rate})
+		if _, down := g.queue.Down(gr.Generation, 0); down && m.Ready {
+			m.Ready, m.Reason = false, "no executor is attached for pipeline "+p.name
+		}
+	}
+	return m, nil
+}
+
+// noPipeline says why a request that names it cannot be served.
+func (g *Gateway) noPipeline(name string) error {
+	m, err := g.describeCluster(name)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, p := range m.Members {
+		names = append(names, p.Name)
+	}
+	return wire.Errorf(wire.CodeInvalid, "", "%q is a cluster; ask for one of its pipelines: %s", name, strings.Join(names, ", "))
 }
 
 func notFound(name string) *wire.Error {

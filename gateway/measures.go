@@ -67,3 +67,13 @@ func (g *Gateway) Recording() recording.Recording {
 		Stations: g.queue.Recording(),
 	}
 }
+
+// measureCluster is Measures of a cluster: the sum, and each pipeline by itself.
+func (g *Gateway) measureCluster(c *cluster, m autoscale.Measures) autoscale.Measures {
+	for _, p := range c.members {
+		m.Members = append(m.Members, g.Measures(p.name))
+	}
+	m.Generation = c.deployment.Generation
+	m.SumMembers()
+	return m
+}
