@@ -2,7 +2,9 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -28,10 +30,6 @@ func (f *loadFlags) applications(ctx context.Context, d *command.Deps, client *s
 
 // members loads a cluster by all its pipelines at once.
 func (f *loadFlags) members(ctx context.Context, d *command.Deps, client *sdk.Client, m *sdk.Metadata) error {
-	var err error
-	if f.options.Arrivals, err = command.ReadArrivals(d, f.arrivals); err != nil {
-		return err
-	}
 	given := f.inputs
 	var all []target
 	for _, a := range m.Members {
@@ -100,15 +98,8 @@ func (f *loadFlags) loadAll(ctx context.Context, d *command.Deps, client *sdk.Cl
 		})
 	}
 	wg.Wait()
-	for i, r := range reports {
-		if errs[i] != nil {
-			return nil, errs[i]
-		}
-		if r != nil {
-			done = append(done, r)
-		}
-	}
-	return done, nil
+	done = slices.DeleteFunc(reports, func(r *load.Report) bool { return r == nil })
+	return done, errors.Join(errs...)
 }
 
 // report prints what came of several.
