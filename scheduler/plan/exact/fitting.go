@@ -42,7 +42,7 @@ func (e *regrouping) fit() {
 			continue
 		}
 		tried = append(tried, key)
-		if e.fitFrom(takes) || e.done() || e.s.halted() {
+		if e.fitFrom(takes) || e.certain(e.best) || e.s.halted() {
 			return
 		}
 	}

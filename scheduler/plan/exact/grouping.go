@@ -40,10 +40,10 @@ type group struct {
 // regroup looks for a cheaper packing than the best one: among all groupings, where
 // the parts are few, and among those that differ from the best one's by what runs on
 // two of its devices.
-func (s *packer) regroup(best *packing, done func() bool) *packing {
+func (s *packer) regroup(best *packing, certain func(*packing) bool) *packing {
 	all := true // groupings of parts as they are divided were enumerated
 	for _, most := range []float64{1, math.Inf(1)} {
-		e := &regrouping{s: s, best: best, done: done, steps: mostSteps, fits: mostFits}
+		e := &regrouping{s: s, best: best, certain: certain, steps: mostSteps, fits: mostFits}
 		more := e.start(func(_ int, at *assignment) bool { return at.machines() <= most })
 		for i := range e.parts {
 			e.loose = append(e.loose, i)
@@ -63,7 +63,7 @@ func (s *packer) regroup(best *packing, done func() bool) *packing {
 		if all && near.by == nil {
 			continue
 		}
-		e := &regrouping{s: s, best: best, done: done, steps: nearSteps, fits: nearFits, near: &near}
+		e := &regrouping{s: s, best: best, certain: certain, steps: nearSteps, fits: nearFits, near: &near}
 		if near.by != nil {
 			from := *best
 			from.parts, e.from = slices.Clone(best.parts), &from
@@ -77,7 +77,7 @@ func (s *packer) regroup(best *packing, done func() bool) *packing {
 		e.start(func(k int, _ *assignment) bool { return slices.Contains(near.own, k) })
 		e.keep()
 		e.visit(0)
-		if e.best != best || done() || s.halted() {
+		if e.best != best || s.halted() {
 			return e.best
 		}
 	}
@@ -170,18 +170,18 @@ func (s *packer) fewer(at *assignment) (list []near) {
 
 // regrouping is one enumeration.
 type regrouping struct {
-	s     *packer
-	best  *packing
-	from  *packing // what it begins with, where that is not the best packing
-	near  *near    // what of that is put together anew; nil for all
-	done  func() bool
-	parts []assignment   // what may be put into groups, that which uses most first
-	loose []int          // of them, that are not in a group yet
-	fixed float64        // weight of devices that stay as they are
-	needs allBudgets     // of modules that have devices of their own and a share of another
-	own   [][]split.Cost // of modules that have devices of their own, by budget
-	steps int            // that are left
-	fits  int            // that are left
+	s       *packer
+	best    *packing
+	from    *packing // what it begins with, where that is not the best packing
+	near    *near    // what of that is put together anew; nil for all
+	certain func(*packing) bool
+	parts   []assignment   // what may be put into groups, that which uses most first
+	loose   []int          // of them, that are not in a group yet
+	fixed   float64        // weight of devices that stay as they are
+	needs   allBudgets     // of modules that have devices of their own and a share of another
+	own     [][]split.Cost // of modules that have devices of their own, by budget
+	steps   int            // that are left
+	fits    int            // that are left
 
 	groups []group
 	weight float64 // of groups
@@ -285,7 +285,7 @@ func (s *packer) sharing(at assignment, budget time.Duration) (assignment, bool)
 
 // visit puts the loose parts from i on into groups.
 func (e *regrouping) visit(i int) {
-	if e.steps--; e.steps < 0 || e.fits < 0 || e.done() || e.s.halted() {
+	if e.steps--; e.steps < 0 || e.fits < 0 || e.certain(e.best) || e.s.halted() {
 		return
 	}
 	if i == len(e.loose) {

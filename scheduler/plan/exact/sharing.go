@@ -19,8 +19,10 @@ const (
 	mostWork = 60_000_000
 	perLook  = 1000 // of it, for budgets that are looked at, for every module
 
-	rounds   = 30 // splits near the best one that are tried
-	patience = 8  // of them may bring nothing
+	rounds   = 120 // splits near the best one that are tried
+	patience = 24  // of them may bring nothing
+
+	far, little = 0.4, 0.15 // by how much their budgets differ, as factors of two
 )
 
 func newPacker(problems []*problem) *packer {
@@ -69,7 +71,8 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	for _, b := range bounds {
 		total += b
 	}
-	done := func() bool { return best != nil && best.weight <= total*(1+plan.OptimalityGap) }
+	certain := func(p *packing) bool { return p.weight <= total*(1+plan.OptimalityGap) }
+	done := func() bool { return best != nil && certain(best) }
 	var nearest *packing // of those that cost least, to one with a device less
 	for _, b := range starts {
 		if p := s.under(b); p != nil {
@@ -91,23 +94,32 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	if !done() {
 		best = nearest
 	}
-	for !done() {
-		other := s.regroup(best, done)
-		if other == best {
-			break
-		}
-		best = other
-	}
-	random := rand.New(rand.NewPCG(1, 2)) // the same problem has the same plan
-	for n, last := 0, 0; n < rounds && n-last < patience && !done() && !s.halted(); n++ {
-		if p := s.under(s.near(best.budgets, random)); p != nil && p.better(best) {
-			best, last = p, n
-		}
-	}
+	best = s.improve(best, certain)
 	if !done() {
 		best = s.fromStricter(best, total)
 	}
 	return best, bounds, total
+}
+
+// improve puts a packing together anew, and under splits near its own, until neither
+// helps or it is certain to be the cheapest.
+func (s *packer) improve(best *packing, certain func(*packing) bool) *packing {
+	random := rand.New(rand.NewPCG(1, 2)) // the same problem has the same plan
+	regrouped := false
+	for n, last := 0, 0; n < rounds && n-last < patience && !certain(best) && !s.halted(); n++ {
+		for !regrouped {
+			other := s.regroup(best, certain)
+			regrouped = other == best || certain(other) || s.halted()
+			best = other
+		}
+		p := s.under(s.near(best.budgets, []float64{far, little}[n%2], random))
+		if p == nil || !p.better(best) {
+			continue
+		}
+		regrouped = !plan.Cheaper(p.weight, best.weight)
+		best, last = p, n
+	}
+	return best
 }
 
 // bound raises what shares of devices cost to what whole ones do, as far as the

@@ -104,12 +104,12 @@ func (p *problem) withWait(takes func(duration float64) float64) ([]time.Duratio
 }
 
 // near is a split in the neighbourhood of another.
-func (s *packer) near(from allBudgets, random *rand.Rand) allBudgets {
+func (s *packer) near(from allBudgets, spread float64, random *rand.Rand) allBudgets {
 	to := make(allBudgets, len(from))
 	for i, p := range s.problems {
 		list := slices.Clone(from[i])
 		for k := range list {
-			list[k] = time.Duration(float64(list[k]) * math.Exp2(random.NormFloat64()*0.4))
+			list[k] = time.Duration(float64(list[k]) * math.Exp2(random.NormFloat64()*spread))
 		}
 		if long := p.DAG.Longest(list); long > 0 {
 			for k := range list {
