@@ -22,12 +22,12 @@ var errFull = errors.New("child: a batch is computed and another waits")
 type line struct {
 	reading sync.Mutex // by one at a time, who also reads the answers of others
 
-	mu    sync.Mutex // of what follows, and of sending; may be taken while reading is held
-	queue []*held
-	desks [maxHeld]desk
+	mu      sync.Mutex // of what follows, and of sending; may be taken while reading is held
+	queue   []*held
+	buffers [maxHeld]frameBuffer
 }
 
-// held is a batch that the child has been sent. What is not its part and desk is
+// held is a batch that the child has been sent. What is not its part and buffer is
 // under line.reading.
 type held struct {
 	part    int
@@ -38,8 +38,8 @@ type held struct {
 	damaged error // the results cannot be read
 }
 
-// desk is what making a frame needs, kept for the next.
-type desk struct {
+// frameBuffer is the memory in which a frame is made, kept for the next.
+type frameBuffer struct {
 	taken  bool
 	frame  []byte
 	places []int
@@ -51,11 +51,11 @@ func (p *process) send(items [][]wire.Tensor, ahead bool) (*held, error) {
 	l := &p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	part := slices.IndexFunc(l.desks[:], func(d desk) bool { return !d.taken })
+	part := slices.IndexFunc(l.buffers[:], func(d frameBuffer) bool { return !d.taken })
 	if part < 0 {
 		return nil, errFull
 	}
-	d := &l.desks[part]
+	d := &l.buffers[part]
 	if err := p.pack(d, part, items); err != nil {
 		return nil, wire.Errorf(wire.CodeInvalid, p.module, "%v", err)
 	}
@@ -73,7 +73,7 @@ func (p *process) send(items [][]wire.Tensor, ahead bool) (*held, error) {
 
 // pack makes the frame of a batch, with the tensors in the shared memory as far
 // as there is room.
-func (p *process) pack(d *desk, part int, items [][]wire.Tensor) (err error) {
+func (p *process) pack(d *frameBuffer, part int, items [][]wire.Tensor) (err error) {
 	var places []int
 	if p.shared != nil {
 		p.shared.mu.Lock()
@@ -148,7 +148,7 @@ func (l *line) leave(h *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = slices.Delete(l.queue, 0, 1)
-	l.desks[h.part].taken = false
+	l.buffers[h.part].taken = false
 }
 
 // unpack reads a result, and takes it out of the shared memory.

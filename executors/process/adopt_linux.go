@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mindedGroup makes the kernel kill the command when the minder is killed.
-func mindedGroup() *syscall.SysProcAttr {
+// supervisedGroup makes the kernel kill the command when the supervisor is killed.
+func supervisedGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// adopt makes the minder the parent of those that their own parents have left,
+// adopt makes the supervisor the parent of those that their own parents have left,
 // so that they can be found.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // killAdopted ends what has left the command's group. Children of those that it
-// kills become the minder's in their turn, hence the rounds.
+// kills become the supervisor's in their turn, hence the rounds.
 func killAdopted() {
 	const rounds = 20
 	for range rounds {

@@ -4,8 +4,8 @@ package process
 
 import "syscall"
 
-// mindedGroup is a group of the command's own.
-func mindedGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// supervisedGroup is a group of the command's own.
+func supervisedGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // Elsewhere than on Linux, what leaves the command's group cannot be found.
 func adopt() {}

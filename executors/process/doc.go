@@ -31,8 +31,8 @@
 // started, waiting longer after every failure, and batches wait for it within
 // their time.
 //
-// Between the executor and the command stands a minder: this program, started
-// again (see Mind). It starts the command in a process group of its own and
+// Between the executor and the command stands a supervisor: this program, started
+// again (see Supervise). It starts the command in a process group of its own and
 // waits for its end, or for that of the executor, which shows in a pipe. Then it
 // ends the whole group, with SIGTERM first and SIGKILL after a while, and on
 // Linux also what has left the group. So nothing outlives the executor, even one

@@ -25,7 +25,7 @@ import (
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 )
 
-// What makes the test program something else: a command to be minded, or an
+// What makes the test program something else: a command to be supervised, or an
 // executor that is to be killed.
 const (
 	served = "PROCESS_TEST_SERVE" // how to serve
@@ -35,7 +35,7 @@ const (
 func TestMain(m *testing.M) {
 	switch {
 	case Requested():
-		Mind()
+		Supervise()
 	case len(os.Args) > 1 && os.Args[1] == served:
 		serve(os.Args[2])
 	case os.Getenv(victim) != "":
@@ -86,7 +86,7 @@ func serve(how string) {
 			end = nil
 		}
 	}
-	fmt.Println("command", os.Getpid(), os.Getenv("OMP_NUM_THREADS"), os.Getenv("HARPAGON_MAX_BATCH"), os.Getenv("HARPAGON_MINDER"))
+	fmt.Println("command", os.Getpid(), os.Getenv("OMP_NUM_THREADS"), os.Getenv("HARPAGON_MAX_BATCH"), os.Getenv("HARPAGON_SUPERVISOR"))
 	l, err := net.Listen("unix", os.Getenv("HARPAGON_SOCKET"))
 	if err != nil {
 		panic(err)

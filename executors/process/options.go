@@ -9,8 +9,8 @@ import (
 
 // Options say how commands are started. The zero value is ready to use.
 type Options struct {
-	// Minder starts a program whose main calls Mind first; empty: this program.
-	Minder []string
+	// Supervisor starts a program whose main calls Supervise first; empty: this program.
+	Supervisor []string
 
 	// Output gets what commands print, line by line, each with a prefix that
 	// names the module; nil means os.Stderr. Several commands may write at once.

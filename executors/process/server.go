@@ -26,9 +26,9 @@ type server struct {
 	command string // for errors
 	folder  string // of the socket
 	cmd     *exec.Cmd
-	life    *os.File // its end makes the minder end the command
+	life    *os.File // its end makes the supervisor end the command
 	output  *output.Lines
-	exited  chan struct{} // closed when minder and command are gone
+	exited  chan struct{} // closed when supervisor and command are gone
 	options *Options
 	model   *remote.Instance
 	closing sync.Once
@@ -79,17 +79,17 @@ func (s *server) spawn(m executors.Model) error {
 		return err
 	}
 	defer theirs.Close()
-	minder := s.options.Minder
-	if len(minder) == 0 {
+	supervisor := s.options.Supervisor
+	if len(supervisor) == 0 {
 		self, err := os.Executable()
 		if err != nil {
 			_ = ours.Close()
 			return err
 		}
-		minder = []string{self}
+		supervisor = []string{self}
 	}
 	told := map[string]string{"socket": s.socket(), "model": m.Module.Model, "module": m.Module.Name}
-	arguments := append([]string{}, minder[1:]...)
+	arguments := append([]string{}, supervisor[1:]...)
 	for _, a := range m.Module.Command {
 		for name, value := range told {
 			a = strings.ReplaceAll(a, "{"+name+"}", value)
@@ -97,9 +97,9 @@ func (s *server) spawn(m executors.Model) error {
 		arguments = append(arguments, a)
 	}
 	s.output = output.New(s.options.Output, "[process "+m.Module.Name+"] ")
-	s.cmd = exec.Command(minder[0], arguments...)
+	s.cmd = exec.Command(supervisor[0], arguments...)
 	s.cmd.Env = append(os.Environ(), marker+"="+strconv.FormatInt(s.options.StopTimeout.Milliseconds(), 10),
-		offset+"="+strconv.Itoa(len(minder)),
+		offset+"="+strconv.Itoa(len(supervisor)),
 		"HARPAGON_SOCKET="+s.socket(), "HARPAGON_MODEL="+m.Module.Model, "HARPAGON_MODULE="+m.Module.Name,
 		"HARPAGON_MAX_BATCH="+strconv.Itoa(max(m.MaxBatch, 1)))
 	if _, set := os.LookupEnv("OMP_NUM_THREADS"); !set && (m.Hardware == devices.CPU || m.Cores > 0) {
@@ -223,7 +223,7 @@ func (s *server) close() {
 			_ = s.model.Close()
 		}
 		_ = s.life.Close()
-		// The minder kills after StopTimeout; should it fail, it goes too, and on
+		// The supervisor kills after StopTimeout; should it fail, it goes too, and on
 		// Linux takes the command with it.
 		hard := time.AfterFunc(s.options.StopTimeout+5*time.Second, func() { _ = s.cmd.Process.Kill() })
 		<-s.exited

@@ -29,7 +29,7 @@ const emulatedDevices = 32
 // nothing.
 func ChildMain() {
 	if process.Requested() {
-		process.Mind()
+		process.Supervise()
 	}
 	if child.Requested() {
 		all := []executors.Engine{gorgonia.New()}
@@ -60,7 +60,7 @@ func Engines(registry *functions.Registry, command []string, log *os.File) []exe
 }
 
 func processOptions(command []string, log *os.File) process.Options {
-	o := process.Options{Minder: command}
+	o := process.Options{Supervisor: command}
 	if log != nil {
 		o.Output = log
 	}

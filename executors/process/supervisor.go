@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// What makes a program a minder, with the time between SIGTERM and SIGKILL in
-// milliseconds, and how many arguments belong to the minder's own command line.
+// What makes a program a supervisor, with the time between SIGTERM and SIGKILL in
+// milliseconds, and how many arguments belong to the supervisor's own command line.
 const (
-	marker = "HARPAGON_MINDER"
-	offset = "HARPAGON_MINDER_ARGUMENTS"
+	marker = "HARPAGON_SUPERVISOR"
+	offset = "HARPAGON_SUPERVISOR_ARGUMENTS"
 )
 
 // lifeFile is the end of the pipe that closes with the executor.
@@ -33,22 +33,22 @@ const (
 	exitSignal  = 128 // and more: 128 plus the number of the signal
 )
 
-// Requested says that this process was started to mind a command.
+// Requested says that this process was started to supervise a command.
 func Requested() bool { return os.Getenv(marker) != "" }
 
-// Mind starts the command in the arguments and ends when it does. It does not
+// Supervise starts the command in the arguments and ends when it does. It does not
 // return. The main of a program that uses the engine calls it first when
 // Requested.
-func Mind() {
-	os.Exit(mind())
+func Supervise() {
+	os.Exit(supervise())
 }
 
-func mind() int {
+func supervise() int {
 	runtime.LockOSThread() // on Linux the command ends with the thread that started it
 	grace, err := strconv.Atoi(os.Getenv(marker))
 	from, err2 := strconv.Atoi(os.Getenv(offset))
 	if err != nil || err2 != nil || from < 1 || from >= len(os.Args) {
-		fmt.Fprintln(os.Stderr, "harpagon: a minder was started without a command")
+		fmt.Fprintln(os.Stderr, "harpagon: a supervisor was started without a command")
 		return exitMissing
 	}
 	adopt()
@@ -56,7 +56,7 @@ func mind() int {
 	c := exec.Command(command[0], command[1:]...)
 	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, marker) })
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	c.SysProcAttr = mindedGroup()
+	c.SysProcAttr = supervisedGroup()
 	if err := c.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return exitMissing
@@ -110,7 +110,7 @@ func exitCode(err error) int {
 	return exit.ExitCode()
 }
 
-// describe says what an exit code of a minder means.
+// describe says what an exit code of a supervisor means.
 func describe(code int) string {
 	switch {
 	case code == 0:
@@ -123,5 +123,5 @@ func describe(code int) string {
 	return "it ended with exit status " + strconv.Itoa(code)
 }
 
-// ownGroup keeps the signals of a terminal away from the minder.
+// ownGroup keeps the signals of a terminal away from the supervisor.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
