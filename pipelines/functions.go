@@ -16,6 +16,7 @@ type Provider struct {
 	Billing     time.Duration // each invocation is billed in whole multiples of it; 0 bills the time as it is
 	VCPU        Grid          // sizes of CPU functions
 	GPUMemory   Grid          // sizes of GPU functions, GB
+	Overhead    time.Duration `json:",omitempty"` // what a call takes at most besides the profile: network and gateway; not billed
 	GPUSlice    time.Duration // a GPU runs a function this long per GB and round; 0 leaves it to the profile
 
 	// How functions are called. A provider without a URL can be planned with
@@ -131,5 +132,5 @@ func (f *Function) Fastest(p *Provider) (time.Duration, bool) {
 	if math.IsInf(least, 1) || !(least >= 0) {
 		return 0, false
 	}
-	return time.Duration(math.Ceil(least * float64(time.Second))), true
+	return time.Duration(math.Ceil(least*float64(time.Second))) + p.Overhead, true
 }

@@ -29,6 +29,9 @@ func (v *validator) provider(p *pipelines.Provider) {
 	if p.Billing < 0 {
 		v.errorf(path+".billing", "Invalid granularity", "Billing is the time that an invocation is rounded up to, such as \"1s\"; \"0s\" bills it as it is.")
 	}
+	if p.Overhead < 0 {
+		v.errorf(path+".overhead", "Invalid overhead", "The overhead is the time that a call takes besides the profile, such as \"20ms\"; it cannot be below zero.")
+	}
 	if p.GPUSlice < 0 {
 		v.errorf(path+".gpu_slice", "Invalid time slice", "A time slice is above zero; leave it out to take the profile's.")
 	}

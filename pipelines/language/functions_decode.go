@@ -12,7 +12,7 @@ import (
 
 var providerSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 	{Name: "vcpu_second"}, {Name: "gpu_gb_second"}, {Name: "invocation", Required: true},
-	{Name: "billing"}, {Name: "vcpu"}, {Name: "gpu_memory"}, {Name: "gpu_slice"},
+	{Name: "billing"}, {Name: "vcpu"}, {Name: "gpu_memory"}, {Name: "gpu_slice"}, {Name: "overhead"},
 	{Name: "url"}, {Name: "timeout"}, {Name: "attempts"}, {Name: "concurrency"}, {Name: "token_variable"},
 }}
 
@@ -40,6 +40,7 @@ func (d *decoder) provider(b *hcl.Block) {
 	d.grid(attrs["vcpu"], path+".vcpu", &p.VCPU)
 	d.grid(attrs["gpu_memory"], path+".gpu_memory", &p.GPUMemory)
 	d.duration(attrs["gpu_slice"], &p.GPUSlice)
+	d.duration(attrs["overhead"], &p.Overhead)
 	d.text(attrs["url"], &p.URL)
 	d.duration(attrs["timeout"], &p.Timeout)
 	d.integer(attrs["attempts"], &p.Attempts)

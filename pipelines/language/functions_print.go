@@ -24,6 +24,9 @@ func printProvider(b *hclwrite.Body, p pipelines.Provider) {
 	if p.GPUSlice != 0 {
 		b.SetAttributeValue("gpu_slice", cty.StringVal(durationText(p.GPUSlice)))
 	}
+	if p.Overhead != 0 {
+		b.SetAttributeValue("overhead", cty.StringVal(durationText(p.Overhead)))
+	}
 	setText(b, "url", p.URL)
 	if p.Timeout != 0 {
 		b.SetAttributeValue("timeout", cty.StringVal(durationText(p.Timeout)))

@@ -42,8 +42,14 @@ type Offer struct {
 
 // Offers lists every function of the provider that can run the model, with
 // every batch size that fits it (equations 1 to 4 and 6).
+// A call takes the provider's overhead longer at most than the model says, which is not
+// billed.
 func Offers(p Problem) []Offer {
-	return append(cpuOffers(p), gpuOffers(p)...)
+	all := append(cpuOffers(p), gpuOffers(p)...)
+	for i := range all {
+		all[i].Max += p.Provider.Overhead.Seconds()
+	}
+	return all
 }
 
 func cpuOffers(p Problem) []Offer {

@@ -1,0 +1,28 @@
+package pool
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// At the goodput of a plan that knows what queries take besides the profile, they are in
+// time with it; at that of a plan that does not, they are not.
+func TestPlansKnowTheOverheadOfQueries(t *testing.T) {
+	const way, queries = 5 * time.Millisecond, 4000
+	blind := searched()
+	blind.Pool.Arrivals = "poisson"
+	known := blind
+	known.Pool.Overhead = way
+	attained := func(planned Problem) float64 {
+		plan := Solve(planned, Options{Queries: queries, Policy: PolicyKairos})
+		require.Equal(t, Feasible, plan.Status, plan.Reason)
+		r, err := Simulate(known, plan, SimulateOptions{Rate: plan.Goodput, Duration: time.Duration(queries / plan.Goodput * float64(time.Second))})
+		require.NoError(t, err)
+		return r.Pipelines[0].Attainment
+	}
+	assert.GreaterOrEqual(t, attained(known), 0.985, "99 %, by another draw of queries")
+	assert.Less(t, attained(blind), 0.985)
+}
