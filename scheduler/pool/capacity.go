@@ -107,9 +107,12 @@ func (c *capacity) value(kinds []kind, counts []int, slo time.Duration, q []floa
 	clear(c.load)
 	g, left := 0.0, c.attain
 	for _, k := range c.order {
+		if left <= 0 {
+			break
+		}
 		share := min(left, c.weight[k])
 		if left -= share; share <= 0 {
-			break
+			continue // a size that was not drawn
 		}
 		g += share * c.cost[k]
 		if j := c.kind[k]; j >= 0 {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
 )
 
 // At the goodput of a plan that knows what queries take besides the profile, they are in
@@ -25,4 +27,16 @@ func TestPlansKnowTheOverheadOfQueries(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, attained(known), 0.985, "99 %, by another draw of queries")
 	assert.Less(t, attained(blind), 0.985)
+}
+
+// A size that is so rare that no query drawn has it leaves the bound as it is.
+func TestASizeThatWasNotDrawnChangesNoBound(t *testing.T) {
+	o := Options{Queries: 1000, Policy: PolicyKairos}
+	without := Solve(searched(), o)
+	rare := searched()
+	rare.Pool.Sizes = append(pipelines.Mix{{Size: 1, Weight: 1e-12}}, rare.Pool.Sizes...)
+	with := Solve(rare, o)
+	require.Positive(t, without.Goodput)
+	assert.InEpsilon(t, without.Goodput, with.Goodput, 0.05)
+	assert.InEpsilon(t, without.ProvenBound, with.ProvenBound, 0.05)
 }
