@@ -16,11 +16,11 @@ type Owner struct {
 }
 
 // OwnClaim is the input of the update FleetOwn: a dispatcher, a member already, says
-// that it is ready for its share, and which services have lost their owners as far as
-// gateways can see. Where the owner is still that of the epoch, the dispatcher is next.
+// for which services it decides since gateways have lost the owner, or, without any,
+// that it is ready for its share.
 type OwnClaim struct {
 	Name, Instance string
-	Lost           map[string]uint64 `json:",omitempty"` // epoch of the owner by service
+	Claimed        map[string]uint64 `json:",omitempty"` // epoch by service
 }
 
 // Dispatchers are the dispatchers that are present, sorted by name.

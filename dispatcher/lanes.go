@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"slices"
+	"time"
 
 	"github.com/harpagon/harpagon/dispatcher/stats"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -165,6 +166,11 @@ func (s *station) remove(e *Executor) {
 	s.apply(fx)
 }
 
+// outage is how long the way to an executor and back takes only where somebody was
+// stopped, or a network was cut. To admission control that says nothing of the batches
+// to come: it would refuse all for ever, and never see that they are as fast as before.
+const outage = 250 * time.Millisecond
+
 // returned notes that a batch has come back and lets the lane go on, unless its
 // engine is away: then the policy does without, but requests may wait for it,
 // because either it comes back or its executor goes.
@@ -178,8 +184,8 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 	}
 	s.count(b, now, r)
 	learn := r.Compute
-	if r.Failed > 0 || r.Away {
-		learn = 0 // computed twice, or not
+	if r.Failed > 0 || r.Away || now-b.At-r.Compute-r.Waited > outage {
+		learn = 0 // computed twice, or not, or somebody was stopped meanwhile
 	}
 	s.dispatcher.books.end(b, b.group, now, learn)
 	if b.Executor.caller {

@@ -115,8 +115,7 @@ func (s *Server) claimed(service string, epoch uint64) {
 }
 
 // OwnAfter has the server own a service by an epoch of its own choice, just above that
-// of the owner before, because those who grant leases cannot be asked. It returns the
-// epoch.
+// of the owner before, and returns it.
 func (s *Server) OwnAfter(service string, epoch uint64) uint64 {
 	next := (epoch>>claimBits+1)<<claimBits | uint64(rand.Uint32())>>(32-claimBits) | 1
 	s.Own(service, next)

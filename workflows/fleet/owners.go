@@ -33,25 +33,29 @@ func (f *fleet) checkOwn(_ workflow.Context, c activities.OwnClaim) error {
 	return nil
 }
 
-// own gives services to a dispatcher that gateways have asked, because they have lost
-// the owner, unless another has them by now. Nothing is given to that owner until it
-// says that it is ready: without services, a claim says that, and has them shared.
+// own notes that a dispatcher decides for services which gateways have lost the owner of,
+// unless another does by a higher epoch. Nothing is given to that owner until it says
+// that it is ready: without services, a claim says that, and has them shared.
 func (f *fleet) own(ctx workflow.Context, c activities.OwnClaim) (activities.FleetView, error) {
 	f.handled++
 	key := memberKey(activities.Member{Kind: activities.KindDispatcher, Name: c.Name})
-	if len(c.Lost) == 0 {
+	if len(c.Claimed) == 0 {
 		f.setReady(key, true)
 		f.share(ctx)
 	}
-	for _, service := range workflow.DeterministicKeys(c.Lost) {
-		if !f.serves(service) || f.Owners[service].Epoch > c.Lost[service] {
+	for _, service := range workflow.DeterministicKeys(c.Claimed) {
+		epoch := c.Claimed[service]
+		if !f.serves(service) || f.Owners[service].Epoch >= epoch {
 			continue
 		}
 		if o := f.Owners[service]; o.Instance != c.Instance {
 			f.setReady(memberKey(activities.Member{Kind: activities.KindDispatcher, Name: o.Dispatcher}), false)
 		}
-		f.Epoch = max(f.Epoch, c.Lost[service])
-		f.give(ctx, service, f.Members[key])
+		f.Epoch = max(f.Epoch, epoch)
+		f.entrust(service, f.Members[key], epoch)
+	}
+	if len(c.Claimed) > 0 {
+		f.moved() // all are told, those whose claim was too late with them
 	}
 	return f.view(), nil
 }
@@ -73,17 +77,20 @@ func (f *fleet) serves(service string) bool {
 	return false
 }
 
-// epochBits leaves room below the time for epochs that dispatchers claim by themselves
-// while the server is away.
+// epochBits leaves room below the time for epochs that dispatchers claim by themselves.
 const epochBits = 16
 
-// give makes a dispatcher the owner of a service.
+// give makes a dispatcher the owner of a service by a new epoch.
 func (f *fleet) give(ctx workflow.Context, service string, m activities.Member) {
+	f.Epoch = max(f.Epoch+1, uint64(workflow.Now(ctx).UnixMilli())<<epochBits)
+	f.entrust(service, m, f.Epoch)
+}
+
+func (f *fleet) entrust(service string, m activities.Member, epoch uint64) {
 	if f.Owners == nil {
 		f.Owners = map[string]activities.Owner{}
 	}
-	f.Epoch = max(f.Epoch+1, uint64(workflow.Now(ctx).UnixMilli())<<epochBits)
-	f.Owners[service] = activities.Owner{Service: service, Dispatcher: m.Name, Instance: m.Instance, Epoch: f.Epoch}
+	f.Owners[service] = activities.Owner{Service: service, Dispatcher: m.Name, Instance: m.Instance, Epoch: epoch}
 	f.moved()
 }
 

@@ -131,7 +131,7 @@ func (l *load) verdict(losses []loss) error {
 			}
 		}
 		if o.err != nil || o.wrong || o.took > objective {
-			where := "outside"
+			where := "outside" + after(losses, o.sent)
 			if i >= 0 {
 				where = losses[i].role + ", " + losses[i].how
 			}
@@ -164,6 +164,16 @@ func (l *load) verdict(losses []loss) error {
 		return errors.New("requests failed with a gateway although there was another")
 	}
 	return nil
+}
+
+// after says how long after which loss a request was sent.
+func after(losses []loss, sent time.Time) string {
+	for _, s := range slices.Backward(losses) {
+		if d := sent.Sub(s.at); d >= 0 {
+			return fmt.Sprintf(", %v after %s, %s", d.Truncate(time.Second), s.role, s.how)
+		}
+	}
+	return ""
 }
 
 func reason(o outcome) string {

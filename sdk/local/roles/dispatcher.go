@@ -94,6 +94,8 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 	}
 	if d.Server = dispatcher.NewServer(queues, settings); o.Client == nil {
 		d.Server.Claim()
+	} else {
+		d.lease.server = d.Server
 	}
 	context.AfterFunc(life, func() { _ = gateways.Close() })
 	d.servers.Go(func() { d.accept(life, gateways, o.Tell) })

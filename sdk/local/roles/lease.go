@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -22,14 +23,12 @@ const (
 	// just joined, before the fleet gives it services that another owns.
 	warmUp = 3 * time.Second
 
-	// gatherFor is how long it waits for others to say which services have lost their
-	// owner with the first.
+	// gatherFor is how long it waits for gateways to say which services have lost their
+	// owner with the first, before it tells the fleet.
 	gatherFor = 2 * time.Millisecond
 
-	// askWithin is how long the fleet may take to grant services whose owner is gone.
-	// When it has not, the dispatcher decides for them all the same: what serves goes on
-	// while Temporal is away. It asks again every askAgain.
-	askWithin = 700 * time.Millisecond
+	// askWithin is how long the fleet may take to answer; askAgain is between attempts.
+	askWithin = 5 * time.Second
 	askAgain  = time.Second
 )
 
@@ -41,19 +40,20 @@ type lease struct {
 	presence activities.Presence
 	replaced chan struct{} // closed when another process has taken the name
 	worker   worker.Worker
-	tell     func(string)
 
-	mu       sync.Mutex
-	orphaned map[string]uint64 // epoch of the owner that is gone, by service
-	wake     chan struct{}
-	warming  bool          // it will be ready soon
-	warm     chan struct{} // is sent to when it is
+	mu      sync.Mutex
+	server  *dispatcher.Server
+	claimed map[string]uint64 // epoch by service, that the fleet has not heard of
+	wake    chan struct{}
+	warming bool          // it will be ready soon
+	warm    chan struct{} // is sent to when it is
 }
 
-// orphan hears of a service that has lost its owner.
+// orphan decides for a service that has lost its owner, at once: epochs make that safe,
+// and the fleet is told after. So it goes on while Temporal is slow or away.
 func (l *lease) orphan(service string, epoch uint64) {
 	l.mu.Lock()
-	l.orphaned[service] = max(l.orphaned[service], epoch)
+	l.claimed[service] = l.server.OwnAfter(service, epoch)
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
@@ -62,13 +62,13 @@ func (l *lease) orphan(service string, epoch uint64) {
 }
 
 func newLease() *lease {
-	return &lease{replaced: make(chan struct{}), orphaned: map[string]uint64{}, wake: make(chan struct{}, 1), warm: make(chan struct{}, 1)}
+	return &lease{replaced: make(chan struct{}), claimed: map[string]uint64{}, wake: make(chan struct{}, 1), warm: make(chan struct{}, 1)}
 }
 
 // join makes the dispatcher a member of the fleet until life ends.
 func (d *Dispatcher) join(ctx, life context.Context, c client.Client, o DispatcherOptions, executors string) error {
 	l := d.lease
-	l.commands, l.tell = control.New(c, control.Options{}), o.Tell
+	l.commands = control.New(c, control.Options{})
 	l.member = activities.Member{Kind: activities.KindDispatcher, Name: o.Name, Instance: rand.Text(), Address: d.Addr, Attach: executors}
 	l.held = &activities.DispatcherActivities{Server: d.Server, Pulse: activities.ClientPulse(c), Presence: &l.presence, Unready: l.unready}
 	l.worker = worker.New(c, l.member.Queue(), activities.GatewayWorkerOptions())
@@ -87,7 +87,7 @@ func (d *Dispatcher) join(ctx, life context.Context, c client.Client, o Dispatch
 		l.worker.Stop()
 		return fmt.Errorf("roles: dispatcher: does a control role run? %w", err)
 	}
-	d.servers.Go(func() { l.run(life, d) })
+	d.servers.Go(func() { l.run(life) })
 	d.servers.Go(func() {
 		if stay(life, &l.presence, enter) {
 			close(l.replaced)
@@ -116,9 +116,9 @@ func (l *lease) unready() {
 	}
 }
 
-// run asks the fleet for its share once the dispatcher has warmed up, and for what has
-// lost its owner whenever gateways say so.
-func (l *lease) run(life context.Context, d *Dispatcher) {
+// run asks the fleet for its share once the dispatcher has warmed up, and tells it of
+// what gateways have lost the owner of.
+func (l *lease) run(life context.Context) {
 	defer l.worker.Stop()
 	var again <-chan time.Time
 	for {
@@ -137,13 +137,10 @@ func (l *lease) run(life context.Context, d *Dispatcher) {
 		}
 		again = nil
 		l.mu.Lock()
-		lost := maps.Clone(l.orphaned)
+		claimed := maps.Clone(l.claimed)
 		l.mu.Unlock()
-		if len(lost) > 0 {
-			if err := l.ask(life, lost); err != nil && life.Err() == nil {
-				l.ownAnyway(d, lost, err)
-				again = time.After(askAgain)
-			}
+		if len(claimed) > 0 && l.ask(life, claimed) != nil {
+			again = time.After(askAgain)
 		}
 		if ready && l.ask(life, nil) != nil {
 			l.unready()
@@ -151,40 +148,23 @@ func (l *lease) run(life context.Context, d *Dispatcher) {
 	}
 }
 
-// ask asks the fleet for services that have lost their owner.
-func (l *lease) ask(life context.Context, lost map[string]uint64) error {
+// ask tells the fleet what the dispatcher has claimed, or that it is ready, and hears
+// what it owns.
+func (l *lease) ask(life context.Context, claimed map[string]uint64) error {
 	ctx, cancel := context.WithTimeout(life, askWithin)
 	defer cancel()
-	view, err := l.commands.Own(ctx, activities.OwnClaim{Name: l.member.Name, Instance: l.member.Instance, Lost: lost})
+	view, err := l.commands.Own(ctx, activities.OwnClaim{Name: l.member.Name, Instance: l.member.Instance, Claimed: claimed})
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
-	for service, epoch := range lost {
-		if l.orphaned[service] == epoch {
-			delete(l.orphaned, service)
+	for service, epoch := range claimed {
+		if l.claimed[service] == epoch {
+			delete(l.claimed, service)
 		}
 	}
 	l.mu.Unlock()
 	return l.obey(life, view)
-}
-
-// ownAnyway decides for services without having been granted them. The fleet is told of
-// the epoch as soon as it answers.
-func (l *lease) ownAnyway(d *Dispatcher, lost map[string]uint64, why error) {
-	owned := d.Server.Owns()
-	for service, epoch := range lost {
-		if owned[service] > 0 && owned[service] >= epoch {
-			continue // by the attempt before
-		}
-		next := d.Server.OwnAfter(service, epoch)
-		l.mu.Lock()
-		l.orphaned[service] = max(l.orphaned[service], next)
-		l.mu.Unlock()
-		if l.tell != nil {
-			l.tell(fmt.Sprintf("dispatcher: %s has lost its owner, and the fleet cannot be asked for it (%v); it is decided for here until it can", service, why))
-		}
-	}
 }
 
 var errReplaced = errors.New("another dispatcher has joined the fleet under this name; give each a name of its own with --name")
