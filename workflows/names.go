@@ -21,11 +21,12 @@ const (
 
 // Messages of the service workflow.
 const (
-	UpdateApply   = "apply"   // ApplyRequest -> ChangeReply
-	UpdateRescale = "rescale" // RescaleRequest -> ChangeReply
-	UpdateProfile = "profile" // string: the reason -> ChangeReply; measures anew what has no profile on file
-	UpdateDrain   = "drain"   // string: the reason -> ChangeReply
-	UpdateDelete  = "delete"  // string: the reason -> ChangeReply
+	UpdateApply    = "apply"    // ApplyRequest -> ChangeReply
+	UpdateRescale  = "rescale"  // RescaleRequest -> ChangeReply
+	UpdateRollback = "rollback" // RollbackRequest -> ChangeReply
+	UpdateProfile  = "profile"  // string: the reason -> ChangeReply; measures anew what has no profile on file
+	UpdateDrain    = "drain"    // string: the reason -> ChangeReply
+	UpdateDelete   = "delete"   // string: the reason -> ChangeReply
 
 	QueryStatus = "status" // -> Status
 

@@ -94,7 +94,7 @@ func (s *service) status() Status {
 	st := Status{
 		Kind: s.Kind, Name: s.Name, Phase: s.Phase, Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}),
 		Cause: s.Cause, Pending: s.Pending, Policy: planning.Policy, CostModel: planning.CostModel,
-		Decisions: s.Decisions, Failure: s.Failure, Measures: s.Measures,
+		Decisions: s.Decisions, Declared: s.declared(), Failure: s.Failure, Measures: s.Measures,
 		Executors: slots(s.Running),
 	}
 	if s.Serving == nil {

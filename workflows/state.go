@@ -86,10 +86,11 @@ type State struct {
 	NotInstalled bool // the gateway has started anew and could not take what serves
 	Stop         Stop
 
-	Decisions []Decision
-	Failure   *Failure
-	Failures  int // in a row
-	RetryAt   time.Time
+	Decisions    []Decision
+	Declarations []Declaration `json:",omitempty"` // oldest first: served, and still to be carried out
+	Failure      *Failure
+	Failures     int // in a row
+	RetryAt      time.Time
 
 	Detectors Detectors
 	Measures  *autoscale.Measures // the latest

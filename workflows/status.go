@@ -30,6 +30,7 @@ type Status struct {
 	Executors  []placement.Slot
 	Files      []ModuleFiles `json:",omitempty"` // of the plan that serves
 	Decisions  []Decision    // oldest first
+	Declared   []Declared    `json:",omitempty"` // declarations that have served and are kept, oldest first
 	Failure    *Failure
 	Measures   *autoscale.Measures
 

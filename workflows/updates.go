@@ -22,6 +22,7 @@ func (s *service) setHandlers(ctx workflow.Context) error {
 	}{
 		{UpdateApply, "replace the spec", s.apply, s.checkApply},
 		{UpdateRescale, "plan for another rate", s.rescale, s.checkRescale},
+		{UpdateRollback, "go back to a declaration that served before", s.rollback, s.checkRollback},
 		{UpdateProfile, "measure modules anew", s.remeasure, s.checkRemeasure},
 		{UpdateDrain, "stop serving, keep the spec", s.drain, s.checkDrain},
 		{UpdateDelete, "stop serving and end", s.delete, nil},
@@ -59,7 +60,7 @@ func (s *service) accepts(expect int) error {
 	return nil
 }
 
-func (s *service) apply(_ workflow.Context, r ApplyRequest) (ChangeReply, error) {
+func (s *service) apply(ctx workflow.Context, r ApplyRequest) (ChangeReply, error) {
 	s.Handled++
 	if sameJSON(s.Spec, r.Spec) && sameJSON(s.Beside, r.Beside) && s.inForce() {
 		return ChangeReply{Generation: s.Generation, Unchanged: true}, nil
@@ -67,6 +68,7 @@ func (s *service) apply(_ workflow.Context, r ApplyRequest) (ChangeReply, error)
 	s.forgetPoints(r.Spec)
 	s.Spec, s.Beside, s.Profile, s.Stop = r.Spec, r.Beside, true, ""
 	s.replan(cmp.Or(r.Reason, "applied"))
+	s.declare(ctx)
 	s.Alone = false
 	return ChangeReply{Generation: s.Generation}, nil
 }
@@ -97,7 +99,7 @@ func sameJSON(a, b any) bool {
 	return errA == nil && errB == nil && string(x) == string(y)
 }
 
-func (s *service) rescale(_ workflow.Context, r RescaleRequest) (ChangeReply, error) {
+func (s *service) rescale(ctx workflow.Context, r RescaleRequest) (ChangeReply, error) {
 	s.Handled++
 	from := s.Spec.Pipeline.Rate
 	if from == r.Rate && s.inForce() {
@@ -106,6 +108,7 @@ func (s *service) rescale(_ workflow.Context, r RescaleRequest) (ChangeReply, er
 	s.Stop = ""
 	s.setRate(r.Rate)
 	s.replan(cmp.Or(r.Reason, fmt.Sprintf("rescaled from %s/s to %s/s", quantity.Number(from), quantity.Number(r.Rate))))
+	s.declare(ctx)
 	return ChangeReply{Generation: s.Generation}, nil
 }
 

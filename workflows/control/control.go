@@ -94,6 +94,11 @@ func (c *Control) Rescale(ctx context.Context, service string, r workflows.Resca
 	return c.update(ctx, service, workflows.UpdateRescale, r)
 }
 
+// Rollback goes back to a declaration that served before.
+func (c *Control) Rollback(ctx context.Context, service string, r workflows.RollbackRequest) (workflows.ChangeReply, error) {
+	return c.update(ctx, service, workflows.UpdateRollback, r)
+}
+
 // Profile measures the modules of a pipeline anew, those without a profile on
 // file, and plans with what comes out.
 func (c *Control) Profile(ctx context.Context, service, why string) (workflows.ChangeReply, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/cmd/harpagon/cli/changing"
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/hosting"
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
@@ -28,7 +29,7 @@ func stages(d *command.Deps) []stage {
 	return []stage{
 		{"Declare a pipeline:", []*cobra.Command{planning.NewInitCommand(d), planning.NewFmtCommand(d), planning.NewValidateCommand(d)}},
 		{"Know what it will take:", []*cobra.Command{serving.NewEnginesCommand(d), serving.NewProfileCommand(d), planning.NewPlanCommand(d), planning.NewSimulateCommand(d), planning.NewReplayCommand(d), planning.NewCompareCommand(d), planning.NewReproduceCommand(d)}},
-		{"Run it:", []*cobra.Command{serving.NewUpCommand(d), serving.NewApplyCommand(d), serving.NewStatusCommand(d), serving.NewExplainCommand(d), serving.NewDownCommand(d)}},
+		{"Run it:", []*cobra.Command{serving.NewUpCommand(d), changing.NewApplyCommand(d), serving.NewStatusCommand(d), serving.NewExplainCommand(d), changing.NewHistoryCommand(d), changing.NewRollbackCommand(d), changing.NewDownCommand(d)}},
 		{"Use what runs:", []*cobra.Command{serving.NewInferCommand(d), serving.NewLoadCommand(d)}},
 		{"See it all at once:", []*cobra.Command{serving.NewDemoCommand(d)}},
 		{"Run the roles on hosts of their own:", []*cobra.Command{hosting.NewGatewayCommand(d), hosting.NewDispatcherCommand(d), hosting.NewWorkerCommand(d), hosting.NewControlCommand(d), newTemporalCommand(d), serving.NewProviderCommand(d)}},

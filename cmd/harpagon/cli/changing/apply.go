@@ -1,4 +1,4 @@
-package serving
+package changing
 
 import (
 	"context"
@@ -22,6 +22,14 @@ type applyFlags struct {
 	wait     time.Duration
 	asJSON   bool
 	detailed bool
+}
+
+// register adds what commands have that change a service.
+func (f *applyFlags) register(c *cobra.Command) {
+	c.Flags().StringVar(&f.reason, "reason", "", "why, for the history")
+	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "how long to wait until it serves; 0 returns when it is accepted")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changed")
 }
 
 // applied is the JSON of one service.
@@ -62,10 +70,7 @@ workers are on other hosts.`,
 	to.Register(c, "`address` to send models to, for workers that do not see the declaration's folder")
 	fetch.Register(c)
 	c.Flags().StringVar(&at.Attach, "attach", "127.0.0.1:8090", "`address` at which workers reach the gateway, for new services on the server of TEMPORAL_ADDRESS")
-	c.Flags().StringVar(&f.reason, "reason", "", "why, for the history")
-	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "how long to wait until it serves; 0 returns when it is accepted")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
-	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changed")
+	f.register(c)
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		if err := planning.Check(); err != nil {
 			return err
@@ -118,17 +123,27 @@ func (f *applyFlags) run(ctx context.Context, d *command.Deps, commands *control
 		if err != nil {
 			return err
 		}
-		one := applied{Generation: reply.Generation, Unchanged: reply.Unchanged}
-		if spec.Function != nil {
-			one.Function = spec.Name()
-		} else {
-			one.Pipeline = spec.Name()
-		}
+		one := newApplied(spec.Kind(), spec.Name(), reply)
 		if err := f.follow(ctx, d, commands, spec.Name(), &one); err != nil {
 			return err
 		}
 		all = append(all, one)
 	}
+	return f.finish(d, all)
+}
+
+func newApplied(kind scheduler.Kind, name string, reply workflows.ChangeReply) applied {
+	one := applied{Generation: reply.Generation, Unchanged: reply.Unchanged}
+	if kind == scheduler.KindFunction {
+		one.Function = name
+	} else {
+		one.Pipeline = name
+	}
+	return one
+}
+
+// finish prints what was changed for programs, and ends as they wish.
+func (f *applyFlags) finish(d *command.Deps, all []applied) error {
 	if f.asJSON {
 		if err := command.WriteJSON(d.Stdout, map[string]any{"applied": all}); err != nil {
 			return err
