@@ -157,7 +157,7 @@ func (s *service) profiled(spec scheduler.Spec) scheduler.Spec {
 
 func (s *service) serve(ctx workflow.Context, reply RescheduleReply) {
 	s.Serving, s.Running = &reply.Deployed, reply.Running
-	s.carried(s.Serving.Generation)
+	s.Declarations = s.Declarations.Carried(s.Serving.Generation)
 	s.installed(reply)
 	s.Failure, s.Failures, s.Reinstall, s.NotInstalled = nil, 0, false, false
 	if reply.Warning != "" {

@@ -53,6 +53,13 @@ type RescaleRequest struct {
 	Reason string
 }
 
+// RollbackRequest goes back to a declaration that served before.
+type RollbackRequest struct {
+	To     int // its generation; 0 for the one that served before the one in force
+	Expect int // as in ApplyRequest
+	Reason string
+}
+
 // ChangeReply answers an update as soon as the change is accepted.
 type ChangeReply struct {
 	Generation int

@@ -94,7 +94,7 @@ func (s *service) status() Status {
 	st := Status{
 		Kind: s.Kind, Name: s.Name, Phase: s.Phase, Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}),
 		Cause: s.Cause, Pending: s.Pending, Policy: planning.Policy, CostModel: planning.CostModel,
-		Decisions: s.Decisions, Declared: s.declared(), Failure: s.Failure, Measures: s.Measures,
+		Decisions: s.Decisions, Declared: s.Declarations.Summaries(s.servingGeneration()), Failure: s.Failure, Measures: s.Measures,
 		Executors: slots(s.Running),
 	}
 	if s.Serving == nil {
@@ -124,6 +124,14 @@ func (s *service) status() Status {
 		st.Cause = s.carriedOut()
 	}
 	return st
+}
+
+// servingGeneration is the generation that serves; 0 when none does.
+func (s *service) servingGeneration() int {
+	if s.Serving == nil {
+		return 0
+	}
+	return s.Serving.Generation
 }
 
 // carriedOut is the reason of the latest change that was carried out.

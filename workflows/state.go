@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/workflows/declarations"
 )
 
 // Phase of a service.
@@ -87,7 +88,7 @@ type State struct {
 	Stop         Stop
 
 	Decisions    []Decision
-	Declarations []Declaration `json:",omitempty"` // oldest first: served, and still to be carried out
+	Declarations declarations.List `json:",omitempty"` // oldest first: served, and still to be carried out
 	Failure      *Failure
 	Failures     int // in a row
 	RetryAt      time.Time

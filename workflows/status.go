@@ -7,6 +7,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/workflows/declarations"
 )
 
 // Status is a service at one moment, for people and programs. It tells of what
@@ -28,9 +29,9 @@ type Status struct {
 	Dispatch   string          `json:",omitempty"` // policy that dispatches; empty when nothing serves
 	Plan       *scheduler.Plan // that serves; nil when none does
 	Executors  []placement.Slot
-	Files      []ModuleFiles `json:",omitempty"` // of the plan that serves
-	Decisions  []Decision    // oldest first
-	Declared   []Declared    `json:",omitempty"` // declarations that have served and are kept, oldest first
+	Files      []ModuleFiles          `json:",omitempty"` // of the plan that serves
+	Decisions  []Decision             // oldest first
+	Declared   []declarations.Summary `json:",omitempty"` // declarations that have served and are kept, oldest first
 	Failure    *Failure
 	Measures   *autoscale.Measures
 

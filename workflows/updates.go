@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/workflows/declarations"
 )
 
 // setHandlers installs updates and the query of the status. An update's handler
@@ -108,6 +109,38 @@ func (s *service) rescale(ctx workflow.Context, r RescaleRequest) (ChangeReply, 
 	s.Stop = ""
 	s.setRate(r.Rate)
 	s.replan(cmp.Or(r.Reason, fmt.Sprintf("rescaled from %s/s to %s/s", quantity.Number(from), quantity.Number(r.Rate))))
+	s.declare(ctx)
+	return ChangeReply{Generation: s.Generation}, nil
+}
+
+// declare remembers what somebody has asked for; replan has made its generation.
+func (s *service) declare(ctx workflow.Context) {
+	if len(s.Declarations) == 0 && s.Serving != nil { // of a service that has remembered none yet
+		first := declarations.Declaration{Generation: s.Serving.Generation, Reason: s.carriedOut(), Served: true, Spec: s.Serving.Spec}
+		s.Declarations = append(s.Declarations, first)
+	}
+	s.Declarations = append(s.Declarations, declarations.Declaration{Generation: s.Generation, At: workflow.Now(ctx), Reason: s.Cause, Spec: s.Spec})
+}
+
+func (s *service) checkRollback(_ workflow.Context, r RollbackRequest) error {
+	if err := s.accepts(r.Expect); err != nil {
+		return err
+	}
+	if _, err := s.Declarations.Earlier(r.To, s.servingGeneration(), s.Generation); err != nil {
+		return s.errorf("%w", err)
+	}
+	return nil
+}
+
+func (s *service) rollback(ctx workflow.Context, r RollbackRequest) (ChangeReply, error) {
+	s.Handled++
+	to, err := s.Declarations.Earlier(r.To, s.servingGeneration(), s.Generation)
+	if err != nil {
+		return ChangeReply{}, s.errorf("%w", err) // it was let through before another update
+	}
+	s.forgetPoints(to.Spec)
+	s.Spec, s.Beside, s.Profile, s.Stop = to.Spec, nil, true, ""
+	s.replan(cmp.Or(r.Reason, fmt.Sprintf("rolled back to generation %d", to.Generation)))
 	s.declare(ctx)
 	return ChangeReply{Generation: s.Generation}, nil
 }
