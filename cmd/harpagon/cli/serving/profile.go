@@ -156,12 +156,9 @@ func (f *profileFlags) run(ctx context.Context, d *command.Deps, doc pipelines.D
 // measuredOn are the devices to measure a module on: a core, or every kind of instance
 // for a pool.
 func measuredOn(m pipelines.Module, found []placement.Device) []placement.Device {
-	var instances []placement.Device
-	for _, d := range found[1:] {
-		if len(m.Hardware) == 0 || slices.Contains(m.Hardware, d.Hardware) {
-			instances = append(instances, d)
-		}
-	}
+	instances := slices.DeleteFunc(slices.Clone(found[1:]), func(d placement.Device) bool {
+		return len(m.Hardware) > 0 && !slices.Contains(m.Hardware, d.Hardware)
+	})
 	if m.Sized && len(instances) > 0 {
 		return instances
 	}
