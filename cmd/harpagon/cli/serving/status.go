@@ -2,6 +2,7 @@ package serving
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -46,10 +47,7 @@ func NewStatusCommand(d *command.Deps) *cobra.Command {
 			if err := WriteServices(d.Stdout, services); err != nil {
 				return err
 			}
-			if err := writeDevices(d.Stdout, found); err != nil {
-				return err
-			}
-			return writeDispatchers(d.Stdout, view)
+			return errors.Join(writeDevices(d.Stdout, found), writeDispatchers(d.Stdout, view))
 		})
 	}
 	return c

@@ -146,13 +146,11 @@ func worthShowing(all []deviceRow) (rows []deviceRow, idle string) {
 
 // writeDispatchers writes which dispatcher decides for what; nothing where there are none.
 func writeDispatchers(to io.Writer, view activities.FleetView) error {
-	all := dispatcherRows(view)
-	if len(all) == 0 {
-		return nil
-	}
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\ndispatcher\taddress\tdecides for")
-	for _, d := range all {
+	for i, d := range dispatcherRows(view) {
+		if i == 0 {
+			fmt.Fprintln(w, "\ndispatcher\taddress\tdecides for")
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", d.Name, d.Address, cmp.Or(strings.Join(d.Owns, ", "), "-"))
 	}
 	return w.Flush()
