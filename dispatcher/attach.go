@@ -65,7 +65,7 @@ func (c *control) serve() error {
 		case err != nil:
 			return err
 		case m.Done != nil:
-			if b := c.executor.takeOf(m.Done.Epoch, m.Done.Batch); b != nil {
+			if b := c.executor.started(m.Done.Epoch, m.Done.Batch); b != nil && c.executor.Take(b.ID) == b {
 				d.Done(b, Report{Waited: m.Done.Waited, Compute: m.Done.Compute, Failed: m.Done.Failed, Away: m.Done.Away})
 			}
 		case m.Soon != nil:

@@ -238,14 +238,6 @@ func (e *Executor) started(epoch, id uint64) *Batch {
 	return e.running[i]
 }
 
-// takeOf is Take of a batch that was started by that epoch.
-func (e *Executor) takeOf(epoch, id uint64) *Batch {
-	if e.started(epoch, id) == nil {
-		return nil
-	}
-	return e.Take(id)
-}
-
 // Idle says whether the executor holds nothing.
 func (e *Executor) Idle() bool {
 	e.mu.Lock()

@@ -336,7 +336,7 @@ func (s *Server) lacks(executor string, epoch, batch uint64, part int) {
 	case !ok || b == nil:
 	case b.Parts > 1:
 		c.without(b, part)
-	case e.takeOf(epoch, batch) == b:
+	case e.Take(batch) == b:
 		d.Done(b, Report{Failed: len(b.Items), Away: true})
 		time.AfterFunc(lackPause, func() { d.Ready(e) })
 	}
