@@ -45,7 +45,7 @@ func (v FleetView) Epoch() (highest uint64) {
 	return highest
 }
 
-// Owning is a dispatcher as the fleet tells it what it owns; *dispatcher.Server is one.
+// Owning is a dispatcher as the fleet tells it what it owns; *server.Server of package dispatcher is one.
 type Owning interface {
 	Own(service string, epoch uint64)
 	Disown(service string)

@@ -49,8 +49,8 @@ func (d *Dispatcher) compileCluster(of placement.Deployment) (*Generation, error
 // generation.
 func (g *Generation) Members() []*Generation { return g.members }
 
-// memberOf finds the generation that an item of a node is of, and the node's index in it.
-func (g *Generation) memberOf(node int32) (*Generation, int32) {
+// MemberOf finds the generation that an item of a node is of, and the node's index in it.
+func (g *Generation) MemberOf(node int32) (*Generation, int32) {
 	for _, m := range slices.Backward(g.members) {
 		if int(node) >= m.base {
 			return m, node - int32(m.base)
@@ -59,7 +59,7 @@ func (g *Generation) memberOf(node int32) (*Generation, int32) {
 	return g, node
 }
 
-// placeOf is the opposite of memberOf.
+// placeOf is the opposite of MemberOf.
 func (g *Generation) placeOf(index int32) (*Generation, int32) {
 	if g.whole == nil {
 		return g, index
@@ -69,7 +69,7 @@ func (g *Generation) placeOf(index int32) (*Generation, int32) {
 
 // resident is the member of a node of a part, and its name among all modules.
 func (g *Generation) resident(node int) (of *Generation, name string) {
-	of, index := g.memberOf(int32(node))
+	of, index := g.MemberOf(int32(node))
 	return of, of.key(int(index))
 }
 

@@ -81,14 +81,15 @@ func New(o Options) *Dispatcher {
 	}
 }
 
-func (d *Dispatcher) now() dispatch.Time { return d.options.Now() }
+// Now is the time on the dispatcher's clock.
+func (d *Dispatcher) Now() dispatch.Time { return d.options.Now() }
 
 // Arrive takes in an item, unless its request is over.
 func (d *Dispatcher) Arrive(it *Item) {
 	s := it.station()
 	var room [4]effect
 	s.mu.Lock()
-	fx := s.arrive(d.now(), it, room[:0])
+	fx := s.arrive(d.Now(), it, room[:0])
 	s.mu.Unlock()
 	s.apply(fx)
 }
@@ -116,7 +117,7 @@ func (d *Dispatcher) Requeue(it *Item, untouched bool) bool {
 		it.Attempts++
 	}
 	it.state = fresh
-	fx := s.arrive(d.now(), it, room[:0])
+	fx := s.arrive(d.Now(), it, room[:0])
 	s.mu.Unlock()
 	s.apply(fx)
 	return true
@@ -136,7 +137,7 @@ func (d *Dispatcher) Cancel(it *Item) {
 		if s.elsewhere {
 			s.link.cancel(s, it)
 		}
-		fx = s.step(d.now(), dispatch.Event{Kind: dispatch.Cancel, Request: it.request()}, fx)
+		fx = s.step(d.Now(), dispatch.Event{Kind: dispatch.Cancel, Request: it.request()}, fx)
 	}
 	s.mu.Unlock()
 	s.apply(fx)
@@ -160,7 +161,7 @@ func (d *Dispatcher) Down(g *Generation, index int) (since dispatch.Time, down b
 
 // Measure says what was seen lately of the modules of a generation.
 func (d *Dispatcher) Measure(g *Generation) []autoscale.ModuleMeasures {
-	now := d.now()
+	now := d.Now()
 	all := make([]autoscale.ModuleMeasures, 0, len(g.stations))
 	for i, s := range g.stations {
 		all = append(all, s.measure(now, g, i))

@@ -51,7 +51,7 @@ type Introduction struct {
 func (d *Dispatcher) Register(i Introduction, fits bool) *Executor {
 	e := d.register(i)
 	if fits {
-		d.activate(e)
+		d.Activate(e)
 	}
 	return e
 }
@@ -72,8 +72,8 @@ func (d *Dispatcher) register(i Introduction) *Executor {
 	return e
 }
 
-// activate puts an executor to work where the current generation wants it.
-func (d *Dispatcher) activate(e *Executor) {
+// Activate puts an executor to work where the current generation wants it.
+func (d *Dispatcher) Activate(e *Executor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.assign(e)
@@ -152,7 +152,7 @@ const together = time.Second
 func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 	d.forget(e, func(b *Batch) {
 		tell(b)
-		now := d.now()
+		now := d.Now()
 		d.books.end(b, -1, now, 0)
 		for _, it := range b.Items {
 			together := e.host != "" && it.lostWith == e.host && now-it.lostAt < together
@@ -162,10 +162,10 @@ func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 	})
 }
 
-// abandon forgets an executor that is gone. What it held comes again from the gateways,
+// Abandon forgets an executor that is gone. What it held comes again from the gateways,
 // which have lost it, too, or have answers.
-func (d *Dispatcher) abandon(e *Executor) {
-	d.forget(e, func(b *Batch) { d.books.end(b, -1, d.now(), 0) })
+func (d *Dispatcher) Abandon(e *Executor) {
+	d.forget(e, func(b *Batch) { d.books.end(b, -1, d.Now(), 0) })
 }
 
 // forget takes out an executor that is gone, with what it held.
@@ -227,8 +227,8 @@ func (e *Executor) Take(id uint64) *Batch {
 	return b
 }
 
-// started is a batch that runs and was started by that epoch; nil where there is none.
-func (e *Executor) started(epoch, id uint64) *Batch {
+// Started is a batch that runs and was started by that epoch; nil where there is none.
+func (e *Executor) Started(epoch, id uint64) *Batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	i := slices.IndexFunc(e.running, func(b *Batch) bool { return b.ID == id && b.Whole.Epoch == epoch })
@@ -236,6 +236,25 @@ func (e *Executor) started(epoch, id uint64) *Batch {
 		return nil
 	}
 	return e.running[i]
+}
+
+// Running are the batches that it holds.
+func (e *Executor) Running() []*Batch {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.running)
+}
+
+// Obey notes by which epoch its service is decided, and says whether that is new.
+func (e *Executor) Obey(epoch uint64) bool {
+	return epoch > 0 && e.epoch.Swap(epoch) != epoch
+}
+
+// Executor is the executor of that name; nil where it is not known.
+func (d *Dispatcher) Executor(name string) *Executor {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.executors[name]
 }
 
 // Idle says whether the executor holds nothing.

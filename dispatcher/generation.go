@@ -148,7 +148,7 @@ func (d *Dispatcher) Install(g *Generation, unfit []string, callers []*Executor)
 func (d *Dispatcher) newStation(g *Generation, module, identity string) *station {
 	s := &station{
 		dispatcher: d, service: g.Deployment.Name(), module: module, identity: identity,
-		downAt: d.now(), elsewhere: d.decidesElsewhere(&g.Deployment),
+		downAt: d.Now(), elsewhere: d.decidesElsewhere(&g.Deployment),
 	}
 	if s.elsewhere {
 		s.link = d.owner(s.service)
@@ -159,7 +159,7 @@ func (d *Dispatcher) newStation(g *Generation, module, identity string) *station
 	if g.Deployment.Function != nil {
 		span = d.options.FunctionSpan
 	}
-	s.stats.Init(span, d.now())
+	s.stats.Init(span, d.Now())
 	return s
 }
 
@@ -198,19 +198,19 @@ func (d *Dispatcher) Remove(name string) {
 	}
 }
 
-// installed is the generation that is in charge of a service; 0 for none.
-func (d *Dispatcher) installed(service string) int {
+// Serving is the generation that is in charge of a service; nil for none.
+func (d *Dispatcher) Serving(service string) *Generation {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if v := d.services[service]; v != nil {
-		return v.current.Deployment.Generation
+		return v.current
 	}
-	return 0
+	return nil
 }
 
-// adopt lets items of an older generation come, to the stations of modules that are the
+// Adopt lets items of an older generation come, to the stations of modules that are the
 // same now, and to stations without executors where they are not.
-func (d *Dispatcher) adopt(g *Generation) {
+func (d *Dispatcher) Adopt(g *Generation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.services[g.Deployment.Name()]

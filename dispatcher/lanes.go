@@ -47,7 +47,7 @@ func (s *station) configure(c setup) int {
 	var room [4]effect
 	fx := room[:0]
 	s.mu.Lock()
-	now := s.dispatcher.now()
+	now := s.dispatcher.Now()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -89,7 +89,7 @@ func (s *station) configure(c setup) int {
 func (s *station) add(m member) {
 	var room [4]effect
 	s.mu.Lock()
-	fx := s.join(s.dispatcher.now(), m, room[:0])
+	fx := s.join(s.dispatcher.Now(), m, room[:0])
 	s.mu.Unlock()
 	s.apply(fx)
 }
@@ -146,7 +146,7 @@ func (s *station) remove(e *Executor) {
 	var room [4]effect
 	fx := room[:0]
 	s.mu.Lock()
-	now := s.dispatcher.now()
+	now := s.dispatcher.Now()
 	e.forgetLanes(s)
 	for i := range s.lanes {
 		l := &s.lanes[i]
@@ -178,7 +178,7 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 	var room [4]effect
 	fx := room[:0]
 	s.mu.Lock()
-	now := s.dispatcher.now()
+	now := s.dispatcher.Now()
 	for _, it := range b.Items {
 		it.finish(now, r.Waited, r.Compute)
 	}
@@ -243,7 +243,7 @@ func (s *station) soon(b *Batch, took dispatch.Time) {
 	var room [4]effect
 	fx := room[:0]
 	s.mu.Lock()
-	now := s.dispatcher.now()
+	now := s.dispatcher.Now()
 	if at := s.laneOf(b, false); at >= 0 && s.lanes[at].known && s.lanes[at].exec.alone() {
 		l := &s.lanes[at]
 		l.batch, l.free, b.lane = nil, now, -1
@@ -258,7 +258,7 @@ func (s *station) reopen(e *Executor) {
 	var room [4]effect
 	fx := room[:0]
 	s.mu.Lock()
-	now := s.dispatcher.now()
+	now := s.dispatcher.Now()
 	e.addAway(-1)
 	for i := range s.lanes {
 		if l := &s.lanes[i]; l.exec == e && l.away {

@@ -152,7 +152,7 @@ func (s *station) follow(l *Link) {
 		return
 	}
 	s.link = l
-	now := s.dispatcher.now()
+	now := s.dispatcher.Now()
 	for _, it := range s.waiting() {
 		l.arrive(s, it, now)
 	}
@@ -270,7 +270,7 @@ func (l *Link) station(n uint64) *station {
 // another dispatcher has been told of since, stay out.
 func (l *Link) start(m *queue.Message) {
 	d := l.dispatcher
-	now := d.now()
+	now := d.Now()
 	b := &Batch{lane: -1, At: now, Parts: int(m.Parts), Whole: attach.Part{Epoch: m.Epoch, Batch: m.Batch, Part: int(m.Part), Parts: int(m.Parts)}}
 	b.Items = b.few[:0]
 	for _, ref := range m.Items {
@@ -331,7 +331,7 @@ func (l *Link) drop(m *queue.Message) {
 	if it != nil {
 		it.state = ended
 		if why.Word() != "" {
-			it.stats.Drop(s.dispatcher.now(), why.Word())
+			it.stats.Drop(s.dispatcher.Now(), why.Word())
 		}
 	}
 	s.mu.Unlock()

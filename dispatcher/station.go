@@ -170,7 +170,7 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 		last = max(last, it.Ready)
 	}
 	b.Parts = b.holders()
-	b.begin(s.closed(now, a, first, last), b.size())
+	b.begin(s.closed(now, a, first, last), b.Size())
 	s.dispatcher.books.start(b.Items)
 	if s.calls == 0 {
 		l.batch = b
@@ -179,8 +179,8 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 	return b
 }
 
-// size is what the items of the batch are told of it: rows where they are queries.
-func (b *Batch) size() int {
+// Size is what the items of the batch are told of it: rows where they are queries.
+func (b *Batch) Size() int {
 	if b.Items[0].Request.Generation.largest > 0 {
 		return b.Rows
 	}
@@ -239,7 +239,7 @@ func (s *station) handle(ev dispatch.Event) {
 	fx := room[:0]
 	s.mu.Lock()
 	if !s.stopped {
-		fx = s.step(s.dispatcher.now(), ev, fx)
+		fx = s.step(s.dispatcher.Now(), ev, fx)
 	}
 	s.mu.Unlock()
 	s.apply(fx)
@@ -262,7 +262,7 @@ func (b *Batch) start() {
 		b.Items[0].Request.Gateway.Start(b, b.Items, 0)
 		return
 	}
-	for part, g := range b.gateways() {
+	for part, g := range b.Gateways() {
 		var items []*Item
 		for _, it := range b.Items {
 			if it.Request.Gateway == g {
@@ -279,11 +279,11 @@ func (b *Batch) holders() int {
 	if !slices.ContainsFunc(b.Items, func(it *Item) bool { return it.Request.Gateway != first }) {
 		return 1 // without an allocation, as most are
 	}
-	return len(b.gateways())
+	return len(b.Gateways())
 }
 
-// gateways that hold items of the batch, in the order of its parts.
-func (b *Batch) gateways() (all []Gateway) {
+// Gateways are those that hold items of the batch, in the order of its parts.
+func (b *Batch) Gateways() (all []Gateway) {
 	for _, it := range b.Items {
 		if g := it.Request.Gateway; !slices.Contains(all, g) {
 			all = append(all, g)

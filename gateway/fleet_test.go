@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/dispatcher/server"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
@@ -73,7 +74,7 @@ type fleet struct {
 
 // decider is one dispatcher.
 type decider struct {
-	*dispatcher.Server
+	*server.Server
 	queues *dispatcher.Dispatcher
 	conns  []net.Conn
 }
@@ -163,7 +164,7 @@ func (f *fleet) decide() *decider {
 	d := &decider{queues: dispatcher.New(dispatcher.Options{
 		Now: func() time.Duration { return time.Since(began) + 1 }, Margin: time.Second, Span: DefaultSpan, FunctionSpan: DefaultFunctionSpan, Record: 1 << 22,
 	})}
-	d.Server = dispatcher.NewServer(d.queues, dispatcher.ServerOptions{Name: "d"})
+	d.Server = server.New(d.queues, server.Options{Name: "d"})
 	f.mu.Lock()
 	f.servers = append(f.servers, d)
 	for i, g := range f.gateways {

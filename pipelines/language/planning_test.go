@@ -90,7 +90,7 @@ func TestPlanBlockFindings(t *testing.T) {
 		"a policy that nobody has": {
 			"pipeline", `policy = "harpagn"`, 3, 10, "Unknown policy", `There is no policy "harpagn" for a pipeline. Did you mean "harpagon"?`},
 		"far from any": {
-			"pool", `policy = "best"`, 3, 10, "Unknown policy", `There is no policy "best" for a pool. Choose one of exact, kairos, homogeneous.`},
+			"pool", `policy = "best"`, 3, 10, "Unknown policy", `There is no policy "best" for a pool. Choose one of exact, kairos, homogeneous, kairos+, random, genetic, ribbon.`},
 		"a policy of pools": {
 			"pipeline", `policy = "kairos"`, 3, 10, "Unknown policy", `Policy "kairos" plans pools, and this is a pipeline. Choose one of exact, harpagon, piccolo, nexus, scrooge, inferline, clipper, brute.`},
 		"a policy of pipelines": {

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/dispatcher/server"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
@@ -41,7 +42,7 @@ type DispatcherOptions struct {
 
 // Dispatcher is the role that decides when and where the items of gateways run.
 type Dispatcher struct {
-	Server *dispatcher.Server
+	Server *server.Server
 	Addr   string // HOST:PORT for gateways
 
 	lease   *lease // nil where no fleet grants services
@@ -86,13 +87,13 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 		Span: gateway.DefaultSpan, FunctionSpan: gateway.DefaultFunctionSpan, Record: memory,
 	})
 	life, quit := context.WithCancel(context.Background())
-	settings := dispatcher.ServerOptions{Name: o.Name, Token: o.Credentials.Token, Patience: o.Keepalive}
+	settings := server.Options{Name: o.Name, Token: o.Credentials.Token, Patience: o.Keepalive}
 	d := &Dispatcher{Addr: cmp.Or(o.Advertise, address), quit: quit, conns: make(map[net.Conn]bool)}
 	if o.Client != nil {
 		d.lease = newLease()
 		settings.Orphaned = d.lease.orphan
 	}
-	if d.Server = dispatcher.NewServer(queues, settings); o.Client == nil {
+	if d.Server = server.New(queues, settings); o.Client == nil {
 		d.Server.Claim()
 	} else {
 		d.lease.server = d.Server

@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/harpagon/harpagon/activities"
-	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/dispatcher/server"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -42,7 +42,7 @@ type lease struct {
 	worker   worker.Worker
 
 	mu      sync.Mutex
-	server  *dispatcher.Server
+	server  *server.Server
 	claimed map[string]uint64 // epoch by service, that the fleet has not heard of
 	wake    chan struct{}
 	warming bool          // it will be ready soon

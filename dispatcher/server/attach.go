@@ -1,13 +1,13 @@
-package dispatcher
+package server
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
@@ -17,7 +17,7 @@ type control struct {
 	stream   attach.Stream
 	service  string
 	name     string
-	executor *Executor
+	executor *dispatcher.Executor
 
 	sending  sync.Mutex
 	draining atomic.Bool
@@ -39,18 +39,18 @@ func (s *Server) Attach(stream attach.Stream) error {
 	h := m.Hello
 	c := &control{server: s, stream: stream, service: h.Pipeline, name: h.Executor}
 	s.mu.Lock()
-	c.executor = s.dispatcher.register(Introduction{
+	c.executor = s.dispatcher.Register(dispatcher.Introduction{
 		Name: h.Executor, Service: h.Pipeline, Host: h.Host, Device: h.Device, Hardware: h.Hardware, Concurrency: h.Concurrency, Holder: c,
-	})
+	}, false)
 	s.controls[c] = true
 	c.obey(s.epochOf(h.Pipeline))
 	s.mu.Unlock()
-	s.dispatcher.activate(c.executor)
+	s.dispatcher.Activate(c.executor)
 	err = c.serve()
 	s.mu.Lock()
 	delete(s.controls, c)
 	s.mu.Unlock()
-	s.dispatcher.abandon(c.executor)
+	s.dispatcher.Abandon(c.executor)
 	if c.draining.Load() {
 		return nil
 	}
@@ -65,8 +65,8 @@ func (c *control) serve() error {
 		case err != nil:
 			return err
 		case m.Done != nil:
-			if b := c.executor.started(m.Done.Epoch, m.Done.Batch); b != nil && c.executor.Take(b.ID) == b {
-				d.Done(b, Report{Waited: m.Done.Waited, Compute: m.Done.Compute, Failed: m.Done.Failed, Away: m.Done.Away})
+			if b := c.executor.Started(m.Done.Epoch, m.Done.Batch); b != nil && c.executor.Take(b.ID) == b {
+				d.Done(b, dispatcher.Report{Waited: m.Done.Waited, Compute: m.Done.Compute, Failed: m.Done.Failed, Away: m.Done.Away})
 			}
 		case m.Soon != nil:
 			d.Soon(c.executor, m.Soon.ID, m.Soon.Compute)
@@ -95,7 +95,7 @@ func (c *control) send(m *attach.Message) {
 
 // obey tells the executor by which epoch its service is decided. Server.mu is held.
 func (c *control) obey(epoch uint64) {
-	if epoch > 0 && c.executor.epoch.Swap(epoch) != epoch {
+	if c.executor.Obey(epoch) {
 		c.send(&attach.Message{Obey: &attach.Obey{Epoch: epoch}})
 	}
 }
@@ -107,19 +107,16 @@ func (c *control) dismiss() {
 }
 
 // without tells the executor not to wait for a part.
-func (c *control) without(b *Batch, part int) {
+func (c *control) without(b *dispatcher.Batch, part int) {
 	p := attach.Part{Epoch: b.Whole.Epoch, Batch: b.ID, Part: part, Parts: b.Parts}
 	c.send(&attach.Message{Without: &attach.Without{Part: p}})
 }
 
 // forsake tells the executor not to wait for parts of a gateway that is gone.
 func (c *control) forsake(p *peer) {
-	c.executor.mu.Lock()
-	running := slices.Clone(c.executor.running)
-	c.executor.mu.Unlock()
-	for _, b := range running {
-		for part, g := range b.gateways() {
-			if g == Gateway(p) {
+	for _, b := range c.executor.Running() {
+		for part, g := range b.Gateways() {
+			if g == dispatcher.Gateway(p) {
 				c.without(b, part)
 			}
 		}

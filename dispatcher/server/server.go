@@ -1,4 +1,4 @@
-package dispatcher
+package server
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -22,8 +23,8 @@ import (
 // Serve, executors by Attach. It decides for the services that it owns (Own); of the
 // others it only knows what gateways say.
 type Server struct {
-	dispatcher *Dispatcher
-	options    ServerOptions
+	dispatcher *dispatcher.Dispatcher
+	options    Options
 	claims     uint64 // see Claim; 0 where it does not
 
 	mu          sync.Mutex
@@ -42,12 +43,12 @@ type generationKey struct {
 
 // shared is a generation with the number of gateways that have told of it.
 type shared struct {
-	*Generation
+	*dispatcher.Generation
 	users int
 }
 
-// ServerOptions are those of a Server.
-type ServerOptions struct {
+// Options are those of a Server.
+type Options struct {
 	Name  string // of the process
 	Token string // that others must say; empty accepts any
 
@@ -60,8 +61,8 @@ type ServerOptions struct {
 	Orphaned func(service string, epoch uint64)
 }
 
-// NewServer makes a server that owns nothing yet.
-func NewServer(d *Dispatcher, o ServerOptions) *Server {
+// New makes a server that owns nothing yet.
+func New(d *dispatcher.Dispatcher, o Options) *Server {
 	return &Server{
 		dispatcher: d, options: o, owns: make(map[string]uint64), peers: make(map[*peer]bool),
 		controls: make(map[*control]bool), generations: make(map[generationKey]*shared),
@@ -187,13 +188,13 @@ type peer struct {
 
 // peerRequest is a request as a gateway elsewhere has told of it.
 type peerRequest struct {
-	Request
+	dispatcher.Request
 	refused bool
 }
 
 // peerItem is an item of a gateway elsewhere.
 type peerItem struct {
-	Item
+	dispatcher.Item
 	ref queue.Ref
 }
 
@@ -254,7 +255,7 @@ func (p *peer) handle(m *queue.Message) error {
 func (p *peer) finish(r *peerRequest, how admission.End) {
 	r.End()
 	if !r.refused {
-		p.server.dispatcher.Leave(&r.Request, p.server.dispatcher.now(), how)
+		p.server.dispatcher.Leave(&r.Request, p.server.dispatcher.Now(), how)
 	}
 }
 
@@ -286,8 +287,8 @@ func (s *Server) install(of placement.Deployment) (*shared, error) {
 		return nil, err
 	}
 	g := &shared{Generation: compiled, users: 1}
-	if s.dispatcher.installed(of.Name()) > of.Generation {
-		s.dispatcher.adopt(compiled)
+	if g := s.dispatcher.Serving(of.Name()); g != nil && g.Deployment.Generation > of.Generation {
+		s.dispatcher.Adopt(compiled)
 	} else {
 		s.dispatcher.Install(compiled, nil, nil)
 	}
@@ -324,20 +325,18 @@ const lackPause = 20 * time.Millisecond
 // the executor. Where nobody else has a part, the batch is over: its items come again.
 func (s *Server) lacks(executor string, epoch, batch uint64, part int) {
 	d := s.dispatcher
-	d.mu.Lock()
-	e := d.executors[executor]
-	d.mu.Unlock()
+	e := d.Executor(executor)
 	if e == nil {
 		return
 	}
 	c, ok := e.Holder.(*control)
-	b := e.started(epoch, batch)
+	b := e.Started(epoch, batch)
 	switch {
 	case !ok || b == nil:
 	case b.Parts > 1:
 		c.without(b, part)
 	case e.Take(batch) == b:
-		d.Done(b, Report{Failed: len(b.Items), Away: true})
+		d.Done(b, dispatcher.Report{Failed: len(b.Items), Away: true})
 		time.AfterFunc(lackPause, func() { d.Ready(e) })
 	}
 }
@@ -368,8 +367,8 @@ func (p *peer) arrive(m *queue.Message) error {
 	case m.Size > maxSlots:
 		return fmt.Errorf("an item of %d rows", m.Size)
 	}
-	now := p.server.dispatcher.now()
-	of, index := g.memberOf(int32(m.Node))
+	now := p.server.dispatcher.Now()
+	of, index := g.MemberOf(int32(m.Node))
 	r, fresh := p.request(m, of, now)
 	it := &peerItem{ref: queue.Ref{Station: m.Station, Item: m.Item}}
 	it.Request, it.Holder, it.Index, it.Size = &r.Request, it, index, int32(m.Size)
@@ -381,7 +380,7 @@ func (p *peer) arrive(m *queue.Message) error {
 	}
 	if r.refused {
 		r.End()
-		p.Drop(&it.Item, Refused)
+		p.Drop(&it.Item, dispatcher.Refused)
 		return nil
 	}
 	for uint64(len(p.items)) <= m.Station {
@@ -396,7 +395,7 @@ func (p *peer) arrive(m *queue.Message) error {
 }
 
 // request finds or makes the request of an item.
-func (p *peer) request(m *queue.Message, g *Generation, now dispatch.Time) (r *peerRequest, fresh bool) {
+func (p *peer) request(m *queue.Message, g *dispatcher.Generation, now dispatch.Time) (r *peerRequest, fresh bool) {
 	for uint64(len(p.requests)) <= m.Request {
 		p.requests = append(p.requests, nil)
 	}
@@ -425,16 +424,16 @@ func (p *peer) item(station, item uint64) *peerItem {
 }
 
 // Start tells the gateway that its items start; see Gateway.
-func (p *peer) Start(b *Batch, items []*Item, part int) {
+func (p *peer) Start(b *dispatcher.Batch, items []*dispatcher.Item, part int) {
 	c, ok := b.Executor.Holder.(*control)
 	if !ok {
 		return
 	}
-	now := p.server.dispatcher.now()
+	now := p.server.dispatcher.Now()
 	var room [16]queue.Ref
 	m := queue.Message{
 		Kind: queue.Start, Text: []byte(b.Executor.Name), Epoch: b.Whole.Epoch, Batch: b.ID,
-		Part: uint64(part), Parts: uint64(b.Parts), Size: uint64(b.size()), Left: b.Due - now, Age: now - b.Closed,
+		Part: uint64(part), Parts: uint64(b.Parts), Size: uint64(b.Size()), Left: b.Due - now, Age: now - b.Closed,
 		Items: room[:0],
 	}
 	for _, it := range items {
@@ -447,7 +446,7 @@ func (p *peer) Start(b *Batch, items []*Item, part int) {
 }
 
 // Drop tells the gateway that an item was given up; see Gateway.
-func (p *peer) Drop(it *Item, why Drop) {
+func (p *peer) Drop(it *dispatcher.Item, why dispatcher.Drop) {
 	ref := it.Holder.(*peerItem).ref
 	p.conn.Send(&queue.Message{Kind: queue.Drop, Station: ref.Station, Item: ref.Item, How: uint64(why)})
 }
@@ -487,13 +486,10 @@ func (p *peer) leave() {
 }
 
 // Loads are what the dispatcher holds of a service's modules right now.
-func (s *Server) Loads(service string) []Load {
-	d := s.dispatcher
-	d.mu.Lock()
-	v := d.services[service]
-	d.mu.Unlock()
-	if v == nil {
+func (s *Server) Loads(service string) []dispatcher.Load {
+	g := s.dispatcher.Serving(service)
+	if g == nil {
 		return nil
 	}
-	return d.Loads(v.current)
+	return s.dispatcher.Loads(g)
 }
