@@ -19,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/emulated"
+	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
@@ -42,7 +43,7 @@ func (f *fake) RunExecutor(ctx context.Context, t executors.Task, o executors.Ob
 	return err
 }
 
-func (f *fake) Measure(_ context.Context, t executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error) {
+func (f *fake) Measure(_ context.Context, t executors.MeasureTask, from rounds.Measured, tell func(rounds.Measured)) ([]pipelines.Point, error) {
 	var all []pipelines.Point
 	for _, batch := range []int{1, 2, 4} {
 		known := false
@@ -60,7 +61,7 @@ func (f *fake) Measure(_ context.Context, t executors.MeasureTask, from executor
 		f.measured = append(f.measured, batch)
 		p := point(t.Hardware, batch)
 		all = append(all, p)
-		tell(executors.Measured{Points: all})
+		tell(rounds.Measured{Points: all})
 	}
 	return all, nil
 }
@@ -156,7 +157,7 @@ func TestProfileResumesFromHeartbeat(t *testing.T) {
 	f := &fake{failAt: 4}
 	h := &Host{Name: "one", Executors: f}
 	env := environment(h)
-	var beats executors.Measured
+	var beats rounds.Measured
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) { _ = details.Get(&beats) })
 	_, err := env.ExecuteActivity(h.ProfileModule, input())
 	require.ErrorContains(t, err, "fell off the bus")
@@ -166,7 +167,7 @@ func TestProfileResumesFromHeartbeat(t *testing.T) {
 		details  any
 		measured []int
 	}{
-		{"of an attempt before", executors.Measured{Points: []pipelines.Point{point("cpu", 1), point("cpu", 2)}}, []int{4}},
+		{"of an attempt before", rounds.Measured{Points: []pipelines.Point{point("cpu", 1), point("cpu", 2)}}, []int{4}},
 		{"of an older version", []pipelines.Point{point("cpu", 1)}, []int{1, 2, 4}},
 	} {
 		f.failAt, f.measured = 0, nil

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/pipelines"
 )
 
@@ -41,7 +42,7 @@ func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResul
 		so.measured.Points = merge(known, so.measured.Points)
 	}
 	missing := len(task.Missing(so.measured.Points))
-	points, err := h.Executors.Measure(ctx, task, so.measured, func(m executors.Measured) {
+	points, err := h.Executors.Measure(ctx, task, so.measured, func(m rounds.Measured) {
 		so.set(m)
 		activity.RecordHeartbeat(ctx, m)
 	})
@@ -65,10 +66,10 @@ func (h *Host) KeepProfile(_ context.Context, in KeepInput) error {
 }
 
 // resumed is how far an earlier attempt came.
-func resumed(ctx context.Context) executors.Measured {
-	var m executors.Measured
+func resumed(ctx context.Context) rounds.Measured {
+	var m rounds.Measured
 	if activity.HasHeartbeatDetails(ctx) && activity.GetHeartbeatDetails(ctx, &m) != nil {
-		return executors.Measured{} // details of an older version: measure again
+		return rounds.Measured{} // details of an older version: measure again
 	}
 	return m
 }
@@ -76,10 +77,10 @@ func resumed(ctx context.Context) executors.Measured {
 // latest is what heartbeats carry.
 type latest struct {
 	mu       sync.Mutex
-	measured executors.Measured
+	measured rounds.Measured
 }
 
-func (l *latest) set(m executors.Measured) {
+func (l *latest) set(m rounds.Measured) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.measured = m

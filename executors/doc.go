@@ -27,7 +27,7 @@
 // the scheduler's demand test assumes.
 //
 // Host.Measure runs a module by itself and yields the profile points that the
-// planner works with.
+// planner works with; package rounds says how.
 //
 // Engines are values that the program passes in; this package knows none of
 // them by import. The sub-packages hold them: functions (processing steps in

@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
@@ -60,9 +61,9 @@ func ExampleHost_Measure() {
 	})}}
 	task := executors.MeasureTask{
 		Module: pipelines.Module{Name: "m", Batches: []int{1, 2}}, Hardware: "v100",
-		Limits: executors.Limits{MinRuns: 3, MaxRuns: 3, Patience: 1},
+		Limits: rounds.Limits{MinRuns: 3, MaxRuns: 3, Patience: 1},
 	}
-	points, err := host.Measure(context.Background(), task, executors.Measured{}, nil)
+	points, err := host.Measure(context.Background(), task, rounds.Measured{}, nil)
 	for _, p := range points {
 		fmt.Println(p.Batch, p.Duration >= time.Duration(p.Batch)*10*time.Millisecond)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
@@ -124,11 +125,11 @@ func TestFunctionsAreMeasuredWithTheirOwnSamples(t *testing.T) {
 	host := &executors.Host{Engines: []executors.Engine{engine}}
 	for _, m := range p.Modules {
 		task := executors.NewMeasureTask(p, m.Name, "cpu", "cpu/0", known)
-		task.Batches, task.Limits = []int{1, 3}, executors.Limits{MinRuns: 3, MaxRuns: 3, Patience: 1}
-		points, err := host.Measure(t.Context(), task, executors.Measured{}, nil)
+		task.Batches, task.Limits = []int{1, 3}, rounds.Limits{MinRuns: 3, MaxRuns: 3, Patience: 1}
+		points, err := host.Measure(t.Context(), task, rounds.Measured{}, nil)
 		require.NoError(t, err)
 		require.Len(t, points, 2)
-		require.GreaterOrEqual(t, points[0].Duration, executors.ShortestDuration)
+		require.GreaterOrEqual(t, points[0].Duration, rounds.ShortestDuration)
 	}
 }
 

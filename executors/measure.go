@@ -13,6 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/executors/feeds"
+	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/pipelines"
@@ -23,19 +24,6 @@ import (
 // MeasureMethod counts up when the same runs would give another profile, so
 // that points which were kept before are measured anew.
 const MeasureMethod = 2
-
-// What a measured duration is: the LowQuantile of the runs, by nearest rank,
-// rounded up to whole microseconds and at least ShortestDuration. Others can
-// only make a run longer, so a low quantile is what the engine takes by itself;
-// the least would hang on one lucky run, the lower quartile does not. The spread
-// is what the HighQuantile of all runs takes beyond that: the noise that plans
-// are to leave room for. At last larger batches are made to take no less than
-// smaller ones: pipelines.Isotonic.
-const (
-	LowQuantile      = 0.25
-	HighQuantile     = 0.95
-	ShortestDuration = time.Microsecond
-)
 
 // DefaultBatches are measured where a module does not say which.
 func DefaultBatches() []int { return []int{1, 2, 4, 8, 16, 32} }
@@ -58,29 +46,8 @@ type MeasureTask struct {
 
 	Outputs    []string           // see Model
 	OutputRows map[string]float64 // see Model
-	Limits     Limits             // zero fields: DefaultLimits
+	Limits     rounds.Limits      // zero fields: rounds.DefaultLimits
 }
-
-// Limits say how long one batch size is measured: until there are MinRuns that
-// took MinTime together, or MaxRuns, or a few that took MaxTime. While others
-// use the processor, all sizes go on for up to Patience.
-type Limits struct {
-	Warmups          int // runs before that do not count
-	MinRuns, MaxRuns int
-	MinTime, MaxTime time.Duration
-	Patience         time.Duration
-}
-
-// DefaultLimits measures a batch size for about a third of a second.
-func DefaultLimits() Limits {
-	return Limits{
-		Warmups: 3, MinRuns: 20, MaxRuns: 500, MinTime: 300 * time.Millisecond, MaxTime: 3 * time.Second,
-		Patience: 3 * time.Second,
-	}
-}
-
-// fewRuns is the least for a quantile to mean anything at all.
-const fewRuns = 3
 
 // NewMeasureTask takes the task for one module out of a pipeline, with as many
 // batches at a time as its plan may use. signatures may be nil.
@@ -111,33 +78,10 @@ func (t MeasureTask) batches() []int {
 	return slices.Compact(all)
 }
 
-func (t MeasureTask) limits() Limits {
-	l, d := t.Limits, DefaultLimits()
-	if l.Warmups == 0 {
-		l.Warmups = d.Warmups
-	}
-	if l.MinRuns == 0 {
-		l.MinRuns = d.MinRuns
-	}
-	if l.MaxRuns == 0 {
-		l.MaxRuns = d.MaxRuns
-	}
-	if l.MinTime == 0 {
-		l.MinTime = d.MinTime
-	}
-	if l.MaxTime == 0 {
-		l.MaxTime = d.MaxTime
-	}
-	if l.Patience == 0 {
-		l.Patience = d.Patience
-	}
-	return l
-}
-
 // Measure runs a module by itself on a device and returns the profile points.
 // All batch sizes take turns in rounds, so that what disturbs the machine for a
-// while disturbs them alike and not one of them. See LowQuantile for what
-// becomes of the runs, and rounds.go for those that count.
+// while disturbs them alike and not one of them. See package rounds
+// for what becomes of the runs.
 //
 // Points in from are taken over as they are; its rounds are gone on with. tell,
 // which may be nil, is told of everything so far after every round, so that an
@@ -147,7 +91,7 @@ func (t MeasureTask) limits() Limits {
 // makes its own. While the device also serves, every run takes its turn. Times
 // are of the monotonic clock: one that is set meanwhile changes nothing. On an
 // error the points in from are returned with it.
-func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell func(Measured)) ([]pipelines.Point, error) {
+func (h *Host) Measure(ctx context.Context, t MeasureTask, from rounds.Measured, tell func(rounds.Measured)) ([]pipelines.Point, error) {
 	begin := time.Now()
 	placed, release, err := h.place(ctx, t.Module)
 	if err != nil {
@@ -166,9 +110,10 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 	queue.Join()
 	defer queue.Leave()
 	t = t.Fit(engine)
-	m := &measurement{host: h, MeasureTask: t, Measured: from, limits: t.limits(), engine: engine, queue: queue, read: h.Busy, tell: tell}
-	if m.read == nil {
-		m.read = busy.Read
+	l := &loader{host: h, MeasureTask: t, engine: engine, queue: queue}
+	m := rounds.Measurement{Measured: from, Hardware: t.Hardware, Limits: t.Limits.WithDefaults(), Load: l.load, Busy: h.Busy, Tell: tell}
+	if m.Busy == nil {
+		m.Busy = busy.Read
 	}
 	m.Points = slices.DeleteFunc(slices.Clone(from.Points), func(p pipelines.Point) bool { return !t.Own(p) })
 	missing := t.Missing(m.Points)
@@ -176,29 +121,20 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 		return m.Points, nil
 	}
 	for _, n := range t.concurrencies() {
-		if m.take(n, missing); len(m.sizes) == 0 {
+		var sizes []int
+		for _, s := range missing {
+			if s.Concurrency == n {
+				sizes = append(sizes, s.Batch)
+			}
+		}
+		if len(sizes) == 0 {
 			continue
 		}
-		if err := m.run(ctx); err != nil {
+		if err := m.Run(ctx, n, sizes); err != nil {
 			return m.Points, fmt.Errorf("executors: measuring module %q on %s with engine %q %w", t.Module.Name, t.Hardware, engine.Name(), err)
 		}
-		m.Points = append(m.Points, m.points()...)
 	}
 	return pipelines.Isotonic(m.Points), nil
-}
-
-// take goes on to n batches at a time. What was measured of another number of them
-// is done with.
-func (m *measurement) take(n int, missing []Setting) {
-	m.sizes = nil
-	for _, s := range missing {
-		if s.Concurrency == n {
-			m.sizes = append(m.sizes, s.Batch)
-		}
-	}
-	if len(m.sizes) > 0 && max(m.Measured.Concurrency, 1) != n {
-		m.Measured = Measured{Points: m.Points, Concurrency: n}
-	}
 }
 
 func (t MeasureTask) concurrencies() []int {
@@ -250,6 +186,7 @@ func (d distant) Close() error { return errors.Join(d.to.Close(), d.Instance.Clo
 // prepared is the instances that run side by side, with a sampled batch of every
 // size.
 type prepared struct {
+	queue     *turns.Device
 	instances []Instance
 	items     map[int][][]wire.Tensor
 }
@@ -262,43 +199,51 @@ func (p prepared) Memory() (bytes int64) {
 	return bytes
 }
 
-func (p prepared) close() {
+// Close closes all of them.
+func (p prepared) Close() {
 	for _, one := range p.instances {
 		_ = one.Close()
 	}
 }
 
-// load loads the module for batch sizes up to n, as an executor does that is to
+// loader loads what is measured.
+type loader struct {
+	MeasureTask
+	host   *Host
+	engine Engine
+	queue  *turns.Device
+}
+
+// load loads the module, as often as it is to run side by side, for batch sizes up to n, as an executor does that is to
 // run partly filled batches too, so that its memory is that of the executor.
-func (m *measurement) load(ctx context.Context, n int) (prepared, error) {
+func (l *loader) load(ctx context.Context, together, n int) (rounds.Instances, error) {
 	if n < 1 {
-		return prepared{}, fmt.Errorf("a batch has at least one request; correct batches")
+		return nil, fmt.Errorf("a batch has at least one request; correct batches")
 	}
-	sizes := m.batches()
+	sizes := l.batches()
 	sizes = sizes[:slices.Index(sizes, n)+1]
 	begin := time.Now()
-	p := prepared{items: map[int][][]wire.Tensor{}}
-	together := max(m.Measured.Concurrency, 1)
+	p := prepared{queue: l.queue, items: map[int][][]wire.Tensor{}}
 	for range together {
-		one, err := m.engine.Load(ctx, Model{
-			Module: m.Module, Hardware: m.Hardware, Device: m.Device, Batches: sizes, MaxBatch: n, Concurrency: together,
-			Cores:   m.host.coresOf(m.Device),
-			Outputs: m.Outputs, OutputRows: m.OutputRows, Feeds: m.Feeds,
+		one, err := l.engine.Load(ctx, Model{
+			Module: l.Module, Hardware: l.Hardware, Device: l.Device, Batches: sizes, MaxBatch: n, Concurrency: together,
+			Cores:   l.host.coresOf(l.Device),
+			Outputs: l.Outputs, OutputRows: l.OutputRows, Feeds: l.Feeds,
 		})
 		if err != nil {
-			p.close()
-			return prepared{}, loadError(m.Module.Name, begin, "%w", err)
+			p.Close()
+			return nil, loadError(l.Module.Name, begin, "%w", err)
 		}
 		p.instances = append(p.instances, one)
 	}
 	instance := p.instances[0]
 	sampler, _ := instance.(Sampler)
-	if m.Module.Sized {
+	if l.Module.Sized {
 		for i, one := range p.instances {
-			to, err := way.Open(m.host.Loop, one.Run)
+			to, err := way.Open(l.host.Loop, one.Run)
 			if err != nil {
-				p.close()
-				return prepared{}, fmt.Errorf("the way to it cannot be measured: %w", err)
+				p.Close()
+				return nil, fmt.Errorf("the way to it cannot be measured: %w", err)
 			}
 			p.instances[i] = distant{one, to}
 		}
@@ -306,27 +251,27 @@ func (m *measurement) load(ctx context.Context, n int) (prepared, error) {
 	for _, size := range sizes {
 		rng := rand.New(rand.NewPCG(uint64(size), 0))
 		for range size {
-			p.items[size] = append(p.items[size], feeds.Sample(instance.Signature().Inputs, sampler, m.Feeds, rng))
+			p.items[size] = append(p.items[size], feeds.Sample(instance.Signature().Inputs, sampler, l.Feeds, rng))
 		}
 	}
 	if err := Check(instance.Signature().Inputs, p.items[n][0]); err != nil {
-		p.close()
-		return prepared{}, fmt.Errorf("the sampled input does not fit: %w", err)
+		p.Close()
+		return nil, fmt.Errorf("the sampled input does not fit: %w", err)
 	}
 	return p, nil
 }
 
-// timed runs one batch on every instance at once, and says how long the last of
+// Run runs one batch on every instance at once, and says how long the last of
 // them took. It waits for its turn like a batch that is due now: before batches with
 // time to spare, after those that are late.
-func (m *measurement) timed(ctx context.Context, p prepared, size int) (time.Duration, error) {
+func (p prepared) Run(ctx context.Context, size int) (time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if _, err := m.queue.Acquire(ctx, new(turns.User), time.Now()); err != nil {
+	if _, err := p.queue.Acquire(ctx, new(turns.User), time.Now()); err != nil {
 		return 0, err
 	}
-	defer m.queue.Release()
+	defer p.queue.Release()
 	var all errgroup.Group
 	begin := time.Now()
 	for _, one := range p.instances[1:] {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/executors/feeds"
+	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/wire"
@@ -24,7 +25,7 @@ func measured(batches ...int) MeasureTask {
 		Module:   pipelines.Module{Name: "m", Engine: "fake", Batches: batches},
 		Hardware: "cpu",
 		Device:   "cpu/0",
-		Limits:   Limits{Warmups: 2, MinRuns: 20, MaxRuns: 100, MinTime: time.Second, MaxTime: 10 * time.Second, Patience: 10 * time.Second},
+		Limits:   rounds.Limits{Warmups: 2, MinRuns: 20, MaxRuns: 100, MinTime: time.Second, MaxTime: 10 * time.Second, Patience: 10 * time.Second},
 	}
 }
 
@@ -45,8 +46,8 @@ func TestMeasureStatesALowQuantileAndTheSpread(t *testing.T) {
 			time.Sleep(d)
 			return nil
 		}
-		var told []Measured
-		points, err := r.host.Measure(t.Context(), measured(4, 1, 4), Measured{}, func(m Measured) { told = append(told, m) })
+		var told []rounds.Measured
+		points, err := r.host.Measure(t.Context(), measured(4, 1, 4), rounds.Measured{}, func(m rounds.Measured) { told = append(told, m) })
 		require.NoError(t, err)
 		memory := 100. / (1 << 20)
 		require.Equal(t, []pipelines.Point{
@@ -75,8 +76,8 @@ func TestMeasureBatchesAtATime(t *testing.T) {
 		}
 		task := measured(1, 4)
 		task.Concurrency = []int{1, 2, 4}
-		var told []Measured
-		points, err := r.host.Measure(t.Context(), task, Measured{}, func(m Measured) { told = append(told, m) })
+		var told []rounds.Measured
+		points, err := r.host.Measure(t.Context(), task, rounds.Measured{}, func(m rounds.Measured) { told = append(told, m) })
 		require.NoError(t, err)
 		require.Len(t, points, 6)
 		for _, p := range points {
@@ -111,7 +112,7 @@ func TestMeasureTakesTurnsAmongSizes(t *testing.T) {
 			time.Sleep(d)
 			return nil
 		}
-		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), Measured{}, nil)
+		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), rounds.Measured{}, nil)
 		require.NoError(t, err)
 		for i, b := range []int{1, 2, 4, 8} {
 			require.Equal(t, time.Duration(10+b)*time.Millisecond, points[i].Duration)
@@ -132,7 +133,7 @@ func TestMeasureMakesLargerBatchesTakeNoLess(t *testing.T) {
 			time.Sleep(map[int]time.Duration{1: 12, 2: 10, 4: 30}[len(items)] * time.Millisecond)
 			return nil
 		}
-		points, err := r.host.Measure(t.Context(), measured(1, 2, 4), Measured{}, nil)
+		points, err := r.host.Measure(t.Context(), measured(1, 2, 4), rounds.Measured{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond},
 			[]time.Duration{points[0].Duration, points[1].Duration, points[2].Duration})
@@ -169,7 +170,7 @@ func TestMeasureWaitsForACalmMachine(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			return nil
 		}
-		points, err := r.host.Measure(t.Context(), measured(1, 2), Measured{}, nil)
+		points, err := r.host.Measure(t.Context(), measured(1, 2), rounds.Measured{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, 10*time.Millisecond, points[1].Duration, "of the calm rounds")
 		require.Equal(t, 10*time.Millisecond, points[1].Spread, "of all")
@@ -178,7 +179,7 @@ func TestMeasureWaitsForACalmMachine(t *testing.T) {
 
 		busyness(r, func(time.Duration) float64 { return 0.9 })
 		begin = time.Now()
-		points, err = r.host.Measure(t.Context(), measured(1, 2), Measured{}, nil)
+		points, err = r.host.Measure(t.Context(), measured(1, 2), rounds.Measured{}, nil)
 		require.NoError(t, err)
 		require.InDelta(t, 0.9, points[0].Others, 0.05, "it does not wait for ever, and says so")
 	})
@@ -193,8 +194,8 @@ func TestMeasureResumes(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return nil
 		}
-		var so Measured
-		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), Measured{}, func(m Measured) { so = m })
+		var so rounds.Measured
+		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), rounds.Measured{}, func(m rounds.Measured) { so = m })
 		require.ErrorContains(t, err, `measuring module "m" on cpu with engine "fake" at batch 4`)
 		require.ErrorIs(t, err, wire.ErrUnavailable)
 		require.Empty(t, points)
@@ -202,7 +203,7 @@ func TestMeasureResumes(t *testing.T) {
 
 		kept, err := json.Marshal(so) // as a heartbeat carries it
 		require.NoError(t, err)
-		so = Measured{}
+		so = rounds.Measured{}
 		require.NoError(t, json.Unmarshal(kept, &so))
 		r.engine.loads = 0
 		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
@@ -210,7 +211,7 @@ func TestMeasureResumes(t *testing.T) {
 			return nil
 		}
 		stop, cancel := context.WithCancel(t.Context())
-		_, err = r.host.Measure(stop, measured(1, 2, 4, 8), so, func(m Measured) {
+		_, err = r.host.Measure(stop, measured(1, 2, 4, 8), so, func(m rounds.Measured) {
 			if so = m; len(m.Rounds) == 3 {
 				cancel()
 			}
@@ -219,10 +220,10 @@ func TestMeasureResumes(t *testing.T) {
 		require.Equal(t, 2, r.engine.loads, "what was weighed is not loaded again")
 
 		so.Points = []pipelines.Point{{Hardware: "t4", Batch: 4, Duration: 1}, {Hardware: "cpu", Batch: 8, Concurrency: 2, Duration: 2}, {Hardware: "cpu", Batch: 1, Duration: 500}}
-		var rounds int
-		all, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), so, func(m Measured) { rounds = len(m.Rounds) })
+		var gone int
+		all, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), so, func(m rounds.Measured) { gone = len(m.Rounds) })
 		require.NoError(t, err)
-		require.Greater(t, rounds, 3)
+		require.Greater(t, gone, 3)
 		require.Len(t, all, 4)
 		require.Equal(t, []time.Duration{500, 2 * time.Millisecond, 4 * time.Millisecond, 8 * time.Millisecond},
 			[]time.Duration{all[0].Duration, all[1].Duration, all[2].Duration, all[3].Duration}, "what is known stays")
@@ -234,13 +235,13 @@ func TestMeasureHasItsBounds(t *testing.T) {
 		runs := 0
 		takes := time.Duration(0)
 		r.engine.run = func(context.Context, [][]wire.Tensor) error { runs++; time.Sleep(takes); return nil }
-		points, err := r.host.Measure(t.Context(), measured(1), Measured{}, nil)
+		points, err := r.host.Measure(t.Context(), measured(1), rounds.Measured{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, 102, runs, "at most MaxRuns and the warm-up")
-		require.Equal(t, ShortestDuration, points[0].Duration, "nothing is free")
+		require.Equal(t, rounds.ShortestDuration, points[0].Duration, "nothing is free")
 
 		runs, takes = 0, time.Minute
-		_, err = r.host.Measure(t.Context(), measured(1), Measured{}, nil)
+		_, err = r.host.Measure(t.Context(), measured(1), rounds.Measured{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, 5, runs, "a few, however long they take")
 	})
@@ -251,21 +252,21 @@ func TestMeasureStops(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(100 * time.Millisecond); return nil }
-		_, err := r.host.Measure(ctx, measured(1), Measured{}, nil)
+		_, err := r.host.Measure(ctx, measured(1), rounds.Measured{}, nil)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Zero(t, r.engine.open)
 
-		_, err = r.host.Measure(t.Context(), measured(0), Measured{}, nil)
+		_, err = r.host.Measure(t.Context(), measured(0), rounds.Measured{}, nil)
 		require.ErrorContains(t, err, "a batch has at least one request")
 		r.engine.load = func(int) error { return errors.New("damaged file") }
-		_, err = r.host.Measure(t.Context(), measured(1), Measured{}, nil)
+		_, err = r.host.Measure(t.Context(), measured(1), rounds.Measured{}, nil)
 		require.ErrorContains(t, err, "damaged file")
 		job := measured(1)
 		job.Device = "gpu/7"
-		_, err = r.host.Measure(t.Context(), job, Measured{}, nil)
+		_, err = r.host.Measure(t.Context(), job, rounds.Measured{}, nil)
 		require.ErrorContains(t, err, `no device "gpu/7"`)
 		job.Module.Engine = "none"
-		_, err = r.host.Measure(t.Context(), job, Measured{}, nil)
+		_, err = r.host.Measure(t.Context(), job, rounds.Measured{}, nil)
 		require.ErrorContains(t, err, `needs engine "none"`)
 	})
 }
@@ -277,7 +278,7 @@ func TestMeasureTakesTurnsWithServing(t *testing.T) {
 		r.accept()
 		done := make(chan []pipelines.Point, 1)
 		go func() {
-			points, _ := r.host.Measure(t.Context(), measured(1), Measured{}, nil)
+			points, _ := r.host.Measure(t.Context(), measured(1), rounds.Measured{}, nil)
 			done <- points
 		}()
 		synctest.Wait()
@@ -315,7 +316,7 @@ func TestMeasureTaskOfAPipeline(t *testing.T) {
 	p.Modules[2].Fanout = 9.5
 	require.Equal(t, []int64{10, 4}, feeds.Of(p, "crop", signatures)["boxes"].Shape)
 	require.Equal(t, []int{1, 2, 4, 8, 16, 32}, crop.batches())
-	require.Equal(t, DefaultLimits(), crop.limits())
+	require.Equal(t, rounds.DefaultLimits(), crop.Limits.WithDefaults())
 }
 
 func TestFeedsAreTypical(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/workflows/profiling"
 )
 
 // keepDecisions bounds the decisions that a service remembers.
@@ -122,12 +123,12 @@ func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
 		return nil
 	}
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:    profileID(s.Name, s.Attempts+1),
+		WorkflowID:    profiling.ID(s.Name, s.Attempts+1),
 		StaticSummary: "profile the modules of " + s.Name,
 	})
-	request := ProfileRequest{Service: ServiceID(s.Kind, s.Name), Pipeline: measured, Hardware: spec.Hardware, Again: s.Again}
-	var reply ProfileReply
-	if err := workflow.ExecuteChildWorkflow(ctx, TypeProfile, request).Get(ctx, &reply); err != nil {
+	request := profiling.Request{Service: ServiceID(s.Kind, s.Name), Pipeline: measured, Hardware: spec.Hardware, Again: s.Again}
+	var reply profiling.Reply
+	if err := workflow.ExecuteChildWorkflow(ctx, profiling.TypeProfile, request).Get(ctx, &reply); err != nil {
 		return err
 	}
 	for _, name := range workflow.DeterministicKeys(reply.Points) {
@@ -135,6 +136,12 @@ func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
 	}
 	s.Profile, s.Again = false, false
 	return nil
+}
+
+// lacking are the modules of a service without a profile.
+func lacking(s scheduler.Spec) []pipelines.Module {
+	p, _ := s.Measured()
+	return profiling.Lacking(p)
 }
 
 // profiled is the spec with the points measured while it serves, or, for

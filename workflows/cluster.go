@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/workflows/profiling"
 )
 
 // What is measured of a cluster's modules is kept in State.Points under the names that
@@ -18,16 +19,16 @@ import (
 // pipeline.
 func (s *service) profileMembers(ctx workflow.Context, spec scheduler.Spec) error {
 	for _, p := range s.profiledMembers(spec).Members {
-		if len(lackingOf(p)) == 0 {
+		if len(profiling.Lacking(p)) == 0 {
 			continue
 		}
 		ctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-			WorkflowID:    profileID(placement.Resident(s.Name, p.Name), s.Attempts+1),
+			WorkflowID:    profiling.ID(placement.Resident(s.Name, p.Name), s.Attempts+1),
 			StaticSummary: fmt.Sprintf("profile the modules of %s for %s", p.Name, s.Name),
 		})
-		request := ProfileRequest{Service: ServiceID(s.Kind, s.Name), Pipeline: p, Hardware: onlyHardware(spec), Again: s.Again}
-		var reply ProfileReply
-		if err := workflow.ExecuteChildWorkflow(ctx, TypeProfile, request).Get(ctx, &reply); err != nil {
+		request := profiling.Request{Service: ServiceID(s.Kind, s.Name), Pipeline: p, Hardware: onlyHardware(spec), Again: s.Again}
+		var reply profiling.Reply
+		if err := workflow.ExecuteChildWorkflow(ctx, profiling.TypeProfile, request).Get(ctx, &reply); err != nil {
 			return err
 		}
 		for _, module := range workflow.DeterministicKeys(reply.Points) {
@@ -61,7 +62,7 @@ func (s *service) profiledMembers(spec scheduler.Spec) scheduler.Spec {
 // lackingMembers are the pipelines of a cluster with modules that declare no profile.
 func (s *service) lackingMembers() (names []string) {
 	for _, p := range s.Spec.Members {
-		if len(lackingOf(p)) > 0 {
+		if len(profiling.Lacking(p)) > 0 {
 			names = append(names, p.Name)
 		}
 	}

@@ -9,7 +9,7 @@
 //     lost. One change is under way at a time; when several come meanwhile, the
 //     latest spec wins. When a change fails, the old plan goes on serving and the
 //     status says why.
-//   - `profile` measures modules that have no profile, one activity a module
+//   - `profile` (package profiling) measures modules that have no profile, one activity a module
 //     and kind of hardware.
 //   - `reschedule` is one change, from the old plan to the new one: Plan, Place,
 //     Reconcile, start executors, Prepare, Install, Release. The plan of a

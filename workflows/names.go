@@ -14,7 +14,6 @@ import (
 // Workflow types.
 const (
 	TypeService    = "service"
-	TypeProfile    = "profile"
 	TypeReschedule = "reschedule"
 	TypeExecutor   = "executor"
 )
@@ -81,10 +80,6 @@ func SpecID(s scheduler.Spec) string { return ServiceID(s.Kind(), s.Name()) }
 
 func rescheduleID(service string, n int) string {
 	return fmt.Sprintf("reschedule/%s/%d", service, n)
-}
-
-func profileID(service string, n int) string {
-	return fmt.Sprintf("profile/%s/%d", service, n)
 }
 
 // executorID is unique for every start of an executor, because an executor of

@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/options"
 )
 
 // place finds devices for the plan and reserves them, over again when another
@@ -44,7 +45,7 @@ func modules(d *placement.Deployment) []pipelines.Module {
 // identify reads on some host which model every module has.
 func (c *change) identify(ctx workflow.Context) (engines map[string]placement.ModuleEngine, err error) {
 	var host *activities.Host
-	ctx = shortActivity(ctx, "read the digests of the models")
+	ctx = options.Short(ctx, "read the digests of the models")
 	ctx = workflow.WithTaskQueue(ctx, activities.HostQueue(c.view.Hosts[0].Name)) // Plan has made sure that there is one
 	ctx = workflow.WithScheduleToStartTimeout(ctx, fleet.HostPatience)
 	err = workflow.ExecuteActivity(ctx, host.Identify, activities.IdentifyInput{Modules: modules(&c.deployment)}).Get(ctx, &engines)
@@ -60,23 +61,23 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 	var done workflow.Future
 	if cluster := c.deployment.Cluster; cluster != nil {
 		request := placement.ClusterRequest{Cluster: *cluster, Devices: free.Devices, Engines: engines, Reserved: free.Held, Actual: slots(c.Running)}
-		done = workflow.ExecuteActivity(shortActivity(ctx, summary), planning.PlaceCluster, request)
+		done = workflow.ExecuteActivity(options.Short(ctx, summary), planning.PlaceCluster, request)
 	} else {
 		request := placement.Request{
 			Pipeline: c.deployment.Pipeline, Plan: c.deployment.Plan, Devices: free.Devices, Engines: engines,
 			Reserved: free.Held, Actual: slots(c.Running), MaxShare: c.Settings.MaxShare, Whole: c.Spec.Pool != nil,
 		}
-		done = workflow.ExecuteActivity(shortActivity(ctx, summary), planning.Place, request)
+		done = workflow.ExecuteActivity(options.Short(ctx, summary), planning.Place, request)
 	}
 	if err := done.Get(ctx, &placed); err != nil {
 		return err
 	}
 	reservation := activities.Reservation{Service: c.id, Version: c.view.Version, Slots: placed.Slots}
 	summary = fmt.Sprintf("reserve %d slots", len(placed.Slots))
-	if err := workflow.ExecuteActivity(shortActivity(ctx, summary), fleet.Reserve, reservation).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(options.Short(ctx, summary), fleet.Reserve, reservation).Get(ctx, nil); err != nil {
 		return err
 	}
 	c.next.Slots, c.deployment.Slots = placed.Slots, placed.Slots
 	in := activities.ReconcileInput{Desired: placed.Slots, Actual: slots(c.Running)}
-	return workflow.ExecuteActivity(shortActivity(ctx, "say what to start, keep and stop"), planning.Reconcile, in).Get(ctx, &c.changes)
+	return workflow.ExecuteActivity(options.Short(ctx, "say what to start, keep and stop"), planning.Reconcile, in).Get(ctx, &c.changes)
 }

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/profiling"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )
@@ -9,7 +10,7 @@ import (
 // Register registers every workflow under its type name.
 func Register(w worker.WorkflowRegistry) {
 	for name, f := range map[string]any{
-		TypeService: Service, TypeProfile: Profile, TypeReschedule: Reschedule,
+		TypeService: Service, profiling.TypeProfile: profiling.Profile, TypeReschedule: Reschedule,
 		TypeExecutor: Executor, fleet.TypeFleet: fleet.Fleet, fleet.TypeHost: fleet.Host, fleet.TypeMember: fleet.Member,
 	} {
 		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})

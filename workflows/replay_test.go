@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/profiling"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/worker"
@@ -33,7 +34,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"service-pipeline", "service-pool", "service-function", "reschedule-traffic", "reschedule-ranking", "reschedule-ranker",
-		TypeProfile, TypeExecutor, fleet.TypeFleet, fleet.TypeHost,
+		profiling.TypeProfile, TypeExecutor, fleet.TypeFleet, fleet.TypeHost,
 	} {
 		assert.True(t, seen[kind], "no history of %s", kind)
 	}

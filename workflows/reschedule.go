@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/workflows/options"
 )
 
 // RescheduleRequest is the input of the reschedule workflow.
@@ -148,7 +149,7 @@ func (c *change) planSummary() string {
 
 func (c *change) viewFleet(ctx workflow.Context) error {
 	var fleet *activities.Fleet
-	return workflow.ExecuteActivity(shortActivity(ctx, "look which devices exist and are free"), fleet.Watch, c.id).Get(ctx, &c.view)
+	return workflow.ExecuteActivity(options.Short(ctx, "look which devices exist and are free"), fleet.Watch, c.id).Get(ctx, &c.view)
 }
 
 // carryOut starts what is missing and moves traffic once it is ready.
@@ -287,7 +288,7 @@ func (c *change) undo(ctx workflow.Context) {
 	}
 	var fleet *activities.Fleet
 	before := activities.Reservation{Service: c.id, Slots: slots(c.Running)}
-	if err := workflow.ExecuteActivity(shortActivity(ctx, "restore the reservation"), fleet.Reserve, before).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(options.Short(ctx, "restore the reservation"), fleet.Reserve, before).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Error("reservation not restored", "error", err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/workflows/profiling"
 )
 
 // world is a fleet, hosts and a gateway as the activities see them. The
@@ -66,7 +67,7 @@ func host(name string, devices int) activities.HostInfo {
 }
 
 func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
-	for name, f := range map[string]any{TypeService: Service, TypeProfile: Profile, TypeReschedule: Reschedule, TypeExecutor: w.executor} {
+	for name, f := range map[string]any{TypeService: Service, profiling.TypeProfile: profiling.Profile, TypeReschedule: Reschedule, TypeExecutor: w.executor} {
 		env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	env.RegisterActivity(&activities.Planning{})

@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/options"
 )
 
 // reinstall tells a gateway that has started anew what serves. It waits for
@@ -82,7 +83,7 @@ func (s *service) stop(ctx workflow.Context) {
 	cancelExecutors(ctx, s.Running)
 	var fleet *activities.Fleet
 	nothing := activities.Reservation{Service: ServiceID(s.Kind, s.Name), Forget: stop == StopDelete}
-	if err := workflow.ExecuteActivity(shortActivity(ctx, "give the devices back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(options.Short(ctx, "give the devices back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
 		log.Error("devices not given back", "error", err)
 	}
 	s.Serving, s.Running, s.Failure, s.NotInstalled = nil, nil, nil, false
@@ -104,7 +105,7 @@ func (s *service) meetGateways(ctx workflow.Context) {
 	var fleet *activities.Fleet
 	var view activities.FleetView
 	id := ServiceID(s.Kind, s.Name)
-	if err := workflow.ExecuteActivity(shortActivity(ctx, "look which gateways there are"), fleet.Watch, id).Get(ctx, &view); err != nil {
+	if err := workflow.ExecuteActivity(options.Short(ctx, "look which gateways there are"), fleet.Watch, id).Get(ctx, &view); err != nil {
 		workflow.GetLogger(ctx).Warn("the fleet does not answer; the next change asks again", "error", err)
 		return
 	}

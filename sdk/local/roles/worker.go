@@ -22,6 +22,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/pipelines"
@@ -217,7 +218,7 @@ func (t told) say(format string, args ...any) {
 }
 
 // Measure tells the points, and whether the machine was calm meanwhile.
-func (t told) Measure(ctx context.Context, m executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error) {
+func (t told) Measure(ctx context.Context, m executors.MeasureTask, from rounds.Measured, tell func(rounds.Measured)) ([]pipelines.Point, error) {
 	measured := m.Missing(from.Points)
 	points, err := t.Host.Measure(ctx, m, from, tell)
 	if err != nil || len(measured) == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk/local/system"
@@ -204,7 +205,7 @@ func (f *profileFlags) measure(ctx context.Context, d *command.Deps, host *execu
 	}
 	name := pipeline + "." + task.Module.Name
 	missing := task.Missing(known)
-	points, err := host.Measure(ctx, task, executors.Measured{Points: known}, nil)
+	points, err := host.Measure(ctx, task, rounds.Measured{Points: known}, nil)
 	if err != nil {
 		return nil, err
 	}

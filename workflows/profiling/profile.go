@@ -1,4 +1,5 @@
-package workflows
+// Package profiling is the workflow that measures modules which have no profile.
+package profiling
 
 import (
 	"cmp"
@@ -11,21 +12,28 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/options"
 )
 
-// ProfileRequest is the input of the profile workflow.
-type ProfileRequest struct {
+// TypeProfile is the workflow type.
+const TypeProfile = "profile"
+
+// ID is the workflow ID of the n-th attempt of a service, or of a cluster's
+// placement.Resident, to have its modules measured.
+func ID(service string, n int) string { return fmt.Sprintf("profile/%s/%d", service, n) }
+
+// Request is its input.
+type Request struct {
 	Service  string // ID of its workflow
 	Pipeline pipelines.Pipeline
 	Hardware []pipelines.Hardware
 	Again    bool `json:",omitempty"` // measure what hosts keep, too
 }
 
-// ProfileReply is its result: the points of every module that had none.
-type ProfileReply struct {
+// Reply is its result: the points of every module that had none.
+type Reply struct {
 	Points map[string][]pipelines.Point
 }
 
@@ -39,15 +47,15 @@ type measurement struct {
 // that may run it and that the fleet has. Modules on the same kind are
 // measured one after the other, so that they do not disturb each other; kinds
 // side by side.
-func Profile(ctx workflow.Context, in ProfileRequest) (ProfileReply, error) {
-	reply := ProfileReply{Points: map[string][]pipelines.Point{}}
-	todo := lackingOf(in.Pipeline)
+func Profile(ctx workflow.Context, in Request) (Reply, error) {
+	reply := Reply{Points: map[string][]pipelines.Point{}}
+	todo := Lacking(in.Pipeline)
 	if len(todo) == 0 {
 		return reply, nil
 	}
 	var fleet *activities.Fleet
 	var view activities.FleetView
-	if err := workflow.ExecuteActivity(shortActivity(ctx, "look which devices exist"), fleet.Watch, in.Service).Get(ctx, &view); err != nil {
+	if err := workflow.ExecuteActivity(options.Short(ctx, "look which devices exist"), fleet.Watch, in.Service).Get(ctx, &view); err != nil {
 		return reply, err
 	}
 	kinds, err := measurements(in.Hardware, todo, view.Devices())
@@ -73,13 +81,8 @@ func Profile(ctx workflow.Context, in ProfileRequest) (ProfileReply, error) {
 	return reply, err
 }
 
-// lacking are the modules of a service without a profile.
-func lacking(s scheduler.Spec) []pipelines.Module {
-	p, _ := s.Measured()
-	return lackingOf(p)
-}
-
-func lackingOf(p pipelines.Pipeline) []pipelines.Module {
+// Lacking are the modules of a pipeline without a profile.
+func Lacking(p pipelines.Pipeline) []pipelines.Module {
 	var all []pipelines.Module
 	for _, m := range p.Modules {
 		if len(m.Profile.Points) == 0 {
@@ -119,7 +122,7 @@ func measurements(hardware []pipelines.Hardware, modules []pipelines.Module, dev
 	return kinds, nil
 }
 
-func measure(ctx workflow.Context, r ProfileRequest, todo []measurement, points map[string][]pipelines.Point) error {
+func measure(ctx workflow.Context, r Request, todo []measurement, points map[string][]pipelines.Point) error {
 	var host *activities.Host
 	for _, m := range todo {
 		ctx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{

@@ -1,4 +1,5 @@
-package workflows
+// Package options holds the options of activities that several workflows share.
+package options
 
 import (
 	"time"
@@ -9,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/activities"
 )
 
-// shortActivity are the options of activities that only compute or ask.
-func shortActivity(ctx workflow.Context, summary string) workflow.Context {
+// Short are the options of activities that only compute or ask.
+func Short(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           activities.ControlQueue,
 		StartToCloseTimeout: time.Minute,
