@@ -114,7 +114,8 @@ func (m *module) batches() []split.Step {
 	var steps []split.Step
 	for i, l := range m.table {
 		b := float64(i + 1)
-		steps = append(steps, split.Step{Budget: l.Seconds() + (b-1)/m.rate, Cost: m.rate * l.Seconds() / b})
+		need := l + plan.WholeNanoseconds((b-1)/m.rate) // rounded down: what fits exactly must fit in rounded budgets, too
+		steps = append(steps, split.Step{Budget: need.Seconds(), Cost: m.rate * l.Seconds() / b})
 	}
 	return steps
 }
