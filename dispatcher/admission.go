@@ -9,9 +9,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
-// books drives admission control. Every generation is a service of its own there, so
+// accounts drives admission control. Every generation is a service of its own there, so
 // that requests of older ones count while they are under way.
-type books struct {
+type accounts struct {
 	mu      sync.Mutex
 	control admission.Controller
 }
@@ -44,16 +44,16 @@ func (d *Dispatcher) guard(g *Generation) {
 		}
 		return devices
 	})
-	d.books.mu.Lock()
-	defer d.books.mu.Unlock()
+	d.accounts.mu.Lock()
+	defer d.accounts.mu.Unlock()
 	if g.number == unguarded {
-		g.number = d.books.control.Add(s)
+		g.number = d.accounts.control.Add(s)
 		return
 	}
-	d.books.control.Change(g.number, s)
+	d.accounts.control.Change(g.number, s)
 }
 
-// Forget takes a generation out of the books that has no requests any more. That of a
+// Forget takes a generation out of the accounts that has no requests any more. That of a
 // part of a cluster goes with the last of its pipelines.
 func (d *Dispatcher) Forget(g *Generation) {
 	if g.whole != nil {
@@ -65,9 +65,9 @@ func (d *Dispatcher) Forget(g *Generation) {
 	if g.number == unguarded {
 		return
 	}
-	d.books.mu.Lock()
-	defer d.books.mu.Unlock()
-	d.books.control.Remove(g.number)
+	d.accounts.mu.Lock()
+	defer d.accounts.mu.Unlock()
+	d.accounts.control.Remove(g.number)
 }
 
 // Admit decides whether a request that comes now can be answered by its deadline. One
@@ -76,9 +76,9 @@ func (d *Dispatcher) Admit(g *Generation, now, deadline dispatch.Time) bool {
 	if g.number == unguarded {
 		return true
 	}
-	d.books.mu.Lock()
-	defer d.books.mu.Unlock()
-	return d.books.control.Admit(now, g.number, deadline)
+	d.accounts.mu.Lock()
+	defer d.accounts.mu.Unlock()
+	return d.accounts.control.Admit(now, g.number, deadline)
 }
 
 // Would says what Admit would, and changes nothing.
@@ -86,9 +86,9 @@ func (d *Dispatcher) Would(g *Generation, now, deadline dispatch.Time) bool {
 	if g.number == unguarded {
 		return true
 	}
-	d.books.mu.Lock()
-	defer d.books.mu.Unlock()
-	return d.books.control.Would(now, g.number, deadline)
+	d.accounts.mu.Lock()
+	defer d.accounts.mu.Unlock()
+	return d.accounts.control.Would(now, g.number, deadline)
 }
 
 // Leave counts an admitted request out.
@@ -100,13 +100,13 @@ func (d *Dispatcher) Leave(r *Request, now dispatch.Time, how admission.End) {
 	if number == unguarded {
 		return
 	}
-	d.books.mu.Lock()
-	defer d.books.mu.Unlock()
-	r.enter(&d.books.control)
-	d.books.control.Leave(now, number, r.Deadline, how)
+	d.accounts.mu.Lock()
+	defer d.accounts.mu.Unlock()
+	r.enter(&d.accounts.control)
+	d.accounts.control.Leave(now, number, r.Deadline, how)
 }
 
-// enter has the request counted by its items from now on. The lock of the books is
+// enter has the request counted by its items from now on. The lock of the accounts is
 // held.
 func (r *Request) enter(c *admission.Controller) {
 	if !r.entered {
@@ -117,7 +117,7 @@ func (r *Request) enter(c *admission.Controller) {
 
 // wait counts an item into the queue of its module, or out of it where n is
 // negative, and returns the pressure of its service.
-func (b *books) wait(it *Item, n int) float64 {
+func (b *accounts) wait(it *Item, n int) float64 {
 	number := it.Request.Generation.number
 	if number == unguarded {
 		return 0
@@ -130,7 +130,7 @@ func (b *books) wait(it *Item, n int) float64 {
 }
 
 // start notes that items have left their queue for an executor.
-func (b *books) start(items []*Item) {
+func (b *accounts) start(items []*Item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, it := range items {
@@ -142,7 +142,7 @@ func (b *books) start(items []*Item) {
 
 // end notes that the items of a batch are back; compute is zero where the batch
 // tells nothing of how long others will take.
-func (b *books) end(batch *Batch, group int32, now, compute dispatch.Time) {
+func (b *accounts) end(batch *Batch, group int32, now, compute dispatch.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, it := range batch.Items {

@@ -95,14 +95,14 @@ func (s *station) close() {
 		s.timer.Stop()
 	}
 	for _, it := range s.waiting() {
-		fx = append(fx, s.expel(it, Stopping))
+		fx = append(fx, s.giveUp(it, Stopping))
 	}
 	s.mu.Unlock()
 	s.apply(fx)
 }
 
-// expel takes an item out of the queue that is given up.
-func (s *station) expel(it *Item, why Drop) effect {
+// giveUp takes an item out of the queue and drops it.
+func (s *station) giveUp(it *Item, why Drop) effect {
 	s.take(it.id)
 	it.state = ended
 	return effect{item: it, drop: why}

@@ -23,7 +23,7 @@ type asker struct {
 	lane    dispatch.ExecutorID
 }
 
-// device finds or makes the books of a host's device; an executor that names none
+// device finds or makes the state of a host's device; an executor that names none
 // has it for itself. Dispatcher.mu is held.
 func (d *Dispatcher) device(host, name string) *device {
 	key := host + "/" + name

@@ -49,11 +49,11 @@ type Options struct {
 // Dispatcher decides for any number of services. Make it with New; all methods may
 // be called from many goroutines at once.
 type Dispatcher struct {
-	options Options
-	books   books
-	moves   atomic.Int64   // executors that have come to a device or left it
-	started atomic.Uint64  // batches
-	calls   sync.WaitGroup // of functions
+	options  Options
+	accounts accounts
+	moves    atomic.Int64   // executors that have come to a device or left it
+	started  atomic.Uint64  // batches
+	calls    sync.WaitGroup // of functions
 
 	mu        sync.Mutex
 	services  map[string]*service
@@ -133,7 +133,7 @@ func (d *Dispatcher) Cancel(it *Item) {
 	if it.state == queued {
 		s.take(it.id)
 		it.state = ended
-		d.books.wait(it, -1)
+		d.accounts.wait(it, -1)
 		if s.elsewhere {
 			s.link.cancel(s, it)
 		}

@@ -68,6 +68,6 @@
 //
 // # Locks
 //
-// Order: Dispatcher.mu, station.mu, Executor.mu, device.mu and books.mu. Gateways are
+// Order: Dispatcher.mu, station.mu, Executor.mu, device.mu and accounts.mu. Gateways are
 // told only after a station's lock has been released; they must not block.
 package dispatcher

@@ -153,7 +153,7 @@ func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 	d.forget(e, func(b *Batch) {
 		tell(b)
 		now := d.Now()
-		d.books.end(b, -1, now, 0)
+		d.accounts.end(b, -1, now, 0)
 		for _, it := range b.Items {
 			together := e.host != "" && it.lostWith == e.host && now-it.lostAt < together
 			it.lostWith, it.lostAt = e.host, now
@@ -165,7 +165,7 @@ func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 // Abandon forgets an executor that is gone. What it held comes again from the gateways,
 // which have lost it, too, or have answers.
 func (d *Dispatcher) Abandon(e *Executor) {
-	d.forget(e, func(b *Batch) { d.books.end(b, -1, d.Now(), 0) })
+	d.forget(e, func(b *Batch) { d.accounts.end(b, -1, d.Now(), 0) })
 }
 
 // forget takes out an executor that is gone, with what it held.
@@ -186,7 +186,7 @@ func (d *Dispatcher) forget(e *Executor, each func(*Batch)) {
 	for range held {
 		e.device.end()
 	}
-	e.resign()
+	e.releaseDevice()
 	for _, b := range held {
 		each(b)
 	}
@@ -245,8 +245,8 @@ func (e *Executor) Running() []*Batch {
 	return slices.Clone(e.running)
 }
 
-// Obey notes by which epoch its service is decided, and says whether that is new.
-func (e *Executor) Obey(epoch uint64) bool {
+// SetEpoch notes by which epoch its service is decided, and says whether that is new.
+func (e *Executor) SetEpoch(epoch uint64) bool {
 	return epoch > 0 && e.epoch.Swap(epoch) != epoch
 }
 
@@ -311,8 +311,8 @@ func (e *Executor) settle(d *device) {
 	e.dispatcher.moves.Add(1)
 }
 
-// resign gives the device up.
-func (e *Executor) resign() {
+// releaseDevice ends what it has of the device.
+func (e *Executor) releaseDevice() {
 	e.device.mu.Lock()
 	e.device.arbiter.Remove(e.place)
 	delete(e.device.asking, e.place)

@@ -19,7 +19,7 @@ type Generation struct {
 
 	policies []policies.Made // by node; they are the stations' once it is installed
 	stations []*station      // by node
-	number   int             // in the books; see unguarded
+	number   int             // in the accounts; see unguarded
 	largest  int             // size of a pool's query; 0 where requests are none
 	apps     []string        // of a function, by class
 

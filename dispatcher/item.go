@@ -27,7 +27,7 @@ type Request struct {
 	Deadline   dispatch.Time // 0 when there is none
 
 	over    atomic.Bool
-	entered bool // admission control counts its items; under the lock of the books
+	entered bool // admission control counts its items; under the lock of the accounts
 
 	link   *Link  // that knows it by number; under Link.mu
 	number uint64 // plus one

@@ -75,7 +75,7 @@ func (s *station) configure(c setup) int {
 	}
 	for _, it := range waiting {
 		if !s.classify(it) {
-			fx = append(fx, s.expel(it, Unserved))
+			fx = append(fx, s.giveUp(it, Unserved))
 			continue
 		}
 		fx = s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
@@ -187,7 +187,7 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 	if r.Failed > 0 || r.Away || now-b.At-r.Compute-r.Waited > outage {
 		learn = 0 // computed twice, or not, or somebody was stopped meanwhile
 	}
-	s.dispatcher.books.end(b, b.group, now, learn)
+	s.dispatcher.accounts.end(b, b.group, now, learn)
 	if b.Executor.caller {
 		s.running--
 		fx = s.offerLanes(now, fx)

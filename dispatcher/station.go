@@ -93,7 +93,7 @@ func (s *station) arrive(now dispatch.Time, it *Item, fx []effect) []effect {
 		return append(fx, effect{item: it, drop: Unserved})
 	}
 	it.state = queued
-	pressure := s.dispatcher.books.wait(it, 1)
+	pressure := s.dispatcher.accounts.wait(it, 1)
 	if first {
 		it.kept = g.Nodes[it.Index].Keep.Under(pressure)
 	}
@@ -140,7 +140,7 @@ func (s *station) act(now dispatch.Time, fx []effect) (answer dispatch.Event, _ 
 		case dispatch.Drop:
 			if it := s.take(a.Request); it != nil {
 				it.state = ended
-				s.dispatcher.books.wait(it, -1)
+				s.dispatcher.accounts.wait(it, -1)
 				drop := s.why(it, a.Reason)
 				it.stats.Drop(now, drop.Word())
 				fx = append(fx, effect{item: it, drop: drop})
@@ -171,7 +171,7 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 	}
 	b.Parts = b.holders()
 	b.begin(s.closed(now, a, first, last), b.Size())
-	s.dispatcher.books.start(b.Items)
+	s.dispatcher.accounts.start(b.Items)
 	if s.calls == 0 {
 		l.batch = b
 		l.exec.enter(b)

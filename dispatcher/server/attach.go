@@ -43,7 +43,7 @@ func (s *Server) Attach(stream attach.Stream) error {
 		Name: h.Executor, Service: h.Pipeline, Host: h.Host, Device: h.Device, Hardware: h.Hardware, Concurrency: h.Concurrency, Holder: c,
 	}, false)
 	s.controls[c] = true
-	c.obey(s.epochOf(h.Pipeline))
+	c.tellEpoch(s.epochOf(h.Pipeline))
 	s.mu.Unlock()
 	s.dispatcher.Activate(c.executor)
 	err = c.serve()
@@ -93,10 +93,10 @@ func (c *control) send(m *attach.Message) {
 	}
 }
 
-// obey tells the executor by which epoch its service is decided. Server.mu is held.
-func (c *control) obey(epoch uint64) {
-	if c.executor.Obey(epoch) {
-		c.send(&attach.Message{Obey: &attach.Obey{Epoch: epoch}})
+// tellEpoch tells the executor by which epoch its service is decided. Server.mu is held.
+func (c *control) tellEpoch(epoch uint64) {
+	if c.executor.SetEpoch(epoch) {
+		c.send(&attach.Message{Owner: &attach.Owner{Epoch: epoch}})
 	}
 }
 
@@ -106,18 +106,18 @@ func (c *control) dismiss() {
 	c.send(&attach.Message{Drain: &attach.Drain{Reason: "the deployment does not need this executor any more"}})
 }
 
-// without tells the executor not to wait for a part.
-func (c *control) without(b *dispatcher.Batch, part int) {
+// skip tells the executor not to wait for a part.
+func (c *control) skip(b *dispatcher.Batch, part int) {
 	p := attach.Part{Epoch: b.Whole.Epoch, Batch: b.ID, Part: part, Parts: b.Parts}
-	c.send(&attach.Message{Without: &attach.Without{Part: p}})
+	c.send(&attach.Message{Skip: &attach.Skip{Part: p}})
 }
 
-// forsake tells the executor not to wait for parts of a gateway that is gone.
-func (c *control) forsake(p *peer) {
+// skipPartsOf tells the executor not to wait for parts of a gateway that is gone.
+func (c *control) skipPartsOf(p *peer) {
 	for _, b := range c.executor.Running() {
 		for part, g := range b.Gateways() {
 			if g == dispatcher.Gateway(p) {
-				c.without(b, part)
+				c.skip(b, part)
 			}
 		}
 	}

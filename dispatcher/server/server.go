@@ -81,7 +81,7 @@ func (s *Server) Own(service string, epoch uint64) {
 	}
 	for c := range s.controls {
 		if c.service == service || service == "" {
-			c.obey(s.epochOf(c.service))
+			c.tellEpoch(s.epochOf(c.service))
 		}
 	}
 }
@@ -334,7 +334,7 @@ func (s *Server) lacks(executor string, epoch, batch uint64, part int) {
 	switch {
 	case !ok || b == nil:
 	case b.Parts > 1:
-		c.without(b, part)
+		c.skip(b, part)
 	case e.Take(batch) == b:
 		d.Done(b, dispatcher.Report{Failed: len(b.Items), Away: true})
 		time.AfterFunc(lackPause, func() { d.Ready(e) })
@@ -441,7 +441,7 @@ func (p *peer) Start(b *dispatcher.Batch, items []*dispatcher.Item, part int) {
 	}
 	p.conn.Send(&m)
 	if p.left.Load() {
-		c.without(b, part)
+		c.skip(b, part)
 	}
 }
 
@@ -478,7 +478,7 @@ func (p *peer) leave() {
 		}
 	}
 	for _, c := range controls {
-		c.forsake(p)
+		c.skipPartsOf(p)
 	}
 	for _, n := range slices.Sorted(maps.Keys(p.generations)) {
 		s.release(p.generations[n])

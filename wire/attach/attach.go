@@ -27,9 +27,9 @@ type Message struct {
 	Ready  *Ready  // executor to gateway, one per Result with Away
 	Soon   *Soon   // executor to gateway, at most one per Batch and before its Result
 
-	Obey    *Obey    // dispatcher to executor, first
-	Without *Without // dispatcher to executor
-	Done    *Done    // executor to dispatcher, one per batch that it has started there
+	Owner *Owner // dispatcher to executor, first
+	Skip  *Skip  // dispatcher to executor
+	Done  *Done  // executor to dispatcher, one per batch that it has started there
 
 	// Between transports, either way; neither executors nor gateways see them.
 	Ping *Ping
@@ -96,12 +96,12 @@ type Part struct {
 	Part, Parts  int
 }
 
-// Obey says by which epoch the dispatcher decides. Parts of lower epochs, which come by
+// Owner says by which epoch the dispatcher decides. Parts of lower epochs, which come by
 // order of a dispatcher that has been replaced, are not computed any more.
-type Obey struct{ Epoch uint64 }
+type Owner struct{ Epoch uint64 }
 
-// Without says that a part will not come, because its gateway is gone.
-type Without struct{ Part }
+// Skip says that a part will not come, because its gateway is gone.
+type Skip struct{ Part }
 
 // Done says that a batch has ended, with whatever parts have come; Failed is the
 // number of items without an answer.

@@ -11,7 +11,7 @@ import (
 // Tuning of the search.
 const (
 	kicks     = 40    // out of dead ends
-	kicked    = 4     // swaps of a kick, or models that go back to where they run
+	perturbed = 4     // swaps of a perturbation, or models that go back to where they run
 	mostLook  = 3e8   // changes that are looked at, about: some seconds
 	leastGain = 1e-12 // of a change: less is rounding
 	free      = 1e3   // how many times better a gain is that costs no move
@@ -128,7 +128,7 @@ func (s *state) improve() {
 	least, _, _ := s.worth()
 	bound := s.bound()
 	for k := 0; k < kicks && looked < mostLook && least-bound > enough; k++ {
-		s.kick(rng)
+		s.perturb(rng)
 		looked += s.descend()
 		if now, _, _ := s.worth(); now < least-rounding {
 			least, k = now, -1
@@ -139,15 +139,15 @@ func (s *state) improve() {
 	}
 }
 
-// kick makes swaps at random; where moves are counted it first gives some back.
-func (s *state) kick(rng *rand.Rand) {
+// perturb makes swaps at random; where moves are counted it first gives some back.
+func (s *state) perturb(rng *rand.Rand) {
 	var moved []int
 	for i, at := range s.p.Current {
 		if at >= 0 && at != s.of[i] {
 			moved = append(moved, i)
 		}
 	}
-	for range min(kicked, len(moved)) {
+	for range min(perturbed, len(moved)) {
 		if i := moved[rng.IntN(len(moved))]; s.of[i] != s.p.Current[i] && s.fits(i, s.p.Current[i], -1) {
 			s.move(i, s.p.Current[i])
 		}
@@ -155,7 +155,7 @@ func (s *state) kick(rng *rand.Rand) {
 	if len(moved) > 0 {
 		return
 	}
-	for range kicked {
+	for range perturbed {
 		s.swap(rng.IntN(len(s.of)), rng.IntN(len(s.of)))
 	}
 }

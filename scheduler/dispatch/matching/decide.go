@@ -15,7 +15,7 @@ func (p *matching) decide(out []dispatch.Action) []dispatch.Action {
 	if len(p.up) == 0 {
 		return p.overdue(out)
 	}
-	p.weigh()
+	p.updateCoefficients()
 	out = p.doomed(out)
 	if p.idle == 0 || len(p.waiting) == 0 {
 		return out
@@ -34,8 +34,8 @@ func (p *matching) decide(out []dispatch.Action) []dispatch.Action {
 	return out
 }
 
-// weigh brings the coefficients up to what was learned.
-func (p *matching) weigh() {
+// updateCoefficients brings the coefficients up to what was learned.
+func (p *matching) updateCoefficients() {
 	if p.fixed {
 		return
 	}

@@ -49,7 +49,7 @@ func TestMatchingCoefficients(t *testing.T) {
 	o := twoTypes()
 	o.Types = append(o.Types, InstanceType{Name: "slow", Latency: linear(500*time.Microsecond, 0)})
 	p := newTestMatching(t, o)
-	p.weigh()
+	p.updateCoefficients()
 	assert.Equal(t, []float64{1, 0.5, 0.2}, p.coefficients, "the example under Definition 1")
 }
 

@@ -28,10 +28,10 @@ type ClockworkOptions struct {
 // clockwork is Clockwork's dispatch: see NewClockwork.
 type clockwork struct {
 	pool
-	ahead time.Duration
-	soon  agenda.Agenda // busy executors without a next batch, by when to decide on it
-	next  []commitment  // by ExecutorID: the batch decided on
-	lapse agenda.Agenda // executors with such a batch, by when its first request becomes late
+	ahead    time.Duration
+	soon     agenda.Agenda // busy executors without a next batch, by when to decide on it
+	next     []commitment  // by ExecutorID: the batch decided on
+	expiring agenda.Agenda // executors with such a batch, by when its first request becomes late
 }
 
 // commitment is a batch that waits for the executor that it was decided for.
@@ -84,8 +84,8 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 	for p.wakes.Next() <= p.now {
 		p.expire(p.wakes.Top())
 	}
-	for p.lapse.Next() <= p.now {
-		p.trim(dispatch.ExecutorID(p.lapse.Top()))
+	for p.expiring.Next() <= p.now {
+		p.trim(dispatch.ExecutorID(p.expiring.Top()))
 	}
 	for p.fleet.Opens > 0 {
 		id := p.fleet.Pick()
@@ -107,7 +107,7 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 		p.commit(class, id, size)
 		p.expire(class)
 	}
-	wake := min(p.wakes.Next(), p.lapse.Next())
+	wake := min(p.wakes.Next(), p.expiring.Next())
 	if p.soon.Next() > p.now {
 		wake = min(wake, p.soon.Next())
 	}
@@ -145,7 +145,7 @@ func (p *clockwork) decideAt(id dispatch.ExecutorID) {
 		p.next = append(p.next, commitment{})
 	}
 	p.soon.Reserve(len(p.next))
-	p.lapse.Reserve(len(p.next))
+	p.expiring.Reserve(len(p.next))
 	p.soon.Set(int32(id), p.fleet.Execs[id].Free-p.ahead)
 }
 
@@ -173,9 +173,9 @@ func (p *clockwork) trim(id dispatch.ExecutorID) {
 	p.waiting -= late
 	n.batch = append(n.batch[:0], n.batch[late:]...)
 	if left := len(n.batch); left > 0 {
-		p.lapse.Set(int32(id), n.batch[0].due-s.table.of(left)-p.delay.Of(left)+1)
+		p.expiring.Set(int32(id), n.batch[0].due-s.table.of(left)-p.delay.Of(left)+1)
 	} else {
-		p.lapse.Drop(int32(id))
+		p.expiring.Drop(int32(id))
 	}
 }
 
@@ -200,7 +200,7 @@ func (p *clockwork) startCommitted(id dispatch.ExecutorID, out []dispatch.Action
 	}
 	p.waiting -= len(n.batch)
 	n.batch = n.batch[:0]
-	p.lapse.Drop(int32(id))
+	p.expiring.Drop(int32(id))
 	out = p.launch(n.class, id, from, out)
 	p.decideAt(id)
 	return out
@@ -212,7 +212,7 @@ func (p *clockwork) release(id dispatch.ExecutorID) {
 		return
 	}
 	p.soon.Drop(int32(id))
-	p.lapse.Drop(int32(id))
+	p.expiring.Drop(int32(id))
 	n := &p.next[id]
 	for _, w := range n.batch {
 		p.lines[n.class].insert(w)

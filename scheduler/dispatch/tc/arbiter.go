@@ -52,7 +52,7 @@ func (a *Arbiter) Add() int {
 // Remove takes an executor out.
 func (a *Arbiter) Remove(user int) {
 	a.users[user] = deviceUser{}
-	a.weigh()
+	a.updateSlack()
 }
 
 // Need notes when the plan of an executor may next need the device, and how much of it.
@@ -61,15 +61,15 @@ func (a *Arbiter) Need(user int, at dispatch.Time, r dispatch.Reservation) {
 	u.needed = at
 	if u.reservation != r {
 		u.reservation = r
-		a.weigh()
+		a.updateSlack()
 	}
 }
 
 // Rest notes that no plan needs the executor any more.
 func (a *Arbiter) Rest(user int) { a.Need(user, never, dispatch.Reservation{}) }
 
-// weigh finds out how much delay the groups on the device can bear together.
-func (a *Arbiter) weigh() {
+// updateSlack finds out how much delay the groups on the device can bear together.
+func (a *Arbiter) updateSlack() {
 	var tasks []demand.Task
 	for i := range a.users {
 		if u := &a.users[i]; u.on && u.reservation != (dispatch.Reservation{}) {

@@ -2,7 +2,7 @@
 //
 // An Assembly stands between an executor and its streams to gateways and dispatchers.
 // A batch of its own passes as it is. A part is held until all of its batch have come;
-// then the whole comes out of the stream of the last one, and what the executor answers
+// then the joint batch comes out of the stream of the last one, and what the executor answers
 // is taken apart again: a Result to every gateway for its part, and Done to the
 // dispatcher whose batch it is.
 //
@@ -31,8 +31,8 @@ import (
 // theirs within a round trip, so that whoever takes longer is in trouble.
 const Patience = 100 * time.Millisecond
 
-// wholes have numbers that no gateway gives.
-const wholes = 1 << 63
+// joints have numbers that no gateway gives.
+const joints = 1 << 63
 
 // Assembly is that of one executor. The zero value is ready for use; all methods may
 // be called from many goroutines at once.
@@ -40,8 +40,8 @@ type Assembly struct {
 	mu       sync.Mutex
 	epoch    uint64             // the highest that has been seen
 	decides  map[uint64]*stream // to dispatchers, by their epochs
-	open     map[key]*whole
-	running  map[uint64]*whole // by number
+	open     map[key]*joint
+	running  map[uint64]*joint // by number
 	numbered uint64
 	ended    [memory]key // that ended last, so that parts that come too late are known
 	next     int
@@ -52,8 +52,8 @@ const memory = 64
 
 type key struct{ epoch, batch uint64 }
 
-// whole is a batch and what has come of it.
-type whole struct {
+// joint is a batch of parts and what has come of it.
+type joint struct {
 	key
 	number uint64
 	parts  []part
@@ -77,7 +77,7 @@ type stream struct {
 	inner    attach.Stream
 
 	mu      sync.Mutex // of sending
-	reloads []*whole   // that came through it and have cost an engine; under Assembly.mu
+	reloads []*joint   // that came through it and have cost an engine; under Assembly.mu
 }
 
 func (s *stream) Recv() (*attach.Message, error) {
@@ -88,10 +88,10 @@ func (s *stream) Recv() (*attach.Message, error) {
 			return nil, err
 		}
 		switch {
-		case m.Obey != nil:
-			s.assembly.obey(s, m.Obey.Epoch)
-		case m.Without != nil:
-			if b := s.assembly.without(m.Without.Part); b != nil {
+		case m.Owner != nil:
+			s.assembly.follow(s, m.Owner.Epoch)
+		case m.Skip != nil:
+			if b := s.assembly.skip(m.Skip.Part); b != nil {
 				return &attach.Message{Batch: b}, nil
 			}
 		case m.Batch != nil && m.Batch.Part.Parts > 0:
@@ -106,10 +106,10 @@ func (s *stream) Recv() (*attach.Message, error) {
 
 func (s *stream) Send(m *attach.Message) error {
 	switch {
-	case m.Result != nil && m.Result.ID >= wholes:
+	case m.Result != nil && m.Result.ID >= joints:
 		s.assembly.answer(s, m.Result)
 		return nil
-	case m.Soon != nil && m.Soon.ID >= wholes:
+	case m.Soon != nil && m.Soon.ID >= joints:
 		s.assembly.soon(m.Soon)
 		return nil
 	case m.Ready != nil && s.assembly.ready(s):
@@ -126,9 +126,9 @@ func (s *stream) send(m *attach.Message) error {
 
 func (s *stream) Close() error { return s.inner.Close() }
 
-// obey follows the dispatcher with the highest epoch. Those of lower ones are still told
+// follow follows the dispatcher with the highest epoch. Those of lower ones are still told
 // how their batches end.
-func (a *Assembly) obey(s *stream, epoch uint64) {
+func (a *Assembly) follow(s *stream, epoch uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.decides == nil {
@@ -144,9 +144,9 @@ func (a *Assembly) leave(s *stream) {
 	maps.DeleteFunc(a.decides, func(_ uint64, of *stream) bool { return of == s })
 }
 
-// of finds or makes the whole of a part; nil where it has ended or is obsolete. The
+// of finds or makes the joint batch of a part; nil where it has ended or is obsolete. The
 // lock is held.
-func (a *Assembly) of(p attach.Part) *whole {
+func (a *Assembly) of(p attach.Part) *joint {
 	k := key{p.Epoch, p.Batch}
 	if p.Epoch < a.epoch || slices.Contains(a.ended[:], k) {
 		return nil
@@ -154,16 +154,16 @@ func (a *Assembly) of(p attach.Part) *whole {
 	a.epoch = max(a.epoch, p.Epoch)
 	w := a.open[k]
 	if w == nil {
-		w = &whole{key: k, want: p.Parts}
+		w = &joint{key: k, want: p.Parts}
 		if a.open == nil {
-			a.open = make(map[key]*whole)
+			a.open = make(map[key]*joint)
 		}
 		a.open[k] = w
 	}
 	return w
 }
 
-// add takes a part in and returns the whole once it is complete.
+// add takes a part in and returns the joint batch once it is complete.
 func (a *Assembly) add(s *stream, b *attach.Batch) *attach.Batch {
 	a.mu.Lock()
 	w := a.of(b.Part)
@@ -189,8 +189,8 @@ func refuse(s *stream, b *attach.Batch) {
 	_ = s.send(&attach.Message{Result: &attach.Result{ID: b.ID, Err: err, Untouched: true}})
 }
 
-// without notes that a part will not come.
-func (a *Assembly) without(p attach.Part) *attach.Batch {
+// skip notes that a part will not come.
+func (a *Assembly) skip(p attach.Part) *attach.Batch {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.of(p)
@@ -203,19 +203,19 @@ func (a *Assembly) without(p attach.Part) *attach.Batch {
 	return a.complete(w)
 }
 
-// complete begins the whole if nothing of it is missing. The lock is held.
-func (a *Assembly) complete(w *whole) *attach.Batch {
+// complete begins the joint batch if nothing of it is missing. The lock is held.
+func (a *Assembly) complete(w *joint) *attach.Batch {
 	if len(w.parts)+len(w.absent) >= w.want {
 		return a.begin(w)
 	}
 	if w.timer == nil {
-		w.timer = time.AfterFunc(Patience, func() { a.lapse(w) })
+		w.timer = time.AfterFunc(Patience, func() { a.expire(w) })
 	}
 	return nil
 }
 
-// lapse begins a whole whose parts have not all come.
-func (a *Assembly) lapse(w *whole) {
+// expire begins a joint batch whose parts have not all come.
+func (a *Assembly) expire(w *joint) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.open[w.key] != w || w.number != 0 {
@@ -234,8 +234,8 @@ func (a *Assembly) lapse(w *whole) {
 	a.report(&attach.Done{Epoch: w.epoch, Batch: w.batch})
 }
 
-// begin makes the batch of a whole; nil where it has no items. The lock is held.
-func (a *Assembly) begin(w *whole) *attach.Batch {
+// begin makes the batch of an engine from it; nil where it has no items. The lock is held.
+func (a *Assembly) begin(w *joint) *attach.Batch {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -249,9 +249,9 @@ func (a *Assembly) begin(w *whole) *attach.Batch {
 		return nil
 	}
 	a.numbered++
-	w.number = wholes + a.numbered
+	w.number = joints + a.numbered
 	if a.running == nil {
-		a.running = make(map[uint64]*whole)
+		a.running = make(map[uint64]*joint)
 	}
 	a.running[w.number] = w
 	b := &attach.Batch{ID: w.number, Module: w.parts[0].batch.Module, Due: w.parts[0].batch.Due, Items: w.parts[0].batch.Items}
@@ -267,8 +267,8 @@ func (a *Assembly) begin(w *whole) *attach.Batch {
 	return b
 }
 
-// end forgets a whole but for its key. The lock is held.
-func (a *Assembly) end(w *whole) {
+// end forgets a joint batch but for its key. The lock is held.
+func (a *Assembly) end(w *joint) {
 	delete(a.open, w.key)
 	delete(a.running, w.number)
 	a.ended[a.next] = w.key
@@ -282,7 +282,7 @@ func (a *Assembly) report(d *attach.Done) {
 	}
 }
 
-// soon tells the dispatcher that a whole is about to end.
+// soon tells the dispatcher that a joint batch is about to end.
 func (a *Assembly) soon(m *attach.Soon) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -291,7 +291,7 @@ func (a *Assembly) soon(m *attach.Soon) {
 	}
 }
 
-// answer takes the result of a whole apart.
+// answer takes the result of a joint batch apart.
 func (a *Assembly) answer(s *stream, r *attach.Result) {
 	a.mu.Lock()
 	w := a.running[r.ID]

@@ -99,8 +99,8 @@ func (r *rig) done(epoch, batch uint64) {
 	require.Equal(r.t, [2]uint64{epoch, batch}, [2]uint64{m.Done.Epoch, m.Done.Batch})
 }
 
-func (r *rig) obey(epoch uint64) {
-	require.NoError(r.t, r.d.Send(&attach.Message{Obey: &attach.Obey{Epoch: epoch}}))
+func (r *rig) follow(epoch uint64) {
+	require.NoError(r.t, r.d.Send(&attach.Message{Owner: &attach.Owner{Epoch: epoch}}))
 	synctest.Wait()
 }
 
@@ -111,7 +111,7 @@ func of(epoch, batch uint64, part, parts int) attach.Part {
 func with(t *testing.T, f func(*rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.obey(1)
+		r.follow(1)
 		f(r)
 		r.stop()
 	})
@@ -140,17 +140,17 @@ func TestABatchRunsWithoutThePartsOfAGatewayThatIsGone(t *testing.T) {
 	with(t, func(r *rig) {
 		begin := time.Now()
 		r.send(r.a, 1, of(1, 1, 0, 2), 1)
-		require.NoError(t, r.d.Send(&attach.Message{Without: &attach.Without{Part: of(1, 1, 1, 2)}}))
+		require.NoError(t, r.d.Send(&attach.Message{Skip: &attach.Skip{Part: of(1, 1, 1, 2)}}))
 		r.answered(r.a, 1, 1001)
 		r.done(1, 1)
 		assert.Zero(t, time.Since(begin))
 		// It may be said before the other part has come, and of all parts.
-		require.NoError(t, r.d.Send(&attach.Message{Without: &attach.Without{Part: of(1, 2, 1, 2)}}))
+		require.NoError(t, r.d.Send(&attach.Message{Skip: &attach.Skip{Part: of(1, 2, 1, 2)}}))
 		synctest.Wait()
 		r.send(r.a, 2, of(1, 2, 0, 2), 2)
 		r.answered(r.a, 2, 1002)
 		r.done(1, 2)
-		require.NoError(t, r.d.Send(&attach.Message{Without: &attach.Without{Part: of(1, 3, 0, 1)}}))
+		require.NoError(t, r.d.Send(&attach.Message{Skip: &attach.Skip{Part: of(1, 3, 0, 1)}}))
 		r.done(1, 3)
 		// One that has nothing to send any more says so by an empty part.
 		r.send(r.b, 0, of(1, 4, 1, 2))
@@ -187,7 +187,7 @@ func TestTheHighestEpochIsObeyed(t *testing.T) {
 		r.send(r.b, 2, of(1, 1, 1, 2), 2)
 		r.refused(r.b, 2)
 		r.answered(r.a, 1, 1001) // what it holds is computed all the same
-		r.obey(2)
+		r.follow(2)
 		r.send(r.a, 2, of(2, 2, 0, 1), 3)
 		r.answered(r.a, 2, 1003)
 		m, err := r.d.Recv()

@@ -299,8 +299,8 @@ func TestResultsOfSingleRequestsArriveWhole(t *testing.T) {
 	now := time.Now()
 	for _, m := range []*attach.Message{
 		{Ready: &attach.Ready{}},
-		{Obey: &attach.Obey{Epoch: 1 << 60}},
-		{Without: &attach.Without{Part: attach.Part{Epoch: 1, Batch: 2, Part: 3, Parts: 4}}},
+		{Owner: &attach.Owner{Epoch: 1 << 60}},
+		{Skip: &attach.Skip{Part: attach.Part{Epoch: 1, Batch: 2, Part: 3, Parts: 4}}},
 		{Done: &attach.Done{Epoch: 1, Batch: 2, Waited: 3, Compute: 4, Failed: 5, Away: true}},
 		{Batch: &attach.Batch{ID: 7, Part: attach.Part{Epoch: 1, Batch: 2, Part: 1, Parts: 2}}},
 		{Result: &attach.Result{ID: 3, Away: true, Untouched: true, Err: wire.Errorf(wire.CodeUnavailable, "m", "gone")}},

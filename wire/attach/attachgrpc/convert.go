@@ -39,10 +39,10 @@ func toProto(m *attach.Message, now time.Time) (*pb.Message, error) {
 		return &pb.Message{Kind: &pb.Message_Ready{Ready: &pb.Ready{}}}, nil
 	case m.Soon != nil:
 		return &pb.Message{Kind: &pb.Message_Soon{Soon: &pb.Soon{Id: m.Soon.ID, Compute: int64(m.Soon.Compute)}}}, nil
-	case m.Obey != nil:
-		return &pb.Message{Kind: &pb.Message_Obey{Obey: &pb.Obey{Epoch: m.Obey.Epoch}}}, nil
-	case m.Without != nil:
-		return &pb.Message{Kind: &pb.Message_Without{Without: partToProto(m.Without.Part)}}, nil
+	case m.Owner != nil:
+		return &pb.Message{Kind: &pb.Message_Owner{Owner: &pb.Owner{Epoch: m.Owner.Epoch}}}, nil
+	case m.Skip != nil:
+		return &pb.Message{Kind: &pb.Message_Skip{Skip: partToProto(m.Skip.Part)}}, nil
 	case m.Done != nil:
 		d := &pb.Done{
 			Epoch: m.Done.Epoch, Batch: m.Done.Batch, Waited: int64(m.Done.Waited), Compute: int64(m.Done.Compute),
@@ -80,10 +80,10 @@ func fromProto(m *pb.Message, now time.Time) (*attach.Message, error) {
 		return &attach.Message{Ready: &attach.Ready{}}, nil
 	case *pb.Message_Soon:
 		return &attach.Message{Soon: &attach.Soon{ID: k.Soon.GetId(), Compute: time.Duration(k.Soon.GetCompute())}}, nil
-	case *pb.Message_Obey:
-		return &attach.Message{Obey: &attach.Obey{Epoch: k.Obey.GetEpoch()}}, nil
-	case *pb.Message_Without:
-		return &attach.Message{Without: &attach.Without{Part: partFromProto(k.Without)}}, nil
+	case *pb.Message_Owner:
+		return &attach.Message{Owner: &attach.Owner{Epoch: k.Owner.GetEpoch()}}, nil
+	case *pb.Message_Skip:
+		return &attach.Message{Skip: &attach.Skip{Part: partFromProto(k.Skip)}}, nil
 	case *pb.Message_Done:
 		d := &attach.Done{
 			Epoch: k.Done.GetEpoch(), Batch: k.Done.GetBatch(), Waited: time.Duration(k.Done.GetWaited()), Compute: time.Duration(k.Done.GetCompute()),

@@ -40,8 +40,8 @@ type Message struct {
 	//	*Message_Drain
 	//	*Message_Ready
 	//	*Message_Soon
-	//	*Message_Obey
-	//	*Message_Without
+	//	*Message_Owner
+	//	*Message_Skip
 	//	*Message_Done
 	//	*Message_Ping
 	//	*Message_Pong
@@ -141,19 +141,19 @@ func (x *Message) GetSoon() *Soon {
 	return nil
 }
 
-func (x *Message) GetObey() *Obey {
+func (x *Message) GetOwner() *Owner {
 	if x != nil {
-		if x, ok := x.Kind.(*Message_Obey); ok {
-			return x.Obey
+		if x, ok := x.Kind.(*Message_Owner); ok {
+			return x.Owner
 		}
 	}
 	return nil
 }
 
-func (x *Message) GetWithout() *Part {
+func (x *Message) GetSkip() *Part {
 	if x != nil {
-		if x, ok := x.Kind.(*Message_Without); ok {
-			return x.Without
+		if x, ok := x.Kind.(*Message_Skip); ok {
+			return x.Skip
 		}
 	}
 	return nil
@@ -214,12 +214,12 @@ type Message_Soon struct {
 	Soon *Soon `protobuf:"bytes,6,opt,name=soon,proto3,oneof"`
 }
 
-type Message_Obey struct {
-	Obey *Obey `protobuf:"bytes,7,opt,name=obey,proto3,oneof"`
+type Message_Owner struct {
+	Owner *Owner `protobuf:"bytes,7,opt,name=owner,proto3,oneof"`
 }
 
-type Message_Without struct {
-	Without *Part `protobuf:"bytes,8,opt,name=without,proto3,oneof"`
+type Message_Skip struct {
+	Skip *Part `protobuf:"bytes,8,opt,name=skip,proto3,oneof"`
 }
 
 type Message_Done struct {
@@ -246,9 +246,9 @@ func (*Message_Ready) isMessage_Kind() {}
 
 func (*Message_Soon) isMessage_Kind() {}
 
-func (*Message_Obey) isMessage_Kind() {}
+func (*Message_Owner) isMessage_Kind() {}
 
-func (*Message_Without) isMessage_Kind() {}
+func (*Message_Skip) isMessage_Kind() {}
 
 func (*Message_Done) isMessage_Kind() {}
 
@@ -664,28 +664,28 @@ func (x *Part) GetParts() uint32 {
 	return 0
 }
 
-// Obey is what a dispatcher says first.
-type Obey struct {
+// Owner is what a dispatcher says first.
+type Owner struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Obey) Reset() {
-	*x = Obey{}
+func (x *Owner) Reset() {
+	*x = Owner{}
 	mi := &file_attach_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Obey) String() string {
+func (x *Owner) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Obey) ProtoMessage() {}
+func (*Owner) ProtoMessage() {}
 
-func (x *Obey) ProtoReflect() protoreflect.Message {
+func (x *Owner) ProtoReflect() protoreflect.Message {
 	mi := &file_attach_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -697,12 +697,12 @@ func (x *Obey) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Obey.ProtoReflect.Descriptor instead.
-func (*Obey) Descriptor() ([]byte, []int) {
+// Deprecated: Use Owner.ProtoReflect.Descriptor instead.
+func (*Owner) Descriptor() ([]byte, []int) {
 	return file_attach_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *Obey) GetEpoch() uint64 {
+func (x *Owner) GetEpoch() uint64 {
 	if x != nil {
 		return x.Epoch
 	}
@@ -1302,16 +1302,16 @@ var File_attach_proto protoreflect.FileDescriptor
 
 const file_attach_proto_rawDesc = "" +
 	"\n" +
-	"\fattach.proto\x12\x12harpagon.attach.v1\"\xb9\x04\n" +
+	"\fattach.proto\x12\x12harpagon.attach.v1\"\xb6\x04\n" +
 	"\aMessage\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x19.harpagon.attach.v1.HelloH\x00R\x05hello\x124\n" +
 	"\x06result\x18\x02 \x01(\v2\x1a.harpagon.attach.v1.ResultH\x00R\x06result\x121\n" +
 	"\x05batch\x18\x03 \x01(\v2\x19.harpagon.attach.v1.BatchH\x00R\x05batch\x121\n" +
 	"\x05drain\x18\x04 \x01(\v2\x19.harpagon.attach.v1.DrainH\x00R\x05drain\x121\n" +
 	"\x05ready\x18\x05 \x01(\v2\x19.harpagon.attach.v1.ReadyH\x00R\x05ready\x12.\n" +
-	"\x04soon\x18\x06 \x01(\v2\x18.harpagon.attach.v1.SoonH\x00R\x04soon\x12.\n" +
-	"\x04obey\x18\a \x01(\v2\x18.harpagon.attach.v1.ObeyH\x00R\x04obey\x124\n" +
-	"\awithout\x18\b \x01(\v2\x18.harpagon.attach.v1.PartH\x00R\awithout\x12.\n" +
+	"\x04soon\x18\x06 \x01(\v2\x18.harpagon.attach.v1.SoonH\x00R\x04soon\x121\n" +
+	"\x05owner\x18\a \x01(\v2\x19.harpagon.attach.v1.OwnerH\x00R\x05owner\x12.\n" +
+	"\x04skip\x18\b \x01(\v2\x18.harpagon.attach.v1.PartH\x00R\x04skip\x12.\n" +
 	"\x04done\x18\t \x01(\v2\x18.harpagon.attach.v1.DoneH\x00R\x04done\x12.\n" +
 	"\x04ping\x18\n" +
 	" \x01(\v2\x18.harpagon.attach.v1.PingH\x00R\x04ping\x12.\n" +
@@ -1351,8 +1351,8 @@ const file_attach_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\x04R\x05batch\x12\x12\n" +
 	"\x04part\x18\x03 \x01(\rR\x04part\x12\x14\n" +
-	"\x05parts\x18\x04 \x01(\rR\x05parts\"\x1c\n" +
-	"\x04Obey\x12\x14\n" +
+	"\x05parts\x18\x04 \x01(\rR\x05parts\"\x1d\n" +
+	"\x05Owner\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\"\x90\x01\n" +
 	"\x04Done\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
@@ -1415,7 +1415,7 @@ var file_attach_proto_goTypes = []any{
 	(*Port)(nil),      // 3: harpagon.attach.v1.Port
 	(*Batch)(nil),     // 4: harpagon.attach.v1.Batch
 	(*Part)(nil),      // 5: harpagon.attach.v1.Part
-	(*Obey)(nil),      // 6: harpagon.attach.v1.Obey
+	(*Owner)(nil),     // 6: harpagon.attach.v1.Owner
 	(*Done)(nil),      // 7: harpagon.attach.v1.Done
 	(*Item)(nil),      // 8: harpagon.attach.v1.Item
 	(*Tensor)(nil),    // 9: harpagon.attach.v1.Tensor
@@ -1434,8 +1434,8 @@ var file_attach_proto_depIdxs = []int32{
 	16, // 3: harpagon.attach.v1.Message.drain:type_name -> harpagon.attach.v1.Drain
 	13, // 4: harpagon.attach.v1.Message.ready:type_name -> harpagon.attach.v1.Ready
 	14, // 5: harpagon.attach.v1.Message.soon:type_name -> harpagon.attach.v1.Soon
-	6,  // 6: harpagon.attach.v1.Message.obey:type_name -> harpagon.attach.v1.Obey
-	5,  // 7: harpagon.attach.v1.Message.without:type_name -> harpagon.attach.v1.Part
+	6,  // 6: harpagon.attach.v1.Message.owner:type_name -> harpagon.attach.v1.Owner
+	5,  // 7: harpagon.attach.v1.Message.skip:type_name -> harpagon.attach.v1.Part
 	7,  // 8: harpagon.attach.v1.Message.done:type_name -> harpagon.attach.v1.Done
 	12, // 9: harpagon.attach.v1.Message.ping:type_name -> harpagon.attach.v1.Ping
 	12, // 10: harpagon.attach.v1.Message.pong:type_name -> harpagon.attach.v1.Ping
@@ -1472,8 +1472,8 @@ func file_attach_proto_init() {
 		(*Message_Drain)(nil),
 		(*Message_Ready)(nil),
 		(*Message_Soon)(nil),
-		(*Message_Obey)(nil),
-		(*Message_Without)(nil),
+		(*Message_Owner)(nil),
+		(*Message_Skip)(nil),
 		(*Message_Done)(nil),
 		(*Message_Ping)(nil),
 		(*Message_Pong)(nil),
