@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"time"
 
 	"github.com/harpagon/harpagon/dispatcher/stats"
@@ -20,11 +19,8 @@ type Observer struct {
 	Attached     func(ExecutorInfo) // an executor said Hello
 	Detached     func(ExecutorInfo)
 	Installed    func(InstallInfo)
-	CallEnd      func(CallInfo) // a function was called, or could not be
-
-	// Traced is told what RequestEnd is told, and how the request went. The context is
-	// the one that came with it.
-	Traced func(context.Context, TraceInfo)
+	CallEnd      func(CallInfo)  // a function was called, or could not be
+	Traced       func(TraceInfo) // with every RequestEnd: how the request went
 }
 
 // Outcome is how a request ended.

@@ -1,7 +1,5 @@
 package gateway
 
-import "context"
-
 // Tee makes one observer of several; each is told in turn.
 func Tee(all ...Observer) Observer {
 	return Observer{
@@ -14,25 +12,7 @@ func Tee(all ...Observer) Observer {
 		Detached:     each(all, func(o Observer) func(ExecutorInfo) { return o.Detached }),
 		Installed:    each(all, func(o Observer) func(InstallInfo) { return o.Installed }),
 		CallEnd:      each(all, func(o Observer) func(CallInfo) { return o.CallEnd }),
-		Traced:       tracers(all),
-	}
-}
-
-// tracers calls Traced of all observers that have it; nil when none has.
-func tracers(all []Observer) func(context.Context, TraceInfo) {
-	var calls []func(context.Context, TraceInfo)
-	for _, o := range all {
-		if o.Traced != nil {
-			calls = append(calls, o.Traced)
-		}
-	}
-	if len(calls) == 0 {
-		return nil
-	}
-	return func(ctx context.Context, t TraceInfo) {
-		for _, f := range calls {
-			f(ctx, t)
-		}
+		Traced:       each(all, func(o Observer) func(TraceInfo) { return o.Traced }),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 // TraceInfo is how one request went.
 type TraceInfo struct {
 	RequestInfo
+	Context        context.Context // that came with the request
 	Arrived, Ended time.Time
 	Budget         time.Duration // from arrival to deadline; 0 when there is none
 
@@ -69,9 +70,9 @@ func (g *Gateway) traced(ctx context.Context, info RequestInfo, r *graph.Request
 	if o == nil {
 		return
 	}
-	t := TraceInfo{RequestInfo: info, Arrived: g.epoch.Add(arrival), Ended: g.epoch.Add(now), gateway: g, request: r}
+	t := TraceInfo{RequestInfo: info, Context: ctx, Arrived: g.epoch.Add(arrival), Ended: g.epoch.Add(now), gateway: g, request: r}
 	if r != nil && r.Deadline != 0 {
 		t.Budget = r.Deadline - r.Arrival
 	}
-	o(ctx, t)
+	o(t)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // request writes the trace of one request, if it is sampled.
-func (t *Tracer) request(ctx context.Context, r gateway.TraceInfo) {
-	came := context.WithoutCancel(ctx)
+func (t *Tracer) request(r gateway.TraceInfo) {
+	came := context.WithoutCancel(r.Context)
 	begin := func(ctx context.Context) (context.Context, trace.Span) {
 		return t.tracer.Start(ctx, "infer "+r.Pipeline, trace.WithTimestamp(r.Arrived), trace.WithSpanKind(trace.SpanKindServer))
 	}

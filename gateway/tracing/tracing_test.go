@@ -305,7 +305,7 @@ func TestParentsSay(t *testing.T) {
 // BenchmarkRequest is what traces cost a request: without a tracer, with one whose
 // sampler does not take it, and with one that does.
 func BenchmarkRequest(b *testing.B) {
-	info := gateway.TraceInfo{RequestInfo: gateway.RequestInfo{Pipeline: "pair"}, Arrived: time.Now(), Ended: time.Now()}
+	info := gateway.TraceInfo{Context: b.Context(), RequestInfo: gateway.RequestInfo{Pipeline: "pair"}, Arrived: time.Now(), Ended: time.Now()}
 	for _, c := range []struct {
 		name    string
 		sampler sdktrace.Sampler
@@ -320,7 +320,7 @@ func BenchmarkRequest(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if o.Traced != nil {
-					o.Traced(b.Context(), info)
+					o.Traced(info)
 				}
 			}
 		})
