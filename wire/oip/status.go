@@ -34,25 +34,23 @@ type statuses struct {
 }
 
 // table says how codes travel over HTTP and gRPC.
-func table() []statuses {
-	return []statuses{
-		{
-			wire.CodeInvalid,
-			[]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed},
-			[]uint32{invalidArgument, outOfRange, unauthenticated, permissionDenied},
-		},
-		{wire.CodeNotFound, []int{http.StatusNotFound}, []uint32{notFound}},
-		{wire.CodeOverloaded, []int{http.StatusTooManyRequests}, []uint32{resourceExhausted}},
-		{wire.CodeUnavailable, []int{http.StatusServiceUnavailable, http.StatusBadGateway}, []uint32{unavailable}},
-		{wire.CodeInfeasible, []int{http.StatusServiceUnavailable}, []uint32{unavailable}}, // read as unavailable
-		{wire.CodeDeadline, []int{http.StatusGatewayTimeout, http.StatusRequestTimeout}, []uint32{deadlineExceeded}},
-		{wire.CodeCanceled, []int{StatusCanceled}, []uint32{canceled}},
-	}
+var table = []statuses{
+	{
+		wire.CodeInvalid,
+		[]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed},
+		[]uint32{invalidArgument, outOfRange, unauthenticated, permissionDenied},
+	},
+	{wire.CodeNotFound, []int{http.StatusNotFound}, []uint32{notFound}},
+	{wire.CodeOverloaded, []int{http.StatusTooManyRequests}, []uint32{resourceExhausted}},
+	{wire.CodeUnavailable, []int{http.StatusServiceUnavailable, http.StatusBadGateway}, []uint32{unavailable}},
+	{wire.CodeInfeasible, []int{http.StatusServiceUnavailable}, []uint32{unavailable}}, // read as unavailable
+	{wire.CodeDeadline, []int{http.StatusGatewayTimeout, http.StatusRequestTimeout}, []uint32{deadlineExceeded}},
+	{wire.CodeCanceled, []int{StatusCanceled}, []uint32{canceled}},
 }
 
 // Status is the HTTP status of an error's code.
 func Status(code wire.Code) int {
-	for _, row := range table() {
+	for _, row := range table {
 		if row.code == code {
 			return row.http[0]
 		}
@@ -62,7 +60,7 @@ func Status(code wire.Code) int {
 
 // GRPC is the number of the gRPC status code of an error's code.
 func GRPC(code wire.Code) uint32 {
-	for _, row := range table() {
+	for _, row := range table {
 		if row.code == code {
 			return row.grpc[0]
 		}
@@ -72,7 +70,7 @@ func GRPC(code wire.Code) uint32 {
 
 // codeOf is the likeliest code of an HTTP status from a server that states none.
 func codeOf(status int) wire.Code {
-	for _, row := range table() {
+	for _, row := range table {
 		if slices.Contains(row.http, status) {
 			return row.code
 		}
@@ -82,7 +80,7 @@ func codeOf(status int) wire.Code {
 
 // OfGRPC is the likeliest code of a gRPC status from a server that states none.
 func OfGRPC(status uint32) wire.Code {
-	for _, row := range table() {
+	for _, row := range table {
 		if slices.Contains(row.grpc, status) {
 			return row.code
 		}
