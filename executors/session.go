@@ -104,13 +104,12 @@ func (s *session) answer(ctx, run context.Context, batch *attach.Batch) error {
 		lanes.release(c)
 		return s.answerReloading(&reply.result)
 	}
-	defer lanes.endReload(c)
 	err := s.message(&reply.message, "a result")
 	lanes.awaitAlone(c)
-	if err != nil {
-		return errors.Join(err, s.reload(ctx, run, c, crash))
-	}
-	if err := s.reload(ctx, run, c, crash); err != nil || c.instances == nil {
+	err = errors.Join(err, s.reload(ctx, run, c, crash))
+	gone := c.instances == nil
+	lanes.endReload(c) // first: a batch may come as soon as the gateway hears
+	if err != nil || gone {
 		return err
 	}
 	return s.message(&attach.Message{Ready: &attach.Ready{}}, "that the engine is back")
