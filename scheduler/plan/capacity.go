@@ -133,7 +133,7 @@ type shortage struct {
 func shortages(p *Problem, out *Plan) []shortage {
 	var list []shortage
 	for _, h := range p.Hardware {
-		needs := out.machines(h.Name)
+		needs := out.MachinesOf(h.Name)
 		if h.Count > 0 && needs > float64(h.Count)*(1+RateTolerance) {
 			list = append(list, shortage{h.Name, needs, h.Count})
 		}
@@ -141,9 +141,9 @@ func shortages(p *Problem, out *Plan) []shortage {
 	return list
 }
 
-// machines counts the machines of one kind; fractions of several groups may
+// MachinesOf counts the machines of one kind of hardware; fractions of several groups may
 // share a device under the proportional cost model.
-func (p *Plan) machines(hardware string) float64 {
+func (p *Plan) MachinesOf(hardware string) float64 {
 	sum := 0.0
 	for _, m := range p.Modules {
 		for _, g := range m.Groups {
@@ -215,7 +215,7 @@ func (d driver) largestRate(p Problem) float64 {
 // no limit hinders.
 func (d driver) cheapestExtra(p Problem, first *Plan) (name string, n int, price float64) {
 	for i, h := range p.Hardware {
-		needs := int(math.Ceil(first.machines(h.Name))) - h.Count
+		needs := int(math.Ceil(first.MachinesOf(h.Name))) - h.Count
 		if h.Count == 0 || needs <= 0 {
 			continue
 		}

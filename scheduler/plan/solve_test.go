@@ -126,7 +126,7 @@ func TestCountsBringInTheNextBestHardware(t *testing.T) {
 	out := policies.Solve(p, asPaper)
 	require.Equal(t, plan.Feasible, out.Status, out.Reason)
 	assert.Greater(t, out.Cost, free.Cost)
-	assert.LessOrEqual(t, plantest.Machines(&out, used), 1.0)
+	assert.LessOrEqual(t, out.MachinesOf(used), 1.0)
 
 	p.Hardware[1-i].Count = 1
 	out = policies.Solve(p, asPaper)

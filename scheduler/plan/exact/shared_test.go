@@ -135,7 +135,7 @@ func TestSharedKeepsCounts(t *testing.T) {
 		}
 		for _, h := range problem.Hardware {
 			if h.Count > 0 {
-				require.LessOrEqual(t, plantest.Machines(&p, h.Name), float64(h.Count)*(1+1e-6))
+				require.LessOrEqual(t, p.MachinesOf(h.Name), float64(h.Count)*(1+1e-6))
 			}
 		}
 	})

@@ -218,7 +218,7 @@ func CheckPlan(t *rapid.T, problem plan.Problem, o plan.Options, p plan.Plan) {
 	require.InDelta(t, cost, p.Cost, 1e-9*(1+cost))
 	for _, h := range problem.Hardware {
 		if h.Count > 0 {
-			require.LessOrEqual(t, Machines(&p, h.Name), float64(h.Count)*(1+1e-6), "as many %s as exist", h.Name)
+			require.LessOrEqual(t, p.MachinesOf(h.Name), float64(h.Count)*(1+1e-6), "as many %s as exist", h.Name)
 		}
 	}
 	_, long, err := problem.Pipeline.LongestPath(func(name string) time.Duration { return budgets[name] })
@@ -295,22 +295,4 @@ func Traffic() plan.Problem {
 			},
 		},
 	}
-}
-
-// Machines counts the machines of one kind of hardware that a plan needs.
-func Machines(p *plan.Plan, hardware string) float64 {
-	sum := 0.0
-	for _, m := range p.Modules {
-		for _, g := range m.Groups {
-			if g.Hardware == hardware && g.Deadline == 0 && !g.Rides {
-				sum += g.Machines
-			}
-		}
-	}
-	for _, d := range p.Devices {
-		if d.Hardware == hardware {
-			sum++
-		}
-	}
-	return sum
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows"
@@ -75,14 +74,8 @@ workers are on other hosts.`,
 		if err := planning.Check(); err != nil {
 			return err
 		}
-		doc, err := x.Document(paths)
+		doc, err := planning.Servable(x, paths)
 		if err != nil {
-			return err
-		}
-		if err := planning.Override(doc); err != nil {
-			return err
-		}
-		if err := check.Servable(doc); err != nil {
 			return err
 		}
 		if err := pin(c.Context(), d, doc, &to, &fetch, at); err != nil {

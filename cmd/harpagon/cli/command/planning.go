@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler"
 )
 
@@ -55,6 +56,19 @@ func (f *PlanningFlags) Check() error { return f.problem(pipelines.CheckOverride
 // Override lets the flags go before the plan blocks of the document.
 func (f *PlanningFlags) Override(doc *pipelines.Document) error {
 	return f.problem(doc.Override(f.Given))
+}
+
+// Servable is what the files declare, planned as the flags say, where all of it can be
+// served.
+func (f *PlanningFlags) Servable(x *Declaration, paths []string) (*pipelines.Document, error) {
+	doc, err := x.Document(paths)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Override(doc); err != nil {
+		return nil, err
+	}
+	return doc, check.Servable(doc)
 }
 
 // problem is the first of those found; the others mostly say the same of other

@@ -83,19 +83,12 @@ func (f *demoFlags) run(ctx context.Context, d *command.Deps) (err error) {
 	if err := f.unpack(); err != nil {
 		return err
 	}
-	begin := time.Now()
 	f.options.Environ = d.Environ
-	f.options.Progress = func(line string) { fmt.Fprintf(d.Stderr, "%6.1fs %s\n", time.Since(begin).Seconds(), line) }
-	s, err := d.Start(ctx, f.options)
+	s, err := start(ctx, d, f.options)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		fmt.Fprintln(d.Stderr, "stopping")
-		if closed := s.Close(); err == nil {
-			err = closed
-		}
-	}()
+	defer stop(d, s, &err)
 	status := s.Services[0]
 	fmt.Fprintf(d.Stdout, "\n%s\n", status.Plan.Describe())
 	run := newDemoRun(status.Plan.Pipeline.SLO, f.duration)

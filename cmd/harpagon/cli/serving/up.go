@@ -10,7 +10,6 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -76,14 +75,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 			return command.ErrNoServer
 		}
 		if len(paths) > 0 {
-			doc, err := x.Document(paths)
-			if err != nil {
-				return err
-			}
-			if err := planning.Override(doc); err != nil {
-				return err
-			}
-			if err := check.Servable(doc); err != nil {
+			if _, err := planning.Servable(x, paths); err != nil {
 				return err
 			}
 		} else if name := planning.First(); name != "" {
@@ -102,17 +94,11 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 
 func up(ctx context.Context, d *command.Deps, o system.Options) (err error) {
 	begin := time.Now()
-	o.Progress = func(line string) { fmt.Fprintf(d.Stderr, "%6.1fs %s\n", time.Since(begin).Seconds(), line) }
-	s, err := d.Start(ctx, o)
+	s, err := start(ctx, d, o)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		fmt.Fprintln(d.Stderr, "stopping")
-		if closed := s.Close(); err == nil {
-			err = closed
-		}
-	}()
+	defer stop(d, s, &err)
 	for _, status := range s.Services {
 		fmt.Fprintf(d.Stdout, "\n%s", status.Plan.Describe())
 	}
@@ -135,6 +121,21 @@ func up(ctx context.Context, d *command.Deps, o system.Options) (err error) {
 	fmt.Fprintf(d.Stdout, "Temporal     %s\n", s.TemporalAddress)
 	<-ctx.Done()
 	return nil
+}
+
+// start starts a system that tells of its progress.
+func start(ctx context.Context, d *command.Deps, o system.Options) (*system.System, error) {
+	begin := time.Now()
+	o.Progress = func(line string) { fmt.Fprintf(d.Stderr, "%6.1fs %s\n", time.Since(begin).Seconds(), line) }
+	return d.Start(ctx, o)
+}
+
+// stop ends a system. What goes wrong then is the error where there was none before.
+func stop(d *command.Deps, s *system.System, err *error) {
+	fmt.Fprintln(d.Stderr, "stopping")
+	if closed := s.Close(); *err == nil {
+		*err = closed
+	}
 }
 
 // models are the names that requests give: of a function, one for each
