@@ -99,7 +99,7 @@ func memory(p pipelines.Profile) int64 {
 func (h *Host) RunExecutor(ctx context.Context, t executors.Task) (ExecutorResult, error) {
 	t.Gateway, t.Token = cmp.Or(h.Gateway, t.Gateway), cmp.Or(h.Token, t.Token)
 	r, taken := h.take(ctx, t)
-	if err := h.attend(ctx, r, taken); err != nil {
+	if err := h.holdRun(ctx, r, taken); err != nil {
 		return ExecutorResult{}, err
 	}
 	end := r.final

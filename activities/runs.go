@@ -69,9 +69,9 @@ func (h *Host) perform(r *run) {
 	close(r.ended)
 }
 
-// attend holds a run by an attempt's heartbeats until it has ended, or another
+// holdRun holds a run by an attempt's heartbeats until it has ended, or another
 // attempt holds it.
-func (h *Host) attend(ctx context.Context, r *run, taken <-chan struct{}) error {
+func (h *Host) holdRun(ctx context.Context, r *run, taken <-chan struct{}) error {
 	name := r.task.Slot.Executor
 	held, release := newLease(ctx, h.Pulse, func() any {
 		s, _ := h.Executors.Status(name)

@@ -122,7 +122,7 @@ func (e *executor) instances(ctx context.Context) ([]Instance, error) {
 			continue
 		}
 		r := &e.residents[i]
-		if at := e.mates(i); len(at) > 1 {
+		if at := e.loadedTogether(i); len(at) > 1 {
 			models := make([]Model, len(at))
 			for k, j := range at {
 				models[k] = e.residents[j].model
@@ -165,8 +165,8 @@ func (e *executor) cannotLoad(err error, attempts int) error {
 	return fmt.Errorf("executors: %s cannot load module %q with engine %q: %w", e.task.Slot.Executor, of.module, of.engine.Name(), err)
 }
 
-// mates are the residents that are loaded in one process with that at i, from it on.
-func (e *executor) mates(i int) (at []int) {
+// loadedTogether are the residents that are loaded in one process with that at i, from it on.
+func (e *executor) loadedTogether(i int) (at []int) {
 	if _, ok := e.residents[i].engine.(Together); !ok {
 		return nil
 	}
@@ -188,8 +188,8 @@ func (e *executor) of(b *attach.Batch) int {
 	return -1
 }
 
-// introduce is what the executor says of its residents.
-func (e *executor) introduce(h *attach.Hello) {
+// fillHello is what the executor says of its residents.
+func (e *executor) fillHello(h *attach.Hello) {
 	if len(e.task.Residents) == 0 {
 		h.Signature = e.residents[0].signature
 		return

@@ -158,6 +158,6 @@ func (e *executor) hello() *attach.Hello {
 	for i := range e.residents {
 		h.MaxBatch = max(h.MaxBatch, e.residents[i].model.MaxBatch)
 	}
-	e.introduce(h)
+	e.fillHello(h)
 	return h
 }

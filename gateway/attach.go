@@ -83,15 +83,15 @@ func (g *Gateway) register(e *executor) error {
 	h := &e.hello
 	e.registration = g.queue.Register(dispatcher.Introduction{
 		Name: h.Executor, Service: h.Pipeline, Host: h.Host, Device: h.Device, Hardware: h.Hardware, Concurrency: h.Concurrency, Holder: e,
-	}, g.settle(e))
+	}, g.assignModule(e))
 	g.announce()
 	g.mu.Unlock()
 	return nil
 }
 
-// settle finds the module that the current deployment has for the executor, and says
+// assignModule finds the module that the current deployment has for the executor, and says
 // whether it can serve it. Gateway.mu is held.
-func (g *Gateway) settle(e *executor) bool {
+func (g *Gateway) assignModule(e *executor) bool {
 	all := g.graphsOf(e.hello.Pipeline)
 	fits := len(all) > 0
 	for _, gr := range all {

@@ -58,8 +58,8 @@ func (g *Gateway) Start(b *dispatcher.Batch, _ []*dispatcher.Item, _ int) {
 
 func itemOf(it *dispatcher.Item) *graph.Item { return it.Holder.(*graph.Item) }
 
-// parcel is a message with its batch, made in one piece.
-type parcel struct {
+// launchMessage is a message with its batch, made in one piece.
+type launchMessage struct {
 	message attach.Message
 	batch   attach.Batch
 	few     [4][]wire.Tensor // items of a small batch
@@ -69,7 +69,7 @@ type parcel struct {
 // receiving side takes care of all that the executor holds.
 func (e *executor) launch(started *dispatcher.Batch) {
 	e.gateway.batchBegin(started)
-	p := &parcel{batch: attach.Batch{
+	p := &launchMessage{batch: attach.Batch{
 		ID: started.ID, Module: itemOf(started.Items[0]).Node.Resident, Due: e.gateway.epoch.Add(started.Due), Part: started.Whole,
 	}}
 	b := &p.batch

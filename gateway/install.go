@@ -104,7 +104,7 @@ func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
 	} else if gr.function != nil && before.Deployment.Generation == generation {
 		return nil // its counts go on
 	}
-	unfit := g.equip(p, gr)
+	unfit := g.assignExecutors(p, gr)
 	moved := g.queue.Install(gr.Generation, unfit, gr.function.callers())
 	p.current.Store(gr)
 	g.retire(p, before)
@@ -155,9 +155,9 @@ func (g *Gateway) installed(p *pipeline, gr, before *deployed, moved int) {
 	o(i)
 }
 
-// equip gives every node of the graph its module, and notes which executors serve it.
+// assignExecutors gives every node of the graph its module, and notes which executors serve it.
 // It returns those that cannot. Gateway.mu is held.
-func (g *Gateway) equip(p *pipeline, gr *deployed) (unfit []string) {
+func (g *Gateway) assignExecutors(p *pipeline, gr *deployed) (unfit []string) {
 	modules := make(map[string]*graph.Module, len(gr.Nodes))
 	for _, n := range gr.Nodes {
 		identity := dispatcher.Identity(&gr.Deployment, n.Name)
@@ -406,7 +406,7 @@ func (g *Gateway) installPart(cluster string, part partOf, all map[string]*pipel
 			p.stats.Init(g.options.Span, g.now())
 			all[name] = p
 		}
-		unfit = append(unfit, g.equip(p, gr)...)
+		unfit = append(unfit, g.assignExecutors(p, gr)...)
 	}
 	moved = g.queue.Install(part.whole, unfit, nil)
 	for _, gr := range part.members {

@@ -205,12 +205,12 @@ func (w *worker) share(now dispatch.Time) {
 		last = dispatch.Time(none)
 	}
 	if w.board.ask(w.me, int64(last)) {
-		w.scheduler.rouse(w.me)
+		w.scheduler.wakeIdle(w.me)
 	}
 }
 
-// rouse wakes the workers with idle executors.
-func (s *Scheduler) rouse(me int32) {
+// wakeIdle wakes the workers with idle executors.
+func (s *Scheduler) wakeIdle(me int32) {
 	for i, w := range s.workers {
 		if int32(i) != me && w.board[i].idle.Load() {
 			w.box.nudge()

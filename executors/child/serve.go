@@ -151,7 +151,7 @@ func (s *server) compute(items [][]wire.Tensor, part int) (results [][]wire.Tens
 	}
 	to := s.shared.results(part)
 	if in, ok := s.instance.(executors.Placer); ok {
-		results, err = in.RunPlaced(context.Background(), items, to.lend)
+		results, err = in.RunPlaced(context.Background(), items, to.allocate)
 	} else {
 		results, err = s.instance.Run(context.Background(), items)
 	}

@@ -45,8 +45,8 @@ type area struct {
 	from, to int
 }
 
-// lend takes n bytes of the area; nil when it has not that many.
-func (a *area) lend(n int) []byte {
+// allocate takes n bytes of the area; nil when it has not that many.
+func (a *area) allocate(n int) []byte {
 	at := (a.from + alignment - 1) &^ (alignment - 1)
 	if n < 1 || n > a.to-at {
 		return nil
@@ -98,7 +98,7 @@ func (a *area) column(places []int, items [][]wire.Tensor, width, j int) {
 		}
 		places[i*width] = at
 	}
-	to := a.lend(total)
+	to := a.allocate(total)
 	if to == nil {
 		return
 	}

@@ -42,7 +42,7 @@ func (c *Cache) Place(ctx context.Context, m pipelines.Module) (placed pipelines
 	}
 	root := filepath.Join(c.Dir, "trees", tree)
 	if root, err = filepath.Abs(root); err == nil {
-		err = c.plant(root, names, m.Content)
+		err = c.linkFiles(root, names, m.Content)
 	}
 	if err != nil {
 		release()
@@ -86,8 +86,8 @@ func treeName(names []string, files []pipelines.File) string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:16])
 }
 
-// plant links the files into a folder, unless it is there.
-func (c *Cache) plant(root string, names []string, files []pipelines.File) error {
+// linkFiles links the files into a folder, unless it is there.
+func (c *Cache) linkFiles(root string, names []string, files []pipelines.File) error {
 	now := time.Now()
 	if os.Chtimes(root, now, now) == nil && c.whole(root, names, files) {
 		return nil

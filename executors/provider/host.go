@@ -71,7 +71,7 @@ func New(o Options) (*Host, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := h.equip(at); err != nil {
+		if err := h.findEngine(at); err != nil {
 			return nil, err
 		}
 		h.places = append(h.places, *at)
@@ -81,7 +81,7 @@ func New(o Options) (*Host, error) {
 	}
 	h.life, h.end = context.WithCancel(context.Background())
 	h.route()
-	h.tidying.Go(h.tidy)
+	h.tidying.Go(h.expireIdle)
 	return h, nil
 }
 
@@ -105,8 +105,8 @@ func (o Options) withDefaults() Options {
 // request's inputs, so that callers can tell whose answer they got.
 const answerPort = "y"
 
-// equip finds the engine of a function, and what it takes and gives.
-func (h *Host) equip(at *place) error {
+// findEngine finds the engine of a function, and what it takes and gives.
+func (h *Host) findEngine(at *place) error {
 	f := &at.problem.Function
 	module := pipelines.Module{Name: f.Name, Model: f.Model}
 	for _, in := range f.Inputs {
@@ -188,8 +188,8 @@ func (h *Host) find(path string) *deployed {
 	return nil
 }
 
-// tidy lets idle instances go.
-func (h *Host) tidy() {
+// expireIdle lets idle instances go.
+func (h *Host) expireIdle() {
 	tick := time.NewTicker(max(h.options.Keep/4, time.Millisecond))
 	defer tick.Stop()
 	for {

@@ -74,7 +74,7 @@ func evaluations(ctx context.Context, e *figure.Env) (figure.Result, error) {
 			return err
 		}
 		at, space := figure.Set("model", models[i].Name), float64(len(s.Configurations()))
-		own := s.Hunt(pool.PolicyKairosPlus, 0, 0)
+		own := s.Evaluate(pool.PolicyKairosPlus, 0, 0)
 		enough := bestOf(own) * (1 - s.Search.Tolerance)
 		results[i].Add(at, pool.PolicyKairosPlus, "evaluations", "", float64(len(own)))
 		results[i].AddPrinted(at, pool.PolicyKairosPlus, "of the space", "%", 100*float64(len(own))/space, 1)
@@ -84,7 +84,7 @@ func evaluations(ctx context.Context, e *figure.Env) (figure.Result, error) {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				sum += len(s.Hunt(policy, uint64(seed), enough))
+				sum += len(s.Evaluate(policy, uint64(seed), enough))
 			}
 			mean := float64(sum) / float64(seeds)
 			results[i].Add(at, policy, "evaluations", "", mean)
@@ -116,7 +116,7 @@ func transient(ctx context.Context, e *figure.Env) (out figure.Result, err error
 		if ctx.Err() != nil {
 			return out, ctx.Err()
 		}
-		all := s.Hunt(policy, 1, 0)
+		all := s.Evaluate(policy, 1, 0)
 		for i, one := range all[:min(transientSteps, len(all))] {
 			out.Add(figure.Set("evaluation", strconv.Itoa(i+1)), policy, "goodput", "1/s", one.Goodput)
 		}

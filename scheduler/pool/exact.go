@@ -88,16 +88,16 @@ func (s *solver) cuts(from []configuration) []cut {
 				one.price[j] = q[j] / float64(n)
 			}
 		}
-		s.outprice(one.price, c.counts)
+		s.raisePrices(one.price, c.counts)
 		one.least = s.capacity.value(s.kinds, ones, s.slo, one.price)
 		all = append(all, one)
 	}
 	return all
 }
 
-// outprice prices the kinds that are not in the configuration so that each
+// raisePrices prices the kinds that are not in the configuration so that each
 // query is no cheaper there than where it runs.
-func (s *solver) outprice(price []float64, counts []int) {
+func (s *solver) raisePrices(price []float64, counts []int) {
 	for j, n := range counts {
 		if n > 0 {
 			continue

@@ -17,10 +17,10 @@ const (
 	hangsOver   = 0.3 // how far goodputs hang together, relative to the greatest counts
 )
 
-// hunt is a search for the configuration of the highest goodput under way. Every search
+// countedSearch is a search for the configuration of the highest goodput under way. Every search
 // leaves out what one that was evaluated contains (sub-configurations, Algorithm 1), as
 // the paper lets all of them do.
-type hunt struct {
+type countedSearch struct {
 	*solver
 	left    []configuration // that are neither evaluated nor left out
 	tried   []configuration // with what they reach, in the order of evaluation
@@ -32,22 +32,22 @@ type hunt struct {
 	rng     *rand.Rand
 }
 
-func (s *solver) hunt(all []configuration) *hunt {
+func (s *solver) newSearch(all []configuration) *countedSearch {
 	most := s.options.Simulations
 	if most == 0 {
 		most = len(all)
 	}
-	return &hunt{solver: s, left: slices.Clone(all), most: most, known: map[string]float64{}, rng: rand.New(rand.NewPCG(s.options.Seed, 3))}
+	return &countedSearch{solver: s, left: slices.Clone(all), most: most, known: map[string]float64{}, rng: rand.New(rand.NewPCG(s.options.Seed, 3))}
 }
 
 // done says that enough was found, or nothing is left to evaluate, or nothing may be.
-func (h *hunt) done() bool {
+func (h *countedSearch) done() bool {
 	enough := h.enough > 0 && len(h.tried) > 0 && h.tried[h.best].rate >= h.enough
 	return enough || len(h.left) == 0 || len(h.tried) >= h.most || h.err != nil
 }
 
 // evaluate finds the goodput of number i of those left, and leaves out what it contains.
-func (h *hunt) evaluate(i int) float64 {
+func (h *countedSearch) evaluate(i int) float64 {
 	c := configuration{counts: h.left[i].counts}
 	key := fmt.Sprint(c.counts)
 	rate, known := h.known[key]
@@ -78,7 +78,7 @@ func contains(whole, part []int) bool {
 // then everything goes whose estimate is no more than the best goodput so far. The
 // estimates must be in falling order. As they are no bounds (see Estimate), neither is
 // the result proven to be the best.
-func (h *hunt) kairosPlus() {
+func (h *countedSearch) kairosPlus() {
 	for !h.done() {
 		h.evaluate(0)
 		best := h.tried[h.best].rate
@@ -87,7 +87,7 @@ func (h *hunt) kairosPlus() {
 }
 
 // random evaluates in any order.
-func (h *hunt) random() {
+func (h *countedSearch) random() {
 	for !h.done() {
 		h.evaluate(h.rng.IntN(len(h.left)))
 	}
@@ -96,7 +96,7 @@ func (h *hunt) random() {
 // genetic breeds configurations: a child has each count of one of two parents, which are
 // the better ones of two drawn each from the best evaluated, now and then off by one. A
 // child that is not left to evaluate dies; when too many do, chance takes over.
-func (h *hunt) genetic() {
+func (h *countedSearch) genetic() {
 	for len(h.tried) < parents && !h.done() {
 		h.evaluate(h.rng.IntN(len(h.left)))
 	}
@@ -116,7 +116,7 @@ func (h *hunt) genetic() {
 	}
 }
 
-func (h *hunt) child() []int {
+func (h *countedSearch) child() []int {
 	fittest := slices.Clone(h.tried)
 	h.rank(fittest)
 	fittest = fittest[:min(parents, len(fittest))]
@@ -136,7 +136,7 @@ func (h *hunt) child() []int {
 
 // ribbon is Bayesian optimisation, the search of Ribbon: of what is left the
 // configuration with the greatest expected improvement is next.
-func (h *hunt) ribbon() {
+func (h *countedSearch) ribbon() {
 	greatest := make([]float64, len(h.kinds))
 	for _, c := range h.left {
 		for g, n := range c.counts {
@@ -167,7 +167,7 @@ func (h *hunt) ribbon() {
 }
 
 // run searches as the policy does.
-func (h *hunt) run(policy string) {
+func (h *countedSearch) run(policy string) {
 	switch policy {
 	case PolicyKairosPlus:
 		h.kairosPlus()
@@ -182,7 +182,7 @@ func (h *hunt) run(policy string) {
 
 // searchFor runs one of the searches to its end and takes what it found.
 func (s *solver) searchFor(plan *Plan, all []configuration) error {
-	h := s.hunt(all)
+	h := s.newSearch(all)
 	h.run(s.options.Policy)
 	if s.err != nil || len(h.tried) == 0 {
 		return s.err
@@ -199,15 +199,15 @@ type Evaluated struct {
 	Goodput float64
 }
 
-// Hunt is what one of the searches evaluates, in that order, until it has a
+// Evaluate is what one of the searches evaluates, in that order, until it has a
 // configuration that reaches enough; 0 for to its end. Configurations that another
 // search of the study has evaluated are not simulated again.
-func (s *Study) Hunt(policy string, seed uint64, enough float64) []Evaluated {
+func (s *Study) Evaluate(policy string, seed uint64, enough float64) []Evaluated {
 	one := *s.solver
 	one.options.Seed, one.options.Policy = seed, policy
 	all := slices.Clone(s.all)
 	one.kairosChoice(all) // ranks them by their estimates
-	h := one.hunt(all)
+	h := one.newSearch(all)
 	h.known, h.enough = s.known, enough
 	h.run(policy)
 	evaluated := make([]Evaluated, len(h.tried))
@@ -228,7 +228,7 @@ type Estimated struct {
 func (s *Study) Top(n int) []Estimated {
 	all := slices.Clone(s.all)
 	s.solver.kairosChoice(all)
-	h := s.solver.hunt(nil)
+	h := s.solver.newSearch(nil)
 	h.known = s.known
 	var top []Estimated
 	for _, c := range all[:min(n, len(all))] {

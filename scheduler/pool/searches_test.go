@@ -50,12 +50,12 @@ func TestSearchesFindWhatExactFinds(t *testing.T) {
 func TestKairosPlusEvaluatesLeast(t *testing.T) {
 	s, err := NewStudy(searched(), Options{Queries: 1500})
 	require.NoError(t, err)
-	own := s.Hunt(PolicyKairosPlus, 0, 0)
+	own := s.Evaluate(PolicyKairosPlus, 0, 0)
 	best := slices.MaxFunc(own, func(a, b Evaluated) int { return int(1e6 * (a.Goodput - b.Goodput)) })
 	for _, policy := range []string{PolicyRandom, PolicyGenetic, PolicyRibbon} {
 		sum, seeds := 0, 10
 		for seed := range seeds {
-			found := s.Hunt(policy, uint64(seed), best.Goodput)
+			found := s.Evaluate(policy, uint64(seed), best.Goodput)
 			sum += len(found)
 			assert.GreaterOrEqual(t, found[len(found)-1].Goodput, best.Goodput)
 		}

@@ -16,7 +16,7 @@ type Study struct {
 	Matching matching.Options
 
 	solver *solver
-	known  map[string]float64 // goodput by configuration, as Hunt found
+	known  map[string]float64 // goodput by configuration, as Evaluate found
 	all    []configuration
 	choice []int
 }

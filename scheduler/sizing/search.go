@@ -209,14 +209,14 @@ func (s *sizer) plan(spare map[string]float64, cut float64) (plan.Plan, error) {
 		return out, fmt.Errorf("sizing: no such plan: %w", err)
 	}
 	for i := range out.Modules {
-		s.relieve(&out.Modules[i])
+		s.rescale(&out.Modules[i])
 	}
 	return out, nil
 }
 
-// relieve says of a module what it really receives. Its groups keep their
+// rescale says of a module what it really receives. Its groups keep their
 // windows and periods: batches leave partly filled.
-func (s *sizer) relieve(m *plan.Module) {
+func (s *sizer) rescale(m *plan.Module) {
 	if m.Rate == 0 {
 		return
 	}

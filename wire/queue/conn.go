@@ -83,7 +83,7 @@ func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (
 	if self.Role != Dispatcher {
 		write() // a dispatcher listens first, and can tell clients what it is
 	}
-	if err := q.greet(self.Role, want, accept, write); err != nil {
+	if err := q.handshake(self.Role, want, accept, write); err != nil {
 		write()
 		_ = q.Close()
 		return nil, err
@@ -103,7 +103,7 @@ var methods = []string{"GET ", "POST", "HEAD", "PUT ", "PRI "}
 // toClients answers a client that has come to the wrong port.
 const toClients = `{"error":"this is the port of a dispatcher, which decides for gateways and takes no requests; send them to a gateway (harpagon gateway --http prints its address)"}`
 
-func (q *Conn) greet(role, want Role, accept func(*Message) error, write func()) error {
+func (q *Conn) handshake(role, want Role, accept func(*Message) error, write func()) error {
 	_ = q.conn.SetReadDeadline(time.Now().Add(helloTime))
 	defer func() { _ = q.conn.SetReadDeadline(time.Time{}) }()
 	address := "the peer"

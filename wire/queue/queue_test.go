@@ -29,7 +29,7 @@ func all() []Message {
 		{Kind: Release, Text: []byte("detect/1/0")},
 		{Kind: Claim, Text: []byte("traffic"), Epoch: 7},
 		{Kind: Own, Text: []byte("traffic"), Epoch: 8},
-		{Kind: Disown, Text: []byte("traffic")},
+		{Kind: Release, Text: []byte("traffic")},
 		{Kind: Start, Text: []byte("detect/1/0"), Epoch: 8, Batch: 5, Part: 1, Parts: 2, Size: 9, Left: -1, Age: 4, Items: []Ref{{1, 2}, {3, 1 << 60}}},
 		{Kind: Drop, Station: 1, Item: 2, How: 3},
 		{Kind: Fail, Text: []byte("because")},

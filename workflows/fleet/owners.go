@@ -52,7 +52,7 @@ func (f *fleet) own(ctx workflow.Context, c activities.OwnClaim) (activities.Fle
 			f.setReady(memberKey(activities.Member{Kind: activities.KindDispatcher, Name: o.Dispatcher}), false)
 		}
 		f.Epoch = max(f.Epoch, epoch)
-		f.entrust(service, f.Members[key], epoch)
+		f.assign(service, f.Members[key], epoch)
 	}
 	if len(c.Claimed) > 0 {
 		f.moved() // all are told, those whose claim was too late with them
@@ -83,10 +83,10 @@ const epochBits = 16
 // give makes a dispatcher the owner of a service by a new epoch.
 func (f *fleet) give(ctx workflow.Context, service string, m activities.Member) {
 	f.Epoch = max(f.Epoch+1, uint64(workflow.Now(ctx).UnixMilli())<<epochBits)
-	f.entrust(service, m, f.Epoch)
+	f.assign(service, m, f.Epoch)
 }
 
-func (f *fleet) entrust(service string, m activities.Member, epoch uint64) {
+func (f *fleet) assign(service string, m activities.Member, epoch uint64) {
 	if f.Owners == nil {
 		f.Owners = map[string]activities.Owner{}
 	}

@@ -69,14 +69,14 @@ A pipeline is declared in HCL: harpagon init writes one to start from.`,
 			others(c, args)
 			return
 		}
-		writeJourney(d.Stdout, root, journey)
+		writeStages(d.Stdout, root, journey)
 	})
 	return root
 }
 
-// writeJourney is the help of the program. Cobra's own would sort commands by
+// writeStages is the help of the program. Cobra's own would sort commands by
 // name within a group; people look for what comes next.
-func writeJourney(w io.Writer, root *cobra.Command, journey []stage) {
+func writeStages(w io.Writer, root *cobra.Command, journey []stage) {
 	fmt.Fprintf(w, "%s\n\nUsage:\n  %s COMMAND\n", root.Long, root.Name())
 	for _, s := range journey {
 		if len(s.commands) == 0 {

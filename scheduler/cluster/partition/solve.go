@@ -90,16 +90,16 @@ func (s *state) begin() error {
 	}
 	for j := range s.in {
 		if n := len(s.in[j]); n > 0 && !s.fits(s.in[j][0], j, s.in[j][0]) {
-			if !s.relieve(j) {
-				return fmt.Errorf("partition: sub-cluster %d has more than a dispatcher decides or a device holds, and what may be moved does not relieve it; allow more moves", j)
+			if !s.unload(j) {
+				return fmt.Errorf("partition: sub-cluster %d has more than a dispatcher decides or a device holds, and what may be moved does not make it fit; allow more moves", j)
 			}
 		}
 	}
 	return nil
 }
 
-// relieve moves models away until the sub-cluster keeps its bounds.
-func (s *state) relieve(j int) bool {
+// unload moves models away until the sub-cluster keeps its bounds.
+func (s *state) unload(j int) bool {
 	for len(s.in[j]) > 0 && !s.fits(s.in[j][0], j, s.in[j][0]) {
 		model, to, least := -1, -1, math.Inf(1)
 		for _, i := range s.in[j] {

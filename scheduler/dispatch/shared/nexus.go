@@ -15,7 +15,7 @@ type nexus struct {
 	pool     // one line, and one model, a session
 	classes  []nexusModel
 	sessions []session
-	duties   []duty        // by ExecutorID
+	cycles   []duty        // by ExecutorID
 	planAt   dispatch.Time // when the epoch ends
 	stale    bool          // executors came or went since the plan
 }
@@ -151,10 +151,10 @@ func (p *nexus) forget(r dispatch.Request) {
 
 // serve runs the next session of an idle executor that has requests.
 func (p *nexus) serve(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
-	if !p.fleet.Has(id) || p.fleet.Execs[id].Pending > 0 || int(id) >= len(p.duties) {
+	if !p.fleet.Has(id) || p.fleet.Execs[id].Pending > 0 || int(id) >= len(p.cycles) {
 		return out
 	}
-	d := &p.duties[id]
+	d := &p.cycles[id]
 	for range d.sessions {
 		i := d.sessions[d.turn%len(d.sessions)]
 		d.turn++

@@ -31,7 +31,7 @@ func (p *nexus) plan(out []dispatch.Action) []dispatch.Action {
 	p.planAt, p.stale = p.now+nexusEpoch, false
 	waiting := p.gather()
 	p.lines, p.models, p.sessions = nil, nil, nil
-	p.duties = make([]duty, len(p.fleet.Execs))
+	p.cycles = make([]duty, len(p.fleet.Execs))
 	for i := range p.classes {
 		p.classes[i].sessions, p.classes[i].share = nil, 0
 	}
@@ -46,16 +46,16 @@ func (p *nexus) plan(out []dispatch.Action) []dispatch.Action {
 	p.wakes.Reserve(len(p.sessions))
 	p.waiting = 0
 	for _, r := range waiting {
-		out = p.redeal(r, out)
+		out = p.reassign(r, out)
 	}
-	for id := range p.duties {
+	for id := range p.cycles {
 		out = p.serve(dispatch.ExecutorID(id), out)
 	}
 	return out
 }
 
-// redeal finds a new session for a request that waited.
-func (p *nexus) redeal(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
+// reassign finds a new session for a request that waited.
+func (p *nexus) reassign(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
 	rate := p.classes[r.Class].meter
 	out = p.arrive(r, out)
 	p.classes[r.Class].meter = rate // it was counted when it came
@@ -230,7 +230,7 @@ func (p *nexus) addSession(id dispatch.ExecutorID, x piece) {
 	c := &p.classes[x.class]
 	c.share += x.rate
 	if id != nobody {
-		for _, i := range p.duties[id].sessions {
+		for _, i := range p.cycles[id].sessions {
 			if p.sessions[i].class == x.class {
 				p.sessions[i].share += x.rate
 				return
@@ -245,6 +245,6 @@ func (p *nexus) addSession(id dispatch.ExecutorID, x piece) {
 	p.sessions = append(p.sessions, session{class: x.class, executor: id, share: x.rate})
 	c.sessions = append(c.sessions, i)
 	if id != nobody {
-		p.duties[id].sessions = append(p.duties[id].sessions, i)
+		p.cycles[id].sessions = append(p.cycles[id].sessions, i)
 	}
 }

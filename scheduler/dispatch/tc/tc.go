@@ -371,7 +371,7 @@ func (p *tc) assign(r dispatch.Request) {
 // compete by due date; when there is none, the group whose next release is
 // nearest opens early.
 func (p *tc) choose(arrival dispatch.Time) int {
-	p.afresh(arrival)
+	p.restartSchedule(arrival)
 	best, early := -1, -1
 	var due dispatch.Time
 	for i := range p.groups {
@@ -392,9 +392,9 @@ func (p *tc) choose(arrival dispatch.Time) int {
 	return best
 }
 
-// afresh lets all groups release a batch together, now, when none holds an open
+// restartSchedule lets all groups release a batch together, now, when none holds an open
 // batch and each may release one: the schedule begins anew.
-func (p *tc) afresh(arrival dispatch.Time) {
+func (p *tc) restartSchedule(arrival dispatch.Time) {
 	if !p.fresh(arrival, -1) {
 		return
 	}

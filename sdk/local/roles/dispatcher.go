@@ -91,7 +91,7 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 	d := &Dispatcher{Addr: cmp.Or(o.Advertise, address), quit: quit, conns: make(map[net.Conn]bool)}
 	if o.Client != nil {
 		d.lease = newLease()
-		settings.Orphaned = d.lease.orphan
+		settings.Orphaned = d.lease.claimOrphan
 	}
 	if d.Server = server.New(queues, settings); o.Client == nil {
 		d.Server.Claim()

@@ -49,9 +49,9 @@ type lease struct {
 	warm    chan struct{} // is sent to when it is
 }
 
-// orphan decides for a service that has lost its owner, at once: epochs make that safe,
+// claimOrphan decides for a service that has lost its owner, at once: epochs make that safe,
 // and the fleet is told after. So it goes on while Temporal is slow or away.
-func (l *lease) orphan(service string, epoch uint64) {
+func (l *lease) claimOrphan(service string, epoch uint64) {
 	l.mu.Lock()
 	l.claimed[service] = l.server.OwnAfter(service, epoch)
 	l.mu.Unlock()
@@ -81,7 +81,7 @@ func (d *Dispatcher) join(ctx, life context.Context, c client.Client, o Dispatch
 		if err != nil {
 			return err
 		}
-		return l.obey(ctx, view)
+		return l.applyView(ctx, view)
 	}
 	if err := enter(ctx); err != nil {
 		l.worker.Stop()
@@ -96,8 +96,8 @@ func (d *Dispatcher) join(ctx, life context.Context, c client.Client, o Dispatch
 	return nil
 }
 
-// obey owns what the fleet says.
-func (l *lease) obey(ctx context.Context, view activities.FleetView) error {
+// applyView owns what the fleet says.
+func (l *lease) applyView(ctx context.Context, view activities.FleetView) error {
 	in := activities.OwnInput{Moves: view.Moves, Owns: view.Owned(l.member)}
 	for _, m := range view.Dispatchers() {
 		in.Ready = in.Ready || m.Instance == l.member.Instance && m.Ready
@@ -164,7 +164,7 @@ func (l *lease) ask(life context.Context, claimed map[string]uint64) error {
 		}
 	}
 	l.mu.Unlock()
-	return l.obey(life, view)
+	return l.applyView(life, view)
 }
 
 var errReplaced = errors.New("another dispatcher has joined the fleet under this name; give each a name of its own with --name")

@@ -78,14 +78,14 @@ func Start(ctx context.Context, o Options) (*System, error) {
 	if o.GRPCAddr == "" {
 		o.GRPCAddr = anyPort
 	}
-	s := &System{folder: Folder(o.StateDir), say: sayer(o.Progress)}
+	s := &System{folder: Folder(o.StateDir), say: lineWriter(o.Progress)}
 	if err := s.start(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func sayer(progress func(string)) func(string, ...any) {
+func lineWriter(progress func(string)) func(string, ...any) {
 	var mu sync.Mutex
 	return func(format string, args ...any) {
 		if progress == nil {

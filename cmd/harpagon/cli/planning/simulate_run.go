@@ -69,13 +69,13 @@ func (f *simulateFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 			return simulate.OnPlans(loads, plans, o)
 		}
 		if result, err = f.play(d, loads, play); err != nil {
-			return tidied(err)
+			return withoutPackage(err)
 		}
 		out.Devices = result.Devices
 	}
 	if len(shared) == 0 {
 		if err := f.playClusters(d, all, specs, found, &out, &result); err != nil {
-			return tidied(err)
+			return withoutPackage(err)
 		}
 	}
 	for i := range result.Pipelines {
@@ -105,8 +105,8 @@ func (f *simulateFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 	return nil
 }
 
-// tidied takes the name of the package from an error.
-func tidied(err error) error {
+// withoutPackage takes the name of the package from an error.
+func withoutPackage(err error) error {
 	if errors.Is(err, simulate.ErrStopped) {
 		return stopped(context.Canceled)
 	}
