@@ -111,7 +111,7 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from rounds.Measured,
 	defer queue.Leave()
 	t = t.Fit(engine)
 	l := &loader{host: h, MeasureTask: t, engine: engine, queue: queue}
-	m := rounds.Measurement{Measured: from, Hardware: t.Hardware, Limits: t.Limits.WithDefaults(), Load: l.load, Busy: h.Busy, Tell: tell}
+	m := rounds.Measurement{Measured: from, Hardware: t.Hardware, Limits: t.Limits.WithDefaults(), Load: l.load, Busy: h.Busy, Progress: tell}
 	if m.Busy == nil {
 		m.Busy = busy.Read
 	}

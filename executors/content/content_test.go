@@ -160,7 +160,7 @@ func TestAStoreServedOverHTTP(t *testing.T) {
 	store, err := OpenStore(server.URL, secure.Credentials{Token: "secret"})
 	require.NoError(t, err)
 	var sent []string
-	p := Pinning{Store: store, Tell: func(s string) { sent = append(sent, s) }}
+	p := Pinning{Store: store, Progress: func(s string) { sent = append(sent, s) }}
 	m := pinned(t, p, pipelines.Module{Name: "m", Model: model})
 	pinned(t, p, pipelines.Module{Name: "m", Model: model})
 	require.Len(t, sent, 1, "what the store has is not sent again")

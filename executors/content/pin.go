@@ -18,7 +18,7 @@ import (
 type Pinning struct {
 	Store Store // takes what it lacks; nil leaves files where they are, for workers that see the same folder
 	Fetch Fetcher
-	Tell  func(string) // is told of every file that is sent, in one line; may be nil
+	Progress  func(string) // is told of every file that is sent, in one line; may be nil
 }
 
 // Pin writes into every module of the document which files it needs, with their
@@ -81,8 +81,8 @@ func (p Pinning) send(ctx context.Context, f pipelines.File, at string) error {
 	if has || err != nil {
 		return err
 	}
-	if p.Tell != nil {
-		p.Tell(fmt.Sprintf("sending %s %s to %s", filepath.Base(f.Path), f.Short(), p.Store))
+	if p.Progress != nil {
+		p.Progress(fmt.Sprintf("sending %s %s to %s", filepath.Base(f.Path), f.Short(), p.Store))
 	}
 	from, err := os.Open(at)
 	if err != nil {
@@ -131,8 +131,8 @@ func (p Pinning) fetched(ctx context.Context, m pipelines.Module) ([]pipelines.F
 }
 
 func (p Pinning) fetchOne(ctx context.Context, all []pipelines.File, address, to string) ([]pipelines.File, error) {
-	if p.Tell != nil {
-		p.Tell("fetching " + address)
+	if p.Progress != nil {
+		p.Progress("fetching " + address)
 	}
 	if err := p.Fetch.fetch(ctx, address, to); err != nil {
 		return nil, err

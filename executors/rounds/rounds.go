@@ -58,7 +58,7 @@ type Measurement struct {
 	// up to a size.
 	Load func(ctx context.Context, together, size int) (Instances, error)
 	Busy func() (busy.Reading, error) // how much of the processors is used
-	Tell func(Measured)               // after every step; may be nil
+	Progress func(Measured)               // after every step; may be nil
 
 	sizes []int // rising
 }
@@ -118,10 +118,10 @@ func (m *Measurement) measureSize(ctx context.Context, size int, rounds bool) er
 func at(size int, err error) error { return fmt.Errorf("at batch %d: %w", size, err) }
 
 func (m *Measurement) report() {
-	if m.Tell != nil {
+	if m.Progress != nil {
 		so := m.Measured
 		so.Memory = maps.Clone(so.Memory) // it grows; rounds stay as they are
-		m.Tell(so)
+		m.Progress(so)
 	}
 }
 

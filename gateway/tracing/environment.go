@@ -27,7 +27,7 @@ func FromEnvironment(ctx context.Context, version string, tell func(string)) (*T
 	if err != nil {
 		return nil, err
 	}
-	o := Options{Sampler: sampler, Version: version, Tell: tell}
+	o := Options{Sampler: sampler, Version: version, Warn: tell}
 	if o.Exporter, err = exporter(ctx); err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}

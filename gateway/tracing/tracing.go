@@ -24,8 +24,8 @@ type Options struct {
 	Kept     float64          // late, dropped and failed ones per second beside; 0 means DefaultKept, below 0 none
 	Version  string           // of the program
 
-	// Tell is told once a minute at most that spans could not be sent; nil is not told.
-	Tell func(string)
+	// Warn is told once a minute at most that spans could not be sent; nil is not told.
+	Warn func(string)
 }
 
 // Tracer writes traces. Shut it down in the end.
@@ -50,7 +50,7 @@ func New(o Options) *Tracer {
 		about = named
 	}
 	p := sdktrace.NewTracerProvider(
-		sdktrace.WithBatcher(&quiet{SpanExporter: o.Exporter, tell: o.Tell}),
+		sdktrace.WithBatcher(&quiet{SpanExporter: o.Exporter, tell: o.Warn}),
 		sdktrace.WithSampler(keeping{o.Sampler}),
 		sdktrace.WithResource(about),
 	)

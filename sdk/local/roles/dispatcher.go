@@ -27,7 +27,7 @@ type DispatcherOptions struct {
 	Addr        string             // HOST:PORT for gateways; executors come to the port after it
 	Name        string             // of the process
 	Credentials secure.Credentials // asked of gateways and executors
-	Tell        func(string)       // is told of connections that failed; may be nil
+	Log         func(string)       // is told of connections that failed; may be nil
 	Record      string             // as of GatewayOptions
 	Keepalive   time.Duration      // how long gateways and executors may be silent; 0 means keepalive.DefaultPatience
 
@@ -99,9 +99,9 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 		d.lease.server = d.Server
 	}
 	context.AfterFunc(life, func() { _ = gateways.Close() })
-	d.servers.Go(func() { d.accept(life, gateways, o.Tell) })
+	d.servers.Go(func() { d.accept(life, gateways, o.Log) })
 	d.servers.Go(func() {
-		newRecorder(o.Record, o.Tell, func() recording.Recording {
+		newRecorder(o.Record, o.Log, func() recording.Recording {
 			head := recording.Head{Program: "harpagon dispatcher", Written: time.Now(), Epoch: began}
 			return recording.Recording{Head: head, Stations: queues.Recording()}
 		}).keep(life)

@@ -95,7 +95,7 @@ func TestADispatchersAddressThatLeadsElsewhere(t *testing.T) {
 // TestAClientThatComesToADispatcher: it is told where to go, and the dispatcher goes on.
 func TestAClientThatComesToADispatcher(t *testing.T) {
 	var says heard
-	d := startDispatcher(t, DispatcherOptions{Tell: says.tell})
+	d := startDispatcher(t, DispatcherOptions{Log: says.tell})
 	for _, body := range []int{16, 1 << 16} {
 		client, err := sdk.Dial(t.Context(), d.Addr)
 		if err == nil { // of several addresses, another may have answered

@@ -86,7 +86,7 @@ type GatewayOptions struct {
 	// ends and when the process gets SIGUSR1. Empty means one in the folder for temporary
 	// files, and only on the signal.
 	Record string
-	Tell   func(string) // is told of recordings; may be nil
+	Log    func(string) // is told of recordings; may be nil
 }
 
 // Gateway is the role that takes requests.
@@ -129,7 +129,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	if o.Record != "" && o.Gateway.Record == 0 {
 		o.Gateway.Record = recordMemory
 	}
-	tell := o.Tell
+	tell := o.Log
 	if tell == nil {
 		tell = func(string) {}
 	}

@@ -105,7 +105,7 @@ func pin(ctx context.Context, d *command.Deps, doc *pipelines.Document, to *comm
 	if err != nil {
 		return err
 	}
-	return content.Pinning{Store: store, Fetch: fetcher, Tell: func(line string) { fmt.Fprintln(d.Stderr, line) }}.Pin(ctx, doc)
+	return content.Pinning{Store: store, Fetch: fetcher, Progress: func(line string) { fmt.Fprintln(d.Stderr, line) }}.Pin(ctx, doc)
 }
 
 func (f *applyFlags) run(ctx context.Context, d *command.Deps, commands *control.Control, doc pipelines.Document) error {

@@ -39,7 +39,7 @@ is gone another takes its services over. Without, the one that has started last 
 				defer t.Close()
 				o.Client = t
 			}
-			o.Tell = func(line string) { fmt.Fprintln(d.Stderr, line) }
+			o.Log = func(line string) { fmt.Fprintln(d.Stderr, line) }
 			return roles.RunDispatcher(c.Context(), o, func(r *roles.Dispatcher) {
 				fmt.Fprintf(d.Stdout, "dispatcher  %s\n", r.Addr)
 			})

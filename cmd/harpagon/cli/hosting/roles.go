@@ -147,7 +147,7 @@ need a token, read from ` + command.TokenVariable + `, which clients and workers
 			return err
 		}
 		o.Credentials = proof
-		o.Tell = func(line string) { fmt.Fprintln(d.Stderr, line) }
+		o.Log = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {
 			fmt.Fprintf(d.Stdout, "endpoint   %s\ngRPC       %s\nexecutors  %s\n", g.URL(), g.GRPC, g.Attach)
 		})
