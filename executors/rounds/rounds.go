@@ -56,8 +56,8 @@ type Measurement struct {
 
 	// Load loads as many instances as batches are measured at a time, for batches of
 	// up to a size.
-	Load func(ctx context.Context, together, size int) (Instances, error)
-	Busy func() (busy.Reading, error) // how much of the processors is used
+	Load     func(ctx context.Context, together, size int) (Instances, error)
+	Busy     func() (busy.Reading, error) // how much of the processors is used
 	Progress func(Measured)               // after every step; may be nil
 
 	sizes []int // rising
