@@ -69,7 +69,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 		g.refuse(ctx, p, gr, app, q, arrival, err)
 		return nil, err
 	}
-	p.stats.Arrive(now)
+	p.stats.Arrive(now, arrival)
 	if app != nil {
 		app.stats.Begin(now)
 	}
@@ -224,7 +224,7 @@ func (g *Gateway) refuse(ctx context.Context, p *pipeline, gr *deployed, app *ap
 	end := Invalid
 	if err.Code != wire.CodeInvalid {
 		end = Refused
-		p.stats.Arrive(now)
+		p.stats.Arrive(now, arrival)
 	}
 	p.stats.End(now, end, now-arrival)
 	if app != nil {

@@ -92,6 +92,12 @@ func (s Status) Promise() string {
 			Deviation: autoscale.Deviation{Size: v.Size, Measured: v.Measured, Profiled: v.Profiled}}
 		fmt.Fprintf(&b, "promise void because %s\n", a.Describe())
 	}
+	if s.Away != nil {
+		fmt.Fprintf(&b, "requests come otherwise than planned for: %s\n", s.Away.Describe())
+	}
+	if s.Arrivals != nil {
+		fmt.Fprintf(&b, "%s\n", s.Arrivals.Describe())
+	}
 	for _, h := range s.Healed {
 		fmt.Fprintf(&b, "%s is planned with %s for a batch of %d on %s, as measured while it serves; its profile says %s\n",
 			h.Module, quantity.Duration(h.Measured), h.Size, h.Hardware, quantity.Duration(h.Profiled))

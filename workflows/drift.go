@@ -29,6 +29,7 @@ func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
 	switch spec := serving.Spec; spec.Kind() {
 	case scheduler.KindPipeline:
 		d.Rate = watch(spec.Pipeline.Rate)
+		d.Arrivals.Reset(spec.Pipeline.Arrivals, now)
 		d.Pace.Reset(now)
 		d.Transfers.Reset(serving.Plan.Pipeline.Transfer, now)
 	case scheduler.KindPool:
@@ -50,7 +51,11 @@ func (s *service) measured(ctx workflow.Context, m autoscale.Measures) {
 	}
 	switch s.Kind {
 	case scheduler.KindPipeline:
-		if !s.paceMeasured(ctx, m) && !s.Settings.Fixed && !s.transfersMeasured(m) {
+		s.Detectors.Arrivals.Observe(m)
+		switch changed := s.paceMeasured(ctx, m); {
+		case s.Settings.Fixed:
+			observe(&s.Detectors.Rate, m) // to be told
+		case !changed && !s.transfersMeasured(m) && !s.arrivalsMeasured():
 			s.rateMeasured(m)
 		}
 	case scheduler.KindPool:
@@ -87,6 +92,21 @@ func (s *service) rateMeasured(m autoscale.Measures) {
 		s.setRate(roundUp(advice.Rate))
 		s.replan("the load changed: " + advice.Describe())
 	}
+}
+
+// arrivalsMeasured is true when requests come so much less evenly than declared that
+// too few are in time.
+func (s *service) arrivalsMeasured() bool {
+	p := *s.Spec.Pipeline
+	target := cmp.Or(p.Attainment, pipelines.DefaultAttainment) // below 0: nothing is asked for
+	advice, missed := s.Detectors.Arrivals.Missed(target)
+	if !missed || advice.Arrivals() == p.Arrivals {
+		return false
+	}
+	p.Arrivals, p.Trace = advice.Arrivals(), nil
+	s.Spec.Pipeline = &p
+	s.replan(advice.Describe() + "; planned for " + p.Arrivals)
+	return true
 }
 
 // setRate changes the rate of a pipeline's spec.

@@ -147,3 +147,54 @@ func TestVoidPromisesThatNobodyPlansAround(t *testing.T) {
 		})
 	}
 }
+
+// come lets the gateway tell for a minute how unevenly requests come, and that a part of
+// them is late.
+func come(rate, variation float64, late int64) func(*rig) {
+	return func(r *rig) {
+		now := r.Now()
+		for at := 5 * time.Second; at < time.Minute; at += 5 * time.Second {
+			n := int64(10 * rate)
+			m := autoscale.Measures{Pipeline: "traffic", From: now.Add(at - 10*time.Second), To: now.Add(at), Offered: rate, Arrived: n,
+				Completed: n - late, Late: late, Gaps: &autoscale.Gaps{Compared: n, Variation: variation}}
+			r.at(at, func() { r.SignalWorkflow(SignalMeasures, m) })
+		}
+	}
+}
+
+func TestArrivalsOtherThanDeclaredAreToldAndPlannedFor(t *testing.T) {
+	w := newWorld(4)
+	wait := func(*rig) {}
+	script(t, w, Settings{}, apply(20), come(20, 1.1, 0), come(20, 1.1, 0), func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 1, s.Serving, "it costs nobody anything")
+		assert.Contains(t, s.Promise(), "requests come in more bursts than declared: squared variation of their gaps 1.1, declared 0 (for ")
+		come(20, 1.1, 20)(r)
+	}, come(20, 1.1, 20), wait, func(r *rig) {
+		s := r.status()
+		require.Equal(t, 2, s.Serving)
+		assert.Contains(t, s.Cause, "requests come in more bursts than declared")
+		assert.Contains(t, s.Cause, "planned for poisson")
+		assert.Equal(t, "poisson", w.installed[1].Pipeline.Arrivals)
+		assert.Empty(t, s.Promise(), "the new plan counts on it")
+		come(20, 1.1, 20)(r)
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 2, s.Serving, "once")
+		r.update(UpdateApply, ApplyRequest{Spec: traffic(20)})
+	}, func(r *rig) {
+		assert.Empty(t, w.installed[2].Pipeline.Arrivals, "what is applied counts")
+	})
+}
+
+// A fixed plan follows nothing, and tells all the same.
+func TestFixedPlansTellWhatIsOtherThanDeclared(t *testing.T) {
+	w := newWorld(4)
+	script(t, w, Settings{Fixed: true}, apply(20), come(30, 1.1, 30), come(30, 1.1, 30), come(30, 1.1, 30), func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 1, s.Serving)
+		assert.Contains(t, s.Promise(), "requests come in more bursts than declared")
+		assert.Contains(t, s.Promise(), "requests come otherwise than planned for: rate 30/s for ")
+		assert.Contains(t, s.Promise(), ", planned 20/s")
+	})
+}

@@ -118,6 +118,7 @@ func (s *service) status() Status {
 		}
 	}
 	st.Transfers, st.Transfer = s.Detectors.Transfers.Hosts, s.Transfer
+	st.Arrivals, st.Away = s.Detectors.Arrivals.Seen(), s.Detectors.Rate.Away()
 	st.Void, st.Healed, st.Disturbed = s.slower(), s.healed(), pipelines.Disturbed(all...)
 	if s.Generation != st.Serving || s.Failure != nil {
 		st.Asked = &Asked{Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}), Cause: s.Cause}

@@ -175,6 +175,7 @@ type Detectors struct {
 	Rate         autoscale.Drift
 	Pace         autoscale.Pace      `json:",omitzero"`
 	Transfers    autoscale.Transfers `json:",omitzero"`
+	Arrivals     autoscale.Arrivals  `json:",omitzero"`
 	Sizes        autoscale.MixDrift  `json:",omitzero"`
 	Applications []ApplicationDrift  `json:",omitempty"` // in the order of the spec
 }

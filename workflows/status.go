@@ -43,6 +43,11 @@ type Status struct {
 	Healed    []Pace `json:",omitempty"`
 	Disturbed string `json:",omitempty"`
 
+	// Arrivals says how requests come where that has long been other than declared,
+	// and Away at which rate where that has lately not been the one planned for.
+	Arrivals *autoscale.ArrivalsAdvice `json:",omitempty"`
+	Away     *autoscale.Advice         `json:",omitempty"`
+
 	// Transfers is how long the way to the executors of each host and back takes.
 	// Transfer is what the next plan counts on for it.
 	Transfers []autoscale.HostTransferSeen `json:",omitempty"`

@@ -21,7 +21,7 @@ type Application struct {
 
 // Begin counts an accepted request.
 func (s *Application) Begin(now dispatch.Time) {
-	s.Arrive(now)
+	s.Arrive(now, now)
 	s.mu.Lock()
 	s.requests++
 	s.underWay++
@@ -32,7 +32,7 @@ func (s *Application) Begin(now dispatch.Time) {
 // in itself.
 func (s *Application) Refuse(now dispatch.Time, o Outcome) {
 	if o != Invalid {
-		s.Arrive(now)
+		s.Arrive(now, now)
 	}
 	s.End(now, o, 0)
 	s.mu.Lock()

@@ -13,12 +13,14 @@ import (
 type Service struct {
 	mu    sync.Mutex
 	ring  ring[serviceSecond]
+	space spacing
 	total [Invalid + 1]int64 // outcomes since the beginning
 	since dispatch.Time
 }
 
 type serviceSecond struct {
 	arrived  int64
+	gaps     gaps
 	outcomes [Invalid + 1]int64
 	latency  histogram.Histogram
 }
@@ -34,10 +36,13 @@ func (s *Service) Init(span time.Duration, now dispatch.Time) {
 	s.since = now
 }
 
-// Arrive counts a request that has come, and is none that is wrong in itself.
-func (s *Service) Arrive(now dispatch.Time) {
+// Arrive counts a request that came at an instant and was read by now, and is none that
+// is wrong in itself.
+func (s *Service) Arrive(now, came dispatch.Time) {
 	s.mu.Lock()
-	s.ring.at(now).arrived++
+	second := s.ring.at(now)
+	second.arrived++
+	s.space.arrive(came, &second.gaps)
 	s.mu.Unlock()
 }
 
@@ -84,9 +89,10 @@ func (s *Service) Measure(now dispatch.Time, m *autoscale.Measures) {
 		m.Cancelled += second.outcomes[Cancelled]
 		m.Invalid += second.outcomes[Invalid]
 		sum.latency.Merge(&second.latency)
+		sum.gaps.add(second.gaps)
 	}
 	m.Offered = rate(m.Arrived, span)
-	m.Latency = sum.latency.Percentiles()
+	m.Latency, m.Gaps = sum.latency.Percentiles(), sum.gaps.measure()
 }
 
 func rate(n int64, span time.Duration) float64 {

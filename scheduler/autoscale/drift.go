@@ -108,6 +108,16 @@ func (d *Drift) Observe(m Measures) Advice {
 	return d.advice(m.To)
 }
 
+// Away is the rate that is measured where it has been other than planned for a third of
+// the hold time, by more than chance explains; nil where it is as planned.
+func (d *Drift) Away() *Advice {
+	held := d.Last.Sub(d.Since)
+	if d.Side == 0 || held < d.Options.Hold/3 || d.chance(held) {
+		return nil
+	}
+	return &Advice{Reschedule: true, Rate: d.Smooth, Planned: d.Planned, Held: held}
+}
+
 func (d *Drift) stay(held time.Duration) Advice {
 	return Advice{Rate: d.Planned, Planned: d.Planned, Held: held}
 }

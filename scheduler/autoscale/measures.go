@@ -46,7 +46,8 @@ type Measures struct {
 	// 1 where there was none. SetAttainment computes it.
 	Attainment float64 `json:"attainment"`
 
-	Latency Percentiles      `json:"latency"` // end to end, of answered requests
+	Latency Percentiles      `json:"latency"`        // end to end, of answered requests
+	Gaps    *Gaps            `json:"gaps,omitempty"` // how unevenly requests came; nil where too few have, and of several gateways or services together
 	Modules []ModuleMeasures `json:"modules,omitempty"`
 
 	// Function is set where a function is served: its applications, each with its

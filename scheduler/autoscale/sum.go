@@ -31,6 +31,12 @@ func Sum(all ...Measures) Measures {
 
 func add(sum *Measures, m Measures) {
 	sum.Gateway = ""
+	switch { // parts of a stream tell nothing of the whole
+	case sum.Arrived == 0:
+		sum.Gaps = m.Gaps
+	case m.Arrived > 0:
+		sum.Gaps = nil
+	}
 	sum.Latency = worst(sum.Latency, m.Latency, sum.Completed+sum.Late, m.Completed+m.Late)
 	sum.Generation = max(sum.Generation, m.Generation)
 	if m.From.Before(sum.From) {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"slices"
+	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
@@ -54,6 +55,7 @@ type service struct {
 	deadlines horizon // of the requests under way
 	learned   int     // batches since the work was last estimated
 	estimated bool
+	until     Time // when the estimate is no longer to be relied on
 }
 
 type module struct {
@@ -61,6 +63,7 @@ type module struct {
 	waiting, running int
 	paces            []measure.Pace // by group
 	typical          Time           // exponential mean of what batches take, from start to end; 0 before the first
+	last             Time           // when a batch was learned
 }
 
 // load is the work of a service on one device, in nanoseconds.
@@ -90,8 +93,12 @@ const (
 // typicalWeight is how many batches a change of their time takes to be followed.
 const typicalWeight = 8
 
-// estimateEvery is after how many batches the work is estimated anew.
-const estimateEvery = 16
+// estimateEvery is after how many batches the work is estimated anew, and
+// estimateFor after how long without so many.
+const (
+	estimateEvery = 16
+	estimateFor   = time.Second
+)
 
 // Add enters a service and returns its number, which is never 0.
 func (c *Controller) Add(s Service) int {
@@ -304,10 +311,11 @@ func (c *Controller) Learn(now Time, number, module, group, n int, took, all Tim
 	}
 	if table := s.Modules[module].Groups[group].Durations; n >= 1 && len(table) > 0 {
 		m.paces[group].Learn(now, table[min(n, len(table))-1], took, all)
-		if m.typical == 0 {
+		if m.typical == 0 || m.forgotten(now) {
 			m.typical = all
 		}
 		m.typical += (all - m.typical) / typicalWeight
+		m.last = now
 		s.learned++
 	}
 }
@@ -315,17 +323,17 @@ func (c *Controller) Learn(now Time, number, module, group, n int, took, all Tim
 // estimate computes the work of items and requests on every device, at the pace
 // at which batches run now.
 func (s *service) estimate(now Time) {
-	if s.estimated && s.learned < estimateEvery {
+	if s.estimated && s.learned < estimateEvery && now < s.until {
 		return
 	}
-	s.estimated, s.learned, s.devices = true, 0, s.devices[:0]
+	s.estimated, s.learned, s.devices, s.until = true, 0, s.devices[:0], now+estimateFor
 	n := len(s.Modules)
 	tail := make([]Time, n)
 	for i := n - 1; i >= 0; i-- {
 		for _, d := range s.Modules[i].Down {
 			tail[i] = max(tail[i], tail[d])
 		}
-		tail[i] += s.typical(i)
+		tail[i] += s.typical(now, i)
 	}
 	for i := range s.Modules {
 		for k, g := range s.Modules[i].Groups {
@@ -376,10 +384,12 @@ func (d *load) add(s *service, promised bool) {
 }
 
 // typical is how long batches take at a module: as they have lately, which is
-// long under load, when they are large; before the first, one request alone.
-func (s *service) typical(i int) Time {
-	if t := s.modules[i].typical; t > 0 {
-		return t
+// long under load, when they are large; before the first, and when none has come for
+// a while, one request alone. Whoever believes that nothing can be in time would never
+// learn otherwise.
+func (s *service) typical(now Time, i int) Time {
+	if m := &s.modules[i]; m.typical > 0 && !m.forgotten(now) {
+		return m.typical
 	}
 	least := Time(0)
 	for _, g := range s.Modules[i].Groups {
@@ -389,3 +399,7 @@ func (s *service) typical(i int) Time {
 	}
 	return least
 }
+
+// forgotten says whether no batch has been learned of for so long that what was is no
+// guide.
+func (m *module) forgotten(now Time) bool { return now-m.last > estimateFor+2*m.typical }

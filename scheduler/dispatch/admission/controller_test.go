@@ -308,3 +308,50 @@ func BenchmarkAdmit(b *testing.B) {
 		}
 	}
 }
+
+// One batch that took longer than the objective, such as one of a machine that stood
+// still, shuts the door for as long as it takes to see that it was one, not for sixteen
+// more batches of single requests.
+func TestAnOutlierDoesNotShutTheDoor(t *testing.T) {
+	var c Controller
+	n := c.Add(single(100 * ms))
+	for i := range 20 {
+		c.Learn(Time(i)*ms, n, 0, 0, 1, 10*ms, 10*ms)
+	}
+	c.Learn(20*ms, n, 0, 0, 1, 10*ms, 3*time.Second)
+	room := func(now Time) (taken int) {
+		for c.Admit(now, n, now+100*ms) {
+			taken++
+		}
+		for range taken {
+			c.Enter(n)
+			c.Leave(now, n, now+100*ms, InTime)
+		}
+		return taken
+	}
+	assert.Equal(t, 1, room(30*ms), "while it stands for what batches take")
+	assert.Equal(t, 18, room(4*time.Second), "nothing has come that would say otherwise")
+	c.Learn(4*time.Second, n, 0, 0, 1, 10*ms, 10*ms)
+	assert.Equal(t, 18, room(4*time.Second+2*estimateFor))
+}
+
+// The same where requests go on coming one at a time.
+func TestAnOutlierIsOutweighed(t *testing.T) {
+	var c Controller
+	n := c.Add(single(100 * ms))
+	c.Learn(ms, n, 0, 0, 1, 10*ms, 10*ms)
+	c.Learn(2*ms, n, 0, 0, 1, 10*ms, 3*time.Second)
+	now := Time(0)
+	for i := range 30 {
+		now = Time(i+1) * 300 * ms
+		require.True(t, c.Admit(now, n, now+100*ms), "one is always tried")
+		second := c.Would(now, n, now+100*ms)
+		c.Enter(n)
+		c.Learn(now+10*ms, n, 0, 0, 1, 10*ms, 10*ms)
+		c.Leave(now+10*ms, n, now+100*ms, InTime)
+		if second {
+			break
+		}
+	}
+	assert.Less(t, now, 8*time.Second)
+}
