@@ -91,9 +91,10 @@ type Batch struct {
 	Whole attach.Part
 
 	station *station
-	lane    int32    // -1 when the station has forgotten it; under station.mu
-	group   int32    // that it runs for; -1 once another plan has come
-	few     [4]*Item // items of a small batch
+	lane    int32         // -1 when the station has forgotten it; under station.mu
+	soon    dispatch.Time // when it was said to be about to end; 0 where it was not
+	group   int32         // that it runs for; -1 once another plan has come
+	few     [4]*Item      // items of a small batch
 }
 
 // Service is the name of the service that the batch is for.

@@ -171,6 +171,10 @@ func (s *station) remove(e *Executor) {
 // to come: it would refuse all for ever, and never see that they are as fast as before.
 const outage = 250 * time.Millisecond
 
+// tailFade is how many batches it takes until one that ended long after it was said to
+// be about to is forgotten.
+const tailFade = 64
+
 // returned notes that a batch has come back and lets the lane go on, unless its
 // engine is away: then the policy does without, but requests may wait for it,
 // because either it comes back or its executor goes.
@@ -183,6 +187,9 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 		it.finish(now, r.Waited, r.Compute)
 	}
 	s.count(b, now, r)
+	if b.soon > 0 {
+		s.tail = max(now-b.soon, s.tail-s.tail/tailFade)
+	}
 	learn := r.Compute
 	if r.Failed > 0 || r.Away || now-b.At-r.Compute-r.Waited > outage {
 		learn = 0 // computed twice, or not, or somebody was stopped meanwhile
@@ -246,8 +253,8 @@ func (s *station) soon(b *Batch, took dispatch.Time) {
 	now := s.dispatcher.Now()
 	if at := s.laneOf(b, false); at >= 0 && s.lanes[at].known && s.lanes[at].exec.alone() {
 		l := &s.lanes[at]
-		l.batch, l.free, b.lane = nil, now, -1
-		fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: took}, fx)
+		l.batch, l.free, b.lane, b.soon = nil, now, -1, now
+		fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: took, At: now + s.tail}, fx)
 	}
 	s.mu.Unlock()
 	s.apply(fx)

@@ -25,8 +25,9 @@ type station struct {
 	windows bool // the policy closes batches by the windows of groups
 	slots   []slot
 	free    []uint32
-	lanes   []lane // by ExecutorID
-	up      int    // lanes that the policy knows of or will, once their engines are back
+	lanes   []lane        // by ExecutorID
+	tail    dispatch.Time // from when executors say that a batch is about to end until it is back, at the most lately
+	up      int           // lanes that the policy knows of or will, once their engines are back
 	downAt  dispatch.Time
 	moves   int64 // of Dispatcher.moves that the policy knows of
 	timer   *time.Timer

@@ -155,7 +155,7 @@ func (e *executor) compute(ctx context.Context, c *lane, b *attach.Batch, w *wor
 	}
 	if w.err == nil && w.errs == nil {
 		c.crashes = 0
-		c.took.Learn(len(w.good), info.Compute)
+		c.took[w.at].Learn(len(w.good), info.Compute)
 	}
 	e.device.Charge(len(w.good), info.Compute)
 }

@@ -88,6 +88,11 @@ func (e withConstants) Load(ctx context.Context, m Model) (Instance, error) {
 	if err != nil {
 		return nil, err
 	}
+	return fixed(in, m)
+}
+
+// fixed gives the instance of a module its constants.
+func fixed(in Instance, m Model) (Instance, error) {
 	c, err := NewConstants(m.Module, in.Signature())
 	if err != nil {
 		_ = in.Close()

@@ -59,6 +59,7 @@ type executor struct {
 	task      Task
 	observer  Observer
 	residents []resident
+	staging   bool // a batch ahead goes to the engine at once
 	device    *turns.Device
 	turn      turns.User
 	assembly  assembly.Assembly // of batches that come in parts
@@ -81,6 +82,10 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 	e := &executor{host: h, task: t, observer: o, residents: residents, device: queue, turn: turns.User{Concurrency: t.concurrency()}}
 	e.enter(Loading)
 	e.lanes.open(t.concurrency(), 1)
+	for _, c := range e.lanes.all {
+		c.took = make([]turns.Durations, len(residents))
+	}
+	e.staging = e.together()
 	return e, nil
 }
 

@@ -41,10 +41,7 @@ func (t MeasureTask) Fit(e Engine) MeasureTask {
 		return t
 	}
 	limit := 0
-	if wrapped, ok := e.(withConstants); ok {
-		e = wrapped.Engine
-	}
-	if l, ok := e.(Limiter); ok {
+	if l, ok := bare(e).(Limiter); ok {
 		limit = l.Limit(t.Module)
 	}
 	if limit > 0 {

@@ -25,8 +25,38 @@ type resident struct {
 // Together is an Engine that can have several models in one process, so that what the
 // process itself takes of a device's memory is taken once.
 type Together interface {
-	// LoadTogether is Load of each; an instance that is gone takes the others with it.
+	// LoadTogether is Load of each; an instance that is gone takes the others with it,
+	// and all are closed by themselves. The error is a *TogetherError.
 	LoadTogether(ctx context.Context, all []Model) ([]Instance, error)
+}
+
+// TogetherError is why models could not be loaded together.
+type TogetherError struct {
+	At  int // the place of the model that could not
+	Err error
+}
+
+func (e *TogetherError) Error() string { return e.Err.Error() }
+func (e *TogetherError) Unwrap() error { return e.Err }
+
+// LoadTogether is that of an engine that is Together, and Load of each by any other. The
+// error is a *TogetherError.
+func LoadTogether(ctx context.Context, e Engine, models []Model) ([]Instance, error) {
+	if t, ok := e.(Together); ok {
+		return t.LoadTogether(ctx, models)
+	}
+	var all []Instance
+	for i, m := range models {
+		one, err := e.Load(ctx, m)
+		if err != nil {
+			for _, loaded := range all {
+				_ = loaded.Close()
+			}
+			return nil, &TogetherError{At: i, Err: err}
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // apart are the tasks of the residents: of a module's executor the task itself.
@@ -109,40 +139,52 @@ func (h *Host) placeAll(ctx context.Context, t Task) (_ Task, release func(), er
 // instances loads the residents, those of an engine that can in one process.
 func (e *executor) instances(ctx context.Context) ([]Instance, error) {
 	all := make([]Instance, len(e.residents))
-	fail := func(r *resident, err error) ([]Instance, error) {
+	fail := func(at int, err error) ([]Instance, error) {
 		for _, one := range all {
 			if one != nil {
 				_ = one.Close()
 			}
 		}
-		return nil, &residentError{r, err}
+		return nil, &residentError{&e.residents[at], err}
 	}
 	for i := range e.residents {
 		if all[i] != nil {
 			continue
 		}
-		r := &e.residents[i]
-		if at := e.loadedTogether(i); len(at) > 1 {
-			models := make([]Model, len(at))
-			for k, j := range at {
-				models[k] = e.residents[j].model
-			}
-			loaded, err := r.engine.(Together).LoadTogether(ctx, models)
-			if err != nil {
-				return fail(r, err)
-			}
-			for k, j := range at {
-				all[j] = loaded[k]
-			}
-			continue
+		at := e.loadedTogether(i)
+		models := make([]Model, len(at))
+		for k, j := range at {
+			models[k] = e.residents[j].model
 		}
-		one, err := r.engine.Load(ctx, r.model)
+		loaded, err := LoadTogether(ctx, bare(e.residents[i].engine), models)
 		if err != nil {
-			return fail(r, err)
+			var of *TogetherError
+			if errors.As(err, &of) {
+				return fail(at[of.At], of.Err)
+			}
+			return fail(i, err)
 		}
-		all[i] = one
+		for k, j := range at {
+			all[j] = loaded[k]
+		}
+		for _, j := range at {
+			if _, fills := e.residents[j].engine.(withConstants); !fills {
+				continue
+			}
+			if all[j], err = fixed(all[j], e.residents[j].model); err != nil {
+				return fail(j, err)
+			}
+		}
 	}
 	return all, nil
+}
+
+// bare is an engine without what fills constants for it.
+func bare(e Engine) Engine {
+	if w, ok := e.(withConstants); ok {
+		return w.Engine
+	}
+	return e
 }
 
 // residentError is why a resident could not be loaded.
@@ -167,8 +209,8 @@ func (e *executor) cannotLoad(err error, attempts int) error {
 
 // loadedTogether are the residents that are loaded in one process with that at i, from it on.
 func (e *executor) loadedTogether(i int) (at []int) {
-	if _, ok := e.residents[i].engine.(Together); !ok {
-		return nil
+	if _, ok := bare(e.residents[i].engine).(Together); !ok {
+		return []int{i}
 	}
 	for k := i; k < len(e.residents); k++ {
 		if e.residents[k].engine.Name() == e.residents[i].engine.Name() {

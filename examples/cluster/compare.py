@@ -38,7 +38,7 @@ try:
     worst = 0.0
     for factor in map(float, a.factors.split(",")):
         rate = factor * cluster["goodput_rate"]
-        simulated = json.loads(call("simulate", a.folder, *flags, "--rate", str(rate), "--duration", "120s", "--json"))
+        simulated = json.loads(call("simulate", a.folder, *flags, "--rate", str(rate), "--duration", "120s", "--fanout", "near", "--json"))
         expected = {s["pipeline"]: s["attainment"] for s in simulated["simulations"]}
         loads = json.loads(call("load", cluster["cluster"], "--gateway", "127.0.0.1:18310", "--rate", str(rate), "--duration", f"{a.duration}s", "--json"))["loads"]
         for one in loads:

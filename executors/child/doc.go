@@ -8,7 +8,9 @@
 //	}
 //
 // and from then on child.New("gorgonia", child.Options{}) is an engine like any
-// other. One child holds one instance.
+// other. One child holds one instance, or all that LoadTogether was given: models
+// that share a device then share what the process takes of it, and one runs at a
+// time.
 //
 // # What a crash does
 //
@@ -18,6 +20,9 @@
 // executor does, or calls Run again, which then starts and loads a new child
 // first. Such a Run waits within its context, longer after every failure; after
 // several failures to load in a row the instance stays unavailable.
+//
+// Instances that were loaded together are gone together: the next batch of any of
+// them starts a child that loads all.
 //
 // A batch that outlasts its context or Options.RunTimeout is ended by killing
 // the child, since nothing else stops a computation that hangs.

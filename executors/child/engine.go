@@ -7,8 +7,9 @@ import (
 	"github.com/harpagon/harpagon/executors"
 )
 
-// New returns an engine that runs the engine called inner in child processes,
-// one for each instance. It has the inner engine's name.
+// New returns an engine that runs the engine called inner in child processes, one
+// for each instance or for those that are loaded together (executors.Together). It
+// has the inner engine's name.
 func New(inner string, o Options) executors.Engine {
 	return &engine{inner: inner, options: o.withDefaults()}
 }
@@ -35,7 +36,7 @@ func (e *engine) Version() string {
 	if e.version != "" {
 		return e.version
 	}
-	p, err := start(context.Background(), e.inner, executors.Model{}, &e.options)
+	p, err := start(context.Background(), e.inner, "", "", &e.options)
 	if err != nil {
 		return "unknown"
 	}
@@ -53,9 +54,23 @@ func mark(version string) string { return version + " (child 2)" }
 // Load starts a child and loads the model there. ctx bounds the loading only;
 // the child lives until Close.
 func (e *engine) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {
-	in := &instance{engine: e.inner, options: &e.options, model: m}
-	if err := in.start(ctx); err != nil {
+	all, err := e.LoadTogether(ctx, []executors.Model{m})
+	if err != nil {
+		return nil, err.(*executors.TogetherError).Err
+	}
+	return all[0], nil
+}
+
+// LoadTogether starts one child for all the models and loads them there, one after
+// the other.
+func (e *engine) LoadTogether(ctx context.Context, all []executors.Model) ([]executors.Instance, error) {
+	h := &models{engine: e.inner, options: &e.options, all: all, open: len(all)}
+	if err := h.start(ctx); err != nil {
 		return nil, err
 	}
-	return in, nil
+	instances := make([]executors.Instance, len(all))
+	for i := range all {
+		instances[i] = &instance{models: h, at: i, module: all[i].Module.Name}
+	}
+	return instances, nil
 }

@@ -13,12 +13,12 @@ type kind byte
 
 const (
 	kindHello  kind = 1 // JSON hello; the child's first frame
-	kindLoad   kind = 2 // JSON loadRequest
+	kindLoad   kind = 2 // JSON loadRequest; one for each model
 	kindLoaded kind = 3 // JSON loadReply
-	kindRun    kind = 4 // items
+	kindRun    kind = 4 // u32 place of the model, items
 	kindResult kind = 5 // items
 	kindFailed kind = 6 // JSON wire.Error
-	kindNext   kind = 7 // items of a batch that is sent while another is computed
+	kindNext   kind = 7 // as kindRun, of a batch that is sent while another is computed
 )
 
 // runKinds are the kinds of a batch by the part of the shared memory that it uses.
@@ -26,7 +26,7 @@ var runKinds = [maxHeld]kind{kindRun, kindNext}
 
 // protocol is the number of this version of the frames. Both sides are the same
 // program unless Options.Command says otherwise.
-const protocol = 3
+const protocol = 4
 
 const headerSize = 5
 

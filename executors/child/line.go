@@ -2,6 +2,7 @@ package child
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"sync"
@@ -45,9 +46,13 @@ type frameBuffer struct {
 	places []int
 }
 
-// send gives the child a batch. With ahead, it does so only where nothing can
+// modelSize is how many bytes of a batch's frame say which of the child's models it is
+// for.
+const modelSize = 4
+
+// send gives the child a batch for one of its models. With ahead, it does so only where nothing can
 // block: the tensors lie in shared memory, and the pipe holds the rest.
-func (p *process) send(items [][]wire.Tensor, ahead bool) (*held, error) {
+func (p *process) send(model int, items [][]wire.Tensor, ahead bool) (*held, error) {
 	l := &p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +61,7 @@ func (p *process) send(items [][]wire.Tensor, ahead bool) (*held, error) {
 		return nil, errFull
 	}
 	d := &l.buffers[part]
-	if err := p.pack(d, part, items); err != nil {
+	if err := p.pack(d, part, model, items); err != nil {
 		return nil, wire.Errorf(wire.CodeInvalid, p.module, "%v", err)
 	}
 	if ahead && (p.shared == nil || len(d.frame) > readSize) {
@@ -73,7 +78,7 @@ func (p *process) send(items [][]wire.Tensor, ahead bool) (*held, error) {
 
 // pack makes the frame of a batch, with the tensors in the shared memory as far
 // as there is room.
-func (p *process) pack(d *frameBuffer, part int, items [][]wire.Tensor) (err error) {
+func (p *process) pack(d *frameBuffer, part, model int, items [][]wire.Tensor) (err error) {
 	var places []int
 	if p.shared != nil {
 		p.shared.mu.Lock()
@@ -83,7 +88,8 @@ func (p *process) pack(d *frameBuffer, part int, items [][]wire.Tensor) (err err
 		}
 		p.shared.mu.Unlock()
 	}
-	frame := slices.Grow(startFrame(d.frame, runKinds[part]), itemsSize(items, places))
+	frame := slices.Grow(startFrame(d.frame, runKinds[part]), modelSize+itemsSize(items, places))
+	frame = binary.LittleEndian.AppendUint32(frame, uint32(model))
 	if frame, err = appendItems(frame, items, places); err == nil {
 		d.frame = frame
 	}
@@ -91,11 +97,11 @@ func (p *process) pack(d *frameBuffer, part int, items [][]wire.Tensor) (err err
 }
 
 // run sends a batch and waits for its answer.
-func (p *process) run(ctx context.Context, within time.Duration, items [][]wire.Tensor) (h *held, err error) {
+func (p *process) run(ctx context.Context, within time.Duration, model int, items [][]wire.Tensor) (h *held, err error) {
 	p.line.reading.Lock()
 	defer p.line.reading.Unlock()
 	err = p.timed(ctx, within, func() error {
-		if h, err = p.send(items, false); err != nil {
+		if h, err = p.send(model, items, false); err != nil {
 			return err
 		}
 		return p.readUntil(h)

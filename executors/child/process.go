@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/output"
 	"github.com/harpagon/harpagon/wire"
@@ -47,11 +46,11 @@ type process struct {
 }
 
 // start starts a child and waits for its hello.
-func start(ctx context.Context, engine string, m executors.Model, o *Options) (*process, error) {
+func start(ctx context.Context, engine, module, device string, o *Options) (*process, error) {
 	if Requested() {
 		return nil, errors.New("child: this process was itself started to serve an engine; call child.Serve first in main when child.Requested()")
 	}
-	p := &process{engine: engine, module: m.Module.Name, device: m.Device, options: o, exited: make(chan struct{})}
+	p := &process{engine: engine, module: module, device: device, options: o, exited: make(chan struct{})}
 	if err := p.spawn(); err != nil {
 		return nil, fmt.Errorf("child: starting a process for engine %q: %w", engine, err)
 	}

@@ -3,6 +3,7 @@ package child
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,14 +55,14 @@ func Serve(engines ...executors.Engine) {
 
 // server is the child's side of the line.
 type server struct {
-	engines  []executors.Engine
-	in       reader
-	out      io.Writer
-	instance executors.Instance
-	frame    []byte
-	places   []int
-	parser   parser
-	shared   *shared // nil where there is none
+	engines []executors.Engine
+	in      reader
+	out     io.Writer
+	models  []executors.Instance
+	frame   []byte
+	places  []int
+	parser  parser
+	shared  *shared // nil where there is none
 }
 
 func serve(in io.Reader, out io.Writer, engines []executors.Engine) error {
@@ -109,8 +110,8 @@ func (s *server) load(body []byte) error {
 	if err != nil {
 		return s.fail(err)
 	}
-	s.instance = instance
-	if request.Shared > 0 {
+	s.models = append(s.models, instance)
+	if request.Shared > 0 && s.shared == nil {
 		s.shared, _ = openShared(memoryFile, request.Shared) // without it, tensors take the pipes
 	}
 	if s.shared != nil {
@@ -121,14 +122,18 @@ func (s *server) load(body []byte) error {
 
 // run answers a batch that uses that part of the shared memory.
 func (s *server) run(body []byte, part int) error {
-	items, err := s.parser.parse(body)
+	if len(body) < modelSize {
+		return errDamaged
+	}
+	at := binary.LittleEndian.Uint32(body)
+	if int64(at) >= int64(len(s.models)) {
+		return fmt.Errorf("child: a batch for model %d of %d that were loaded", at, len(s.models))
+	}
+	items, err := s.parser.parse(body[modelSize:])
 	if err != nil {
 		return err
 	}
-	if s.instance == nil {
-		return errors.New("child: a batch before a model was loaded")
-	}
-	results, places, err := s.compute(items, part)
+	results, places, err := s.compute(s.models[at], items, part)
 	if err != nil {
 		return s.fail(err)
 	}
@@ -144,16 +149,16 @@ func (s *server) run(body []byte, part int) error {
 
 // compute runs a batch, and puts its results into the shared memory as far as
 // there is room and the engine has not written them there itself.
-func (s *server) compute(items [][]wire.Tensor, part int) (results [][]wire.Tensor, places []int, err error) {
+func (s *server) compute(model executors.Instance, items [][]wire.Tensor, part int) (results [][]wire.Tensor, places []int, err error) {
 	if s.shared == nil {
-		results, err = s.instance.Run(context.Background(), items)
+		results, err = model.Run(context.Background(), items)
 		return results, nil, err
 	}
 	to := s.shared.results(part)
-	if in, ok := s.instance.(executors.Placer); ok {
+	if in, ok := model.(executors.Placer); ok {
 		results, err = in.RunPlaced(context.Background(), items, to.allocate)
 	} else {
-		results, err = s.instance.Run(context.Background(), items)
+		results, err = model.Run(context.Background(), items)
 	}
 	if err == nil {
 		s.places = to.place(s.places, results)

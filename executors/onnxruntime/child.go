@@ -1,6 +1,7 @@
 package onnxruntime
 
 import (
+	"context"
 	"sync"
 
 	"github.com/harpagon/harpagon/executors"
@@ -17,6 +18,11 @@ func InChild(inner executors.Engine, o Options) executors.Engine {
 type remote struct {
 	executors.Engine
 	available func() error
+}
+
+// LoadTogether loads the models in one child.
+func (r *remote) LoadTogether(ctx context.Context, all []executors.Model) ([]executors.Instance, error) {
+	return executors.LoadTogether(ctx, r.Engine, all)
 }
 
 // Available says why the engine cannot run here; nil when it can.

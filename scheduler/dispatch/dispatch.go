@@ -55,7 +55,7 @@ type Event struct {
 	Group    int32 // with ExecutorUp
 	Alone    bool  // with ExecutorUp and DeviceAlone: no other executor is on its device
 	Took     Time  // with ExecutorFree: the engine's time for the batch; 0 if unknown
-	At       Time  // with Refused
+	At       Time  // with Refused; with ExecutorFree, when what it runs should be back, if it takes the next batch before that
 }
 
 // Act of an Action.

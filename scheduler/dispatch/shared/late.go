@@ -51,7 +51,7 @@ func (p *pool) recoverable(i int, id dispatch.ExecutorID) int {
 	s, pace := p.offer(class, id), &p.models[class].paces[p.fleet.Execs[id].Group]
 	due, n := never, 0
 	for _, w := range p.late[i:min(len(p.late), i+len(s.table))] {
-		due = min(due, w.due+p.margin)
+		due = min(due, w.due+w.kept)
 		if w.class != class || s.begin(n+1)+pace.Of(p.now, s.table.of(n+1)) > due {
 			break
 		}
@@ -84,6 +84,8 @@ func (p *pool) learn(ev dispatch.Event) {
 		return
 	}
 	m := &p.models[r.class]
-	m.paces[e.Group].Learn(p.now, m.tables[e.Group].of(int(r.size)), ev.Took, p.now-r.begin)
+	profiled, away := m.tables[e.Group].of(int(r.size)), max(p.now, ev.At)-r.begin
+	p.slip = max(away-profiled, p.slip-p.slip/slipFade)
+	m.paces[e.Group].Learn(p.now, profiled, ev.Took, away)
 	r.size = 0
 }

@@ -15,8 +15,9 @@ type line struct {
 
 // waiter is what a pool keeps of a request.
 type waiter struct {
-	id  dispatch.RequestID
-	due dispatch.Time // deadline less the margin
+	id   dispatch.RequestID
+	due  dispatch.Time // deadline less what is kept
+	kept dispatch.Time
 }
 
 func (q *line) at(i int) *waiter { return &q.buf[(q.head+i)&(len(q.buf)-1)] }

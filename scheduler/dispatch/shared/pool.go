@@ -30,6 +30,7 @@ type pool struct {
 	late    []givenUp            `record:"-"` // in this step; see settle
 	runs    []run                // by ExecutorID: the batch that was launched last
 	tardy   dispatch.Time        // how late timers have lately come
+	slip    dispatch.Time        // how much longer than profiled batches have lately been away
 	wakes   agenda.Agenda        // lines with requests, by when to look at them again
 }
 
@@ -140,6 +141,13 @@ func (p *pool) begin(now dispatch.Time, ev *dispatch.Event) {
 // tardyFade is how many timers it takes until one that came late is forgotten.
 const tardyFade = 16
 
+// slipFade is how many batches it takes until one that was away longer than profiled is
+// forgotten, and slipShare the part of a model's time that is kept for the like at most.
+const (
+	slipFade  = 64
+	slipShare = 10
+)
+
 // early is how much sooner than at the last instant a batch is looked at, for timers
 // that come late; at most a quarter of the model's time.
 func (p *pool) early(class int32) dispatch.Time { return min(p.tardy, p.models[class].slo/4) }
@@ -169,25 +177,32 @@ func (p *pool) admit(r dispatch.Request, out []dispatch.Action) ([]dispatch.Acti
 		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full}), false
 	}
 	m := &p.models[r.Class]
-	due := p.dueOf(r)
+	w := p.waiterOf(r)
 	switch {
-	case p.now+m.least > due:
-		p.giveUp(r.Class, waiter{id: r.ID, due: due})
+	case p.now+m.least > w.due:
+		p.giveUp(r.Class, w)
 		return out, false
 	case p.waiting >= p.max:
 		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full}), false
 	}
-	p.lines[r.Class].insert(waiter{id: r.ID, due: due})
+	p.lines[r.Class].insert(w)
 	p.waiting++
 	return out, true
 }
 
-func (p *pool) dueOf(r dispatch.Request) dispatch.Time {
-	due := r.Deadline
-	if due == 0 {
-		due = r.Arrival + p.models[r.Class].slo
+func (p *pool) waiterOf(r dispatch.Request) waiter {
+	w := waiter{id: r.ID, due: r.Deadline, kept: p.kept(r.Class)}
+	if w.due == 0 {
+		w.due = r.Arrival + p.models[r.Class].slo
 	}
-	return due - p.margin
+	w.due -= w.kept
+	return w
+}
+
+// kept is what is kept before the deadlines of a model: the margin, or as much longer
+// than profiled as batches have lately taken to come back.
+func (p *pool) kept(class int32) dispatch.Time {
+	return max(p.margin, min(p.slip, p.models[class].slo/slipShare))
 }
 
 // cancel forgets a request and returns its class, or -1.
@@ -195,7 +210,7 @@ func (p *pool) cancel(r dispatch.Request) int32 {
 	if r.Class >= 0 && int(r.Class) < len(p.lines) {
 		due := dispatch.Time(0)
 		if r.Deadline != 0 {
-			due = r.Deadline - p.margin
+			due = r.Deadline - p.kept(r.Class)
 		}
 		if p.withdraw(r.Class, r.ID, due) {
 			return r.Class
