@@ -21,7 +21,11 @@ func (g *Gateway) Drop(dropped *dispatcher.Item, why dispatcher.Drop) {
 		it.Of.Refused = true
 		it.Of.Unlock()
 	}
-	it.Of.Fail(refusal(g.now(), it, why))
+	err := refusal(g.now(), it, why)
+	if cause := g.failures.since(it.Of.Arrival, moduleKey{it.Of.Graph.Deployment.Name(), err.Stage}); cause != "" {
+		err.Reason += "; meanwhile this failed there: " + cause
+	}
+	it.Of.Fail(err)
 }
 
 // refusal tells the caller why an item was given up.
@@ -77,6 +81,10 @@ func (g *Gateway) batchBegin(b *dispatcher.Batch) {
 }
 
 func (g *Gateway) batchEnd(b *dispatcher.Batch, now dispatch.Time, waited, compute time.Duration, err *wire.Error) {
+	if err != nil {
+		it := itemOf(b.Items[0])
+		g.failures.note(now, moduleKey{it.Of.Graph.Deployment.Name(), stageOf(it)}, err)
+	}
 	if o := g.options.Observer.BatchEnd; o != nil {
 		i := batchInfo(b)
 		i.Waited, i.Compute, i.Elapsed, i.Err = waited, compute, now-b.At, err

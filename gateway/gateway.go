@@ -30,6 +30,8 @@ type Gateway struct {
 	pipelines atomic.Pointer[map[string]*pipeline] // replaced as a whole, under mu
 	clusters  map[string]*cluster                  // whose pipelines are among them; under mu
 
+	failures failures
+
 	life     context.Context // of calls
 	end      context.CancelFunc
 	stopping atomic.Bool

@@ -32,6 +32,7 @@ func (g *Gateway) Measures(name string) autoscale.Measures {
 		m.Function = gr.function.measure(now, &m)
 	}
 	m.Modules = g.queue.Measure(gr.Generation)
+	g.failures.tell(now, name, m.Modules)
 	m.SetAttainment()
 	return m
 }

@@ -92,6 +92,13 @@ func (s Status) Promise() string {
 			Deviation: autoscale.Deviation{Size: v.Size, Measured: v.Measured, Profiled: v.Profiled}}
 		fmt.Fprintf(&b, "promise void because %s\n", a.Describe())
 	}
+	if s.Measures != nil {
+		for _, m := range s.Measures.Modules {
+			if m.Failure != "" {
+				fmt.Fprintf(&b, "%s failed within the last minute: %s\n", m.Name, m.Failure)
+			}
+		}
+	}
 	if s.Away != nil {
 		fmt.Fprintf(&b, "requests come otherwise than planned for: %s\n", s.Away.Describe())
 	}

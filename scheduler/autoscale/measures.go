@@ -102,6 +102,10 @@ type ModuleMeasures struct {
 	Sizes []SizeCount      `json:"sizes,omitempty"`
 	Drops map[string]int64 `json:"drops,omitempty"`
 
+	// Failure is what a batch of the module failed of, of the last minute; empty for
+	// nothing. Failed counts the requests.
+	Failure string `json:"failure,omitempty"`
+
 	// The four stages of a request at a module; they add up to its stay.
 	Queue    Percentiles `json:"queue"`    // batch complete, waiting for an executor
 	Wait     Percentiles `json:"wait"`     // waiting while the batch is collected

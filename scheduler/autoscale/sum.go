@@ -92,6 +92,7 @@ func (m *ModuleMeasures) add(o ModuleMeasures) {
 	m.Batches += o.Batches
 	m.Dropped += o.Dropped
 	m.Failed += o.Failed
+	m.Failure = cmp.Or(m.Failure, o.Failure)
 	m.Waiting += o.Waiting
 	for reason, n := range o.Drops {
 		if m.Drops == nil {

@@ -72,9 +72,10 @@ func TestRunEndsWithItsContext(t *testing.T) {
 
 func TestReportAsTextAndJSON(t *testing.T) {
 	r := &Report{Pipeline: "traffic", SLO: 400 * time.Millisecond, Offered: 8, Requests: 4, Completed: 3, Errors: map[string]int{"overloaded": 1},
-		Attainment: 0.75, Latency: Percentiles{P50: 20 * time.Millisecond}, Stages: []Stage{{Module: "detect", Items: 1, MeanBatch: 1.5}}}
+		Reasons: map[string]string{"overloaded": "at detect: the queue is full"}, Attainment: 0.75, Latency: Percentiles{P50: 20 * time.Millisecond}, Stages: []Stage{{Module: "detect", Items: 1, MeanBatch: 1.5}}}
 	assert.Contains(t, r.Describe(), "attainment 0.7500: 3 in time")
 	assert.Contains(t, r.Describe(), "1 overloaded")
+	assert.Contains(t, r.Describe(), "  the first overloaded: at detect: the queue is full\n")
 	raw, err := json.Marshal(r)
 	require.NoError(t, err)
 	var back map[string]any

@@ -22,15 +22,16 @@ type Report struct {
 	Arrivals   string
 	Seed       uint64
 	SLO        time.Duration
-	Offered    float64        // requests per second asked for
-	Rate       float64        // requests per second answered in time
-	Requests   int            // sent
-	Unsent     int            // left out, because the generator was behind its schedule
-	Completed  int            // answered within SLO
-	Late       int            // answered after it
-	Errors     map[string]int // by code
-	Attainment float64        // Completed / Requests, without those that were invalid: a mistake of the caller
-	Latency    Percentiles    // end to end, of all answers
+	Offered    float64           // requests per second asked for
+	Rate       float64           // requests per second answered in time
+	Requests   int               // sent
+	Unsent     int               // left out, because the generator was behind its schedule
+	Completed  int               // answered within SLO
+	Late       int               // answered after it
+	Errors     map[string]int    // by code
+	Reasons    map[string]string // what the first error of each code says
+	Attainment float64           // Completed / Requests, without those that were invalid: a mistake of the caller
+	Latency    Percentiles       // end to end, of all answers
 	Stages     []Stage
 	Elapsed    time.Duration
 }
@@ -58,6 +59,7 @@ type counts struct {
 	answered int
 	late     int
 	errors   map[string]int
+	reasons  map[string]string
 	latency  histogram.Histogram
 	stages   map[string]*stageCounts
 	order    []string
@@ -69,12 +71,15 @@ type stageCounts struct {
 }
 
 func newCounts(o Options) *counts {
-	return &counts{o: o, errors: map[string]int{}, stages: map[string]*stageCounts{}}
+	return &counts{o: o, errors: map[string]int{}, reasons: map[string]string{}, stages: map[string]*stageCounts{}}
 }
 
 func (c *counts) add(latency time.Duration, resp *wire.InferResponse, err error) {
 	if err != nil {
-		c.errors[code(err)]++
+		code := code(err)
+		if c.errors[code]++; c.errors[code] == 1 {
+			c.reasons[code] = reason(err)
+		}
 		return
 	}
 	c.answered++
@@ -123,7 +128,7 @@ func (c *counts) report(elapsed time.Duration) *Report {
 	r := &Report{
 		Pipeline: c.o.Pipeline, Arrivals: c.o.Arrivals.String(), Seed: c.o.Seed, SLO: c.o.SLO,
 		Offered: c.o.Rate, Requests: c.sent, Unsent: c.unsent, Completed: c.answered - c.late, Late: c.late,
-		Errors: maps.Clone(c.errors), Latency: c.latency.Percentiles(), Elapsed: elapsed,
+		Errors: maps.Clone(c.errors), Reasons: maps.Clone(c.reasons), Latency: c.latency.Percentiles(), Elapsed: elapsed,
 	}
 	if n := c.sent - c.errors[string(wire.CodeInvalid)]; n > 0 {
 		r.Attainment = float64(r.Completed) / float64(n)
@@ -154,6 +159,18 @@ func code(err error) string {
 	return string(wire.CodeUnavailable)
 }
 
+// reason is where and why a request failed, without how long it took.
+func reason(err error) string {
+	var e *wire.Error
+	switch {
+	case !errors.As(err, &e) || e.Reason == "":
+		return err.Error()
+	case e.Stage == "":
+		return e.Reason
+	}
+	return "at " + e.Stage + ": " + e.Reason
+}
+
 // Describe is the report as text for people.
 func (r *Report) Describe() string {
 	var b strings.Builder
@@ -161,6 +178,9 @@ func (r *Report) Describe() string {
 		r.Pipeline, r.Requests, quantity.Number(r.Offered), r.Arrivals, r.Seed, r.SLO)
 	fmt.Fprintf(&b, "attainment %.4f: %d in time (%.4g/s), %d late%s\n",
 		r.Attainment, r.Completed, r.Rate, r.Late, r.errorText())
+	for _, code := range slices.Sorted(maps.Keys(r.Reasons)) {
+		fmt.Fprintf(&b, "  the first %s: %s\n", code, r.Reasons[code])
+	}
 	if r.Unsent > 0 {
 		fmt.Fprintf(&b, "the generator fell behind its schedule and left out %d of %d requests: what is said\nholds for about %s/s; send from another machine, or less\n",
 			r.Unsent, r.Requests+r.Unsent, quantity.Number(r.Offered*float64(r.Requests)/float64(r.Requests+r.Unsent)))
@@ -203,23 +223,24 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		stages[i] = stage{s.Module, s.Items, s.MeanBatch, inMS(s.Total), inMS(s.Queue), inMS(s.Wait), inMS(s.Compute), inMS(s.Transfer)}
 	}
 	return json.Marshal(struct {
-		Pipeline    string         `json:"pipeline"`
-		Arrivals    string         `json:"arrivals"`
-		Seed        uint64         `json:"seed"`
-		SLOMS       quantity.MS    `json:"slo_ms"`
-		OfferedRate float64        `json:"offered_rate"`
-		GoodRate    float64        `json:"good_rate"`
-		Requests    int            `json:"requests"`
-		Unsent      int            `json:"unsent"`
-		Completed   int            `json:"completed"`
-		Late        int            `json:"late"`
-		Errors      map[string]int `json:"errors"`
-		Attainment  float64        `json:"attainment"`
-		LatencyMS   latencies      `json:"latency_ms"`
-		Stages      []stage        `json:"stages"`
-		ElapsedS    float64        `json:"elapsed_s"`
+		Pipeline    string            `json:"pipeline"`
+		Arrivals    string            `json:"arrivals"`
+		Seed        uint64            `json:"seed"`
+		SLOMS       quantity.MS       `json:"slo_ms"`
+		OfferedRate float64           `json:"offered_rate"`
+		GoodRate    float64           `json:"good_rate"`
+		Requests    int               `json:"requests"`
+		Unsent      int               `json:"unsent"`
+		Completed   int               `json:"completed"`
+		Late        int               `json:"late"`
+		Errors      map[string]int    `json:"errors"`
+		Reasons     map[string]string `json:"reasons,omitempty"`
+		Attainment  float64           `json:"attainment"`
+		LatencyMS   latencies         `json:"latency_ms"`
+		Stages      []stage           `json:"stages"`
+		ElapsedS    float64           `json:"elapsed_s"`
 	}{r.Pipeline, r.Arrivals, r.Seed, quantity.MS(r.SLO), r.Offered, r.Rate, r.Requests, r.Unsent, r.Completed, r.Late,
-		r.Errors, r.Attainment, inMS(r.Latency), stages, r.Elapsed.Seconds()})
+		r.Errors, r.Reasons, r.Attainment, inMS(r.Latency), stages, r.Elapsed.Seconds()})
 }
 
 type latencies struct {

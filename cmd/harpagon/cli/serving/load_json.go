@@ -13,24 +13,25 @@ import (
 // loadRow is what came of the requests to one service. Sent is the sum of the
 // outcomes.
 type loadRow struct {
-	Service    string       `json:"service"`
-	Offered    float64      `json:"offered"` // requests per second
-	Sent       int          `json:"sent"`
-	Unsent     int          `json:"unsent"`    // left out, because the generator was behind its schedule
-	Completed  int          `json:"completed"` // in time
-	Late       int          `json:"late"`
-	Dropped    int          `json:"dropped"`    // given up, since the deadline could no longer be met
-	Refused    int          `json:"refused"`    // at once, by a bounded queue
-	Failed     int          `json:"failed"`     // for any other reason
-	Unanswered int          `json:"unanswered"` // when the generator stopped waiting
-	Wrong      int          `json:"wrong"`      // answers that differ from what was to be expected, where that is known
-	Attainment float64      `json:"attainment"`
-	LatencyMS  histogram.MS `json:"latency_ms"`
+	Service    string            `json:"service"`
+	Offered    float64           `json:"offered"` // requests per second
+	Sent       int               `json:"sent"`
+	Unsent     int               `json:"unsent"`    // left out, because the generator was behind its schedule
+	Completed  int               `json:"completed"` // in time
+	Late       int               `json:"late"`
+	Dropped    int               `json:"dropped"`    // given up, since the deadline could no longer be met
+	Refused    int               `json:"refused"`    // at once, by a bounded queue
+	Failed     int               `json:"failed"`     // for any other reason
+	Unanswered int               `json:"unanswered"` // when the generator stopped waiting
+	Wrong      int               `json:"wrong"`      // answers that differ from what was to be expected, where that is known
+	Attainment float64           `json:"attainment"`
+	Reasons    map[string]string `json:"reasons,omitempty"` // what the first error of each code says
+	LatencyMS  histogram.MS      `json:"latency_ms"`
 }
 
 func newLoadRow(r *load.Report) loadRow {
 	row := loadRow{
-		Service: r.Pipeline, Offered: r.Offered, Sent: r.Requests, Unsent: r.Unsent, Completed: r.Completed, Late: r.Late, Attainment: r.Attainment,
+		Service: r.Pipeline, Offered: r.Offered, Sent: r.Requests, Unsent: r.Unsent, Completed: r.Completed, Late: r.Late, Reasons: r.Reasons, Attainment: r.Attainment,
 		LatencyMS: r.Latency.MS(),
 	}
 	for code, n := range r.Errors {
