@@ -33,6 +33,7 @@ type Server struct {
 	peers       map[*peer]bool
 	controls    map[*control]bool
 	generations map[generationKey]*shared
+	released    map[string]map[*peer]bool // by executor: gateways that have let it go, while others have not
 }
 
 // generationKey names a generation, by whoever it comes.
@@ -66,6 +67,7 @@ func New(d *dispatcher.Dispatcher, o Options) *Server {
 	return &Server{
 		dispatcher: d, options: o, owns: make(map[string]uint64), peers: make(map[*peer]bool),
 		controls: make(map[*control]bool), generations: make(map[generationKey]*shared),
+		released: make(map[string]map[*peer]bool),
 	}
 }
 
@@ -181,9 +183,9 @@ type peer struct {
 	server      *Server
 	conn        *queue.Conn
 	left        atomic.Bool
-	generations map[uint64]*shared
-	requests    []*peerRequest // by the gateway's number; nil where there is none
-	items       [][]*peerItem  // by station and slot there
+	generations map[uint64]*shared // written under Server.mu
+	requests    []*peerRequest     // by the gateway's number; nil where there is none
+	items       [][]*peerItem      // by station and slot there
 }
 
 // peerRequest is a request as a gateway elsewhere has told of it.
@@ -223,7 +225,9 @@ func (p *peer) handle(m *queue.Message) error {
 		return p.install(m)
 	case queue.Forget:
 		if g := p.generations[m.Generation]; g != nil {
+			p.server.mu.Lock()
 			delete(p.generations, m.Generation)
+			p.server.mu.Unlock()
 			p.server.release(g)
 		}
 	case queue.Remove:
@@ -231,7 +235,7 @@ func (p *peer) handle(m *queue.Message) error {
 	case queue.Claim:
 		p.server.claimed(string(m.Text), m.Epoch)
 	case queue.Release:
-		p.server.dismiss(string(m.Text))
+		p.server.dismiss(p, string(m.Text))
 	case queue.Arrive:
 		return p.arrive(m)
 	case queue.Lack:
@@ -268,6 +272,8 @@ func (p *peer) install(m *queue.Message) error {
 	if err != nil {
 		return err
 	}
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
 	p.generations[m.Generation] = g
 	return nil
 }
@@ -306,15 +312,43 @@ func (s *Server) release(g *shared) {
 	}
 }
 
-// dismiss lets an executor go that no deployment needs.
-func (s *Server) dismiss(executor string) {
+// dismiss lets an executor go that a gateway does not need any more, once no other does:
+// requests of an older generation may still be under way by another gateway.
+func (s *Server) dismiss(p *peer, executor string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.released[executor] == nil {
+		s.released[executor] = make(map[*peer]bool)
+	}
+	s.released[executor][p] = true
+	s.dismissUnneeded(executor)
+}
+
+// dismissUnneeded lets the executor go if all gateways that may need it have released it.
+// Server.mu is held.
+func (s *Server) dismissUnneeded(executor string) {
+	for p := range s.peers {
+		if !s.released[executor][p] && p.needs(executor) {
+			return
+		}
+	}
+	delete(s.released, executor)
 	for c := range s.controls {
 		if c.name == executor {
 			go c.dismiss()
 		}
 	}
+}
+
+// needs says whether the gateway has told of a generation with the executor. Server.mu is
+// held.
+func (p *peer) needs(executor string) bool {
+	for _, g := range p.generations {
+		if slices.ContainsFunc(g.Deployment.Slots, func(slot placement.Slot) bool { return slot.Executor == executor }) {
+			return true
+		}
+	}
+	return false
 }
 
 // lackPause is how long an executor gets no batch after a gateway has said that it is
@@ -458,6 +492,9 @@ func (p *peer) leave() {
 	p.left.Store(true)
 	s.mu.Lock()
 	delete(s.peers, p)
+	for executor := range s.released {
+		s.dismissUnneeded(executor)
+	}
 	controls := slices.Collect(maps.Keys(s.controls))
 	s.mu.Unlock()
 	for _, r := range p.requests {

@@ -1,0 +1,366 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// spec is one version of a service's declaration.
+type spec struct {
+	versions []int // of modules
+	machines []int
+	dispatch string
+}
+
+// service is one that control keeps serving; it does what the workflow does, one change
+// after the other.
+type service struct {
+	world *world
+	name  string
+	slo   time.Duration
+	batch int
+	above [][]int // of each module, by their places; none is the pipeline's input
+	rate  float64
+	rng   *rand.Rand
+
+	turn       chan struct{} // has a token for who changes what follows; a mutex would stop virtual time
+	generation int
+	current    *placement.Deployment // nil where it is deleted
+	running    map[string]*executor
+	spec       spec
+	before     spec
+
+	mu      sync.Mutex
+	answers map[int]func(float32) float32 // by generation
+}
+
+func (s *service) lock()   { s.turn <- struct{}{} }
+func (s *service) unlock() { <-s.turn }
+
+// executor is one that was started.
+type executor struct {
+	slot  placement.Slot
+	host  *hostProcess
+	stop  context.CancelFunc
+	ended chan struct{}
+}
+
+func (e *executor) gone() bool {
+	select {
+	case <-e.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// answer is what a generation answers to a value.
+func (s *service) answer(generation int, value float32) (float32, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.answers[generation]
+	if f == nil {
+		return 0, false
+	}
+	return f(value), true
+}
+
+func (s *service) sums(of spec) func(float32) float32 {
+	return func(x float32) float32 {
+		out := make([]float32, len(s.above))
+		for i, above := range s.above {
+			out[i] = float32(of.versions[i])
+			for _, k := range above {
+				out[i] += out[k]
+			}
+			if len(above) == 0 {
+				out[i] += x
+			}
+		}
+		return out[len(out)-1]
+	}
+}
+
+func (s *service) pipeline(of spec) pipelines.Pipeline {
+	p := pipelines.Pipeline{Name: s.name, SLO: s.slo, Rate: s.rate, Dispatch: of.dispatch,
+		Inputs:  []pipelines.Port{{Name: "x", Datatype: "FP32", Shape: []int64{2}}},
+		Outputs: []pipelines.Output{{Name: "y", From: pipelines.Ref{Module: moduleName(len(s.above) - 1), Port: "y"}}},
+	}
+	for i, above := range s.above {
+		m := pipelines.Module{Name: moduleName(i), Model: fmt.Sprint("v", of.versions[i])}
+		for k, a := range above {
+			m.Inputs = append(m.Inputs, pipelines.Binding{Name: inputName(k), From: pipelines.Ref{Module: moduleName(a), Port: "y"}})
+		}
+		if len(above) == 0 {
+			m.Inputs = []pipelines.Binding{{Name: inputName(0), From: pipelines.Ref{Port: "x"}}}
+		}
+		p.Modules = append(p.Modules, m)
+	}
+	return p
+}
+
+func moduleName(i int) string { return fmt.Sprint("m", i) }
+
+// deployment places a generation: what stays the same keeps its executors.
+func (s *service) deployment(of spec) (placement.Deployment, []placement.Slot, error) {
+	w := s.world
+	var living []*hostProcess
+	for _, h := range w.hosts {
+		if h.alive() {
+			living = append(living, h)
+		}
+	}
+	if len(living) == 0 {
+		return placement.Deployment{}, nil, fmt.Errorf("no host")
+	}
+	d := placement.Deployment{Generation: s.generation, Pipeline: s.pipeline(of)}
+	var fresh []placement.Slot
+	window := s.world.duration
+	for i := range s.above {
+		name := moduleName(i)
+		d.Plan.Modules = append(d.Plan.Modules, plan.Module{Name: name, Budget: 3 * window, Groups: []plan.Group{{
+			Hardware: "cpu", Batch: s.batch, Concurrency: 1, Duration: window, Machines: float64(of.machines[i]), Window: window, Period: window,
+		}}})
+		var old []*executor
+		if s.current != nil && s.current.Pipeline.Modules[i].Model == d.Pipeline.Modules[i].Model {
+			for _, slot := range s.current.Slots {
+				if e := s.running[slot.Executor]; slot.Module == name && e != nil && !e.gone() && e.host.alive() {
+					old = append(old, e)
+				}
+			}
+		}
+		for k := range of.machines[i] {
+			if k < len(old) {
+				d.Slots = append(d.Slots, old[k].slot)
+				continue
+			}
+			h := living[s.rng.IntN(len(living))]
+			slot := placement.Slot{
+				Executor: fmt.Sprintf("%s/%s/%d/%d", s.name, name, s.generation, k), Pipeline: s.name, Module: name, Batch: s.batch,
+				Window: window, Duration: window, Hardware: "cpu", Host: h.name, Device: fmt.Sprint("cpu:", s.rng.IntN(3)), Period: window,
+			}
+			d.Slots = append(d.Slots, slot)
+			fresh = append(fresh, slot)
+		}
+	}
+	return d, fresh, nil
+}
+
+// start starts an executor on its host.
+func (s *service) start(d placement.Deployment, slot placement.Slot) {
+	w := s.world
+	i := slices.IndexFunc(w.hosts, func(h *hostProcess) bool { return h.name == slot.Host })
+	h := w.hosts[i]
+	w.mu.Lock()
+	host, life := h.Host, h.life
+	w.mu.Unlock()
+	ctx, stop := context.WithCancel(context.WithValue(life, named{}, slot.Executor))
+	e := &executor{slot: slot, host: h, stop: stop, ended: make(chan struct{})}
+	s.running[slot.Executor] = e
+	w.ends.Go(func() {
+		defer close(e.ended)
+		w.pause(between(random(w.seed, slot.Executor), 1, time.Millisecond)) // no two at once
+		err := host.RunExecutor(ctx, executors.NewTask(d, slot, ""), executors.Observer{})
+		w.history.note("executor %s ends: %v", slot.Executor, err)
+	})
+}
+
+// living are the gateways that run, with the Gateway of each.
+func (w *world) living() (all []livingGateway) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, g := range w.gateways {
+		if g.alive() {
+			all = append(all, livingGateway{g, g.Gateway})
+		}
+	}
+	return all
+}
+
+type livingGateway struct {
+	process *gatewayProcess
+	own     *gateway.Gateway
+}
+
+// same says whether the process still is that gateway.
+func (w *world) same(g *gatewayProcess, own *gateway.Gateway) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return g.Gateway == own && g.alive()
+}
+
+// onAll calls all gateways at once and returns an error of one that lives.
+func (w *world) onAll(patience time.Duration, call func(context.Context, *gateway.Gateway) error) error {
+	ctx, cancel := context.WithTimeout(w.life, patience)
+	defer cancel()
+	var calls sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	for _, g := range w.living() {
+		calls.Go(func() {
+			if err := call(ctx, g.own); err != nil && w.same(g.process, g.own) {
+				mu.Lock()
+				failed = err
+				mu.Unlock()
+			}
+		})
+	}
+	calls.Wait()
+	return failed
+}
+
+// change makes a declaration serve; where that fails, the one before goes on.
+func (s *service) change(to spec) error {
+	s.lock()
+	defer s.unlock()
+	w := s.world
+	s.generation++
+	installed := false
+	d, fresh, err := s.deployment(to)
+	if err != nil {
+		return err
+	}
+	w.history.note("%s: generation %d with %v", s.name, d.Generation, to)
+	for _, slot := range fresh {
+		s.start(d, slot)
+	}
+	if err = w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Prepare(ctx, d) }); err == nil {
+		installed = true
+		s.mu.Lock()
+		s.answers[d.Generation] = s.sums(to)
+		s.mu.Unlock()
+		err = w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Install(ctx, d) })
+	}
+	if err != nil {
+		w.history.note("%s: generation %d: %v", s.name, d.Generation, err)
+		if !installed {
+			for _, slot := range fresh {
+				s.running[slot.Executor].stop()
+			}
+			return err
+		}
+	}
+	s.before, s.spec, s.current = s.spec, to, &d
+	s.release(d.Slots)
+	return err
+}
+
+// release lets executors go that are in no slot.
+func (s *service) release(kept []placement.Slot) {
+	w := s.world
+	var names []string
+	for name := range s.running {
+		if !slices.ContainsFunc(kept, func(slot placement.Slot) bool { return slot.Executor == name }) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	_ = w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Release(ctx, s.name, names) })
+	for _, name := range names {
+		s.running[name].stop()
+		delete(s.running, name)
+	}
+}
+
+// remove deletes the service.
+func (s *service) remove() {
+	s.lock()
+	defer s.unlock()
+	s.world.history.note("%s is deleted", s.name)
+	_ = s.world.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Remove(ctx, s.name) })
+	s.current = nil
+	s.release(nil)
+}
+
+// enter has a gateway that has just started serve what the others do.
+func (s *service) enter(ctx context.Context, g *gateway.Gateway) {
+	for ctx.Err() == nil {
+		s.lock()
+		if s.current == nil {
+			s.unlock()
+			return
+		}
+		d := *s.current
+		limit, cancel := context.WithTimeout(ctx, time.Second)
+		if g.Prepare(limit, d) != nil { // executors of hosts that are gone do not come
+			s.world.history.note("%s: a gateway goes without some executors", s.name)
+		}
+		err := g.Install(ctx, d)
+		cancel()
+		s.unlock()
+		if err == nil {
+			return
+		}
+		_ = executors.Sleep(ctx, 20*time.Millisecond)
+	}
+}
+
+// whole says whether all executors of what is installed live.
+func (s *service) whole() bool {
+	s.lock()
+	defer s.unlock()
+	if s.current == nil {
+		return false
+	}
+	for _, slot := range s.current.Slots {
+		if e := s.running[slot.Executor]; e == nil || e.gone() || !e.host.alive() {
+			return false
+		}
+	}
+	return true
+}
+
+// other draws another declaration.
+func (s *service) other() spec {
+	to := spec{versions: slices.Clone(s.spec.versions), machines: slices.Clone(s.spec.machines), dispatch: s.spec.dispatch}
+	i := s.rng.IntN(len(to.versions))
+	switch s.rng.IntN(4) {
+	case 0:
+		to.dispatch = policies[s.rng.IntN(len(policies))]
+	case 1:
+		to.machines[i] = 1 + s.rng.IntN(3)
+	default:
+		to.versions[i] += 1 + s.rng.IntN(5)
+	}
+	return to
+}
+
+var policies = []string{"tc", "adaptive", "deferred", "eager"}
+
+// run is control: changes as they come, and new placements where executors are lost.
+func (s *service) run() {
+	w := s.world
+	for w.troubled() {
+		if !w.pause(between(s.rng, 50*time.Millisecond, 400*time.Millisecond)) {
+			return
+		}
+		switch n := s.rng.IntN(24); {
+		case !w.troubled():
+			return
+		case !s.whole():
+			_ = s.change(s.spec)
+		case w.faults.every == 0 && n > 4:
+		case n < 4:
+			_ = s.change(s.other())
+		case n == 4:
+			_ = s.change(s.before)
+		case n == 5 && w.deletes:
+			s.remove()
+		case n == 6:
+			w.pause(2 * time.Second) // Temporal is away
+		}
+	}
+}

@@ -1,0 +1,26 @@
+// Package world is a fleet in one process for tests: real gateways, dispatchers and
+// executors on emulated engines, joined by a network in memory, under virtual time.
+//
+//	callers ──> gateways ──queue──> dispatchers
+//	               │                    │
+//	               └─────── attach ── executors of hosts
+//
+// A seed draws everything: the shape of the pipelines, load, delays of the network, and
+// what goes wrong (connections cut, processes killed and stopped, engines slow, wrong,
+// crashing or poisoned, hosts that leave and join, declarations applied, taken back and
+// deleted, owners that change, callers who leave). A small driver installs generations by
+// the calls that the activities of the workflows make; Temporal itself has goroutines and
+// clocks of its own and cannot run here, so workflows are tested in package workflows.
+//
+// A checker (history_test.go) is told of what callers see, and of all that passes the
+// network. At the end faults cease, and the fleet has to serve as if nothing had been.
+//
+// Draws do not depend on the order in which goroutines run: each actor has a sequence of
+// its own, and engines draw by the request and the time. Delays are drawn by the
+// nanosecond, so that hardly two things happen at one instant; where they do, the order is
+// the Go scheduler's, and a seed may then go another way.
+//
+// It holds tests only:
+//
+//	go test ./gateway/world -run TestSeeds -seeds 1000 -first 1
+package world

@@ -1,0 +1,109 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// engine adds up the first numbers of its inputs and its version; the second number of a
+// vector says which request it belongs to.
+type engine struct{ world *world }
+
+func (engine) Name() string    { return "sum" }
+func (engine) Version() string { return "1" }
+
+// chance is true with probability p, by what is named and when.
+func (w *world) chance(p float64, what string, about ...any) bool {
+	if p == 0 || !w.troubled() {
+		return false
+	}
+	x := hash(w.seed, what, about)
+	return float64(x>>11)/(1<<53) < p
+}
+
+func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {
+	if err := executors.Sleep(ctx, e.world.load); err != nil {
+		return nil, err
+	}
+	if e.world.chance(e.world.faults.load, "load", m.Module.Name, m.Device, time.Now().UnixNano()) {
+		return nil, wire.Errorf(wire.CodeUnavailable, m.Module.Name, "it does not load this time")
+	}
+	version, err := strconv.Atoi(strings.TrimPrefix(m.Module.Model, "v"))
+	if err != nil {
+		return nil, err
+	}
+	return &instance{world: e.world, module: m.Module.Name, device: m.Device, version: float32(version), inputs: len(m.Module.Inputs)}, nil
+}
+
+type instance struct {
+	world   *world
+	module  string
+	device  string
+	version float32
+	inputs  int
+}
+
+func (i *instance) Signature() (s pipelines.Signature) {
+	for k := range i.inputs {
+		s.Inputs = append(s.Inputs, pipelines.Port{Name: inputName(k), Datatype: wire.FP32, Shape: []int64{2}})
+	}
+	s.Outputs = []pipelines.Port{{Name: "y", Datatype: wire.FP32, Shape: []int64{2}}}
+	return s
+}
+
+func inputName(k int) string { return fmt.Sprint("x", k) }
+
+func (*instance) Memory() int64 { return 0 }
+func (*instance) Close() error  { return nil }
+
+func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+	w, f, now := i.world, &i.world.faults, time.Now().UnixNano()
+	answers := make([][]wire.Tensor, len(items))
+	ids := make([]int, len(items))
+	for k, in := range items {
+		sum := i.version
+		for _, t := range in {
+			v, _ := t.Float32s()
+			sum += v[0]
+			if id := int(v[1]); ids[k] != 0 && ids[k] != id {
+				w.history.violate("module %s was given inputs of requests %d and %d as one", i.module, ids[k], id)
+			}
+			ids[k] = int(v[1])
+		}
+		answers[k] = []wire.Tensor{wire.FromFloat32([]float32{sum, float32(ids[k])}, 2)}
+	}
+	took := w.duration
+	if w.chance(f.slow, "slow", i.module, i.device, now) {
+		took *= 10
+	}
+	if err := executors.Sleep(ctx, took); err != nil {
+		return nil, wire.Errorf(wire.CodeUnavailable, i.module, "%v", err)
+	}
+	w.history.compute(i.module, ids)
+	switch {
+	case w.chance(f.crash, "crash", i.module, i.device, now):
+		return nil, wire.Errorf(wire.CodeUnavailable, i.module, "it has crashed")
+	case w.chance(f.panics, "panic", i.module, i.device, now):
+		panic("an engine with a mistake")
+	case w.chance(f.wrong, "wrong", i.module, i.device, now):
+		w.history.harm(ids, wire.CodeInternal)
+		return answers[:len(answers)-1], nil
+	}
+	for _, id := range ids {
+		switch {
+		case w.chance(f.poison, "poison", id):
+			w.history.harm(ids, wire.CodeInvalid)
+			return nil, wire.Errorf(wire.CodeInvalid, i.module, "request %d is not to its taste", id)
+		case w.chance(f.poison, "deadly", id):
+			return nil, wire.Errorf(wire.CodeUnavailable, i.module, "request %d has killed it", id)
+		}
+	}
+	return answers, nil
+}

@@ -1,0 +1,283 @@
+package world
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/keepalive"
+)
+
+var errCut = errors.New("the connection was cut")
+
+// random is the sequence of draws of one actor.
+func random(seed uint64, actor string) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, hash(seed, actor)))
+}
+
+// hash is a number that only what is named decides.
+func hash(about ...any) uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, about...)
+	return mix(h.Sum64())
+}
+
+// mix spreads a number over all its bits.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// between draws a duration.
+func between(r *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(r.Int64N(int64(to-from)+1))
+}
+
+// process is what can be killed or stopped: a gateway, a dispatcher or a host.
+type process struct {
+	name string
+
+	mu    sync.Mutex
+	up    bool
+	held  time.Time // it is stopped until then
+	links []*link
+}
+
+func (p *process) alive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.up
+}
+
+func (p *process) heldUntil() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
+}
+
+// all its connections at the moment.
+func (p *process) connections() []*link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.links)
+}
+
+// down kills the process as far as the network is concerned.
+func (p *process) down() {
+	p.mu.Lock()
+	p.up = false
+	p.mu.Unlock()
+	for _, l := range p.connections() {
+		l.cut()
+	}
+}
+
+// stop holds everything up that comes from the process or goes there.
+func (p *process) stop(d time.Duration) {
+	p.mu.Lock()
+	p.held = time.Now().Add(d)
+	p.mu.Unlock()
+	for _, l := range p.connections() {
+		l.silentFor(d)
+	}
+}
+
+// link is a connection between two processes.
+type link struct {
+	a, b    *process
+	watched bool // its protocol notices silence by itself
+	sever   func()
+
+	once sync.Once
+	gone chan struct{}
+
+	mu   sync.Mutex
+	held time.Time
+}
+
+// connect makes a link; nil where one of the processes is not there.
+func connect(a, b *process, watched bool, sever func()) *link {
+	l := &link{a: a, b: b, watched: watched, sever: sever, gone: make(chan struct{})}
+	for _, p := range []*process{a, b} {
+		p.mu.Lock()
+		if !p.up {
+			p.mu.Unlock()
+			l.cut()
+			return nil
+		}
+		p.links = append(p.links, l)
+		p.mu.Unlock()
+	}
+	return l
+}
+
+func (l *link) cut() {
+	l.once.Do(func() {
+		close(l.gone)
+		l.sever()
+		for _, p := range []*process{l.a, l.b} {
+			p.mu.Lock()
+			p.links = slices.DeleteFunc(p.links, func(other *link) bool { return other == l })
+			p.mu.Unlock()
+		}
+	})
+}
+
+// stop holds everything up that is under way.
+func (l *link) stop(d time.Duration) {
+	l.mu.Lock()
+	l.held = time.Now().Add(d)
+	l.mu.Unlock()
+	l.silentFor(d)
+}
+
+// silentFor ends a connection as attachgrpc does, which gives up a silent peer.
+func (l *link) silentFor(d time.Duration) {
+	if !l.watched && d > keepalive.DefaultPatience {
+		time.AfterFunc(keepalive.DefaultPatience, l.cut)
+	}
+}
+
+// wait sleeps until the time, and as long as either side or the network between is
+// stopped; it says whether the connection still stands.
+func (l *link) wait(at time.Time) bool {
+	for {
+		l.mu.Lock()
+		held := l.held
+		l.mu.Unlock()
+		for _, until := range []time.Time{held, l.a.heldUntil(), l.b.heldUntil()} {
+			if until.After(at) {
+				at = until
+			}
+		}
+		left := time.Until(at)
+		if left <= 0 {
+			select {
+			case <-l.gone:
+				return false
+			default:
+				return true
+			}
+		}
+		select {
+		case <-time.After(left):
+		case <-l.gone:
+			return false
+		}
+	}
+}
+
+type parcel[T any] struct {
+	content T
+	at      time.Time
+}
+
+// carry moves what comes from one side to the other, delayed and in order, until
+// either has closed.
+func carry[T any](l *link, delay func() time.Duration, receive func() (T, error), send func(T) error, end func()) {
+	under := make(chan parcel[T], 1<<12)
+	go func() {
+		defer close(under)
+		var last time.Time
+		for {
+			content, err := receive()
+			if err != nil {
+				return
+			}
+			at := time.Now().Add(delay())
+			if !at.After(last) {
+				at = last.Add(1)
+			}
+			last = at
+			select {
+			case under <- parcel[T]{content, at}:
+			case <-l.gone:
+				return
+			}
+		}
+	}()
+	for p := range under {
+		if !l.wait(p.at) || send(p.content) != nil {
+			break
+		}
+	}
+	end()
+	l.cut()
+	for range under { // until its receiver has ended
+	}
+}
+
+// conn joins a gateway and a dispatcher by bytes.
+func (w *world) conn(a, b *process) (near, far net.Conn) {
+	near, x := net.Pipe()
+	y, far := net.Pipe()
+	l := connect(a, b, true, func() { _, _ = x.Close(), y.Close() })
+	if l == nil {
+		return nil, nil
+	}
+	r := w.delays(a.name + ">" + b.name)
+	back := w.delays(b.name + ">" + a.name)
+	read := func(c net.Conn) func() ([]byte, error) {
+		return func() ([]byte, error) {
+			room := make([]byte, 64<<10)
+			n, err := c.Read(room)
+			if n > 0 {
+				return room[:n], nil
+			}
+			return nil, err
+		}
+	}
+	write := func(c net.Conn) func([]byte) error {
+		return func(b []byte) error { _, err := c.Write(b); return err }
+	}
+	w.ends.Go(func() { carry(l, r, read(x), write(y), func() { _ = y.Close() }) })
+	w.ends.Go(func() { carry(l, back, read(y), write(x), func() { _ = x.Close() }) })
+	return near, far
+}
+
+// stream joins an executor and a gateway or a dispatcher by messages; seen is told of
+// each where it leaves and where it arrives.
+func (w *world) stream(from *process, executor string, n int, to *process) (near, far attach.Stream) {
+	near, x := attach.Pipe()
+	y, far := attach.Pipe()
+	l := connect(from, to, false, func() { attach.Abort(x, errCut); attach.Abort(y, errCut) })
+	if l == nil {
+		return nil, nil
+	}
+	watch := w.history.watch(executor, to.name)
+	up, back := w.delays(fmt.Sprint(executor, ">", to.name, n)), w.delays(fmt.Sprint(to.name, ">", executor, n))
+	w.ends.Go(func() {
+		carry(l, up, x.Recv, func(m *attach.Message) error { watch.fromExecutor(m); return y.Send(m) }, func() { _ = y.Close() })
+	})
+	w.ends.Go(func() {
+		carry(l, back, func() (*attach.Message, error) {
+			m, err := y.Recv()
+			if err == nil {
+				watch.leaving(m)
+			}
+			return m, err
+		}, func(m *attach.Message) error { watch.toExecutor(m); return x.Send(m) }, func() { _ = x.Close() })
+	})
+	return near, far
+}
+
+// delays draws those of one direction of a connection. They go by the time, not by the
+// number before: how bytes are gathered must not change those that follow.
+func (w *world) delays(way string) func() time.Duration {
+	key := hash(w.seed, way)
+	return func() time.Duration {
+		x := mix(key ^ uint64(time.Since(w.began)))
+		d := 10*time.Microsecond + time.Duration(x%uint64(w.far))
+		if x>>40%200 == 0 && w.troubled() {
+			d += time.Duration(mix(x) % uint64(20*w.far))
+		}
+		return d
+	}
+}
