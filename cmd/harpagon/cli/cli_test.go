@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +47,25 @@ func runWith(t *testing.T, d command.Deps, args ...string) result {
 	d.Clock = func() time.Duration { return 0 }
 	code := Run(context.Background(), d, args)
 	fitsSchema(t, args, stdout.String())
+	fitsWidth(t, args, stdout.String())
 	return result{code, stdout.String(), stderr.String()}
+}
+
+// fitsWidth checks of whatever a command line writes for people that it is within the
+// width.
+func fitsWidth(t *testing.T, args []string, text string) {
+	t.Helper()
+	root := New(command.Deps{Stdout: io.Discard, Stderr: io.Discard})
+	c, flags, err := root.Find(args)
+	if err != nil || forPrograms(c) || slices.Contains(flags, "--json") || slices.Contains(flags, "--markdown") {
+		return
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.Contains(strings.TrimSpace(line), " ") { // a word alone cannot be broken
+			require.LessOrEqual(t, len([]rune(line)), command.LineWidth, "%v writes %q", args, line)
+		}
+	}
 }
 
 // folder holds the given files.
