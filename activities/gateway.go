@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -20,6 +21,9 @@ type Gateway interface {
 	Prepare(ctx context.Context, d placement.Deployment) error
 	// Install switches traffic; what is under way finishes.
 	Install(ctx context.Context, d placement.Deployment) error
+	// Try gives the generation of a pipeline that is installed as its canary a share of
+	// the requests; a zero update takes it back.
+	Try(service string, update pipelines.Update) error
 	// Release drains executors and waits until they have gone.
 	Release(ctx context.Context, service string, executors []string) error
 	// Announce says that a service exists and is not ready to be served.
@@ -73,6 +77,17 @@ func (g *GatewayActivities) Prepare(ctx context.Context, d placement.Deployment)
 // Install switches the service's traffic to the deployment.
 func (g *GatewayActivities) Install(ctx context.Context, d placement.Deployment) error {
 	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Install(ctx, d) })
+}
+
+// TryInput is the input of Try.
+type TryInput struct {
+	Service string // name
+	Update  pipelines.Update
+}
+
+// Try gives a pipeline's canary its share of the requests.
+func (g *GatewayActivities) Try(ctx context.Context, in TryInput) error {
+	return waiting(ctx, func(context.Context) error { return g.Gateway.Try(in.Service, in.Update) })
 }
 
 // ReleaseInput is the input of Release.

@@ -28,6 +28,7 @@ func (d stub) Install(context.Context, placement.Deployment) error { return d.er
 func (d stub) Release(context.Context, string, []string) error     { return d.err }
 func (d stub) Remove(context.Context, string) error                { return d.err }
 func (d stub) Announce(string)                                     {}
+func (d stub) Try(string, pipelines.Update) error                  { return d.err }
 func (d stub) Services() []string                                  { return nil }
 func (d stub) Measures(string) autoscale.Measures                  { return autoscale.Measures{} }
 

@@ -32,6 +32,7 @@ const (
 // Error types on which no retry helps.
 const (
 	TypeInfeasible = "Infeasible" // no plan keeps the objective
+	TypeReverted   = "Reverted"   // a change was tried and taken back
 	TypeMisfit     = "Misfit"     // the plan does not fit onto the devices
 	TypeLoad       = "Load"       // an engine is missing, or cannot load a module
 	TypeInvalid    = "Invalid"    // the input makes no sense

@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -49,6 +50,7 @@ type pipeline struct {
 	current  atomic.Pointer[deployed]
 	accepted atomic.Int64 // requests under way
 	stats    stats.Service
+	canary   atomic.Pointer[canary] // another generation that gets a share of its requests; nil for none
 
 	modules map[string]*graph.Module // of the current graph; under Gateway.mu
 	old     []*deployed              // that may still have requests; under Gateway.mu
@@ -115,7 +117,7 @@ func (g *Gateway) Services() []string {
 	all := slices.Collect(maps.Keys(g.clusters))
 	g.mu.Unlock()
 	for name, p := range *g.pipelines.Load() {
-		if p.within == "" {
+		if _, tried := rollout.Of(name); p.within == "" && !tried {
 			all = append(all, name)
 		}
 	}
@@ -128,6 +130,9 @@ func (g *Gateway) Services() []string {
 func (g *Gateway) Pipelines(context.Context) ([]string, error) {
 	var all []string
 	for name, p := range *g.pipelines.Load() {
+		if _, tried := rollout.Of(name); tried {
+			continue
+		}
 		f := p.current.Load().function
 		if f == nil {
 			all = append(all, name)

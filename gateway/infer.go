@@ -29,6 +29,14 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 	if p == nil {
 		return nil, g.noPipeline(q.Pipeline)
 	}
+	if c := p.canary.Load(); c != nil {
+		return g.try(ctx, p, c, q, arrival)
+	}
+	return g.inferAt(ctx, p, application, q, arrival)
+}
+
+// inferAt runs a request, or the several that it brings, at a pipeline.
+func (g *Gateway) inferAt(ctx context.Context, p *pipeline, application string, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
 	gr := p.current.Load()
 	parts, err := g.parts(gr, q)
 	switch {

@@ -33,6 +33,9 @@ func (g *Gateway) Measures(name string) autoscale.Measures {
 	}
 	m.Modules = g.queue.Measure(gr.Generation)
 	g.failures.tell(now, name, m.Modules)
+	if c := p.canary.Load(); c != nil {
+		m.Canary = c.seen(p)
+	}
 	m.SetAttainment()
 	return m
 }

@@ -35,6 +35,7 @@ type Pipeline struct {
 	Headroom   *float64      `json:",omitempty"` // share of the SLO that plans leave free, 0 to 1; nil is the default (see Kept)
 	Dispatch   string        // one of Dispatches, with variants or without; empty means the default
 	Plan       Planning      `json:",omitzero"`
+	Update     Update        `json:",omitzero"` // how a change is carried out
 	Inputs     []Port
 	Modules    []Module // in order of declaration
 	Outputs    []Output

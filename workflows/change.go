@@ -23,8 +23,16 @@ func (s *service) change(ctx workflow.Context) {
 		s.announce(ctx, s.Gateways)
 	}
 	generation, cause := s.Generation, s.Cause // they may be replaced meanwhile
-	reply, err := s.profileAndReschedule(ctx, generation, cause)
+	var reply RescheduleReply
+	err := s.try(ctx, generation, cause)
+	if err == nil {
+		reply, err = s.profileAndReschedule(ctx, generation, cause)
+	}
+	s.endTrial(ctx)
 	s.decide(ctx, generation, cause, reply, err)
+	if errorType(err) == activities.TypeReverted {
+		s.takeBack(generation)
+	}
 	if err == nil {
 		s.serve(ctx, reply)
 		return
@@ -98,18 +106,26 @@ func (s *service) beside() (all []scheduler.Spec) {
 func (s *service) reschedule(ctx workflow.Context, spec scheduler.Spec, beside []scheduler.Spec, generation int, cause string) (reply RescheduleReply, err error) {
 	s.Attempts++
 	s.setPhase(ctx, Planning)
-	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:        rescheduleID(s.Name, s.Attempts),
-		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-		StaticSummary:     s.summary(spec, generation, cause),
-		StaticDetails:     s.replaced(),
-	})
+	ctx = rescheduleOptions(ctx, s.Name, s.Attempts, s.summary(spec, generation, cause), s.replaced())
 	request := RescheduleRequest{
 		Spec: spec, Beside: beside, Generation: generation, Number: s.Attempts, Reason: cause,
 		Serving: s.Serving, Running: s.Running, Settings: s.Settings, Transfer: s.Transfer,
 	}
+	if s.Trial != nil {
+		request.Replaces = ServiceID(s.Kind, s.Trial.Deployed.Spec.Name())
+	}
 	err = workflow.ExecuteChildWorkflow(ctx, TypeReschedule, request).Get(ctx, &reply)
 	return reply, err
+}
+
+// rescheduleOptions are those of a change, as the UI shows it.
+func rescheduleOptions(ctx workflow.Context, name string, number int, summary, details string) workflow.Context {
+	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:        rescheduleID(name, number),
+		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+		StaticSummary:     summary,
+		StaticDetails:     details,
+	})
 }
 
 // profile measures modules without a profile, those of pipelines and pools.
@@ -183,7 +199,7 @@ func (s *service) fail(ctx workflow.Context, generation int, err error) {
 		s.Transfer = p.Plan.Pipeline.Transfer // what cannot be counted on must not stand in the way of other changes
 	}
 	s.Pending = s.Pending || s.Joined // the host has come since the change looked for one
-	final := s.Failure.Type == activities.TypeInfeasible || s.Failure.Type == activities.TypeInvalid
+	final := s.Failure.Type == activities.TypeInfeasible || s.Failure.Type == activities.TypeInvalid || s.Failure.Type == activities.TypeReverted
 	if !final && !s.Pending {
 		s.RetryAt = s.retryTime(ctx)
 		s.Failure.RetryAt = s.RetryAt

@@ -39,6 +39,9 @@ func (s Status) Describe() string {
 	if s.Asked != nil {
 		b.WriteString(s.Asked.Describe())
 	}
+	if s.Trial != nil {
+		b.WriteString(s.Trial.Describe())
+	}
 	if s.Failure != nil {
 		b.WriteString(s.Failure.Describe())
 	}

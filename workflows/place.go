@@ -56,7 +56,7 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 	var planning activities.Planning
 	var fleet *activities.Fleet
 	var placed placement.Placement
-	free := c.view.For(c.id)
+	free := c.view.For(c.own()...)
 	summary := fmt.Sprintf("place the plan on %d devices", len(free.Devices))
 	var done workflow.Future
 	if cluster := c.deployment.Cluster; cluster != nil {

@@ -30,6 +30,8 @@ type RescheduleRequest struct {
 	Running    []Running
 	Settings   Settings
 	Transfer   time.Duration `json:",omitempty"` // to count on for the way to an executor and back
+	Owner      string        `json:",omitempty"` // ID of the workflow that executors tell of their end; empty: the spec's
+	Replaces   string        `json:",omitempty"` // ID under which a trial holds devices that this change may use
 }
 
 // RescheduleReply is its result: what serves now.
@@ -113,15 +115,9 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 	if err := c.viewFleet(ctx); err != nil {
 		return err
 	}
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:           activities.ControlQueue,
-		StartToCloseTimeout: planTimeout,
-		HeartbeatTimeout:    planSilence,
-		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
-		Summary:             c.planSummary(),
-	})
+	ctx = planOptions(ctx, c.planSummary())
 	var planning activities.Planning
-	together := []string{c.id}
+	together := c.own()
 	for _, other := range c.Beside {
 		together = append(together, SpecID(other))
 	}
@@ -132,6 +128,25 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 	}
 	c.deployment = c.next.deployment()
 	return nil
+}
+
+// planOptions are those of a search for a plan.
+func planOptions(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           activities.ControlQueue,
+		StartToCloseTimeout: planTimeout,
+		HeartbeatTimeout:    planSilence,
+		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
+		Summary:             summary,
+	})
+}
+
+// own are the IDs under which the service holds devices.
+func (c *change) own() []string {
+	if c.Replaces != "" {
+		return []string{c.id, c.Replaces}
+	}
+	return []string{c.id}
 }
 
 func (c *change) planSummary() string {
@@ -252,7 +267,7 @@ func (c *change) begin(ctx workflow.Context, slot placement.Slot) workflow.Child
 		StaticDetails:     fmt.Sprintf("Started by generation %d of %s: %s", c.Generation, slot.Pipeline, c.Reason),
 	})
 	in := ExecutorInput{
-		Service: c.id, Task: executors.NewTask(c.deployment, slot, c.Settings.Gateway),
+		Service: cmp.Or(c.Owner, c.id), Task: executors.NewTask(c.deployment, slot, c.Settings.Gateway),
 		HeartbeatTimeout: cmp.Or(c.Settings.HeartbeatTimeout, activities.HeartbeatTimeout(len(c.deployment.Slots))),
 	}
 	return workflow.ExecuteChildWorkflow(ctx, TypeExecutor, in)

@@ -40,6 +40,8 @@ type world struct {
 	prepareErr error
 	installErr error
 	removeErr  error
+	tried      []pipelines.Update
+	tryErr     error
 	announced  []string
 	gateways   []activities.Member
 	loadErr    error  // of executors, which end with it at once
@@ -75,6 +77,7 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 		"Watch": w.watch, "Reserve": w.reserve, "Identify": w.identify, "ProfileModule": w.profile,
 		"KeepProfile": w.keep,
 		"Prepare":     w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove, "Announce": w.announce,
+		"Try": w.try,
 	} {
 		env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
@@ -209,6 +212,13 @@ func (w *world) remove(_ context.Context, service string) error {
 	defer w.mu.Unlock()
 	w.removed = append(w.removed, service)
 	return w.removeErr
+}
+
+func (w *world) try(_ context.Context, in activities.TryInput) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tried = append(w.tried, in.Update)
+	return w.tryErr
 }
 
 func (w *world) announce(_ context.Context, service string) error {

@@ -45,6 +45,9 @@ func (s *service) details() string {
 	if st.Asked != nil {
 		text += "\n" + st.Asked.Describe()
 	}
+	if st.Trial != nil {
+		text += "\n" + st.Trial.Describe()
+	}
 	if s.Failure != nil {
 		text += "\n**" + s.Failure.Describe() + "**\n"
 	}
@@ -120,6 +123,9 @@ func (s *service) status() Status {
 	st.Transfers, st.Transfer = s.Detectors.Transfers.Hosts, s.Transfer
 	st.Arrivals, st.Away = s.Detectors.Arrivals.Seen(), s.Detectors.Rate.Away()
 	st.Void, st.Healed, st.Disturbed = s.slower(), s.healed(), pipelines.Disturbed(all...)
+	if t := s.Trial; t != nil {
+		st.Trial = &TrialStatus{t.seen(), t.Since, t.Update}
+	}
 	if s.Generation != st.Serving || s.Failure != nil {
 		st.Asked = &Asked{Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}), Cause: s.Cause}
 		st.Cause = s.carriedOut()

@@ -42,6 +42,7 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 	case SignalMeasures:
 		var m autoscale.Measures
 		if received = from(&m); received {
+			s.sawTrial(m)
 			s.measured(ctx, s.together(ctx, m))
 		}
 	case SignalFleetChanged:

@@ -20,6 +20,7 @@ const (
 	Profiling   Phase = "profiling"   // measuring modules
 	Planning    Phase = "planning"    // choosing plan and placement
 	Reconciling Phase = "reconciling" // starting executors, moving traffic
+	Trying      Phase = "trying"      // another generation has a share of the requests
 	Serving     Phase = "serving"
 	Draining    Phase = "draining" // finishing what is under way
 	Drained     Phase = "drained"  // runs nothing; apply or rescale resumes
@@ -61,6 +62,7 @@ type State struct {
 	Generation int              // grows with every accepted change of Spec
 	Cause      string           // of the latest change
 	Pending    bool             // Spec, or what it runs on, has changed and is not carried out
+	Try        bool             `json:",omitempty"` // Spec is tried first, where it says so
 	Profile    bool             // modules may lack profiles
 	Again      bool             `json:",omitempty"` // measure what hosts keep, too
 
@@ -72,7 +74,8 @@ type State struct {
 	Phase    Phase
 	Serving  *Deployed // what the gateway has installed
 	Running  []Running
-	Attempts int // reschedules so far; numbers their workflows
+	Attempts int    // reschedules so far; numbers their workflows
+	Trial    *Trial `json:",omitempty"` // under way
 
 	Gateways []activities.Member `json:",omitempty"` // that are present, as far as is known
 	New      []activities.Member `json:",omitempty"` // those that are still to be told what serves

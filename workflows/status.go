@@ -23,6 +23,7 @@ type Status struct {
 	Cost       float64 // per hour, of the plan that serves
 	Cause      string  // of that generation
 	Asked      *Asked  `json:",omitempty"` // nil when what serves is what is asked for
+	Trial      *TrialStatus `json:",omitempty"` // of Asked, while it is tried on a share of requests
 	Pending    bool
 	Policy     string          // that made the plan that serves; while none does, as declared
 	CostModel  string          `json:",omitempty"` // of pipelines

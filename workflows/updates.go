@@ -70,7 +70,7 @@ func (s *service) apply(ctx workflow.Context, r ApplyRequest) (ChangeReply, erro
 	s.Spec, s.Beside, s.Profile, s.Stop = r.Spec, r.Beside, true, ""
 	s.replan(cmp.Or(r.Reason, "applied"))
 	s.declare(ctx)
-	s.Alone = false
+	s.Alone, s.Try = false, true
 	return ChangeReply{Generation: s.Generation}, nil
 }
 
@@ -140,6 +140,7 @@ func (s *service) rollback(ctx workflow.Context, r RollbackRequest) (ChangeReply
 	}
 	s.forgetPoints(to.Spec)
 	s.Spec, s.Beside, s.Profile, s.Stop = to.Spec, nil, true, ""
+	s.Try = false // to go back is urgent
 	s.replan(cmp.Or(r.Reason, fmt.Sprintf("rolled back to generation %d", to.Generation)))
 	s.declare(ctx)
 	return ChangeReply{Generation: s.Generation}, nil

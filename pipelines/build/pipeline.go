@@ -54,6 +54,9 @@ func (b *Builder) Headroom(share float64) *Builder { b.p.Headroom = &share; retu
 // Dispatch sets the dispatch policy.
 func (b *Builder) Dispatch(policy string) *Builder { b.p.Dispatch = policy; return b }
 
+// Update says how changes are carried out.
+func (b *Builder) Update(u pipelines.Update) *Builder { b.p.Update = u; return b }
+
 // Plan sets how the pipeline is planned.
 func (b *Builder) Plan(p pipelines.Planning) *Builder { b.p.Plan = p; return b }
 

@@ -189,6 +189,7 @@ func (v *validator) pipeline(p *pipelines.Pipeline) {
 	v.g = p.Resolve()
 	v.objective(p, path)
 	v.planning(p.Plan, pipelines.KindPipeline, path)
+	v.update(p.Update, path)
 	for i := range p.Inputs {
 		v.input(&p.Inputs[i], path+".input."+p.Inputs[i].Name)
 	}

@@ -31,7 +31,7 @@ var pipelineSchema = &hcl.BodySchema{
 		{Name: "arrivals"}, {Name: "attainment"}, {Name: "dispatch"}, {Name: "headroom"},
 	},
 	Blocks: []hcl.BlockHeaderSchema{
-		planBlock,
+		planBlock, updateBlock,
 		{Type: "input", LabelNames: []string{"name"}},
 		{Type: "module", LabelNames: []string{"name"}},
 		{Type: "output", LabelNames: []string{"name"}},
@@ -153,10 +153,14 @@ func (d *decoder) pipeline(b *hcl.Block) {
 	d.config.Document.Pipelines = append(d.config.Document.Pipelines, p)
 }
 
-// part reads a plan, input, module or output of a pipeline.
+// part reads a plan, update, input, module or output of a pipeline.
 func (d *decoder) part(p *pipelines.Pipeline, path string, b *hcl.Block) {
 	if b.Type == planBlock.Type {
 		d.planning(path, b, &p.Plan)
+		return
+	}
+	if b.Type == updateBlock.Type {
+		d.update(path, b, &p.Update)
 		return
 	}
 	path += "." + b.Type + "." + b.Labels[0]

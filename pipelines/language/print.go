@@ -78,6 +78,7 @@ func printPipeline(b *hclwrite.Body, p pipelines.Pipeline) {
 	}
 	setText(b, "dispatch", p.Dispatch)
 	printPlanning(b, p.Plan)
+	printUpdate(b, p.Update)
 	for _, in := range p.Inputs {
 		printInput(b, in)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/rollout"
 )
 
 // Measures is what a gateway saw of one service between From and To. Rates
@@ -57,6 +58,10 @@ type Measures struct {
 	// Members are the pipelines of a cluster, each by itself; the rest is their sum
 	// then, with the modules under the names that placement.Resident gives them.
 	Members []Measures `json:"members,omitempty"`
+
+	// Canary is set while another generation of a pipeline answers a share of its
+	// requests, or is sent them as a shadow; what it sees is not part of the rest.
+	Canary *rollout.Seen `json:"canary,omitempty"`
 }
 
 // SumMembers makes the measures of a cluster those of its members together.

@@ -55,6 +55,14 @@ func add(sum *Measures, m Measures) {
 	sum.Failed += m.Failed
 	sum.Cancelled += m.Cancelled
 	sum.Invalid += m.Invalid
+	switch {
+	case m.Canary == nil:
+	case sum.Canary == nil || sum.Canary.Generation < m.Canary.Generation:
+		sum.Canary = m.Canary
+	case sum.Canary.Generation == m.Canary.Generation:
+		both := sum.Canary.Add(*m.Canary)
+		sum.Canary = &both
+	}
 	for _, module := range m.Modules {
 		if known := sum.Module(module.Name); known != nil {
 			known.add(module)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/workflows/markdown"
 )
 
@@ -299,6 +300,9 @@ func (f *fleet) notify(ctx workflow.Context) {
 		changes.Gateways = f.view().Gateways()
 	}
 	for _, service := range workflow.DeterministicKeys(f.Watching) {
+		if _, tried := rollout.Of(service); tried {
+			continue // its service is told
+		}
 		if err := workflow.SignalExternalWorkflow(ctx, service, "", SignalChanged, changes).Get(ctx, nil); err != nil {
 			delete(f.Watching, service) // it runs no more
 		}

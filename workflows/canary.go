@@ -1,0 +1,280 @@
+package workflows
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/rollout"
+	"github.com/harpagon/harpagon/workflows/declarations"
+	"github.com/harpagon/harpagon/workflows/options"
+)
+
+// A change of a pipeline with an update block is tried first: another reschedule deploys
+// the new generation under a name of its own (rollout.Part), gateways give it its share,
+// and package rollout decides from what they see. Whatever comes of it, what was deployed
+// for the trial goes; a promoted generation is then carried out as any change is.
+
+// Trial is a generation that is tried on a share of requests.
+type Trial struct {
+	Generation int
+	Since      time.Time
+	Update     pipelines.Update
+	By         map[string]rollout.Seen `json:",omitempty"` // by gateway
+	Deployed   Deployed
+	Running    []Running `json:",omitempty"`
+}
+
+// seen is what all gateways saw together.
+func (t *Trial) seen() rollout.Seen {
+	all := rollout.Seen{Generation: t.Generation}
+	for _, gateway := range workflow.DeterministicKeys(t.By) {
+		all = all.Add(t.By[gateway])
+	}
+	return all
+}
+
+// TrialStatus tells of a trial that is under way.
+type TrialStatus struct {
+	rollout.Seen
+	Since  time.Time
+	Update pipelines.Update
+}
+
+// Describe is the trial in one line.
+func (t TrialStatus) Describe() string {
+	return fmt.Sprintf("tried since %s, %s: %s\n", t.Since.UTC().Format(time.TimeOnly), shares(t.Update), t.Seen.Describe())
+}
+
+// shares says which requests a generation gets while it is tried.
+func shares(u pipelines.Update) string {
+	var all []string
+	if u.Canary > 0 {
+		all = append(all, "answers "+quantity.Percent(u.Canary)+" of requests")
+	}
+	if u.Shadow > 0 {
+		all = append(all, "is sent copies of "+quantity.Percent(u.Shadow))
+	}
+	return strings.Join(all, " and ")
+}
+
+// reverted says that a change was taken back after it was tried; trying it again by
+// itself would not help.
+func reverted(reason string) error {
+	return temporal.NewNonRetryableApplicationError("taken back: "+reason, activities.TypeReverted, nil)
+}
+
+// errInterrupted says that a trial ended because something else was asked for.
+var errInterrupted = temporal.NewNonRetryableApplicationError("the trial ended before its time, because something else was asked for", activities.TypeReverted, nil)
+
+// try tries the latest spec first, where that is asked for. An error says why it must not
+// be carried out.
+func (s *service) try(ctx workflow.Context, generation int, cause string) error {
+	if !s.Try || s.Serving == nil || s.Spec.Pipeline == nil || !s.Spec.Pipeline.Update.Tried() {
+		return nil
+	}
+	update := s.Spec.Pipeline.Update
+	if len(s.Running) < len(s.Serving.Slots) {
+		return reverted("executors of the plan that serves are missing; apply it again when they are there")
+	}
+	if s.Profile {
+		s.setPhase(ctx, Profiling)
+		if err := s.profile(ctx, s.Spec); err != nil {
+			return err
+		}
+	}
+	spec := s.profiled(s.Spec)
+	cost, err := s.costs(ctx, spec)
+	if err != nil {
+		return err
+	}
+	if d := rollout.Decide(update, 0, rollout.Seen{Generation: generation}, cost); d.Verdict == rollout.Revert {
+		return reverted(d.Reason)
+	}
+	if err := s.beginTrial(ctx, spec, generation, cause); err != nil {
+		return err
+	}
+	switch d := s.hold(ctx, cost); d.Verdict {
+	case rollout.Promote:
+		s.Try = s.Generation != generation // which came meanwhile
+		return nil
+	case rollout.Revert:
+		return reverted(d.Reason)
+	}
+	return errInterrupted
+}
+
+// beginTrial deploys the new generation for its share, and has it given that.
+func (s *service) beginTrial(ctx workflow.Context, spec scheduler.Spec, generation int, cause string) error {
+	update := spec.Pipeline.Update
+	part := rollout.Part(*spec.Pipeline)
+	spec.Pipeline = &part
+	s.Attempts++
+	s.setPhase(ctx, Planning)
+	summary := fmt.Sprintf("try generation %d of %s: it %s for %v", generation, s.Name, shares(update), cmp.Or(update.Hold, pipelines.DefaultHold))
+	var reply RescheduleReply
+	err := workflow.ExecuteChildWorkflow(rescheduleOptions(ctx, part.Name, s.Attempts, summary, s.replaced()), TypeReschedule, RescheduleRequest{
+		Spec: spec, Generation: generation, Number: s.Attempts, Reason: cause, Settings: s.Settings, Transfer: s.Transfer,
+		Owner: ServiceID(s.Kind, s.Name),
+	}).Get(ctx, &reply)
+	if err != nil {
+		return err
+	}
+	s.Trial = &Trial{Generation: generation, Since: workflow.Now(ctx), Update: update, By: map[string]rollout.Seen{}, Deployed: reply.Deployed, Running: reply.Running}
+	s.setPhase(ctx, Trying)
+	return s.giveShare(ctx, s.Gateways, update)
+}
+
+// giveShare tells gateways which share of requests the trial gets.
+func (s *service) giveShare(ctx workflow.Context, some []activities.Member, u pipelines.Update) error {
+	var gateway *activities.GatewayActivities
+	summary := fmt.Sprintf("generation %d %s", s.Trial.Generation, shares(u))
+	if !u.Tried() {
+		summary = fmt.Sprintf("generation %d gets no more requests of the trial", s.Trial.Generation)
+	}
+	return await(ctx, onGateways(ctx, queues(ctx, some), summary, installTimeout, gateway.Try, activities.TryInput{Service: s.Name, Update: u}))
+}
+
+// costs are what a request costs by the plan that serves and by that of the spec for all
+// requests, which is made for that; nothing where nobody asks.
+func (s *service) costs(ctx workflow.Context, spec scheduler.Spec) (c rollout.Cost, err error) {
+	if spec.Pipeline.Update.Revert.Cost == 0 {
+		return c, nil
+	}
+	var fleet *activities.Fleet
+	var planning activities.Planning
+	var view activities.FleetView
+	var next scheduler.Plan
+	id := ServiceID(s.Kind, s.Name)
+	if err := workflow.ExecuteActivity(options.Short(ctx, "look which devices exist and are free"), fleet.Watch, id).Get(ctx, &view); err != nil {
+		return c, err
+	}
+	in := activities.PlanInput{Spec: spec, Fleet: view.For(id)}
+	in.Fleet.Transfer = s.Transfer
+	if err := workflow.ExecuteActivity(planOptions(ctx, "plan it for all requests, to compare what one costs"), planning.Plan, in).Get(ctx, &next); err != nil {
+		return c, err
+	}
+	perRequest := func(plan scheduler.Plan, rate float64) float64 { return plan.CostPerHour() / rate / time.Hour.Seconds() }
+	return rollout.Cost{Stable: perRequest(s.Serving.Plan, s.Serving.rate()), Canary: perRequest(next, spec.Pipeline.Rate)}, nil
+}
+
+// hold waits for a verdict. Hold itself says that something else is asked for.
+func (s *service) hold(ctx workflow.Context, cost rollout.Cost) rollout.Decision {
+	for {
+		if why := s.disturbed(); why != "" {
+			return rollout.Decision{Verdict: rollout.Revert, Reason: why}
+		}
+		if s.newcomers() {
+			if err := s.shareWithJoined(ctx); err != nil {
+				return rollout.Decision{Verdict: rollout.Revert, Reason: "a gateway that has joined does not serve it: " + activities.Reason(err)}
+			}
+		}
+		held := workflow.Now(ctx).Sub(s.Trial.Since)
+		d := rollout.Decide(s.Trial.Update, held, s.Trial.seen(), cost)
+		if d.Verdict != rollout.Hold || s.Pending || s.Stop != "" {
+			return d
+		}
+		s.show(ctx)
+		before := s.Handled
+		wait := workflow.AwaitOptions{Timeout: d.Until - held, TimerOptions: workflow.TimerOptions{Summary: "until the trial ends"}}
+		_, err := workflow.AwaitWithOptions(ctx, wait, func() bool { return s.Handled != before || s.hasWork() })
+		if err != nil {
+			return rollout.Decision{Verdict: rollout.Hold}
+		}
+	}
+}
+
+// disturbed says what has happened to the executors of either generation, which ends a
+// trial: what serves goes before what is tried.
+func (s *service) disturbed() string {
+	for _, r := range append(slices.Clone(s.Trial.Running), s.Running...) {
+		if why, ended := s.Ended[r.Workflow]; ended {
+			return "executor " + r.Slot.Executor + " ended: " + why
+		}
+		if slices.Contains(s.Lost, r.Slot.Host) {
+			return "host " + r.Slot.Host + " was lost"
+		}
+	}
+	s.Ended, s.Lost = map[string]string{}, nil // of none of them
+	if s.Reinstall {
+		return "the gateway started anew"
+	}
+	return ""
+}
+
+// shareWithJoined gives gateways that have just joined what serves and what is tried.
+func (s *service) shareWithJoined(ctx workflow.Context) error {
+	some := slices.Clone(s.New)
+	s.installOnJoined(ctx)
+	s.setPhase(ctx, Trying)
+	if err := s.install(ctx, queues(ctx, some), s.Trial.Deployed); err != nil {
+		return err
+	}
+	return s.giveShare(ctx, some, s.Trial.Update)
+}
+
+// endTrial takes away what was deployed for the trial; what goes wrong at a gateway does
+// not keep it.
+func (s *service) endTrial(ctx workflow.Context) {
+	if s.Trial == nil {
+		return
+	}
+	log := workflow.GetLogger(ctx)
+	name, all := rollout.Name(s.Name), queues(ctx, s.Gateways)
+	if err := s.giveShare(ctx, s.Gateways, pipelines.Update{}); err != nil {
+		log.Warn("a gateway did not end the trial", "error", err)
+	}
+	var gateway *activities.GatewayActivities
+	if err := await(ctx, onGateways(ctx, all, "finish what was tried", releaseTimeout, gateway.Remove, name)); err != nil {
+		log.Warn("a gateway did not finish the requests of the trial", "error", err)
+	}
+	if err := release(ctx, all, name, slots(s.Trial.Running)); err != nil {
+		log.Warn("executors of the trial did not finish in time", "error", err)
+	}
+	cancelExecutors(ctx, s.Trial.Running)
+	var fleet *activities.Fleet
+	nothing := activities.Reservation{Service: ServiceID(s.Kind, name), Slots: []placement.Slot{}, Forget: true}
+	if err := workflow.ExecuteActivity(options.Short(ctx, "give the devices of the trial back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
+		log.Error("devices of the trial not given back", "error", err)
+	}
+	for _, r := range s.Trial.Running {
+		delete(s.Ended, r.Workflow)
+	}
+	s.Trial = nil
+}
+
+// takeBack makes the declaration that serves the one in force again, after a change that
+// was tried and is not wanted, unless something else is asked for already.
+func (s *service) takeBack(generation int) {
+	s.Declarations = slices.DeleteFunc(s.Declarations, func(d declarations.Declaration) bool { return d.Generation == generation && !d.Served })
+	if s.Generation != generation {
+		return
+	}
+	spec := s.Serving.Spec
+	by := s.Declarations.By(s.Serving.Generation)
+	for _, d := range s.Declarations {
+		if d.Generation == by {
+			spec = d.Spec
+		}
+	}
+	s.forgetPoints(spec)
+	s.Spec, s.Beside, s.Profile, s.Try = spec, nil, true, false
+}
+
+// sawTrial notes what a gateway saw of both generations.
+func (s *service) sawTrial(m autoscale.Measures) {
+	if t := s.Trial; t != nil && m.Canary != nil && m.Canary.Generation == t.Generation {
+		t.By[m.Gateway] = *m.Canary
+	}
+}
