@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -12,62 +11,19 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/workflows/declarations"
 	"github.com/harpagon/harpagon/workflows/options"
+	"github.com/harpagon/harpagon/workflows/status"
 )
 
 // A change of a pipeline with an update block is tried first: another reschedule deploys
 // the new generation under a name of its own (rollout.Part), gateways give it its share,
 // and package rollout decides from what they see. Whatever comes of it, what was deployed
 // for the trial goes; a promoted generation is then carried out as any change is.
-
-// Trial is a generation that is tried on a share of requests.
-type Trial struct {
-	Generation int
-	Since      time.Time
-	Update     pipelines.Update
-	By         map[string]rollout.Seen `json:",omitempty"` // by gateway
-	Deployed   Deployed
-	Running    []Running `json:",omitempty"`
-}
-
-// seen is what all gateways saw together.
-func (t *Trial) seen() rollout.Seen {
-	all := rollout.Seen{Generation: t.Generation}
-	for _, gateway := range workflow.DeterministicKeys(t.By) {
-		all = all.Add(t.By[gateway])
-	}
-	return all
-}
-
-// TrialStatus tells of a trial that is under way.
-type TrialStatus struct {
-	rollout.Seen
-	Since  time.Time
-	Update pipelines.Update
-}
-
-// Describe is the trial in one line.
-func (t TrialStatus) Describe() string {
-	return fmt.Sprintf("tried since %s, %s: %s\n", t.Since.UTC().Format(time.TimeOnly), shares(t.Update), t.Seen.Describe())
-}
-
-// shares says which requests a generation gets while it is tried.
-func shares(u pipelines.Update) string {
-	var all []string
-	if u.Canary > 0 {
-		all = append(all, "answers "+quantity.Percent(u.Canary)+" of requests")
-	}
-	if u.Shadow > 0 {
-		all = append(all, "is sent copies of "+quantity.Percent(u.Shadow))
-	}
-	return strings.Join(all, " and ")
-}
 
 // reverted says that a change was taken back after it was tried; trying it again by
 // itself would not help.
@@ -122,7 +78,7 @@ func (s *service) beginTrial(ctx workflow.Context, spec scheduler.Spec, generati
 	spec.Pipeline = &part
 	s.Attempts++
 	s.setPhase(ctx, Planning)
-	summary := fmt.Sprintf("try generation %d of %s: it %s for %v", generation, s.Name, shares(update), cmp.Or(update.Hold, pipelines.DefaultHold))
+	summary := fmt.Sprintf("try generation %d of %s: it %s for %v", generation, s.Name, status.Shares(update), cmp.Or(update.Hold, pipelines.DefaultHold))
 	var reply RescheduleReply
 	err := workflow.ExecuteChildWorkflow(rescheduleOptions(ctx, part.Name, s.Attempts, summary, s.replaced()), TypeReschedule, RescheduleRequest{
 		Spec: spec, Generation: generation, Number: s.Attempts, Reason: cause, Settings: s.Settings, Transfer: s.Transfer,
@@ -139,7 +95,7 @@ func (s *service) beginTrial(ctx workflow.Context, spec scheduler.Spec, generati
 // giveShare tells gateways which share of requests the trial gets.
 func (s *service) giveShare(ctx workflow.Context, some []activities.Member, u pipelines.Update) error {
 	var gateway *activities.GatewayActivities
-	summary := fmt.Sprintf("generation %d %s", s.Trial.Generation, shares(u))
+	summary := fmt.Sprintf("generation %d %s", s.Trial.Generation, status.Shares(u))
 	if !u.Tried() {
 		summary = fmt.Sprintf("generation %d gets no more requests of the trial", s.Trial.Generation)
 	}
@@ -165,7 +121,9 @@ func (s *service) costs(ctx workflow.Context, spec scheduler.Spec) (c rollout.Co
 	if err := workflow.ExecuteActivity(planOptions(ctx, "plan it for all requests, to compare what one costs"), planning.Plan, in).Get(ctx, &next); err != nil {
 		return c, err
 	}
-	perRequest := func(plan scheduler.Plan, rate float64) float64 { return plan.CostPerHour() / rate / time.Hour.Seconds() }
+	perRequest := func(plan scheduler.Plan, rate float64) float64 {
+		return plan.CostPerHour() / rate / time.Hour.Seconds()
+	}
 	return rollout.Cost{Stable: perRequest(s.Serving.Plan, s.Serving.rate()), Canary: perRequest(next, spec.Pipeline.Rate)}, nil
 }
 

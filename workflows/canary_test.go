@@ -88,7 +88,7 @@ func TestTrialIsTakenBack(t *testing.T) {
 		assert.Empty(t, w.reserved("pipeline/traffic@canary"))
 		assert.Equal(t, stable, w.count())
 		assert.Equal(t, []int{1}, generations(s))
-		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: s.executorWorkflow(w), Reason: "killed"})
+		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: executorID(s.Executors[0].Executor, 1), Reason: "killed"})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 3, s.Serving, "what heals afterwards")
@@ -96,10 +96,6 @@ func TestTrialIsTakenBack(t *testing.T) {
 		assert.Equal(t, []int{1}, generations(s), "what was taken back has not served")
 	})
 }
-
-// executorWorkflow is the ID of the workflow of the first executor, which the first
-// reschedule has started.
-func (s Status) executorWorkflow(*world) string { return executorID(s.Executors[0].Executor, 1) }
 
 // A change that does well is carried out when its time is over, and its devices go back.
 func TestTrialIsPromoted(t *testing.T) {

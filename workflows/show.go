@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
+	"github.com/harpagon/harpagon/workflows/status"
 )
 
 // setPhase changes the phase and shows it.
@@ -76,7 +77,7 @@ func (s *service) summary(spec scheduler.Spec, generation int, cause string) str
 	if s.Serving == nil {
 		return fmt.Sprintf("generation %d of %s, %s: %s", generation, s.Name, to, cause)
 	}
-	change := "rate " + fromTo(quantity.Number(s.Serving.rate())+"/s", to)
+	change := "rate " + status.FromTo(quantity.Number(s.Serving.rate())+"/s", to)
 	if from := s.Serving.Spec.SLO(); from != spec.SLO() {
 		change += fmt.Sprintf(", SLO %v -> %v", from, spec.SLO())
 	}

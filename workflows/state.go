@@ -3,28 +3,15 @@ package workflows
 import (
 	"time"
 
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/workflows/declarations"
-)
-
-// Phase of a service.
-type Phase string
-
-// The phases.
-const (
-	Waiting     Phase = "waiting"     // nothing applied yet, or a change failed and nothing serves
-	Profiling   Phase = "profiling"   // measuring modules
-	Planning    Phase = "planning"    // choosing plan and placement
-	Reconciling Phase = "reconciling" // starting executors, moving traffic
-	Trying      Phase = "trying"      // another generation has a share of the requests
-	Serving     Phase = "serving"
-	Draining    Phase = "draining" // finishing what is under way
-	Drained     Phase = "drained"  // runs nothing; apply or rescale resumes
-	Deleted     Phase = "deleted"
 )
 
 // Settings of one service's workflow. The zero value works.
@@ -132,36 +119,6 @@ type Running struct {
 	Workflow string // ID
 }
 
-// Failure is why the latest change was not carried out.
-type Failure struct {
-	Generation int
-	At         time.Time
-	Reason     string
-	Type       string    // activities.TypeInfeasible and so on; may be empty
-	RetryAt    time.Time // zero when only a new spec or host helps
-}
-
-// Decision is one change that was tried.
-type Decision struct {
-	Generation int
-	At         time.Time
-	Reason     string
-	Change     Change
-	Start      int // executors
-	Keep       int
-	Stop       int
-	Groups     int    `json:",omitempty"` // of a function's plan
-	Failure    string // empty when it was carried out
-}
-
-// Change compares two plans in what matters to whoever pays.
-type Change struct {
-	FromRate, ToRate float64 // requests per second
-	FromCost, ToCost float64 // money per hour
-	FromSLO, ToSLO   time.Duration
-	First            bool // there was no plan before
-}
-
 // compare is the change from what serves, nil for nothing, to another plan.
 func compare(serving *Deployed, to *Deployed) Change {
 	c := Change{ToRate: to.rate(), ToCost: to.Plan.CostPerHour(), ToSLO: to.Spec.SLO(), First: serving == nil}
@@ -193,4 +150,23 @@ type ApplicationDrift struct {
 type Seen struct {
 	At       time.Time // when it said so
 	Measures autoscale.Measures
+}
+
+// Trial is a generation that is tried on a share of requests.
+type Trial struct {
+	Generation int
+	Since      time.Time
+	Update     pipelines.Update
+	By         map[string]rollout.Seen `json:",omitempty"` // by gateway
+	Deployed   Deployed
+	Running    []Running `json:",omitempty"`
+}
+
+// seen is what all gateways saw together.
+func (t *Trial) seen() rollout.Seen {
+	all := rollout.Seen{Generation: t.Generation}
+	for _, gateway := range workflow.DeterministicKeys(t.By) {
+		all = all.Add(t.By[gateway])
+	}
+	return all
 }

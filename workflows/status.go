@@ -1,79 +1,29 @@
 package workflows
 
-import (
-	"time"
+import "github.com/harpagon/harpagon/workflows/status"
 
-	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler"
-	"github.com/harpagon/harpagon/scheduler/autoscale"
-	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/workflows/declarations"
+// What is told of a service; see package status.
+type (
+	Status      = status.Status
+	Phase       = status.Phase
+	Failure     = status.Failure
+	Decision    = status.Decision
+	Change      = status.Change
+	Asked       = status.Asked
+	ModuleFiles = status.ModuleFiles
+	Pace        = status.Pace
+	TrialStatus = status.Trial
 )
 
-// Status is a service at one moment, for people and programs. It tells of what
-// serves; a change that is under way, or could not be carried out, stands in
-// Asked.
-type Status struct {
-	Kind       scheduler.Kind
-	Name       string
-	Phase      Phase
-	Generation int     // that serves; while none does, the one that is asked for
-	Serving    int     // generation that serves; 0 when none does
-	Rate       float64 // requests per second of that generation; of a pool, what its plan sustains
-	Cost       float64 // per hour, of the plan that serves
-	Cause      string  // of that generation
-	Asked      *Asked  `json:",omitempty"` // nil when what serves is what is asked for
-	Trial      *TrialStatus `json:",omitempty"` // of Asked, while it is tried on a share of requests
-	Pending    bool
-	Policy     string          // that made the plan that serves; while none does, as declared
-	CostModel  string          `json:",omitempty"` // of pipelines
-	Dispatch   string          `json:",omitempty"` // policy that dispatches; empty when nothing serves
-	Plan       *scheduler.Plan // that serves; nil when none does
-	Executors  []placement.Slot
-	Files      []ModuleFiles          `json:",omitempty"` // of the plan that serves
-	Decisions  []Decision             // oldest first
-	Declared   []declarations.Summary `json:",omitempty"` // declarations that have served and are kept, oldest first
-	Failure    *Failure
-	Measures   *autoscale.Measures
-
-	// Void are the modules that have been slower for long than the plan that
-	// serves counts on, so that its promise does not hold. Healed are those that
-	// it counts on with what was measured while serving, in place of their
-	// profile. Disturbed says which profiles were measured on a busy machine.
-	Void      []Pace `json:",omitempty"`
-	Healed    []Pace `json:",omitempty"`
-	Disturbed string `json:",omitempty"`
-
-	// Arrivals says how requests come where that has long been other than declared,
-	// and Away at which rate where that has lately not been the one planned for.
-	Arrivals *autoscale.ArrivalsAdvice `json:",omitempty"`
-	Away     *autoscale.Advice         `json:",omitempty"`
-
-	// Transfers is how long the way to the executors of each host and back takes.
-	// Transfer is what the next plan counts on for it.
-	Transfers []autoscale.HostTransferSeen `json:",omitempty"`
-	Transfer  time.Duration                `json:",omitempty"`
-}
-
-// Asked is the latest change, while something else serves.
-type Asked struct {
-	Generation int
-	Rate       float64 `json:",omitempty"` // requests per second; 0 of a pool, whose plan decides it
-	Cause      string
-}
-
-// ModuleFiles are the files that a module runs with, by their digests.
-type ModuleFiles struct {
-	Module string
-	Files  []pipelines.File
-}
-
-// Pace is a module whose batches take another time than its profile says.
-type Pace struct {
-	Module   string
-	Hardware string
-	Size     int           // requests of the batches that are compared
-	Measured time.Duration // median
-	Profiled time.Duration
-	Held     time.Duration `json:",omitzero"` // for how long
-}
+// The phases of a service.
+const (
+	Waiting     = status.Waiting
+	Profiling   = status.Profiling
+	Planning    = status.Planning
+	Reconciling = status.Reconciling
+	Trying      = status.Trying
+	Serving     = status.Serving
+	Draining    = status.Draining
+	Drained     = status.Drained
+	Deleted     = status.Deleted
+)

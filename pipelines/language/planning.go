@@ -42,3 +42,57 @@ func (d *decoder) boolean(a *hcl.Attribute, to *bool) {
 		*to = v.True()
 	}
 }
+
+var updateBlock = hcl.BlockHeaderSchema{Type: "update"}
+
+var updateSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
+	{Name: "canary"}, {Name: "shadow"}, {Name: "hold"}, {Name: "revert"},
+}}
+
+// update reads the update block of a pipeline.
+func (d *decoder) update(path string, b *hcl.Block, to *pipelines.Update) {
+	path += pipelines.UpdatePath
+	if earlier, taken := d.config.ranges[path]; taken {
+		d.report(files.Problem("Declared twice", fmt.Sprintf("There is an update block already at %s; a pipeline has one.", earlier), &b.DefRange))
+		return
+	}
+	d.place(path, b.DefRange)
+	content := d.content(b.Body, updateSchema)
+	attrs := d.attributes(path, content)
+	d.number(attrs["canary"], &to.Canary)
+	d.number(attrs["shadow"], &to.Shadow)
+	d.duration(attrs["hold"], &to.Hold)
+	d.revert(attrs["revert"], &to.Revert)
+	for _, name := range []string{"canary", "shadow"} {
+		d.place(path+"."+name, rangeOf(attrs[name], b.DefRange)) // a fault may be that it is missing
+	}
+}
+
+func rangeOf(a *hcl.Attribute, otherwise hcl.Range) hcl.Range {
+	if a == nil {
+		return otherwise
+	}
+	return a.Expr.Range()
+}
+
+// revert reads { attainment = SHARE, cost = FACTOR }.
+func (d *decoder) revert(a *hcl.Attribute, to *pipelines.Revert) {
+	v, ok := d.value(a, cty.DynamicPseudoType, revertHint)
+	if !ok {
+		return
+	}
+	if !v.Type().IsObjectType() {
+		d.report(files.Problem("Wrong type", "revert is "+revertHint+".", ptr(a.Expr.Range())))
+		return
+	}
+	for name, x := range v.AsValueMap() {
+		into := map[string]*float64{"attainment": &to.Attainment, "cost": &to.Cost}[name]
+		if into == nil || x.IsNull() || x.Type() != cty.Number {
+			d.report(files.Problem("Wrong type", fmt.Sprintf("%s is not a number that revert has; it is %s.", name, revertHint), ptr(a.Expr.Range())))
+			continue
+		}
+		*into, _ = x.AsBigFloat().Float64()
+	}
+}
+
+const revertHint = "what a change may cost at the most, such as { attainment = 0.98, cost = 1.2 }"

@@ -30,3 +30,32 @@ func printPlanning(b *hclwrite.Body, p pipelines.Planning) {
 		}
 	}
 }
+
+// printUpdate writes the update block, where there is anything to say.
+func printUpdate(b *hclwrite.Body, u pipelines.Update) {
+	if u.IsZero() {
+		return
+	}
+	b.AppendNewline()
+	block := b.AppendNewBlock("update", nil).Body()
+	number := func(name string, x float64) {
+		if x != 0 {
+			block.SetAttributeValue(name, decimal(x))
+		}
+	}
+	number("canary", u.Canary)
+	number("shadow", u.Shadow)
+	if u.Hold != 0 {
+		block.SetAttributeValue("hold", cty.StringVal(durationText(u.Hold)))
+	}
+	revert := map[string]cty.Value{}
+	if u.Revert.Attainment != 0 {
+		revert["attainment"] = decimal(u.Revert.Attainment)
+	}
+	if u.Revert.Cost != 0 {
+		revert["cost"] = decimal(u.Revert.Cost)
+	}
+	if len(revert) > 0 {
+		block.SetAttributeValue("revert", cty.ObjectVal(revert))
+	}
+}

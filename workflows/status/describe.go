@@ -1,4 +1,4 @@
-package workflows
+package status
 
 import (
 	"cmp"
@@ -272,11 +272,11 @@ func (c Change) Describe() string {
 	if c.First {
 		return fmt.Sprintf("rate %s/s: cost %s per hour", quantity.Number(c.ToRate), quantity.Money(c.ToCost))
 	}
-	s := "rate " + fromTo(quantity.Number(c.FromRate)+"/s", quantity.Number(c.ToRate)+"/s")
+	s := "rate " + FromTo(quantity.Number(c.FromRate)+"/s", quantity.Number(c.ToRate)+"/s")
 	if c.FromSLO != c.ToSLO {
 		s += fmt.Sprintf(", SLO %s -> %s", quantity.Duration(c.FromSLO), quantity.Duration(c.ToSLO))
 	}
-	s += fmt.Sprintf(": cost %s per hour, ", fromTo(quantity.Money(c.FromCost), quantity.Money(c.ToCost)))
+	s += fmt.Sprintf(": cost %s per hour, ", FromTo(quantity.Money(c.FromCost), quantity.Money(c.ToCost)))
 	diff := c.ToCost - c.FromCost
 	switch {
 	case math.Abs(diff) < leastDifference:
@@ -287,8 +287,8 @@ func (c Change) Describe() string {
 	return s + fmt.Sprintf("costs %s more per hour", quantity.Money(diff))
 }
 
-// fromTo writes a value that may have changed.
-func fromTo(from, to string) string {
+// FromTo writes a value that may have changed.
+func FromTo(from, to string) string {
 	if from == to {
 		return to
 	}
