@@ -49,7 +49,7 @@ func (s *packer) regroup(best *packing, certain func(*packing) bool) *packing {
 			e.loose = append(e.loose, i)
 		}
 		if len(e.parts) <= mostGrouped {
-			e.visit(0)
+			e.look()
 		}
 		if e.best != best {
 			return e.best
@@ -76,7 +76,7 @@ func (s *packer) regroup(best *packing, certain func(*packing) bool) *packing {
 		}
 		e.start(func(k int, _ *assignment) bool { return slices.Contains(near.own, k) })
 		e.keep()
-		e.visit(0)
+		e.look()
 		if e.best != best || s.halted() {
 			return e.best
 		}
@@ -185,6 +185,14 @@ type regrouping struct {
 
 	groups []group
 	weight float64 // of groups
+	most   float64 // that one of them uses of its device at the least
+	found  []grouping
+}
+
+// grouping is one that costs less than the best packing, as an enumeration left it.
+type grouping struct {
+	groups       []group
+	weight, most float64
 }
 
 // complete says that the enumeration was not ended by its bounds.
@@ -283,14 +291,34 @@ func (s *packer) sharing(at assignment, budget time.Duration) (assignment, bool)
 	return at, !math.IsInf(at.size, 1)
 }
 
+// look enumerates groupings and fits budgets to those that cost less than the best
+// packing: first to those that fit most easily, as far as durations alone can tell.
+func (e *regrouping) look() {
+	e.visit(0)
+	slices.SortStableFunc(e.found, func(a, b grouping) int { return cmp.Or(cmp.Compare(a.most, b.most), cmp.Compare(a.weight, b.weight)) })
+	for _, one := range e.found {
+		if e.fits < 0 || e.certain(e.best) || e.s.halted() {
+			return
+		}
+		if plan.Cheaper(e.fixed+one.weight, e.best.weight) {
+			e.groups, e.weight = one.groups, one.weight
+			e.fit()
+		}
+	}
+}
+
 // visit puts the loose parts from i on into groups.
 func (e *regrouping) visit(i int) {
-	if e.steps--; e.steps < 0 || e.fits < 0 || e.certain(e.best) || e.s.halted() {
+	if e.steps--; e.steps < 0 || e.s.halted() {
 		return
 	}
 	if i == len(e.loose) {
 		if plan.Cheaper(e.fixed+e.weight, e.best.weight) {
-			e.fit()
+			list := slices.Clone(e.groups)
+			for k := range list {
+				list[k].parts = slices.Clone(list[k].parts)
+			}
+			e.found = append(e.found, grouping{list, e.weight, e.most})
 		}
 		return
 	}
@@ -358,6 +386,7 @@ func (e *regrouping) possible() bool {
 			}
 		}
 	}
+	e.most = 0
 	for _, g := range e.groups {
 		use := 0.0
 		for _, i := range g.parts {
@@ -374,6 +403,7 @@ func (e *regrouping) possible() bool {
 				return false
 			}
 		}
+		e.most = math.Max(e.most, use)
 	}
 	return true
 }

@@ -135,7 +135,7 @@ const (
 // sum of the shortest durations, where every part may have to wait for one
 // batch of each other, up to the shortest budget. Under a deadline each part
 // takes the configuration that uses least; where their batches are too long to
-// wait for each other, shorter ones.
+// wait for each other, a deadline that is as much later, and shorter ones.
 //
 // The deadlines do not depend on rates and budgets, so that more time or less load
 // has the same to choose from and more. held, where it is not nil, is what others
@@ -156,17 +156,20 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 		return best, false
 	}
 	trial, spare := make([]option, 0, len(members)), make([]option, 0, len(members))
-	try := func(due, longest time.Duration) (shorter bool) {
+	try := func(due, longest time.Duration) (takes time.Duration, shorter bool) {
 		b := bin{kind: h, held: held, parts: members, options: trial[:0]}
 		if !b.all(parts, due, longest) || ok && b.use >= best.use {
-			return false // shorter batches use no less
+			return 0, false // shorter batches use no less
 		}
 		if !b.sound() {
-			return true
+			for _, w := range b.options {
+				takes += w.Duration
+			}
+			return takes, true
 		}
 		best, ok = b, true
 		trial, spare = spare, b.options
-		return false
+		return 0, false
 	}
 	if held != nil {
 		for _, d := range criticalDues(h, held, members, parts, low, high) {
@@ -182,7 +185,14 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 		if ok && best.use <= leastUse(h, members, parts, due) {
 			break // nor do later ones
 		}
-		for k, longest := 0, due; k <= shorterSteps && try(due, longest); k++ {
+		for k, longest := 0, due; k <= shorterSteps; k++ {
+			takes, shorter := try(due, longest)
+			if !shorter {
+				break
+			}
+			if takes > due { // where every part waits for these batches, not for shorter ones
+				try(takes, longest)
+			}
 			longest /= 2
 		}
 		deadline *= deadlineStep

@@ -22,6 +22,8 @@ const (
 	rounds   = 120 // splits near the best one that are tried
 	patience = 24  // of them may bring nothing
 
+	mostStarts = 4 // packings that are improved
+
 	far, little = 0.4, 0.15 // by how much their budgets differ, as factors of two
 )
 
@@ -73,32 +75,106 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	}
 	certain := func(p *packing) bool { return p.weight <= total*(1+plan.OptimalityGap) }
 	done := func() bool { return best != nil && certain(best) }
-	var nearest *packing // of those that cost least, to one with a device less
-	for _, b := range starts {
-		if p := s.under(b); p != nil {
-			if best == nil || plan.Cheaper(p.weight, best.weight) {
-				best = p
-			}
-			if nearest == nil || p.better(nearest) {
-				nearest = p
-			}
+	var found []*packing
+	offer := func(p *packing) {
+		if p == nil {
+			return
 		}
+		found = append(found, p)
+		if best == nil || plan.Cheaper(p.weight, best.weight) {
+			best = p
+		}
+	}
+	for _, b := range starts {
+		offer(s.under(b))
 		if done() || best != nil && s.halted() {
 			break
 		}
+	}
+	if !done() {
+		offer(s.apart())
 	}
 	if best == nil {
 		return nil, nil, 0
 	}
 	total = s.bound(total, best.weight)
-	if !done() {
-		best = nearest
+	for _, from := range promising(found) {
+		if done() || s.halted() {
+			break
+		}
+		if p := s.improve(from, certain); plan.Cheaper(p.weight, best.weight) {
+			best = p
+		}
 	}
-	best = s.improve(best, certain)
 	if !done() {
 		best = s.fromStricter(best, total)
 	}
 	return best, bounds, total
+}
+
+// promising are the packings to begin with that cost least, those nearest to having a
+// device less first, and of those that use their devices alike one.
+func promising(list []*packing) (out []*packing) {
+	slices.SortStableFunc(list, func(a, b *packing) int {
+		if plan.Cheaper(a.weight, b.weight) || plan.Cheaper(b.weight, a.weight) {
+			return cmp.Compare(a.weight, b.weight)
+		}
+		return cmp.Compare(a.emptiest(), b.emptiest())
+	})
+	for _, p := range list {
+		like := slices.ContainsFunc(out, func(o *packing) bool { return !p.better(o) && !o.better(p) })
+		if !like && len(out) < mostStarts {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// apart is every pipeline on devices of its own, as a search for it alone leaves it;
+// nil where there is only one, or where one has no plan.
+func (s *packer) apart() *packing {
+	if len(s.problems) < 2 || len(s.held) > 0 {
+		return nil
+	}
+	all := &packing{}
+	for i, p := range s.problems {
+		alone := newPacker([]*problem{p})
+		alone.withMargin = s.withMargin
+		one, _, _ := alone.search()
+		s.work += alone.work
+		s.rejected = s.rejected || alone.rejected
+		if one == nil {
+			return nil
+		}
+		first := len(all.parts)
+		for _, at := range one.parts {
+			at.pipeline = i
+			at.choices = s.renumbered(alone, at.choices)
+			all.parts = append(all.parts, at)
+		}
+		for _, b := range one.bins {
+			b.kind = s.kinds[slices.IndexFunc(s.kinds, func(h sharedKind) bool { return h.hardware == b.kind.hardware })]
+			b.parts = slices.Clone(b.parts)
+			for k := range b.parts {
+				b.parts[k] += first
+			}
+			all.bins = append(all.bins, b)
+		}
+		all.budgets, all.weight = append(all.budgets, one.budgets[0]), all.weight+one.weight
+	}
+	return all
+}
+
+// renumbered are choices by the kinds of this packer.
+func (s *packer) renumbered(of *packer, choices [][]candidate) [][]candidate {
+	if choices == nil {
+		return nil
+	}
+	list := make([][]candidate, len(s.kinds))
+	for k, h := range of.kinds {
+		list[slices.IndexFunc(s.kinds, func(own sharedKind) bool { return own.hardware == h.hardware })] = choices[k]
+	}
+	return list
 }
 
 // improve puts a packing together anew, and under splits near its own, until neither

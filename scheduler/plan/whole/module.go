@@ -40,11 +40,16 @@ type Module struct {
 	mixtures []*mixture // of several kinds, cheapest first, up to limit
 	limit    float64    // no mixture that costs less is missing
 	effort   *int       // choices of configurations that may still be looked at
+	options  *plan.Options
 }
 
 // maxEffort bounds the choices of configurations that are looked at for one
-// plan, to prove mixtures sound or refute them: about half a second.
-const maxEffort = 40_000
+// plan, to prove mixtures sound or refute them: about half a second. Playing single
+// requests against one takes as long as playEffort of them.
+const (
+	maxEffort  = 40_000
+	playEffort = 10
+)
 
 // mixture is a number of devices of each of several kinds.
 type mixture struct {
@@ -70,8 +75,8 @@ func (m *mixture) kinds() int {
 	return used
 }
 
-func newModule(s *plan.ModuleProblem, effort *int) *Module {
-	return &Module{ModuleProblem: s, kinds: kinds(s.Configs), effort: effort}
+func newModule(s *plan.ModuleProblem, o *plan.Options, effort *int) *Module {
+	return &Module{ModuleProblem: s, kinds: kinds(s.Configs), effort: effort, options: o}
 }
 
 // single is the cheapest plan of one kind within the budget.
@@ -185,6 +190,7 @@ func (w *Module) prove(m *mixture) (time.Duration, bool) {
 		if !ok || l >= best {
 			return
 		}
+		*w.effort -= playEffort
 		if margin := singly(w.Rate, groups, l); l+margin < best {
 			best, m.margin, m.groups = l+margin, margin, slices.Clone(groups)
 		}
@@ -239,7 +245,7 @@ func (w *Module) boundOf(groups []member) time.Duration {
 // each calls back for every choice of one configuration a kind that gives the
 // devices the capacity for the stream.
 func (w *Module) each(m *mixture, groups []member, from int, visit func([]member)) {
-	for i := from; i < len(m.counts) && *w.effort > 0; i++ {
+	for i := from; i < len(m.counts) && *w.effort > 0 && !w.options.Halted(); i++ {
 		if m.counts[i] == 0 {
 			continue
 		}

@@ -22,7 +22,7 @@ type Problem struct {
 func New(ready *plan.Prepared) *Problem {
 	p := &Problem{Prepared: ready, Modules: make([]*Module, len(ready.Modules)), effort: maxEffort}
 	for i, m := range ready.Modules {
-		p.Modules[i] = newModule(m, &p.effort)
+		p.Modules[i] = newModule(m, &ready.Options, &p.effort)
 	}
 	return p
 }
