@@ -16,6 +16,8 @@ import (
 type Metrics struct {
 	registry   *prometheus.Registry
 	requests   *prometheus.CounterVec
+	accepted   *prometheus.CounterVec
+	ended      *prometheus.CounterVec
 	inFlight   *prometheus.GaugeVec
 	durations  *prometheus.HistogramVec
 	stages     *prometheus.HistogramVec
@@ -48,6 +50,8 @@ func New() *Metrics {
 	m := &Metrics{
 		registry:   prometheus.NewRegistry(),
 		requests:   counter("requests_total", "Requests by how they ended; invalid ones are mistakes of their callers, and count in no attainment.", "pipeline", "outcome"),
+		accepted:   counter("requests_accepted_total", "Requests accepted: as many as have ended and are in flight.", "pipeline"),
+		ended:      counter("requests_ended_total", "Requests that were accepted and have ended.", "pipeline"),
 		inFlight:   gauge("requests_in_flight", "Requests accepted and not yet ended.", "pipeline"),
 		durations:  histogram("request_duration_seconds", "Time of answered requests from arrival to answer.", seconds, "pipeline"),
 		stages:     histogram("stage_duration_seconds", "Time of answered requests by module and part.", seconds, "pipeline", "module", "part"),
@@ -65,7 +69,7 @@ func New() *Metrics {
 	m.billed = counter("function_billed_seconds_total", "Time that providers bill.", "function", "group")
 	m.cost = counter("function_cost_total", "Money that providers bill.", "function", "group")
 	m.registry.MustRegister(m.calls, m.colds, m.again, m.billed, m.cost)
-	m.registry.MustRegister(m.requests, m.inFlight, m.durations, m.stages, m.sizes, m.batches, m.failed, m.executors, m.generation, m.drops, m.policies,
+	m.registry.MustRegister(m.requests, m.accepted, m.ended, m.inFlight, m.durations, m.stages, m.sizes, m.batches, m.failed, m.executors, m.generation, m.drops, m.policies,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -81,14 +85,17 @@ func (m *Metrics) Handler() http.Handler {
 // Observer is what a gateway reports to.
 func (m *Metrics) Observer() gateway.Observer {
 	return gateway.Observer{
-		RequestBegin: func(i gateway.RequestInfo) { m.inFlight.WithLabelValues(i.Pipeline).Inc() },
-		RequestEnd:   m.requestEnd,
-		BatchEnd:     m.batchEnd,
-		Attached:     func(i gateway.ExecutorInfo) { m.executors.WithLabelValues(i.Pipeline, i.Module).Inc() },
-		Detached:     func(i gateway.ExecutorInfo) { m.executors.WithLabelValues(i.Pipeline, i.Module).Dec() },
-		Dropped:      func(i gateway.DropInfo) { m.drops.WithLabelValues(i.Pipeline, i.Module, i.Reason).Inc() },
-		Installed:    m.installed,
-		CallEnd:      m.callEnd,
+		RequestBegin: func(i gateway.RequestInfo) {
+			m.accepted.WithLabelValues(i.Pipeline).Inc()
+			m.inFlight.WithLabelValues(i.Pipeline).Inc()
+		},
+		RequestEnd: m.requestEnd,
+		BatchEnd:   m.batchEnd,
+		Attached:   func(i gateway.ExecutorInfo) { m.executors.WithLabelValues(i.Pipeline, i.Module).Inc() },
+		Detached:   func(i gateway.ExecutorInfo) { m.executors.WithLabelValues(i.Pipeline, i.Module).Dec() },
+		Dropped:    func(i gateway.DropInfo) { m.drops.WithLabelValues(i.Pipeline, i.Module, i.Reason).Inc() },
+		Installed:  m.installed,
+		CallEnd:    m.callEnd,
 	}
 }
 
@@ -118,7 +125,8 @@ func (m *Metrics) installed(i gateway.InstallInfo) {
 
 func (m *Metrics) requestEnd(i gateway.RequestInfo) {
 	m.requests.WithLabelValues(i.Pipeline, i.Outcome.String()).Inc()
-	if !i.Unaccepted && i.Outcome != gateway.Refused {
+	if !i.Unaccepted { // a dispatcher elsewhere refuses what the gateway has accepted
+		m.ended.WithLabelValues(i.Pipeline).Inc()
 		m.inFlight.WithLabelValues(i.Pipeline).Dec()
 	}
 	if i.Err != nil {

@@ -23,7 +23,9 @@ func TestMetricsShowWhatIsReported(t *testing.T) {
 	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Outcome: gateway.Completed, Elapsed: time.Millisecond, Stages: []wire.Stage{
 		{Module: "m", Items: 1, Compute: time.Millisecond}, {Module: "none"},
 	}})
-	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Outcome: gateway.Refused, Err: &wire.Error{Code: wire.CodeInvalid}})
+	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Outcome: gateway.Refused, Unaccepted: true, Err: &wire.Error{Code: wire.CodeInvalid}})
+	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"}) // and a dispatcher refuses it
+	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Outcome: gateway.Refused, Err: &wire.Error{Code: wire.CodeOverloaded}})
 	o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Size: 4, Compute: time.Millisecond})
 	o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Err: &wire.Error{Code: wire.CodeUnavailable}})
 	o.CallEnd(gateway.CallInfo{Function: "f", Group: "2 GB GPU", Ran: true, Cold: true, Again: 1, Billed: 2 * time.Second, Cost: 0.5})
@@ -33,8 +35,10 @@ func TestMetricsShowWhatIsReported(t *testing.T) {
 	body := w.Body.String()
 	for _, line := range []string{
 		`harpagon_requests_total{outcome="completed",pipeline="p"} 1`,
-		`harpagon_requests_total{outcome="refused",pipeline="p"} 1`,
+		`harpagon_requests_total{outcome="refused",pipeline="p"} 2`,
 		`harpagon_requests_in_flight{pipeline="p"} 1`,
+		`harpagon_requests_accepted_total{pipeline="p"} 3`,
+		`harpagon_requests_ended_total{pipeline="p"} 2`,
 		`harpagon_request_duration_seconds_count{pipeline="p"} 1`,
 		`harpagon_stage_duration_seconds_sum{module="m",part="compute",pipeline="p"} 0.001`,
 		`harpagon_batch_size_sum{module="m",pipeline="p"} 4`,

@@ -268,7 +268,15 @@ func (s *service) release(kept []placement.Slot) {
 		return
 	}
 	slices.Sort(names)
-	_ = w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Release(ctx, s.name, names) })
+	err := w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Release(ctx, s.name, names) })
+	if w.faults.every == 0 && err == nil {
+		w.pause(500 * time.Millisecond)
+		for _, name := range names {
+			if !s.running[name].gone() {
+				w.history.violate("executor %s was released and does not go", name)
+			}
+		}
+	}
 	for _, name := range names {
 		s.running[name].stop()
 		delete(s.running, name)

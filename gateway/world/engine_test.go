@@ -102,6 +102,7 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 			w.history.harm(ids, wire.CodeInvalid)
 			return nil, wire.Errorf(wire.CodeInvalid, i.module, "request %d is not to its taste", id)
 		case w.chance(f.poison, "deadly", id):
+			w.history.kill(i.module, id)
 			return nil, wire.Errorf(wire.CodeUnavailable, i.module, "request %d has killed it", id)
 		}
 	}

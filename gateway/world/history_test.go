@@ -38,6 +38,7 @@ type history struct {
 	requests   map[int]*request
 	harmed     map[int]map[wire.Code]bool
 	computed   map[string]int // by module and request
+	killed     map[int]int    // engines, by request
 	outcomes   map[gateway.Outcome]int
 	codes      map[wire.Code]int
 	violations []string
@@ -84,6 +85,17 @@ func (h *history) harm(ids []int, code wire.Code) {
 		h.harmed[ids[0]] = map[wire.Code]bool{}
 	}
 	h.harmed[ids[0]][code] = true
+}
+
+// kill notes that a request has crashed an engine; two are the most that one may.
+func (h *history) kill(module string, id int) {
+	h.mu.Lock()
+	h.killed[id]++
+	n := h.killed[id]
+	h.mu.Unlock()
+	if n > 2 {
+		h.violate("request %d has killed %d engines, the last of %s", id, n, module)
+	}
 }
 
 func (h *history) compute(module string, ids []int) {
@@ -162,6 +174,9 @@ func (h *history) answered(r *request, response *wire.InferResponse, err *wire.E
 	}
 	if took > r.budget+max(r.budget, time.Second)+time.Millisecond {
 		wrong("it had %v", r.budget)
+	}
+	if took > r.budget+500*time.Millisecond && h.world.faults.every == 0 {
+		wrong("it had %v, and nobody was stopped or cut off", r.budget)
 	}
 	if err != nil {
 		h.refused(r, err, harmed, wrong)

@@ -69,7 +69,7 @@ func draw(seed uint64) *world {
 	w := &world{seed: seed, began: time.Now(), epochs: map[string]uint64{}, dialled: map[string]int{}, shared: r.IntN(4) > 0, deletes: r.IntN(3) == 0}
 	w.life, w.cancel = context.WithCancel(context.Background())
 	w.history = history{
-		world: w, requests: map[int]*request{}, harmed: map[int]map[wire.Code]bool{}, computed: map[string]int{},
+		world: w, requests: map[int]*request{}, harmed: map[int]map[wire.Code]bool{}, computed: map[string]int{}, killed: map[int]int{},
 		outcomes: map[gateway.Outcome]int{}, codes: map[wire.Code]int{},
 	}
 	w.trouble = between(r, time.Second, 4*time.Second)
@@ -352,9 +352,18 @@ func (w *world) settled() {
 			h.violate("request %d never ended", r.id)
 		}
 	}
+	for what, n := range h.computed {
+		if n > 1 && w.faults.none() {
+			h.violate("%s was computed %d times, although nothing was wrong", what, n)
+		}
+	}
 	for _, g := range w.gateways {
 		if g.accepted != g.finished {
 			h.violate("%s has accepted %d requests and ended %d", g.name, g.accepted, g.finished)
+		}
+		counted := g.counted()
+		if a, e, n := counted["harpagon_requests_accepted_total"], counted["harpagon_requests_ended_total"], counted["harpagon_requests_in_flight"]; a != float64(g.accepted) || e != a || n != 0 {
+			h.violate("%s says that it has accepted %v requests, ended %v, and has %v in flight; it has accepted %d", g.name, a, e, n, g.accepted)
 		}
 		for _, s := range w.services {
 			if n := g.Measures(s.name).InFlight; n != 0 {
@@ -371,4 +380,19 @@ func (w *world) settled() {
 			}
 		}
 	}
+}
+
+// counted are the gateway's metrics by name, of all services together.
+func (g *gatewayProcess) counted() map[string]float64 {
+	all := map[string]float64{}
+	families, err := g.metrics.Registry().Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			all[f.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return all
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/dispatcher/server"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -70,7 +71,8 @@ type gatewayProcess struct {
 	life  int
 	ready bool // it serves what the fleet does
 	*counts
-	unlink context.CancelFunc
+	metrics *metrics.Metrics
+	unlink  context.CancelFunc
 }
 
 // dispatcherProcess is a dispatcher that may be killed and started again.
@@ -99,10 +101,12 @@ func (w *world) startGateway(g *gatewayProcess) {
 	life := g.life
 	w.mu.Unlock()
 	counts := &counts{}
-	fresh := gateway.New(gateway.Options{Dispatched: w.shared, Grace: time.Second, Record: -1, Observer: w.history.observer(life, g, counts)})
+	collected := metrics.New()
+	observer := gateway.Tee(w.history.observer(life, g, counts), collected.Observer())
+	fresh := gateway.New(gateway.Options{Dispatched: w.shared, Grace: time.Second, Record: -1, Observer: observer})
 	ctx, cancel := context.WithCancel(w.life)
 	w.mu.Lock()
-	g.Gateway, g.counts, g.unlink, g.ready = fresh, counts, cancel, false
+	g.Gateway, g.counts, g.metrics, g.unlink, g.ready = fresh, counts, collected, cancel, false
 	w.mu.Unlock()
 	g.mu.Lock()
 	g.up = true
