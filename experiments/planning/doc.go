@@ -6,7 +6,8 @@
 // The Harpagon paper evaluates with 1131 workloads over five applications,
 // which are not public. Workloads draws as many over the same applications, as
 // package pipelines/library declares them: each workload takes the DAG and the
-// fan-outs of one application, all five in turn, and draws the rest from
+// fan-outs of one application, all five in turn, and draws the rest from a Regime:
+// Published is that of the papers as far as they state it, Wide holds more:
 //
 //	hardware    2 or 3 kinds; each next one at 0.35 to 0.75 times the speed of
 //	            the one before; price = 1 to 4 for the fastest, for the others in

@@ -22,14 +22,15 @@ const (
 func Families() []string { return []string{Affine, Stairs, Noisy, Gaining, Tiring} }
 
 const (
-	leastStart, mostStart = 5.0, 50.0 // milliseconds, on the fastest device
-	leastStep, mostStep   = 0.5, 20.0 // milliseconds a request, on the fastest device
-	tiringFrom            = 8.0       // batch from which a request takes longer
-	tiringBy              = 1.3       // times as long
+	tiringFrom = 8.0 // batch from which a request takes longer
+	tiringBy   = 1.3 // times as long
 )
 
 // draw is a stream of random choices; nothing else in the package is random.
-type draw struct{ *rand.Rand }
+type draw struct {
+	*rand.Rand
+	from Regime
+}
 
 func (d draw) between(low, high float64) float64 { return low + (high-low)*d.Float64() }
 
@@ -37,7 +38,7 @@ func (d draw) logarithmic(low, high float64) float64 {
 	return math.Exp(d.between(math.Log(low), math.Log(high)))
 }
 
-func (d draw) family() string { return Families()[d.IntN(len(Families()))] }
+func (d draw) family() string { return d.from.Families[d.IntN(len(d.from.Families))] }
 
 // device is a kind of hardware and how fast it is.
 type device struct {
@@ -47,6 +48,9 @@ type device struct {
 }
 
 func (d draw) devices() []device {
+	if d.from.Devices != nil {
+		return d.from.Devices(d)
+	}
 	top, power := d.between(1, 4), d.between(0.8, 1.5)
 	return d.kinds(2+d.IntN(2), top, power, func() float64 { return d.between(0.35, 0.75) })
 }
@@ -63,6 +67,9 @@ func (d draw) kinds(n int, top, power float64, slower func() float64) []device {
 }
 
 func (d draw) batches() []int {
+	if len(d.from.Batches) > 0 {
+		return d.from.Batches[d.IntN(len(d.from.Batches))]
+	}
 	list := []int{1, 2, 4, 8, 16, 32}
 	if d.IntN(4) == 0 {
 		list = append(list, 64)
@@ -72,7 +79,7 @@ func (d draw) batches() []int {
 
 // points is a profile of the family on all devices.
 func (d draw) points(family string, devices []device, batches []int) []pipelines.Point {
-	start, step := d.logarithmic(leastStart, mostStart), d.logarithmic(leastStep, mostStep)
+	start, step := d.logarithmic(d.from.Start[0], d.from.Start[1]), d.logarithmic(d.from.Step[0], d.from.Step[1])
 	width := float64(4 + 4*d.IntN(2))
 	gain := d.between(0.7, 0.95)
 	var list []pipelines.Point

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/experiments/figure"
@@ -14,6 +15,8 @@ import (
 const (
 	timeLimit = 10 * time.Second // of searches that can be cut short
 	quickly   = 150              // a quick look takes every so many workloads
+	// of the papers' regime it takes more: their plans are quick
+	quicklyPublished = 18
 )
 
 // Figures are those about planning. They share what they measure.
@@ -21,10 +24,21 @@ func Figures() []figure.Figure {
 	s := &study{known: map[string][]Outcome{}}
 	byPolicy := figure.Layout{Down: []string{figure.System}, Across: []string{figure.Metric}}
 	byVariant := figure.Layout{Down: []string{figure.System, "what"}, Across: []string{figure.Metric}}
+	bySystem := figure.Layout{Down: []string{figure.System, figure.Metric}}
 	return []figure.Figure{
 		{ID: "planning/policies", Title: "Every policy on 1131 drawn workloads", Seconds: 900, Layout: byPolicy, Run: s.policies},
-		{ID: "harpagon/ablations", Title: "Policy harpagon with one step less each, and the other policies (Harpagon, figures 5 and 6)", Seconds: 300, Layout: byVariant, Run: s.harpagon},
-		{ID: "piccolo/ablations", Title: "Policy piccolo with one step less each, profiles at concurrency 1, 2 and 4", Seconds: 300, Layout: byVariant, Run: s.piccolo},
+		{ID: "harpagon/figure5", Title: "Harpagon beside four systems and the optimum: costs over Harpagon's (figure 5)", Seconds: 200, Layout: bySystem, Run: s.systems("Harpagon")},
+		{ID: "harpagon/figure6", Title: "Harpagon with one step less each (figures 6, 8a and 12)", Seconds: 200, Layout: byVariant, Run: s.ablations("Harpagon")},
+		{ID: "harpagon/figure7", Title: "Worst cases of the same configurations under other dispatch policies (figure 7a)", Seconds: 20, Layout: bySystem, Run: s.latencies("Harpagon")},
+		{ID: "harpagon/figure9", Title: "Throughput of a module's machines, the whole policy's is 1 (figures 7b, 8b and 9)", Seconds: 20, Layout: bySystem, Run: s.throughputs("Harpagon")},
+		{ID: "harpagon/figure10", Title: "What is left of the objective, the whole policy's is 1 (figure 10)", Seconds: 20, Layout: bySystem, Run: s.remaining("Harpagon")},
+		{ID: "harpagon/table2", Title: "Four ways to serve module M3 at 198 requests per second (table II)", Seconds: 1, Layout: bySystem, Run: table2},
+		{ID: "piccolo/figure4", Title: "Piccolo beside four systems and the optimum: costs over Piccolo's (figure 4)", Seconds: 200, Layout: bySystem, Run: s.systems("Piccolo")},
+		{ID: "piccolo/figure5", Title: "Piccolo with one step less each (figures 5, 7 and 10)", Seconds: 200, Layout: byVariant, Run: s.ablations("Piccolo")},
+		{ID: "piccolo/figure6", Title: "Throughput of a module's machines, the whole policy's is 1 (figure 6)", Seconds: 20, Layout: bySystem, Run: s.throughputs("Piccolo")},
+		{ID: "piccolo/figure8", Title: "Worst cases of the same configurations under other dispatch policies (figure 8)", Seconds: 20, Layout: bySystem, Run: s.latencies("Piccolo")},
+		{ID: "piccolo/figure9", Title: "Split by throughput, by the number of modules on a path (figure 9)", Seconds: 20, Layout: bySystem, Run: s.byDepth("Piccolo")},
+		{ID: "piccolo/figure11", Title: "What is left of the objective, the whole policy's is 1 (figure 11)", Seconds: 20, Layout: bySystem, Run: s.remaining("Piccolo")},
 		{ID: "planning/theorem1", Title: "What Theorem 1 of the Harpagon paper promises, on random modules", Seconds: 30,
 			Layout: figure.Layout{Down: []string{figure.Metric}, Across: []string{figure.System}}, Run: probes},
 		{ID: "planning/growth", Title: "Solve time over the number of modules, 10 kinds of hardware, 16 batch sizes", Seconds: 120,
@@ -41,13 +55,13 @@ func quick(e *figure.Env, variants []Variant) []Variant {
 
 // study plans the drawn workloads, and remembers what became of them.
 type study struct {
-	known map[string][]Outcome // by options, and whether profiles have several batches at a time; then by workload
+	known map[string][]Outcome // by options, number of workloads and regime; then by workload
 }
 
 func (s *study) policies(ctx context.Context, e *figure.Env) (figure.Result, error) {
 	var out figure.Result
 	for _, model := range plan.CostModels() {
-		t, err := s.table(ctx, e, plan.PolicyExact, quick(e, Policies(model)), false)
+		t, err := s.table(ctx, e, Wide(), plan.PolicyExact, quick(e, Policies(model)), DefaultWorkloads)
 		if err != nil {
 			return out, err
 		}
@@ -56,47 +70,45 @@ func (s *study) policies(ctx context.Context, e *figure.Env) (figure.Result, err
 	return out, nil
 }
 
-func (s *study) harpagon(ctx context.Context, e *figure.Env) (figure.Result, error) {
-	return s.ablations(ctx, e, OverHarpagon(), false)
-}
-
-// piccolo is about several batches at a time, so its workloads have profiles for
-// that.
-func (s *study) piccolo(ctx context.Context, e *figure.Env) (figure.Result, error) {
-	return s.ablations(ctx, e, Ablations("Piccolo"), true)
-}
-
-func (s *study) ablations(ctx context.Context, e *figure.Env, variants []Variant, concurrency bool) (figure.Result, error) {
-	var out figure.Result
-	t, err := s.table(ctx, e, variants[0].Name, variants, concurrency)
-	if err == nil {
-		t.addTo(&out, nil, ablationMetrics)
-	}
-	return out, err
-}
-
-// table plans all workloads by all variants; what an earlier table has measured
-// is not measured again.
-func (s *study) table(ctx context.Context, e *figure.Env, reference string, variants []Variant, concurrency bool) (Table, error) {
-	workloads, err := Workloads(DefaultSeed, DefaultWorkloads)
+// table plans n workloads of a regime by all variants; what an earlier table has measured
+// is not measured again. Policies that run several batches at a time on a device get
+// profiles for that.
+func (s *study) table(ctx context.Context, e *figure.Env, from Regime, reference string, variants []Variant, n int) (Table, error) {
+	workloads, err := s.workloads(e, from, n)
 	if err != nil {
 		return Table{}, err
 	}
-	workloads = figure.Part(e, workloads, quickly)
-	if concurrency {
-		for i, w := range workloads {
-			workloads[i] = w.WithConcurrency(DefaultSeed)
+	all, err := s.outcomes(ctx, e, from.Name, workloads, variants)
+	return NewTable(reference, workloads, variants, all), err
+}
+
+// workloads are n of a regime, or some of them for a quick look.
+func (s *study) workloads(e *figure.Env, from Regime, n int) ([]Workload, error) {
+	list, err := from.Workloads(DefaultSeed, n)
+	every := quickly
+	if strings.HasPrefix(from.Name, Published().Name) {
+		every = quicklyPublished
+	}
+	list = figure.Part(e, list, every)
+	if from.Concurrent {
+		for i, w := range list {
+			list[i] = w.WithConcurrency(DefaultSeed)
 		}
 	}
-	key := func(v Variant) string { return fmt.Sprintf("%+v %v", v.Options, concurrency) }
+	return list, err
+}
+
+// outcomes are by workload and then by variant.
+func (s *study) outcomes(ctx context.Context, e *figure.Env, regime string, workloads []Workload, variants []Variant) ([][]Outcome, error) {
+	key := func(v Variant) string { return fmt.Sprintf("%+v %d %s", v.Options, len(workloads), regime) }
 	missing := slices.DeleteFunc(slices.Clone(variants), func(v Variant) bool { return s.known[key(v)] != nil })
 	fresh := make([][]Outcome, len(workloads))
-	err = e.Each(ctx, "Planning for "+reference, len(workloads), func(i int) error {
+	err := e.Each(ctx, "Planning", len(workloads), func(i int) error {
 		fresh[i] = workloads[i].Measure(missing, e.Clock, timeLimit)
 		return nil
 	})
 	if err != nil {
-		return Table{}, err
+		return nil, err
 	}
 	for k, v := range missing {
 		for i := range workloads {
@@ -109,7 +121,7 @@ func (s *study) table(ctx context.Context, e *figure.Env, reference string, vari
 			all[i] = append(all[i], s.known[key(v)][i])
 		}
 	}
-	return NewTable(reference, workloads, variants, all), nil
+	return all, nil
 }
 
 // metric is a number of a row of a table.
@@ -146,37 +158,12 @@ func policyMetrics(reference string) []metric {
 	}
 }
 
-func ablationMetrics(reference string) []metric {
-	return []metric{
-		{"workloads", "", func(r *Row) float64 { return float64(r.Run) }},
-		{"infeasible", "", func(r *Row) float64 { return float64(r.Infeasible) }},
-		{"sound", "%", func(r *Row) float64 { return share(r.Sound, r.Run-r.Infeasible) }},
-		{"as cheap", "%", func(r *Row) float64 { return share(r.Equal, r.Compared) }},
-		{"cheaper", "%", func(r *Row) float64 { return share(r.Beats+r.Undercut, r.Compared) }},
-		{meanOver + reference, "", func(r *Row) float64 { return known(r.Mean) }},
-		{"worst", "", func(r *Row) float64 { return known(r.Worst) }},
-		{"solve p50", "ms", func(r *Row) float64 { return r.P50 }},
-		{"p99", "ms", func(r *Row) float64 { return r.P99 }},
-	}
-}
-
-// meanOver begins the name of the metric that the papers print.
-const meanOver = "mean over "
-
 // addTo appends the rows of the table, and what its columns cannot say.
 func (t Table) addTo(out *figure.Result, s figure.Setting, metrics func(reference string) []metric) {
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		at := s
-		if r.What != "" {
-			at = s.With("what", r.What)
-		}
 		for _, m := range metrics(t.Reference) {
-			printed := 0.0
-			if m.name == meanOver+t.Reference {
-				printed = r.Printed
-			}
-			out.AddPrinted(at, r.Name, m.name, m.unit, m.of(r), printed)
+			out.Add(s, r.Name, m.name, m.unit, m.of(r))
 		}
 	}
 	out.Notes = append(out.Notes, t.Notes()...)

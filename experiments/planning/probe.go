@@ -54,14 +54,14 @@ func ProbeVariants() []Variant {
 // Module draws the problem of a pipeline of one module: module i of a seed is
 // always the same. It is drawn as the suite's are.
 func Module(seed uint64, i int) plan.Problem {
-	d := draw{rand.New(rand.NewPCG(seed, uint64(i)))}
+	d := draw{rand.New(rand.NewPCG(seed, uint64(i))), Wide()}
 	devices := d.devices()
 	m := pipelines.Module{Name: "module", Fanout: 1, Profile: pipelines.Profile{Points: d.points(d.family(), devices, d.batches())}}
 	p := plan.Problem{Hardware: hardware(devices), Pipeline: pipelines.Pipeline{
-		Name: fmt.Sprintf("module-%d", i), Rate: d.logarithmic(leastRate, mostRate), Modules: []pipelines.Module{m},
+		Name: fmt.Sprintf("module-%d", i), Rate: d.logarithmic(d.from.Rate[0], d.from.Rate[1]), Modules: []pipelines.Module{m},
 	}}
 	_, fastest, _ := p.Pipeline.FastestPath(p.Hardware) // one module is no cycle
-	p.Pipeline.SLO = time.Duration(float64(fastest) * d.between(leastSLO, mostSLO))
+	p.Pipeline.SLO = time.Duration(float64(fastest) * d.between(d.from.SLO[0], d.from.SLO[1]))
 	return p
 }
 

@@ -40,6 +40,7 @@ type Row struct {
 	AsBrute    int     // of these, no dearer than brute
 	Mean       float64 // ratio
 	Worst      float64 // ratio
+	Least      float64 // ratio
 	MeanSound  float64 // ratio of sound plans alone
 	Late       float64 // largest part of the SLO by which proven exceeds it
 	Printed    float64
@@ -125,6 +126,9 @@ func (r *Row) compare(o, ref Outcome, s *sums) {
 	r.Compared++
 	s.ratios += ratio
 	r.Worst = max(r.Worst, ratio)
+	if r.Compared == 1 || ratio < r.Least {
+		r.Least = ratio
+	}
 	if o.Sound {
 		s.sound += ratio
 		s.soundRatios++

@@ -40,20 +40,6 @@ func Policies(costModel string) []Variant {
 	return list
 }
 
-// OverHarpagon are the ablations of the Harpagon paper, and after them the other
-// policies that have its cost model: what its Figures 5 and 6 compare with
-// policy harpagon.
-func OverHarpagon() []Variant {
-	list := Ablations("Harpagon")
-	for _, v := range Policies(plan.CostProportional) {
-		if v.Name != plan.PolicyHarpagon {
-			v.What = "policy " + v.Name
-			list = append(list, v)
-		}
-	}
-	return list
-}
-
 // Ablations are the variants that a paper ("Harpagon" or "Piccolo") compares
 // its policy with, the whole policy first. Printed are the averages that its
 // text gives.

@@ -18,12 +18,6 @@ const (
 	DefaultWorkloads = 1131 // as many as the Harpagon paper evaluates with
 )
 
-// What workloads are drawn from; the package's comment lists the rest.
-const (
-	leastRate, mostRate = 20.0, 1000.0 // requests per second
-	leastSLO, mostSLO   = 2.0, 10.0    // times the fastest path
-)
-
 // Workload is one problem of the suite and what it was drawn as.
 type Workload struct {
 	ID          int // from 0
@@ -39,15 +33,19 @@ func (w Workload) Describe() string {
 		w.ID, w.Application, w.Problem.Pipeline.Rate, w.Problem.Pipeline.SLO.Seconds()*1000, w.SLOFactor, len(w.Problem.Hardware), w.Families)
 }
 
+// Workloads draws n workloads of the wide regime. An error means that the library is
+// broken.
+func Workloads(seed uint64, n int) ([]Workload, error) { return Wide().Workloads(seed, n) }
+
 // Workloads draws n workloads. An error means that the library is broken.
-func Workloads(seed uint64, n int) ([]Workload, error) {
+func (g Regime) Workloads(seed uint64, n int) ([]Workload, error) {
 	doc, err := library.Document()
 	if err != nil {
 		return nil, err
 	}
 	all := make([]Workload, 0, n)
 	for i := range n {
-		w, err := drawWorkload(draw{rand.New(rand.NewPCG(seed, uint64(i)))}, doc.Pipelines[i%len(doc.Pipelines)])
+		w, err := drawWorkload(draw{rand.New(rand.NewPCG(seed, uint64(i))), g}, doc.Pipelines[i%len(doc.Pipelines)])
 		if err != nil {
 			return nil, fmt.Errorf("suite: workload %d: %w", i, err)
 		}
@@ -62,7 +60,7 @@ func Workloads(seed uint64, n int) ([]Workload, error) {
 // duration, k from 0.5 to 0.95 for each module. The objective and everything
 // else stay as they are.
 func (w Workload) WithConcurrency(seed uint64) Workload {
-	d := draw{rand.New(rand.NewPCG(seed, concurrencyStream+uint64(w.ID)))}
+	d := draw{Rand: rand.New(rand.NewPCG(seed, concurrencyStream+uint64(w.ID)))}
 	modules := slices.Clone(w.Problem.Pipeline.Modules)
 	for i := range modules {
 		k := d.between(0.5, 0.95)
@@ -87,9 +85,9 @@ const concurrencyStream = 1 << 32
 func drawWorkload(d draw, app pipelines.Pipeline) (Workload, error) {
 	devices := d.devices()
 	batches := d.batches()
-	w := Workload{Application: app.Name, SLOFactor: d.between(leastSLO, mostSLO)}
+	w := Workload{Application: app.Name, SLOFactor: d.between(d.from.SLO[0], d.from.SLO[1])}
 	pipe := app
-	pipe.Rate = d.logarithmic(leastRate, mostRate)
+	pipe.Rate = d.logarithmic(d.from.Rate[0], d.from.Rate[1])
 	pipe.Modules = make([]pipelines.Module, len(app.Modules))
 	for i, m := range app.Modules {
 		family := d.family()

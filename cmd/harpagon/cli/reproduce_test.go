@@ -66,13 +66,13 @@ func TestReproduceForPrograms(t *testing.T) {
 
 func TestReproduceToAFolder(t *testing.T) {
 	dir := t.TempDir()
-	got := run(t, "reproduce", "symphony/devices", "symphony/table2", "--quick", "--out", dir)
+	got := run(t, "reproduce", "symphony/devices", "symphony/table2", "--out", dir)
 	require.Equal(t, command.ExitOK, got.code, got.stderr)
 	for _, text := range []string{"From one device to a thousand", "Adaptive over deferred: ", "table 2", "goodput over deferred's, group 1 model"} {
 		assert.Contains(t, got.stdout, text)
 	}
 	page := read(t, filepath.Join(dir, "symphony", "devices.md"))
-	assert.Contains(t, page, "Made by `harpagon reproduce symphony/devices symphony/table2 --quick --markdown` on go")
+	assert.Contains(t, page, "Made by `harpagon reproduce symphony/devices symphony/table2 --markdown` on go")
 	assert.Contains(t, page, "| devices | adaptive | clockwork | deferred | eager | nexus | eager:window |\n| --- | ---: |")
 	assert.Contains(t, read(t, filepath.Join(dir, "symphony", "devices.svg")), ">1 model<")
 	file, err := os.Open(filepath.Join(dir, "symphony", "table2.csv"))

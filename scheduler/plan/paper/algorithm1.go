@@ -49,10 +49,12 @@ func (a *algorithm1) allocate(rate float64, budget time.Duration) (set plan.Sche
 	for rest > plan.RateTolerance*rate {
 		t, fits := a.take(a.Configs[k], rest, budget)
 		if !fits {
-			if k++; k == len(a.Configs) {
+			if k++; k < len(a.Configs) {
+				continue
+			}
+			if t, fits = a.single(a.Configs, rest, budget); !fits || len(a.dummies) > 0 {
 				return set, rest, false
 			}
-			continue
 		}
 		set.Add(t)
 		rest -= t.Rate
@@ -78,6 +80,18 @@ func (a *algorithm1) take(c plan.Config, rest float64, budget time.Duration) (pl
 	return t, t.Worst <= budget
 }
 
+// single serves what no configuration takes by its rule in batches of one on a machine
+// that is partly used: d + b/w would have them wait for the next request, which they do
+// not need. Where there are dummy requests they see to that.
+func (a *algorithm1) single(all []plan.Config, rest float64, budget time.Duration) (plan.Allocation, bool) {
+	for _, c := range all {
+		if n, worst := rest/c.Throughput(), a.rule.fastest(c); c.Batch == 1 && n < 1 && worst <= budget {
+			return plan.Allocation{Config: c, Machines: n, Rate: rest, Collect: rest, Worst: worst}, true
+		}
+	}
+	return plan.Allocation{}, false
+}
+
 // residual serves the rest with a single configuration, as systems with two
 // configurations a module do: the first whose full machines and whose partly
 // used one both keep the budget.
@@ -89,6 +103,10 @@ func (a *algorithm1) residual(set plan.Schedule, rest float64, budget time.Durat
 			}
 			return set, 0, true
 		}
+	}
+	if t, fits := a.single(a.Configs, rest, budget); fits && len(a.dummies) == 0 {
+		set.Add(t)
+		return set, 0, true
 	}
 	return set, rest, false
 }
@@ -104,6 +122,9 @@ func (a *algorithm1) alike(c plan.Config, rate float64, budget time.Duration) (s
 		return set, 0, true
 	}
 	part, fits := a.take(c, rest, budget)
+	if !fits {
+		part, fits = a.single([]plan.Config{c}, rest, budget)
+	}
 	if !fits {
 		return set, rest, false
 	}

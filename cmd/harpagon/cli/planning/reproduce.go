@@ -21,7 +21,7 @@ import (
 )
 
 type reproduceFlags struct {
-	list, quick        bool
+	list, full         bool
 	asJSON, asMarkdown bool
 	out                string
 }
@@ -34,8 +34,8 @@ func NewReproduceCommand(d *command.Deps) *cobra.Command {
 		Use:   "reproduce [ID...]",
 		Short: "Make figures and tables of the papers and of the docs anew",
 		Long: `Measures what the papers and the docs of Harpagon show, and prints it as tables, with
-what the papers print beside it. --list names the figures and says how long each
-takes on two cores; symphony stands for all whose ID begins with symphony/, and
+what the papers print beside it: a small part of each, or with --full the whole.
+--list names the figures and says how long the whole of each takes on two cores; symphony stands for all whose ID begins with symphony/, and
 without any ID all are made.
 
 The same is drawn at random everywhere, so what is planned or simulated can be
@@ -43,9 +43,8 @@ repeated to the digit; times are this machine's. They are processor time where t
 system tells it, so that other work hardly matters.`,
 		Example: `  harpagon reproduce --list
   harpagon reproduce symphony/table4
-  harpagon reproduce symphony planning/growth --out figures
-  harpagon reproduce symphony/bursts --quick
-  harpagon reproduce harpagon --markdown > ablations.md`,
+  harpagon reproduce symphony planning/growth --full --out figures
+  harpagon reproduce harpagon piccolo --markdown > papers.md`,
 		ValidArgsFunction: func(_ *cobra.Command, given []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return slices.DeleteFunc(figureIDs(all), func(id string) bool {
 				return slices.Contains(given, id) || !strings.HasPrefix(id, begun)
@@ -54,7 +53,7 @@ system tells it, so that other work hardly matters.`,
 	}
 	flags := c.Flags()
 	flags.BoolVar(&f.list, "list", false, "name the figures instead of making them")
-	flags.BoolVar(&f.quick, "quick", false, "a small part of each, less exact, within seconds")
+	flags.BoolVar(&f.full, "full", false, "the whole of each, for as long as --list says; without it a small part, within seconds to a minute")
 	flags.BoolVar(&f.asJSON, "json", false, "print the rows as JSON")
 	flags.BoolVar(&f.asMarkdown, "markdown", false, "print the tables as Markdown")
 	flags.StringVar(&f.out, "out", "", "write each figure to `folder`, too: ID.md, ID.csv, and ID.svg where it can be drawn")
@@ -137,7 +136,7 @@ func (f *reproduceFlags) writeList(d *command.Deps, chosen []figure.Figure) erro
 // it is done, so that one who stops it keeps what there is.
 func (f *reproduceFlags) make(ctx context.Context, d *command.Deps, chosen []figure.Figure, line string) error {
 	e := d.Env()
-	e.Quick = f.quick
+	e.Quick = !f.full
 	made := []figureJSON{}
 	head := f.head(line)
 	var err error
@@ -212,8 +211,8 @@ func (f *reproduceFlags) head(command string) string {
 // command is the command line that prints the same.
 func (f *reproduceFlags) command(ids []string) string {
 	words := append([]string{"harpagon reproduce"}, ids...)
-	if f.quick {
-		words = append(words, "--quick")
+	if f.full {
+		words = append(words, "--full")
 	}
 	return strings.Join(append(words, "--markdown"), " ")
 }
