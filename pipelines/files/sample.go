@@ -66,10 +66,10 @@ func jsonShape(path string) ([]int64, error) {
 	var in struct {
 		Shape []int64 `json:"shape"`
 	}
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if in.Shape == nil {
+	switch err := json.Unmarshal(raw, &in); {
+	case errors.As(err, new(*json.SyntaxError)):
+		return nil, fmt.Errorf("%s is no JSON: %w", path, err)
+	case err != nil || in.Shape == nil:
 		return nil, fmt.Errorf("%s states no shape; write it as {\"datatype\": ..., \"shape\": [...], \"data\": [...]}", path)
 	}
 	return in.Shape, nil

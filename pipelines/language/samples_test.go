@@ -77,7 +77,7 @@ func TestUnusableTypicalShapes(t *testing.T) {
 		"two":                  {open + `typical = [3, 640, 480]` + "\n    " + `sample = "page.png"`, "", ":13:14", "give sample or typical"},
 		"no file":              {open + `sample = "pages.png"`, "", ":12:14", "no such file"},
 		"no picture":           {open + `sample = "broken.png"`, "", ":12:14", "is no picture"},
-		"no shape":             {open + `sample = "flat.json"`, "", ":12:14", "flat.json"},
+		"no shape":             {open + `sample = "flat.json"`, "", ":12:14", "flat.json states no shape; write it as"},
 		"no way to tell":       {open + `sample = "raw.bin"`, "", ":12:14", "more than one dimension varies"},
 		"a picture of another": {`shape = [1, -1, -1]` + "\n    " + `datatype = "FP32"` + "\n    " + `sample = "page.png"`, "", ":12:14", "dimension 1 is 1, not 3"},
 		"bytes left over":      {`shape = [7, -1]` + "\n    " + `datatype = "FP32"` + "\n    " + `sample = "raw.bin"`, "", ":12:14", "720 bytes, which is no FP32 of shape [7 -1]"},
