@@ -86,7 +86,15 @@ func (s *service) profileAndReschedule(ctx workflow.Context, generation int, cau
 			return reply, err
 		}
 	}
-	return s.reschedule(ctx, s.profiled(spec), beside, generation, cause)
+	return s.rescheduleTo(ctx, s.profiled(spec), beside, s.given(generation), generation, cause)
+}
+
+// given is the plan that was applied with the spec, as long as that is the latest.
+func (s *service) given(generation int) *scheduler.Plan {
+	if s.Generation != generation {
+		return nil
+	}
+	return s.Given
 }
 
 // beside are the services to be planned together with this one. Those whose
@@ -103,13 +111,18 @@ func (s *service) beside() (all []scheduler.Spec) {
 	return all
 }
 
-func (s *service) reschedule(ctx workflow.Context, spec scheduler.Spec, beside []scheduler.Spec, generation int, cause string) (reply RescheduleReply, err error) {
+func (s *service) reschedule(ctx workflow.Context, spec scheduler.Spec, beside []scheduler.Spec, generation int, cause string) (RescheduleReply, error) {
+	return s.rescheduleTo(ctx, spec, beside, nil, generation, cause)
+}
+
+// rescheduleTo carries out a plan, or where that is nil the best that is found.
+func (s *service) rescheduleTo(ctx workflow.Context, spec scheduler.Spec, beside []scheduler.Spec, given *scheduler.Plan, generation int, cause string) (reply RescheduleReply, err error) {
 	s.Attempts++
 	s.setPhase(ctx, Planning)
 	ctx = rescheduleOptions(ctx, s.Name, s.Attempts, s.summary(spec, generation, cause), s.replaced())
 	request := RescheduleRequest{
 		Spec: spec, Beside: beside, Generation: generation, Number: s.Attempts, Reason: cause,
-		Serving: s.Serving, Running: s.Running, Settings: s.Settings, Transfer: s.Transfer,
+		Serving: s.Serving, Running: s.Running, Settings: s.Settings, Transfer: s.Transfer, Given: given,
 	}
 	if s.Trial != nil {
 		request.Replaces = ServiceID(s.Kind, s.Trial.Deployed.Spec.Name())

@@ -41,9 +41,16 @@ const (
 type ApplyRequest struct {
 	Spec   scheduler.Spec
 	Beside []scheduler.Spec // that are applied together with it, as scheduler.Beside names them
-	Expect int              // generation that must be the current one; 0 for any
+	Expect int              // generation that must be the current one; 0 for any, ExpectNone for none
 	Reason string           // for the history; empty means "applied"
+
+	// Plan is carried out as it is, where it is set, and not made anew until something
+	// changes.
+	Plan *scheduler.Plan `json:",omitempty"`
 }
+
+// ExpectNone says that nothing has been applied under the name before.
+const ExpectNone = -1
 
 // RescaleRequest changes the rate that a pipeline is planned for.
 type RescaleRequest struct {

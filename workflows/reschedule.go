@@ -29,9 +29,10 @@ type RescheduleRequest struct {
 	Serving    *Deployed
 	Running    []Running
 	Settings   Settings
-	Transfer   time.Duration `json:",omitempty"` // to count on for the way to an executor and back
-	Owner      string        `json:",omitempty"` // ID of the workflow that executors tell of their end; empty: the spec's
-	Replaces   string        `json:",omitempty"` // ID under which a trial holds devices that this change may use
+	Transfer   time.Duration   `json:",omitempty"` // to count on for the way to an executor and back
+	Given      *scheduler.Plan `json:",omitempty"` // to carry out; nil to look for the best
+	Owner      string          `json:",omitempty"` // ID of the workflow that executors tell of their end; empty: the spec's
+	Replaces   string          `json:",omitempty"` // ID under which a trial holds devices that this change may use
 }
 
 // RescheduleReply is its result: what serves now.
@@ -114,6 +115,11 @@ func Reschedule(ctx workflow.Context, in RescheduleRequest) (RescheduleReply, er
 func (c *change) choosePlan(ctx workflow.Context) error {
 	if err := c.viewFleet(ctx); err != nil {
 		return err
+	}
+	if c.Given != nil {
+		c.next.Plan = *c.Given
+		c.deployment = c.next.deployment()
+		return nil
 	}
 	ctx = planOptions(ctx, c.planSummary())
 	var planning activities.Planning

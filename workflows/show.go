@@ -125,7 +125,7 @@ func (s *service) status() Status {
 	st.Arrivals, st.Away = s.Detectors.Arrivals.Seen(), s.Detectors.Rate.Away()
 	st.Void, st.Healed, st.Disturbed = s.slower(), s.healed(), pipelines.Disturbed(all...)
 	if t := s.Trial; t != nil {
-		st.Trial = &TrialStatus{t.seen(), t.Since, t.Update}
+		st.Trial = &TrialStatus{Seen: t.seen(), Since: t.Since, Update: t.Update}
 	}
 	if s.Generation != st.Serving || s.Failure != nil {
 		st.Asked = &Asked{Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}), Cause: s.Cause}

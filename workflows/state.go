@@ -61,8 +61,9 @@ type State struct {
 	Phase    Phase
 	Serving  *Deployed // what the gateway has installed
 	Running  []Running
-	Attempts int    // reschedules so far; numbers their workflows
-	Trial    *Trial `json:",omitempty"` // under way
+	Given    *scheduler.Plan `json:",omitempty"` // to be carried out, for Spec as it was applied
+	Attempts int             // reschedules so far; numbers their workflows
+	Trial    *Trial          `json:",omitempty"` // under way
 
 	Gateways []activities.Member `json:",omitempty"` // that are present, as far as is known
 	New      []activities.Member `json:",omitempty"` // those that are still to be told what serves

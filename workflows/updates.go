@@ -48,14 +48,20 @@ func (s *service) checkApply(_ workflow.Context, r ApplyRequest) error {
 	if r.Spec.Kind() != s.Kind || r.Spec.Name() != s.Name {
 		return s.errorf("was sent the spec of %s %q", r.Spec.Kind(), r.Spec.Name())
 	}
-	return CheckSpec(r.Spec)
+	if err := CheckSpec(r.Spec); err != nil || r.Plan == nil {
+		return err
+	}
+	if why := r.Plan.Refusal(r.Spec); why != "" {
+		return s.errorf("was sent a plan that cannot be served: %s", why)
+	}
+	return nil
 }
 
 func (s *service) accepts(expect int) error {
 	if s.Stop == StopDelete || s.Phase == Deleted {
 		return s.errorf("is being deleted; apply it again when it has gone")
 	}
-	if expect != 0 && expect != s.Generation {
+	if expect != 0 && max(expect, 0) != s.Generation {
 		return s.errorf("is at generation %d, not %d; look at its status and try again", s.Generation, expect)
 	}
 	return nil
@@ -63,15 +69,20 @@ func (s *service) accepts(expect int) error {
 
 func (s *service) apply(ctx workflow.Context, r ApplyRequest) (ChangeReply, error) {
 	s.Handled++
-	if sameJSON(s.Spec, r.Spec) && sameJSON(s.Beside, r.Beside) && s.inForce() {
+	if sameJSON(s.Spec, r.Spec) && sameJSON(s.Beside, r.Beside) && s.inForce() && s.planned(r.Plan) {
 		return ChangeReply{Generation: s.Generation, Unchanged: true}, nil
 	}
 	s.forgetPoints(r.Spec)
 	s.Spec, s.Beside, s.Profile, s.Stop = r.Spec, r.Beside, true, ""
 	s.replan(cmp.Or(r.Reason, "applied"))
 	s.declare(ctx)
-	s.Alone, s.Try = false, true
+	s.Alone, s.Try, s.Given = false, true, r.Plan
 	return ChangeReply{Generation: s.Generation}, nil
+}
+
+// planned says that a plan, if one is given, is the one that serves.
+func (s *service) planned(p *scheduler.Plan) bool {
+	return p == nil || s.Serving != nil && sameJSON(s.Serving.Plan, *p)
 }
 
 // inForce says that the spec serves, or is about to.

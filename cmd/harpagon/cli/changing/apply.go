@@ -53,12 +53,21 @@ old ones finish what they hold. Functions are planned, and called at their
 provider, which must answer. It returns when the new plan serves; when the new
 plan cannot be carried out, the old one goes on serving and apply says why.
 
+With --plan it carries out the plans that harpagon plan --out wrote, and no others: the
+declaration is read again where it stood then. It is refused when something that the
+plans stand on has changed since: declaration, profiles, devices, the generation in
+force, the version of this program, or the file itself.
+
+A pipeline with an update block is given a share of the requests first, and apply waits
+until it serves all of them, or was taken back.
+
 The models that modules need are taken as they are now, by their digests; changing
 a file later changes nothing until it is applied again. They go to --store, where
 workers are on other hosts.`,
 		Example: `  harpagon apply examples/traffic --var rate=20
-  harpagon apply . --reason "evening peak"`,
-		Args: command.SomePaths,
+  harpagon apply . --reason "evening peak"
+  harpagon apply --plan plan.json
+  harpagon apply . --prune --yes`,
 	}
 	x := command.NewDeclaration(d, c)
 	at := command.NewTemporalAt(d, c)
@@ -70,18 +79,32 @@ workers are on other hosts.`,
 	fetch.Register(c)
 	c.Flags().StringVar(&at.Attach, "attach", "127.0.0.1:8090", "`address` at which workers reach the gateway, for new services on the server of TEMPORAL_ADDRESS")
 	f.register(c)
+	var planned plannedFlag
+	var prune pruneFlags
+	planned.register(c)
+	prune.register(c)
+	c.Args = planned.args
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		if err := planning.Check(); err != nil {
 			return err
 		}
-		doc, err := planning.Servable(x, paths)
+		doc, err := planned.declaration(x, &planning, at.State, paths)
 		if err != nil {
 			return err
 		}
 		if err := pin(c.Context(), d, doc, &to, &fetch, at); err != nil {
 			return err
 		}
-		return at.With(c.Context(), func(commands *control.Control) error { return f.run(c.Context(), d, commands, *doc) })
+		return at.With(c.Context(), func(commands *control.Control) error {
+			specs := scheduler.Specs(doc)
+			if err := planned.fresh(c.Context(), d, commands, at.State, specs); err != nil {
+				return err
+			}
+			if err := prune.run(c.Context(), d, commands, specs); err != nil {
+				return err
+			}
+			return f.run(c.Context(), d, commands, specs, &planned)
+		})
 	}
 	return c
 }
@@ -108,11 +131,12 @@ func pin(ctx context.Context, d *command.Deps, doc *pipelines.Document, to *comm
 	return content.Pinning{Store: store, Fetch: fetcher, Progress: func(line string) { fmt.Fprintln(d.Stderr, line) }}.Pin(ctx, doc)
 }
 
-func (f *applyFlags) run(ctx context.Context, d *command.Deps, commands *control.Control, doc pipelines.Document) error {
+func (f *applyFlags) run(ctx context.Context, d *command.Deps, commands *control.Control, specs []scheduler.Spec, planned *plannedFlag) error {
 	all := []applied{}
-	specs := scheduler.Specs(&doc)
 	for i, spec := range specs {
-		reply, err := commands.Apply(ctx, workflows.ApplyRequest{Spec: spec, Beside: scheduler.Beside(specs, i), Reason: f.reason})
+		request := workflows.ApplyRequest{Spec: spec, Beside: scheduler.Beside(specs, i), Reason: f.reason}
+		planned.with(&request)
+		reply, err := commands.Apply(ctx, request)
 		if err != nil {
 			return err
 		}

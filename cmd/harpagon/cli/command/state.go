@@ -39,7 +39,7 @@ func (s *StateFlag) Folder() (system.Folder, bool, error) {
 	switch {
 	case f.Exists():
 		return f, true, nil
-	case s.command.Flags().Changed("state"):
+	case s.command != nil && s.command.Flags().Changed("state"):
 		return f, false, fmt.Errorf("there is no state folder %s; harpagon up --state %s makes one, or name another", s.Dir, s.Dir)
 	}
 	return f, false, nil

@@ -23,6 +23,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
+	"github.com/harpagon/harpagon/workflows/control"
 )
 
 // unmeetable is the finding that plan tells as an infeasible plan, with its
@@ -37,6 +38,9 @@ type Plans struct {
 
 	Functions []functions.Plan `json:"functions,omitempty"`
 	Clusters  []cluster.Plan   `json:"clusters,omitempty"`
+
+	// Made is there in the file of --out.
+	Made *command.Made `json:"made,omitempty"`
 
 	// Changes is what the plans change of the system on the state folder.
 	Changes []planChange `json:"changes,omitempty"`
@@ -95,7 +99,7 @@ what runs, or, where no system runs on the state folder, when they need any devi
 		if err != nil {
 			return err
 		}
-		return stopped(f.run(c.Context(), d, doc))
+		return stopped(f.run(c.Context(), x, paths, doc))
 	}
 	return c
 }
@@ -107,10 +111,11 @@ func (f *planFlags) register(c *cobra.Command) {
 	f.state.Register(c, command.KeptUsage)
 	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
-	flags.StringVar(&f.out, "out", "", "write the plans as JSON to a `file`, too")
+	flags.StringVar(&f.out, "out", "", "write the plans as JSON to a `file`, too, for apply --plan")
 }
 
-func (f *planFlags) run(ctx context.Context, d *command.Deps, doc *pipelines.Document) error {
+func (f *planFlags) run(ctx context.Context, x *command.Declaration, paths []string, doc *pipelines.Document) error {
+	d := x.Deps
 	specs := scheduler.Specs(doc)
 	fleet, runs, err := f.state.Fleet(ctx, d, specs)
 	if err != nil {
@@ -126,6 +131,11 @@ func (f *planFlags) run(ctx context.Context, d *command.Deps, doc *pipelines.Doc
 	}
 	if err := all.write(d.Stdout, f.asJSON); err != nil {
 		return err
+	}
+	if f.out != "" {
+		if all.Made, err = f.made(ctx, x, paths, specs, fleet, runs); err != nil {
+			return err
+		}
 	}
 	changed, err := f.keep(all)
 	switch {
@@ -258,14 +268,26 @@ func (f *planFlags) keep(all Plans) (changed bool, err error) {
 			return false, fmt.Errorf("%s holds something else than plans (%w); name another file with --out", f.out, err)
 		}
 	}
-	var text bytes.Buffer
-	if err := command.WriteJSON(&text, all); err != nil {
+	text, err := command.Sealed(all, all.Made)
+	if err != nil {
 		return false, err
 	}
-	if err := os.WriteFile(f.out, text.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(f.out, text, 0o644); err != nil {
 		return false, fmt.Errorf("the plans were not kept: %w", err)
 	}
 	return !earlier.same(all), nil
+}
+
+// made notes what the plans were made from.
+func (f *planFlags) made(ctx context.Context, x *command.Declaration, paths []string, specs []scheduler.Spec, fleet scheduler.Fleet, runs bool) (*command.Made, error) {
+	if !runs {
+		return command.NewMade(x, &f.planning, paths, specs, nil)
+	}
+	m, err := command.NewMade(x, &f.planning, paths, specs, &fleet)
+	if err != nil {
+		return nil, err
+	}
+	return m, f.state.With(ctx, func(commands *control.Control) error { return m.Look(ctx, commands, specs) })
 }
 
 // differs says whether the plans change what runs; where nothing is known of
