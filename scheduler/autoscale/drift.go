@@ -109,10 +109,12 @@ func (d *Drift) Observe(m Measures) Advice {
 }
 
 // Away is the rate that is measured where it has been other than planned for a third of
-// the hold time, by more than chance explains; nil where it is as planned.
+// the hold time, by more than chance explains; nil where it is as planned, and while a
+// few requests are all that comes, which are no load.
 func (d *Drift) Away() *Advice {
 	held := d.Last.Sub(d.Since)
-	if d.Side == 0 || held < d.Options.Hold/3 || d.chance(held) {
+	few := d.Side < 0 && d.Seen < float64(d.Options.MinRequests)
+	if d.Side == 0 || held < d.Options.Hold/3 || few || d.chance(held) {
 		return nil
 	}
 	return &Advice{Reschedule: true, Rate: d.Smooth, Planned: d.Planned, Held: held}

@@ -179,3 +179,24 @@ func TestMeasures(t *testing.T) {
 	require.NoError(t, json.Unmarshal(encoded, &back))
 	assert.Equal(t, m, back)
 }
+
+// What is away is told before it is acted on, and a few requests are not.
+func TestAwayIsTold(t *testing.T) {
+	start := time.Unix(1000, 0)
+	told := func(offered float64, seconds int) *Advice {
+		d := NewDrift(20, DriftOptions{})
+		d.Reset(20, start)
+		for i := range seconds {
+			to := start.Add(time.Duration(i+1) * time.Second)
+			d.Observe(Measures{From: to.Add(-time.Second), To: to, Offered: offered})
+		}
+		return d.Away()
+	}
+	assert.Nil(t, told(20, 60))
+	assert.Nil(t, told(40, 5), "a burst")
+	assert.Nil(t, told(0.1, 60), "a few requests are no load")
+	require.NotNil(t, told(40, 20))
+	assert.InDelta(t, 40, told(40, 20).Rate, 4)
+	require.NotNil(t, told(5, 30))
+	assert.Contains(t, told(5, 60).Describe(), "planned 20/s")
+}
