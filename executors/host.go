@@ -57,6 +57,9 @@ type Host struct {
 	// files where the declaration names them, as they are when they are loaded.
 	Content *content.Cache
 
+	// Confine says what modules may have the host read, run and call.
+	Confine Confinement
+
 	// Busy tells how much of the processors is used, for Measure; nil means
 	// busy.Read.
 	Busy func() (busy.Reading, error)
@@ -91,8 +94,11 @@ func (h *Host) engine(name, module string) (Engine, error) {
 		"set engine in the module, or start the worker with that engine", module, name, h.Name, strings.Join(have, ", "))
 }
 
-// place makes the files of a module ready; see content.Cache.
+// place makes the files of a module ready (see content.Cache), if the host may run it.
 func (h *Host) place(ctx context.Context, m pipelines.Module) (placed pipelines.Module, release func(), err error) {
+	if err := h.Confine.Check(m); err != nil {
+		return m, nil, err
+	}
 	if h.Content == nil {
 		return m, func() {}, nil
 	}

@@ -46,7 +46,7 @@ CA; clients give theirs the same way and set TEMPORAL_TLS=true.`,
 		if d.Temporal == nil {
 			return command.ErrNoServer
 		}
-		if err := os.MkdirAll(state, 0o755); err != nil {
+		if err := os.MkdirAll(state, 0o700); err != nil {
 			return err
 		}
 		o.DBFile, o.LogFile = filepath.Join(state, "temporal.db"), filepath.Join(state, "temporal.log")

@@ -111,7 +111,7 @@ func join(ctx context.Context, o Options, frontend address, proof secure.Credent
 func prepare(c *config.Config, o Options) error {
 	store := c.Persistence.DataStores[storeName].SQL
 	if _, err := os.Stat(o.DBFile); errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(filepath.Dir(o.DBFile), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(o.DBFile), 0o700); err != nil {
 			return fmt.Errorf("embedded: creating the folder of the state: %w", err)
 		}
 		fresh := *store

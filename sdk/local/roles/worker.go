@@ -58,6 +58,9 @@ type HostOptions struct {
 	// declaration names them, as they are when they are loaded.
 	Content *content.Cache
 
+	// Confine says what declarations may have the host read, run and call.
+	Confine executors.Confinement
+
 	// Progress is told in words what the host does; may be nil.
 	Progress func(string)
 }
@@ -102,7 +105,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	if o.Machine == "" {
 		o.Machine = Machine()
 	}
-	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, Loop: loop, ForceEngine: o.ForceEngine, Notice: o.Progress, Content: o.Content}
+	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, Loop: loop, ForceEngine: o.ForceEngine, Notice: o.Progress, Content: o.Content, Confine: o.Confine}
 	if o.GPUs == nil {
 		o.GPUs = devices.NVIDIA()
 	}

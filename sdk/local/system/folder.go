@@ -35,10 +35,13 @@ func (f Folder) Profiles() string { return filepath.Join(string(f), "profiles") 
 // Models is the folder of what modules need, by digest: a content.Folder.
 func (f Folder) Models() string { return filepath.Join(string(f), "models") }
 
+// private is the mode of state folders: declarations and logs are for their owner only.
+const private = 0o700
+
 // open makes the folder ready: creates it, checks its version, and locks it
 // until the function that it returns is called.
 func (f Folder) open() (unlock func(), err error) {
-	if err := os.MkdirAll(string(f), 0o755); err != nil {
+	if err := os.MkdirAll(string(f), private); err != nil {
 		return nil, fmt.Errorf("harpagon: creating the state folder: %w", err)
 	}
 	unlock, err = f.lock()
@@ -48,6 +51,10 @@ func (f Folder) open() (unlock func(), err error) {
 	if err := f.check(); err != nil {
 		unlock()
 		return nil, err
+	}
+	if err := os.Chmod(string(f), private); err != nil { // one that was there before
+		unlock()
+		return nil, fmt.Errorf("harpagon: state folder %s: %w", f, err)
 	}
 	return unlock, nil
 }

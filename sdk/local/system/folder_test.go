@@ -38,6 +38,17 @@ func TestFolderOfAnotherVersion(t *testing.T) {
 	assert.False(t, f.Running(), "a refused folder is not left locked")
 }
 
+func TestFolderIsForItsOwnerOnly(t *testing.T) {
+	f := Folder(t.TempDir())
+	require.NoError(t, os.Chmod(string(f), 0o755)) // as one of an older version
+	unlock, err := f.open()
+	require.NoError(t, err)
+	defer unlock()
+	info, err := os.Stat(string(f))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
+
 func TestFolderRemembersDevices(t *testing.T) {
 	f := Folder(t.TempDir())
 	none, err := f.remembered()
