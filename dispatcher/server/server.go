@@ -73,10 +73,13 @@ func New(d *dispatcher.Dispatcher, o Options) *Server {
 
 // Own says that this dispatcher decides for a service from now on; "" is every service
 // that nobody owns by a higher epoch. The epoch must be higher than that of any owner
-// before: gateways and executors obey the highest.
+// before: gateways and executors obey the highest. A lower one than its own changes nothing.
 func (s *Server) Own(service string, epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if epoch <= s.owns[service] {
+		return
+	}
 	s.owns[service], s.epoch = epoch, max(s.epoch, epoch)
 	for p := range s.peers {
 		p.conn.Send(&queue.Message{Kind: queue.Own, Text: []byte(service), Epoch: epoch})
@@ -122,7 +125,7 @@ func (s *Server) claimed(service string, epoch uint64) {
 func (s *Server) OwnAfter(service string, epoch uint64) uint64 {
 	next := (epoch>>claimBits+1)<<claimBits | uint64(rand.Uint32())>>(32-claimBits) | 1
 	s.Own(service, next)
-	return next
+	return s.Owns()[service] // it may have a higher one by now
 }
 
 // Disown says that this dispatcher does not decide for the service any more. What
