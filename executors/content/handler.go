@@ -13,7 +13,15 @@ import (
 // for those callers only.
 func Handler(f Folder, callers secure.Guard) http.Handler {
 	mux := http.NewServeMux()
-	guard := func(next http.HandlerFunc) http.HandlerFunc { return oiphttp.Authorized(callers, "this store", next) }
+	scope := func(r *http.Request) secure.Scope {
+		if r.Method == http.MethodGet {
+			return secure.Join
+		}
+		return secure.Apply // HEAD, too: who applies looks what is there
+	}
+	guard := func(next http.HandlerFunc) http.HandlerFunc {
+		return oiphttp.AuthorizedFor(callers, scope, "this store", next)
+	}
 	mux.HandleFunc("GET /sha256/{digest}", guard(func(w http.ResponseWriter, r *http.Request) {
 		digest := "sha256:" + r.PathValue("digest")
 		if err := pipelines.CheckDigest(digest); err != nil {

@@ -100,12 +100,25 @@ func Serve(ctx context.Context, l net.Listener, s *grpc.Server) error {
 	return err
 }
 
+// scopeOf is what a named token must be good for: the model that is called, or else to look.
+func scopeOf(q any) secure.Scope {
+	switch q := q.(type) {
+	case *pb.ModelInferRequest:
+		return secure.InferAt(q.GetModelName())
+	case *pb.ModelMetadataRequest:
+		return secure.InferAt(q.GetName())
+	case *pb.ModelReadyRequest:
+		return secure.InferAt(q.GetName())
+	}
+	return secure.Read
+}
+
 // guard asks who calls, and lets anybody see whether the server is alive.
 func (s *server) guard(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	open := info.FullMethod == pb.GRPCInferenceService_ServerLive_FullMethodName ||
 		info.FullMethod == pb.GRPCInferenceService_ServerReady_FullMethodName
-	if !open && !securegrpc.Admits(ctx, s.options.Callers) {
-		return nil, status.Error(codes.Unauthenticated, s.options.Callers.Refusal("this gateway"))
+	if callers := s.options.Callers.For(scopeOf(q)); !open && !securegrpc.Admits(ctx, callers) {
+		return nil, status.Error(codes.Unauthenticated, callers.Refusal("this gateway"))
 	}
 	return next(ctx, q)
 }

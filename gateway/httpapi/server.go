@@ -55,14 +55,14 @@ func New(b wire.Backend, o Options) http.Handler {
 	mux.HandleFunc("GET /v2", s.guard(s.about))
 	mux.HandleFunc("GET /v2/models", s.guard(s.list))
 	for _, model := range []string{"/v2/models/{name}", "/v2/models/{name}/versions/{version}"} {
-		mux.HandleFunc("GET "+model, s.guard(s.metadata))
-		mux.HandleFunc("GET "+model+"/ready", s.guard(s.modelReady))
-		mux.HandleFunc("POST "+model+"/infer", s.guard(s.infer))
+		mux.HandleFunc("GET "+model, s.guardModel(s.metadata))
+		mux.HandleFunc("GET "+model+"/ready", s.guardModel(s.modelReady))
+		mux.HandleFunc("POST "+model+"/infer", s.guardModel(s.infer))
 	}
 	// An application of a function is a model, too; its name has a slash, which
 	// clients may write as it is or, as for any other path, as %2F.
-	mux.HandleFunc("GET /v2/models/{name}/{application}", s.guard(s.metadata))
-	mux.HandleFunc("POST /v2/models/{name}/{application}/infer", s.guard(s.infer))
+	mux.HandleFunc("GET /v2/models/{name}/{application}", s.guardModel(s.metadata))
+	mux.HandleFunc("POST /v2/models/{name}/{application}/infer", s.guardModel(s.infer))
 	s.extend(mux)
 	if o.Metrics != nil {
 		mux.HandleFunc("GET /metrics", s.guard(o.Metrics.ServeHTTP))
@@ -70,9 +70,15 @@ func New(b wire.Backend, o Options) http.Handler {
 	return mux
 }
 
-// guard asks for the token.
+// guard asks for the token of somebody who may look.
 func (s *server) guard(next http.HandlerFunc) http.HandlerFunc {
-	return oiphttp.Authorized(s.options.Callers, "this gateway", next)
+	return oiphttp.Authorized(s.options.Callers.For(secure.Read), "this gateway", next)
+}
+
+// guardModel asks for the token of somebody who may send requests to the model.
+func (s *server) guardModel(next http.HandlerFunc) http.HandlerFunc {
+	scope := func(r *http.Request) secure.Scope { return secure.InferAt(r.PathValue("name")) }
+	return oiphttp.AuthorizedFor(s.options.Callers, scope, "this gateway", next)
 }
 
 func (s *server) live(w http.ResponseWriter, _ *http.Request) {

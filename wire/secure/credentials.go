@@ -16,6 +16,7 @@ import (
 // callers. The zero value is good on the loopback interface.
 type Credentials struct {
 	Token    string    // shared secret; empty has none and asks for none
+	Tokens   *Tokens   // of callers, by name; nil has none
 	Identity *Identity // for TLS; nil has none
 	Plain    bool      // the network is trusted: tokens may travel without TLS
 }
@@ -30,8 +31,8 @@ func (c Credentials) MayListen(address string) error {
 	switch {
 	case Loopback(host):
 		return nil
-	case c.Token == "" && !c.Identity.AsksCallers():
-		return fmt.Errorf("harpagon: %q can be reached from other hosts; set a token in HARPAGON_TOKEN or give --tls-ca (with --tls-cert and --tls-key), so that callers must prove themselves, or listen on 127.0.0.1:%s", address, port)
+	case c.Token == "" && c.Tokens == nil && !c.Identity.AsksCallers():
+		return fmt.Errorf("harpagon: %q can be reached from other hosts; set a token in HARPAGON_TOKEN, or give --tokens or --tls-ca (with --tls-cert and --tls-key), so that callers must prove themselves, or listen on 127.0.0.1:%s", address, port)
 	case c.Identity == nil && !c.Plain:
 		return fmt.Errorf("harpagon: %q can be reached from other hosts, and without TLS everybody on the way reads the token; give --tls-cert and --tls-key, or say --plaintext where the network is trusted, or listen on 127.0.0.1:%s", address, port)
 	}
@@ -58,20 +59,29 @@ func Loopback(host string) bool {
 
 // Guard decides who may come in.
 func (c Credentials) Guard() Guard {
-	return Guard{token: digest("Bearer " + c.Token), asksToken: c.Token != "", asksCertificate: c.Identity.AsksCallers()}
+	return Guard{token: digest("Bearer " + c.Token), asksToken: c.Token != "", tokens: c.Tokens, asksCertificate: c.Identity.AsksCallers()}
 }
 
-// Guard lets in who shows the token, or a certificate of the CA; everybody where
-// neither is asked for. The zero value lets everybody in.
+// Guard lets in who shows the token, a named token, or a certificate of the CA; everybody
+// where none is asked for. The zero value lets everybody in.
 type Guard struct {
 	token                      [sha256.Size]byte
+	tokens                     *Tokens
 	asksToken, asksCertificate bool
+	scope                      Scope // that a named token must have; empty for any
+}
+
+// For is the guard of what named tokens need a scope for. The token that all share, and
+// certificates, are good for everything.
+func (g Guard) For(s Scope) Guard {
+	g.scope = s
+	return g
 }
 
 func digest(s string) [sha256.Size]byte { return sha256.Sum256([]byte(s)) }
 
 // Open says that everybody may come in.
-func (g Guard) Open() bool { return !g.asksToken && !g.asksCertificate }
+func (g Guard) Open() bool { return !g.asksToken && g.tokens == nil && !g.asksCertificate }
 
 // Admits says whether the caller may come in, from the headers "authorization" that
 // it sent and the connection; nil where that is without TLS.
@@ -85,13 +95,26 @@ func (g Guard) Admits(authorization []string, conn *tls.ConnectionState) bool {
 			return true
 		}
 	}
-	return false
+	named := g.tokens.find(authorization)
+	return named != nil && (g.scope == "" || named.may(g.scope))
+}
+
+// Who is the name of the caller's token; empty for the one that all share, or none.
+func (g Guard) Who(authorization []string) string {
+	if named := g.tokens.find(authorization); named != nil {
+		return named.Name
+	}
+	return ""
 }
 
 // Refusal is what a caller is told that may not come in; owner is who says it.
 func (g Guard) Refusal(owner string) string {
+	asksToken := g.asksToken || g.tokens != nil
+	if g.tokens != nil && g.scope != "" {
+		owner += " (for scope " + string(g.scope) + ")"
+	}
 	switch {
-	case g.asksToken && g.asksCertificate:
+	case asksToken && g.asksCertificate:
 		return owner + ` asks for a certificate of its CA, or a token; connect with --tls-cert and --tls-key, or send "authorization: Bearer TOKEN"`
 	case g.asksCertificate:
 		return owner + " asks for a certificate of its CA; connect with --tls-cert and --tls-key"

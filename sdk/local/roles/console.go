@@ -7,6 +7,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -14,7 +15,7 @@ import (
 // console is the page of this gateway: plans from Temporal, measures from here.
 func (r *Gateway) console(life context.Context, o GatewayOptions, commands *control.Control) *console.Console {
 	return console.New(life, console.Options{
-		Version: o.Version, UI: o.UI, Namespace: o.Namespace, Callers: o.Credentials.Guard(),
+		Version: o.Version, UI: o.UI, Namespace: o.Namespace, Callers: o.Credentials.Guard().For(secure.Read),
 		Source: console.Source{
 			Services: func(ctx context.Context) ([]workflows.Status, error) { return commands.Statuses(ctx) },
 			Devices:  commands.Devices,

@@ -30,7 +30,7 @@ func Serve(ctx context.Context, l net.Listener, o Options, accept func(attach.St
 		return err
 	}
 	s := grpc.NewServer(append(serverOptions(o), over...)...)
-	pb.RegisterGatewayServer(s, &server{callers: o.Guard(), patience: cmp.Or(o.Patience, DefaultPatience), keepalive: o.Keepalive, accept: accept})
+	pb.RegisterGatewayServer(s, &server{callers: o.Guard().For(secure.Join), patience: cmp.Or(o.Patience, DefaultPatience), keepalive: o.Keepalive, accept: accept})
 	stop := context.AfterFunc(ctx, s.Stop)
 	defer stop()
 	err = s.Serve(keepalive.Listener(l))

@@ -22,10 +22,20 @@ import (
 // Authorized answers requests by next whose callers the guard lets in. owner is who
 // asks, for the error.
 func Authorized(g secure.Guard, owner string, next http.HandlerFunc) http.HandlerFunc {
+	return AuthorizedFor(g, nil, owner, next)
+}
+
+// AuthorizedFor is Authorized where the scope that named tokens need depends on the
+// request; nil asks for none.
+func AuthorizedFor(g secure.Guard, scope func(*http.Request) secure.Scope, owner string, next http.HandlerFunc) http.HandlerFunc {
 	if g.Open() {
 		return next
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
+		g := g
+		if scope != nil {
+			g = g.For(scope(r))
+		}
 		if !g.Admits(r.Header["Authorization"], r.TLS) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			Fail(w, &statusError{http.StatusUnauthorized, wire.Errorf(wire.CodeInvalid, "", "%s", g.Refusal(owner))})

@@ -14,8 +14,9 @@ const TokenVariable = "HARPAGON_TOKEN"
 
 // SecurityFlags say with what a process proves itself, and whom it believes.
 type SecurityFlags struct {
-	files secure.Files
-	plain bool
+	files  secure.Files
+	tokens string
+	plain  bool
 }
 
 // Register adds the flags to a command.
@@ -23,13 +24,18 @@ func (f *SecurityFlags) Register(c *cobra.Command) {
 	c.Flags().StringVar(&f.files.Cert, "tls-cert", "", "`file` with the certificate that this process shows, PEM; read again when it changes, like the two others")
 	c.Flags().StringVar(&f.files.Key, "tls-key", "", "`file` with its key")
 	c.Flags().StringVar(&f.files.CA, "tls-ca", "", "`file` with the certificates of whom to believe; callers of a port may then prove themselves with one of these")
+	c.Flags().StringVar(&f.tokens, "tokens", "", "`file` of named tokens that callers of ports may show, with what each is good for; read again when it changes")
 	c.Flags().BoolVar(&f.plain, "plaintext", false, "let the token of "+TokenVariable+" travel between hosts without TLS, on a network that is trusted")
 }
 
 // Credentials are what the flags and the environment say.
 func (f *SecurityFlags) Credentials() (secure.Credentials, error) {
 	identity, err := secure.Load(f.files)
-	return secure.Credentials{Token: os.Getenv(TokenVariable), Identity: identity, Plain: f.plain}, err
+	if err != nil {
+		return secure.Credentials{}, err
+	}
+	tokens, err := secure.LoadTokens(f.tokens)
+	return secure.Credentials{Token: os.Getenv(TokenVariable), Tokens: tokens, Identity: identity, Plain: f.plain}, err
 }
 
 // Files are those that the flags name.
