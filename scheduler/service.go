@@ -33,6 +33,10 @@ type Spec struct {
 	Cluster  *pipelines.Cluster   `json:",omitempty"`
 	Members  []pipelines.Pipeline `json:",omitempty"` // of Cluster
 	Hardware []pipelines.Hardware `json:",omitempty"` // that Pipeline, Pool or Cluster may use
+
+	// Devices is how many Cluster is to have by what was measured, within its bounds;
+	// 0 leaves that to its plan.
+	Devices int `json:",omitempty"`
 }
 
 // Specs are the services of a document: pipelines that are in no cluster, then

@@ -232,7 +232,7 @@ func solvePool(s Spec, fleet Fleet) pool.Plan {
 
 // clusterProblem is a cluster on what the fleet has of its hardware.
 func (s Spec) clusterProblem(fleet Fleet) cluster.Problem {
-	p := cluster.Problem{Cluster: *s.Cluster, Pipelines: s.Members}
+	p := cluster.Problem{Cluster: *s.Cluster, Pipelines: s.Members, Wanted: s.Devices}
 	for _, h := range fleet.available(s.Hardware) {
 		if h.Name == s.Cluster.Hardware {
 			p.Hardware = h

@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/profiling"
 )
@@ -67,4 +68,31 @@ func (s *service) lackingMembers() (names []string) {
 		}
 	}
 	return names
+}
+
+// sizeMeasured looks whether the cluster has too few or too many devices, by measures of
+// nothing but what serves now. Where its declaration leaves that open it is planned anew
+// with as many as are advised; what they are not enough for, or cannot be had, is told.
+func (s *service) sizeMeasured(m autoscale.Measures) {
+	d := &s.Detectors
+	if m.Generation != s.Serving.Generation || m.From.Before(d.Cluster.Since) {
+		return
+	}
+	devices := s.Serving.Plan.Cluster.Devices
+	free := d.Cluster
+	free.Options.Max = 0 // to tell what would be needed
+	needed := free.Observe(m.OfCluster(devices))
+	allowed := d.Cluster.Observe(m.OfCluster(devices))
+	switch {
+	case needed.Change != 0:
+		d.Scale = &needed
+	case needed.Bad <= autoscale.DefaultBad:
+		d.Scale = nil
+	}
+	wanted := devices + allowed.Change
+	if allowed.Change == 0 || s.Settings.Fixed || wanted == s.Spec.Devices {
+		return
+	}
+	s.Spec.Devices = wanted
+	s.replan("the load changed: " + allowed.Describe())
 }

@@ -36,6 +36,8 @@ func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
 		d.Pace.Reset(now)
 		d.Sizes = autoscale.NewMixDrift(nil, o.Mix)
 		d.Sizes.Reset(spec.Pool.Mix(), now)
+	case scheduler.KindCluster:
+		d.Cluster = autoscale.Cluster{Options: autoscale.ClusterOptions{Min: spec.Cluster.Devices.Min, Max: spec.Cluster.Devices.Max}, Since: now}
 	case scheduler.KindFunction:
 		for _, a := range spec.Function.Applications {
 			d.Applications = append(d.Applications, ApplicationDrift{a.Name, watch(a.Rate)})
@@ -62,6 +64,8 @@ func (s *service) measured(ctx workflow.Context, m autoscale.Measures) {
 		if !s.paceMeasured(ctx, m) && !s.Settings.Fixed {
 			s.sizesMeasured(m)
 		}
+	case scheduler.KindCluster:
+		s.sizeMeasured(m)
 	case scheduler.KindFunction:
 		if !s.Settings.Fixed && m.Function != nil && m.Generation == s.Serving.Generation {
 			s.applicationsMeasured(*m.Function)

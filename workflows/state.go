@@ -131,7 +131,8 @@ func compare(serving *Deployed, to *Deployed) Change {
 
 // Detectors watch what the gateway measures for what calls for another plan: of a
 // pipeline its rate and what its batches take, of a pool the sizes of queries, of
-// a function the rate of each application.
+// a function the rate of each application, of a cluster the requests that are not in time
+// and the devices that idle.
 type Detectors struct {
 	Rate         autoscale.Drift
 	Pace         autoscale.Pace      `json:",omitzero"`
@@ -139,6 +140,9 @@ type Detectors struct {
 	Arrivals     autoscale.Arrivals  `json:",omitzero"`
 	Sizes        autoscale.MixDrift  `json:",omitzero"`
 	Applications []ApplicationDrift  `json:",omitempty"` // in the order of the spec
+
+	Cluster autoscale.Cluster        `json:",omitzero"`
+	Scale   *autoscale.ClusterAdvice `json:",omitempty"` // the latest that was not to stay
 }
 
 // ApplicationDrift watches the rate of one application.

@@ -17,6 +17,32 @@ type ClusterOptions struct {
 	Min, Max int           // devices; a Max of 0 is no bound
 }
 
+// leastOutcomes is how many requests must have ended for the share of bad ones to tell
+// something.
+const leastOutcomes = 20
+
+// OfCluster is what the measures show of a cluster that has so many devices. The bad
+// rate is that of the pipeline with most, since every one of them was promised its
+// attainment.
+func (m Measures) OfCluster(devices int) ClusterMeasures {
+	c := ClusterMeasures{End: m.To, Devices: devices}
+	for _, one := range m.Members {
+		if n := one.Outcomes(); n >= leastOutcomes {
+			c.Bad = max(c.Bad, float64(n-one.Completed)/float64(n))
+		}
+	}
+	busy := 0.0
+	for i := range m.Modules {
+		for _, e := range m.Modules[i].Executors {
+			busy += e.Utilisation
+		}
+	}
+	if devices > 0 {
+		c.Idle = max(0, 1-busy/float64(devices))
+	}
+	return c
+}
+
 // Defaults of ClusterOptions. More is asked for at once and returned late: a
 // square wave of load that idles for less than DefaultShrink changes the size
 // once, and a longer one twice a period.

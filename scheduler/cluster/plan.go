@@ -16,6 +16,10 @@ type Problem struct {
 	Cluster   pipelines.Cluster
 	Pipelines []pipelines.Pipeline // that are in it
 	Hardware  pipelines.Hardware   // of its devices; one without a name where there is none
+
+	// Wanted is how many devices it is to have by what was measured, as far as its
+	// bounds and what there is allow; 0 for as many as its declared rates need.
+	Wanted int
 }
 
 // Options say how to plan. The zero value is the default.

@@ -17,7 +17,7 @@ import (
 // How a number of devices is looked for.
 const (
 	sizeMisses    = 200     // that should be expected of each pipeline in a run
-	sizeRequests  = 400_000 // of all in a run, at most
+	sizeItems     = 800_000 // at modules, of all requests in a run, at most
 	sizeLeast     = 2_000   // of each pipeline, at the least, where that allows it
 	sizeSeed      = 1
 	sizeStep      = 1.25 // from one number of devices that is too small to the next
@@ -42,7 +42,7 @@ type sizer struct {
 
 func newSizer(p *Problem, dispatch string, members []int, divisions []division.Division, o Options) (*sizer, error) {
 	s := &sizer{members: members, hardware: p.Hardware.Name, options: simulate.Options{Dispatch: dispatch, Seed: sizeSeed, Stop: o.Stop}}
-	work, rate, longest := 0.0, 0.0, time.Duration(0)
+	work, items, longest := 0.0, 0.0, time.Duration(0)
 	length := 0.0 // seconds
 	for _, i := range members {
 		one := p.Pipelines[i]
@@ -60,7 +60,9 @@ func newSizer(p *Problem, dispatch string, members []int, divisions []division.D
 			continue
 		}
 		work += target * divisions[i].Least
-		rate += one.Rate
+		for _, rate := range one.Rates() {
+			items += rate
+		}
 		longest = max(longest, one.SLO)
 		wanted := float64(sizeLeast)
 		if target > 0 && target < 1 {
@@ -69,8 +71,8 @@ func newSizer(p *Problem, dispatch string, members []int, divisions []division.D
 		length = max(length, wanted/one.Rate)
 	}
 	s.least = max(1, int(math.Ceil(work*(1-rounding))))
-	if rate > 0 {
-		length = min(length, sizeRequests/rate)
+	if items > 0 {
+		length = min(length, sizeItems/items)
 	}
 	s.options.Duration = max(warmObjective*longest, time.Duration(length*float64(time.Second)))
 	s.options.Warmup = warmObjective * longest
@@ -138,11 +140,21 @@ func (s *sizer) run(devices int, factor float64, misses int64) (simulate.Result,
 	}
 	o := s.options
 	o.GiveUp = misses
+	o.Duration = s.span(factor)
 	r, err := simulate.OnCluster(loads, []simulate.Devices{{Hardware: s.hardware, Count: devices}}, o)
 	if err != nil && !errors.Is(err, simulate.ErrStopped) {
 		err = errors.New(strings.TrimPrefix(err.Error(), "simulate: "))
 	}
 	return r, err
+}
+
+// span is how long a run lasts in which all rates are multiplied: no more requests come
+// than at the declared ones.
+func (s *sizer) span(factor float64) time.Duration {
+	if factor <= 1 {
+		return s.options.Duration
+	}
+	return max(s.options.Warmup, time.Duration(float64(s.options.Duration)/factor))
 }
 
 // finish says what the part attains with so many devices, and by which factor all
@@ -171,7 +183,7 @@ func (s *sizer) bears(devices int) (float64, error) {
 		return 0, nil
 	}
 	run := func(rate float64, _ uint64) (simulate.Result, error) {
-		allowed := giveUp*(1-strictest)*rate*s.options.Duration.Seconds() + 1000
+		allowed := giveUp*(1-strictest)*rate*s.span(rate/total).Seconds() + 1000
 		return s.run(devices, rate/total, int64(allowed))
 	}
 	found, err := simulate.FindGoodput(run, simulate.Search{Attainment: strictest, Tolerance: rateTolerance, Seed: sizeSeed, Start: total})

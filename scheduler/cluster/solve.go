@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/harpagon/harpagon/scheduler/cluster/division"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -18,8 +19,9 @@ func Solve(p Problem, o Options) Plan {
 	}
 	out := Plan{Cluster: p.Cluster.Name, Dispatch: Dispatch(&p.Cluster), Hardware: p.Hardware.Name, Status: Feasible, Attainment: 1}
 	divisions := make([]division.Division, len(p.Pipelines))
+	blocking := division.Blocking(p.Hardware.Name, p.Pipelines...)
 	for i, one := range p.Pipelines {
-		d, err := division.Of(one, p.Hardware.Name)
+		d, err := division.Of(one, p.Hardware.Name, blocking)
 		if err != nil {
 			return infeasible(&p, "%v", err)
 		}
@@ -39,7 +41,7 @@ func Solve(p Problem, o Options) Plan {
 		return infeasible(&p, "%v", err)
 	}
 	out.Cost, out.LowerBound = float64(out.Devices)*p.Hardware.Price, float64(max(out.Least, p.Cluster.Devices.Min))*p.Hardware.Price
-	if out.Devices <= max(out.Least, p.Cluster.Devices.Min) {
+	if out.Devices >= out.Needed && out.Devices <= max(out.Least, p.Cluster.Devices.Min) {
 		out.Status = Optimal
 	}
 	return out
@@ -71,8 +73,11 @@ func (p *Problem) fill(out *Plan, parts [][]int, divisions []division.Division, 
 		}
 		out.Needed += s.devices
 	}
-	out.Devices = max(out.Needed, p.Cluster.Devices.Min)
+	out.Devices = p.devices(out.Needed, len(sizers))
 	spare := out.Devices - out.Needed
+	for ; spare < 0; spare++ { // from whichever part has most
+		slices.MaxFunc(sizers, func(a, b *sizer) int { return cmp.Compare(a.devices, b.devices) }).devices--
+	}
 	factor := 0.0
 	for k, s := range sizers {
 		share := spare / (len(sizers) - k)
@@ -94,6 +99,15 @@ func (p *Problem) fill(out *Plan, parts [][]int, divisions []division.Division, 
 		out.Goodput += factor * one.Rate
 	}
 	return nil
+}
+
+// devices is how many the cluster is to have whose declared rates need so many: what is
+// wanted instead, as far as it may be, and at the least one for each part.
+func (p *Problem) devices(needed, parts int) int {
+	if p.Wanted == 0 {
+		return max(needed, p.Cluster.Devices.Min)
+	}
+	return max(min(p.Wanted, p.most()), p.Cluster.Devices.Min, parts)
 }
 
 // most is how many devices the cluster may have.

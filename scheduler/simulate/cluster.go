@@ -53,11 +53,16 @@ type clusterSetup struct {
 	kinds   []Devices
 	models  []shared.Model
 	tables  [][][]Time
+
+	blocking time.Duration // of devices; see package division
 }
 
 func (b *clusterSetup) build(loads []Load) error {
 	if len(b.kinds) == 0 {
 		return fmt.Errorf("simulate: the cluster has no devices; name the hardware and how many there are of it")
+	}
+	for i := range loads {
+		b.blocking = max(b.blocking, division.Blocking(b.kinds[0].Hardware, loads[i].Pipeline))
 	}
 	for i := range loads {
 		if err := b.addModels(&loads[i], &b.loads[i]); err != nil {
@@ -131,7 +136,7 @@ func (b *clusterSetup) split(l *Load) (map[string]time.Duration, error) {
 	if p.Rate == 0 {
 		p.Rate = l.offered()
 	}
-	d, err := division.Of(p, b.kinds[0].Hardware)
+	d, err := division.Of(p, b.kinds[0].Hardware, b.blocking)
 	if err != nil {
 		return nil, fmt.Errorf("simulate: the SLO of pipeline %q cannot be divided among its modules: %w", p.Name, err)
 	}

@@ -105,6 +105,9 @@ func (s Status) Promise() string {
 	if s.Away != nil {
 		fmt.Fprintf(&b, "requests come otherwise than planned for: %s\n", s.Away.Describe())
 	}
+	if s.Scale != nil {
+		fmt.Fprintf(&b, "advice: %s\n", s.Scale.Describe())
+	}
 	if s.Arrivals != nil {
 		fmt.Fprintf(&b, "%s\n", s.Arrivals.Describe())
 	}

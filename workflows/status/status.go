@@ -49,6 +49,9 @@ type Status struct {
 	Arrivals *autoscale.ArrivalsAdvice `json:",omitempty"`
 	Away     *autoscale.Advice         `json:",omitempty"`
 
+	// Scale is by how many devices a cluster should grow or shrink, by what was measured.
+	Scale *autoscale.ClusterAdvice `json:",omitempty"`
+
 	// Transfers is how long the way to the executors of each host and back takes.
 	// Transfer is what the next plan counts on for it.
 	Transfers []autoscale.HostTransferSeen `json:",omitempty"`

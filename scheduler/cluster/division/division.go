@@ -9,7 +9,12 @@
 // The devices then work rate·l(b)/b seconds a second for it. The least sum over
 // the modules under which every path keeps the objective is found by branch and
 // bound (package plan/split), and what the paths leave of the objective lengthens
-// all budgets alike: it is what requests may wait for a device.
+// all budgets alike.
+//
+// A device that runs something else is not interrupted. So every budget has time to
+// wait for one, however short its module: as long as the longest module of the cluster
+// takes for one request (Blocking), or half of what the fastest path leaves, shared
+// equally, where that is less.
 package division
 
 import (
@@ -36,10 +41,23 @@ type Division struct {
 	Least float64
 }
 
+// Blocking is how long a device may be busy with one request of any of the pipelines.
+func Blocking(hardware string, all ...pipelines.Pipeline) (longest time.Duration) {
+	for i := range all {
+		for k := range all[i].Modules {
+			if table := timing.Table(&all[i].Modules[k], hardware); len(table) > 0 {
+				longest = max(longest, table[0])
+			}
+		}
+	}
+	return longest
+}
+
 // Of divides the objective of a pipeline at its declared rate, on one kind of
-// hardware; a rate of 0 counts as one request per second. Its error says which
-// module was not profiled there, or that the objective cannot be met.
-func Of(p pipelines.Pipeline, hardware string) (Division, error) {
+// hardware, whose devices may be busy so long (Blocking); a rate of 0 counts as one
+// request per second. Its error says which module was not profiled there, or that the
+// objective cannot be met.
+func Of(p pipelines.Pipeline, hardware string, blocking time.Duration) (Division, error) {
 	p.Modules = slices.Clone(p.Modules)
 	if p.Rate == 0 {
 		p.Rate = 1
@@ -62,7 +80,7 @@ func Of(p pipelines.Pipeline, hardware string) (Division, error) {
 	if err != nil {
 		return Division{}, err
 	}
-	return divide(&p, prepared.DAG, hardware, split.NewSearch(prepared))
+	return divide(&p, prepared.DAG, hardware, blocking, split.NewSearch(prepared))
 }
 
 // module is what is known of one module.
@@ -73,19 +91,24 @@ type module struct {
 	steps split.Steps
 }
 
-func divide(p *pipelines.Pipeline, dag *plan.DAG, hardware string, search *split.Search) (Division, error) {
+func divide(p *pipelines.Pipeline, dag *plan.DAG, hardware string, blocking time.Duration, search *split.Search) (Division, error) {
 	rates := p.Rates()
 	var all []module
 	fastest := make([]time.Duration, len(dag.Names))
 	search.Scale = 1
 	for i, name := range dag.Names {
 		m := module{name: name, rate: rates[name], table: timing.Table(p.Module(name), hardware)}
-		m.steps = split.NewSteps(m.batches())
 		all, fastest[i] = append(all, m), slices.Min(m.table)
-		search.Costs = append(search.Costs, m.steps)
 	}
 	if need := dag.Longest(fastest); need > p.SLO {
 		return Division{}, &plan.InfeasibleError{Pipeline: p.Name, SLO: p.SLO, Reason: fmt.Sprintf("SLO %v cannot be met on %s: the longest path takes %v even with batches of 1", p.SLO, hardware, need)}
+	}
+	wait := waits(dag, p.SLO, fastest, blocking)
+	alone := slices.Clone(fastest)
+	for i := range all {
+		alone[i] += wait
+		all[i].steps = split.NewSteps(all[i].batches(wait))
+		search.Costs = append(search.Costs, all[i].steps)
 	}
 	search.Buy = func(i int, budget time.Duration) (float64, time.Duration, bool) {
 		cost, which := all[i].steps.At(budget.Seconds())
@@ -95,7 +118,7 @@ func divide(p *pipelines.Pipeline, dag *plan.DAG, hardware string, search *split
 		return cost, min(budget, plan.WholeNanoseconds(all[i].steps[which].Budget)), true
 	}
 	d := Division{Budgets: plan.Budgets{}}
-	search.Offer(slices.Clone(fastest))
+	search.Offer(alone)
 	d.Bound = search.Run()
 	if search.Found == nil {
 		return d, &plan.InfeasibleError{Pipeline: p.Name, SLO: p.SLO, Reason: fmt.Sprintf("SLO %v cannot be divided among the modules on %s", p.SLO, hardware)}
@@ -109,12 +132,21 @@ func divide(p *pipelines.Pipeline, dag *plan.DAG, hardware string, search *split
 	return d, nil
 }
 
-// batches are what each batch size needs and costs.
-func (m *module) batches() []split.Step {
+// waits is what every budget has for waiting until a device is free.
+func waits(dag *plan.DAG, slo time.Duration, fastest []time.Duration, blocking time.Duration) time.Duration {
+	each := make([]time.Duration, len(fastest))
+	for i := range each {
+		each[i] = 1
+	}
+	return min(blocking, (slo-dag.Longest(fastest))/2/dag.Longest(each))
+}
+
+// batches are what each batch size needs and costs, with the time to wait for a device.
+func (m *module) batches(wait time.Duration) []split.Step {
 	var steps []split.Step
 	for i, l := range m.table {
 		b := float64(i + 1)
-		need := l + plan.WholeNanoseconds((b-1)/m.rate) // rounded down: what fits exactly must fit in rounded budgets, too
+		need := wait + l + plan.WholeNanoseconds((b-1)/m.rate) // rounded down: what fits exactly must fit in rounded budgets, too
 		steps = append(steps, split.Step{Budget: need.Seconds(), Cost: m.rate * l.Seconds() / b})
 	}
 	return steps

@@ -34,7 +34,7 @@ func TestLeastWorkTwin(t *testing.T) {
 			p.Modules[i].Fanout = float64(rapid.IntRange(1, 3).Draw(t, "fanout"))
 		}
 		want := brute(&p, above)
-		d, err := Of(p, "gpu")
+		d, err := Of(p, "gpu", 0)
 		if math.IsInf(want, 1) {
 			require.ErrorContains(t, err, "cannot be met")
 			return
@@ -110,10 +110,10 @@ func TestOneModule(t *testing.T) {
 	for b := 1; b <= 64; b++ {
 		m.Profile.Points = append(m.Profile.Points, pipelines.Point{Hardware: "gpu", Batch: b, Concurrency: 1, Duration: time.Duration(5072+1053*b) * time.Microsecond})
 	}
-	d, err := Of(pipelines.Pipeline{Name: "p", SLO: 25 * time.Millisecond, Rate: 5839, Modules: []pipelines.Module{m}}, "gpu")
+	d, err := Of(pipelines.Pipeline{Name: "p", SLO: 25 * time.Millisecond, Rate: 5839, Modules: []pipelines.Module{m}}, "gpu", 0)
 	require.NoError(t, err)
 	assert.Equal(t, 25*time.Millisecond, d.Budgets["m"])
 	assert.InDelta(t, 8, d.Work, 0.01) // devices that take turns with batches of 16
-	_, err = Of(pipelines.Pipeline{Name: "p", SLO: time.Second, Rate: 1, Modules: []pipelines.Module{m}}, "tpu")
+	_, err = Of(pipelines.Pipeline{Name: "p", SLO: time.Second, Rate: 1, Modules: []pipelines.Module{m}}, "tpu", 0)
 	assert.ErrorContains(t, err, `no profile on "tpu"`)
 }
