@@ -26,6 +26,17 @@ type Limits struct {
 	Stop      func() bool          // asked from time to time; nil for never
 }
 
+// ended is Stop and TimeLimit of a search that begins now.
+func (l Limits) ended() func() bool {
+	begin := time.Duration(0)
+	if l.Clock != nil {
+		begin = l.Clock()
+	}
+	return func() bool {
+		return l.Stop != nil && l.Stop() || l.TimeLimit > 0 && l.Clock != nil && l.Clock()-begin >= l.TimeLimit
+	}
+}
+
 // Solve plans services, together where they may share devices, and answers in
 // their order. A service that cannot be planned has a plan that says why; it does
 // not stop the others.
@@ -35,13 +46,13 @@ func Solve(specs []Spec, fleet Fleet, limits Limits) []Plan {
 	for i, s := range specs {
 		switch s.Kind() {
 		case KindPool:
-			p := solvePool(s, fleet)
+			p := solvePool(s, fleet, limits)
 			plans[i].Pool = &p
 		case KindFunction:
 			p := solveFunction(s, limits)
 			plans[i].Function = &p
 		case KindCluster:
-			p := cluster.Solve(s.clusterProblem(fleet), cluster.Options{Stop: limits.Stop})
+			p := cluster.Solve(s.clusterProblem(fleet), cluster.Options{Stop: limits.ended()})
 			plans[i].Cluster = &p
 		}
 	}
@@ -220,14 +231,14 @@ func Options(p pipelines.Planning, l Limits) plan.Options {
 	}
 }
 
-func solvePool(s Spec, fleet Fleet) pool.Plan {
+func solvePool(s Spec, fleet Fleet, l Limits) pool.Plan {
 	problem := pool.Problem{Pool: *s.Pool, Hardware: fleet.available(s.Hardware)}
 	if fleet.Devices != nil {
 		problem.Pool.Hardware = slices.DeleteFunc(slices.Clone(s.Pool.Hardware), func(kind string) bool {
 			return !slices.ContainsFunc(problem.Hardware, func(h pipelines.Hardware) bool { return h.Name == kind })
 		})
 	}
-	return pool.Solve(problem, pool.Options{Policy: s.Pool.Plan.Policy})
+	return pool.Solve(problem, pool.Options{Policy: s.Pool.Plan.Policy, Stop: l.ended()})
 }
 
 // clusterProblem is a cluster on what the fleet has of its hardware.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -37,7 +38,9 @@ func Solve(p Problem, o Options) Plan {
 	if err != nil {
 		return infeasible(&p, "%v", err)
 	}
-	if err := p.fill(&out, parts, divisions, o); err != nil {
+	if err := p.fill(&out, parts, divisions, o); errors.Is(err, simulate.ErrStopped) {
+		return infeasible(&p, "the search was ended before it knew how many devices are enough; allow it more time")
+	} else if err != nil {
 		return infeasible(&p, "%v", err)
 	}
 	out.Cost, out.LowerBound = float64(out.Devices)*p.Hardware.Price, float64(max(out.Least, p.Cluster.Devices.Min))*p.Hardware.Price

@@ -39,7 +39,7 @@ func (s *solver) exact(plan *Plan, all []configuration, first configuration) err
 			bestBound = math.Max(bestBound, c.rate) // of this one and all that follow
 			break
 		}
-		if plan.Simulated >= most {
+		if plan.Simulated >= most || s.stopped() {
 			plan.Status, bestBound = Feasible, math.Max(bestBound, c.rate)
 			break
 		}

@@ -68,6 +68,10 @@ type Options struct {
 	Queries     int    // that one simulation plays; 0 means DefaultQueries
 	Simulations int    // configurations that policy exact or a search may try; 0 means as many as take about a minute, and all of a search
 	Seed        uint64 // of the queries
+
+	// Stop is asked before each configuration that is tried whether to end with the
+	// best one so far; nil is never.
+	Stop func() bool
 }
 
 // Check says what is wrong with the options.
@@ -176,6 +180,9 @@ func newSolver(p Problem, o Options) (*solver, error) {
 	}
 	return &solver{market: m, options: o, mix: p.Pool.Mix(), arrivals: how, search: trial.DefaultSearch()}, nil
 }
+
+// stopped says that the search must end with what it has.
+func (s *solver) stopped() bool { return s.options.Stop != nil && s.options.Stop() }
 
 // draw draws the queries: so many that the pool serves them for a long time
 // compared with one objective.

@@ -32,7 +32,7 @@ func (s *solver) kairosChoice(all []configuration) configuration {
 func (s *solver) homogeneous(plan *Plan) error {
 	best, bestRate := make([]int, len(s.kinds)), -1.0
 	for g, k := range s.kinds {
-		if k.serves < len(s.sizes) {
+		if k.serves < len(s.sizes) || bestRate >= 0 && s.stopped() {
 			continue
 		}
 		counts := make([]int, len(s.kinds))

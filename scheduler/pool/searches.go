@@ -43,7 +43,7 @@ func (s *solver) newSearch(all []configuration) *countedSearch {
 // done says that enough was found, or nothing is left to evaluate, or nothing may be.
 func (h *countedSearch) done() bool {
 	enough := h.enough > 0 && len(h.tried) > 0 && h.tried[h.best].rate >= h.enough
-	return enough || len(h.left) == 0 || len(h.tried) >= h.most || h.err != nil
+	return enough || len(h.left) == 0 || len(h.tried) >= h.most || h.err != nil || len(h.tried) > 0 && h.stopped()
 }
 
 // evaluate finds the goodput of number i of those left, and leaves out what it contains.

@@ -82,6 +82,8 @@ func (f *PlanningFlags) problem(found []pipelines.Fault) error {
 
 // Solve plans services as they would run.
 func (d *Deps) Solve(ctx context.Context, specs []scheduler.Spec, fleet scheduler.Fleet, limit time.Duration) ([]scheduler.Plan, error) {
-	plans := scheduler.Solve(specs, fleet, scheduler.Limits{Clock: d.Clock, TimeLimit: limit, Stop: func() bool { return ctx.Err() != nil }})
+	stop, done := d.Searching(ctx, "searching for plans")
+	defer done()
+	plans := scheduler.Solve(specs, fleet, scheduler.Limits{Clock: d.Clock, TimeLimit: limit, Stop: stop})
 	return plans, ctx.Err()
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -38,6 +39,30 @@ func (d *Deps) Env() *figure.Env {
 		}
 	}
 	return e
+}
+
+// quiet is how long a search may take before a terminal shows that it goes on.
+const quiet = time.Second
+
+// Searching is what a search asks whether to stop. While it asks, a terminal shows for
+// how long it has gone on; done clears that away, before
+// anything else is printed.
+func (d *Deps) Searching(ctx context.Context, what string) (stop func() bool, done func()) {
+	begin := d.now()
+	shown := begin
+	stop = func() bool {
+		if now := d.now(); d.Terminal && now-begin >= quiet && now-shown >= showEvery {
+			shown = now
+			fmt.Fprintf(d.Stderr, clearLine+"%s for %d s; Ctrl-C ends it", what, int((now - begin).Seconds()))
+		}
+		return ctx.Err() != nil
+	}
+	return stop, func() {
+		if shown != begin {
+			fmt.Fprint(d.Stderr, clearLine)
+			shown = begin
+		}
+	}
 }
 
 // clearLine empties the line of a terminal.

@@ -28,6 +28,7 @@ type compareFlags struct {
 	models   []string
 	policies []string
 	limit    time.Duration
+	stop     func() bool
 	asJSON   bool
 	plot     string
 	over     []string
@@ -147,7 +148,7 @@ func (f *compareFlags) variants(declared pipelines.Planning, model string) []pla
 		if with := p.Override(scheduler.KindPipeline, f.steps.Given); len(with.Faults(scheduler.KindPipeline)) == 0 {
 			p = with
 		}
-		all = append(all, planning.Variant{Name: name, Options: scheduler.Options(p, scheduler.Limits{})})
+		all = append(all, planning.Variant{Name: name, Options: scheduler.Options(p, scheduler.Limits{Stop: f.stop})})
 	}
 	return all
 }
@@ -184,6 +185,9 @@ type comparisons struct {
 }
 
 func (f *compareFlags) run(ctx context.Context, d *command.Deps, doc *pipelines.Document) error {
+	stop, done := d.Searching(ctx, "searching for plans")
+	defer done()
+	f.stop = stop
 	all := comparisons{Comparisons: []planning.Comparison{}}
 	var problems []plan.Problem
 	for _, p := range doc.Pipelines {
@@ -211,6 +215,10 @@ func (f *compareFlags) run(ctx context.Context, d *command.Deps, doc *pipelines.
 			return err
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	done()
 	if err := all.write(d.Stdout, f.asJSON); err != nil {
 		return err
 	}

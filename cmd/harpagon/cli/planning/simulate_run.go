@@ -45,7 +45,9 @@ func (f *simulateFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 		return err
 	}
 	f.recording.wanted = f.record != ""
-	f.options.Stop = func() bool { return ctx.Err() != nil }
+	stop, done := d.Searching(ctx, "simulating")
+	defer done()
+	f.options.Stop = stop
 	if err := f.checkFunctions(doc); err != nil {
 		return err
 	}
@@ -96,6 +98,7 @@ func (f *simulateFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 	if err := f.recording.write(d, f.record); err != nil {
 		return err
 	}
+	done()
 	if err := f.write(d, out, result, without); err != nil {
 		return err
 	}

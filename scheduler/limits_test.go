@@ -1,0 +1,53 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/cluster"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
+)
+
+// Every search ends when its time is up or it is told to, with the best that it has.
+func TestSearchesOfAllKindsEndWhenTheyMust(t *testing.T) {
+	ranking := example(t, "../examples/pool")
+	emulated := example(t, "../examples/emulated")
+	member := small("member", 50)
+	member.Arrivals, member.Attainment = pipelines.ArrivalsPoisson, 0.95
+	vision := scheduler.Spec{
+		Cluster: &pipelines.Cluster{Name: "vision", Hardware: "gpu", Pipelines: []string{"member"}},
+		Members: []pipelines.Pipeline{*member}, Hardware: twoKinds,
+	}
+	specs := []scheduler.Spec{ranking, emulated, vision}
+
+	now := time.Duration(0)
+	passing := func() time.Duration { now += time.Second; return now }
+	for name, limits := range map[string]scheduler.Limits{
+		"time":    {Clock: passing, TimeLimit: time.Millisecond},
+		"stopped": {Stop: func() bool { return true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plans := scheduler.Solve(specs, scheduler.Fleet{}, limits)
+			require.NotNil(t, plans[0].Pool)
+			assert.Equal(t, pool.Feasible, plans[0].Pool.Status)
+			assert.LessOrEqual(t, plans[0].Pool.Simulated, 2)
+			assert.Greater(t, plans[0].Pool.BestBound, plans[0].Pool.Goodput)
+			assert.True(t, plans[1].Pipeline.CutShort)
+			assert.NotEqual(t, plan.Infeasible, plans[1].Pipeline.Status)
+			require.NotNil(t, plans[2].Cluster)
+			assert.Equal(t, cluster.Infeasible, plans[2].Cluster.Status)
+			assert.Contains(t, plans[2].Cluster.Reason, "allow it more time")
+		})
+	}
+	for _, l := range []scheduler.Limits{{Clock: passing}, {Stop: func() bool { return false }, TimeLimit: 1}} {
+		plans := scheduler.Solve(specs[1:], scheduler.Fleet{}, l)
+		assert.False(t, plans[0].Pipeline.CutShort)
+		assert.NotEqual(t, cluster.Infeasible, plans[1].Cluster.Status, plans[1].Cluster.Reason)
+	}
+}
