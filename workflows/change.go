@@ -22,7 +22,7 @@ func (s *service) change(ctx workflow.Context) {
 	if s.Serving == nil {
 		s.announce(ctx, s.Gateways)
 	}
-	generation, cause := s.Generation, s.Cause // they may be replaced meanwhile
+	generation, cause, by := s.Generation, s.Cause, s.By // they may be replaced meanwhile
 	var reply RescheduleReply
 	err := s.try(ctx, generation, cause)
 	if err == nil {
@@ -30,6 +30,7 @@ func (s *service) change(ctx workflow.Context) {
 	}
 	s.endTrial(ctx)
 	s.decide(ctx, generation, cause, reply, err)
+	s.Decisions[len(s.Decisions)-1].By = by
 	if errorType(err) == activities.TypeReverted {
 		s.takeBack(generation)
 	}

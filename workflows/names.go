@@ -43,6 +43,7 @@ type ApplyRequest struct {
 	Beside []scheduler.Spec // that are applied together with it, as scheduler.Beside names them
 	Expect int              // generation that must be the current one; 0 for any, ExpectNone for none
 	Reason string           // for the history; empty means "applied"
+	By     string           `json:",omitempty"` // who asks, as they say themselves: USER@HOST
 
 	// Plan is carried out as it is, where it is set, and not made anew until something
 	// changes.
@@ -64,6 +65,7 @@ type RollbackRequest struct {
 	To     int // its generation; 0 for the one that served before the one in force
 	Expect int // as in ApplyRequest
 	Reason string
+	By     string `json:",omitempty"` // as in ApplyRequest
 }
 
 // ChangeReply answers an update as soon as the change is accepted.

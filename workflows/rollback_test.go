@@ -34,12 +34,14 @@ func TestRollback(t *testing.T) {
 		require.ErrorContains(t, nowhere.rejected, "has served no other declaration")
 	}, slower(time.Second), func(r *rig) {
 		assert.Equal(t, []int{1, 2}, generations(r.status()))
-		back = r.update(UpdateRollback, RollbackRequest{Expect: 2})
+		back = r.update(UpdateRollback, RollbackRequest{Expect: 2, By: "ada@desk"})
 	}, func(r *rig) {
 		require.NoError(t, back.rejected)
 		s := r.status()
 		assert.Equal(t, 3, s.Serving)
 		assert.Equal(t, "rolled back to generation 1", s.Cause)
+		assert.Equal(t, "ada@desk", s.Decisions[2].By)
+		assert.Empty(t, s.Decisions[1].By, "nobody said who they are")
 		assert.Equal(t, traffic(20).SLO(), w.installed[2].Pipeline.SLO)
 		assert.Equal(t, []int{1, 2, 3}, generations(s))
 		assert.True(t, s.Declared[2].Current)

@@ -110,7 +110,7 @@ func (s *service) continueAsNew(ctx workflow.Context) error {
 // replan wants another plan, under a generation of its own. What other services
 // hold is given for it.
 func (s *service) replan(cause string) {
-	s.Pending, s.Cause, s.RetryAt, s.Alone, s.Given = true, cause, time.Time{}, true, nil
+	s.Pending, s.Cause, s.RetryAt, s.Alone, s.Given, s.By = true, cause, time.Time{}, true, nil, ""
 	s.Generation++
 }
 

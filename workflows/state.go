@@ -48,6 +48,7 @@ type State struct {
 	Alone      bool             // planned without Beside, because something has changed since
 	Generation int              // grows with every accepted change of Spec
 	Cause      string           // of the latest change
+	By         string           `json:",omitempty"` // who asked for it; empty where nobody did
 	Pending    bool             // Spec, or what it runs on, has changed and is not carried out
 	Try        bool             `json:",omitempty"` // Spec is tried first, where it says so
 	Profile    bool             // modules may lack profiles

@@ -76,7 +76,7 @@ func (s *service) apply(ctx workflow.Context, r ApplyRequest) (ChangeReply, erro
 	s.Spec, s.Beside, s.Profile, s.Stop = r.Spec, r.Beside, true, ""
 	s.replan(cmp.Or(r.Reason, "applied"))
 	s.declare(ctx)
-	s.Alone, s.Try, s.Given = false, true, r.Plan
+	s.Alone, s.Try, s.Given, s.By = false, true, r.Plan, r.By
 	return ChangeReply{Generation: s.Generation}, nil
 }
 
@@ -153,6 +153,7 @@ func (s *service) rollback(ctx workflow.Context, r RollbackRequest) (ChangeReply
 	s.Spec, s.Beside, s.Profile, s.Stop = to.Spec, nil, true, ""
 	s.Try = false // to go back is urgent
 	s.replan(cmp.Or(r.Reason, fmt.Sprintf("rolled back to generation %d", to.Generation)))
+	s.By = r.By
 	s.declare(ctx)
 	return ChangeReply{Generation: s.Generation}, nil
 }

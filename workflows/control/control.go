@@ -1,9 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/user"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +37,7 @@ var ErrNotFound = errors.New("nothing of that name runs; harpagon status lists w
 // Options configures a Control.
 type Options struct {
 	Settings workflows.Settings // of services that Apply starts
+	By       string             // who asks, for the history; empty means USER@HOST of this process
 	Poll     time.Duration      // pace of WaitServing; 0 means DefaultPoll
 }
 
@@ -55,7 +59,20 @@ func New(c client.Client, o Options) *Control {
 	if o.Poll <= 0 {
 		o.Poll = DefaultPoll
 	}
+	if o.By == "" {
+		o.By = who()
+	}
 	return &Control{client: c, options: o, kinds: map[string]scheduler.Kind{}}
+}
+
+// who is the user and the host of this process.
+func who() string {
+	host, _ := os.Hostname()
+	name := os.Getenv("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return name + "@" + host
 }
 
 // Apply makes the spec the one in force, starting the service's workflow when
@@ -65,6 +82,7 @@ func (c *Control) Apply(ctx context.Context, r workflows.ApplyRequest) (reply wo
 	if err := workflows.CheckSpec(r.Spec); err != nil {
 		return reply, err // do not start a workflow for it
 	}
+	r.By = cmp.Or(r.By, c.options.By)
 	kind, name := r.Spec.Kind(), r.Spec.Name()
 	switch other, err := c.find(ctx, name); {
 	case err == nil && other != kind:
@@ -96,6 +114,7 @@ func (c *Control) Rescale(ctx context.Context, service string, r workflows.Resca
 
 // Rollback goes back to a declaration that served before.
 func (c *Control) Rollback(ctx context.Context, service string, r workflows.RollbackRequest) (workflows.ChangeReply, error) {
+	r.By = cmp.Or(r.By, c.options.By)
 	return c.update(ctx, service, workflows.UpdateRollback, r)
 }
 

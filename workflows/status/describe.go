@@ -254,6 +254,9 @@ func (f Failure) Describe() string {
 // Describe is the decision in one line, or two when it failed.
 func (d Decision) Describe() string {
 	line := fmt.Sprintf("  %s generation %d: %s", d.At.UTC().Format(time.DateTime), d.Generation, d.Reason)
+	if d.By != "" {
+		line += " (" + d.By + ")"
+	}
 	if d.Failure != "" {
 		return line + "\n    failed: " + d.Failure + "\n"
 	}

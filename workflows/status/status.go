@@ -95,6 +95,7 @@ type Decision struct {
 	Generation int
 	At         time.Time
 	Reason     string
+	By         string `json:",omitempty"` // who asked for it, as they said: USER@HOST; empty where nobody did
 	Change     Change
 	Start      int // executors
 	Keep       int

@@ -1,6 +1,7 @@
 package changing
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -57,7 +58,8 @@ type changeRow struct {
 	Generation int       `json:"generation"`
 	At         time.Time `json:"at"`
 	Reason     string    `json:"reason"`
-	State      string    `json:"state"` // serves, kept, failed, or empty
+	By         string    `json:"by,omitempty"` // who asked, as they said; empty where nobody did
+	State      string    `json:"state"`        // serves, kept, failed, or empty
 	Failure    string    `json:"failure,omitempty"`
 	Rate       float64   `json:"rate"` // that it was planned for, or sustains
 	Cost       float64   `json:"cost"` // per hour
@@ -69,7 +71,7 @@ func newHistory(s workflows.Status) history {
 	h := history{Name: s.Name, Kind: string(s.Kind), Serving: s.Serving, Changes: []changeRow{}}
 	for _, d := range slices.Backward(s.Decisions) {
 		row := changeRow{
-			Generation: d.Generation, At: d.At, Reason: d.Reason, Failure: d.Failure,
+			Generation: d.Generation, At: d.At, Reason: d.Reason, By: d.By, Failure: d.Failure,
 			Rate: d.Change.ToRate, Cost: d.Change.ToCost, Started: d.Start, Stopped: d.Stop,
 		}
 		kept := slices.ContainsFunc(s.Declared, func(k declarations.Summary) bool { return k.Generation == d.Generation && !k.Current })
@@ -92,13 +94,13 @@ func writeHistory(to io.Writer, h history) error {
 		return err
 	}
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "generation\tat (UTC)\t\trate/s\tcost/h\tbecause")
+	fmt.Fprintln(w, "generation\tat (UTC)\t\trate/s\tcost/h\tby\tbecause")
 	for _, r := range h.Changes {
 		rate, cost := quantity.Number(r.Rate), quantity.Money(r.Cost)
 		if r.Failure != "" {
 			rate, cost = "-", "-"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", r.Generation, r.At.UTC().Format(time.DateTime), r.State, rate, cost, r.Reason)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Generation, r.At.UTC().Format(time.DateTime), r.State, rate, cost, cmp.Or(r.By, "-"), r.Reason)
 	}
 	if err := w.Flush(); err != nil {
 		return err
