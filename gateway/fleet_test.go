@@ -397,7 +397,7 @@ func TestAGatewayIsLost(t *testing.T) {
 // executor has come to the dispatcher and not to the gateway, and that it serves all the
 // same once it has.
 func TestAnExecutorThatAGatewayLacks(t *testing.T) {
-	f := newFleet(t, 2, 1, chain(10*time.Second))
+	f := newFleet(t, 2, 1, chain(time.Minute))
 	d := f.decide()
 	d.Own("p", 1)
 	stop := make(chan struct{})
