@@ -9,6 +9,7 @@ import (
 // RegisterControl registers what the control worker does, on ControlQueue.
 func RegisterControl(w worker.ActivityRegistry, f *Fleet) {
 	w.RegisterActivity(&Planning{})
+	w.RegisterActivity(&Functions{})
 	w.RegisterActivity(f)
 }
 

@@ -132,6 +132,11 @@ func (f *function) count(group, requests int, out *invoke.Outcome) {
 		g.Calls++
 		g.Billed += out.Billed
 		g.Spent += out.Cost
+		if out.Told {
+			g.Told++
+			g.Charged += out.Charged
+			g.Declared += out.Cost
+		}
 		if out.Estimated {
 			g.Estimated++
 		}

@@ -236,13 +236,17 @@ func (g *Gateway) wanted(pipelineName string, executors []string) bool {
 	if c := g.clusters[pipelineName]; c != nil {
 		all = slices.Concat(all, c.gone)
 	}
+	busy := func(gr *deployed) bool { return gr.InFlight.Load() > 0 }
+	calls := func(p *pipeline) bool { return p.current.Load().function != nil && slices.ContainsFunc(p.old, busy) }
+	if slices.ContainsFunc(all, calls) {
+		return true // a function has no executors, and its old generations still call
+	}
 	retired := func(name string) bool {
 		e := g.executors[name]
 		return e != nil && len(e.modules) > 0 && !slices.ContainsFunc(e.modules, func(m *graph.Module) bool {
 			return slices.ContainsFunc(all, func(p *pipeline) bool { return p.uses(m) })
 		})
 	}
-	busy := func(gr *deployed) bool { return gr.InFlight.Load() > 0 }
 	return slices.ContainsFunc(executors, retired) && slices.ContainsFunc(all, func(p *pipeline) bool { return slices.ContainsFunc(p.old, busy) })
 }
 

@@ -19,6 +19,13 @@ type Provider struct {
 	Overhead    time.Duration `json:",omitempty"` // what a call takes at most besides the profile: network and gateway; not billed
 	GPUSlice    time.Duration // a GPU runs a function this long per GB and round; 0 leaves it to the profile
 
+	// Terms beyond sizes and time; zero where they are not billed.
+	MemoryGBSecond   float64       `json:",omitempty"` // money per GB of host memory and second
+	MemoryPerVCPU    Grid          `json:",omitzero"`  // GB of host memory that a CPU function has for each vCPU, at least and at most; Step is that of whole functions
+	GPUBilling       time.Duration `json:",omitempty"` // in place of Billing on GPU functions
+	GPUVCPUPerGB     float64       `json:",omitempty"` // vCPUs that come, and are paid, with a GB of GPU memory
+	GPULatencyFactor float64       `json:",omitempty"` // of the longest latency on a part of a GPU; 0 means 1
+
 	// How functions are called. A provider without a URL can be planned with
 	// and not served by.
 	URL           string        // template of a function's address; see CallURL
@@ -26,6 +33,11 @@ type Provider struct {
 	Attempts      int           // how often a call may be sent in all; 0 means DefaultCallAttempts
 	Concurrency   int           // calls of one function that may run at once; 0 means DefaultCallConcurrency
 	TokenVariable string        // environment variable that holds the provider's token; empty sends none
+
+	// Manage says that functions are created before they are called, resized, and
+	// deleted when they are not called any more.
+	Manage    bool   `json:",omitempty"`
+	ManageURL string `json:",omitempty"` // where; empty means /functions on the host of URL
 }
 
 // Grid is the values Min, Min+Step, ... up to Max. The zero Grid is empty.

@@ -18,12 +18,19 @@ type gpuJSON struct {
 	MaxBatch   int     `json:"max_batch,omitempty"`
 }
 
+type memoryJSON struct {
+	PerRequestMB float64 `json:"per_request_mb,omitempty"`
+	FixedMB      float64 `json:"fixed_mb,omitempty"`
+	GPUGB        float64 `json:"gpu_gb,omitempty"`
+}
+
 // JSON prints the profile as ReadFunctionProfile reads it.
 func (p FunctionProfile) JSON() ([]byte, error) {
 	var out struct {
-		Avg []curveJSON `json:"cpu_avg,omitempty"`
-		Max []curveJSON `json:"cpu_max,omitempty"`
-		GPU *gpuJSON    `json:"gpu,omitempty"`
+		Avg    []curveJSON `json:"cpu_avg,omitempty"`
+		Max    []curveJSON `json:"cpu_max,omitempty"`
+		GPU    *gpuJSON    `json:"gpu,omitempty"`
+		Memory *memoryJSON `json:"memory,omitempty"`
 	}
 	for _, c := range p.CPU {
 		out.Avg = append(out.Avg, curveJSON{c.Batch, c.Avg.Alpha, c.Avg.Beta, c.Avg.Gamma})
@@ -31,6 +38,9 @@ func (p FunctionProfile) JSON() ([]byte, error) {
 	}
 	if g := p.GPU; g != nil {
 		out.GPU = &gpuJSON{g.Xi1, g.Xi2, g.Slice, g.WholeGB, g.Thresholds, g.MaxBatch}
+	}
+	if m := p.Memory; m != (HostMemory{}) {
+		out.Memory = &memoryJSON{m.PerRequestMB, m.FixedMB, m.GPUGB}
 	}
 	text, err := json.MarshalIndent(out, "", "  ")
 	return append(text, '\n'), err

@@ -7,6 +7,31 @@ import "math"
 type FunctionProfile struct {
 	CPU []CPUCurves // in rising order of batch
 	GPU *GPULine    // nil where the model does not run on GPUs
+
+	Memory HostMemory `json:",omitzero"` // for providers that bill it
+}
+
+// HostMemory is what a model needs of a function's main memory.
+type HostMemory struct {
+	PerRequestMB float64 // MiB for each request of a batch, on CPU functions
+	FixedMB      float64 // MiB besides
+	GPUGB        float64 // GB of a GPU function, whatever the batch
+}
+
+// OnCPU is the memory in GB of a CPU function with so many vCPUs that runs batches of
+// b, in whole steps of what the provider offers; false where it offers too little.
+func (m HostMemory) OnCPU(p *Provider, vcpu float64, b int) (float64, bool) {
+	const mebibytes = 1024
+	need := (m.PerRequestMB*float64(b) + m.FixedMB) / mebibytes
+	g := p.MemoryPerVCPU
+	up := func(x float64) float64 {
+		if g.Step > 0 {
+			return math.Ceil(x/g.Step-GridTolerance) * g.Step
+		}
+		return x
+	}
+	has := math.Max(up(need), up(g.Min*vcpu))
+	return has, g.Max == 0 || has <= g.Max*vcpu*(1+GridTolerance)
 }
 
 // CPUCurves are the latencies of one batch on CPU functions.
@@ -52,12 +77,13 @@ const sliceTolerance = 1e-9
 type GPUDevice struct {
 	Memory float64 // GB of the whole device
 	Slice  float64 // seconds per GB and round
+	Factor float64 // of the longest latency on a part of it; 0 means 1
 }
 
 // Device that the function runs on: the provider's slice goes before the
 // profile's, and the device that was profiled before the largest size on offer.
 func (g *GPULine) Device(p *Provider) GPUDevice {
-	d := GPUDevice{Memory: g.WholeGB, Slice: p.GPUSlice.Seconds()}
+	d := GPUDevice{Memory: g.WholeGB, Slice: p.GPUSlice.Seconds(), Factor: p.GPULatencyFactor}
 	if d.Memory == 0 {
 		d.Memory = p.GPUMemory.Max
 	}
@@ -101,7 +127,11 @@ func (g *GPULine) Avg(b int, m float64, d GPUDevice) float64 { return d.Memory /
 func (g *GPULine) Max(b int, m float64, d GPUDevice) float64 {
 	whole := g.Whole(b)
 	slices := math.Ceil(whole/(m*d.Slice) - sliceTolerance)
-	return slices*(d.Memory-m)*d.Slice + whole
+	most := slices*(d.Memory-m)*d.Slice + whole
+	if d.Factor > 0 && m < d.Memory*(1-GridTolerance) {
+		most *= d.Factor
+	}
+	return most
 }
 
 // Known says whether a profile was read.

@@ -17,6 +17,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/options"
+	"github.com/harpagon/harpagon/workflows/provisioning"
 )
 
 // RescheduleRequest is the input of the reschedule workflow.
@@ -180,6 +181,9 @@ func (c *change) carryOut(ctx workflow.Context) error {
 	if err := c.start(ctx); err != nil {
 		return err
 	}
+	if err := c.functions().Create(ctx); err != nil {
+		return err
+	}
 	patience := cmp.Or(c.Settings.PrepareTimeout, DefaultPrepareTimeout)
 	summary := fmt.Sprintf("wait until %d executors are ready", len(c.next.Slots))
 	if f := c.deployment.Function; f != nil {
@@ -282,6 +286,17 @@ func (c *change) begin(ctx workflow.Context, slot placement.Slot) workflow.Child
 // releaseOld lets the executors go that traffic has left. What goes wrong here
 // does not undo the change; they are cancelled in any case.
 func (c *change) releaseOld(ctx workflow.Context) {
+	if f := c.functions(); f.Managed() { // deleted after the last request that may call them
+		c.show(ctx, "deleting functions that are not called any more")
+		err := release(ctx, queues(ctx, c.view.Gateways()), c.Spec.Name(), nil)
+		if err == nil {
+			err = f.Delete(ctx)
+		}
+		if err != nil {
+			c.warning = activities.Reason(err)
+		}
+		return
+	}
 	if len(c.changes.Stop) == 0 {
 		return
 	}
@@ -291,6 +306,15 @@ func (c *change) releaseOld(ctx workflow.Context) {
 		c.warning = activities.Reason(warning)
 	}
 	cancelExecutors(ctx, c.stopped())
+}
+
+// functions are those that are to be created and deleted.
+func (c *change) functions() provisioning.Change {
+	f := provisioning.Change{Next: c.deployment.Function}
+	if c.Serving != nil {
+		f.Before = c.Serving.deployment().Function
+	}
+	return f
 }
 
 // undo takes back what was started and reserved.
@@ -304,6 +328,9 @@ func (c *change) undo(ctx workflow.Context) {
 		}
 	}
 	cancelExecutors(ctx, left)
+	if err := c.functions().Restore(ctx); err != nil {
+		workflow.GetLogger(ctx).Error("functions of a change that failed are left", "error", err)
+	}
 	if len(c.next.Slots) == 0 {
 		return // nothing was reserved
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/profiling"
 )
@@ -47,6 +48,8 @@ type world struct {
 	loadErr    error  // of executors, which end with it at once
 	engine     string // of every module; empty means emulated
 	kept       []activities.KeepInput
+	managed    []activities.ManageInput // what providers were told, in order
+	manageErr  error
 }
 
 func newWorld(devices int) *world {
@@ -75,8 +78,9 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 	env.RegisterActivity(&activities.Planning{})
 	for name, f := range map[string]any{
 		"Watch": w.watch, "Reserve": w.reserve, "Identify": w.identify, "ProfileModule": w.profile,
-		"KeepProfile": w.keep,
-		"Prepare":     w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove, "Announce": w.announce,
+		"KeepProfile":     w.keep,
+		"ManageFunctions": w.manage,
+		"Prepare":         w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove, "Announce": w.announce,
 		"Try": w.try,
 	} {
 		env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
@@ -189,6 +193,16 @@ func (w *world) prepare(_ context.Context, d placement.Deployment) error {
 	defer w.mu.Unlock()
 	w.prepared = append(w.prepared, d)
 	return w.prepareErr
+}
+
+func (w *world) manage(_ context.Context, in activities.ManageInput) (functions.Managing, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.managed) > 0 && len(in.Want) > len(w.managed[len(w.managed)-1].Want) && w.manageErr != nil {
+		return functions.Managing{}, w.manageErr
+	}
+	w.managed = append(w.managed, in)
+	return functions.Managing{}, nil
 }
 
 func (w *world) install(_ context.Context, d placement.Deployment) error {

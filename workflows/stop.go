@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows/fleet"
 	"github.com/harpagon/harpagon/workflows/options"
+	"github.com/harpagon/harpagon/workflows/provisioning"
 )
 
 // reinstall tells a gateway that has started anew what serves. It waits for
@@ -81,6 +82,11 @@ func (s *service) stop(ctx workflow.Context) {
 		}
 	}
 	cancelExecutors(ctx, s.Running)
+	if s.Serving != nil {
+		if err := provisioning.DeleteAll(ctx, s.Serving.deployment().Function); err != nil {
+			log.Error("functions are left at their provider", "error", err)
+		}
+	}
 	var fleet *activities.Fleet
 	nothing := activities.Reservation{Service: ServiceID(s.Kind, s.Name), Forget: stop == StopDelete}
 	if err := workflow.ExecuteActivity(options.Short(ctx, "give the devices back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {

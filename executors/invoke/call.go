@@ -52,7 +52,9 @@ type Outcome struct {
 	Run       time.Duration // of the function
 	Init      time.Duration // of the cold start, where the provider tells
 	Billed    time.Duration // Run, as the provider rounds it
-	Cost      float64       // money
+	Cost      float64       // money, by the declared terms
+	Charged   float64       // money, as the provider says; Told says whether it does
+	Told      bool
 	Elapsed   time.Duration // from the first attempt to the end
 }
 
@@ -97,6 +99,9 @@ func (t *Target) pointless(b Batch, rest time.Duration) bool {
 func (o *Outcome) fail(kind Kind, code wire.Code, format string, args ...any) {
 	o.Kind, o.Err = kind, wire.Errorf(code, "", format, args...)
 }
+
+// HeaderCharge is the header in which a provider may say what it asks for a call.
+const HeaderCharge = "Harpagon-Charge"
 
 // never is what attempt says of a call that must not be sent again.
 const never = -1
@@ -179,6 +184,9 @@ func throttled(answer *oiphttp.Answer, out *Outcome) time.Duration {
 func (t *Target) account(h http.Header, took time.Duration, out *Outcome) {
 	_, before := t.invoker.called.LoadOrStore(t.URL, true)
 	out.ran(took)
+	if money, err := strconv.ParseFloat(h.Get(HeaderCharge), 64); err == nil && money >= 0 && !math.IsInf(money, 1) {
+		out.Charged, out.Told = money, true
+	}
 	timing, told := serverTiming(h)
 	if !told {
 		out.Cold = !before

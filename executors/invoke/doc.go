@@ -24,4 +24,7 @@
 // init is there after a cold start only, and run is what is billed. A provider
 // that sends none is billed by this side's clock, network and all, and only the
 // first call of an address counts as a cold start; Outcome.Estimated says so.
+//
+// The header Harpagon-Charge, where there is one, tells what the provider asks for the
+// call, in money. It is set beside what the declared terms make of the time.
 package invoke

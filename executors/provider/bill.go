@@ -59,8 +59,8 @@ func (h *Host) Bill() Bill {
 	return b
 }
 
-// account bills a run. The cold start is not billed.
-func (d *deployed) account(n int, r run) {
+// account bills a run, and says what it costs. The cold start is not billed.
+func (d *deployed) account(n int, r run) (cost float64) {
 	offer, _ := d.place.problem.Find(d.size, n)
 	billed, cost := functions.Bill(&d.place.problem.Provider, offer, r.took)
 	d.mu.Lock()
@@ -76,4 +76,5 @@ func (d *deployed) account(n int, r run) {
 	d.bill.Run += quantity.Millis(r.took)
 	d.bill.Billed += quantity.Millis(billed)
 	d.bill.Cost += cost
+	return cost
 }

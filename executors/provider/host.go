@@ -160,9 +160,23 @@ func (h *Host) draw(o functions.Offer) time.Duration {
 	return simulate.DrawLatency(h.noise, average, longest)
 }
 
-// find is what the path names, made ready when it is called for the first
-// time; nil where there is no such function.
+// find is the function that the path names; nil where there is none, or not any more.
 func (h *Host) find(path string) *deployed {
+	d := h.lookup(path)
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.deleted {
+		return nil
+	}
+	return d
+}
+
+// lookup is what the path names, made when it is named for the first time; nil where
+// nothing of the kind is on offer. What has to be created first is not there yet.
+func (h *Host) lookup(path string) *deployed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if d := h.deployed[path]; d != nil {
@@ -177,7 +191,7 @@ func (h *Host) find(path string) *deployed {
 		if _, ok := at.problem.Find(size, 1); !ok {
 			continue
 		}
-		d := &deployed{host: h, place: at, path: path, size: size, limit: h.options.Limit}
+		d := &deployed{host: h, place: at, path: path, size: size, limit: h.options.Limit, deleted: at.problem.Provider.Manage}
 		if d.limit <= 0 {
 			d.limit = at.problem.Provider.CallConcurrency()
 		}

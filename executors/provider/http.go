@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
+	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/executors/provision"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/wire"
@@ -29,6 +32,7 @@ func (h *Host) route() {
 			oiphttp.Write(w, []byte(`{"live":true,"ready":true}`), nil)
 		})
 	}
+	h.routeManaging()
 	h.mux.HandleFunc("GET /", h.describe)
 	h.mux.HandleFunc("POST /", h.infer)
 }
@@ -36,7 +40,7 @@ func (h *Host) route() {
 // ServeHTTP answers the protocol.
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serve := h.mux.ServeHTTP
-	if strings.HasPrefix(r.URL.Path, "/v2/models/") {
+	if strings.HasPrefix(r.URL.Path, "/v2/models/") || strings.HasPrefix(r.URL.Path, provision.Path) {
 		serve = oiphttp.Authorized(secure.Credentials{Token: h.options.Token}.Guard(), "the provider", serve)
 	}
 	serve(w, r)
@@ -102,6 +106,7 @@ func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
 	}
 	if done.took > 0 {
 		w.Header().Set("Server-Timing", timing)
+		w.Header().Set(invoke.HeaderCharge, strconv.FormatFloat(done.cost, 'g', -1, 64))
 	}
 	if done.err != nil {
 		oiphttp.Fail(w, done.err)

@@ -21,10 +21,12 @@ type deployed struct {
 	limit   int
 	running sync.WaitGroup
 
-	mu    sync.Mutex
-	idle  []*instance // the one that was used last stands last
-	alive int
-	bill  Item
+	mu      sync.Mutex
+	idle    []*instance // the one that was used last stands last
+	alive   int
+	bill    Item
+	managed functions.Managed // as it was told
+	deleted bool              // or never created
 }
 
 // instance runs one batch at a time.
@@ -38,6 +40,7 @@ type run struct {
 	answers [][]wire.Tensor
 	took    time.Duration
 	init    time.Duration // of a cold start; 0 where an instance was warm
+	cost    float64       // as it is billed
 	err     *wire.Error
 }
 
@@ -82,7 +85,7 @@ func (d *deployed) run(items [][]wire.Tensor) run {
 	if ctx.Err() != nil {
 		r.err = wire.Errorf(wire.CodeUnavailable, "", "the provider is stopping")
 	}
-	d.account(len(items), r)
+	r.cost = d.account(len(items), r)
 	if r.err != nil && r.err.Code == wire.CodeUnavailable {
 		d.lose(i)
 		return r

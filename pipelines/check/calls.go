@@ -12,6 +12,7 @@ func (v *validator) calls(p *pipelines.Provider, path string) {
 	if p.URL != "" {
 		v.template(p, path+".url")
 	}
+	v.managed(p, path)
 	if p.Timeout < 0 || p.Timeout > pipelines.MaxCallTimeout {
 		v.errorf(path+".timeout", "Invalid time-out", "The longest that a call may take is above zero and at most %v.", pipelines.MaxCallTimeout)
 	}
@@ -23,6 +24,20 @@ func (v *validator) calls(p *pipelines.Provider, path string) {
 	}
 	if name := p.TokenVariable; name != "" && !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) {
 		v.errorf(path+".token_variable", "Not an environment variable", "token_variable is the name of an environment variable, such as \"CLOUD_TOKEN\"; the token itself never stands in a file.")
+	}
+}
+
+// managed checks how functions are created.
+func (v *validator) managed(p *pipelines.Provider, path string) {
+	switch {
+	case p.ManageURL != "" && !p.Manage:
+		v.errorf(path+".manage_url", "Nothing to manage", "manage_url says where functions are created; add manage = true.")
+	case p.ManageURL != "" && !regexp.MustCompile(`^https?://[^/?#@\s]+(/[^?#\s]*)?$`).MatchString(p.ManageURL):
+		v.errorf(path+".manage_url", "Invalid address", "manage_url is http://HOST/PATH or https://HOST/PATH, without name, password or query; functions are below it.")
+	case p.Manage && p.URL == "":
+		v.errorf(path+".manage", "No address", "Functions that are created have to be called; add a url, such as \"https://functions.example.com/v2/models/{function}-{platform}-{size}\".")
+	case p.Manage && !strings.Contains(p.URL[strings.LastIndexByte(p.URL, '/')+1:], "{function}"):
+		v.errorf(path+".url", "No name for functions", "Functions are created by the last part of their address; it holds {function}, such as {function}-{platform}-{size}.")
 	}
 }
 

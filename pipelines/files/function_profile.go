@@ -22,8 +22,8 @@ const (
 // ReadFunctionProfile reads the coefficients of one model: a JSON object with
 // cpu_avg and cpu_max, lists of {batch, alpha, beta, gamma}, and gpu, an object
 // with xi1 and xi2; either kind may be left out. Beside those, gpu may hold
-// tau_s, Mmax_gb, batch_thresholds_for_gpu_mem and max_batch. All is in
-// seconds, vCPU and GB. Other members are passed over. Findings carry the line
+// tau_s, Mmax_gb, batch_thresholds_for_gpu_mem and max_batch. A member memory
+// may hold per_request_mb, fixed_mb and gpu_gb. All is in seconds, vCPU and GB. Other members are passed over. Findings carry the line
 // and column of the file.
 func ReadFunctionProfile(filename string, src []byte) (pipelines.FunctionProfile, hcl.Diagnostics) {
 	r := &coefficientReader{}
@@ -68,10 +68,25 @@ func (r *coefficientReader) profile() pipelines.FunctionProfile {
 	if gpu, ok := r.members["gpu"]; ok && !r.null(gpu.Expr) {
 		p.GPU = r.gpu(gpu.Expr)
 	}
+	if memory, ok := r.members["memory"]; ok && !r.null(memory.Expr) {
+		p.Memory = r.memory(memory.Expr)
+	}
 	if len(p.CPU) == 0 && p.GPU == nil && !r.diags.HasErrors() {
 		r.report("Empty profile", "The file says neither how the model runs on CPU functions (cpu_avg, cpu_max) nor on GPU functions (gpu).", r.place)
 	}
 	return p
+}
+
+// memory reads what the model needs of main memory; what is left out is nothing.
+func (r *coefficientReader) memory(e hcl.Expression) pipelines.HostMemory {
+	var m pipelines.HostMemory
+	fields, _ := r.object(e)
+	for name, to := range map[string]*float64{"per_request_mb": &m.PerRequestMB, "fixed_mb": &m.FixedMB, "gpu_gb": &m.GPUGB} {
+		if fields[name] != nil {
+			*to = r.coefficient(fields, name, e.Range(), notNegative)
+		}
+	}
+	return m
 }
 
 func (r *coefficientReader) null(e hcl.Expression) bool {

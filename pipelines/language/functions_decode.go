@@ -14,6 +14,8 @@ var providerSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 	{Name: "vcpu_second"}, {Name: "gpu_gb_second"}, {Name: "invocation", Required: true},
 	{Name: "billing"}, {Name: "vcpu"}, {Name: "gpu_memory"}, {Name: "gpu_slice"}, {Name: "overhead"},
 	{Name: "url"}, {Name: "timeout"}, {Name: "attempts"}, {Name: "concurrency"}, {Name: "token_variable"},
+	{Name: "memory_gb_second"}, {Name: "memory_per_vcpu"}, {Name: "gpu_billing"}, {Name: "gpu_vcpu_per_gb"}, {Name: "gpu_latency_factor"},
+	{Name: "manage"}, {Name: "manage_url"},
 }}
 
 var functionSchema = &hcl.BodySchema{
@@ -46,6 +48,13 @@ func (d *decoder) provider(b *hcl.Block) {
 	d.integer(attrs["attempts"], &p.Attempts)
 	d.integer(attrs["concurrency"], &p.Concurrency)
 	d.text(attrs["token_variable"], &p.TokenVariable)
+	d.number(attrs["memory_gb_second"], &p.MemoryGBSecond)
+	d.grid(attrs["memory_per_vcpu"], path+".memory_per_vcpu", &p.MemoryPerVCPU)
+	d.duration(attrs["gpu_billing"], &p.GPUBilling)
+	d.number(attrs["gpu_vcpu_per_gb"], &p.GPUVCPUPerGB)
+	d.number(attrs["gpu_latency_factor"], &p.GPULatencyFactor)
+	d.boolean(attrs["manage"], &p.Manage)
+	d.text(attrs["manage_url"], &p.ManageURL)
 	d.config.Document.Providers = append(d.config.Document.Providers, p)
 }
 

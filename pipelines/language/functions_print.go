@@ -38,6 +38,17 @@ func printProvider(b *hclwrite.Body, p pipelines.Provider) {
 		b.SetAttributeValue("concurrency", cty.NumberIntVal(int64(p.Concurrency)))
 	}
 	setText(b, "token_variable", p.TokenVariable)
+	setPrice("memory_gb_second", p.MemoryGBSecond)
+	setGrid(b, "memory_per_vcpu", p.MemoryPerVCPU)
+	if p.GPUBilling != 0 {
+		b.SetAttributeValue("gpu_billing", cty.StringVal(durationText(p.GPUBilling)))
+	}
+	setPrice("gpu_vcpu_per_gb", p.GPUVCPUPerGB)
+	setPrice("gpu_latency_factor", p.GPULatencyFactor)
+	if p.Manage {
+		b.SetAttributeValue("manage", cty.True)
+	}
+	setText(b, "manage_url", p.ManageURL)
 }
 
 // setGrid keeps the grid on one line, least first.

@@ -2,10 +2,7 @@ package functions
 
 import (
 	"cmp"
-	"math"
 	"slices"
-
-	"github.com/harpagon/harpagon/pipelines"
 )
 
 // Tolerances.
@@ -35,6 +32,7 @@ type Offer struct {
 	Platform  Platform
 	VCPU      float64 // 0 on GPU
 	GPUMemory float64 // GB; 0 on CPU
+	Host      float64 `json:",omitempty"` // GB of host memory, where it is billed
 	Batch     int
 	Avg, Max  float64 // latencies of a batch, seconds
 	Cost      float64 // money per request, when batches are full
@@ -59,7 +57,11 @@ func cpuOffers(p Problem) []Offer {
 		for i := range cloud.VCPU.Len() {
 			o := Offer{Platform: CPU, VCPU: cloud.VCPU.At(i), Batch: curves.Batch}
 			o.Avg, o.Max = curves.Avg.At(o.VCPU), curves.Max.At(o.VCPU)
-			o.Cost = cost(cloud, o.Avg, o.VCPU*cloud.VCPUSecond, o.Batch)
+			var fits bool
+			if o.Host, fits = p.Function.Profile.Memory.OnCPU(cloud, o.VCPU, o.Batch); !fits {
+				continue
+			}
+			o.Cost = o.cost(cloud)
 			all = append(all, o)
 		}
 	}
@@ -79,27 +81,12 @@ func gpuOffers(p Problem) []Offer {
 			break
 		}
 		for b := 1; b <= line.Batches() && line.Memory(b) <= m; b++ {
-			o := Offer{Platform: GPU, GPUMemory: m, Batch: b, Avg: line.Avg(b, m, device), Max: line.Max(b, m, device)}
-			o.Cost = cost(cloud, o.Avg, m*cloud.GPUGBSecond, b)
+			o := Offer{Platform: GPU, GPUMemory: m, Batch: b, Avg: line.Avg(b, m, device), Max: line.Max(b, m, device), Host: p.Function.Profile.Memory.GPUGB}
+			o.Cost = o.cost(cloud)
 			all = append(all, o)
 		}
 	}
 	return all
-}
-
-// cost is equation 6: what one request pays of an invocation that runs for the
-// given seconds at a price per second.
-func cost(p *pipelines.Provider, seconds, perSecond float64, batch int) float64 {
-	return (billed(p, seconds)*perSecond + p.Invocation) / float64(batch)
-}
-
-// billed rounds a time up to the provider's granularity.
-func billed(p *pipelines.Provider, seconds float64) float64 {
-	step := p.Billing.Seconds()
-	if step == 0 {
-		return seconds
-	}
-	return math.Ceil(seconds/step-billingTolerance) * step
 }
 
 // catalogue holds the offers that can be the cheapest of a group: one frontier a

@@ -18,6 +18,7 @@ type planJSON struct {
 	Sound          bool        `json:"sound"`
 	Rate           float64     `json:"rate"`
 	CostPerRequest float64     `json:"cost_per_request"`
+	ExpectedCost   float64     `json:"expected_cost_per_request"`
 	LowerBound     float64     `json:"lower_bound_per_request,omitempty"`
 	Gap            float64     `json:"gap"`
 	Cost           float64     `json:"cost"`
@@ -29,6 +30,7 @@ type groupJSON struct {
 	Platform       Platform    `json:"platform"`
 	VCPU           float64     `json:"vcpu"`
 	GPUMemory      float64     `json:"gpu_memory_gb"`
+	Host           float64     `json:"memory_gb,omitempty"`
 	Batch          int         `json:"batch"`
 	Rate           float64     `json:"rate"`
 	LatencyAvg     quantity.MS `json:"latency_avg_ms"`
@@ -53,7 +55,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 		groups = []Group{}
 	}
 	return json.Marshal(planJSON{
-		p.Function, p.Policy, p.Status, p.Reason, p.Sound, p.Rate, p.CostPerRequest, p.LowerBound, p.Gap(),
+		p.Function, p.Policy, p.Status, p.Reason, p.Sound, p.Rate, p.CostPerRequest, p.ExpectedCost, p.LowerBound, p.Gap(),
 		p.CostPerHour(), quantity.MS(p.SolveTime), groups,
 	})
 }
@@ -69,7 +71,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 		j.Groups = nil
 	}
 	*p = Plan{
-		j.Function, j.Policy, j.Status, j.Reason, j.Sound, j.Rate, j.CostPerRequest, j.LowerBound,
+		j.Function, j.Policy, j.Status, j.Reason, j.Sound, j.Rate, j.CostPerRequest, j.ExpectedCost, j.LowerBound,
 		time.Duration(j.SolveTime), j.Groups,
 	}
 	return nil
@@ -78,7 +80,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 // MarshalJSON writes the fixed field names of the contract.
 func (g Group) MarshalJSON() ([]byte, error) {
 	return json.Marshal(groupJSON{
-		g.Platform, g.VCPU, g.GPUMemory, g.Batch, g.Rate, quantity.MS(g.LatencyAvg), quantity.MS(g.LatencyMax),
+		g.Platform, g.VCPU, g.GPUMemory, g.Host, g.Batch, g.Rate, quantity.MS(g.LatencyAvg), quantity.MS(g.LatencyMax),
 		quantity.MS(g.Timeout), g.Cost, g.Applications,
 	})
 }
@@ -91,7 +93,7 @@ func (g *Group) UnmarshalJSON(b []byte) error {
 	}
 	avg, most := time.Duration(j.LatencyAvg), time.Duration(j.LatencyMax)
 	*g = Group{
-		Offer: Offer{j.Platform, j.VCPU, j.GPUMemory, j.Batch, avg.Seconds(), most.Seconds(), j.CostPerRequest},
+		Offer: Offer{j.Platform, j.VCPU, j.GPUMemory, j.Host, j.Batch, avg.Seconds(), most.Seconds(), j.CostPerRequest},
 		Rate:  j.Rate, LatencyAvg: avg, LatencyMax: most, Timeout: time.Duration(j.Timeout), Applications: j.Applications,
 	}
 	return nil

@@ -3,6 +3,7 @@ package functions
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -51,8 +52,13 @@ type GroupMeasures struct {
 	Retries    int64            // calls that were sent once more
 	Errors     map[string]int64 // calls without a good answer, by kind
 	Billed     time.Duration
-	Spent      float64 // money
-	Estimated  int64   // calls whose time the provider did not tell; the gateway's clock stands in
+	Spent      float64 // money, by the declared terms
+
+	Told     int64   // calls of which the provider said what it asks for them
+	Charged  float64 // what it asked for those
+	Declared float64 // what they cost by the declared terms
+
+	Estimated int64 // calls whose time the provider did not tell; the gateway's clock stands in
 }
 
 // Violations is the share of an application's ended requests that have no
@@ -114,6 +120,9 @@ func (m Measures) Total() GroupMeasures {
 		sum.Billed += g.Billed
 		sum.Spent += g.Spent
 		sum.Estimated += g.Estimated
+		sum.Told += g.Told
+		sum.Charged += g.Charged
+		sum.Declared += g.Declared
 		for kind, n := range g.Errors {
 			sum.Errors[kind] += n
 		}
@@ -143,7 +152,30 @@ func (m Measures) Describe(p Plan) string {
 			quantity.Money(1e6*g.CostPerRequest()), cost)
 	}
 	_ = w.Flush()
+	for _, g := range m.Groups {
+		if what := g.Misbilled(); what != "" {
+			b.WriteString(what + "\n")
+		}
+	}
 	return b.String()
+}
+
+const (
+	// billTolerance is by how much a bill may differ from the declared terms.
+	billTolerance = 0.02
+	// billCalls is of how many calls the bill is known before it is judged.
+	billCalls = 20
+)
+
+// Misbilled says that the provider asks for something else than the declared terms
+// make of its times; empty where it does not, or does not say.
+func (g GroupMeasures) Misbilled() string {
+	off := math.Abs(g.Charged - g.Declared)
+	if g.Told < billCalls || off <= billTolerance*g.Declared {
+		return ""
+	}
+	return fmt.Sprintf("%s: the provider asked for %s for %d calls, and by the declared terms they cost %s; correct the prices or the billing of its block, for plans are made by them",
+		g.Name, quantity.Money(g.Charged), g.Told, quantity.Money(g.Declared))
 }
 
 // kinds lists errors, such as "2 timeout, 1 status 500".
@@ -217,6 +249,9 @@ func Sum(a, b Measures) Measures {
 		x.Billed += o.Billed
 		x.Spent += o.Spent
 		x.Estimated += o.Estimated
+		x.Told += o.Told
+		x.Charged += o.Charged
+		x.Declared += o.Declared
 		x.Errors = maps.Clone(x.Errors)
 		for kind, n := range o.Errors {
 			if x.Errors == nil {

@@ -21,6 +21,7 @@ type Plan struct {
 	Sound          bool    // every timeout plus maximum latency is within the objective
 	Rate           float64 // requests per second of all applications
 	CostPerRequest float64 // mean over requests
+	ExpectedCost   float64 // per request, as billed where requests come at random and batches leave before they are full
 	LowerBound     float64 // per request, for every partition; 0 when none is known
 	SolveTime      time.Duration
 	Groups         []Group // in order of their shortest objectives

@@ -90,6 +90,7 @@ func (s *planner) solve(policy string) Plan {
 		out.Groups = append(out.Groups, g.group(policy))
 	}
 	out.finish()
+	out.expect(s.problem)
 	return out
 }
 
