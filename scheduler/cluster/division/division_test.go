@@ -117,3 +117,21 @@ func TestOneModule(t *testing.T) {
 	_, err = Of(pipelines.Pipeline{Name: "p", SLO: time.Second, Rate: 1, Modules: []pipelines.Module{m}}, "tpu", 0)
 	assert.ErrorContains(t, err, `no profile on "tpu"`)
 }
+
+// A short module may have to wait for a device that is busy with a long one, even where
+// all the time could buy longer batches: as long as the longest takes for one request,
+// or its part of half of what is left.
+func TestEveryModuleHasTimeToWait(t *testing.T) {
+	for _, slo := range []time.Duration{500 * time.Millisecond, 120 * time.Millisecond} {
+		p := pipelines.Pipeline{Name: "p", SLO: slo, Rate: 1, Modules: []pipelines.Module{linear("short", "", 0, 1, 1), linear("batches", "short", 1, 20, 64)}}
+		long := pipelines.Pipeline{Modules: []pipelines.Module{linear("long", "", 0, 90, 1)}}
+		blocking := Blocking("gpu", p, long)
+		assert.Equal(t, 90*time.Millisecond, blocking)
+		d, err := Of(p, "gpu", blocking)
+		require.NoError(t, err)
+		wait := min(blocking, (slo-22*time.Millisecond)/4)
+		assert.GreaterOrEqual(t, d.Budgets["short"], time.Millisecond+wait)
+		assert.GreaterOrEqual(t, d.Budgets["batches"], 21*time.Millisecond+wait)
+		assert.LessOrEqual(t, d.Budgets["short"]+d.Budgets["batches"], slo)
+	}
+}
