@@ -32,6 +32,7 @@ func (d *Dispatcher) compileCluster(of placement.Deployment) (*Generation, error
 		graphs[i] = compiled
 		g.members = append(g.members, &Generation{Graph: compiled, Deployment: of.Member(i), whole: g, base: len(g.Nodes)})
 		g.Nodes = append(g.Nodes, compiled.Nodes...)
+		g.homes = append(g.homes, slices.Repeat(g.members[i:], len(compiled.Nodes))...)
 	}
 	g.left.Store(int32(len(g.members)))
 	made, err := policies.Cluster(&of, graphs, d.limits())
@@ -51,12 +52,11 @@ func (g *Generation) Members() []*Generation { return g.members }
 
 // MemberOf finds the generation that an item of a node is of, and the node's index in it.
 func (g *Generation) MemberOf(node int32) (*Generation, int32) {
-	for _, m := range slices.Backward(g.members) {
-		if int(node) >= m.base {
-			return m, node - int32(m.base)
-		}
+	if g.members == nil {
+		return g, node
 	}
-	return g, node
+	m := g.homes[node]
+	return m, node - int32(m.base)
 }
 
 // placeOf is the opposite of MemberOf.

@@ -26,6 +26,7 @@ type Generation struct {
 	// Of a part of a cluster: its pipelines, in their order. Each of them is a
 	// generation with a graph of its own, whose nodes stand in whole from base on.
 	members []*Generation
+	homes   []*Generation // member by node
 	whole   *Generation
 	base    int
 	left    atomic.Int32 // of whole: members that are not forgotten

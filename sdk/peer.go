@@ -10,11 +10,18 @@ import (
 )
 
 // How a gateway that has gone is noticed. A connection that breaks says so at once.
-// One that stays silent while requests wait is asked whether it lives.
+// One that stays silent while requests wait is asked whether it lives. When it does not
+// say so at once, new requests go to others; those that wait follow when it has had time
+// to, because they may then be computed twice.
 const (
-	silence     = 500 * time.Millisecond // without any answer, before it is asked
-	probeWithin = 500 * time.Millisecond // for its answer to that
-	probeEvery  = time.Second            // of one that is down
+	shortSilence = 150 * time.Millisecond // without any answer, before a gateway is asked that has been fast
+	silence      = 500 * time.Millisecond // and any other
+	doubtAfter   = 100 * time.Millisecond // without an answer to that, new requests go to others
+	probeWithin  = 450 * time.Millisecond // and all do
+	probeEvery   = time.Second            // of one that is down
+
+	fast      = 4  // times the usual wait for an answer are a silence
+	usualStep = 16 // answers until the usual wait has followed
 )
 
 // errUnreachable is what a request ends with that has no answer, because its gateway
@@ -30,6 +37,7 @@ type peer struct {
 	began time.Time
 	heard atomic.Int64 // when it last answered, since began
 	asked atomic.Int64 // when it was last asked whether it lives
+	usual atomic.Int64 // wait for an answer, smoothed
 	down  atomic.Bool
 
 	mu      sync.Mutex
@@ -48,6 +56,7 @@ func (p *peer) ask(ctx context.Context, do func(context.Context, *overHTTP) erro
 	attempt, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer p.leave(p.enter(cancel))
+	sent := time.Now()
 	err := do(attempt, p.overHTTP)
 	var broken *unreachableError
 	switch {
@@ -65,7 +74,14 @@ func (p *peer) ask(ctx context.Context, do func(context.Context, *overHTTP) erro
 	}
 	p.heard.Store(int64(time.Since(p.began)))
 	p.down.Store(false)
+	usual := p.usual.Load() // two at once may lose one, which does not matter
+	p.usual.Store(usual + (int64(time.Since(sent))-usual)/usualStep)
 	return err
+}
+
+// quiet is how long the gateway may say nothing before it is asked whether it lives.
+func (p *peer) quiet() time.Duration {
+	return min(silence, max(shortSilence, fast*time.Duration(p.usual.Load())))
 }
 
 func (p *peer) enter(cancel context.CancelCauseFunc) uint64 {
@@ -83,14 +99,14 @@ func (p *peer) enter(cancel context.CancelCauseFunc) uint64 {
 // watch listens to the gateway for as long as requests wait for it.
 func (p *peer) watch() {
 	for {
-		time.Sleep(silence)
+		time.Sleep(p.quiet())
 		p.mu.Lock()
 		if p.watched = len(p.waiting) > 0; !p.watched {
 			p.mu.Unlock()
 			return
 		}
 		p.mu.Unlock()
-		if time.Since(p.began)-time.Duration(p.heard.Load()) >= silence && p.due(silence/2) {
+		if time.Since(p.began)-time.Duration(p.heard.Load()) >= p.quiet() && p.due(p.quiet()/2) {
 			p.probe()
 		}
 	}
@@ -123,7 +139,9 @@ func (p *peer) due(after time.Duration) bool {
 func (p *peer) probe() {
 	ctx, cancel := context.WithTimeout(context.Background(), probeWithin)
 	defer cancel()
+	doubt := time.AfterFunc(doubtAfter, func() { p.down.Store(true) })
 	err := p.client.Live(ctx)
+	doubt.Stop()
 	var broken *unreachableError
 	if err != nil && (ctx.Err() != nil || errors.As(err, &broken)) {
 		p.fall()

@@ -186,6 +186,7 @@ type peer struct {
 	server      *Server
 	conn        *queue.Conn
 	left        atomic.Bool
+	now         dispatch.Time      // when what is handled was read, or little later
 	generations map[uint64]*shared // written under Server.mu
 	requests    []*peerRequest     // by the gateway's number; nil where there is none
 	items       [][]*peerItem      // by station and slot there
@@ -195,6 +196,7 @@ type peer struct {
 type peerRequest struct {
 	dispatcher.Request
 	refused bool
+	first   peerItem // most have one, which needs no memory of its own
 }
 
 // peerItem is an item of a gateway elsewhere.
@@ -210,11 +212,18 @@ const (
 	maxSlots    = 1 << 20
 )
 
+// clockEvery is how many messages at most are handled by one look at the clock.
+const clockEvery = 128
+
 func (p *peer) serve() error {
 	var m queue.Message
-	for {
+	for n := 0; ; n++ {
+		waits := !p.conn.Buffered()
 		if err := p.conn.Receive(&m); err != nil {
 			return err
+		}
+		if waits || n%clockEvery == 0 {
+			p.now = p.server.dispatcher.Now()
 		}
 		if err := p.handle(&m); err != nil {
 			return err
@@ -262,7 +271,7 @@ func (p *peer) handle(m *queue.Message) error {
 func (p *peer) finish(r *peerRequest, how admission.End) {
 	r.End()
 	if !r.refused {
-		p.server.dispatcher.Leave(&r.Request, p.server.dispatcher.Now(), how)
+		p.server.dispatcher.Leave(&r.Request, p.now, how)
 	}
 }
 
@@ -404,15 +413,18 @@ func (p *peer) arrive(m *queue.Message) error {
 	case m.Size > maxSlots:
 		return fmt.Errorf("an item of %d rows", m.Size)
 	}
-	now := p.server.dispatcher.Now()
 	of, index := g.MemberOf(int32(m.Node))
-	r, fresh := p.request(m, of, now)
-	it := &peerItem{ref: queue.Ref{Station: m.Station, Item: m.Item}}
+	r, fresh := p.request(m, of)
+	it := &r.first
+	if !fresh {
+		it = new(peerItem)
+	}
+	it.ref = queue.Ref{Station: m.Station, Item: m.Item}
 	it.Request, it.Holder, it.Index, it.Size = &r.Request, it, index, int32(m.Size)
 	if m.Again {
 		it.Attempts = 1
 	}
-	if fresh && !p.server.dispatcher.Admit(of, now, r.Deadline) {
+	if fresh && !p.server.dispatcher.Admit(of, p.now, r.Deadline) {
 		r.refused = true
 	}
 	if r.refused {
@@ -432,7 +444,7 @@ func (p *peer) arrive(m *queue.Message) error {
 }
 
 // request finds or makes the request of an item.
-func (p *peer) request(m *queue.Message, g *dispatcher.Generation, now dispatch.Time) (r *peerRequest, fresh bool) {
+func (p *peer) request(m *queue.Message, g *dispatcher.Generation) (r *peerRequest, fresh bool) {
 	for uint64(len(p.requests)) <= m.Request {
 		p.requests = append(p.requests, nil)
 	}
@@ -440,9 +452,9 @@ func (p *peer) request(m *queue.Message, g *dispatcher.Generation, now dispatch.
 		return r, false
 	}
 	r = &peerRequest{}
-	r.Generation, r.Gateway, r.Arrival = g, p, max(1, now-m.Age)
+	r.Generation, r.Gateway, r.Arrival = g, p, max(1, p.now-m.Age)
 	if m.Timed {
-		r.Deadline = max(1, now+m.Left)
+		r.Deadline = max(1, p.now+m.Left)
 	}
 	p.requests[m.Request] = r
 	return r, true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -176,6 +177,9 @@ func after(losses []loss, sent time.Time) string {
 	return ""
 }
 
+// figures differ from request to request and are not told.
+var figures = regexp.MustCompile(`[0-9.]+ (µs|ms|s)\b`)
+
 func reason(o outcome) string {
 	switch {
 	case o.wrong:
@@ -185,7 +189,7 @@ func reason(o outcome) string {
 	}
 	var e *wire.Error
 	if errors.As(o.err, &e) {
-		return fmt.Sprintf("%s: %s", e.Code, e.Reason)
+		return fmt.Sprintf("%s: %s", e.Code, figures.ReplaceAllString(e.Reason, "…"))
 	}
 	return o.err.Error()
 }
