@@ -152,7 +152,8 @@ func (s *Server) epochOf(service string) uint64 { return max(s.owns[service], s.
 // Serve serves a gateway until its connection ends, and returns why; nil where the
 // gateway has closed it.
 func (s *Server) Serve(c net.Conn) error {
-	self := queue.Self{Role: queue.Dispatcher, Name: s.options.Name, Token: s.options.Token, Patience: s.options.Patience}
+	p := &peer{server: s, generations: make(map[uint64]*shared)}
+	self := queue.Self{Role: queue.Dispatcher, Name: s.options.Name, Token: s.options.Token, Patience: s.options.Patience, Doubt: p.skipParts}
 	conn, err := queue.Open(c, self, queue.Gateway, func(hello *queue.Message) error {
 		if s.options.Token != "" && string(hello.Token) != s.options.Token {
 			return errors.New("it has the wrong token; start it with the dispatcher's token")
@@ -162,7 +163,7 @@ func (s *Server) Serve(c net.Conn) error {
 	if err != nil {
 		return err
 	}
-	p := &peer{server: s, conn: conn, generations: make(map[uint64]*shared)}
+	p.conn = conn
 	s.mu.Lock()
 	s.peers[p] = true
 	for _, service := range slices.Sorted(maps.Keys(s.owns)) {
@@ -489,8 +490,8 @@ func (p *peer) Start(b *dispatcher.Batch, items []*dispatcher.Item, part int) {
 		m.Items = append(m.Items, it.Holder.(*peerItem).ref)
 	}
 	p.conn.Send(&m)
-	if p.left.Load() {
-		c.skip(b, part)
+	if p.left.Load() || p.conn.Doubtful() {
+		c.skip(b, part) // if it comes all the same it is refused, and its items are queued anew
 	}
 }
 
@@ -510,7 +511,6 @@ func (p *peer) leave() {
 	for executor := range s.released {
 		s.dismissUnneeded(executor)
 	}
-	controls := slices.Collect(maps.Keys(s.controls))
 	s.mu.Unlock()
 	for _, r := range p.requests {
 		if r != nil {
@@ -529,11 +529,19 @@ func (p *peer) leave() {
 			p.finish(r, admission.InTime)
 		}
 	}
-	for _, c := range controls {
-		c.skipPartsOf(p)
-	}
+	p.skipParts()
 	for _, n := range slices.Sorted(maps.Keys(p.generations)) {
 		s.release(p.generations[n])
+	}
+}
+
+// skipParts has executors not wait for what the gateway would send.
+func (p *peer) skipParts() {
+	p.server.mu.Lock()
+	controls := slices.Collect(maps.Keys(p.server.controls))
+	p.server.mu.Unlock()
+	for _, c := range controls {
+		c.skipPartsOf(p)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/harpagon/harpagon/wire/keepalive"
@@ -52,6 +53,8 @@ type Conn struct {
 	room []byte
 	over chan struct{} // closed when the connection has ended
 
+	asked atomic.Int32 // whether it lives, since anything has come
+
 	mu      sync.Mutex
 	filled  sync.Cond
 	pending []byte
@@ -67,7 +70,15 @@ type Self struct {
 	// Patience is how long the other side may be silent before the connection ends; see
 	// keepalive.Conn.Listen.
 	Patience time.Duration
+
+	// Doubt is called when the other side has been silent for three quarters of that; see
+	// Conn.Doubtful. It must not block.
+	Doubt func()
 }
+
+// doubtful is how often in a row the other side is asked whether it lives before that is
+// doubtful.
+const doubtful = 2
 
 // Open says Hello over a fresh connection and waits for that of the other side, which
 // must be of role want. accept may refuse it by what it says. Close the Conn, which
@@ -90,7 +101,13 @@ func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (
 	}
 	q.written.Go(func() {
 		expected := func() bool { return true }
-		if watched.Listen(q.over, self.Patience, expected, func() { q.Send(&Message{Kind: Ping}) }) {
+		ask := func() {
+			q.Send(&Message{Kind: Ping})
+			if q.asked.Add(1) == doubtful && self.Doubt != nil {
+				self.Doubt()
+			}
+		}
+		if watched.Listen(q.over, self.Patience, expected, ask) {
 			q.end(keepalive.ErrSilent)
 		}
 	})
@@ -210,12 +227,19 @@ func (q *Conn) end(err error) {
 	_ = q.conn.Close()
 }
 
+// Doubtful says that the other side was asked whether it lives and has not answered at
+// once. What is expected of it should not be waited for.
+func (q *Conn) Doubtful() bool { return q.asked.Load() >= doubtful }
+
 // Receive waits for the next message. What m holds is valid until the next call. It
 // returns io.EOF after the other side has closed, and what a Fail says as an error.
 func (q *Conn) Receive(m *Message) error {
 	for {
 		if err := q.receive(m); err != nil {
 			return err
+		}
+		if q.asked.Load() != 0 {
+			q.asked.Store(0)
 		}
 		switch m.Kind {
 		case Fail:

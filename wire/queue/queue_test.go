@@ -173,9 +173,15 @@ func TestASilentPeer(t *testing.T) {
 		go func() {
 			_, _ = b.Write(append(preamble[:], Append(nil, &Message{Kind: Hello, Role: Dispatcher})...))
 		}()
-		c, err := Open(a, Self{Role: Gateway, Patience: 200 * time.Millisecond}, Dispatcher, nil)
+		var doubted time.Duration
+		opened := time.Now()
+		doubt := func() { doubted = time.Since(opened) }
+		c, err := Open(a, Self{Role: Gateway, Patience: 200 * time.Millisecond, Doubt: doubt}, Dispatcher, nil)
 		require.NoError(t, err)
+		assert.False(t, c.Doubtful())
 		require.ErrorIs(t, c.Receive(new(Message)), keepalive.ErrSilent)
+		assert.True(t, c.Doubtful())
+		assert.Equal(t, 100*time.Millisecond, doubted, "when it has not answered the first question")
 		require.NoError(t, errors.Join(c.conn.Conn.Close(), b.Close()))
 	})
 	synctest.Test(t, func(t *testing.T) {

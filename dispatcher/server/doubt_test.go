@@ -1,0 +1,60 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/keepalive"
+	"github.com/harpagon/harpagon/wire/queue"
+)
+
+// TestAStoppedGatewayHoldsNoExecutor holds that an executor does not wait for the tensors
+// of a gateway that was stopped until that counts as gone.
+func TestAStoppedGatewayHoldsNoExecutor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		d := dispatcher.New(dispatcher.Options{Now: func() dispatch.Time { return 1 + time.Since(began) }, Record: -1})
+		s := New(d, Options{Name: "d"})
+		s.Claim()
+		of := clustered(1)[0]
+		of.Slots, of.Cluster.Dispatch = of.Slots[:1], "eager"
+		near, far := net.Pipe()
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(far) }()
+		executor, control := attach.Pipe()
+		attached := make(chan error, 1)
+		go func() { attached <- s.Attach(control) }()
+		require.NoError(t, executor.Send(&attach.Message{Hello: &attach.Hello{Executor: of.Slots[0].Executor, Pipeline: of.Name(), Hardware: "gpu", MaxBatch: largest}}))
+		owner, err := executor.Recv()
+		require.NoError(t, err)
+		require.NotNil(t, owner.Owner)
+
+		go func() { _, _ = io.Copy(io.Discard, near) }() // a stopped process still has a kernel
+		text, err := json.Marshal(of)
+		require.NoError(t, err)
+		frames := queue.Append([]byte("hpgq\x02\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
+		frames = queue.Append(frames, &queue.Message{Kind: queue.Install, Generation: 1, Text: text})
+		frames = queue.Append(frames, &queue.Message{Kind: queue.Arrive, Generation: 1, Size: 1, Left: 10 * time.Second, Timed: true})
+		_, err = near.Write(frames)
+		require.NoError(t, err)
+		stopped := time.Now()
+		m, err := executor.Recv()
+		require.NoError(t, err)
+		require.NotNil(t, m.Skip)
+		assert.Equal(t, keepalive.DefaultPatience*3/4, time.Since(stopped), "and not a quarter more than all of it")
+		require.ErrorIs(t, <-served, keepalive.ErrSilent)
+		require.NoError(t, errors.Join(executor.Close(), near.Close()))
+		<-attached
+	})
+}
