@@ -398,11 +398,25 @@ func release(ctx workflow.Context, all []queue, service string, leaving []placem
 	return await(ctx, onGateways(ctx, all, summary, releaseTimeout, gateway.Release, in))
 }
 
+// patchCancelTogether marks workflows that cancel many executors at once; older ones wait
+// for each before the next.
+const patchCancelTogether = "cancel together"
+
 // cancelExecutors ends executors; one that has ended already is fine.
 func cancelExecutors(ctx workflow.Context, running []Running) {
-	for _, r := range running {
-		if err := workflow.RequestCancelExternalWorkflow(ctx, r.Workflow, "").Get(ctx, nil); err != nil {
-			workflow.GetLogger(ctx).Debug("executor has ended already", "workflow", r.Workflow, "error", err)
+	many := 1
+	if len(running) > 1 && workflow.GetVersion(ctx, patchCancelTogether, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		many = startTogether
+	}
+	for some := range slices.Chunk(running, many) {
+		ends := make([]workflow.Future, len(some))
+		for i, r := range some {
+			ends[i] = workflow.RequestCancelExternalWorkflow(ctx, r.Workflow, "")
+		}
+		for i, r := range some {
+			if err := ends[i].Get(ctx, nil); err != nil {
+				workflow.GetLogger(ctx).Debug("executor has ended already", "workflow", r.Workflow, "error", err)
+			}
 		}
 	}
 }
