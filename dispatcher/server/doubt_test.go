@@ -52,7 +52,7 @@ func TestAStoppedGatewayHoldsNoExecutor(t *testing.T) {
 		m, err := executor.Recv()
 		require.NoError(t, err)
 		require.NotNil(t, m.Skip)
-		assert.Equal(t, keepalive.DefaultPatience*3/4, time.Since(stopped), "and not a quarter more than all of it")
+		assert.LessOrEqual(t, time.Since(stopped), keepalive.DefaultPatience*3/4, "and not a quarter more than all of it")
 		require.ErrorIs(t, <-served, keepalive.ErrSilent)
 		require.NoError(t, errors.Join(executor.Close(), near.Close()))
 		<-attached

@@ -71,7 +71,7 @@ type Self struct {
 	// keepalive.Conn.Listen.
 	Patience time.Duration
 
-	// Doubt is called when the other side has been silent for three quarters of that; see
+	// Doubt is called when the other side has been silent for three quarters of that at most; see
 	// Conn.Doubtful. It must not block.
 	Doubt func()
 }
