@@ -50,19 +50,27 @@ func (p *Pipeline) Kept() float64 {
 	if p.Headroom != nil {
 		return *p.Headroom
 	}
-	measured := false
-	longer, total := 0.0, 0.0
-	path, _, err := p.LongestPath(func(name string) time.Duration { return p.Module(name).quickest() })
+	if !slices.ContainsFunc(p.Modules, func(m Module) bool { return m.measured() }) {
+		return 0
+	}
+	quickest := make(map[string]time.Duration, len(p.Modules))
 	for i := range p.Modules {
-		m := &p.Modules[i]
-		measured = measured || m.measured()
-		if err == nil && slices.Contains(path, m.Name) {
+		quickest[p.Modules[i].Name] = p.Modules[i].quickest()
+	}
+	path, _, err := p.LongestPath(func(name string) time.Duration { return quickest[name] })
+	if err != nil {
+		return DefaultHeadroom
+	}
+	along := make(map[string]bool, len(path))
+	for _, name := range path {
+		along[name] = true
+	}
+	longer, total := 0.0, 0.0
+	for i := range p.Modules {
+		if m := &p.Modules[i]; along[m.Name] {
 			longer += m.noise() * m.quickest().Seconds()
 			total += m.quickest().Seconds()
 		}
-	}
-	if !measured {
-		return 0
 	}
 	if !(longer > 0) || !(total > 0) {
 		return DefaultHeadroom
