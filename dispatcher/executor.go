@@ -152,6 +152,7 @@ const together = time.Second
 func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 	d.forget(e, func(b *Batch) {
 		tell(b)
+		b.lack()
 		now := d.Now()
 		d.accounts.end(b, -1, now, 0)
 		for _, it := range b.Items {

@@ -291,7 +291,7 @@ func (l *Link) start(m *queue.Message) {
 	switch {
 	case e == nil || len(b.Items) > 0 && !e.enter(b):
 		// It has come to the dispatcher before it came here, or its stream has broken.
-		l.conn.Send(&queue.Message{Kind: queue.Lack, Text: m.Text, Epoch: m.Epoch, Batch: m.Batch, Part: m.Part})
+		l.lack(string(m.Text), b.Whole)
 		for _, it := range b.Items {
 			d.again(it, true)
 		}
@@ -300,6 +300,26 @@ func (l *Link) start(m *queue.Message) {
 		b.Executor = e // is told not to wait
 	}
 	l.gateway.Start(b, b.Items, b.Whole.Part)
+}
+
+// lack tells the dispatcher that a part does not come to its executor.
+func (l *Link) lack(executor string, p attach.Part) {
+	l.conn.Send(&queue.Message{Kind: queue.Lack, Text: []byte(executor), Epoch: p.Epoch, Batch: p.Batch, Part: uint64(p.Part)})
+}
+
+// lack tells the dispatcher that has ordered the batch, if it is elsewhere, that the
+// executor's stream has broken: it cannot know whether the batch has come through, and
+// would wait for its end for ever.
+func (b *Batch) lack() {
+	if b.Whole.Parts == 0 || b.station == nil {
+		return
+	}
+	b.station.mu.Lock()
+	l := b.station.link
+	b.station.mu.Unlock()
+	if l != nil {
+		l.lack(b.Executor.Name, b.Whole)
+	}
 }
 
 // startElsewhere takes an item out of the queue that starts by order of a link.

@@ -41,15 +41,20 @@ func (v *validator) provider(p *pipelines.Provider) {
 	v.grid(path+".vcpu", p.VCPU)
 	v.grid(path+".gpu_memory", p.GPUMemory)
 	v.grid(path+".memory_per_vcpu", p.MemoryPerVCPU)
-	for name, x := range map[string]float64{"memory_gb_second": p.MemoryGBSecond, "gpu_vcpu_per_gb": p.GPUVCPUPerGB, "gpu_latency_factor": p.GPULatencyFactor} {
-		if !(x >= 0) || !pipelines.IsFinite(x) {
-			v.errorf(path+"."+name, "Invalid term", "%s is a number, zero or above.", name)
-		}
-	}
+	v.term(path, "memory_gb_second", p.MemoryGBSecond)
+	v.term(path, "gpu_vcpu_per_gb", p.GPUVCPUPerGB)
+	v.term(path, "gpu_latency_factor", p.GPULatencyFactor)
 	if p.GPUBilling < 0 {
 		v.errorf(path+".gpu_billing", "Invalid granularity", "gpu_billing is the time that an invocation of a GPU function is rounded up to, such as \"1s\".")
 	}
 	v.calls(p, path)
+}
+
+// term of billing that may be left out.
+func (v *validator) term(path, name string, x float64) {
+	if !(x >= 0) || !pipelines.IsFinite(x) {
+		v.errorf(path+"."+name, "Invalid term", "%s is a number, zero or above.", name)
+	}
 }
 
 // price belongs to a grid: what is on offer costs something.
