@@ -72,11 +72,13 @@ func (c *control) serve() error {
 			d.Soon(c.executor, m.Soon.ID, m.Soon.Compute)
 		case m.Ready != nil:
 			d.Ready(c.executor)
+		case m.Owner != nil: // the executor knows a higher epoch, whose dispatcher is gone
+			go c.server.claimed(c.service, m.Owner.Epoch)
 		case m.Drain != nil:
 			d.Detach(c.executor)
 			c.draining.Store(true)
 		default:
-			return fmt.Errorf("dispatcher: executor %q sent a message that is none of Done, Soon, Ready and Drain", c.executor.Name)
+			return fmt.Errorf("dispatcher: executor %q sent a message that is none of Done, Soon, Ready, Owner and Drain", c.executor.Name)
 		}
 		if c.draining.Load() && c.executor.Idle() {
 			return io.EOF

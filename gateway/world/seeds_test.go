@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -347,12 +348,16 @@ func (w *world) end() {
 // settled holds that every request has ended and nothing is held anywhere.
 func (w *world) settled() {
 	h := &w.history
-	for _, r := range h.requests {
+	synctest.Wait() // nothing is noted any more
+	h.mu.Lock()
+	requests, computed := maps.Clone(h.requests), maps.Clone(h.computed)
+	h.mu.Unlock()
+	for _, r := range requests {
 		if r.over.IsZero() {
 			h.violate("request %d never ended", r.id)
 		}
 	}
-	for what, n := range h.computed {
+	for what, n := range computed {
 		if n > 1 && w.faults.none() {
 			h.violate("%s was computed %d times, although nothing was wrong", what, n)
 		}

@@ -27,7 +27,7 @@ type Message struct {
 	Ready  *Ready  // executor to gateway, one per Result with Away
 	Soon   *Soon   // executor to gateway, at most one per Batch and before its Result
 
-	Owner *Owner // dispatcher to executor, first
+	Owner *Owner // dispatcher to executor, first; executor to dispatcher, of a higher epoch whose dispatcher is gone
 	Skip  *Skip  // dispatcher to executor
 	Done  *Done  // executor to dispatcher, one per batch that it has started there
 

@@ -45,6 +45,13 @@ type Assembly struct {
 	numbered uint64
 	ended    [memory]key // that ended last, so that parts that come too late are known
 	next     int
+	early    []report // to dispatchers that have not said by which epoch they decide
+}
+
+// report is a message to the dispatcher with the epoch.
+type report struct {
+	epoch uint64
+	*attach.Message
 }
 
 // memory is of how many batches that have ended an Assembly knows.
@@ -135,13 +142,35 @@ func (a *Assembly) follow(s *stream, epoch uint64) {
 		a.decides = make(map[uint64]*stream)
 	}
 	a.decides[epoch], a.epoch = s, max(a.epoch, epoch)
+	for _, r := range a.early {
+		if r.epoch == epoch {
+			_ = s.send(r.Message)
+		}
+	}
+	a.early = slices.DeleteFunc(a.early, func(r report) bool { return r.epoch <= epoch })
+	a.tellHighest()
+}
+
+// tellHighest tells the dispatcher with the highest epoch of those that are left that
+// there was one with a higher one, which is gone: gateways may not have heard of that one,
+// so that nobody would decide by an epoch that is high enough here. The lock is held.
+func (a *Assembly) tellHighest() {
+	if a.decides[a.epoch] != nil || len(a.decides) == 0 {
+		return
+	}
+	left := slices.Max(slices.Collect(maps.Keys(a.decides)))
+	_ = a.decides[left].send(&attach.Message{Owner: &attach.Owner{Epoch: a.epoch}})
 }
 
 // leave forgets a stream that has ended.
 func (a *Assembly) leave(s *stream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	n := len(a.decides)
 	maps.DeleteFunc(a.decides, func(_ uint64, of *stream) bool { return of == s })
+	if len(a.decides) < n {
+		a.tellHighest()
+	}
 }
 
 // of finds or makes the joint batch of a part; nil where it has ended or is obsolete. The
@@ -276,9 +305,19 @@ func (a *Assembly) end(w *joint) {
 }
 
 // report tells the dispatcher of an end. The lock is held.
-func (a *Assembly) report(d *attach.Done) {
-	if to := a.decides[d.Epoch]; to != nil {
-		_ = to.send(&attach.Message{Done: d})
+func (a *Assembly) report(d *attach.Done) { a.tell(d.Epoch, &attach.Message{Done: d}) }
+
+// tell sends a message to the dispatcher with the epoch. Gateways may know the epoch
+// before its dispatcher's stream does: then the message waits for that. The lock is held.
+func (a *Assembly) tell(epoch uint64, m *attach.Message) {
+	switch to := a.decides[epoch]; {
+	case to != nil:
+		_ = to.send(m)
+	case epoch >= a.epoch:
+		if len(a.early) == memory { // it does not come
+			a.early = slices.Delete(a.early, 0, 1)
+		}
+		a.early = append(a.early, report{epoch, m})
 	}
 }
 
@@ -343,12 +382,9 @@ func (a *Assembly) ready(s *stream) bool {
 	}
 	w := s.reloads[0]
 	s.reloads = slices.Delete(s.reloads, 0, 1)
-	to := a.decides[w.epoch]
-	a.mu.Unlock()
 	m := &attach.Message{Ready: &attach.Ready{}}
-	if to != nil {
-		_ = to.send(m)
-	}
+	a.tell(w.epoch, m)
+	a.mu.Unlock()
 	for _, p := range w.parts {
 		if len(p.batch.Items) > 0 {
 			_ = p.from.send(m)

@@ -195,7 +195,8 @@ func TestTheHighestEpochIsObeyed(t *testing.T) {
 			m, err = r.d.Recv()
 		}
 		require.NoError(t, err)
-		require.EqualValues(t, 2, m.Done.Batch)
+		require.EqualValues(t, 1, m.Done.Batch, "that ended before")
+		r.done(2, 2)
 	})
 }
 
@@ -218,5 +219,68 @@ func TestAllAreToldOfAnEngineThatIsAway(t *testing.T) {
 		m, err = r.d.Recv()
 		require.NoError(t, err)
 		require.NotNil(t, m.Ready)
+	})
+}
+
+// A gateway may have heard of an owner before the owner's stream has said so: the end of
+// the batch must not be lost, or its lane would be busy for ever.
+func TestAnEndWaitsForItsDispatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.stop()
+		r.away = true
+		r.send(r.a, 1, of(7, 1, 0, 1), 5)
+		r.answered(r.a, 1, 1005)
+		synctest.Wait()
+		r.follow(7)
+		r.done(7, 1)
+		m, err := r.d.Recv()
+		require.NoError(t, err)
+		require.NotNil(t, m.Ready, "%+v", m)
+	})
+}
+
+// What nobody fetches does not pile up, and is not told to another.
+func TestEndsForNobodyAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.stop()
+		for i := range uint64(memory + 10) {
+			r.send(r.a, i, of(7, i, 0, 1), 5)
+			r.answered(r.a, i, 1005)
+		}
+		r.follow(8)
+		r.send(r.a, 1000, of(8, 1, 0, 1), 5)
+		r.answered(r.a, 1000, 1005)
+		r.done(8, 1)
+	})
+}
+
+// A dispatcher that owns by an epoch which is too low here would have all of its parts
+// refused, and nobody else knows why.
+func TestADispatcherHearsOfAHigherEpoch(t *testing.T) {
+	hears := func(t *testing.T, s attach.Stream, epoch uint64) {
+		m, err := s.Recv()
+		require.NoError(t, err)
+		require.NotNil(t, m.Owner, "%+v", m)
+		require.Equal(t, epoch, m.Owner.Epoch)
+	}
+	owns := func(t *testing.T, s attach.Stream, epoch uint64) {
+		require.NoError(t, s.Send(&attach.Message{Owner: &attach.Owner{Epoch: epoch}}))
+		synctest.Wait()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.stop()
+		r.follow(3)
+		owns(t, r.b, 9) // another dispatcher
+		require.NoError(t, r.b.Close())
+		hears(t, r.d, 9)
+		owns(t, r.d, 5) // not enough
+		hears(t, r.d, 9)
+		owns(t, r.d, 10)
+		r.send(r.a, 1, of(10, 1, 0, 1), 5)
+		r.answered(r.a, 1, 1005)
+		r.done(10, 1)
 	})
 }

@@ -664,7 +664,8 @@ func (x *Part) GetParts() uint32 {
 	return 0
 }
 
-// Owner is what a dispatcher says first.
+// Owner is what a dispatcher says first, and what an executor says of a higher epoch
+// whose dispatcher is gone.
 type Owner struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
