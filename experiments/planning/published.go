@@ -41,7 +41,6 @@ func (s *study) systems(paper string) run {
 		for _, name := range []string{plan.PolicyNexus, plan.PolicyScrooge, plan.PolicyInferLine, plan.PolicyClipper, plan.PolicyBrute} {
 			variants = append(variants, Variant{Name: name, Options: plan.Options{Policy: name, CostModel: plan.CostProportional, Concurrency: whole.Options.Policy == plan.PolicyPiccolo && name == plan.PolicyBrute}, Every: sampled(name, plan.CostProportional)})
 		}
-		variants = quick(e, variants)
 		t, err := s.table(ctx, e, from, paper, variants, n)
 		if err != nil {
 			return out, err
