@@ -141,7 +141,9 @@ func TestRootCausesReachEverySurface(t *testing.T) {
 			assert.Contains(t, joined(line("apply", path).stderr), c.says)
 			assert.Contains(t, joined(line("status", c.service).stdout), c.says)
 			assert.Contains(t, joined(line("explain", c.service).stdout), c.says)
-			assert.Contains(t, asked(t, s.GatewayURL+"/console/services/"+c.service, ""), c.says)
+			require.Eventually(t, func() bool {
+				return strings.Contains(asked(t, s.GatewayURL+"/console/services/"+c.service, ""), c.says)
+			}, time.Minute, 500*time.Millisecond, "the console reads the state of services every few seconds")
 			assert.Contains(t, activityFailures(t, s, c.service), c.says, "Temporal")
 		})
 	}

@@ -35,8 +35,8 @@ func NewReproduceCommand(d *command.Deps) *cobra.Command {
 		Short: "Make figures and tables of the papers and of the docs anew",
 		Long: `Measures what the papers and the docs of Harpagon show, and prints it as tables, with
 what the papers print beside it: a small part of each, or with --full the whole.
---list names the figures and says how long the whole of each takes on two cores; symphony stands for all whose ID begins with symphony/, and
-without any ID all are made.
+--list names the figures and says how long the whole of each takes on two cores;
+symphony stands for all whose ID begins with symphony/, and without any ID all are made.
 
 The same is drawn at random everywhere, so what is planned or simulated can be
 repeated to the digit; times are this machine's. They are processor time where the
