@@ -12,18 +12,6 @@ type Document struct {
 	Clusters  []Cluster `json:",omitempty"`
 }
 
-// Hardware is a kind of device that can be paid for by the hour.
-type Hardware struct {
-	Name   string
-	Price  float64 // money per hour of one whole device
-	Memory int64   // bytes of one device; 0 when unknown
-	Count  int     // how many exist; 0 when unlimited
-
-	// Cores is how many processor cores one device of this kind is made of, where it
-	// is an instance that a machine offers part of itself as; 0 for anything else.
-	Cores int `json:",omitempty"`
-}
-
 // Pipeline is a DAG of modules under one end-to-end latency objective.
 type Pipeline struct {
 	Name       string

@@ -168,22 +168,6 @@ func (v *validator) warnf(path, summary, format string, args ...any) {
 	v.problems = append(v.problems, Problem{Path: path, Warning: true, Summary: summary, Detail: fmt.Sprintf(format, args...)})
 }
 
-func (v *validator) hardware(h *pipelines.Hardware) {
-	path := "hardware." + h.Name
-	if !(h.Price > 0) || !pipelines.IsFinite(h.Price) {
-		v.errorf(path+".price", "Invalid price", "The price of a device must be above zero, in money per hour: plans are compared by cost.")
-	}
-	if h.Count < 0 {
-		v.errorf(path+".count", "Invalid count", "A count of devices cannot be negative; leave it out where there is no limit.")
-	}
-	if h.Cores < 0 {
-		v.errorf(path+".cores", "Invalid cores", "A device is made of at least one core; leave cores out where it is no part of a processor.")
-	}
-	if h.Memory < 0 {
-		v.errorf(path+".memory", "Invalid memory", "Memory cannot be negative.")
-	}
-}
-
 func (v *validator) pipeline(p *pipelines.Pipeline) {
 	path := "pipeline." + p.Name
 	v.g = p.Resolve()

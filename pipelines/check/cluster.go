@@ -17,6 +17,7 @@ func (v *validator) cluster(c *pipelines.Cluster) {
 		v.errorf(path+".hardware", "Unknown hardware", "No hardware block declares %q.%s", c.Hardware, v.suggest(c.Hardware, v.hardwareNames))
 	}
 	v.clusterDevices(c, path)
+	v.lasting([]string{c.Hardware}, path+".hardware", "cluster")
 	fault := pipelines.DispatchFault(c.Dispatch)
 	if c.Dispatch == "tc" {
 		fault = pipelines.Fault{Summary: "Dispatch policy that does not fit", Detail: "Policy tc cuts batches for the groups of a plan; a cluster has none. Choose one of " + pipelines.Quoted(pipelines.ClusterDispatches()) + "."}

@@ -40,6 +40,7 @@ func (v *validator) pool(p *pipelines.Pool) {
 	}
 	v.poolNetwork(p, path)
 	kinds := v.poolHardware(p, path)
+	v.lasting(kinds, path+".hardware", "pool")
 	if !slices.Contains(kinds, p.Base) {
 		return // reported
 	}

@@ -21,10 +21,6 @@ var rootSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 	{Type: "function", LabelNames: []string{"name"}},
 }}
 
-var hardwareSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
-	{Name: "price", Required: true}, {Name: "memory"}, {Name: "count"}, {Name: "cores"},
-}}
-
 var pipelineSchema = &hcl.BodySchema{
 	Attributes: []hcl.AttributeSchema{
 		{Name: "slo", Required: true}, {Name: "rate", Required: true},
@@ -120,19 +116,6 @@ func (d *decoder) fresh(path, kind string, b *hcl.Block) bool {
 		d.report(files.Problem("Invalid name", fmt.Sprintf("%q cannot name a %s: use letters, digits, dots, hyphens and underscores, and start with a letter or digit.", name, kind), &b.LabelRanges[0]))
 	}
 	return true
-}
-
-func (d *decoder) hardware(b *hcl.Block) {
-	_, _, attrs := d.block(b, hardwareSchema)
-	if attrs == nil {
-		return
-	}
-	h := pipelines.Hardware{Name: b.Labels[0]}
-	d.number(attrs["price"], &h.Price)
-	d.size(attrs["memory"], &h.Memory)
-	d.integer(attrs["count"], &h.Count)
-	d.integer(attrs["cores"], &h.Cores)
-	d.config.Document.Hardware = append(d.config.Document.Hardware, h)
 }
 
 func (d *decoder) pipeline(b *hcl.Block) {

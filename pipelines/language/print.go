@@ -53,19 +53,6 @@ func HCL(doc pipelines.Document) []byte {
 	return hclwrite.Format(file.Bytes())
 }
 
-func printHardware(b *hclwrite.Body, h pipelines.Hardware) {
-	b.SetAttributeValue("price", decimal(h.Price))
-	if h.Memory > 0 {
-		b.SetAttributeValue("memory", cty.StringVal(memoryText(h.Memory)))
-	}
-	if h.Count != 0 {
-		b.SetAttributeValue("count", cty.NumberIntVal(int64(h.Count)))
-	}
-	if h.Cores != 0 {
-		b.SetAttributeValue("cores", cty.NumberIntVal(int64(h.Cores)))
-	}
-}
-
 func printPipeline(b *hclwrite.Body, p pipelines.Pipeline) {
 	b.SetAttributeValue("slo", cty.StringVal(durationText(p.SLO)))
 	b.SetAttributeValue("rate", decimal(p.Rate))

@@ -69,9 +69,10 @@ func (r *Request) units(demands []demand) []unit {
 			continue // shared, or not a group with batches to count
 		}
 		n := max(1, int(d.config.Machines+0.5))
+		busy := max(1, n-int(d.config.Spare+0.5)) // when as many were taken back as are spare
 		for range n {
 			var u unit
-			u.add(item{demand: d, share: d.share / float64(n), period: d.config.Period * time.Duration(n), deadline: d.config.Duration})
+			u.add(item{demand: d, share: d.share / float64(busy), period: d.config.Period * time.Duration(busy), deadline: d.config.Duration})
 			all = append(all, u)
 		}
 	}

@@ -30,6 +30,9 @@ func (p Plan) Describe() string {
 		fmt.Fprintf(&b, "expects %s of %s arrivals in time under dispatch %s, at least %s with %.0f %% confidence\n",
 			quantity.Percent(e.Attainment), e.Arrivals, e.Dispatch, quantity.Percent(e.Low), 100*e.Confidence)
 	}
+	if i := p.Interruptions; i != nil {
+		b.WriteString(i.describe())
+	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "module\trate/s\tbudget\tmachines\thardware\tbatch\tduration\twindow\tworst case\tcost\t")
 	for _, m := range p.Modules {
@@ -43,6 +46,21 @@ func (p Plan) Describe() string {
 		fmt.Fprintf(&b, "beside these, without waiting for a turn: %s\n", strings.Join(names, ", "))
 	}
 	return b.String()
+}
+
+// describe says what interruptions take, and what was done about them.
+func (i *Interruptions) describe() string {
+	text := fmt.Sprintf("devices that are taken back leave at most %s of requests without one", quantity.Percent(i.Missing))
+	if i.Allowed < 1 {
+		text += fmt.Sprintf(", %s may be", quantity.Percent(i.Allowed))
+	}
+	switch {
+	case i.Spare > 0:
+		text += fmt.Sprintf("; %s of the machines are spare, for %s per hour", quantity.Number(i.Spare), quantity.Money(i.SpareCost))
+	default:
+		text += "; no machine is spare"
+	}
+	return text + "\n"
 }
 
 // colocated are the modules that run beside executors of others.

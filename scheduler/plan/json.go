@@ -32,7 +32,8 @@ type planJSON struct {
 	Modules    []Module    `json:"modules"`
 	Devices    []Device    `json:"devices,omitempty"`
 
-	Expected *Expectation `json:"expected,omitempty"`
+	Expected      *Expectation   `json:"expected,omitempty"`
+	Interruptions *Interruptions `json:"interruptions,omitempty"`
 }
 
 type moduleJSON struct {
@@ -52,6 +53,7 @@ type groupJSON struct {
 	Concurrency int         `json:"concurrency"`
 	Duration    quantity.MS `json:"duration_ms"`
 	Machines    float64     `json:"machines"`
+	Spare       float64     `json:"spare,omitempty"`
 	Rate        float64     `json:"rate"`
 	DummyRate   float64     `json:"dummy_rate"`
 	Period      quantity.MS `json:"period_ms"`
@@ -69,7 +71,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(planJSON{
 		p.Pipeline, p.Policy, p.CostModel, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, p.LowerBound, p.Restriction,
-		quantity.MS(p.SLO), quantity.MS(p.Headroom), p.HeadroomCost, quantity.MS(p.Transfer), quantity.MS(p.Latency), quantity.MS(p.SolveTime), p.CutShort, modules, p.Devices, p.Expected,
+		quantity.MS(p.SLO), quantity.MS(p.Headroom), p.HeadroomCost, quantity.MS(p.Transfer), quantity.MS(p.Latency), quantity.MS(p.SolveTime), p.CutShort, modules, p.Devices, p.Expected, p.Interruptions,
 	})
 }
 
@@ -85,7 +87,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 	}
 	*p = Plan{
 		j.Pipeline, j.Policy, j.CostModel, j.Status, j.Reason, j.Sound, j.Proof, j.Cost, j.LowerBound, j.Restrict,
-		time.Duration(j.SLO), time.Duration(j.Headroom), j.Margin, time.Duration(j.Transfer), time.Duration(j.Latency), time.Duration(j.SolveTime), j.CutShort, j.Modules, j.Devices, j.Expected,
+		time.Duration(j.SLO), time.Duration(j.Headroom), j.Margin, time.Duration(j.Transfer), time.Duration(j.Latency), time.Duration(j.SolveTime), j.CutShort, j.Modules, j.Devices, j.Expected, j.Interruptions,
 	}
 	return nil
 }
@@ -119,7 +121,7 @@ func (m *Module) UnmarshalJSON(b []byte) error {
 // MarshalJSON writes the fixed field names of the contract.
 func (g Group) MarshalJSON() ([]byte, error) {
 	return json.Marshal(groupJSON{
-		g.Hardware, g.Batch, g.Concurrency, quantity.MS(g.Duration), g.Machines, g.Rate, g.DummyRate, quantity.MS(g.Period), quantity.MS(g.Window), quantity.MS(g.Deadline), g.Rides,
+		g.Hardware, g.Batch, g.Concurrency, quantity.MS(g.Duration), g.Machines, g.Spare, g.Rate, g.DummyRate, quantity.MS(g.Period), quantity.MS(g.Window), quantity.MS(g.Deadline), g.Rides,
 	})
 }
 
@@ -130,7 +132,7 @@ func (g *Group) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*g = Group{
-		j.Hardware, j.Batch, j.Concurrency, time.Duration(j.Duration), j.Machines, j.Rate, j.DummyRate,
+		j.Hardware, j.Batch, j.Concurrency, time.Duration(j.Duration), j.Machines, j.Spare, j.Rate, j.DummyRate,
 		time.Duration(j.Period), time.Duration(j.Window), time.Duration(j.Deadline), j.Rides,
 	}
 	return nil

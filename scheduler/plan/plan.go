@@ -61,6 +61,18 @@ type Plan struct {
 	// Expected is what the plan attains of the arrivals that the pipeline
 	// declares, by simulation; nil for even ones.
 	Expected *Expectation
+
+	// Interruptions is what it means for requests that devices of the plan are taken
+	// back; nil where none are.
+	Interruptions *Interruptions
+}
+
+// Interruptions is what a plan on devices that are taken back must bear.
+type Interruptions struct {
+	Missing   float64 `json:"missing"`    // share of requests that find no device in time, in the long run, at the most
+	Allowed   float64 `json:"allowed"`    // of it, by the attainment that is asked for; 1 where none is
+	Spare     float64 `json:"spare"`      // devices that are there only for when others are taken back
+	SpareCost float64 `json:"spare_cost"` // of them, money per hour; part of the plan's cost
 }
 
 // Expectation is the share of requests that a plan is expected to answer within
@@ -95,6 +107,7 @@ type Group struct {
 	Concurrency int
 	Duration    time.Duration
 	Machines    float64
+	Spare       float64 // of Machines: there only for when others are taken back
 	Rate        float64
 	DummyRate   float64
 	Period      time.Duration // between two batches of the group

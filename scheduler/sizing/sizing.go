@@ -14,8 +14,12 @@ import (
 // serve it, and says what share of requests it is expected to answer in time;
 // capacity is added until the attainment is reached that the pipeline declares
 // (see ScheduleModules). Where the plan keeps headroom it says what that costs:
-// the difference to a plan without, both for even arrivals.
-func Solve(p plan.Problem, o plan.Options) plan.Plan {
+// the difference to a plan without, both for even arrivals. On hardware that is
+// taken back it has the machines to spare that its attainment needs.
+func Solve(p plan.Problem, o plan.Options) plan.Plan { return withstand(p, o, solve(p, o)) }
+
+// solve knows nothing of interruptions.
+func solve(p plan.Problem, o plan.Options) plan.Plan {
 	if !random(&p.Pipeline) {
 		out := policies.Solve(p, o)
 		margin(p, o, &out, out.Cost)
@@ -40,14 +44,46 @@ func Solve(p plan.Problem, o plan.Options) plan.Plan {
 }
 
 // SolveAll plans several pipelines: those with even arrivals together, as
-// policies.SolveAll does, and the others one by one.
+// policies.SolveAll does, and the others one by one. Where the plans together do not
+// bear their interruptions, they are made one by one with machines to spare, or
+// together on devices that stay, whichever costs less.
 func SolveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
+	plans := solveAll(problems, o)
+	if bearAll(problems, plans) {
+		return plans
+	}
+	alone, stay := make([]plan.Plan, len(problems)), make([]plan.Problem, len(problems))
+	for i, p := range problems {
+		alone[i], stay[i] = withstand(p, o, plans[i]), lasting(p, interrupted(&p))
+	}
+	if together := solveAll(stay, o); cheaper(together, alone) {
+		return together
+	}
+	return alone
+}
+
+// cheaper says whether one way to plan all serves more of them, or as many for less.
+func cheaper(a, b []plan.Plan) bool {
+	sum := func(plans []plan.Plan) (served int, cost float64) {
+		for _, p := range plans {
+			if p.Status != plan.Infeasible {
+				served, cost = served+1, cost+p.Cost
+			}
+		}
+		return served, cost
+	}
+	n, x := sum(a)
+	m, y := sum(b)
+	return n > m || n == m && x < y
+}
+
+func solveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
 	plans := make([]plan.Plan, len(problems))
 	var even []plan.Problem
 	var index []int
 	for i, p := range problems {
 		if random(&p.Pipeline) {
-			plans[i] = Solve(p, o)
+			plans[i] = solve(p, o)
 			continue
 		}
 		even, index = append(even, p), append(index, i)
