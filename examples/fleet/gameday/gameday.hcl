@@ -2,13 +2,18 @@
 # on two hosts, of which one suffices for the 300 requests/s that are offered. A load of
 # less than 0.6 of the rate would be planned for anew, on fewer machines.
 
+variable "rate" {
+  default     = 480
+  description = "requests per second"
+}
+
 hardware "cpu" {
   price = 0.04
 }
 
-pipeline "kills" {
+pipeline "gameday" {
   slo      = "300ms"
-  rate     = 480
+  rate     = var.rate
   dispatch = "adaptive"
 
   plan {

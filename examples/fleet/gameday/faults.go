@@ -1,0 +1,227 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// fault is one thing that can be done to a fleet.
+type fault struct {
+	kind, part string
+	happens    func(ctx context.Context, r *rand.Rand) error // returns when its cause is gone
+}
+
+func (f fault) name() string { return f.kind + " " + f.part }
+
+// group is faults of one kind to one role, which count together.
+func (f fault) group() string {
+	return f.kind + " " + strings.TrimSuffix(strings.TrimSuffix(f.part, "-1"), "-2")
+}
+
+// faults are all that can be done here.
+func (f *fleet) faults() ([]fault, error) {
+	only, err := regexp.Compile(f.options.only)
+	if err != nil {
+		return nil, err
+	}
+	var all []fault
+	add := func(kind, part string, happens func(context.Context, *rand.Rand) error) {
+		if one := (fault{kind, part, happens}); only.MatchString(one.name()) {
+			all = append(all, one)
+		}
+	}
+	for _, m := range append(f.members(), f.temporal()) {
+		add("kill -9", m.name, func(ctx context.Context, _ *rand.Rand) error { return f.killed(ctx, m.name) })
+		add("SIGSTOP", m.name, func(ctx context.Context, r *rand.Rand) error {
+			f.signal(m.name, syscall.SIGSTOP)
+			wait(ctx, some(r, 2*time.Second, 8*time.Second))
+			f.signal(m.name, syscall.SIGCONT)
+			return nil
+		})
+	}
+	for name := range f.lines() {
+		add("cut", name, func(context.Context, *rand.Rand) error { f.relays[name].cut(); return nil })
+		add("refused", name, func(ctx context.Context, r *rand.Rand) error {
+			f.relays[name].refuse(true)
+			wait(ctx, some(r, time.Second, 4*time.Second))
+			f.relays[name].refuse(false)
+			return nil
+		})
+		add("stands still", name, func(_ context.Context, r *rand.Rand) error {
+			f.relays[name].stand(some(r, time.Second, 5*time.Second))
+			return nil
+		})
+	}
+	add("away", "temporal", f.away)
+	n := 0
+	add("change", "plan", func(ctx context.Context, _ *rand.Rand) error { n++; return f.change(ctx, n) })
+	f.diskFaults(add)
+	slices.SortFunc(all, func(a, b fault) int { return cmp.Compare(a.name(), b.name()) })
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no fault's name matches %q; -list prints them", f.options.only)
+	}
+	return all, nil
+}
+
+func some(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)))
+}
+
+// killed kills a process and starts it again.
+func (f *fleet) killed(ctx context.Context, name string) error {
+	f.signal(name, syscall.SIGKILL)
+	wait(ctx, 2*time.Second)
+	f.restart(name)
+	return nil
+}
+
+// away takes all of Temporal away.
+func (f *fleet) away(ctx context.Context, _ *rand.Rand) error {
+	f.endState()
+	wait(ctx, f.options.away)
+	return f.beginState(ctx)
+}
+
+// diskFaults are those of disks, whose processes have their state there.
+func (f *fleet) diskFaults(add func(string, string, func(context.Context, *rand.Rand) error)) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	for _, name := range []string{"worker-1", "worker-2"} {
+		// What only reads when it starts is started again meanwhile.
+		add("disk full,", name, func(ctx context.Context, _ *rand.Rand) error {
+			d := f.disks[name]
+			if err := d.fill(); err != nil {
+				return err
+			}
+			defer d.free()
+			if err := f.killed(ctx, name); err != nil || !f.says(ctx, name, "is ready on", 2) {
+				return fmt.Errorf("%s does not start on a full disk: %v %s", name, err, f.log(name))
+			}
+			return nil
+		})
+		add("disk to be read only,", name, func(ctx context.Context, _ *rand.Rand) error {
+			d := f.disks[name]
+			f.signal(name, syscall.SIGKILL)
+			if err := d.may(false); err != nil {
+				return err
+			}
+			f.restart(name)
+			started := f.says(ctx, name, "is ready on", 2)
+			if err := d.may(true); err != nil || !started {
+				return fmt.Errorf("%s does not start on a disk that can be read only: %v %s", name, err, f.log(name))
+			}
+			return nil
+		})
+		add("damaged profiles and cache,", name, func(ctx context.Context, r *rand.Rand) error {
+			f.signal(name, syscall.SIGKILL)
+			if err := f.disks[name].damage(r); err != nil {
+				return err
+			}
+			f.restart(name)
+			if !f.says(ctx, name, "is ready on", 2) {
+				return fmt.Errorf("%s does not start with damaged files: %s", name, f.log(name))
+			}
+			return nil
+		})
+	}
+	add("disk full,", f.state(), func(ctx context.Context, r *rand.Rand) error {
+		d := f.disks[f.state()]
+		if err := d.fill(); err != nil {
+			return err
+		}
+		wait(ctx, 8*time.Second)
+		if err := d.free(); err != nil {
+			return err
+		}
+		return f.revived(ctx)
+	})
+	add("damaged,", f.state(), func(ctx context.Context, r *rand.Rand) error {
+		d, kept := f.disks[f.state()], filepath.Join(f.work, "kept")
+		f.endState()
+		if err := d.copyTo(kept); err != nil {
+			return err
+		}
+		if err := d.damage(r); err != nil {
+			return err
+		}
+		short, cancel := context.WithTimeout(ctx, 8*time.Second)
+		err := f.beginState(short)
+		cancel()
+		fmt.Printf("    on damaged files: %s\n", last(f.log(f.state()), err))
+		f.endState()
+		if err := d.copyFrom(kept); err != nil {
+			return err
+		}
+		return f.beginState(ctx)
+	})
+}
+
+// revived starts again what a full disk has ended.
+func (f *fleet) revived(ctx context.Context) error {
+	probe, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for !f.executors(probe) {
+		if !wait(probe, time.Second) {
+			fmt.Println("    its disk was full, and it is started again")
+			f.endState()
+			return f.beginState(ctx)
+		}
+	}
+	return nil
+}
+
+// last is the last line of a log, or that all is well.
+func last(log string, err error) string {
+	if err == nil {
+		return "it runs"
+	}
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	line := lines[len(lines)-1]
+	return line[:min(len(line), 200)]
+}
+
+// happened is a fault that was done.
+type happened struct {
+	fault
+	at, over, whole time.Time // over: its cause is gone; whole: so is what it did
+	failure         error
+}
+
+// happen does one fault after the other, in an order of chance in which each comes once
+// before any comes again, until the time is over.
+func (f *fleet) happen(ctx context.Context, all []fault) (done []happened) {
+	until := time.Now().Add(f.options.lasts)
+	r := rand.New(rand.NewPCG(f.options.seed, 0))
+	var order []fault
+	for time.Now().Before(until) && ctx.Err() == nil {
+		if len(order) == 0 {
+			order = slices.Clone(all)
+			r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		}
+		one := happened{fault: order[0], at: time.Now()}
+		order = order[1:]
+		fmt.Printf("%s %s\n", one.at.Format(time.TimeOnly), one.name())
+		one.failure = one.happens(ctx, r)
+		one.over = time.Now()
+		if !f.whole(ctx) && one.failure == nil && ctx.Err() == nil {
+			one.failure = fmt.Errorf("the fleet is not whole again after %v", time.Since(one.over).Round(time.Second))
+		}
+		one.whole = time.Now()
+		if one.failure != nil {
+			fmt.Println("   ", one.failure)
+		}
+		done = append(done, one)
+		wait(ctx, f.options.calm)
+	}
+	return done
+}
