@@ -289,22 +289,22 @@ func (l *Link) start(m *queue.Message) {
 		b.begin(now-m.Age, int(m.Size))
 	}
 	switch {
-	case e == nil || len(b.Items) > 0 && !e.enter(b):
+	case len(b.Items) == 0:
+		l.lack(string(m.Text), b.Whole, queue.Withdrawn)
+	case e == nil || !e.enter(b):
 		// It has come to the dispatcher before it came here, or its stream has broken.
-		l.lack(string(m.Text), b.Whole)
+		l.lack(string(m.Text), b.Whole, queue.NotAttached)
 		for _, it := range b.Items {
 			d.again(it, true)
 		}
-		return
-	case len(b.Items) == 0:
-		b.Executor = e // is told not to wait
+	default:
+		l.gateway.Start(b, b.Items, b.Whole.Part)
 	}
-	l.gateway.Start(b, b.Items, b.Whole.Part)
 }
 
 // lack tells the dispatcher that a part does not come to its executor.
-func (l *Link) lack(executor string, p attach.Part) {
-	l.conn.Send(&queue.Message{Kind: queue.Lack, Text: []byte(executor), Epoch: p.Epoch, Batch: p.Batch, Part: uint64(p.Part)})
+func (l *Link) lack(executor string, p attach.Part, how uint64) {
+	l.conn.Send(&queue.Message{Kind: queue.Lack, Text: []byte(executor), Epoch: p.Epoch, Batch: p.Batch, Part: uint64(p.Part), How: how})
 }
 
 // lack tells the dispatcher that has ordered the batch, if it is elsewhere, that the
@@ -318,7 +318,7 @@ func (b *Batch) lack() {
 	l := b.station.link
 	b.station.mu.Unlock()
 	if l != nil {
-		l.lack(b.Executor.Name, b.Whole)
+		l.lack(b.Executor.Name, b.Whole, queue.NotAttached)
 	}
 }
 

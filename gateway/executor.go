@@ -46,14 +46,11 @@ const (
 // Start sends the tensors of a batch; see dispatcher.Gateway.
 func (g *Gateway) Start(b *dispatcher.Batch, _ []*dispatcher.Item, _ int) {
 	e := b.Executor.Holder.(*executor)
-	switch {
-	case e.target != nil:
+	if e.target != nil {
 		go e.call(b)
-	case len(b.Items) == 0: // others wait for the gateway's part
-		e.send(&attach.Message{Batch: &attach.Batch{Part: b.Whole}})
-	default:
-		e.launch(b)
+		return
 	}
+	e.launch(b)
 }
 
 func itemOf(it *dispatcher.Item) *graph.Item { return it.Holder.(*graph.Item) }

@@ -252,7 +252,7 @@ func (p *peer) handle(m *queue.Message) error {
 	case queue.Arrive:
 		return p.arrive(m)
 	case queue.Lack:
-		p.server.lacks(string(m.Text), m.Epoch, m.Batch, int(m.Part))
+		p.server.lacks(string(m.Text), m.Epoch, m.Batch, int(m.Part), m.How == queue.Withdrawn)
 	case queue.Cancel:
 		if it := p.item(m.Station, m.Item); it != nil {
 			p.server.dispatcher.Cancel(&it.Item)
@@ -369,8 +369,9 @@ func (p *peer) needs(executor string) bool {
 const lackPause = 20 * time.Millisecond
 
 // lacks hears that a part of a batch does not come, because its gateway does not have
-// the executor. Where nobody else has a part, the batch is over: its items come again.
-func (s *Server) lacks(executor string, epoch, batch uint64, part int) {
+// the executor or its requests have ended. Where nobody else has a part, the batch is
+// over: its items, if any are left, come again.
+func (s *Server) lacks(executor string, epoch, batch uint64, part int, withdrawn bool) {
 	d := s.dispatcher
 	e := d.Executor(executor)
 	if e == nil {
@@ -382,7 +383,10 @@ func (s *Server) lacks(executor string, epoch, batch uint64, part int) {
 	case !ok || b == nil:
 	case b.Parts > 1:
 		c.skip(b, part)
-	case e.Take(batch) == b:
+	case e.Take(batch) != b:
+	case withdrawn:
+		d.Done(b, dispatcher.Report{})
+	default:
 		d.Done(b, dispatcher.Report{Failed: len(b.Items), Away: true})
 		time.AfterFunc(lackPause, func() { d.Ready(e) })
 	}

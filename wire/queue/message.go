@@ -29,8 +29,14 @@ const (
 	Fail                    // either way, last: Text says why
 	Ping                    // either way, answered by Pong: are you there?
 	Pong                    // either way
-	Lack                    // G: Text (executor) is not attached, so that Part of Batch by Epoch does not come
+	Lack                    // G: Text (executor), Epoch, Batch, Part, which does not come; How
 	kinds
+)
+
+// Why a part of a batch does not come to its executor.
+const (
+	NotAttached = iota // the executor is not attached at the gateway
+	Withdrawn          // nothing of it is left: its requests have ended
 )
 
 // Message is one message; which fields count depends on its kind.
@@ -46,7 +52,7 @@ type Message struct {
 	Item       uint64
 	Node       uint64 // module in the generation
 	Size       uint64
-	How        uint64 // an admission.End, or a dispatcher.Drop
+	How        uint64 // an admission.End, or a dispatcher.Drop; of Lack NotAttached or Withdrawn
 	Epoch      uint64
 	Batch      uint64
 	Part       uint64 // of so many Parts, one for every gateway that has items in the batch
@@ -138,7 +144,7 @@ func (m *Message) appendFields(to []byte) []byte {
 	case Drop:
 		return appendAll(to, m.Station, m.Item, m.How)
 	case Lack:
-		return appendAll(appendBytes(to, m.Text), m.Epoch, m.Batch, m.Part)
+		return appendAll(appendBytes(to, m.Text), m.Epoch, m.Batch, m.Part, m.How)
 	}
 	return to
 }
@@ -208,7 +214,7 @@ func Parse(frame []byte, m *Message) error {
 		m.Station, m.Item, m.How = p.uint(), p.uint(), p.uint()
 	case Ping, Pong:
 	case Lack:
-		m.Text, m.Epoch, m.Batch, m.Part = p.bytes(), p.uint(), p.uint(), p.uint()
+		m.Text, m.Epoch, m.Batch, m.Part, m.How = p.bytes(), p.uint(), p.uint(), p.uint(), p.uint()
 	default:
 		return fmt.Errorf("queue: a message of kind %d, which this version does not know", m.Kind)
 	}

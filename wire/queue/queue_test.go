@@ -35,7 +35,7 @@ func all() []Message {
 		{Kind: Fail, Text: []byte("because")},
 		{Kind: Ping},
 		{Kind: Pong},
-		{Kind: Lack, Text: []byte("detect/1/0"), Epoch: 8, Batch: 5, Part: 1},
+		{Kind: Lack, Text: []byte("detect/1/0"), Epoch: 8, Batch: 5, Part: 1, How: Withdrawn},
 	}
 }
 

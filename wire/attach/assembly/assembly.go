@@ -223,6 +223,10 @@ func (a *Assembly) skip(p attach.Part) *attach.Batch {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.of(p)
+	if w == nil && p.Epoch < a.epoch && a.open[key{p.Epoch, p.Batch}] == nil {
+		// Its dispatcher may own the service again by now, and waits for the end.
+		a.report(&attach.Done{Epoch: p.Epoch, Batch: p.Batch})
+	}
 	if w == nil || w.number != 0 || slices.ContainsFunc(w.parts, func(of part) bool { return of.batch.Part.Part == p.Part }) {
 		return nil
 	}

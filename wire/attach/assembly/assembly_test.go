@@ -284,3 +284,24 @@ func TestADispatcherHearsOfAHigherEpoch(t *testing.T) {
 		r.done(10, 1)
 	})
 }
+
+// A dispatcher that owns a service again waits for the ends of what it began before.
+func TestASkippedPartOfAnOwnerThatWasReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.stop()
+		r.follow(1)
+		r.send(r.a, 1, of(2, 7, 0, 1), 1) // by a newer owner, through a gateway
+		r.answered(r.a, 1, 1001)
+		p := of(1, 3, 0, 1) // its gateway is gone
+		require.NoError(t, r.d.Send(&attach.Message{Skip: &attach.Skip{Part: p}}))
+		m, err := r.d.Recv()
+		require.NoError(t, err)
+		if m.Owner != nil { // of the newer one
+			m, err = r.d.Recv()
+			require.NoError(t, err)
+		}
+		require.NotNil(t, m.Done)
+		require.Equal(t, attach.Done{Epoch: 1, Batch: 3}, *m.Done)
+	})
+}
