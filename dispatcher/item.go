@@ -90,6 +90,7 @@ type Batch struct {
 	// Whole is what the batch is a part of, where another dispatcher has decided it.
 	Whole attach.Part
 
+	link    *Link // to that dispatcher
 	station *station
 	lane    int32         // -1 when the station has forgotten it; under station.mu
 	soon    dispatch.Time // when it was said to be about to end; 0 where it was not

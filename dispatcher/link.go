@@ -271,7 +271,7 @@ func (l *Link) station(n uint64) *station {
 func (l *Link) start(m *queue.Message) {
 	d := l.dispatcher
 	now := d.Now()
-	b := &Batch{lane: -1, At: now, Parts: int(m.Parts), Whole: attach.Part{Epoch: m.Epoch, Batch: m.Batch, Part: int(m.Part), Parts: int(m.Parts)}}
+	b := &Batch{link: l, lane: -1, At: now, Parts: int(m.Parts), Whole: attach.Part{Epoch: m.Epoch, Batch: m.Batch, Part: int(m.Part), Parts: int(m.Parts)}}
 	b.Items = b.few[:0]
 	for _, ref := range m.Items {
 		if s := l.station(ref.Station); s != nil && (b.station == nil || b.station == s) {
@@ -309,16 +309,10 @@ func (l *Link) lack(executor string, p attach.Part, how uint64) {
 
 // lack tells the dispatcher that has ordered the batch, if it is elsewhere, that the
 // executor's stream has broken: it cannot know whether the batch has come through, and
-// would wait for its end for ever.
+// would wait for its end for ever. It may own the service no more, and again later.
 func (b *Batch) lack() {
-	if b.Whole.Parts == 0 || b.station == nil {
-		return
-	}
-	b.station.mu.Lock()
-	l := b.station.link
-	b.station.mu.Unlock()
-	if l != nil {
-		l.lack(b.Executor.Name, b.Whole, queue.NotAttached)
+	if b.link != nil {
+		b.link.lack(b.Executor.Name, b.Whole, queue.NotAttached)
 	}
 }
 

@@ -53,7 +53,7 @@ var mutations = []mutation{
 	{"an executor goes that another gateway needs", "dispatcher/server/server.go",
 		"if !s.released[executor][p] && p.needs(executor) {", "if p == nil {"},
 	{"a batch that a gateway lacks the executor for is forgotten", "dispatcher/link.go",
-		"		for _, it := range b.Items {\n			d.again(it, true)\n		}\n		return", "		return"},
+		"		for _, it := range b.Items {\n			d.again(it, true)\n		}\n	default:", "	default:"},
 	{"late counts as in time", "gateway/infer.go",
 		"r.Deadline != 0 && now > r.Deadline {", "r.Deadline != 0 && now > 2*r.Deadline {"},
 	{"answers of a batch are mixed up", "gateway/executor.go",
