@@ -34,8 +34,9 @@ func (s *search) algorithm1(m *plan.ModuleProblem, dummies ...dummyRule) moduleS
 }
 
 // allocate is Algorithm 1: the configurations are tried in the order of their
-// throughput-cost ratio; as long as one keeps the budget at the rate that is still unallocated it takes as many full machines as that
-// rate fills, then the partly used rest. rate includes dummy requests.
+// throughput-cost ratio; as long as one keeps the budget at the rate that is still
+// unallocated it takes as many full machines as that rate fills, then the partly used
+// rest. rate includes dummy requests.
 //
 // Full machines of one configuration share the rate that is unallocated when
 // they are chosen; the partly used machine is judged at its own rate, even
@@ -47,7 +48,7 @@ func (a *algorithm1) allocate(rate float64, budget time.Duration) (set plan.Sche
 	rest = rate
 	k := 0
 	for rest > plan.RateTolerance*rate {
-		t, fits := a.take(a.Configs[k], rest, budget)
+		t, fits := a.take(&a.Configs[k], rest, budget)
 		if !fits {
 			if k++; k < len(a.Configs) {
 				continue
@@ -66,18 +67,27 @@ func (a *algorithm1) allocate(rate float64, budget time.Duration) (set plan.Sche
 }
 
 // take allocates what one step of Algorithm 1 gives to configuration c.
-func (a *algorithm1) take(c plan.Config, rest float64, budget time.Duration) (plan.Allocation, bool) {
-	n := rest / c.Throughput()
-	if a.together {
-		t := plan.Allocation{Config: c, Machines: n, Rate: rest, Collect: rest, Worst: a.rule.full(c, rest)}
-		return t, t.Worst <= budget
+func (a *algorithm1) take(c *plan.Config, rest float64, budget time.Duration) (plan.Allocation, bool) {
+	if c.Duration > budget { // the worst case under no rule is shorter
+		return plan.Allocation{}, false
 	}
-	if full := math.Floor(n + plan.RateTolerance); full >= 1 {
-		t := plan.Allocation{Config: c, Machines: full, Rate: math.Min(rest, full*c.Throughput()), Collect: rest, Worst: a.rule.full(c, rest)}
-		return t, t.Worst <= budget
+	throughput := c.Throughput()
+	n := rest / throughput
+	full := math.Floor(n + plan.RateTolerance)
+	var worst time.Duration
+	if a.together || full >= 1 {
+		worst = a.rule.full(*c, rest)
+	} else {
+		worst = a.rule.partial(*c, rest)
 	}
-	t := plan.Allocation{Config: c, Machines: n, Rate: rest, Collect: rest, Worst: a.rule.partial(c, rest)}
-	return t, t.Worst <= budget
+	if worst > budget {
+		return plan.Allocation{}, false
+	}
+	t := plan.Allocation{Config: *c, Machines: n, Rate: rest, Collect: rest, Worst: worst}
+	if !a.together && full >= 1 {
+		t.Machines, t.Rate = full, math.Min(rest, full*throughput)
+	}
+	return t, true
 }
 
 // single serves what no configuration takes by its rule in batches of one on a machine
@@ -85,7 +95,10 @@ func (a *algorithm1) take(c plan.Config, rest float64, budget time.Duration) (pl
 // not need. Where there are dummy requests they see to that.
 func (a *algorithm1) single(all []plan.Config, rest float64, budget time.Duration) (plan.Allocation, bool) {
 	for _, c := range all {
-		if n, worst := rest/c.Throughput(), a.rule.fastest(c); c.Batch == 1 && n < 1 && worst <= budget {
+		if c.Batch != 1 {
+			continue
+		}
+		if n, worst := rest/c.Throughput(), a.rule.fastest(c); n < 1 && worst <= budget {
 			return plan.Allocation{Config: c, Machines: n, Rate: rest, Collect: rest, Worst: worst}, true
 		}
 	}
@@ -96,8 +109,8 @@ func (a *algorithm1) single(all []plan.Config, rest float64, budget time.Duratio
 // configurations a module do: the first whose full machines and whose partly
 // used one both keep the budget.
 func (a *algorithm1) residual(set plan.Schedule, rest float64, budget time.Duration) (plan.Schedule, float64, bool) {
-	for _, c := range a.Configs {
-		if more, _, ok := a.alike(c, rest, budget); ok {
+	for k := range a.Configs {
+		if more, _, ok := a.alike(&a.Configs[k], rest, budget); ok {
 			for _, t := range more.Allocations {
 				set.Add(t)
 			}
@@ -112,7 +125,7 @@ func (a *algorithm1) residual(set plan.Schedule, rest float64, budget time.Durat
 }
 
 // alike serves a rate with full machines of c and one that is partly used.
-func (a *algorithm1) alike(c plan.Config, rate float64, budget time.Duration) (set plan.Schedule, rest float64, ok bool) {
+func (a *algorithm1) alike(c *plan.Config, rate float64, budget time.Duration) (set plan.Schedule, rest float64, ok bool) {
 	full, fits := a.take(c, rate, budget)
 	if !fits {
 		return set, rate, false
@@ -123,7 +136,7 @@ func (a *algorithm1) alike(c plan.Config, rate float64, budget time.Duration) (s
 	}
 	part, fits := a.take(c, rest, budget)
 	if !fits {
-		part, fits = a.single([]plan.Config{c}, rest, budget)
+		part, fits = a.single([]plan.Config{*c}, rest, budget)
 	}
 	if !fits {
 		return set, rest, false

@@ -54,7 +54,7 @@ func (a *algorithm1) withDummies(set plan.Schedule, budget time.Duration) (plan.
 			next++
 		}
 		extra := a.dummies[0](c, budget) - leftover
-		if leftover <= plan.RateTolerance*total || extra <= plan.RateTolerance*total {
+		if leftover <= plan.RateTolerance*total || extra <= plan.RateTolerance*total || !a.pays(total+extra, best.Weight) {
 			continue
 		}
 		if try, _, ok := a.allocate(total+extra, budget); ok && plan.Cheaper(try.Weight, best.Weight) {
@@ -86,7 +86,7 @@ func (a *algorithm1) raise(rests []float64, budget time.Duration, want dummyRule
 	for _, rest := range rests {
 		for _, c := range a.Configs {
 			extra := want(c, budget) - rest
-			if extra <= 0 {
+			if extra <= 0 || found && !a.pays(a.Rate+extra, best.Weight) {
 				continue
 			}
 			try, _, ok := a.allocate(a.Rate+extra, budget)
@@ -97,6 +97,12 @@ func (a *algorithm1) raise(rests []float64, budget time.Duration, want dummyRule
 		}
 	}
 	return best, found
+}
+
+// pays is whether a schedule of rate requests per second may weigh less than best: none
+// weighs less than its requests in the configuration of the best ratio.
+func (a *algorithm1) pays(rate, best float64) bool {
+	return plan.Cheaper(rate*(1-2*plan.RateTolerance)*a.Configs[0].Unit(), best)
 }
 
 // rests are the rates that were unallocated at some point before Algorithm 1

@@ -16,7 +16,7 @@ type oneConfiguration struct{ *algorithm1 }
 
 func (s oneConfiguration) solve(budget time.Duration) (plan.Schedule, bool) {
 	for _, c := range s.Configs {
-		if set, _, ok := s.alike(c, s.Rate, budget); ok {
+		if set, _, ok := s.alike(&c, s.Rate, budget); ok {
 			return set, true
 		}
 	}
