@@ -11,14 +11,14 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// Figures is the one about overload.
+// Figures are those about overload.
 func Figures() []figure.Figure {
 	return []figure.Figure{{
 		ID: "dispatching/overload", Title: "Goodput beyond the planned rate, durations that vary by 30 %", Seconds: 300,
 		Layout: figure.Layout{Down: []string{figure.System}, Across: []string{"load"}}, Run: run,
 		Picture: &figure.Picture{Metric: "goodput in planned rates", Panel: []string{"arrivals", "devices"}, X: "load", LogX: true,
 			Footer: "Simulated; the first 20 workloads of the suite, durations with a coefficient of variation of 0.3."},
-	}}
+	}, dropping()}
 }
 
 func run(ctx context.Context, e *figure.Env) (figure.Result, error) {

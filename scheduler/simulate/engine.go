@@ -37,6 +37,7 @@ type engine struct {
 	delay    dispatch.Delay
 	noise    float64
 	spread   Spread
+	dropping Dropping
 	random   *rand.Rand // for noise
 	begin    Time       // requests before it are not counted
 	end      Time       // no request comes from then on
@@ -216,11 +217,11 @@ func (e *engine) submit(i int32) {
 	it := &e.items[i]
 	it.ready, it.state = e.now, waiting
 	n := &e.loads[it.load].nodes[it.node]
-	it.kept = n.Keep.Under(e.pressure(it.load))
 	if it.measured {
 		n.tally.items++
 	}
 	e.countWaiting(it, 1)
+	it.kept = e.dropping.kept(e, it)
 	e.step(n.station, dispatch.Event{Kind: dispatch.Arrive, Request: e.requestOf(i)})
 }
 
@@ -324,9 +325,13 @@ func (e *engine) miss(a *loadState, measured bool, reason dispatch.Reason) {
 	}
 }
 
-// answer counts a request that is answered now.
-func (e *engine) answer(a *loadState, arrival Time, measured bool) {
-	if measured && !a.tally.answer(arrival, e.now-arrival, a.slo) {
+// answer counts a request that is answered now and has taken so much of devices.
+func (e *engine) answer(a *loadState, arrival, spent Time, measured bool) {
+	switch {
+	case !measured:
+	case a.tally.answer(arrival, e.now-arrival, a.slo):
+		a.tally.useful += spent
+	default:
 		e.misses++
 	}
 }

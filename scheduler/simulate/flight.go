@@ -202,8 +202,9 @@ func (e *engine) finish(k int32) {
 	e.countIdle(at, l.group, 1)
 	e.batchEnded(e.finished, int(l.group), e.now-begun, e.now-f.sent)
 	e.step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor, Took: e.now - begun})
+	each := (e.now - begun) / Time(len(e.finished))
 	for _, i := range e.finished {
-		e.complete(i)
+		e.complete(i, each)
 	}
 	e.offer(d)
 }
@@ -230,23 +231,25 @@ func (e *engine) countBatch(f *flight) {
 	}
 }
 
-// complete takes note that an item has been computed.
-func (e *engine) complete(i int32) {
+// complete takes note that an item has been computed, which took so much of its device.
+func (e *engine) complete(i int32, spent Time) {
 	it := &e.items[i]
 	a := &e.loads[it.load]
 	n := &a.nodes[it.node]
 	if it.measured {
+		a.tally.spent += spent
 		n.tally.complete(e.now-it.ready, e.now-(it.arrival+n.Offset+n.Budget), e.now <= it.arrival+a.slo-it.kept)
 	}
 	switch {
 	case it.abandoned:
 		e.freeItem(i)
 	case it.request < 0:
-		e.answer(a, it.arrival, it.measured)
+		e.answer(a, it.arrival, spent, it.measured)
 		e.leave(it.load, it.arrival, true)
 		e.freeItem(i)
 	default:
 		it.state = done
+		e.requests[it.request].spent += spent
 		done := flow.Item{Node: it.node, Frame: it.frame}
 		e.launch(it.request, e.requests[it.request].Complete(done, e.ready[:0]))
 	}

@@ -38,6 +38,7 @@ type request struct {
 	flow.Request
 	load     int32
 	arrival  Time
+	spent    Time  // of devices
 	items    int32 // the latest, linked by next; -1 for none
 	measured bool
 	over     bool
@@ -52,7 +53,7 @@ func (e *engine) open(at int32, arrival Time, measured bool) {
 		e.requests = append(e.requests, new(request))
 	}
 	q := e.requests[r]
-	q.load, q.arrival, q.items, q.measured, q.over = at, arrival, -1, measured, false
+	q.load, q.arrival, q.spent, q.items, q.measured, q.over = at, arrival, 0, -1, measured, false
 	e.launch(r, q.Begin(e.loads[at].graph, e.ready[:0]))
 }
 
@@ -78,7 +79,7 @@ func (e *engine) launch(r int32, ready []flow.Item) {
 	}
 	e.ready = ready
 	if !q.over && q.Done() {
-		e.answer(a, q.arrival, q.measured)
+		e.answer(a, q.arrival, q.spent, q.measured)
 		e.close(r)
 	}
 }

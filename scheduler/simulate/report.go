@@ -48,6 +48,9 @@ func (a *loadState) result(seconds, confidence float64) PipelineResult {
 	if t.requests > 0 {
 		r.Attainment = float64(t.completed) / float64(t.requests)
 	}
+	if t.spent > 0 {
+		r.Wasted = 1 - float64(t.useful)/float64(t.spent)
+	}
 	var batches, batched int64
 	for i := range a.nodes {
 		n := &a.nodes[i]

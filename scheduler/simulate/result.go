@@ -47,6 +47,7 @@ type PipelineResult struct {
 	Devices     int      // that serve the pipeline
 	Utilisation float64  // of these, on average: share of time with a batch on it
 	Goodput     *Goodput // where it was asked for
+	Wasted      float64  // of the time that devices computed: the share for requests that were not in time
 	Modules     []ModuleResult
 }
 

@@ -60,6 +60,9 @@ type Options struct {
 	// come, as gateways do (package scheduler/dispatch/admission). For plans.
 	Admission bool
 
+	// Dropping is the rule by which items are given up; empty for the one that serves.
+	Dropping Dropping
+
 	// MaxQueue is as in tc.Options and shared.Options.
 	MaxQueue int
 
@@ -167,7 +170,7 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		return nil, o, err
 	}
 	e := &engine{
-		delay: o.Delay, noise: o.Noise, spread: o.Spread, random: source(o.Seed, forNoise, 0),
+		delay: o.Delay, noise: o.Noise, spread: o.Spread, dropping: o.Dropping, random: source(o.Seed, forNoise, 0),
 		begin: o.Warmup, end: o.Warmup + o.Duration, giveUp: o.GiveUp, observer: o.Observer, stop: o.Stop,
 	}
 	for i := range loads {

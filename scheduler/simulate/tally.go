@@ -14,6 +14,7 @@ type tally struct {
 
 	failures
 	requests, completed, late int64
+	spent, useful             Time // of devices by items; by those of requests that were in time
 	latency                   histogram.Histogram
 	good, total               [slicesOfTime]int64
 }

@@ -23,7 +23,7 @@ import (
 type reproduceFlags struct {
 	list, full         bool
 	asJSON, asMarkdown bool
-	out                string
+	out, plot          string
 }
 
 // NewReproduceCommand makes harpagon reproduce.
@@ -57,6 +57,7 @@ system tells it, so that other work hardly matters.`,
 	flags.BoolVar(&f.asJSON, "json", false, "print the rows as JSON")
 	flags.BoolVar(&f.asMarkdown, "markdown", false, "print the tables as Markdown")
 	flags.StringVar(&f.out, "out", "", "write each figure to `folder`, too: ID.md, ID.csv, and ID.svg where it can be drawn")
+	flags.StringVar(&f.plot, "plot", "", "draw each figure that can be drawn to `folder`: ID.svg")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.asJSON && f.asMarkdown {
 			return command.WrongUse(c, errors.New("--json and --markdown exclude each other; take one of them"))
@@ -173,6 +174,11 @@ func (f *reproduceFlags) make(ctx context.Context, d *command.Deps, chosen []fig
 
 // keep writes a figure to the folder that was asked for.
 func (f *reproduceFlags) keep(d *command.Deps, one *figure.Figure, r figure.Result, head string) error {
+	if f.plot != "" && f.plot != f.out && one.Picture != nil {
+		if err := draw(d, "--plot", filepath.Join(f.plot, filepath.FromSlash(one.ID)), one, r); err != nil {
+			return err
+		}
+	}
 	if f.out == "" {
 		return nil
 	}
@@ -190,6 +196,14 @@ func (f *reproduceFlags) keep(d *command.Deps, one *figure.Figure, r figure.Resu
 	fmt.Fprintf(d.Stderr, "wrote %s.md and .csv\n", name)
 	if one.Picture == nil {
 		return nil
+	}
+	return draw(d, "--out", name, one, r)
+}
+
+// draw writes the picture of a figure, for a flag.
+func draw(d *command.Deps, flag, name string, one *figure.Figure, r figure.Result) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
 	}
 	return command.WritePicture(d, name+".svg", drawn(one, r))
 }

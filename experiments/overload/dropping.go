@@ -1,0 +1,139 @@
+package overload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/experiments/planning"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+)
+
+// droppers are the rules that are compared. The applications and profiles of the PARD paper
+// (arXiv 2602.08747) are not public, nor what it made of its traces: the pipelines of the
+// suite with three and more modules and drawn arrivals stand in for them.
+var droppers = []struct {
+	name      string
+	dropping  simulate.Dropping
+	admission bool
+}{
+	{"serves", "", true},
+	{"least below", simulate.DropHopeless, false},
+	{"least below, admission", simulate.DropHopeless, true},
+	{"budgets, admission", simulate.DropBySplit, true},
+	{"nexus, as in PARD", simulate.DropReactive, false},
+	{"clipper++, as in PARD", simulate.DropBySplit, false},
+}
+
+// dropped is a pipeline with its plan.
+type dropped struct {
+	planning.Workload
+	plan plan.Plan
+}
+
+const (
+	deepWorkloads = 12
+	deepest       = 100 // workloads of the suite that are looked at
+	deepModules   = 3
+)
+
+// deep are the first pipelines of the suite with three and more modules.
+func deep(n int) ([]dropped, error) {
+	all, err := planning.Workloads(planning.DefaultSeed, deepest)
+	var some []dropped
+	for _, w := range all {
+		if len(some) == n || len(w.Problem.Pipeline.Modules) < deepModules {
+			continue
+		}
+		w.Problem.Pipeline.Arrivals = "poisson"
+		if p := policies.Solve(w.Problem, plan.Options{CostModel: plan.CostWhole}); p.Status != plan.Infeasible {
+			some = append(some, dropped{w, p})
+		}
+	}
+	return some, err
+}
+
+// dropping is the figure that compares the rules.
+func dropping() figure.Figure {
+	return figure.Figure{
+		ID: "dispatching/dropping", Title: "Dropping across modules: goodput, and device time for requests that fail later", Seconds: 120,
+		Layout: figure.Layout{Down: []string{figure.System}, Across: []string{"load"}}, Run: runDropping,
+		Picture: &figure.Picture{Metric: "goodput in planned rates", Panel: []string{"arrivals", "noise"}, X: "load",
+			Footer: "Simulated; the first 12 pipelines of the suite with three and more modules, devices whole."},
+	}
+}
+
+func runDropping(ctx context.Context, e *figure.Env) (figure.Result, error) {
+	n, processes := deepWorkloads, []arrivals.Process{{Kind: "poisson"}, {Kind: "gamma", Shape: 0.2}}
+	if e.Quick {
+		n, processes = 2, processes[1:]
+	}
+	drawn, err := deep(n)
+	if err != nil {
+		return figure.Result{}, err
+	}
+	type point struct {
+		process     arrivals.Process
+		noise, load float64
+		system      int
+	}
+	var points []point
+	for _, a := range processes {
+		for _, noise := range []float64{0, 0.1} {
+			for _, load := range []float64{1, 1.5, 2, 3} {
+				for i := range droppers {
+					points = append(points, point{a, noise, load, i})
+				}
+			}
+		}
+	}
+	found := make([]drop, len(points))
+	err = e.Each(ctx, "Dropping", len(points), func(i int) (err error) {
+		p, d := points[i], droppers[points[i].system]
+		found[i], err = measureDrops(drawn, p.process, p.load, simulate.Options{
+			Eager: true, Admission: d.admission, Dropping: d.dropping, Noise: p.noise, Stop: func() bool { return ctx.Err() != nil },
+		})
+		if errors.Is(err, simulate.ErrStopped) {
+			return ctx.Err()
+		}
+		return err
+	})
+	out := figure.Result{Notes: []string{"What serves counts the work that waits at all modules before a request is taken in, and keeps for the modules below their budgets as it is pressed; the others go by deadlines alone, or with that admission. Pipelines, profiles and arrivals are not those of the PARD paper (arXiv 2602.08747), which are not public."}}
+	for i, p := range points {
+		at := figure.Set("arrivals", describe(p.process), "noise", p.noise, "pipelines", len(drawn), "load", p.load)
+		out.Add(at, droppers[p.system].name, "goodput in planned rates", "", found[i].goodput)
+		out.Add(at, droppers[p.system].name, "device time wasted", "%", 100*found[i].wasted)
+	}
+	return out, err
+}
+
+func describe(p arrivals.Process) string {
+	if p.Shape > 0 {
+		return fmt.Sprintf("%s:%g", p.Kind, p.Shape)
+	}
+	return p.Kind
+}
+
+// drop is what a rule reaches: goodput in planned rates, and the share of device time for
+// requests that were not in time; means over the pipelines.
+type drop struct{ goodput, wasted float64 }
+
+func measureDrops(drawn []dropped, process arrivals.Process, load float64, o simulate.Options) (drop, error) {
+	var sum drop
+	for _, w := range drawn {
+		l := simulate.Load{Pipeline: w.Problem.Pipeline, Arrivals: process, Rate: load * w.Problem.Pipeline.Rate}
+		o.Duration = time.Duration(2 * requests / w.Problem.Pipeline.Rate * float64(time.Second))
+		r, err := simulate.OnPlans([]simulate.Load{l}, []plan.Plan{w.plan}, o)
+		if err != nil {
+			return sum, err
+		}
+		sum.goodput += load * r.Pipelines[0].Attainment / float64(len(drawn))
+		sum.wasted += r.Pipelines[0].Wasted / float64(len(drawn))
+	}
+	return sum, nil
+}
