@@ -155,7 +155,7 @@ func (f *fleet) begin(ctx context.Context) error {
 
 // change applies the declaration, each time for another rate, so that it is planned anew.
 func (f *fleet) change(ctx context.Context, n int) error {
-	out, err := f.command(ctx, "apply", f.options.folder, "--var", fmt.Sprintf("rate=%d", 480+n%2*10)).CombinedOutput()
+	out, err := f.command(ctx, "apply", f.options.folder, "--var", fmt.Sprintf("rate=%d", 420+n%2*10)).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("apply: %w: %s", err, out)
 	}

@@ -3,7 +3,7 @@
 # less than 0.6 of the rate would be planned for anew, on fewer machines.
 
 variable "rate" {
-  default     = 480
+  default     = 430
   description = "requests per second"
 }
 

@@ -147,7 +147,7 @@ func (a *Assembly) follow(s *stream, epoch uint64) {
 			_ = s.send(r.Message)
 		}
 	}
-	a.early = slices.DeleteFunc(a.early, func(r report) bool { return r.epoch <= epoch })
+	a.early = slices.DeleteFunc(a.early, func(r report) bool { return r.epoch == epoch })
 	a.tellHighest()
 }
 
@@ -312,17 +312,17 @@ func (a *Assembly) end(w *joint) {
 func (a *Assembly) report(d *attach.Done) { a.tell(d.Epoch, &attach.Message{Done: d}) }
 
 // tell sends a message to the dispatcher with the epoch. Gateways may know the epoch
-// before its dispatcher's stream does: then the message waits for that. The lock is held.
+// before its dispatcher's stream does: then the message waits for that, although others
+// may own the service meanwhile. The lock is held.
 func (a *Assembly) tell(epoch uint64, m *attach.Message) {
-	switch to := a.decides[epoch]; {
-	case to != nil:
+	if to := a.decides[epoch]; to != nil {
 		_ = to.send(m)
-	case epoch >= a.epoch:
-		if len(a.early) == memory { // it does not come
-			a.early = slices.Delete(a.early, 0, 1)
-		}
-		a.early = append(a.early, report{epoch, m})
+		return
 	}
+	if len(a.early) == memory { // it does not come
+		a.early = slices.Delete(a.early, 0, 1)
+	}
+	a.early = append(a.early, report{epoch, m})
 }
 
 // soon tells the dispatcher that a joint batch is about to end.
