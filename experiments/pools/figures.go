@@ -81,14 +81,14 @@ type row struct {
 func distributors(largest int) map[string]func(trial.Pool) []func() dispatch.Policy {
 	return map[string]func(trial.Pool) []func() dispatch.Policy{
 		"ribbon": func(p trial.Pool) []func() dispatch.Policy {
-			return []func() dispatch.Policy{func() dispatch.Policy { return trial.NewRibbon(p, largest) }}
+			return []func() dispatch.Policy{func() dispatch.Policy { return p.Ribbon(largest) }}
 		},
 		"clockwork": func(p trial.Pool) []func() dispatch.Policy {
-			return []func() dispatch.Policy{func() dispatch.Policy { return trial.NewClockwork(p, largest) }}
+			return []func() dispatch.Policy{func() dispatch.Policy { return p.Clockwork(largest) }}
 		},
 		"deeprecsys": func(p trial.Pool) (all []func() dispatch.Policy) {
 			for threshold := 0; threshold <= largest; threshold += largest / thresholds {
-				all = append(all, func() dispatch.Policy { return trial.NewThreshold(p, largest, threshold) })
+				all = append(all, func() dispatch.Policy { return p.Threshold(largest, threshold) })
 			}
 			return all
 		},

@@ -27,6 +27,8 @@
 //     Package limit bounds what any of them can reach.
 //   - package matching, Kairos: queries of different sizes to instances that
 //     differ, by assignment at least cost (package assign).
+//   - package baseline: those that Kairos is compared with, for queries of
+//     different sizes.
 //   - package grouped, HarmonyBatch: one queue per group of applications, a
 //     timeout per application.
 //

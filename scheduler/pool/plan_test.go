@@ -14,7 +14,6 @@ import (
 	"github.com/harpagon/harpagon/experiments/published"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
 
 // near is how close the prices of a bound come to the best, relative to it.
@@ -63,9 +62,9 @@ func TestNothingExceedsTheBound(t *testing.T) {
 		pool, largest := s.trial(c), s.sizes[len(s.sizes)-1]
 		for name, make := range map[string]func() dispatch.Policy{
 			"matching":  func() dispatch.Policy { return s.dispatcher(c) },
-			"ribbon":    func() dispatch.Policy { return trial.NewRibbon(pool, largest) },
-			"clockwork": func() dispatch.Policy { return trial.NewClockwork(pool, largest) },
-			"threshold": func() dispatch.Policy { return trial.NewThreshold(pool, largest, 50) },
+			"ribbon":    func() dispatch.Policy { return pool.Ribbon(largest) },
+			"clockwork": func() dispatch.Policy { return pool.Clockwork(largest) },
+			"threshold": func() dispatch.Policy { return pool.Threshold(largest, 50) },
 		} {
 			rate, err := s.search.Goodput(pool, make, s.load, 2*math.Min(bound, 1e9))
 			require.NoError(t, err, name)

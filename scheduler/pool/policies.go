@@ -66,10 +66,13 @@ func (s *solver) goodput(counts []int, load trial.Load, above float64) float64 {
 }
 
 // dispatcher is the dispatch policy of a configuration.
-func (s *solver) dispatcher(counts []int) dispatch.Policy {
-	policy, err := factory.New(s.matching(counts))
+func (s *solver) dispatcher(counts []int) dispatch.Policy { return made(s.matching(counts)) }
+
+// made is the policy of a market that was checked.
+func made(spec factory.Spec) dispatch.Policy {
+	policy, err := factory.New(spec)
 	if err != nil {
-		panic(err) // the market was checked
+		panic(err)
 	}
 	return policy
 }

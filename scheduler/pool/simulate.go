@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/baseline"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/pool/trial"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -15,7 +16,7 @@ import (
 
 // Dispatches lists the ways to distribute queries that Simulate knows, the default
 // first.
-func Dispatches() []string { return []string{"matching", "ribbon", "clockwork"} }
+func Dispatches() []string { return append([]string{"matching"}, baseline.Names()...) }
 
 // SimulateOptions say how to simulate queries against a plan.
 type SimulateOptions struct {
@@ -26,8 +27,7 @@ type SimulateOptions struct {
 	Seed     uint64
 	Noise    float64 // coefficient of variation of the time of a query
 
-	// Record, where given, makes what keeps the steps of the dispatcher. Only
-	// matching can be recorded; the others are baselines.
+	// Record, where given, makes what keeps the steps of the dispatcher.
 	Record func(station string) *recording.Recorder
 }
 
@@ -47,10 +47,13 @@ func Simulate(p Problem, plan Plan, o SimulateOptions) (simulate.Result, error) 
 		return simulate.Result{Pipelines: []simulate.PipelineResult{{Rate: o.Rate, Attainment: 1}}}, nil
 	}
 	load := trial.Draw(s.mix, int(math.Round(n)), s.arrivals, o.Seed)
-	if policy := s.baseline(o.Dispatch, counts); policy != nil {
-		return trial.Run(pool, policy, load, o.Rate, simulate.Options{})
+	spec := s.matching(counts)
+	if slices.Contains(baseline.Names(), o.Dispatch) {
+		if spec, err = s.baseline(o.Dispatch, counts); err != nil {
+			return simulate.Result{}, err
+		}
 	}
-	return trial.Run(pool, s.dispatcher(counts), load, o.Rate, simulate.Options{Record: o.Record, Spec: s.matching(counts)})
+	return trial.Run(pool, made(spec), load, o.Rate, simulate.Options{Record: o.Record, Spec: spec})
 }
 
 // playable checks the options and finds the instances of the plan.
@@ -75,14 +78,21 @@ func playable(p Problem, plan Plan, o *SimulateOptions) (*solver, []int, error) 
 	return s, counts, nil
 }
 
-// baseline is the way to distribute queries of that name; nil for matching.
-func (s *solver) baseline(name string, counts []int) dispatch.Policy {
-	largest := s.sizes[len(s.sizes)-1]
-	switch name {
-	case "ribbon":
-		return trial.NewRibbon(s.trial(counts), largest)
-	case "clockwork":
-		return trial.NewClockwork(s.trial(counts), largest)
+// climbQueries is how many queries the threshold of drs is looked for with.
+const climbQueries = 2000
+
+// baseline says how to make the distributor of that name. The threshold of drs is found as
+// DeepRecSys finds it, by climbing.
+func (s *solver) baseline(name string, counts []int) (factory.Spec, error) {
+	p, largest, threshold := s.trial(counts), s.sizes[len(s.sizes)-1], 0
+	if name == baseline.Threshold {
+		s.draw(1)
+		load := trial.Draw(s.mix, climbQueries, s.arrivals, s.options.Seed)
+		var err error
+		if threshold, _, err = s.search.HillClimb(p, load, largest, s.bound(counts, load)*(1+s.search.Tolerance)); err != nil {
+			return factory.Spec{}, err
+		}
 	}
-	return nil
+	o := p.Baseline(name, largest, threshold)
+	return factory.Spec{Baseline: &o}, nil
 }

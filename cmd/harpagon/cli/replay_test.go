@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
+	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 // TestReplayPoolsAndFunctions: what is simulated of any kind can be decided again.
@@ -31,9 +32,15 @@ func TestReplayPoolsAndFunctions(t *testing.T) {
 	}
 	assert.Equal(t, map[string]string{"ranking": "matching", "vgg19": "grouped"}, policies)
 
-	got = run(t, "simulate", examplePool, "--duration", "2s", "--dispatch", "ribbon", "--record", file)
-	assert.Equal(t, command.ExitError, got.code)
-	assert.Contains(t, got.stderr, "take --dispatch matching")
+	for _, policy := range pool.Dispatches() {
+		got = run(t, "simulate", examplePool, "--duration", "2s", "--dispatch", policy, "--record", file)
+		require.Equal(t, command.ExitOK, got.code, got.stderr)
+		got = run(t, "replay", file, "--json")
+		require.Equal(t, command.ExitOK, got.code, got.stderr)
+		require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+		assert.True(t, out.Same, policy)
+		assert.Equal(t, policy, out.Stations[0].Policy)
+	}
 }
 
 func TestReplay(t *testing.T) {

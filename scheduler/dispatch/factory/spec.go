@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/baseline"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
@@ -16,6 +17,7 @@ type Spec struct {
 	TC       *tc.Options       `json:",omitempty"`
 	Shared   *Shared           `json:",omitempty"`
 	Matching *matching.Options `json:",omitempty"`
+	Baseline *baseline.Options `json:",omitempty"`
 	Grouped  *grouped.Options  `json:",omitempty"`
 }
 
@@ -38,6 +40,11 @@ func New(s Spec) (dispatch.Policy, error) {
 		return p, nil
 	case s.Matching != nil:
 		return matching.New(*s.Matching)
+	case s.Baseline != nil:
+		if err := s.Baseline.Check(); err != nil {
+			return nil, fmt.Errorf("dispatch %s: %w", s.Baseline.Name, err)
+		}
+		return baseline.New(*s.Baseline), nil
 	case s.Grouped != nil:
 		if err := s.Grouped.Check(); err != nil {
 			return nil, fmt.Errorf("dispatch grouped: %w", err)

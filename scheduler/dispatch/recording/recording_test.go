@@ -12,6 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/baseline"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
@@ -42,6 +43,12 @@ func specs() map[string]factory.Spec {
 	all["matching"] = factory.Spec{Matching: &matching.Options{
 		Types: []matching.InstanceType{{Name: "a", Latency: pipelines.Profile{Points: points}.Latency("a")}, {Name: "b"}}, SLO: 80 * ms,
 	}}
+	for _, name := range baseline.Names() {
+		all["pool "+name] = factory.Spec{Baseline: &baseline.Options{
+			Name: name, SLO: 80 * ms, Largest: 9, Threshold: 4,
+			Types: []matching.InstanceType{{Name: "a", Latency: pipelines.Profile{Points: points}.Latency("a")}, {Name: "b", Latency: pipelines.Profile{Points: points}.Latency("a")}},
+		}}
+	}
 	all["grouped"] = factory.Spec{Grouped: &grouped.Options{Groups: []grouped.Group{
 		{Batch: 3, Duration: 20 * ms, Applications: []grouped.Application{{Class: 0, Timeout: 20 * ms, SLO: 100 * ms}}},
 		{Batch: 5, Duration: 20 * ms, Applications: []grouped.Application{{Class: 1, Timeout: 40 * ms, SLO: 100 * ms}}},

@@ -18,7 +18,7 @@ func BenchmarkRun(b *testing.B) {
 	for name, p := range map[string]Pool{"6": pair(2, 4), "60": pair(20, 40)} {
 		rate := 38 * float64(p.Instances())
 		for policy, make := range map[string]func() dispatch.Policy{
-			"matching": kairos(b, p, true), "ribbon": func() dispatch.Policy { return NewRibbon(p, 80) },
+			"matching": kairos(b, p, true), "ribbon": func() dispatch.Policy { return p.Ribbon(80) },
 		} {
 			b.Run(policy+"/"+name, func(b *testing.B) {
 				events := int64(0)

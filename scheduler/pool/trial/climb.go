@@ -8,13 +8,13 @@ import (
 // size.
 func climbSteps() []float64 { return []float64{0.2, 0.1, 0.05, 0.02, 0.01} }
 
-// HillClimb looks for the threshold of NewThreshold with the highest goodput,
+// HillClimb looks for the threshold of Pool.Threshold with the highest goodput,
 // as DeepRecSys does: from the largest size that some other type than the base
 // serves within the objective, it goes on in the direction that helps, with
 // ever smaller steps.
 func (s Search) HillClimb(p Pool, load Load, largest int, above float64) (threshold int, goodput float64, err error) {
 	try := func(threshold int) (float64, error) {
-		return s.Goodput(p, func() dispatch.Policy { return NewThreshold(p, largest, threshold) }, load, above)
+		return s.Goodput(p, func() dispatch.Policy { return p.Threshold(largest, threshold) }, load, above)
 	}
 	threshold = p.reach(largest)
 	if goodput, err = try(threshold); err != nil {

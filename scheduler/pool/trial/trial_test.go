@@ -94,11 +94,11 @@ func starts(p Pool, d dispatch.Policy, sizes ...int32) map[int]string {
 }
 
 func TestBaselinesByHand(t *testing.T) {
-	assert.Equal(t, map[int]string{0: "base", 1: "other"}, starts(pair(1, 1), NewRibbon(pair(1, 1), 100), 10, 90), "it does not ask whether 90 is in time")
-	assert.Equal(t, map[int]string{0: "other", 1: "base"}, starts(pair(1, 1), NewThreshold(pair(1, 1), 100, 50), 10, 90))
-	assert.Equal(t, map[int]string{0: "base", 1: "other"}, starts(pair(1, 1), NewClockwork(pair(1, 1), 100), 40, 30))
-	assert.Equal(t, map[int]string{0: "base", 1: "dropped"}, starts(pair(1, 1), NewClockwork(pair(1, 1), 100), 40, 70), "neither would be in time")
-	assert.Equal(t, map[int]string{0: "base"}, starts(pair(1, 0), NewThreshold(pair(1, 0), 100, 50), 10, 20), "without other types the base serves all")
+	assert.Equal(t, map[int]string{0: "base", 1: "other"}, starts(pair(1, 1), pair(1, 1).Ribbon(100), 10, 90), "it does not ask whether 90 is in time")
+	assert.Equal(t, map[int]string{0: "other", 1: "base"}, starts(pair(1, 1), pair(1, 1).Threshold(100, 50), 10, 90))
+	assert.Equal(t, map[int]string{0: "base", 1: "other"}, starts(pair(1, 1), pair(1, 1).Clockwork(100), 40, 30))
+	assert.Equal(t, map[int]string{0: "base", 1: "dropped"}, starts(pair(1, 1), pair(1, 1).Clockwork(100), 40, 70), "neither would be in time")
+	assert.Equal(t, map[int]string{0: "base"}, starts(pair(1, 0), pair(1, 0).Threshold(100, 50), 10, 20), "without other types the base serves all")
 }
 
 // TestRunCountsEveryQuery holds the accounts of all policies, with noise, too.
@@ -109,7 +109,7 @@ func TestRunCountsEveryQuery(t *testing.T) {
 		p.Noise = rapid.SampledFrom([]float64{0, 0.05}).Draw(t, "noise")
 		l := Draw(mix, 200, gamma(rapid.SampledFrom([]float64{0, 0.3, 1, 10}).Draw(t, "arrivals")), rapid.Uint64().Draw(t, "seed"))
 		rate := rapid.Float64Range(1, 500).Draw(t, "rate")
-		for _, d := range []dispatch.Policy{kairos(t, p, true)(), kairos(t, p, false)(), NewRibbon(p, 80), NewThreshold(p, 80, 40), NewClockwork(p, 80)} {
+		for _, d := range []dispatch.Policy{kairos(t, p, true)(), kairos(t, p, false)(), p.Ribbon(80), p.Threshold(80, 40), p.Clockwork(80)} {
 			r, err := Run(p, d, l, rate, simulate.Options{})
 			require.NoError(t, err, d.Name())
 			one := r.Pipelines[0]
@@ -203,7 +203,7 @@ func TestHillClimbFindsAThreshold(t *testing.T) {
 func ExampleRun() {
 	p := pair(1, 2)
 	mix := pipelines.Mix{{Size: 10, Weight: 3}, {Size: 60, Weight: 1}}
-	r, err := Run(p, NewClockwork(p, 60), Draw(mix, 1000, gamma(1), 1), 40, simulate.Options{})
+	r, err := Run(p, p.Clockwork(60), Draw(mix, 1000, gamma(1), 1), 40, simulate.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -75,9 +75,6 @@ func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (S
 		out.Status, out.Reason = string(plan.Status), plan.Reason
 		return out, nil
 	}
-	if f.record != "" && o.Dispatch != pool.Dispatches()[0] {
-		return out, fmt.Errorf("--record: %s is a baseline that is simulated only, and not recorded; take --dispatch %s, or leave --record out", o.Dispatch, pool.Dispatches()[0])
-	}
 	r, err := pool.Simulate(p, plan, o)
 	if err != nil {
 		return out, err

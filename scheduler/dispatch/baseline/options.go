@@ -1,0 +1,63 @@
+package baseline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
+)
+
+// Names of the distributors.
+const (
+	Ribbon    = "ribbon"
+	Clockwork = "clockwork"
+	Threshold = "drs"
+)
+
+// maxLargest keeps the tables of latencies small.
+const maxLargest = 1 << 20
+
+// Names lists the distributors.
+func Names() []string { return []string{Ribbon, Clockwork, Threshold} }
+
+// Options say which distributor to make and what it knows. They are plain data.
+type Options struct {
+	Name  string                  // one of Names
+	Types []matching.InstanceType // by group of executors, each with its latencies
+	Base  int32                   // place in Types of the kind that meets the SLO at every size
+	SLO   time.Duration           // of a query that comes without a deadline
+
+	Largest   int32 // query expected; beyond it latencies are looked up more slowly
+	Threshold int32 `json:",omitempty"` // of drs: the largest query that does not go to the base
+}
+
+// Check says what is wrong with the options.
+func (o Options) Check() error {
+	switch {
+	case !slices.Contains(Names(), o.Name):
+		return fmt.Errorf("there is no distributor %q; choose one of %s", o.Name, strings.Join(Names(), ", "))
+	case o.Largest < 0 || o.Largest > maxLargest:
+		return fmt.Errorf("the largest query has between 0 and %d items, not %d", maxLargest, o.Largest)
+	}
+	for _, t := range o.Types {
+		if t.Latency.Largest() == 0 {
+			return fmt.Errorf("%s knows latencies beforehand, and there are none of %s; measure it, or distribute with matching", o.Name, t.Name)
+		}
+	}
+	return matching.Options{Types: o.Types, Base: o.Base, SLO: o.SLO}.Check()
+}
+
+// New makes the distributor. The options have been checked.
+func New(o Options) dispatch.Policy {
+	switch f := newFloor(o); o.Name {
+	case Clockwork:
+		return &clockwork{floor: f}
+	case Threshold:
+		return &byThreshold{floor: f, threshold: o.Threshold}
+	default:
+		return &ribbon{floor: f}
+	}
+}
