@@ -32,10 +32,14 @@ func ranking() pipelines.Pool {
 }
 
 func poolDeployment(p pipelines.Pool, generation int, instances map[string]int) placement.Deployment {
-	chosen := pool.Plan{Pool: p.Name, Status: pool.Feasible, Instances: instances, Coefficients: map[string]float64{"gpu": 1, "cpu": 0.3}}
+	return deployPool(p, generation, pool.Plan{Pool: p.Name, Status: pool.Feasible, Instances: instances, Coefficients: map[string]float64{"gpu": 1, "cpu": 0.3}})
+}
+
+// deployPool deploys what a plan chose; instances that two generations have go by one name.
+func deployPool(p pipelines.Pool, generation int, chosen pool.Plan) placement.Deployment {
 	d := placement.Deployment{Generation: generation, Pipeline: p.Served(), Plan: pool.Served(p, chosen)}
 	for g, group := range d.Plan.Modules[0].Groups {
-		for i := range instances[group.Hardware] {
+		for i := range chosen.Instances[group.Hardware] {
 			d.Slots = append(d.Slots, placement.Slot{
 				Executor: fmt.Sprintf("%s/%d", group.Hardware, i), Pipeline: p.Name, Module: pipelines.PoolModule,
 				Group: g, Batch: group.Batch, Duration: group.Duration, Hardware: group.Hardware, Host: "h",
