@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/profiling"
 )
@@ -86,7 +87,7 @@ func (s *service) sizeMeasured(m autoscale.Measures) {
 	switch {
 	case needed.Change != 0:
 		d.Scale = &needed
-	case needed.Bad <= autoscale.DefaultBad:
+	case needed.Bad <= size.DefaultBad:
 		d.Scale = nil
 	}
 	wanted := devices + allowed.Change

@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
@@ -37,7 +38,7 @@ func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
 		d.Sizes = autoscale.NewMixDrift(nil, o.Mix)
 		d.Sizes.Reset(spec.Pool.Mix(), now)
 	case scheduler.KindCluster:
-		d.Cluster = autoscale.Cluster{Options: autoscale.ClusterOptions{Min: spec.Cluster.Devices.Min, Max: spec.Cluster.Devices.Max}, Since: now}
+		d.Cluster = size.Cluster{Options: size.Options{Min: spec.Cluster.Devices.Min, Max: spec.Cluster.Devices.Max}, Since: now}
 	case scheduler.KindFunction:
 		for _, a := range spec.Function.Applications {
 			d.Applications = append(d.Applications, ApplicationDrift{a.Name, watch(a.Rate)})

@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/workflows/declarations"
@@ -142,8 +143,8 @@ type Detectors struct {
 	Sizes        autoscale.MixDrift  `json:",omitzero"`
 	Applications []ApplicationDrift  `json:",omitempty"` // in the order of the spec
 
-	Cluster autoscale.Cluster        `json:",omitzero"`
-	Scale   *autoscale.ClusterAdvice `json:",omitempty"` // the latest that was not to stay
+	Cluster size.Cluster `json:",omitzero"`
+	Scale   *size.Advice `json:",omitempty"` // the latest that was not to stay
 }
 
 // ApplicationDrift watches the rate of one application.

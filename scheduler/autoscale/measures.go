@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/histogram"
+	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 )
@@ -232,4 +233,24 @@ func (m *Measures) Module(name string) *ModuleMeasures {
 		}
 	}
 	return nil
+}
+
+// OfCluster is what the measures show of a cluster that has so many devices. The bad
+// rate is that of the pipeline with most, since every one of them was promised its
+// attainment.
+func (m Measures) OfCluster(devices int) size.Measures {
+	c := size.Measures{End: m.To, Devices: devices}
+	for _, one := range m.Members {
+		c.Bad = max(c.Bad, size.BadRate(one.Outcomes(), one.Outcomes()-one.Completed))
+	}
+	busy := 0.0
+	for i := range m.Modules {
+		for _, e := range m.Modules[i].Executors {
+			busy += e.Utilisation
+		}
+	}
+	if devices > 0 {
+		c.Idle = max(0, 1-busy/float64(devices))
+	}
+	return c
 }

@@ -97,6 +97,12 @@ func (b *clusterSetup) build(loads []Load) error {
 			}
 		}
 	}
+	if s := b.options.Scaling; s != nil {
+		if len(b.kinds) > 1 {
+			return fmt.Errorf("simulate: a cluster of %d kinds of devices is not scaled; name one", len(b.kinds))
+		}
+		return b.scale(*s, b.kinds[0].Hardware)
+	}
 	return nil
 }
 

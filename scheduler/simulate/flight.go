@@ -40,6 +40,7 @@ type device struct {
 	running  int32
 	queue    []int32 // flights
 	lost     bool
+	leaving  bool       // ends after what it runs
 	shared   bool       // by groups of plans
 	arbiter  tc.Arbiter // of batches that are on their way or run, for early starts
 	busy     Time
@@ -201,7 +202,12 @@ func (e *engine) finish(k int32) {
 	e.devices[d].arbiter.End()
 	e.countIdle(at, l.group, 1)
 	e.batchEnded(e.finished, int(l.group), e.now-begun, e.now-f.sent)
-	e.step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor, Took: e.now - begun})
+	switch {
+	case !e.devices[d].leaving:
+		e.step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor, Took: e.now - begun})
+	case e.idles(&e.devices[d]):
+		e.leaveNow(d)
+	}
 	each := (e.now - begun) / Time(len(e.finished))
 	for _, i := range e.finished {
 		e.complete(i, each)

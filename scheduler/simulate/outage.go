@@ -53,8 +53,20 @@ func (e *engine) changeDevices() {
 			e.loseDevice(c.device)
 		}
 	}
+	if e.scaled != nil {
+		e.measure()
+	}
+	e.awaitChange()
+}
+
+// awaitChange sets when devices change next, or whether they are to is looked at.
+func (e *engine) awaitChange() {
+	next := e.nextMeasure()
 	if len(e.changes) > 0 {
-		e.queue.Set(e.keys.change, e.changes[0].at)
+		next = min(next, e.changes[0].at)
+	}
+	if next != never {
+		e.queue.Set(e.keys.change, next)
 	}
 }
 

@@ -13,6 +13,7 @@ type Result struct {
 	Devices   []DeviceResult
 	Duration  time.Duration // in which requests came and were counted
 	Events    int64         // that were played
+	Sizes     []Size        // of a cluster that was scaled, in order of time
 
 	// Misses is the number of requests, over all pipelines, that were not
 	// answered in time; Cut says that the run ended early because of them.

@@ -50,6 +50,7 @@ type Options struct {
 	Noise   float64        // coefficient of variation of the time of a batch around its profile
 	Spread  Spread         // of fan-out; SpreadPoisson when empty
 	Outages []Outage
+	Scaling *Scaling // of a cluster of one kind of device; nil where their number is fixed
 
 	// Eager lets idle executors of policy tc start early where that breaks no
 	// promise, as in tc.Options and as gateways do. It shortens latencies
@@ -254,9 +255,7 @@ func (e *engine) play(loads []Load, o Options) (Result, error) {
 	for i := range e.stations {
 		e.addWhereNoneIdles(int32(i))
 	}
-	if len(changes) > 0 {
-		e.queue.Set(e.keys.change, changes[0].at)
-	}
+	e.awaitChange()
 	for i := range e.loads {
 		if loads[i].offered() > 0 {
 			e.schedule(int32(i))

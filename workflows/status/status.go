@@ -6,6 +6,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/declarations"
 )
@@ -50,7 +51,7 @@ type Status struct {
 	Away     *autoscale.Advice         `json:",omitempty"`
 
 	// Scale is by how many devices a cluster should grow or shrink, by what was measured.
-	Scale *autoscale.ClusterAdvice `json:",omitempty"`
+	Scale *size.Advice `json:",omitempty"`
 
 	// Transfers is how long the way to the executors of each host and back takes.
 	// Transfer is what the next plan counts on for it.

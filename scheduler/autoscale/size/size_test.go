@@ -1,4 +1,4 @@
-package autoscale
+package size
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func serve(c *Cluster, devices int, span time.Duration, spans int, load func(tim
 	for range spans {
 		at = at.Add(span)
 		need := load(at.Sub(time.Unix(0, 0)))
-		m := ClusterMeasures{End: at, Devices: devices, Bad: max(0, 1-float64(devices)/need), Idle: max(0, 1-need/float64(devices))}
+		m := Measures{End: at, Devices: devices, Bad: max(0, 1-float64(devices)/need), Idle: max(0, 1-need/float64(devices))}
 		used, oracle = used+float64(devices), oracle+need
 		if a := c.Observe(m); a.Change != 0 {
 			devices += a.Change
@@ -26,13 +26,13 @@ func serve(c *Cluster, devices int, span time.Duration, spans int, load func(tim
 
 func TestThePapersTwoSignals(t *testing.T) {
 	var c Cluster
-	a := c.Observe(ClusterMeasures{End: time.Unix(10, 0), Devices: 24, Bad: 0.25})
+	a := c.Observe(Measures{End: time.Unix(10, 0), Devices: 24, Bad: 0.25})
 	assert.Equal(t, 8, a.Change, "24·0.25/0.75")
 	assert.Contains(t, a.Describe(), "8 more devices")
-	c = Cluster{Options: ClusterOptions{Shrink: 10 * time.Second, Min: 10, Max: 25}}
-	assert.Zero(t, c.Observe(ClusterMeasures{End: time.Unix(10, 0), Devices: 24, Idle: 0.5}).Change, "not at once")
-	assert.Equal(t, -10, c.Observe(ClusterMeasures{End: time.Unix(20, 0), Devices: 24, Idle: 0.5}).Change, "24·(0.5 - 0.05)")
-	assert.Equal(t, 1, c.Observe(ClusterMeasures{End: time.Unix(30, 0), Devices: 24, Bad: 1}).Change, "no more than Max")
+	c = Cluster{Options: Options{Shrink: 10 * time.Second, Min: 10, Max: 25}}
+	assert.Zero(t, c.Observe(Measures{End: time.Unix(10, 0), Devices: 24, Idle: 0.5}).Change, "not at once")
+	assert.Equal(t, -11, c.Observe(Measures{End: time.Unix(20, 0), Devices: 24, Idle: 0.5}).Change, "24·0.5, less 5 % of the 12 that stay busy")
+	assert.Equal(t, 1, c.Observe(Measures{End: time.Unix(30, 0), Devices: 24, Bad: 1}).Change, "no more than Max")
 }
 
 // TestASquareWaveDoesNotFlap: of any period from ten seconds to ten minutes the
