@@ -80,10 +80,7 @@ func (s *service) sizeMeasured(m autoscale.Measures) {
 		return
 	}
 	devices := s.Serving.Plan.Cluster.Devices
-	free := d.Cluster
-	free.Options.Max = 0 // to tell what would be needed
-	needed := free.Observe(m.OfCluster(devices))
-	allowed := d.Cluster.Observe(m.OfCluster(devices))
+	needed, allowed := d.Cluster.Compare(m.OfCluster(devices))
 	switch {
 	case needed.Change != 0:
 		d.Scale = &needed

@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
+	promised "github.com/harpagon/harpagon/scheduler/simulate/promise"
 )
 
 // Figures are those about plans that are played request by request.
@@ -111,7 +112,7 @@ func play(w *planning.Workload, clock func() time.Duration, slow bool) (list []p
 				}
 				one := promise{model: model, policy: v.Name, proven: 1, kept: 1}
 				for _, eager := range []bool{false, true} {
-					if err := simulate.Keeps([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, simulate.Keeping{Eager: eager}); err != nil {
+					if err := promised.Keeps([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, promised.Keeping{Eager: eager}); err != nil {
 						one.kept, broken = 0, errors.Join(broken, errors.New(w.Describe()+" by "+v.Name+", "+model+": "+err.Error()))
 					}
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 )
 
 // Executors are so many executors of one kind. Durations are by the size of a
@@ -114,5 +115,30 @@ func (e *engine) addWhereNoneIdles(station int32) {
 			e.reserve(2 * e.lanes)
 		}
 		e.executorUp(laneRef{station, int32(len(s.lanes)) - 1})
+	}
+}
+
+// arbiter decides over the device of an executor, who is one of its users.
+func (e *engine) arbiter(station int32, id dispatch.ExecutorID) (a *tc.Arbiter, user int) {
+	l := &e.stations[station].lanes[id]
+	return &e.devices[l.device].arbiter, l.user
+}
+
+// ask answers a policy that asks for a device.
+func (e *engine) ask(station int32, a *dispatch.Action) dispatch.Event {
+	arbiter, user := e.arbiter(station, a.Executor)
+	ok, again := arbiter.Ask(user, e.now, a.At, a.Due)
+	if ok {
+		return dispatch.Event{Kind: dispatch.Granted, Executor: a.Executor}
+	}
+	return dispatch.Event{Kind: dispatch.Refused, Executor: a.Executor, At: again}
+}
+
+// offer lets those that were refused a shared device ask again, now that a batch
+// has left it.
+func (e *engine) offer(at int32) {
+	for user := e.devices[at].arbiter.Next(); user >= 0; user = e.devices[at].arbiter.Next() {
+		p := e.devices[at].lanes[user]
+		e.step(p.station, dispatch.Event{Kind: dispatch.DeviceIdle, Executor: dispatch.ExecutorID(p.lane)})
 	}
 }

@@ -6,6 +6,7 @@ package size
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines/quantity"
@@ -129,6 +130,14 @@ func (c *Cluster) rise(load float64, now time.Time) (rise float64, step bool) {
 		return 0, share > mostRise
 	}
 	return rise, false
+}
+
+// Compare observes the measures, and says beside what is allowed what would be needed were
+// there no Max.
+func (c *Cluster) Compare(m Measures) (needed, allowed Advice) {
+	free := *c
+	free.Options.Max, free.Idle = 0, slices.Clone(c.Idle)
+	return free.Observe(m), c.Observe(m)
 }
 
 // Observe takes the measures of the next span of time. Its advice is taken to be

@@ -1,4 +1,5 @@
-package simulate
+// Package promise asks the simulator whether plans keep what they promise.
+package promise
 
 import (
 	"fmt"
@@ -7,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // Keeping says how Keeps looks at plans.
@@ -33,18 +35,18 @@ func Keeps(all []pipelines.Pipeline, plans []plan.Plan, k Keeping) error {
 	if k.Requests == 0 {
 		k.Requests = defaultRequests
 	}
-	var loads []Load
+	var loads []simulate.Load
 	duration := time.Duration(0)
 	for _, p := range all {
 		if p.Rate <= 0 {
-			loads = append(loads, Load{Pipeline: p})
+			loads = append(loads, simulate.Load{Pipeline: p})
 			continue
 		}
 		duration = max(duration, time.Duration(float64(k.Requests)/p.Rate*float64(time.Second)))
 		p.SLO += k.spare(&p)
-		loads = append(loads, Load{Pipeline: p, Rate: p.Rate})
+		loads = append(loads, simulate.Load{Pipeline: p, Rate: p.Rate})
 	}
-	r, err := OnPlans(loads, plans, Options{Dispatch: "tc", Duration: max(duration, 1), Eager: k.Eager, Admission: k.Eager, MaxQueue: maxKept})
+	r, err := simulate.OnPlans(loads, plans, simulate.Options{Dispatch: "tc", Duration: max(duration, 1), Eager: k.Eager, Admission: k.Eager, MaxQueue: maxKept})
 	if err != nil {
 		return err
 	}
@@ -53,7 +55,7 @@ func Keeps(all []pipelines.Pipeline, plans []plan.Plan, k Keeping) error {
 			continue
 		}
 		return fmt.Errorf("simulate: pipeline %q does not keep its SLO: of %d even requests %d were late and %d were dropped or refused; the longest took %s of %s%s",
-			p.Pipeline, p.Requests, p.Late, p.Dropped+p.Refused, quantity.Duration(p.Latency.Max), quantity.Duration(p.SLO), p.furthestBehind())
+			p.Pipeline, p.Requests, p.Late, p.Dropped+p.Refused, quantity.Duration(p.Latency.Max), quantity.Duration(p.SLO), furthestBehind(p))
 	}
 	return nil
 }
@@ -75,7 +77,7 @@ func (k Keeping) spare(p *pipelines.Pipeline) time.Duration {
 }
 
 // furthestBehind names the module that left furthest behind its budget.
-func (p PipelineResult) furthestBehind() string {
+func furthestBehind(p simulate.PipelineResult) string {
 	worst := -1
 	for i, m := range p.Modules {
 		if m.Behind > 0 && (worst < 0 || m.Behind > p.Modules[worst].Behind) {
