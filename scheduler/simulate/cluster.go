@@ -101,7 +101,7 @@ func (b *clusterSetup) build(loads []Load) error {
 		if len(b.kinds) > 1 {
 			return fmt.Errorf("simulate: a cluster of %d kinds of devices is not scaled; name one", len(b.kinds))
 		}
-		return b.scale(*s, b.kinds[0].Hardware)
+		b.scale(*s, b.kinds[0].Hardware)
 	}
 	return nil
 }

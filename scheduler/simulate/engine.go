@@ -24,6 +24,7 @@ type engine struct {
 	flights  []flight // two for each lane; the number is its key in the queue
 	changes  []change // losses and returns of devices, in the order of time
 	scaled   *scaled  // nil where the number of devices is fixed
+	sizes    []Size   // of it so far
 
 	items        []item
 	freeItems    []int32

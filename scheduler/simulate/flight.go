@@ -260,3 +260,21 @@ func (e *engine) complete(i int32, spent Time) {
 		e.launch(it.request, e.requests[it.request].Complete(done, e.ready[:0]))
 	}
 }
+
+// span describes a batch that ends now.
+func (e *engine) span(f *flight) Batch {
+	first := &e.items[f.items[0]]
+	a, l := &e.loads[first.load], &e.stations[f.station].lanes[f.lane]
+	b := Batch{
+		Device: int(l.device), Pipeline: a.name, Module: a.nodes[first.node].Module,
+		Size: int(f.size), Begin: f.begun, End: e.now, Oldest: first.ready, Group: int(l.group),
+	}
+	e.seen = e.seen[:0]
+	for _, i := range f.items {
+		it := &e.items[i]
+		b.Oldest = min(b.Oldest, it.ready)
+		e.seen = append(e.seen, Request{Load: int(it.load), Ready: it.ready})
+	}
+	b.Requests = e.seen
+	return b
+}

@@ -26,21 +26,3 @@ type Request struct {
 	Load  int           // whose it is, from 0
 	Ready time.Duration // when it became ready for the module
 }
-
-// span describes a batch that ends now.
-func (e *engine) span(f *flight) Batch {
-	first := &e.items[f.items[0]]
-	a, l := &e.loads[first.load], &e.stations[f.station].lanes[f.lane]
-	b := Batch{
-		Device: int(l.device), Pipeline: a.name, Module: a.nodes[first.node].Module,
-		Size: int(f.size), Begin: f.begun, End: e.now, Oldest: first.ready, Group: int(l.group),
-	}
-	e.seen = e.seen[:0]
-	for _, i := range f.items {
-		it := &e.items[i]
-		b.Oldest = min(b.Oldest, it.ready)
-		e.seen = append(e.seen, Request{Load: int(it.load), Ready: it.ready})
-	}
-	b.Requests = e.seen
-	return b
-}

@@ -2,10 +2,7 @@ package simulate
 
 // result sums up the run.
 func (e *engine) result(confidence float64) Result {
-	r := Result{Duration: e.end - e.begin, Events: e.events, Misses: e.misses, Cut: e.giveUp > 0 && e.misses > e.giveUp}
-	if e.scaled != nil {
-		r.Sizes = e.scaled.sizes
-	}
+	r := Result{Duration: e.end - e.begin, Sizes: e.sizes, Events: e.events, Misses: e.misses, Cut: e.giveUp > 0 && e.misses > e.giveUp}
 	span := float64(max(1, e.end-e.begin))
 	for i := range e.devices {
 		d := &e.devices[i]

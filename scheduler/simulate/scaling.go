@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
@@ -42,7 +41,6 @@ type scaled struct {
 	last    []outcomes // of each load
 	busy    Time       // of all devices at the last measures
 	changed Time       // when the size last did
-	sizes   []Size
 	kind    string
 }
 
@@ -54,15 +52,11 @@ func (t *tally) outcomes() outcomes {
 }
 
 // scale begins to measure.
-func (e *engine) scale(s Scaling, kind string) error {
+func (e *engine) scale(s Scaling, kind string) {
 	if s.Every == 0 {
 		s.Every = DefaultEvery
 	}
-	if s.Every < 0 || s.Start < 0 {
-		return fmt.Errorf("simulate: a cluster cannot be measured every %v and grow after %v", s.Every, s.Start)
-	}
 	e.scaled = &scaled{Scaling: s, cluster: size.Cluster{Options: s.Options}, devices: len(e.devices), last: make([]outcomes, len(e.loads)), kind: kind}
-	return nil
 }
 
 // nextMeasure is when the size of the cluster is looked at after now; never where it is
@@ -85,7 +79,7 @@ func (e *engine) measure() {
 	s := e.scaled
 	for len(s.coming) > 0 && s.coming[0] <= e.now {
 		s.coming, s.changed = s.coming[1:], e.now
-		e.growBy(1)
+		e.grow()
 	}
 	if e.now%s.Every != 0 {
 		return
@@ -107,7 +101,7 @@ func (e *engine) measure() {
 		at.Advice = s.cluster.Observe(m).Change
 	}
 	at.Bad, at.Idle = m.Bad, m.Idle
-	s.sizes = append(s.sizes, at)
+	e.sizes = append(e.sizes, at)
 	for range at.Advice {
 		s.devices++
 		s.coming = append(s.coming, e.now+s.Start)
@@ -131,24 +125,22 @@ func (e *engine) busySoFar() (all Time) {
 	return all
 }
 
-// growBy lets devices serve: some that were given back, or new ones.
-func (e *engine) growBy(n int) {
-	for s := e.scaled; n > 0 && e.fault == nil; n-- {
-		if k := len(s.spares); k > 0 {
-			at := s.spares[k-1]
-			s.spares = s.spares[:k-1]
-			e.devices[at].leaving = false
-			e.returnDevice(at)
-			continue
-		}
-		if e.fault = e.addAlone(0, 0, s.kind, 1); e.fault != nil {
-			return
-		}
-		if 2*e.lanes > e.keys.change {
-			e.reserve(2 * e.lanes)
-		}
-		e.executorUp(laneRef{0, int32(len(e.stations[0].lanes)) - 1})
+// grow lets a device serve: one that was given back, or another.
+func (e *engine) grow() {
+	s := e.scaled
+	if k := len(s.spares) - 1; k >= 0 {
+		at := s.spares[k]
+		s.spares, e.devices[at].leaving = s.spares[:k], false
+		e.returnDevice(at)
+		return
 	}
+	if e.fault = e.addAlone(0, 0, s.kind, 1); e.fault != nil {
+		return
+	}
+	if 2*e.lanes > e.keys.change {
+		e.reserve(2 * e.lanes)
+	}
+	e.executorUp(laneRef{0, int32(len(e.stations[0].lanes)) - 1})
 }
 
 // giveBack lets devices go after the batches that they run, those that idle first.

@@ -115,6 +115,8 @@ func (o Options) check() error {
 		return fmt.Errorf("simulate: a warm-up of %v cannot be simulated", o.Warmup)
 	case o.Delay.Control < 0 || o.Delay.PerRequest < 0:
 		return fmt.Errorf("simulate: a network cannot have a negative delay")
+	case o.Scaling != nil && (o.Scaling.Every < 0 || o.Scaling.Start < 0):
+		return fmt.Errorf("simulate: a cluster cannot be measured every %v and grow after %v", o.Scaling.Every, o.Scaling.Start)
 	case !(o.Noise >= 0 && o.Noise <= 10):
 		return fmt.Errorf("simulate: noise is the coefficient of variation of durations, from 0 to 10, not %v", o.Noise)
 	case !(o.Confidence > 0 && o.Confidence < 1):
