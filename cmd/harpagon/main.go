@@ -19,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/executors/onnxruntime"
 	"github.com/harpagon/harpagon/sdk/local"
+	"github.com/harpagon/harpagon/sdk/local/embedded"
 )
 
 func main() {
@@ -31,7 +32,7 @@ func run() int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	start := time.Now()
-	return cli.Run(ctx, command.Deps{
+	d := command.Deps{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ:    os.Environ(),
 		Version:    version(),
@@ -40,9 +41,11 @@ func run() int {
 		Signatures: executors.Signatures(functions.New(functions.Builtin()), onnxruntime.New(onnxruntime.Options{})),
 		Clock:      func() time.Duration { return time.Since(start) },
 		CPUClock:   threadClock(),
-		Start:      local.Start,
-		Temporal:   local.Temporal,
-	}, os.Args[1:])
+	}
+	if !embedded.LeftOut {
+		d.Start, d.Temporal = local.Start, local.Temporal
+	}
+	return cli.Run(ctx, d, os.Args[1:])
 }
 
 // width of the terminal; 0 when standard output is none.

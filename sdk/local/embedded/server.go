@@ -28,6 +28,9 @@ import (
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
+// LeftOut says whether this program was built without the Temporal server.
+const LeftOut = false
+
 // Server is a Temporal server that runs in this process.
 type Server struct {
 	temporal temporal.Server

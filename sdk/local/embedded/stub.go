@@ -4,6 +4,9 @@ package embedded
 
 import "context"
 
+// LeftOut says whether this program was built without the Temporal server.
+const LeftOut = true
+
 // Server is never made in programs without the Temporal server.
 type Server struct{}
 
