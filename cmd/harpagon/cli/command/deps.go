@@ -50,4 +50,4 @@ type Deps struct {
 }
 
 // ErrNoServer is what commands answer that need Start.
-var ErrNoServer = errors.New("this program was built without the embedded system; run the roles gateway, worker and control against a Temporal server instead")
+var ErrNoServer = errors.New("this program was built without the embedded system; take the full one, or run the roles gateway, worker and control against a Temporal server")
