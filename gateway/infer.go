@@ -82,7 +82,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 		app.stats.Begin(now)
 	}
 	if o := g.options.Observer.RequestBegin; o != nil {
-		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.Deployment.Generation})
+		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Caller: wire.Caller(ctx), Generation: gr.Deployment.Generation})
 	}
 	var r *graph.Request
 	if app != nil {
@@ -189,7 +189,7 @@ func timed(r *graph.Request, now dispatch.Time, code wire.Code, reason string) *
 
 // answer counts the one outcome of an accepted request.
 func (g *Gateway) answer(ctx context.Context, p *pipeline, r *graph.Request, q *wire.InferRequest) (*wire.InferResponse, error) {
-	info := RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Generation: r.Graph.Deployment.Generation}
+	info := RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Caller: wire.Caller(ctx), Generation: r.Graph.Deployment.Generation}
 	resp, err := g.response(r, q)
 	f := functionOf(r)
 	if f != nil {
@@ -238,7 +238,7 @@ func (g *Gateway) refuse(ctx context.Context, p *pipeline, gr *deployed, app *ap
 	if app != nil {
 		app.stats.Refuse(now, end)
 	}
-	info := RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Generation: gr.Deployment.Generation, Outcome: end, Unaccepted: true, Elapsed: now - arrival, Err: err}
+	info := RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Caller: wire.Caller(ctx), Generation: gr.Deployment.Generation, Outcome: end, Unaccepted: true, Elapsed: now - arrival, Err: err}
 	if o := g.options.Observer.RequestEnd; o != nil {
 		o(info)
 	}

@@ -41,6 +41,7 @@ const (
 type RequestInfo struct {
 	Pipeline   string
 	ID         string
+	Caller     string // the name of its token; empty where callers have none of their own
 	Generation int
 	Outcome    Outcome       // at the end
 	Unaccepted bool          // at the end: it had no RequestBegin before

@@ -120,5 +120,5 @@ func (s *server) guard(ctx context.Context, q any, info *grpc.UnaryServerInfo, n
 	if callers := s.options.Callers.For(scopeOf(q)); !open && !securegrpc.Admits(ctx, callers) {
 		return nil, status.Error(codes.Unauthenticated, callers.Refusal("this gateway"))
 	}
-	return next(ctx, q)
+	return next(wire.WithCaller(ctx, securegrpc.Who(ctx, s.options.Callers)), q)
 }

@@ -29,6 +29,8 @@ type Metrics struct {
 	drops      *prometheus.CounterVec
 	policies   *prometheus.GaugeVec
 
+	callers, busy *prometheus.CounterVec // by named token
+
 	calls, colds, again, billed, cost *prometheus.CounterVec // of functions
 }
 
@@ -63,6 +65,9 @@ func New() *Metrics {
 		policies:   gauge("dispatch_policy", "1 for the dispatch policy of a module.", "pipeline", "module", "policy"),
 		generation: gauge("generation", "Generation of the deployment that serves.", "pipeline"),
 	}
+	m.callers = counter("caller_requests_total", "Requests by the token that they came with and by how they ended; only of named tokens.", "caller", "pipeline", "outcome")
+	m.busy = counter("caller_busy_seconds_total", "Device time of answered requests by the token that they came with, each its part of its batches; only of named tokens.", "caller", "pipeline")
+	m.registry.MustRegister(m.callers, m.busy)
 	m.calls = counter("function_calls_total", "Calls of functions by what came of them.", "function", "group", "result")
 	m.colds = counter("function_cold_starts_total", "Calls of functions after a cold start.", "function", "group")
 	m.again = counter("function_retries_total", "Calls of functions that were sent once more.", "function", "group")
@@ -129,6 +134,10 @@ func (m *Metrics) requestEnd(i gateway.RequestInfo) {
 		m.ended.WithLabelValues(i.Pipeline).Inc()
 		m.inFlight.WithLabelValues(i.Pipeline).Dec()
 	}
+	if i.Caller != "" {
+		m.callers.WithLabelValues(i.Caller, i.Pipeline, i.Outcome.String()).Inc()
+		m.busy.WithLabelValues(i.Caller, i.Pipeline).Add(deviceTime(i.Stages).Seconds())
+	}
 	if i.Err != nil {
 		return
 	}
@@ -136,6 +145,15 @@ func (m *Metrics) requestEnd(i gateway.RequestInfo) {
 	for _, s := range i.Stages {
 		m.stage(i.Pipeline, s)
 	}
+}
+
+// deviceTime is what a request took of devices: of each module, its items' part of the
+// batch that they were in last.
+func deviceTime(stages []wire.Stage) (sum time.Duration) {
+	for _, s := range stages {
+		sum += s.Compute * time.Duration(s.Items) / time.Duration(max(1, s.Batch))
+	}
+	return sum
 }
 
 // stage leaves out modules that had no item.

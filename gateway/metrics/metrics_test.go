@@ -20,8 +20,8 @@ func TestMetricsShowWhatIsReported(t *testing.T) {
 	o.Dropped(gateway.DropInfo{Pipeline: "p", Module: "m", Reason: "late"})
 	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"})
 	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"})
-	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Outcome: gateway.Completed, Elapsed: time.Millisecond, Stages: []wire.Stage{
-		{Module: "m", Items: 1, Compute: time.Millisecond}, {Module: "none"},
+	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Caller: "alice", Outcome: gateway.Completed, Elapsed: time.Millisecond, Stages: []wire.Stage{
+		{Module: "m", Items: 1, Batch: 4, Compute: time.Millisecond}, {Module: "none"},
 	}})
 	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Outcome: gateway.Refused, Unaccepted: true, Err: &wire.Error{Code: wire.CodeInvalid}})
 	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"}) // and a dispatcher refuses it
@@ -53,6 +53,8 @@ func TestMetricsShowWhatIsReported(t *testing.T) {
 		`harpagon_function_retries_total{function="f",group="2 GB GPU"} 1`,
 		`harpagon_function_billed_seconds_total{function="f",group="2 GB GPU"} 2`,
 		`harpagon_function_cost_total{function="f",group="2 GB GPU"} 0.5`,
+		`harpagon_caller_requests_total{caller="alice",outcome="completed",pipeline="p"} 1`,
+		`harpagon_caller_busy_seconds_total{caller="alice",pipeline="p"} 0.00025`,
 		"go_goroutines",
 	} {
 		require.Contains(t, body, line)

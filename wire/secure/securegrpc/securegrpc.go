@@ -77,3 +77,9 @@ func Admits(ctx context.Context, g secure.Guard) bool {
 	}
 	return g.Admits(md.Get(tokenKey), state)
 }
+
+// Who is the name of the caller's token; empty for the one that all share, or none.
+func Who(ctx context.Context, g secure.Guard) string {
+	md, _ := metadata.FromIncomingContext(ctx)
+	return g.Who(md.Get(tokenKey))
+}
