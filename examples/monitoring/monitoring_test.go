@@ -49,7 +49,7 @@ func everything() *metrics.Metrics {
 	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 1, Policies: map[string]string{"m": "tc"}})
 	o.Attached(gateway.ExecutorInfo{Pipeline: "p", Module: "m"})
 	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"})
-	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Outcome: gateway.Completed, Elapsed: 80 * time.Millisecond, Stages: []wire.Stage{{Module: "m", Items: 1, Compute: time.Millisecond}}})
+	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Caller: "alice", Outcome: gateway.Completed, Elapsed: 80 * time.Millisecond, Stages: []wire.Stage{{Module: "m", Items: 1, Compute: time.Millisecond}}})
 	o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Size: 4, Compute: time.Millisecond})
 	o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Err: &wire.Error{Code: wire.CodeUnavailable}})
 	o.Dropped(gateway.DropInfo{Pipeline: "p", Module: "m", Reason: "late"})
