@@ -43,3 +43,15 @@ func TestKairosPlusNeedsFewestEvaluations(t *testing.T) {
 		assert.LessOrEqual(t, count["kairos+"], n, name)
 	}
 }
+
+// Under another objective and other sizes mixed instances are still worth more than the base alone.
+func TestGainsUnderOtherSettings(t *testing.T) {
+	r, err := robustness(t.Context(), &figure.Env{Quick: true})
+	require.NoError(t, err)
+	for _, row := range r.Rows {
+		t.Logf("%v %s %.4g", row.Setting, row.Metric, row.Ours)
+		if row.Metric == "over the base alone" {
+			assert.Greater(t, row.Ours, 1.0, "%v", row.Setting)
+		}
+	}
+}

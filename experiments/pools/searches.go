@@ -34,6 +34,10 @@ func searchFigures() []figure.Figure {
 			ID: "kairos/figure13", Title: "Goodput of the configurations of the highest estimates (RM2)", Seconds: 200,
 			Layout: figure.Layout{Down: []string{"rank", "instances"}, Across: []string{figure.Metric}}, Run: estimates,
 		},
+		{
+			ID: "kairos/figure15", Title: "Kairos over one kind of instance under another budget, objective and sizes (figures 15 and 16a)", Seconds: 300,
+			Layout: figure.Layout{Down: []string{"model"}, Across: []string{"setting", figure.Metric}}, Run: robustness,
+		},
 	}
 }
 
