@@ -27,6 +27,7 @@ type pipelineJSON struct {
 	Goodput     *goodputJSON `json:"goodput,omitempty"`
 	MeanBatch   float64      `json:"mean_batch"`
 	Utilisation float64      `json:"utilisation"`
+	Wasted      float64      `json:"wasted"`
 	Latency     histogram.MS `json:"latency_ms"`
 	Devices     int          `json:"devices"`
 	SLO         quantity.MS  `json:"slo_ms"`
@@ -62,7 +63,7 @@ func (p PipelineResult) MarshalJSON() ([]byte, error) {
 	j := pipelineJSON{
 		Pipeline: p.Pipeline, Dispatch: p.Dispatch, Arrivals: p.Arrivals, Seed: p.Seed, Rate: p.Rate,
 		Requests: p.Requests, Completed: p.Completed, Late: p.Late, Dropped: p.Dropped, Refused: p.Refused,
-		Attainment: p.Attainment, Interval: p.Interval, MeanBatch: p.MeanBatch, Utilisation: p.Utilisation,
+		Attainment: p.Attainment, Interval: p.Interval, MeanBatch: p.MeanBatch, Utilisation: p.Utilisation, Wasted: p.Wasted,
 		Latency: p.Latency.MS(), Devices: p.Devices, SLO: quantity.MS(p.SLO), Modules: []moduleJSON{},
 	}
 	if g := p.Goodput; g != nil {
