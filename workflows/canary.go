@@ -188,8 +188,7 @@ func (s *service) endTrial(ctx workflow.Context) {
 	if s.Trial == nil {
 		return
 	}
-	log := workflow.GetLogger(ctx)
-	name, all := rollout.Name(s.Name), queues(ctx, s.Gateways)
+	log, name, all := workflow.GetLogger(ctx), rollout.Name(s.Name), queues(ctx, s.Gateways)
 	if err := s.giveShare(ctx, s.Gateways, pipelines.Update{}); err != nil {
 		log.Warn("a gateway did not end the trial", "error", err)
 	}

@@ -75,6 +75,7 @@ func (s *service) decide(ctx workflow.Context, generation int, cause string, rep
 			d.Groups = len(f.Groups)
 		}
 	}
+	workflow.GetLogger(ctx).Info("change decided", "service", s.Name, "generation", generation, "cause", cause, "difference", d.Change.Describe(), "failure", d.Failure)
 	s.Decisions = append(s.Decisions, d)
 	s.Decisions = s.Decisions[max(0, len(s.Decisions)-keepDecisions):]
 }

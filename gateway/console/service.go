@@ -20,6 +20,7 @@ type servicePage struct {
 	Row       row
 	Attention []notice
 	Asked     string
+	Trial     string
 	Graph     template.HTML
 	Modules   []moduleView
 	Promises  []promise
@@ -70,6 +71,9 @@ func (c *Console) service(s snapshot, status workflows.Status) servicePage {
 	page.Attention = notices(status, page.Row)
 	if status.Asked != nil {
 		page.Asked = strings.TrimSpace(status.Asked.Describe())
+	}
+	if status.Trial != nil {
+		page.Trial = strings.TrimSpace(status.Trial.Describe())
 	}
 	if status.Plan != nil {
 		page.Plan = status.Plan.Describe()

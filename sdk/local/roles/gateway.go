@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/gateway/logs"
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/gateway/tracing"
@@ -87,6 +89,8 @@ type GatewayOptions struct {
 	// files, and only on the signal.
 	Record string
 	Log    func(string) // is told of recordings; may be nil
+
+	Logger *slog.Logger // of what goes wrong with requests and of what is installed; may be nil
 }
 
 // Gateway is the role that takes requests.
@@ -109,6 +113,7 @@ type Gateway struct {
 	metrics *metrics.Metrics
 	seen    *statistics.Collector
 	traces  *tracing.Tracer // nil where the environment asks for none
+	written *logs.Logger    // nil without
 	workers []worker.Worker
 	quit    context.CancelFunc // of the servers
 	servers sync.WaitGroup
@@ -139,10 +144,10 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		quit()
 		return nil, err
 	}
-	collected, seen := metrics.New(), statistics.New()
-	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer(), traces.Observer())
+	collected, seen, written := metrics.New(), statistics.New(), logs.New(o.Logger)
+	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer(), traces.Observer(), written.Observer())
 	r := &Gateway{
-		Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected, seen: seen, traces: traces,
+		Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected, seen: seen, traces: traces, written: written,
 		replaced: make(chan struct{}),
 	}
 	collected.Registry().MustRegister(metrics.Services(r.deployments))
@@ -286,6 +291,7 @@ func (r *Gateway) close() {
 		r.followers.running.Wait()
 	}
 	r.streams.Wait()
+	r.written.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
 	defer cancel()
 	_ = r.traces.Shutdown(ctx) // what cannot be sent now is lost

@@ -154,6 +154,7 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 	if s.gateway, err = roles.StartGateway(ctx, c, roles.GatewayOptions{
 		Name:        host,
 		Credentials: o.Credentials, Limits: o.Limits, HTTPAddr: o.HTTPAddr, GRPCAddr: o.GRPCAddr, UI: s.UIURL, Namespace: s.temporal.namespace, Record: o.Record, Log: func(line string) { s.say("%s", line) },
+		Logger: s.temporal.logger,
 	}); err != nil {
 		return err
 	}

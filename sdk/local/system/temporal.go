@@ -31,6 +31,7 @@ type connection struct {
 	namespace string
 	server    Temporal // nil when it is elsewhere
 	log       io.Closer
+	logger    *slog.Logger // to log
 }
 
 // connect dials the server that the environment names, or starts one.
@@ -63,7 +64,8 @@ func connect(ctx context.Context, o Options, f Folder) (c *connection, err error
 		}
 		options.HostPort = c.server.Address()
 	}
-	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	c.logger = slog.New(slog.NewTextHandler(file, nil))
+	options.Logger = sdklog.NewStructuredLogger(c.logger)
 	options.Identity = "harpagon up"
 	c.address, c.namespace = options.HostPort, options.Namespace
 	if c.client, err = client.DialContext(ctx, options); err != nil {

@@ -3,6 +3,7 @@ package changing
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,6 +59,9 @@ declaration is read again where it stood then. It is refused when something that
 plans stand on has changed since: declaration, profiles, devices, the generation in
 force, the version of this program, or the file itself.
 
+With --prune, services that run and are not declared are deleted once all that is declared
+serves; where it cannot be carried out, nothing is deleted.
+
 A pipeline with an update block is given a share of the requests first, and apply waits
 until it serves all of them, or was taken back.
 
@@ -100,10 +104,18 @@ workers are on other hosts.`,
 			if err := planned.fresh(c.Context(), d, commands, at.State, specs); err != nil {
 				return err
 			}
-			if err := prune.run(c.Context(), d, commands, specs); err != nil {
+			undeclared, err := prune.ask(c.Context(), d, commands, specs, f.wait)
+			if err != nil {
 				return err
 			}
-			return f.run(c.Context(), d, commands, specs, &planned)
+			changed, err := f.run(c.Context(), d, commands, specs, &planned)
+			if err != nil {
+				return err
+			}
+			if err := prune.run(c.Context(), d, commands, undeclared); err != nil {
+				return err
+			}
+			return f.finish(d, changed, len(undeclared) > 0)
 		})
 	}
 	return c
@@ -131,22 +143,22 @@ func pin(ctx context.Context, d *command.Deps, doc *pipelines.Document, to *comm
 	return content.Pinning{Store: store, Fetch: fetcher, Progress: func(line string) { fmt.Fprintln(d.Stderr, line) }}.Pin(ctx, doc)
 }
 
-func (f *applyFlags) run(ctx context.Context, d *command.Deps, commands *control.Control, specs []scheduler.Spec, planned *plannedFlag) error {
+func (f *applyFlags) run(ctx context.Context, d *command.Deps, commands *control.Control, specs []scheduler.Spec, planned *plannedFlag) ([]applied, error) {
 	all := []applied{}
 	for i, spec := range specs {
 		request := workflows.ApplyRequest{Spec: spec, Beside: scheduler.Beside(specs, i), Reason: f.reason}
 		planned.with(&request)
 		reply, err := commands.Apply(ctx, request)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		one := newApplied(spec.Kind(), spec.Name(), reply)
 		if err := f.follow(ctx, d, commands, spec.Name(), &one); err != nil {
-			return err
+			return nil, err
 		}
 		all = append(all, one)
 	}
-	return f.finish(d, all)
+	return all, nil
 }
 
 func newApplied(kind scheduler.Kind, name string, reply workflows.ChangeReply) applied {
@@ -159,17 +171,17 @@ func newApplied(kind scheduler.Kind, name string, reply workflows.ChangeReply) a
 	return one
 }
 
-// finish prints what was changed for programs, and ends as they wish.
-func (f *applyFlags) finish(d *command.Deps, all []applied) error {
+// finish prints what was changed for programs, and ends as they wish; deleted says that
+// services were.
+func (f *applyFlags) finish(d *command.Deps, all []applied, deleted bool) error {
 	if f.asJSON {
 		if err := command.WriteJSON(d.Stdout, map[string]any{"applied": all}); err != nil {
 			return err
 		}
 	}
-	for _, one := range all {
-		if f.detailed && !one.Unchanged {
-			return command.ErrChanges
-		}
+	changed := deleted || slices.ContainsFunc(all, func(one applied) bool { return !one.Unchanged })
+	if f.detailed && changed {
+		return command.ErrChanges
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -90,24 +91,31 @@ func (p *pruneFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&p.yes, "yes", false, "delete without asking")
 }
 
-func (p *pruneFlags) run(ctx context.Context, d *command.Deps, commands *control.Control, specs []scheduler.Spec) error {
+// ask gives the services that run and are not declared, once somebody has said that they
+// may be deleted.
+func (p *pruneFlags) ask(ctx context.Context, d *command.Deps, commands services, specs []scheduler.Spec, wait time.Duration) ([]string, error) {
 	if !p.prune {
-		return nil
+		return nil, nil
+	}
+	if wait <= 0 {
+		return nil, errors.New("--prune deletes once all that is declared serves, and --wait 0 does not wait for that; give --wait a time")
 	}
 	all, err := commands.List(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(name string) bool {
 		return slices.ContainsFunc(specs, func(s scheduler.Spec) bool { return s.Name() == name })
 	})
 	if len(all) == 0 {
-		return nil
+		return nil, nil
 	}
-	if err := p.confirm(d, all); err != nil {
-		return err
-	}
-	for _, name := range all {
+	return all, p.confirm(d, all)
+}
+
+// run deletes services. It comes last: what is declared serves by then.
+func (p *pruneFlags) run(ctx context.Context, d *command.Deps, commands services, names []string) error {
+	for _, name := range names {
 		kind, err := commands.Delete(ctx, name, "not declared any more (apply --prune)")
 		if err != nil {
 			return err
@@ -115,6 +123,12 @@ func (p *pruneFlags) run(ctx context.Context, d *command.Deps, commands *control
 		fmt.Fprintf(d.Stderr, "%s %s is deleted\n", kind, name)
 	}
 	return nil
+}
+
+// services are what --prune needs of a Control.
+type services interface {
+	List(ctx context.Context) ([]string, error)
+	Delete(ctx context.Context, name, reason string) (pipelines.Kind, error)
 }
 
 // confirm asks a person; programs say --yes.

@@ -63,5 +63,5 @@ func (f *applyFlags) rollBack(ctx context.Context, d *command.Deps, commands *co
 	if err := f.follow(ctx, d, commands, name, &one); err != nil {
 		return err
 	}
-	return f.finish(d, []applied{one})
+	return f.finish(d, []applied{one}, false)
 }

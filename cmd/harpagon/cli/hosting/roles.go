@@ -151,6 +151,7 @@ need a token, read from ` + command.TokenVariable + `, which clients and workers
 		}
 		o.Credentials = proof
 		o.Log = func(line string) { fmt.Fprintln(d.Stderr, line) }
+		o.Logger = slog.New(slog.NewTextHandler(d.Stderr, nil))
 		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {
 			fmt.Fprintf(d.Stdout, "endpoint   %s\ngRPC       %s\nexecutors  %s\n", g.URL(), g.GRPC, g.Attach)
 		})
@@ -194,7 +195,7 @@ func dialTemporal(ctx context.Context, d *command.Deps, proof secure.Credentials
 	if err != nil {
 		return nil, "", err
 	}
-	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(d.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(d.Stderr, nil)))
 	t, err = reach(ctx, options, func(line string) { fmt.Fprintln(d.Stderr, line) })
 	return t, options.Namespace, err
 }

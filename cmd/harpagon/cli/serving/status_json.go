@@ -24,6 +24,7 @@ type serviceRow struct {
 	Cost       float64       `json:"cost"`
 	Plan       any           `json:"plan"` // as plan --json prints it; null while nothing serves
 	Asked      *askedRow     `json:"asked,omitempty"`
+	Trial      *trialRow     `json:"trial,omitempty"`
 	Failure    string        `json:"failure,omitempty"`
 	Files      []fileRow     `json:"files,omitempty"`
 	Decisions  []decisionRow `json:"decisions"` // oldest first
@@ -84,7 +85,7 @@ func newServiceRow(s control.Status) serviceRow {
 	row := serviceRow{
 		Name: s.Name, Kind: string(s.Kind), Phase: string(s.Phase), Generation: s.Generation, Rate: s.Rate, Cost: s.Cost,
 		Policy: s.Policy, CostModel: s.CostModel,
-		Asked: newAskedRow(s.Asked), Failure: failureText(s.Failure), Decisions: []decisionRow{},
+		Asked: newAskedRow(s.Asked), Trial: newTrialRow(s.Trial), Failure: failureText(s.Failure), Decisions: []decisionRow{},
 	}
 	switch p := s.Plan; {
 	case p == nil:

@@ -1,0 +1,167 @@
+package logs
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Every is how often one kind of failure is written at the most, but for the first.
+const Every = 10 * time.Second
+
+// Logger writes records. It is safe for concurrent use.
+type Logger struct {
+	to *slog.Logger
+
+	mu     sync.Mutex
+	more   map[kind]*repeated
+	closed bool
+}
+
+// kind is what failures have in common that are written together.
+type kind struct{ what, service, outcome, module, code string }
+
+// repeated are failures since the one that was written.
+type repeated struct {
+	n     int64
+	last  string // reason
+	level slog.Level
+	timer *time.Timer
+}
+
+// New makes a Logger; a nil one writes nothing.
+func New(to *slog.Logger) *Logger {
+	if to == nil {
+		return nil
+	}
+	return &Logger{to: to, more: map[kind]*repeated{}}
+}
+
+// Observer is what a gateway reports to.
+func (l *Logger) Observer() gateway.Observer {
+	if l == nil {
+		return gateway.Observer{}
+	}
+	return gateway.Observer{
+		RequestEnd: l.requestEnd,
+		BatchEnd:   l.batchEnd,
+		CallEnd:    l.callEnd,
+		Attached: func(i gateway.ExecutorInfo) {
+			l.to.Info("executor attached", "service", i.Pipeline, "module", i.Module, "executor", i.Executor, "host", i.Host, "device", i.Device)
+		},
+		Detached: func(i gateway.ExecutorInfo) {
+			if i.Err == nil {
+				l.to.Info("executor detached", "service", i.Pipeline, "module", i.Module, "executor", i.Executor, "host", i.Host, "device", i.Device)
+				return
+			}
+			l.to.Warn("executor lost", "service", i.Pipeline, "module", i.Module, "executor", i.Executor, "host", i.Host, "device", i.Device, "error", i.Err)
+		},
+		Installed: func(i gateway.InstallInfo) {
+			l.to.Info("generation installed", "service", i.Pipeline, "generation", i.Generation, "previous", i.Previous, "executors", i.Executors, "moved", i.Moved)
+		},
+	}
+}
+
+// levels of outcomes: what is the system's doing is an error, what load does a warning,
+// what callers do is told.
+var levels = map[gateway.Outcome]slog.Level{
+	gateway.Late: slog.LevelWarn, gateway.Dropped: slog.LevelWarn, gateway.Refused: slog.LevelWarn,
+	gateway.Failed: slog.LevelError, gateway.Cancelled: slog.LevelInfo, gateway.Invalid: slog.LevelInfo,
+}
+
+func (l *Logger) requestEnd(i gateway.RequestInfo) {
+	if i.Outcome == gateway.Completed {
+		return
+	}
+	k := kind{what: "request", service: i.Pipeline, outcome: i.Outcome.String()}
+	reason := "answered after its deadline"
+	if e := i.Err; e != nil {
+		k.module, k.code, reason = e.Stage, string(e.Code), e.Reason
+	}
+	l.note(levels[i.Outcome], k, reason, "request_id", i.ID, "generation", i.Generation, "elapsed", i.Elapsed)
+}
+
+func (l *Logger) batchEnd(i gateway.BatchInfo) {
+	if i.Err == nil {
+		return
+	}
+	level := slog.LevelError
+	if i.Err.Code == wire.CodeInvalid {
+		level = slog.LevelInfo
+	}
+	l.note(level, kind{"batch", i.Pipeline, "failed", i.Module, string(i.Err.Code)}, i.Err.Reason, "executor", i.Executor, "size", i.Size)
+}
+
+func (l *Logger) callEnd(i gateway.CallInfo) {
+	if i.Kind != "" {
+		l.note(slog.LevelWarn, kind{"call", i.Function, "failed", i.Group, i.Kind}, "the provider gave no good answer", "requests", i.Requests, "again", i.Again)
+	}
+}
+
+// note writes the first of a kind, and counts the others until Every is over.
+func (l *Logger) note(level slog.Level, k kind, reason string, more ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.more[k]; r != nil {
+		r.n, r.last = r.n+1, reason
+		return
+	}
+	l.to.Log(context.Background(), level, k.what+" "+k.outcome, append(k.attributes(reason), more...)...)
+	if !l.closed {
+		l.more[k] = &repeated{level: level, timer: time.AfterFunc(Every, func() { l.sum(k) })}
+	}
+}
+
+func (k kind) attributes(reason string) []any {
+	all := []any{"service", k.service}
+	if k.module != "" {
+		all = append(all, "module", k.module)
+	}
+	if k.code != "" {
+		all = append(all, "code", k.code)
+	}
+	return append(all, "reason", reason)
+}
+
+// sum writes how many of a kind came since the one before, and forgets the kind when
+// there were none.
+func (l *Logger) sum(k kind) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.more[k]
+	if r == nil {
+		return
+	}
+	if r.n == 0 || l.closed {
+		delete(l.more, k)
+		return
+	}
+	l.rest(k, r)
+	r.n = 0
+	r.timer.Reset(Every)
+}
+
+func (l *Logger) rest(k kind, r *repeated) {
+	l.to.Log(context.Background(), r.level, k.what+" "+k.outcome, append(k.attributes(r.last), "more", r.n)...)
+}
+
+// Close writes what is counted and not written yet.
+func (l *Logger) Close() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for k, r := range l.more {
+		r.timer.Stop()
+		if r.n > 0 {
+			l.rest(k, r)
+		}
+	}
+	clear(l.more)
+}
