@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bufio"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -55,6 +57,67 @@ func TestAStoppedGatewayHoldsNoExecutor(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(stopped), keepalive.DefaultPatience*3/4, "and not a quarter more than all of it")
 		require.ErrorIs(t, <-served, keepalive.ErrSilent)
 		require.NoError(t, errors.Join(executor.Close(), near.Close()))
+		<-attached
+	})
+}
+
+// TestTimeIsReadWhenARequestComes holds that a request counts from when it came, though
+// an answer to a question whether the gateway lives lay before it in what was received.
+func TestTimeIsReadWhenARequestComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		d := dispatcher.New(dispatcher.Options{Now: func() dispatch.Time { return 1 + time.Since(began) }, Record: -1})
+		s := New(d, Options{Name: "d", Patience: -1})
+		s.Claim()
+		of := clustered(1)[0]
+		of.Slots, of.Cluster.Dispatch = of.Slots[:1], "eager"
+		near, far := net.Pipe()
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(far) }()
+		executor, control := attach.Pipe()
+		attached := make(chan error, 1)
+		go func() { attached <- s.Attach(control) }()
+		require.NoError(t, executor.Send(&attach.Message{Hello: &attach.Hello{Executor: of.Slots[0].Executor, Pipeline: of.Name(), Hardware: "gpu", MaxBatch: largest}}))
+		_, err := executor.Recv()
+		require.NoError(t, err)
+
+		told := make(chan queue.Kind, 16)
+		go func() {
+			r := bufio.NewReader(near)
+			_, _ = r.Discard(9) // the preamble
+			for {
+				n, err := binary.ReadUvarint(r)
+				if err != nil {
+					return
+				}
+				frame := make([]byte, n)
+				if _, err := io.ReadFull(r, frame); err != nil {
+					return
+				}
+				var m queue.Message
+				if queue.Parse(frame, &m) == nil {
+					told <- m.Kind
+				}
+			}
+		}()
+		text, err := json.Marshal(of)
+		require.NoError(t, err)
+		frames := queue.Append([]byte("hpgq\x03\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
+		frames = queue.Append(frames, &queue.Message{Kind: queue.Install, Generation: 1, Text: text})
+		frames = queue.Append(frames, &queue.Message{Kind: queue.Pong})
+		_, err = near.Write(frames)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		_, err = near.Write(queue.Append(nil, &queue.Message{Kind: queue.Arrive, Generation: 1, Size: 1, Left: 10 * time.Second, Timed: true}))
+		require.NoError(t, err)
+		for kind := range told {
+			require.NotEqual(t, queue.Drop, kind, "dropped as a minute late")
+			if kind == queue.Start {
+				break
+			}
+		}
+		require.NoError(t, errors.Join(executor.Close(), near.Close()))
+		<-served
 		<-attached
 	})
 }

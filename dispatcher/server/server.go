@@ -218,13 +218,13 @@ const clockEvery = 128
 
 func (p *peer) serve() error {
 	var m queue.Message
+	read := uint64(0)
 	for n := 0; ; n++ {
-		waits := !p.conn.Buffered()
 		if err := p.conn.Receive(&m); err != nil {
 			return err
 		}
-		if waits || n%clockEvery == 0 {
-			p.now = p.server.dispatcher.Now()
+		if reads := p.conn.Reads(); reads != read || n%clockEvery == 0 {
+			read, p.now = reads, p.server.dispatcher.Now()
 		}
 		if err := p.handle(&m); err != nil {
 			return err

@@ -36,6 +36,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Reads is how many reads have brought something.
+func (c *Conn) Reads() uint64 { return c.heard.Load() }
+
 // RemoteAddr is the other side's address, by which Of finds the connection again.
 func (c *Conn) RemoteAddr() net.Addr { return address{c.Conn.RemoteAddr(), c} }
 

@@ -267,9 +267,9 @@ func (q *Conn) receive(m *Message) error {
 	return Parse(q.room, m)
 }
 
-// Buffered says whether more has been received already, so that Receive will most
-// likely not wait.
-func (q *Conn) Buffered() bool { return q.read.Buffered() > 0 }
+// Reads is how many reads of the connection have brought something. What Receive returns
+// without another came with the last.
+func (q *Conn) Reads() uint64 { return q.conn.Reads() }
 
 // frame reads the next n bytes. It grows as they come, not as they are promised.
 func (q *Conn) frame(n int) error {
