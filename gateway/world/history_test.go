@@ -308,14 +308,16 @@ func (w *watch) toExecutor(m *attach.Message) {
 	h := w.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	epochs := h.world.epochs
+	epochs, now := h.world.epochs, time.Now()
 	switch {
 	case m.Owner != nil:
-		epochs[w.executor] = max(epochs[w.executor], m.Owner.Epoch)
+		epochs[w.executor] = append(epochs[w.executor], heardEpoch{m.Owner.Epoch, now})
 	case m.Batch != nil && len(m.Batch.Items) > 0:
 		b := m.Batch
 		w.given[b.ID] = b
-		if b.Part.Parts > 0 && b.Part.Epoch < epochs[w.executor] {
+		// What comes over two connections at one instant may be read in any order.
+		newer := func(e heardEpoch) bool { return e.epoch > b.Part.Epoch && e.at.Before(now) }
+		if b.Part.Parts > 0 && slices.ContainsFunc(epochs[w.executor], newer) {
 			w.stale[b.ID] = true
 		}
 	}

@@ -67,7 +67,7 @@ func play(t *testing.T, seed uint64) {
 // draw makes a world of a seed.
 func draw(seed uint64) *world {
 	r := random(seed, "world")
-	w := &world{seed: seed, began: time.Now(), epochs: map[string]uint64{}, dialled: map[string]int{}, shared: r.IntN(4) > 0, deletes: r.IntN(3) == 0}
+	w := &world{seed: seed, began: time.Now(), epochs: map[string][]heardEpoch{}, dialled: map[string]int{}, shared: r.IntN(4) > 0, deletes: r.IntN(3) == 0}
 	w.life, w.cancel = context.WithCancel(context.Background())
 	w.history = history{
 		world: w, requests: map[int]*request{}, harmed: map[int]map[wire.Code]bool{}, computed: map[string]int{}, killed: map[int]int{},

@@ -25,6 +25,12 @@ type faults struct {
 
 func (f *faults) none() bool { return *f == faults{} }
 
+// heardEpoch is an owner's epoch, and when an executor heard of it.
+type heardEpoch struct {
+	epoch uint64
+	at    time.Time
+}
+
 // world is one fleet.
 type world struct {
 	seed     uint64
@@ -38,7 +44,7 @@ type world struct {
 	shared   bool // dispatchers apart from gateways
 	services []*service
 	history  history
-	epochs   map[string]uint64 // the highest that an executor has heard; under the history's lock
+	epochs   map[string][]heardEpoch // of owners that an executor has heard of; under the history's lock
 
 	gateways    []*gatewayProcess
 	dispatchers []*dispatcherProcess
