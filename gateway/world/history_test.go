@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -153,7 +154,7 @@ func (h *history) answered(r *request, response *wire.InferResponse, err *wire.E
 	r.over = now
 	lost := r.lost
 	begun, ended, outcome := r.begun, r.ended, r.outcome
-	harmed := h.harmed[r.id]
+	harmed := maps.Clone(h.harmed[r.id])
 	if !lost {
 		h.outcomes[outcome]++
 	}
