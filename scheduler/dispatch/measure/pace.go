@@ -11,7 +11,7 @@ const (
 	paceWeight = 8           // batches that a change takes to be followed
 	paceLeast  = 0.05        // of the profile
 	paceMost   = 50.0        // times the profile
-	paceMemory = time.Second // without a batch, after which the profile counts again
+	paceMemory = time.Second // without a batch, beyond what the last took, after which the profile counts again
 )
 
 // Pace is how long batches have lately taken on executors of one configuration,
@@ -27,6 +27,7 @@ type Pace struct {
 	off, spread float64 // off = scale - 1
 	way         dispatch.Time
 	last        dispatch.Time // when a batch was learned; 0 for never
+	took        dispatch.Time // how long that was away
 }
 
 // Learn takes in a batch that has ended: its duration by the profile, that in
@@ -41,7 +42,7 @@ func (p *Pace) Learn(now, profiled, took, all dispatch.Time) {
 	if !p.known(now) {
 		*p = Pace{}
 	}
-	p.last = max(1, now)
+	p.last, p.took = max(1, now), all
 	off := min(paceMost, max(paceLeast, float64(took)/float64(profiled))) - 1 - p.off
 	p.off += off / paceWeight
 	if off < 0 {
@@ -51,7 +52,9 @@ func (p *Pace) Learn(now, profiled, took, all dispatch.Time) {
 	p.way += (max(0, all-took) - p.way) / paceWeight
 }
 
-func (p *Pace) known(now dispatch.Time) bool { return p.last > 0 && now-p.last <= paceMemory+8*p.way }
+// known says whether what was learned counts: the next batch is given the time that the
+// last one took.
+func (p *Pace) known(now dispatch.Time) bool { return p.last > 0 && now-p.last <= paceMemory+p.took }
 
 // Of is how long a batch may take whose profile says d: with its spread, so that
 // most take no longer.
