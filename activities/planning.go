@@ -24,6 +24,10 @@ type PlanInput struct {
 	Spec   scheduler.Spec
 	Beside []scheduler.Spec // services that are planned together with it
 	Fleet  scheduler.Fleet
+
+	// Relieve says that something serves already: where the devices of a pipeline that
+	// degrades do not suffice for its rate, the plan is for as much of it as they do.
+	Relieve bool `json:",omitempty"`
 }
 
 // Plan chooses the plan of a service for the devices that there are: what
@@ -41,6 +45,9 @@ func (a *Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, erro
 	p, err := a.joint.plan(ctx, in, limits)
 	if err != nil {
 		return p, err
+	}
+	if in.Relieve && p.Reason() != "" {
+		p = scheduler.Relieve(in.Spec, in.Fleet, limits, p)
 	}
 	if reason := p.Refusal(in.Spec); reason != "" {
 		return p, temporal.NewNonRetryableApplicationError(reason, TypeInfeasible, nil)

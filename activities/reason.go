@@ -23,3 +23,13 @@ func Reason(err error) string {
 	}
 	return err.Error()
 }
+
+// ReasonType is the type of the innermost application error, empty when there is
+// none.
+func ReasonType(err error) (name string) {
+	var app *temporal.ApplicationError
+	for err != nil && errors.As(err, &app) {
+		name, err = app.Type(), app.Unwrap()
+	}
+	return name
+}

@@ -82,6 +82,23 @@ func (v FleetView) Devices() []placement.Device {
 	return all
 }
 
+// Unused is the fleet without the devices of which anything is reserved.
+func (v FleetView) Unused() FleetView {
+	used := map[[2]string]bool{}
+	for _, service := range slices.Sorted(maps.Keys(v.Reserved)) {
+		for _, s := range v.Reserved[service] {
+			used[[2]string{s.Host, s.Device}] = true
+		}
+	}
+	hosts := v.Hosts
+	v.Hosts = nil
+	for _, h := range hosts {
+		h.Devices = slices.DeleteFunc(slices.Clone(h.Devices), func(d placement.Device) bool { return used[[2]string{d.Host, d.Name}] })
+		v.Hosts = append(v.Hosts, h)
+	}
+	return v
+}
+
 // For is the fleet as it is for services that are planned together: what others
 // have reserved is held.
 func (v FleetView) For(services ...string) scheduler.Fleet {

@@ -91,6 +91,23 @@ func (d *Dispatcher) Would(g *Generation, now, deadline dispatch.Time) bool {
 	return d.accounts.control.Would(now, g.number, deadline)
 }
 
+// Fits says whether n items of a request, of which this is the first, can be in time at
+// their module, where they have not come to yet.
+func (d *Dispatcher) Fits(it *Item, n int) bool {
+	r := it.Request
+	if r.Generation.number == unguarded || r.Deadline == 0 {
+		return true
+	}
+	now := d.Now()
+	d.accounts.mu.Lock()
+	defer d.accounts.mu.Unlock()
+	if d.accounts.control.Fits(now, r.Generation.number, int(it.Index), n, max(1, r.Deadline-r.Generation.Nodes[it.Index].Keep.Least)) {
+		return true
+	}
+	it.Ready, r.spent = now, 0 // nobody could have known at the door
+	return false
+}
+
 // Leave counts an admitted request out.
 func (d *Dispatcher) Leave(r *Request, now dispatch.Time, how admission.End) {
 	if r.link != nil {
@@ -104,6 +121,8 @@ func (d *Dispatcher) Leave(r *Request, now dispatch.Time, how admission.End) {
 	defer d.accounts.mu.Unlock()
 	r.enter(&d.accounts.control)
 	d.accounts.control.Leave(now, number, r.Deadline, how)
+	r.left = true
+	d.accounts.control.Spent(now, number, r.spent, how == admission.InTime)
 }
 
 // enter has the request counted by its items from now on. The lock of the accounts is
@@ -116,17 +135,16 @@ func (r *Request) enter(c *admission.Controller) {
 }
 
 // wait counts an item into the queue of its module, or out of it where n is
-// negative, and returns the pressure of its service.
-func (b *accounts) wait(it *Item, n int) float64 {
+// negative.
+func (b *accounts) wait(it *Item, n int) {
 	number := it.Request.Generation.number
 	if number == unguarded {
-		return 0
+		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.control.Wait(number, int(it.Index), n)
 	it.Request.enter(&b.control)
-	return b.control.Pressure(number)
 }
 
 // start notes that items have left their queue for an executor.
@@ -151,6 +169,11 @@ func (b *accounts) end(batch *Batch, group int32, now, compute dispatch.Time) {
 			continue
 		}
 		b.control.Returned(number, int(it.Index), 1)
+		if took := compute / dispatch.Time(len(batch.Items)); it.Request.left {
+			b.control.Spent(now, number, took, false)
+		} else {
+			it.Request.spent += took
+		}
 		if i == 0 && compute > 0 {
 			b.control.Learn(now, number, int(it.Index), int(group), len(batch.Items), compute, now-batch.At)
 		}

@@ -29,9 +29,9 @@
 //
 // An item arrives virtually at the request's arrival plus the budgets of the modules
 // above on the longest path, and its deadline is the request's less what the modules
-// below still need, which grows with the pressure on them. Where a batch starts, the
-// time that its items have waited is split: until the batch was complete they waited
-// for others, after that they queued for an executor.
+// below still need at the least. Where a batch starts, the time that its items have
+// waited is split: until the batch was complete they waited for others, after that they
+// queued for an executor.
 //
 // # Admission
 //

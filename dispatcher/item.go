@@ -26,8 +26,11 @@ type Request struct {
 	Arrival    dispatch.Time
 	Deadline   dispatch.Time // 0 when there is none
 
-	over    atomic.Bool
-	entered bool // admission control counts its items; under the lock of the accounts
+	over atomic.Bool
+	// Under the lock of the accounts:
+	entered bool          // admission control counts its items
+	left    bool          // and has counted it out
+	spent   dispatch.Time // of devices
 
 	link   *Link  // that knows it by number; under Link.mu
 	number uint64 // plus one

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/dispatcher/stats"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 )
@@ -62,7 +63,7 @@ func (s *station) configure(c setup) int {
 		heir.Inherit(s.policy)
 	}
 	s.recorder.Begin(c.policy, c.spec, learns)
-	s.policy, s.windows, s.groups, s.lanes = c.policy, c.policy.Name() == factory.Default, c.groups, nil
+	s.policy, s.windows, s.groups, s.lanes = c.policy, pipelines.DispatchesGroups(c.policy.Name()), c.groups, nil
 	s.calls, s.apps = c.calls, c.apps
 	if c.classes != nil {
 		s.cluster = s.cluster.next(c.classes, s.dispatcher.options.Span, now)

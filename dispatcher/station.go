@@ -94,10 +94,8 @@ func (s *station) arrive(now dispatch.Time, it *Item, fx []effect) []effect {
 		return append(fx, effect{item: it, drop: Unserved})
 	}
 	it.state = queued
-	pressure := s.dispatcher.accounts.wait(it, 1)
-	if first {
-		it.kept = g.Nodes[it.Index].Keep.Under(pressure)
-	}
+	s.dispatcher.accounts.wait(it, 1)
+	it.kept = g.Nodes[it.Index].Keep.Least
 	it.id = s.put(it)
 	if s.elsewhere {
 		s.link.arrive(s, it, now)

@@ -59,3 +59,22 @@ func TestSignaturesReadTheModel(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, sig)
 }
+
+// A network of a fixed batch serves a pool only where no query is larger.
+func TestAPoolNeedsANetworkOfEverySize(t *testing.T) {
+	b := onnx.NewBuilder("dense", "x", 4)
+	b.Gemm(make([]float32, 8), make([]float32, 2), 4, 2)
+	net := b.Model("y")
+	net.Graph.Inputs[0].Dims[0] = 8
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	require.NoError(t, os.WriteFile(path, net.Encode(), 0o600))
+	m := pipelines.Module{Name: "query", Model: path, Engine: "onnxruntime", Sized: true, Batches: []int{1, 8}}
+	_, err := Signatures()(m)
+	require.NoError(t, err)
+	m.Batches = []int{1, 9}
+	_, err = Signatures()(m)
+	require.ErrorContains(t, err, "the batch dimension is fixed at 8, but queries of the pool have up to 9 items")
+	m.Sized = false
+	_, err = Signatures()(m)
+	require.NoError(t, err, "other modules take the batches that fit")
+}

@@ -18,8 +18,8 @@ import (
 var long = []string{"symphony/mixed", "symphony/models", "symphony/bursts", "symphony/devices"}
 
 // TestFiguresRun makes a small part of every figure: there are rows, no two of
-// them are about the same, its tables hold all of them, and what is to be drawn
-// is there.
+// them are about the same, its tables hold all of them, what is to be drawn is
+// there, and what is far from the printed numbers has a cause.
 func TestFiguresRun(t *testing.T) {
 	began := time.Now()
 	for _, f := range experiments.All() {
@@ -48,6 +48,7 @@ func TestFiguresRun(t *testing.T) {
 				numbers += g.Numbers
 			}
 			assert.Equal(t, len(r.Rows), numbers, "rows that hide each other")
+			assert.Empty(t, r.Unexplained())
 			for _, note := range r.Notes {
 				assert.NotContains(t, note, "DEFECT")
 			}

@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/gateway/graph"
+	"github.com/harpagon/harpagon/gateway/tenants"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/wire"
 )
 
-// admit decides whether a request is taken: it checks the tensors, the bound on requests under
-// way, this one among them, and that every module has an executor or will soon.
-// It returns the inputs in the order of the declaration.
-func (g *Gateway) admit(gr *deployed, underWay int64, q *wire.InferRequest, now dispatch.Time) ([]wire.Tensor, *wire.Error) {
+// admit checks a request: its tensors, the rate of its token, and that every module has an
+// executor or will soon. It returns the inputs in the order of the declaration.
+func (g *Gateway) admit(gr *deployed, t *wire.Tenant, q *wire.InferRequest, now dispatch.Time) ([]wire.Tensor, *wire.Error) {
 	inputs, err := gr.arrange(q)
 	if err != nil {
 		return nil, err
@@ -22,8 +22,8 @@ func (g *Gateway) admit(gr *deployed, underWay int64, q *wire.InferRequest, now 
 	if g.stopping.Load() {
 		return nil, wire.Errorf(wire.CodeUnavailable, "", stopping)
 	}
-	if underWay > int64(g.options.MaxInFlight) {
-		return nil, wire.Errorf(wire.CodeOverloaded, "", "%d requests of %s are under way; send fewer or scale it up", underWay-1, gr.Title)
+	if err := g.tenants.Allow(t, time.Now()); err != nil {
+		return nil, err
 	}
 	for _, n := range gr.Nodes {
 		since, down := g.queue.Down(gr.Generation, n.Index())
@@ -106,12 +106,50 @@ func (g *Gateway) Crowded(ctx context.Context, name string, came time.Time) *wir
 	defer gr.InFlight.Add(-1)
 	defer p.accepted.Add(-1)
 	arrival := g.arrival(came)
-	if gr.SLO == 0 || g.queue.Would(gr.Generation, g.now(), arrival+gr.SLO) {
+	if gr.SLO == 0 || g.queue.Would(gr.Generation, g.now(), arrival+gr.SLO) || p.shares.Owed(wire.TenantOf(ctx)) {
 		return nil
 	}
 	err := overloaded(gr.SLO)
 	g.refuse(ctx, p, gr, nil, &wire.InferRequest{Pipeline: name}, arrival, err)
 	return err
+}
+
+// takeIn decides whether a request is taken in, which others may have to make room for;
+// paid says that they have. underWay are the pipeline's requests, this one among them.
+func (g *Gateway) takeIn(p *pipeline, gr *deployed, t *wire.Tenant, underWay int64, now, arrival, deadline dispatch.Time) (paid bool, err *wire.Error) {
+	most := int64(g.options.MaxInFlight)
+	if !g.tenants.Any() {
+		return false, g.fits(gr, underWay, most, 0, now, arrival, deadline)
+	}
+	return p.shares.TakeIn(t, underWay, &tenants.Door{
+		Now: now, Deadline: deadline, Soon: deadline != 0 && deadline < arrival+gr.SLO, Most: most,
+		Fits: func(underWay, most int64, left float64) *wire.Error {
+			return g.fits(gr, underWay, most, left, now, arrival, deadline)
+		},
+		Drop: func(holder any) {
+			r := holder.(*graph.Request)
+			r.Fail(timed(r, g.now(), wire.CodeOverloaded, "it has made room for a caller that is below its share, while this one is above; send fewer requests, or scale the pipeline up"))
+		},
+	})
+}
+
+// fits admits a request for which there is room beside a part of it that must be left to
+// others. Where there are tenants, one that is due sooner than the objective says must
+// leave room for those that are not: else whoever gives its requests little time would
+// have all of the devices.
+func (g *Gateway) fits(gr *deployed, underWay, most int64, left float64, now, arrival, deadline dispatch.Time) *wire.Error {
+	if underWay > most {
+		return wire.Errorf(wire.CodeOverloaded, "", "%d requests of %s are under way; send fewer or scale it up", underWay-1, gr.Title)
+	}
+	if all := arrival + gr.SLO; gr.SLO > 0 && g.tenants.Any() && (deadline < all || left > 0) {
+		if all -= dispatch.Time(float64(all-now) * left); !g.queue.Would(gr.Generation, now, all) {
+			return crowded(arrival, deadline)
+		}
+	}
+	if !g.queue.Admit(gr.Generation, now, deadline) {
+		return crowded(arrival, deadline)
+	}
+	return nil
 }
 
 // leave counts an admitted request out.

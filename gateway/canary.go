@@ -78,6 +78,18 @@ func (c *canary) seen(p *pipeline) *rollout.Seen {
 	}
 }
 
+// Trials is how the generations fare that are tried at the moment, by the name of their
+// service.
+func (g *Gateway) Trials() map[string]rollout.Seen {
+	all := make(map[string]rollout.Seen)
+	for name, p := range *g.pipelines.Load() {
+		if c := p.canary.Load(); c != nil {
+			all[name] = *c.seen(p)
+		}
+	}
+	return all
+}
+
 // try runs a request at the generation that it is drawn for.
 func (g *Gateway) try(ctx context.Context, p *pipeline, c *canary, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
 	switch rollout.Draw(c.drawn.Add(1), c.update) {

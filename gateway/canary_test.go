@@ -49,6 +49,7 @@ func trying(t *testing.T, u pipelines.Update, next spec, requests int, then func
 		then(g, answers, errs)
 		require.NoError(t, g.Try("p", pipelines.Update{}))
 		require.Nil(t, g.Measures("p").Canary)
+		require.Empty(t, g.Trials())
 		require.NoError(t, g.Remove(context.Background(), two.Name))
 		r, err := ask(context.Background(), g)
 		require.Nil(t, err)
@@ -78,10 +79,15 @@ func TestSlowCanaryCostsOnlyItsShare(t *testing.T) {
 			require.Equal(t, 20*ms, answers[i].Stages[0].Transfer, "as long as alone")
 			require.Zero(t, answers[i].Stages[0].Queue)
 		}
+		tried := g.Measures("p").Tried
+		require.Len(t, tried, 1)
+		require.Equal(t, int64(50), tried[0].Requests, "of the new generation alone")
+		require.Equal(t, 200*ms, tried[0].Transfers[0].P50, "what its batches took")
 		seen := g.Measures("p").Canary
 		require.Equal(t, rollout.Tally{Requests: int64(stable), InTime: int64(stable)}, seen.Stable)
 		require.Equal(t, int64(50), seen.Canary.Requests, "each has one outcome")
 		require.Zero(t, seen.Canary.InTime)
+		require.Equal(t, map[string]rollout.Seen{"p": *seen}, g.Trials())
 		require.Equal(t, rollout.Revert, rollout.Decide(u, 5*time.Second, *seen, rollout.Cost{}).Verdict)
 	})
 }

@@ -44,7 +44,10 @@ const (
 )
 
 // Start sends the tensors of a batch; see dispatcher.Gateway.
-func (g *Gateway) Start(b *dispatcher.Batch, _ []*dispatcher.Item, _ int) {
+func (g *Gateway) Start(b *dispatcher.Batch, items []*dispatcher.Item, _ int) {
+	for i := 0; g.tenants.Any() && i < len(items); i++ {
+		g.tenants.Begun(&itemOf(items[i]).Of.Share)
+	}
 	e := b.Executor.Holder.(*executor)
 	if e.target != nil {
 		go e.call(b)

@@ -41,7 +41,7 @@ func TestServedFigures(t *testing.T) {
 		policy, billing string
 		cold            time.Duration
 	}{
-		{functions.PolicyExact, "1s", 0}, {functions.PolicyExact, "1s", time.Second}, {functions.PolicyMBS, "1s", 0}, {functions.PolicyBatch, "1s", 0},
+		{functions.PolicyExact, "1s", 0}, {functions.PolicyExact, "1s", time.Second}, {functions.PolicyMBSOptimal, "1s", 0}, {functions.PolicyBatch, "1s", 0},
 		{functions.PolicyExact, "100ms", 0}, {functions.PolicyExact, "0s", 0},
 	} {
 		if os.Getenv(figuresVariable) != "" {

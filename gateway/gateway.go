@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/dispatcher/stats"
 	"github.com/harpagon/harpagon/gateway/graph"
+	"github.com/harpagon/harpagon/gateway/tenants"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -32,6 +33,7 @@ type Gateway struct {
 	clusters  map[string]*cluster                  // whose pipelines are among them; under mu
 
 	failures failures
+	tenants  tenants.Tenants
 
 	life     context.Context // of calls
 	end      context.CancelFunc
@@ -50,6 +52,7 @@ type pipeline struct {
 	current  atomic.Pointer[deployed]
 	accepted atomic.Int64 // requests under way
 	stats    stats.Service
+	shares   tenants.Service        // of what it takes in
 	canary   atomic.Pointer[canary] // another generation that gets a share of its requests; nil for none
 
 	modules map[string]*graph.Module // of the current graph; under Gateway.mu

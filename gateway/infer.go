@@ -66,14 +66,15 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 		slo = app.slo
 	}
 	now := g.now()
-	inputs, err := g.admit(gr, underWay, q, now)
+	tenant := wire.TenantOf(ctx)
+	inputs, err := g.admit(gr, tenant, q, now)
 	if err != nil {
 		g.refuse(ctx, p, gr, app, q, arrival, err)
 		return nil, err
 	}
 	deadline := g.deadline(ctx, slo, arrival)
-	if !g.queue.Admit(gr.Generation, now, deadline) {
-		err := crowded(arrival, deadline)
+	paid, err := g.takeIn(p, gr, tenant, underWay, now, arrival, deadline)
+	if err != nil {
 		g.refuse(ctx, p, gr, app, q, arrival, err)
 		return nil, err
 	}
@@ -90,6 +91,8 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	} else {
 		r = graph.New(gr.Graph, inputs, arrival, deadline)
 	}
+	r.Share.Holder = r
+	p.shares.Enter(tenant, &r.Share, paid)
 	r.Begin()
 	g.wait(ctx, r)
 	return g.answer(ctx, p, r, q)
@@ -214,6 +217,8 @@ func (g *Gateway) answer(ctx context.Context, p *pipeline, r *graph.Request, q *
 		f.app.stats.Finish(now, info.Outcome, info.Elapsed, f.cold)
 	}
 	g.leave(r, now, info.Outcome)
+	lost := info.Outcome == Late || info.Outcome == Dropped || info.Outcome == Refused
+	p.shares.Leave(wire.TenantOf(ctx), &r.Share, lost, now)
 	if o := g.options.Observer.RequestEnd; o != nil {
 		o(info)
 	}

@@ -97,6 +97,7 @@ func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
 	if p == nil {
 		p = &pipeline{name: name}
 		p.stats.Init(g.span(gr), g.now())
+		p.shares.Init(&g.tenants, &p.accepted)
 	} else if p.within != "" {
 		return fmt.Errorf("gateway: pipeline %q is served in cluster %q; take it out of that first", name, p.within)
 	} else if before = p.current.Load(); before.Deployment.Generation > generation {
@@ -408,6 +409,7 @@ func (g *Gateway) installPart(cluster string, part partOf, all map[string]*pipel
 		if p == nil {
 			p = &pipeline{name: name, within: cluster}
 			p.stats.Init(g.options.Span, g.now())
+			p.shares.Init(&g.tenants, &p.accepted)
 			all[name] = p
 		}
 		unfit = append(unfit, g.assignExecutors(p, gr)...)

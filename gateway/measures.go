@@ -35,6 +35,7 @@ func (g *Gateway) Measures(name string) autoscale.Measures {
 	g.failures.tell(now, name, m.Modules)
 	if c := p.canary.Load(); c != nil {
 		m.Canary = c.seen(p)
+		m.Tried = g.queue.Measure(c.to.current.Load().Generation)
 	}
 	m.SetAttainment()
 	return m

@@ -122,3 +122,80 @@ func TestTimeRunsFromWhenARequestCame(t *testing.T) {
 		require.Equal(t, int64(2), g.Measures("p").Modules[0].Batches)
 	})
 }
+
+// TestGivesUpBeforeASplitThatCannotBeInTime: a request that turns out to have more items than
+// can be done by its deadline is given up before any of them runs; one with as many as can is
+// answered.
+func TestGivesUpBeforeASplitThatCannotBeInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := fanning(300 * ms)
+		p.Modules, p.Outputs = p.Modules[:2], []pipelines.Output{{Name: "rows", From: ref("inc", "y")}}
+		p.Rate, p.Arrivals = 1, "poisson"
+		specs := map[string]spec{"spread": {kind: spread, duration: 10 * ms}, "inc": {kind: addOne, duration: 50 * ms}}
+		ran := 0
+		g, workers := serve(t, Options{Observer: Observer{BatchBegin: func(b BatchInfo) {
+			if b.Module == "inc" {
+				ran++
+			}
+		}}}, deployment(p, 1, specs), specs)
+		for _, w := range workers {
+			w.delay = func(int) time.Duration { return 10 * ms }
+		}
+		_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(8, 1)})
+		var typed *wire.Error
+		require.ErrorAs(t, err, &typed)
+		require.Equal(t, wire.CodeDeadline, typed.Code)
+		require.Equal(t, "inc", typed.Stage)
+		require.Zero(t, ran, "400 ms of work in 290")
+		_, err = g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(4, 1)})
+		require.NoError(t, err)
+		require.Equal(t, 4, ran)
+		stop(g, workers)
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestServedWastesLittle: three modules in a row, requests in bursts of twenty. From the
+// planned rate to three times as much, next to nothing that devices do is for requests that
+// fail later, and as many are answered in time as were planned for, or as come.
+func TestServedWastesLittle(t *testing.T) {
+	const slo, span, planned, burst = 200 * ms, 20 * time.Second, 150, 20
+	profile := pipelines.Profile{Points: []pipelines.Point{
+		{Hardware: "cpu", Batch: 1, Duration: 10 * ms}, {Hardware: "cpu", Batch: 4, Duration: 20 * ms},
+	}}
+	for _, times := range []float64{1, 1.5, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			p, specs := single(slo), map[string]spec{}
+			p.Rate, p.Arrivals, p.Modules = planned, "poisson", nil
+			above := bind("x", "", "x")
+			for _, name := range []string{"m", "n", "o"} {
+				p.Modules = append(p.Modules, pipelines.Module{Name: name, Model: name, Inputs: []pipelines.Binding{above}, Profile: profile})
+				specs[name], above = spec{kind: addOne, batch: 4, window: 27 * ms, duration: 20 * ms}, bind("x", name, "y")
+			}
+			p.Outputs = []pipelines.Output{{Name: "y", From: ref("o", "y")}}
+			var done atomic.Int64
+			g, workers := serve(t, Options{Observer: Observer{BatchEnd: func(b BatchInfo) { done.Add(int64(b.Size)) }}}, deployment(p, 1, specs), specs)
+			for _, w := range workers {
+				w.delay = func(n int) time.Duration { return time.Duration(10+10*(n-1)/3) * ms }
+			}
+			var good atomic.Int64
+			var group sync.WaitGroup
+			for i := range int(planned * times * span.Seconds()) {
+				sent := time.Duration(float64(i/burst*burst) / (planned * times) * float64(time.Second))
+				begin := time.Now()
+				at(g, sent, &group, func(_ *wire.InferResponse, err *wire.Error) {
+					if err == nil && time.Since(begin)-sent <= slo {
+						good.Add(1)
+					}
+				})
+			}
+			group.Wait()
+			wasted := 1 - 3*float64(good.Load())/float64(done.Load())
+			t.Logf("%v times: %.1f/s in time, %.2f %% of the items for nothing", times, float64(good.Load())/span.Seconds(), 100*wasted)
+			require.GreaterOrEqual(t, float64(good.Load())/span.Seconds(), 0.95*planned)
+			require.Less(t, wasted, 0.01)
+			stop(g, workers)
+			time.Sleep(time.Minute)
+		})
+	}
+}

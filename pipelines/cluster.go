@@ -19,7 +19,7 @@ type Range struct{ Min, Max int }
 // ClusterDispatches lists the dispatch policies that a cluster may name, the
 // default first.
 func ClusterDispatches() []string {
-	return slices.DeleteFunc(Dispatches(), func(name string) bool { return name == "tc" })
+	return slices.DeleteFunc(Dispatches(), DispatchesGroups)
 }
 
 // Members are the pipelines of the cluster, in their order in it. Names that no

@@ -9,12 +9,22 @@ import (
 // Dispatches lists the dispatch policies that a pipeline may name, the default
 // first. Some have variants, named after a colon: see DispatchVariants.
 func Dispatches() []string {
-	return []string{"tc", "adaptive", "clockwork", "deferred", "eager", "nexus"}
+	return []string{"tc", "adaptive", "clockwork", "deferred", "eager", "nexus", "round-robin"}
+}
+
+// DispatchesGroups says whether the policy, with variants or without, hands requests to the
+// groups of a plan; the others go by deadlines alone, and serve clusters, too.
+func DispatchesGroups(text string) bool {
+	policy, _, _ := strings.Cut(text, ":")
+	return policy == "tc" || policy == "round-robin"
 }
 
 // DispatchVariants are the choices that a dispatch policy leaves, each with its
 // default first: one of each may follow the name, as in
 // "deferred:beta-lambda,early". Nil where a policy leaves none.
+//
+// Of tc, which batch a request joins: the one that is due first (due), or one after another in
+// the order of throughput-cost ratios, as the Harpagon paper has it (ratio; section III-B).
 //
 // Of deferred, when a batch is ready (at the last instant at which one more
 // request would fit, or as soon as it holds beta·lambda requests; Symphony,
@@ -23,6 +33,8 @@ func Dispatches() []string {
 // batch (early), or only what cannot be served even alone (head).
 func DispatchVariants(policy string) [][]string {
 	switch policy {
+	case "tc":
+		return [][]string{{"due", "ratio"}}
 	case "deferred":
 		return [][]string{{"front-run", "beta-lambda"}, {"window", "early", "head"}}
 	case "eager":

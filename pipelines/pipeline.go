@@ -21,6 +21,7 @@ type Pipeline struct {
 	Trace      *Trace        // what the file of Arrivals holds; nil for other kinds
 	Attainment float64       // share of requests that must finish within SLO; 0 is the default (see Target), NoAttainment asks for none
 	Headroom   *float64      `json:",omitempty"` // share of the SLO that plans leave free, 0 to 1; nil is the default (see Kept)
+	Accuracy   float64       `json:",omitempty"` // the least that the variants of modules may add up to; see Right. 0 for any
 	Dispatch   string        // one of Dispatches, with variants or without; empty means the default
 	Plan       Planning      `json:",omitzero"`
 	Update     Update        `json:",omitzero"` // how a change is carried out
@@ -113,6 +114,13 @@ type Module struct {
 
 	ProfileFile string // path as declared
 	Profile     Profile
+
+	// Accuracy is the share of the network's answers that are right; 0 where it is not
+	// declared. Variants may serve in its place, and Variant is the name of the one that
+	// does, as planned; see As. Variant has no HCL attribute.
+	Accuracy float64   `json:",omitempty"`
+	Variants []Variant `json:",omitempty"`
+	Variant  string    `json:",omitempty"`
 
 	// Content is every file that the module needs where it runs, as it was when the
 	// declaration was applied. Empty before, and of a module that needs none. No HCL

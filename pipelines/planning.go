@@ -49,7 +49,7 @@ func Policies(k Kind) []string {
 	case KindPool:
 		return []string{policyExact, "kairos", "homogeneous", "kairos+", "random", "genetic", "ribbon"}
 	case KindFunction:
-		return []string{policyExact, "harmonybatch", "batch", "mbs+"}
+		return []string{policyExact, "harmonybatch", "batch", "mbs+", "mbs+ optimal"}
 	}
 	return []string{policyExact, policyHarpagon, "piccolo", "nexus", "scrooge", "inferline", "clipper", policyBrute}
 }

@@ -16,7 +16,7 @@ func (s Spec) Deploy(generation int, p Plan) placement.Deployment {
 	d := placement.Deployment{Generation: generation}
 	switch s.Kind() {
 	case KindPipeline:
-		d.Pipeline, d.Plan = *s.Pipeline, *p.Pipeline
+		d.Pipeline, d.Plan = *s.As(p).Pipeline, *p.Pipeline
 	case KindPool:
 		d.Pipeline, d.Plan = s.Pool.Served(), pool.Served(*s.Pool, *p.Pool)
 		d.Pipeline.Rate = p.Pool.Goodput

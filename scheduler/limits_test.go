@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/cluster"
+	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
@@ -24,7 +26,13 @@ func TestSearchesOfAllKindsEndWhenTheyMust(t *testing.T) {
 		Cluster: &pipelines.Cluster{Name: "vision", Hardware: "gpu", Pipelines: []string{"member"}},
 		Members: []pipelines.Pipeline{*member}, Hardware: twoKinds,
 	}
-	specs := []scheduler.Spec{ranking, emulated, vision}
+	many := example(t, "../examples/functions")
+	crowd := *many.Function
+	for i := range 300 {
+		crowd.Applications = append(crowd.Applications, pipelines.Application{Name: fmt.Sprint("a", i), SLO: time.Second + time.Duration(i)*time.Millisecond, Rate: 1})
+	}
+	many.Function = &crowd
+	specs := []scheduler.Spec{ranking, emulated, vision, many}
 
 	now := time.Duration(0)
 	passing := func() time.Duration { now += time.Second; return now }
@@ -43,11 +51,17 @@ func TestSearchesOfAllKindsEndWhenTheyMust(t *testing.T) {
 			require.NotNil(t, plans[2].Cluster)
 			assert.Equal(t, cluster.Infeasible, plans[2].Cluster.Status)
 			assert.Contains(t, plans[2].Cluster.Reason, "allow it more time")
+			require.NotNil(t, plans[3].Function)
+			assert.Equal(t, functions.Feasible, plans[3].Function.Status)
+			assert.True(t, plans[3].Function.CutShort)
+			assert.Zero(t, plans[3].Function.LowerBound)
 		})
 	}
 	for _, l := range []scheduler.Limits{{Clock: passing}, {Stop: func() bool { return false }, TimeLimit: 1}} {
 		plans := scheduler.Solve(specs[1:], scheduler.Fleet{}, l)
 		assert.False(t, plans[0].Pipeline.CutShort)
 		assert.NotEqual(t, cluster.Infeasible, plans[1].Cluster.Status, plans[1].Cluster.Reason)
+		assert.False(t, plans[2].Function.CutShort)
+		assert.Positive(t, plans[2].Function.LowerBound)
 	}
 }

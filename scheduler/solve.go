@@ -79,7 +79,7 @@ func solvePipelines(specs []Spec, fleet Fleet, limits Limits, plans []Plan) {
 		for k, at := range index {
 			group[k] = specs[at]
 		}
-		for k, p := range solveGroup(group, fleet, Options(s.Pipeline.Plan, limits)) {
+		for k, p := range solveVariants(group, fleet, s.Pipeline.Plan, limits) {
 			if p.Status == plan.Infeasible {
 				p.Reason = withDisturbed(p.Reason, group[k].Pipeline)
 			}
@@ -254,7 +254,7 @@ func (s Spec) clusterProblem(fleet Fleet) cluster.Problem {
 
 func solveFunction(s Spec, l Limits) functions.Plan {
 	policy := s.Function.Plan.Policy
-	p, err := functions.Solve(s.FunctionProblem(), functions.Options{Policy: policy, Clock: l.Clock})
+	p, err := functions.Solve(s.FunctionProblem(), functions.Options{Policy: policy, Clock: l.Clock, Stop: l.ended()})
 	if err != nil {
 		return functions.Plan{Function: s.Function.Name, Policy: policy, Status: functions.Infeasible, Reason: strings.TrimPrefix(err.Error(), "functions: ")}
 	}

@@ -21,6 +21,10 @@ func BenchmarkOverheadHTTP(b *testing.B) {
 	overhead(b, start(b, 0, time.Minute, "").overHTTP)
 }
 
+func BenchmarkOverheadGRPC(b *testing.B) {
+	overhead(b, start(b, 0, time.Minute, "").overGRPC)
+}
+
 func overhead(b *testing.B, c *sdk.Client) {
 	ctx := context.Background()
 	var times []time.Duration

@@ -2,25 +2,34 @@ package sdk_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/gateway/grpcapi"
+	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/sdk/sdkgrpc"
 	"github.com/harpagon/harpagon/sdk/sdktest"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 var input = sdk.Inputs{"x": sdk.Float32([]float32{1, 2}, 2)}
 
 func TestInferEndToEnd(t *testing.T) {
 	s := start(t, 0, time.Minute, "")
-	s.both(t, func(t *testing.T, c *sdk.Client) {
+	s.each(t, func(t *testing.T, c *sdk.Client) {
 		out, err := c.Infer(context.Background(), "p", input, sdk.WithID("7"), sdk.WithOutputs("y"))
 		require.NoError(t, err)
 		y, err := out.Float32s("y")
@@ -52,7 +61,7 @@ func TestInferEndToEnd(t *testing.T) {
 
 func TestErrorsAreTyped(t *testing.T) {
 	s := start(t, 0, time.Minute, "")
-	s.both(t, func(t *testing.T, c *sdk.Client) {
+	s.each(t, func(t *testing.T, c *sdk.Client) {
 		for _, one := range []struct {
 			pipeline string
 			inputs   sdk.Inputs
@@ -76,7 +85,7 @@ func TestErrorsAreTyped(t *testing.T) {
 
 func TestDeadlinesTravel(t *testing.T) {
 	s := start(t, 10*time.Second, time.Minute, "")
-	s.both(t, func(t *testing.T, c *sdk.Client) {
+	s.each(t, func(t *testing.T, c *sdk.Client) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		begin := time.Now()
@@ -92,7 +101,7 @@ func TestDeadlinesTravel(t *testing.T) {
 
 func TestSLOIsKeptWithoutACallersDeadline(t *testing.T) {
 	s := start(t, 10*time.Second, time.Second, "")
-	s.both(t, func(t *testing.T, c *sdk.Client) {
+	s.each(t, func(t *testing.T, c *sdk.Client) {
 		_, err := c.Infer(context.Background(), "p", input)
 		var e *sdk.Error
 		require.ErrorAs(t, err, &e)
@@ -103,7 +112,7 @@ func TestSLOIsKeptWithoutACallersDeadline(t *testing.T) {
 
 func TestCancelledBeforeAndAfter(t *testing.T) {
 	s := start(t, 200*time.Millisecond, time.Minute, "")
-	s.both(t, func(t *testing.T, c *sdk.Client) {
+	s.each(t, func(t *testing.T, c *sdk.Client) {
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() {
 			time.Sleep(20 * time.Millisecond)
@@ -121,7 +130,7 @@ func TestCancelledBeforeAndAfter(t *testing.T) {
 
 func TestManyAtOnce(t *testing.T) {
 	s := start(t, 0, time.Minute, "")
-	s.both(t, func(t *testing.T, c *sdk.Client) {
+	s.each(t, func(t *testing.T, c *sdk.Client) {
 		var group sync.WaitGroup
 		errs := make(chan error, 64)
 		for range 64 {
@@ -149,8 +158,20 @@ func TestDialSaysWhatIsWrong(t *testing.T) {
 	require.ErrorIs(t, err, sdk.ErrUnavailable)
 	require.ErrorContains(t, err, "harpagon up")
 
+	_, err = sdkgrpc.Dial(ctx, strings.TrimPrefix(gone.URL, "http://"))
+	require.ErrorIs(t, err, sdk.ErrUnavailable)
+	require.ErrorContains(t, err, "harpagon up")
+	_, err = sdk.Dial(ctx, "grpc://127.0.0.1:1")
+	require.ErrorIs(t, err, sdk.ErrOption)
+	require.ErrorContains(t, err, "sdkgrpc")
+	_, err = sdk.Dialer{Token: "x", GRPC: sdkgrpc.Connect}.Dial(ctx, "grpc://192.0.2.1:1")
+	require.ErrorIs(t, err, sdk.ErrOption, "the token would travel without TLS")
+
 	s := start(t, 0, time.Minute, "secret")
 	_, err = sdk.Dial(ctx, s.url)
+	require.ErrorIs(t, err, sdk.ErrInvalid)
+	require.ErrorContains(t, err, "token")
+	_, err = sdkgrpc.Dial(ctx, s.rpc)
 	require.ErrorIs(t, err, sdk.ErrInvalid)
 	require.ErrorContains(t, err, "token")
 }
@@ -165,7 +186,7 @@ func TestForeignErrorsBecomeTyped(t *testing.T) {
 
 func TestInferBatch(t *testing.T) {
 	s := start(t, 0, time.Minute, "")
-	s.both(t, func(t *testing.T, c *sdk.Client) {
+	s.each(t, func(t *testing.T, c *sdk.Client) {
 		var all []sdk.Inputs
 		for i := range 40 {
 			all = append(all, input)
@@ -196,4 +217,34 @@ func TestInferBatch(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, results)
 	})
+}
+
+// A token that is good for one service is enough to ask it, and no other.
+func TestATokenForOneServiceIsEnough(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, "alice infer:p sha256:%x\n", sha256.Sum256([]byte("hers"))), 0o600))
+	tokens, err := secure.LoadTokens(path)
+	require.NoError(t, err)
+	guard := secure.Credentials{Tokens: tokens}.Guard()
+	backend := echo(0)
+	backend["q"] = backend["p"]
+	web := httptest.NewServer(httpapi.New(backend, httpapi.Options{Callers: guard}))
+	defer web.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	rpc := grpcapi.New(backend, grpcapi.Options{Callers: guard})
+	go func() { _ = rpc.Serve(l) }()
+	defer rpc.Stop()
+	for _, address := range []string{web.URL, "grpc://" + l.Addr().String()} {
+		c, err := sdk.Dialer{Token: "hers", GRPC: sdkgrpc.Connect}.Dial(t.Context(), address)
+		require.NoError(t, err)
+		_, err = c.Infer(t.Context(), "p", input)
+		require.NoError(t, err)
+		_, err = c.Infer(t.Context(), "q", input)
+		require.ErrorIs(t, err, sdk.ErrInvalid)
+		require.ErrorContains(t, err, "scope infer:q")
+		require.NoError(t, c.Close())
+		_, err = sdk.Dialer{Token: "another", GRPC: sdkgrpc.Connect}.Dial(t.Context(), address)
+		require.ErrorIs(t, err, sdk.ErrInvalid)
+	}
 }

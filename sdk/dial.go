@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,18 @@ type Dialer struct {
 
 	// HTTP is used in place of a client made here, for proxies or tracing.
 	HTTP *http.Client
+
+	// GRPC makes the connections of addresses "grpc://HOST:PORT" and "grpcs://HOST:PORT";
+	// it is sdkgrpc.Connect. Programs that leave it out do not compile gRPC.
+	GRPC func(Endpoint) (Connection, error)
+}
+
+// Endpoint is where a connection goes to and what it shows there.
+type Endpoint struct {
+	Host  string           // HOST:PORT
+	TLS   bool             // over TLS, with the identity if there is one
+	Token string           // sent with every request; empty has none
+	Proof *secure.Identity // nil has none
 }
 
 // connections is how many idle connections to a gateway are kept. Under overload a
@@ -44,8 +57,8 @@ func Dial(ctx context.Context, addresses ...string) (*Client, error) {
 	return Dialer{}.Dial(ctx, addresses...)
 }
 
-// Dial makes a client of the gateways at the addresses, each "HOST:PORT" or a URL,
-// and checks that one of them is there. ctx bounds the check only.
+// Dial makes a client of the gateways at the addresses, each "HOST:PORT" or a URL of
+// http, https or, where GRPC is set, grpc or grpcs, and checks that one of them is there. ctx bounds the check only.
 //
 // Of several gateways the client asks one after the other in turn, and goes on with
 // the next when one is gone: a request that has no answer is asked again, for as
@@ -67,29 +80,47 @@ func (d Dialer) Dial(ctx context.Context, addresses ...string) (*Client, error) 
 	}
 	s := &several{}
 	for _, address := range addresses {
-		base, err := baseURL(address, identity != nil)
+		connection, err := d.connect(address, identity)
 		if err != nil {
+			_ = s.close()
 			return nil, err
 		}
-		if err := d.maySend(base); err != nil {
-			return nil, err
-		}
-		s.peers = append(s.peers, newPeer(newOverHTTP(base, d.Token, d.HTTP)))
+		s.peers = append(s.peers, newPeer(connection))
 	}
 	if err := s.check(ctx); err != nil {
-		d.HTTP.CloseIdleConnections()
+		_ = s.close()
 		return nil, typed(err)
 	}
 	var t Transport = s
 	if len(s.peers) == 1 {
-		t = s.peers[0].overHTTP
+		t = s.peers[0].Connection
 	}
 	c := NewClient(t)
-	c.close = func() error {
-		d.HTTP.CloseIdleConnections()
-		return nil
-	}
+	c.close = s.close
 	return c, nil
+}
+
+// connect makes the connection of one address. Nothing is sent yet.
+func (d Dialer) connect(address string, identity *secure.Identity) (Connection, error) {
+	base, err := baseURL(address, identity != nil)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, err
+	}
+	overTLS := u.Scheme == "https" || u.Scheme == "grpcs"
+	if err := (secure.Credentials{Token: d.Token, Plain: d.Plaintext}).MaySend(u.Hostname(), overTLS); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOption, err)
+	}
+	switch {
+	case u.Scheme != "grpc" && u.Scheme != "grpcs":
+		return newOverHTTP(base, d.Token, d.HTTP), nil
+	case d.GRPC == nil:
+		return nil, fmt.Errorf("%w: %s needs gRPC; set Dialer.GRPC to sdkgrpc.Connect, or use sdkgrpc.Dial", ErrOption, address)
+	}
+	return d.GRPC(Endpoint{Host: u.Host, TLS: overTLS, Token: d.Token, Proof: identity})
 }
 
 // newTransport keeps many connections, one for each request at a time, and
@@ -104,18 +135,6 @@ func newTransport() *http.Transport {
 	return t
 }
 
-// maySend refuses to show the token to whoever is on the way.
-func (d Dialer) maySend(base string) error {
-	u, err := url.Parse(base)
-	if err == nil {
-		err = secure.Credentials{Token: d.Token, Plain: d.Plaintext}.MaySend(u.Hostname(), u.Scheme == "https")
-	}
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrOption, err)
-	}
-	return err
-}
-
 func baseURL(address string, overTLS bool) (string, error) {
 	full := address
 	switch {
@@ -126,7 +145,7 @@ func baseURL(address string, overTLS bool) (string, error) {
 		full = "http://" + full
 	}
 	u, err := url.Parse(full)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+	if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "grpc", "grpcs"}, u.Scheme) {
 		return "", fmt.Errorf("sdk: %q is not the address of a gateway; write HOST:PORT or http://HOST:PORT", address)
 	}
 	return strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/"), nil

@@ -24,6 +24,8 @@
 // its deadline allows. Requests that have an answer, whatever it is, are not repeated:
 // whether another is still worth having a second later is the program's to know.
 //
+// Package sdkgrpc asks over gRPC in the same way.
+//
 // The package is light: it imports the declaration and the wire protocol and
 // no server. Program and system in one process are package sdk/local; a fake
 // gateway for tests of programs that use this package is sdk/sdktest.

@@ -13,14 +13,31 @@ import (
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 )
 
+// Connection is the way to one gateway. Those over HTTP are this package's own; package
+// sdkgrpc has others, for Dialer.GRPC.
+type Connection interface {
+	Transport
+
+	// Check says whether the gateway is there and takes the token. An error that no
+	// answer has brought is one of Unreachable.
+	Check(ctx context.Context) error
+
+	// Live says whether the gateway answers at all.
+	Live(ctx context.Context) error
+
+	Close() error
+	String() string // address
+}
+
 // overHTTP is the transport that Dial makes.
 type overHTTP struct {
 	base   string
+	http   *http.Client
 	client *oiphttp.Client
 }
 
 func newOverHTTP(base, token string, client *http.Client) *overHTTP {
-	t := &overHTTP{base: base}
+	t := &overHTTP{base: base, http: client}
 	t.client = oiphttp.New(oiphttp.Options{URL: base, Token: token, MaxAnswer: math.MaxInt64 - 1, Binary: true, HTTP: client, Broken: t.unreachable})
 	return t
 }
@@ -28,15 +45,16 @@ func newOverHTTP(base, token string, client *http.Client) *overHTTP {
 // String is the gateway's URL.
 func (t *overHTTP) String() string { return t.base }
 
-// check asks the gateway whether it is there and takes the token. The list of
-// models is not part of the protocol: a server without it is asked for its own
-// metadata, which is.
-func (t *overHTTP) check(ctx context.Context) error {
-	_, err := t.client.Models(ctx)
-	if errors.Is(err, wire.ErrNotFound) {
-		err = t.client.About(ctx)
-	}
-	return err
+// Check implements Connection.
+func (t *overHTTP) Check(ctx context.Context) error { return t.client.About(ctx) }
+
+// Live implements Connection.
+func (t *overHTTP) Live(ctx context.Context) error { return t.client.Live(ctx) }
+
+// Close implements Connection.
+func (t *overHTTP) Close() error {
+	t.http.CloseIdleConnections()
+	return nil
 }
 
 // Pipelines implements Transport.
@@ -55,10 +73,17 @@ func (t *overHTTP) Infer(ctx context.Context, q *wire.InferRequest) (*wire.Infer
 	return t.client.Infer(ctx, q, "")
 }
 
+// Unreachable is the error of a Connection whose gateway has not answered; dialing says
+// that it could not be reached at all.
+func Unreachable(address string, dialing bool, cause error) error {
+	return &unreachableError{address, dialing, cause}
+}
+
 // unreachableError is a failure below the protocol: there is no answer.
 type unreachableError struct {
-	base  string
-	cause error
+	base    string
+	dialing bool // no connection could be made
+	cause   error
 }
 
 func (e *unreachableError) Error() string {
@@ -67,17 +92,12 @@ func (e *unreachableError) Error() string {
 
 func (e *unreachableError) Unwrap() error { return e.cause }
 
-// dialing says that no connection could be made.
-func (e *unreachableError) dialing() bool {
-	var op *net.OpError
-	return errors.As(e.cause, &op) && op.Op == "dial"
-}
-
 // unreachable explains a failure below the protocol, unless the caller's own
 // context has ended.
 func (t *overHTTP) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &unreachableError{t.base, err}
+	var op *net.OpError
+	return Unreachable(t.base, errors.As(err, &op) && op.Op == "dial", err)
 }

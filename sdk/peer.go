@@ -33,7 +33,7 @@ var errSilent = errors.New("the gateway does not answer any more")
 
 // peer is one of several gateways.
 type peer struct {
-	*overHTTP
+	Connection
 	began time.Time
 	heard atomic.Int64 // when it last answered, since began
 	asked atomic.Int64 // when it was last asked whether it lives
@@ -46,26 +46,26 @@ type peer struct {
 	watched bool
 }
 
-func newPeer(t *overHTTP) *peer {
-	return &peer{overHTTP: t, began: time.Now(), waiting: map[uint64]context.CancelCauseFunc{}}
+func newPeer(c Connection) *peer {
+	return &peer{Connection: c, began: time.Now(), waiting: map[uint64]context.CancelCauseFunc{}}
 }
 
 // ask sends one request. An error that no answer of the gateway has brought wraps
 // errUnreachable.
-func (p *peer) ask(ctx context.Context, do func(context.Context, *overHTTP) error) error {
+func (p *peer) ask(ctx context.Context, do func(context.Context, Connection) error) error {
 	attempt, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer p.leave(p.enter(cancel))
 	sent := time.Now()
-	err := do(attempt, p.overHTTP)
+	err := do(attempt, p.Connection)
 	var broken *unreachableError
 	switch {
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(context.Cause(attempt), errSilent):
-		return fmt.Errorf("%w: %s: %w", errUnreachable, p.base, errSilent)
+		return fmt.Errorf("%w: %s: %w", errUnreachable, p, errSilent)
 	case errors.As(err, &broken):
-		if broken.dialing() {
+		if broken.dialing {
 			p.down.Store(true)
 		} else if p.due(silence) { // one connection, or all of them?
 			go p.probe()
@@ -140,7 +140,7 @@ func (p *peer) probe() {
 	ctx, cancel := context.WithTimeout(context.Background(), probeWithin)
 	defer cancel()
 	doubt := time.AfterFunc(doubtAfter, func() { p.down.Store(true) })
-	err := p.client.Live(ctx)
+	err := p.Live(ctx)
 	doubt.Stop()
 	var broken *unreachableError
 	if err != nil && (ctx.Err() != nil || errors.As(err, &broken)) {

@@ -2,7 +2,7 @@ package sdk_test
 
 import (
 	"context"
-	"fmt"
+	"net"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -12,11 +12,13 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/sdk/sdkgrpc"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/secure"
 )
@@ -26,7 +28,9 @@ type system struct {
 	*gateway.Gateway
 	inProcess *sdk.Client
 	overHTTP  *sdk.Client
+	overGRPC  *sdk.Client
 	url       string
+	rpc       string // address of gRPC
 }
 
 // start serves a pipeline "p" of one module with an input and an output "x"
@@ -70,18 +74,29 @@ func start(t testing.TB, duration, slo time.Duration, token string) *system {
 	server := httptest.NewServer(httpapi.New(g, httpapi.Options{Callers: secure.Credentials{Token: token}.Guard()}))
 	client, err := sdk.Dialer{Token: token}.Dial(ready, server.URL)
 	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() {
+		served <- grpcapi.Serve(ctx, l, grpcapi.New(g, grpcapi.Options{Callers: secure.Credentials{Token: token}.Guard()}))
+	}()
+	rpc := "grpc://" + l.Addr().String()
+	overGRPC, err := sdk.Dialer{Token: token, GRPC: sdkgrpc.Connect}.Dial(ready, rpc)
+	require.NoError(t, err)
 	t.Cleanup(func() {
+		require.NoError(t, overGRPC.Close())
 		require.NoError(t, client.Close())
 		server.Close()
 		cancel()
+		require.NoError(t, <-served)
 		require.NoError(t, <-done)
 	})
-	return &system{Gateway: g, inProcess: sdk.NewClient(g), overHTTP: client, url: server.URL}
+	return &system{Gateway: g, inProcess: sdk.NewClient(g), overHTTP: client, overGRPC: overGRPC, url: server.URL, rpc: rpc}
 }
 
-// both runs a test with either transport.
-func (s *system) both(t *testing.T, f func(t *testing.T, c *sdk.Client)) {
-	for i, c := range []*sdk.Client{s.inProcess, s.overHTTP} {
-		t.Run(fmt.Sprintf("%s/%d", []string{"process", "http"}[i], i), func(t *testing.T) { f(t, c) })
+// each runs a test with every transport.
+func (s *system) each(t *testing.T, f func(t *testing.T, c *sdk.Client)) {
+	for i, c := range []*sdk.Client{s.inProcess, s.overHTTP, s.overGRPC} {
+		t.Run([]string{"process", "http", "grpc"}[i], func(t *testing.T) { f(t, c) })
 	}
 }

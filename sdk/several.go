@@ -29,7 +29,7 @@ type several struct {
 func (s *several) String() string {
 	var all []string
 	for _, p := range s.peers {
-		all = append(all, p.base)
+		all = append(all, p.String())
 	}
 	return strings.Join(all, ", ")
 }
@@ -40,7 +40,7 @@ func (s *several) check(ctx context.Context) error {
 	answers := make(chan error, len(s.peers))
 	for _, p := range s.peers {
 		go func() {
-			err := p.check(ctx)
+			err := p.Check(ctx)
 			if err != nil && ctx.Err() == nil {
 				p.fall()
 			}
@@ -58,9 +58,18 @@ func (s *several) check(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
+// close lets go of all connections.
+func (s *several) close() error {
+	var all []error
+	for _, p := range s.peers {
+		all = append(all, p.Close())
+	}
+	return errors.Join(all...)
+}
+
 // Pipelines implements Transport.
 func (s *several) Pipelines(ctx context.Context) (names []string, err error) {
-	err = s.ask(ctx, func(ctx context.Context, t *overHTTP) (err error) {
+	err = s.ask(ctx, func(ctx context.Context, t Connection) (err error) {
 		names, err = t.Pipelines(ctx)
 		return err
 	})
@@ -69,7 +78,7 @@ func (s *several) Pipelines(ctx context.Context) (names []string, err error) {
 
 // Metadata implements Transport.
 func (s *several) Metadata(ctx context.Context, pipeline string) (m *wire.Metadata, err error) {
-	err = s.ask(ctx, func(ctx context.Context, t *overHTTP) (err error) {
+	err = s.ask(ctx, func(ctx context.Context, t Connection) (err error) {
 		m, err = t.Metadata(ctx, pipeline)
 		return err
 	})
@@ -78,7 +87,7 @@ func (s *several) Metadata(ctx context.Context, pipeline string) (m *wire.Metada
 
 // Infer implements Transport.
 func (s *several) Infer(ctx context.Context, q *wire.InferRequest) (r *wire.InferResponse, err error) {
-	err = s.ask(ctx, func(ctx context.Context, t *overHTTP) (err error) {
+	err = s.ask(ctx, func(ctx context.Context, t Connection) (err error) {
 		r, err = t.Infer(ctx, q)
 		return err
 	})
@@ -88,7 +97,7 @@ func (s *several) Infer(ctx context.Context, q *wire.InferRequest) (r *wire.Infe
 // ask asks one gateway after the other until one answers with more than that it
 // cannot serve now. A round without any answer is followed by another while there
 // is time.
-func (s *several) ask(ctx context.Context, do func(context.Context, *overHTTP) error) error {
+func (s *several) ask(ctx context.Context, do func(context.Context, Connection) error) error {
 	began := time.Now()
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		answered, err := s.round(ctx, do)
@@ -108,7 +117,7 @@ func (s *several) ask(ctx context.Context, do func(context.Context, *overHTTP) e
 
 // round asks every gateway at most once. answered says that the error is the answer
 // of one of them.
-func (s *several) round(ctx context.Context, do func(context.Context, *overHTTP) error) (answered bool, err error) {
+func (s *several) round(ctx context.Context, do func(context.Context, Connection) error) (answered bool, err error) {
 	first := int(s.next.Add(1) % uint64(len(s.peers)))
 	for _, up := range []bool{true, false} {
 		for i := range s.peers {

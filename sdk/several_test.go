@@ -14,8 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/sdk/sdkgrpc"
 	"github.com/harpagon/harpagon/sdk/sdktest"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -26,15 +28,33 @@ type front struct {
 	t       *testing.T
 	backend wire.Backend
 	address string
+	rpc     bool
 	mute    atomic.Bool // connections stay, and answers wait, as of a stopped process
 
 	mu    sync.Mutex
 	l     net.Listener
-	conns map[net.Conn]bool
+	conns []net.Conn
 }
 
-func newFront(t *testing.T, b wire.Backend) *front {
-	f := &front{t: t, backend: b, address: "127.0.0.1:0"}
+// protocols runs a test over HTTP and over gRPC: serve makes a gateway, and dial a client.
+func protocols(t *testing.T, f func(t *testing.T, serve func(wire.Backend) *front)) {
+	for _, rpc := range []bool{false, true} {
+		t.Run(map[bool]string{false: "http", true: "grpc"}[rpc], func(t *testing.T) {
+			f(t, func(b wire.Backend) *front { return newFront(t, b, rpc) })
+		})
+	}
+}
+
+func dial(ctx context.Context, fronts ...*front) (*sdk.Client, error) {
+	var all []string
+	for _, f := range fronts {
+		all = append(all, map[bool]string{false: "http://", true: "grpc://"}[f.rpc]+f.address)
+	}
+	return sdk.Dialer{GRPC: sdkgrpc.Connect}.Dial(ctx, all...)
+}
+
+func newFront(t *testing.T, b wire.Backend, rpc bool) *front {
+	f := &front{t: t, backend: b, address: "127.0.0.1:0", rpc: rpc}
 	f.open()
 	f.address = f.l.Addr().String()
 	t.Cleanup(func() {
@@ -48,30 +68,51 @@ func (f *front) open() {
 	l, err := net.Listen("tcp", f.address)
 	require.NoError(f.t, err)
 	f.mu.Lock()
-	f.l, f.conns = l, map[net.Conn]bool{}
+	f.l, f.conns = l, nil
 	f.mu.Unlock()
-	handler := httpapi.New(f.backend, httpapi.Options{})
-	server := &http.Server{
-		ConnState: func(c net.Conn, s http.ConnState) {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.conns[c] = s != http.StateClosed
-		},
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			for f.mute.Load() {
-				time.Sleep(time.Millisecond)
-			}
-			handler.ServeHTTP(w, r)
-		}),
+	if f.rpc {
+		go func() { _ = grpcapi.New(f.backend, grpcapi.Options{}).Serve(&kept{l, f}) }()
+		return
 	}
-	go func() { _ = server.Serve(l) }()
+	server := &http.Server{Handler: httpapi.New(f.backend, httpapi.Options{})}
+	go func() { _ = server.Serve(&kept{l, f}) }()
+}
+
+// kept is a listener whose connections the front knows.
+type kept struct {
+	net.Listener
+	f *front
+}
+
+func (k *kept) Accept() (net.Conn, error) {
+	c, err := k.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	k.f.mu.Lock()
+	defer k.f.mu.Unlock()
+	k.f.conns = append(k.f.conns, c)
+	return &muted{c, k.f}, nil
+}
+
+// muted is a connection that says nothing while its front is mute.
+type muted struct {
+	net.Conn
+	f *front
+}
+
+func (m *muted) Write(b []byte) (int, error) {
+	for m.f.mute.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	return m.Conn.Write(b)
 }
 
 func (f *front) kill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_ = f.l.Close()
-	for c := range f.conns {
+	for _, c := range f.conns {
 		if t, ok := c.(*net.TCPConn); ok {
 			_ = t.SetLinger(0)
 		}
@@ -122,110 +163,122 @@ func ask(t *testing.T, c *sdk.Client, stop <-chan struct{}) (sent *atomic.Int64,
 }
 
 func TestNoRequestFailsWhenGatewaysAreKilled(t *testing.T) {
-	a, b := newFront(t, echo(2*time.Millisecond)), newFront(t, echo(2*time.Millisecond))
-	c, err := sdk.Dial(t.Context(), a.address, b.address)
-	require.NoError(t, err)
-	defer c.Close()
-	stop := make(chan struct{})
-	sent, wait := ask(t, c, stop)
-	for i := range 12 {
-		f := []*front{a, b}[i%2]
-		time.Sleep(20 * time.Millisecond)
-		f.kill()
-		time.Sleep(20 * time.Millisecond)
-		f.open()
-	}
-	a.kill() // and both at once
-	b.kill()
-	time.Sleep(50 * time.Millisecond)
-	a.open()
-	b.open()
-	close(stop)
-	wait()
-	require.Greater(t, sent.Load(), int64(50))
+	protocols(t, func(t *testing.T, serve func(wire.Backend) *front) {
+		a, b := serve(echo(2*time.Millisecond)), serve(echo(2*time.Millisecond))
+		c, err := dial(t.Context(), a, b)
+		require.NoError(t, err)
+		defer c.Close()
+		stop := make(chan struct{})
+		sent, wait := ask(t, c, stop)
+		for i := range 12 {
+			f := []*front{a, b}[i%2]
+			time.Sleep(20 * time.Millisecond)
+			f.kill()
+			time.Sleep(20 * time.Millisecond)
+			f.open()
+		}
+		a.kill() // and both at once
+		b.kill()
+		time.Sleep(50 * time.Millisecond)
+		a.open()
+		b.open()
+		close(stop)
+		wait()
+		require.Greater(t, sent.Load(), int64(50))
+	})
 }
 
 func TestASilentGatewayIsLeft(t *testing.T) {
-	a, b := newFront(t, echo(0)), newFront(t, echo(0))
-	c, err := sdk.Dial(t.Context(), a.address, b.address)
-	require.NoError(t, err)
-	defer c.Close()
-	stop := make(chan struct{})
-	sent, wait := ask(t, c, stop)
-	a.mute.Store(true)
-	before := sent.Load()
-	require.Eventually(t, func() bool { return sent.Load() > before+200 }, 30*time.Second, time.Millisecond, "requests go on with the other")
-	b.mute.Store(true)
-	a.mute.Store(false)
-	before = sent.Load()
-	require.Eventually(t, func() bool { return sent.Load() > before+200 }, 30*time.Second, time.Millisecond, "the one that is back is asked again")
-	b.mute.Store(false)
-	close(stop)
-	wait()
+	protocols(t, func(t *testing.T, serve func(wire.Backend) *front) {
+		a, b := serve(echo(0)), serve(echo(0))
+		c, err := dial(t.Context(), a, b)
+		require.NoError(t, err)
+		defer c.Close()
+		stop := make(chan struct{})
+		sent, wait := ask(t, c, stop)
+		a.mute.Store(true)
+		before := sent.Load()
+		require.Eventually(t, func() bool { return sent.Load() > before+200 }, 30*time.Second, time.Millisecond, "requests go on with the other")
+		b.mute.Store(true)
+		a.mute.Store(false)
+		before = sent.Load()
+		require.Eventually(t, func() bool { return sent.Load() > before+200 }, 30*time.Second, time.Millisecond, "the one that is back is asked again")
+		b.mute.Store(false)
+		close(stop)
+		wait()
+	})
 }
 
 func TestRequestsAreBalanced(t *testing.T) {
-	var counts [2]atomic.Int64
-	var addresses []string
-	for i := range counts {
-		f := newFront(t, sdktest.Fake{"p": func(context.Context, sdk.Inputs) (sdktest.Outputs, error) {
-			counts[i].Add(1)
-			return sdktest.Outputs{}, nil
-		}})
-		addresses = append(addresses, f.address)
-	}
-	c, err := sdk.Dial(t.Context(), addresses...)
-	require.NoError(t, err)
-	defer c.Close()
-	for range 10 {
-		_, err := c.Infer(t.Context(), "p", nil)
+	protocols(t, func(t *testing.T, serve func(wire.Backend) *front) {
+		var counts [2]atomic.Int64
+		var fronts []*front
+		for i := range counts {
+			f := serve(sdktest.Fake{"p": func(context.Context, sdk.Inputs) (sdktest.Outputs, error) {
+				counts[i].Add(1)
+				return sdktest.Outputs{}, nil
+			}})
+			fronts = append(fronts, f)
+		}
+		c, err := dial(t.Context(), fronts...)
 		require.NoError(t, err)
-	}
-	require.EqualValues(t, 5, counts[0].Load())
-	require.EqualValues(t, 5, counts[1].Load())
+		defer c.Close()
+		for range 10 {
+			_, err := c.Infer(t.Context(), "p", nil)
+			require.NoError(t, err)
+		}
+		require.EqualValues(t, 5, counts[0].Load())
+		require.EqualValues(t, 5, counts[1].Load())
+	})
 }
 
 func TestOnlyWhatHasNoAnswerIsAskedAgain(t *testing.T) {
-	for code, asked := range map[wire.Code]int64{wire.CodeOverloaded: 1, wire.CodeInvalid: 1, wire.CodeDeadline: 1, wire.CodeUnavailable: 2} {
-		var count atomic.Int64
-		fake := sdktest.Fake{"p": func(context.Context, sdk.Inputs) (sdktest.Outputs, error) {
-			count.Add(1)
-			return nil, wire.Errorf(code, "", "no")
-		}}
-		c, err := sdk.Dial(t.Context(), newFront(t, fake).address, newFront(t, fake).address)
-		require.NoError(t, err)
-		_, err = c.Infer(t.Context(), "p", nil)
-		require.ErrorContains(t, err, string(code))
-		require.Equal(t, asked, count.Load(), fmt.Sprint(code))
-		require.NoError(t, c.Close())
-	}
+	protocols(t, func(t *testing.T, serve func(wire.Backend) *front) {
+		for code, asked := range map[wire.Code]int64{wire.CodeOverloaded: 1, wire.CodeInvalid: 1, wire.CodeDeadline: 1, wire.CodeUnavailable: 2} {
+			var count atomic.Int64
+			fake := sdktest.Fake{"p": func(context.Context, sdk.Inputs) (sdktest.Outputs, error) {
+				count.Add(1)
+				return nil, wire.Errorf(code, "", "no")
+			}}
+			c, err := dial(t.Context(), serve(fake), serve(fake))
+			require.NoError(t, err)
+			_, err = c.Infer(t.Context(), "p", nil)
+			require.ErrorContains(t, err, string(code))
+			require.Equal(t, asked, count.Load(), fmt.Sprint(code))
+			require.NoError(t, c.Close())
+		}
+	})
 }
 
 func TestDialNeedsOneOfSeveral(t *testing.T) {
-	gone := newFront(t, echo(0))
-	gone.kill()
-	c, err := sdk.Dial(t.Context(), gone.address, newFront(t, echo(0)).address)
-	require.NoError(t, err)
-	_, err = c.Infer(t.Context(), "p", sdk.Inputs{"x": sdk.Float32([]float32{1}, 1)})
-	require.NoError(t, err)
-	require.NoError(t, c.Close())
-	_, err = sdk.Dial(t.Context(), gone.address, gone.address)
-	require.ErrorIs(t, err, sdk.ErrUnavailable)
-	_, err = sdk.Dial(t.Context())
-	require.ErrorIs(t, err, sdk.ErrOption)
+	protocols(t, func(t *testing.T, serve func(wire.Backend) *front) {
+		gone := serve(echo(0))
+		gone.kill()
+		c, err := dial(t.Context(), gone, serve(echo(0)))
+		require.NoError(t, err)
+		_, err = c.Infer(t.Context(), "p", sdk.Inputs{"x": sdk.Float32([]float32{1}, 1)})
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		_, err = dial(t.Context(), gone, gone)
+		require.ErrorIs(t, err, sdk.ErrUnavailable)
+		_, err = dial(t.Context())
+		require.ErrorIs(t, err, sdk.ErrOption)
+	})
 }
 
 func TestAGatewayThatIsGoneForGoodIsSaidInTime(t *testing.T) {
-	a, b := newFront(t, echo(0)), newFront(t, echo(0))
-	c, err := sdk.Dial(t.Context(), a.address, b.address)
-	require.NoError(t, err)
-	defer c.Close()
-	a.kill()
-	b.kill()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err = c.Infer(ctx, "p", nil)
-	require.Error(t, err)
-	var e *sdk.Error
-	require.ErrorAs(t, err, &e)
+	protocols(t, func(t *testing.T, serve func(wire.Backend) *front) {
+		a, b := serve(echo(0)), serve(echo(0))
+		c, err := dial(t.Context(), a, b)
+		require.NoError(t, err)
+		defer c.Close()
+		a.kill()
+		b.kill()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = c.Infer(ctx, "p", nil)
+		require.Error(t, err)
+		var e *sdk.Error
+		require.ErrorAs(t, err, &e)
+	})
 }

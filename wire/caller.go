@@ -2,20 +2,34 @@ package wire
 
 import "context"
 
-type callerKey struct{}
-
-// WithCaller is the context of requests of a caller, by the name of its token; an empty
-// name changes nothing.
-func WithCaller(ctx context.Context, name string) context.Context {
-	if name == "" {
-		return ctx
-	}
-	return context.WithValue(ctx, callerKey{}, name)
+// Tenant is whose requests they are: a named token, with what it may.
+type Tenant struct {
+	Name   string
+	Weight float64 // of its share of a service beside others'; 0 means 1
+	Rate   float64 // requests per second that it may send to a gateway; 0 means any
 }
 
-// Caller is whose request it is: the name of a token, empty where callers have none of
-// their own.
+type tenantKey struct{}
+
+// WithTenant is the context of the requests of a tenant; nil changes nothing.
+func WithTenant(ctx context.Context, t *Tenant) context.Context {
+	if t == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, tenantKey{}, t)
+}
+
+// TenantOf is whose request it is; nil where callers have no tokens of their own.
+func TenantOf(ctx context.Context) *Tenant {
+	t, _ := ctx.Value(tenantKey{}).(*Tenant)
+	return t
+}
+
+// Caller is the name of whose request it is, the name of a token; empty where callers
+// have none of their own.
 func Caller(ctx context.Context) string {
-	name, _ := ctx.Value(callerKey{}).(string)
-	return name
+	if t := TenantOf(ctx); t != nil {
+		return t.Name
+	}
+	return ""
 }

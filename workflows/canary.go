@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -24,6 +25,10 @@ import (
 // the new generation under a name of its own (rollout.Part), gateways give it its share,
 // and package rollout decides from what they see. Whatever comes of it, what was deployed
 // for the trial goes; a promoted generation is then carried out as any change is.
+
+// trialStep bounds, as a factor, by how much what is tried may be taken to be slower than
+// its profile says; nothing serves by that yet, so it may be far.
+const trialStep = 16
 
 // reverted says that a change was taken back after it was tried; trying it again by
 // itself would not help.
@@ -51,9 +56,12 @@ func (s *service) try(ctx workflow.Context, generation int, cause string) error 
 		}
 	}
 	spec := s.profiled(s.Spec)
-	cost, err := s.costs(ctx, spec)
-	if err != nil {
-		return err
+	var cost rollout.Cost
+	if update.Revert.Cost > 0 {
+		var err error
+		if cost, err = s.costs(ctx, spec); err != nil {
+			return err
+		}
 	}
 	if d := rollout.Decide(update, 0, rollout.Seen{Generation: generation}, cost); d.Verdict == rollout.Revert {
 		return reverted(d.Reason)
@@ -64,7 +72,7 @@ func (s *service) try(ctx workflow.Context, generation int, cause string) error 
 	switch d := s.hold(ctx, cost); d.Verdict {
 	case rollout.Promote:
 		s.Try = s.Generation != generation // which came meanwhile
-		return nil
+		return s.planWithTried(ctx, spec)
 	case rollout.Revert:
 		return reverted(d.Reason)
 	}
@@ -82,12 +90,13 @@ func (s *service) beginTrial(ctx workflow.Context, spec scheduler.Spec, generati
 	var reply RescheduleReply
 	err := workflow.ExecuteChildWorkflow(rescheduleOptions(ctx, part.Name, s.Attempts, summary, s.replaced()), TypeReschedule, RescheduleRequest{
 		Spec: spec, Generation: generation, Number: s.Attempts, Reason: cause, Settings: s.Settings, Transfer: s.Transfer,
-		Owner: ServiceID(s.Kind, s.Name),
+		Owner: ServiceID(s.Kind, s.Name), Apart: true,
 	}).Get(ctx, &reply)
 	if err != nil {
 		return err
 	}
-	s.Trial = &Trial{Generation: generation, Since: workflow.Now(ctx), Update: update, By: map[string]rollout.Seen{}, Deployed: reply.Deployed, Running: reply.Running}
+	s.Trial = &Trial{Generation: generation, Since: workflow.Now(ctx), Update: update, By: map[string]rollout.Seen{}, Slower: map[string]autoscale.PaceAdvice{},
+		Pace: autoscale.NewPace(autoscale.PaceOptions{Step: trialStep}), Deployed: reply.Deployed, Running: reply.Running}
 	s.setPhase(ctx, Trying)
 	return s.giveShare(ctx, s.Gateways, update)
 }
@@ -102,12 +111,40 @@ func (s *service) giveShare(ctx workflow.Context, some []activities.Member, u pi
 	return await(ctx, onGateways(ctx, queues(ctx, some), summary, installTimeout, gateway.Try, activities.TryInput{Service: s.Name, Update: u}))
 }
 
-// costs are what a request costs by the plan that serves and by that of the spec for all
-// requests, which is made for that; nothing where nobody asks.
-func (s *service) costs(ctx workflow.Context, spec scheduler.Spec) (c rollout.Cost, err error) {
-	if spec.Pipeline.Update.Revert.Cost == 0 {
-		return c, nil
+// planWithTried has a generation that is given all requests planned with what its modules
+// took in the trial, where that is longer than their profiles say. A share of the requests
+// leaves them time that all do not: an error says that no plan bears all, or at what cost.
+func (s *service) planWithTried(ctx workflow.Context, spec scheduler.Spec) error {
+	points := map[string][]pipelines.Point{}
+	var slower []string
+	for _, v := range s.Trial.Pace.Void() {
+		if a, known := s.Trial.Slower[v.Module]; known {
+			points[v.Module] = autoscale.AtLeast(a.Points, moduleOf(spec, v.Module).Profile.Points)
+			slower = append(slower, v.Describe())
+		}
 	}
+	if len(points) == 0 {
+		return nil
+	}
+	why := strings.Join(slower, ", ") + "; planned with that for all requests: "
+	cost, err := s.costs(ctx, spec.WithProfiles(points))
+	if err != nil {
+		return reverted(why + activities.Reason(err))
+	}
+	if d := rollout.Decide(s.Trial.Update, 0, rollout.Seen{}, cost); d.Verdict == rollout.Revert {
+		return reverted(why + d.Reason)
+	}
+	for _, name := range workflow.DeterministicKeys(points) {
+		a := s.Trial.Slower[name]
+		a.Points = points[name]
+		s.planWith(ctx, a)
+	}
+	return nil
+}
+
+// costs are what a request costs by the plan that serves and by that of the spec for all
+// requests, which is made for that.
+func (s *service) costs(ctx workflow.Context, spec scheduler.Spec) (c rollout.Cost, err error) {
 	var fleet *activities.Fleet
 	var planning activities.Planning
 	var view activities.FleetView
@@ -229,9 +266,18 @@ func (s *service) takeBack(generation int) {
 	s.Spec, s.Beside, s.Profile, s.Try = spec, nil, true, false
 }
 
-// sawTrial notes what a gateway saw of both generations.
-func (s *service) sawTrial(m autoscale.Measures) {
-	if t := s.Trial; t != nil && m.Canary != nil && m.Canary.Generation == t.Generation {
-		t.By[m.Gateway] = *m.Canary
+// sawTrial notes what a gateway saw of both generations, and what all saw together.
+func (s *service) sawTrial(m, all autoscale.Measures) {
+	t := s.Trial
+	if t == nil || m.Canary == nil || m.Canary.Generation != t.Generation {
+		return
+	}
+	t.By[m.Gateway] = *m.Canary
+	all.Modules = all.Tried
+	tried, _ := t.Deployed.Spec.Measured()
+	for _, a := range t.Pace.Observe(all, tried.Modules) {
+		if a.Slower {
+			t.Slower[a.Module] = a
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/rollout"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // trial is traffic with a looser objective that is tried on a tenth of requests.
@@ -122,6 +123,59 @@ func TestTrialIsPromoted(t *testing.T) {
 
 func wait(*rig) {}
 
+// triedTakes sends, for a minute, that requests of both generations are in time, and how long
+// batches of module detect of the one that is tried take.
+func triedTakes(d time.Duration) func(*rig) {
+	return func(r *rig) {
+		now := r.Now()
+		for from := now; from.Before(now.Add(time.Minute)); from = from.Add(10 * time.Second) {
+			m := autoscale.Measures{
+				Pipeline: "traffic", Gateway: "g1", Generation: 1, From: from, To: from.Add(10 * time.Second), Offered: 20, Arrived: 200, Attainment: 1,
+				Canary: &rollout.Seen{Generation: 2, Stable: rollout.Tally{Requests: 1000, InTime: 1000}, Canary: rollout.Tally{Requests: 100, InTime: 100}},
+				Tried:  []autoscale.ModuleMeasures{{Name: "detect", Durations: []autoscale.BatchDuration{{Hardware: "cpu", Size: 1, Batches: 20, P50: d, P95: d}}}},
+			}
+			r.at(m.To.Sub(now), func() { r.SignalWorkflow(SignalMeasures, m) })
+		}
+	}
+}
+
+// With a share of the requests a module may be slow and all in time; with all of them it
+// is not. So what it takes is planned with before it gets them.
+func TestTrialIsJudgedForAllRequests(t *testing.T) {
+	spec := func(change func(*pipelines.Update)) func(r *rig) {
+		s := trial(change)
+		s.Pipeline.SLO = traffic(20).SLO()
+		s.Pipeline.Update.Hold = 110 * time.Second
+		return func(r *rig) { r.update(UpdateApply, ApplyRequest{Spec: s}) }
+	}
+	t.Run("none bears it", func(t *testing.T) {
+		w := newWorld(3)
+		script(t, w, Settings{}, apply(20), spec(nil), triedTakes(150*time.Millisecond), wait, func(r *rig) {
+			s := r.status()
+			require.NotNil(t, s.Failure, s.Describe())
+			assert.Contains(t, s.Failure.Reason, "taken back: detect takes 150 ms, profiled 10 ms (batches of 1 on cpu, for 30s); planned with that for all requests: 20 requests per second need 6 cpu, 3 exist")
+			assert.Equal(t, 1, s.Serving)
+		})
+	})
+	t.Run("it costs more", func(t *testing.T) {
+		w := newWorld(30)
+		script(t, w, Settings{}, apply(20), spec(func(u *pipelines.Update) { u.Revert.Cost = 1.2 }), triedTakes(100*time.Millisecond), wait, func(r *rig) {
+			s := r.status()
+			require.NotNil(t, s.Failure, s.Describe())
+			assert.Contains(t, s.Failure.Reason, "planned with that for all requests: a request costs")
+		})
+	})
+	t.Run("there is room", func(t *testing.T) {
+		w := newWorld(30)
+		script(t, w, Settings{}, apply(20), spec(nil), triedTakes(50*time.Millisecond), wait, func(r *rig) {
+			s := r.status()
+			require.Nil(t, s.Failure, s.Describe())
+			assert.Equal(t, 2, s.Serving)
+			assert.Equal(t, 50*time.Millisecond, s.Healed[0].Measured)
+		})
+	})
+}
+
 // Whatever ends a trial, nothing of it is left, and one generation serves.
 func TestTrialEnds(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -161,9 +215,41 @@ func TestTrialEnds(t *testing.T) {
 	}
 }
 
-// Without devices for a trial the change fails and says so, and what serves goes on.
-func TestTrialNeedsDevices(t *testing.T) {
+// What is measured of a service later is no change that its update block asks to try.
+func TestOnlyWhatIsAppliedIsTried(t *testing.T) {
+	w := newWorld(8)
+	steps := []func(*rig){func(r *rig) { r.update(UpdateApply, ApplyRequest{Spec: trial(nil)}) }}
+	for range 6 {
+		steps = append(steps, func(r *rig) { r.offer(61) })
+	}
+	script(t, w, Settings{}, append(steps, func(r *rig) {
+		assert.Equal(t, 2, r.status().Serving, r.status().Describe())
+		assert.Empty(t, w.tried)
+	})...)
+}
+
+// A trial on a device that something else uses could make its requests late.
+func TestTrialHasDevicesOfItsOwn(t *testing.T) {
 	w := newWorld(1)
+	script(t, w, Settings{}, apply(20), applyTrial(nil), func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 1, s.Serving)
+		require.NotNil(t, s.Failure)
+		assert.Equal(t, "to try it first on devices that nothing else uses: no host has a device of the hardware that is declared; start a worker on a host that has one", s.Failure.Reason)
+		w.change(func() { w.fleet.Hosts = append(w.fleet.Hosts, host("two", 1)) })
+		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Joined: []string{"two"}})
+	}, func(r *rig) {
+		s := r.status()
+		require.NotNil(t, s.Trial, s.Describe())
+		for _, slot := range w.reserved("pipeline/traffic@canary") {
+			assert.Equal(t, "two", slot.Host)
+		}
+	})
+}
+
+// Without what a trial needs the change fails and says so, and what serves goes on.
+func TestTrialNeedsDevices(t *testing.T) {
+	w := newWorld(2)
 	script(t, w, Settings{}, apply(20), func(r *rig) {
 		w.change(func() { w.prepareErr = activitiesNotReady() })
 		applyTrial(nil)(r)

@@ -31,10 +31,11 @@ func (s *service) change(ctx workflow.Context) {
 	s.endTrial(ctx)
 	s.decide(ctx, generation, cause, reply, err)
 	s.Decisions[len(s.Decisions)-1].By = by
-	if errorType(err) == activities.TypeReverted {
+	if activities.ReasonType(err) == activities.TypeReverted {
 		s.takeBack(generation)
 	}
 	if err == nil {
+		s.Try = s.Try && s.Generation != generation // what is measured of it later is not tried
 		s.serve(ctx, reply)
 		return
 	}
@@ -209,7 +210,7 @@ func (s *service) serve(ctx workflow.Context, reply RescheduleReply) {
 // served goes on.
 func (s *service) fail(ctx workflow.Context, generation int, err error) {
 	s.Failures++
-	s.Failure = &Failure{Generation: generation, At: workflow.Now(ctx), Reason: activities.Reason(err), Type: errorType(err)}
+	s.Failure = &Failure{Generation: generation, At: workflow.Now(ctx), Reason: activities.Reason(err), Type: activities.ReasonType(err)}
 	if p := s.Serving; p != nil && p.Plan.Pipeline != nil && s.Failure.Type == activities.TypeInfeasible {
 		s.Transfer = p.Plan.Pipeline.Transfer // what cannot be counted on must not stand in the way of other changes
 	}

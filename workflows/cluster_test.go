@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/workflows/faults"
 )
 
 // vision is a cluster of one pipeline that one device is enough for.
@@ -93,7 +94,7 @@ func TestAClusterOfFixedSizeIsOnlyAdvised(t *testing.T) {
 }
 
 func TestCheckCluster(t *testing.T) {
-	require.NoError(t, CheckSpec(vision(1, 3)))
+	require.NoError(t, faults.Of(vision(1, 3)))
 	for want, change := range map[string]func(*scheduler.Spec){
 		`no dispatch policy "fifo"`:                            func(s *scheduler.Spec) { s.Cluster.Dispatch = "fifo" },
 		"it names 1 pipelines and 0 of them are declared":      func(s *scheduler.Spec) { s.Members = nil },
@@ -101,10 +102,10 @@ func TestCheckCluster(t *testing.T) {
 		"the least number of devices, 4, is above the most, 3": func(s *scheduler.Spec) { s.Cluster.Devices.Min = 4 },
 		`no hardware block declares "v100"`:                    func(s *scheduler.Spec) { s.Cluster.Hardware = "v100" },
 		"it has no hardware to run on":                         func(s *scheduler.Spec) { s.Hardware = nil },
-		`workflows: cluster "traffic": pipeline "scenes"`:      func(s *scheduler.Spec) { s.Members[0].SLO = 0 },
+		`cluster "traffic": pipeline "scenes"`:                 func(s *scheduler.Spec) { s.Members[0].SLO = 0 },
 	} {
 		s := vision(1, 3)
 		change(&s)
-		assert.ErrorContains(t, CheckSpec(s), want)
+		assert.ErrorContains(t, faults.Of(s), want)
 	}
 }

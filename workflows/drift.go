@@ -3,7 +3,6 @@ package workflows
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -18,18 +17,20 @@ import (
 
 // reset begins to compare with the plan that serves now.
 func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
+	before := d.Rate
 	*d = Detectors{
 		Pace:      autoscale.Pace{Options: o.Pace, Modules: d.Pace.Modules},
 		Transfers: autoscale.Transfers{Options: o.Transfers, Hosts: d.Transfers.Hosts},
 	}
+	drift := o.Drift.For(serving.Spec.Pipeline, serving.Spec.Hardware)
 	watch := func(rate float64) autoscale.Drift {
-		one := autoscale.NewDrift(rate, o.Drift)
+		one := autoscale.NewDrift(rate, drift)
 		one.Reset(rate, now)
 		return one
 	}
 	switch spec := serving.Spec; spec.Kind() {
 	case scheduler.KindPipeline:
-		d.Rate = watch(spec.Pipeline.Rate)
+		d.Rate = watch(before.Base(spec.Pipeline.Rate))
 		d.Arrivals.Reset(spec.Pipeline.Arrivals, now)
 		d.Pace.Reset(now)
 		d.Transfers.Reset(serving.Plan.Pipeline.Transfer, now)
@@ -54,6 +55,7 @@ func (s *service) measured(ctx workflow.Context, m autoscale.Measures) {
 	}
 	switch s.Kind {
 	case scheduler.KindPipeline:
+		s.Answered.Observe(m, s.Serving.Plan.Pipeline, s.Serving.Generation)
 		s.Detectors.Arrivals.Observe(m)
 		switch changed := s.paceMeasured(ctx, m); {
 		case s.Settings.Fixed:
@@ -94,7 +96,7 @@ func observe(d *autoscale.Drift, m autoscale.Measures) (autoscale.Advice, bool) 
 
 func (s *service) rateMeasured(m autoscale.Measures) {
 	if advice, changed := observe(&s.Detectors.Rate, m); changed {
-		s.setRate(roundUp(advice.Rate))
+		s.setRate(advice.Wanted())
 		s.replan("the load changed: " + advice.Describe())
 	}
 }
@@ -119,14 +121,6 @@ func (s *service) setRate(rate float64) {
 	p := *s.Spec.Pipeline
 	p.Rate = rate
 	s.Spec.Pipeline = &p
-}
-
-// roundUp keeps two significant digits, rounded up, because a plan for a few
-// per cent more costs little and a plan for a few less is late.
-func roundUp(rate float64) float64 {
-	const tolerance = 1e-9 // of rates that have two digits already
-	step := math.Pow(10, math.Floor(math.Log10(rate))-1)
-	return math.Ceil(rate/step-tolerance) * step
 }
 
 // transfersMeasured lets the detector look at how long batches were on their way, and is
@@ -180,10 +174,10 @@ func (s *service) applicationsMeasured(m functions.Measures) {
 		advice, changed := observe(&d.Drift, autoscale.Measures{From: m.From, To: m.To, Offered: m.Applications[k].Offered})
 		switch {
 		case changed:
-			a.Rate = roundUp(advice.Rate)
+			a.Rate = autoscale.RoundUp(advice.Rate)
 			cause = cmp.Or(cause, fmt.Sprintf("the load of %s changed: %s", d.Application, advice.Describe()))
 		case d.Drift.Side != 0 && d.Drift.Smooth > 0:
-			a.Rate = roundUp(d.Drift.Smooth)
+			a.Rate = autoscale.RoundUp(d.Drift.Smooth)
 		}
 	}
 	if cause != "" {

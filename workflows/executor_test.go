@@ -19,6 +19,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/profiling"
 )
@@ -123,6 +124,6 @@ func TestChangeDescribe(t *testing.T) {
 
 func TestRoundUp(t *testing.T) {
 	for in, want := range map[float64]float64{61: 61, 61.2: 62, 0.123: 0.13, 1234: 1300, 9.96: 10} {
-		assert.InDelta(t, want, roundUp(in), 1e-9, in)
+		assert.InDelta(t, want, autoscale.RoundUp(in), 1e-9, in)
 	}
 }

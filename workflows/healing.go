@@ -63,16 +63,16 @@ func (s *service) paceMeasured(ctx workflow.Context, m autoscale.Measures) bool 
 // to it, and it holds as it is again once executors are as fast as it says.
 func (s *service) worthReplanning(a *autoscale.PaceAdvice) bool {
 	declared := moduleOf(s.Spec, a.Module)
-	if declared == nil || s.emulated(a.Module) {
+	if declared == nil || len(declared.Variants) > 0 || s.emulated(a.Module) {
 		return false
 	}
 	file := declared.Profile.Points
-	if a.Points = atLeast(a.Points, file); !a.Slower && len(file) > 0 && a.Measured <= autoscale.Covers(file, a.Hardware, a.Size) {
+	if a.Points = autoscale.AtLeast(a.Points, file); !a.Slower && len(file) > 0 && a.Measured <= autoscale.Covers(file, a.Hardware, a.Size) {
 		a.Points = file
 	}
 	current := moduleOf(s.profiled(s.Spec), a.Module).Profile.Points
 	return slices.ContainsFunc(a.Points, func(at pipelines.Point) bool {
-		was := durationOf(current, at)
+		was := autoscale.DurationOf(current, at)
 		return math.Abs(float64(at.Duration-was)) > replanChange*float64(was)
 	})
 }
@@ -92,7 +92,7 @@ func (s *service) planWith(ctx workflow.Context, a autoscale.PaceAdvice) {
 	measured, _ := s.Spec.Measured()
 	file := measured.Module(a.Module).Profile.Points
 	if s.Served[a.Module] = a.Points; len(file) > 0 {
-		if !slices.ContainsFunc(a.Points, func(at pipelines.Point) bool { return at.Duration != durationOf(file, at) }) {
+		if !slices.ContainsFunc(a.Points, func(at pipelines.Point) bool { return at.Duration != autoscale.DurationOf(file, at) }) {
 			delete(s.Served, a.Module) // back at what the file says
 		}
 		return
@@ -149,32 +149,6 @@ func coresOf(spec scheduler.Spec, hardware string) int {
 	return 0
 }
 
-// atLeast raises points to those of a file, where there are any.
-func atLeast(points, file []pipelines.Point) []pipelines.Point {
-	all := slices.Clone(points)
-	for i := range all {
-		if least := durationOf(file, all[i]); all[i].Duration < least {
-			k := slices.IndexFunc(file, sameConfiguration(all[i]))
-			all[i] = file[k]
-		}
-	}
-	return all
-}
-
-// durationOf is what points say of the configuration of another; 0 for nothing.
-func durationOf(points []pipelines.Point, at pipelines.Point) time.Duration {
-	if i := slices.IndexFunc(points, sameConfiguration(at)); i >= 0 {
-		return points[i].Duration
-	}
-	return 0
-}
-
-func sameConfiguration(a pipelines.Point) func(pipelines.Point) bool {
-	return func(b pipelines.Point) bool {
-		return a.Hardware == b.Hardware && a.Batch == b.Batch && max(a.Concurrency, 1) == max(b.Concurrency, 1)
-	}
-}
-
 // slower are the modules that are slower than the plan that serves counts on.
 func (s *service) slower() (all []Pace) {
 	if s.Serving == nil {
@@ -203,7 +177,7 @@ func (s *service) healed() (all []Pace) {
 		}
 		g := planned.Groups[0]
 		at := pipelines.Point{Hardware: g.Hardware, Batch: g.Batch, Concurrency: g.Concurrency}
-		was, is := durationOf(profile, at), durationOf(s.Serving.Spec.Pipeline.Module(planned.Name).Profile.Points, at)
+		was, is := autoscale.DurationOf(profile, at), autoscale.DurationOf(s.Serving.Spec.Pipeline.Module(planned.Name).Profile.Points, at)
 		if was != 0 && is != 0 && was != is {
 			all = append(all, Pace{Module: planned.Name, Hardware: g.Hardware, Size: g.Batch, Measured: is, Profiled: was})
 		}

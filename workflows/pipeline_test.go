@@ -264,7 +264,7 @@ func TestWhyAnExecutorCannotLoadIsWhyTheChangeFails(t *testing.T) {
 	err := env.GetWorkflowError()
 	require.Error(t, err)
 	assert.Equal(t, "detect cannot be loaded: unknown operator Frobnicate", activities.Reason(err))
-	assert.Equal(t, activities.TypeLoad, errorType(err))
+	assert.Equal(t, activities.TypeLoad, activities.ReasonType(err))
 	assert.Empty(t, w.installed)
 }
 
@@ -358,17 +358,20 @@ func TestInfeasibleWaitsForAnotherSpec(t *testing.T) {
 	})
 }
 
+// offer sends what a gateway measures in a minute of so many requests per second.
+func (r *rig) offer(rate float64) {
+	now := r.Now()
+	for from := now; from.Before(now.Add(time.Minute)); from = from.Add(10 * time.Second) {
+		m := autoscale.Measures{Pipeline: "traffic", From: from, To: from.Add(10 * time.Second), Offered: rate, Arrived: int64(10 * rate)}
+		r.at(m.To.Sub(now), func() { r.SignalWorkflow(SignalMeasures, m) })
+	}
+}
+
 func TestDriftReschedules(t *testing.T) {
 	w := newWorld(4)
 	steps := []func(*rig){apply(20)}
 	for range 6 { // after the cool-down of a new plan
-		steps = append(steps, func(r *rig) {
-			now := r.Now()
-			for from := now; from.Before(now.Add(time.Minute)); from = from.Add(10 * time.Second) {
-				m := autoscale.Measures{Pipeline: "traffic", From: from, To: from.Add(10 * time.Second), Offered: 61, Arrived: 610}
-				r.at(m.To.Sub(now), func() { r.SignalWorkflow(SignalMeasures, m) })
-			}
-		})
+		steps = append(steps, func(r *rig) { r.offer(61) })
 	}
 	steps = append(steps, func(r *rig) {
 		s := r.status()

@@ -25,7 +25,7 @@ func (c *change) place(ctx workflow.Context) error {
 	}
 	for attempt := 1; ; attempt++ {
 		err := c.tryPlace(ctx, engines)
-		if err == nil || errorType(err) != activities.TypeConflict || attempt == placeAttempts {
+		if err == nil || activities.ReasonType(err) != activities.TypeConflict || attempt == placeAttempts {
 			return err
 		}
 		if err := c.viewFleet(ctx); err != nil {

@@ -55,13 +55,14 @@ func applied(t *testing.T, w *world, specs []scheduler.Spec, one int) Status {
 }
 
 // planJSON is what plan --json and status --json print of a plan, but for how long
-// it took to find it.
+// it took to find it, and whether that was longer than a search for what serves may take,
+// as on a crowded machine.
 func planJSON(t *testing.T, p scheduler.Plan) string {
 	var v any
 	switch {
 	case p.Pipeline != nil:
 		one := *p.Pipeline
-		one.SolveTime = 0
+		one.SolveTime, one.CutShort = 0, false
 		v = one
 	case p.Pool != nil:
 		v = p.Pool
@@ -88,6 +89,10 @@ func checkApplied(t *testing.T, doc pipelines.Document, policy, model string) {
 		s := applied(t, w, specs, i)
 		assert.Equal(t, policy, s.Policy, spec.Name())
 		assert.Equal(t, model, s.CostModel, spec.Name())
+		if p := s.Plan.Pipeline; p != nil && p.CutShort {
+			t.Logf("%s: the machine is too slow to plan in time: nothing to compare", spec.Name())
+			continue
+		}
 		assert.InDelta(t, printed[i].CostPerHour(), s.Cost, 1e-9*(1+s.Cost), spec.Name())
 		assert.JSONEq(t, planJSON(t, printed[i]), planJSON(t, *s.Plan), spec.Name())
 	}

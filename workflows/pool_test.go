@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/pool"
+	"github.com/harpagon/harpagon/workflows/faults"
 	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
@@ -165,9 +166,9 @@ func TestPoolsThatCannotServeAreRejected(t *testing.T) {
 	} {
 		s := ranking(2.5)
 		change(&s)
-		assert.ErrorContains(t, CheckSpec(s), why)
+		assert.ErrorContains(t, faults.Of(s), why)
 	}
-	assert.NoError(t, CheckSpec(ranking(2.5)))
+	assert.NoError(t, faults.Of(ranking(2.5)))
 }
 
 // Nothing is known of the sizes at first; what comes teaches them.

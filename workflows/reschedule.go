@@ -33,6 +33,7 @@ type RescheduleRequest struct {
 	Transfer   time.Duration   `json:",omitempty"` // to count on for the way to an executor and back
 	Given      *scheduler.Plan `json:",omitempty"` // to carry out; nil to look for the best
 	Owner      string          `json:",omitempty"` // ID of the workflow that executors tell of their end; empty: the spec's
+	Apart      bool            `json:",omitempty"` // on devices that nothing else uses
 	Replaces   string          `json:",omitempty"` // ID under which a trial holds devices that this change may use
 }
 
@@ -118,7 +119,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 		return err
 	}
 	if c.Given != nil {
-		c.next.Plan = *c.Given
+		c.next.Plan, c.next.Spec = *c.Given, c.Spec.As(*c.Given)
 		c.deployment = c.next.deployment()
 		return nil
 	}
@@ -129,10 +130,14 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 		together = append(together, SpecID(other))
 	}
 	in := activities.PlanInput{Spec: c.Spec, Beside: c.Beside, Fleet: c.view.For(together...)}
-	in.Fleet.Transfer = c.Transfer
+	in.Fleet.Transfer, in.Relieve = c.Transfer, c.Serving != nil
 	if err := workflow.ExecuteActivity(ctx, planning.Plan, in).Get(ctx, &c.next.Plan); err != nil {
+		if c.Apart {
+			return temporal.NewNonRetryableApplicationError("to try it first on devices that nothing else uses: "+activities.Reason(err), activities.ReasonType(err), nil)
+		}
 		return err
 	}
+	c.next.Spec = c.Spec.As(c.next.Plan)
 	c.deployment = c.next.deployment()
 	return nil
 }
@@ -171,7 +176,13 @@ func (c *change) planSummary() string {
 
 func (c *change) viewFleet(ctx workflow.Context) error {
 	var fleet *activities.Fleet
-	return workflow.ExecuteActivity(options.Short(ctx, "look which devices exist and are free"), fleet.Watch, c.id).Get(ctx, &c.view)
+	if err := workflow.ExecuteActivity(options.Short(ctx, "look which devices exist and are free"), fleet.Watch, c.id).Get(ctx, &c.view); err != nil {
+		return err
+	}
+	if c.Apart {
+		c.view = c.view.Unused()
+	}
+	return nil
 }
 
 // carryOut starts what is missing and moves traffic once it is ready.

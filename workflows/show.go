@@ -122,7 +122,7 @@ func (s *service) status() Status {
 		}
 	}
 	st.Transfers, st.Transfer = s.Detectors.Transfers.Hosts, s.Transfer
-	st.Scale = s.Detectors.Scale
+	st.Scale, st.Answered = s.Detectors.Scale, s.Answered
 	st.Arrivals, st.Away = s.Detectors.Arrivals.Seen(), s.Detectors.Rate.Away()
 	st.Void, st.Healed, st.Disturbed = s.slower(), s.healed(), pipelines.Disturbed(all...)
 	if t := s.Trial; t != nil {

@@ -42,8 +42,9 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 	case SignalMeasures:
 		var m autoscale.Measures
 		if received = from(&m); received {
-			s.sawTrial(m)
-			s.measured(ctx, s.together(ctx, m))
+			all := s.together(ctx, m)
+			s.sawTrial(m, all)
+			s.measured(ctx, all)
 		}
 	case SignalFleetChanged:
 		var c fleet.Change

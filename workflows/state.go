@@ -88,6 +88,7 @@ type State struct {
 
 	Detectors Detectors
 	Measures  *autoscale.Measures // the latest
+	Answered  autoscale.Answered  `json:",omitzero"` // by the variants of modules
 	Handled   int                 // messages in this run
 }
 
@@ -165,8 +166,13 @@ type Trial struct {
 	Since      time.Time
 	Update     pipelines.Update
 	By         map[string]rollout.Seen `json:",omitempty"` // by gateway
-	Deployed   Deployed
-	Running    []Running `json:",omitempty"`
+	Pace       autoscale.Pace          `json:",omitzero"`
+
+	// Slower are its modules that have taken longer than their profiles say, by name.
+	Slower map[string]autoscale.PaceAdvice `json:",omitempty"`
+
+	Deployed Deployed
+	Running  []Running `json:",omitempty"`
 }
 
 // seen is what all gateways saw together.

@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/workflows/declarations"
+	"github.com/harpagon/harpagon/workflows/faults"
 )
 
 // setHandlers installs updates and the query of the status. An update's handler
@@ -48,7 +49,7 @@ func (s *service) checkApply(_ workflow.Context, r ApplyRequest) error {
 	if r.Spec.Kind() != s.Kind || r.Spec.Name() != s.Name {
 		return s.errorf("was sent the spec of %s %q", r.Spec.Kind(), r.Spec.Name())
 	}
-	if err := CheckSpec(r.Spec); err != nil || r.Plan == nil {
+	if err := faults.Of(r.Spec); err != nil || r.Plan == nil {
 		return err
 	}
 	if why := r.Plan.Refusal(r.Spec); why != "" {

@@ -77,8 +77,8 @@ func spec(d *placement.Deployment, n *flow.Node, o *Limits) (factory.Spec, error
 		return pool.Dispatcher(*d, o.MaxQueue)
 	}
 	c := factory.Module{
-		Policy: d.Pipeline.Dispatch, Groups: Groups(d, n.Module), SLO: d.Pipeline.SLO - n.Offset - n.Keep.Pressed,
-		MaxQueue: o.MaxQueue, Early: timing.Early(!o.Patient, &d.Pipeline, &d.Plan),
+		Policy: d.Pipeline.Dispatch, Groups: Groups(d, n.Module), SLO: d.Pipeline.SLO - n.Offset - n.Keep.Planned,
+		MaxQueue: o.MaxQueue, Early: timing.Early(!o.Patient, &d.Pipeline, &d.Plan), Below: n.Below(),
 	}
 	c.Margin = min(max(0, o.Margin), c.SLO/marginShare)
 	if m := planned(d, n.Module); m != nil {

@@ -103,6 +103,7 @@ func TestComposeNamesWhatExists(t *testing.T) {
 			continue
 		}
 		checkCommand(t, "compose.yml, "+name, s.Command)
+		checkListens(t, "compose.yml, "+name, s.Command)
 		assert.Contains(t, string(docker), " AS "+s.Build.Target+"\n")
 		_, err := os.Stat(filepath.Join(s.Build.Context, s.Build.Dockerfile))
 		assert.NoError(t, err, name)

@@ -28,6 +28,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -44,7 +45,7 @@ func everything() *metrics.Metrics {
 			Pipeline: pipelines.Pipeline{Name: "p", Rate: 10, SLO: time.Second, Attainment: 0.99},
 			Plan:     plan.Plan{Cost: 3.6, Sound: true, Expected: &plan.Expectation{Attainment: 0.995}},
 		}}
-	}))
+	}), metrics.Trials(func() map[string]rollout.Seen { return map[string]rollout.Seen{"p": {Generation: 2}} }))
 	o := m.Observer()
 	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 1, Policies: map[string]string{"m": "tc"}})
 	o.Attached(gateway.ExecutorInfo{Pipeline: "p", Module: "m"})

@@ -32,6 +32,13 @@ func (p Pinning) Pin(ctx context.Context, doc *pipelines.Document) error {
 			if err := p.pin(ctx, m, len(m.Profile.Points) > 0); err != nil {
 				return fmt.Errorf("content: module %q: %w", m.Name, err)
 			}
+			for v := range m.Variants {
+				as := m.As(m.Variants[v].Name)
+				if err := p.pin(ctx, &as, true); err != nil {
+					return fmt.Errorf("content: module %q, variant %q: %w", m.Name, as.Variant, err)
+				}
+				m.Variants[v].Content = as.Content
+			}
 		}
 	}
 	for i := range doc.Pools {

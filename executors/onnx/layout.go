@@ -45,6 +45,9 @@ func (d Declaration) Layout(m pipelines.Module) (Layout, error) {
 	if m.Unbatched {
 		l.Limit = 1
 	}
+	if most := largest(m); l.Limit > 0 && most > l.Limit {
+		return l, fmt.Errorf("onnx: the batch dimension is fixed at %d, but queries of the pool have up to %d items; export the model with a dynamic batch dimension", l.Limit, most)
+	}
 	for _, v := range d.Outputs {
 		axis, err := v.axis(m, false)
 		if err != nil {
@@ -53,6 +56,15 @@ func (d Declaration) Layout(m pipelines.Module) (Layout, error) {
 		l.Signature.Outputs, l.Out = append(l.Signature.Outputs, v.port(axis)), append(l.Out, axis)
 	}
 	return l, nil
+}
+
+// largest is the size of the largest query that a pool's network is to take, and
+// 0 for any other module, whose batches follow the network.
+func largest(m pipelines.Module) int {
+	if !m.Sized || len(m.Batches) == 0 {
+		return 0
+	}
+	return slices.Max(m.Batches)
 }
 
 // names says whether axes are given for tensors that there are.

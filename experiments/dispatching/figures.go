@@ -43,6 +43,7 @@ func Figures() []figure.Figure {
 		}
 		list = append(list, f)
 	}
+	list = append(append(list, evaluationFigures()...), partitionFigure())
 	return append(list,
 		figure.Figure{ID: "symphony/table2", Title: "How uneven independent frontends make the load of a device (Symphony, table 2)", Seconds: 10,
 			Layout: figure.Layout{Down: []string{"rate", "window_ms", "frontends"}, Across: []string{figure.Metric}}, Run: frontends},
@@ -101,6 +102,7 @@ func (p part) run(ctx context.Context, e *figure.Env) (figure.Result, error) {
 		if err := bounds(ctx, e, list, effort, &out); err != nil {
 			return out, err
 		}
+		out.Explain("clockwork", goodput, "the paper's Clockwork runs, and loses what it does not foresee; here it decides by profiles that are kept, on a virtual clock, and loses nothing to that.")
 	}
 	note(&out, p.x)
 	return out, nil

@@ -105,6 +105,8 @@ func Part[T any](e *Env, list []T, n int) []T {
 type Result struct {
 	Rows  []Row    `json:"rows"`
 	Notes []string `json:"notes,omitempty"` // sentences that belong to the table
+
+	Causes []Cause `json:"-"` // why numbers are far from the printed ones; see Sentences
 }
 
 // Row is one measured number.

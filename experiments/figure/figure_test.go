@@ -24,7 +24,9 @@ func example() (figure.Figure, figure.Result) {
 		r.Add(at, "ours", "late", "%", load)
 	}
 	r.Add(figure.Set("arrivals", "even", "load", 9), "ours", "late", "%", math.NaN())
+	r.AddPrinted(figure.Set("arrivals", "even", "load", 9), "ours", "late", "%", 9, 10)
 	r.Note("That is %s.", "all")
+	r.Explain("ours, theirs", "goodput", "they differ.")
 	return figure.Figure{ID: "a/b", Title: "An example", Layout: figure.Layout{Down: []string{"load"}, Across: []string{figure.System}}}, r
 }
 
@@ -41,13 +43,29 @@ goodput (1/s), arrivals even:
 
 late (%), arrivals even:
 
-| load | ours |
-| --- | ---: |
-| 1 | 1 |
-| 2.5 | 2.5 |
+| load | ours | paper |
+| --- | ---: | ---: |
+| 1 | 1 | - |
+| 2.5 | 2.5 | - |
+| 9 | 9 | 10 |
 
 That is all.
+
+Not as printed, ours (goodput): they differ.
 `, f.Markdown(r))
+}
+
+// TestCauses: what is far from the printed numbers has a cause, or is named without one.
+func TestCauses(t *testing.T) {
+	_, r := example()
+	assert.Empty(t, r.Unexplained())
+	r.Causes = nil
+	assert.Len(t, r.Unexplained(), 1, "1000 for 900 is near")
+	assert.Equal(t, []string{"That is all.", "Not as printed, and the cause is not known: ours (goodput)."}, r.Sentences())
+	r.Explain("", "late", "of nothing.")
+	assert.Len(t, r.Unexplained(), 1)
+	r.Explain("", "", "of all.")
+	assert.Equal(t, []string{"That is all.", "Not as printed, ours (goodput): of all."}, r.Sentences())
 }
 
 func TestText(t *testing.T) {

@@ -152,7 +152,7 @@ func (f *Figure) Text(r Result) string {
 	for _, g := range f.Tables(r) {
 		parts = append(parts, g.captioned("%s\n")+g.Text())
 	}
-	return strings.Join(append(parts, sentences(r.Notes)...), "\n")
+	return strings.Join(append(parts, paragraphs(r.Sentences())...), "\n")
 }
 
 // Markdown writes the figure for documents.
@@ -161,10 +161,10 @@ func (f *Figure) Markdown(r Result) string {
 	for _, g := range f.Tables(r) {
 		parts = append(parts, g.captioned("%s:\n\n")+g.Markdown())
 	}
-	return strings.Join(append(parts, sentences(r.Notes)...), "\n")
+	return strings.Join(append(parts, paragraphs(r.Sentences())...), "\n")
 }
 
-func sentences(notes []string) []string {
+func paragraphs(notes []string) []string {
 	var list []string
 	for _, n := range notes {
 		list = append(list, n+"\n")

@@ -19,14 +19,19 @@ func TestDrawn(t *testing.T) {
 }
 
 // TestTraces: exact never spends more than harmonybatch, which saves more than
-// half of what batch spends; only batch misses objectives.
+// half of what batch spends, or a quarter where GPUs alone are billed by the second; only
+// batch misses objectives.
 func TestTraces(t *testing.T) {
 	for _, s := range settings() {
 		sums, err := s.follow(t.Context(), rates(1)[:6])
 		require.NoError(t, err)
 		exact, paper, batch := sums[functions.PolicyExact], sums[functions.PolicyHarmonyBatch], sums[functions.PolicyBatch]
 		assert.LessOrEqual(t, exact.money, paper.money*(1+1e-9))
-		assert.Less(t, paper.money, batch.money/2, s.model)
+		part := 0.5
+		if s.gpu > 0 {
+			part = 0.75
+		}
+		assert.Less(t, paper.money, part*batch.money, s.model)
 		assert.Zero(t, exact.missed+paper.missed)
 		assert.Positive(t, batch.missed)
 	}

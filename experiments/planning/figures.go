@@ -39,6 +39,7 @@ func Figures() []figure.Figure {
 		{ID: "piccolo/figure8", Title: "Worst cases of the same configurations under other dispatch policies (figure 8)", Seconds: 20, Layout: bySystem, Run: s.latencies("Piccolo")},
 		{ID: "piccolo/figure9", Title: "Split by throughput, by the number of modules on a path (figure 9)", Seconds: 20, Layout: bySystem, Run: s.byDepth("Piccolo")},
 		{ID: "piccolo/figure11", Title: "What is left of the objective, the whole policy's is 1 (figure 11)", Seconds: 20, Layout: bySystem, Run: s.remaining("Piccolo")},
+		{ID: "planning/regimes", Title: "What the papers leave open: costs over the whole policy's in other regimes", Seconds: 600, Layout: byPolicy, Run: s.regimes},
 		{ID: "planning/theorem1", Title: "What Theorem 1 of the Harpagon paper promises, on random modules", Seconds: 30,
 			Layout: figure.Layout{Down: []string{figure.Metric}, Across: []string{figure.System}}, Run: probes},
 		{ID: "planning/growth", Title: "Solve time over the number of modules, 10 kinds of hardware, 16 batch sizes", Seconds: 120,

@@ -155,7 +155,7 @@ func TestTable(t *testing.T) {
 	other := table.Rows[1]
 	assert.Equal(t, planning.Row{
 		Name: "other", Run: 4, Infeasible: 1, Sound: 2, Optimal: 1, Equal: 1, Undercut: 1, Compared: 3,
-		Mean: 1, Worst: 1.5, Least: 0.5, MeanSound: 1.25, Late: 0.5, P50: 1, P99: 4, MeanSolve: 1.5,
+		Mean: 1, Worst: 1.5, Least: 0.5, MeanSound: 1.25, Late: 0.5, P50: 1, P99: 4, MeanSolve: 1.5, Ratios: []float64{1, 1.5, 0.5},
 	}, other)
 	assert.Equal(t, 3, table.Rows[0].Certified)
 	assert.Contains(t, strings.Join(table.Notes(), "\n"), "certified (gap at most 1e-06) on 3 of 4 workloads")

@@ -48,21 +48,3 @@ func asOptimal(paper string) (share, worst float64) {
 	}
 	return 91.5, 1.121
 }
-
-// causes say where our averages are more than 15 % from the printed ones, and why, as far
-// as a figure here measures it.
-func causes(paper string) []string {
-	if paper == "Piccolo" {
-		return []string{
-			"Picc-nh, Picc-1bpc: two kinds of which the cheaper is 0.4 to 0.7 times as fast, and several batches at a time, leave more to lose than the paper's profiles seem to.",
-			"Picc-tb: its cost depends on how unlike the modules of a pipeline are (figure 9); ours are drawn from one narrow range.",
-			"Picc-q0.1: our objectives, with the durations of Table I, are long against 0.1 s.",
-		}
-	}
-	return []string{
-		"Harp-2d, Harp-dt: figure 7 says how much longer worst cases are. Harp-dt's of 1.43 in the paper means that two machines run each configuration; here the first configuration of a module has most of them, so that collecting by configuration is nearly collecting from all.",
-		"Harp-nb: a batch of 8 or 32 has 3.3 to 4 times the throughput of a batch of one in the profiles of Table I, and most objectives let it be used.",
-		"Harp-tb: its cost depends on how unlike the modules of a pipeline are; ours are drawn from one narrow range. In the wide regime (planning/policies has its ranges) it is 1.18.",
-		"Harp-q0.1: our objectives, with the durations of Table I, are long against 0.1 s.",
-	}
-}

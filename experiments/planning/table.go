@@ -49,6 +49,18 @@ type Row struct {
 	P50        float64
 	P99        float64
 	MeanSolve  float64
+
+	Ratios []float64 // one for each workload that was compared
+}
+
+// atLeast is how many ratios are so high.
+func (r *Row) atLeast(ratio float64) (n int) {
+	for _, x := range r.Ratios {
+		if x >= ratio {
+			n++
+		}
+	}
+	return n
 }
 
 // NewTable sums up outcomes, which are by workload and then by variant, as
@@ -124,6 +136,7 @@ func (r *Row) compare(o, ref Outcome, s *sums) {
 		ratio = o.Cost / ref.Cost
 	}
 	r.Compared++
+	r.Ratios = append(r.Ratios, ratio)
 	s.ratios += ratio
 	r.Worst = max(r.Worst, ratio)
 	if r.Compared == 1 || ratio < r.Least {

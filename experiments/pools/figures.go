@@ -33,7 +33,7 @@ func Figures() []figure.Figure {
 	return append([]figure.Figure{{
 		ID: "kairos/goodput", Title: "The five models of the Kairos paper under its budget of 2.5 an hour", Seconds: 1500,
 		Layout: figure.Layout{Down: []string{"model", figure.System, "instances"}, Across: []string{figure.Metric}}, Run: run,
-	}}, searchFigures()...)
+	}}, append(searchFigures(), motivationFigures()...)...)
 }
 
 func run(ctx context.Context, e *figure.Env) (figure.Result, error) {

@@ -106,3 +106,19 @@ func DrawFunction(seed uint64, i, most int) (pipelines.Function, pipelines.Provi
 	}
 	return f, p
 }
+
+// AuthorsCloud has the terms of the program that the authors of HarmonyBatch released: yuan,
+// GPU functions billed by whole seconds with a third of a vCPU for each GB and host memory, and
+// longest latencies 1.2 times as long on a part of a GPU.
+func AuthorsCloud() pipelines.Provider {
+	p := Cloud()
+	p.VCPUSecond, p.GPUGBSecond, p.Invocation = 9e-5, 1.1e-4, 9e-7
+	p.MemoryGBSecond, p.MemoryPerVCPU = 9e-6, pipelines.Grid{Min: 1, Max: 4, Step: 1.0 / 16}
+	p.GPUBilling, p.GPUVCPUPerGB, p.GPULatencyFactor = time.Second, 1.0/3, 1.2
+	return p
+}
+
+// VGG19Memory is what that program takes VGG-19 to need of main memory.
+func VGG19Memory() pipelines.HostMemory {
+	return pipelines.HostMemory{PerRequestMB: 36.57142857, FixedMB: 807.6190476, GPUGB: 0.5}
+}

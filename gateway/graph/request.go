@@ -6,6 +6,7 @@ import (
 
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -23,6 +24,9 @@ type Request struct {
 
 	// Refused says that a dispatcher elsewhere has not admitted it; see Unless.
 	Refused bool
+
+	// Share is its place among the requests of all callers; under a lock of the gateway's.
+	Share admission.Entry
 
 	// Own is what a gateway keeps of it besides.
 	Own any
@@ -163,9 +167,31 @@ func (r *Request) proceed(items []*Item, over bool) {
 		close(r.Done)
 		return
 	}
+	if it := r.unfit(items); it != nil {
+		r.Graph.gateway.Drop(&it.Item, dispatcher.Late)
+		return
+	}
 	for _, it := range items {
 		r.Graph.queue.Arrive(&it.Item)
 	}
+}
+
+// unfit is the first of the items that a module has been split into and that cannot all be
+// in time; nil where all can. What is launched at once stands together by modules.
+func (r *Request) unfit(items []*Item) *Item {
+	for n := 1; len(items) > 0; items, n = items[n:], 1 {
+		it := items[0]
+		if !it.Node.scatter {
+			continue
+		}
+		for n < len(items) && items[n].Node == it.Node {
+			n++
+		}
+		if !r.Graph.queue.Fits(&it.Item, n) {
+			return it
+		}
+	}
+	return nil
 }
 
 // withdraw removes the request's waiting items. No item is added once it is

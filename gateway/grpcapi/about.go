@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -69,6 +70,7 @@ func (s *server) ModelMetadata(ctx context.Context, q *pb.ModelMetadataRequest) 
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
 	}
+	_ = grpc.SetHeader(ctx, oipgrpc.EncodeMore(m)) // of use to our own clients only
 	return oipgrpc.EncodeMetadata(m), nil
 }
 

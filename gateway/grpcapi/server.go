@@ -100,7 +100,8 @@ func Serve(ctx context.Context, l net.Listener, s *grpc.Server) error {
 	return err
 }
 
-// scopeOf is what a named token must be good for: the model that is called, or else to look.
+// scopeOf is what a named token must be good for: the model that is called, or else to
+// look; any will do to hear what server this is.
 func scopeOf(q any) secure.Scope {
 	switch q := q.(type) {
 	case *pb.ModelInferRequest:
@@ -109,6 +110,8 @@ func scopeOf(q any) secure.Scope {
 		return secure.InferAt(q.GetName())
 	case *pb.ModelReadyRequest:
 		return secure.InferAt(q.GetName())
+	case *pb.ServerMetadataRequest:
+		return ""
 	}
 	return secure.Read
 }
@@ -120,5 +123,5 @@ func (s *server) guard(ctx context.Context, q any, info *grpc.UnaryServerInfo, n
 	if callers := s.options.Callers.For(scopeOf(q)); !open && !securegrpc.Admits(ctx, callers) {
 		return nil, status.Error(codes.Unauthenticated, callers.Refusal("this gateway"))
 	}
-	return next(wire.WithCaller(ctx, securegrpc.Who(ctx, s.options.Callers)), q)
+	return next(wire.WithTenant(ctx, securegrpc.Who(ctx, s.options.Callers)), q)
 }

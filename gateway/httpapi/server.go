@@ -52,7 +52,7 @@ func New(b wire.Backend, o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2/health/live", s.live)
 	mux.HandleFunc("GET /v2/health/ready", s.ready)
-	mux.HandleFunc("GET /v2", s.guard(s.about))
+	mux.HandleFunc("GET /v2", oiphttp.Authorized(o.Callers, "this gateway", s.about)) // any token will do
 	mux.HandleFunc("GET /v2/models", s.guard(s.list))
 	for _, model := range []string{"/v2/models/{name}", "/v2/models/{name}/versions/{version}"} {
 		mux.HandleFunc("GET "+model, s.guardModel(s.metadata))

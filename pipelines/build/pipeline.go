@@ -51,6 +51,10 @@ func (b *Builder) Attainment(share float64) *Builder {
 // profiles (see Pipeline.Kept).
 func (b *Builder) Headroom(share float64) *Builder { b.p.Headroom = &share; return b }
 
+// Accuracy is the least that the variants of modules may add up to; see
+// pipelines.Pipeline.Right.
+func (b *Builder) Accuracy(share float64) *Builder { b.p.Accuracy = share; return b }
+
 // Dispatch sets the dispatch policy.
 func (b *Builder) Dispatch(policy string) *Builder { b.p.Dispatch = policy; return b }
 
@@ -261,5 +265,14 @@ func (b *ModuleBuilder) Typical(input string, shape ...int64) *ModuleBuilder {
 // Profile says what was measured of the module.
 func (b *ModuleBuilder) Profile(points ...pipelines.Point) *ModuleBuilder {
 	b.m.Profile.Points = append(b.m.Profile.Points, points...)
+	return b
+}
+
+// Accuracy is the share of the network's answers that are right.
+func (b *ModuleBuilder) Accuracy(share float64) *ModuleBuilder { b.m.Accuracy = share; return b }
+
+// Variant is another network that may serve in place of the module's own.
+func (b *ModuleBuilder) Variant(v pipelines.Variant) *ModuleBuilder {
+	b.m.Variants = append(b.m.Variants, v)
 	return b
 }

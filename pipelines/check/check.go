@@ -127,10 +127,10 @@ type model struct {
 	profiled     bool
 }
 
-// signatureOf asks once for each model.
+// signatureOf asks once for each model, and for each pool: what fits depends on its sizes.
 func (v *validator) signatureOf(m *pipelines.Module) (pipelines.Signature, error) {
 	key := model{m.Model, m.Engine, len(m.Profile.Points) > 0}
-	shared := m.Model != "" && m.Function == "" && len(m.Command) == 0
+	shared := m.Model != "" && m.Function == "" && len(m.Command) == 0 && !m.Sized
 	if sig, known := v.signatures[key]; known && shared {
 		return sig, nil
 	}
@@ -196,6 +196,7 @@ func (v *validator) pipeline(p *pipelines.Pipeline) {
 		return
 	}
 	v.reachable(p, path)
+	v.variants(p, path)
 	v.fastest(p, path)
 	if v.signature != nil {
 		v.shapes(p, path)
@@ -462,7 +463,7 @@ func (v *validator) lost(p *pipelines.Pipeline) bool {
 // fastest compares the objective with the path that takes longest even when
 // every module runs alone on its fastest device.
 func (v *validator) fastest(p *pipelines.Pipeline, path string) {
-	modules, need, err := p.FastestPath(v.doc.Hardware)
+	modules, need, err := quickest(p).FastestPath(v.doc.Hardware)
 	planned := p.Planned().SLO
 	if err != nil || p.SLO <= 0 || need <= planned {
 		return

@@ -19,8 +19,8 @@ func (v *validator) cluster(c *pipelines.Cluster) {
 	v.clusterDevices(c, path)
 	v.lasting([]string{c.Hardware}, path+".hardware", "cluster")
 	fault := pipelines.DispatchFault(c.Dispatch)
-	if c.Dispatch == "tc" {
-		fault = pipelines.Fault{Summary: "Dispatch policy that does not fit", Detail: "Policy tc cuts batches for the groups of a plan; a cluster has none. Choose one of " + pipelines.Quoted(pipelines.ClusterDispatches()) + "."}
+	if pipelines.DispatchesGroups(c.Dispatch) {
+		fault = pipelines.Fault{Summary: "Dispatch policy that does not fit", Detail: "Policy " + c.Dispatch + " cuts batches for the groups of a plan; a cluster has none. Choose one of " + pipelines.Quoted(pipelines.ClusterDispatches()) + "."}
 	}
 	if fault.Summary != "" {
 		v.errorf(path+".dispatch", fault.Summary, "%s", fault.Detail)

@@ -29,6 +29,7 @@ func (v *validator) shapes(p *pipelines.Pipeline, path string) {
 			continue
 		}
 		signatures[m.Name] = sig
+		v.variantShapes(m, sig, path+".module."+m.Name)
 	}
 	scopes := v.g.Scopes()
 	for i := range p.Modules {

@@ -24,7 +24,7 @@ var rootSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
 var pipelineSchema = &hcl.BodySchema{
 	Attributes: []hcl.AttributeSchema{
 		{Name: "slo", Required: true}, {Name: "rate", Required: true},
-		{Name: "arrivals"}, {Name: "attainment"}, {Name: "dispatch"}, {Name: "headroom"},
+		{Name: "arrivals"}, {Name: "attainment"}, {Name: "dispatch"}, {Name: "headroom"}, {Name: "accuracy"},
 	},
 	Blocks: []hcl.BlockHeaderSchema{
 		planBlock, updateBlock,
@@ -44,8 +44,8 @@ var moduleSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 	{Name: "model"}, {Name: "function"}, {Name: "engine"}, {Name: "profile"},
 	{Name: "inputs", Required: true}, {Name: "fanout"}, {Name: "rate"},
 	{Name: "hardware"}, {Name: "batches"}, {Name: "parameters"}, {Name: "command"}, {Name: "files"},
-	{Name: "batching"}, {Name: "batch_axis"}, {Name: "typical"},
-}}
+	{Name: "batching"}, {Name: "batch_axis"}, {Name: "typical"}, {Name: "accuracy"},
+}, Blocks: []hcl.BlockHeaderSchema{variantBlock}}
 
 // decoder reads one declaration into its Config.
 type decoder struct {
@@ -130,6 +130,7 @@ func (d *decoder) pipeline(b *hcl.Block) {
 	d.attainment(attrs["attainment"], &p.Attainment)
 	d.headroom(attrs["headroom"], &p.Headroom)
 	d.text(attrs["dispatch"], &p.Dispatch)
+	d.accuracy(attrs["accuracy"], &p.Accuracy)
 	for _, b := range content.Blocks {
 		d.part(&p, path, b)
 	}
@@ -180,21 +181,13 @@ func (d *decoder) input(path string, b *hcl.Block) pipelines.Port {
 }
 
 func (d *decoder) module(b *hcl.Block, path string) pipelines.Module {
-	attrs := d.attributes(path, d.content(b.Body, moduleSchema))
+	content := d.content(b.Body, moduleSchema)
+	attrs := d.attributes(path, content)
 	folder := b.DefRange.Filename
 	m := pipelines.Module{Name: b.Labels[0], Fanout: 1}
 	d.text(attrs["function"], &m.Function)
 	d.text(attrs["engine"], &m.Engine)
-	d.text(attrs["model"], &m.Model)
-	if !strings.Contains(m.Model, "://") {
-		m.Model = absolute(m.Model, folder)
-	}
-	d.command(attrs["command"], folder, &m.Command)
-	d.texts(attrs["files"], &m.Files)
-	for i := range m.Files {
-		m.Files[i] = absolute(m.Files[i], folder)
-	}
-	d.file(attrs["profile"], folder, &m.ProfileFile)
+	d.runs(&m, attrs, folder)
 	m.Inputs = d.bindings(attrs["inputs"], path)
 	if a := attrs["fanout"]; a != nil {
 		m.Scatter = true
@@ -213,7 +206,25 @@ func (d *decoder) module(b *hcl.Block, path string) pipelines.Module {
 			d.single(&m, attrs["profile"])
 		}
 	}
+	for _, b := range content.Blocks {
+		d.variant(b, path, &m)
+	}
 	return m
+}
+
+// runs reads what a module and its variants both say of what they run.
+func (d *decoder) runs(m *pipelines.Module, attrs hcl.Attributes, folder string) {
+	d.text(attrs["model"], &m.Model)
+	if !strings.Contains(m.Model, "://") {
+		m.Model = absolute(m.Model, folder)
+	}
+	d.command(attrs["command"], folder, &m.Command)
+	d.texts(attrs["files"], &m.Files)
+	for i := range m.Files {
+		m.Files[i] = absolute(m.Files[i], folder)
+	}
+	d.file(attrs["profile"], folder, &m.ProfileFile)
+	d.accuracy(attrs["accuracy"], &m.Accuracy)
 }
 
 // reference reads input.NAME or module.NAME.OUTPUT.

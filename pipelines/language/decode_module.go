@@ -144,3 +144,46 @@ func (d *decoder) single(m *pipelines.Module, a *hcl.Attribute) {
 	}
 	m.Profile.Points = kept
 }
+
+var variantBlock = hcl.BlockHeaderSchema{Type: "variant", LabelNames: []string{"name"}}
+
+var variantSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
+	{Name: "model"}, {Name: "engine"}, {Name: "command"}, {Name: "files"}, {Name: "accuracy", Required: true}, {Name: "profile"},
+}}
+
+// variant reads a variant block of a module.
+func (d *decoder) variant(b *hcl.Block, path string, of *pipelines.Module) {
+	path += ".variant." + b.Labels[0]
+	if !d.fresh(path, b.Type, b) {
+		return
+	}
+	attrs := d.attributes(path, d.content(b.Body, variantSchema))
+	m := pipelines.Module{Name: of.Name, Unbatched: of.Unbatched}
+	d.text(attrs["engine"], &m.Engine)
+	d.runs(&m, attrs, b.DefRange.Filename)
+	if m.ProfileFile != "" {
+		d.profile(&m, attrs["profile"])
+		if m.Unbatched {
+			d.single(&m, attrs["profile"])
+		}
+	}
+	of.Variants = append(of.Variants, pipelines.Variant{
+		Name: b.Labels[0], Model: m.Model, Engine: m.Engine, Command: m.Command, Files: m.Files, Accuracy: m.Accuracy,
+		ProfileFile: m.ProfileFile, Profile: m.Profile,
+	})
+}
+
+// accuracy reads the share of answers that are right.
+func (d *decoder) accuracy(a *hcl.Attribute, to *float64) {
+	if a == nil {
+		return
+	}
+	share := math.NaN()
+	switch d.number(a, &share); {
+	case math.IsNaN(share): // reported
+	case share <= 0 || share > 1:
+		d.report(files.Problem("Invalid accuracy", "Accuracy is the share of answers that are right, above 0 and at most 1, such as 0.76.", ptr(a.Expr.Range())))
+	default:
+		*to = share
+	}
+}

@@ -65,6 +65,52 @@ const coefficients = `{
 }
 `
 
+// billedHCL and billedCoefficients have every term of billing.
+var (
+	billedHCL = strings.Replace(cloudHCL, "  attempts      = 2\n", `  attempts      = 2
+
+  memory_gb_second   = 9e-6
+  memory_per_vcpu    = { min = 1, max = 4, step = 0.0625 }
+  gpu_billing        = "500ms"
+  gpu_vcpu_per_gb    = 1 / 4
+  gpu_latency_factor = 1.2
+`, 1)
+	billedCoefficients = strings.Replace(coefficients, "{\n", `{
+  "memory": {"per_request_mb": 36.5, "fixed_mb": 807, "gpu_gb": 0.5},
+`, 1)
+)
+
+// TestBilledTerms: the terms beyond sizes and time are read, printed and read again.
+func TestBilledTerms(t *testing.T) {
+	dir := folder(t, map[string]string{"a.hcl": billedHCL, "vgg19.json": billedCoefficients})
+	c, diags := Load(LoadOptions{}, dir)
+	require.Empty(t, diags)
+	require.Empty(t, c.Validate(nil))
+	p := c.Document.Providers[0]
+	assert.InDelta(t, 9e-6, p.MemoryGBSecond, 0)
+	assert.Equal(t, pipelines.Grid{Min: 1, Max: 4, Step: 0.0625}, p.MemoryPerVCPU)
+	assert.Equal(t, 500*time.Millisecond, p.GPUBilling)
+	assert.InDelta(t, 0.25, p.GPUVCPUPerGB, 0)
+	assert.InDelta(t, 1.2, p.GPULatencyFactor, 0)
+	assert.Equal(t, pipelines.HostMemory{PerRequestMB: 36.5, FixedMB: 807, GPUGB: 0.5}, c.Document.Functions[0].Profile.Memory)
+
+	again, diags := Parse(filepath.Join(dir, "a.hcl"), HCL(c.Document))
+	require.Empty(t, diags)
+	assert.Equal(t, c.Document, again.Document)
+	for name, change := range map[string][]string{
+		"memory_gb_second": {"= 9e-6", "= -9e-6"}, "memory_per_vcpu": {"step = 0.0625", "step = 0"}, "gpu_billing": {"500ms", "-500ms"},
+		"gpu_vcpu_per_gb": {"1 / 4", "-1"}, "gpu_latency_factor": {"= 1.2", "= -1.2"},
+	} {
+		bad := folder(t, map[string]string{"a.hcl": strings.NewReplacer(change...).Replace(billedHCL), "vgg19.json": billedCoefficients})
+		c, diags := Load(LoadOptions{}, bad)
+		diags = append(diags, c.Validate(nil)...)
+		require.True(t, diags.HasErrors(), name)
+		require.NotNil(t, diags[0].Subject, name)
+		at := strings.Split(billedHCL, "\n")[diags[0].Subject.Start.Line-1]
+		assert.Contains(t, at, name)
+	}
+}
+
 func TestLoadFunctions(t *testing.T) {
 	dir := folder(t, map[string]string{"a.hcl": cloudHCL, "vgg19.json": coefficients})
 	c, diags := Load(LoadOptions{}, dir)
@@ -218,8 +264,14 @@ func TestFunctionsRoundTrip(t *testing.T) {
 			Attempts: rapid.IntRange(0, 20).Draw(t, "attempts"), Concurrency: rapid.IntRange(0, 1e6).Draw(t, "concurrency"),
 			Name: "a.b", VCPUSecond: positive.Draw(t, "vcpu"), GPUGBSecond: positive.Draw(t, "gpu"), Invocation: positive.Draw(t, "call"),
 			Billing: time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "billing")), VCPU: grid("cores"), GPUMemory: grid("memory"),
-			GPUSlice: time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "slice")),
+			GPUSlice: time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "slice")), Overhead: time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "overhead")),
+			Manage: rapid.Bool().Draw(t, "manage"), ManageURL: text.Draw(t, "hook"),
 		}}}
+		if rapid.Bool().Draw(t, "billed") {
+			p := &doc.Providers[0]
+			p.MemoryGBSecond, p.MemoryPerVCPU, p.GPUBilling = positive.Draw(t, "memory second"), grid("per vCPU"), time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "gpu billing"))
+			p.GPUVCPUPerGB, p.GPULatencyFactor = positive.Draw(t, "vcpu per GB"), positive.Draw(t, "factor")
+		}
 		f := pipelines.Function{Name: "f", Provider: "a.b", ProfileFile: "/dev/null/none.json"}
 		if rapid.Bool().Draw(t, "computes") {
 			f.Model = "/m/" + text.Draw(t, "model")
@@ -273,6 +325,7 @@ func TestFunctionBuilder(t *testing.T) {
 
 func FuzzReadFunctionProfile(f *testing.F) {
 	f.Add([]byte(coefficients))
+	f.Add([]byte(billedCoefficients))
 	f.Add([]byte(`{"cpu_avg":[],"cpu_max":[{}],"gpu":null}`))
 	f.Add([]byte(`{"gpu":{"xi1":1,"xi2":-0.5,"max_batch":3,"batch_thresholds_for_gpu_mem":[1,2]}}`))
 	f.Fuzz(func(t *testing.T, src []byte) {
@@ -298,6 +351,7 @@ func FuzzReadFunctionProfile(f *testing.F) {
 
 func FuzzParseFunctions(f *testing.F) {
 	f.Add([]byte(cloudHCL))
+	f.Add([]byte(billedHCL))
 	f.Add([]byte(`provider "a.b" { invocation = 0, vcpu = { "min" = 1, (x) = 2 } }`))
 	f.Add([]byte(`function "f" { provider = provider["a.b"] }`))
 	f.Fuzz(func(t *testing.T, src []byte) {

@@ -94,7 +94,7 @@ func TestPlanBlockFindings(t *testing.T) {
 		"a policy of pools": {
 			"pipeline", `policy = "kairos"`, 3, 10, "Unknown policy", `Policy "kairos" plans pools, and this is a pipeline. Choose one of exact, harpagon, piccolo, nexus, scrooge, inferline, clipper, brute.`},
 		"a policy of pipelines": {
-			"function", `policy = "harpagon"`, 3, 10, "Unknown policy", `Policy "harpagon" plans pipelines, and this is a function. Choose one of exact, harmonybatch, batch, mbs+.`},
+			"function", `policy = "harpagon"`, 3, 10, "Unknown policy", `Policy "harpagon" plans pipelines, and this is a function. Choose one of exact, harmonybatch, batch, mbs+, mbs+ optimal.`},
 		"a cost model in a pool": {
 			"pool", `cost_model = "whole"`, 3, 14, "Not for a pool", `The plan of a pool has a policy only; cost_model is for pipelines. Take it out.`},
 		"an unsound function": {
@@ -152,7 +152,7 @@ func TestPlanningInGo(t *testing.T) {
 	_, err = build.NewPool("q").Plan(pipelines.Planning{Split: "lc"}).Build()
 	assert.ErrorContains(t, err, "split is for pipelines")
 	_, err = build.NewFunction("f", pipelines.Provider{}).Plan(pipelines.Planning{Policy: "x"}).Build()
-	assert.ErrorContains(t, err, `There is no policy "x" for a function. Choose one of exact, harmonybatch, batch, mbs+.`)
+	assert.ErrorContains(t, err, `There is no policy "x" for a function. Choose one of exact, harmonybatch, batch, mbs+, mbs+ optimal.`)
 }
 
 func TestPlanBlocksOfPoolsAndFunctionsRoundTrip(t *testing.T) {

@@ -64,6 +64,7 @@ func printPipeline(b *hclwrite.Body, p pipelines.Pipeline) {
 		b.SetAttributeValue("headroom", cty.StringVal(pipelines.PercentText(*p.Headroom)))
 	}
 	setText(b, "dispatch", p.Dispatch)
+	printAccuracy(b, p.Accuracy)
 	printPlanning(b, p.Plan)
 	printUpdate(b, p.Update)
 	for _, in := range p.Inputs {
@@ -90,16 +91,8 @@ func printInput(b *hclwrite.Body, in pipelines.Port) {
 }
 
 func printModule(b *hclwrite.Body, m pipelines.Module) {
-	setText(b, "model", m.Model)
 	setText(b, "function", m.Function)
-	setText(b, "engine", m.Engine)
-	if len(m.Command) > 0 {
-		b.SetAttributeValue("command", textTuple(m.Command))
-	}
-	if len(m.Files) > 0 {
-		b.SetAttributeValue("files", textTuple(m.Files))
-	}
-	setText(b, "profile", m.ProfileFile)
+	printNetwork(b, pipelines.Variant{Model: m.Model, Engine: m.Engine, Command: m.Command, Files: m.Files, Accuracy: m.Accuracy, ProfileFile: m.ProfileFile})
 	b.SetAttributeRaw("inputs", bindingTokens(m.Inputs))
 	if m.Scatter {
 		b.SetAttributeValue("fanout", decimal(m.Fanout))
@@ -128,6 +121,10 @@ func printModule(b *hclwrite.Body, m pipelines.Module) {
 	}
 	if len(m.Typical) > 0 {
 		b.SetAttributeRaw("typical", typicalTokens(m.Typical))
+	}
+	for _, v := range m.Variants {
+		b.AppendNewline()
+		printNetwork(b.AppendNewBlock("variant", []string{v.Name}).Body(), v)
 	}
 }
 

@@ -4,14 +4,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
+	"strings"
 	"time"
 )
 
 // MS is a duration that JSON shows as a number of milliseconds.
 type MS time.Duration
 
-// MarshalJSON writes the number of milliseconds.
-func (m MS) MarshalJSON() ([]byte, error) { return json.Marshal(Millis(time.Duration(m))) }
+// MarshalJSON writes the number of milliseconds, to the nanosecond.
+func (m MS) MarshalJSON() ([]byte, error) {
+	text := big.NewRat(int64(m), int64(time.Millisecond)).FloatString(6)
+	return []byte(strings.TrimSuffix(strings.TrimRight(text, "0"), ".")), nil
+}
 
 // UnmarshalJSON reads a number of milliseconds, rounded to the nanosecond.
 func (m *MS) UnmarshalJSON(b []byte) error {
@@ -24,5 +29,9 @@ func (m *MS) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("%v ms is longer than a duration can be", ms)
 	}
 	*m = MS(ns)
+	if exact, ok := new(big.Rat).SetString(string(b)); ok && math.Abs(ns) >= 1<<52 { // a float64 has no place for its nanoseconds
+		exact.Mul(exact, big.NewRat(int64(time.Millisecond), 1))
+		*m = MS(new(big.Int).Quo(exact.Num(), exact.Denom()).Int64())
+	}
 	return nil
 }

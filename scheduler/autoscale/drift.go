@@ -20,6 +20,10 @@ type DriftOptions struct {
 	// a handful of requests at a low rate is not taken for a change; 0 means
 	// DefaultMinRequests.
 	MinRequests int64
+
+	// Ahead is the share of a measured rate by which the next plan is to be for more, so
+	// that there is time to change it while the rate rises; 0 for none.
+	Ahead float64 `json:",omitempty"`
 }
 
 // Defaults of DriftOptions. Falling behind is worse than paying for a while,
@@ -42,14 +46,22 @@ type Advice struct {
 	Rate       float64       // requests per second to plan for
 	Planned    float64       // requests per second planned for so far
 	Held       time.Duration // how long the rate has been away
+	Ahead      float64       `json:",omitempty"` // share of Rate to plan for besides
 }
+
+// Wanted is the rate to plan for, in requests per second.
+func (a Advice) Wanted() float64 { return RoundUp(a.Rate * (1 + a.Ahead)) }
 
 // Describe gives the reason in one line.
 func (a Advice) Describe() string {
 	if !a.Reschedule {
 		return fmt.Sprintf("rate as planned, %s/s", quantity.Number(a.Planned))
 	}
-	return fmt.Sprintf("rate %s/s for %v, planned %s/s", quantity.Number(a.Rate), a.Held.Round(time.Second), quantity.Number(a.Planned))
+	text := fmt.Sprintf("rate %s/s for %v, planned %s/s", quantity.Number(a.Rate), a.Held.Round(time.Second), quantity.Number(a.Planned))
+	if a.Ahead > 0 {
+		text += fmt.Sprintf("; to have some in reserve %s/s are planned for", quantity.Number(a.Wanted()))
+	}
+	return text
 }
 
 // Drift finds a sustained difference between the rate that is measured and the
@@ -71,6 +83,17 @@ type Drift struct {
 	Seen    float64   // requests since then
 	Quiet   time.Time // no advice before
 	Last    time.Time // end of the last measures
+
+	Met, Wanted float64 `json:",omitzero"` // the rate of the latest advice, and to plan for then
+}
+
+// Base is the rate to watch from when a plan for a rate serves: where the latest advice
+// was to plan for more than was measured, what was measured.
+func (d *Drift) Base(planned float64) float64 {
+	if d.Wanted > 0 && d.Wanted == planned {
+		return d.Met
+	}
+	return planned
 }
 
 // NewDrift watches for a drift from the planned rate.
@@ -130,6 +153,10 @@ func (d *Drift) advice(now time.Time) Advice {
 		return d.stay(held)
 	}
 	a := Advice{Reschedule: true, Rate: d.Seen / held.Seconds(), Planned: d.Planned, Held: held}
+	if a.Ahead = d.Options.Ahead; a.Ahead > 0 && d.Side > 0 {
+		a.Rate = max(a.Rate, d.Smooth) // it may have risen all the while
+	}
+	d.Met, d.Wanted = a.Rate, a.Wanted()
 	d.Since, d.Seen = now, 0
 	d.Quiet = now.Add(d.Options.Cooldown)
 	return a

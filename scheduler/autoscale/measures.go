@@ -63,6 +63,9 @@ type Measures struct {
 	// Canary is set while another generation of a pipeline answers a share of its
 	// requests, or is sent them as a shadow; what it sees is not part of the rest.
 	Canary *rollout.Seen `json:"canary,omitempty"`
+
+	// Tried is what the modules of that generation saw.
+	Tried []ModuleMeasures `json:"tried,omitempty"`
 }
 
 // SumMembers makes the measures of a cluster those of its members together.

@@ -18,10 +18,7 @@ func Sum(all ...Measures) Measures {
 		return Measures{}
 	}
 	sum := all[0]
-	sum.Modules, sum.Members = slices.Clone(sum.Modules), slices.Clone(sum.Members)
-	for i := range sum.Modules {
-		sum.Modules[i].Drops = maps.Clone(sum.Modules[i].Drops)
-	}
+	sum.Modules, sum.Tried, sum.Members = cloned(sum.Modules), cloned(sum.Tried), slices.Clone(sum.Members)
 	for _, m := range all[1:] {
 		add(&sum, m)
 	}
@@ -63,13 +60,8 @@ func add(sum *Measures, m Measures) {
 		both := sum.Canary.Add(*m.Canary)
 		sum.Canary = &both
 	}
-	for _, module := range m.Modules {
-		if known := sum.Module(module.Name); known != nil {
-			known.add(module)
-		} else {
-			sum.Modules = append(sum.Modules, module)
-		}
-	}
+	addModules(&sum.Modules, m.Modules)
+	addModules(&sum.Tried, m.Tried)
 	for _, member := range m.Members {
 		i := slices.IndexFunc(sum.Members, func(o Measures) bool { return o.Pipeline == member.Pipeline })
 		if i < 0 {
@@ -84,6 +76,24 @@ func add(sum *Measures, m Measures) {
 	case m.Function != nil:
 		f := functions.Sum(*sum.Function, *m.Function)
 		sum.Function = &f
+	}
+}
+
+func cloned(modules []ModuleMeasures) []ModuleMeasures {
+	modules = slices.Clone(modules)
+	for i := range modules {
+		modules[i].Drops = maps.Clone(modules[i].Drops)
+	}
+	return modules
+}
+
+func addModules(sum *[]ModuleMeasures, all []ModuleMeasures) {
+	for _, m := range all {
+		if i := slices.IndexFunc(*sum, func(o ModuleMeasures) bool { return o.Name == m.Name }); i >= 0 {
+			(*sum)[i].add(m)
+		} else {
+			*sum = append(*sum, m)
+		}
 	}
 }
 

@@ -22,6 +22,8 @@
 //
 //   - package tc, the batch-aware dispatch of the Harpagon paper (section III-B)
 //     with the open batches ordered by due date.
+//   - package turns, for comparison: requests, or batches in the paper's order, to executors in
+//     turn.
 //   - package shared, policies over a pool of devices: adaptive, the default
 //     there, deferred (Symphony), and the baselines eager, clockwork and nexus.
 //     Package limit bounds what any of them can reach.

@@ -27,6 +27,15 @@ func (g *Graph) Schedule(budget map[string]time.Duration, keep map[string]timing
 	}
 }
 
+// Below is what the plan gives the modules below a node beyond the least that they need,
+// where requests come to it with nothing done for them yet; else 0 (tc.Options.Below).
+func (n *Node) Below() time.Duration {
+	if n.Feeders > 0 {
+		return 0
+	}
+	return n.Keep.Planned - n.Keep.Least
+}
+
 // Request is what a policy is told of an item at the node: it arrived, and is
 // to be answered, with the request that it is a part of; a deadline of 0 is
 // none. kept is what is kept of the deadline for the modules below. Who calls

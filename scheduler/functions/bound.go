@@ -31,6 +31,9 @@ func (s *planner) bound() float64 {
 		if s.apps[w].rate == 0 {
 			continue
 		}
+		if s.ended() {
+			return 0 // a part of the sum would be a bound, and a poor one
+		}
 		least := math.Inf(1)
 		for j := w; j >= 0; j-- {
 			least = math.Min(least, s.share(j, w, behind[j]))

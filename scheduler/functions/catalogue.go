@@ -91,7 +91,11 @@ func gpuOffers(p Problem) []Offer {
 
 // catalogue holds the offers that can be the cheapest of a group: one frontier a
 // batch size, the one with the cheapest last step first.
-type catalogue struct{ frontiers []frontier }
+type catalogue struct {
+	frontiers []frontier
+	offers    []Offer // all of them
+	batch     int     // the largest
+}
 
 // frontier is the Pareto frontier of one batch size: in rising order of maximum
 // latency, every step is cheaper than all before it.
@@ -105,8 +109,9 @@ func newCatalogue(offers []Offer) *catalogue {
 	for _, o := range offers {
 		byBatch[o.Batch] = append(byBatch[o.Batch], o)
 	}
-	c := &catalogue{}
+	c := &catalogue{offers: offers}
 	for batch, list := range byBatch {
+		c.batch = max(c.batch, batch)
 		slices.SortStableFunc(list, func(a, b Offer) int {
 			return cmp.Or(cmp.Compare(a.Max, b.Max), cmp.Compare(a.Cost, b.Cost))
 		})

@@ -14,16 +14,21 @@ const mostSubsets = 14
 
 // exact finds the best partition among all where there are few applications,
 // and otherwise the best one into neighbours, improved by moving single
-// applications, with a bound that holds for all partitions.
+// applications, with a bound that holds for all partitions. Once the search must
+// end, what remains of it is left out; all subsets take milliseconds and are not
+// interrupted.
 func (s *planner) exact(out *Plan) []cluster {
-	if len(s.apps) <= mostSubsets {
+	if len(s.apps) <= mostSubsets && !s.ended() {
 		groups := s.subsets()
 		out.Status = Optimal
 		out.LowerBound = perRequest(total(groups), out.Rate)
 		return groups
 	}
 	groups := s.polish(s.contiguous())
-	bound := math.Max(s.bound(), s.relaxed())
+	bound := s.bound()
+	if !s.stopped {
+		bound = math.Max(bound, s.relaxed())
+	}
 	out.LowerBound = perRequest(bound, out.Rate)
 	if total(groups) <= bound*(1+optimalityGap) {
 		out.Status = Optimal

@@ -51,7 +51,7 @@ func (s *planner) mergeCPU(groups []cluster) []cluster {
 // function become one group where that is cheaper; after a merge the walk steps
 // back by one.
 func (s *planner) mergeGPU(groups []cluster) []cluster {
-	for i := 0; i+1 < len(groups); {
+	for i := 0; i+1 < len(groups) && !s.ended(); {
 		if onGPU(groups[i]) || onGPU(groups[i+1]) {
 			if merged, ok := s.merge(groups[i : i+2]); ok {
 				groups = slices.Replace(groups, i, i+2, merged)

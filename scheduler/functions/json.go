@@ -22,6 +22,7 @@ type planJSON struct {
 	LowerBound     float64     `json:"lower_bound_per_request,omitempty"`
 	Gap            float64     `json:"gap"`
 	Cost           float64     `json:"cost"`
+	CutShort       bool        `json:"cut_short,omitempty"`
 	SolveTime      quantity.MS `json:"solve_ms"`
 	Groups         []Group     `json:"groups"`
 }
@@ -56,7 +57,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(planJSON{
 		p.Function, p.Policy, p.Status, p.Reason, p.Sound, p.Rate, p.CostPerRequest, p.ExpectedCost, p.LowerBound, p.Gap(),
-		p.CostPerHour(), quantity.MS(p.SolveTime), groups,
+		p.CostPerHour(), p.CutShort, quantity.MS(p.SolveTime), groups,
 	})
 }
 
@@ -71,7 +72,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 		j.Groups = nil
 	}
 	*p = Plan{
-		j.Function, j.Policy, j.Status, j.Reason, j.Sound, j.Rate, j.CostPerRequest, j.ExpectedCost, j.LowerBound,
+		j.Function, j.Policy, j.Status, j.Reason, j.Sound, j.Rate, j.CostPerRequest, j.ExpectedCost, j.LowerBound, j.CutShort,
 		time.Duration(j.SolveTime), j.Groups,
 	}
 	return nil

@@ -23,6 +23,7 @@ type Plan struct {
 	CostPerRequest float64 // mean over requests
 	ExpectedCost   float64 // per request, as billed where requests come at random and batches leave before they are full
 	LowerBound     float64 // per request, for every partition; 0 when none is known
+	CutShort       bool    // the search ended early: more time may find less cost, or a bound
 	SolveTime      time.Duration
 	Groups         []Group // in order of their shortest objectives
 }

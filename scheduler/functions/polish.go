@@ -18,6 +18,9 @@ func (s *planner) polish(groups []cluster) []cluster {
 	for range mostRounds {
 		moved := false
 		for i := 0; i < len(groups); i++ {
+			if s.ended() {
+				return inOrder(groups)
+			}
 			for k := 0; k < len(groups[i].members); k++ {
 				if next, ok := s.move(groups, i, k); ok {
 					groups, moved = next, true

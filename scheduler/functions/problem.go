@@ -21,6 +21,11 @@ type Problem struct {
 type Options struct {
 	Policy string // PolicyExact when empty
 
+	Seed uint64 // of policy mbs+, whose search begins at random
+
+	// Stop ends the search early: the best plan found by then is returned. Asked
+	// from time to time; nil for never.
+	Stop func() bool `json:"-"`
 	// Clock reads a monotonic clock, for SolveTime. Nil leaves it zero.
 	Clock func() time.Duration `json:"-"`
 }
@@ -30,12 +35,13 @@ const (
 	PolicyExact        = "exact"        // the best partition
 	PolicyHarmonyBatch = "harmonybatch" // two-stage merging, as printed
 	PolicyBatch        = "batch"        // each application alone, on CPU functions, by average latencies
-	PolicyMBS          = "mbs+"         // groups of equal rates
+	PolicyMBS          = "mbs+"         // groups of equal rates, each provisioned by eleven steps of Bayesian optimisation
+	PolicyMBSOptimal   = "mbs+ optimal" // groups of equal rates, each provisioned at its best
 )
 
 // Policies lists the names that Options.Policy takes.
 func Policies() []string {
-	return []string{PolicyExact, PolicyHarmonyBatch, PolicyBatch, PolicyMBS}
+	return []string{PolicyExact, PolicyHarmonyBatch, PolicyBatch, PolicyMBS, PolicyMBSOptimal}
 }
 
 func (o Options) policy() string {

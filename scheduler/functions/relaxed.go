@@ -56,6 +56,9 @@ func (r *relaxation) solve() float64 {
 	prices := make([][]float64, n)
 	least, behind := math.Inf(1), 0.0
 	for j := n - 1; j >= 0; j-- {
+		if r.ended() {
+			return 0
+		}
 		prices[j] = r.prices(j, behind)
 		behind += r.apps[j].rate
 		least = math.Min(least, prices[j][len(prices[j])-1])
@@ -69,6 +72,9 @@ func (r *relaxation) solve() float64 {
 	}
 	cost[0] = 0
 	for j := n - 1; j >= 0; j-- {
+		if r.ended() {
+			return 0
+		}
 		cost = r.step(j, cost, prices[j], least)
 	}
 	return r.rate*least + cost[0]

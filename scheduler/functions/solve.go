@@ -29,6 +29,7 @@ func Solve(p Problem, o Options) (Plan, error) {
 		return Plan{}, err
 	}
 	s := newPlanner(p)
+	s.stop, s.seed = o.Stop, o.Seed
 	out := s.solve(o.policy())
 	if o.Clock != nil {
 		out.SolveTime = o.Clock() - begin
@@ -41,6 +42,15 @@ type planner struct {
 	problem   Problem
 	apps      []app // in rising order of objectives
 	catalogue *catalogue
+	seed      uint64
+	stop      func() bool // nil for never
+	stopped   bool        // the search was told to end
+}
+
+// ended says whether the search must end; once it must, it always must.
+func (s *planner) ended() bool {
+	s.stopped = s.stopped || s.stop != nil && s.stop()
+	return s.stopped
 }
 
 type app struct {
@@ -81,8 +91,11 @@ func (s *planner) solve(policy string) Plan {
 	case PolicyBatch:
 		groups = s.batch()
 	case PolicyMBS:
-		groups = s.mbs()
+		groups = s.mbs(s.searched(s.seed))
+	case PolicyMBSOptimal:
+		groups = s.mbs(s.cluster)
 	}
+	out.CutShort = s.stopped
 	for _, g := range groups {
 		if g.offer == nil {
 			return s.infeasible(out, policy)
@@ -197,6 +210,8 @@ func (s *planner) infeasible(out Plan, policy string) Plan {
 		}
 	}
 	switch {
+	case s.stopped:
+		out.Reason = "the search was cut short before it had a plan; allow it more time"
 	case len(names) > 0:
 		out.Reason = fmt.Sprintf("the fastest function takes up to %s, too long for %s; allow more time, or offer larger functions", quantity.Duration(secondsUp(least)), strings.Join(names, ", "))
 	default:

@@ -16,7 +16,7 @@ func BenchmarkExact1000(b *testing.B) { benchmark(b, PolicyExact, 1000) }
 
 func BenchmarkHarmonyBatch1000(b *testing.B) { benchmark(b, PolicyHarmonyBatch, 1000) }
 
-func BenchmarkMBS1000(b *testing.B) { benchmark(b, PolicyMBS, 1000) }
+func BenchmarkMBS1000(b *testing.B) { benchmark(b, PolicyMBSOptimal, 1000) }
 
 func BenchmarkExact12(b *testing.B) { benchmark(b, PolicyExact, 12) }
 

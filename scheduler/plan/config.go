@@ -124,8 +124,9 @@ func ablate(all []Config, o Options) []Config {
 // the longest that does.
 func ToDuration(seconds float64) time.Duration {
 	ns := seconds * 1e9
-	if !(ns < math.MaxInt64/4) {
-		return math.MaxInt64 / 4
+	const longest = 1 << 61 // which a float64 holds, too
+	if !(ns < longest) {
+		return longest
 	}
 	if r := math.Round(ns); math.Abs(ns-r) <= roundingTolerance+1e-12*ns {
 		return time.Duration(r)

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/variant"
 )
 
 // The JSON of a plan is part of the public contract: times are milliseconds as
 // numbers, rates requests per second, cost money per hour. It round-trips to
-// the nanosecond for times below 100 days.
+// the nanosecond.
 
 type planJSON struct {
 	Pipeline   string      `json:"pipeline"`
@@ -34,6 +35,10 @@ type planJSON struct {
 
 	Expected      *Expectation   `json:"expected,omitempty"`
 	Interruptions *Interruptions `json:"interruptions,omitempty"`
+
+	Accuracy float64          `json:"accuracy,omitempty"`
+	Variants []variant.Served `json:"variants,omitempty"`
+	Carries  float64          `json:"carries_rate,omitempty"`
 }
 
 type moduleJSON struct {
@@ -72,6 +77,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(planJSON{
 		p.Pipeline, p.Policy, p.CostModel, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, p.LowerBound, p.Restriction,
 		quantity.MS(p.SLO), quantity.MS(p.Headroom), p.HeadroomCost, quantity.MS(p.Transfer), quantity.MS(p.Latency), quantity.MS(p.SolveTime), p.CutShort, modules, p.Devices, p.Expected, p.Interruptions,
+		p.Accuracy, p.Variants, p.Carries,
 	})
 }
 
@@ -88,6 +94,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 	*p = Plan{
 		j.Pipeline, j.Policy, j.CostModel, j.Status, j.Reason, j.Sound, j.Proof, j.Cost, j.LowerBound, j.Restrict,
 		time.Duration(j.SLO), time.Duration(j.Headroom), j.Margin, time.Duration(j.Transfer), time.Duration(j.Latency), time.Duration(j.SolveTime), j.CutShort, j.Modules, j.Devices, j.Expected, j.Interruptions,
+		j.Accuracy, j.Variants, j.Carries,
 	}
 	return nil
 }

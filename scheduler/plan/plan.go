@@ -1,6 +1,10 @@
 package plan
 
-import "time"
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/variant"
+)
 
 // Status of a plan.
 type Status string
@@ -65,6 +69,15 @@ type Plan struct {
 	// Interruptions is what it means for requests that devices of the plan are taken
 	// back; nil where none are.
 	Interruptions *Interruptions
+
+	// Accuracy is the pipeline's with the networks that Variants says serve its modules;
+	// 0 where no module has variants.
+	Accuracy float64
+	Variants []variant.Served
+
+	// Carries is the rate that the plan is for, where fixed devices suffice for no more of
+	// the pipeline's; 0 where it is for all of it. In requests per second.
+	Carries float64
 }
 
 // Interruptions is what a plan on devices that are taken back must bear.

@@ -15,7 +15,7 @@ type Allocation struct {
 	Collect  float64 // w of Theorem 1, the rate at which batches are collected
 	Worst    time.Duration
 	Period   time.Duration // between two batches; 0 when they are full
-	Margin   time.Duration // on a shared device, by which the window is longer than the period
+	Window   time.Duration // on a shared device, that requests wait for their batch at the most
 	Deadline time.Duration // on a shared device, from closing a batch to its end; 0 on its own
 	Charge   float64       // of the price of a shared device that is charged, 0 to 1
 	Rides    bool          // beside an executor, see Group
@@ -106,7 +106,7 @@ func (a *Allocation) group() Group {
 		g.Machines, g.Rides = a.Machines, true
 	}
 	if a.Deadline > 0 {
-		g.Machines, g.Deadline, g.Window = a.Machines, a.Deadline, a.Period+a.Margin
+		g.Machines, g.Deadline, g.Window = a.Machines, a.Deadline, a.Window
 	}
 	if g.Period == 0 {
 		g.Period = Collection(a.Batch, a.Rate)

@@ -61,12 +61,16 @@ func (e *engine) leave(at int32, arrival Time, answered bool) {
 	}
 }
 
-// pressure of a pipeline.
-func (e *engine) pressure(at int32) float64 {
-	if e.admission == nil {
-		return 0
+// fits says whether so many items that a request was split into can be in time.
+func (e *engine) fits(a *loadState, node int32, k int, arrival Time) bool {
+	return e.admission == nil || e.dropping != "" || e.admission.Fits(e.now, a.number, int(node), k, max(1, arrival+a.slo-a.nodes[node].Keep.Least))
+}
+
+// countSpent tells admission control what devices have done for a request that is over.
+func (e *engine) countSpent(at int32, took Time, useful bool) {
+	if e.admission != nil {
+		e.admission.Spent(e.now, e.loads[at].number, took, useful)
 	}
-	return e.admission.Pressure(e.loads[at].number)
 }
 
 // countWaiting counts an item into the queue of its module, or out of it.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/cluster/classes"
 	"github.com/harpagon/harpagon/scheduler/cluster/division"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
@@ -73,8 +74,8 @@ func (b *clusterSetup) build(loads []Load) error {
 	if name == "" {
 		name = DefaultClusterDispatch()
 	}
-	if name == "tc" {
-		return fmt.Errorf("simulate: policy tc cuts batches for the groups of a plan; a cluster has none. Leave out the devices, or choose one of %v", shared.Names())
+	if pipelines.DispatchesGroups(name) {
+		return fmt.Errorf("simulate: policy %s cuts batches for the groups of a plan; a cluster has none. Leave out the devices, or choose one of %v", name, shared.Names())
 	}
 	if err := factory.Suits(name); err != nil && b.options.Policy == nil {
 		return fmt.Errorf("simulate: %w", err)

@@ -6,12 +6,13 @@ import "github.com/harpagon/harpagon/scheduler/flow"
 // given up there.
 type Dropping string
 
-// The rules besides the default, which gateways follow, too: what the modules below need
-// is kept for them: the least while the service is calm, their budgets as it is pressed
-// (timing.Kept), which it is only known to be with Options.Admission.
+// The rules besides the default, which gateways follow, too: the least that the modules
+// below need is kept for them, and at the first module, where nothing is lost yet by giving
+// a request up, their budgets, as long as a queue stands there and others take its place
+// (tc.Options.Below).
 const (
-	// DropHopeless keeps the least that the modules below need: the durations of batches of
-	// one.
+	// DropHopeless keeps the least that the modules below need everywhere: the durations of
+	// batches of one.
 	DropHopeless Dropping = "hopeless"
 
 	// DropReactive keeps nothing for the modules below: an item is given up when its own
@@ -29,14 +30,20 @@ func (d Dropping) kept(e *engine, it *item) Time {
 	a := &e.loads[it.load]
 	n := a.nodes[it.node].Node
 	switch d {
-	case DropHopeless:
-		return n.Keep.Under(0)
 	case DropReactive:
 		return 0
 	case DropBySplit:
 		return bySplit(n, a.slo)
 	}
-	return n.Keep.Under(e.pressure(it.load))
+	return n.Keep.Least
+}
+
+// below is what the plan gives the modules below a first one, as far as the rule goes by it.
+func (d Dropping) below(n *flow.Node) Time {
+	if d != "" {
+		return 0
+	}
+	return n.Below()
 }
 
 // bySplit keeps whatever of the objective is not of the budgets down to the node.

@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/flow"
+	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // engine plays events in the order of time. Everything in it is addressed by
@@ -31,6 +32,7 @@ type engine struct {
 	requests     []*request
 	freeRequests []int32
 	ready        []flow.Item // of launch
+	launched     []flow.Item // of launch
 	dropped      []droppedItem
 	failing      bool                  // failDropped is at work
 	admission    *admission.Controller // nil where every request is taken in
@@ -38,7 +40,7 @@ type engine struct {
 
 	delay    dispatch.Delay
 	noise    float64
-	spread   Spread
+	spread   draw.Spread
 	dropping Dropping
 	random   *rand.Rand // for noise
 	begin    Time       // requests before it are not counted

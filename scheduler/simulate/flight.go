@@ -4,6 +4,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 	"github.com/harpagon/harpagon/scheduler/flow"
+	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // flight is a batch on its way to a device, in front of it, or on it.
@@ -167,9 +168,9 @@ func (e *engine) execute(k int32) {
 	took := table[f.size-1]
 	switch {
 	case s.longest != nil && s.longest[f.class][group] != nil:
-		took = DrawLatency(e.random, took, s.longest[f.class][group][f.size-1])
+		took = draw.Latency(e.random, took, s.longest[f.class][group][f.size-1])
 	case e.noise > 0:
-		took = max(1, Time(float64(took)*drawStretch(e.random, e.noise)))
+		took = max(1, Time(float64(took)*draw.Stretch(e.random, e.noise)))
 	}
 	f.state, f.begun = running, e.now
 	e.queue.Set(k, e.now+took)
@@ -248,10 +249,12 @@ func (e *engine) complete(i int32, spent Time) {
 	}
 	switch {
 	case it.abandoned:
+		e.countSpent(it.load, spent, false)
 		e.freeItem(i)
 	case it.request < 0:
 		e.answer(a, it.arrival, spent, it.measured)
 		e.leave(it.load, it.arrival, true)
+		e.countSpent(it.load, spent, e.now <= it.arrival+a.slo)
 		e.freeItem(i)
 	default:
 		it.state = done

@@ -6,6 +6,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/flow"
+	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // node is a module of a pipeline with what the simulator keeps beside it.
@@ -63,21 +64,32 @@ func (e *engine) open(at int32, arrival Time, measured bool) {
 func (e *engine) launch(r int32, ready []flow.Item) {
 	q := e.requests[r]
 	a := &e.loads[q.load]
-	for i := 0; i < len(ready) && !q.over; i++ {
+	items, fits := e.launched[:0], true
+	for i := 0; i < len(ready); i++ {
 		it := ready[i]
 		n := &a.nodes[it.Node]
 		if !n.Scatter {
-			e.addItem(r, it)
+			items = append(items, it)
 			continue
 		}
-		k := int32(drawFanout(a.fan, n.fanout, e.spread))
+		k := int32(draw.Fanout(a.fan, n.fanout, e.spread))
 		var first int32
 		first, ready = q.Split(it, int(k), ready)
-		for f := first; f < first+k && !q.over; f++ {
-			e.addItem(r, flow.Item{Node: it.Node, Frame: f})
+		for f := first; f < first+k; f++ {
+			items = append(items, flow.Item{Node: it.Node, Frame: f})
 		}
+		fits = fits && e.fits(a, it.Node, int(k), q.arrival)
 	}
-	e.ready = ready
+	e.ready, e.launched = ready, items
+	if !fits {
+		q.spent = 0 // nobody could have known at the door
+		e.miss(a, q.measured, dispatch.Late)
+		e.close(r)
+		return
+	}
+	for i := 0; i < len(items) && !q.over; i++ {
+		e.addItem(r, items[i])
+	}
 	if !q.over && q.Done() {
 		e.answer(a, q.arrival, q.spent, q.measured)
 		e.close(r)
@@ -99,6 +111,7 @@ func (e *engine) close(r int32) {
 	q := e.requests[r]
 	q.over = true
 	e.leave(q.load, q.arrival, q.Done())
+	e.countSpent(q.load, q.spent, q.Done() && e.now <= q.arrival+e.loads[q.load].slo)
 	for i := q.items; i >= 0; {
 		next := e.items[i].next
 		e.withdraw(i)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 func TestIntervals(t *testing.T) {
@@ -37,7 +38,7 @@ func TestIntervals(t *testing.T) {
 }
 
 func instants(a arrivals.Process, rate float64, end time.Duration) []Time {
-	s := a.Stream(rate, end, source(1, forArrivals, 0))
+	s := a.Stream(rate, end, draw.Source(1, draw.ForArrivals, 0))
 	var all []Time
 	for at := s.Next(); at < end; at = s.Next() {
 		all = append(all, at)
@@ -78,17 +79,17 @@ func TestStreams(t *testing.T) {
 }
 
 func TestFanout(t *testing.T) {
-	r := source(1, forFanout, 0)
-	for _, how := range []Spread{SpreadPoisson, SpreadNear} {
+	r := draw.Source(1, draw.ForFanout, 0)
+	for _, how := range []draw.Spread{draw.SpreadPoisson, draw.SpreadNear} {
 		for _, mean := range []float64{0, 0.3, 1.8, 3, 20.5} {
 			sum := 0
 			for range 20_000 {
-				k := drawFanout(r, mean, how)
+				k := draw.Fanout(r, mean, how)
 				sum += k
 				if mean == math.Floor(mean) {
 					require.EqualValues(t, mean, k)
 				}
-				if how == SpreadNear {
+				if how == draw.SpreadNear {
 					require.LessOrEqual(t, math.Abs(float64(k)-mean), 1.0)
 				}
 			}
@@ -98,10 +99,10 @@ func TestFanout(t *testing.T) {
 }
 
 func TestStretch(t *testing.T) {
-	r := source(1, forNoise, 0)
+	r := draw.Source(1, draw.ForNoise, 0)
 	var sum, squares float64
 	for range 100_000 {
-		x := drawStretch(r, 0.2)
+		x := draw.Stretch(r, 0.2)
 		sum, squares = sum+x, squares+x*x
 	}
 	mean := sum / 100_000

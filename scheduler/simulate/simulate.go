@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // Load is a pipeline and how its requests come.
@@ -48,7 +49,7 @@ type Options struct {
 
 	Delay   dispatch.Delay // of the network, from dispatcher to device
 	Noise   float64        // coefficient of variation of the time of a batch around its profile
-	Spread  Spread         // of fan-out; SpreadPoisson when empty
+	Spread  draw.Spread    // of fan-out; draw.SpreadPoisson when empty
 	Outages []Outage
 	Scaling *Scaling // of a cluster of one kind of device; nil where their number is fixed
 
@@ -102,7 +103,7 @@ func (o Options) withDefaults() Options {
 		o.Confidence = DefaultConfidence
 	}
 	if o.Spread == "" {
-		o.Spread = SpreadPoisson
+		o.Spread = draw.SpreadPoisson
 	}
 	return o
 }
@@ -121,8 +122,8 @@ func (o Options) check() error {
 		return fmt.Errorf("simulate: noise is the coefficient of variation of durations, from 0 to 10, not %v", o.Noise)
 	case !(o.Confidence > 0 && o.Confidence < 1):
 		return fmt.Errorf("simulate: a confidence is between 0 and 1, such as 0.95, not %v", o.Confidence)
-	case o.Spread != SpreadPoisson && o.Spread != SpreadNear:
-		return fmt.Errorf("simulate: fan-out is spread as %s or %s, not %q", SpreadPoisson, SpreadNear, o.Spread)
+	case o.Spread != draw.SpreadPoisson && o.Spread != draw.SpreadNear:
+		return fmt.Errorf("simulate: fan-out is spread as %s or %s, not %q", draw.SpreadPoisson, draw.SpreadNear, o.Spread)
 	}
 	return nil
 }
@@ -173,7 +174,7 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		return nil, o, err
 	}
 	e := &engine{
-		delay: o.Delay, noise: o.Noise, spread: o.Spread, dropping: o.Dropping, random: source(o.Seed, forNoise, 0),
+		delay: o.Delay, noise: o.Noise, spread: o.Spread, dropping: o.Dropping, random: draw.Source(o.Seed, draw.ForNoise, 0),
 		begin: o.Warmup, end: o.Warmup + o.Duration, giveUp: o.GiveUp, observer: o.Observer, stop: o.Stop,
 	}
 	for i := range loads {
@@ -182,10 +183,10 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		if err != nil {
 			return nil, o, err
 		}
-		a := loadState{graph: g, nodes: nodes, name: l.Pipeline.Name, slo: l.Pipeline.SLO, sizes: l.Sizes, fan: source(o.Seed, forFanout, i), tally: newTally(e.begin, e.end)}
+		a := loadState{graph: g, nodes: nodes, name: l.Pipeline.Name, slo: l.Pipeline.SLO, sizes: l.Sizes, fan: draw.Source(o.Seed, draw.ForFanout, i), tally: newTally(e.begin, e.end)}
 		a.next = never
 		if l.offered() > 0 {
-			a.arrivals = l.Arrivals.Stream(l.Rate, e.end, source(o.Seed, forArrivals, i))
+			a.arrivals = l.Arrivals.Stream(l.Rate, e.end, draw.Source(o.Seed, draw.ForArrivals, i))
 		}
 		for k := range a.nodes {
 			a.nodes[k].tally.behind = -never

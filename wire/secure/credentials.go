@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
@@ -10,6 +11,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/harpagon/harpagon/wire"
 )
 
 // Credentials are what a process has to prove itself with, and what it asks of its
@@ -45,6 +48,40 @@ func (c Credentials) MaySend(host string, overTLS bool) error {
 		return nil
 	}
 	return fmt.Errorf("harpagon: the token would travel to %s without TLS, for everybody on the way to read; give --tls-ca (and https:// where there is a URL), or say --plaintext where the network is trusted", host)
+}
+
+// watchEvery is how often Watch looks at the files.
+const watchEvery = 5 * time.Second
+
+// Watch tells, until the context ends, what is wrong with files that are read again when
+// they change: once when it begins, and once when it is over. What they held before is
+// in force meanwhile.
+func (c Credentials) Watch(ctx context.Context, tell func(line string)) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var told [2]string
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for k, failed := range []error{c.Identity.Failed(), c.Tokens.Failed()} {
+			text := ""
+			if failed != nil {
+				text = failed.Error() + "; what was read last stays in force"
+			}
+			switch {
+			case text == told[k]:
+				continue
+			case text == "":
+				tell("secure: " + [2]string{"the certificates", "the tokens"}[k] + " are read again")
+			default:
+				tell(text)
+			}
+			told[k] = text
+		}
+	}
 }
 
 // Loopback says that only this machine reaches the host. An empty host means
@@ -99,12 +136,12 @@ func (g Guard) Admits(authorization []string, conn *tls.ConnectionState) bool {
 	return named != nil && (g.scope == "" || named.may(g.scope))
 }
 
-// Who is the name of the caller's token; empty for the one that all share, or none.
-func (g Guard) Who(authorization []string) string {
+// Who is whose token the caller has shown; nil for the one that all share, or none.
+func (g Guard) Who(authorization []string) *wire.Tenant {
 	if named := g.tokens.find(authorization); named != nil {
-		return named.Name
+		return &named.Tenant
 	}
-	return ""
+	return nil
 }
 
 // Refusal is what a caller is told that may not come in; owner is who says it.

@@ -82,14 +82,10 @@ func (i *Identity) certificate(now time.Time) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("secure: --tls-cert %s with --tls-key %s: %w", i.files.Cert, i.files.Key, err)
 	}
-	leaf := cert.Leaf
-	switch {
-	case now.After(leaf.NotAfter):
-		return nil, fmt.Errorf("secure: --tls-cert %s has expired on %s; replace it with a new one", i.files.Cert, leaf.NotAfter.UTC().Format(time.DateTime))
-	case now.Before(leaf.NotBefore):
-		return nil, fmt.Errorf("secure: --tls-cert %s is valid from %s on; see whether the clock of this host is right", i.files.Cert, leaf.NotBefore.UTC().Format(time.DateTime))
+	if from := cert.Leaf.NotBefore; now.Before(from) {
+		return nil, fmt.Errorf("secure: --tls-cert %s is valid from %s on; see whether the clock of this host is right", i.files.Cert, from.UTC().Format(time.DateTime))
 	}
-	return &cert, nil
+	return &cert, i.expired(&cert, now)
 }
 
 func (i *Identity) believed() (*x509.CertPool, error) {
@@ -118,12 +114,26 @@ func (i *Identity) now() (*tls.Certificate, *x509.CertPool) {
 }
 
 // Failed is why the files as they are now could not be taken, so that those before
-// still hold; nil where they could.
+// still hold, or that the certificate has expired since; nil where all is well.
 func (i *Identity) Failed() error {
+	if i == nil {
+		return nil
+	}
 	i.now()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.failed
+	if i.failed != nil {
+		return i.failed
+	}
+	return i.expired(i.cert, time.Now())
+}
+
+// expired says that the time of a certificate is over; nil for none.
+func (i *Identity) expired(cert *tls.Certificate, now time.Time) error {
+	if cert == nil || !now.After(cert.Leaf.NotAfter) {
+		return nil
+	}
+	return fmt.Errorf("secure: --tls-cert %s has expired on %s; replace it with a new one", i.files.Cert, cert.Leaf.NotAfter.UTC().Format(time.DateTime))
 }
 
 // AsksCallers says that callers can prove themselves with certificates of the CA.

@@ -146,6 +146,14 @@ func TestRotatedWhileConnected(t *testing.T) {
 	require.Equal(t, "yes", says)
 }
 
+func TestACertificateExpiresWhileItIsHeld(t *testing.T) {
+	held := load(t, securetest.New(t, "ours").Issue(t, t.TempDir(), 2*time.Second))
+	require.Eventually(t, func() bool {
+		err := held.Failed()
+		return err != nil && strings.Contains(err.Error(), "has expired on")
+	}, 20*time.Second, 100*time.Millisecond)
+}
+
 func TestLoadRefuses(t *testing.T) {
 	good := securetest.New(t, "ours").Issue(t, t.TempDir(), time.Hour)
 	other := securetest.New(t, "ours").Issue(t, t.TempDir(), time.Hour)

@@ -10,9 +10,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/harpagon/harpagon/wire"
 )
 
 // Scope is what a named token is good for.
@@ -33,6 +36,9 @@ func InferAt(service string) Scope {
 	return Infer + ":" + Scope(service)
 }
 
+// What weights and rates may be.
+const least, most = 1e-3, 1e6
+
 // scopes lists them for messages.
 const scopes = "infer, infer:SERVICE, read, apply, join"
 
@@ -48,7 +54,7 @@ func (s Scope) valid() bool {
 
 // Named is one token of a file.
 type Named struct {
-	Name   string
+	wire.Tenant
 	Scopes []Scope
 	hash   [sha256.Size]byte
 }
@@ -59,9 +65,11 @@ func (n *Named) may(asked Scope) bool {
 }
 
 // Tokens are named tokens from a file that is read again when it changes. Each line has
-// a name, scopes with commas between them, and the SHA-256 of the token in hexadecimal:
+// a name, scopes with commas between them, the SHA-256 of the token in hexadecimal, and
+// what its share and its limit are where they are not those of all:
 //
 //	alice  infer:traffic,read  sha256:5e88...
+//	batch  infer               sha256:9f86...  weight=0.5 rate=20
 //
 // Empty lines and those that begin with # say nothing. Tokens must be long and random:
 // their hashes keep only such ones secret.
@@ -106,6 +114,9 @@ func (t *Tokens) read(now time.Time) {
 // Failed is why the file as it is now could not be taken, so that the tokens before still
 // hold; nil where it could.
 func (t *Tokens) Failed() error {
+	if t == nil {
+		return nil
+	}
 	t.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,8 +181,8 @@ func ParseTokens(text []byte) (all []Named, err error) {
 
 func parseToken(line string) (n Named, err error) {
 	fields := strings.Fields(line)
-	if len(fields) != 3 {
-		return n, fmt.Errorf("%d words, and a line has three: name, scopes, sha256:HEX (scopes have commas and no spaces between them)", len(fields))
+	if len(fields) < 3 {
+		return n, fmt.Errorf("%d words, and a line has three: name, scopes, sha256:HEX (scopes have commas and no spaces between them), and weight=NUMBER, rate=NUMBER where wanted", len(fields))
 	}
 	n.Name = fields[0]
 	for _, s := range strings.Split(fields[1], ",") {
@@ -189,5 +200,30 @@ func parseToken(line string) (n Named, err error) {
 	if n.hash == digest("") {
 		return n, errors.New("the token is empty; make one with: openssl rand -hex 32")
 	}
-	return n, nil
+	return n, n.grant(fields[3:])
+}
+
+// grant reads the words behind the hash.
+func (n *Named) grant(words []string) error {
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		var field *float64
+		switch key {
+		case "weight":
+			field = &n.Weight
+		case "rate":
+			field = &n.Rate
+		default:
+			return fmt.Errorf("%q says nothing; behind the hash may stand weight=NUMBER, its share beside others', and rate=NUMBER, the requests per second that it may send", word)
+		}
+		x, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(x >= least && x <= most) {
+			return fmt.Errorf("%s is no number from %g to %g, such as %s=2", word, least, most, key)
+		}
+		if *field != 0 {
+			return fmt.Errorf("%s is said twice", key)
+		}
+		*field = x
+	}
+	return nil
 }

@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -41,8 +43,8 @@ func TestTokensAreGoodForTheirScopes(t *testing.T) {
 		}
 		require.Equal(t, good, got, "token %q for %v", token, asked)
 	}
-	require.Equal(t, "alice", guard.Who(bearer("a")))
-	require.Empty(t, guard.Who(bearer("shared")))
+	require.Equal(t, "alice", guard.Who(bearer("a")).Name)
+	require.Nil(t, guard.Who(bearer("shared")))
 	require.False(t, guard.Admits([]string{"a"}, nil), "no bearer")
 	require.Contains(t, guard.For(secure.Join).Refusal("this gateway"), "scope join")
 	require.NoError(t, secure.Credentials{Tokens: tokens, Plain: true}.MayListen(":1"))
@@ -69,6 +71,30 @@ func TestTokensAreReadAgain(t *testing.T) {
 	require.True(t, guard.Admits(bearer("b"), nil))
 }
 
+func TestWhatIsWrongWithFilesIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "tokens")
+		good := []byte(line("alice", "read", "a"))
+		require.NoError(t, os.WriteFile(path, good, 0o600))
+		tokens, err := secure.LoadTokens(path)
+		require.NoError(t, err)
+		var told []string
+		go secure.Credentials{Tokens: tokens}.Watch(t.Context(), func(line string) { told = append(told, line) })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, told)
+		require.NoError(t, os.WriteFile(path, []byte(line("alice", "fly", "a")), 0o600))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{"secure: --tokens " + path + `: line 1: there is no scope "fly"; the scopes are infer, infer:SERVICE, read, apply, join; what was read last stays in force`}, told)
+		require.NoError(t, os.WriteFile(path, good, 0o600))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, "secure: the tokens are read again", told[len(told)-1])
+		require.Len(t, told, 2, "once each")
+	})
+}
+
 func TestTokensRefuse(t *testing.T) {
 	good := line("alice", "read", "a")
 	for says, text := range map[string]string{
@@ -82,6 +108,11 @@ func TestTokensRefuse(t *testing.T) {
 		"make it with":              "bob read secret\n",
 		"the token is empty":        line("bob", "read", ""),
 		"holds no token":            "# nobody\n",
+		`"quota=3" says nothing`:    strings.TrimSpace(line("bob", "read", "b")) + " quota=3",
+		"weight=0 is no number":     strings.TrimSpace(line("bob", "read", "b")) + " weight=0",
+		"weight=NaN is no number":   strings.TrimSpace(line("bob", "read", "b")) + " weight=NaN",
+		"rate=fast is no number":    strings.TrimSpace(line("bob", "read", "b")) + " rate=fast",
+		"rate is said twice":        strings.TrimSpace(line("bob", "read", "b")) + " rate=1 rate=2",
 	} {
 		_, err := secure.ParseTokens([]byte(text))
 		require.ErrorContains(t, err, says)
@@ -94,7 +125,15 @@ func TestTokensRefuse(t *testing.T) {
 	require.True(t, secure.Credentials{Tokens: none}.Guard().Open())
 }
 
+func TestTokensHaveWeightsAndRates(t *testing.T) {
+	all, err := secure.ParseTokens([]byte(line("alice", "infer", "a") + strings.TrimSpace(line("bob", "infer", "b")) + "  weight=0.5 rate=20\n"))
+	require.NoError(t, err)
+	require.Equal(t, wire.Tenant{Name: "alice"}, all[0].Tenant)
+	require.Equal(t, wire.Tenant{Name: "bob", Weight: 0.5, Rate: 20}, all[1].Tenant)
+}
+
 func FuzzTokens(f *testing.F) {
+	f.Add([]byte(line("alice", "infer", "a")[:len(line("alice", "infer", "a"))-1] + " weight=2 rate=1e3"))
 	f.Add([]byte(line("alice", "infer:traffic,read", "a") + "# x\n\n" + line("b", "join", "b")))
 	f.Add([]byte("a infer:,x sha256:00"))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
@@ -25,6 +26,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows"
+	"github.com/harpagon/harpagon/workflows/faults"
 	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
@@ -79,7 +81,7 @@ func who() string {
 // it does not run. It returns when the spec is accepted; see WaitServing. A
 // spec that is rejected leaves nothing changed.
 func (c *Control) Apply(ctx context.Context, r workflows.ApplyRequest) (reply workflows.ChangeReply, err error) {
-	if err := workflows.CheckSpec(r.Spec); err != nil {
+	if err := faults.Of(r.Spec); err != nil {
 		return reply, err // do not start a workflow for it
 	}
 	r.By = cmp.Or(r.By, c.options.By)
@@ -104,7 +106,7 @@ func (c *Control) Apply(ctx context.Context, r workflows.ApplyRequest) (reply wo
 	if err == nil {
 		err = handle.Get(ctx, &reply)
 	}
-	return reply, err
+	return reply, plain(err)
 }
 
 // Rescale plans a pipeline for another rate.
@@ -354,9 +356,27 @@ func (c *Control) update(ctx context.Context, service, name string, arg any) (re
 		if err == nil {
 			err = handle.Get(ctx, &reply)
 		}
-		return err
+		return plain(err)
 	})
 	return reply, err
+}
+
+// refusal is what a workflow has refused, in its own words.
+type refusal struct {
+	error
+	words string
+}
+
+func (r refusal) Error() string { return r.words }
+func (r refusal) Unwrap() error { return r.error }
+
+// plain leaves out what Temporal adds to the text of a workflow's error, its type and whether
+// it may be tried again, and what the error wraps, which its text has already.
+func plain(err error) error {
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		return refusal{err, app.Message()}
+	}
+	return err
 }
 
 func completed(id, name string, arg any) client.UpdateWorkflowOptions {

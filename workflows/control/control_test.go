@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
@@ -174,6 +176,16 @@ func TestWorkflowsOfAnOlderProgramAreRefused(t *testing.T) {
 	require.ErrorAs(t, err, &old)
 	assert.Equal(t, []string{"pipeline/old"}, old.IDs)
 	assert.ErrorContains(t, err, "apply the declarations again; or use another namespace")
+}
+
+// What a workflow refuses is told in its own words, without Temporal's about types and tries.
+func TestRefusalsAreToldInPlainWords(t *testing.T) {
+	c := statuses(t)
+	why := temporal.NewApplicationErrorWithCause("it has served nothing else", "wrapError", errors.New("nothing else"))
+	c.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, why)
+	_, err := control.New(c, control.Options{}).Rollback(t.Context(), "traffic", workflows.RollbackRequest{})
+	require.ErrorIs(t, err, why)
+	assert.EqualError(t, err, "it has served nothing else")
 }
 
 func TestListFollowsPages(t *testing.T) {

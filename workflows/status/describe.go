@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/variant"
 )
 
 // Describe is the change in one line.
@@ -49,6 +50,9 @@ func (s Status) Describe() string {
 	if s.Plan != nil {
 		fmt.Fprintf(&b, "\n%s", s.Plan.Describe())
 	}
+	if s.Answered.Requests != nil {
+		fmt.Fprintf(&b, "\n%s", s.Answered.Describe())
+	}
 	if table := s.Modules(); table != "" {
 		fmt.Fprintf(&b, "\ndispatch\n%s", table)
 	}
@@ -72,6 +76,15 @@ func (s Status) Describe() string {
 		}
 	}
 	return b.String()
+}
+
+// Variants says which variants of modules serve, and which have answered how many
+// requests, a line each; it is empty where no module has variants.
+func (s Status) Variants() string {
+	if s.Plan == nil || s.Plan.Pipeline == nil {
+		return ""
+	}
+	return variant.Describe(s.Plan.Pipeline.Accuracy, s.Plan.Pipeline.Variants) + s.Answered.Describe()
 }
 
 // Calls is what was measured of a function under the plan that serves, nil where

@@ -50,6 +50,9 @@ type Status struct {
 	Arrivals *autoscale.ArrivalsAdvice `json:",omitempty"`
 	Away     *autoscale.Advice         `json:",omitempty"`
 
+	// Answered is which variants have answered how many requests, where modules have some.
+	Answered autoscale.Answered `json:",omitzero"`
+
 	// Scale is by how many devices a cluster should grow or shrink, by what was measured.
 	Scale *size.Advice `json:",omitempty"`
 

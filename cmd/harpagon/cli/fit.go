@@ -13,7 +13,7 @@ const narrowest = 40
 
 // fitter is an output whose lines are kept within a width: prose is wrapped
 // between words, and a table that is wider is folded, each part beginning with
-// its first column. Text goes out when a command ends, or at once, where at is
+// the columns that tell its rows apart. Text goes out when a command ends, or at once, where at is
 // true: then what is written in one go is laid out together.
 type fitter struct {
 	to     io.Writer
@@ -125,8 +125,9 @@ func writeTable(b *strings.Builder, lines []string, width int) {
 		}
 		return
 	}
-	key := cuts[1]
-	for from := 1; from < len(cuts)-1; {
+	columns := keyColumns(rows, cuts, width)
+	key := cuts[columns]
+	for from := columns; from < len(cuts)-1; {
 		to := from + 1
 		for to < len(cuts)-1 && key+cuts[to+1]-cuts[from] <= width {
 			to++
@@ -140,6 +141,21 @@ func writeTable(b *strings.Builder, lines []string, width int) {
 			b.WriteByte('\n')
 		}
 	}
+}
+
+// keyColumns is how many of the first columns tell all rows apart; one where that takes
+// more than half of the width.
+func keyColumns(rows [][]rune, cuts []int, width int) int {
+	for n := 1; n < len(cuts)-1 && cuts[n] <= width/2; n++ {
+		seen := make(map[string]bool, len(rows))
+		for _, row := range rows {
+			seen[part(row, 0, cuts[n])] = true
+		}
+		if len(seen) == len(rows) {
+			return n
+		}
+	}
+	return 1
 }
 
 // columns gives where each column of a table begins, and its end: a column

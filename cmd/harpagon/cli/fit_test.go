@@ -35,6 +35,10 @@ func TestFitted(t *testing.T) {
 			"name    first column     second column    third\nalpha   1                2                3\n",
 			"name    first column\nalpha   1\n\nname    second column    third\nalpha   2                3\n",
 		},
+		"two columns tell rows apart": {
+			"a  b    first column     second column    c\n1  1    1                2                3\n1  2    4                5                6\n",
+			"a  b    first column\n1  1    1\n1  2    4\n\na  b    second column    c\n1  1    2                3\n1  2    5                6\n",
+		},
 		"right-aligned": {
 			"   name    first column     second column    third\n  alpha               1                 2        3\n",
 			"   name    first column\n  alpha               1\n\n   name    second column    third\n  alpha                2        3\n",

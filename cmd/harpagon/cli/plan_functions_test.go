@@ -23,7 +23,7 @@ func TestPlanFunctions(t *testing.T) {
 	assert.Empty(t, got.stderr)
 	golden(t, "functions.txt", got.stdout)
 
-	for _, policy := range []string{"exact", "harmonybatch", "batch", "mbs+"} {
+	for _, policy := range []string{"exact", "harmonybatch", "batch", "mbs+", "mbs+ optimal"} {
 		got = run(t, "plan", functionsExample, "--policy", policy, "--json")
 		assert.Equal(t, command.ExitOK, got.code, got.stderr)
 		var out struct {
@@ -50,7 +50,7 @@ func TestPlanFunctions(t *testing.T) {
 func TestPlanFunctionsPolicies(t *testing.T) {
 	got := run(t, "plan", functionsExample, "--policy", "nexus")
 	assert.Equal(t, command.ExitError, got.code)
-	assert.Contains(t, got.stderr, `for functions there is exact, harmonybatch, batch, mbs+`)
+	assert.Contains(t, got.stderr, `for functions there is exact, harmonybatch, batch, mbs+, mbs+ optimal`)
 	got = run(t, "plan", smallFolder(t, "400ms"), "--policy", "mbs+")
 	assert.Equal(t, command.ExitError, got.code)
 	assert.Contains(t, got.stderr, "none is declared")
@@ -91,7 +91,7 @@ func TestPlanFunctionsDetailedExitCode(t *testing.T) {
 func TestCompareFunctions(t *testing.T) {
 	got := run(t, "compare", functionsExample)
 	assert.Equal(t, command.ExitOK, got.code, got.stderr)
-	for _, text := range []string{"vgg19", "exact", "harmonybatch", "batch", "mbs+", "per million"} {
+	for _, text := range []string{"vgg19", "exact", "harmonybatch", "batch", "mbs+", "mbs+ optimal", "per million"} {
 		assert.Contains(t, got.stdout, text)
 	}
 	got = run(t, "compare", functionsExample, "--policy", "batch", "--json")
@@ -157,4 +157,25 @@ func TestSimulateFunctions(t *testing.T) {
 	got = run(t, "compare", functionsExample, "--plot", filepath.Join(t.TempDir(), "x.svg"))
 	assert.Equal(t, command.ExitError, got.code)
 	assert.Contains(t, got.stderr, "--plot draws costs of pipelines")
+}
+
+// TestTableIFromFiles plans Table I of the HarmonyBatch paper from a declaration: two groups,
+// 0.60 of what BATCH costs, where 0.63 is printed.
+func TestTableIFromFiles(t *testing.T) {
+	terms := functionsExample + "/terms"
+	cost := func(policy string, groups int) float64 {
+		got := run(t, "plan", terms, "--policy", policy, "--json")
+		require.Equal(t, command.ExitOK, got.code, got.stderr)
+		var out struct {
+			Functions []struct {
+				CostPerRequest float64           `json:"cost_per_request"`
+				Groups         []json.RawMessage `json:"groups"`
+			} `json:"functions"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+		require.Len(t, out.Functions, 1)
+		assert.Len(t, out.Functions[0].Groups, groups)
+		return out.Functions[0].CostPerRequest
+	}
+	assert.InDelta(t, 0.60, cost("harmonybatch", 2)/cost("batch", 3), 0.005)
 }

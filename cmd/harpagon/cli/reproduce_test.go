@@ -43,8 +43,31 @@ func TestListOfFiguresIsComplete(t *testing.T) {
 		assert.Empty(t, f.Rows, f.ID)
 		assert.Regexp(t, `^[a-z]+/[a-z0-9-]+$`, f.ID)
 		assert.Contains(t, text, f.ID)
-		assert.Equal(t, 1, strings.Count(text, f.ID+" "), f.ID)
+		assert.Equal(t, 1, strings.Count("\n"+text, "\n"+f.ID+" "), f.ID)
 	}
+	for _, p := range experiments.Elsewhere() {
+		assert.Contains(t, text, p.ID)
+	}
+}
+
+// TestWhatIsNotMade: a figure that another shows is that one, of the others the reason is
+// told.
+func TestWhatIsNotMade(t *testing.T) {
+	all := experiments.All()
+	for _, p := range experiments.Elsewhere() {
+		assert.NotEmpty(t, p.Title, p.ID)
+		assert.Empty(t, experiments.Find(all, p.ID), "%s is made", p.ID)
+		if p.In != "" {
+			assert.Len(t, experiments.Find(all, p.In), 1, p.ID)
+			assert.Empty(t, p.Why, p.ID)
+			continue
+		}
+		got := run(t, "reproduce", p.ID)
+		assert.Equal(t, command.ExitError, got.code, p.ID)
+		assert.Contains(t, strings.Join(strings.Fields(got.stderr), " "), p.Why, p.ID)
+	}
+	got := run(t, "reproduce", "symphony/figure7", "--list")
+	assert.Equal(t, "symphony/figure7              -  Objectives, popularity and bursts: see symphony/bursts\n", got.stdout)
 }
 
 func TestReproduceForPrograms(t *testing.T) {
@@ -90,7 +113,7 @@ func TestReproduceRefuses(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"symphony/table5"}, `there is no figure "symphony/table5". Did you mean "symphony/table`},
+		{[]string{"symphony/table9"}, `there is no figure "symphony/table9". Did you mean "symphony/table`},
 		{[]string{"nothing"}, `there is no figure "nothing". harpagon reproduce --list names all`},
 		{[]string{"--json", "--markdown"}, "exclude each other"},
 		{[]string{"symphony/table2", "--out", os.DevNull}, "--out: "},

@@ -22,14 +22,14 @@ import (
 func Of(p *pipelines.Pipeline, graph *flow.Graph, budgets map[string]time.Duration, hardware ...string) ([]shared.Model, error) {
 	keep := make(map[string]timing.Kept, len(budgets))
 	for name, b := range budgets {
-		keep[name] = timing.Kept{Calm: b, Pressed: b}
+		keep[name] = timing.Kept{Least: b, Planned: b}
 	}
 	graph.Schedule(budgets, keep)
 	rates := p.Rates()
 	all := make([]shared.Model, len(graph.Nodes))
 	for i := range graph.Nodes {
 		n := &graph.Nodes[i]
-		model := shared.Model{SLO: p.SLO - n.Offset - n.Keep.Calm, Rate: rates[n.Module]}
+		model := shared.Model{SLO: p.SLO - n.Offset - n.Keep.Least, Rate: rates[n.Module]}
 		for _, kind := range hardware {
 			table := timing.Table(p.Module(n.Module), kind)
 			if table == nil {

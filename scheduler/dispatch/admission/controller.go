@@ -46,14 +46,16 @@ type service struct {
 	Service
 	number    int
 	modules   []module
-	devices   []load  // that it needs
-	underWay  int     // requests
-	unqueued  int     // of those, the ones of which no item waits yet
-	reserve   float64 // part of the time until a deadline that is not given away
-	void      Time    // until when its promise is
-	missed    float64 // exponential mean of the share that was refused or given up
-	deadlines horizon // of the requests under way
-	learned   int     // batches since the work was last estimated
+	devices   []load        // that it needs
+	underWay  int           // requests
+	unqueued  int           // of those, the ones of which no item waits yet
+	reserve   float64       // part of the time until a deadline that is not given away: see adjust
+	void      Time          // until when its promise is
+	meter     measure.Meter // of requests that come
+	wasted    float64       // of device time that went to requests which were not in time
+	whole     float64       // device time of a request, in nanoseconds
+	deadlines horizon       // of the requests under way
+	learned   int           // batches since the work was last estimated
 	estimated bool
 	until     Time // when the estimate is no longer to be relied on
 }
@@ -75,12 +77,19 @@ type load struct {
 	below   []float64 // of an item that runs
 }
 
-// Pressure rises between these shares of requests missed, which follow a change
-// within some missWeight requests.
+// Pressure rises between these parts of what the devices can do that come: see pressure.
 const (
-	missWeight    = 32
-	calmMisses    = 0.1
-	pressedMisses = 0.4
+	calmLoad    = 0.95
+	pressedLoad = 1.3
+)
+
+// What is kept in reserve under pressure for what is wasted: so much of the time for each
+// part of device time, up to a most. The part follows a change within the device time of
+// some wasteWeight requests.
+const (
+	wasteWeight  = 256
+	wasteReserve = 20
+	wasteMost    = 0.12
 )
 
 // What is kept in reserve: see adjust.
@@ -153,9 +162,10 @@ func (c *Controller) Admit(now Time, number int, deadline Time) bool {
 		return true
 	}
 	if !c.inTime(now, s, deadline) {
-		s.miss(now, true)
+		s.refuse(now)
 		return false
 	}
+	s.meter.Hit(now)
 	s.underWay++
 	s.unqueued++
 	s.deadlines.add(now, deadline, 1)
@@ -177,7 +187,7 @@ func (c *Controller) Would(now Time, number int, deadline Time) bool {
 	if s == nil || c.inTime(now, s, deadline) {
 		return true
 	}
-	s.miss(now, true)
+	s.refuse(now)
 	return false
 }
 
@@ -192,7 +202,7 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	for i := range s.devices {
 		d := &s.devices[i]
 		work := d.request + float64(d.lead)
-		left := float64(deadline-now) * (1 - s.reserve)
+		left := float64(deadline-now) * (1 - s.kept())
 		for _, other := range c.services {
 			if work > left {
 				break
@@ -237,7 +247,9 @@ func (c *Controller) Leave(now Time, number int, deadline Time, how End) {
 	if s := c.of(number); s != nil {
 		s.underWay--
 		s.deadlines.add(now, deadline, -1)
-		s.miss(now, how != InTime)
+		if how != InTime {
+			s.miss(now)
+		}
 		s.adjust(how == Late)
 	}
 }
@@ -253,26 +265,51 @@ func (s *service) adjust(late bool) {
 	s.reserve = min(reserveMost, max(0, s.reserve+reserveStep*x))
 }
 
-func (s *service) miss(now Time, missed bool) {
-	x := 0.0
-	if missed {
-		x, s.void = 1, now+tc.VoidFor
-	}
-	s.missed += (x - s.missed) / missWeight
+// kept is the part of the time until a deadline that is not given away: the reserve, and
+// where more come than the devices can do, more of it the more is wasted on those taken in:
+// others come for those refused, and the devices stay full. At less load nobody would.
+func (s *service) kept() float64 {
+	return max(s.reserve, min(wasteMost, wasteReserve*s.wasted)*s.pressure())
 }
+
+// Spent notes device time that has gone to a request: useful where that is in time.
+func (c *Controller) Spent(now Time, number int, took Time, useful bool) {
+	s := c.of(number)
+	if s == nil || took <= 0 {
+		return
+	}
+	s.estimate(now)
+	if s.whole == 0 {
+		return
+	}
+	x := 1.0
+	if useful {
+		x = 0
+	}
+	s.wasted += (x - s.wasted) * min(1, float64(took)/s.whole/wasteWeight)
+}
+
+// refuse counts a request that is not taken in.
+func (s *service) refuse(now Time) {
+	s.meter.Hit(now)
+	s.miss(now)
+}
+
+// miss notes that a request is not in time, or not taken in.
+func (s *service) miss(now Time) { s.void = now + tc.VoidFor }
 
 // promised says whether the plan's promise counts. Once a request has been missed
 // all the same, what it takes for granted does not hold.
 func (s *service) promised(now Time) bool { return s.Promised && now >= s.void }
 
-// Pressure is how hard a service is pressed, from 0 while nearly all requests
-// are answered in time to 1 where a good part is not.
-func (c *Controller) Pressure(number int) float64 {
-	s := c.of(number)
-	if s == nil {
-		return 0
+// pressure is how far more comes than the devices can do, in full batches: from 0 while they
+// can do about all to 1 where a good part must be turned away whatever is done.
+func (s *service) pressure() float64 {
+	most := 0.0
+	for i := range s.devices {
+		most = max(most, s.meter.Rate*s.devices[i].request/1e9)
 	}
-	return min(1, max(0, (s.missed-calmMisses)/(pressedMisses-calmMisses)))
+	return min(1, max(0, (most-calmLoad)/(pressedLoad-calmLoad)))
 }
 
 // Wait adds n items to those that wait at a module, or takes -n away.
@@ -326,7 +363,7 @@ func (s *service) estimate(now Time) {
 	if s.estimated && s.learned < estimateEvery && now < s.until {
 		return
 	}
-	s.estimated, s.learned, s.devices, s.until = true, 0, s.devices[:0], now+estimateFor
+	s.estimated, s.learned, s.devices, s.whole, s.until = true, 0, s.devices[:0], 0, now+estimateFor
 	n := len(s.Modules)
 	tail := make([]Time, n)
 	for i := n - 1; i >= 0; i-- {
@@ -353,6 +390,7 @@ func (s *service) estimate(now Time) {
 	}
 	for k := range s.devices {
 		s.devices[k].add(s, s.promised(now))
+		s.whole += s.devices[k].request
 	}
 }
 

@@ -146,22 +146,37 @@ func TestTakesInWhatFindsAnIdleDevice(t *testing.T) {
 	assert.False(t, c.Would(0, n, 15*ms), "another service is on that one")
 }
 
-func TestPressureFollowsWhatIsMissed(t *testing.T) {
+// A device that does 200 a second in full batches is pressed by half as many again, also where
+// they are refused, and not by what it can do.
+func TestPressureFollowsWhatComes(t *testing.T) {
 	var c Controller
 	n := c.Add(single(100 * ms))
-	assert.Zero(t, c.Pressure(n))
-	for range 200 {
-		require.True(t, c.Admit(0, n, 100*ms))
-		c.Enter(n)
-		c.Leave(10*ms, n, 100*ms, GivenUp)
+	s := c.services[0]
+	s.estimate(0)
+	assert.Zero(t, s.pressure())
+	now := Time(0)
+	come := func(gap Time) {
+		for end := now + 10*time.Second; now < end; now += gap {
+			if c.Admit(now, n, now+100*ms) {
+				c.Enter(n)
+				c.Leave(now, n, now+100*ms, InTime)
+			}
+		}
 	}
-	assert.Equal(t, 1.0, c.Pressure(n))
-	for range 200 {
-		require.True(t, c.Admit(0, n, 100*ms))
-		c.Enter(n)
-		c.Leave(10*ms, n, 100*ms, InTime)
+	come(6 * ms)
+	assert.Zero(t, s.pressure())
+	come(5 * ms / 2)
+	assert.Equal(t, 1.0, s.pressure())
+	come(10 * ms)
+	assert.Zero(t, s.pressure())
+	for range 8 {
+		c.Admit(now, n, now+100*ms)
 	}
-	assert.Zero(t, c.Pressure(n))
+	for range 10_000 { // refused, at 1000 a second
+		now += ms
+		c.Would(now, n, now+ms)
+	}
+	assert.Equal(t, 1.0, s.pressure())
 }
 
 func TestKeepsTimeInReserveWhereAnswersAreLate(t *testing.T) {

@@ -21,7 +21,12 @@
 //
 // Of the time until the deadline a part is kept in reserve, as much as it takes
 // that few of those taken in are late after all: threads that are not punctual,
-// bursts that leave batches small, work that was judged too short.
+// bursts that leave batches small, work that was judged too short. Where more come than the
+// devices can do, more is kept the more device time goes to requests that are not in time
+// after all: who is refused in their place costs nothing, and those taken in fill the devices.
+//
+// What no rule at the door can know is how many items a request will have. Fits asks again
+// once a module has split it, before the first of them runs.
 //
 // Durations are those of the profile at the pace at which batches have lately
 // run, so that a machine that does other work too takes in less. A service of

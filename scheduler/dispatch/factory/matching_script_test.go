@@ -24,23 +24,10 @@ import (
 // and goes on with steps and states as those of TestTCScripts; a query has a
 // size: arrive 1 size=50.
 func TestMatchingScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata/matching", func(t *testing.T, path string) {
-		var p dispatch.Policy
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			switch d.Cmd {
-			case "matching":
-				var err error
-				p, err = matching.New(parseMatching(t, d))
-				require.NoError(t, err)
-				return "ok\n"
-			case "step":
-				return transcript(t, p, d.Input, parseQuery)
-			case "state":
-				return p.Describe()
-			}
-			d.Fatalf(t, "there is no command %s", d.Cmd)
-			return ""
-		})
+	play(t, "matching", parseQuery, func(d *datadriven.TestData) dispatch.Policy {
+		p, err := matching.New(parseMatching(t, d))
+		require.NoError(t, err)
+		return p
 	})
 }
 

@@ -1,7 +1,9 @@
 package factory
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
+	"github.com/harpagon/harpagon/scheduler/dispatch/turns"
 )
 
 // Default is the policy of a module where none is named: the one that the
@@ -17,7 +20,9 @@ const Default = "tc"
 
 // Names lists the policies that can serve the modules of a plan, the default
 // first.
-func Names() []string { return append([]string{Default}, shared.Names()...) }
+func Names() []string {
+	return append(append([]string{Default}, shared.Names()...), turns.RoundRobin)
+}
 
 // Suits says why a policy cannot serve the modules of a plan; nil where it can.
 func Suits(name string) error {
@@ -43,6 +48,7 @@ type Module struct {
 
 	MaxQueue int            // as in tc.Options and shared.Options
 	Early    tc.EarlyStart  // of tc
+	Below    time.Duration  // of tc
 	Delay    dispatch.Delay // of the others
 	Margin   time.Duration  // of the others
 }
@@ -50,11 +56,15 @@ type Module struct {
 // Spec is the policy to make for the module, by a driver that answers for shared devices. The
 // error says why the module cannot be served by the policy that it names.
 func (m Module) Spec() (Spec, error) {
-	if m.Policy == "" || m.Policy == Default {
-		return Spec{TC: &tc.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Early: m.Early, Rate: m.Rate, Shared: true}}, nil
-	}
+	name, chosen, _ := pipelines.SplitDispatch(cmp.Or(m.Policy, Default))
 	if err := Suits(m.Policy); err != nil {
 		return Spec{}, err
+	}
+	switch {
+	case name == turns.RoundRobin, slices.Contains(chosen, "ratio"):
+		return Spec{Turns: &turns.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Batches: name == Default}}, nil
+	case name == Default:
+		return Spec{TC: &tc.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Early: m.Early, Below: m.Below, Rate: m.Rate, Shared: true}}, nil
 	}
 	model := shared.Model{SLO: m.SLO, Rate: m.Rate}
 	for _, g := range m.Groups {

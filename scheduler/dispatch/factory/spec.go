@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
+	"github.com/harpagon/harpagon/scheduler/dispatch/turns"
 )
 
 // Spec says which policy to make and from what. One of its fields is set. It is plain data and
@@ -16,6 +17,7 @@ import (
 type Spec struct {
 	TC       *tc.Options       `json:",omitempty"`
 	Shared   *Shared           `json:",omitempty"`
+	Turns    *turns.Options    `json:",omitempty"`
 	Matching *matching.Options `json:",omitempty"`
 	Baseline *baseline.Options `json:",omitempty"`
 	Grouped  *grouped.Options  `json:",omitempty"`
@@ -38,6 +40,8 @@ func New(s Spec) (dispatch.Policy, error) {
 			return nil, fmt.Errorf("dispatch %s: %w", s.Shared.Name, err)
 		}
 		return p, nil
+	case s.Turns != nil:
+		return turns.New(*s.Turns), nil
 	case s.Matching != nil:
 		return matching.New(*s.Matching)
 	case s.Baseline != nil:

@@ -15,7 +15,7 @@ import (
 
 // TestTCScripts plays the stories in testdata/tc. A script starts with
 //
-//	tc [max=N] [eager] [byratio]
+//	tc [max=N] [eager]
 //	batch=2 window=100ms duration=50ms [period=100ms]     one line a group
 //
 // and goes on with blocks of events, one a line, each at an instant:
@@ -28,15 +28,21 @@ import (
 // What follows is the transcript: every event, then the actions it caused.
 // "state" prints what Describe says. Rewrite with go test -rewrite, and read.
 func TestTCScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata/tc", func(t *testing.T, path string) {
+	play(t, "tc", parseEvent, func(d *datadriven.TestData) dispatch.Policy { return tc.New(parseOptions(t, d)) })
+}
+
+// play runs the scripts of a family of policies, whose first command, named like their folder,
+// makes one.
+func play(t *testing.T, family string, parse func(*testing.T, string) (dispatch.Time, dispatch.Event), begin func(*datadriven.TestData) dispatch.Policy) {
+	datadriven.Walk(t, "testdata/"+family, func(t *testing.T, path string) {
 		var p dispatch.Policy
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
-			case "tc":
-				p = tc.New(parseOptions(t, d))
+			case family:
+				p = begin(d)
 				return "ok\n"
 			case "step":
-				return transcript(t, p, d.Input, parseEvent)
+				return transcript(t, p, d.Input, parse)
 			case "state":
 				return p.Describe()
 			}
@@ -70,7 +76,6 @@ func parseOptions(t *testing.T, d *datadriven.TestData) tc.Options {
 	case d.HasArg("always"):
 		o.Early = tc.EarlyAlways
 	}
-	o.ByRatio = d.HasArg("byratio")
 	for line := range strings.Lines(d.Input) {
 		var g tc.Group
 		for _, field := range strings.Fields(line) {

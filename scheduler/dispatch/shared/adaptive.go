@@ -124,7 +124,7 @@ func (p *adaptive) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 			p.refresh(class)
 		}
 	default:
-		p.change(ev)
+		p.change(&ev)
 		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
 			p.refresh(p.parked[len(p.parked)-1])
 		}

@@ -76,9 +76,9 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 		p.forget(ev.Request)
 	case dispatch.ExecutorUp, dispatch.ExecutorGone:
 		p.release(ev.Executor)
-		p.change(ev)
+		p.change(&ev)
 	case dispatch.ExecutorFree:
-		p.change(ev)
+		p.change(&ev)
 		out = p.startCommitted(ev.Executor, out)
 	}
 	for p.wakes.Next() <= p.now {

@@ -38,7 +38,7 @@ func (p *adaptive) count(class int32, n int, missed float64) {
 }
 
 // behind is by how much more of its requests the model has lately lost than all
-// together; negative where less. It fades to zero where so much is lost that no
+// together; at most 0 where less. It fades to zero where so much is lost that no
 // order could keep all: then whoever can be served best is served.
 //
 // Goodput counts a load as borne when every model is served (Symphony, section
@@ -46,6 +46,9 @@ func (p *adaptive) count(class int32, n int, missed float64) {
 // most: their last instant to start passes while shorter ones, due sooner, take
 // every executor.
 func (p *adaptive) behind(class int32) float64 {
+	if p.models[class].losses.lost == 0 {
+		return 0
+	}
 	all := p.losses.share(fairBegin * float64(len(p.models)))
 	return (p.models[class].losses.share(fairBegin) - all) * max(0, 1-all/fairEnds)
 }

@@ -75,7 +75,7 @@ func (p *pool) recover(i, b int, id dispatch.ExecutorID, out []dispatch.Action) 
 
 // learn takes in how long the batch took that an executor has ended. Where another was
 // sent ahead, it is not known which the latest launch was.
-func (p *pool) learn(ev dispatch.Event) {
+func (p *pool) learn(ev *dispatch.Event) {
 	if !p.fleet.Has(ev.Executor) || int(ev.Executor) >= len(p.runs) {
 		return
 	}

@@ -153,7 +153,7 @@ const (
 func (p *pool) early(class int32) dispatch.Time { return min(p.tardy, p.models[class].slo/4) }
 
 // change takes in an event about executors.
-func (p *pool) change(ev dispatch.Event) {
+func (p *pool) change(ev *dispatch.Event) {
 	up := p.fleet.Up
 	switch ev.Kind {
 	case dispatch.ExecutorUp:

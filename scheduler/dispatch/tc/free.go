@@ -1,6 +1,8 @@
 package tc
 
 import (
+	"math"
+
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
@@ -27,6 +29,32 @@ const (
 	freeShare = 0.7
 	freeKeep  = 0.5
 )
+
+// Where requests come in that nothing has been done for yet, and a queue has stood for a
+// while, more come than can be served: some of those that wait will be late somewhere, and
+// here that costs nothing. The time that the plan gives the modules below is kept for them
+// then (yields). A burst that passes is no such queue: whom it would give up, nobody would
+// come for. standShare is the share of the time, over that of the modules below, in which
+// more than a full batch must have waited.
+const standShare = 0.5
+
+// stand follows how long a queue has stood.
+func (p *tc) stand(now dispatch.Time) {
+	if p.below == 0 || now <= p.now {
+		return
+	}
+	x := 0.0
+	if p.waiting > p.full {
+		x = 1
+	}
+	p.standing += (x - p.standing) * -math.Expm1(-float64(now-p.now)/float64(p.below))
+}
+
+// yields says whether a request makes room in a batch that ends then for those behind it,
+// of whom so many wait.
+func (p *tc) yields(r *dispatch.Request, end dispatch.Time, behind, batch int) bool {
+	return p.standing > standShare && behind >= batch && r.Deadline != 0 && r.Deadline-p.below < end
+}
 
 // takeFree moves what is to start now to p.batch, up to one batch, and gives up
 // what would be late in it.
@@ -71,7 +99,7 @@ func (p *tc) cut(g *group, n int, takes func(*group, int) dispatch.Time) (drop, 
 		for size > 0 && late(p.next(g, drop), p.now, takes(g, size)) {
 			size--
 		}
-		if size > 0 && float64(size) >= freeKeep*float64(most) {
+		if size > 0 && float64(size) >= freeKeep*float64(most) && !p.yields(p.next(g, drop), p.now+takes(g, size), n-drop-1, g.batch) {
 			return drop, size
 		}
 		drop++

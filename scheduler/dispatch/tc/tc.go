@@ -33,6 +33,12 @@ type Options struct {
 	// full or due, and before its virtual arrival.
 	Early EarlyStart
 
+	// Below, where requests have taken no device time before they come, is what the plan
+	// gives the modules below beyond what their Deadline keeps for those. Where a queue
+	// stands, one that cannot leave that much before its deadline would be late below, most
+	// likely, and is given up, as long as those behind it fill a batch (see free.go).
+	Below time.Duration
+
 	// Rate is the expected requests per second; 0 if unknown. It is measured from
 	// then on.
 	Rate float64
@@ -41,12 +47,6 @@ type Options struct {
 	// it answers Ask and takes note of Need (see Arbiter). Without it the batches of such
 	// groups never start before they are due.
 	Shared bool
-
-	// ByRatio opens and fills batches in the order of the groups, which is to be
-	// that of falling throughput per price, as the paper prints its rule,
-	// instead of by due date. Plans called sound are not sound for it; it is
-	// there to be compared with.
-	ByRatio bool
 }
 
 // EarlyStart says when policy tc starts batches before they are full or due.
@@ -101,6 +101,22 @@ func (g Group) Table() []time.Duration {
 	return slices.Repeat([]time.Duration{g.Duration}, max(1, g.Batch))
 }
 
+// Rising is how long a batch takes by its size, for every size up to a full batch, none
+// shorter than a smaller one; at least one, and not negative.
+func (g Group) Rising() []time.Duration {
+	all := make([]time.Duration, max(1, g.Batch))
+	longest := time.Duration(0)
+	for n := range all {
+		d := g.Duration
+		if n < len(g.Durations) {
+			d = g.Durations[n]
+		}
+		longest = max(longest, d)
+		all[n] = longest
+	}
+	return all
+}
+
 // tc is the batch-aware dispatch policy: see New.
 type tc struct {
 	groups  []group
@@ -110,9 +126,12 @@ type tc struct {
 	max     int
 	starts  EarlyStart
 	void    dispatch.Time // until when the promise is
-	byRatio bool
 	meter   measure.Meter // of arrivals
 	asks    bool          // the driver answers Ask
+
+	below    dispatch.Time
+	full     int     // requests of the largest batch
+	standing float64 // exponential mean of whether more than that waited, over below
 
 	// One question is open at a time. The groups after the one that asked are looked at when
 	// the answer has come, so that they see what came of it.
@@ -190,12 +209,13 @@ func (e *executor) expected() dispatch.Time { return e.begun + e.profiled }
 // Groups with impossible values are mended to the nearest possible ones: a
 // batch below 1 counts as 1, negative times as 0.
 func New(o Options) dispatch.Policy {
-	p := &tc{max: o.MaxQueue, starts: o.Early, asks: o.Shared, byRatio: o.ByRatio, armed: never, meter: measure.NewMeter(o.Rate)}
+	p := &tc{max: o.MaxQueue, starts: o.Early, asks: o.Shared, below: max(0, o.Below), armed: never, meter: measure.NewMeter(o.Rate)}
 	if p.max <= 0 {
 		p.max = DefaultMaxQueue
 	}
 	for _, g := range o.Groups {
 		p.groups = append(p.groups, newGroup(g))
+		p.full = max(p.full, g.Batch)
 	}
 	return p
 }
@@ -205,17 +225,8 @@ func newGroup(o Group) group {
 	if g.period == 0 {
 		g.period = g.window
 	}
-	g.durations = make([]dispatch.Time, g.batch)
-	longest := dispatch.Time(0)
-	for n := range g.durations {
-		d := o.Duration
-		if n < len(o.Durations) {
-			d = o.Durations[n]
-		}
-		longest = max(longest, d)
-		g.durations[n] = longest
-	}
-	g.needs = dispatch.Reservation{Duration: longest, Period: g.period, Deadline: g.deadline}
+	g.durations = o.Rising()
+	g.needs = dispatch.Reservation{Duration: g.durations[g.batch-1], Period: g.period, Deadline: g.deadline}
 	return g
 }
 
@@ -227,6 +238,7 @@ func (p *tc) Len() int { return p.waiting }
 
 // Step takes one event and appends the actions that follow from it.
 func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
+	p.stand(now)
 	p.now = max(p.now, now)
 	p.batch = p.batch[:0]
 	before := len(out)
@@ -379,7 +391,7 @@ func (p *tc) choose(arrival dispatch.Time) int {
 		if g.ups == 0 {
 			continue
 		}
-		if d, ok := g.offer(arrival); ok && (best < 0 || d < due && !p.byRatio) {
+		if d, ok := g.offer(arrival); ok && (best < 0 || d < due) {
 			best, due = i, d
 		}
 		if early < 0 || g.release < p.groups[early].release {

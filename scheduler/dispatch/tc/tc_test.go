@@ -49,6 +49,57 @@ func TestTCStealsNothingFromRunningExecutors(t *testing.T) {
 	assert.Equal(t, []dispatch.Action{{Act: dispatch.Start, Executor: 3, Batch: []dispatch.RequestID{2}}}, out)
 }
 
+// Where a queue stands, requests that nothing has been done for make room, once they could
+// not leave what is kept for the modules below, for others that can; a burst that passes
+// gives up nobody, and nobody goes for an empty place.
+func TestTCGivesUpEarlierWhereAQueueStands(t *testing.T) {
+	for name, c := range map[string]struct {
+		every dispatch.Time // between requests, of which the executor does one in 10 ms
+		lasts dispatch.Time
+		below dispatch.Time
+		late  bool // some that are given up could have been done by their deadlines
+	}{
+		"overload": {5 * ms, time.Second, 40 * ms, true},
+		"burst":    {1 * ms, 5 * ms, 40 * ms, false},
+		"calm":     {11 * ms, time.Second, 40 * ms, false},
+		"begun":    {5 * ms, time.Second, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := New(Options{Groups: []Group{{Batch: 1, Duration: 10 * ms}}, Early: EarlyAlways, Below: c.below})
+			p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp}, nil)
+			const slo = 100 * ms
+			deadline, free, given, done := map[dispatch.RequestID]dispatch.Time{}, dispatch.Never, false, 0
+			act := func(now dispatch.Time, out []dispatch.Action) {
+				for _, a := range out {
+					switch a.Act {
+					case dispatch.Start:
+						free = now + 10*ms
+						require.LessOrEqual(t, free, deadline[a.Batch[0]])
+						done++
+					case dispatch.Drop:
+						given = given || now+10*ms <= deadline[a.Request]
+					}
+				}
+			}
+			for i := range int(c.lasts / c.every) {
+				now := dispatch.Time(i) * c.every
+				for free <= now {
+					at := free
+					free = dispatch.Never
+					act(at, p.Step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Took: 10 * ms}, nil))
+				}
+				id := dispatch.RequestID(i + 1)
+				deadline[id] = now + slo
+				act(now, p.Step(now, arrive(id, now, now+slo), nil))
+			}
+			assert.Equal(t, c.late, given)
+			if c.lasts == time.Second && c.every < 10*ms {
+				assert.GreaterOrEqual(t, done, 98, "the executor never waits")
+			}
+		})
+	}
+}
+
 func arrive(id dispatch.RequestID, at, deadline dispatch.Time) dispatch.Event {
 	return dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{ID: id, Arrival: at, Deadline: deadline}}
 }

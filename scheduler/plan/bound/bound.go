@@ -63,6 +63,7 @@ type Device struct {
 type devices struct {
 	problems []*plan.Prepared
 	kinds    []Device
+	nodes    int // times modules, that hosting has looked at
 }
 
 // Whole is the least cost of numbers of devices that nothing refutes, or some cost
@@ -72,7 +73,7 @@ func Whole(problems []*plan.Prepared, kinds []Device, fluid, enough float64) flo
 	if fluid <= 0 || len(kinds) == 0 || kinds[0].Weight <= 0 || fluid > mostCounted*kinds[0].Weight {
 		return fluid
 	}
-	s := &devices{problems, kinds}
+	s := &devices{problems: problems, kinds: kinds}
 	own := make([]float64, len(s.kinds))
 	for k, h := range s.kinds {
 		own[k] = h.Weight

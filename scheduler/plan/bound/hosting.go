@@ -15,11 +15,11 @@ import (
 // have batches on a device, those of others there wait for one of its shortest.
 
 const (
-	mostHosts   = 4   // devices that are told apart
-	mostHosted  = 8   // modules
-	mostNodes   = 250 // of the search
-	hostPrices  = 5   // that are tried at one node
-	hostBoxes   = 10  // of one split of an objective
+	mostHosts   = 5    // devices that are told apart
+	mostHosted  = 8    // modules
+	mostNodes   = 1000 // times modules, of all searches for one bound
+	hostPrices  = 5    // that are tried at one node
+	hostBoxes   = 10   // of one split of an objective
 	hostingStep = 0.7
 )
 
@@ -30,18 +30,21 @@ type hosting struct {
 	modules []hosted
 	on      []uint // by module, the devices that it may use, as bits
 	placed  int    // modules before are known to use all of these
-	nodes   int
 
 	// Where all are placed, by device: the modules that come first in the order of
 	// their soonest deadlines.
 	order [][]int
+
+	// By device and module, the longest batch that it has there; 0 where that is not known.
+	longest [][]time.Duration
 }
 
 // hosted is one module that must run somewhere.
 type hosted struct {
 	pipeline, module int
 	*plan.ModuleProblem
-	shortest []time.Duration // by kind, 0 where it cannot run
+	shortest  []time.Duration   // by kind, 0 where it cannot run
+	durations [][]time.Duration // by kind, of its batches, longest first
 }
 
 // tooFew says that no plan uses only these numbers of devices.
@@ -58,8 +61,16 @@ func (s *devices) tooFew(n []int) bool {
 				continue
 			}
 			one := hosted{pipeline: i, module: k, ModuleProblem: m}
-			for _, kind := range s.kinds {
+			for k, kind := range s.kinds {
 				one.shortest = append(one.shortest, m.FastestOn(kind.Hardware))
+				var list []time.Duration
+				for c := range m.Configs {
+					if s.kindOf(&m.Configs[c]) == k {
+						list = append(list, m.Configs[c].Duration)
+					}
+				}
+				slices.SortFunc(list, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+				one.durations = append(one.durations, slices.Compact(list))
 			}
 			h.modules = append(h.modules, one)
 		}
@@ -72,7 +83,10 @@ func (s *devices) tooFew(n []int) bool {
 	for range h.modules {
 		h.on = append(h.on, all)
 	}
-	h.order = make([][]int, len(h.devices))
+	h.order, h.longest = make([][]int, len(h.devices)), make([][]time.Duration, len(h.devices))
+	for j := range h.longest {
+		h.longest[j] = make([]time.Duration, len(h.modules))
+	}
 	prices := make([]float64, len(h.devices))
 	for j := range prices {
 		prices[j] = 1
@@ -82,7 +96,7 @@ func (s *devices) tooFew(n []int) bool {
 
 // refuted says that no placing of the modules that are left helps.
 func (h *hosting) refuted(prices []float64) bool {
-	if h.nodes++; h.nodes > mostNodes || h.s.problems[0].Options.Halted() {
+	if h.s.nodes += len(h.modules); h.s.nodes > mostNodes || h.s.problems[0].Options.Halted() {
 		return false
 	}
 	prices = slices.Clone(prices)
@@ -90,7 +104,7 @@ func (h *hosting) refuted(prices []float64) bool {
 		return true
 	}
 	if h.placed == len(h.modules) {
-		return h.ordered(prices)
+		return h.ordered(prices) || h.sized(prices)
 	}
 	at, all := h.placed, h.on[h.placed]
 	h.placed++
@@ -128,6 +142,37 @@ func (h *hosting) ordered(prices []float64) bool {
 	return false
 }
 
+// sized says that no choice of batches helps: one more module on a device has some batch
+// there that is its longest. It has no longer ones, and those of others wait for it.
+func (h *hosting) sized(prices []float64) bool {
+	for j, kind := range h.devices {
+		for i := range h.modules {
+			if h.on[i]&(1<<j) == 0 || h.longest[j][i] > 0 || h.alone(j) {
+				continue
+			}
+			for _, d := range h.modules[i].durations[kind] {
+				h.longest[j][i] = d
+				refuted := h.refuted(prices)
+				h.longest[j][i] = 0
+				if !refuted {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// alone says that at most one module is on a device.
+func (h *hosting) alone(j int) bool {
+	n := 0
+	for _, on := range h.on {
+		n += int(on >> j & 1)
+	}
+	return n < 2
+}
+
 // rest are the modules that are known to be on a device and not ordered there.
 func (h *hosting) rest(j int) []int {
 	var list []int
@@ -159,19 +204,27 @@ func (h *hosting) wait(at, j int) time.Duration {
 			longest = max(longest, h.modules[i].shortest[kind])
 		}
 	}
-	return sum + longest
+	wait := sum + longest
+	for i, d := range h.longest[j] {
+		if i != at {
+			wait = max(wait, d) // due sooner, or running already
+		}
+	}
+	return wait
 }
 
 // symmetric says that a set of devices is another one of the same kinds that is
-// looked at, too: of devices without any module those in front are taken.
+// looked at, too: of devices with the same modules those in front are taken.
 func (h *hosting) symmetric(at int, set uint) bool {
-	used := uint(0)
-	for i := range at {
-		used |= h.on[i]
-	}
 	for j := 1; j < len(h.devices); j++ {
-		before, here := uint(1)<<(j-1), uint(1)<<j
-		if h.devices[j] == h.devices[j-1] && used&(before|here) == 0 && set&here != 0 && set&before == 0 {
+		if h.devices[j] != h.devices[j-1] || set>>(j-1)&3 != 2 {
+			continue
+		}
+		same := true
+		for _, on := range h.on[:at] {
+			same = same && on>>j&1 == on>>(j-1)&1
+		}
+		if same {
 			return true
 		}
 	}
@@ -258,7 +311,7 @@ func (h *hosting) runs(at int, prices []float64) []run {
 		wait := h.wait(at, j)
 		for k := range m.Configs {
 			c := &m.Configs[k]
-			if h.s.kindOf(c) != kind {
+			if most := h.longest[j][at]; h.s.kindOf(c) != kind || most > 0 && c.Duration > most {
 				continue
 			}
 			takes := c.Duration

@@ -27,6 +27,8 @@ type Schedule struct {
 func Counted(rate float64, groups []Schedule, requests int) (kept, always bool) {
 	var buffer [8]collection
 	open := append(buffer[:0], make([]collection, len(groups))...)
+	// An int64 holds the nanoseconds of 292 years.
+	requests = max(1, int(min(float64(requests), rate*math.MaxInt64/2e9)))
 	for i := range requests {
 		at := time.Duration(math.Round(float64(i) / rate * float64(time.Second)))
 		best, begun := -1, false
@@ -69,16 +71,25 @@ func (c *collection) add(g *Schedule, at time.Duration) {
 
 // pass goes on to the first batch that is not due before the time.
 func (c *collection) pass(g *Schedule, at time.Duration) {
-	for c.held > 0 && c.until < at || c.held == 0 && c.release+g.Window < at {
-		if g.Period <= 0 {
+	overdue := c.held > 0 && c.until < at
+	if g.Period <= 0 {
+		if overdue || c.held == 0 && c.release+g.Window < at {
 			c.release, c.held = at, 0
-			return
 		}
+		return
+	}
+	if overdue {
 		c.next(g)
+	}
+	if late := at - c.release - g.Window; c.held == 0 && late > 0 {
+		c.skip(g, 1+(late-1)/g.Period)
 	}
 }
 
-func (c *collection) next(g *Schedule) {
-	c.release, c.held = c.release+g.Period, 0
-	c.rounding++
+func (c *collection) next(g *Schedule) { c.skip(g, 1) }
+
+// skip goes on by so many batches.
+func (c *collection) skip(g *Schedule, batches time.Duration) {
+	c.release, c.held = c.release+batches*g.Period, 0
+	c.rounding += batches
 }

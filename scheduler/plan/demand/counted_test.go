@@ -103,3 +103,14 @@ func TestSchedulesThatBeginAnewAreKeptForEver(t *testing.T) {
 	kept, _ = Counted(100, nil, 1)
 	assert.False(t, kept)
 }
+
+func TestRequestsManyBatchesApartAreCountedAtOnce(t *testing.T) {
+	groups := []Schedule{
+		{Room: 4, Period: time.Millisecond, Window: time.Millisecond},
+		{Room: 2, Period: 7 * time.Microsecond, Window: 2 * time.Millisecond},
+	}
+	kept, _ := Counted(1e-6, groups, 8000)
+	assert.True(t, kept, "one request in twelve days")
+	kept, _ = Counted(1e-12, groups, 8000)
+	assert.True(t, kept, "the second comes when an int64 has no nanoseconds left")
+}

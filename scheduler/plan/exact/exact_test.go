@@ -46,7 +46,7 @@ func TestExactIsOptimalAndNeverDearerThanHarpagon(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		problem := plantest.DrawUnlimited(t)
 		paper, p := solve(problem, asPaper), solve(problem, plan.Options{Policy: plan.PolicyExact, CostModel: plan.CostProportional})
-		if paper.Status != plan.Infeasible {
+		if paper.Status != plan.Infeasible && !plantest.WaitsForNobody(paper) {
 			require.NotEqual(t, plan.Infeasible, p.Status, p.Reason)
 			require.LessOrEqual(t, p.Cost, paper.Cost*(1+1e-6))
 			require.LessOrEqual(t, p.LowerBound, paper.Cost*(1+1e-6), "a bound on every plan")

@@ -96,6 +96,10 @@ func (e *regrouping) fitFrom(takes []time.Duration) bool {
 		price[k] = 1
 	}
 	for range fitRounds {
+		if e.s.halted() {
+			return false
+		}
+		e.s.work += perFit * len(e.parts)
 		budgets, ok := e.split(takes, price)
 		if !ok {
 			return false

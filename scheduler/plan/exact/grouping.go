@@ -286,7 +286,7 @@ func (s *packer) sharing(at assignment, budget time.Duration) (assignment, bool)
 		return at, false
 	}
 	m := s.problems[at.pipeline].Modules[at.module]
-	at.residual, at.dedicated, at.budget, at.margin = m.Rate, nil, budget, 0
+	at.residual, at.rest, at.dedicated, at.budget, at.margin = m.Rate, rest{}, nil, budget, 0
 	s.choose(&at, m.Configs)
 	return at, !math.IsInf(at.size, 1)
 }

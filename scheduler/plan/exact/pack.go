@@ -207,7 +207,7 @@ func leastUse(h sharedKind, members []int, parts []assignment, due time.Duration
 	for _, i := range members {
 		least := math.Inf(1)
 		for _, c := range parts[i].choices[h.index] {
-			if period := min(c.filling, parts[i].budget-due); period > 0 {
+			if period := min(c.filling, parts[i].rest.period(parts[i].budget-due)); period > 0 {
 				least = math.Min(least, float64(c.Duration)/float64(period))
 			}
 		}

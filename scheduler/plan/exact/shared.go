@@ -16,10 +16,9 @@ import (
 // for d without interruption and must be done R after it was closed. A device
 // takes the tasks that pass the non-preemptive demand test with blocking
 // (demand.NonPreemptive) and whose memory fits together. A request waits at most
-// the window W = L - R for its batch, so P <= W, and P <= b/f for the rate f
-// that the group receives. A module's devices of its own and its shared group
-// collect at their own rates, spread evenly over the stream, which no division
-// of the stream can make unsound.
+// the window W = L - R for its batch. A group that receives the whole stream has
+// P <= W, and P <= b/f for the rate f that it receives. Beside devices of its
+// module's own it may take longer: see assignment.
 //
 // Lower bound: a group uses d/P of a device whatever it runs on, and P is at
 // most min(b/T, L - d) T/f; so no plan costs less than the proportional optimum.
@@ -80,12 +79,54 @@ type assignment struct {
 	budget           time.Duration
 	dedicated        []plan.Allocation // on devices of its own
 	residual         float64           // requests per second that are left to a shared device
+	rest             rest              // of the stream, that devices of its own take
 	choices          [][]candidate     // how the residual rate may run, by kind
 	size             float64           // weight of what the residual rate uses at the least
 
 	// Where the packer leaves a margin and gives the module devices of its own, too: by how
 	// much the window of a batch that is not full is longer than its period.
 	margin time.Duration
+}
+
+// rest is what devices of a module's own leave to its group on a shared device. Both
+// collect from one stream of T requests per second; let the own devices receive f_o in
+// batches every P_o, and the shared group f = T - f_o every P. Without its floors the
+// processor-demand test (package demand) asks for
+//
+//	f·P <= T·W  and  f·(W - P) + f_o·(W_o - P_o) >= 0 ,
+//
+// since own windows W_o = L - d_o are no shorter than P_o. So what the own devices wait
+// less than they may lets the shared group collect for longer than its window: batches
+// that are full, and fewer.
+type rest struct {
+	slack time.Duration // f_o·(W_o - P_o)/f
+	times float64       // T/f; 0 where there are no own devices
+}
+
+// restOf is what devices of a module's own leave, of a stream of rate requests per second.
+func restOf(rate float64, own *plan.Allocation, budget time.Duration) rest {
+	left := rate - own.Rate
+	if left <= 0 {
+		return rest{}
+	}
+	slack := own.Rate / left * float64(budget-own.Duration-own.Period)
+	return rest{time.Duration(math.Min(slack, math.MaxInt64/4)), rate / left}
+}
+
+// period is the longest between two batches whose requests wait no longer than window.
+func (r rest) period(window time.Duration) time.Duration {
+	if r.times == 0 {
+		return window
+	}
+	return min(plan.Saturate(window, r.slack), time.Duration(math.Min(float64(window)*r.times, math.MaxInt64/2)))
+}
+
+// window is the shortest with batches every period.
+func (r rest) window(period time.Duration) time.Duration {
+	if r.times == 0 {
+		return period
+	}
+	return max(period-r.slack, time.Duration(math.Ceil(float64(period)/r.times)), 1)
 }
 
 // candidate is a configuration for a residual rate.
@@ -98,7 +139,7 @@ type candidate struct {
 type option struct {
 	*plan.Config
 	period   time.Duration
-	margin   time.Duration // by which the window is longer than the period
+	window   time.Duration // that requests wait for their batch at the most
 	deadline time.Duration
 	use      float64 // share of a device
 }
@@ -141,18 +182,17 @@ func (p *assignment) option(kind int, deadline, longest time.Duration) (best opt
 		if c.Duration > min(deadline, longest) {
 			continue
 		}
-		period, margin := c.filling, time.Duration(0)
-		if period > window {
-			period, margin = window-p.margin, p.margin
+		period, wait := c.filling, p.rest.window(c.filling)
+		if wait > window {
+			period, wait = p.rest.period(window-p.margin), window
 		}
 		if period <= 0 {
 			continue
 		}
 		if use := float64(c.Duration) / float64(period); !ok || use < best.use {
-			best, ok = option{Config: c.Config, period: period, margin: margin, use: use}, true
+			best, ok = option{Config: c.Config, period: period, window: wait, deadline: p.budget - wait, use: use}, true
 		}
 	}
-	best.deadline = p.budget - best.period - best.margin
 	return best, ok && best.use <= 1+plan.RateTolerance
 }
 
@@ -167,7 +207,7 @@ func (s *packer) choose(p *assignment, configs []plan.Config) {
 		i := slices.IndexFunc(s.kinds, func(h sharedKind) bool { return h.hardware == c.Hardware })
 		choice := candidate{Config: c, filling: filling(p.residual, c)}
 		p.choices[i] = append(p.choices[i], choice)
-		if use := float64(c.Duration) / float64(min(p.budget-c.Duration, choice.filling)); use <= 1+plan.RateTolerance {
+		if use := float64(c.Duration) / float64(min(p.rest.period(p.budget-c.Duration), choice.filling)); use <= 1+plan.RateTolerance {
 			p.size = math.Min(p.size, c.Weight*use)
 		}
 	}
@@ -241,11 +281,12 @@ func (s *packer) divide(pipeline, module int, budget time.Duration, by division)
 // on no device.
 func (s *packer) dividedBy(p assignment, c plan.Config, full float64) (assignment, bool) {
 	m := s.problems[p.pipeline].Modules[p.module]
-	p.residual, p.margin, p.dedicated = m.Rate, 0, nil
+	p.residual, p.rest, p.margin, p.dedicated = m.Rate, rest{}, 0, nil
 	if full > 0 {
 		t := plan.Allocation{Config: c, Machines: full, Rate: math.Min(m.Rate, full*c.Throughput()), Worst: p.budget}
 		t.Collect, t.Period = t.Rate, plan.ToDuration(c.Interval()/full)
 		p.dedicated, p.residual = []plan.Allocation{t}, m.Rate-t.Rate
+		p.rest = restOf(m.Rate, &t, p.budget)
 		if s.withMargin {
 			p.margin = plan.ToDuration(1 / m.Rate)
 		}

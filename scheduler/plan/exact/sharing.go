@@ -17,7 +17,8 @@ const (
 	// seconds of one core. It counts what is done and not how long that takes, so that
 	// a search ends in the same place on any machine.
 	mostWork = 60_000_000
-	perLook  = 1000 // of it, for budgets that are looked at, for every module
+	perLook  = 1000   // of it, for budgets that are looked at, for every module
+	perFit   = 20_000 // of it, for budgets that are fitted, for every part
 
 	rounds   = 120 // splits near the best one that are tried
 	patience = 24  // of them may bring nothing

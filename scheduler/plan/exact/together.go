@@ -179,8 +179,8 @@ func (s *packer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Dev
 			Group: len(set.Allocations), Duration: w.Duration, Period: w.period, Deadline: w.deadline, Share: w.use,
 		})
 		set.Add(plan.Allocation{
-			Config: *w.Config, Machines: w.use, Rate: at.residual, Collect: at.residual, Period: w.period, Margin: w.margin,
-			Deadline: w.deadline, Worst: w.period + w.margin + w.deadline, Charge: w.use / d.Share,
+			Config: *w.Config, Machines: w.use, Rate: at.residual, Collect: at.residual, Period: w.period, Window: w.window,
+			Deadline: w.deadline, Worst: w.window + w.deadline, Charge: w.use / d.Share,
 		})
 	}
 	return d, users

@@ -28,6 +28,7 @@ func (s *search) algorithm1(m *plan.ModuleProblem, dummies ...dummyRule) moduleS
 		a.most = 2
 	}
 	if s.Options.Lacks("multi:one") {
+		a.dummies = nil
 		return oneConfiguration{a}
 	}
 	return a
@@ -53,7 +54,7 @@ func (a *algorithm1) allocate(rate float64, budget time.Duration) (set plan.Sche
 			if k++; k < len(a.Configs) {
 				continue
 			}
-			if t, fits = a.single(a.Configs, rest, budget); !fits || len(a.dummies) > 0 {
+			if t, fits = a.single(a.Configs, rest, budget); !fits {
 				return set, rest, false
 			}
 		}
@@ -117,7 +118,7 @@ func (a *algorithm1) residual(set plan.Schedule, rest float64, budget time.Durat
 			return set, 0, true
 		}
 	}
-	if t, fits := a.single(a.Configs, rest, budget); fits && len(a.dummies) == 0 {
+	if t, fits := a.single(a.Configs, rest, budget); fits {
 		set.Add(t)
 		return set, 0, true
 	}

@@ -16,7 +16,7 @@ import (
 //   - any number of full machines of any configurations; a full machine of ratio
 //     r collects at the rate of all machines of ratio r or less (Theorem 1);
 //   - at most one machine that is partly used, of any configuration; it collects
-//     at its own rate, d + b/f;
+//     at its own rate, d + b/f, but a batch of one waits for nobody;
 //   - or dummy requests that fill the last machine instead. As Theorem 2 has it,
 //     they fill no more than one: a set holds no machine that could be left out,
 //     the last in the order of ratios.
@@ -189,7 +189,7 @@ func (l *lister) offer(part int, f, weight float64) {
 		}
 	}
 	if part >= 0 {
-		worst = max(worst, plan.PartialWorstCase(l.m.Configs[part], f))
+		worst = max(worst, partly(l.m.Configs[part], f))
 	}
 	if !l.beaten(worst, weight) {
 		l.keep(l.set(part, f, worst, weight))
@@ -199,17 +199,18 @@ func (l *lister) offer(part int, f, weight float64) {
 func (l *lister) set(part int, f float64, worst time.Duration, weight float64) plan.Schedule {
 	set := plan.Schedule{Worst: worst, Weight: weight}
 	total := 0.0
-	put := func(c plan.Config, machines, rate, collect float64) {
-		set.Allocations = append(set.Allocations, plan.Allocation{Config: c, Machines: machines, Rate: rate, Collect: collect, Worst: plan.PartialWorstCase(c, collect)})
+	put := func(c plan.Config, machines, rate, collect float64, worst time.Duration) {
+		set.Allocations = append(set.Allocations, plan.Allocation{Config: c, Machines: machines, Rate: rate, Collect: collect, Worst: worst})
 		total += rate
 	}
 	for i, n := range l.counts {
 		c := l.m.Configs[i]
 		if n > 0 {
-			put(c, float64(n), float64(n)*c.Throughput(), l.collect(i, part, f))
+			collect := l.collect(i, part, f)
+			put(c, float64(n), float64(n)*c.Throughput(), collect, plan.PartialWorstCase(c, collect))
 		}
 		if i == part {
-			put(c, f/c.Throughput(), f, f)
+			put(c, f/c.Throughput(), f, f, partly(c, f))
 		}
 	}
 	if dummies := total - l.m.Rate; dummies > plan.RateTolerance*l.m.Rate {
@@ -233,6 +234,14 @@ func (l *lister) collect(i, part int, f float64) float64 {
 		}
 	}
 	return sum
+}
+
+// partly is the worst case of a partly used machine that receives f requests per second.
+func partly(c plan.Config, f float64) time.Duration {
+	if c.Batch == 1 {
+		return c.Duration
+	}
+	return plan.PartialWorstCase(c, f)
 }
 
 // keep puts a set into the list and takes those out that it beats.

@@ -92,7 +92,7 @@ type bestSet struct {
 func (s bestSet) solve(budget time.Duration) (plan.Schedule, bool) {
 	best, found := s.search.listed(s.module, budget)
 	for _, other := range s.search.others {
-		if set, ok := other.solve(s.module, budget); ok && (!found || plan.Cheaper(set.Weight, best.Weight)) {
+		if set, ok := other.solveFilled(s.module, budget); ok && (!found || plan.Cheaper(set.Weight, best.Weight)) {
 			best, found = set, true
 		}
 	}
@@ -154,7 +154,7 @@ func (b *bruteSearch) known() (list [][]plan.Schedule) {
 // dearest is the most that a module can weigh in a whole plan that is no dearer
 // than one of the known ones: what is left of its weight when all others cost
 // the least that any sound plan could (see split.Cheapest, whose proof covers the
-// papers' reading). Without limit where the budgets are given.
+// papers' reading but for batches of one, which it has wait). Without limit where the budgets are given.
 func (b *bruteSearch) dearest(known [][]plan.Schedule, budgets []time.Duration, whole bool) []float64 {
 	best, sum := math.Inf(1), 0.0
 	for _, sets := range known {
@@ -164,6 +164,9 @@ func (b *bruteSearch) dearest(known [][]plan.Schedule, budgets []time.Duration, 
 	for i, m := range b.Modules {
 		set, _ := split.Cheapest(m, budgets[i])
 		least[i] = set.Weight
+		if slices.ContainsFunc(m.Configs, func(c plan.Config) bool { return c.Batch == 1 }) {
+			least[i] = math.Min(least[i], m.Rate*m.Configs[0].Unit()) // it waits for nobody
+		}
 		sum += least[i]
 	}
 	for i := range least {

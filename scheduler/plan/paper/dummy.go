@@ -13,26 +13,26 @@ type dummyRule func(c plan.Config, budget time.Duration) float64
 // fillMachine is the rule of the Harpagon paper: what fills one machine.
 func fillMachine(c plan.Config, _ time.Duration) float64 { return c.Throughput() }
 
-// solve schedules the module within the budget: Algorithm 1, then the dummy
-// generator. It is false when no configuration set keeps the budget.
+// solve schedules the module within the budget by Algorithm 1, with dummy requests only
+// where it fails without. It is false when no configuration set keeps the budget.
 func (a *algorithm1) solve(budget time.Duration) (plan.Schedule, bool) {
 	set, rest, ok := a.allocate(a.Rate, budget)
-	if len(a.dummies) == 0 {
-		return set, ok
+	if !ok && len(a.dummies) > 0 {
+		return a.rescue(set, rest, budget)
 	}
-	if !ok {
-		set, ok = a.rescue(set, rest, budget)
-	}
-	if !ok {
-		return set, false
-	}
-	for {
+	return set, ok
+}
+
+// fill is the dummy generator: it adds dummy requests as long as that lowers the cost.
+func (a *algorithm1) fill(set plan.Schedule, budget time.Duration) plan.Schedule {
+	for len(a.dummies) > 0 {
 		better, found := a.withDummies(set, budget)
 		if !found {
-			return set, true
+			break
 		}
 		set = better
 	}
+	return set
 }
 
 // withDummies is the dummy generator of the paper (section III-C): for the

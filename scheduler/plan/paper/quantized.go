@@ -54,7 +54,7 @@ func (p *search) quantized(step time.Duration) ([]time.Duration, bool) {
 func (p *search) choices(i int, step time.Duration) []choice {
 	var list []choice
 	for budget := step; budget <= p.Pipeline.SLO; budget += step {
-		set, ok := p.solve(i, budget)
+		set, ok := p.solveFilled(i, budget)
 		if ok && (len(list) == 0 || plan.Cheaper(set.Weight, list[len(list)-1].weight)) {
 			list = append(list, choice{budget, set.Weight})
 		}

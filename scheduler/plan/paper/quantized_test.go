@@ -38,7 +38,7 @@ func allBudgets(p *search, step time.Duration, budgets []time.Duration, i int) f
 		}
 		sum := 0.0
 		for k := range p.Modules {
-			set, ok := p.solve(k, budgets[k])
+			set, ok := p.solveFilled(k, budgets[k])
 			if !ok {
 				return math.Inf(1)
 			}

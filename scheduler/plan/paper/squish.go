@@ -133,7 +133,7 @@ func (p *search) runs(n *node, sets []plan.Schedule) plan.Device {
 		set := &sets[m.module]
 		t := plan.Allocation{
 			Config: m.Config, Machines: use, Rate: m.rate, Collect: m.rate, Period: n.cycle,
-			Deadline: m.budget - n.cycle, Worst: n.cycle + m.Duration, Charge: use / d.Share,
+			Deadline: m.budget - n.cycle, Window: n.cycle, Worst: n.cycle + m.Duration, Charge: use / d.Share,
 		}
 		d.Tasks = append(d.Tasks, plan.Task{
 			Pipeline: p.Pipeline.Name, Module: p.Modules[m.module].Name, Group: len(set.Allocations),

@@ -150,7 +150,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected, seen: seen, traces: traces, written: written,
 		replaced: make(chan struct{}),
 	}
-	collected.Registry().MustRegister(metrics.Services(r.deployments))
+	collected.Registry().MustRegister(metrics.Services(r.deployments), metrics.Trials(r.Gateway.Trials))
 	r.front = newFront(r.Gateway)
 	commands := control.New(c, control.Options{})
 	if err := r.listen(life, o, commands); err != nil {

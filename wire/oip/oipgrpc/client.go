@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -24,16 +26,27 @@ import (
 // DefaultMaxAnswer is the longest answer that is read, in bytes.
 const DefaultMaxAnswer = 256 << 20
 
+// How soon a server that was gone is tried again: it may be back in a moment.
+var reconnect = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
+
+// connectWithin is how long a connection may take to be made.
+const connectWithin = 5 * time.Second
+
 // window is what may be under way on a connection before it has been read.
 const window = 4 << 20
 
 // ClientOptions describe a server.
 type ClientOptions struct {
-	Address   string      // HOST:PORT
-	Socket    string      // path of a Unix socket, instead of Address
-	TLS       *tls.Config // nil means none
-	Token     string      // sent as "authorization: Bearer TOKEN"; empty sends none
-	MaxAnswer int         // bytes; 0 means DefaultMaxAnswer
+	Address   string                           // HOST:PORT
+	Socket    string                           // path of a Unix socket, instead of Address
+	TLS       *tls.Config                      // nil means none
+	Secure    credentials.TransportCredentials // in place of TLS, where its files may change
+	Token     string                           // sent as "authorization: Bearer TOKEN"; empty sends none
+	MaxAnswer int                              // bytes; 0 means DefaultMaxAnswer
+
+	// Broken explains a failure below the protocol, before or after the request was sent;
+	// nil makes a *wire.Error.
+	Broken func(sent bool, err error) error
 }
 
 // Client asks one server, whoever wrote it. It may be used from many goroutines
@@ -50,7 +63,10 @@ func NewClient(o ClientOptions) (*Client, error) {
 		o.MaxAnswer = DefaultMaxAnswer
 	}
 	secure := insecure.NewCredentials()
-	if o.TLS != nil {
+	switch {
+	case o.Secure != nil:
+		secure = o.Secure
+	case o.TLS != nil:
 		secure = credentials.NewTLS(o.TLS)
 	}
 	all := []grpc.DialOption{
@@ -59,6 +75,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 		grpc.WithInitialConnWindowSize(window),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.MaxAnswer), grpc.MaxCallSendMsgSize(1<<31-1)),
 		grpc.WithStatsHandler(sentHandler{}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: connectWithin}),
 	}
 	if o.Socket != "" {
 		all = append(all, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -97,11 +114,36 @@ func (c *Client) Ready(ctx context.Context, model, version string) (bool, error)
 // Metadata describes the model.
 func (c *Client) Metadata(ctx context.Context, model, version string) (*wire.Metadata, error) {
 	ctx, sent := c.outgoing(ctx)
-	m, err := c.service.ModelMetadata(ctx, &pb.ModelMetadataRequest{Name: model, Version: version})
+	var more metadata.MD
+	m, err := c.service.ModelMetadata(ctx, &pb.ModelMetadataRequest{Name: model, Version: version}, grpc.Header(&more))
 	if err != nil {
 		return nil, c.explain(ctx, sent, err)
 	}
-	return DecodeMetadata(m), nil
+	out := DecodeMetadata(m)
+	decodeMore(out, more)
+	return out, nil
+}
+
+// About returns nil when the server tells of itself to who has the token.
+func (c *Client) About(ctx context.Context) error {
+	ctx, sent := c.outgoing(ctx)
+	_, err := c.service.ServerMetadata(ctx, &pb.ServerMetadataRequest{})
+	return c.explain(ctx, sent, err)
+}
+
+// Models lists the models of the server, in order of name, which not every server does.
+func (c *Client) Models(ctx context.Context) ([]string, error) {
+	ctx, sent := c.outgoing(ctx)
+	index, err := c.service.RepositoryIndex(ctx, &pb.RepositoryIndexRequest{})
+	if err != nil {
+		return nil, c.explain(ctx, sent, err)
+	}
+	var names []string
+	for _, m := range index.GetModels() {
+		names = append(names, m.GetName())
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // Infer asks for one answer. The deadline of ctx is told to the server.
@@ -144,6 +186,8 @@ func (c *Client) explain(ctx context.Context, s *sent, err error) error {
 	case ctx.Err() != nil:
 		return wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
 	case answered:
+	case code == codes.Unavailable && c.options.Broken != nil:
+		return c.options.Broken(s.sent.Load(), errors.New(e.Reason))
 	case code == codes.Unavailable && s.sent.Load():
 		return oip.Lost(wire.Errorf(wire.CodeUnavailable, "", "the server at %s ended the connection: %s", c.where(), e.Reason))
 	case code == codes.Unavailable:

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/grpc/metadata"
+
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
@@ -218,6 +220,28 @@ func DecodeMetadata(m *pb.ModelMetadataResponse) *wire.Metadata {
 		out.Generation, _ = strconv.Atoi(m.GetVersions()[n-1]) // other servers' versions need not be numbers
 	}
 	return out
+}
+
+// Keys of what the protocol's message has no place for, sent as headers.
+const (
+	sloKey   = "harpagon-slo-ns"
+	readyKey = "harpagon-ready"
+)
+
+// EncodeMore is what of a model its message does not tell.
+func EncodeMore(m *wire.Metadata) metadata.MD {
+	return metadata.Pairs(sloKey, strconv.FormatInt(int64(m.SLO), 10), readyKey, strconv.FormatBool(m.Ready))
+}
+
+// decodeMore adds what EncodeMore has told, if it has.
+func decodeMore(m *wire.Metadata, more metadata.MD) {
+	for _, v := range more.Get(sloKey) {
+		n, _ := strconv.ParseInt(v, 10, 64)
+		m.SLO = time.Duration(n)
+	}
+	for _, v := range more.Get(readyKey) {
+		m.Ready, _ = strconv.ParseBool(v)
+	}
 }
 
 func encodePorts(ports []pipelines.Port) []*pb.ModelMetadataResponse_TensorMetadata {

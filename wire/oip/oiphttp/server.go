@@ -41,8 +41,8 @@ func AuthorizedFor(g secure.Guard, scope func(*http.Request) secure.Scope, owner
 			Fail(w, &statusError{http.StatusUnauthorized, wire.Errorf(wire.CodeInvalid, "", "%s", g.Refusal(owner))})
 			return
 		}
-		if who := g.Who(r.Header["Authorization"]); who != "" {
-			r = r.WithContext(wire.WithCaller(r.Context(), who))
+		if who := g.Who(r.Header["Authorization"]); who != nil {
+			r = r.WithContext(wire.WithTenant(r.Context(), who))
 		}
 		next(w, r)
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -78,8 +79,8 @@ func Admits(ctx context.Context, g secure.Guard) bool {
 	return g.Admits(md.Get(tokenKey), state)
 }
 
-// Who is the name of the caller's token; empty for the one that all share, or none.
-func Who(ctx context.Context, g secure.Guard) string {
+// Who is whose token the caller has shown; nil for the one that all share, or none.
+func Who(ctx context.Context, g secure.Guard) *wire.Tenant {
 	md, _ := metadata.FromIncomingContext(ctx)
 	return g.Who(md.Get(tokenKey))
 }

@@ -31,6 +31,7 @@ is gone another takes its services over. Without, the one that has started last 
 			if o.Credentials, err = security.Credentials(); err != nil {
 				return err
 			}
+			go o.Credentials.Watch(c.Context(), func(line string) { fmt.Fprintln(d.Stderr, line) })
 			if system.External(d.Environ) {
 				t, _, err := dialTemporal(c.Context(), d, o.Credentials)
 				if err != nil {

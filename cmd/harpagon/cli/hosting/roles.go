@@ -176,6 +176,7 @@ func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, c
 		if err != nil {
 			return err
 		}
+		go proof.Watch(c.Context(), func(line string) { fmt.Fprintln(d.Stderr, line) })
 		if !system.External(d.Environ) {
 			return errors.New("a role needs a Temporal server: set TEMPORAL_ADDRESS to one, or run everything in one process with harpagon up")
 		}

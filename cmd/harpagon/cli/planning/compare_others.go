@@ -38,9 +38,13 @@ func (f *compareFlags) others(ctx context.Context, d *command.Deps, doc *pipelin
 		}
 		switch s.Kind() {
 		case scheduler.KindFunction:
-			one, err := functions.Compare(s.FunctionProblem(), functions.Options{Clock: d.Clock}, names...)
-			if err != nil {
-				return err
+			one := functions.Comparison{Function: s.Function.Name}
+			for _, name := range names {
+				plan, err := functions.Solve(s.FunctionProblem(), functions.Options{Policy: name, Clock: d.Clock, Stop: f.ended(ctx, d)})
+				if err != nil {
+					return err
+				}
+				one.Plans = append(one.Plans, plan)
 			}
 			to.Functions = append(to.Functions, one)
 		case scheduler.KindPool:
@@ -48,6 +52,15 @@ func (f *compareFlags) others(ctx context.Context, d *command.Deps, doc *pipelin
 		}
 	}
 	return nil
+}
+
+// ended is when a search that begins now must end.
+func (f *compareFlags) ended(ctx context.Context, d *command.Deps) func() bool {
+	if f.limit <= 0 || d.Clock == nil {
+		return func() bool { return ctx.Err() != nil }
+	}
+	begin := d.Clock()
+	return func() bool { return ctx.Err() != nil || d.Clock()-begin >= f.limit }
 }
 
 // cluster plans a cluster, and its pipelines without it.

@@ -35,7 +35,8 @@ func NewReproduceCommand(d *command.Deps) *cobra.Command {
 		Short: "Make figures and tables of the papers and of the docs anew",
 		Long: `Measures what the papers and the docs of Harpagon show, and prints it as tables, with
 what the papers print beside it: a small part of each, or with --full the whole.
---list names the figures and says how long the whole of each takes on two cores;
+--list names the figures and says how long the whole of each takes on two cores,
+which of them show what other figures of the papers do, and why the rest is not made;
 symphony stands for all whose ID begins with symphony/, and without any ID all are made.
 
 The same is drawn at random everywhere, so what is planned or simulated can be
@@ -62,12 +63,12 @@ system tells it, so that other work hardly matters.`,
 		if f.asJSON && f.asMarkdown {
 			return command.WrongUse(c, errors.New("--json and --markdown exclude each other; take one of them"))
 		}
+		if f.list {
+			return f.writeList(d, all, args)
+		}
 		chosen, err := choose(all, args)
 		if err != nil {
 			return err
-		}
-		if f.list {
-			return f.writeList(d, chosen)
 		}
 		return f.make(c.Context(), d, chosen, f.command(args))
 	}
@@ -81,7 +82,17 @@ func choose(all []figure.Figure, ids []string) ([]figure.Figure, error) {
 	}
 	var chosen []figure.Figure
 	for _, id := range ids {
-		found := experiments.Find(all, strings.TrimSuffix(id, "/"))
+		id = strings.TrimSuffix(id, "/")
+		found := experiments.Find(all, id)
+		for _, p := range experiments.FindElsewhere(id) {
+			switch {
+			case p.ID != id:
+			case p.Why != "":
+				return nil, fmt.Errorf("%s cannot be made: it %s", p.ID, p.Why)
+			default:
+				found = experiments.Find(all, p.In)
+			}
+		}
 		if len(found) == 0 {
 			return nil, fmt.Errorf("there is no figure %q.%s harpagon reproduce --list names all", id, pipelines.Suggest(id, figureIDs(all)))
 		}
@@ -111,8 +122,23 @@ type figureJSON struct {
 	Notes   []string     `json:"notes,omitempty"`
 }
 
-func (f *reproduceFlags) writeList(d *command.Deps, chosen []figure.Figure) error {
-	var list []figureJSON
+// writeList names the figures with the IDs, all without any, and what of the papers is
+// shown by them or not at all.
+func (f *reproduceFlags) writeList(d *command.Deps, all []figure.Figure, ids []string) error {
+	chosen, elsewhere := all, experiments.Elsewhere()
+	if len(ids) > 0 {
+		chosen, elsewhere = nil, nil
+		for _, id := range ids {
+			id = strings.TrimSuffix(id, "/")
+			figures, others := experiments.Find(all, id), experiments.FindElsewhere(id)
+			if len(figures)+len(others) == 0 {
+				_, err := choose(all, []string{id})
+				return err
+			}
+			chosen, elsewhere = append(chosen, figures...), append(elsewhere, others...)
+		}
+	}
+	list := []figureJSON{}
 	g := figure.Grid{Header: []string{"id", "takes", "title"}}
 	for _, one := range chosen {
 		list = append(list, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds})
@@ -120,17 +146,32 @@ func (f *reproduceFlags) writeList(d *command.Deps, chosen []figure.Figure) erro
 	}
 	switch {
 	case f.asJSON:
-		return command.WriteJSON(d.Stdout, map[string]any{"figures": list})
+		return command.WriteJSON(d.Stdout, map[string]any{"figures": list, "elsewhere": elsewhere})
 	case f.asMarkdown:
+		for _, p := range elsewhere {
+			g.Rows = append(g.Rows, []string{p.ID, "-", p.Title + ": " + where(p)})
+		}
 		_, err := io.WriteString(d.Stdout, g.Markdown())
 		return err
 	}
+	const before = 33 // columns
 	for _, row := range g.Rows {
-		const before = 33 // columns
 		title := command.Wrapped(row[2], command.LineWidth-before, strings.Repeat(" ", before))
 		fmt.Fprintf(d.Stdout, "%-22s %8s  %s\n", row[0], row[1], title)
 	}
+	for _, p := range elsewhere {
+		title := command.Wrapped(p.Title+": "+where(p), command.LineWidth-before, strings.Repeat(" ", before))
+		fmt.Fprintf(d.Stdout, "%-22s %8s  %s\n", p.ID, "-", title)
+	}
 	return nil
+}
+
+// where says where a figure of a paper is found.
+func where(p experiments.Printed) string {
+	if p.In != "" {
+		return "see " + p.In
+	}
+	return p.Why
 }
 
 // make makes the figures one after the other. Each is printed and written when
@@ -153,7 +194,7 @@ func (f *reproduceFlags) make(ctx context.Context, d *command.Deps, chosen []fig
 			}
 			break
 		}
-		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Rows: r.Rows, Notes: r.Notes})
+		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Rows: r.Rows, Notes: r.Sentences()})
 		switch {
 		case f.asJSON:
 		case f.asMarkdown:

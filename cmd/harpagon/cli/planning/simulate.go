@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/simulate"
+	draws "github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 type simulateFlags struct {
@@ -107,7 +108,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.DurationVar(&f.options.Delay.Control, "delay-control", 0, "time that a batch takes to its device")
 	flags.DurationVar(&f.options.Delay.PerRequest, "delay-data", 0, "time on top for each request of the batch")
 	flags.Float64Var(&f.options.Noise, "noise", 0, "coefficient of variation of the time of a batch around its profile")
-	flags.StringVar(&f.spread, "fanout", string(simulate.SpreadPoisson), "how fan-out varies around a mean that is not whole: poisson or near")
+	flags.StringVar(&f.spread, "fanout", string(draws.SpreadPoisson), "how fan-out varies around a mean that is not whole: poisson or near")
 	flags.StringArrayVar(&f.lose, "lose", nil, "lose a device and get it back: `DEVICE@FROM-TO`, such as 0@10s-20s; may be repeated; without TO it stays away")
 	flags.BoolVar(&f.options.Admission, "admission", true, "refuse requests that could not be answered in time when they come, as gateways do; of plans")
 	flags.BoolVar(&f.options.Eager, "eager", true, "let idle devices start early under policy tc where no promise is broken, as gateways do: shorter latencies where there is time to spare")
@@ -123,7 +124,7 @@ func (f *simulateFlags) check() error {
 	if err := command.CheckPicture(f.plot); err != nil {
 		return err
 	}
-	f.options.Spread = simulate.Spread(f.spread)
+	f.options.Spread = draws.Spread(f.spread)
 	if name := f.planning.First(); name != "" && len(f.pool) > 0 {
 		return fmt.Errorf("--pool runs pipelines without a plan, and --%s says how to plan; leave one of them out", name)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/scheduler/simulate"
+	"github.com/harpagon/harpagon/scheduler/variant"
 )
 
 // simulations is the JSON of the command: see the fields of
@@ -27,6 +28,14 @@ type simulations struct {
 	Devices     []simulate.DeviceResult `json:"devices,omitempty"`
 	Functions   []simulatedFunction     `json:"functions,omitempty"`
 	Pools       []SimulatedPool         `json:"pools,omitempty"`
+	Variants    []simulatedVariants     `json:"variants,omitempty"`
+}
+
+// simulatedVariants is who served a pipeline whose modules have variants.
+type simulatedVariants struct {
+	Pipeline string           `json:"pipeline"`
+	Accuracy float64          `json:"accuracy"`
+	Served   []variant.Served `json:"served"`
 }
 
 type unplanned struct {
@@ -62,6 +71,11 @@ func (f *simulateFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 		loads, plans, without = playable(loads, specs, found)
 	}
 	out := simulations{Simulations: []any{}}
+	for _, p := range plans {
+		if len(p.Variants) > 0 {
+			out.Variants = append(out.Variants, simulatedVariants{p.Pipeline, p.Accuracy, p.Variants})
+		}
+	}
 	var result simulate.Result
 	if len(loads) > 0 {
 		play := func(loads []simulate.Load, o simulate.Options) (simulate.Result, error) {
@@ -149,7 +163,9 @@ func playable(loads []simulate.Load, specs []scheduler.Spec, found []scheduler.P
 		case p.Status == plan.Infeasible:
 			without = append(without, unplanned{p.Pipeline, p.Status, p.Reason})
 		default:
-			able, plans = append(able, loadOf(loads, p.Pipeline)), append(plans, *p)
+			load := loadOf(loads, p.Pipeline)
+			load.Pipeline = variant.As(load.Pipeline, p.Variants)
+			able, plans = append(able, load), append(plans, *p)
 		}
 	}
 	return able, plans, without
@@ -279,6 +295,9 @@ func (f *simulateFlags) write(d *command.Deps, out simulations, result simulate.
 		if _, err := io.WriteString(d.Stdout, result.Describe()); err != nil {
 			return err
 		}
+	}
+	for _, v := range out.Variants {
+		fmt.Fprintf(d.Stdout, "%s: %s", v.Pipeline, variant.Describe(v.Accuracy, v.Served))
 	}
 	for _, u := range without {
 		fmt.Fprintf(d.Stdout, "%s: infeasible: %s\n", u.Pipeline, u.Reason)

@@ -128,11 +128,14 @@ func writeStatuses(to io.Writer, all []control.Status) error {
 		}
 	}
 	for _, s := range all {
-		for line := range strings.Lines(s.Promise()) {
+		for line := range strings.Lines(s.Variants() + s.Promise()) {
 			fmt.Fprintf(to, "\n%s: %s", s.Name, line)
 		}
 	}
 	for _, s := range all {
+		if s.Trial != nil {
+			fmt.Fprintf(to, "\n%s: %s", s.Name, s.Trial.Describe())
+		}
 		if s.Failure != nil {
 			fmt.Fprintf(to, "\n%s: %s", s.Name, s.Failure.Describe())
 		}

@@ -29,6 +29,14 @@ type serviceRow struct {
 	Files      []fileRow     `json:"files,omitempty"`
 	Decisions  []decisionRow `json:"decisions"` // oldest first
 	Transfers  []transferRow `json:"transfers,omitempty"`
+	Answered   []answeredRow `json:"answered,omitempty"`
+}
+
+// answeredRow is how many requests a combination of variants has answered.
+type answeredRow struct {
+	Variants string  `json:"variants"` // "classify=small, label=own"
+	Requests float64 `json:"requests"`
+	Share    float64 `json:"share"` // of all that were answered
 }
 
 // transferRow is how long the way to the executors of a host and back takes.
@@ -102,6 +110,9 @@ func newServiceRow(s control.Status) serviceRow {
 		for _, f := range m.Files {
 			row.Files = append(row.Files, fileRow{m.Module, f.Path, f.Digest, f.Size})
 		}
+	}
+	for _, one := range s.Answered.Shares() {
+		row.Answered = append(row.Answered, answeredRow(one))
 	}
 	for _, h := range s.Transfers {
 		row.Transfers = append(row.Transfers, transferRow{h.Host, quantity.MS(h.P99)})

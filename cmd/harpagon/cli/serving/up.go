@@ -68,6 +68,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 		if o.Credentials, err = security.Credentials(); err != nil {
 			return err
 		}
+		go o.Credentials.Watch(c.Context(), func(line string) { fmt.Fprintln(d.Stderr, line) })
 		if o.CacheSize, err = cache.Limit(); err != nil {
 			return err
 		}

@@ -1,4 +1,5 @@
-package simulate
+// Package draw draws what is random in a simulation: the same seed, the same numbers.
+package draw
 
 import (
 	"math"
@@ -9,19 +10,19 @@ import (
 // Purposes of random numbers: each has a sequence of its own, so that, for
 // example, the same requests come whatever noise devices have.
 const (
-	forArrivals uint64 = iota + 1
-	forFanout
-	forNoise
+	ForArrivals uint64 = iota + 1
+	ForFanout
+	ForNoise
 )
 
-// source is the generator for one purpose of one pipeline.
-func source(seed, purpose uint64, index int) *rand.Rand {
+// Source is the generator for one purpose of one pipeline.
+func Source(seed, purpose uint64, index int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, purpose<<32|uint64(index)))
 }
 
-// drawPoisson draws from the Poisson distribution of that mean by counting
+// Poisson draws from the Poisson distribution of that mean by counting
 // exponential gaps, in pieces that do not underflow.
-func drawPoisson(r *rand.Rand, mean float64) int {
+func Poisson(r *rand.Rand, mean float64) int {
 	n := 0
 	for left := mean; ; n++ {
 		if left -= r.ExpFloat64(); left < 0 {
@@ -30,10 +31,10 @@ func drawPoisson(r *rand.Rand, mean float64) int {
 	}
 }
 
-// drawStretch draws a factor with a mean of one and that coefficient of
+// Stretch draws a factor with a mean of one and that coefficient of
 // variation from a lognormal distribution: what a batch takes beyond, or less
 // than, its profile.
-func drawStretch(r *rand.Rand, variation float64) float64 {
+func Stretch(r *rand.Rand, variation float64) float64 {
 	s2 := math.Log1p(variation * variation)
 	return math.Exp(math.Sqrt(s2)*r.NormFloat64() - s2/2)
 }
@@ -43,10 +44,10 @@ func drawStretch(r *rand.Rand, variation float64) float64 {
 // simulator that came with the HarmonyBatch paper.
 const latencyQuantile = 2.33
 
-// DrawLatency draws the time of a batch on a function from a normal
+// Latency draws the time of a batch on a function from a normal
 // distribution around the average whose 99th percentile is the longest, cut off
 // there and as far below.
-func DrawLatency(r *rand.Rand, average, longest time.Duration) time.Duration {
+func Latency(r *rand.Rand, average, longest time.Duration) time.Duration {
 	if longest <= average {
 		return average
 	}
@@ -67,9 +68,9 @@ const (
 	SpreadNear    Spread = "near"    // one of the two whole numbers beside the mean
 )
 
-// drawFanout is how many items a request of that mean fan-out has. A whole
+// Fanout is how many items a request of that mean fan-out has. A whole
 // number is always that many.
-func drawFanout(r *rand.Rand, mean float64, how Spread) int {
+func Fanout(r *rand.Rand, mean float64, how Spread) int {
 	whole := math.Floor(mean)
 	switch {
 	case whole == mean:
@@ -80,5 +81,5 @@ func drawFanout(r *rand.Rand, mean float64, how Spread) int {
 		}
 		return int(whole)
 	}
-	return drawPoisson(r, mean)
+	return Poisson(r, mean)
 }
