@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,9 +51,13 @@ func openBrowser(t *testing.T) *browser {
 	require.NoError(t, err)
 	from, ours, err := os.Pipe()
 	require.NoError(t, err)
+	folder, err := os.MkdirTemp("", "browser")
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	cmd := exec.CommandContext(ctx, program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+		"--remote-debugging-pipe", "--user-data-dir="+folder, "about:blank")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its helpers end with it
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.ExtraFiles = []*os.File{theirs, ours}
 	require.NoError(t, cmd.Start())
 	_, _ = theirs.Close(), ours.Close()
@@ -73,10 +78,13 @@ func openBrowser(t *testing.T) *browser {
 	b := &browser{t: t, to: to, in: in}
 	t.Cleanup(func() {
 		b.session = ""
-		_ = to.Close() // ends it
+		_ = to.Close()
 		cancel()
 		_ = cmd.Wait()
 		_ = from.Close()
+		for tries := 0; os.RemoveAll(folder) != nil && tries < 100; tries++ {
+			time.Sleep(50 * time.Millisecond) // a helper that has not ended yet writes there
+		}
 	})
 	var made struct{ TargetID string }
 	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &made)
