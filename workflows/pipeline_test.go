@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/activities"
@@ -254,8 +253,7 @@ func TestWhyAnExecutorCannotLoadIsWhyTheChangeFails(t *testing.T) {
 	w := newWorld(4)
 	w.prepareErr = activitiesNotReady()
 	w.loadErr = temporal.NewNonRetryableApplicationError("detect cannot be loaded: unknown operator Frobnicate", activities.TypeLoad, nil)
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
+	env := quietEnv()
 	w.register(env)
 	env.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).Return(nil)
 	spec := traffic(20)

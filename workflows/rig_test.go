@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -281,11 +279,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, w *world) *rig {
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(time.Minute)
-	env.SetDetachedChildWait(false)
+	env := quietEnv()
 	env.SetStartTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	w.register(env)
 	r := &rig{TestWorkflowEnvironment: env, kind: scheduler.KindPipeline, t: t, world: w}
