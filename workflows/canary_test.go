@@ -87,7 +87,7 @@ func TestTrialIsTakenBack(t *testing.T) {
 		assert.Equal(t, pipelines.Update{}, w.tried[len(w.tried)-1])
 		assert.Equal(t, []string{"traffic@canary"}, w.removed)
 		assert.Empty(t, w.reserved("pipeline/traffic@canary"))
-		assert.Equal(t, stable, w.count())
+		w.counts(t, stable)
 		assert.Equal(t, []int{1}, generations(s))
 		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: executorID(s.Executors[0].Executor, 1), Reason: "killed"})
 	}, func(r *rig) {
@@ -116,7 +116,7 @@ func TestTrialIsPromoted(t *testing.T) {
 			assert.Equal(t, "traffic ii", as[len(as)-1])
 			assert.Contains(t, w.removed, "traffic@canary")
 			assert.Empty(t, w.reserved("pipeline/traffic@canary"))
-			assert.Equal(t, len(s.Executors), w.count())
+			w.counts(t, len(s.Executors))
 			assert.Equal(t, []int{1, 2}, generations(s))
 		})
 }
@@ -206,7 +206,7 @@ func TestTrialEnds(t *testing.T) {
 					assert.Nil(t, s.Failure)
 				}
 				assert.Empty(t, w.reserved("pipeline/traffic@canary"))
-				assert.Equal(t, len(s.Executors), w.count())
+				w.counts(t, len(s.Executors))
 				if len(w.tried) > 0 {
 					assert.Equal(t, pipelines.Update{}, w.tried[len(w.tried)-1])
 				}

@@ -53,7 +53,7 @@ func TestApplyServes(t *testing.T) {
 		require.NotNil(t, s.Plan)
 		assert.NotEmpty(t, s.Executors)
 		for _, e := range s.Executors {
-			assert.True(t, w.runs(e.Executor), e.Executor)
+			w.runs(t, e.Executor, true)
 		}
 		assert.Equal(t, []string{"detect@cpu"}, w.profiled, "vehicle has a profile on file")
 		require.Equal(t, 1, len(w.installed))
@@ -64,7 +64,7 @@ func TestApplyServes(t *testing.T) {
 	})
 	assert.Equal(t, []string{"traffic"}, w.removed)
 	assert.Empty(t, w.reserved("pipeline/traffic"))
-	assert.Zero(t, w.count())
+	w.counts(t, 0)
 }
 
 func TestApplyAgain(t *testing.T) {
@@ -93,7 +93,7 @@ func TestApplyAgain(t *testing.T) {
 	}, func(r *rig) { // executors end in their own time
 		now := executorNames(r.status())
 		for _, name := range before {
-			assert.Equal(t, contains(now, name), w.runs(name), name)
+			w.runs(t, name, contains(now, name))
 			assert.Equal(t, !contains(now, name), contains(w.released, name), name)
 		}
 	})
@@ -220,7 +220,7 @@ func TestMisfitLeavesTheOldPlan(t *testing.T) {
 		assert.Contains(t, s.Describe(), "pipeline traffic: serving, generation 1, 20 requests/s, ")
 		assert.Contains(t, s.Describe(), "asked for: generation 2, 5000 requests/s, because: rescaled from 20/s to 5000/s\n")
 		for _, e := range s.Executors {
-			assert.True(t, w.runs(e.Executor))
+			w.runs(t, e.Executor, true)
 		}
 		assert.Equal(t, s.Executors, w.reserved("pipeline/traffic"))
 	})
@@ -241,7 +241,7 @@ func TestUnreadyExecutorsAreTakenBack(t *testing.T) {
 		w.prepareErr = nil
 	}, func(r *rig) {
 		// A step later, since cancelled executors end in their own time.
-		assert.Equal(t, len(r.status().Executors), w.count())
+		w.counts(t, len(r.status().Executors))
 	}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(r *rig) {
 		assert.Equal(t, 2, r.status().Serving, "the change is tried again by itself")
 	})
@@ -332,7 +332,7 @@ func TestRepairWhenTheLatestSpecDoesNotFit(t *testing.T) {
 		require.NotNil(t, s.Failure, "and the latest spec still waits")
 		assert.Equal(t, 20.0, w.installed[len(w.installed)-1].Pipeline.Rate)
 		for _, e := range s.Executors {
-			assert.True(t, w.runs(e.Executor))
+			w.runs(t, e.Executor, true)
 		}
 	})
 }

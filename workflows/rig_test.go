@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -180,10 +181,21 @@ func (w *world) count() int {
 	return n
 }
 
-func (w *world) runs(name string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.running[name]
+// counts expects so many executors to run. A workflow that is cancelled under test ends
+// in a goroutine of its own, which other load may hold up.
+func (w *world) counts(t *testing.T, n int) {
+	t.Helper()
+	assert.Eventually(t, func() bool { return w.count() == n }, time.Minute, time.Millisecond)
+}
+
+// runs expects an executor to run, or not.
+func (w *world) runs(t *testing.T, name string, runs bool) {
+	t.Helper()
+	assert.Eventually(t, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.running[name] == runs
+	}, time.Minute, time.Millisecond, name)
 }
 
 func (w *world) prepare(_ context.Context, d placement.Deployment) error {
@@ -297,7 +309,7 @@ func newRig(t *testing.T, w *world) *rig {
 
 // deliver hands signals of executors and reschedules to the service.
 func (r *rig) deliver(name string, arg any) error {
-	go r.SignalWorkflow(name, arg)
+	r.SignalWorkflow(name, arg) // before the clock may go on
 	return nil
 }
 
