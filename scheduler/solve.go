@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -234,6 +235,10 @@ func Options(p pipelines.Planning, l Limits) plan.Options {
 func solvePool(s Spec, fleet Fleet, l Limits) pool.Plan {
 	problem := pool.Problem{Pool: *s.Pool, Hardware: fleet.available(s.Hardware)}
 	if fleet.Devices != nil {
+		if !slices.ContainsFunc(problem.Hardware, func(h pipelines.Hardware) bool { return h.Name == s.Pool.Base }) {
+			reason := fmt.Sprintf("no worker offers the base %q, of which a pool has at least one instance; start one with harpagon worker --hardware %s, or choose another base", s.Pool.Base, s.Pool.Base)
+			return pool.Plan{Pool: s.Pool.Name, Policy: s.Pool.Plan.Policy, Status: pool.Infeasible, Reason: reason, SLO: s.Pool.SLO, Budget: s.Pool.Budget}
+		}
 		problem.Pool.Hardware = slices.DeleteFunc(slices.Clone(s.Pool.Hardware), func(kind string) bool {
 			return !slices.ContainsFunc(problem.Hardware, func(h pipelines.Hardware) bool { return h.Name == kind })
 		})

@@ -25,8 +25,9 @@ func WriteDiagnostics(w io.Writer, c *Config, diags hcl.Diagnostics, color bool)
 	if c != nil {
 		files = c.Files
 	}
-	full := hcl.NewDiagnosticTextWriter(w, files, diagnosticWidth, color)
-	bare := hcl.NewDiagnosticTextWriter(w, nil, diagnosticWidth, color)
+	var text bytes.Buffer
+	full := hcl.NewDiagnosticTextWriter(&text, files, diagnosticWidth, color)
+	bare := hcl.NewDiagnosticTextWriter(&text, nil, diagnosticWidth, color)
 	searched := 0
 	for i, d := range diags[:min(len(diags), diagnosticsShown)] {
 		to := full
@@ -37,7 +38,11 @@ func WriteDiagnostics(w io.Writer, c *Config, diags hcl.Diagnostics, color bool)
 				to = bare
 			}
 		}
+		text.Reset()
 		if err := to.WriteDiagnostic(d); err != nil {
+			return err
+		}
+		if _, err := w.Write(withColumn(text.Bytes(), d.Subject)); err != nil {
 			return err
 		}
 	}
@@ -46,6 +51,15 @@ func WriteDiagnostics(w io.Writer, c *Config, diags hcl.Diagnostics, color bool)
 		return err
 	}
 	return nil
+}
+
+// withColumn says the column, too, where a finding says its line.
+func withColumn(text []byte, at *hcl.Range) []byte {
+	if at == nil {
+		return text
+	}
+	place := fmt.Sprintf("  on %s line %d", at.Filename, at.Start.Line)
+	return bytes.Replace(text, []byte(place), fmt.Appendf(nil, "%s, column %d", place, at.Start.Column), 1)
 }
 
 // longLine says whether the line at an offset is too long to be shown.
