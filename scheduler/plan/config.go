@@ -124,7 +124,6 @@ func ablate(all []Config, o Options) []Config {
 // the longest that does.
 func ToDuration(seconds float64) time.Duration {
 	ns := seconds * 1e9
-	const longest = 1 << 61 // which a float64 holds, too
 	if !(ns < longest) {
 		return longest
 	}
@@ -133,6 +132,8 @@ func ToDuration(seconds float64) time.Duration {
 	}
 	return time.Duration(math.Ceil(ns))
 }
+
+const longest = 1 << 61 // which a float64 holds, too
 
 // WholeNanoseconds rounds down.
 func WholeNanoseconds(seconds float64) time.Duration {
@@ -143,15 +144,5 @@ func WholeNanoseconds(seconds float64) time.Duration {
 // device: a device that runs s batches side by side starts one every d/s.
 func (c Config) Interval() float64 { return c.Duration.Seconds() / float64(c.Concurrency) }
 
-// Serves is the share of a stream of rate requests per second that one device can
-// serve when every request must be answered within latency seconds, at the most,
-// under any rule of dispatch:
-//
-//	s·min(b/T, L - d) / d
-//
-// A batch holds at most b requests, and at most those that came within the last
-// L - d before its start; and a device starts at most s/d batches a second.
-func (c Config) Serves(rate, latency float64) float64 {
-	fill := math.Min(float64(c.Batch)/rate, latency-c.Duration.Seconds())
-	return math.Max(0, fill/c.Interval())
-}
+// LeastWindow is the shortest window that a plan can state, in seconds.
+const LeastWindow = 1e-9

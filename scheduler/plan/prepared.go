@@ -48,6 +48,7 @@ type Prepared struct {
 type ModuleProblem struct {
 	Name    string
 	Rate    float64  // real requests per second
+	Single  bool     // they come one by one, 1/Rate apart
 	Configs []Config // best ratio of throughput to price first
 }
 
@@ -94,6 +95,9 @@ func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {
 		}
 		modules[i] = ModuleProblem{Name: name, Rate: rates[name], Configs: list}
 		out.Modules[i] = &modules[i]
+	}
+	for i, single := range out.single() {
+		out.Modules[i].Single = single
 	}
 	return out, nil
 }

@@ -18,8 +18,16 @@ import (
 // the plan is sound when that is within the budget of every module.
 func (p *Prepared) prove(out *Plan) {
 	out.Sound = true
+	single := map[string]bool{}
+	for _, m := range p.Modules {
+		single[m.Name] = m.Single
+	}
 	for i := range out.Modules {
 		m := &out.Modules[i]
+		if single[m.Name] && m.alone() != nil {
+			out.Sound = m.proveAlone() && out.Sound
+			continue
+		}
 		fits := m.prove()
 		out.Sound = out.Sound && fits
 		if fits && !p.Options.Lacks("tc") {
@@ -30,6 +38,16 @@ func (p *Prepared) prove(out *Plan) {
 	if out.Sound && p.EvenEverywhere() {
 		out.Proof = EveryRequest
 	}
+}
+
+// proveAlone is prove where every request has a batch of its own.
+func (m *Module) proveAlone() bool {
+	g := m.alone()
+	m.Proven = max(g.Duration, g.Deadline)
+	if g.Batch > 1 { // which waits for others, in vain
+		m.Proven += g.Window
+	}
+	return m.Proven <= m.Budget
 }
 
 func (m *Module) prove() bool {

@@ -14,10 +14,10 @@ import (
 // has batches of another module, and those must wait for each other. So a module
 // with n_k devices of its own costs, at prices l,
 //
-//	sum of n_k·l_k  +  (1 - sum of n_k·v_k(L)) · min over (k, b, d) of l_k·d/min(b/T, L - d - w_k)
+//	sum of n_k·l_k  +  (1 - sum of n_k·v_k(L)) · min over (k, b, d) of l_k·d/P,   P = min(b/T, max(g, L - d - w_k))
 //
 // the second term where it is positive; v_k(L) is the share of the stream that one
-// device of its own serves at best (plan.Config.Serves), and w_k the shortest batch that
+// device of its own serves at best (plan.ModuleProblem.Serves), and w_k the shortest batch that
 // any other module may have on kind k. The least of it over whole numbers n_k falls
 // with L; it is bounded from below by steps.
 
@@ -46,9 +46,9 @@ func (a *apart) at(budget float64, use []float64) float64 {
 		if c.Concurrency == 1 {
 			takes += a.waits[i]
 		}
-		if left := math.Min(float64(c.Batch)/a.m.Rate, budget-takes.Seconds()); left > 0 {
-			if cost := a.prices[i] * c.Interval() / left; cost < shared {
-				shared, on, per = cost, i, c.Interval()/left
+		if period := a.m.Period(c, budget-takes.Seconds()); period > 0 {
+			if cost := a.prices[i] * c.Interval() / period; cost < shared {
+				shared, on, per = cost, i, c.Interval()/period
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func (a *apart) at(budget float64, use []float64) float64 {
 	for k, configs := range a.run {
 		share := 0.0
 		for _, c := range configs {
-			share = math.Max(share, c.Serves(a.m.Rate, budget))
+			share = math.Max(share, a.m.Serves(&c, budget))
 		}
 		if price := a.prices[k]; share > 0 && price/share < shared {
 			list = append(list, own{k, price, share})
@@ -127,9 +127,7 @@ func (a *apart) steps(longest time.Duration) split.Steps {
 		for n := 1; n <= apartCounts; n++ { // devices of its own that serve all
 			least := math.Inf(1)
 			for _, c := range configs {
-				if gap := c.Interval() / float64(n); a.m.Rate*gap <= float64(c.Batch)*(1+plan.RateTolerance) {
-					least = math.Min(least, c.Duration.Seconds()+gap)
-				}
+				least = math.Min(least, a.m.Latency(&c, n))
 			}
 			if least <= last {
 				points = append(points, least)

@@ -12,11 +12,11 @@ import (
 // Lower bound of cost model shared, by cutting planes over whole devices.
 //
 // Let a plan have n_k devices of every kind k. A module whose budget is L uses at
-// least d/min(b/T, L - d) of a device for its whole stream, or the sum of such parts
+// least d/P of a device for its whole stream, P = min(b/T, max(g, L - d)) for the gap g between two requests (plan.ModuleProblem.Gap), or the sum of such parts
 // where several configurations serve parts of it (see package whole). Give the devices
 // prices l_k of any kind, not their own. Then all modules together cost at least
 //
-//	Z(l) = min over budgets of sum over i of min over (k, b, d) of l_k·d/min(b/T_i, L_i - d)
+//	Z(l) = min over budgets of sum over i of min over (k, b, d) of l_k·d/P_i
 //
 // and they fit into the devices, so that sum of l_k·n_k >= Z(l): a cut, which every
 // sound plan obeys. The least cost of whole numbers of devices that obey a list of
@@ -213,7 +213,7 @@ func (s *devices) atPrices(prices []float64) (least float64, use []float64) {
 	use = make([]float64, len(s.kinds))
 	for _, p := range s.problems {
 		bound, budgets := relaxed(p, func(i int, c *plan.Config) split.Curve {
-			return split.Curve{Rise: prices[s.kindOf(c)] * c.Interval(), Flat: float64(c.Batch) / p.Modules[i].Rate, Duration: c.Duration.Seconds()}
+			return split.NewCurve(p.Modules[i], c, prices[s.kindOf(c)], c.Duration.Seconds())
 		})
 		least += bound
 		for i, m := range p.Modules {
@@ -223,9 +223,9 @@ func (s *devices) atPrices(prices []float64) (least float64, use []float64) {
 			kind, cost, used := 0, math.Inf(1), 0.0
 			for k := range m.Configs {
 				c := &m.Configs[k]
-				left := math.Min(float64(c.Batch)/m.Rate, (budgets[i] - c.Duration).Seconds())
-				if at := prices[s.kindOf(c)] * c.Interval() / left; left > 0 && at < cost {
-					kind, cost, used = s.kindOf(c), at, c.Interval()/left
+				period := m.Period(c, (budgets[i] - c.Duration).Seconds())
+				if at := prices[s.kindOf(c)] * c.Interval() / period; period > 0 && at < cost {
+					kind, cost, used = s.kindOf(c), at, c.Interval()/period
 				}
 			}
 			use[kind] += used
@@ -293,7 +293,7 @@ func (s *devices) single(kind int) float64 {
 			if c.Concurrency == 1 {
 				takes += others[i]
 			}
-			return split.Curve{Rise: c.Interval(), Flat: float64(c.Batch) / p.Modules[i].Rate, Duration: takes.Seconds()}
+			return split.NewCurve(p.Modules[i], c, 1, takes.Seconds())
 		})
 		sum += use
 	}

@@ -318,7 +318,7 @@ func (h *hosting) runs(at int, prices []float64) []run {
 			if c.Concurrency == 1 {
 				takes += wait
 			}
-			list = append(list, run{split.Curve{Rise: prices[j] * c.Interval(), Flat: float64(c.Batch) / m.Rate, Duration: takes.Seconds()}, j})
+			list = append(list, run{split.NewCurve(m.ModuleProblem, c, prices[j], takes.Seconds()), j})
 		}
 	}
 	return list

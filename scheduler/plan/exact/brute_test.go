@@ -104,6 +104,12 @@ func bruteShared(p *plan.Problem) float64 {
 	return best
 }
 
+// brutePeriod is how long a batch of so many is collected within a window; one request
+// needs none.
+func brutePeriod(p *plan.Problem, batch int, window float64) float64 {
+	return math.Max(1, math.Min(float64(batch), p.Pipeline.Rate*window)) / p.Pipeline.Rate
+}
+
 // bruteDevice is what the modules on one device cost, or one module's own devices.
 func bruteDevice(p *plan.Problem, budgets []float64, device []int, d int, eighths int) float64 {
 	var on []int
@@ -116,8 +122,8 @@ func bruteDevice(p *plan.Problem, budgets []float64, device []int, d int, eighth
 	for _, h := range p.Hardware {
 		if len(on) == 1 {
 			for _, pt := range p.Pipeline.Modules[on[0]].Profile.Points {
-				if window := math.Min(budgets[on[0]]-pt.Duration.Seconds(), float64(pt.Batch)/p.Pipeline.Rate); pt.Hardware == h.Name && window > 0 {
-					best = math.Min(best, h.Price*math.Max(1, math.Ceil(pt.Duration.Seconds()/window-1e-9)))
+				if window := budgets[on[0]] - pt.Duration.Seconds(); pt.Hardware == h.Name && window > 0 {
+					best = math.Min(best, h.Price*math.Max(1, math.Ceil(pt.Duration.Seconds()/brutePeriod(p, pt.Batch, window)-1e-9)))
 				}
 			}
 			continue
@@ -132,12 +138,12 @@ func bruteDevice(p *plan.Problem, budgets []float64, device []int, d int, eighth
 				if pt.Hardware != h.Name {
 					continue
 				}
-				for x := 1; x < eighths; x++ {
-					due := budgets[on[k]] * float64(x) / float64(eighths)
+				for x := 1; x <= eighths; x++ {
+					due := math.Min(budgets[on[k]]*float64(x)/float64(eighths), budgets[on[k]]-plan.LeastWindow)
 					if due < pt.Duration.Seconds() {
 						continue
 					}
-					tasks = append(tasks[:k], demand.Task{Duration: pt.Duration.Seconds(), Period: math.Min(float64(pt.Batch)/p.Pipeline.Rate, budgets[on[k]]-due), Deadline: due})
+					tasks = append(tasks[:k], demand.Task{Duration: pt.Duration.Seconds(), Period: brutePeriod(p, pt.Batch, budgets[on[k]]-due), Deadline: due})
 					if visit(k + 1) {
 						return true
 					}

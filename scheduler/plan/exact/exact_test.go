@@ -113,8 +113,16 @@ func (w *twin) level(low, high []time.Duration, steps int, chosen []time.Duratio
 		}
 		return
 	}
+	var budgets []time.Duration
 	for k := range steps + 1 {
-		budget := low[i] + time.Duration(float64(high[i]-low[i])*float64(k)/float64(steps))
+		budgets = append(budgets, low[i]+time.Duration(float64(high[i]-low[i])*float64(k)/float64(steps)))
+	}
+	for _, c := range w.p.Modules[i].Configs { // from just above a duration on there is a cost
+		if l := c.Duration + 2; low[i] <= l && l <= high[i] {
+			budgets = append(budgets, l)
+		}
+	}
+	for _, budget := range budgets {
 		if set, ok := split.Cheapest(w.p.Modules[i], budget); ok {
 			w.level(low, high, steps, append(chosen, budget), cost+set.Weight)
 		}

@@ -56,7 +56,7 @@ func (e *regrouping) takes(collect time.Duration) []time.Duration {
 		for _, i := range g.parts {
 			least := math.Inf(1)
 			for _, c := range e.parts[i].choices[g.kind.index] {
-				if use := float64(c.Duration) / float64(min(c.filling, collect)); use < least {
+				if use := float64(c.Duration) / float64(e.parts[i].period(&c, collect)); use < least {
 					least, takes[i] = use, c.Duration
 				}
 			}
@@ -113,9 +113,9 @@ func (e *regrouping) fitFrom(takes []time.Duration) bool {
 			for _, i := range g.parts {
 				at, least, best := &e.parts[i], math.Inf(1), time.Duration(0)
 				for _, c := range at.choices[g.kind.index] {
-					left := min(c.filling, budgets[at.pipeline][at.module]-wait+takes[i]-c.Duration)
-					if left > 0 && float64(c.Duration)/float64(left) < least {
-						least, best = float64(c.Duration)/float64(left), c.Duration
+					period := at.period(&c, budgets[at.pipeline][at.module]-wait+takes[i]-c.Duration)
+					if period > 0 && float64(c.Duration)/float64(period) < least {
+						least, best = float64(c.Duration)/float64(period), c.Duration
 					}
 				}
 				use, long, takes[i] = use+least, long+best, best
@@ -161,7 +161,7 @@ func (e *regrouping) split(takes []time.Duration, price []float64) (allBudgets, 
 			var list split.Curves
 			for _, c := range at.choices[g.kind.index] {
 				due := max(wait-takes[i]+c.Duration, e.needs[at.pipeline][at.module])
-				list = append(list, split.Curve{Rise: price[k] * c.Duration.Seconds(), Flat: c.filling.Seconds(), Duration: due.Seconds()})
+				list = append(list, split.Curve{Rise: price[k] * c.Duration.Seconds(), One: at.rest.one.Seconds(), Flat: c.filling.Seconds(), Duration: due.Seconds()})
 			}
 			curves[at.pipeline][at.module] = list.Lower()
 		}

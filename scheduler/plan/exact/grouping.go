@@ -286,7 +286,7 @@ func (s *packer) sharing(at assignment, budget time.Duration) (assignment, bool)
 		return at, false
 	}
 	m := s.problems[at.pipeline].Modules[at.module]
-	at.residual, at.rest, at.dedicated, at.budget, at.margin = m.Rate, rest{}, nil, budget, 0
+	at.residual, at.rest, at.dedicated, at.budget, at.margin = m.Rate, wholeStream(m), nil, budget, 0
 	s.choose(&at, m.Configs)
 	return at, !math.IsInf(at.size, 1)
 }
@@ -395,8 +395,8 @@ func (e *regrouping) possible() bool {
 			shortest, least := shortestOf(list), math.Inf(1)
 			for _, c := range list {
 				left := e.s.problems[at.pipeline].Pipeline.SLO - around[at.pipeline][at.module] - g.wait - (c.Duration - shortest)
-				if left = min(left, c.filling); left > 0 {
-					least = math.Min(least, float64(c.Duration)/float64(left))
+				if period := at.period(&c, left); period > 0 {
+					least = math.Min(least, float64(c.Duration)/float64(period))
 				}
 			}
 			if use += least; use > 1 {

@@ -101,6 +101,15 @@ type assignment struct {
 type rest struct {
 	slack time.Duration // f_o·(W_o - P_o)/f
 	times float64       // T/f; 0 where there are no own devices
+	one   time.Duration // between two requests: without own devices batches need not be closed more often
+}
+
+// wholeStream is what no devices of its own leave.
+func wholeStream(m *plan.ModuleProblem) rest {
+	if !m.Single {
+		return rest{}
+	}
+	return rest{one: plan.Gap(m.Rate)}
 }
 
 // restOf is what devices of a module's own leave, of a stream of rate requests per second.
@@ -110,20 +119,27 @@ func restOf(rate float64, own *plan.Allocation, budget time.Duration) rest {
 		return rest{}
 	}
 	slack := own.Rate / left * float64(budget-own.Duration-own.Period)
-	return rest{time.Duration(math.Min(slack, math.MaxInt64/4)), rate / left}
+	return rest{slack: time.Duration(math.Min(slack, math.MaxInt64/4)), times: rate / left}
 }
 
-// period is the longest between two batches whose requests wait no longer than window.
+// period is the longest between two batches whose requests wait no longer than window;
+// 0 or less where there is none.
 func (r rest) period(window time.Duration) time.Duration {
-	if r.times == 0 {
-		return window
+	switch {
+	case r.times == 0 && window > 0:
+		return max(window, r.one)
+	case r.times == 0:
+		return 0
 	}
 	return min(plan.Saturate(window, r.slack), time.Duration(math.Min(float64(window)*r.times, math.MaxInt64/2)))
 }
 
 // window is the shortest with batches every period.
 func (r rest) window(period time.Duration) time.Duration {
-	if r.times == 0 {
+	switch {
+	case r.times == 0 && period <= r.one:
+		return 1
+	case r.times == 0:
 		return period
 	}
 	return max(period-r.slack, time.Duration(math.Ceil(float64(period)/r.times)), 1)
@@ -185,6 +201,9 @@ func (p *assignment) option(kind int, deadline, longest time.Duration) (best opt
 		period, wait := c.filling, p.rest.window(c.filling)
 		if wait > window {
 			period, wait = p.rest.period(window-p.margin), window
+			if p.rest.times == 0 && window < period {
+				wait = 1 // for nobody
+			}
 		}
 		if period <= 0 {
 			continue
@@ -194,6 +213,16 @@ func (p *assignment) option(kind int, deadline, longest time.Duration) (best opt
 		}
 	}
 	return best, ok && best.use <= 1+plan.RateTolerance
+}
+
+// period is how long requests are collected for a batch of c when they wait for it no
+// longer than a window, as far as that does not depend on the budget: what own devices
+// leave is not counted. 0 where there is no window.
+func (p *assignment) period(c *candidate, window time.Duration) time.Duration {
+	if window <= 0 {
+		return 0
+	}
+	return min(c.filling, max(window, p.rest.one))
 }
 
 // choose lists how a residual rate may run on shared devices.
@@ -261,7 +290,7 @@ func (s *packer) divide(pipeline, module int, budget time.Duration, by division)
 		// whole module uses of a shared one.
 		v := c.Unit()
 		if n == 0 {
-			use := float64(c.Duration) / float64(min(budget-c.Duration, filling(m.Rate, &c)))
+			use := float64(c.Duration) / float64(min(wholeStream(m).period(budget-c.Duration), filling(m.Rate, &c)))
 			if use > 1+plan.RateTolerance {
 				continue
 			}
@@ -281,7 +310,7 @@ func (s *packer) divide(pipeline, module int, budget time.Duration, by division)
 // on no device.
 func (s *packer) dividedBy(p assignment, c plan.Config, full float64) (assignment, bool) {
 	m := s.problems[p.pipeline].Modules[p.module]
-	p.residual, p.rest, p.margin, p.dedicated = m.Rate, rest{}, 0, nil
+	p.residual, p.rest, p.margin, p.dedicated = m.Rate, wholeStream(m), 0, nil
 	if full > 0 {
 		t := plan.Allocation{Config: c, Machines: full, Rate: math.Min(m.Rate, full*c.Throughput()), Worst: p.budget}
 		t.Collect, t.Period = t.Rate, plan.ToDuration(c.Interval()/full)

@@ -6,18 +6,31 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
-// leastWindow is the shortest window that a plan can state, in seconds.
-const leastWindow = 1e-9
-
 // Curve is what one configuration costs as a function of the budget L:
 //
-//	cost(L) = rise / min(flat, L - duration),  L > duration,
+//	cost(L) = rise / min(flat, max(one, L - duration)),  L > duration,
 //
-// convex, falling like a hyperbola, then constant. Times are in seconds.
+// constant, then falling like a hyperbola, then constant. Times are in seconds.
 type Curve struct {
 	Rise     float64 // p·d/s
+	One      float64 // the gap between two requests: a shorter window costs no more
 	Flat     float64 // b/T, the window beyond which nothing is saved
 	Duration float64
+}
+
+// NewCurve is that of a configuration of a module, on devices that cost price, whose
+// batches are done takes seconds after their windows.
+func NewCurve(m *plan.ModuleProblem, c *plan.Config, price, takes float64) Curve {
+	return Curve{Rise: price * c.Interval(), One: m.Gap(), Flat: float64(c.Batch) / m.Rate, Duration: takes}
+}
+
+// at is the cost under a budget, +Inf where there is none.
+func (c *Curve) at(budget float64) float64 {
+	window := budget - c.Duration
+	if !(window > 0) {
+		return math.Inf(1)
+	}
+	return c.Rise / math.Min(c.Flat, math.Max(c.One, window))
 }
 
 // Curves are the exact trade-off of a module: the least of its curves. It is
@@ -34,7 +47,7 @@ func Proportional(p *plan.Prepared, scale float64) []Curves {
 			continue
 		}
 		for _, c := range m.Configs {
-			all[i] = append(all[i], Curve{Rise: c.Weight / scale * c.Interval(), Flat: float64(c.Batch) / m.Rate, Duration: c.Duration.Seconds()})
+			all[i] = append(all[i], NewCurve(m, &c, c.Weight/scale, c.Duration.Seconds()))
 		}
 		all[i] = all[i].Lower()
 	}
@@ -79,8 +92,8 @@ func (f Curves) At(budget float64) (cost float64, which int) {
 	}
 	cost, which = math.Inf(1), -1
 	for i, c := range f {
-		if w := math.Min(c.Flat, budget-c.Duration); w > 0 && c.Rise/w < cost {
-			cost, which = c.Rise/w, i
+		if x := c.at(budget); x < cost {
+			cost, which = x, i
 		}
 	}
 	return cost, which
@@ -89,14 +102,15 @@ func (f Curves) At(budget float64) (cost float64, which int) {
 // Least is the smallest value of cost(L) + price·L over low <= L <= high: what
 // the module pays when latency has a price per second, and the budget that
 // reaches it. In closed form: on the
-// hyperbola the derivative vanishes where the window is sqrt(rise/price).
+// hyperbola the derivative vanishes where the window is sqrt(rise/price); before it
+// the shortest budget is the best.
 func (f Curves) Least(price, low, high float64) (value, budget float64) {
 	if len(f) == 0 {
 		return price * low, low
 	}
 	value, budget = math.Inf(1), low
 	for _, c := range f {
-		from := math.Max(low, c.Duration+leastWindow)
+		from := math.Max(low, c.Duration+plan.LeastWindow)
 		if from > high*(1+1e-15) {
 			continue
 		}
@@ -105,8 +119,12 @@ func (f Curves) Least(price, low, high float64) (value, budget float64) {
 			w = 0
 		}
 		l := math.Min(math.Max(from, c.Duration+w), math.Max(from, high))
-		v := c.Rise/math.Min(c.Flat, math.Max(l-c.Duration, leastWindow)) + price*l
-		if v < value {
+		if from-c.Duration < c.One {
+			if v := c.at(from) + price*from; v < value {
+				value, budget = v, from
+			}
+		}
+		if v := c.at(math.Max(l, c.Duration+plan.LeastWindow)) + price*l; v < value {
 			value, budget = v, l
 		}
 	}
@@ -120,7 +138,7 @@ func (f Curves) Fastest() float64 {
 	}
 	least := math.Inf(1)
 	for _, c := range f {
-		least = math.Min(least, c.Duration+leastWindow)
+		least = math.Min(least, c.Duration+plan.LeastWindow)
 	}
 	return least
 }
@@ -130,7 +148,7 @@ func (f Curves) Size() int { return len(f) }
 
 // Divide cuts anywhere: the cost is continuous.
 func (f Curves) Divide(mid, low, high float64) (below, above float64, ok bool) {
-	if high-low <= 4*leastWindow {
+	if high-low <= 4*plan.LeastWindow {
 		return 0, 0, false
 	}
 	if edge := 1e-3 * (high - low); mid < low+edge || mid > high-edge {

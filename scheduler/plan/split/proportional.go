@@ -12,7 +12,9 @@ import (
 // Theorem. Among the sound plans of one module with rate T and budget L, one
 // with a single configuration is cheapest, at
 //
-//	min over (b, d, p) with d < L of  p·d / min(b/T, L - d) .
+//	min over (b, d, p) with d < L of  p·d / min(b/T, max(g, L - d)) ,
+//
+// where g = 1/T for requests that come one by one, and else 0.
 //
 // Proof. Take any sound plan and let T' >= T be its rate with dummy requests.
 // Each of its groups releases a batch of b that is due W <= L - d later, and
@@ -22,6 +24,10 @@ import (
 // configuration in use whose p·d/b is least, hence at least
 // max(T, b/(L - d))·p·d/b. That is what this configuration costs alone. Alone
 // it is sound: with one group the processor-demand test is b/T' <= W.
+//
+// Requests that are counted singly need no batch while none comes: where the window
+// is shorter than 1/T every request has a batch of its own, all others of which are
+// dummies, and T' = b·T is enough.
 //
 // The proof uses of soundness only that T' >= b/(L - d). Plans in the papers'
 // reading fulfil that as well, since their worst case d + b/w has w <= T';
@@ -37,7 +43,9 @@ func Cheapest(m *plan.ModuleProblem, budget time.Duration) (plan.Schedule, bool)
 	for _, c := range m.Configs {
 		rate := m.Rate
 		if plan.Collection(c.Batch, rate) > budget-c.Duration {
-			rate = plan.CollectRate(c, budget)
+			if rate = plan.CollectRate(c, budget); m.Single { // a request and dummies, at the most
+				rate = min(rate, float64(c.Batch)*m.Rate)
+			}
 		}
 		if rate < m.Rate {
 			continue // the budget leaves no window at all
@@ -45,7 +53,7 @@ func Cheapest(m *plan.ModuleProblem, budget time.Duration) (plan.Schedule, bool)
 		machines := rate / c.Throughput()
 		if weight := c.Weight * machines; !found || plan.Cheaper(weight, best.Weight) {
 			found = true
-			t := plan.Allocation{Config: c, Machines: machines, Rate: rate, Collect: rate, Worst: plan.PartialWorstCase(c, rate)}
+			t := plan.Allocation{Config: c, Machines: machines, Rate: rate, Collect: rate, Worst: min(budget, plan.PartialWorstCase(c, rate))}
 			best = plan.Schedule{Allocations: []plan.Allocation{t}, Dummies: rate - m.Rate, Worst: t.Worst, Weight: weight}
 		}
 	}

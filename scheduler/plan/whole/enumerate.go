@@ -27,7 +27,7 @@ func (w *Module) enumerate(limit float64, budget time.Duration) {
 	}
 	e := enumerator{w: w, shares: make([]float64, len(w.kinds)), counts: make([]int, len(w.kinds))}
 	for i, k := range w.kinds {
-		e.shares[i] = k.serves(w.Rate, budget.Seconds())
+		e.shares[i] = k.serves(w.ModuleProblem, budget.Seconds())
 	}
 	least := e.cheapestShare(0)
 	for range 40 {

@@ -58,40 +58,35 @@ func undominated(all []plan.Config) []plan.Config {
 }
 
 // serves is the largest share that one device of the kind can serve.
-func (k kind) serves(rate, latency float64) float64 {
+func (k kind) serves(m *plan.ModuleProblem, latency float64) float64 {
 	most := 0.0
 	for i := range k.configs {
-		most = math.Max(most, k.configs[i].Serves(rate, latency))
+		most = math.Max(most, m.Serves(&k.configs[i], latency))
 	}
 	return most
 }
 
-// alone is the least latency that n devices of the kind promise a stream that
-// they serve alone, with the configuration that does, and +Inf when they are
-// too few. All of them run one configuration: the devices start a batch every
-// d/(s·n) seconds, spread evenly, and a request waits no longer than that.
-func (k kind) leastLatency(rate float64, n int) (latency float64, by plan.Config) {
+// leastLatency is the least latency that n devices of the kind promise a stream that
+// they serve alone, with the configuration that all of them run, and +Inf when they
+// are too few.
+func (k kind) leastLatency(m *plan.ModuleProblem, n int) (latency float64, by plan.Config) {
 	latency = math.Inf(1)
 	for _, c := range k.configs {
-		gap := c.Interval() / float64(n)
-		if rate*gap > float64(c.Batch)*(1+plan.RateTolerance) {
-			continue
-		}
-		if l := c.Duration.Seconds() + gap; l < latency {
+		if l := m.Latency(&c, n); l < latency {
 			latency, by = l, c
 		}
 	}
 	return latency, by
 }
 
-// enough is the least number of devices with configuration c that answer a
+// devicesNeeded is the least number of devices with configuration c that answer a
 // stream within the budget; false when no number does.
-func devicesNeeded(c *plan.Config, rate float64, budget time.Duration) (int, bool) {
+func devicesNeeded(c *plan.Config, m *plan.ModuleProblem, budget time.Duration) (int, bool) {
 	window := (budget - c.Duration).Seconds()
 	if window <= 0 {
 		return 0, false
 	}
-	n := math.Ceil(c.Interval()/math.Min(float64(c.Batch)/rate, window) - plan.RateTolerance)
+	n := math.Ceil(c.Interval()/m.Period(c, window) - plan.RateTolerance)
 	return int(math.Max(1, n)), n < maxDevices
 }
 

@@ -13,19 +13,20 @@ import (
 // Lower bound. Let a module receive T requests per second, to be answered
 // within L. Under any rule of dispatch a batch of configuration c = (b, d, s)
 // holds at most min(b, T·(L - d)) requests: no more than fit, and none that
-// came earlier than L - d before it starts. A device starts at most s batches
+// came earlier than L - d before it starts; or one, where requests come one by one, g
+// apart (g = 1/T; else 0). A device starts at most s batches
 // every d seconds. So n_h devices of each kind h serve at most
 //
-//	T · sum over h of n_h·v_h(L),   v_h(L) = max over c of h of s·min(b/T, L - d)/d
+//	T · sum over h of n_h·v_h(L),   v_h(L) = max over c of h of s·P/d,   P = min(b/T, max(g, L - d))
 //
 // requests per second, and every plan that answers all of them has
 // sum n_h·v_h(L) >= 1: a knapsack to be covered with whole devices (see
-// plan.Config.Serves). Its least cost is a bound for plans of any number of groups,
+// plan.ModuleProblem.Serves). Its least cost is a bound for plans of any number of groups,
 // any periods and any offsets. The relaxation to fractions of devices is the
 // proportional cost model's optimum.
 //
 // One kind reaches it. n devices that all run c, started in turn every d/(s·n)
-// seconds, each taking what has come, keep L as soon as n·s·min(b/T, L-d)/d
+// seconds, each taking what has come, keep L as soon as n·s·P/d
 // >= 1: the very condition. So where one kind of hardware is cheapest the plan
 // is optimal without any restriction. Mixtures of kinds are tried by what
 // shares can prove, and where that is dearer than the bound, refuted tells how
@@ -84,7 +85,7 @@ func (w *Module) single(budget time.Duration) (best member, weight float64, ok b
 	weight = math.Inf(1)
 	for _, k := range w.kinds {
 		for _, c := range k.configs {
-			n, fits := devicesNeeded(&c, w.Rate, budget)
+			n, fits := devicesNeeded(&c, w.ModuleProblem, budget)
 			if !fits || k.count > 0 && n > k.count {
 				continue
 			}
@@ -143,15 +144,25 @@ func (w *Module) fullest() float64 {
 	return sum
 }
 
-// alone is the schedule of one group. It collects full batches where the budget
-// allows and otherwise for as long as it does: no oftener than the devices can.
+// oneKind is the schedule of one group. It collects full batches where the budget
+// allows and otherwise for as long as it does, or one request where none comes in that
+// time: no oftener than the devices can.
 func (w *Module) oneKind(m member, budget time.Duration) plan.Schedule {
-	period := min(plan.Collection(m.Batch, w.Rate), budget-m.Duration)
-	t := plan.Allocation{Config: m.Config, Machines: float64(m.n), Rate: w.Rate, Collect: w.Rate, Period: period, Worst: m.Duration + period}
+	window := budget - m.Duration
+	period := min(plan.Collection(m.Batch, w.Rate), max(w.gap(), window))
+	t := plan.Allocation{Config: m.Config, Machines: float64(m.n), Rate: w.Rate, Collect: w.Rate, Period: period, Worst: m.Duration + min(period, window)}
 	return plan.Schedule{Allocations: []plan.Allocation{t}, Worst: t.Worst, Weight: float64(m.n) * m.Weight}
 }
 
-// mixed is the schedule of a mixture that is sound.
+// gap is that between two requests, 0 where several may come at once.
+func (w *Module) gap() time.Duration {
+	if !w.Single {
+		return 0
+	}
+	return plan.Gap(w.Rate)
+}
+
+// severalKinds is the schedule of a mixture that is sound.
 func (w *Module) severalKinds(m *mixture) plan.Schedule {
 	split, _ := shares(w.Rate, m.groups, (m.sound - m.margin).Seconds())
 	set := plan.Schedule{Worst: m.sound, Weight: m.weight}
@@ -212,7 +223,10 @@ func (w *Module) raise(m *mixture) {
 		latency := fluid.Seconds() * (1 - below)
 		all := true
 		w.each(m, nil, 0, func(groups []member) {
-			all = all && refuted(w.Rate, groups[0], groups[1], latency)
+			// The test takes the stream for a fluid: it says nothing of batches that
+			// would hold less than one request.
+			fluid := min(latency-groups[0].Duration.Seconds(), latency-groups[1].Duration.Seconds()) >= w.Gap()
+			all = all && fluid && refuted(w.Rate, groups[0], groups[1], latency)
 		})
 		if all && *w.effort > 0 {
 			m.floor = max(m.least, plan.WholeNanoseconds(latency))
@@ -231,7 +245,7 @@ func (w *Module) boundOf(groups []member) time.Duration {
 	for range 40 {
 		mid, sum := (low+high)/2, 0.0
 		for _, g := range groups {
-			sum += float64(g.n) * g.Serves(w.Rate, mid)
+			sum += float64(g.n) * w.Serves(&g.Config, mid)
 		}
 		if sum >= 1-plan.RateTolerance {
 			high = mid
@@ -270,7 +284,7 @@ func (w *Module) bound(counts []int) (time.Duration, bool) {
 		sum := 0.0
 		for i, n := range counts {
 			if n > 0 {
-				sum += float64(n) * w.kinds[i].serves(w.Rate, latency)
+				sum += float64(n) * w.kinds[i].serves(w.ModuleProblem, latency)
 			}
 		}
 		return sum >= 1-plan.RateTolerance

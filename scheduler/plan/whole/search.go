@@ -123,7 +123,7 @@ func (w *Module) relaxed(budget time.Duration) float64 {
 	}
 	least := math.Inf(1)
 	for _, k := range w.kinds {
-		if s := k.serves(w.Rate, budget.Seconds()); s > 0 {
+		if s := k.serves(w.ModuleProblem, budget.Seconds()); s > 0 {
 			n := 1 / s
 			if len(w.kinds) == 1 {
 				n = math.Ceil(n - plan.RateTolerance)
@@ -139,12 +139,12 @@ func (w *Module) singles(limit float64, budget time.Duration) []split.Step {
 	const most = 4096 // steps of one kind; dearer plans count as the limit
 	var steps []split.Step
 	for _, k := range w.kinds {
-		first := math.Ceil(1/k.serves(w.Rate, budget.Seconds()) - plan.RateTolerance)
+		first := math.Ceil(1/k.serves(w.ModuleProblem, budget.Seconds()) - plan.RateTolerance)
 		if !(first < maxDevices) {
 			continue
 		}
 		for n := int(math.Max(1, first)); float64(n)*k.weight <= limit*(1+plan.CostTolerance) && (k.count == 0 || n <= k.count); n++ {
-			if l, _ := k.leastLatency(w.Rate, n); !math.IsInf(l, 1) {
+			if l, _ := k.leastLatency(w.ModuleProblem, n); !math.IsInf(l, 1) {
 				steps = append(steps, split.Step{Budget: plan.ToDuration(l).Seconds(), Cost: float64(n) * k.weight})
 			}
 			if n-int(first) > most {
