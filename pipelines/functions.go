@@ -144,5 +144,5 @@ func (f *Function) Fastest(p *Provider) (time.Duration, bool) {
 	if math.IsInf(least, 1) || !(least >= 0) {
 		return 0, false
 	}
-	return time.Duration(math.Ceil(least*float64(time.Second))) + p.Overhead, true
+	return time.Duration(math.Ceil(least*float64(time.Second))) + f.CallOverhead(p), true
 }

@@ -24,6 +24,11 @@ type memoryJSON struct {
 	GPUGB        float64 `json:"gpu_gb,omitempty"`
 }
 
+type callsJSON struct {
+	Way       float64 `json:"way_s,omitempty"`
+	ColdStart float64 `json:"cold_start_s,omitempty"`
+}
+
 // JSON prints the profile as ReadFunctionProfile reads it.
 func (p FunctionProfile) JSON() ([]byte, error) {
 	var out struct {
@@ -31,6 +36,7 @@ func (p FunctionProfile) JSON() ([]byte, error) {
 		Max    []curveJSON `json:"cpu_max,omitempty"`
 		GPU    *gpuJSON    `json:"gpu,omitempty"`
 		Memory *memoryJSON `json:"memory,omitempty"`
+		Calls  *callsJSON  `json:"calls,omitempty"`
 	}
 	for _, c := range p.CPU {
 		out.Avg = append(out.Avg, curveJSON{c.Batch, c.Avg.Alpha, c.Avg.Beta, c.Avg.Gamma})
@@ -41,6 +47,9 @@ func (p FunctionProfile) JSON() ([]byte, error) {
 	}
 	if m := p.Memory; m != (HostMemory{}) {
 		out.Memory = &memoryJSON{m.PerRequestMB, m.FixedMB, m.GPUGB}
+	}
+	if c := p.Calls; c != (CallTimes{}) {
+		out.Calls = &callsJSON{c.Way, c.ColdStart}
 	}
 	text, err := json.MarshalIndent(out, "", "  ")
 	return append(text, '\n'), err

@@ -1,6 +1,9 @@
 package pipelines
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // FunctionProfile is what a model takes as a function: one entry for every
 // batch size that CPU functions may run, and the model's line on a GPU.
@@ -9,6 +12,20 @@ type FunctionProfile struct {
 	GPU *GPULine    // nil where the model does not run on GPUs
 
 	Memory HostMemory `json:",omitzero"` // for providers that bill it
+	Calls  CallTimes  `json:",omitzero"` // measured beside the model
+}
+
+// CallTimes is what 99 of 100 calls take no longer for besides the model, in seconds;
+// not billed.
+type CallTimes struct {
+	Way       float64 // to the provider and back
+	ColdStart float64 // until a new instance runs
+}
+
+// CallOverhead is what a call takes at most besides the model, in every plan: what the
+// provider declares, or what was measured where that is longer.
+func (f *Function) CallOverhead(p *Provider) time.Duration {
+	return max(p.Overhead, time.Duration(f.Profile.Calls.Way*float64(time.Second)))
 }
 
 // HostMemory is what a model needs of a function's main memory.

@@ -23,8 +23,9 @@ const (
 // cpu_avg and cpu_max, lists of {batch, alpha, beta, gamma}, and gpu, an object
 // with xi1 and xi2; either kind may be left out. Beside those, gpu may hold
 // tau_s, Mmax_gb, batch_thresholds_for_gpu_mem and max_batch. A member memory
-// may hold per_request_mb, fixed_mb and gpu_gb. All is in seconds, vCPU and GB. Other members are passed over. Findings carry the line
-// and column of the file.
+// may hold per_request_mb, fixed_mb and gpu_gb; a member calls, way_s and
+// cold_start_s. All is in seconds, vCPU and GB. Other members are passed over.
+// Findings carry the line and column of the file.
 func ReadFunctionProfile(filename string, src []byte) (pipelines.FunctionProfile, hcl.Diagnostics) {
 	r := &coefficientReader{}
 	file, diags := hcljson.Parse(src, filename)
@@ -71,6 +72,10 @@ func (r *coefficientReader) profile() pipelines.FunctionProfile {
 	if memory, ok := r.members["memory"]; ok && !r.null(memory.Expr) {
 		p.Memory = r.memory(memory.Expr)
 	}
+	if calls, ok := r.members["calls"]; ok && !r.null(calls.Expr) {
+		fields, _ := r.object(calls.Expr)
+		r.optional(fields, calls.Expr.Range(), map[string]*float64{"way_s": &p.Calls.Way, "cold_start_s": &p.Calls.ColdStart})
+	}
 	if len(p.CPU) == 0 && p.GPU == nil && !r.diags.HasErrors() {
 		r.report("Empty profile", "The file says neither how the model runs on CPU functions (cpu_avg, cpu_max) nor on GPU functions (gpu).", r.place)
 	}
@@ -81,12 +86,17 @@ func (r *coefficientReader) profile() pipelines.FunctionProfile {
 func (r *coefficientReader) memory(e hcl.Expression) pipelines.HostMemory {
 	var m pipelines.HostMemory
 	fields, _ := r.object(e)
-	for name, to := range map[string]*float64{"per_request_mb": &m.PerRequestMB, "fixed_mb": &m.FixedMB, "gpu_gb": &m.GPUGB} {
+	r.optional(fields, e.Range(), map[string]*float64{"per_request_mb": &m.PerRequestMB, "fixed_mb": &m.FixedMB, "gpu_gb": &m.GPUGB})
+	return m
+}
+
+// optional reads coefficients that may be left out.
+func (r *coefficientReader) optional(fields map[string]hcl.Expression, at hcl.Range, all map[string]*float64) {
+	for name, to := range all {
 		if fields[name] != nil {
-			*to = r.coefficient(fields, name, e.Range(), notNegative)
+			*to = r.coefficient(fields, name, at, notNegative)
 		}
 	}
-	return m
 }
 
 func (r *coefficientReader) null(e hcl.Expression) bool {

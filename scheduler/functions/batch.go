@@ -32,7 +32,7 @@ func (s *planner) batchCatalogue() *catalogue {
 func (s *planner) longest(o Offer) float64 {
 	for _, c := range s.problem.Function.Profile.CPU {
 		if c.Batch == o.Batch {
-			return c.Max.At(o.VCPU) + s.problem.Provider.Overhead.Seconds()
+			return c.Max.At(o.VCPU) + s.problem.Function.CallOverhead(&s.problem.Provider).Seconds()
 		}
 	}
 	return o.Avg

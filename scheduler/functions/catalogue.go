@@ -40,12 +40,12 @@ type Offer struct {
 
 // Offers lists every function of the provider that can run the model, with
 // every batch size that fits it (equations 1 to 4 and 6).
-// A call takes the provider's overhead longer at most than the model says, which is not
-// billed.
+// A call takes longer at most than the model says, by the overhead of the provider or
+// what was measured of the way there, which is not billed.
 func Offers(p Problem) []Offer {
 	all := append(cpuOffers(p), gpuOffers(p)...)
 	for i := range all {
-		all[i].Max += p.Provider.Overhead.Seconds()
+		all[i].Max += p.Function.CallOverhead(&p.Provider).Seconds()
 	}
 	return all
 }

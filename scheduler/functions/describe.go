@@ -24,7 +24,18 @@ func (p Plan) Describe() string {
 		g.describe(w)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
+	if p.ColdStart > 0 {
+		fmt.Fprintf(&b, "a cold start takes %s, which no maximum latency holds: %s\n", quantity.Duration(p.ColdStart), p.cold())
+	}
 	return b.String()
+}
+
+// cold says who meets cold starts.
+func (p Plan) cold() string {
+	if p.Prepared {
+		return fmt.Sprintf("instances are started for all but %s of calls", quantity.Percent(1-warmShare))
+	}
+	return "calls that the provider has no instance for are late"
 }
 
 func (p Plan) promise() string {

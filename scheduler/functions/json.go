@@ -22,6 +22,8 @@ type planJSON struct {
 	LowerBound     float64     `json:"lower_bound_per_request,omitempty"`
 	Gap            float64     `json:"gap"`
 	Cost           float64     `json:"cost"`
+	ColdStart      quantity.MS `json:"cold_start_ms,omitempty"`
+	Prepared       bool        `json:"prepared,omitempty"`
 	CutShort       bool        `json:"cut_short,omitempty"`
 	SolveTime      quantity.MS `json:"solve_ms"`
 	Groups         []Group     `json:"groups"`
@@ -57,7 +59,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(planJSON{
 		p.Function, p.Policy, p.Status, p.Reason, p.Sound, p.Rate, p.CostPerRequest, p.ExpectedCost, p.LowerBound, p.Gap(),
-		p.CostPerHour(), p.CutShort, quantity.MS(p.SolveTime), groups,
+		p.CostPerHour(), quantity.MS(p.ColdStart), p.Prepared, p.CutShort, quantity.MS(p.SolveTime), groups,
 	})
 }
 
@@ -72,7 +74,7 @@ func (p *Plan) UnmarshalJSON(b []byte) error {
 		j.Groups = nil
 	}
 	*p = Plan{
-		j.Function, j.Policy, j.Status, j.Reason, j.Sound, j.Rate, j.CostPerRequest, j.ExpectedCost, j.LowerBound, j.CutShort,
+		j.Function, j.Policy, j.Status, j.Reason, j.Sound, j.Rate, j.CostPerRequest, j.ExpectedCost, j.LowerBound, time.Duration(j.ColdStart), j.Prepared, j.CutShort,
 		time.Duration(j.SolveTime), j.Groups,
 	}
 	return nil

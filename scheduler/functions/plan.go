@@ -17,13 +17,15 @@ type Plan struct {
 	Function       string
 	Policy         string
 	Status         Status
-	Reason         string  // when infeasible
-	Sound          bool    // every timeout plus maximum latency is within the objective
-	Rate           float64 // requests per second of all applications
-	CostPerRequest float64 // mean over requests
-	ExpectedCost   float64 // per request, as billed where requests come at random and batches leave before they are full
-	LowerBound     float64 // per request, for every partition; 0 when none is known
-	CutShort       bool    // the search ended early: more time may find less cost, or a bound
+	Reason         string        // when infeasible
+	Sound          bool          // every timeout plus maximum latency is within the objective
+	Rate           float64       // requests per second of all applications
+	CostPerRequest float64       // mean over requests
+	ExpectedCost   float64       // per request, as billed where requests come at random and batches leave before they are full
+	LowerBound     float64       // per request, for every partition; 0 when none is known
+	ColdStart      time.Duration // of 99 of 100 at most; 0 where the profile does not say
+	Prepared       bool          // instances are started for all but one of a thousand calls
+	CutShort       bool          // the search ended early: more time may find less cost, or a bound
 	SolveTime      time.Duration
 	Groups         []Group // in order of their shortest objectives
 }

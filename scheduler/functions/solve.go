@@ -79,6 +79,8 @@ type cluster struct {
 
 func (s *planner) solve(policy string) Plan {
 	out := Plan{Function: s.problem.Function.Name, Policy: policy, Status: Feasible, Sound: true}
+	out.ColdStart = time.Duration(s.problem.Function.Profile.Calls.ColdStart * float64(time.Second))
+	out.Prepared = s.problem.Provider.Manage
 	for _, a := range s.apps {
 		out.Rate += a.rate
 	}

@@ -3,16 +3,21 @@ package cli
 import (
 	"fmt"
 	"math"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/executors/provider"
 	"github.com/harpagon/harpagon/pipelines/files"
+	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
 func TestProfileFit(t *testing.T) {
@@ -59,4 +64,73 @@ func TestProfileFitRefuses(t *testing.T) {
 		assert.Contains(t, got.stderr, want)
 	}
 	assert.Contains(t, run(t, "profile", "--fit", "none.csv").stderr, "cannot be read")
+}
+
+// A function is called at a provider that runs a known model; its profile need not
+// exist yet, and plans by what comes out.
+func TestProfileOfAFunctionByCalls(t *testing.T) {
+	dir := t.TempDir()
+	write := func(url string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "f.hcl"), []byte(`
+provider "cloud" {
+  vcpu_second = 1
+  invocation  = 0.1
+  vcpu        = { min = 0.5, max = 4, step = 0.5 }
+  url         = "`+url+`/v2/models/{function}-{platform}-{size}"
+}
+function "f" {
+  provider = provider.cloud
+  profile  = "f.json"
+  input "x" {
+    datatype = "FP32"
+    shape    = [2]
+  }
+  application "a" {
+    slo  = "1s"
+    rate = 2
+  }
+}
+`), 0o600))
+	}
+	model := `{"cpu_avg": [{"batch": 1, "alpha": 0.004, "beta": 1.5, "gamma": 0.002}], "cpu_max": [{"batch": 1, "alpha": 0.004, "beta": 1.5, "gamma": 0.002}]}`
+	file := filepath.Join(dir, "f.json")
+	require.NoError(t, os.WriteFile(file, []byte(model), 0o600))
+	write("http://127.0.0.1:9100")
+	config, diags := language.Load(language.LoadOptions{}, dir)
+	require.False(t, diags.HasErrors(), "%v", diags)
+	host, err := provider.New(provider.Options{Problems: []functions.Problem{{Function: config.Document.Functions[0], Provider: config.Document.Providers[0]}}, Steady: true, ColdStart: 2 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { _ = host.Close() }()
+	s := httptest.NewServer(host)
+	defer s.Close()
+	write(s.URL)
+	require.NoError(t, os.Remove(file))
+
+	calls := filepath.Join(dir, "calls.csv")
+	got := run(t, "profile", dir, "--function", "f", "--calls", "2", "--out", file, "--save-calls", calls)
+	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	for _, want := range []string{"0.5 vCPU, batch 1: ", "by the declared terms", "the way to the provider and back takes", "a cold start takes", "cpu, batch 1, average", "wrote " + file, "wrote " + calls} {
+		assert.Contains(t, got.stderr, want)
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	p, diags := files.ReadFunctionProfile(file, text)
+	require.False(t, diags.HasErrors(), "%v", diags)
+	assert.InEpsilon(t, 1.5, p.CPU[0].Avg.Beta, 0.02)
+	assert.Greater(t, p.Calls.Way, 0.0)
+	assert.GreaterOrEqual(t, p.Calls.ColdStart, 0.002)
+
+	got = run(t, "plan", dir)
+	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Contains(t, got.stdout, "which no maximum latency holds")
+	again := run(t, "profile", "--fit", calls)
+	require.Equal(t, command.ExitOK, again.code, again.stderr)
+	assert.Contains(t, again.stdout, `"cpu_max"`)
+
+	assert.Contains(t, run(t, "profile", dir, "--function", "g").stderr, `no function is called "g"`)
+	assert.Contains(t, run(t, "profile", dir, "--function", "f", "--calls", "0").stderr, "--calls 0: take 1 or more")
+	s.Close()
+	got = run(t, "profile", dir, "--function", "f", "--calls", "1")
+	assert.Equal(t, command.ExitError, got.code)
+	assert.Contains(t, got.stderr, "cannot be reached")
 }

@@ -30,6 +30,10 @@ type profileFlags struct {
 	levels []int   // of concurrency; as plans may use where empty
 	calls  string  // file of measured calls to fit
 	whole  float64 // GB of the whole GPU that they were measured on
+
+	function string // to be called and fitted
+	each     int    // calls of every size and batch
+	save     string // file for the calls
 }
 
 // profiled is the JSON of one module.
@@ -59,6 +63,13 @@ in its state folder; what is kept there is printed and not measured again, unles
 --again is given. A system that runs on the folder then measures its pipelines
 itself, in turns with what it serves, and plans with what comes out.
 
+With --function it calls a function of the declaration at its provider, in several
+sizes and batches, --calls times each, and fits the coefficients as below; its
+profile need not exist yet. These calls cost money by the provider's terms: it says
+how much. A provider with manage = true creates the functions for it and deletes
+them after. What calls take besides the model (way_s) and cold starts take
+(cold_start_s), 99 of 100 at most, goes into the profile, too, and into plans.
+
 With --fit it runs nothing: from a file of measured calls of a model as a
 serverless function (platform,size,batch,latency_ms; platform cpu with vCPUs, or
 gpu with GB of its memory) it finds the coefficients that function blocks name as
@@ -67,6 +78,7 @@ how far they are off the measurements.`,
 		Example: `  harpagon profile examples/traffic
   harpagon profile examples/traffic --module detect --out profiles
   harpagon profile examples/traffic --again
+  harpagon profile examples/functions --function vgg19 --out vgg19.json
   harpagon profile --fit calls.csv --out vgg19.json`,
 		Args: func(c *cobra.Command, args []string) error {
 			if f.calls != "" {
@@ -80,13 +92,19 @@ how far they are off the measurements.`,
 	f.state.Register(c, "state `folder` that keeps profiles, if there is one")
 	c.Flags().BoolVar(&f.again, "again", false, "measure what the state folder keeps, too")
 	c.Flags().IntSliceVar(&f.levels, "concurrency", nil, "how many batches at a time to measure: a list such as 1,2,4 (default what the plan block may use)")
-	c.Flags().StringVar(&f.out, "out", "", "`folder` for files PIPELINE-MODULE.csv; with --fit, the file to write")
+	c.Flags().StringVar(&f.out, "out", "", "`folder` for files PIPELINE-MODULE.csv; with --fit or --function, the file to write")
+	c.Flags().StringVar(&f.function, "function", "", "call the function of this `name` at its provider, and fit its model")
+	c.Flags().IntVar(&f.each, "calls", 10, "with --function: calls of every size and batch")
+	c.Flags().StringVar(&f.save, "save-calls", "", "with --function: a `file` for the measured calls, as --fit reads it")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&f.calls, "fit", "", "find the coefficients of a function from a `file` of measured calls")
-	c.Flags().Float64Var(&f.whole, "whole-gb", 0, "with --fit: memory of the whole GPU; the largest function measured unless given")
+	c.Flags().Float64Var(&f.whole, "whole-gb", 0, "with --fit or --function: memory of the whole GPU; the largest function measured unless given")
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		if f.calls != "" {
 			return f.fit(d)
+		}
+		if f.function != "" {
+			return f.survey(c, d, x, paths)
 		}
 		for _, n := range f.levels {
 			if n < 1 || n > pipelines.MaxConcurrency {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
@@ -28,9 +29,18 @@ func (f *profileFlags) fit(d *command.Deps) error {
 	if err != nil {
 		return err
 	}
+	return f.fitted(d, samples, pipelines.FunctionProfile{})
+}
+
+// fitted fits a model to calls and writes it; about is what is known besides.
+func (f *profileFlags) fitted(d *command.Deps, samples []functions.Sample, about pipelines.FunctionProfile) error {
 	profile, report, err := functions.Fit(samples, f.whole)
 	if err != nil {
 		return err
+	}
+	profile.Memory, profile.Calls = about.Memory, about.Calls
+	if profile.GPU != nil && about.GPU != nil {
+		profile.GPU.Thresholds, profile.GPU.MaxBatch = about.GPU.Thresholds, about.GPU.MaxBatch
 	}
 	text, err := profile.JSON()
 	if err != nil {
