@@ -44,7 +44,9 @@ func (d *Dispatcher) Compile(of placement.Deployment) (*Generation, error) {
 	}
 	g := &Generation{Graph: compiled, Deployment: of}
 	if of.Pool != nil {
-		g.largest = of.Pipeline.Modules[0].Profile.Latency(of.Pool.Base).Largest()
+		whole := *of.Pool
+		whole.Profile = of.Pipeline.Modules[0].Profile
+		g.largest = whole.Largest()
 	}
 	if of.Function != nil {
 		for i := range of.Function.Plan.Groups {

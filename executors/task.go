@@ -110,6 +110,9 @@ func (t Task) batches() []int {
 			}
 		}
 	}
+	if t.Module.Sized && len(t.Module.Profile.Points) == 0 { // a pool of which nothing is known yet
+		all = append(all, t.Module.Batches...)
+	}
 	if len(all) == 0 {
 		all = []int{1}
 	}

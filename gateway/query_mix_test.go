@@ -55,7 +55,7 @@ func (f *fleetOfPool) start(d placement.Deployment) {
 		}
 		latency := ranking().Profile.Latency(s.Hardware)
 		w := &worker{kind: doubling, delay: latency.At, far: poolWay}
-		w.hello = attach.Hello{Executor: s.Executor, Pipeline: s.Pipeline, Module: s.Module, Host: s.Host, MaxBatch: s.Batch, Concurrency: 1}
+		w.hello = attach.Hello{Executor: s.Executor, Pipeline: s.Pipeline, Module: s.Module, Host: s.Host, Hardware: s.Hardware, MaxBatch: s.Batch, Concurrency: 1}
 		w.attach(f.gateway)
 		f.workers[s.Executor] = w
 	}

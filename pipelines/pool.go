@@ -35,6 +35,10 @@ type Pool struct {
 
 	Matching Matching `json:",omitzero"` // how queries are distributed
 
+	// Learned says that nothing is measured before the pool serves: what queries take is
+	// learned from them.
+	Learned bool `json:",omitempty"`
+
 	ProfileFile string // path as declared
 	Profile     Profile
 	SizesFile   string // path as declared
@@ -207,6 +211,18 @@ func (p *Pool) Kinds(hardware []Hardware) []string {
 // can be measured.
 func (p *Pool) Unmeasured() bool {
 	return len(p.Profile.Points) == 0 && p.ProfileFile == "" && !p.Emulated()
+}
+
+// Learns says that nothing is known yet and queries are to tell.
+func (p *Pool) Learns() bool { return p.Learned && p.Unmeasured() }
+
+// Largest is the largest query that is served: the largest that was measured on
+// the base, by which all sizes can be served, or else is to be.
+func (p *Pool) Largest() int {
+	if p.Learns() {
+		return slices.Max(p.MeasuredSizes())
+	}
+	return p.Profile.Latency(p.Base).Largest()
 }
 
 // CSV writes the mix as a file of sizes.

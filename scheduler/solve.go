@@ -240,10 +240,16 @@ func solvePool(s Spec, fleet Fleet, l Limits) pool.Plan {
 			return pool.Plan{Pool: s.Pool.Name, Policy: s.Pool.Plan.Policy, Status: pool.Infeasible, Reason: reason, SLO: s.Pool.SLO, Budget: s.Pool.Budget}
 		}
 		problem.Pool.Hardware = slices.DeleteFunc(slices.Clone(s.Pool.Hardware), func(kind string) bool {
-			return !slices.ContainsFunc(problem.Hardware, func(h pipelines.Hardware) bool { return h.Name == kind })
+			return unknown(s.Pool, kind) || !slices.ContainsFunc(problem.Hardware, func(h pipelines.Hardware) bool { return h.Name == kind })
 		})
 	}
 	return pool.Solve(problem, pool.Options{Policy: s.Pool.Plan.Policy, Stop: l.ended()})
+}
+
+// unknown says that a pool that was measured, or has learned, knows nothing of a kind, such
+// as one that has come since. The base is never left out.
+func unknown(p *pipelines.Pool, kind string) bool {
+	return kind != p.Base && !p.Learns() && len(p.Profile.Latency(kind)) == 0
 }
 
 // clusterProblem is a cluster on what the fleet has of its hardware.

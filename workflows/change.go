@@ -150,7 +150,7 @@ func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
 		return s.profileMembers(ctx, spec)
 	}
 	measured, _ := spec.Measured()
-	if spec = s.profiled(spec); len(lacking(spec)) == 0 {
+	if spec = s.profiled(spec); len(lacking(spec)) == 0 || spec.Pool != nil && spec.Pool.Learned {
 		s.Profile = false
 		return nil
 	}

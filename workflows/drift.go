@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 // reset begins to compare with the plan that serves now.
@@ -64,7 +65,9 @@ func (s *service) measured(ctx workflow.Context, m autoscale.Measures) {
 			s.rateMeasured(m)
 		}
 	case scheduler.KindPool:
-		if !s.paceMeasured(ctx, m) && !s.Settings.Fixed {
+		if s.Serving.Spec.Pool.Learns() {
+			s.learned(m)
+		} else if !s.paceMeasured(ctx, m) && !s.Settings.Fixed {
 			s.sizesMeasured(m)
 		}
 	case scheduler.KindCluster:
@@ -144,17 +147,28 @@ func (s *service) sizesMeasured(m autoscale.Measures) {
 		return
 	}
 	p := *s.Spec.Pool
-	if p.Sizes = inTime(p, advice.Mix); p.Sizes.Total() <= 0 {
+	if p.Sizes = inTime(*s.Serving.Spec.Pool, advice.Mix); p.Sizes.Total() <= 0 {
 		return
 	}
 	s.Spec.Pool = &p
 	s.replan("the sizes of queries changed: " + advice.Describe())
 }
 
+// learned plans a pool of which nothing was known with what its queries have taken.
+func (s *service) learned(m autoscale.Measures) {
+	p, learning := s.Serving.Spec.Pool, &s.Detectors.Learning
+	points := learning.Observe(m, p.Base, pool.ServedKinds(*p, *s.Serving.Plan.Pool), p.Largest())
+	if len(points) == 0 {
+		return
+	}
+	s.Served = map[string][]pipelines.Point{pipelines.PoolModule: points}
+	s.replan(learning.Describe(points))
+}
+
 // inTime leaves out sizes that no instance could serve in time, which are dropped
 // whatever the plan.
 func inTime(p pipelines.Pool, mix pipelines.Mix) pipelines.Mix {
-	base := p.Profile.Latency(p.Base)
+	base := p.Taken(p.Base)
 	return slices.DeleteFunc(slices.Clone(mix), func(s pipelines.Size) bool { return base.At(s.Size) > p.SLO })
 }
 

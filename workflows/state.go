@@ -143,6 +143,7 @@ type Detectors struct {
 	Arrivals     autoscale.Arrivals  `json:",omitzero"`
 	Sizes        autoscale.MixDrift  `json:",omitzero"`
 	Applications []ApplicationDrift  `json:",omitempty"` // in the order of the spec
+	Learning     autoscale.Learning  `json:",omitzero"`
 
 	Cluster size.Cluster `json:",omitzero"`
 	Scale   *size.Advice `json:",omitempty"` // the latest that was not to stay

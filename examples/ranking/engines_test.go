@@ -106,3 +106,20 @@ func TestPoolsOfAllEnginesAnswerAlike(t *testing.T) {
 		})
 	}
 }
+
+// A pool that runs elsewhere is compared, too: HARPAGON_GATEWAY names its gateway.
+func TestARunningPoolAnswersAsTheNetworkDoes(t *testing.T) {
+	address := os.Getenv("HARPAGON_GATEWAY")
+	if address == "" {
+		t.Skip("HARPAGON_GATEWAY names no gateway of a pool \"ranking\"")
+	}
+	client, err := sdk.Dial(t.Context(), address)
+	require.NoError(t, err)
+	defer client.Close()
+	alone, err := open(t.Context(), "alone", 1)
+	require.NoError(t, err)
+	defer alone.net.Close()
+	for size := 1; size <= 1000; size += 9 {
+		compare(t, client, alone, "ranking", size)
+	}
+}

@@ -50,6 +50,9 @@ func (b *PoolBuilder) Profile(points ...pipelines.Point) *PoolBuilder {
 	return b
 }
 
+// Learned leaves the pool unmeasured: what queries take is learned while it serves.
+func (b *PoolBuilder) Learned() *PoolBuilder { b.p.Learned = true; return b }
+
 // Sizes says how often queries have which size.
 func (b *PoolBuilder) Sizes(sizes ...pipelines.Size) *PoolBuilder {
 	for _, s := range sizes {

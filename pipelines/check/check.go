@@ -49,7 +49,10 @@ type Source struct {
 // All finds everything that is wrong with a declaration, in one pass. sig
 // may be nil; models are then not opened and shapes not compared.
 func All(doc *pipelines.Document, src Source, sig SignatureFunc) []Problem {
-	v := newValidator(doc, src, sig)
+	return newValidator(doc, src, sig).all()
+}
+
+func (v *validator) all() []Problem {
 	if len(v.doc.Pipelines)+len(v.doc.Functions)+len(v.doc.Pools) == 0 {
 		v.errorf("", "No pipeline", "The files declare no pipeline, function or pool block; harpagon init writes an example.")
 	}
@@ -80,6 +83,14 @@ func Document(d pipelines.Document, sig SignatureFunc) error {
 	return joined(All(&d, Source{}, sig), "pipelines: ", "")
 }
 
+// Elsewhere is Document for who does not see the files of the declaration, such as
+// whoever it was applied to: hosts have them, or fetch them.
+func Elsewhere(d pipelines.Document) error {
+	v := newValidator(&d, Source{}, nil)
+	v.elsewhere = true
+	return joined(v.all(), "pipelines: ", "")
+}
+
 // joined makes an error of problems, but for those with a summary that is let
 // pass.
 func joined(all []Problem, prefix, pass string) error {
@@ -102,6 +113,7 @@ type validator struct {
 	compared      int             // names compared for suggestions
 	modelless     map[string]bool // paths of models that were reported
 	files         map[string]stat // what was found at paths of models
+	elsewhere     bool            // files are not looked at
 	signatures    map[model]pipelines.Signature
 	g             *pipelines.Graph // of the pipeline that is looked at
 }
@@ -306,6 +318,9 @@ func (v *validator) module(p *pipelines.Pipeline, m *pipelines.Module, path stri
 }
 
 func (v *validator) modelFile(m *pipelines.Module, path string) {
+	if v.elsewhere {
+		return
+	}
 	info, err := v.stat(m.Model)
 	switch {
 	case err != nil && len(m.Profile.Points) > 0:

@@ -29,6 +29,9 @@ func (v *validator) served(m *pipelines.Module, path string) {
 		v.errorf(path+".files", "Files without a command", "These are files that a command needs besides its arguments; other engines find what a model needs by themselves.")
 	}
 	for _, f := range m.Files {
+		if v.elsewhere {
+			break
+		}
 		if _, err := v.stat(f); err != nil {
 			v.errorf(path+".files", "Missing file", "%s does not exist; paths are relative to the folder of this file.", f)
 		}

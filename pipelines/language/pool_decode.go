@@ -16,7 +16,7 @@ var poolSchema = &hcl.BodySchema{
 	Attributes: []hcl.AttributeSchema{
 		{Name: "profile"}, {Name: "sizes"}, {Name: "slo", Required: true},
 		{Name: "budget", Required: true}, {Name: "base", Required: true}, {Name: "hardware"}, {Name: "arrivals"},
-		{Name: "model"}, {Name: "engine"}, {Name: "command"}, {Name: "files"}, {Name: "batch_axis"}, {Name: "overhead"},
+		{Name: "model"}, {Name: "engine"}, {Name: "command"}, {Name: "files"}, {Name: "batch_axis"}, {Name: "overhead"}, {Name: "measure"},
 	},
 	Blocks: []hcl.BlockHeaderSchema{
 		planBlock,
@@ -42,6 +42,9 @@ func (d *decoder) pool(b *hcl.Block) {
 	}
 	d.network(&p.Network, attrs, b.DefRange.Filename)
 	d.duration(attrs["overhead"], &p.Overhead)
+	measure := true
+	d.boolean(attrs["measure"], &measure)
+	p.Learned = !measure
 	d.duration(attrs["slo"], &p.SLO)
 	d.number(attrs["budget"], &p.Budget)
 	d.text(attrs["base"], &p.Base)

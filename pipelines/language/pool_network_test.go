@@ -12,6 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
 )
 
 const ranked = `hardware "gpu" {
@@ -110,6 +111,8 @@ func TestFindingsOfPoolsWithModels(t *testing.T) {
 		"another dispatch":      {replace(`dispatch "matching"`, `dispatch "clockwork"`), `error: Unknown dispatch`},
 		"other coefficients":    {replace(`"paper"`, `"mine"`), "error: Unknown coefficients"},
 		"no width":              {replace(`"all"`, "0"), "error: Invalid width"},
+		"a profile, learned":    {replace("  overhead = \"1.5ms\"", "  profile  = \"latency.csv\"\n  measure  = false"), "a.hcl:19:14: error: Nothing to learn"},
+		"no truth value":        {replace("  overhead = \"1.5ms\"", "  measure  = \"no\""), "a.hcl:18:14: error: Wrong kind of value"},
 		"negative overhead":     {replace(`"1.5ms"`, `"-1ms"`), "error: Invalid overhead"},
 		"negative cores":        {replace("cores = 2", "cores = -2"), "error: Invalid cores"},
 		"unknown kind":          {replace(`["gpu", "cpu"]`, `["gpu", "tpu"]`), "error: Unknown hardware"},
@@ -126,8 +129,38 @@ func TestFindingsOfPoolsWithModels(t *testing.T) {
 	}
 }
 
+func TestAPoolThatLearns(t *testing.T) {
+	c, diags := Load(LoadOptions{}, rankedFolder(t, func(s string) string { return strings.Replace(s, "  overhead = \"1.5ms\"", "  measure  = false", 1) }))
+	require.Empty(t, diags)
+	require.Empty(t, c.Validate(netSignature))
+	p := c.Document.Pools[0]
+	assert.True(t, p.Learns())
+	assert.Equal(t, 200, p.Largest())
+	printed := string(HCL(c.Document))
+	assert.Contains(t, printed, "measure  = false\n")
+	again, diags := Load(LoadOptions{}, folder(t, map[string]string{"a.hcl": printed}))
+	require.Empty(t, diags)
+	assert.Equal(t, c.Document, again.Document)
+
+	p.Profile.Points = []pipelines.Point{{Hardware: "gpu", Batch: 300, Concurrency: 1, Duration: time.Millisecond}}
+	assert.False(t, p.Learns(), "it has learned")
+	assert.Equal(t, 300, p.Largest())
+}
+
 func TestAPoolWithNothingKnown(t *testing.T) {
 	_, found := loadPool(t, map[string]string{"a.hcl": strings.Replace(ranking, "  profile  = \"latency.csv\"\n", "", 1)})
 	require.Len(t, found, 1)
 	assert.Contains(t, found[0].String(), "Nothing known of the pool: Give the pool a model")
+}
+
+// Who a pool is applied to does not see the files of its declaration.
+func TestAPoolIsCheckedElsewhere(t *testing.T) {
+	dir := rankedFolder(t, func(s string) string { return s })
+	c, diags := Load(LoadOptions{}, dir)
+	require.Empty(t, diags)
+	require.NoError(t, os.Remove(filepath.Join(dir, "net.onnx")))
+	require.ErrorContains(t, check.Document(c.Document, nil), "Missing model")
+	require.NoError(t, check.Elsewhere(c.Document))
+	c.Document.Pools[0].Budget = 0.1
+	require.ErrorContains(t, check.Elsewhere(c.Document), "Budget too small")
 }

@@ -35,6 +35,9 @@ func printPool(b *hclwrite.Body, p pipelines.Pool) {
 	if p.Overhead != 0 {
 		b.SetAttributeValue("overhead", cty.StringVal(durationText(p.Overhead)))
 	}
+	if p.Learned {
+		b.SetAttributeValue("measure", cty.False)
+	}
 	printPlanning(b, p.Plan)
 	printMatching(b, p.Matching)
 	for _, in := range p.Inputs {

@@ -17,6 +17,10 @@ func (p Plan) Describe() string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s: %s pool, policy %s, cost %s an hour of %s, SLO %v\n", p.Pool, p.Status, p.Policy, quantity.Money(p.Cost), quantity.Money(p.Budget), p.SLO)
+	if p.Goodput == 0 {
+		fmt.Fprintf(&b, "  %s, to learn what queries take there\n", p.instances())
+		return b.String()
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.Instances)) {
 		fmt.Fprintf(&b, "  %d x %s, a second worth %s of the base\n", p.Instances[name], name, quantity.Number(p.Coefficients[name]))
 	}

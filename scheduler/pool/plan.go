@@ -143,6 +143,9 @@ func Solve(p Problem, o Options) Plan {
 	if plan.Arrivals == "" {
 		plan.Arrivals = "even"
 	}
+	if p.Pool.Learns() {
+		return first(plan, p)
+	}
 	s, err := newSolver(p, o)
 	if err == nil {
 		err = cmp.Or(s.run(&plan), s.err)

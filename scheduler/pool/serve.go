@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -11,10 +12,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
-
-// Largest is the largest query that is served: the largest that was measured on
-// the base, by which all sizes can be served.
-func Largest(p pipelines.Pool) int { return p.Profile.Latency(p.Base).Largest() }
 
 // Served is the plan of a pool as placement and status read it: a group for
 // each kind of instance, the base first, and a device for each instance. The
@@ -27,10 +24,10 @@ func Served(p pipelines.Pool, of Plan) plan.Plan {
 	m := plan.Module{Name: pipelines.PoolModule, Rate: of.Goodput, Budget: p.SLO, Cost: of.Cost}
 	for _, name := range ServedKinds(p, of) {
 		n := float64(of.Instances[name])
-		latency, largest := p.Taken(name), Largest(p)
-		full := latency.At(largest)
+		latency, largest := p.Taken(name), p.Largest()
+		full, one := cmp.Or(latency.At(largest), p.SLO), cmp.Or(latency.At(1), p.SLO) // what is not known may take so long
 		m.Groups = append(m.Groups, plan.Group{
-			Hardware: name, Batch: largest, Concurrency: 1, Duration: full, Machines: n, Rate: n / latency.At(1).Seconds(),
+			Hardware: name, Batch: largest, Concurrency: 1, Duration: full, Machines: n, Rate: n / one.Seconds(),
 		})
 	}
 	out.Modules = []plan.Module{m}
@@ -63,7 +60,7 @@ func Deploy(d placement.Deployment, p pipelines.Pool, of Plan) placement.Deploym
 	p.Sizes = p.Mix()
 	p.Profile.Points = nil // Pipeline has them
 	d.Pool, d.Worth = &p, nil
-	if p.Matching.Coefficients == pipelines.CoefficientsPaper {
+	if p.Matching.Coefficients == pipelines.CoefficientsPaper || len(of.Coefficients) == 0 {
 		return d // matching has them where no others are given
 	}
 	for _, name := range ServedKinds(p, of) {
@@ -81,7 +78,6 @@ func Dispatcher(d placement.Deployment, maxQueue int) (factory.Spec, error) {
 	}
 	whole := *d.Pool
 	whole.Profile = d.Pipeline.Modules[0].Profile
-	profile := whole.Profile
 	var types []matching.InstanceType
 	base := -1
 	for i, g := range d.Plan.Modules[0].Groups {
@@ -90,7 +86,7 @@ func Dispatcher(d placement.Deployment, maxQueue int) (factory.Spec, error) {
 		}
 		types = append(types, matching.InstanceType{Name: g.Hardware, Latency: whole.Taken(g.Hardware)})
 	}
-	o := matchingOptions(d.Pool.Matching, types, base, d.Pool.SLO, profile.Latency(d.Pool.Base).Largest(), d.Worth)
+	o := matchingOptions(d.Pool.Matching, types, base, d.Pool.SLO, whole.Largest(), d.Worth)
 	o.MaxQueue = maxQueue
 	return factory.Spec{Matching: &o}, o.Check()
 }

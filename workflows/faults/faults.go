@@ -39,7 +39,7 @@ func ofKind(s scheduler.Spec) error {
 		}
 		return plan.Problem{Pipeline: *s.Pipeline, Hardware: s.Hardware}.Check()
 	case scheduler.KindPool:
-		return check.Document(pipelines.Document{Hardware: s.Hardware, Pools: []pipelines.Pool{*s.Pool}}, nil)
+		return check.Elsewhere(pipelines.Document{Hardware: s.Hardware, Pools: []pipelines.Pool{*s.Pool}})
 	}
 	return ofFunction(s)
 }

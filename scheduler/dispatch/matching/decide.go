@@ -80,11 +80,14 @@ func (p *matching) doomed(out []dispatch.Action) []dispatch.Action {
 			if at == never {
 				continue
 			}
-			need := p.types[g].predict(r.Size)
+			need := p.expect(g, r.Size)
 			p.latency[g][kept] = need
 			done = min(done, at+need)
 		}
 		if done > r.Deadline {
+			if first[p.base] == p.now && r.Deadline-p.now > p.slo-p.margin {
+				p.types[p.base].doubt(r.Size) // the base idles, and is declared to be in time
+			}
 			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late})
 			continue
 		}
@@ -94,6 +97,16 @@ func (p *matching) doomed(out []dispatch.Action) []dispatch.Action {
 	}
 	p.waiting = p.waiting[:kept]
 	return out
+}
+
+// expect is how long a query is to take on a type. The base meets the objective at every
+// size, so a size that nothing is known of is tried there, whatever others let fear.
+func (p *matching) expect(g int, size int32) dispatch.Time {
+	need := p.types[g].predict(size)
+	if int32(g) == p.base && need > p.slo/2 && !p.types[g].knows(size) {
+		return p.slo / 2
+	}
+	return need
 }
 
 // firstFree is when an instance of each type is first free.

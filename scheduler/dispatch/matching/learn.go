@@ -17,6 +17,7 @@ const (
 	learnSizes  = 4096 // sizes with a place of their own; others go by the line
 	learnFirst  = 20   // observations before errors of predictions are believed
 	learnSpread = 3    // standard deviations of the error to keep clear of
+	learnDoubt  = 0.98 // of what is known of a size, for every query that it lets drop in vain
 )
 
 // learned is what is known of the latency of one type.
@@ -92,6 +93,22 @@ func (l *learned) predict(size int32) dispatch.Time {
 		return dispatch.Time(l.y / l.n * math.Max(1, float64(size)/float64(l.low)))
 	}
 	return 0
+}
+
+// knows says whether a prediction for that size rests on what was seen of it, or of
+// smaller and larger ones.
+func (l *learned) knows(size int32) bool {
+	_, seen := l.sizes[size]
+	return seen || len(l.profile) > 0 || len(l.sizes) >= learnSizes || l.low < size && size < l.high
+}
+
+// doubt lets what was seen of a size count for less, so that one observation while
+// something else held the instance up does not keep the size from it for good.
+func (l *learned) doubt(size int32) {
+	if at, seen := l.sizes[size]; seen {
+		at.mean *= learnDoubt
+		l.sizes[size] = at
+	}
 }
 
 // line reads the least-squares line; a slope below zero counts as none.

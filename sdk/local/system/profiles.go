@@ -47,7 +47,7 @@ func (f Folder) Fill(doc *pipelines.Document, engines []executors.Engine) error 
 		}
 	}
 	for i := range doc.Pools {
-		if p := &doc.Pools[i]; p.Unmeasured() {
+		if p := &doc.Pools[i]; p.Unmeasured() && !p.Learned {
 			served := p.Served()
 			points, err := find(kept, served, served.Modules[0], doc.Hardware, signatures)
 			if err != nil {

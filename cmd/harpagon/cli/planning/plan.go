@@ -197,7 +197,7 @@ func measured(doc *pipelines.Document, paths []string) error {
 		}
 	}
 	for i := range doc.Pools {
-		if doc.Pools[i].Unmeasured() {
+		if p := &doc.Pools[i]; p.Unmeasured() && !p.Learned {
 			missing = append(missing, doc.Pools[i].Name)
 		}
 	}
