@@ -13,6 +13,9 @@
 //	              sharing.go searches, together.go writes the plans; package
 //	              bound has the bound
 //
+// What a plan leaves of an objective is lent to those who would be late first
+// (lend.go).
+//
 // Processing steps of microseconds run beside executors (colocated.go).
 //
 // The bound knows no limits on devices beyond those of a single module: where a

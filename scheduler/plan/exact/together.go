@@ -135,7 +135,11 @@ func (s *packer) plans(best *packing) []plan.Plan {
 	}
 	plans := make([]plan.Plan, len(s.problems))
 	for i, p := range s.problems {
-		plans[i] = p.write(sets[i], best.budgets[i])
+		budgets := best.budgets[i]
+		if p.lend(sets[i]) {
+			budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
+		}
+		plans[i] = p.write(sets[i], budgets)
 		for k := range devices {
 			if users[k][i] {
 				plans[i].Devices = append(plans[i].Devices, devices[k])

@@ -1,0 +1,36 @@
+package exact
+
+import (
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// lend gives what paths leave of the objective to groups on devices of their own that
+// give each request a batch of its own, up to the time between two requests; true where
+// it did. The promise needs no window there, but where batches take longer than their
+// profile, or requests come closer together, one keeps it all the same.
+func (p *problem) lend(sets []plan.Schedule) (lent bool) {
+	var list []int
+	for i := range sets {
+		if m := p.Modules[i]; m.Single && m.Rate > 0 && len(sets[i].Allocations) == 1 {
+			if a := sets[i].Allocations[0]; a.Deadline == 0 && !a.Rides && a.Worst-a.Duration < plan.Gap(m.Rate) {
+				list = append(list, i)
+			}
+		}
+	}
+	for n, i := range list {
+		left := p.Pipeline.SLO - p.DAG.LongestThrough(plan.Worsts(sets), i)
+		set := &sets[i]
+		more := min(left/time.Duration(len(list)-n), plan.Gap(p.Modules[i].Rate)-(set.Worst-set.Allocations[0].Duration))
+		if more <= 0 {
+			continue
+		}
+		set.Allocations = slices.Clone(set.Allocations)
+		set.Worst += more
+		set.Allocations[0].Worst = set.Worst
+		lent = true
+	}
+	return lent
+}
