@@ -2,33 +2,115 @@ package functions
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
+// expectedWindows is how many windows of a batch are looked at for each application that
+// its first request may be of: quantiles, alike in probability.
+const expectedWindows = 32
+
 // expected is what a request of the group costs on average when requests come at random
 // (Poisson), as the provider bills it. Group.Cost takes every batch for full; here a
-// batch holds its first request and those that come within the group's equivalent
-// timeout, up to the batch size. Instances that have to start cost nothing more: a cold
-// start is not billed.
+// batch holds its first request and those that come within its window, up to the batch
+// size. Instances that have to start cost nothing more: a cold start is not billed.
+//
+// The window ends with the first timeout of any request in the batch. Let the first
+// request be of application k, at 0, and a_j be when application j first asks after it.
+// The window is min(T_k, min over j with T_j < T_k of a_j + T_j); so
+//
+//	P(window > x) = exp(-sum over those j of r_j·max(0, x - T_j)),  x < T_k ,
+//
+// and given a window of x the requests of application j that come within it, besides the
+// one that ends it, are Poisson distributed around r_j·min(x, T_j).
 func (p Problem) expected(g *Group) float64 {
 	if g.Rate <= 0 {
 		return g.Cost
 	}
-	mean := g.Rate * g.Timeout.Seconds()
-	share, rest := math.Exp(-mean), 1.0
-	money, size := 0.0, 0.0
+	one := make([]float64, g.Batch+1) // money for a call of n requests
 	for n := 1; n <= g.Batch; n++ {
-		if n == g.Batch {
-			share = rest
-		}
 		avg, _ := p.Latency(g.Offer, n)
-		_, one := Bill(&p.Provider, g.Offer, time.Duration(avg*float64(time.Second)))
-		money += share * one
-		size += share * float64(n)
-		rest = max(0, rest-share)
-		share *= mean / float64(n)
+		_, one[n] = Bill(&p.Provider, g.Offer, time.Duration(avg*float64(time.Second)))
+	}
+	money, size := 0.0, 0.0
+	add := func(share float64, held int, mean float64) {
+		each, rest := share*math.Exp(-mean), share
+		for n := held; n < g.Batch; n++ {
+			money, size = money+each*one[n], size+each*float64(n)
+			rest -= each
+			each *= mean / float64(n-held+1)
+		}
+		rest = math.Max(0, rest)
+		money, size = money+rest*one[g.Batch], size+rest*float64(g.Batch)
+	}
+	w := newWindows(g)
+	for k, a := range w.apps {
+		for q := range expectedWindows {
+			x, cut := w.quantile(k, (float64(q)+0.5)/expectedWindows)
+			held := 1
+			if cut {
+				held = min(2, g.Batch) // the request that ends the window, too
+			}
+			add(a.Rate/w.rate/expectedWindows, held, w.mean(x))
+		}
 	}
 	return money / size
+}
+
+// windows are the applications of a group in rising order of their timeouts, with sums
+// of rates and of rates times timeouts before each.
+type windows struct {
+	apps        []Share
+	rate        float64
+	rates, held []float64
+}
+
+func newWindows(g *Group) *windows {
+	w := &windows{apps: slices.Clone(g.Applications), rates: []float64{0}, held: []float64{0}}
+	slices.SortFunc(w.apps, func(a, b Share) int { return int(a.Timeout - b.Timeout) })
+	for i, a := range w.apps {
+		w.rate += a.Rate
+		w.rates = append(w.rates, w.rates[i]+a.Rate)
+		w.held = append(w.held, w.held[i]+a.Rate*a.Timeout.Seconds())
+	}
+	return w
+}
+
+// below is the number of applications whose timeouts are shorter than x.
+func (w *windows) below(x float64) int {
+	n, _ := slices.BinarySearchFunc(w.apps, x, func(a Share, x float64) int {
+		if a.Timeout.Seconds() < x {
+			return -1
+		}
+		return 1
+	})
+	return n
+}
+
+// mean is how many requests come within a window of x, each application's for as long
+// as its own timeout at the most.
+func (w *windows) mean(x float64) float64 {
+	n := w.below(x)
+	return w.held[n] + (w.rate-w.rates[n])*x
+}
+
+// quantile is the window of a batch that begins with application k which a share of them
+// exceeds; cut says that a request of another application ends it.
+func (w *windows) quantile(k int, exceeds float64) (x float64, cut bool) {
+	left := -math.Log(exceeds) // of the hazard, which is the sum of the rates of shorter timeouts
+	most := w.apps[k].Timeout.Seconds()
+	for n := 1; n <= k; n++ {
+		from, to := w.apps[n-1].Timeout.Seconds(), most
+		if n < k {
+			to = math.Min(to, w.apps[n].Timeout.Seconds())
+		}
+		if more := w.rates[n] * (to - from); more < left {
+			left -= more
+			continue
+		}
+		return from + left/w.rates[n], true
+	}
+	return most, false
 }
 
 // expect adds what requests cost where they come at random.
