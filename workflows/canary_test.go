@@ -153,7 +153,7 @@ func TestTrialIsJudgedForAllRequests(t *testing.T) {
 		script(t, w, Settings{}, apply(20), spec(nil), triedTakes(150*time.Millisecond), wait, func(r *rig) {
 			s := r.status()
 			require.NotNil(t, s.Failure, s.Describe())
-			assert.Contains(t, s.Failure.Reason, "taken back: detect takes 150 ms, profiled 10 ms (batches of 1 on cpu, for 30s); planned with that for all requests: 20 requests per second need 6 cpu, 3 exist")
+			assert.Contains(t, s.Failure.Reason, "taken back: detect takes 150 ms, profiled 10 ms (batches of 1 on cpu, for 30s); planned with that for all requests: 20 requests per second need 4 cpu, 3 exist")
 			assert.Equal(t, 1, s.Serving)
 		})
 	})
