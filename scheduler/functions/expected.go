@@ -3,17 +3,23 @@ package functions
 import (
 	"math"
 	"slices"
-	"time"
+
+	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // expectedWindows is how many windows of a batch are looked at for each application that
 // its first request may be of: quantiles, alike in probability.
 const expectedWindows = 32
 
+// expectedLatencies is how many latencies of a call are looked at, in the same way: what
+// is billed is rounded up.
+const expectedLatencies = 64
+
 // expected is what a request of the group costs on average when requests come at random
 // (Poisson), as the provider bills it. Group.Cost takes every batch for full; here a
 // batch holds its first request and those that come within its window, up to the batch
-// size. Instances that have to start cost nothing more: a cold start is not billed.
+// size, and a call takes a time around the average, rounded up. Instances that have to
+// start cost nothing more: a cold start is not billed.
 //
 // The window ends with the first timeout of any request in the batch. Let the first
 // request be of application k, at 0, and a_j be when application j first asks after it.
@@ -29,8 +35,11 @@ func (p Problem) expected(g *Group) float64 {
 	}
 	one := make([]float64, g.Batch+1) // money for a call of n requests
 	for n := 1; n <= g.Batch; n++ {
-		avg, _ := p.Latency(g.Offer, n)
-		_, one[n] = Bill(&p.Provider, g.Offer, time.Duration(avg*float64(time.Second)))
+		avg, most := p.Latency(g.Offer, n)
+		for _, took := range draw.Latencies(secondsUp(avg), secondsUp(most), expectedLatencies) {
+			_, money := Bill(&p.Provider, g.Offer, took)
+			one[n] += money / expectedLatencies
+		}
 	}
 	money, size := 0.0, 0.0
 	add := func(share float64, held int, mean float64) {

@@ -18,7 +18,7 @@ func TestExpectedCost(t *testing.T) {
 		p := drawn(11, i, 8)
 		plan, err := Solve(p, Options{})
 		require.NoError(t, err)
-		got, err := Simulate(p, plan, SimulateOptions{Duration: time.Duration(20000 / plan.Rate * float64(time.Second)), Seed: 3, Steady: true})
+		got, err := Simulate(p, plan, SimulateOptions{Duration: time.Duration(20000 / plan.Rate * float64(time.Second)), Seed: 3})
 		require.NoError(t, err)
 		off = append(off, math.Abs(plan.ExpectedCost/got.CostPerRequest-1))
 		full = append(full, math.Abs(plan.CostPerRequest/got.CostPerRequest-1))
@@ -27,5 +27,6 @@ func TestExpectedCost(t *testing.T) {
 	slices.Sort(full)
 	t.Logf("off by %.2f %% in the median, %.2f %% for nine of ten, %.2f %% at most; full batches by %.2f, %.2f, %.2f %%",
 		100*off[30], 100*off[54], 100*off[59], 100*full[30], 100*full[54], 100*full[59])
-	assert.Less(t, off[54], 0.05)
+	assert.Less(t, off[54], 0.02)
+	assert.Less(t, off[59], 0.1)
 }

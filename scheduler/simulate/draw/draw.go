@@ -59,6 +59,19 @@ func Latency(r *rand.Rand, average, longest time.Duration) time.Duration {
 	}
 }
 
+// Latencies are n quantiles of what Latency draws, alike in probability, in rising order.
+func Latencies(average, longest time.Duration, n int) []time.Duration {
+	list := make([]time.Duration, n)
+	for i := range list {
+		z := 0.0
+		if longest > average {
+			z = math.Sqrt2 * math.Erfinv(math.Erf(latencyQuantile/math.Sqrt2)*(2*(float64(i)+0.5)/float64(n)-1))
+		}
+		list[i] = max(1, time.Duration(math.Ceil(float64(average)+z*float64(longest-average)/latencyQuantile)))
+	}
+	return list
+}
+
 // Spread says how the items of a request with fan-out vary.
 type Spread string
 
