@@ -36,6 +36,7 @@ type Figure struct {
 // Env is what figures are run with.
 type Env struct {
 	Quick    bool                             // a small part, for a look and for tests
+	Trace    string                           // file of counts to take in place of drawn ones, where a figure has some; empty for none
 	Clock    func() time.Duration             // processor time of the calling thread; nil leaves times zero
 	Progress func(what string, done, all int) // called from one goroutine at a time; may be nil
 }

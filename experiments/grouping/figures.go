@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"time"
 
 	"github.com/harpagon/harpagon/experiments/figure"
@@ -159,7 +160,15 @@ func traces(ctx context.Context, e *figure.Env) (figure.Result, error) {
 	var out figure.Result
 	all := settings()
 	sums := make([]map[string]spent, len(all))
-	some := rates(1)[:part(e, minutes, fewMinutes)]
+	some := rates(1)
+	if e.Trace != "" {
+		var err error
+		if some, err = counted(e.Trace); err != nil {
+			return out, err
+		}
+		out.Note("Counts are those of %s: of its functions, four with mean rates nearest to the paper's.", filepath.Base(e.Trace))
+	}
+	some = some[:min(len(some), part(e, minutes, fewMinutes))]
 	err := e.Each(ctx, "Two hours", len(all), func(i int) (err error) {
 		sums[i], err = all[i].follow(ctx, some)
 		return err
@@ -207,9 +216,15 @@ func (s setting) follow(ctx context.Context, minutes [][]float64) (map[string]sp
 		p := functions.Problem{Provider: published.Cloud(), Function: pipelines.Function{Name: s.model, Provider: "cloud", Profile: published.HarmonyBatch()[s.model]}}
 		p.Provider.Billing, p.Provider.GPUBilling = s.billing, s.gpu
 		for i, rate := range rates {
+			if rate == 0 { // counts may be
+				continue
+			}
 			p.Function.Applications = append(p.Function.Applications, pipelines.Application{
 				Name: fmt.Sprintf("app%d", i+1), SLO: s.objectives[i] * time.Millisecond, Rate: rate,
 			})
+		}
+		if len(p.Function.Applications) == 0 {
+			continue
 		}
 		c, err := functions.Compare(p, functions.Options{})
 		if err != nil {

@@ -23,7 +23,7 @@ import (
 type reproduceFlags struct {
 	list, full         bool
 	asJSON, asMarkdown bool
-	out, plot          string
+	out, plot, trace   string
 }
 
 // NewReproduceCommand makes harpagon reproduce.
@@ -45,7 +45,8 @@ system tells it, so that other work hardly matters.`,
 		Example: `  harpagon reproduce --list
   harpagon reproduce symphony/table4
   harpagon reproduce symphony planning/growth --full --out figures
-  harpagon reproduce harpagon piccolo --markdown > papers.md`,
+  harpagon reproduce harpagon piccolo --markdown > papers.md
+  harpagon reproduce harmonybatch/traces --trace invocations_per_function_md.anon.d01.csv`,
 		ValidArgsFunction: func(_ *cobra.Command, given []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return slices.DeleteFunc(figureIDs(all), func(id string) bool {
 				return slices.Contains(given, id) || !strings.HasPrefix(id, begun)
@@ -59,6 +60,7 @@ system tells it, so that other work hardly matters.`,
 	flags.BoolVar(&f.asMarkdown, "markdown", false, "print the tables as Markdown")
 	flags.StringVar(&f.out, "out", "", "write each figure to `folder`, too: ID.md, ID.csv, and ID.svg where it can be drawn")
 	flags.StringVar(&f.plot, "plot", "", "draw each figure that can be drawn to `folder`: ID.svg")
+	flags.StringVar(&f.trace, "trace", "", "for harmonybatch/traces: a `file` of requests a minute, as the Azure Functions trace has them, in place of drawn ones")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.asJSON && f.asMarkdown {
 			return command.WrongUse(c, errors.New("--json and --markdown exclude each other; take one of them"))
@@ -178,7 +180,7 @@ func where(p experiments.Printed) string {
 // it is done, so that one who stops it keeps what there is.
 func (f *reproduceFlags) make(ctx context.Context, d *command.Deps, chosen []figure.Figure, line string) error {
 	e := d.Env()
-	e.Quick = !f.full
+	e.Quick, e.Trace = !f.full, f.trace
 	made := []figureJSON{}
 	head := f.head(line)
 	var err error
@@ -268,6 +270,9 @@ func (f *reproduceFlags) command(ids []string) string {
 	words := append([]string{"harpagon reproduce"}, ids...)
 	if f.full {
 		words = append(words, "--full")
+	}
+	if f.trace != "" {
+		words = append(words, "--trace", filepath.Base(f.trace))
 	}
 	return strings.Join(append(words, "--markdown"), " ")
 }
