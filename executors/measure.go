@@ -18,6 +18,7 @@ import (
 	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
+	"github.com/harpagon/harpagon/pipelines/isotonic"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -134,7 +135,7 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from rounds.Measured,
 			return m.Points, fmt.Errorf("executors: measuring module %q on %s with engine %q %w", t.Module.Name, t.Hardware, engine.Name(), err)
 		}
 	}
-	return pipelines.Isotonic(m.Points), nil
+	return isotonic.Points(m.Points), nil
 }
 
 func (t MeasureTask) concurrencies() []int {

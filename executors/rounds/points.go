@@ -15,7 +15,7 @@ import (
 // the least would hang on one lucky run, the lower quartile does not. The spread
 // is what the HighQuantile of all runs takes beyond that: the noise that plans
 // are to leave room for. At last larger batches are made to take no less than
-// smaller ones: pipelines.Isotonic.
+// smaller ones: isotonic.Points.
 const (
 	LowQuantile      = 0.25
 	HighQuantile     = 0.95

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/isotonic"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
@@ -250,7 +251,7 @@ func (p *Pace) heal(all []pipelines.Point, hardware string, runs []BatchDuration
 		at.Others = 0 // measured while it serves, whatever others do
 	}
 	between(healed, hardware, runs)
-	return pipelines.Isotonic(healed)
+	return isotonic.Points(healed)
 }
 
 // between keeps points whose own size was not measured between those of the
@@ -259,7 +260,7 @@ func between(healed []pipelines.Point, hardware string, runs []BatchDuration) {
 	measured := func(p pipelines.Point) bool {
 		return slices.ContainsFunc(runs, func(r BatchDuration) bool { return r.Size == p.Batch })
 	}
-	known := pipelines.Isotonic(slices.DeleteFunc(curve(healed, hardware), func(p pipelines.Point) bool { return !measured(p) }))
+	known := isotonic.Points(slices.DeleteFunc(curve(healed, hardware), func(p pipelines.Point) bool { return !measured(p) }))
 	for i := range healed {
 		at := &healed[i]
 		if at.Hardware != hardware || max(at.Concurrency, 1) > 1 || measured(*at) {

@@ -188,7 +188,7 @@ func (p *problem) scheduled(budgets []time.Duration) (plan.Plan, error) {
 		sets[i] = set
 	}
 	split.Reassign(p.Prepared, sets, false, p.solve)
-	p.lend(sets)
+	lend(p.Prepared, sets)
 	return p.write(sets, p.DAG.Stretch(plan.Worsts(sets), p.Pipeline.SLO)), nil
 }
 

@@ -11,7 +11,7 @@ import (
 // give each request a batch of its own, up to the time between two requests; true where
 // it did. The promise needs no window there, but where batches take longer than their
 // profile, or requests come closer together, one keeps it all the same.
-func (p *problem) lend(sets []plan.Schedule) (lent bool) {
+func lend(p *plan.Prepared, sets []plan.Schedule) (lent bool) {
 	var list []int
 	for i := range sets {
 		if m := p.Modules[i]; m.Single && m.Rate > 0 && len(sets[i].Allocations) == 1 {

@@ -136,7 +136,7 @@ func (s *packer) plans(best *packing) []plan.Plan {
 	plans := make([]plan.Plan, len(s.problems))
 	for i, p := range s.problems {
 		budgets := best.budgets[i]
-		if p.lend(sets[i]) {
+		if lend(p.Prepared, sets[i]) {
 			budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
 		}
 		plans[i] = p.write(sets[i], budgets)

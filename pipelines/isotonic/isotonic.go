@@ -1,12 +1,16 @@
-package pipelines
+// Package isotonic makes measured durations rise with the batch size, as they do on any
+// device, whatever the noise of single measurements.
+package isotonic
 
 import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
 )
 
-// Isotonic is the isotonic regression of measured points in the batch size: a
+// Points is the isotonic regression of measured points in the batch size: a
 // larger batch never takes less time, because a smaller one can always be run
 // padded to it. It sorts the points by hardware, concurrency and batch.
 //
@@ -19,22 +23,22 @@ import (
 // Source: Barlow, Bartholomew, Bremner, Brunk, Statistical Inference under Order
 // Restrictions (1972); with medians Robertson and Wright, Annals of Statistics 1
 // (1973).
-func Isotonic(points []Point) []Point {
+func Points(points []pipelines.Point) []pipelines.Point {
 	all := slices.Clone(points)
-	slices.SortStableFunc(all, ComparePoints)
+	slices.SortStableFunc(all, pipelines.ComparePoints)
 	for begin := 0; begin < len(all); {
 		end := begin + 1
 		for end < len(all) && all[end].Hardware == all[begin].Hardware && max(all[end].Concurrency, 1) == max(all[begin].Concurrency, 1) {
 			end++
 		}
-		isotonic(all[begin:end])
+		pooled(all[begin:end])
 		begin = end
 	}
 	return all
 }
 
-// isotonic treats points of one hardware and concurrency, smallest batch first.
-func isotonic(points []Point) {
+// pooled treats points of one hardware and concurrency, smallest batch first.
+func pooled(points []pipelines.Point) {
 	low := make([]time.Duration, len(points))
 	high := make([]time.Duration, len(points))
 	for i, p := range points {

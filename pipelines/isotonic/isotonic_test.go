@@ -1,4 +1,4 @@
-package pipelines
+package isotonic
 
 import (
 	"slices"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/harpagon/harpagon/pipelines"
 )
 
 // risingByDefinition is the isotonic regression by its max-min formula: at i the
@@ -47,14 +49,14 @@ func TestPoolingIsTheRegressionByItsDefinition(t *testing.T) {
 	})
 }
 
-func TestIsotonic(t *testing.T) {
-	at := func(hardware string, batch int, ms, spread float64) Point {
-		return Point{Hardware: hardware, Batch: batch, Concurrency: 1, Duration: time.Duration(ms * 1e6), Spread: time.Duration(spread * 1e6)}
+func TestPoints(t *testing.T) {
+	at := func(hardware string, batch int, ms, spread float64) pipelines.Point {
+		return pipelines.Point{Hardware: hardware, Batch: batch, Concurrency: 1, Duration: time.Duration(ms * 1e6), Spread: time.Duration(spread * 1e6)}
 	}
-	require.Equal(t, []Point{
+	require.Equal(t, []pipelines.Point{
 		at("cpu", 1, 5, 1), at("cpu", 2, 5, 1), at("cpu", 4, 9, 1), at("cpu", 8, 9, 1),
 		at("gpu", 1, 1, 0), at("gpu", 2, 1, 0),
-	}, Isotonic([]Point{
+	}, Points([]pipelines.Point{
 		at("cpu", 8, 9, 1), at("cpu", 4, 80, 5), at("cpu", 2, 5, 1), at("cpu", 1, 6, 1),
 		at("gpu", 2, 1, 0), at("gpu", 1, 2, 0),
 	}))
@@ -62,16 +64,16 @@ func TestIsotonic(t *testing.T) {
 
 func TestSpreadsStayAboveZero(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var points []Point
+		var points []pipelines.Point
 		for b := range rapid.IntRange(1, 8).Draw(t, "n") {
-			points = append(points, Point{
+			points = append(points, pipelines.Point{
 				Hardware: "cpu", Batch: b + 1, Concurrency: 1,
 				Duration: time.Duration(rapid.IntRange(1, 20).Draw(t, "d")),
 				Spread:   time.Duration(rapid.IntRange(0, 20).Draw(t, "s")),
 			})
 		}
-		last := Point{}
-		for _, p := range Isotonic(points) {
+		last := pipelines.Point{}
+		for _, p := range Points(points) {
 			require.GreaterOrEqual(t, p.Duration, last.Duration)
 			require.GreaterOrEqual(t, p.Duration+p.Spread, last.Duration+last.Spread)
 			require.GreaterOrEqual(t, p.Spread, time.Duration(0))
