@@ -28,7 +28,14 @@ type PlanInput struct {
 	// Relieve says that something serves already: where the devices of a pipeline that
 	// degrades do not suffice for its rate, the plan is for as much of it as they do.
 	Relieve bool `json:",omitempty"`
+
+	// Hurry ends the search after hurryLimit.
+	Hurry bool `json:",omitempty"`
 }
+
+// hurryLimit is how long to search for a plan while what serves does not suit the queries
+// that come. A pool's search begins with what its bounds say is best.
+const hurryLimit = 4 * time.Second
 
 // Plan chooses the plan of a service for the devices that there are: what
 // `harpagon plan` prints for the same specs and fleet. A service that cannot be
@@ -41,6 +48,9 @@ func (a *Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, erro
 	began := time.Now()
 	limits := scheduler.Limits{
 		Clock: func() time.Duration { return time.Since(began) }, TimeLimit: scheduler.DefaultTimeLimit, Stop: outOfTime(ctx),
+	}
+	if in.Hurry {
+		limits.TimeLimit = hurryLimit
 	}
 	p, err := a.joint.plan(ctx, in, limits)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/dispatcher/policies"
 	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
 // Generation is a deployment compiled for dispatching. It does not change once it is
@@ -46,7 +47,7 @@ func (d *Dispatcher) Compile(of placement.Deployment) (*Generation, error) {
 	if of.Pool != nil {
 		whole := *of.Pool
 		whole.Profile = of.Pipeline.Modules[0].Profile
-		g.largest = whole.Largest()
+		g.largest = pool.Largest(whole)
 	}
 	if of.Function != nil {
 		for i := range of.Function.Plan.Groups {

@@ -47,7 +47,7 @@ func TestAPoolStartsOnWhatItLearns(t *testing.T) {
 		for len(points) == 0 {
 			require.Less(t, time.Since(begin), time.Minute)
 			time.Sleep(5 * time.Second)
-			points = learning.Observe(f.gateway.Measures("p"), p.Base, pool.ServedKinds(p, first), p.Largest())
+			points = learning.Observe(f.gateway.Measures("p"), p.Base, pool.ServedKinds(p, first), pool.Largest(p))
 		}
 		known := time.Now()
 		q := p

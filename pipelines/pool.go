@@ -216,15 +216,6 @@ func (p *Pool) Unmeasured() bool {
 // Learns says that nothing is known yet and queries are to tell.
 func (p *Pool) Learns() bool { return p.Learned && p.Unmeasured() }
 
-// Largest is the largest query that is served: the largest that was measured on
-// the base, by which all sizes can be served, or else is to be.
-func (p *Pool) Largest() int {
-	if p.Learns() {
-		return slices.Max(p.MeasuredSizes())
-	}
-	return p.Profile.Latency(p.Base).Largest()
-}
-
 // CSV writes the mix as a file of sizes.
 func (m Mix) CSV() []byte {
 	var b bytes.Buffer

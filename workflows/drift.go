@@ -157,7 +157,7 @@ func (s *service) sizesMeasured(m autoscale.Measures) {
 // learned plans a pool of which nothing was known with what its queries have taken.
 func (s *service) learned(m autoscale.Measures) {
 	p, learning := s.Serving.Spec.Pool, &s.Detectors.Learning
-	points := learning.Observe(m, p.Base, pool.ServedKinds(*p, *s.Serving.Plan.Pool), p.Largest())
+	points := learning.Observe(m, p.Base, pool.ServedKinds(*p, *s.Serving.Plan.Pool), pool.Largest(*p))
 	if len(points) == 0 {
 		return
 	}

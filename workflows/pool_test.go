@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
@@ -138,7 +140,16 @@ func TestAnotherMixOfSizesIsPlannedFor(t *testing.T) {
 	w := market(4, 10)
 	var before Status
 	settings := Settings{Mix: autoscale.MixOptions{Cooldown: time.Second}}
-	scriptOf(t, scheduler.KindPool, w, settings, applyPool(4), func(r *rig) {
+	var hurried []bool
+	scriptOf(t, scheduler.KindPool, w, settings, func(r *rig) {
+		r.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
+			var request RescheduleRequest
+			if info.WorkflowType.Name == TypeReschedule && args.Get(&request) == nil {
+				hurried = append(hurried, request.Hurry)
+			}
+		})
+		applyPool(4)(r)
+	}, func(r *rig) {
 		before = r.status()
 		require.Equal(t, 1, before.Serving)
 		report(r, 0, time.Minute, autoscale.QueryCount{Size: 5, Queries: 880}, autoscale.QueryCount{Size: 40, Queries: 120})
@@ -148,6 +159,7 @@ func TestAnotherMixOfSizesIsPlannedFor(t *testing.T) {
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 2, s.Serving, s.Describe())
+		assert.Equal(t, []bool{false, true}, hurried, "queries that come do not wait for the last percent")
 		assert.Contains(t, s.Cause, "the sizes of queries changed: 10 % of")
 		assert.Greater(t, kinds(s)["gpu"], kinds(before)["gpu"], "long queries are for the base")
 		assert.LessOrEqual(t, s.Cost, 4.0)

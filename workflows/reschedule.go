@@ -32,6 +32,7 @@ type RescheduleRequest struct {
 	Settings   Settings
 	Transfer   time.Duration   `json:",omitempty"` // to count on for the way to an executor and back
 	Given      *scheduler.Plan `json:",omitempty"` // to carry out; nil to look for the best
+	Hurry      bool            `json:",omitempty"` // what serves does not suit its queries: the best plan that is found soon
 	Owner      string          `json:",omitempty"` // ID of the workflow that executors tell of their end; empty: the spec's
 	Apart      bool            `json:",omitempty"` // on devices that nothing else uses
 	Replaces   string          `json:",omitempty"` // ID under which a trial holds devices that this change may use
@@ -130,7 +131,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 		together = append(together, SpecID(other))
 	}
 	in := activities.PlanInput{Spec: c.Spec, Beside: c.Beside, Fleet: c.view.For(together...)}
-	in.Fleet.Transfer, in.Relieve = c.Transfer, c.Serving != nil
+	in.Fleet.Transfer, in.Relieve, in.Hurry = c.Transfer, c.Serving != nil, c.Hurry
 	if err := workflow.ExecuteActivity(ctx, planning.Plan, in).Get(ctx, &c.next.Plan); err != nil {
 		if c.Apart {
 			return temporal.NewNonRetryableApplicationError("to try it first on devices that nothing else uses: "+activities.Reason(err), activities.ReasonType(err), nil)

@@ -41,6 +41,7 @@ func TestTheFirstPlanOfAPoolThatLearns(t *testing.T) {
 		require.Equal(t, Feasible, got.Status, got.Reason)
 		assert.Equal(t, c.want, got.Instances)
 		assert.Contains(t, got.Describe(), "to learn what queries take there")
+		assert.Equal(t, 40, Largest(p))
 		of := Served(p, got)
 		assert.Equal(t, 40, of.Modules[0].Groups[0].Batch)
 		d := Deploy(placement.Deployment{Pipeline: p.Served(), Plan: of}, p, got)

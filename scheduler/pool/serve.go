@@ -13,6 +13,15 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
+// Largest is the largest query that is served: the largest that was measured on
+// the base, by which all sizes can be served, or else is to be.
+func Largest(p pipelines.Pool) int {
+	if p.Learns() {
+		return slices.Max(p.MeasuredSizes())
+	}
+	return p.Profile.Latency(p.Base).Largest()
+}
+
 // Served is the plan of a pool as placement and status read it: a group for
 // each kind of instance, the base first, and a device for each instance. The
 // batch of a group is the largest query.
@@ -24,7 +33,7 @@ func Served(p pipelines.Pool, of Plan) plan.Plan {
 	m := plan.Module{Name: pipelines.PoolModule, Rate: of.Goodput, Budget: p.SLO, Cost: of.Cost}
 	for _, name := range ServedKinds(p, of) {
 		n := float64(of.Instances[name])
-		latency, largest := p.Taken(name), p.Largest()
+		latency, largest := p.Taken(name), Largest(p)
 		full, one := cmp.Or(latency.At(largest), p.SLO), cmp.Or(latency.At(1), p.SLO) // what is not known may take so long
 		m.Groups = append(m.Groups, plan.Group{
 			Hardware: name, Batch: largest, Concurrency: 1, Duration: full, Machines: n, Rate: n / one.Seconds(),
@@ -86,7 +95,7 @@ func Dispatcher(d placement.Deployment, maxQueue int) (factory.Spec, error) {
 		}
 		types = append(types, matching.InstanceType{Name: g.Hardware, Latency: whole.Taken(g.Hardware)})
 	}
-	o := matchingOptions(d.Pool.Matching, types, base, d.Pool.SLO, whole.Largest(), d.Worth)
+	o := matchingOptions(d.Pool.Matching, types, base, d.Pool.SLO, Largest(whole), d.Worth)
 	o.MaxQueue = maxQueue
 	return factory.Spec{Matching: &o}, o.Check()
 }

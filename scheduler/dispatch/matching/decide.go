@@ -23,14 +23,14 @@ func (p *matching) decide(out []dispatch.Action) []dispatch.Action {
 	p.look()
 	m := min(len(p.waiting), p.width*len(p.soonest))
 	p.price(m)
-	p.started = grown(p.started, len(p.waiting))
+	p.started = grown(p.started, m)
 	clear(p.started)
 	for k, i := range p.solver.Solve(p.cost, len(p.soonest), m) {
 		if i >= 0 {
 			out = p.start(p.soonest[k], int(i), out)
 		}
 	}
-	p.compact()
+	p.compact(m)
 	return out
 }
 
@@ -66,15 +66,26 @@ func (p *matching) overdue(out []dispatch.Action) []dispatch.Action {
 }
 
 // doomed drops every query that would be late even on the instance that could
-// finish it first, and notes the latencies of the others.
+// finish it first, and notes the latencies of those that are looked at next. With
+// deadlines in the order of arrivals, it ends where none can be late any more.
 func (p *matching) doomed(out []dispatch.Action) []dispatch.Action {
 	for g := range p.latency {
 		p.latency[g] = grown(p.latency[g], len(p.waiting))
 	}
 	first := p.firstFree()
-	kept := 0
+	safe := never // deadlines from there on are kept
+	if !p.uneven && first[p.base] < never-p.worst {
+		safe = first[p.base] + p.worst
+	}
+	looked := p.width * min(len(p.up), p.most)
+	kept, i := 0, 0
 	p.earliest = never
-	for _, r := range p.waiting {
+	for ; i < len(p.waiting); i++ {
+		r := p.waiting[i]
+		if kept >= looked && r.Deadline >= safe {
+			p.earliest = min(p.earliest, r.Deadline)
+			break
+		}
 		done := never
 		for g, at := range first {
 			if at == never {
@@ -95,8 +106,15 @@ func (p *matching) doomed(out []dispatch.Action) []dispatch.Action {
 		p.waiting[kept] = r
 		kept++
 	}
-	p.waiting = p.waiting[:kept]
+	p.close(kept, i)
 	return out
+}
+
+// close takes what lies between two places out of the queue.
+func (p *matching) close(from, to int) {
+	if from < to {
+		p.waiting = p.waiting[:from+copy(p.waiting[from:], p.waiting[to:])]
+	}
 }
 
 // expect is how long a query is to take on a type. The base meets the objective at every
@@ -181,16 +199,16 @@ func (p *matching) start(id dispatch.ExecutorID, i int, out []dispatch.Action) [
 	return append(out, dispatch.Action{Act: dispatch.Start, Executor: id, Group: x.group, Class: r.Class, Batch: p.batches[at : at+1 : at+1]})
 }
 
-// compact takes out of the queue what has started.
-func (p *matching) compact() {
+// compact takes out of the first m of the queue what has started.
+func (p *matching) compact(m int) {
 	kept := 0
-	for i, r := range p.waiting {
+	for i, r := range p.waiting[:m] {
 		if !p.started[i] {
 			p.waiting[kept] = r
 			kept++
 		}
 	}
-	p.waiting = p.waiting[:kept]
+	p.close(kept, m)
 }
 
 // Describe draws the policy: one line a type, with what is known of it.

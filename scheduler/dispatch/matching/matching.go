@@ -169,6 +169,8 @@ type matching struct {
 	now       dispatch.Time
 	timer     dispatch.Time // asked for and not yet come
 	earliest  dispatch.Time // no later than any deadline of waiting
+	uneven    bool          // some of waiting have other deadlines than the objective gives them
+	worst     dispatch.Time // the longest that any of waiting was expected to take on the base
 	waiting   []dispatch.Request
 	instances []instance // by ExecutorID
 	up        []dispatch.ExecutorID
@@ -233,6 +235,11 @@ func (p *matching) arrive(r dispatch.Request) {
 		p.largest = max(p.largest, r.Size)
 	}
 	p.earliest = min(p.earliest, r.Deadline)
+	if len(p.waiting) == 0 {
+		p.uneven, p.worst = false, 0
+	}
+	p.uneven = p.uneven || r.Deadline != r.Arrival+p.slo
+	p.worst = max(p.worst, p.expect(int(p.base), r.Size))
 	i := len(p.waiting)
 	for i > 0 && p.waiting[i-1].Arrival > r.Arrival {
 		i--
@@ -269,6 +276,7 @@ func (p *matching) free(id dispatch.ExecutorID) {
 		return
 	}
 	p.types[x.group].learn(x.size, p.now-x.since)
+	p.worst = max(p.worst, p.expect(int(p.base), x.size))
 	x.busy = false
 	p.idle++
 }
