@@ -62,6 +62,9 @@ func start(ctx context.Context, o *Options, m executors.Model) (*server, error) 
 		switch {
 		case over:
 			err = s.gone()
+			if strings.Contains(err.Error(), "No module named") || strings.Contains(err.Error(), "No such file") {
+				err = fmt.Errorf("%w; files that the command needs besides those its arguments name are to be named in files = [...]", err)
+			}
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
 		}

@@ -29,7 +29,7 @@ func (m *MS) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("%v ms is longer than a duration can be", ms)
 	}
 	*m = MS(ns)
-	if exact, ok := new(big.Rat).SetString(string(b)); ok && math.Abs(ns) >= 1<<52 { // a float64 has no place for its nanoseconds
+	if exact, ok := new(big.Rat).SetString(string(b)); ok && math.Abs(ns) >= 1<<50 { // a float64 has no place for its nanoseconds
 		exact.Mul(exact, big.NewRat(int64(time.Millisecond), 1))
 		*m = MS(new(big.Int).Quo(exact.Num(), exact.Denom()).Int64())
 	}

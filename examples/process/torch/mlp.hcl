@@ -20,6 +20,7 @@ pipeline "mlp" {
   module "net" {
     engine  = "process"
     command = [var.python, "../torch_mlp.py"]
+    files   = ["../oip.py"]
     inputs  = { x = input.x }
     batches = [1, 4, 16, 32]
   }
