@@ -23,31 +23,51 @@ func counted(file string) ([][]float64, error) {
 }
 
 // readCounts reads requests per second, minute by minute, from the counts of many
-// functions, as the Azure Functions trace has them: a line for each function, and a
-// column for each minute, whose name is the minute's number; other columns are passed
-// over. Of the functions those are taken whose mean rates are nearest, in ratio, to
-// those of the paper's applications.
+// applications: a column for each beside one that is named minute, and a line for each
+// minute; or, as the Azure Functions trace has them, a line for each function and a
+// column for each minute, whose name is the minute's number. Other columns are passed
+// over there. Those are taken whose mean rates are nearest, in ratio, to those of the
+// paper's applications.
 func readCounts(name string, r io.Reader) ([][]float64, error) {
 	rows := csv.NewReader(r)
-	rows.ReuseRecord = true
 	header, err := rows.Read()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; the first line of a trace names its columns, minutes by their numbers", name, err)
+		return nil, fmt.Errorf("%s: %w; the first line of a trace names its columns: minute and the applications, or minutes by their numbers", name, err)
 	}
+	named := slices.IndexFunc(header, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "minute") })
 	var columns []int
 	for i, s := range header {
-		if n, err := strconv.Atoi(strings.TrimSpace(s)); err == nil && n > 0 && len(columns) < minutes {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if named >= 0 && i != named || named < 0 && err == nil && n > 0 && len(columns) < minutes {
 			columns = append(columns, i)
 		}
 	}
 	if len(columns) == 0 {
-		return nil, fmt.Errorf("%s:1: no column is named by a minute's number", name)
+		return nil, fmt.Errorf("%s:1: no column is called minute, and none by a minute's number", name)
+	}
+	lines, err := perSecond(name, rows, columns)
+	if err != nil {
+		return nil, err
+	}
+	if named >= 0 {
+		lines = transposed(lines[:min(len(lines), minutes)])
 	}
 	near := make([][]float64, len(means())) // rates of the nearest by application
+	for _, rates := range lines {
+		place(near, rates)
+	}
+	if slices.ContainsFunc(near, func(r []float64) bool { return r == nil }) {
+		return nil, fmt.Errorf("%s: too few functions have requests; the experiment takes %d", name, len(near))
+	}
+	return transposed(near), nil
+}
+
+// perSecond reads the rates of all lines, from counts a minute.
+func perSecond(name string, rows *csv.Reader, columns []int) (lines [][]float64, err error) {
 	for {
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
-			break
+			return lines, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -55,24 +75,28 @@ func readCounts(name string, r io.Reader) ([][]float64, error) {
 		rates := make([]float64, len(columns))
 		for k, i := range columns {
 			n, err := strconv.ParseFloat(strings.TrimSpace(row[i]), 64)
-			if err != nil || n < 0 || n > 1e9 {
+			if err != nil || !(n >= 0 && n <= 1e9) {
 				line, at := rows.FieldPos(i)
 				return nil, fmt.Errorf("%s:%d:%d: %q is no count of requests", name, line, at, row[i])
 			}
 			rates[k] = n / 60
 		}
-		place(near, rates)
+		lines = append(lines, rates)
 	}
-	if slices.ContainsFunc(near, func(r []float64) bool { return r == nil }) {
-		return nil, fmt.Errorf("%s: too few functions have requests; the experiment takes %d", name, len(near))
+}
+
+// transposed makes lines of columns.
+func transposed(lines [][]float64) [][]float64 {
+	if len(lines) == 0 {
+		return nil
 	}
-	all := make([][]float64, len(columns))
+	all := make([][]float64, len(lines[0]))
 	for k := range all {
-		for _, r := range near {
-			all[k] = append(all[k], r[k])
+		for _, line := range lines {
+			all[k] = append(all[k], line[k])
 		}
 	}
-	return all, nil
+	return all
 }
 
 // place gives a function to the application that it is nearest to, and the one that it

@@ -27,17 +27,23 @@ func TestCountsAreReadAndChosen(t *testing.T) {
 	got, err := readCounts("t.csv", strings.NewReader(trace))
 	require.NoError(t, err)
 	assert.Equal(t, [][]float64{{400.0 / 60, 16, 28, 0}, {500.0 / 60, 16, 28, 22}}, got)
+
+	got, err = readCounts("t.csv", strings.NewReader("minute,w,x,y,z\n0,660,480,1740,960\n1,600,420,1680,900\n"))
+	require.NoError(t, err)
+	assert.Equal(t, [][]float64{{8, 16, 29, 11}, {7, 15, 28, 10}}, got)
 }
 
 func TestCountsThatAreNone(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "the first line of a trace names its columns",
-		"a,b\n":                    "t.csv:1: no column is named by a minute's number",
+		"a,b\n":                    "t.csv:1: no column is called minute, and none by a minute's number",
 		"a,1\nx,3\n":               "too few functions have requests",
 		"a,1,2\nx,3,many\n":        `t.csv:2:5: "many" is no count of requests`,
 		"a,1\nx,-1\n":              `t.csv:2:3: "-1" is no count of requests`,
 		"a,1\nx\n":                 "wrong number of fields",
-		strings.Repeat("a,", 9999): "no column is named",
+		"minute,x\n0,5\n":          "too few functions have requests",
+		"minute,x\n":               "too few functions have requests",
+		strings.Repeat("a,", 9999): "no column is called minute",
 	} {
 		_, err := readCounts("t.csv", strings.NewReader(text))
 		require.ErrorContains(t, err, want)
