@@ -13,12 +13,13 @@ import (
 
 // Tuning of the searches for the coefficients that are not linear.
 const (
-	fitScan   = 400  // points of the first scan, evenly spaced by ratio
-	fitRounds = 60   // golden-section steps after it
-	fitReach  = 20.0 // how far beyond the measured sizes a coefficient may lie
-	fitFloor  = 1e-9 // seconds; shorter latencies are taken for clock errors
-	sliceLow  = 1e-5 // shortest time slice looked for, seconds per GB
-	sliceHigh = 0.1  // longest
+	fitScan   = 400   // points of the first scan, evenly spaced by ratio
+	fitRounds = 60    // golden-section steps after it
+	fitReach  = 20.0  // how far beyond the measured sizes a coefficient may lie
+	fitMost   = 86400 // seconds, that a coefficient of a profile may be
+	fitFloor  = 1e-9  // seconds; shorter latencies are taken for clock errors
+	sliceLow  = 1e-5  // shortest time slice looked for, seconds per GB
+	sliceHigh = 0.1   // longest
 )
 
 // Sample is one measured call of a function.
@@ -129,6 +130,9 @@ func fitCPU(cells []cell, p *pipelines.FunctionProfile, report *FitReport) error
 func fitCurve(sizes, latency []float64) pipelines.Curve {
 	loss := func(logBeta float64) float64 {
 		k := linearCurve(math.Exp(logBeta), sizes, latency)
+		if k.Alpha > fitMost { // sizes so large that nothing is known of the smaller ones
+			return math.MaxFloat64
+		}
 		return relativeSquares(sizes, latency, k.At)
 	}
 	low, high := math.Log(slices.Min(sizes)/fitReach), math.Log(slices.Max(sizes)*fitReach)

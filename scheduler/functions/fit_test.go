@@ -117,3 +117,21 @@ func ExampleFit() {
 	// Output:
 	// 4 batch sizes on CPU functions, GPU 0.00168 s per request; at most 0 % off
 }
+
+// Where all functions are large enough, the curve says nothing absurd of smaller ones, and
+// a profile can hold it.
+func TestFitOfLargeFunctions(t *testing.T) {
+	var samples []Sample
+	for i, size := range []float64{2, 4, 6, 10, 16} {
+		for _, off := range []float64{0.99, 1.01} {
+			samples = append(samples, Sample{Platform: CPU, Size: size, Batch: 1, Seconds: 0.18*off + []float64{0.04, 0, 0, 0, 0}[i]})
+		}
+	}
+	p, _, err := Fit(samples, 0)
+	require.NoError(t, err)
+	for _, k := range []pipelines.Curve{p.CPU[0].Avg, p.CPU[0].Max} {
+		assert.LessOrEqual(t, k.Alpha, 86400.0)
+		assert.InEpsilon(t, 0.22, k.At(2), 0.03)
+		assert.InEpsilon(t, 0.18, k.At(16), 0.03)
+	}
+}
