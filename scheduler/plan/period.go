@@ -78,12 +78,20 @@ func (m *Module) alone() *Group {
 		period = float64(g.Batch) / (g.Rate + g.DummyRate)
 	}
 	rounding := 2e-9 + 1e-12/m.Rate
-	if period > 1/m.Rate+rounding || period < Gap(m.Rate).Seconds()-rounding {
+	if period > 1/m.Rate+rounding || period < gap(m.Rate).Seconds()-rounding {
 		return nil
 	}
 	return g
 }
 
-// Gap is the time between two requests of a stream of rate requests per second, 36
-// years at the most: what is shorter than the longest duration is that long indeed.
-func Gap(rate float64) time.Duration { return min(ToDuration(1/rate), longest/2) }
+// WholeGap is the Gap in whole nanoseconds, rounded up, and 36 years at the most: what is
+// shorter than the longest duration is that long indeed.
+func (m *ModuleProblem) WholeGap() time.Duration {
+	if !m.Single {
+		return 0
+	}
+	return gap(m.Rate)
+}
+
+// gap is that of a stream of rate requests per second that come one by one.
+func gap(rate float64) time.Duration { return min(ToDuration(1/rate), longest/2) }

@@ -24,8 +24,8 @@ func (p *Prepared) prove(out *Plan) {
 	}
 	for i := range out.Modules {
 		m := &out.Modules[i]
-		if single[m.Name] && m.alone() != nil {
-			out.Sound = m.proveAlone() && out.Sound
+		if g := m.alone(); g != nil && single[m.Name] {
+			out.Sound = m.proveAlone(g) && out.Sound
 			continue
 		}
 		fits := m.prove()
@@ -40,9 +40,8 @@ func (p *Prepared) prove(out *Plan) {
 	}
 }
 
-// proveAlone is prove where every request has a batch of its own.
-func (m *Module) proveAlone() bool {
-	g := m.alone()
+// proveAlone is prove where every request has a batch of its own, in that group.
+func (m *Module) proveAlone(g *Group) bool {
 	m.Proven = max(g.Duration, g.Deadline)
 	if g.Batch > 1 { // which waits for others, in vain
 		m.Proven += g.Window

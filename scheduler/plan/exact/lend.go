@@ -14,16 +14,17 @@ import (
 func lend(p *plan.Prepared, sets []plan.Schedule) (lent bool) {
 	var list []int
 	for i := range sets {
-		if m := p.Modules[i]; m.Single && m.Rate > 0 && len(sets[i].Allocations) == 1 {
-			if a := sets[i].Allocations[0]; a.Deadline == 0 && !a.Rides && a.Worst-a.Duration < plan.Gap(m.Rate) {
-				list = append(list, i)
-			}
+		if len(sets[i].Allocations) != 1 {
+			continue
+		}
+		if a := sets[i].Allocations[0]; a.Deadline == 0 && !a.Rides && a.Worst-a.Duration < p.Modules[i].WholeGap() {
+			list = append(list, i)
 		}
 	}
 	for n, i := range list {
 		left := p.Pipeline.SLO - p.DAG.LongestThrough(plan.Worsts(sets), i)
 		set := &sets[i]
-		more := min(left/time.Duration(len(list)-n), plan.Gap(p.Modules[i].Rate)-(set.Worst-set.Allocations[0].Duration))
+		more := min(left/time.Duration(len(list)-n), p.Modules[i].WholeGap()-(set.Worst-set.Allocations[0].Duration))
 		if more <= 0 {
 			continue
 		}

@@ -105,12 +105,7 @@ type rest struct {
 }
 
 // wholeStream is what no devices of its own leave.
-func wholeStream(m *plan.ModuleProblem) rest {
-	if !m.Single {
-		return rest{}
-	}
-	return rest{one: plan.Gap(m.Rate)}
-}
+func wholeStream(m *plan.ModuleProblem) rest { return rest{one: m.WholeGap()} }
 
 // restOf is what devices of a module's own leave, of a stream of rate requests per second.
 func restOf(rate float64, own *plan.Allocation, budget time.Duration) rest {

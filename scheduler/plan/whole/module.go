@@ -149,17 +149,9 @@ func (w *Module) fullest() float64 {
 // time: no oftener than the devices can.
 func (w *Module) oneKind(m member, budget time.Duration) plan.Schedule {
 	window := budget - m.Duration
-	period := min(plan.Collection(m.Batch, w.Rate), max(w.gap(), window))
+	period := min(plan.Collection(m.Batch, w.Rate), max(w.WholeGap(), window))
 	t := plan.Allocation{Config: m.Config, Machines: float64(m.n), Rate: w.Rate, Collect: w.Rate, Period: period, Worst: m.Duration + min(period, window)}
 	return plan.Schedule{Allocations: []plan.Allocation{t}, Worst: t.Worst, Weight: float64(m.n) * m.Weight}
-}
-
-// gap is that between two requests, 0 where several may come at once.
-func (w *Module) gap() time.Duration {
-	if !w.Single {
-		return 0
-	}
-	return plan.Gap(w.Rate)
 }
 
 // severalKinds is the schedule of a mixture that is sound.
