@@ -145,9 +145,9 @@ func (d Drop) Word() string {
 
 // request is the item as the policy sees it. The station's lock is held.
 func (it *Item) request() dispatch.Request {
+	q := dispatch.Request{ID: it.id, Size: it.Size, Class: it.class}
 	r := it.Request
-	q := r.Generation.Nodes[it.Index].Request(r.Arrival, r.Deadline, it.kept)
-	q.ID, q.Size, q.Class = it.id, it.Size, it.class
+	r.Generation.Nodes[it.Index].SetTimes(&q, r.Arrival, r.Deadline, it.kept)
 	return q
 }
 

@@ -117,7 +117,7 @@ func (p Process) Check() error {
 
 // Gap draws the time between two requests, with a mean of one; of recorded
 // arrivals it is one.
-func (p Process) Gap(rng *rand.Rand) float64 {
+func (p *Process) Gap(rng *rand.Rand) float64 {
 	switch p.Kind {
 	case pipelines.ArrivalsPoisson:
 		return rng.ExpFloat64()

@@ -72,9 +72,13 @@ func TestSchedule(t *testing.T) {
 		assert.Equal(t, want.keep, g.Nodes[i].Keep, g.Nodes[i].Module)
 	}
 	c := &g.Nodes[2]
-	assert.Equal(t, dispatch.Request{Arrival: 110 * ms, Deadline: 196 * ms, End: 200 * ms}, c.Request(100*ms, 200*ms, 4*ms))
-	assert.Equal(t, dispatch.Request{Arrival: 110 * ms}, c.Request(100*ms, 0, 4*ms), "no deadline")
-	assert.Equal(t, dispatch.Time(1), c.Request(0, 3*ms, 4*ms).Deadline, "a deadline that has passed is none of 0")
+	var r dispatch.Request
+	c.SetTimes(&r, 100*ms, 200*ms, 4*ms)
+	assert.Equal(t, dispatch.Request{Arrival: 110 * ms, Deadline: 196 * ms, End: 200 * ms}, r)
+	c.SetTimes(&r, 100*ms, 0, 4*ms)
+	assert.Equal(t, dispatch.Request{Arrival: 110 * ms}, r, "no deadline")
+	c.SetTimes(&r, 0, 3*ms, 4*ms)
+	assert.Equal(t, dispatch.Time(1), r.Deadline, "a deadline that has passed is none of 0")
 	assert.Equal(t, 130*ms, c.Due(100*ms, 200*ms, 4*ms), "its budget")
 	assert.Equal(t, 116*ms, c.Due(100*ms, 120*ms, 4*ms), "its deadline")
 	assert.Equal(t, 130*ms, c.Due(100*ms, 0, 4*ms))

@@ -36,29 +36,32 @@ func (n *Node) Below() time.Duration {
 	return n.Keep.Planned - n.Keep.Least
 }
 
-// Request is what a policy is told of an item at the node: it arrived, and is
-// to be answered, with the request that it is a part of; a deadline of 0 is
-// none. kept is what is kept of the deadline for the modules below. Who calls
-// adds the ID, and Class and Size where the policy needs them.
-func (n *Node) Request(arrival, deadline, kept dispatch.Time) dispatch.Request {
-	r := dispatch.Request{Arrival: arrival + n.Offset, End: deadline}
-	if deadline != 0 {
-		r.Deadline = max(1, deadline-kept)
+// SetTimes fills in the times that a policy is told of an item at the node: it
+// arrived, and is to be answered, with the request that it is a part of; a
+// deadline of 0 is none. kept is what is kept of the deadline for the modules
+// below.
+func (n *Node) SetTimes(r *dispatch.Request, arrival, deadline, kept dispatch.Time) {
+	r.Arrival, r.Deadline, r.End = arrival+n.Offset, leaveBy(deadline, kept), deadline
+}
+
+// leaveBy is the latest that an item may leave its node; 0 where there is no deadline.
+func leaveBy(deadline, kept dispatch.Time) dispatch.Time {
+	if deadline == 0 {
+		return 0
 	}
-	return r
+	return max(1, deadline-kept)
 }
 
 // Due is when an item should leave the node: by the plan when its budget has
 // passed since its virtual arrival, and no later than its deadline there.
 // Devices that several executors share run batches in this order.
 func (n *Node) Due(arrival, deadline, kept dispatch.Time) dispatch.Time {
-	r := n.Request(arrival, deadline, kept)
-	due := r.Arrival + n.Budget
+	due, last := arrival+n.Offset+n.Budget, leaveBy(deadline, kept)
 	switch {
-	case r.Deadline == 0:
+	case last == 0:
 		return due
 	case n.Budget <= 0:
-		return r.Deadline
+		return last
 	}
-	return min(due, r.Deadline)
+	return min(due, last)
 }

@@ -25,15 +25,13 @@ const (
 	DropBySplit Dropping = "split"
 )
 
-// kept is what is kept of an item's time for the modules below.
-func (d Dropping) kept(e *engine, it *item) Time {
-	a := &e.loads[it.load]
-	n := a.nodes[it.node].Node
+// kept is what is kept of the objective at a node for the modules below.
+func (d Dropping) kept(n *flow.Node, slo Time) Time {
 	switch d {
 	case DropReactive:
 		return 0
 	case DropBySplit:
-		return bySplit(n, a.slo)
+		return bySplit(n, slo)
 	}
 	return n.Keep.Least
 }

@@ -116,7 +116,7 @@ func drops(t require.TestingT, l Load, p plan.Plan, o Options, check func(given)
 				alone++
 			}
 			check(given{
-				left: end - it.kept - now, one: one, waited: waited, first: n.Feeders == 0,
+				left: end - n.kept - now, one: one, waited: waited, first: n.Feeders == 0,
 				others: slices.ContainsFunc(actions, func(a dispatch.Action) bool { return a.Act == dispatch.Start }),
 			})
 		}

@@ -115,7 +115,6 @@ const (
 type item struct {
 	arrival   Time // of the request
 	ready     Time
-	kept      Time // of its time for the modules below
 	node      int32
 	load      int32
 	size      int32 // of its request; 1 where it has none
@@ -175,7 +174,7 @@ func (e *engine) handle(key int32) {
 		e.arrive(key - e.keys.load)
 	default:
 		e.queue.Drop(key)
-		e.step(key-e.keys.timer, dispatch.Event{Kind: dispatch.Timer})
+		e.step(key-e.keys.timer, &dispatch.Event{Kind: dispatch.Timer})
 	}
 }
 
@@ -225,27 +224,28 @@ func (e *engine) submit(i int32) {
 		n.tally.items++
 	}
 	e.countWaiting(it, 1)
-	it.kept = e.dropping.kept(e, it)
-	e.step(n.station, dispatch.Event{Kind: dispatch.Arrive, Request: e.requestOf(i)})
+	ev := dispatch.Event{Kind: dispatch.Arrive}
+	e.describe(i, &ev.Request)
+	e.step(n.station, &ev)
 }
 
-// requestOf is what a policy knows of an item.
-func (e *engine) requestOf(i int32) dispatch.Request {
+// describe fills in what a policy knows of an item.
+func (e *engine) describe(i int32, r *dispatch.Request) {
 	it := &e.items[i]
 	a := &e.loads[it.load]
 	n := &a.nodes[it.node]
-	r := n.Request(it.arrival, it.arrival+a.slo, it.kept)
+	n.SetTimes(r, it.arrival, it.arrival+a.slo, n.kept)
 	r.ID, r.Class = dispatch.RequestID(it.turn)<<32|dispatch.RequestID(uint32(i)), n.class
 	if a.sizes != nil {
 		r.Size = it.size
 	}
-	return r
 }
 
 // step reports an event to a policy and carries its actions out.
-func (e *engine) step(at int32, ev dispatch.Event) {
-	for ev.Kind != 0 {
-		ev = e.decide(at, ev)
+func (e *engine) step(at int32, ev *dispatch.Event) {
+	for asked := e.decide(at, ev); asked != nil; {
+		answer := e.ask(at, asked)
+		asked = e.decide(at, &answer)
 	}
 	if !e.failing && len(e.dropped) > 0 {
 		e.failDropped()
@@ -256,10 +256,12 @@ func (e *engine) step(at int32, ev dispatch.Event) {
 }
 
 // decide reports one event and returns the answer to what the policy then asks.
-func (e *engine) decide(at int32, ev dispatch.Event) (answer dispatch.Event) {
+func (e *engine) decide(at int32, ev *dispatch.Event) (asked *dispatch.Action) {
 	s := &e.stations[at]
-	s.actions = s.policy.Step(e.now, ev, s.actions[:0])
-	s.recorder.Step(e.now, ev, s.actions)
+	s.actions = s.policy.Step(e.now, *ev, s.actions[:0])
+	if s.recorder != nil {
+		s.recorder.Step(e.now, *ev, s.actions)
+	}
 	for k := range s.actions {
 		switch a := &s.actions[k]; a.Act {
 		case dispatch.Start:
@@ -270,7 +272,7 @@ func (e *engine) decide(at int32, ev dispatch.Event) (answer dispatch.Event) {
 			i := e.find(a.Request)
 			if i < 0 || e.items[i].state != waiting {
 				e.violation(at, "drops request %d, which does not wait", a.Request)
-				return answer
+				return nil
 			}
 			e.items[i].state = dropped
 			e.countWaiting(&e.items[i], -1)
@@ -279,13 +281,13 @@ func (e *engine) decide(at int32, ev dispatch.Event) (answer dispatch.Event) {
 			arbiter, user := e.arbiter(at, a.Executor)
 			arbiter.Need(user, a.At, *a.Reservation)
 		case dispatch.Ask:
-			answer = e.ask(at, a)
+			asked = a
 		case dispatch.Release:
 			arbiter, _ := e.arbiter(at, a.Executor)
 			arbiter.Release()
 		}
 	}
-	return answer
+	return asked
 }
 
 // failDropped ends the requests whose items policies have dropped. That takes other

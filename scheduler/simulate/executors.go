@@ -139,6 +139,6 @@ func (e *engine) ask(station int32, a *dispatch.Action) dispatch.Event {
 func (e *engine) offer(at int32) {
 	for user := e.devices[at].arbiter.Next(); user >= 0; user = e.devices[at].arbiter.Next() {
 		p := e.devices[at].lanes[user]
-		e.step(p.station, dispatch.Event{Kind: dispatch.DeviceIdle, Executor: dispatch.ExecutorID(p.lane)})
+		e.step(p.station, &dispatch.Event{Kind: dispatch.DeviceIdle, Executor: dispatch.ExecutorID(p.lane)})
 	}
 }

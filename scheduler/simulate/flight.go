@@ -116,7 +116,8 @@ func (e *engine) freeFlight(at, lane int32) int32 {
 func (e *engine) due(i int32) Time {
 	it := &e.items[i]
 	a := &e.loads[it.load]
-	return a.nodes[it.node].Due(it.arrival, it.arrival+a.slo, it.kept)
+	n := &a.nodes[it.node]
+	return n.Due(it.arrival, it.arrival+a.slo, n.kept)
 }
 
 // enqueue puts a batch that has arrived in front of its device.
@@ -205,7 +206,7 @@ func (e *engine) finish(k int32) {
 	e.batchEnded(e.finished, int(l.group), e.now-begun, e.now-f.sent)
 	switch {
 	case !e.devices[d].leaving:
-		e.step(at, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor, Took: e.now - begun})
+		e.step(at, &dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor, Took: e.now - begun})
 	case e.idles(&e.devices[d]):
 		e.leaveNow(d)
 	}
@@ -245,7 +246,7 @@ func (e *engine) complete(i int32, spent Time) {
 	n := &a.nodes[it.node]
 	if it.measured {
 		a.tally.spent += spent
-		n.tally.complete(e.now-it.ready, e.now-(it.arrival+n.Offset+n.Budget), e.now <= it.arrival+a.slo-it.kept)
+		n.tally.complete(e.now-it.ready, e.now-(it.arrival+n.Offset+n.Budget), e.now <= it.arrival+a.slo-n.kept)
 	}
 	switch {
 	case it.abandoned:

@@ -15,6 +15,7 @@ type node struct {
 	station int32
 	class   int32
 	fanout  float64 // items on average, where it scatters
+	kept    Time    // of the objective, for the modules below; see Dropping
 	tally   moduleTally
 }
 
@@ -133,9 +134,10 @@ func (e *engine) withdraw(i int32) {
 		if it.measured {
 			n.tally.withdrawn++
 		}
-		ev := dispatch.Event{Kind: dispatch.Cancel, Request: e.requestOf(i)}
+		ev := dispatch.Event{Kind: dispatch.Cancel}
+		e.describe(i, &ev.Request)
 		e.countWaiting(it, -1)
 		e.freeItem(i)
-		e.step(n.station, ev)
+		e.step(n.station, &ev)
 	}
 }

@@ -84,7 +84,7 @@ func (e *engine) returnDevice(at int32) {
 func (e *engine) executorUp(p laneRef) {
 	l := &e.stations[p.station].lanes[p.lane]
 	e.countIdle(p.station, l.group, 1)
-	e.step(p.station, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(p.lane), Group: l.group, Alone: e.devices[l.device].arbiter.Alone()})
+	e.step(p.station, &dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(p.lane), Group: l.group, Alone: e.devices[l.device].arbiter.Alone()})
 }
 
 // loseDevice takes a device away. What it held is queued once more, as by the
@@ -118,7 +118,7 @@ func (e *engine) loseDevice(at int32) {
 		}
 	}
 	for _, p := range d.lanes {
-		e.step(p.station, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(p.lane)})
+		e.step(p.station, &dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(p.lane)})
 	}
 	for _, i := range held {
 		e.retry(i)
@@ -141,6 +141,8 @@ func (e *engine) retry(i int32) {
 		it.retried, it.state = true, waiting
 		it.turn++
 		e.countWaiting(it, 1)
-		e.step(e.loads[it.load].nodes[it.node].station, dispatch.Event{Kind: dispatch.Arrive, Request: e.requestOf(i)})
+		ev := dispatch.Event{Kind: dispatch.Arrive}
+		e.describe(i, &ev.Request)
+		e.step(e.loads[it.load].nodes[it.node].station, &ev)
 	}
 }

@@ -169,5 +169,5 @@ func (e *engine) leaveNow(at int32) {
 	d := &e.devices[at]
 	d.lost = true
 	e.scaled.spares = append(e.scaled.spares, at)
-	e.step(d.lanes[0].station, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(d.lanes[0].lane)})
+	e.step(d.lanes[0].station, &dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(d.lanes[0].lane)})
 }

@@ -260,6 +260,10 @@ func (e *engine) play(loads []Load, o Options) (Result, error) {
 	}
 	e.awaitChange()
 	for i := range e.loads {
+		a := &e.loads[i]
+		for k := range a.nodes {
+			a.nodes[k].kept = e.dropping.kept(a.nodes[k].Node, a.slo)
+		}
 		if loads[i].offered() > 0 {
 			e.schedule(int32(i))
 		}

@@ -118,9 +118,9 @@ func (p *adaptive) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 	p.begin(now, &ev)
 	switch ev.Kind {
 	case dispatch.Arrive:
-		out = p.arrive(ev.Request, out)
+		out = p.arrive(&ev.Request, out)
 	case dispatch.Cancel:
-		if class := p.cancel(ev.Request); class >= 0 {
+		if class := p.cancel(&ev.Request); class >= 0 {
 			p.refresh(class)
 		}
 	default:
@@ -142,7 +142,7 @@ func (p *adaptive) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 	return p.arm(p.wakes.Next(), p.settle(out))
 }
 
-func (p *adaptive) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
+func (p *adaptive) arrive(r *dispatch.Request, out []dispatch.Action) []dispatch.Action {
 	out, ok := p.admit(r, out)
 	if r.Class < 0 || int(r.Class) >= len(p.models) {
 		return out

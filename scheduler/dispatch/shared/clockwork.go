@@ -69,11 +69,11 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 	switch ev.Kind {
 	case dispatch.Arrive:
 		var ok bool
-		if out, ok = p.admit(ev.Request, out); ok {
+		if out, ok = p.admit(&ev.Request, out); ok {
 			p.expire(ev.Request.Class)
 		}
 	case dispatch.Cancel:
-		p.forget(ev.Request)
+		p.forget(&ev.Request)
 	case dispatch.ExecutorUp, dispatch.ExecutorGone:
 		p.release(ev.Executor)
 		p.change(&ev)
@@ -224,7 +224,7 @@ func (p *clockwork) release(id dispatch.ExecutorID) {
 }
 
 // forget cancels a request, wherever it waits.
-func (p *clockwork) forget(r dispatch.Request) {
+func (p *clockwork) forget(r *dispatch.Request) {
 	if class := p.cancel(r); class >= 0 {
 		p.expire(class)
 	}

@@ -90,9 +90,9 @@ func (p *deferred) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 	p.begin(now, &ev)
 	switch ev.Kind {
 	case dispatch.Arrive:
-		out = p.arrive(ev.Request, out)
+		out = p.arrive(&ev.Request, out)
 	case dispatch.Cancel:
-		if class := p.cancel(ev.Request); class >= 0 {
+		if class := p.cancel(&ev.Request); class >= 0 {
 			p.refresh(class)
 		}
 	default:
@@ -110,7 +110,7 @@ func (p *deferred) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 	return p.arm(p.wakes.Next(), p.settle(out))
 }
 
-func (p *deferred) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
+func (p *deferred) arrive(r *dispatch.Request, out []dispatch.Action) []dispatch.Action {
 	out, ok := p.admit(r, out)
 	if r.Class < 0 || int(r.Class) >= len(p.models) {
 		return out

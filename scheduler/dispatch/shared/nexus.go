@@ -135,7 +135,7 @@ func (p *nexus) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Act
 		r.Deadline = r.Arrival + c.slo
 	}
 	r.Class = best
-	out, ok := p.admit(r, out)
+	out, ok := p.admit(&r, out)
 	if !ok {
 		return out
 	}
@@ -146,7 +146,7 @@ func (p *nexus) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Act
 // forget cancels a request wherever it waits.
 func (p *nexus) forget(r dispatch.Request) {
 	r.Class = -1 // lines are by session
-	p.cancel(r)
+	p.cancel(&r)
 }
 
 // serve runs the next session of an idle executor that has requests.

@@ -172,7 +172,7 @@ func (p *pool) change(ev *dispatch.Event) {
 
 // admit puts a request into its line, or drops it as Full where there is no room or no
 // such model. It gives it up where even alone it would miss its deadline.
-func (p *pool) admit(r dispatch.Request, out []dispatch.Action) ([]dispatch.Action, bool) {
+func (p *pool) admit(r *dispatch.Request, out []dispatch.Action) ([]dispatch.Action, bool) {
 	if r.Class < 0 || int(r.Class) >= len(p.lines) {
 		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full}), false
 	}
@@ -190,7 +190,7 @@ func (p *pool) admit(r dispatch.Request, out []dispatch.Action) ([]dispatch.Acti
 	return out, true
 }
 
-func (p *pool) waiterOf(r dispatch.Request) waiter {
+func (p *pool) waiterOf(r *dispatch.Request) waiter {
 	w := waiter{id: r.ID, due: r.Deadline, kept: p.kept(r.Class)}
 	if w.due == 0 {
 		w.due = r.Arrival + p.models[r.Class].slo
@@ -206,7 +206,7 @@ func (p *pool) kept(class int32) dispatch.Time {
 }
 
 // cancel forgets a request and returns its class, or -1.
-func (p *pool) cancel(r dispatch.Request) int32 {
+func (p *pool) cancel(r *dispatch.Request) int32 {
 	if r.Class >= 0 && int(r.Class) < len(p.lines) {
 		due := dispatch.Time(0)
 		if r.Deadline != 0 {
