@@ -56,7 +56,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"h.hcl:1,1: max is 0; allow at least one host":                       "provisioner \"a\" {\n max = 0\n devices = 1\n process {}\n}",
 		"h.hcl:1,1: devices is 0; say how many":                              "provisioner \"a\" {\n max = 1\n devices = 0\n process {}\n}",
 		"h.hcl:1,17-17: Missing required argument; The argument \"devices\"": "provisioner \"a\" {\n max = 1\n process {}\n}",
-		"h.hcl:4,2-8: Unsupported argument":                                 "provisioner \"a\" {\n max = 1\n devices = 1\n comand = \"x\"\n process {}\n}",
+		"h.hcl:4,2-8: Unsupported argument":                                  "provisioner \"a\" {\n max = 1\n devices = 1\n comand = \"x\"\n process {}\n}",
 		"h.hcl:2,9-10: Unsuitable value type":                                "provisioner \"a\" {\n max = \"x\"\n devices = 1\n process {}\n}",
 		"say how hosts are made":                                             "provisioner \"a\" {\n max = 1\n devices = 1\n}",
 		"either process or commands":                                         "provisioner \"a\" {\n max = 1\n devices = 1\n process {}\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
