@@ -156,6 +156,7 @@ need a token, read from ` + command.TokenVariable + `, which clients and workers
 		o.Credentials = proof
 		o.Log = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		o.Logger = slog.New(slog.NewTextHandler(d.Stderr, nil))
+		command.CollectSeldom()
 		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {
 			fmt.Fprintf(d.Stdout, "endpoint   %s\ngRPC       %s\nexecutors  %s\n", g.URL(), g.GRPC, g.Attach)
 		})

@@ -75,6 +75,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 		if d.Start == nil {
 			return command.ErrNoServer
 		}
+		command.CollectSeldom()
 		if len(paths) > 0 {
 			if _, err := planning.Servable(x, paths); err != nil {
 				return err
