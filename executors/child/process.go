@@ -167,7 +167,9 @@ func (p *process) connect() (theirs []*os.File, err error) {
 func (p *process) watch(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	restore := sleepLoosely()
 	err := p.cmd.Start()
+	restore()
 	started <- err
 	if err != nil {
 		return
