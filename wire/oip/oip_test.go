@@ -90,7 +90,7 @@ func TestResponsesRoundTrip(t *testing.T) {
 
 // unreadable says that JSON cannot carry the tensor.
 func unreadable(t wire.Tensor) bool {
-	_, err := formatData(&t)
+	_, err := appendData(nil, &t)
 	return err != nil
 }
 

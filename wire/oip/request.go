@@ -29,66 +29,66 @@ func (c *Call) AsBinary(output string) bool {
 // EncodeRequest writes a request with binary tensors in both directions.
 // header is the length of the JSON part. A timeout of 0 means none.
 func EncodeRequest(q *wire.InferRequest, timeout time.Duration) (body []byte, header int, err error) {
-	j := newRequest(q, timeout)
-	j.Parameters.BinaryOutput = true
-	total := 0
-	for i := range q.Inputs {
-		j.Inputs[i] = binaryTensor(&q.Inputs[i])
-		total += len(q.Inputs[i].Data)
-	}
-	return assemble(j, q.Inputs, total)
+	return encodeRequest(q, timeout, true)
 }
 
 // EncodeRequestJSON writes a request without binary data, for servers that do
 // not know the extension; all of the body is JSON. It fails for datatypes and
 // values that JSON cannot carry.
 func EncodeRequestJSON(q *wire.InferRequest, timeout time.Duration) ([]byte, error) {
-	j := newRequest(q, timeout)
-	for i := range q.Inputs {
-		t := &q.Inputs[i]
-		j.Inputs[i] = binaryTensor(t)
-		j.Inputs[i].Parameters.BinarySize = nil
-		var err error
-		if j.Inputs[i].Data, err = formatData(&t.Tensor); err != nil {
-			return nil, invalid("input %q cannot be sent as JSON: %s", t.Name, reason(err))
-		}
-	}
-	body, _, err := assemble(j, nil, 0)
+	body, _, err := encodeRequest(q, timeout, false)
 	return body, err
 }
 
-func newRequest(q *wire.InferRequest, timeout time.Duration) requestJSON {
-	j := requestJSON{ID: q.ID, Inputs: make([]tensorJSON, len(q.Inputs))}
-	if timeout > 0 {
-		j.Parameters.Timeout = json.Number(strconv.FormatInt(int64(max(timeout/time.Microsecond, 1)), 10))
+func encodeRequest(q *wire.InferRequest, timeout time.Duration, binary bool) (body []byte, header int, err error) {
+	body = appendID(append(room(q.Inputs, 0, func(string) bool { return binary }), '{'), q.ID)
+	if timeout > 0 || binary {
+		body = append(body, `"parameters":{`...)
+		if binary {
+			body = append(body, `"binary_data_output":true,`...)
+		}
+		if timeout > 0 {
+			body = append(strconv.AppendInt(append(body, `"timeout":`...), int64(max(timeout/time.Microsecond, 1)), 10), ',')
+		}
+		body[len(body)-1] = '}'
+		body = append(body, ',')
 	}
-	for _, name := range q.Outputs {
-		j.Outputs = append(j.Outputs, wantedJSON{Name: name})
+	body = append(body, `"inputs":[`...)
+	for i := range q.Inputs {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		if body, err = appendTensor(body, &q.Inputs[i], binary); err != nil {
+			return nil, 0, invalid("input %q cannot be sent as JSON: %s", q.Inputs[i].Name, reason(err))
+		}
 	}
-	return j
+	body = append(body, ']')
+	for i, name := range q.Outputs {
+		body = append(body, [...]string{`,"outputs":[`, `,`}[min(i, 1)]...)
+		body = append(appendText(append(body, `{"name":`...), name), '}')
+	}
+	if len(q.Outputs) > 0 {
+		body = append(body, ']')
+	}
+	body = append(body, '}')
+	header = len(body)
+	for i := 0; binary && i < len(q.Inputs); i++ {
+		body = append(body, q.Inputs[i].Data...)
+	}
+	return body, header, nil
 }
 
-func binaryTensor(t *wire.NamedTensor) tensorJSON {
-	size := int64(len(t.Data))
-	j := tensorJSON{Name: t.Name, Shape: t.Shape, Datatype: t.Datatype}
-	if j.Shape == nil {
-		j.Shape = []int64{}
-	}
-	j.Parameters.BinarySize = &size
-	return j
-}
-
-// assemble puts the data of the tensors behind the JSON.
-func assemble(j any, tensors []wire.NamedTensor, total int) (body []byte, header int, err error) {
-	head, err := json.Marshal(j)
-	if err != nil {
-		return nil, 0, invalid("the request cannot be written: %v", err)
-	}
-	body = append(make([]byte, 0, len(head)+total), head...)
+// room is memory for a body with these tensors, of which some are binary data, and so
+// many stages.
+func room(tensors []wire.NamedTensor, stages int, binary func(name string) bool) []byte {
+	const head, each = 192, 192
+	n := head + each*stages
 	for i := range tensors {
-		body = append(body, tensors[i].Data...)
+		if n += each; binary(tensors[i].Name) {
+			n += len(tensors[i].Data)
+		}
 	}
-	return body, len(head), nil
+	return make([]byte, 0, n)
 }
 
 // DecodeRequest reads a body whose JSON part is header bytes long; -1 means
@@ -100,8 +100,8 @@ func DecodeRequest(body []byte, header int) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	var j requestJSON
-	if err := json.Unmarshal(head, &j); err != nil {
+	j, err := read(head, (*scanner).request)
+	if err != nil {
 		return nil, invalid("the request is not valid JSON of the protocol: %v", err)
 	}
 	c := &Call{Binary: j.Parameters.BinaryOutput}

@@ -1,7 +1,6 @@
 package oip
 
 import (
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -11,29 +10,49 @@ import (
 // EncodeResponse writes an answer. binary says which outputs go as binary
 // data; header is the length of the JSON part, or -1 when that is all.
 func EncodeResponse(r *wire.InferResponse, binary func(output string) bool) (body []byte, header int, err error) {
-	j := responseJSON{Model: r.Pipeline, Version: strconv.Itoa(r.Generation), ID: r.ID, Outputs: make([]tensorJSON, len(r.Outputs))}
-	j.Parameters = responseParameters{Generation: r.Generation, Elapsed: int64(r.Elapsed), Stages: EncodeStages(r.Stages)}
+	body = append(room(r.Outputs, len(r.Stages), binary), '{')
+	body = appendText(append(body, `"model_name":`...), r.Pipeline)
+	body = strconv.AppendInt(append(body, `,"model_version":"`...), int64(r.Generation), 10)
+	body = appendID(append(body, `",`...), r.ID)
+	if r.Generation != 0 || r.Elapsed != 0 || len(r.Stages) > 0 {
+		body = append(body, `"parameters":{`...)
+		if r.Generation != 0 {
+			body = append(strconv.AppendInt(append(body, `"generation":`...), int64(r.Generation), 10), ',')
+		}
+		if r.Elapsed != 0 {
+			body = append(strconv.AppendInt(append(body, `"elapsed_ns":`...), int64(r.Elapsed), 10), ',')
+		}
+		if len(r.Stages) > 0 {
+			body = append(appendText(append(body, `"stages":`...), EncodeStages(r.Stages)), ',')
+		}
+		body[len(body)-1] = '}'
+		body = append(body, ',')
+	}
+	body = append(body, `"outputs":[`...)
 	header = -1
-	var behind []wire.NamedTensor
-	total := 0
 	for i := range r.Outputs {
 		t := &r.Outputs[i]
-		if j.Outputs[i] = binaryTensor(t); binary(t.Name) {
-			behind = append(behind, *t)
-			total += len(t.Data)
-			header = 0
-			continue
+		if i > 0 {
+			body = append(body, ',')
 		}
-		j.Outputs[i].Parameters.BinarySize = nil
-		if j.Outputs[i].Data, err = formatData(&t.Tensor); err != nil {
+		if binary(t.Name) {
+			header = 0 // known below
+		}
+		if body, err = appendTensor(body, t, binary(t.Name)); err != nil {
 			return nil, 0, wire.Errorf(wire.CodeInvalid, "", "output %q cannot be returned: %s", t.Name, reason(err))
 		}
 	}
-	body, n, err := assemble(j, behind, total)
-	if header == 0 {
-		header = n
+	body = append(body, "]}"...)
+	if header < 0 {
+		return body, header, nil
 	}
-	return body, header, err
+	header = len(body)
+	for i := range r.Outputs {
+		if t := &r.Outputs[i]; binary(t.Name) {
+			body = append(body, t.Data...)
+		}
+	}
+	return body, header, nil
 }
 
 // DecodeResponse reads a body whose JSON part is header bytes long; -1 means
@@ -43,8 +62,8 @@ func DecodeResponse(body []byte, header int) (*wire.InferResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	var j responseJSON
-	if err := json.Unmarshal(head, &j); err != nil {
+	j, err := read(head, (*scanner).response)
+	if err != nil {
 		return nil, invalid("the answer is not valid JSON of the protocol: %v", err)
 	}
 	r := &wire.InferResponse{ID: j.ID, Pipeline: j.Model, Generation: j.Parameters.Generation, Elapsed: time.Duration(j.Parameters.Elapsed)}
@@ -62,15 +81,7 @@ func EncodeStages(stages []wire.Stage) string {
 	if len(stages) == 0 {
 		return ""
 	}
-	list := make([]stageJSON, len(stages))
-	for i, s := range stages {
-		list[i] = stageJSON{s.Module, s.Items, s.Batch, s.Critical, int64(s.Queue), int64(s.Wait), int64(s.Compute), int64(s.Transfer)}
-	}
-	text, err := json.Marshal(list)
-	if err != nil { // cannot happen: strings and numbers only
-		return ""
-	}
-	return string(text)
+	return string(appendStages(make([]byte, 0, 160*len(stages)), stages))
 }
 
 // DecodeStages reads what EncodeStages wrote.
@@ -78,8 +89,8 @@ func DecodeStages(text string) ([]wire.Stage, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var list []stageJSON
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
+	list, err := read([]byte(text), (*scanner).stages)
+	if err != nil {
 		return nil, invalid("the answer's parameter stages is not readable: %v", err)
 	}
 	stages := make([]wire.Stage, len(list))

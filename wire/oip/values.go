@@ -126,11 +126,11 @@ func appendInt(out []byte, v uint64, size int) []byte {
 	return out
 }
 
-// formatData writes raw elements as a flat JSON array. The tensor is sound.
-func formatData(t *wire.Tensor) (json.RawMessage, error) {
-	out := []byte{'['}
+// appendData adds raw elements as a flat JSON array. The tensor is sound.
+func appendData(out []byte, t *wire.Tensor) ([]byte, error) {
+	out = append(out, '[')
 	for rest := t.Data; len(rest) > 0; {
-		if len(out) > 1 {
+		if len(rest) < len(t.Data) {
 			out = append(out, ',')
 		}
 		size := wire.Size(t.Datatype)
