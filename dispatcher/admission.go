@@ -9,11 +9,64 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
-// accounts drives admission control. Every generation is a service of its own there, so
-// that requests of older ones count while they are under way.
-type accounts struct {
+// account drives admission control for services that have devices in common, now or
+// before: those that have none never wait for each other's. Every generation is a service
+// of its own there, so that requests of older ones count while they are under way.
+type account struct {
 	mu      sync.Mutex
 	control admission.Controller
+	into    *account // that it has become a part of
+}
+
+// lock locks the account that this one is a part of by now.
+func (a *account) lock() *account {
+	for {
+		a.mu.Lock()
+		next := a.into
+		if next == nil {
+			return a
+		}
+		a.mu.Unlock()
+		a = next
+	}
+}
+
+// accountBits is how far the numbers of generations of one account are from another's.
+const accountBits = 24
+
+// account is that of a service, joined with those of the devices that it uses.
+// Dispatcher.mu is held.
+func (d *Dispatcher) account(v *service, devices []*device) *account {
+	if v.account == nil {
+		d.accounts++
+		v.account = &account{control: admission.After(d.accounts << accountBits)}
+	}
+	a := v.account.lock()
+	for _, device := range devices {
+		if device.account != nil {
+			a = a.join(device.account)
+		}
+		device.account = a
+	}
+	v.account = a
+	a.mu.Unlock()
+	return a
+}
+
+// join makes one of two accounts, the first of which is locked, as is what it returns.
+// Dispatcher.mu is held: nobody else locks two.
+func (a *account) join(other *account) *account {
+	for other.into != nil {
+		other = other.into
+	}
+	if other == a {
+		return a
+	}
+	other.mu.Lock()
+	defer other.mu.Unlock()
+	a.control.Take(&other.control)
+	other.into = a
+	return a
 }
 
 // unguarded is the number of a generation that takes in every request: a pool's, a
@@ -36,21 +89,22 @@ func (d *Dispatcher) guard(g *Generation) {
 	for i := range g.Nodes {
 		modules = append(modules, g.Nodes[i].Module)
 	}
+	var used []*device
 	s := timing.Admission(&of.Pipeline, &of.Plan, modules, func(module string, group int) (devices []int) {
 		for _, slot := range of.Slots {
 			if e := d.executors[slot.Executor]; e != nil && slot.Module == module && slot.Group == group {
-				devices = append(devices, e.device.number)
+				devices, used = append(devices, e.device.number), append(used, e.device)
 			}
 		}
 		return devices
 	})
-	d.accounts.mu.Lock()
-	defer d.accounts.mu.Unlock()
+	a := d.account(d.services[of.Name()], used).lock()
+	defer a.mu.Unlock()
 	if g.number == unguarded {
-		g.number = d.accounts.control.Add(s)
+		g.account, g.number = a, a.control.Add(s)
 		return
 	}
-	d.accounts.control.Change(g.number, s)
+	a.control.Change(g.number, s)
 }
 
 // Forget takes a generation out of the accounts that has no requests any more. That of a
@@ -65,9 +119,9 @@ func (d *Dispatcher) Forget(g *Generation) {
 	if g.number == unguarded {
 		return
 	}
-	d.accounts.mu.Lock()
-	defer d.accounts.mu.Unlock()
-	d.accounts.control.Remove(g.number)
+	a := g.account.lock()
+	defer a.mu.Unlock()
+	a.control.Remove(g.number)
 }
 
 // Admit decides whether a request that comes now can be answered by its deadline. One
@@ -76,9 +130,9 @@ func (d *Dispatcher) Admit(g *Generation, now, deadline dispatch.Time) bool {
 	if g.number == unguarded {
 		return true
 	}
-	d.accounts.mu.Lock()
-	defer d.accounts.mu.Unlock()
-	return d.accounts.control.Admit(now, g.number, deadline)
+	a := g.account.lock()
+	defer a.mu.Unlock()
+	return a.control.Admit(now, g.number, deadline)
 }
 
 // Would says what Admit would, and changes nothing.
@@ -86,22 +140,23 @@ func (d *Dispatcher) Would(g *Generation, now, deadline dispatch.Time) bool {
 	if g.number == unguarded {
 		return true
 	}
-	d.accounts.mu.Lock()
-	defer d.accounts.mu.Unlock()
-	return d.accounts.control.Would(now, g.number, deadline)
+	a := g.account.lock()
+	defer a.mu.Unlock()
+	return a.control.Would(now, g.number, deadline)
 }
 
 // Fits says whether n items of a request, of which this is the first, can be in time at
 // their module, where they have not come to yet.
 func (d *Dispatcher) Fits(it *Item, n int) bool {
 	r := it.Request
-	if r.Generation.number == unguarded || r.Deadline == 0 {
+	g := r.Generation
+	if g.number == unguarded || r.Deadline == 0 {
 		return true
 	}
 	now := d.Now()
-	d.accounts.mu.Lock()
-	defer d.accounts.mu.Unlock()
-	if d.accounts.control.Fits(now, r.Generation.number, int(it.Index), n, max(1, r.Deadline-r.Generation.Nodes[it.Index].Keep.Least)) {
+	a := g.account.lock()
+	defer a.mu.Unlock()
+	if a.control.Fits(now, g.number, int(it.Index), n, max(1, r.Deadline-g.Nodes[it.Index].Keep.Least)) {
 		return true
 	}
 	it.Ready, r.spent = now, 0 // nobody could have known at the door
@@ -117,15 +172,15 @@ func (d *Dispatcher) Leave(r *Request, now dispatch.Time, how admission.End) {
 	if number == unguarded {
 		return
 	}
-	d.accounts.mu.Lock()
-	defer d.accounts.mu.Unlock()
-	r.enter(&d.accounts.control)
-	d.accounts.control.Leave(now, number, r.Deadline, how)
+	a := r.Generation.account.lock()
+	defer a.mu.Unlock()
+	r.enter(&a.control)
+	a.control.Leave(now, number, r.Deadline, how)
 	r.left = true
-	d.accounts.control.Spent(now, number, r.spent, how == admission.InTime)
+	a.control.Spent(now, number, r.spent, how == admission.InTime)
 }
 
-// enter has the request counted by its items from now on. The lock of the accounts is
+// enter has the request counted by its items from now on. The lock of the account is
 // held.
 func (r *Request) enter(c *admission.Controller) {
 	if !r.entered {
@@ -134,48 +189,59 @@ func (r *Request) enter(c *admission.Controller) {
 	}
 }
 
-// wait counts an item into the queue of its module, or out of it where n is
+// accountWait counts an item into the queue of its module, or out of it where n is
 // negative.
-func (b *accounts) wait(it *Item, n int) {
-	number := it.Request.Generation.number
-	if number == unguarded {
+func (it *Item) accountWait(n int) {
+	g := it.Request.Generation
+	if g.number == unguarded {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.control.Wait(number, int(it.Index), n)
-	it.Request.enter(&b.control)
+	a := g.account.lock()
+	defer a.mu.Unlock()
+	a.control.Wait(g.number, int(it.Index), n)
+	it.Request.enter(&a.control)
 }
 
-// start notes that items have left their queue for an executor.
-func (b *accounts) start(items []*Item) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, it := range items {
-		if number := it.Request.Generation.number; number != unguarded {
-			b.control.Start(number, int(it.Index), 1)
-		}
+// lockAccount locks the account of the batch's items, which are all of one service; nil
+// where there is none.
+func (b *Batch) lockAccount() *account {
+	g := b.Items[0].Request.Generation
+	if g.number == unguarded {
+		return nil
+	}
+	return g.account.lock()
+}
+
+// accountStart notes that the items have left their queue for an executor.
+func (b *Batch) accountStart() {
+	a := b.lockAccount()
+	if a == nil {
+		return
+	}
+	defer a.mu.Unlock()
+	for _, it := range b.Items {
+		a.control.Start(it.Request.Generation.number, int(it.Index), 1)
 	}
 }
 
-// end notes that the items of a batch are back; compute is zero where the batch
-// tells nothing of how long others will take.
-func (b *accounts) end(batch *Batch, group int32, now, compute dispatch.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, it := range batch.Items {
+// accountEnd notes that the items are back, which ran for that group; compute is zero
+// where the batch tells nothing of how long others will take.
+func (b *Batch) accountEnd(group int32, now, compute dispatch.Time) {
+	a := b.lockAccount()
+	if a == nil {
+		return
+	}
+	defer a.mu.Unlock()
+	for i, it := range b.Items {
 		number := it.Request.Generation.number
-		if number == unguarded {
-			continue
-		}
-		b.control.Returned(number, int(it.Index), 1)
-		if took := compute / dispatch.Time(len(batch.Items)); it.Request.left {
-			b.control.Spent(now, number, took, false)
+		a.control.Returned(number, int(it.Index), 1)
+		if took := compute / dispatch.Time(len(b.Items)); it.Request.left {
+			a.control.Spent(now, number, took, false)
 		} else {
 			it.Request.spent += took
 		}
 		if i == 0 && compute > 0 {
-			b.control.Learn(now, number, int(it.Index), int(group), len(batch.Items), compute, now-batch.At)
+			a.control.Learn(now, number, int(it.Index), int(group), len(b.Items), compute, now-b.At)
 		}
 	}
 }

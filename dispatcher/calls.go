@@ -91,9 +91,7 @@ func (s *station) close() {
 	fx := room[:0]
 	s.mu.Lock()
 	s.stopped = true
-	if s.timer != nil {
-		s.timer.Stop()
-	}
+	s.timer.Stop()
 	for _, it := range s.waiting() {
 		fx = append(fx, s.giveUp(it, Stopping))
 	}

@@ -10,7 +10,8 @@ import (
 // device is a device of a host, arbitrated between the stations whose executors share it, so
 // that batches which are not due start only while nobody else needs it.
 type device struct {
-	number int // for admission control
+	number  int      // for admission control
+	account *account // of the services that use it; under Dispatcher.mu
 
 	mu      sync.Mutex
 	arbiter tc.Arbiter

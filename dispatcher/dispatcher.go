@@ -14,6 +14,10 @@ type Options struct {
 	// Now is the clock; it never says 0.
 	Now func() dispatch.Time
 
+	// NewTimer makes a timer that goes by that clock, calls f, and is not set yet; nil
+	// makes those of package time.
+	NewTimer func(f func()) Timer
+
 	// MaxQueue bounds the waiting items of one module; 0 means
 	// dispatch.DefaultMaxQueue. MaxCalls bounds those of a function.
 	MaxQueue int
@@ -46,14 +50,19 @@ type Options struct {
 	Record int
 }
 
+// Timer calls a function once the time that it was set to is over, as time.Timer does.
+type Timer interface {
+	Reset(d time.Duration) bool
+	Stop() bool
+}
+
 // Dispatcher decides for any number of services. Make it with New; all methods may
 // be called from many goroutines at once.
 type Dispatcher struct {
-	options  Options
-	accounts accounts
-	moves    atomic.Int64   // executors that have come to a device or left it
-	started  atomic.Uint64  // batches
-	calls    sync.WaitGroup // of functions
+	options Options
+	moves   atomic.Int64   // executors that have come to a device or left it
+	started atomic.Uint64  // batches
+	calls   sync.WaitGroup // of functions
 
 	mu        sync.Mutex
 	services  map[string]*service
@@ -62,16 +71,21 @@ type Dispatcher struct {
 	links     []*Link              // to dispatchers elsewhere
 	seen      map[string]uint64    // the highest epoch of an owner elsewhere, by service
 	numbered  int                  // devices that have been numbered
+	accounts  int                  // that have been made
 }
 
 // service is what the dispatcher keeps of one that it serves.
 type service struct {
 	current  *Generation
+	account  *account            // nil until a generation is guarded
 	stations map[string]*station // of the current generation by module
 }
 
 // New makes a dispatcher that serves nothing yet.
 func New(o Options) *Dispatcher {
+	if o.NewTimer == nil {
+		o.NewTimer = newTimer
+	}
 	return &Dispatcher{
 		options:   o,
 		services:  make(map[string]*service),
@@ -79,6 +93,12 @@ func New(o Options) *Dispatcher {
 		devices:   make(map[string]*device),
 		seen:      make(map[string]uint64),
 	}
+}
+
+func newTimer(f func()) Timer {
+	t := time.AfterFunc(time.Hour, f)
+	t.Stop()
+	return t
 }
 
 // Now is the time on the dispatcher's clock.
@@ -133,7 +153,7 @@ func (d *Dispatcher) Cancel(it *Item) {
 	if it.state == queued {
 		s.take(it.id)
 		it.state = ended
-		d.accounts.wait(it, -1)
+		it.accountWait(-1)
 		if s.elsewhere {
 			s.link.cancel(s, it)
 		}

@@ -66,8 +66,15 @@
 // A function's executors are calls to a provider, one executor a group (calls.go). As
 // many calls run at once as the provider allows.
 //
+// # Cores
+//
+// Stations have locks of their own, and admission control has one for each set of services
+// that have devices in common, so that several cores decide for several modules at once
+// (docs/cores.md). One station is decided by one core at a time; clusters are divided by
+// what that can do.
+//
 // # Locks
 //
-// Order: Dispatcher.mu, station.mu, Executor.mu, device.mu and accounts.mu. Gateways are
+// Order: Dispatcher.mu, station.mu, Executor.mu, device.mu and account.mu. Gateways are
 // told only after a station's lock has been released; they must not block.
 package dispatcher

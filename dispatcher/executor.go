@@ -154,7 +154,7 @@ func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 		tell(b)
 		b.lack()
 		now := d.Now()
-		d.accounts.end(b, -1, now, 0)
+		b.accountEnd(-1, now, 0)
 		for _, it := range b.Items {
 			together := e.host != "" && it.lostWith == e.host && now-it.lostAt < together
 			it.lostWith, it.lostAt = e.host, now
@@ -166,7 +166,7 @@ func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 // Abandon forgets an executor that is gone. What it held comes again from the gateways,
 // which have lost it, too, or have answers.
 func (d *Dispatcher) Abandon(e *Executor) {
-	d.forget(e, func(b *Batch) { d.accounts.end(b, -1, d.Now(), 0) })
+	d.forget(e, func(b *Batch) { b.accountEnd(-1, d.Now(), 0) })
 }
 
 // forget takes out an executor that is gone, with what it held.

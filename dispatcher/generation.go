@@ -20,7 +20,8 @@ type Generation struct {
 
 	policies []policies.Made // by node; they are the stations' once it is installed
 	stations []*station      // by node
-	number   int             // in the accounts; see unguarded
+	number   int             // in its account; see unguarded
+	account  *account        // nil where it is unguarded
 	largest  int             // size of a pool's query; 0 where requests are none
 	apps     []string        // of a function, by class
 
@@ -154,6 +155,7 @@ func (d *Dispatcher) newStation(g *Generation, module, identity string) *station
 		dispatcher: d, service: g.Deployment.Name(), module: module, identity: identity,
 		downAt: d.Now(), elsewhere: d.decidesElsewhere(&g.Deployment),
 	}
+	s.timer = d.options.NewTimer(s.tick)
 	if s.elsewhere {
 		s.link = d.owner(s.service)
 	} else {

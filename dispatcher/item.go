@@ -27,7 +27,7 @@ type Request struct {
 	Deadline   dispatch.Time // 0 when there is none
 
 	over atomic.Bool
-	// Under the lock of the accounts:
+	// Under the lock of the account:
 	entered bool          // admission control counts its items
 	left    bool          // and has counted it out
 	spent   dispatch.Time // of devices

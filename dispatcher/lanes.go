@@ -49,9 +49,7 @@ func (s *station) configure(c setup) int {
 	fx := room[:0]
 	s.mu.Lock()
 	now := s.dispatcher.Now()
-	if s.timer != nil {
-		s.timer.Stop()
-	}
+	s.timer.Stop()
 	waiting := s.waiting()
 	for i := range s.lanes {
 		if e := s.lanes[i].exec; e != nil {
@@ -195,7 +193,7 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 	if r.Failed > 0 || r.Away || now-b.At-r.Compute-r.Waited > outage {
 		learn = 0 // computed twice, or not, or somebody was stopped meanwhile
 	}
-	s.dispatcher.accounts.end(b, b.group, now, learn)
+	b.accountEnd(b.group, now, learn)
 	if b.Executor.caller {
 		s.running--
 		fx = s.offerLanes(now, fx)

@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/harpagon/harpagon/dispatcher/stats"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
@@ -30,7 +29,7 @@ type station struct {
 	up      int           // lanes that the policy knows of or will, once their engines are back
 	downAt  dispatch.Time
 	moves   int64 // of Dispatcher.moves that the policy knows of
-	timer   *time.Timer
+	timer   Timer
 	actions []dispatch.Action
 	stats   stats.Module
 
@@ -94,7 +93,7 @@ func (s *station) arrive(now dispatch.Time, it *Item, fx []effect) []effect {
 		return append(fx, effect{item: it, drop: Unserved})
 	}
 	it.state = queued
-	s.dispatcher.accounts.wait(it, 1)
+	it.accountWait(1)
 	it.kept = g.Nodes[it.Index].Keep.Least
 	it.id = s.put(it)
 	if s.elsewhere {
@@ -135,11 +134,11 @@ func (s *station) act(now dispatch.Time, fx []effect) (answer dispatch.Event, _ 
 				fx = append(fx, effect{batch: b})
 			}
 		case dispatch.SetTimer:
-			s.arm(a.At - now)
+			s.timer.Reset(a.At - now) // a lapsed one is reported even when it comes late
 		case dispatch.Drop:
 			if it := s.take(a.Request); it != nil {
 				it.state = ended
-				s.dispatcher.accounts.wait(it, -1)
+				it.accountWait(-1)
 				drop := s.why(it, a.Reason)
 				it.stats.Drop(now, drop.Word())
 				fx = append(fx, effect{item: it, drop: drop})
@@ -170,7 +169,7 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 	}
 	b.Parts = b.holders()
 	b.begin(s.closed(now, a, first, last), b.Size())
-	s.dispatcher.accounts.start(b.Items)
+	b.accountStart()
 	if s.calls == 0 {
 		l.batch = b
 		l.exec.enter(b)
@@ -219,15 +218,6 @@ func (s *station) closed(now dispatch.Time, a *dispatch.Action, first, last disp
 		return last
 	}
 	return min(now, max(last, first+s.groups[a.Group].window))
-}
-
-// arm sets the timer; a lapsed one is reported even when it comes late.
-func (s *station) arm(d time.Duration) {
-	if s.timer == nil {
-		s.timer = time.AfterFunc(d, s.tick)
-		return
-	}
-	s.timer.Reset(d)
 }
 
 func (s *station) tick() { s.handle(dispatch.Event{Kind: dispatch.Timer}) }

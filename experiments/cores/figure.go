@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Requests of a run: enough for a steady state.
@@ -16,7 +17,7 @@ const (
 // Figures is the one about schedulers on several cores.
 func Figures() []figure.Figure {
 	return []figure.Figure{{
-		ID: "symphony/cores", Title: "Million requests per second of processor time, by one policy and by the scheduler on two cores", Seconds: 120,
+		ID: "symphony/cores", Title: "Million requests per second of processor time, by one policy and by the dispatcher on one and two cores", Seconds: 120,
 		Layout: figure.Layout{Down: []string{"models", "executors"}, Across: []string{figure.System}}, Run: run,
 	}}
 }
@@ -29,7 +30,7 @@ func run(ctx context.Context, e *figure.Env) (figure.Result, error) {
 	if e.Quick {
 		requests = quickly
 	}
-	for _, policy := range []string{"adaptive", "deferred"} {
+	for _, policy := range []string{"adaptive", "deferred", tc} {
 		for _, models := range figure.Part(e, []int{1, 8, 64, 1024}, 2) {
 			for _, executors := range figure.Part(e, []int{1, 64, 1000, 4096}, 2) {
 				if ctx.Err() != nil {
@@ -37,21 +38,25 @@ func run(ctx context.Context, e *figure.Env) (figure.Result, error) {
 				}
 				s := Setting{Policy: policy, Models: models, Executors: executors, Requests: requests}
 				at := figure.Set("models", models, "executors", executors)
-				r, err := Step(s)
-				if err != nil {
-					return out, err
+				if policy != tc {
+					r, err := Step(s)
+					if err != nil {
+						return out, err
+					}
+					out.Add(at, policy, "requests", "million/s", r.CoreRate()/1e6)
 				}
-				out.Add(at, policy, "requests", "million/s", r.CoreRate()/1e6)
-				// One model has one worker; in small pools a run through workers
-				// mostly waits for its clock, since few requests are under way.
-				if executors < 1000 || models == 1 {
+				// One model has one worker, and in tc executors of its own; in small pools
+				// workers mostly wait for their clocks, since few requests are under way.
+				if executors < max(1000, models) || models == 1 {
 					continue
 				}
-				s.Workers = 2
-				if r, err = Run(s); err != nil {
-					return out, err
+				for _, s.Workers = range []int{1, 2} {
+					r, err := Run(s)
+					if err != nil {
+						return out, err
+					}
+					out.Add(at, fmt.Sprintf("%s, %s", policy, quantity.Count(s.Workers, "worker")), "requests", "million/s", r.CoreRate()/1e6)
 				}
-				out.Add(at, fmt.Sprintf("%s, %d workers", policy, s.Workers), "requests", "million/s", r.Rate()/1e6)
 			}
 		}
 		if e.Progress != nil {

@@ -2,6 +2,7 @@ package cores
 
 import (
 	"runtime"
+	"runtime/metrics"
 	"time"
 )
 
@@ -10,10 +11,17 @@ func measure(f func()) Result {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	cpu, begin := spent(), time.Now()
+	cpu, waits, begin := spent(), waited(), time.Now()
 	f()
-	r := Result{Wall: time.Since(begin), CPU: spent() - cpu}
+	r := Result{Wall: time.Since(begin), CPU: spent() - cpu, Waited: waited() - waits}
 	runtime.ReadMemStats(&after)
 	r.Allocations = after.Mallocs - before.Mallocs
 	return r
+}
+
+// waited is for how long goroutines have waited for locks.
+func waited() time.Duration {
+	all := []metrics.Sample{{Name: "/sync/mutex/wait/total:seconds"}}
+	metrics.Read(all)
+	return time.Duration(all[0].Value.Float64() * float64(time.Second))
 }

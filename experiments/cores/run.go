@@ -1,125 +1,91 @@
 package cores
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/harpagon/harpagon/dispatcher/rank"
+	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 const (
-	stride  = 64   // arrivals between two looks at what the executors do
-	backlog = 4096 // arrivals before a worker from which on the producer waits,
-	behind  = 0.03 // or those of this part of the SLO
-	nap     = 50 * time.Microsecond
+	stride = 64   // arrivals between two looks at what the executors do
+	ahead  = 0.03 // part of the SLO by which a worker's clock may be ahead of another's
+	nap    = 50 * time.Microsecond
 )
 
-// Run drives a scheduler of s.Workers workers from this goroutine.
+// Run drives a dispatcher as it serves, from s.Workers goroutines, each of which has its
+// part of the models and of the executors.
 func Run(s Setting) (Result, error) {
 	if err := s.check(); err != nil {
 		return Result{}, err
 	}
-	d := &drive{arrivals: newArrivals(s), wheel: newWheel(s.Executors), most: min(backlog, int(s.rate()*slo.Seconds()*behind)), took: shared.Linear(each, fixed, largest)}
-	scheduler, err := rank.New(rank.Options{Policy: s.Policy, Pool: s.pool(), Workers: s.Workers, Now: d.now, Start: d.start, Drop: d.drop})
-	if err != nil {
-		return Result{}, err
+	if s.Workers < 1 || s.Workers > min(s.Models, s.Executors) {
+		return Result{}, fmt.Errorf("%d workers cannot share %d models and %d executors", s.Workers, s.Models, s.Executors)
 	}
-	defer scheduler.Close()
-	d.scheduler, d.feed, d.free = scheduler, scheduler.NewFeed(), scheduler.ExecutorFree
-	for id := range s.Executors {
-		if err := scheduler.ExecutorUp(dispatch.ExecutorID(id), 0); err != nil {
+	d := new(drive)
+	d.clock.Store(1)
+	d.dispatcher = dispatcher.New(dispatcher.Options{Now: d.now, NewTimer: d.newTimer, Record: -1})
+	for i := range s.Workers {
+		if err := d.add(s.part(i)); err != nil {
 			return Result{}, err
 		}
 	}
-	d.play(s.early())
+	d.play(s.early() / s.Workers)
 	served, batches := d.counts()
-	r := measure(func() {
-		d.play(s.Requests)
-		d.wait(0)
-	})
-	r.Requests, r.Served, r.Batches = s.Requests, -served, -batches
+	r := measure(func() { d.play(s.Requests / s.Workers) })
+	r.Requests, r.Served, r.Batches = s.Requests/s.Workers*s.Workers, -served, -batches
 	served, batches = d.counts()
 	r.Served, r.Batches = r.Served+served, r.Batches+batches
 	return r, nil
 }
 
-// drive is a scheduler with all that happens to it.
+// drive is a dispatcher with all that happens to it.
 type drive struct {
-	scheduler *rank.Scheduler
-	feed      *rank.Feed
-	arrivals  *arrivals
-	wheel     wheel
-	free      func(dispatch.ExecutorID)
-	took      []dispatch.Time
-	most      int // arrivals before a worker
-	clock     atomic.Int64
-	_         [56]byte
-
-	mu      sync.Mutex
-	begun   []ending // batches that the producer has not seen
-	seen    []ending
-	served  int
-	batches int
-}
-
-type ending struct {
-	id dispatch.ExecutorID
-	at dispatch.Time
+	dispatcher *dispatcher.Dispatcher
+	workers    []*worker
+	_          [64]byte
+	clock      atomic.Int64 // that of the worker who is farthest
+	_          [56]byte
 }
 
 func (d *drive) now() dispatch.Time { return dispatch.Time(d.clock.Load()) }
 
+// newTimer gives the timer to the worker that is being made, whose station asks for it.
+func (d *drive) newTimer(f func()) dispatcher.Timer {
+	w := d.workers[len(d.workers)-1]
+	w.timers = append(w.timers, &timer{worker: w, at: never, f: f})
+	return w.timers[len(w.timers)-1]
+}
+
 func (d *drive) counts() (served, batches int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.served, d.batches
+	for _, w := range d.workers {
+		served, batches = served+w.served, batches+w.batches
+	}
+	return served, batches
 }
 
-// play hands over n arrivals, as fast as the workers take them.
+// play has every worker hand over n arrivals, as fast as the dispatcher takes them.
 func (d *drive) play(n int) {
-	for n > 0 {
-		for range min(n, stride) {
-			d.feed.Add(d.arrivals.next())
+	for _, w := range d.workers {
+		w.at.Store(int64(w.arrivals.now))
+	}
+	var all sync.WaitGroup
+	for _, w := range d.workers {
+		all.Go(func() { w.play(n) })
+	}
+	all.Wait()
+}
+
+// advance sets the clock to that of a worker, and waits for those that are far behind.
+func (d *drive) advance(at dispatch.Time) {
+	for now := d.clock.Load(); int64(at) > now && !d.clock.CompareAndSwap(now, int64(at)); now = d.clock.Load() {
+	}
+	for _, w := range d.workers {
+		for dispatch.Time(w.at.Load()) < at-dispatch.Time(ahead*float64(slo)) {
+			time.Sleep(nap) // one that spins would take the processor from the others
 		}
-		n -= stride
-		d.clock.Store(int64(d.arrivals.now))
-		d.emulate()
-		if d.feed.Behind() > d.most {
-			d.wait(d.most / 2)
-		}
-	}
-	d.feed.Flush()
-}
-
-// wait returns when no more arrivals than that lie before the workers.
-func (d *drive) wait(most int) {
-	for d.scheduler.Backlog() > most {
-		time.Sleep(nap)
 	}
 }
-
-// emulate tells the scheduler of batches that have ended.
-func (d *drive) emulate() {
-	d.mu.Lock()
-	d.begun, d.seen = d.seen[:0], d.begun
-	d.mu.Unlock()
-	for _, e := range d.seen {
-		d.wheel.add(e.id, e.at)
-	}
-	d.wheel.ended(d.arrivals.now, d.free)
-}
-
-// start is called by workers.
-func (d *drive) start(id dispatch.ExecutorID, _ int32, batch []dispatch.RequestID) {
-	at := d.now() + d.took[len(batch)-1]
-	d.mu.Lock()
-	d.served += len(batch)
-	d.batches++
-	d.begun = append(d.begun, ending{id, at})
-	d.mu.Unlock()
-}
-
-func (d *drive) drop(dispatch.RequestID, dispatch.Reason) {}

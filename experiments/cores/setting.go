@@ -5,18 +5,21 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 // Setting is a pool and what is to be asked of it. All models have the slope
 // and intercept of a ResNet50 on a GTX 1080Ti (Symphony, table 4), a largest
 // batch of 128 and an SLO of 100 ms, and get the same rate.
 type Setting struct {
-	Policy    string // adaptive, deferred or eager
+	Policy    string // tc, or one for shared executors such as adaptive
 	Models    int
 	Executors int
-	Workers   int     // of the scheduler
+	Workers   int     // goroutines that share the models and the executors
 	Requests  int     // to be measured
 	Share     float64 // of the most that the executors can do; 0 means 0.9
 }
@@ -26,7 +29,15 @@ const (
 	largest = 128
 	each    = 1053 * time.Microsecond
 	fixed   = 5072 * time.Microsecond
-	warmUp  = 4 // SLOs before the measurement, until queues and buffers have their size
+	cut     = 32                    // batch of policy tc, and
+	window  = 50 * time.Millisecond // how long one may take to be collected
+	warmUp  = 4                     // SLOs before the measurement, until queues and buffers have their size
+)
+
+const (
+	hardware = "gpu"
+	module   = "m"
+	tc       = "tc"
 )
 
 // rate is the arrivals per second that load the executors by Share. A batch is
@@ -47,6 +58,66 @@ func (s Setting) pool() shared.Options {
 	return o
 }
 
+// part is what one of the workers has.
+func (s Setting) part(i int) Setting {
+	of := s
+	of.Models, of.Executors = share(s.Models, i, s.Workers), share(s.Executors, i, s.Workers)
+	return of
+}
+
+func share(all, i, among int) int { return all*(i+1)/among - all*i/among }
+
+// deployments are the services of a worker: for policies of shared executors a part of a
+// cluster, for tc a pipeline for every model, with executors of its own.
+func (s Setting) deployments(worker int) (all []placement.Deployment) {
+	if s.Policy != tc {
+		of := placement.Deployment{Generation: 1, Cluster: &placement.Cluster{Dispatch: s.Policy, Hardware: hardware}}
+		of.Pipeline.Name = fmt.Sprintf("part-%d", worker)
+		part := placement.Part{Name: of.Pipeline.Name, Devices: s.Executors}
+		for i := range s.Models {
+			part.Members = append(part.Members, placement.Member{Pipeline: s.pipeline(worker, i), Budgets: map[string]time.Duration{module: slo}})
+		}
+		of.Cluster.Parts = []placement.Part{part}
+		of.Slots = slots(of.Pipeline.Name, placement.AllModules, s.Executors, largest)
+		return append(all, of)
+	}
+	for i := range s.Models {
+		of, n := placement.Deployment{Generation: 1, Pipeline: s.pipeline(worker, i)}, max(1, share(s.Executors, i, s.Models))
+		of.Slots = slots(of.Pipeline.Name, module, n, cut)
+		of.Plan.Modules = []plan.Module{{Name: module, Rate: of.Pipeline.Rate, Budget: slo, Groups: []plan.Group{{
+			Hardware: hardware, Batch: cut, Concurrency: 1, Duration: of.Slots[0].Duration, Machines: float64(n), Rate: of.Pipeline.Rate, Window: window,
+		}}}}
+		all = append(all, of)
+	}
+	return all
+}
+
+func (s Setting) pipeline(worker, i int) pipelines.Pipeline {
+	p := pipelines.Pipeline{
+		Name: fmt.Sprintf("p%d-%d", worker, i), SLO: slo, Rate: s.rate() / float64(s.Models), Dispatch: s.Policy,
+		Inputs: []pipelines.Port{{Name: "x", Datatype: "FP32", Shape: []int64{1}}},
+	}
+	m := pipelines.Module{Name: module, Fanout: 1, Inputs: []pipelines.Binding{{Name: "x", From: pipelines.Ref{Port: "x"}}}}
+	for batch, took := range shared.Linear(each, fixed, largest) {
+		m.Profile.Points = append(m.Profile.Points, pipelines.Point{Hardware: hardware, Batch: batch + 1, Concurrency: 1, Duration: took})
+	}
+	p.Modules = []pipelines.Module{m}
+	p.Outputs = []pipelines.Output{{Name: "y", From: pipelines.Ref{Module: module, Port: "y"}}}
+	return p
+}
+
+// slots are executors with devices of their own.
+func slots(service, of string, n, batch int) (all []placement.Slot) {
+	for i := range n {
+		all = append(all, placement.Slot{
+			Executor: fmt.Sprintf("%s/%d", service, i), Pipeline: service, Module: of, Hardware: hardware,
+			Host: "h", Device: fmt.Sprintf("%s-%d", service, i), Batch: batch, Share: 1, Model: "d",
+			Window: window, Duration: shared.Linear(each, fixed, batch)[batch-1],
+		})
+	}
+	return all
+}
+
 func (s Setting) check() error {
 	if s.Models < 1 || s.Executors < 1 || s.Requests < 1 || s.Share < 0 {
 		return fmt.Errorf("give at least one model, one executor and one request, not %d, %d and %d", s.Models, s.Executors, s.Requests)
@@ -63,7 +134,8 @@ type Result struct {
 	Served      int           `json:"served"`
 	Batches     int           `json:"batches"`
 	Wall        time.Duration `json:"wall_ns"`
-	CPU         time.Duration `json:"cpu_ns"` // of the process; 0 where it cannot be told
+	CPU         time.Duration `json:"cpu_ns"`    // of the process; 0 where it cannot be told
+	Waited      time.Duration `json:"waited_ns"` // of goroutines for each other's locks
 	Allocations uint64        `json:"allocations"`
 }
 

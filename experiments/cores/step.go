@@ -14,7 +14,7 @@ func Step(s Setting) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	d := &direct{policy: p, arrivals: newArrivals(s), wheel: newWheel(s.Executors), timer: never, took: shared.Linear(each, fixed, largest)}
+	d := &direct{policy: p, arrivals: newArrivals(s), wheel: newWheel[dispatch.ExecutorID](s.Executors), timer: never, took: shared.Linear(each, fixed, largest)}
 	d.free = func(id dispatch.ExecutorID) { d.step(dispatch.Event{Kind: dispatch.ExecutorFree, Executor: id}) }
 	for id := range s.Executors {
 		d.step(dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(id)})
@@ -32,7 +32,7 @@ const never = dispatch.Time(1<<63 - 1)
 type direct struct {
 	policy   dispatch.Policy
 	arrivals *arrivals
-	wheel    wheel
+	wheel    wheel[dispatch.ExecutorID]
 	free     func(dispatch.ExecutorID)
 	timer    dispatch.Time
 	took     []dispatch.Time

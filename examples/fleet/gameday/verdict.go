@@ -94,6 +94,8 @@ func (l *load) verdict(done []happened, conserved error) error {
 	if len(took) > 0 {
 		fmt.Printf("p50 %v, p99 %v, the longest %v\n", tenths(took[len(took)/2]), tenths(took[len(took)*99/100]), tenths(took[len(took)-1]))
 	}
+	within, outside := aftermath(l.all, done)
+	fmt.Printf("sent within a second after a fault began: %s; all others: %s\n", within.share(), outside.share())
 	fmt.Println("\n| fault | times | felt, p50 | longest | not in time | of these without an answer | whole again, p50 | longest |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for _, name := range slices.Sorted(maps.Keys(groups)) {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -38,8 +39,20 @@ type Group struct {
 // Controller counts what waits and runs, and decides. It is a plain value for drivers to
 // hold; one call at a time.
 type Controller struct {
-	services []*service
-	last     int // number that was given last
+	services []*service // by number
+	last     int        // number that was given last
+}
+
+// After makes a Controller that gives numbers above n, so that another can take its
+// services over.
+func After(n int) Controller { return Controller{last: n} }
+
+// Take takes over the services of another, whose numbers differ from its own: from now on
+// they count with each other.
+func (c *Controller) Take(other *Controller) {
+	c.services = append(c.services, other.services...)
+	slices.SortFunc(c.services, func(a, b *service) int { return cmp.Compare(a.number, b.number) })
+	c.last, other.services = max(c.last, other.last), nil
 }
 
 type service struct {
@@ -119,12 +132,11 @@ func (c *Controller) Add(s Service) int {
 
 // of is the service of that number; nil when it is gone.
 func (c *Controller) of(number int) *service {
-	for _, s := range c.services {
-		if s.number == number {
-			return s
-		}
+	i, ok := slices.BinarySearchFunc(c.services, number, func(s *service, n int) int { return cmp.Compare(s.number, n) })
+	if !ok {
+		return nil
 	}
-	return nil
+	return c.services[i]
 }
 
 // Change replaces what is known of a service whose modules stay the same ones;

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -64,10 +63,6 @@ type HostOptions struct {
 
 	// Progress is told in words what the host does; may be nil.
 	Progress func(string)
-
-	// Notice is how long RunWorker, told to stop, waits for services to move what they
-	// run here.
-	Notice time.Duration
 }
 
 // slotsPerDevice bounds the executors of a host; profiling and holding take a
@@ -88,9 +83,6 @@ type Worker struct {
 	servers sync.WaitGroup
 
 	replaced chan struct{} // closed when another process has the host's name
-
-	commands *control.Control
-	leaving  atomic.Bool
 }
 
 // driverPace is how often the driver is asked how GPUs are doing.
@@ -141,9 +133,9 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		r.close()
 		return nil, fmt.Errorf("roles: worker: %w", err)
 	}
-	r.commands = control.New(c, control.Options{})
+	commands, info := control.New(c, control.Options{}), activities.HostInfo{Name: o.Name, Devices: o.Devices}
 	join := func(ctx context.Context) error {
-		view, err := r.commands.Join(ctx, activities.HostInfo{Name: o.Name, Devices: o.Devices, Leaving: r.leaving.Load()})
+		view, err := commands.Join(ctx, info)
 		if err != nil {
 			return err
 		}
