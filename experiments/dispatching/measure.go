@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch/limit"
 	"github.com/harpagon/harpagon/scheduler/simulate"
+	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // Effort says how closely to look.
@@ -109,7 +110,7 @@ func (s *Setting) options(policy string, rate float64, e Effort, stop func() boo
 	duration := max(requests/rate, leastSLOs*slo)
 	return simulate.Options{
 		Dispatch: policy, Duration: seconds(duration), Warmup: seconds(warmSLOs * slo),
-		Seed: 1, Delay: s.Delay, Stop: stop,
+		Seed: 1, Delay: draw.Fixed(s.Delay), Stop: stop,
 	}
 }
 

@@ -148,6 +148,44 @@ func FuzzReadTrace(f *testing.F) {
 	})
 }
 
+func TestReadPercentiles(t *testing.T) {
+	percents, times, diags := files.ReadPercentiles("p.csv", []byte("percent,ms\n50,0.8\n99, 2.5\n99.9,2.5\n"))
+	require.Empty(t, diags)
+	assert.Equal(t, []float64{50, 99, 99.9}, percents)
+	assert.Equal(t, []time.Duration{800 * time.Microsecond, 2500 * time.Microsecond, 2500 * time.Microsecond}, times)
+	for src, want := range map[string]string{
+		"":                   "p.csv:1,1-1: No percentiles",
+		"50\n":               "p.csv:1,1-3: Not two columns",
+		"50,1\n50,2\n":       "p.csv:2,1-5: Percentiles out of order",
+		"50,1\n 60, 0.5\n":   "p.csv:2,6-9: Time falls",
+		"101,1\n":            "p.csv:1,1-6: Invalid percentile",
+		"50,1\n99,4000000\n": "p.csv:2,4-11: Time out of range",
+		"50,soon\n":          "p.csv:1,4-8: Not a number",
+	} {
+		_, _, diags := files.ReadPercentiles("p.csv", []byte(src))
+		if assert.NotEmpty(t, diags, src) {
+			assert.Contains(t, diags[0].Error(), want)
+		}
+	}
+}
+
+func FuzzReadPercentiles(f *testing.F) {
+	f.Add([]byte("percent,ms\n50,0.8\n99,2.5\n"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		percents, times, diags := files.ReadPercentiles("p.csv", src)
+		for _, d := range diags {
+			if d.Subject == nil || d.Subject.Start.Line < 1 || d.Subject.Start.Column < 1 || d.Subject.End.Byte > len(src) {
+				t.Fatalf("finding without a place: %v", d)
+			}
+		}
+		for i := range percents {
+			if times[i] < 0 || i > 0 && (percents[i] <= percents[i-1] || times[i] < times[i-1]) {
+				t.Fatalf("read %v %v", percents, times)
+			}
+		}
+	})
+}
+
 func FuzzReadStamps(f *testing.F) {
 	f.Add([]byte("TIMESTAMP,Tokens\n0.5,7\n0.5,1\n2,3\n"))
 	f.Add([]byte("2023-11-16 18:15:46.5\n2023-11-16 18:15:47.75\n"))

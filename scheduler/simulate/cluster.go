@@ -80,7 +80,7 @@ func (b *clusterSetup) build(loads []Load) error {
 	if err := factory.Suits(name); err != nil && b.options.Policy == nil {
 		return fmt.Errorf("simulate: %w", err)
 	}
-	options := shared.Options{Models: b.models, MaxQueue: b.options.MaxQueue, Delay: b.options.Delay}
+	options := shared.Options{Models: b.models, MaxQueue: b.options.MaxQueue, Delay: b.planned}
 	policy, err := b.options.newPolicy("cluster", factory.Spec{Shared: &factory.Shared{Name: name, Options: options}})
 	if err != nil {
 		return fmt.Errorf("simulate: %w", err)

@@ -38,7 +38,9 @@ type engine struct {
 	admission    *admission.Controller // nil where every request is taken in
 	finished     []int32               // items of the batch that ends
 
-	delay    dispatch.Delay
+	delay    draw.Delay
+	planned  dispatch.Delay // what dispatchers take delay to be
+	delays   *rand.Rand     // for delay
 	noise    float64
 	spread   draw.Spread
 	dropping Dropping

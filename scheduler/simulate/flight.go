@@ -86,7 +86,10 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 	e.countIdle(at, l.group, -1)
 	f.sent = e.now
 	e.devices[l.device].arbiter.Begin()
-	f.ready = e.now + e.delay.Of(len(f.items))
+	f.ready = e.now + e.delay.Draw(e.delays, len(f.items))
+	if ahead := &e.flights[k^1]; ahead.state == travelling {
+		f.ready = max(f.ready, ahead.ready) // what is sent to a device comes in order
+	}
 	if f.ready > e.now {
 		f.state = travelling
 		e.queue.Set(k, f.ready)
@@ -102,7 +105,7 @@ func (e *engine) freeFlight(at, lane int32) int32 {
 	switch {
 	case e.flights[first].state == idle && e.flights[first+1].state == idle:
 		return first
-	case e.delay == (dispatch.Delay{}):
+	case e.planned == (dispatch.Delay{}):
 		return -1
 	case e.flights[first].state == idle:
 		return first

@@ -47,9 +47,9 @@ type Options struct {
 	Warmup   time.Duration // before that, in which they come and are not counted
 	Seed     uint64        // the same seed draws the same requests
 
-	Delay   dispatch.Delay // of the network, from dispatcher to device
-	Noise   float64        // coefficient of variation of the time of a batch around its profile
-	Spread  draw.Spread    // of fan-out; draw.SpreadPoisson when empty
+	Delay   draw.Delay  // of the network, from dispatcher to device
+	Noise   float64     // coefficient of variation of the time of a batch around its profile
+	Spread  draw.Spread // of fan-out; draw.SpreadPoisson when empty
 	Outages []Outage
 	Scaling *Scaling // of a cluster of one kind of device; nil where their number is fixed
 
@@ -114,8 +114,8 @@ func (o Options) check() error {
 		return fmt.Errorf("simulate: a duration of %v cannot be simulated; take one above zero and up to a hundred years", o.Duration)
 	case o.Warmup < 0 || o.Warmup > maxDuration:
 		return fmt.Errorf("simulate: a warm-up of %v cannot be simulated", o.Warmup)
-	case o.Delay.Control < 0 || o.Delay.PerRequest < 0:
-		return fmt.Errorf("simulate: a network cannot have a negative delay")
+	case o.Delay.Check() != nil:
+		return fmt.Errorf("simulate: delay of the network: %w", o.Delay.Check())
 	case o.Scaling != nil && (o.Scaling.Every < 0 || o.Scaling.Start < 0):
 		return fmt.Errorf("simulate: a cluster cannot be measured every %v and grow after %v", o.Scaling.Every, o.Scaling.Start)
 	case !(o.Noise >= 0 && o.Noise <= 10):
@@ -174,7 +174,7 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		return nil, o, err
 	}
 	e := &engine{
-		delay: o.Delay, noise: o.Noise, spread: o.Spread, dropping: o.Dropping, random: draw.Source(o.Seed, draw.ForNoise, 0),
+		delay: o.Delay, planned: o.Delay.Planned(), delays: draw.Source(o.Seed, draw.ForDelay, 0), noise: o.Noise, spread: o.Spread, dropping: o.Dropping, random: draw.Source(o.Seed, draw.ForNoise, 0),
 		begin: o.Warmup, end: o.Warmup + o.Duration, giveUp: o.GiveUp, observer: o.Observer, stop: o.Stop,
 	}
 	for i := range loads {

@@ -69,7 +69,7 @@ func TestSimulateTraces(t *testing.T) {
 	assert.Contains(t, got.stdout, "small: 12 requests at 3/s")
 	require.NoError(t, os.WriteFile(trace, []byte("1.5\n2.5\n2\n"), 0o644))
 	got = run(t, "simulate", dir, "--arrivals", "replay:"+trace)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, command.ExitError, got.code, got.stdout)
 	assert.Contains(t, got.stderr, "counts.csv line 3")
 	got = run(t, "simulate", dir, "--rate", "0")
 	assert.Equal(t, command.ExitOK, got.code, got.stderr)
@@ -100,6 +100,35 @@ func TestSimulateSaysWhatIsWrong(t *testing.T) {
 		assert.Empty(t, got.stdout, args)
 	}
 	got := run(t, "simulate", smallFolder(t, "9ms"), "--json")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, command.ExitError, got.code, got.stdout)
 	assert.Contains(t, got.stdout, `"infeasible"`)
+}
+
+// TestSimulateANetwork: delays may be random; the JSON of a constant one is what it was,
+// and a file of percentiles that is wrong is told with its line.
+func TestSimulateANetwork(t *testing.T) {
+	dir := smallFolder(t, "400ms")
+	median := func(delay string) float64 {
+		got := run(t, "simulate", dir, "--pool", "v100=4", "--duration", "10s", "--delay-control", delay, "--delay-data", "100us", "--json")
+		require.Equal(t, command.ExitOK, got.code, got.stderr)
+		var out struct {
+			Simulations []struct {
+				Latency struct{ P50 float64 } `json:"latency_ms"`
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+		return out.Simulations[0].Latency.P50
+	}
+	file := filepath.Join(folder(t, map[string]string{"net.csv": "percent,ms\n50,10\n99,20\n"}), "net.csv")
+	none := median("0s")
+	for _, delay := range []string{"10ms", "uniform:5ms,15ms", "lognormal:10ms,0.3", "percentiles:" + file} {
+		assert.Greater(t, median(delay), none+5, delay)
+	}
+	got := run(t, "simulate", dir, "--delay-control", "soon")
+	assert.Equal(t, command.ExitError, got.code, got.stdout)
+	assert.Contains(t, got.stderr, "--delay-control soon: write a time such as 1ms")
+	require.NoError(t, os.WriteFile(file, []byte("50,10\n99,5\n"), 0o644))
+	got = run(t, "simulate", dir, "--delay-data", "percentiles:"+file)
+	assert.Equal(t, command.ExitError, got.code, got.stdout)
+	assert.Contains(t, got.stderr, "net.csv line 2, column 4")
 }

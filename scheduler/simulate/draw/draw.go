@@ -13,6 +13,7 @@ const (
 	ForArrivals uint64 = iota + 1
 	ForFanout
 	ForNoise
+	ForDelay
 )
 
 // Source is the generator for one purpose of one pipeline.

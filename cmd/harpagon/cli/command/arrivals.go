@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/pipelines/files"
 	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // ReadArrivals reads what --arrivals says, and the file that it names. Findings
@@ -34,12 +35,38 @@ func ReadArrivals(d *Deps, text string) (arrivals.Process, error) {
 		trace, diags = files.ReadTrace(name, src)
 		a.Trace = &trace
 	}
-	if diags.HasErrors() {
-		config := &language.Config{Files: map[string]*hcl.File{name: {Bytes: src}}}
-		if err := language.WriteDiagnostics(d.Stderr, config, diags, d.Colours()); err != nil {
-			return a, err
-		}
-		return a, ErrReported
+	return a, reportFile(d, name, src, diags)
+}
+
+// ReadTimes reads a time that may be random, as the flag of that name was given; its file
+// of percentiles included.
+func ReadTimes(d *Deps, flag, text string) (draw.Times, error) {
+	t, name, err := draw.ParseTimes(text)
+	if err != nil {
+		return t, fmt.Errorf("--%s %s: %w", flag, text, err)
 	}
-	return a, nil
+	if name == "" {
+		return t, nil
+	}
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return t, fmt.Errorf("--%s %s: %w", flag, text, err)
+	}
+	percents, times, diags := files.ReadPercentiles(name, src)
+	for i := range percents {
+		t.Measured = append(t.Measured, draw.Percentile{Percent: percents[i], Time: times[i]})
+	}
+	return t, reportFile(d, name, src, diags)
+}
+
+// reportFile writes what is wrong with a file that a flag names, with its lines.
+func reportFile(d *Deps, name string, src []byte, diags hcl.Diagnostics) error {
+	if !diags.HasErrors() {
+		return nil
+	}
+	config := &language.Config{Files: map[string]*hcl.File{name: {Bytes: src}}}
+	if err := language.WriteDiagnostics(d.Stderr, config, diags, d.Colours()); err != nil {
+		return err
+	}
+	return ErrReported
 }

@@ -21,6 +21,8 @@ type simulateFlags struct {
 	lose     []string
 	spread   string
 
+	delayControl, delayData string
+
 	goodput    bool
 	attainment float64
 	tolerance  float64
@@ -80,6 +82,9 @@ attainment (99 % of its requests within the SLO).`,
 		if err := f.check(); err != nil {
 			return command.WrongUse(c, err)
 		}
+		if err := f.readDelays(d); err != nil {
+			return err
+		}
 		doc, err := plannable(x, &f.planning, &f.state, paths)
 		if err != nil {
 			return err
@@ -105,8 +110,8 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.Float64Var(&f.attainment, "attainment", simulate.DefaultAttainment, "the share of each pipeline's requests to be in time, for --find-goodput")
 	flags.Float64Var(&f.tolerance, "tolerance", simulate.DefaultTolerance, "how close to come to the goodput, as a part of it")
 	flags.IntVar(&f.seeds, "seeds", 1, "how many seeds to average over at each rate of --find-goodput, from --seed up")
-	flags.DurationVar(&f.options.Delay.Control, "delay-control", 0, "time that a batch takes to its device")
-	flags.DurationVar(&f.options.Delay.PerRequest, "delay-data", 0, "time on top for each request of the batch")
+	flags.StringVar(&f.delayControl, "delay-control", "0s", "`time` that a batch takes to its device: a duration, uniform:LEAST,MOST, lognormal:MEAN,VARIATION or percentiles:FILE")
+	flags.StringVar(&f.delayData, "delay-data", "0s", "`time` on top for each request of the batch, written the same way")
 	flags.Float64Var(&f.options.Noise, "noise", 0, "coefficient of variation of the time of a batch around its profile")
 	flags.StringVar(&f.spread, "fanout", string(draws.SpreadPoisson), "how fan-out varies around a mean that is not whole: poisson or near")
 	flags.StringArrayVar(&f.lose, "lose", nil, "lose a device and get it back: `DEVICE@FROM-TO`, such as 0@10s-20s; may be repeated; without TO it stays away")
@@ -118,6 +123,16 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.trace, "trace-events", "", "write all batches to a `file` that chrome://tracing and ui.perfetto.dev open")
 	flags.StringVar(&f.record, "record", "", "write what dispatchers were told and decided to a `file` for harpagon replay")
 	flags.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
+}
+
+// readDelays reads how slow the network is.
+func (f *simulateFlags) readDelays(d *command.Deps) (err error) {
+	delay := &f.options.Delay
+	if delay.Message, err = command.ReadTimes(d, "delay-control", f.delayControl); err != nil {
+		return err
+	}
+	delay.Request, err = command.ReadTimes(d, "delay-data", f.delayData)
+	return err
 }
 
 func (f *simulateFlags) check() error {
