@@ -47,6 +47,9 @@ func Figures() []figure.Figure {
 	return append(list,
 		figure.Figure{ID: "symphony/table2", Title: "How uneven independent frontends make the load of a device (Symphony, table 2)", Seconds: 10,
 			Layout: figure.Layout{Down: []string{"rate", "window_ms", "frontends"}, Across: []string{figure.Metric}}, Run: frontends},
+		figure.Figure{ID: "dispatching/waves", Title: "Square waves of load on a cluster that follows its own advice", Seconds: 60,
+			Layout:  figure.Layout{Down: []string{"low", "period_s"}, Across: []string{figure.Metric}},
+			Picture: &figure.Picture{Metric: "cost over the oracle's", Panel: []string{"low"}, X: "period_s", LogX: true, Footer: "Simulated; devices that serve or start, over those of somebody who knows the wave."}, Run: waves},
 		figure.Figure{ID: "dispatching/speed", Title: "Million requests per second of one core, simulator included", Seconds: 240,
 			Layout: figure.Layout{Down: []string{figure.System, "models"}, Across: []string{"devices"}}, Run: speed})
 }

@@ -82,8 +82,8 @@ func TestASquareWaveCosts(t *testing.T) {
 		}
 	}
 	few, many := least(low), least(high)
-	for _, period := range []int{10, 30, 60, 120, 180, 600} {
-		span := max(6*time.Minute, 2*time.Duration(period)*time.Second)
+	for _, period := range []int{10, 30, 60, 120, 130, 150, 180, 300, 600} {
+		span := time.Duration(period) * time.Second * time.Duration(max(2, math.Ceil(360/float64(period)))) // whole periods
 		r := scaledRun(t, most, span, Scaling{Start: start}, func(at time.Duration) float64 {
 			if int(at.Seconds())%period < period/2 {
 				return low
