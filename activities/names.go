@@ -25,7 +25,7 @@ const (
 	FleetReserve  = "reserve"  // update: Reservation -> FleetView
 	FleetWatch    = "watch"    // update: ID of a service's workflow -> FleetView
 	FleetDevices  = "devices"  // query: -> FleetView
-	FleetLeave    = "leave"    // update: host name -> FleetView
+	FleetLeave    = "leave"    // update: name of a host that is about to go -> FleetView
 	TypeConflict  = "Conflict" // error type of a reservation that came too late
 )
 

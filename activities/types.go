@@ -15,6 +15,7 @@ import (
 type HostInfo struct {
 	Name    string
 	Devices []placement.Device
+	Leaving bool `json:",omitempty"` // it is about to go: nothing is to be placed there
 }
 
 // HostBeat is what a host says with every heartbeat of HoldHost.
@@ -73,13 +74,49 @@ func AttachAddresses(members []Member) (all []string) {
 	return all
 }
 
-// Devices lists the devices of all hosts that are present; never nil.
+// Devices lists the devices of all hosts that are present and stay; never nil.
 func (v FleetView) Devices() []placement.Device {
 	all := []placement.Device{}
 	for _, h := range v.Hosts {
-		all = append(all, h.Devices...)
+		if !h.Leaving {
+			all = append(all, h.Devices...)
+		}
 	}
 	return all
+}
+
+// Leaving are the names of the hosts that are about to go.
+func (v FleetView) Leaving() (names []string) {
+	for _, h := range v.Hosts {
+		if h.Leaving {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
+// Near is the name of a host to ask about models, one that stays where there is one;
+// empty without any.
+func (v FleetView) Near() string {
+	for _, h := range v.Hosts {
+		if !h.Leaving {
+			return h.Name
+		}
+	}
+	if len(v.Hosts) == 0 {
+		return ""
+	}
+	return v.Hosts[0].Name
+}
+
+// Uses says whether a service has reserved a device of the host.
+func (v FleetView) Uses(host string) bool {
+	for _, slots := range v.Reserved {
+		if slices.ContainsFunc(slots, func(s placement.Slot) bool { return s.Host == host }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Unused is the fleet without the devices of which anything is reserved.
@@ -100,12 +137,21 @@ func (v FleetView) Unused() FleetView {
 }
 
 // For is the fleet as it is for services that are planned together: what others
-// have reserved is held.
+// have reserved of the devices is held.
 func (v FleetView) For(services ...string) scheduler.Fleet {
 	f := scheduler.Fleet{Devices: v.Devices()}
+	there := map[[2]string]bool{}
+	for _, d := range f.Devices {
+		there[[2]string{d.Host, d.Name}] = true
+	}
 	for _, other := range slices.Sorted(maps.Keys(v.Reserved)) {
-		if !slices.Contains(services, other) {
-			f.Held = append(f.Held, v.Reserved[other]...)
+		if slices.Contains(services, other) {
+			continue
+		}
+		for _, s := range v.Reserved[other] {
+			if there[[2]string{s.Host, s.Device}] {
+				f.Held = append(f.Held, s)
+			}
 		}
 	}
 	return f

@@ -200,8 +200,11 @@ func (s *service) disturbed() string {
 		if slices.Contains(s.Lost, r.Slot.Host) {
 			return "host " + r.Slot.Host + " was lost"
 		}
+		if slices.Contains(s.Leaving, r.Slot.Host) {
+			return "host " + r.Slot.Host + " is about to leave"
+		}
 	}
-	s.Ended, s.Lost = map[string]string{}, nil // of none of them
+	s.Ended, s.Lost, s.Leaving = map[string]string{}, nil, nil // of none of them
 	if s.Reinstall {
 		return "the gateway started anew"
 	}

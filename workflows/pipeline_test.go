@@ -289,6 +289,54 @@ func TestNoDevices(t *testing.T) {
 	})
 }
 
+// TestAHostThatLeaves: what runs there moves, and runs until the next plan serves. Where
+// there is no other room it stays, and moves when a host joins.
+func TestAHostThatLeaves(t *testing.T) {
+	w := newWorld(2)
+	leaves := func(r *rig, name string) {
+		w.change(func() {
+			for i := range w.fleet.Hosts {
+				w.fleet.Hosts[i].Leaving = w.fleet.Hosts[i].Leaving || w.fleet.Hosts[i].Name == name
+			}
+		})
+		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Leaving: []string{name}})
+	}
+	hostsOf := func(s Status) map[string]bool {
+		all := map[string]bool{}
+		for _, e := range s.Executors {
+			all[e.Host] = true
+		}
+		return all
+	}
+	script(t, w, Settings{}, apply(20), func(r *rig) {
+		leaves(r, "one")
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, Serving, s.Phase)
+		assert.Equal(t, 1, s.Serving)
+		assert.Equal(t, map[string]bool{"one": true}, hostsOf(s), "there is no other")
+		require.NotNil(t, s.Failure)
+		for _, e := range s.Executors {
+			w.runs(t, e.Executor, true)
+		}
+		w.change(func() { w.fleet.Hosts = append(w.fleet.Hosts, host("two", 2)) })
+		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Joined: []string{"two"}})
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 2, s.Serving, s.Describe())
+		assert.Equal(t, "host one is about to leave", s.Cause)
+		assert.Equal(t, map[string]bool{"two": true}, hostsOf(s))
+		assert.Len(t, w.released, len(s.Executors), "after traffic has moved")
+		w.change(func() { w.fleet.Hosts = append(w.fleet.Hosts, host("three", 2)) })
+		leaves(r, "three")
+	}, func(r *rig) {
+		assert.Equal(t, 2, r.status().Serving, "nothing runs there")
+		leaves(r, "two")
+	}, func(r *rig) {
+		assert.Equal(t, 2, r.status().Serving, "all leave")
+	})
+}
+
 func TestHostLost(t *testing.T) {
 	w := newWorld(4)
 	script(t, w, Settings{}, apply(20), func(r *rig) {

@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/activities"
@@ -45,8 +46,12 @@ func modules(d *placement.Deployment) []pipelines.Module {
 // identify reads on some host which model every module has.
 func (c *change) identify(ctx workflow.Context) (engines map[string]placement.ModuleEngine, err error) {
 	var host *activities.Host
+	near := c.view.Near()
+	if near == "" { // of a plan that was made elsewhere
+		return nil, temporal.NewNonRetryableApplicationError("workflows: there is no host; start a worker", activities.TypeMisfit, nil)
+	}
 	ctx = options.Short(ctx, "read the digests of the models")
-	ctx = workflow.WithTaskQueue(ctx, activities.HostQueue(c.view.Hosts[0].Name)) // Plan has made sure that there is one
+	ctx = workflow.WithTaskQueue(ctx, activities.HostQueue(near))
 	ctx = workflow.WithScheduleToStartTimeout(ctx, fleet.HostPatience)
 	err = workflow.ExecuteActivity(ctx, host.Identify, activities.IdentifyInput{Modules: modules(&c.deployment)}).Get(ctx, &engines)
 	return engines, err

@@ -39,7 +39,7 @@ func Service(ctx workflow.Context, state State) error {
 				s.show(ctx)
 				return workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
 			}
-		case s.removeLost(ctx):
+		case s.removeLost(ctx), s.moveAway():
 		case s.Pending:
 			s.change(ctx)
 		case s.newcomers():
@@ -86,7 +86,7 @@ func (s *service) awaitWork(ctx workflow.Context) error {
 }
 
 func (s *service) hasWork() bool {
-	return s.Stop != "" || s.Pending || s.newcomers() || s.Reinstall || len(s.Lost)+len(s.Ended) > 0
+	return s.Stop != "" || s.Pending || s.newcomers() || s.Reinstall || len(s.Lost)+len(s.Leaving)+len(s.Ended) > 0
 }
 
 func (s *service) historyFull(ctx workflow.Context) bool {
@@ -141,6 +141,19 @@ func (s *service) removeLost(ctx workflow.Context) bool {
 	s.Running = left
 	s.replan(cause)
 	cancelExecutors(ctx, stranded)
+	return true
+}
+
+// moveAway wants another plan when something runs on a host that is about to leave. What
+// runs there goes on until the next plan serves.
+func (s *service) moveAway() bool {
+	leaving := s.Leaving
+	s.Leaving = nil
+	i := slices.IndexFunc(s.Running, func(r Running) bool { return slices.Contains(leaving, r.Slot.Host) })
+	if i < 0 {
+		return false
+	}
+	s.replan("host " + s.Running[i].Slot.Host + " is about to leave")
 	return true
 }
 

@@ -77,6 +77,7 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 
 func (s *service) fleetChanged(c fleet.Change) {
 	s.Lost = append(s.Lost, c.Lost...)
+	s.Leaving = append(s.Leaving, c.Leaving...)
 	s.Joined = s.Joined || len(c.Joined) > 0
 	if len(c.Joined) > 0 && s.Failure != nil && !s.Pending && s.Stop == "" {
 		s.RetryAt, s.Pending = time.Time{}, true

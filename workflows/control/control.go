@@ -293,6 +293,11 @@ func (c *Control) Join(ctx context.Context, host activities.HostInfo) (activitie
 	return view, nil
 }
 
+// Leave says that a host is about to go, so that services move what they run there.
+func (c *Control) Leave(ctx context.Context, host string) (activities.FleetView, error) {
+	return activities.UpdateFleet(ctx, c.client, activities.FleetLeave, host)
+}
+
 // Fleet tells which hosts and devices there are and who uses them; an empty
 // view when no host has ever joined.
 func (c *Control) Fleet(ctx context.Context) (view activities.FleetView, err error) {

@@ -103,7 +103,7 @@ func (f *fleet) init() {
 }
 
 func (f *fleet) hasWork() bool {
-	return len(f.starts)+len(f.changes.Joined)+len(f.changes.Lost)+len(f.enters)+len(f.leaves) > 0 || f.changes.Members || f.owned || f.joined
+	return len(f.starts)+len(f.enters)+len(f.leaves) > 0 || f.changes.ofHosts() || f.changes.Members || f.owned || f.joined
 }
 
 func (f *fleet) historyFull(ctx workflow.Context) bool {
@@ -171,8 +171,14 @@ func (f *fleet) join(_ workflow.Context, info activities.HostInfo) (activities.F
 	return f.view(), nil
 }
 
+// leave notes that a host is about to go: nothing is placed there any more, and services
+// that run something there are told to move it.
 func (f *fleet) leave(_ workflow.Context, name string) (activities.FleetView, error) {
-	f.remove(name)
+	if h := f.Hosts[name]; h != nil && !h.Info.Leaving {
+		h.Info.Leaving = true
+		f.changed()
+		f.changes.Leaving = append(f.changes.Leaving, name)
+	}
 	return f.view(), nil
 }
 
@@ -293,7 +299,7 @@ func (f *fleet) notify(ctx workflow.Context) {
 	if changes.Members || joined {
 		f.tellHosts(ctx, f.view().Attached())
 	}
-	if len(changes.Joined)+len(changes.Lost) == 0 && !changes.Members {
+	if !changes.ofHosts() && !changes.Members {
 		return
 	}
 	if changes.Members {
@@ -318,7 +324,11 @@ func (f *fleet) show(ctx workflow.Context) {
 		slices.SortFunc(devices, func(a, b placement.Device) int { return cmp.Compare(a.Name, b.Name) })
 		for _, d := range devices {
 			share, by := f.use(d)
-			b.Row(h.Name, d.Name, d.Hardware, fmt.Sprintf("%.0f %%", 100*share), by)
+			name := h.Name
+			if h.Leaving {
+				name += " (leaving)"
+			}
+			b.Row(name, d.Name, d.Hardware, fmt.Sprintf("%.0f %%", 100*share), by)
 		}
 	}
 	workflow.SetCurrentDetails(ctx, b.String())

@@ -88,7 +88,7 @@ func TestFleet(t *testing.T) {
 		require.NoError(t, joined.err)
 		assert.Equal(t, 2, len(joined.view.Devices()))
 		assert.Equal(t, 1, r.started)
-		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[one] [] false [] []}"}, r.told)
+		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[one] [] [] false [] []}"}, r.told)
 		reserved = r.update(activities.FleetReserve, activities.Reservation{Service: "pipeline/traffic", Version: joined.view.Version, Slots: slots})
 		late = r.update(activities.FleetReserve, activities.Reservation{Service: "pool/other", Version: joined.view.Version, Slots: slots})
 	})
@@ -111,7 +111,7 @@ func TestFleet(t *testing.T) {
 		r.SignalWorkflow(signalHostLost, hostLost{Name: "one", Incarnation: 99, Reason: "silent"})
 	})
 	at(6, func() {
-		assert.Equal(t, "pipeline/traffic fleet-changed {[] [one] false [] []}", r.told[len(r.told)-1])
+		assert.Equal(t, "pipeline/traffic fleet-changed {[] [one] [] false [] []}", r.told[len(r.told)-1])
 		r.update(activities.FleetWatch, "pool/other")
 	})
 	at(7, func() {
@@ -126,6 +126,58 @@ func TestFleet(t *testing.T) {
 	assert.Empty(t, state.Hosts)
 	assert.Equal(t, slots, state.Reserved["pipeline/traffic"])
 	assert.Equal(t, map[string]bool{"pipeline/traffic": true, "pool/other": true}, state.Watching)
+}
+
+// TestAHostThatLeaves: nothing is placed there any more, services are told once, and when
+// it has gone nobody has lost anything.
+func TestAHostThatLeaves(t *testing.T) {
+	r := newFleetRig()
+	at := func(n int, f func()) { r.RegisterDelayedCallback(f, time.Duration(n)*time.Second) }
+	slot := func(host string) placement.Slot {
+		return placement.Slot{Executor: "e", Pipeline: "traffic", Module: "detect", Hardware: "cpu", Host: host, Device: "cpu/0", Share: 0.5}
+	}
+	var first, again, late, back *fleetReply
+	var before int
+	at(0, func() {
+		r.update(activities.FleetWatch, "pipeline/traffic")
+		r.update(activities.FleetJoin, host("one", 1))
+		r.update(activities.FleetJoin, host("two", 1))
+	})
+	at(1, func() {
+		r.update(activities.FleetReserve, activities.Reservation{Service: "pipeline/traffic", Slots: []placement.Slot{slot("one"), slot("two")}})
+	})
+	at(2, func() {
+		first = r.update(activities.FleetLeave, "one")
+		again = r.update(activities.FleetLeave, "one")
+		r.update(activities.FleetLeave, "unknown")
+	})
+	at(3, func() {
+		assert.Equal(t, "pipeline/traffic fleet-changed {[] [] [one] false [] []}", r.told[len(r.told)-1])
+		before = len(r.told)
+		assert.Equal(t, first.view.Version, again.view.Version, "it has said so already")
+		assert.Equal(t, []string{"one"}, first.view.Leaving())
+		assert.Equal(t, "two", first.view.Near())
+		other := first.view.For("pool/other")
+		assert.Equal(t, []placement.Device{{Host: "two", Name: "cpu/0", Hardware: "cpu"}}, other.Devices)
+		assert.Equal(t, []placement.Slot{slot("two")}, other.Held, "what is held where nothing is offered takes nothing away")
+		assert.True(t, first.view.Uses("one"))
+		late = r.update(activities.FleetReserve, activities.Reservation{Service: "pool/other", Version: first.view.Version - 1, Slots: []placement.Slot{slot("one")}})
+	})
+	at(4, func() {
+		assert.Error(t, late.err, "chosen from what was there before")
+		r.update(activities.FleetReserve, activities.Reservation{Service: "pipeline/traffic", Slots: []placement.Slot{slot("two")}})
+		r.SignalWorkflow(signalHostLost, hostLost{Name: "one", Incarnation: 99, Reason: "left"})
+	})
+	at(5, func() {
+		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[] [one] [] false [] []}"}, r.told[before:])
+		back = r.update(activities.FleetJoin, host("one", 1))
+	})
+	at(6, func() {
+		assert.Empty(t, back.view.Leaving(), "a new process of that name stays")
+		r.SetContinueAsNewSuggested(true)
+		r.SignalWorkflow(signalHostLost, hostLost{Name: "unknown"})
+	})
+	r.ExecuteWorkflow(TypeFleet, nil)
 }
 
 func TestHostTellsTheFleet(t *testing.T) {

@@ -38,13 +38,16 @@ const (
 // Change tells a service of hosts that came and went, and of the gateways that
 // there are where that has changed.
 type Change struct {
-	Joined []string
-	Lost   []string
+	Joined  []string
+	Lost    []string
+	Leaving []string `json:",omitempty"` // that are about to go
 
 	Members  bool                `json:",omitempty"` // the gateways have changed
 	Gateways []activities.Member `json:",omitempty"` // all that are present
 	New      []activities.Member `json:",omitempty"` // those of them that have just joined
 }
+
+func (c *Change) ofHosts() bool { return len(c.Joined)+len(c.Lost)+len(c.Leaving) > 0 }
 
 // HostID is the workflow ID of a host.
 func HostID(name string) string { return "host/" + name }

@@ -20,8 +20,9 @@ func RunControl(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// RunWorker runs a host until ctx ends, then drains its executors. The error says, too,
-// when another process is in the fleet under the host's name.
+// RunWorker runs a host until ctx ends. It then gives the fleet notice, and drains the
+// executors that are left when that is over. The error says, too, when another process is
+// in the fleet under the host's name.
 func RunWorker(ctx context.Context, c client.Client, o HostOptions) error {
 	r, err := StartWorker(ctx, c, o)
 	if err != nil {
@@ -29,6 +30,7 @@ func RunWorker(ctx context.Context, c client.Client, o HostOptions) error {
 	}
 	select {
 	case <-ctx.Done():
+		r.leave(o.Notice)
 	case <-r.replaced:
 		err = fmt.Errorf("another worker is in the fleet as %q; give each host a name of its own with --name", o.Name)
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -63,6 +64,10 @@ type HostOptions struct {
 
 	// Progress is told in words what the host does; may be nil.
 	Progress func(string)
+
+	// Notice is how long RunWorker, told to stop, waits for services to move what they
+	// run here.
+	Notice time.Duration
 }
 
 // slotsPerDevice bounds the executors of a host; profiling and holding take a
@@ -83,6 +88,9 @@ type Worker struct {
 	servers sync.WaitGroup
 
 	replaced chan struct{} // closed when another process has the host's name
+
+	commands *control.Control
+	leaving  atomic.Bool
 }
 
 // driverPace is how often the driver is asked how GPUs are doing.
@@ -133,9 +141,9 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		r.close()
 		return nil, fmt.Errorf("roles: worker: %w", err)
 	}
-	commands, info := control.New(c, control.Options{}), activities.HostInfo{Name: o.Name, Devices: o.Devices}
+	r.commands = control.New(c, control.Options{})
 	join := func(ctx context.Context) error {
-		view, err := commands.Join(ctx, info)
+		view, err := r.commands.Join(ctx, activities.HostInfo{Name: o.Name, Devices: o.Devices, Leaving: r.leaving.Load()})
 		if err != nil {
 			return err
 		}

@@ -78,6 +78,9 @@ applied. They are kept in --cache. With --hardware the cores are one instance of
 that kind, as pools use them. The gateway's and the store's token is read from
 ` + command.TokenVariable + `.
 
+Told to stop (SIGTERM), it gives the fleet notice: nothing new is placed on it, services
+move what they run there, and it ends when nothing is left or --notice is over.
+
 With --emulate it offers devices that are not there, and runs every module by taking
 the time that its profile says: to try a fleet of any size on a few machines.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name gpu-7 --store http://127.0.0.1:8092
@@ -92,6 +95,7 @@ the time that its profile says: to try a fleet of any size on a few machines.`,
 	c.Flags().BoolVar(&gpus, "gpus", false, "offer the NVIDIA GPUs, too")
 	c.Flags().StringToIntVar(&emulate, "emulate", nil, "`KIND=N`: offer so many emulated devices of a kind of hardware, and no others; several may be given, with commas or by repeating the flag")
 	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
+	c.Flags().DurationVar(&o.Notice, "notice", 10*time.Second, "how long to wait, when told to stop, for services to move what they run here")
 	c.Flags().StringVar(&o.ProfileDir, "profiles", "", "`folder` that keeps measured profiles")
 	c.Flags().StringArrayVar(&o.Confine.Folders, "allow-folder", nil, "`folder` from which declarations may have files read by their paths, and no other; may be repeated (default any)")
 	c.Flags().StringArrayVar(&o.Confine.Commands, "allow-command", nil, "`program` that declarations may have run, as they write it, and no other; may be repeated (default any)")

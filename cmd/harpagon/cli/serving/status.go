@@ -47,7 +47,7 @@ func NewStatusCommand(d *command.Deps) *cobra.Command {
 			if err := WriteServices(d.Stdout, services); err != nil {
 				return err
 			}
-			return errors.Join(writeDevices(d.Stdout, found), writeDispatchers(d.Stdout, view))
+			return errors.Join(writeDevices(d.Stdout, found), writeLeaving(d.Stdout, view), writeDispatchers(d.Stdout, view))
 		})
 	}
 	return c

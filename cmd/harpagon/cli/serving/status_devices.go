@@ -144,6 +144,16 @@ func worthShowing(all []deviceRow) (rows []deviceRow, idle string) {
 	return rows, strings.Join(parts, ", ")
 }
 
+// writeLeaving names the hosts that are about to go.
+func writeLeaving(to io.Writer, view activities.FleetView) error {
+	names := view.Leaving()
+	if len(names) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(to, "about to leave: %s\n", strings.Join(names, ", "))
+	return err
+}
+
 // writeDispatchers writes which dispatcher decides for what; nothing where there are none.
 func writeDispatchers(to io.Writer, view activities.FleetView) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)

@@ -80,6 +80,7 @@ type fleetRow struct {
 
 type hostRow struct {
 	Name    string          `json:"name"`
+	Leaving bool            `json:"leaving,omitempty"` // it is about to go
 	Devices []hostDeviceRow `json:"devices"`
 }
 
@@ -205,7 +206,7 @@ func fleetOf(all []devices.Reading, view activities.FleetView) *fleetRow {
 		at := slices.IndexFunc(f.Hosts, func(h hostRow) bool { return h.Name == r.Host })
 		if at < 0 {
 			at = len(f.Hosts)
-			f.Hosts = append(f.Hosts, hostRow{Name: r.Host})
+			f.Hosts = append(f.Hosts, hostRow{Name: r.Host, Leaving: slices.Contains(view.Leaving(), r.Host)})
 		}
 		f.Hosts[at].Devices = append(f.Hosts[at].Devices, hostDeviceRow{r.Device, r.Hardware, r.Executors})
 	}

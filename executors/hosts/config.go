@@ -1,0 +1,175 @@
+package hosts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// Provisioner declares how hosts of one kind of hardware are made.
+type Provisioner struct {
+	Hardware string
+	Min, Max int           // hosts
+	Devices  int           // that each offers
+	Idle     time.Duration // unused for so long a host is ended
+	Join     time.Duration // so long a host may take to be part of the fleet
+	Process  *Process      // one of these two is set
+	Commands *Commands
+}
+
+// Process starts workers on this machine.
+type Process struct {
+	Flags []string // of harpagon worker, beside --name
+}
+
+// Commands are run with the name of the host as last argument.
+type Commands struct {
+	Create, Delete []string
+	Limit          time.Duration // after which a command is ended
+}
+
+// Defaults of what a file leaves out.
+const (
+	DefaultIdle  = time.Minute
+	DefaultJoin  = 5 * time.Minute
+	DefaultLimit = 2 * time.Minute
+)
+
+// maxFile bounds the file, in bytes; what one host can offer is bounded by maxCount.
+const (
+	maxFile  = 64 << 10
+	maxCount = 100_000
+)
+
+type provisionerFile struct {
+	Provisioners []provisionerBlock `hcl:"provisioner,block"`
+}
+
+type provisionerBlock struct {
+	Hardware string         `hcl:"hardware,label"`
+	Min      int            `hcl:"min,optional"`
+	Max      int            `hcl:"max"`
+	Devices  int            `hcl:"devices"`
+	Idle     string         `hcl:"idle,optional"`
+	Join     string         `hcl:"join,optional"`
+	Process  *processBlock  `hcl:"process,block"`
+	Commands *commandsBlock `hcl:"commands,block"`
+	At       hcl.Range      `hcl:",def_range"`
+}
+
+type processBlock struct {
+	Flags []string `hcl:"flags,optional"`
+}
+
+type commandsBlock struct {
+	Create []string `hcl:"create"`
+	Delete []string `hcl:"delete"`
+	Limit  string   `hcl:"limit,optional"`
+}
+
+// Load reads the file of a control role. The error names every mistake with its place.
+func Load(path string) ([]Provisioner, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("hosts: %w", err)
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("hosts: %s has %d bytes; it may have %d", path, info.Size(), maxFile)
+	}
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("hosts: %w", err)
+	}
+	return Parse(path, src)
+}
+
+// Parse reads such a file from memory.
+func Parse(name string, src []byte) ([]Provisioner, error) {
+	if len(src) > maxFile {
+		return nil, fmt.Errorf("hosts: %s has %d bytes; it may have %d", name, len(src), maxFile)
+	}
+	var in provisionerFile
+	file, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	if !diags.HasErrors() {
+		diags = append(diags, gohcl.DecodeBody(file.Body, nil, &in)...)
+	}
+	if diags.HasErrors() {
+		var all []error
+		for _, d := range diags {
+			all = append(all, d)
+		}
+		return nil, errors.Join(all...)
+	}
+	var all []Provisioner
+	var wrong []error
+	for i := range in.Provisioners {
+		b := &in.Provisioners[i]
+		p, err := b.provisioner()
+		if slices.ContainsFunc(all, func(other Provisioner) bool { return other.Hardware == p.Hardware }) {
+			err = errors.Join(err, b.errorf("hardware %q has a provisioner already; put all into one", b.Hardware))
+		}
+		all, wrong = append(all, p), append(wrong, err)
+	}
+	if len(all) == 0 {
+		wrong = append(wrong, fmt.Errorf("%s: it declares no provisioner; write one, or leave out --provision", name))
+	}
+	return all, errors.Join(wrong...)
+}
+
+func (b *provisionerBlock) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s:%d,%d: "+format, append([]any{b.At.Filename, b.At.Start.Line, b.At.Start.Column}, args...)...)
+}
+
+// provisioner says what is wrong with the block, all of it.
+func (b *provisionerBlock) provisioner() (p Provisioner, err error) {
+	var wrong []error
+	refuse := func(format string, args ...any) { wrong = append(wrong, b.errorf(format, args...)) }
+	duration := func(name, written string, otherwise time.Duration) time.Duration {
+		if written == "" {
+			return otherwise
+		}
+		d, err := time.ParseDuration(written)
+		if err != nil || d <= 0 {
+			refuse("%s is %q; write a duration above zero, such as \"90s\"", name, written)
+		}
+		return d
+	}
+	p = Provisioner{Hardware: b.Hardware, Min: b.Min, Max: b.Max, Devices: b.Devices}
+	p.Idle, p.Join = duration("idle", b.Idle, DefaultIdle), duration("join", b.Join, DefaultJoin)
+	if !pipelines.IsName(b.Hardware) {
+		refuse("%q cannot name a kind of hardware: use letters, digits, dots, hyphens and underscores, and start with a letter or digit", b.Hardware)
+	}
+	switch {
+	case b.Max < 1 || b.Max > maxCount:
+		refuse("max is %d; allow at least one host, and at most %d", b.Max, maxCount)
+	case b.Min < 0 || b.Min > b.Max:
+		refuse("min is %d and max is %d; min is between 0 and max", b.Min, b.Max)
+	}
+	if b.Devices < 1 || b.Devices > maxCount {
+		refuse("devices is %d; say how many a host offers, at least one", b.Devices)
+	}
+	switch {
+	case b.Process != nil && b.Commands != nil, b.Process == nil && b.Commands == nil:
+		refuse("say how hosts are made: by one block, either process or commands")
+	case b.Process != nil:
+		p.Process = &Process{Flags: b.Process.Flags}
+		if slices.ContainsFunc(b.Process.Flags, func(f string) bool { return f == "--name" || len(f) > 7 && f[:7] == "--name=" }) {
+			refuse("flags has --name; each worker is given a name of its own")
+		}
+	default:
+		c := b.Commands
+		p.Commands = &Commands{Create: c.Create, Delete: c.Delete, Limit: duration("limit", c.Limit, DefaultLimit)}
+		if len(c.Create) == 0 || len(c.Delete) == 0 || c.Create[0] == "" || c.Delete[0] == "" {
+			refuse("create and delete each name a program, and perhaps arguments: [\"/usr/local/bin/make-host\"]")
+		}
+	}
+	return p, errors.Join(wrong...)
+}

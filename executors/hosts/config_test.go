@@ -1,0 +1,91 @@
+package hosts
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const example = `
+provisioner "v100" {
+  min     = 1
+  max     = 6
+  devices = 2
+  process { flags = ["--emulate", "v100=2"] }
+}
+
+provisioner "a100" {
+  max     = 4
+  devices = 8
+  idle    = "10m"
+  join    = "15m"
+  commands {
+    create = ["/usr/local/bin/cloud", "create", "--type=gpu"]
+    delete = ["/usr/local/bin/cloud", "delete"]
+    limit  = "3m"
+  }
+}
+`
+
+func TestParse(t *testing.T) {
+	got, err := Parse("hosts.hcl", []byte(example))
+	require.NoError(t, err)
+	assert.Equal(t, []Provisioner{
+		{Hardware: "v100", Min: 1, Max: 6, Devices: 2, Idle: time.Minute, Join: 5 * time.Minute, Process: &Process{Flags: []string{"--emulate", "v100=2"}}},
+		{Hardware: "a100", Max: 4, Devices: 8, Idle: 10 * time.Minute, Join: 15 * time.Minute, Commands: &Commands{
+			Create: []string{"/usr/local/bin/cloud", "create", "--type=gpu"}, Delete: []string{"/usr/local/bin/cloud", "delete"}, Limit: 3 * time.Minute,
+		}},
+	}, got)
+	path := filepath.Join(t.TempDir(), "hosts.hcl")
+	require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
+	same, err := Load(path)
+	require.NoError(t, err)
+	assert.Equal(t, got, same)
+	_, err = Load(path + "x")
+	assert.ErrorContains(t, err, "no such file")
+}
+
+func TestParseSaysWhatIsWrong(t *testing.T) {
+	for want, src := range map[string]string{
+		"h.hcl:1,17-18: Unclosed configuration block":                        `provisioner "a" {`,
+		"h.hcl:1,1: min is 3 and max is 2":                                   "provisioner \"a\" {\n min = 3\n max = 2\n devices = 1\n process {}\n}",
+		"h.hcl:1,1: max is 0; allow at least one host":                       "provisioner \"a\" {\n max = 0\n devices = 1\n process {}\n}",
+		"h.hcl:1,1: devices is 0; say how many":                              "provisioner \"a\" {\n max = 1\n devices = 0\n process {}\n}",
+		"h.hcl:1,17-17: Missing required argument; The argument \"devices\"": "provisioner \"a\" {\n max = 1\n process {}\n}",
+		"h.hcl:4,2-8: Unsupported argument":                                  "provisioner \"a\" {\n max = 1\n devices = 1\n comand = \"x\"\n process {}\n}",
+		"h.hcl:2,9-10: Unsuitable value type":                                "provisioner \"a\" {\n max = \"x\"\n devices = 1\n process {}\n}",
+		"say how hosts are made":                                             "provisioner \"a\" {\n max = 1\n devices = 1\n}",
+		"either process or commands":                                         "provisioner \"a\" {\n max = 1\n devices = 1\n process {}\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
+		"create and delete each name a program":                              "provisioner \"a\" {\n max = 1\n devices = 1\n commands {\n create = []\n delete = [\"b\"]\n }\n}",
+		`idle is "soon"; write a duration above zero`:                        "provisioner \"a\" {\n max = 1\n devices = 1\n idle = \"soon\"\n process {}\n}",
+		`limit is "-1s"`:                                                     "provisioner \"a\" {\n max = 1\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n limit = \"-1s\"\n }\n}",
+		"flags has --name":                                                   "provisioner \"a\" {\n max = 1\n devices = 1\n process { flags = [\"--name=x\"] }\n}",
+		`"../a" cannot name a kind of hardware`:                              "provisioner \"../a\" {\n max = 1\n devices = 1\n process {}\n}",
+		`h.hcl:6,1: hardware "a" has a provisioner already`:                  "provisioner \"a\" {\n max = 1\n devices = 1\n process {}\n}\nprovisioner \"a\" {\n max = 1\n devices = 1\n process {}\n}",
+		"it declares no provisioner":                                         "",
+	} {
+		_, err := Parse("h.hcl", []byte(src))
+		assert.ErrorContains(t, err, want, "%s", src)
+	}
+	_, err := Parse("h.hcl", make([]byte, maxFile+1))
+	assert.ErrorContains(t, err, "may have")
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(example))
+	f.Add([]byte(`provisioner "a" { max = 1`))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		all, err := Parse("h.hcl", src)
+		if err != nil {
+			return
+		}
+		for _, p := range all {
+			assert.True(t, 0 <= p.Min && p.Min <= p.Max && p.Max >= 1 && p.Devices >= 1 && p.Idle > 0 && p.Join > 0)
+			assert.NotEqual(t, p.Process == nil, p.Commands == nil)
+		}
+	})
+}
