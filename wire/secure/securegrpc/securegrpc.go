@@ -69,18 +69,19 @@ func WithToken(ctx context.Context, token string) context.Context {
 
 // Admits asks a guard about the caller of a call.
 func Admits(ctx context.Context, g secure.Guard) bool {
-	md, _ := metadata.FromIncomingContext(ctx)
 	var state *tls.ConnectionState
 	if p, ok := peer.FromContext(ctx); ok {
 		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
 			state = &info.State
 		}
 	}
-	return g.Admits(md.Get(tokenKey), state)
+	return g.Admits(tokens(ctx), state)
 }
 
 // Who is whose token the caller has shown; nil for the one that all share, or none.
 func Who(ctx context.Context, g secure.Guard) *wire.Tenant {
-	md, _ := metadata.FromIncomingContext(ctx)
-	return g.Who(md.Get(tokenKey))
+	return g.Who(tokens(ctx))
 }
+
+// tokens are those that came with a call; the rest of what came with it is not copied.
+func tokens(ctx context.Context) []string { return metadata.ValueFromIncomingContext(ctx, tokenKey) }
