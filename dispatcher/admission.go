@@ -159,7 +159,7 @@ func (d *Dispatcher) Fits(it *Item, n int) bool {
 	if a.control.Fits(now, g.number, int(it.Index), n, max(1, r.Deadline-g.Nodes[it.Index].Keep.Least)) {
 		return true
 	}
-	it.Ready, r.spent = now, 0 // nobody could have known at the door
+	it.Ready, r.spent = now, 0 // nobody could have known when it came
 	return false
 }
 

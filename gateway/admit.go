@@ -121,7 +121,7 @@ func (g *Gateway) takeIn(p *pipeline, gr *deployed, t *wire.Tenant, underWay int
 	if !g.tenants.Any() {
 		return false, g.fits(gr, underWay, most, 0, now, arrival, deadline)
 	}
-	return p.shares.TakeIn(t, underWay, &tenants.Door{
+	return p.shares.TakeIn(t, underWay, &tenants.Admission{
 		Now: now, Deadline: deadline, Soon: deadline != 0 && deadline < arrival+gr.SLO, Most: most,
 		Fits: func(underWay, most int64, left float64) *wire.Error {
 			return g.fits(gr, underWay, most, left, now, arrival, deadline)

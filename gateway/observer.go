@@ -31,10 +31,10 @@ const (
 	Completed = stats.Completed // answered within its deadline
 	Late      = stats.Late      // answered after its deadline
 	Dropped   = stats.Dropped   // given up because the deadline could no longer be met
-	Refused   = stats.Refused   // turned away at the door
+	Refused   = stats.Refused   // refused on arrival
 	Failed    = stats.Failed    // an error of engine, executor or gateway
 	Cancelled = stats.Cancelled // the caller went away
-	Invalid   = stats.Invalid   // wrong in itself, at the door or for an engine: the caller's mistake
+	Invalid   = stats.Invalid   // wrong in itself, on arrival or for an engine: the caller's mistake
 )
 
 // RequestInfo describes one request. The slices are read-only.

@@ -38,7 +38,7 @@ const (
 type Error struct {
 	Code    Code          `json:"code"`
 	Reason  string        `json:"reason"`
-	Stage   string        `json:"stage,omitempty"` // module at fault; empty at the door
+	Stage   string        `json:"stage,omitempty"` // module at fault; empty before any
 	Budget  time.Duration `json:"budget_ns,omitempty"`
 	Elapsed time.Duration `json:"elapsed_ns,omitempty"`
 }

@@ -8,10 +8,10 @@ const (
 	Completed Outcome = iota + 1 // answered within its deadline
 	Late                         // answered after its deadline
 	Dropped                      // given up because the deadline could no longer be met
-	Refused                      // turned away at the door
+	Refused                      // refused on arrival
 	Failed                       // an error of engine, executor or gateway
 	Cancelled                    // the caller went away
-	Invalid                      // wrong in itself, at the door or for an engine: the caller's mistake
+	Invalid                      // wrong in itself, on arrival or for an engine: the caller's mistake
 )
 
 // String is the outcome in lower case.

@@ -34,8 +34,8 @@ type Service struct {
 // Init begins a service, of which so many requests are under way at any time.
 func (s *Service) Init(of *Tenants, underWay *atomic.Int64) { s.of, s.underWay = of, underWay }
 
-// Door is the gateway's own admission of one request.
-type Door struct {
+// Admission is the gateway's own admission of one request.
+type Admission struct {
 	Now, Deadline dispatch.Time // no deadline is 0
 	Soon          bool          // it is due sooner than the objective says
 	Most          int64         // requests under way, this one among them
@@ -90,46 +90,46 @@ func (s *Tenants) Allow(t *wire.Tenant, now time.Time) *wire.Error {
 
 // TakeIn decides whether a request is taken in, for which others may have to make room;
 // paid says that they have.
-func (s *Service) TakeIn(t *wire.Tenant, underWay int64, d *Door) (paid bool, err *wire.Error) {
-	left, most := s.room(t, d)
+func (s *Service) TakeIn(t *wire.Tenant, underWay int64, a *Admission) (paid bool, err *wire.Error) {
+	left, most := s.room(t, a)
 	for tries := 0; ; tries++ {
-		if err = d.Fits(underWay, most, left); err == nil {
+		if err = a.Fits(underWay, most, left); err == nil {
 			return paid, nil
 		}
-		if d.Deadline != 0 && d.Deadline <= d.Now || tries == mostDisplaced || !s.displace(t, d) {
+		if a.Deadline != 0 && a.Deadline <= a.Now || tries == mostDisplaced || !s.displace(t, a) {
 			break
 		}
 		paid = true
 		underWay-- // of one that is about to leave
 	}
-	if !d.Soon { // too little time is not for want of room
+	if !a.Soon { // too little time is not for want of room
 		s.of.mu.Lock()
 		defer s.of.mu.Unlock()
-		s.lost(t, d.Now)
+		s.lost(t, a.Now)
 	}
 	return paid, err
 }
 
 // room is the part of it that a tenant must leave to others, and how many requests may be
 // under way, one more of the tenant's among them.
-func (s *Service) room(t *wire.Tenant, d *Door) (left float64, most int64) {
+func (s *Service) room(t *wire.Tenant, a *Admission) (left float64, most int64) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	name, weight := weightOf(t)
-	left, full := s.shares.Room(d.Now, name, weight)
+	left, full := s.shares.Room(a.Now, name, weight)
 	if left > 0 {
-		return left, int64(min(float64(d.Most), full) * (1 - left))
+		return left, int64(min(float64(a.Most), full) * (1 - left))
 	}
-	return 0, d.Most
+	return 0, a.Most
 }
 
 // displace has a request make room for one of the tenant, if one should.
-func (s *Service) displace(t *wire.Tenant, d *Door) bool {
+func (s *Service) displace(t *wire.Tenant, a *Admission) bool {
 	s.of.mu.Lock()
 	e := s.shares.Displace(weightOf(t))
 	s.of.mu.Unlock()
 	if e != nil {
-		d.Drop(e.Holder)
+		a.Drop(e.Holder)
 	}
 	return e != nil
 }

@@ -35,12 +35,12 @@ type Measures struct {
 	Completed int64 `json:"completed"` // answered within the deadline
 	Late      int64 `json:"late"`      // answered after the deadline
 	Dropped   int64 `json:"dropped"`   // accepted, then given up because the deadline could no longer be met
-	Refused   int64 `json:"refused"`   // turned away at the door
+	Refused   int64 `json:"refused"`   // refused on arrival
 	Failed    int64 `json:"failed"`    // ended by an error of engine, executor or gateway
 	Cancelled int64 `json:"cancelled"` // the caller went away; counted in no attainment
 
 	// Invalid requests were wrong in themselves, which is their callers' mistake:
-	// refused at the door, where they do not count as Arrived either, or by an
+	// refused on arrival, where they do not count as Arrived either, or by an
 	// engine. They are counted in no attainment.
 	Invalid int64 `json:"invalid,omitempty"`
 

@@ -34,7 +34,7 @@ type ApplicationMeasures struct {
 	Late      int64 // answered after it
 	LateCold  int64 // of those, behind a cold start
 	Dropped   int64 // given up because they could only be late
-	Refused   int64 // turned away at the door
+	Refused   int64 // refused on arrival
 	Failed    int64 // the function did not answer, or wrongly
 	Cancelled int64 // the caller went away
 	Invalid   int64 // accepted, but wrong in themselves: their callers' mistake

@@ -8,7 +8,7 @@ import (
 
 // Headroom: a plan is made for the objective less the share that the pipeline
 // keeps for what machines do besides (pipelines.Pipeline.Kept). Its budgets add
-// up to that; the deadline of requests stays the objective. Every door of the
+// up to that; the deadline of requests stays the objective. Every entry of the
 // package plans the tightened problem and writes the objective as declared.
 
 // tightened is the problem as it is planned: without headroom, for what it

@@ -53,8 +53,8 @@ func (a away) of(p *plan.Plan) float64 {
 	return most
 }
 
-// leaves is the share of requests that may miss the objective.
-func leaves(p *pipelines.Pipeline) float64 {
+// mayMiss is the share of requests that may miss the objective.
+func mayMiss(p *pipelines.Pipeline) float64 {
 	switch {
 	case p.Attainment < 0:
 		return 1
@@ -81,7 +81,7 @@ func withstand(p plan.Problem, o plan.Options, base plan.Plan) plan.Plan {
 	best := solve(lasting(p, a), o)
 	for _, portion := range shares(&p.Pipeline) {
 		for _, surcharge := range surcharges {
-			allowed := portion * leaves(&p.Pipeline)
+			allowed := portion * mayMiss(&p.Pipeline)
 			c := a.attempt(p, o, surcharge, allowed)
 			if c.Status != plan.Infeasible && (best.Status == plan.Infeasible || c.Cost < best.Cost) {
 				best = c
@@ -110,7 +110,7 @@ func (a away) allowed(p *plan.Problem, base *plan.Plan) float64 {
 	if base.Expected != nil && p.Pipeline.Target() > 0 {
 		return math.Max(0, base.Expected.Low-p.Pipeline.Target())
 	}
-	return leaves(&p.Pipeline)
+	return mayMiss(&p.Pipeline)
 }
 
 // shares are the parts of what an attainment leaves that interruptions may take.
@@ -139,7 +139,7 @@ func (a away) inProportion(p plan.Problem, o plan.Options) plan.Plan {
 	if out.Status == plan.Infeasible {
 		return out
 	}
-	i := plan.Interruptions{Allowed: leaves(&p.Pipeline)}
+	i := plan.Interruptions{Allowed: mayMiss(&p.Pipeline)}
 	for m := range out.Modules {
 		for k := range out.Modules[m].Groups {
 			g := &out.Modules[m].Groups[k]

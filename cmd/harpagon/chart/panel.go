@@ -39,7 +39,7 @@ func (p Panel) plot() (*plot.Plot, error) {
 	if err := p.ranges(one); err != nil {
 		return nil, err
 	}
-	one.Add(back{p}, lines{p}, names{p})
+	one.Add(background{p}, lines{p}, names{p})
 	return one, nil
 }
 
@@ -99,12 +99,12 @@ func (round) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// back is what lies behind the lines: hair lines at the marks of the y axis,
+// background is what lies behind the lines: hair lines at the marks of the y axis,
 // shaded ranges, and the mark.
-type back struct{ Panel }
+type background struct{ Panel }
 
 // Plot implements plot.Plotter.
-func (b back) Plot(c draw.Canvas, p *plot.Plot) {
+func (b background) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	for _, s := range b.Shade {
 		from, to := x(max(s.From, p.X.Min)), x(min(s.To, p.X.Max))

@@ -1,4 +1,4 @@
-// Package admission decides at the door which requests can still be answered in
+// Package admission decides on arrival which requests can still be answered in
 // time. Beyond the capacity of its devices a service that takes in every request
 // works on many that end late: the queues of all modules fill until each request
 // waits for as long as it may, and what one module has computed the next gives
@@ -25,7 +25,7 @@
 // devices can do, more is kept the more device time goes to requests that are not in time
 // after all: who is refused in their place costs nothing, and those taken in fill the devices.
 //
-// What no rule at the door can know is how many items a request will have. Fits asks again
+// What no rule can know on arrival is how many items a request will have. Fits asks again
 // once a module has split it, before the first of them runs.
 //
 // Durations are those of the profile at the pace at which batches have lately

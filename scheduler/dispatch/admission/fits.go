@@ -1,8 +1,8 @@
 package admission
 
 // Fits says whether the k items that a request has just been split into at a module can be
-// in time there, by what waits and runs before them. How many there are nobody knew at the
-// door; a request with too many is better given up before the first of them has run. Until
+// in time there, by what waits and runs before them. How many there are nobody knew when
+// it came; a request with too many is better given up before the first of them has run. Until
 // enough batches have ended, as often as they do, the last of the items waits; then it takes
 // the least that a batch takes. A deadline of zero is none.
 func (c *Controller) Fits(now Time, number, module, k int, deadline Time) bool {

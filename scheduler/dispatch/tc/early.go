@@ -172,10 +172,10 @@ func (p *tc) inTime(g *group, size int, end dispatch.Time) bool {
 }
 
 // spared says whether a group can do without an idle executor until then;
-// emptied, that no batch of it is open from now on.
-func (p *tc) spared(at int32, end dispatch.Time, emptied bool) bool {
+// withoutOpen says that no batch of it is open from now on.
+func (p *tc) spared(at int32, end dispatch.Time, withoutOpen bool) bool {
 	g := &p.groups[at]
-	if end <= p.needed(at, len(g.idle)-1, emptied) {
+	if end <= p.needed(at, len(g.idle)-1, withoutOpen) {
 		return true
 	}
 	p.frees = p.frees[:0]
@@ -187,7 +187,7 @@ func (p *tc) spared(at int32, end dispatch.Time, emptied bool) bool {
 	p.frees = append(p.frees, end)
 	slices.Sort(p.frees)
 	for i, free := range p.frees {
-		if free > p.needed(at, len(g.idle)-1+i, emptied) {
+		if free > p.needed(at, len(g.idle)-1+i, withoutOpen) {
 			return false
 		}
 	}
@@ -196,10 +196,10 @@ func (p *tc) spared(at int32, end dispatch.Time, emptied bool) bool {
 
 // needed is when the schedule needs an executor of a group for its i-th batch
 // from now on, at the earliest, counted from 0.
-func (p *tc) needed(at int32, i int, emptied bool) dispatch.Time {
+func (p *tc) needed(at int32, i int, withoutOpen bool) dispatch.Time {
 	g, but := &p.groups[at], int32(-1)
-	open := g.open() && !emptied
-	if emptied {
+	open := g.open() && !withoutOpen
+	if withoutOpen {
 		but = at
 	}
 	release := g.release

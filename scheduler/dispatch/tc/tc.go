@@ -245,7 +245,7 @@ func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) [
 	if p.armed <= p.now {
 		p.armed = never
 	}
-	out = p.hear(ev, out)
+	out = p.update(ev, out)
 	open := p.asking()
 	if p.answer.Kind == 0 {
 		p.cursor, p.again = 0, p.again && open
@@ -271,8 +271,8 @@ func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) [
 	return p.arm(p.wake(), out)
 }
 
-// hear takes in the event, before any group is looked at.
-func (p *tc) hear(ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
+// update takes in the event, before any group is looked at.
+func (p *tc) update(ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
 	switch ev.Kind {
 	case dispatch.Arrive:
 		return p.arrive(ev.Request, out)
