@@ -93,26 +93,36 @@ func (e *executor) send(m *attach.Message) {
 	}
 }
 
-// receive handles what comes until the stream ends, and returns why.
+// receive handles what comes until the stream ends, and returns why. What comes from the
+// same process is handled by whoever sends it.
 func (e *executor) receive() error {
+	attach.Direct(e.stream, e.handle)
 	for {
 		m, err := e.stream.Recv()
-		switch {
-		case err != nil:
+		if err == nil {
+			err = e.handle(m)
+		}
+		if err != nil {
 			return err
-		case m.Result != nil:
-			e.result(m.Result)
-		case m.Ready != nil:
-			e.gateway.queue.Ready(e.registration)
-		case m.Soon != nil:
-			e.gateway.queue.Soon(e.registration, m.Soon.ID, m.Soon.Compute)
-		case m.Drain != nil:
-			e.gateway.queue.Detach(e.registration)
-			e.part(hangUp)
-		default:
-			return wire.Errorf(wire.CodeInvalid, "", "executor %q sent a message that is none of Result, Soon, Ready and Drain", e.hello.Executor)
 		}
 	}
+}
+
+func (e *executor) handle(m *attach.Message) error {
+	switch {
+	case m.Result != nil:
+		e.result(m.Result)
+	case m.Ready != nil:
+		e.gateway.queue.Ready(e.registration)
+	case m.Soon != nil:
+		e.gateway.queue.Soon(e.registration, m.Soon.ID, m.Soon.Compute)
+	case m.Drain != nil:
+		e.gateway.queue.Detach(e.registration)
+		e.part(hangUp)
+	default:
+		return wire.Errorf(wire.CodeInvalid, "", "executor %q sent a message that is none of Result, Soon, Ready and Drain", e.hello.Executor)
+	}
+	return nil
 }
 
 // part lets the executor go as soon as it holds nothing.

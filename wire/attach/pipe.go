@@ -49,15 +49,30 @@ func Inject(s Stream, m *Message) bool {
 	return ok && p.in.put(m) == nil
 }
 
+// Direct has what comes to an end of a Pipe handled on the goroutine that sends it, in
+// the order in which it is sent, instead of by Recv: a message then wakes nobody. An
+// error of handle is what Recv returns at last, and so is the end of the stream, once
+// nothing is handled any more. The other end must not be locked by what handle needs.
+// It says false, and changes nothing, where the stream is no end of a Pipe.
+func Direct(s Stream, handle func(*Message) error) bool {
+	p, ok := s.(*pipe)
+	if ok {
+		p.in.divert(handle)
+	}
+	return ok
+}
+
 // queue is one direction: a ring that grows when it must.
 type queue struct {
-	mu     sync.Mutex
-	filled sync.Cond
-	ring   []*Message
-	head   int
-	n      int
-	ended  error // set when the sender has closed: what Recv returns at last
-	gone   bool  // the receiver has closed
+	mu       sync.Mutex
+	filled   sync.Cond // or ended, gone, or handling is done
+	ring     []*Message
+	head     int
+	n        int
+	ended    error // set when the sender has closed: what Recv returns at last
+	gone     bool  // the receiver has closed
+	handle   func(*Message) error
+	handling int // messages
 }
 
 const firstRing = 8
@@ -76,6 +91,9 @@ func (q *queue) put(m *Message) error {
 		return ErrClosed
 	case q.gone:
 		return io.ErrClosedPipe
+	case q.handle != nil:
+		q.hand(m)
+		return nil
 	}
 	if q.n == len(q.ring) {
 		q.grow()
@@ -84,6 +102,36 @@ func (q *queue) put(m *Message) error {
 	q.n++
 	q.filled.Signal()
 	return nil
+}
+
+// hand has a message handled, without the lock, which is held before and after.
+func (q *queue) hand(m *Message) {
+	q.handling++
+	q.mu.Unlock()
+	err := q.handle(m)
+	q.mu.Lock()
+	if q.handling--; q.ended == nil {
+		q.ended = err
+	}
+	if q.handling == 0 && (q.ended != nil || q.gone) {
+		q.filled.Broadcast()
+	}
+}
+
+// divert has messages handled that come from now on, after those that are there.
+func (q *queue) divert(handle func(*Message) error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.n > 0 {
+		m := q.pop()
+		q.mu.Unlock()
+		err := handle(m)
+		q.mu.Lock()
+		if err != nil && q.ended == nil {
+			q.ended = err
+		}
+	}
+	q.handle = handle
 }
 
 func (q *queue) grow() {
@@ -97,7 +145,7 @@ func (q *queue) grow() {
 func (q *queue) take() (*Message, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.n == 0 && q.ended == nil && !q.gone {
+	for q.n == 0 && q.ended == nil && !q.gone || q.handling > 0 {
 		q.filled.Wait()
 	}
 	switch {
@@ -106,11 +154,16 @@ func (q *queue) take() (*Message, error) {
 	case q.n == 0:
 		return nil, q.ended
 	}
+	return q.pop(), nil
+}
+
+// pop takes the oldest message out. The lock is held.
+func (q *queue) pop() *Message {
 	m := q.ring[q.head]
 	q.ring[q.head] = nil
 	q.head = (q.head + 1) % len(q.ring)
 	q.n--
-	return m, nil
+	return m
 }
 
 // end is the sender's closing; the first counts.

@@ -1,7 +1,9 @@
 package attach
 
 import (
+	"errors"
 	"io"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,4 +100,55 @@ func TestAbortDeliversItsError(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.Recv()
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+func TestDirectHandlesOnTheSendersGoroutine(t *testing.T) {
+	a, b := Pipe()
+	require.NoError(t, a.Send(batch(0)))
+	var came []uint64
+	var fails error
+	require.True(t, Direct(b, func(m *Message) error {
+		came = append(came, m.Batch.ID)
+		return fails
+	}))
+	require.Equal(t, []uint64{0}, came, "what had come before")
+	require.NoError(t, a.Send(batch(1)))
+	require.Equal(t, []uint64{0, 1}, came, "before Send returned")
+	fails = errors.New("wrong")
+	require.NoError(t, a.Send(batch(2)))
+	require.ErrorIs(t, a.Send(batch(3)), ErrClosed)
+	require.Equal(t, []uint64{0, 1, 2}, came)
+	_, err := b.Recv()
+	require.ErrorIs(t, err, fails)
+	require.False(t, Direct(nil, nil), "no end of a Pipe")
+}
+
+// TestTheEndWaitsForWhatIsHandled closes either end while messages are handled: Recv
+// returns when none is any more.
+func TestTheEndWaitsForWhatIsHandled(t *testing.T) {
+	for range 200 {
+		for _, closes := range []string{"sender", "receiver", "handler"} {
+			a, b := Pipe()
+			ends := map[string]Stream{"sender": a, "receiver": b}
+			handled := 0
+			Direct(b, func(*Message) error {
+				if handled++; handled == 2 && closes == "handler" {
+					_ = b.Close()
+				}
+				return nil
+			})
+			var senders sync.WaitGroup
+			senders.Go(func() {
+				for a.Send(batch(1)) == nil {
+				}
+			})
+			if s := ends[closes]; s != nil {
+				senders.Go(func() { _ = s.Close() })
+			}
+			_, err := b.Recv()
+			require.Error(t, err)
+			_ = handled // a race, were something still handled
+			senders.Wait()
+		}
+	}
 }
