@@ -3,7 +3,7 @@
 what the simulator says for the same plan and the same profiles.
 
     compare.py HARPAGON FOLDER [--factors 0.5,0.8,0.95] [--duration 20] [--state FOLDER]
-               [--input PIPELINE/NAME=PATH]... [--var name=value]... [--fanout near]
+               [--http ADDRESS] [--input PIPELINE/NAME=PATH]... [--var name=value]... [--fanout near]
 
 FOLDER declares one cluster. A factor of 1 is the goodput of its plan: the rate at which
 every pipeline keeps its attainment. What has no profile on file is measured first, and
@@ -19,6 +19,7 @@ p.add_argument("--factors", default="0.5,0.8,0.95")
 p.add_argument("--duration", type=int, default=20)
 p.add_argument("--state", default=None)
 p.add_argument("--fanout", default="poisson")
+p.add_argument("--http", default="127.0.0.1:18310")
 p.add_argument("--input", action="append", default=[])
 p.add_argument("--var", action="append", default=[])
 a = p.parse_args()
@@ -34,7 +35,7 @@ def call(*args):
     return r.stdout
 
 
-serving = subprocess.Popen([a.program, "up", a.folder, *flags, "--fixed", "--without-ui", "--http", "127.0.0.1:18310", "--grpc", "127.0.0.1:0"],
+serving = subprocess.Popen([a.program, "up", a.folder, *flags, "--fixed", "--without-ui", "--http", a.http, "--grpc", "127.0.0.1:0"],
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 try:
     said = []
@@ -51,7 +52,7 @@ try:
         rate = factor * cluster["goodput_rate"]
         simulated = json.loads(call("simulate", a.folder, *flags, "--rate", str(rate), "--duration", "120s", "--fanout", a.fanout, "--json"))
         expected = {s["pipeline"]: s["attainment"] for s in simulated["simulations"]}
-        loads = json.loads(call("load", cluster["cluster"], "--gateway", "127.0.0.1:18310", "--rate", str(rate), "--duration", f"{a.duration}s", "--json", *inputs))["loads"]
+        loads = json.loads(call("load", cluster["cluster"], "--gateway", a.http, "--rate", str(rate), "--duration", f"{a.duration}s", "--json", *inputs))["loads"]
         for one in loads:
             off = one["attainment"] - expected[one["service"]]
             worst = min(worst, off)

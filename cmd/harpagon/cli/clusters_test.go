@@ -117,3 +117,29 @@ func TestClusterFromPlanToSimulation(t *testing.T) {
 	fitsSchema(t, []string{"compare", "--json"}, got.stdout)
 	assert.Contains(t, run(t, "compare", dir, "--policy", "exact").stdout, "cluster vision beside its pipelines on devices of their own")
 }
+
+// TestSimulateAClusterThatFollowsItsLoad: the size grows from what is planned, and a
+// search for goodput is refused.
+func TestSimulateAClusterThatFollowsItsLoad(t *testing.T) {
+	got := run(t, "simulate", "../../../examples/cluster/emulated", "--rate", "900", "--duration", "2m", "--scale", "2s", "--json")
+	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	fitsSchema(t, []string{"simulate", "--json"}, got.stdout)
+	var out struct {
+		Scaled []struct {
+			Cluster string
+			Mean    float64 `json:"mean_devices"`
+			Changes int
+			Sizes   []struct{ Devices int }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
+	require.Len(t, out.Scaled, 1)
+	one := out.Scaled[0]
+	assert.Equal(t, "vision", one.Cluster)
+	assert.Less(t, one.Sizes[0].Devices, one.Sizes[len(one.Sizes)-1].Devices)
+	assert.NotZero(t, one.Changes)
+	assert.Greater(t, one.Mean, float64(one.Sizes[0].Devices))
+	got = run(t, "simulate", "../../../examples/cluster/emulated", "--scale", "2s", "--find-goodput")
+	assert.Equal(t, command.ExitError, got.code)
+	assert.Contains(t, got.stderr, "leave out --scale")
+}

@@ -35,7 +35,9 @@ type simulateFlags struct {
 	record    string
 	recording stations
 	asJSON    bool
-	hasRate   bool // flags that were given
+	scale     time.Duration
+	scales    bool // flags that were given
+	hasRate   bool
 	hasLength bool
 	state     command.StateFlag
 	planning  command.PlanningFlags
@@ -78,7 +80,7 @@ attainment (99 % of its requests within the SLO).`,
 	x := command.NewDeclaration(d, c)
 	f.register(c)
 	c.RunE = func(c *cobra.Command, paths []string) error {
-		f.hasRate, f.hasLength = c.Flags().Changed("rate"), c.Flags().Changed("duration")
+		f.hasRate, f.hasLength, f.scales = c.Flags().Changed("rate"), c.Flags().Changed("duration"), c.Flags().Changed("scale")
 		if err := f.check(); err != nil {
 			return command.WrongUse(c, err)
 		}
@@ -115,6 +117,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.Float64Var(&f.options.Noise, "noise", 0, "coefficient of variation of the time of a batch around its profile")
 	flags.StringVar(&f.spread, "fanout", string(draws.SpreadPoisson), "how fan-out varies around a mean that is not whole: poisson or near")
 	flags.StringArrayVar(&f.lose, "lose", nil, "lose a device and get it back: `DEVICE@FROM-TO`, such as 0@10s-20s; may be repeated; without TO it stays away")
+	flags.DurationVar(&f.scale, "scale", 0, "let declared clusters follow their own advice between min and max devices; they serve so long after they are asked for")
 	flags.BoolVar(&f.options.Admission, "admission", true, "refuse requests that could not be answered in time when they come, as gateways do; of plans")
 	flags.BoolVar(&f.options.Eager, "eager", true, "let idle devices start early under policy tc where no promise is broken, as gateways do: shorter latencies where there is time to spare")
 	flags.StringVar(&f.plot, "plot", "", "draw batches over time and device to a `file` that ends in .svg or .png")

@@ -29,6 +29,7 @@ type simulations struct {
 	Functions   []simulatedFunction     `json:"functions,omitempty"`
 	Pools       []SimulatedPool         `json:"pools,omitempty"`
 	Variants    []simulatedVariants     `json:"variants,omitempty"`
+	Scaled      []scaledCluster         `json:"scaled,omitempty"`
 }
 
 // simulatedVariants is who served a pipeline whose modules have variants.
@@ -182,6 +183,10 @@ func (f *simulateFlags) playClusters(d *command.Deps, loads []simulate.Load, spe
 		if s.Kind() != scheduler.KindCluster || c.Status == cluster.Infeasible {
 			continue
 		}
+		scaling, err := f.scaling(&s, c)
+		if err != nil {
+			return err
+		}
 		for _, part := range c.SubClusters {
 			var members []simulate.Load
 			for _, name := range part.Pipelines {
@@ -191,7 +196,7 @@ func (f *simulateFlags) playClusters(d *command.Deps, loads []simulate.Load, spe
 			}
 			devices := []simulate.Devices{{Hardware: c.Hardware, Count: part.Devices}}
 			result, err := f.play(d, members, func(loads []simulate.Load, o simulate.Options) (simulate.Result, error) {
-				o.Dispatch = cmp.Or(o.Dispatch, c.Dispatch)
+				o.Dispatch, o.Scaling = cmp.Or(o.Dispatch, c.Dispatch), scaling
 				return simulate.OnCluster(loads, devices, o)
 			})
 			if err != nil {
@@ -199,6 +204,9 @@ func (f *simulateFlags) playClusters(d *command.Deps, loads []simulate.Load, spe
 			}
 			out.Devices, to.Devices = append(out.Devices, result.Devices...), append(to.Devices, result.Devices...)
 			to.Pipelines = append(to.Pipelines, result.Pipelines...)
+			if scaling != nil {
+				out.Scaled = append(out.Scaled, scaledAs(c.Cluster, result.Sizes))
+			}
 		}
 	}
 	return nil
@@ -295,6 +303,9 @@ func (f *simulateFlags) write(d *command.Deps, out simulations, result simulate.
 		if _, err := io.WriteString(d.Stdout, result.Describe()); err != nil {
 			return err
 		}
+	}
+	for _, c := range out.Scaled {
+		fmt.Fprint(d.Stdout, c.Describe())
 	}
 	for _, v := range out.Variants {
 		fmt.Fprintf(d.Stdout, "%s: %s", v.Pipeline, variant.Describe(v.Accuracy, v.Served))
