@@ -41,6 +41,7 @@ func run() int {
 		Signatures: executors.Signatures(functions.New(functions.Builtin()), onnxruntime.New(onnxruntime.Options{})),
 		Clock:      func() time.Duration { return time.Since(start) },
 		CPUClock:   threadClock(),
+		Loosen:     loosen,
 	}
 	if !embedded.LeftOut {
 		d.Start, d.Temporal = local.Start, local.Temporal

@@ -40,6 +40,10 @@ type Deps struct {
 	// completion. Nil asks the system.
 	Running func(ctx context.Context, state string) ([]string, error)
 
+	// Loosen lets the sleeps of a process that serves end late, and may start the
+	// program anew in its place for that. Nil leaves them.
+	Loosen func()
+
 	// Start starts a whole system in this process. Nil says that this program
 	// was built without it.
 	Start func(context.Context, system.Options) (*system.System, error)

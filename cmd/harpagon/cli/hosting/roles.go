@@ -156,7 +156,6 @@ need a token, read from ` + command.TokenVariable + `, which clients and workers
 		o.Credentials = proof
 		o.Log = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		o.Logger = slog.New(slog.NewTextHandler(d.Stderr, nil))
-		command.CollectSeldom()
 		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {
 			fmt.Fprintf(d.Stdout, "endpoint   %s\ngRPC       %s\nexecutors  %s\n", g.URL(), g.GRPC, g.Attach)
 		})
@@ -174,6 +173,7 @@ func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, c
 	var security command.SecurityFlags
 	security.Register(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		d.Settle()
 		if few := listen.Few(); few != "" {
 			fmt.Fprintln(d.Stderr, few)
 		}

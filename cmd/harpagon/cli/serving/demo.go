@@ -71,6 +71,7 @@ func (f *demoFlags) run(ctx context.Context, d *command.Deps) (err error) {
 	if d.Start == nil {
 		return command.ErrNoServer
 	}
+	d.Settle()
 	frames, err := traffic.Frames()
 	if err != nil {
 		return err

@@ -55,6 +55,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
 	flags.StringVar(&o.Record, "record", "", command.RecordUsage)
 	c.RunE = func(c *cobra.Command, paths []string) error {
+		d.Settle()
 		if err := planning.Check(); err != nil {
 			return err
 		}
@@ -75,7 +76,6 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 		if d.Start == nil {
 			return command.ErrNoServer
 		}
-		command.CollectSeldom()
 		if len(paths) > 0 {
 			if _, err := planning.Servable(x, paths); err != nil {
 				return err

@@ -5,12 +5,18 @@ import (
 	"runtime/debug"
 )
 
-// CollectSeldom has a process that serves collect garbage when its heap has grown to
-// four times what lives, instead of to twice: an embedded Temporal lives on tens of
-// megabytes, and to look through them for every few thousand requests takes a sixth of
-// what small ones cost. Where memory gets short, at half of the machine's, garbage is
-// collected as often as it must be. What GOGC and GOMEMLIMIT say goes before.
-func CollectSeldom() {
+// Settle prepares the process for serving. It may start the program anew in its place, so
+// nothing may have been begun before.
+//
+// Garbage is collected when the heap has grown to four times what lives, instead of to
+// twice: an embedded Temporal lives on tens of megabytes, and to look through them for
+// every few thousand requests takes a sixth of what small ones cost. Where memory gets
+// short, at half of the machine's, it is collected as often as it must be. What GOGC and
+// GOMEMLIMIT say goes before.
+func (d *Deps) Settle() {
+	if d.Loosen != nil {
+		d.Loosen()
+	}
 	percent, most := garbage(os.Getenv, physical())
 	if percent != 0 {
 		debug.SetGCPercent(percent)
