@@ -105,11 +105,14 @@ func newTimer(f func()) Timer {
 func (d *Dispatcher) Now() dispatch.Time { return d.options.Now() }
 
 // Arrive takes in an item, unless its request is over.
-func (d *Dispatcher) Arrive(it *Item) {
+func (d *Dispatcher) Arrive(it *Item) { d.ArriveAt(d.Now(), it) }
+
+// ArriveAt is Arrive of an item that came then, a moment ago.
+func (d *Dispatcher) ArriveAt(now dispatch.Time, it *Item) {
 	s := it.station()
 	var room [4]effect
 	s.mu.Lock()
-	fx := s.arrive(d.Now(), it, room[:0])
+	fx := s.arrive(now, it, room[:0])
 	s.mu.Unlock()
 	s.apply(fx)
 }

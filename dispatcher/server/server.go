@@ -190,6 +190,7 @@ type peer struct {
 	now         dispatch.Time      // when what is handled was read, or little later
 	generations map[uint64]*shared // written under Server.mu
 	requests    []*peerRequest     // by the gateway's number; nil where there is none
+	room        []peerRequest      // for requests to come
 	items       [][]*peerItem      // by station and slot there
 }
 
@@ -212,6 +213,10 @@ const (
 	maxStations = 1 << 12
 	maxSlots    = 1 << 20
 )
+
+// requestsAtOnce is for how many requests to come memory is allotted at once: they lie side
+// by side then, and one that stays long keeps few others.
+const requestsAtOnce = 32
 
 // clockEvery is how many messages at most are handled by one look at the clock.
 const clockEvery = 128
@@ -444,7 +449,7 @@ func (p *peer) arrive(m *queue.Message) error {
 		p.items[m.Station] = append(p.items[m.Station], nil)
 	}
 	p.items[m.Station][slot] = it
-	p.server.dispatcher.Arrive(&it.Item)
+	p.server.dispatcher.ArriveAt(p.now, &it.Item)
 	return nil
 }
 
@@ -456,7 +461,10 @@ func (p *peer) request(m *queue.Message, g *dispatcher.Generation) (r *peerReque
 	if r = p.requests[m.Request]; r != nil {
 		return r, false
 	}
-	r = &peerRequest{}
+	if len(p.room) == 0 {
+		p.room = make([]peerRequest, requestsAtOnce)
+	}
+	r, p.room = &p.room[0], p.room[1:]
 	r.Generation, r.Gateway, r.Arrival = g, p, max(1, p.now-m.Age)
 	if m.Timed {
 		r.Deadline = max(1, p.now+m.Left)
