@@ -29,6 +29,10 @@ const window = 4 << 20
 // streams bounds the calls of one connection.
 const streams = 4096
 
+// workers is how many goroutines take calls one after the other: their stacks have grown
+// already. Calls beyond them have goroutines of their own.
+const workers = 64
+
 // handshakeTime is what a connection gets to begin.
 const handshakeTime = 10 * time.Second
 
@@ -74,6 +78,7 @@ func New(b wire.Backend, o Options) *grpc.Server {
 		grpc.InTapHandle(s.tap),
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.MaxConcurrentStreams(streams),
+		grpc.NumStreamWorkers(workers),
 	}
 	if o.TLS != nil {
 		all = append(all, grpc.Creds(credentials.NewTLS(o.TLS)))
