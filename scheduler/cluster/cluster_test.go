@@ -57,6 +57,34 @@ func TestACluster(t *testing.T) {
 	assert.Contains(t, few.Reason, "need more than the")
 }
 
+// A search that is ended at any time gives a plan as soon as some number of devices is
+// known to be enough, and says that it was ended; before that it says that it knows none.
+func TestASearchThatIsEnded(t *testing.T) {
+	whole := problem(pipelines.Range{}, model("a", ms, 5*ms, 50*ms, 900, 0), model("b", 2*ms, 8*ms, 90*ms, 400, 0))
+	asked := 0
+	best := Solve(whole, Options{Stop: func() bool { asked++; return false }})
+	require.NotEqual(t, Infeasible, best.Status, best.Reason)
+	require.False(t, best.CutShort)
+	cut, none := 0, 0
+	for _, part := range []int{1, 20, 40, 60, 80, 95} {
+		left := asked * part / 100
+		p := Solve(whole, Options{Stop: func() bool { left--; return left < 0 }})
+		if p.Status == Infeasible {
+			none++
+			assert.Contains(t, p.Reason, "allow it more time")
+			continue
+		}
+		cut++
+		assert.True(t, p.CutShort)
+		assert.Contains(t, p.Describe(), "the search was ended")
+		assert.GreaterOrEqual(t, p.Devices, best.Devices)
+		assert.GreaterOrEqual(t, p.Attainment, 0.98)
+		assert.GreaterOrEqual(t, p.Goodput, 1300.0)
+	}
+	assert.NotZero(t, cut)
+	assert.NotZero(t, none)
+}
+
 func TestWhatDoesNotFitTogetherIsDivided(t *testing.T) {
 	all := []pipelines.Pipeline{model("a", ms, 5*ms, 50*ms, 300, 600), model("b", ms, 5*ms, 50*ms, 300, 600), model("c", ms, 5*ms, 50*ms, 600, 300)}
 	whole := problem(pipelines.Range{}, all...)

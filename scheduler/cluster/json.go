@@ -24,6 +24,7 @@ type planJSON struct {
 	Goodput     float64          `json:"goodput_rate"`
 	Attainment  float64          `json:"attainment"`
 	Work        float64          `json:"work"`
+	CutShort    bool             `json:"cut_short,omitempty"`
 	SubClusters []subClusterJSON `json:"sub_clusters"`
 	Pipelines   []pipelineJSON   `json:"pipelines"`
 }
@@ -47,7 +48,7 @@ type pipelineJSON struct {
 func (p Plan) MarshalJSON() ([]byte, error) {
 	j := planJSON{
 		p.Cluster, p.Dispatch, p.Status, p.Reason, p.Devices, p.Needed, p.Least, p.Hardware, p.Cost, p.LowerBound,
-		p.Goodput, p.Attainment, p.Work, []subClusterJSON{}, []pipelineJSON{},
+		p.Goodput, p.Attainment, p.Work, p.CutShort, []subClusterJSON{}, []pipelineJSON{},
 	}
 	for _, s := range p.SubClusters {
 		j.SubClusters = append(j.SubClusters, subClusterJSON(s))
@@ -70,7 +71,7 @@ func (p *Plan) UnmarshalJSON(text []byte) error {
 	}
 	*p = Plan{
 		Cluster: j.Cluster, Dispatch: j.Dispatch, Status: j.Status, Reason: j.Reason, Hardware: j.Hardware, Devices: j.Devices, Needed: j.Needed, Least: j.Least,
-		Cost: j.Cost, LowerBound: j.LowerBound, Goodput: j.Goodput, Attainment: j.Attainment, Work: j.Work,
+		Cost: j.Cost, LowerBound: j.LowerBound, Goodput: j.Goodput, Attainment: j.Attainment, Work: j.Work, CutShort: j.CutShort,
 	}
 	for _, s := range j.SubClusters {
 		p.SubClusters = append(p.SubClusters, SubCluster(s))

@@ -67,6 +67,10 @@ type Plan struct {
 	Attainment float64 // of the pipeline that attains least at the declared rates
 	Work       float64 // seconds of devices a second at the batches that the budgets allow
 
+	// CutShort says that the search was ended by its time limit or by who asked: fewer
+	// devices may be enough, and these may bear more.
+	CutShort bool
+
 	SubClusters []SubCluster
 	Pipelines   []Pipeline
 }
@@ -115,6 +119,9 @@ func (p Plan) Describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cluster %s: %s plan, %d %s at %s per hour, dispatch %s\n", p.Cluster, p.Status, p.Devices, p.Hardware, quantity.Number(p.Cost), p.Dispatch)
 	fmt.Fprintf(&b, "needs %d for the declared rates, no dispatcher less than %d; bears %s requests/s with every pipeline at its attainment\n", p.Needed, p.Least, quantity.Number(p.Goodput))
+	if p.CutShort {
+		b.WriteString("the search was ended: fewer devices may be enough, and these may bear more\n")
+	}
 	if len(p.SubClusters) > 1 {
 		for _, s := range p.SubClusters {
 			fmt.Fprintf(&b, "  %s: %d devices, %s requests/s: %s\n", s.Name, s.Devices, quantity.Number(s.Rate), strings.Join(s.Pipelines, ", "))

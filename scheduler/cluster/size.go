@@ -37,7 +37,9 @@ type sizer struct {
 
 	ok      bool
 	devices int             // that suffice
+	enough  int             // the least of them that is known
 	result  simulate.Result // of the last run that attained
+	cut     bool            // the search was ended: fewer may suffice, and more may be borne
 }
 
 func newSizer(p *Problem, dispatch string, members []int, divisions []division.Division, o Options) (*sizer, error) {
@@ -83,7 +85,8 @@ func newSizer(p *Problem, dispatch string, members []int, divisions []division.D
 const rounding = 1e-9
 
 // size finds the least number of devices, up to most, that attains. Attainment is
-// taken to rise with the devices.
+// taken to rise with the devices. Where the search is ended once a number suffices, that
+// number stands.
 func (s *sizer) size(most int) error {
 	low, high := s.least-1, s.least
 	for ; ; high = int(math.Ceil(float64(high)*sizeStep)) + 1 {
@@ -102,6 +105,10 @@ func (s *sizer) size(most int) error {
 	for high-low > 1 {
 		middle := (low + high) / 2
 		ok, err := s.attains(middle)
+		if errors.Is(err, simulate.ErrStopped) {
+			s.cut = true
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -111,7 +118,7 @@ func (s *sizer) size(most int) error {
 			low = middle
 		}
 	}
-	s.ok, s.devices = true, high
+	s.ok, s.devices, s.enough = true, high, high
 	return nil
 }
 
@@ -130,6 +137,7 @@ func (s *sizer) attains(devices int) (bool, error) {
 			return false, nil
 		}
 	}
+	s.result = r
 	return true, nil
 }
 
@@ -158,17 +166,24 @@ func (s *sizer) span(factor float64) time.Duration {
 }
 
 // finish says what the part attains with so many devices, and by which factor all
-// its rates could grow.
+// its rates could grow. Where the search is ended and as many devices are known to be
+// enough, it is what the least of these attained, and rates as they are.
 func (s *sizer) finish(devices int, out *Plan) (factor float64, err error) {
 	s.devices = devices
-	if s.result, err = s.run(devices, 1, 0); err != nil {
+	known := func(err error) bool { return errors.Is(err, simulate.ErrStopped) && devices >= s.enough }
+	if r, err := s.run(devices, 1, 0); err == nil {
+		s.result = r
+	} else if !known(err) {
 		return 0, err
 	}
 	for k, i := range s.members {
 		out.Pipelines[i].Attainment = s.result.Pipelines[k].Attainment
 		out.Attainment = min(out.Attainment, out.Pipelines[i].Attainment)
 	}
-	return s.bears(devices)
+	if factor, err = s.bears(devices); known(err) {
+		s.cut, factor, err = true, 1, nil
+	}
+	return factor, err
 }
 
 // bears is the factor by which all rates may be multiplied so that every pipeline

@@ -89,6 +89,7 @@ func (p *Problem) fill(out *Plan, parts [][]int, divisions []division.Division, 
 		if err != nil {
 			return err
 		}
+		out.CutShort = out.CutShort || s.cut
 		if k == 0 || f < factor {
 			factor = f
 		}
