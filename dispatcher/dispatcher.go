@@ -182,6 +182,30 @@ func (d *Dispatcher) Down(g *Generation, index int) (since dispatch.Time, down b
 	return s.downAt, s.up == 0
 }
 
+// Missing is how many modules of a service have had no executor for a time.
+func (d *Dispatcher) Missing(service string, lasting time.Duration) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.missing(service, lasting)
+}
+
+// missing is Missing; Dispatcher.mu is held.
+func (d *Dispatcher) missing(service string, lasting time.Duration) (n int) {
+	v := d.services[service]
+	if v == nil {
+		return 0
+	}
+	now := d.Now()
+	for _, s := range v.stations {
+		s.mu.Lock()
+		if s.up == 0 && now-s.downAt >= lasting {
+			n++
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // Measure says what was seen lately of the modules of a generation.
 func (d *Dispatcher) Measure(g *Generation) []autoscale.ModuleMeasures {
 	now := d.Now()

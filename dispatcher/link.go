@@ -22,7 +22,8 @@ type Link struct {
 	gateway    Gateway
 	conn       *queue.Conn
 
-	owns map[string]uint64 // epoch by service; "" is all; under Dispatcher.mu
+	owns    map[string]uint64 // epoch by service; "" is all; under Dispatcher.mu
+	missing map[string]bool   // services of which it has said that it has no executor of a module; under Dispatcher.mu
 
 	mu          sync.Mutex
 	generations map[*Generation]uint64
@@ -37,7 +38,7 @@ type Link struct {
 // why it has ended. The items that start are the gateway's.
 func (d *Dispatcher) Follow(c *queue.Conn, gateway Gateway) error {
 	l := &Link{
-		dispatcher: d, gateway: gateway, conn: c, owns: make(map[string]uint64),
+		dispatcher: d, gateway: gateway, conn: c, owns: make(map[string]uint64), missing: make(map[string]bool),
 		generations: make(map[*Generation]uint64), numbers: make(map[*station]uint64),
 	}
 	d.mu.Lock()
@@ -73,6 +74,11 @@ func (l *Link) handle(m *queue.Message) {
 		delete(l.owns, string(m.Text))
 		l.dispatcher.reassign(string(m.Text))
 		l.dispatcher.mu.Unlock()
+	case queue.Missing:
+		l.dispatcher.mu.Lock()
+		l.missing[string(m.Text)] = m.How > 0
+		l.dispatcher.relieve(string(m.Text), l)
+		l.dispatcher.mu.Unlock()
 	case queue.Start:
 		l.start(m)
 	case queue.Drop:
@@ -86,7 +92,7 @@ func (l *Link) epoch(service string) uint64 { return max(l.owns[service], l.owns
 // owner is the link that decides for a service: the one with the highest epoch, if no
 // higher one has been seen. Dispatcher.mu is held.
 func (d *Dispatcher) owner(service string) *Link {
-	best := d.latest(service)
+	best := latest(d.links, service)
 	if best == nil || best.epoch(service) < d.seen[service] {
 		return nil
 	}
@@ -94,9 +100,10 @@ func (d *Dispatcher) owner(service string) *Link {
 	return best
 }
 
-// latest is the link that owns the service by the highest epoch of those that are left.
-func (d *Dispatcher) latest(service string) (best *Link) {
-	for _, l := range d.links {
+// latest is the link that owns the service by the highest epoch of these. Dispatcher.mu
+// is held.
+func latest(links []*Link, service string) (best *Link) {
+	for _, l := range links {
 		if e := l.epoch(service); e > 0 && (best == nil || e > best.epoch(service)) {
 			best = l
 		}
@@ -108,7 +115,7 @@ func (d *Dispatcher) latest(service string) (best *Link) {
 func (d *Dispatcher) Owned(service string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := d.latest(service)
+	l := latest(d.links, service)
 	return l != nil && l.epoch(service) >= d.seen[service]
 }
 
@@ -131,15 +138,39 @@ func (d *Dispatcher) reassign(service string) {
 	}
 }
 
-// orphaned asks for a new owner: whoever has owned the service by the highest epoch of
-// those that are left, or all.
+// orphaned asks for a new owner. Dispatchers that have executors of all modules go before
+// those that have not.
 func (d *Dispatcher) orphaned(service string) {
+	if able := d.able(service); len(able) > 0 {
+		d.claim(service, able)
+		return
+	}
+	d.claim(service, d.links)
+}
+
+// relieve asks for another owner of a service where the link's is one and has no executor
+// of some module, while this gateway has one of each: they are cut off from that
+// dispatcher alone. Dispatcher.mu is held.
+func (d *Dispatcher) relieve(service string, l *Link) {
+	if l.missing[service] && d.owner(service) == l && d.missing(service, 0) == 0 {
+		d.claim(service, d.able(service))
+	}
+}
+
+// able are the dispatchers that have not said that they miss executors of the service.
+func (d *Dispatcher) able(service string) []*Link {
+	return slices.DeleteFunc(slices.Clone(d.links), func(l *Link) bool { return l.missing[service] })
+}
+
+// claim asks dispatchers to own a service: whoever of them has owned it by the highest
+// epoch, or all.
+func (d *Dispatcher) claim(service string, of []*Link) {
 	m := queue.Message{Kind: queue.Claim, Text: []byte(service), Epoch: d.seen[service]}
-	if next := d.latest(service); next != nil {
+	if next := latest(of, service); next != nil {
 		next.conn.Send(&m)
 		return
 	}
-	for _, l := range d.links {
+	for _, l := range of {
 		l.conn.Send(&m)
 	}
 }

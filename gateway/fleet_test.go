@@ -77,6 +77,9 @@ type decider struct {
 	*server.Server
 	queues *dispatcher.Dispatcher
 	conns  []net.Conn
+
+	cut     bool // off from executors
+	streams []attach.Stream
 }
 
 func newFleet(t testing.TB, gateways, n int, p pipelines.Pipeline) *fleet {
@@ -146,8 +149,11 @@ func (f *fleet) dial(_ context.Context, address string) (attach.Stream, error) {
 	defer f.mu.Unlock()
 	ours, theirs := attach.Pipe()
 	switch {
+	case address[0] == 'd' && f.servers[i].cut:
+		return nil, errors.New("nobody answers")
 	case address[0] == 'd':
 		server := f.servers[i]
+		server.streams = append(server.streams, theirs)
 		go func() { _ = server.Attach(theirs) }()
 	case f.lost[i]:
 		return nil, errors.New("nobody answers")
@@ -164,7 +170,7 @@ func (f *fleet) decide() *decider {
 	d := &decider{queues: dispatcher.New(dispatcher.Options{
 		Now: func() time.Duration { return time.Since(began) + 1 }, Margin: time.Second, Span: DefaultSpan, FunctionSpan: DefaultFunctionSpan, Record: 1 << 22,
 	})}
-	d.Server = server.New(d.queues, server.Options{Name: "d"})
+	d.Server = server.New(d.queues, server.Options{Name: "d", Orphaned: func(service string, epoch uint64) { d.OwnAfter(service, epoch) }})
 	f.mu.Lock()
 	f.servers = append(f.servers, d)
 	for i, g := range f.gateways {
@@ -184,6 +190,17 @@ func (d *decider) kill() {
 	for _, c := range d.conns {
 		_ = c.Close()
 	}
+}
+
+// cutOff cuts executors off from a dispatcher, or lets them come again.
+func (f *fleet) cutOff(d *decider, off bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d.cut = off
+	for _, s := range d.streams {
+		attach.Abort(s, errors.New("cut"))
+	}
+	d.streams = nil
 }
 
 // lose cuts all connections of a gateway.
@@ -371,6 +388,40 @@ func TestTheOneThatIsLeftDecides(t *testing.T) {
 	require.Empty(t, wrong())
 	require.Empty(t, wrongToo())
 	f.settled(first)
+}
+
+// TestAnOwnerWithoutExecutors holds that another dispatcher decides when executors are cut
+// off from the owner alone, again and again, and that the owner stays when nobody has any.
+func TestAnOwnerWithoutExecutors(t *testing.T) {
+	f := newFleet(t, 2, 2, chain(10*time.Second))
+	both := []*decider{f.decide(), f.decide()}
+	both[0].Own("p", 1)
+	stop := make(chan struct{})
+	asked, wrong := f.load(0, 8, stop)
+	askedToo, wrongToo := f.load(1, 8, stop)
+	f.more(20, asked, askedToo)
+	for i := range 4 {
+		f.cutOff(both[i%2], true)
+		f.more(50, asked, askedToo)
+		require.Greater(t, both[(i+1)%2].Owns()["p"], both[i%2].Owns()["p"])
+		f.cutOff(both[i%2], false)
+		f.more(20, asked, askedToo)
+	}
+	before := both[0].Owns()["p"]
+	f.cutOff(both[0], true)
+	f.cutOff(both[1], true)
+	require.Eventually(t, func() bool { return both[1].Owns()["p"] > before }, time.Minute, time.Millisecond)
+	last := both[1].Owns()["p"]
+	time.Sleep(500 * time.Millisecond)
+	require.Equal(t, before, both[0].Owns()["p"], "neither has any")
+	require.Equal(t, last, both[1].Owns()["p"])
+	f.cutOff(both[1], false)
+	f.more(20, asked, askedToo)
+	f.cutOff(both[0], false)
+	close(stop)
+	require.Empty(t, wrong())
+	require.Empty(t, wrongToo())
+	f.settled(both[1])
 }
 
 func batchesOf(t *testing.T, d *decider) []recording.Batch {

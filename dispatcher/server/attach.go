@@ -51,6 +51,9 @@ func (s *Server) Attach(stream attach.Stream) error {
 	delete(s.controls, c)
 	s.mu.Unlock()
 	s.dispatcher.Abandon(c.executor)
+	s.mu.Lock()
+	s.look(h.Pipeline)
+	s.mu.Unlock()
 	if c.draining.Load() {
 		return nil
 	}

@@ -34,6 +34,8 @@ type Server struct {
 	controls    map[*control]bool
 	generations map[generationKey]*shared
 	released    map[string]map[*peer]bool // by executor: gateways that have let it go, while others have not
+	looking     map[string]bool           // services whose executors are looked for
+	missing     map[string]bool           // services of which gateways were told that there are none of a module
 }
 
 // generationKey names a generation, by whoever it comes.
@@ -67,7 +69,7 @@ func New(d *dispatcher.Dispatcher, o Options) *Server {
 	return &Server{
 		dispatcher: d, options: o, owns: make(map[string]uint64), peers: make(map[*peer]bool),
 		controls: make(map[*control]bool), generations: make(map[generationKey]*shared),
-		released: make(map[string]map[*peer]bool),
+		released: make(map[string]map[*peer]bool), looking: make(map[string]bool), missing: make(map[string]bool),
 	}
 }
 
@@ -81,6 +83,9 @@ func (s *Server) Own(service string, epoch uint64) {
 		return
 	}
 	s.owns[service], s.epoch = epoch, max(s.epoch, epoch)
+	for k := range s.generations {
+		s.look(k.service)
+	}
 	for p := range s.peers {
 		p.conn.Send(&queue.Message{Kind: queue.Own, Text: []byte(service), Epoch: epoch})
 	}
@@ -317,6 +322,7 @@ func (s *Server) install(of placement.Deployment) (*shared, error) {
 		s.dispatcher.Install(compiled, nil, nil)
 	}
 	s.generations[k] = g
+	s.look(k.service)
 	return g, nil
 }
 

@@ -30,6 +30,7 @@ const (
 	Ping                    // either way, answered by Pong: are you there?
 	Pong                    // either way
 	Lack                    // G: Text (executor), Epoch, Batch, Part, which does not come; How
+	Missing                 // D: Text (service), How many of its modules have no executor there
 	kinds
 )
 
@@ -52,7 +53,7 @@ type Message struct {
 	Item       uint64
 	Node       uint64 // module in the generation
 	Size       uint64
-	How        uint64 // an admission.End, or a dispatcher.Drop; of Lack NotAttached or Withdrawn
+	How        uint64 // an admission.End, or a dispatcher.Drop; of Lack NotAttached or Withdrawn; of Missing a number
 	Epoch      uint64
 	Batch      uint64
 	Part       uint64 // of so many Parts, one for every gateway that has items in the batch
@@ -145,6 +146,8 @@ func (m *Message) appendFields(to []byte) []byte {
 		return appendAll(to, m.Station, m.Item, m.How)
 	case Lack:
 		return appendAll(appendBytes(to, m.Text), m.Epoch, m.Batch, m.Part, m.How)
+	case Missing:
+		return binary.AppendUvarint(appendBytes(to, m.Text), m.How)
 	}
 	return to
 }
@@ -215,6 +218,8 @@ func Parse(frame []byte, m *Message) error {
 	case Ping, Pong:
 	case Lack:
 		m.Text, m.Epoch, m.Batch, m.Part, m.How = p.bytes(), p.uint(), p.uint(), p.uint(), p.uint()
+	case Missing:
+		m.Text, m.How = p.bytes(), p.uint()
 	default:
 		return fmt.Errorf("queue: a message of kind %d, which this version does not know", m.Kind)
 	}

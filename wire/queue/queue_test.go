@@ -36,6 +36,7 @@ func all() []Message {
 		{Kind: Ping},
 		{Kind: Pong},
 		{Kind: Lack, Text: []byte("detect/1/0"), Epoch: 8, Batch: 5, Part: 1, How: Withdrawn},
+		{Kind: Missing, Text: []byte("traffic"), How: 2},
 	}
 }
 
@@ -146,10 +147,10 @@ func TestWrongPeers(t *testing.T) {
 		"something else answers":   "HTTP/1.1 400 Bad Request\r\n\r\n",
 		"closed the connection":    "hp",
 		"speaks version 9":         "hpgq\x09\r\n\r\n",
-		"at most 33554432 are":     "hpgq\x03\r\n\r\n\xff\xff\xff\xff\x7f",
-		"did not say who it is":    "hpgq\x03\r\n\r\n\x02\x03\x00",
-		"ends before its last":     "hpgq\x03\r\n\r\n\x01\x01",
-		"version does not know":    "hpgq\x03\r\n\r\n\x01\x63",
+		"at most 33554432 are":     "hpgq\x04\r\n\r\n\xff\xff\xff\xff\x7f",
+		"did not say who it is":    "hpgq\x04\r\n\r\n\x02\x03\x00",
+		"ends before its last":     "hpgq\x04\r\n\r\n\x01\x01",
+		"version does not know":    "hpgq\x04\r\n\r\n\x01\x63",
 		"is that the port of a di": "",
 	} {
 		a, b := net.Pipe()
