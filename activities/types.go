@@ -13,9 +13,10 @@ import (
 
 // HostInfo is a host that joins the fleet.
 type HostInfo struct {
-	Name    string
-	Devices []placement.Device
-	Leaving bool `json:",omitempty"` // it is about to go: nothing is to be placed there
+	Name     string
+	Devices  []placement.Device
+	Leaving  bool   `json:",omitempty"` // it is about to go: nothing is to be placed there
+	Instance string `json:",omitempty"` // of the process, which another one of the same name does not share
 }
 
 // HostBeat is what a host says with every heartbeat of HoldHost.

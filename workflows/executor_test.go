@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +76,29 @@ func TestExecutor(t *testing.T) {
 			assert.Equal(t, c.fails, env.GetWorkflowError() != nil)
 		})
 	}
+}
+
+// TestExecutorIsStartedOver holds that an executor is run again at once, and as often as
+// it takes, when its host's process is another.
+func TestExecutorIsStartedOver(t *testing.T) {
+	env := quietEnv()
+	env.RegisterWorkflowWithOptions(Executor, workflow.RegisterOptions{Name: TypeExecutor})
+	var attempts atomic.Int32
+	env.RegisterActivityWithOptions(func(ctx context.Context, _ executors.Task) (activities.ExecutorResult, error) {
+		if attempts.Add(1) == 3*executorAttempts {
+			return activities.ExecutorResult{Reason: "drained by the gateway"}, nil
+		}
+		env.SignalWorkflow(signalHostRestarted, nil)
+		for ctx.Err() == nil { // until it is left
+			activity.RecordHeartbeat(ctx)
+			time.Sleep(time.Millisecond)
+		}
+		return activities.ExecutorResult{}, ctx.Err()
+	}, activity.RegisterOptions{Name: "RunExecutor"})
+	env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, "", SignalExecutorEnded, mock.Anything).Return(nil)
+	env.ExecuteWorkflow(TypeExecutor, ExecutorInput{Service: "pipeline/traffic"})
+	require.NoError(t, env.GetWorkflowError())
+	assert.EqualValues(t, 3*executorAttempts, attempts.Load())
 }
 
 func TestExecutorCancelledTellsNobody(t *testing.T) {

@@ -34,7 +34,8 @@ const (
 	SignalExecutorEnded  = "executor-ended"    // ExecutorEnded
 	SignalGatewayStarted = "gateway-started"   // string: address, of a gateway older than the fleet's members
 
-	signalProgress = "progress" // Phase, from the reschedule under way
+	signalProgress      = "progress"       // Phase, from the reschedule under way
+	signalHostRestarted = "host-restarted" // to an executor's workflow: what ran there is gone
 )
 
 // ApplyRequest replaces the spec of a service.

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -49,7 +50,7 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 	case SignalFleetChanged:
 		var c fleet.Change
 		if received = from(&c); received {
-			s.fleetChanged(c)
+			s.fleetChanged(ctx, c)
 			s.gatewaysChanged(c)
 		}
 	case SignalExecutorEnded:
@@ -75,7 +76,12 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 	return received
 }
 
-func (s *service) fleetChanged(c fleet.Change) {
+func (s *service) fleetChanged(ctx workflow.Context, c fleet.Change) {
+	for _, r := range s.Running {
+		if slices.Contains(c.Restarted, r.Slot.Host) {
+			workflow.SignalExternalWorkflow(ctx, r.Workflow, "", signalHostRestarted, nil) // one that has ended need not hear it
+		}
+	}
 	s.Lost = append(s.Lost, c.Lost...)
 	s.Leaving = append(s.Leaving, c.Leaving...)
 	s.Joined = s.Joined || len(c.Joined) > 0

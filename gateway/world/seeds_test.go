@@ -136,7 +136,8 @@ func (w *world) live() {
 		w.pause(time.Microsecond)
 	}
 	if len(w.dispatchers) > 0 {
-		w.dispatchers[0].Own("", 1)
+		w.epoch = 1
+		w.dispatchers[0].Own("", w.epoch)
 	}
 	for _, s := range w.services {
 		for s.change(s.spec) != nil && w.pause(10*time.Millisecond) { // its engines may not load
@@ -209,20 +210,22 @@ func (w *world) disturb() {
 			d := w.dispatchers[r.IntN(len(w.dispatchers))]
 			s := w.services[r.IntN(len(w.services))]
 			w.mu.Lock()
-			var highest uint64
+			// The fleet remembers the highest of all owners, of those that are gone, too.
 			for _, other := range w.dispatchers {
 				if other.Server == nil {
 					continue
 				}
 				for _, epoch := range other.Owns() {
-					highest = max(highest, epoch)
+					w.epoch = max(w.epoch, epoch)
 				}
 			}
+			w.epoch++
+			next := w.epoch
 			own := d.Server
 			w.mu.Unlock()
 			if d.alive() {
-				w.history.note("%s owns %s by epoch %d", d.name, s.name, highest+1)
-				own.Own(s.name, highest+1)
+				w.history.note("%s owns %s by epoch %d", d.name, s.name, next)
+				own.Own(s.name, next)
 			}
 		}
 	}

@@ -57,7 +57,8 @@ type world struct {
 	mu      sync.Mutex
 	dialled map[string]int // connections of an executor to an address
 	calm    bool
-	next    int // request
+	next    int    // request
+	epoch   uint64 // the highest that an owner was given
 }
 
 // troubled says whether faults may still happen.

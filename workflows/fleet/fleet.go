@@ -164,6 +164,9 @@ func (f *fleet) join(_ workflow.Context, info activities.HostInfo) (activities.F
 		h = &PresentHost{}
 		f.Hosts[info.Name] = h
 	}
+	if before := h.Info.Instance; before != "" && before != info.Instance {
+		f.changes.Restarted = append(f.changes.Restarted, info.Name)
+	}
 	h.Info = info
 	h.Incarnation = f.changed()
 	f.changes.Joined = append(f.changes.Joined, info.Name)

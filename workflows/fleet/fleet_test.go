@@ -152,7 +152,7 @@ func TestAHostThatLeaves(t *testing.T) {
 		r.update(activities.FleetLeave, "unknown")
 	})
 	at(3, func() {
-		assert.Equal(t, "pipeline/traffic fleet-changed {[] [] [one] false [] []}", r.told[len(r.told)-1])
+		assert.Equal(t, "pipeline/traffic fleet-changed {[] [] [one] [] false [] []}", r.told[len(r.told)-1])
 		before = len(r.told)
 		assert.Equal(t, first.view.Version, again.view.Version, "it has said so already")
 		assert.Equal(t, []string{"one"}, first.view.Leaving())
@@ -169,7 +169,7 @@ func TestAHostThatLeaves(t *testing.T) {
 		r.SignalWorkflow(signalHostLost, hostLost{Name: "one", Incarnation: 99, Reason: "left"})
 	})
 	at(5, func() {
-		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[] [one] [] false [] []}"}, r.told[before:])
+		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[] [one] [] [] false [] []}"}, r.told[before:])
 		back = r.update(activities.FleetJoin, host("one", 1))
 	})
 	at(6, func() {
@@ -178,6 +178,29 @@ func TestAHostThatLeaves(t *testing.T) {
 		r.SignalWorkflow(signalHostLost, hostLost{Name: "unknown"})
 	})
 	r.ExecuteWorkflow(TypeFleet, nil)
+}
+
+// TestFleetTellsOfRestarts holds that services hear when a host's process is another.
+func TestFleetTellsOfRestarts(t *testing.T) {
+	r := newFleetRig()
+	at := func(n int, f func()) { r.RegisterDelayedCallback(f, time.Duration(n)*time.Second) }
+	join := func(instance string) func() {
+		h := host("one", 2)
+		h.Instance = instance
+		return func() { r.update(activities.FleetJoin, h) }
+	}
+	at(0, func() { r.update(activities.FleetWatch, "pipeline/traffic") })
+	at(1, join("first"))
+	at(2, join("first"))
+	at(3, join("second"))
+	at(4, func() {
+		const joined = "pipeline/traffic fleet-changed {[one] [] [] %s false [] []}"
+		assert.Equal(t, []string{fmt.Sprintf(joined, "[]"), fmt.Sprintf(joined, "[]"), fmt.Sprintf(joined, "[one]")}, r.told)
+		r.SetContinueAsNewSuggested(true)
+		r.SignalWorkflow(signalHostLost, hostLost{Name: "unknown"})
+	})
+	r.ExecuteWorkflow(TypeFleet, nil)
+	require.ErrorAs(t, r.GetWorkflowError(), new(*workflow.ContinueAsNewError))
 }
 
 func TestHostTellsTheFleet(t *testing.T) {

@@ -42,6 +42,8 @@ type Change struct {
 	Lost    []string
 	Leaving []string `json:",omitempty"` // that are about to go
 
+	Restarted []string `json:",omitempty"` // those of Joined whose process is another than before
+
 	Members  bool                `json:",omitempty"` // the gateways have changed
 	Gateways []activities.Member `json:",omitempty"` // all that are present
 	New      []activities.Member `json:",omitempty"` // those of them that have just joined

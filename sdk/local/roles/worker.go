@@ -142,8 +142,9 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		return nil, fmt.Errorf("roles: worker: %w", err)
 	}
 	r.commands = control.New(c, control.Options{})
+	instance := rand.Text()
 	join := func(ctx context.Context) error {
-		view, err := r.commands.Join(ctx, activities.HostInfo{Name: o.Name, Devices: o.Devices, Leaving: r.leaving.Load()})
+		view, err := r.commands.Join(ctx, activities.HostInfo{Name: o.Name, Devices: o.Devices, Leaving: r.leaving.Load(), Instance: instance})
 		if err != nil {
 			return err
 		}
