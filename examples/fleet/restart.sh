@@ -67,8 +67,8 @@ for n in $(seq "$kills"); do
     echo "kill $n: ready after $took s"
     echo "$took" >>"$work/took"
   fi
-  left=$(pgrep -s "$old" | wc -l)
-  [ "$left" = 0 ] || { ps -o pid,args -s "$old"; orphans=$((orphans + left)); }
+  left=$(ps -o stat= -s "$old" | grep -cv Z) # who has ended and is not waited for is no process
+  [ "$left" = 0 ] || { ps -o pid,stat,args -s "$old"; orphans=$((orphans + left)); }
 done
 ready || exit 1
 kill -INT "$load"

@@ -88,7 +88,7 @@ func TestFleet(t *testing.T) {
 		require.NoError(t, joined.err)
 		assert.Equal(t, 2, len(joined.view.Devices()))
 		assert.Equal(t, 1, r.started)
-		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[one] [] [] false [] []}"}, r.told)
+		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[one] [] [] [] false [] []}"}, r.told)
 		reserved = r.update(activities.FleetReserve, activities.Reservation{Service: "pipeline/traffic", Version: joined.view.Version, Slots: slots})
 		late = r.update(activities.FleetReserve, activities.Reservation{Service: "pool/other", Version: joined.view.Version, Slots: slots})
 	})
@@ -111,7 +111,7 @@ func TestFleet(t *testing.T) {
 		r.SignalWorkflow(signalHostLost, hostLost{Name: "one", Incarnation: 99, Reason: "silent"})
 	})
 	at(6, func() {
-		assert.Equal(t, "pipeline/traffic fleet-changed {[] [one] [] false [] []}", r.told[len(r.told)-1])
+		assert.Equal(t, "pipeline/traffic fleet-changed {[] [one] [] [] false [] []}", r.told[len(r.told)-1])
 		r.update(activities.FleetWatch, "pool/other")
 	})
 	at(7, func() {
