@@ -15,7 +15,6 @@ import (
 const (
 	TypeService    = "service"
 	TypeReschedule = "reschedule"
-	TypeExecutor   = "executor"
 )
 
 // Messages of the service workflow.
@@ -31,11 +30,9 @@ const (
 
 	SignalMeasures       = "measures"          // autoscale.Measures
 	SignalFleetChanged   = fleet.SignalChanged // fleet.Change
-	SignalExecutorEnded  = "executor-ended"    // ExecutorEnded
 	SignalGatewayStarted = "gateway-started"   // string: address, of a gateway older than the fleet's members
 
-	signalProgress      = "progress"       // Phase, from the reschedule under way
-	signalHostRestarted = "host-restarted" // to an executor's workflow: what ran there is gone
+	signalProgress = "progress" // Phase, from the reschedule under way
 )
 
 // ApplyRequest replaces the spec of a service.
@@ -73,13 +70,6 @@ type RollbackRequest struct {
 type ChangeReply struct {
 	Generation int
 	Unchanged  bool // the spec was in force already
-}
-
-// ExecutorEnded tells a service that an executor is no more.
-type ExecutorEnded struct {
-	Workflow string
-	Executor string
-	Reason   string
 }
 
 // ServiceID is the workflow ID of a service. Names are unique over all kinds.

@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/running"
 )
 
 // script runs a pipeline through steps, one a minute, and deletes it then.
@@ -356,8 +357,8 @@ func TestExecutorEndedIsReplaced(t *testing.T) {
 	w := newWorld(4)
 	script(t, w, Settings{}, apply(20), func(r *rig) {
 		name := r.status().Executors[0].Executor
-		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: executorID(name, 1), Executor: name, Reason: "out of memory"})
-		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: "executor/of/long/ago", Reason: "drained"})
+		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: executorID(name, 1), Executor: name, Reason: "out of memory"})
+		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: "executor/of/long/ago", Reason: "drained"})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 2, s.Serving)
@@ -372,7 +373,7 @@ func TestRepairWhenTheLatestSpecDoesNotFit(t *testing.T) {
 		r.update(UpdateRescale, RescaleRequest{Rate: 5000})
 	}, func(r *rig) {
 		name := r.status().Executors[0].Executor
-		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: executorID(name, 1), Executor: name, Reason: "out of memory"})
+		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: executorID(name, 1), Executor: name, Reason: "out of memory"})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, Serving, s.Phase)

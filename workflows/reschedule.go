@@ -18,6 +18,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/options"
 	"github.com/harpagon/harpagon/workflows/provisioning"
+	"github.com/harpagon/harpagon/workflows/running"
 )
 
 // RescheduleRequest is the input of the reschedule workflow.
@@ -288,11 +289,11 @@ func (c *change) begin(ctx workflow.Context, slot placement.Slot) workflow.Child
 		StaticSummary:     slot.Describe(),
 		StaticDetails:     fmt.Sprintf("Started by generation %d of %s: %s", c.Generation, slot.Pipeline, c.Reason),
 	})
-	in := ExecutorInput{
+	in := running.ExecutorInput{
 		Service: cmp.Or(c.Owner, c.id), Task: executors.NewTask(c.deployment, slot, c.Settings.Gateway),
 		HeartbeatTimeout: cmp.Or(c.Settings.HeartbeatTimeout, activities.HeartbeatTimeout(len(c.deployment.Slots))),
 	}
-	return workflow.ExecuteChildWorkflow(ctx, TypeExecutor, in)
+	return workflow.ExecuteChildWorkflow(ctx, running.TypeExecutor, in)
 }
 
 // releaseOld lets the executors go that traffic has left. What goes wrong here

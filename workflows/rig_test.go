@@ -23,6 +23,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/profiling"
+	"github.com/harpagon/harpagon/workflows/running"
 )
 
 // world is a fleet, hosts and a gateway as the activities see them. The
@@ -71,7 +72,7 @@ func host(name string, devices int) activities.HostInfo {
 }
 
 func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
-	for name, f := range map[string]any{TypeService: Service, profiling.TypeProfile: profiling.Profile, TypeReschedule: Reschedule, TypeExecutor: w.executor} {
+	for name, f := range map[string]any{TypeService: Service, profiling.TypeProfile: profiling.Profile, TypeReschedule: Reschedule, running.TypeExecutor: w.executor} {
 		env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	env.RegisterActivity(&activities.Planning{})
@@ -148,7 +149,7 @@ func points(hardware string) []pipelines.Point {
 
 // executor stands in for the executor workflow: the test clock does not skip
 // while an activity runs. It ends when it is cancelled.
-func (w *world) executor(ctx workflow.Context, in ExecutorInput) (activities.ExecutorResult, error) {
+func (w *world) executor(ctx workflow.Context, in running.ExecutorInput) (activities.ExecutorResult, error) {
 	name := in.Task.Slot.Executor
 	w.set(name, true)
 	defer w.set(name, false)

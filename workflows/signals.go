@@ -9,10 +9,11 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/running"
 )
 
 func signalNames() []string {
-	return []string{SignalMeasures, SignalFleetChanged, SignalExecutorEnded, SignalGatewayStarted, signalProgress}
+	return []string{SignalMeasures, SignalFleetChanged, running.SignalExecutorEnded, SignalGatewayStarted, signalProgress}
 }
 
 // receiveSignals starts the goroutines that receive signals.
@@ -53,8 +54,8 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 			s.fleetChanged(ctx, c)
 			s.gatewaysChanged(c)
 		}
-	case SignalExecutorEnded:
-		var e ExecutorEnded
+	case running.SignalExecutorEnded:
+		var e running.ExecutorEnded
 		if received = from(&e); received {
 			s.Ended[e.Workflow] = e.Reason
 		}
@@ -79,7 +80,7 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 func (s *service) fleetChanged(ctx workflow.Context, c fleet.Change) {
 	for _, r := range s.Running {
 		if slices.Contains(c.Restarted, r.Slot.Host) {
-			workflow.SignalExternalWorkflow(ctx, r.Workflow, "", signalHostRestarted, nil) // one that has ended need not hear it
+			workflow.SignalExternalWorkflow(ctx, r.Workflow, "", running.SignalHostRestarted, nil) // one that has ended need not hear it
 		}
 	}
 	s.Lost = append(s.Lost, c.Lost...)

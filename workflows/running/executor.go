@@ -1,4 +1,7 @@
-package workflows
+// Package running keeps executors running: the workflow `executor` owns one, from its start
+// on a device of a host until it is drained, cancelled, or cannot run there any more. What
+// computes is an activity of the host, which goes on while the server is away.
+package running
 
 import (
 	"cmp"
@@ -13,6 +16,22 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/workflows/fleet"
 )
+
+// TypeExecutor is the type of the workflow.
+const TypeExecutor = "executor"
+
+// Signals.
+const (
+	SignalExecutorEnded = "executor-ended" // to the service: ExecutorEnded
+	SignalHostRestarted = "host-restarted" // to an executor: what ran on its host is gone
+)
+
+// ExecutorEnded tells a service that an executor is no more.
+type ExecutorEnded struct {
+	Workflow string
+	Executor string
+	Reason   string
+}
 
 // ExecutorInput is the input of the executor workflow.
 type ExecutorInput struct {
@@ -65,7 +84,7 @@ func Executor(ctx workflow.Context, in ExecutorInput) (activities.ExecutorResult
 // host's process is another or has been silent. Should the one before run still, the
 // attempt takes it over as it is.
 func run(ctx workflow.Context, task executors.Task) (result activities.ExecutorResult, err error) {
-	restarts := workflow.GetSignalChannel(ctx, signalHostRestarted)
+	restarts := workflow.GetSignalChannel(ctx, SignalHostRestarted)
 	for again := true; again; {
 		attempt, leave := workflow.WithCancel(ctx)
 		var host *activities.Host
