@@ -76,9 +76,7 @@ try:
         time.sleep(5)
         status = subprocess.run([program, "status", "zoo", *flags, "--json"], capture_output=True, text=True)
         if status.returncode == 0:
-            services = json.loads(status.stdout)
-            services = services.get("services", [services])
-            served.append((time.time() - began, len(services[0].get("executors", []))))
+            served.append((time.time() - began, json.loads(status.stdout)["services"][0]["plan"]["devices"]))
     results = [json.loads(l.communicate()[0])["loads"][0] for l in loads]
 finally:
     for l in loads:
