@@ -11,7 +11,7 @@ import (
 )
 
 // TestGoodputHoldsBeyondCapacity: what serves by default keeps 0.85 of its peak on
-// average (the tables of docs/overload.md say how much exactly), where it kept a
+// average (docs/overload-tables.md say how much exactly), where it kept a
 // third without admission control.
 func TestGoodputHoldsBeyondCapacity(t *testing.T) {
 	all, err := planning.Workloads(planning.DefaultSeed, 8)
