@@ -96,7 +96,7 @@ func (a *apart) at(budget float64, use []float64) float64 {
 			return
 		}
 		o := counted[k]
-		most := math.Ceil(left/o.share - plan.RateTolerance)
+		most := math.Max(1, math.Ceil(left/o.share-plan.RateTolerance))
 		for x := most; x >= 0; x-- {
 			n[k] = x
 			visit(k+1, n, sum+x*o.price, left-x*o.share)

@@ -68,32 +68,43 @@ type devices struct {
 
 // Whole is the least cost of numbers of devices that nothing refutes, or some cost
 // that is at least enough. fluid is a bound that counts shares of devices: what the
-// modules cost at the prices of the devices themselves. Kinds come cheapest first.
-func Whole(problems []*plan.Prepared, kinds []Device, fluid, enough float64) float64 {
+// modules cost at the prices of the devices themselves. Kinds come cheapest first. own
+// is what modules cost at the least on devices of their own, in plans with at most two
+// groups a module; twoGroups says that the bound holds only for such.
+func Whole(problems []*plan.Prepared, kinds []Device, own [][]split.Steps, fluid, enough float64) (least float64, twoGroups bool) {
 	if fluid <= 0 || len(kinds) == 0 || kinds[0].Weight <= 0 || fluid > mostCounted*kinds[0].Weight {
-		return fluid
+		return fluid, false
 	}
 	s := &devices{problems: problems, kinds: kinds}
-	own := make([]float64, len(s.kinds))
+	prices := make([]float64, len(s.kinds))
 	for k, h := range s.kinds {
-		own[k] = h.Weight
+		prices[k] = h.Weight
 	}
-	b := &bounding{s: s, cuts: []deviceCut{{own, fluid}}}
+	b := &bounding{s: s, cuts: []deviceCut{{prices, fluid}}}
 	best := fluid
 	for range mostCuts {
 		n, cost := b.cheapest()
 		if n == nil {
-			return best
+			return best, false
 		}
 		best = math.Max(best, cost)
-		if best >= enough*(1-plan.OptimalityGap/2) || s.problems[0].Options.Halted() || !b.refute(n) {
-			return best
+		if best >= enough*(1-plan.OptimalityGap/2) || s.problems[0].Options.Halted() {
+			return best, false
+		}
+		if !b.refute(n) {
+			break
 		}
 	}
-	if _, cost := b.cheapest(); cost > best {
-		best = cost
+	_, cost := b.cheapest()
+	best = math.Max(best, cost)
+	if best >= enough*(1-plan.OptimalityGap/2) {
+		return best, false
 	}
-	return best
+	b.cuts = append(b.cuts, deviceCut{prices, s.residents(own, enough)})
+	if _, cost := b.cheapest(); cost > best {
+		return cost, true
+	}
+	return best, false
 }
 
 // cheapest are the numbers of devices of least cost that obey all cuts; nil when

@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/bound"
+	"github.com/harpagon/harpagon/scheduler/plan/split"
 )
 
 // How long the search goes on.
@@ -201,6 +202,7 @@ func (s *packer) improve(best *packing, certain func(*packing) bool) *packing {
 
 // bound raises what shares of devices cost to what whole ones do, as far as the
 // best packing is dearer. Where devices of others are paid by share there are none.
+// A bound that holds only for plans with two groups a module is told as such.
 func (s *packer) bound(fluid, best float64) float64 {
 	if len(s.held) > 0 {
 		return fluid
@@ -213,7 +215,15 @@ func (s *packer) bound(fluid, best float64) float64 {
 	for k, h := range s.kinds {
 		kinds[k] = bound.Device{Hardware: h.hardware, Weight: h.weight}
 	}
-	return bound.Whole(problems, kinds, fluid, best)
+	own := make([][]split.Steps, len(s.problems))
+	for i, p := range s.problems {
+		own[i] = p.own.Floors()
+	}
+	least, twoGroups := bound.Whole(problems, kinds, own, fluid, best)
+	for _, p := range s.problems {
+		p.own.Restricted = twoGroups
+	}
+	return least
 }
 
 // better says whether a packing costs less, or as much with a device that is

@@ -32,7 +32,10 @@ import (
 // shares can prove, and where that is dearer than the bound, refuted tells how
 // much of the difference is real: then optimality is relative to plans with at
 // most two groups a module, one a kind, that release their first batches
-// together (Restriction of the plan says so).
+// together (Restriction of the plan says so). Two groups are sound where the
+// processor-demand test says so, which takes the stream for a fluid even where a
+// window is shorter than the gap between two requests: who counted them singly
+// might do with less there, and no proof here does.
 
 // Module is a module with the ways to serve it with whole devices.
 type Module struct {
@@ -215,10 +218,7 @@ func (w *Module) raise(m *mixture) {
 		latency := fluid.Seconds() * (1 - below)
 		all := true
 		w.each(m, nil, 0, func(groups []member) {
-			// The test takes the stream for a fluid: it says nothing of batches that
-			// would hold less than one request.
-			fluid := min(latency-groups[0].Duration.Seconds(), latency-groups[1].Duration.Seconds()) >= w.Gap()
-			all = all && fluid && refuted(w.Rate, groups[0], groups[1], latency)
+			all = all && refuted(w.Rate, groups[0], groups[1], latency)
 		})
 		if all && *w.effort > 0 {
 			m.floor = max(m.least, plan.WholeNanoseconds(latency))

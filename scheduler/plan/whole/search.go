@@ -104,6 +104,16 @@ func (p *Problem) enumerate(weight float64, most []time.Duration) {
 	}
 }
 
+// Floors are what modules cost at the least by their budgets, in weights, in plans with
+// at most two groups a module; as far as a search has prepared them.
+func (p *Problem) Floors() []split.Steps {
+	most, list := p.LongestBudgets(), make([]split.Steps, len(p.Modules))
+	for i, w := range p.Modules {
+		list[i] = split.NewSteps(w.floors(most[i]))
+	}
+	return list
+}
+
 func (p *Problem) costSteps(most []time.Duration, scale float64, of func(*Module, time.Duration) []split.Step) []split.Cost {
 	list := make([]split.Cost, len(p.Modules))
 	for i, w := range p.Modules {
