@@ -170,7 +170,7 @@ func (f *fleet) diskFaults(add func(string, string, func(context.Context, *rand.
 func (f *fleet) revived(ctx context.Context) error {
 	probe, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	for !f.executors(probe) {
+	for !f.known(probe) {
 		if !wait(probe, time.Second) {
 			fmt.Println("    its disk was full, and it is started again")
 			f.endState()

@@ -259,17 +259,17 @@ func answers(ctx context.Context, url string) error {
 	}
 }
 
-// whole waits until both gateways serve and both workers have their executors, and says
-// whether that came to be.
+// whole waits until both gateways serve, the executors of both workers are attached to
+// them, and the fleet knows of all; and says whether that came to be.
 func (f *fleet) whole(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for {
 		ready := true
 		for _, g := range f.gateways() {
-			ready = ready && answers(ctx, "http://"+g+"/v2/models/gameday/ready") == nil
+			ready = ready && answers(ctx, "http://"+g+"/v2/models/gameday/ready") == nil && f.attached(ctx, g) == executors
 		}
-		if ready && f.executors(ctx) {
+		if ready && f.known(ctx) {
 			return true
 		}
 		if !wait(ctx, 500*time.Millisecond) {
@@ -278,8 +278,20 @@ func (f *fleet) whole(ctx context.Context) bool {
 	}
 }
 
-// executors says whether both workers have two.
-func (f *fleet) executors(ctx context.Context) bool {
+// executors that the plan has.
+const executors = 4
+
+// attached is how many executors are attached to a gateway.
+func (f *fleet) attached(ctx context.Context, gateway string) int {
+	all, err := metrics(ctx, gateway)
+	if err != nil {
+		return 0
+	}
+	return int(all["harpagon_executors"])
+}
+
+// known says whether the fleet has two executors of both workers, and both of all others.
+func (f *fleet) known(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	out, err := f.command(ctx, "status", "--json").Output()

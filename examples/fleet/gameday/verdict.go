@@ -141,29 +141,38 @@ func reason(o outcome) string {
 	return o.err.Error()
 }
 
+// metrics are those of a gateway, added up over their labels.
+func metrics(ctx context.Context, gateway string) (map[string]float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+gateway+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name != "#" {
+			n, _ := strconv.ParseFloat(value, 64)
+			name, _, _ = strings.Cut(name, "{")
+			all[name] += n
+		}
+	}
+	return all, nil
+}
+
 // conserved holds that gateways have ended all that they have accepted.
 func (f *fleet) conserved(ctx context.Context) error {
 	for _, g := range f.gateways() {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g+"/metrics", nil)
+		all, err := metrics(ctx, g)
 		if err != nil {
 			return err
-		}
-		r, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		text, err := io.ReadAll(r.Body)
-		_ = r.Body.Close()
-		if err != nil {
-			return err
-		}
-		all := map[string]float64{}
-		for line := range strings.Lines(string(text)) {
-			if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name != "#" {
-				n, _ := strconv.ParseFloat(value, 64)
-				name, _, _ = strings.Cut(name, "{")
-				all[name] += n
-			}
 		}
 		accepted, ended, under := all["harpagon_requests_accepted_total"], all["harpagon_requests_ended_total"], all["harpagon_requests_in_flight"]
 		fmt.Printf("\n%s has accepted %v requests since it started, ended %v, and has %v in flight\n", g, accepted, ended, under)

@@ -28,6 +28,7 @@ is gone another takes its services over. Without, the one that has started last 
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d.Settle()
+			warnOfFewDescriptors(d)
 			var err error
 			if o.Credentials, err = security.Credentials(); err != nil {
 				return err

@@ -174,9 +174,7 @@ func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, c
 	security.Register(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.Settle()
-		if few := listen.Few(); few != "" {
-			fmt.Fprintln(d.Stderr, few)
-		}
+		warnOfFewDescriptors(d)
 		proof, err := security.Credentials()
 		if err != nil {
 			return err
@@ -193,6 +191,13 @@ func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, c
 		return run(c.Context(), t, namespace, proof)
 	}
 	return c
+}
+
+// warnOfFewDescriptors says when the process may have few files and connections open.
+func warnOfFewDescriptors(d *command.Deps) {
+	if few := listen.Few(); few != "" {
+		fmt.Fprintln(d.Stderr, few)
+	}
 }
 
 // dialTemporal dials the server that the environment names.
