@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -12,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -245,6 +248,47 @@ func TestHangUpCancels(t *testing.T) {
 	_, err = http.DefaultClient.Do(r)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// once is a listener of one connection.
+type once struct {
+	net.Conn
+	closed chan struct{}
+	given  bool
+}
+
+func (o *once) Accept() (net.Conn, error) {
+	if !o.given {
+		o.given = true
+		return o.Conn, nil
+	}
+	<-o.closed
+	return nil, net.ErrClosed
+}
+
+func (o *once) Close() error   { close(o.closed); return nil }
+func (o *once) Addr() net.Addr { return o.Conn.LocalAddr() }
+
+// TestAnAnswerThatIsNotRead holds that a caller who does not read loses its connection.
+func TestAnAnswerThatIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- Serve(ctx, &once{Conn: far, closed: make(chan struct{})}, New(&backend{infer: func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
+				return &wire.InferResponse{Outputs: []wire.NamedTensor{{Name: "y", Tensor: wire.FromUint8(make([]byte, 1<<20))}}}, nil
+			}}, Options{}))
+		}()
+		_, err := fmt.Fprintf(near, "POST /v2/models/p/infer HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(simple), simple)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Minute)
+		n, err := near.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		require.Zero(t, n)
+		cancel()
+		require.NoError(t, <-done)
+	})
 }
 
 func TestServeStopsInGoodOrder(t *testing.T) {

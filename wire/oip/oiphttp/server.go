@@ -195,7 +195,12 @@ func Fail(w http.ResponseWriter, err error) {
 	write(w, status, oip.ContentJSON, oip.EncodeError(e))
 }
 
+// answerTime is how long a client may take to read an answer, for the largest at a
+// megabyte a second. One that reads nothing would hold its connection and the answer for ever.
+const answerTime = time.Minute
+
 func write(w http.ResponseWriter, status int, contentType string, body []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime)) // not every writer has one
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
