@@ -15,7 +15,7 @@ func TestWhatIsReadAheadIsNotLost(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	d := Gate(Stamp(l))
+	d := Stamp(l)
 	rng := rand.New(rand.NewPCG(1, 1))
 	size := func() int { return 1 + rng.IntN(1<<rng.IntN(17)) }
 	for range 20 {
@@ -41,13 +41,16 @@ func TestWhatIsReadAheadIsNotLost(t *testing.T) {
 			_ = client.Close()
 		}()
 		var got []byte
-		for err = nil; err == nil; {
+		for err = nil; err == nil && len(got) < len(sent)/2; {
 			p := make([]byte, size())
 			var n int
 			n, err = server.Read(p)
 			got = append(got, p[:n]...)
 		}
-		require.ErrorIs(t, err, io.EOF)
+		var rest bytes.Buffer
+		_, err = io.Copy(&rest, server) // by WriteTo
+		require.NoError(t, err)
+		got = append(got, rest.Bytes()...)
 		require.True(t, bytes.Equal(sent, got))
 		require.NoError(t, server.Close())
 	}

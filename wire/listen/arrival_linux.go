@@ -101,6 +101,11 @@ func (c *datedConn) Read(p []byte) (int, error) {
 	return min(c.n, len(p)), nil
 }
 
+// WriteTo reads like everybody else: what was read ahead is not in the connection below.
+func (c *datedConn) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, struct{ io.Reader }{c})
+}
+
 // takeRest gives what was read ahead.
 func (c *datedConn) takeRest(p []byte) int {
 	n := copy(p, c.rest)
