@@ -22,6 +22,21 @@ type Fleet struct {
 	// executor and back, whichever host that is on; see autoscale.Transfers. 0 where it is
 	// not known, or no more than the margin that dispatchers keep.
 	Transfer time.Duration `json:",omitempty"`
+
+	// Offers are hosts that would be made when they were asked for.
+	Offers []Offer `json:",omitempty"`
+}
+
+// Offer is hardware that can be had by the host.
+type Offer struct {
+	Hardware string
+	Devices  int // of a host
+	Hosts    int // that can be had
+}
+
+// offers says whether more devices of the hardware can be had.
+func (f Fleet) offers(hardware string) bool {
+	return slices.ContainsFunc(f.Offers, func(o Offer) bool { return o.Hardware == hardware && o.Hosts > 0 })
 }
 
 // available is the declared hardware that the fleet has, with no more of each

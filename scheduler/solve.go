@@ -252,11 +252,21 @@ func unknown(p *pipelines.Pool, kind string) bool {
 	return kind != p.Base && !p.Learns() && len(p.Profile.Latency(kind)) == 0
 }
 
-// clusterProblem is a cluster on what the fleet has of its hardware.
+// clusterProblem is a cluster on what the fleet has of its hardware and others do not hold.
 func (s Spec) clusterProblem(fleet Fleet) cluster.Problem {
-	p := cluster.Problem{Cluster: *s.Cluster, Pipelines: s.Members, Wanted: s.Devices}
+	p := cluster.Problem{Cluster: *s.Cluster, Pipelines: s.Members, Wanted: s.Devices, Grows: fleet.offers(s.Cluster.Hardware)}
+	for _, h := range s.Hardware {
+		if h.Name == s.Cluster.Hardware && h.Count > 0 && p.Grows { // what may be asked for beyond what is there
+			p.Cluster.Devices.Max = cmp.Or(min(p.Cluster.Devices.Max, h.Count), h.Count)
+		}
+	}
 	for _, h := range fleet.available(s.Hardware) {
-		if h.Name == s.Cluster.Hardware {
+		if h.Name != s.Cluster.Hardware {
+			continue
+		}
+		if fleet.Devices == nil {
+			p.Hardware = h
+		} else if h.Count -= fleet.occupied()[h.Name]; h.Count > 0 {
 			p.Hardware = h
 		}
 	}

@@ -85,6 +85,32 @@ func TestASearchThatIsEnded(t *testing.T) {
 	assert.NotZero(t, none)
 }
 
+// A cluster that can have more devices serves with those that there are, and says how many
+// it lacks, of what its rates need or of what it was advised to have.
+func TestAClusterThatGrows(t *testing.T) {
+	p := problem(pipelines.Range{Max: 64}, model("a", ms, 5*ms, 50*ms, 900, 0), model("b", 2*ms, 8*ms, 90*ms, 400, 0))
+	whole := Solve(p, Options{})
+	require.Greater(t, whole.Needed, 2)
+	for name, c := range map[string]struct{ there, wanted, devices, lacking int }{
+		"too few for the rates":     {1, 0, 1, whole.Needed - 1},
+		"enough":                    {whole.Needed + 2, 0, whole.Needed, 0},
+		"the load needs more":       {whole.Needed, whole.Needed + 3, whole.Needed, 3},
+		"the load needs less":       {whole.Needed, 1, 1, 0},
+		"fewer than the rates need": {1, 2, 1, 1},
+		"no more than is allowed":   {60, 99, 60, 4},
+	} {
+		p.Grows, p.Hardware.Count, p.Wanted = true, c.there, c.wanted
+		got := Solve(p, Options{})
+		require.NotEqual(t, Infeasible, got.Status, "%s: %s", name, got.Reason)
+		assert.Equal(t, []int{c.devices, c.lacking, whole.Needed}, []int{got.Devices, got.Lacking, got.Needed}, name)
+		if c.lacking > 0 {
+			assert.Equal(t, Feasible, got.Status, name)
+		}
+	}
+	p.Grows, p.Hardware.Count, p.Wanted = false, 1, 0
+	assert.Equal(t, Infeasible, Solve(p, Options{}).Status)
+}
+
 func TestWhatDoesNotFitTogetherIsDivided(t *testing.T) {
 	all := []pipelines.Pipeline{model("a", ms, 5*ms, 50*ms, 300, 600), model("b", ms, 5*ms, 50*ms, 300, 600), model("c", ms, 5*ms, 50*ms, 600, 300)}
 	whole := problem(pipelines.Range{}, all...)

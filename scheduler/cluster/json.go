@@ -17,6 +17,7 @@ type planJSON struct {
 	Reason      string           `json:"reason,omitempty"`
 	Devices     int              `json:"devices"`
 	Needed      int              `json:"devices_needed"`
+	Lacking     int              `json:"devices_lacking,omitempty"` // that it should have beside, where more can be had
 	Least       int              `json:"devices_bound"`
 	Hardware    string           `json:"hardware"`
 	Cost        float64          `json:"cost"`
@@ -47,7 +48,7 @@ type pipelineJSON struct {
 // MarshalJSON writes the fixed field names of the contract.
 func (p Plan) MarshalJSON() ([]byte, error) {
 	j := planJSON{
-		p.Cluster, p.Dispatch, p.Status, p.Reason, p.Devices, p.Needed, p.Least, p.Hardware, p.Cost, p.LowerBound,
+		p.Cluster, p.Dispatch, p.Status, p.Reason, p.Devices, p.Needed, p.Lacking, p.Least, p.Hardware, p.Cost, p.LowerBound,
 		p.Goodput, p.Attainment, p.Work, p.CutShort, []subClusterJSON{}, []pipelineJSON{},
 	}
 	for _, s := range p.SubClusters {
@@ -70,7 +71,7 @@ func (p *Plan) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	*p = Plan{
-		Cluster: j.Cluster, Dispatch: j.Dispatch, Status: j.Status, Reason: j.Reason, Hardware: j.Hardware, Devices: j.Devices, Needed: j.Needed, Least: j.Least,
+		Cluster: j.Cluster, Dispatch: j.Dispatch, Status: j.Status, Reason: j.Reason, Hardware: j.Hardware, Devices: j.Devices, Needed: j.Needed, Lacking: j.Lacking, Least: j.Least,
 		Cost: j.Cost, LowerBound: j.LowerBound, Goodput: j.Goodput, Attainment: j.Attainment, Work: j.Work, CutShort: j.CutShort,
 	}
 	for _, s := range j.SubClusters {

@@ -20,6 +20,10 @@ type Problem struct {
 	// Wanted is how many devices it is to have by what was measured, as far as its
 	// bounds and what there is allow; 0 for as many as its declared rates need.
 	Wanted int
+
+	// Grows says that more devices come when they are asked for: with fewer than it is to
+	// have the cluster serves with those that there are, and the plan says how many it lacks.
+	Grows bool
 }
 
 // Options say how to plan. The zero value is the default.
@@ -58,6 +62,7 @@ type Plan struct {
 	Hardware string
 
 	Devices    int     // that it has
+	Lacking    int     // that it should have beside these, where more can be had
 	Needed     int     // that the declared rates need, at the attainment of every pipeline
 	Least      int     // that they need at least, whoever dispatches
 	Cost       float64 // per hour
@@ -121,6 +126,9 @@ func (p Plan) Describe() string {
 	fmt.Fprintf(&b, "needs %d for the declared rates, no dispatcher less than %d; bears %s requests/s with every pipeline at its attainment\n", p.Needed, p.Least, quantity.Number(p.Goodput))
 	if p.CutShort {
 		b.WriteString("the search was ended: fewer devices may be enough, and these may bear more\n")
+	}
+	if p.Lacking > 0 {
+		fmt.Fprintf(&b, "lacks %d\n", p.Lacking)
 	}
 	if len(p.SubClusters) > 1 {
 		for _, s := range p.SubClusters {

@@ -16,7 +16,7 @@ func Solve(p Problem, o Options) Plan {
 	case len(p.Pipelines) == 0:
 		return infeasible(&p, "the cluster has no pipeline")
 	case p.Hardware.Name == "":
-		return infeasible(&p, "no device of hardware %q is there; start a worker on a host that has one", p.Cluster.Hardware)
+		return infeasible(&p, "no device of hardware %q is there that others do not use; start a worker on a host that has one", p.Cluster.Hardware)
 	}
 	out := Plan{Cluster: p.Cluster.Name, Dispatch: Dispatch(&p.Cluster), Hardware: p.Hardware.Name, Status: Feasible, Attainment: 1}
 	divisions := make([]division.Division, len(p.Pipelines))
@@ -44,7 +44,7 @@ func Solve(p Problem, o Options) Plan {
 		return infeasible(&p, "%v", err)
 	}
 	out.Cost, out.LowerBound = float64(out.Devices)*p.Hardware.Price, float64(max(out.Least, p.Cluster.Devices.Min))*p.Hardware.Price
-	if out.Devices >= out.Needed && out.Devices <= max(out.Least, p.Cluster.Devices.Min) {
+	if out.Lacking == 0 && out.Devices >= out.Needed && out.Devices <= max(out.Least, p.Cluster.Devices.Min) {
 		out.Status = Optimal
 	}
 	return out
@@ -63,6 +63,9 @@ func (p *Problem) fill(out *Plan, parts [][]int, divisions []division.Division, 
 		out.Least += s.least
 	}
 	most := p.most()
+	if p.Grows {
+		most = p.allowed()
+	}
 	for k, s := range sizers {
 		left := most - out.Needed
 		for _, later := range sizers[k+1:] {
@@ -77,6 +80,13 @@ func (p *Problem) fill(out *Plan, parts [][]int, divisions []division.Division, 
 		out.Needed += s.devices
 	}
 	out.Devices = p.devices(out.Needed, len(sizers))
+	if p.Grows && out.Devices > p.most() {
+		out.Lacking = out.Devices - p.most()
+		out.Devices = p.most()
+		if out.Devices < len(sizers) {
+			return fmt.Errorf("it is divided among %d dispatchers, and there are %d devices of %s", len(sizers), out.Devices, p.Hardware.Name)
+		}
+	}
 	spare := out.Devices - out.Needed
 	for ; spare < 0; spare++ { // from whichever part has most
 		slices.MaxFunc(sizers, func(a, b *sizer) int { return cmp.Compare(a.devices, b.devices) }).devices--
@@ -111,17 +121,25 @@ func (p *Problem) devices(needed, parts int) int {
 	if p.Wanted == 0 {
 		return max(needed, p.Cluster.Devices.Min)
 	}
-	return max(min(p.Wanted, p.most()), p.Cluster.Devices.Min, parts)
+	most := p.most()
+	if p.Grows {
+		most = p.allowed()
+	}
+	return max(min(p.Wanted, most), p.Cluster.Devices.Min, parts)
 }
 
-// most is how many devices the cluster may have.
-func (p *Problem) most() int {
-	most := simulate.MaxDevices
+// allowed is how many devices the cluster may have, whether they are there or not.
+func (p *Problem) allowed() int {
 	if p.Cluster.Devices.Max > 0 {
-		most = min(most, p.Cluster.Devices.Max)
+		return min(simulate.MaxDevices, p.Cluster.Devices.Max)
 	}
+	return simulate.MaxDevices
+}
+
+// most is how many of them there are.
+func (p *Problem) most() int {
 	if p.Hardware.Count > 0 {
-		most = min(most, p.Hardware.Count)
+		return min(p.allowed(), p.Hardware.Count)
 	}
-	return most
+	return p.allowed()
 }
