@@ -31,6 +31,11 @@ func (f *Fleet) Reserve(ctx context.Context, r Reservation) (FleetView, error) {
 	return view, err
 }
 
+// Want asks for hosts, in place of what the service asked for before.
+func (f *Fleet) Want(ctx context.Context, r WantRequest) (FleetView, error) {
+	return f.update(ctx, FleetWant, r)
+}
+
 // update starts the fleet workflow when it does not run yet.
 func (f *Fleet) update(ctx context.Context, name string, arg any) (view FleetView, err error) {
 	return UpdateFleet(ctx, f.Client, name, arg)

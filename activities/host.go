@@ -57,6 +57,9 @@ type Host struct {
 	// nil.
 	Gateways func(addresses []string)
 
+	// Leaving is called when the fleet has the host leave; may be nil.
+	Leaving func()
+
 	// Presence tells whether the fleet holds the host.
 	Presence Presence
 
@@ -159,6 +162,14 @@ func (h *Host) HoldHost(ctx context.Context, _ HostInfo) error {
 		}
 		return b
 	}))
+}
+
+// Leave has the host end as soon as nothing runs there.
+func (h *Host) Leave(context.Context, string) error {
+	if h.Leaving != nil {
+		h.Leaving()
+	}
+	return nil
 }
 
 // GatewaysInput is the input of UseGateways.

@@ -18,6 +18,8 @@ const (
 	KindHost       Kind = "host"       // offers devices
 	KindGateway    Kind = "gateway"    // takes requests
 	KindDispatcher Kind = "dispatcher" // decides for services
+
+	KindProvisioner Kind = "provisioner" // makes hosts of the hardware that it is named after
 )
 
 // Presence tells whether the fleet holds a member of this process. The zero value

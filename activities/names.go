@@ -23,6 +23,7 @@ const (
 	FleetEnter    = "enter"    // update: Member -> FleetView
 	FleetOwn      = "own"      // update: OwnClaim -> FleetView
 	FleetReserve  = "reserve"  // update: Reservation -> FleetView
+	FleetWant     = "want"     // update: WantRequest -> FleetView
 	FleetWatch    = "watch"    // update: ID of a service's workflow -> FleetView
 	FleetDevices  = "devices"  // query: -> FleetView
 	FleetLeave    = "leave"    // update: name of a host that is about to go -> FleetView
@@ -34,6 +35,7 @@ const (
 	TypeInfeasible = "Infeasible" // no plan keeps the objective
 	TypeReverted   = "Reverted"   // a change was tried and taken back
 	TypeMisfit     = "Misfit"     // the plan does not fit onto the devices
+	TypeAwaits     = "Awaits"     // hosts are asked for, and it is tried again when one joins
 	TypeLoad       = "Load"       // an engine is missing, or cannot load a module
 	TypeInvalid    = "Invalid"    // the input makes no sense
 	TypeNotReady   = "NotReady"   // executors did not come or go in time, or a provider does not answer

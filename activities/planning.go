@@ -1,8 +1,10 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -63,6 +65,78 @@ func (a *Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, erro
 		return p, temporal.NewNonRetryableApplicationError(reason, TypeInfeasible, nil)
 	}
 	return p, nil
+}
+
+// MissingInput is the input of Missing.
+type MissingInput struct {
+	PlanInput                 // Beside is not looked at; Fleet has what is offered
+	Given     *scheduler.Plan `json:",omitempty"` // that is to be placed; nil for the best
+	MaxShare  float64         `json:",omitempty"` // see placement.Request
+}
+
+// MissingReply is what to ask for.
+type MissingReply struct {
+	Wants  []Want
+	Reason string `json:",omitempty"` // why all that is offered would not be enough
+}
+
+// Missing says how many hosts would have to be made so that the service could be planned and
+// placed: the least number, dear ones first, by planning and placing for one number after
+// the other. Engines that no host has been asked about are taken to need the memory of
+// their profiles.
+func (a *Planning) Missing(ctx context.Context, in MissingInput) (MissingReply, error) {
+	defer beat(ctx, nothing)()
+	began := time.Now()
+	limits := scheduler.Limits{
+		Clock: func() time.Duration { return time.Since(began) }, TimeLimit: scheduler.DefaultTimeLimit, Stop: outOfTime(ctx),
+	}
+	price := func(o scheduler.Offer) float64 {
+		i := slices.IndexFunc(in.Spec.Hardware, func(h pipelines.Hardware) bool { return h.Name == o.Hardware })
+		if i < 0 {
+			return -1
+		}
+		return in.Spec.Hardware[i].Price * float64(o.Devices)
+	}
+	in.Fleet.Offers = slices.DeleteFunc(in.Fleet.Offers, func(o scheduler.Offer) bool { return price(o) < 0 })
+	slices.SortStableFunc(in.Fleet.Offers, func(x, y scheduler.Offer) int { return cmp.Compare(price(y), price(x)) })
+	enough := func(f scheduler.Fleet) error {
+		p := in.Given
+		if p == nil {
+			found := scheduler.Solve([]scheduler.Spec{in.Spec}, f, limits)[0]
+			if reason := found.Refusal(in.Spec); reason != "" {
+				return errors.New(reason)
+			}
+			if p = &found; p.Cluster != nil {
+				in.Given = p // it counts devices, so that it is looked for once
+			}
+		}
+		return placed(in, *p, f)
+	}
+	found, err := in.Fleet.Missing(enough)
+	if ctx.Err() != nil {
+		return MissingReply{}, ctx.Err()
+	}
+	if err != nil {
+		return MissingReply{Reason: err.Error()}, nil
+	}
+	var reply MissingReply
+	for _, o := range found {
+		reply.Wants = append(reply.Wants, Want{o.Hardware, o.Hosts})
+	}
+	return reply, nil
+}
+
+// placed says why a plan finds no devices.
+func placed(in MissingInput, p scheduler.Plan, f scheduler.Fleet) (err error) {
+	d := in.Spec.Deploy(0, p)
+	if d.Cluster != nil {
+		_, err = placement.PlaceCluster(placement.ClusterRequest{Cluster: *d.Cluster, Devices: f.Devices, Reserved: f.Held})
+	} else {
+		_, err = placement.Place(placement.Request{
+			Pipeline: d.Pipeline, Plan: d.Plan, Devices: f.Devices, Reserved: f.Held, MaxShare: in.MaxShare, Whole: in.Spec.Pool != nil,
+		})
+	}
+	return err
 }
 
 // outOfTime says when a search is to end: with the activity, or shortly before its

@@ -28,6 +28,12 @@ func RegisterDispatcher(w worker.ActivityRegistry, d *DispatcherActivities) {
 	w.RegisterActivity(d)
 }
 
+// RegisterProvisioner registers what a control role's worker does that makes hosts, on its
+// Member.Queue.
+func RegisterProvisioner(w worker.ActivityRegistry, p *Provisioner) {
+	w.RegisterActivity(p)
+}
+
 // HostWorkerOptions are options for a host's worker: no workflows, and time to
 // drain at shutdown. executors bounds how many activities run at once; 0 means
 // the SDK's default.

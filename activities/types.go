@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -33,6 +34,27 @@ type Member struct {
 	Address  string // for requests
 	Attach   string `json:",omitempty"` // that executors dial
 	Ready    bool   `json:",omitempty"` // of a dispatcher: gateways and executors have had the time to come to it
+	Offer    *Offer `json:",omitempty"` // of a provisioner
+}
+
+// Offer is what a provisioner can make: hosts of one kind of hardware.
+type Offer struct {
+	Hardware string
+	Devices  int // of a host
+	Max      int // hosts
+}
+
+// Want is how many hosts of a kind a service asks for beyond those of the fleet.
+type Want struct {
+	Hardware string
+	Hosts    int
+}
+
+// WantRequest replaces what a service asks for.
+type WantRequest struct {
+	Service string // ID of its workflow
+	Version int    // of the fleet by which that was found: hosts that have joined since are taken off
+	Wants   []Want
 }
 
 // Queue is the task queue of the member's process.
@@ -47,6 +69,35 @@ type FleetView struct {
 	Owners   []Owner                     `json:",omitempty"` // sorted by service
 	Moves    int                         `json:",omitempty"` // grows with every change of owners
 	Services []string                    `json:",omitempty"` // that are told of changes: IDs of their workflows, sorted
+	Wants    map[string][]Want           `json:",omitempty"` // by the ID of the service's workflow
+}
+
+// Offers is what provisioners could make beside what they have, sorted by hardware.
+func (v FleetView) Offers() (all []scheduler.Offer) {
+	for _, m := range OfKind(v.Members, KindProvisioner) {
+		left := m.Offer.Max
+		for _, h := range v.Hosts {
+			if _, ok := hosts.Number(m.Offer.Hardware, h.Name); ok {
+				left--
+			}
+		}
+		if left > 0 {
+			all = append(all, scheduler.Offer{Hardware: m.Offer.Hardware, Devices: m.Offer.Devices, Hosts: left})
+		}
+	}
+	return all
+}
+
+// Wanted is how many hosts of a kind services ask for.
+func (v FleetView) Wanted(hardware string) (n int) {
+	for _, wants := range v.Wants {
+		for _, w := range wants {
+			if w.Hardware == hardware {
+				n += w.Hosts
+			}
+		}
+	}
+	return n
 }
 
 // Gateways are the gateways that are present, sorted by name.
@@ -167,6 +218,8 @@ type Reservation struct {
 	Version int
 	Slots   []placement.Slot
 	Forget  bool // the service is gone: tell it of changes no more
+
+	Wants []Want `json:",omitempty"` // what it asks for beside, in place of what it asked for before
 }
 
 // IdentifyInput is the input of Identify.

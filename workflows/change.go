@@ -37,6 +37,9 @@ func (s *service) change(ctx workflow.Context) {
 	if err == nil {
 		s.Try = s.Try && s.Generation != generation // what is measured of it later is not tried
 		s.serve(ctx, reply)
+		if s.Joined {
+			s.hostsCame(ctx, "a host has joined")
+		}
 		return
 	}
 	s.fail(ctx, generation, err)

@@ -77,7 +77,7 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 	if err := done.Get(ctx, &placed); err != nil {
 		return err
 	}
-	reservation := activities.Reservation{Service: c.id, Version: c.view.Version, Slots: placed.Slots}
+	reservation := activities.Reservation{Service: c.id, Version: c.view.Version, Slots: placed.Slots, Wants: c.wants}
 	summary = fmt.Sprintf("reserve %d slots", len(placed.Slots))
 	if err := workflow.ExecuteActivity(options.Short(ctx, summary), fleet.Reserve, reservation).Get(ctx, nil); err != nil {
 		return err

@@ -55,7 +55,7 @@ func TestRecord(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 
-	controls, err := roles.StartControl(ctx, c)
+	controls, err := roles.StartControl(ctx, c, roles.ProvisionOptions{})
 	require.NoError(t, err)
 	defer controls.Stop()
 	gateway, err := roles.StartGateway(ctx, c, roles.GatewayOptions{})

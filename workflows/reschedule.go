@@ -87,6 +87,7 @@ type change struct {
 	started    []Running
 	warning    string
 	behind     []activities.Member
+	wants      []activities.Want // hosts that are asked for beside what there is
 }
 
 // Reschedule leads a service from the plan that serves to the best plan for the
@@ -97,10 +98,11 @@ func Reschedule(ctx workflow.Context, in RescheduleRequest) (RescheduleReply, er
 	c.next = Deployed{Generation: in.Generation, Spec: in.Spec}
 	c.show(ctx, "choosing a plan")
 	if err := c.choosePlan(ctx); err != nil {
-		return RescheduleReply{}, err
+		return RescheduleReply{}, c.ask(ctx, err)
 	}
+	c.askForRest(ctx)
 	if err := c.place(ctx); err != nil {
-		return RescheduleReply{}, err
+		return RescheduleReply{}, c.ask(ctx, err)
 	}
 	if err := c.carryOut(ctx); err != nil {
 		c.undo(ctx)
@@ -133,6 +135,9 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 	}
 	in := activities.PlanInput{Spec: c.Spec, Beside: c.Beside, Fleet: c.view.For(together...)}
 	in.Fleet.Transfer, in.Relieve, in.Hurry = c.Transfer, c.Serving != nil, c.Hurry
+	if c.Spec.Kind() == scheduler.KindCluster {
+		in.Fleet.Offers = c.offers()
+	}
 	if err := workflow.ExecuteActivity(ctx, planning.Plan, in).Get(ctx, &c.next.Plan); err != nil {
 		if c.Apart {
 			return temporal.NewNonRetryableApplicationError("to try it first on devices that nothing else uses: "+activities.Reason(err), activities.ReasonType(err), nil)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -45,11 +46,14 @@ type world struct {
 	tryErr     error
 	announced  []string
 	gateways   []activities.Member
-	loadErr    error  // of executors, which end with it at once
-	engine     string // of every module; empty means emulated
-	kept       []activities.KeepInput
-	managed    []activities.ManageInput // what providers were told, in order
-	manageErr  error
+
+	provisioners []activities.Member
+
+	loadErr   error  // of executors, which end with it at once
+	engine    string // of every module; empty means emulated
+	kept      []activities.KeepInput
+	managed   []activities.ManageInput // what providers were told, in order
+	manageErr error
 }
 
 func newWorld(devices int) *world {
@@ -77,7 +81,7 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 	}
 	env.RegisterActivity(&activities.Planning{})
 	for name, f := range map[string]any{
-		"Watch": w.watch, "Reserve": w.reserve, "Identify": w.identify, "ProfileModule": w.profile,
+		"Watch": w.watch, "Reserve": w.reserve, "Want": w.want, "Identify": w.identify, "ProfileModule": w.profile,
 		"KeepProfile":     w.keep,
 		"ManageFunctions": w.manage,
 		"Prepare":         w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove, "Announce": w.announce,
@@ -91,8 +95,22 @@ func (w *world) watch(context.Context, string) (activities.FleetView, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	view := w.fleet
-	view.Members = w.gateways
+	view.Members = append(slices.Clone(w.gateways), w.provisioners...)
 	return view, nil
+}
+
+func (w *world) want(_ context.Context, r activities.WantRequest) (activities.FleetView, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked(r.Service, r.Wants)
+	return w.fleet, nil
+}
+
+func (w *world) asked(service string, wants []activities.Want) {
+	if w.fleet.Wants == nil {
+		w.fleet.Wants = map[string][]activities.Want{}
+	}
+	w.fleet.Wants[service] = wants
 }
 
 func (w *world) reserve(_ context.Context, r activities.Reservation) (activities.FleetView, error) {
@@ -103,6 +121,7 @@ func (w *world) reserve(_ context.Context, r activities.Reservation) (activities
 		return w.fleet, temporal.NewNonRetryableApplicationError("version", activities.TypeConflict, nil)
 	}
 	w.fleet.Reserved[r.Service] = r.Slots
+	w.asked(r.Service, r.Wants)
 	return w.fleet, nil
 }
 

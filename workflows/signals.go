@@ -85,8 +85,26 @@ func (s *service) fleetChanged(ctx workflow.Context, c fleet.Change) {
 	}
 	s.Lost = append(s.Lost, c.Lost...)
 	s.Leaving = append(s.Leaving, c.Leaving...)
-	s.Joined = s.Joined || len(c.Joined) > 0
-	if len(c.Joined) > 0 && s.Failure != nil && !s.Pending && s.Stop == "" {
+	s.Joined = s.Joined || len(c.Joined) > 0 || c.Offers
+	switch {
+	case len(c.Joined) > 0:
+		s.hostsCame(ctx, "a host has joined")
+	case c.Offers:
+		s.hostsCame(ctx, "hosts can be made")
+	}
+}
+
+// patchShort marks services that are planned anew when hosts come of which what serves
+// could use more.
+const patchShort = "short of devices"
+
+// hostsCame has what lacks devices planned anew, when a host has joined or could be made.
+func (s *service) hostsCame(ctx workflow.Context, what string) {
+	switch {
+	case s.Pending || s.Stop != "":
+	case s.Failure != nil:
 		s.RetryAt, s.Pending = time.Time{}, true
+	case s.Serving != nil && short(s.Serving) && workflow.GetVersion(ctx, patchShort, workflow.DefaultVersion, 1) != workflow.DefaultVersion:
+		s.replan(what + ", and devices are lacking")
 	}
 }

@@ -150,7 +150,7 @@ func TestModelsReachHostsThatNeverSawTheFolder(t *testing.T) {
 	store, err := content.OpenStore(served.URL(), proof())
 	require.NoError(t, err)
 
-	r, err := roles.StartControl(ctx, c)
+	r, err := roles.StartControl(ctx, c, roles.ProvisionOptions{})
 	require.NoError(t, err)
 	defer r.Stop()
 	g, err := roles.StartGateway(ctx, c, roles.GatewayOptions{HTTPAddr: "127.0.0.1:0", AttachAddr: "127.0.0.1:0", Credentials: proof()})

@@ -25,6 +25,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/faults"
 	"github.com/harpagon/harpagon/workflows/fleet"
@@ -212,7 +213,8 @@ func (c *Control) Statuses(ctx context.Context, names ...string) (all []Status, 
 
 // WaitServing waits until the service serves the generation or a later one,
 // telling progress, which may be nil, of every change on the way. It fails
-// with a *FailedError when the generation cannot be carried out.
+// with a *FailedError when the generation cannot be carried out, for other reasons than
+// that hosts are still to be made.
 func (c *Control) WaitServing(ctx context.Context, service string, generation int, progress func(Status)) (Status, error) {
 	tick := time.NewTicker(c.options.Poll)
 	defer tick.Stop()
@@ -222,11 +224,11 @@ func (c *Control) WaitServing(ctx context.Context, service string, generation in
 		if err != nil {
 			return s, err
 		}
-		if now := fmt.Sprint(s.Phase, s.Generation, s.Serving, s.Asked != nil, len(s.Decisions)); now != last && progress != nil {
+		if now := fmt.Sprint(s.Phase, s.Generation, s.Serving, s.Asked != nil, len(s.Decisions), s.Failure != nil); now != last && progress != nil {
 			last = now
 			progress(s)
 		}
-		if f := s.Failure; f != nil && f.Generation >= generation && !s.Pending {
+		if f := s.Failure; f != nil && f.Generation >= generation && !s.Pending && f.Type != activities.TypeAwaits {
 			return s, &FailedError{Kind: s.Kind, Service: service, Failure: *f, Serving: s.Serving}
 		}
 		if s.Serving >= generation && s.Phase == workflows.Serving {
@@ -235,7 +237,11 @@ func (c *Control) WaitServing(ctx context.Context, service string, generation in
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return s, fmt.Errorf("control: %s %q is still %s: %w", s.Kind, service, s.Phase, context.Cause(ctx))
+			why := ""
+			if s.Failure != nil {
+				why = ", because " + strings.TrimSpace(s.Failure.Describe())
+			}
+			return s, fmt.Errorf("control: %s %q is still %s%s: %w", s.Kind, service, s.Phase, why, context.Cause(ctx))
 		}
 	}
 }
@@ -300,15 +306,24 @@ func (c *Control) Leave(ctx context.Context, host string) (activities.FleetView,
 
 // Fleet tells which hosts and devices there are and who uses them; an empty
 // view when no host has ever joined.
-func (c *Control) Fleet(ctx context.Context) (view activities.FleetView, err error) {
-	value, err := c.client.QueryWorkflow(ctx, activities.FleetID, "", activities.FleetDevices)
-	if err == nil {
-		err = value.Get(&view)
+func (c *Control) Fleet(ctx context.Context) (activities.FleetView, error) {
+	return activities.ViewFleet(ctx, c.client)
+}
+
+// Provisioners tells how those that make hosts are doing, as of their last heartbeats; of
+// one that has said nothing yet, what it could make.
+func (c *Control) Provisioners(ctx context.Context, view activities.FleetView) (all []hosts.Status, err error) {
+	for _, m := range activities.OfKind(view.Members, activities.KindProvisioner) {
+		var beat activities.ProvisionerBeat
+		if err := c.said(ctx, fleet.MemberID(m), &beat); err != nil {
+			return nil, err
+		}
+		if beat.Status.Hardware == "" {
+			beat.Status = hosts.Status{Hardware: m.Name, Max: m.Offer.Max, Devices: m.Offer.Devices, Hosts: []hosts.HostStatus{}}
+		}
+		all = append(all, beat.Status)
 	}
-	if errors.As(err, new(*serviceerror.NotFound)) {
-		return view, nil
-	}
-	return view, err
+	return all, nil
 }
 
 // Devices tells how the devices of all hosts are doing, as of the hosts' last
@@ -320,8 +335,8 @@ func (c *Control) Devices(ctx context.Context) ([]devices.Reading, error) {
 	}
 	var all []devices.Reading
 	for _, h := range view.Hosts {
-		beat, err := c.beat(ctx, h.Name)
-		if err != nil {
+		var beat activities.HostBeat
+		if err := c.said(ctx, fleet.HostID(h.Name), &beat); err != nil {
 			return nil, err
 		}
 		if beat.Devices == nil {
@@ -335,24 +350,22 @@ func (c *Control) Devices(ctx context.Context) ([]devices.Reading, error) {
 	return all, nil
 }
 
-// beat is what a host has said last; nothing when it has said nothing.
-func (c *Control) beat(ctx context.Context, host string) (beat activities.HostBeat, err error) {
-	d, err := c.client.DescribeWorkflowExecution(ctx, fleet.HostID(host), "")
+// said reads what the holder of a workflow's activity has said last into beat, which stays
+// as it is where nothing was, or something that another version means.
+func (c *Control) said(ctx context.Context, id string, beat any) error {
+	d, err := c.client.DescribeWorkflowExecution(ctx, id, "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
-		return beat, nil
+		return nil
 	}
 	if err != nil {
-		return beat, err
+		return err
 	}
 	for _, a := range d.GetPendingActivities() {
 		if said := a.GetHeartbeatDetails(); said != nil {
-			// A host of another version may say something else.
-			if converter.GetDefaultDataConverter().FromPayloads(said, &beat) != nil {
-				beat = activities.HostBeat{}
-			}
+			_ = converter.GetDefaultDataConverter().FromPayloads(said, beat)
 		}
 	}
-	return beat, nil
+	return nil
 }
 
 func (c *Control) update(ctx context.Context, service, name string, arg any) (reply workflows.ChangeReply, err error) {

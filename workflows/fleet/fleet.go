@@ -27,6 +27,8 @@ type State struct {
 	Epoch   uint64                       `json:",omitempty"` // the highest of an owner
 	Moves   int                          `json:",omitempty"` // counts the changes of owners
 
+	Wants map[string][]activities.Want `json:",omitempty"` // hosts that services ask for, by ID
+
 	ContinueAfter int // as in Settings
 }
 
@@ -123,6 +125,7 @@ func (f *fleet) setHandlers(ctx workflow.Context) error {
 		{activities.FleetLeave, f.leave, nil},
 		{activities.FleetOwn, f.own, f.checkOwn},
 		{activities.FleetReserve, f.reserve, f.checkReserve},
+		{activities.FleetWant, f.want, nil},
 		{activities.FleetWatch, f.watch, nil},
 	} {
 		if err := workflow.SetUpdateHandlerWithOptions(ctx, u.name, u.handler, workflow.UpdateHandlerOptions{Validator: u.validator}); err != nil {
@@ -133,7 +136,7 @@ func (f *fleet) setHandlers(ctx workflow.Context) error {
 }
 
 func (f *fleet) view() activities.FleetView {
-	v := activities.FleetView{Version: f.Version, Moves: f.Moves, Reserved: f.Reserved, Services: workflow.DeterministicKeys(f.Watching)}
+	v := activities.FleetView{Version: f.Version, Moves: f.Moves, Reserved: f.Reserved, Services: workflow.DeterministicKeys(f.Watching), Wants: f.Wants}
 	for _, key := range workflow.DeterministicKeys(f.Members) {
 		v.Members = append(v.Members, f.Members[key])
 	}
@@ -163,6 +166,7 @@ func (f *fleet) join(_ workflow.Context, info activities.HostInfo) (activities.F
 	if h == nil {
 		h = &PresentHost{}
 		f.Hosts[info.Name] = h
+		f.came(info)
 	}
 	if before := h.Info.Instance; before != "" && before != info.Instance {
 		f.changes.Restarted = append(f.changes.Restarted, info.Name)
@@ -214,6 +218,7 @@ func (f *fleet) reserve(ctx workflow.Context, r activities.Reservation) (activit
 	} else {
 		f.Reserved[r.Service] = r.Slots
 	}
+	f.ask(r.Service, r.Wants)
 	if r.Forget {
 		delete(f.Watching, r.Service)
 		f.share(ctx)
@@ -302,6 +307,7 @@ func (f *fleet) notify(ctx workflow.Context) {
 	if changes.Members || joined {
 		f.tellHosts(ctx, f.view().Attached())
 	}
+	f.tellLeaving(ctx, changes.Leaving)
 	if !changes.ofHosts() && !changes.Members {
 		return
 	}
@@ -314,6 +320,7 @@ func (f *fleet) notify(ctx workflow.Context) {
 		}
 		if err := workflow.SignalExternalWorkflow(ctx, service, "", SignalChanged, changes).Get(ctx, nil); err != nil {
 			delete(f.Watching, service) // it runs no more
+			f.ask(service, nil)
 		}
 	}
 }

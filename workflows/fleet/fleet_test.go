@@ -88,7 +88,7 @@ func TestFleet(t *testing.T) {
 		require.NoError(t, joined.err)
 		assert.Equal(t, 2, len(joined.view.Devices()))
 		assert.Equal(t, 1, r.started)
-		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[one] [] [] [] false [] []}"}, r.told)
+		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[one] [] [] [] false [] [] false}"}, r.told)
 		reserved = r.update(activities.FleetReserve, activities.Reservation{Service: "pipeline/traffic", Version: joined.view.Version, Slots: slots})
 		late = r.update(activities.FleetReserve, activities.Reservation{Service: "pool/other", Version: joined.view.Version, Slots: slots})
 	})
@@ -111,7 +111,7 @@ func TestFleet(t *testing.T) {
 		r.SignalWorkflow(signalHostLost, hostLost{Name: "one", Incarnation: 99, Reason: "silent"})
 	})
 	at(6, func() {
-		assert.Equal(t, "pipeline/traffic fleet-changed {[] [one] [] [] false [] []}", r.told[len(r.told)-1])
+		assert.Equal(t, "pipeline/traffic fleet-changed {[] [one] [] [] false [] [] false}", r.told[len(r.told)-1])
 		r.update(activities.FleetWatch, "pool/other")
 	})
 	at(7, func() {
@@ -152,7 +152,7 @@ func TestAHostThatLeaves(t *testing.T) {
 		r.update(activities.FleetLeave, "unknown")
 	})
 	at(3, func() {
-		assert.Equal(t, "pipeline/traffic fleet-changed {[] [] [one] [] false [] []}", r.told[len(r.told)-1])
+		assert.Equal(t, "pipeline/traffic fleet-changed {[] [] [one] [] false [] [] false}", r.told[len(r.told)-1])
 		before = len(r.told)
 		assert.Equal(t, first.view.Version, again.view.Version, "it has said so already")
 		assert.Equal(t, []string{"one"}, first.view.Leaving())
@@ -169,7 +169,7 @@ func TestAHostThatLeaves(t *testing.T) {
 		r.SignalWorkflow(signalHostLost, hostLost{Name: "one", Incarnation: 99, Reason: "left"})
 	})
 	at(5, func() {
-		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[] [one] [] [] false [] []}"}, r.told[before:])
+		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[] [one] [] [] false [] [] false}"}, r.told[before:])
 		back = r.update(activities.FleetJoin, host("one", 1))
 	})
 	at(6, func() {

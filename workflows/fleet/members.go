@@ -17,10 +17,14 @@ func memberKey(m activities.Member) string { return string(m.Kind) + "/" + m.Nam
 
 func (f *fleet) checkEnter(_ workflow.Context, m activities.Member) error {
 	switch {
-	case m.Kind != activities.KindGateway && m.Kind != activities.KindDispatcher:
-		return fmt.Errorf("workflows: %q is no kind of member; it is %s or %s", m.Kind, activities.KindGateway, activities.KindDispatcher)
+	case m.Kind != activities.KindGateway && m.Kind != activities.KindDispatcher && m.Kind != activities.KindProvisioner:
+		return fmt.Errorf("workflows: %q is no kind of member; it is %s, %s or %s", m.Kind, activities.KindGateway, activities.KindDispatcher, activities.KindProvisioner)
 	case m.Name == "" || m.Instance == "":
 		return fmt.Errorf("workflows: a %s that joins needs a name, and its process a name of its own", m.Kind)
+	case m.Kind == activities.KindProvisioner && (m.Offer == nil || m.Offer.Hardware != m.Name || m.Offer.Devices < 1):
+		return fmt.Errorf("workflows: provisioner %q must offer hosts with devices of that hardware", m.Name)
+	case m.Kind == activities.KindProvisioner && f.Members[memberKey(m)].Instance != "" && f.Members[memberKey(m)].Instance != m.Instance:
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("workflows: another control role provisions %s", m.Name), activities.TypeFenced, nil)
 	}
 	return nil
 }
@@ -38,10 +42,13 @@ func (f *fleet) enter(ctx workflow.Context, m activities.Member) (activities.Fle
 	m.Ready = m.Kind == activities.KindDispatcher && known && before.Instance == m.Instance && before.Ready
 	f.Members[memberKey(m)] = m
 	f.enters = append(f.enters, m)
-	if m.Kind == activities.KindGateway {
+	switch m.Kind {
+	case activities.KindGateway:
 		f.changes.Members = true
 		f.changes.New = append(f.changes.New, m)
-	} else {
+	case activities.KindProvisioner:
+		f.changes.Offers = true
+	default:
 		f.joined = true
 		f.share(ctx)
 	}
@@ -63,12 +70,14 @@ func (f *fleet) memberLost(ctx workflow.Context, m activities.Member) {
 		return // another has its name
 	}
 	delete(f.Members, memberKey(m))
-	if m.Kind == activities.KindGateway {
+	switch m.Kind {
+	case activities.KindGateway:
 		f.changes.Members = true
-		return
+	case activities.KindProvisioner: // who asks for its hosts waits for another
+	default:
+		f.joined = true
+		f.share(ctx)
 	}
-	f.joined = true
-	f.share(ctx)
 }
 
 // startMembers starts the workflow of every member that has joined, and ends those

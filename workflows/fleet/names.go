@@ -47,9 +47,11 @@ type Change struct {
 	Members  bool                `json:",omitempty"` // the gateways have changed
 	Gateways []activities.Member `json:",omitempty"` // all that are present
 	New      []activities.Member `json:",omitempty"` // those of them that have just joined
+
+	Offers bool `json:",omitempty"` // hosts can be had that could not before
 }
 
-func (c *Change) ofHosts() bool { return len(c.Joined)+len(c.Lost)+len(c.Leaving) > 0 }
+func (c *Change) ofHosts() bool { return len(c.Joined)+len(c.Lost)+len(c.Leaving) > 0 || c.Offers }
 
 // HostID is the workflow ID of a host.
 func HostID(name string) string { return "host/" + name }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/fleet"
 	"github.com/harpagon/harpagon/workflows/options"
@@ -53,14 +54,14 @@ func Profile(ctx workflow.Context, in Request) (Reply, error) {
 	if len(todo) == 0 {
 		return reply, nil
 	}
-	var fleet *activities.Fleet
+	var about *activities.Fleet
 	var view activities.FleetView
-	if err := workflow.ExecuteActivity(options.Short(ctx, "look which devices exist"), fleet.Watch, in.Service).Get(ctx, &view); err != nil {
+	if err := workflow.ExecuteActivity(options.Short(ctx, "look which devices exist"), about.Watch, in.Service).Get(ctx, &view); err != nil {
 		return reply, err
 	}
 	kinds, err := measurements(in.Hardware, todo, view.Devices())
 	if err != nil {
-		return reply, err
+		return reply, ask(ctx, in, todo, view, err)
 	}
 	results := workflow.NewBufferedChannel(ctx, len(kinds))
 	for _, kind := range kinds {
@@ -120,6 +121,32 @@ func measurements(hardware []pipelines.Hardware, modules []pipelines.Module, dev
 		}
 	}
 	return kinds, nil
+}
+
+// ask asks for a host of each kind that a module without any could be measured on.
+func ask(ctx workflow.Context, in Request, todo []pipelines.Module, view activities.FleetView, err error) error {
+	r := activities.WantRequest{Service: in.Service, Version: view.Version}
+	there := view.Devices()
+	offers := view.Offers()
+	for _, m := range todo {
+		able := func(kind string) bool { return len(m.Hardware) == 0 || slices.Contains(m.Hardware, kind) }
+		if slices.ContainsFunc(in.Hardware, func(h pipelines.Hardware) bool {
+			return able(h.Name) && (slices.ContainsFunc(there, func(d placement.Device) bool { return d.Hardware == h.Name }) ||
+				slices.Contains(r.Wants, activities.Want{Hardware: h.Name, Hosts: 1}))
+		}) {
+			continue
+		}
+		for _, h := range in.Hardware {
+			if able(h.Name) && slices.ContainsFunc(offers, func(o scheduler.Offer) bool { return o.Hardware == h.Name }) {
+				r.Wants = append(r.Wants, activities.Want{Hardware: h.Name, Hosts: 1})
+				break
+			}
+		}
+	}
+	if len(r.Wants) == 0 {
+		return err
+	}
+	return fleet.Ask(ctx, r, err)
 }
 
 func measure(ctx workflow.Context, r Request, todo []measurement, points map[string][]pipelines.Point) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -20,12 +21,15 @@ import (
 
 // Control is the role that runs workflows.
 type Control struct {
-	worker worker.Worker
+	worker  worker.Worker
+	end     context.CancelFunc // of what runs beside it
+	running sync.WaitGroup
 }
 
-// StartControl starts the role. Several may run at once. Where workflows of an
+// StartControl starts the role, which makes hosts where that is asked for. Several may run
+// at once. Where workflows of an
 // older program run it fails with a *control.OldError.
-func StartControl(ctx context.Context, c client.Client) (*Control, error) {
+func StartControl(ctx context.Context, c client.Client, o ProvisionOptions) (*Control, error) {
 	if err := control.New(c, control.Options{}).CheckOld(ctx); err != nil {
 		return nil, fmt.Errorf("roles: %w", err)
 	}
@@ -35,11 +39,23 @@ func StartControl(ctx context.Context, c client.Client) (*Control, error) {
 	if err := w.Start(); err != nil {
 		return nil, fmt.Errorf("roles: control: %w", err)
 	}
-	return &Control{worker: w}, nil
+	life, end := context.WithCancel(context.Background())
+	r := &Control{worker: w, end: end}
+	for _, p := range o.Provisioners {
+		if err := r.provision(life, c, p, o); err != nil {
+			r.Stop()
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
-// Stop ends the role after the tasks under way.
-func (r *Control) Stop() { r.worker.Stop() }
+// Stop ends the role after the tasks under way. Hosts that it has made go on.
+func (r *Control) Stop() {
+	r.end()
+	r.running.Wait()
+	r.worker.Stop()
+}
 
 // SearchAttributes lists what EnsureSearchAttributes registers.
 func SearchAttributes() map[string]enumspb.IndexedValueType {

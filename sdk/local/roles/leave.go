@@ -9,8 +9,8 @@ import (
 const leaveEvery = 200 * time.Millisecond
 
 // leave tells the fleet that the host is about to go, so that services move what they run
-// here, and waits until nothing runs here or is about to, for as long as notice.
-func (r *Worker) leave(notice time.Duration) {
+// here, and waits until nothing runs here or is about to, at most until notice ends.
+func (r *Worker) leave(notice context.Context) {
 	r.leaving.Store(true) // should it have to join again meanwhile
 	tell := func(ctx context.Context) error {
 		_, err := r.commands.Leave(ctx, r.Host.Name)
@@ -20,9 +20,7 @@ func (r *Worker) leave(notice time.Duration) {
 }
 
 // leave tells, again until it is heard, and waits until the host is needed no more.
-func leave(notice time.Duration, tell func(context.Context) error, needed func(context.Context) bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), notice)
-	defer cancel()
+func leave(ctx context.Context, tell func(context.Context) error, needed func(context.Context) bool) {
 	for told := false; ctx.Err() == nil; {
 		told = told || tell(ctx) == nil
 		if told && !needed(ctx) {

@@ -27,7 +27,9 @@ func TestAHostLeavesWhenItIsNotNeeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, told := time.Now(), 0
-				leave(c.notice, func(context.Context) error {
+				notice, cancel := context.WithTimeout(t.Context(), c.notice)
+				defer cancel()
+				leave(notice, func(context.Context) error {
 					if time.Since(began) < c.heard {
 						return away
 					}

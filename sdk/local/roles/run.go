@@ -10,8 +10,8 @@ import (
 )
 
 // RunControl runs the control role until ctx ends.
-func RunControl(ctx context.Context, c client.Client) error {
-	r, err := StartControl(ctx, c)
+func RunControl(ctx context.Context, c client.Client, o ProvisionOptions) error {
+	r, err := StartControl(ctx, c, o)
 	if err != nil {
 		return err
 	}
@@ -20,8 +20,8 @@ func RunControl(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// RunWorker runs a host until ctx ends. It then gives the fleet notice, and drains the
-// executors that are left when that is over. The error says, too, when another process is
+// RunWorker runs a host until ctx ends, or the fleet has it leave. It then gives the fleet
+// notice, and drains the executors that are left when that is over. The error says, too, when another process is
 // in the fleet under the host's name.
 func RunWorker(ctx context.Context, c client.Client, o HostOptions) error {
 	r, err := StartWorker(ctx, c, o)
@@ -29,10 +29,16 @@ func RunWorker(ctx context.Context, c client.Client, o HostOptions) error {
 		return err
 	}
 	select {
+	case <-r.asked: // by the fleet, which waits for as long as services need
+		r.leave(ctx)
 	case <-ctx.Done():
-		r.leave(o.Notice)
 	case <-r.replaced:
 		err = fmt.Errorf("another worker is in the fleet as %q; give each host a name of its own with --name", o.Name)
+	}
+	if err == nil && ctx.Err() != nil {
+		notice, cancel := context.WithTimeout(context.Background(), o.Notice)
+		r.leave(notice)
+		cancel()
 	}
 	r.Stop()
 	return err

@@ -91,6 +91,7 @@ type Worker struct {
 
 	commands *control.Control
 	leaving  atomic.Bool
+	asked    chan struct{} // closed when the fleet has the host leave
 }
 
 // driverPace is how often the driver is asked how GPUs are doing.
@@ -118,7 +119,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		o.GPUs = devices.NVIDIA()
 	}
 	life, quit := context.WithCancel(context.Background())
-	r := &Worker{Host: host, gpus: devices.Recent(o.GPUs, driverPace), quit: quit, replaced: make(chan struct{})}
+	r := &Worker{Host: host, gpus: devices.Recent(o.GPUs, driverPace), quit: quit, replaced: make(chan struct{}), asked: make(chan struct{})}
 	if err := r.serve(life, o.MetricsAddr); err != nil {
 		quit()
 		return nil, err
@@ -135,6 +136,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		Readings:   r.Readings,
 		Pulse:      activities.ClientPulse(c),
 		Gateways:   host.Gateways.Set,
+		Leaving:    sync.OnceFunc(func() { close(r.asked) }),
 	}
 	activities.RegisterHost(w, held)
 	if err := w.Start(); err != nil {

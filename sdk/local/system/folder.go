@@ -35,6 +35,9 @@ func (f Folder) Profiles() string { return filepath.Join(string(f), "profiles") 
 // Models is the folder of what modules need, by digest: a content.Folder.
 func (f Folder) Models() string { return filepath.Join(string(f), "models") }
 
+// Hosts is the folder in which a control role remembers the hosts that it has made.
+func (f Folder) Hosts() string { return filepath.Join(string(f), "hosts") }
+
 // private is the mode of state folders: declarations and logs are for their owner only.
 const private = 0o700
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/pipelines"
@@ -195,6 +196,9 @@ func (f *applyFlags) follow(ctx context.Context, d *command.Deps, commands *cont
 	defer cancel()
 	status, err := commands.WaitServing(ctx, name, one.Generation, func(s control.Status) {
 		fmt.Fprintf(d.Stderr, "%s %s: %s\n", s.Kind, s.Name, s.Phase)
+		if s.Phase == workflows.Waiting && s.Failure != nil && s.Failure.Type == activities.TypeAwaits {
+			fmt.Fprintf(d.Stderr, "%s", s.Failure.Describe())
+		}
 	})
 	if err != nil {
 		return err

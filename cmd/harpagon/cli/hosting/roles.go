@@ -19,6 +19,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/executors/hosts"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/wire/keepalive"
@@ -29,19 +30,34 @@ import (
 // NewControlCommand makes harpagon control.
 func NewControlCommand(d *command.Deps) *cobra.Command {
 	var o roles.StoreOptions
+	var file string
+	var provision roles.ProvisionOptions
 	c := &cobra.Command{
 		Use:   "control",
 		Short: "Run the workflows, against a Temporal server",
 		Long: `Runs the workflows that hold what is declared. With --store-listen it also keeps
 the models that apply sends, and gives them to workers that ask by digest; one
-that other hosts can reach asks for the token in ` + command.TokenVariable + `.`,
+that other hosts can reach asks for the token in ` + command.TokenVariable + `.
+
+With --provision it makes hosts when services need them and ends those that are idle, as
+the file says: worker processes of this machine, or commands of yours for a cloud.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon control
-  TEMPORAL_ADDRESS=temporal:7233 harpagon control --store-listen 127.0.0.1:8092 --store-dir /var/lib/harpagon/models`,
+  TEMPORAL_ADDRESS=temporal:7233 harpagon control --store-listen 127.0.0.1:8092 --store-dir /var/lib/harpagon/models
+  TEMPORAL_ADDRESS=temporal:7233 harpagon control --provision /etc/harpagon/hosts.hcl`,
 		Args: cobra.NoArgs,
 	}
 	c.Flags().StringVar(&o.Addr, "store-listen", "", "`address` at which to serve models; empty serves none")
 	c.Flags().StringVar(&o.Dir, "store-dir", system.Folder(system.DefaultStateDir).Models(), "`folder` of the models that --store-listen serves")
+	c.Flags().StringVar(&file, "provision", "", "`file` that says how hosts are made (docs/fleet.md); empty makes none")
+	c.Flags().StringVar(&provision.Folder, "provision-dir", system.Folder(system.DefaultStateDir).Hosts(), "`folder` in which --provision remembers what it has made")
+	c.PreRunE = func(*cobra.Command, []string) (err error) {
+		if file != "" {
+			provision.Provisioners, err = hosts.Load(file)
+		}
+		return err
+	}
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, namespace string, proof secure.Credentials) error {
+		provision.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		if err := roles.EnsureSearchAttributes(ctx, t, namespace); err != nil {
 			return err
 		}
@@ -55,7 +71,7 @@ that other hosts can reach asks for the token in ` + command.TokenVariable + `.`
 			fmt.Fprintf(d.Stdout, "store      %s\n", store.URL())
 		}
 		fmt.Fprintln(d.Stderr, "control runs")
-		return roles.RunControl(ctx, t)
+		return roles.RunControl(ctx, t, provision)
 	})
 }
 

@@ -41,13 +41,17 @@ func NewStatusCommand(d *command.Deps) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			provisioners, err := commands.Provisioners(c.Context(), view)
+			if err != nil {
+				return err
+			}
 			if asJSON {
-				return command.WriteJSON(d.Stdout, newEverythingRow(services, found, view))
+				return command.WriteJSON(d.Stdout, newEverythingRow(services, found, view, provisioners))
 			}
 			if err := WriteServices(d.Stdout, services); err != nil {
 				return err
 			}
-			return errors.Join(writeDevices(d.Stdout, found), writeLeaving(d.Stdout, view), writeDispatchers(d.Stdout, view))
+			return errors.Join(writeDevices(d.Stdout, found), writeLeaving(d.Stdout, view), writeDispatchers(d.Stdout, view), writeProvisioners(d.Stdout, provisioners))
 		})
 	}
 	return c

@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
 )
 
 // deviceRow is a device in JSON.
@@ -152,6 +153,16 @@ func writeLeaving(to io.Writer, view activities.FleetView) error {
 	}
 	_, err := fmt.Fprintf(to, "about to leave: %s\n", strings.Join(names, ", "))
 	return err
+}
+
+// writeProvisioners writes which hosts are made, and what is waited for.
+func writeProvisioners(to io.Writer, all []hosts.Status) error {
+	for _, s := range all {
+		if _, err := fmt.Fprintf(to, "\n%s", s.Describe()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeDispatchers writes which dispatcher decides for what; nothing where there are none.

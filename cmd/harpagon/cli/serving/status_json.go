@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -147,10 +148,12 @@ type everythingRow struct {
 	Functions []control.Status `json:"functions,omitempty"`
 	Devices   []deviceRow      `json:"devices,omitempty"`
 	Fleet     *fleetRow        `json:"fleet,omitempty"`
+
+	Provisioners []hosts.Status `json:"provisioners,omitempty"` // that make hosts
 }
 
-func newEverythingRow(all []control.Status, found []devices.Reading, view activities.FleetView) everythingRow {
-	e := everythingRow{Services: []serviceRow{}, Pipelines: []control.Status{}, Devices: deviceRows(found), Fleet: fleetOf(found, view)}
+func newEverythingRow(all []control.Status, found []devices.Reading, view activities.FleetView, provisioners []hosts.Status) everythingRow {
+	e := everythingRow{Services: []serviceRow{}, Pipelines: []control.Status{}, Devices: deviceRows(found), Fleet: fleetOf(found, view), Provisioners: provisioners}
 	for _, s := range all {
 		e.Services = append(e.Services, newServiceRow(s))
 		if s.Kind == pipelines.KindFunction {

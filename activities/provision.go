@@ -1,0 +1,202 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	made "github.com/harpagon/harpagon/executors/hosts"
+	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// ViewFleet is the fleet as it is; an empty one when nobody has ever joined.
+func ViewFleet(ctx context.Context, c client.Client) (view FleetView, err error) {
+	value, err := c.QueryWorkflow(ctx, FleetID, "", FleetDevices)
+	if err == nil {
+		err = value.Get(&view)
+	}
+	if errors.As(err, new(*serviceerror.NotFound)) {
+		return view, nil
+	}
+	return view, err
+}
+
+// Provisioner is the set of activities of a control role that makes hosts of one kind. It
+// acts for as long as the fleet holds it, so that of several control roles one does.
+type Provisioner struct {
+	Options  hosts.Options
+	Driver   made.Driver
+	View     func(context.Context) (FleetView, error)
+	Leave    func(ctx context.Context, host string) error // has the fleet have a host leave
+	Progress func(string)                                 // is told in words what it does
+
+	Pulse    Pulse
+	Presence Presence
+
+	mu     sync.Mutex
+	status hosts.Status
+}
+
+// ProvisionerBeat is what a provisioner says with every heartbeat.
+type ProvisionerBeat struct {
+	Present string // for how long
+	Status  hosts.Status
+}
+
+// provisionEvery is the pace at which a provisioner looks at the fleet.
+const provisionEvery = 500 * time.Millisecond
+
+// HoldMember makes and ends hosts for as long as it heartbeats.
+func (p *Provisioner) HoldMember(ctx context.Context, m Member) error {
+	began := time.Now()
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	var loop sync.WaitGroup
+	loop.Go(func() { p.run(life, m) })
+	defer loop.Wait()
+	defer end()
+	return p.Presence.hold(ctx, newLease(ctx, p.Pulse, func() any {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return ProvisionerBeat{present(began), p.status}
+	}))
+}
+
+// ended is an action that is over.
+type ended struct {
+	hosts.Action
+	err error
+}
+
+// run looks at the fleet and does what is decided, until life ends. What is under way then
+// is broken off; the next one finds it on file.
+func (p *Provisioner) run(life context.Context, m Member) {
+	h := hosts.New(p.Options)
+	over := make(chan ended)
+	var under sync.WaitGroup
+	defer under.Wait()
+	tick := time.NewTicker(provisionEvery)
+	defer tick.Stop()
+	for {
+		for _, a := range p.look(life, h, m) {
+			p.say("%s host %s", a.What, a.Host)
+			under.Go(func() {
+				err := p.do(life, a)
+				select {
+				case over <- ended{a, err}:
+				case <-life.Done():
+				}
+			})
+		}
+		select {
+		case <-tick.C:
+		case e := <-over:
+			if e.err != nil {
+				p.say("%s host %s: %v", e.What, e.Host, e.err)
+			}
+			h.Done(time.Now(), e.Action, e.err)
+		case <-life.Done():
+			return
+		}
+	}
+}
+
+func (p *Provisioner) say(format string, args ...any) {
+	if p.Progress != nil {
+		p.Progress(fmt.Sprintf("provisioner "+p.Options.Hardware+": "+format, args...))
+	}
+}
+
+// look decides by what there is now. Where that is not known, or the fleet holds another
+// process under the name, nothing is begun.
+func (p *Provisioner) look(life context.Context, h *hosts.Hosts, m Member) []hosts.Action {
+	view, err := p.View(life)
+	if err != nil || !view.holds(m) {
+		return nil
+	}
+	all, err := p.Driver.List()
+	var todo []hosts.Action
+	seen, now := view.seen(p.Options.Hardware, all), time.Now()
+	if err == nil {
+		todo = h.Observe(now, seen)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.status = h.Status(now, seen); err != nil {
+		p.status.Problem, p.status.Waits = err.Error(), "nothing is made or ended until that is mended"
+	}
+	return todo
+}
+
+func (p *Provisioner) do(life context.Context, a hosts.Action) error {
+	switch a.What {
+	case hosts.Create:
+		return p.Driver.Create(life, a.Host)
+	case hosts.Drain:
+		return p.Leave(life, a.Host)
+	default:
+		return p.Driver.Delete(life, a.Host)
+	}
+}
+
+// holds says whether the fleet knows the process as the member.
+func (v FleetView) holds(m Member) bool {
+	for _, other := range OfKind(v.Members, m.Kind) {
+		if other.Name == m.Name {
+			return other.Instance == m.Instance
+		}
+	}
+	return false
+}
+
+// seen are the hosts with a kind of hardware, and those that were made to have it.
+func (v FleetView) seen(hardware string, all []made.Made) hosts.Seen {
+	s := hosts.Seen{Wanted: v.Wanted(hardware)}
+	at := map[string]int{}
+	host := func(name string) *hosts.Host {
+		i, known := at[name]
+		if !known {
+			i = len(s.Hosts)
+			at[name] = i
+			s.Hosts = append(s.Hosts, hosts.Host{Name: name})
+		}
+		return &s.Hosts[i]
+	}
+	for _, one := range all {
+		h := host(one.Name)
+		h.Made, h.Since, h.Ended, h.Going = true, one.Since, one.Ended, one.Going
+	}
+	for _, there := range v.Hosts {
+		_, made := at[there.Name]
+		for _, d := range there.Devices {
+			if d.Hardware == hardware || made {
+				h := host(there.Name)
+				h.Present, h.Leaving = true, there.Leaving
+				if d.Hardware == hardware {
+					h.Devices++
+				}
+				if v.used(d) {
+					h.Used++
+				}
+			}
+		}
+	}
+	return s
+}
+
+// used says whether a service has reserved the device.
+func (v FleetView) used(d placement.Device) bool {
+	for _, slots := range v.Reserved {
+		for i := range slots {
+			if slots[i].Host == d.Host && slots[i].Device == d.Name {
+				return true
+			}
+		}
+	}
+	return false
+}
