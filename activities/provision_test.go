@@ -31,7 +31,6 @@ func (c *cloud) Create(ctx context.Context, name string) error {
 	c.mu.Lock()
 	slow, fails := c.slow, c.fails
 	c.all = append(c.all, made.Made{Name: name, Since: time.Now(), Ended: "not finished"})
-	i := len(c.all) - 1
 	c.mu.Unlock()
 	select {
 	case <-time.After(slow):
@@ -40,6 +39,7 @@ func (c *cloud) Create(ctx context.Context, name string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.all, func(m made.Made) bool { return m.Name == name })
 	if fails != nil {
 		c.all[i].Ended = fails.Error()
 		return fails
