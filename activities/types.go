@@ -88,6 +88,14 @@ func (v FleetView) Offers() (all []scheduler.Offer) {
 	return all
 }
 
+// Provisioned says whether the host is one that a provisioner may end.
+func (v FleetView) Provisioned(host string) bool {
+	return slices.ContainsFunc(OfKind(v.Members, KindProvisioner), func(m Member) bool {
+		_, ok := hosts.Number(m.Offer.Hardware, host)
+		return ok
+	})
+}
+
 // Wanted is how many hosts of a kind services ask for.
 func (v FleetView) Wanted(hardware string) (n int) {
 	for _, wants := range v.Wants {

@@ -1,11 +1,15 @@
 package workflows
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/options"
 )
 
 // Where provisioners could make hosts, a change that cannot be carried out asks for those
@@ -31,10 +35,27 @@ func (c *change) ask(ctx workflow.Context, err error) error {
 		return err
 	}
 	wants := c.missing(ctx)
+	if len(wants) == 0 && len(c.Running) == 0 && c.keepsHost() {
+		return c.giveUp(ctx, err)
+	}
 	if len(wants) == 0 && len(c.view.Wants[c.id]) == 0 {
 		return err
 	}
 	return fleet.Ask(ctx, activities.WantRequest{Service: c.id, Version: c.view.Version, Wants: wants}, err)
+}
+
+// keepsHost says whether the service keeps a host that would be ended otherwise.
+func (c *change) keepsHost() bool {
+	return slices.ContainsFunc(c.view.Reserved[c.id], func(s placement.Slot) bool { return c.view.Provisioned(s.Host) })
+}
+
+// giveUp gives back what modules were measured on, when nothing runs and nothing will.
+func (c *change) giveUp(ctx workflow.Context, why error) error {
+	var fleet *activities.Fleet
+	if err := workflow.ExecuteActivity(options.Short(ctx, "give back what was measured on"), fleet.Reserve, activities.Reservation{Service: c.id}).Get(ctx, nil); err != nil {
+		workflow.GetLogger(ctx).Warn("devices were not given back", "error", err)
+	}
+	return why
 }
 
 // missing are the hosts with which the change could be carried out; nil where nothing is

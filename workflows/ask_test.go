@@ -48,6 +48,7 @@ func TestAServiceAsksForHosts(t *testing.T) {
 		s := r.status()
 		require.NotNil(t, s.Failure)
 		assert.Equal(t, []string{"detect@cpu"}, w.profiled)
+		assert.Len(t, w.reserved("pipeline/traffic"), 1, "the host is kept for what has measured on it")
 		wants := w.wants("pipeline/traffic")
 		require.Len(t, wants, 1, s.Failure.Reason)
 		for i := range wants[0].Hosts - 1 {
@@ -80,6 +81,21 @@ func TestNothingIsAskedForInVain(t *testing.T) {
 	}, func(r *rig) {
 		assert.Contains(t, r.status().Failure.Reason, "asked for")
 		assert.NotEmpty(t, w.wants("pipeline/traffic"))
+	})
+}
+
+// What was measured on is given back when no plan is possible all the same.
+func TestAHostThatWasMeasuredOnIsGivenBack(t *testing.T) {
+	w := newWorld(0)
+	w.fleet.Hosts, w.provisioners = nil, []activities.Member{provisioner(1, 2)}
+	script(t, w, Settings{}, apply(20000), func(r *rig) {
+		w.comes(r, "cpu-1", 1)
+	}, func(r *rig) {
+		s := r.status()
+		require.NotNil(t, s.Failure)
+		assert.Equal(t, []string{"detect@cpu"}, w.profiled)
+		assert.NotContains(t, s.Failure.Reason, "asked for")
+		assert.Empty(t, w.reserved("pipeline/traffic"))
 	})
 }
 

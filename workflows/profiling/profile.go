@@ -63,6 +63,7 @@ func Profile(ctx workflow.Context, in Request) (Reply, error) {
 	if err != nil {
 		return reply, ask(ctx, in, todo, view, err)
 	}
+	release := hold(ctx, in.Service, view, kinds)
 	results := workflow.NewBufferedChannel(ctx, len(kinds))
 	for _, kind := range kinds {
 		workflow.Go(ctx, func(ctx workflow.Context) {
@@ -75,6 +76,9 @@ func Profile(ctx workflow.Context, in Request) (Reply, error) {
 		if err == nil {
 			err = failed
 		}
+	}
+	if err != nil {
+		release()
 	}
 	for _, module := range workflow.DeterministicKeys(reply.Points) {
 		slices.SortStableFunc(reply.Points[module], byConfiguration)
@@ -121,6 +125,33 @@ func measurements(hardware []pipelines.Hardware, modules []pipelines.Module, dev
 		}
 	}
 	return kinds, nil
+}
+
+// hold reserves the devices that are measured on for a service that has none yet, where
+// their hosts would be ended if nobody used them. What the service reserves next takes the
+// place of that; release gives them back.
+func hold(ctx workflow.Context, service string, view activities.FleetView, kinds [][]measurement) (release func()) {
+	var slots []placement.Slot
+	for _, kind := range kinds {
+		if d := kind[0].device; view.Provisioned(d.Host) {
+			slots = append(slots, placement.Slot{Executor: "measured on " + d.Host, Module: kind[0].module, Hardware: d.Hardware, Host: d.Host, Device: d.Name})
+		}
+	}
+	if len(slots) == 0 || len(view.Reserved[service]) > 0 {
+		return func() {}
+	}
+	var about *activities.Fleet
+	reserve := func(ctx workflow.Context, summary string, slots []placement.Slot) {
+		r := activities.Reservation{Service: service, Slots: slots}
+		if err := workflow.ExecuteActivity(options.Short(ctx, summary), about.Reserve, r).Get(ctx, nil); err != nil {
+			workflow.GetLogger(ctx).Warn("devices to measure on", "what", summary, "error", err)
+		}
+	}
+	reserve(ctx, "keep what is measured on", slots)
+	return func() {
+		ctx, _ := workflow.NewDisconnectedContext(ctx)
+		reserve(ctx, "give back what was measured on", nil)
+	}
 }
 
 // ask asks for a host of each kind that a module without any could be measured on.
