@@ -194,7 +194,7 @@ func TestFleetTellsOfRestarts(t *testing.T) {
 	at(2, join("first"))
 	at(3, join("second"))
 	at(4, func() {
-		const joined = "pipeline/traffic fleet-changed {[one] [] [] %s false [] []}"
+		const joined = "pipeline/traffic fleet-changed {[one] [] [] %s false [] [] false}"
 		assert.Equal(t, []string{fmt.Sprintf(joined, "[]"), fmt.Sprintf(joined, "[]"), fmt.Sprintf(joined, "[one]")}, r.told)
 		r.SetContinueAsNewSuggested(true)
 		r.SignalWorkflow(signalHostLost, hostLost{Name: "unknown"})
