@@ -155,7 +155,7 @@ func (s *service) costs(ctx workflow.Context, spec scheduler.Spec) (c rollout.Co
 	}
 	in := activities.PlanInput{Spec: spec, Fleet: view.For(id)}
 	in.Fleet.Transfer = s.Transfer
-	if err := workflow.ExecuteActivity(planOptions(ctx, "plan it for all requests, to compare what one costs"), planning.Plan, in).Get(ctx, &next); err != nil {
+	if err := workflow.ExecuteActivity(options.Plan(ctx, "plan it for all requests, to compare what one costs"), planning.Plan, in).Get(ctx, &next); err != nil {
 		return c, err
 	}
 	perRequest := func(plan scheduler.Plan, rate float64) float64 {

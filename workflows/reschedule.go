@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/workflows/asking"
 	"github.com/harpagon/harpagon/workflows/options"
 	"github.com/harpagon/harpagon/workflows/provisioning"
 	"github.com/harpagon/harpagon/workflows/running"
@@ -51,14 +52,6 @@ type RescheduleReply struct {
 }
 
 const (
-	// planTimeout bounds the search for a plan; the best that was found by then
-	// is taken.
-	planTimeout = 10 * time.Minute
-
-	// planSilence is how long the search may say nothing before somebody else makes
-	// it: it uses the whole processor, and what tells of it may have to wait.
-	planSilence = 30 * time.Second
-
 	// providerTimeout is how long a provider may take to describe what is
 	// deployed.
 	providerTimeout = 20 * time.Second
@@ -98,11 +91,11 @@ func Reschedule(ctx workflow.Context, in RescheduleRequest) (RescheduleReply, er
 	c.next = Deployed{Generation: in.Generation, Spec: in.Spec}
 	c.show(ctx, "choosing a plan")
 	if err := c.choosePlan(ctx); err != nil {
-		return RescheduleReply{}, c.ask(ctx, err)
+		return RescheduleReply{}, c.asks().Ask(ctx, err)
 	}
-	c.askForRest(ctx)
+	c.wants = c.asks().Rest(ctx, c.next.Plan)
 	if err := c.place(ctx); err != nil {
-		return RescheduleReply{}, c.ask(ctx, err)
+		return RescheduleReply{}, c.asks().Ask(ctx, err)
 	}
 	if err := c.carryOut(ctx); err != nil {
 		c.undo(ctx)
@@ -127,7 +120,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 		c.deployment = c.next.deployment()
 		return nil
 	}
-	ctx = planOptions(ctx, c.planSummary())
+	ctx = options.Plan(ctx, c.planSummary())
 	var planning activities.Planning
 	together := c.own()
 	for _, other := range c.Beside {
@@ -136,7 +129,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 	in := activities.PlanInput{Spec: c.Spec, Beside: c.Beside, Fleet: c.view.For(together...)}
 	in.Fleet.Transfer, in.Relieve, in.Hurry = c.Transfer, c.Serving != nil, c.Hurry
 	if c.Spec.Kind() == scheduler.KindCluster {
-		in.Fleet.Offers = c.offers()
+		in.Fleet.Offers = c.asks().Offers()
 	}
 	if err := workflow.ExecuteActivity(ctx, planning.Plan, in).Get(ctx, &c.next.Plan); err != nil {
 		if c.Apart {
@@ -149,15 +142,12 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 	return nil
 }
 
-// planOptions are those of a search for a plan.
-func planOptions(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:           activities.ControlQueue,
-		StartToCloseTimeout: planTimeout,
-		HeartbeatTimeout:    planSilence,
-		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
-		Summary:             summary,
-	})
+// asks is the change as one that may need hosts.
+func (c *change) asks() *asking.Change {
+	return &asking.Change{
+		ID: c.id, Own: c.own(), Spec: c.Spec, View: c.view, Given: c.Given, Transfer: c.Transfer,
+		MaxShare: c.Settings.MaxShare, Runs: len(c.Running) > 0, Apart: c.Apart,
+	}
 }
 
 // own are the IDs under which the service holds devices.

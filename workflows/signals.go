@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/workflows/asking"
 	"github.com/harpagon/harpagon/workflows/fleet"
 	"github.com/harpagon/harpagon/workflows/running"
 )
@@ -104,7 +105,7 @@ func (s *service) hostsCame(ctx workflow.Context, what string) {
 	case s.Pending || s.Stop != "":
 	case s.Failure != nil:
 		s.RetryAt, s.Pending = time.Time{}, true
-	case s.Serving != nil && short(s.Serving) && workflow.GetVersion(ctx, patchShort, workflow.DefaultVersion, 1) != workflow.DefaultVersion:
+	case s.Serving != nil && asking.Short(s.Serving.Plan) && workflow.GetVersion(ctx, patchShort, workflow.DefaultVersion, 1) != workflow.DefaultVersion:
 		s.replan(what + ", and devices are lacking")
 	}
 }

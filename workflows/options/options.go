@@ -19,3 +19,24 @@ func Short(ctx workflow.Context, summary string) workflow.Context {
 		Summary:             summary,
 	})
 }
+
+const (
+	// planTimeout bounds the search for a plan; the best that was found by then
+	// is taken.
+	planTimeout = 10 * time.Minute
+
+	// planSilence is how long the search may say nothing before somebody else makes
+	// it: it uses the whole processor, and what tells of it may have to wait.
+	planSilence = 30 * time.Second
+)
+
+// Plan are those of a search for a plan.
+func Plan(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           activities.ControlQueue,
+		StartToCloseTimeout: planTimeout,
+		HeartbeatTimeout:    planSilence,
+		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
+		Summary:             summary,
+	})
+}
