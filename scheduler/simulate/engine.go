@@ -40,7 +40,7 @@ type engine struct {
 
 	delay    draw.Delay
 	planned  dispatch.Delay // what dispatchers take delay to be
-	delays   *rand.Rand     // for delay
+	delays   *rand.Rand     // for delay; nil where it is always what is planned
 	noise    float64
 	spread   draw.Spread
 	dropping Dropping
@@ -219,6 +219,8 @@ func (e *engine) schedule(at int32) {
 
 // submit hands an item to its station.
 func (e *engine) submit(i int32) {
+	ev := dispatch.Event{Kind: dispatch.Arrive}
+	e.describe(i, &ev.Request) // first: a processor is slow to read at once what it has written in parts
 	it := &e.items[i]
 	it.ready, it.state = e.now, waiting
 	n := &e.loads[it.load].nodes[it.node]
@@ -226,8 +228,6 @@ func (e *engine) submit(i int32) {
 		n.tally.items++
 	}
 	e.countWaiting(it, 1)
-	ev := dispatch.Event{Kind: dispatch.Arrive}
-	e.describe(i, &ev.Request)
 	e.step(n.station, &ev)
 }
 

@@ -86,7 +86,7 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 	e.countIdle(at, l.group, -1)
 	f.sent = e.now
 	e.devices[l.device].arbiter.Begin()
-	f.ready = e.now + e.delay.Draw(e.delays, len(f.items))
+	f.ready = e.now + e.travel(len(f.items))
 	if ahead := &e.flights[k^1]; ahead.state == travelling {
 		f.ready = max(f.ready, ahead.ready) // what is sent to a device comes in order
 	}
@@ -96,6 +96,14 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 		return
 	}
 	e.enqueue(k)
+}
+
+// travel is the time that a batch of n takes through the network to its device.
+func (e *engine) travel(n int) dispatch.Time {
+	if e.delays == nil {
+		return e.planned.Of(n)
+	}
+	return e.delay.Draw(e.delays, n)
 }
 
 // freeFlight is a flight that the lane has free, or -1. Only where the network has a

@@ -174,8 +174,11 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		return nil, o, err
 	}
 	e := &engine{
-		delay: o.Delay, planned: o.Delay.Planned(), delays: draw.Source(o.Seed, draw.ForDelay, 0), noise: o.Noise, spread: o.Spread, dropping: o.Dropping, random: draw.Source(o.Seed, draw.ForNoise, 0),
+		delay: o.Delay, planned: o.Delay.Planned(), noise: o.Noise, spread: o.Spread, dropping: o.Dropping, random: draw.Source(o.Seed, draw.ForNoise, 0),
 		begin: o.Warmup, end: o.Warmup + o.Duration, giveUp: o.GiveUp, observer: o.Observer, stop: o.Stop,
+	}
+	if o.Delay.Random() {
+		e.delays = draw.Source(o.Seed, draw.ForDelay, 0)
 	}
 	for i := range loads {
 		l := &loads[i]

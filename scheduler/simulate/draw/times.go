@@ -152,6 +152,9 @@ func (d Delay) Planned() dispatch.Delay {
 	return dispatch.Delay{Control: d.Message.Quantile(plannedShare), PerRequest: d.Request.Quantile(plannedShare)}
 }
 
+// Random says whether the delay differs from batch to batch of one size.
+func (d Delay) Random() bool { return d.Message.Random() || d.Request.Random() }
+
 // Draw draws the delay of a batch of b.
 func (d Delay) Draw(r *rand.Rand, b int) time.Duration {
 	return dispatch.Delay{Control: d.Message.Draw(r), PerRequest: d.Request.Draw(r)}.Of(b)
