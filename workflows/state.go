@@ -80,6 +80,7 @@ type State struct {
 
 	NotInstalled bool // the gateway has started anew and could not take what serves
 	Stop         Stop
+	Stopping     Stop `json:",omitempty"` // under way
 
 	Decisions    []Decision
 	Declarations declarations.List `json:",omitempty"` // oldest first: served, and still to be carried out

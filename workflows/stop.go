@@ -63,7 +63,7 @@ func (s *service) install(ctx workflow.Context, all []queue, serving Deployed) e
 // does not keep it: the executors are cancelled either way.
 func (s *service) stop(ctx workflow.Context) {
 	stop := s.Stop
-	s.Stop, s.Pending, s.RetryAt, s.Reinstall = "", false, time.Time{}, false
+	s.Stop, s.Stopping, s.Pending, s.RetryAt, s.Reinstall = "", stop, false, time.Time{}, false
 	s.setPhase(ctx, Draining)
 	var gateway *activities.GatewayActivities
 	log := workflow.GetLogger(ctx)
@@ -92,7 +92,7 @@ func (s *service) stop(ctx workflow.Context) {
 	if err := workflow.ExecuteActivity(options.Short(ctx, "give the devices back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
 		log.Error("devices not given back", "error", err)
 	}
-	s.Serving, s.Running, s.Failure, s.NotInstalled = nil, nil, nil, false
+	s.Serving, s.Running, s.Failure, s.NotInstalled, s.Stopping = nil, nil, nil, false, ""
 	if stop == StopDelete {
 		s.ended = true
 		s.setPhase(ctx, Deleted)

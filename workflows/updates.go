@@ -59,7 +59,7 @@ func (s *service) checkApply(_ workflow.Context, r ApplyRequest) error {
 }
 
 func (s *service) accepts(expect int) error {
-	if s.Stop == StopDelete || s.Phase == Deleted {
+	if s.Stop == StopDelete || s.Stopping == StopDelete || s.Phase == Deleted {
 		return s.errorf("is being deleted; apply it again when it has gone")
 	}
 	if expect != 0 && max(expect, 0) != s.Generation {
@@ -87,7 +87,9 @@ func (s *service) planned(p *scheduler.Plan) bool {
 }
 
 // inForce says that the spec serves, or is about to.
-func (s *service) inForce() bool { return s.Stop == "" && (s.Serving != nil || s.Pending) }
+func (s *service) inForce() bool {
+	return s.Stop == "" && (s.Serving != nil && s.Stopping == "" || s.Pending)
+}
 
 // forgetPoints drops measured points of modules that have changed. What has not
 // changed is not measured again; the store of profiles would say the same.
@@ -181,7 +183,8 @@ func (s *service) delete(_ workflow.Context, why string) (ChangeReply, error) {
 
 func (s *service) requestStop(stop Stop, why string) ChangeReply {
 	s.Handled++
-	unchanged := s.Stop == stop || stop == StopDrain && s.Phase == Drained
+	stopped := s.Stopping == stop || stop == StopDrain && s.Phase == Drained
+	unchanged := s.Stop == stop || stopped && s.Stop == "" && !s.Pending
 	if !unchanged && s.Stop != StopDelete {
 		s.Stop, s.Cause = stop, cmp.Or(why, string(stop)+" asked for")
 	}
