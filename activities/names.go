@@ -38,6 +38,7 @@ const (
 	TypeAwaits     = "Awaits"     // hosts are asked for, and it is tried again when one joins
 	TypeLoad       = "Load"       // an engine is missing, or cannot load a module
 	TypeInvalid    = "Invalid"    // the input makes no sense
+	TypeLeft       = "Left"       // the gateway that was to do it has left the fleet
 	TypeNotReady   = "NotReady"   // executors did not come or go in time, or a provider does not answer
 	TypeFenced     = "Fenced"     // the lease ran out; another worker may try
 	TypeStopping   = "Stopping"   // the worker shuts down; another may try

@@ -88,6 +88,8 @@ func (s *service) beginTrial(ctx workflow.Context, spec scheduler.Spec, generati
 	s.setPhase(ctx, Planning)
 	summary := fmt.Sprintf("try generation %d of %s: it %s for %v", generation, s.Name, status.Shares(update), cmp.Or(update.Hold, pipelines.DefaultHold))
 	var reply RescheduleReply
+	s.under = rescheduleID(part.Name, s.Attempts)
+	defer func() { s.under = "" }()
 	err := workflow.ExecuteChildWorkflow(rescheduleOptions(ctx, part.Name, s.Attempts, summary, s.replaced()), TypeReschedule, RescheduleRequest{
 		Spec: spec, Generation: generation, Number: s.Attempts, Reason: cause, Settings: s.Settings, Transfer: s.Transfer,
 		Owner: ServiceID(s.Kind, s.Name), Apart: true,
@@ -108,7 +110,7 @@ func (s *service) giveShare(ctx workflow.Context, some []activities.Member, u pi
 	if !u.Tried() {
 		summary = fmt.Sprintf("generation %d gets no more requests of the trial", s.Trial.Generation)
 	}
-	return await(ctx, onGateways(ctx, queues(ctx, some), summary, installTimeout, gateway.Try, activities.TryInput{Service: s.Name, Update: u}))
+	return await(ctx, onGateways(ctx, queues(ctx, some, s.present), summary, installTimeout, gateway.Try, activities.TryInput{Service: s.Name, Update: u}))
 }
 
 // planWithTried has a generation that is given all requests planned with what its modules
@@ -216,7 +218,7 @@ func (s *service) shareWithJoined(ctx workflow.Context) error {
 	some := slices.Clone(s.New)
 	s.installOnJoined(ctx)
 	s.setPhase(ctx, Trying)
-	if err := s.install(ctx, queues(ctx, some), s.Trial.Deployed); err != nil {
+	if err := s.install(ctx, queues(ctx, some, s.present), s.Trial.Deployed); err != nil {
 		return err
 	}
 	return s.giveShare(ctx, some, s.Trial.Update)
@@ -228,7 +230,7 @@ func (s *service) endTrial(ctx workflow.Context) {
 	if s.Trial == nil {
 		return
 	}
-	log, name, all := workflow.GetLogger(ctx), rollout.Name(s.Name), queues(ctx, s.Gateways)
+	log, name, all := workflow.GetLogger(ctx), rollout.Name(s.Name), queues(ctx, s.Gateways, s.present)
 	if err := s.giveShare(ctx, s.Gateways, pipelines.Update{}); err != nil {
 		log.Warn("a gateway did not end the trial", "error", err)
 	}

@@ -134,6 +134,8 @@ func (s *service) rescheduleTo(ctx workflow.Context, spec scheduler.Spec, beside
 	if s.Trial != nil {
 		request.Replaces = ServiceID(s.Kind, s.Trial.Deployed.Spec.Name())
 	}
+	s.under = rescheduleID(s.Name, s.Attempts)
+	defer func() { s.under = "" }()
 	err = workflow.ExecuteChildWorkflow(ctx, TypeReschedule, request).Get(ctx, &reply)
 	return reply, err
 }
@@ -219,6 +221,7 @@ func (s *service) fail(ctx workflow.Context, generation int, err error) {
 		s.Transfer = p.Plan.Pipeline.Transfer // what cannot be counted on must not stand in the way of other changes
 	}
 	s.Pending = s.Pending || s.Joined // the host has come since the change looked for one
+	s.Pending = s.Pending || s.newcomers() && s.Failure.Type == activities.TypeLeft
 	final := s.Failure.Type == activities.TypeInfeasible || s.Failure.Type == activities.TypeInvalid || s.Failure.Type == activities.TypeReverted
 	if !final && !s.Pending {
 		s.RetryAt = s.retryTime(ctx)

@@ -14,26 +14,32 @@ import (
 
 // Changes reach every gateway: each runs its part on a task queue of its own, all of
 // them at once. One that is gone does not hold a change up for longer than its
-// heartbeat timeout: should it come back, it joins anew and is told what serves.
+// heartbeat timeout, and not at all once the fleet has said that it is gone or that
+// another process has its name: should it come back, it joins anew and is told what serves.
 
 // patchGateways marks workflows that know of several gateways; older ones go on with
 // the one queue that the one gateway had.
 const patchGateways = "gateways"
+
+// patchLeft marks workflows that leave out a gateway as soon as the fleet says that it is
+// gone; older ones wait until its activity times out.
+const patchLeft = "gateways that left"
 
 // queue is where a gateway takes activities.
 type queue struct {
 	name   string
 	shared bool // by any gateway, as it was before there were several
 	member activities.Member
+	left   func() bool // whether the gateway has left since; nil where nobody knows
 }
 
-// queues are those of the gateways that are present.
-func queues(ctx workflow.Context, gateways []activities.Member) (all []queue) {
+// queues are those of gateways. What is present is asked again while they do their parts.
+func queues(ctx workflow.Context, gateways []activities.Member, present func(activities.Member) bool) (all []queue) {
 	if workflow.GetVersion(ctx, patchGateways, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return []queue{{name: activities.GatewayQueue, shared: true}}
 	}
 	for _, g := range gateways {
-		all = append(all, queue{name: g.Queue(), member: g})
+		all = append(all, queue{name: g.Queue(), member: g, left: func() bool { return !present(g) }})
 	}
 	return all
 }
@@ -41,7 +47,28 @@ func queues(ctx workflow.Context, gateways []activities.Member) (all []queue) {
 // part is one gateway's part of a change.
 type part struct {
 	queue
-	done workflow.Future
+	done   workflow.Future
+	cancel workflow.CancelFunc
+}
+
+// errLeft ends the part of a gateway that has left.
+var errLeft = temporal.NewNonRetryableApplicationError("workflows: the gateway has left the fleet, or another process has its name", activities.TypeLeft, nil)
+
+// ready says whether there is nothing to wait for.
+func (p part) ready() bool { return p.done.IsReady() || p.left != nil && p.left() }
+
+// get waits for the part. Nothing waits for a gateway that has left: its queue is read by
+// nobody.
+func (p part) get(ctx workflow.Context) error {
+	open, _ := workflow.NewDisconnectedContext(ctx) // one that is cancelled says so itself
+	if err := workflow.Await(open, p.ready); err != nil {
+		return err
+	}
+	if !p.done.IsReady() && workflow.GetVersion(ctx, patchLeft, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		p.cancel()
+		return errLeft
+	}
+	return p.done.Get(ctx, nil)
 }
 
 // onGateways begins an activity on every gateway.
@@ -58,7 +85,8 @@ func onGateways(ctx workflow.Context, all []queue, summary string, limit time.Du
 		if !q.shared {
 			options.ScheduleToStartTimeout = activities.DefaultHeartbeatTimeout
 		}
-		parts = append(parts, part{q, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), activity, arg)})
+		ctx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, options))
+		parts = append(parts, part{q, workflow.ExecuteActivity(ctx, activity, arg), cancel})
 	}
 	return parts
 }
@@ -80,7 +108,7 @@ func await(ctx workflow.Context, parts []part) (err error) {
 	left := 0
 	var lost error
 	for _, p := range parts {
-		switch e := p.done.Get(ctx, nil); {
+		switch e := p.get(ctx); {
 		case e == nil:
 			left++
 		case gone(e):
@@ -102,7 +130,7 @@ func failed(ctx workflow.Context, parts []part) (behind []activities.Member, err
 		return nil, errNoGateway
 	}
 	for _, p := range parts {
-		if e := p.done.Get(ctx, nil); e != nil {
+		if e := p.get(ctx); e != nil {
 			if behind = append(behind, p.member); err == nil {
 				err = e
 			}
@@ -117,5 +145,5 @@ func failed(ctx workflow.Context, parts []part) (behind []activities.Member, err
 // gone says of an activity's error that nobody was there to run it.
 func gone(err error) bool {
 	var t *temporal.TimeoutError
-	return errors.As(err, &t) && (t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START || t.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT)
+	return errors.Is(err, errLeft) || errors.As(err, &t) && (t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START || t.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT)
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -61,4 +62,48 @@ func TestAChangeWithoutAGatewayIsTriedWhenOneJoins(t *testing.T) {
 	}, func(r *rig) {
 		assert.Equal(t, 1, r.status().Serving)
 	})
+}
+
+// TestNobodyWaitsForAGatewayThatWasReplaced holds that what a process was told to install
+// when it was killed does not hold up the one that has its name now.
+func TestNobodyWaitsForAGatewayThatWasReplaced(t *testing.T) {
+	for name, from := range map[string]int{"while a change moves traffic": 0, "while it is told what serves": 1} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(4)
+			instance := func(n string) activities.Member {
+				g := gatewayMember("g1")
+				g.Instance = n
+				return g
+			}
+			becomes := func(r *rig, g activities.Member) {
+				w.change(func() { w.gateways = []activities.Member{g} })
+				r.SignalWorkflow(SignalFleetChanged, fleet.Change{Members: true, Joined: []string{"one"}, Gateways: w.gateways, New: w.gateways})
+			}
+			killed, next := instance([]string{"1", "2"}[from]), instance("3")
+			told, once := make(chan struct{}), sync.Once{}
+			var r *rig
+			w.installing = func(queue string) {
+				switch queue {
+				case killed.Queue():
+					once.Do(func() { becomes(r, next) })
+					select {
+					case <-told: // a process that was killed says nothing: not even that it has heard of a cancellation
+					case <-time.After(time.Minute):
+						t.Error("the other is not told as long as the one that was killed has not answered")
+					}
+				case next.Queue():
+					close(told)
+				}
+			}
+			steps := []func(r *rig){func(on *rig) { r = on; apply(20)(r) }}
+			if from == 1 {
+				steps = append(steps, func(r *rig) { becomes(r, killed) })
+			}
+			script(t, w, Settings{RetryAfter: time.Hour}, append(steps, func(r *rig) {
+				s := r.status()
+				assert.Equal(t, Serving, s.Phase)
+				assert.Equal(t, 1, s.Serving)
+			})...)
+		})
+	}
 }

@@ -32,6 +32,7 @@ const (
 	SignalFleetChanged   = fleet.SignalChanged // fleet.Change
 	SignalGatewayStarted = "gateway-started"   // string: address, of a gateway older than the fleet's members
 
+	signalGateways = "gateways" // []activities.Member, to the reschedule under way: those that there are
 	signalProgress = "progress" // Phase, from the reschedule under way
 )
 

@@ -81,6 +81,9 @@ type change struct {
 	warning    string
 	behind     []activities.Member
 	wants      []activities.Want // hosts that are asked for beside what there is
+
+	told     workflow.ReceiveChannel // of the gateways that there are since some have come or gone
+	gateways []activities.Member     // the latest that was told; nil before
 }
 
 // Reschedule leads a service from the plan that serves to the best plan for the
@@ -88,6 +91,7 @@ type change struct {
 // changes for requests, and when it fails, what it started is taken back.
 func Reschedule(ctx workflow.Context, in RescheduleRequest) (RescheduleReply, error) {
 	c := &change{RescheduleRequest: in, id: SpecID(in.Spec)}
+	c.told = workflow.GetSignalChannel(ctx, signalGateways)
 	c.next = Deployed{Generation: in.Generation, Spec: in.Spec}
 	c.show(ctx, "choosing a plan")
 	if err := c.choosePlan(ctx); err != nil {
@@ -198,7 +202,7 @@ func (c *change) carryOut(ctx workflow.Context) error {
 		patience, summary = providerTimeout, fmt.Sprintf("ask provider %s for %d functions", f.Provider.Name, len(f.Plan.Groups))
 	}
 	var gateway *activities.GatewayActivities
-	all := queues(ctx, c.view.Gateways())
+	all := c.queues(ctx)
 	wait, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	if err := c.ready(ctx, onGateways(wait, all, summary, patience, gateway.Prepare, c.deployment)); err != nil {
@@ -211,11 +215,27 @@ func (c *change) carryOut(ctx workflow.Context) error {
 	return err
 }
 
+// queues are those of the gateways that there were when the change looked.
+func (c *change) queues(ctx workflow.Context) []queue {
+	return queues(ctx, c.view.Gateways(), func(g activities.Member) bool {
+		c.hear()
+		return c.gateways == nil || slices.Contains(c.gateways, g)
+	})
+}
+
+// hear takes what the service has told of gateways.
+func (c *change) hear() {
+	for now := []activities.Member(nil); c.told.ReceiveAsync(&now); now = nil {
+		c.gateways = append([]activities.Member{}, now...)
+	}
+}
+
 // ready waits until the gateways have all executors. One that ends before says why
 // there will be no use in waiting.
 func (c *change) ready(ctx workflow.Context, prepared []part) error {
-	for !ended(prepared) {
+	for slices.ContainsFunc(prepared, func(p part) bool { return !p.ready() }) {
 		s := workflow.NewSelector(ctx)
+		s.AddReceive(c.told, func(workflow.ReceiveChannel, bool) { c.hear() })
 		var err error
 		for _, p := range prepared {
 			if !p.done.IsReady() {
@@ -296,7 +316,7 @@ func (c *change) begin(ctx workflow.Context, slot placement.Slot) workflow.Child
 func (c *change) releaseOld(ctx workflow.Context) {
 	if f := c.functions(); f.Managed() { // deleted after the last request that may call them
 		c.show(ctx, "deleting functions that are not called any more")
-		err := release(ctx, queues(ctx, c.view.Gateways()), c.Spec.Name(), nil)
+		err := release(ctx, c.queues(ctx), c.Spec.Name(), nil)
 		if err == nil {
 			err = f.Delete(ctx)
 		}
@@ -309,7 +329,7 @@ func (c *change) releaseOld(ctx workflow.Context) {
 		return
 	}
 	c.show(ctx, "releasing old executors")
-	warning := release(ctx, queues(ctx, c.view.Gateways()), c.Spec.Name(), c.changes.Stop)
+	warning := release(ctx, c.queues(ctx), c.Spec.Name(), c.changes.Stop)
 	if warning != nil {
 		c.warning = activities.Reason(warning)
 	}

@@ -41,6 +41,7 @@ type world struct {
 	running    map[string]bool
 	prepareErr error
 	installErr error
+	installing func(queue string) // is called before; nil does nothing
 	removeErr  error
 	tried      []pipelines.Update
 	tryErr     error
@@ -235,7 +236,10 @@ func (w *world) manage(_ context.Context, in activities.ManageInput) (functions.
 	return functions.Managing{}, nil
 }
 
-func (w *world) install(_ context.Context, d placement.Deployment) error {
+func (w *world) install(ctx context.Context, d placement.Deployment) error {
+	if w.installing != nil {
+		w.installing(activity.GetInfo(ctx).TaskQueue)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.installErr == nil {
@@ -316,7 +320,7 @@ func newRig(t *testing.T, w *world) *rig {
 	w.register(env)
 	r := &rig{TestWorkflowEnvironment: env, kind: scheduler.KindPipeline, t: t, world: w}
 	r.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
-		Return(func(_, _, _, name string, arg any) error { return r.deliver(name, arg) }).Maybe()
+		Return(func(_, id, _, name string, arg any) error { return r.deliver(id, name, arg) }).Maybe()
 	r.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).
 		Return(func(_, id, _ string) error {
 			if !r.continued {
@@ -327,8 +331,11 @@ func newRig(t *testing.T, w *world) *rig {
 	return r
 }
 
-// deliver hands signals of executors and reschedules to the service.
-func (r *rig) deliver(name string, arg any) error {
+// deliver hands signals of executors and reschedules to the service, and its own to them.
+func (r *rig) deliver(id, name string, arg any) error {
+	if name == signalGateways {
+		return r.SignalWorkflowByID(id, name, arg)
+	}
 	r.SignalWorkflow(name, arg) // before the clock may go on
 	return nil
 }

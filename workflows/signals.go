@@ -53,7 +53,7 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 		var c fleet.Change
 		if received = from(&c); received {
 			s.fleetChanged(ctx, c)
-			s.gatewaysChanged(c)
+			s.gatewaysChanged(ctx, c)
 		}
 	case running.SignalExecutorEnded:
 		var e running.ExecutorEnded

@@ -23,7 +23,7 @@ func (s *service) reinstall(ctx workflow.Context) {
 		return
 	}
 	s.setPhase(ctx, Reconciling)
-	err := s.install(ctx, queues(ctx, s.Gateways), *s.Serving)
+	err := s.install(ctx, queues(ctx, s.Gateways, s.present), *s.Serving)
 	switch {
 	case err == nil:
 		s.setPhase(ctx, Serving)
@@ -67,7 +67,7 @@ func (s *service) stop(ctx workflow.Context) {
 	s.setPhase(ctx, Draining)
 	var gateway *activities.GatewayActivities
 	log := workflow.GetLogger(ctx)
-	all := queues(ctx, s.Gateways)
+	all := queues(ctx, s.Gateways, s.present)
 	if s.Serving != nil || s.several && len(all) > 0 {
 		if err := await(ctx, onGateways(ctx, all, "finish the requests under way", releaseTimeout, gateway.Remove, s.Name)); err != nil {
 			log.Warn("a gateway did not finish its requests", "error", err)
@@ -120,11 +120,14 @@ func (s *service) meetGateways(ctx workflow.Context) {
 
 // gatewaysChanged notes which gateways there are now. Those that have just joined are
 // told what serves; a change that found none is tried again.
-func (s *service) gatewaysChanged(c fleet.Change) {
+func (s *service) gatewaysChanged(ctx workflow.Context, c fleet.Change) {
 	if !c.Members {
 		return
 	}
 	s.Gateways = c.Gateways
+	if s.under != "" && workflow.GetVersion(ctx, patchLeft, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		workflow.SignalExternalWorkflow(ctx, s.under, "", signalGateways, s.Gateways) // one that has ended need not hear it
+	}
 	s.meet(c.New...)
 	for _, name := range workflow.DeterministicKeys(s.Seen) {
 		if !slices.ContainsFunc(s.Gateways, func(g activities.Member) bool { return g.Name == name }) {
@@ -141,12 +144,15 @@ func (s *service) gatewaysChanged(c fleet.Change) {
 // have gone.
 func (s *service) meet(some ...activities.Member) {
 	s.New = append(s.New, some...)
-	s.New = slices.DeleteFunc(s.New, func(g activities.Member) bool { return !slices.Contains(s.Gateways, g) })
+	s.New = slices.DeleteFunc(s.New, func(g activities.Member) bool { return !s.present(g) })
 	slices.SortFunc(s.New, func(a, b activities.Member) int {
 		return slices.Index(s.Gateways, a) - slices.Index(s.Gateways, b)
 	})
 	s.New = slices.Compact(s.New)
 }
+
+// present says whether a gateway is in the fleet still.
+func (s *service) present(g activities.Member) bool { return slices.Contains(s.Gateways, g) }
 
 // newcomers says that gateways are to be told what serves.
 func (s *service) newcomers() bool { return s.several && len(s.New) > 0 }
@@ -167,7 +173,7 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 		s.announce(ctx, some)
 		return
 	}
-	all := queues(ctx, some)
+	all := queues(ctx, some, s.present)
 	only := len(some) == len(s.Gateways)
 	if only {
 		s.setPhase(ctx, Reconciling)
@@ -202,7 +208,7 @@ func (s *service) announce(ctx workflow.Context, some []activities.Member) {
 		return
 	}
 	var gateway *activities.GatewayActivities
-	onGateways(ctx, queues(ctx, some), "say that "+s.Name+" exists and is not ready", announceTimeout, gateway.Announce, s.Name)
+	onGateways(ctx, queues(ctx, some, s.present), "say that "+s.Name+" exists and is not ready", announceTimeout, gateway.Announce, s.Name)
 }
 
 // seenFor is how long what a gateway has said counts: one without requests says

@@ -150,6 +150,8 @@ func (s *Server) start(ctx context.Context, c *config.Config, identity *secure.I
 
 		// Hosts join by an update of one workflow, at times all at once.
 		dynamicconfig.WorkflowExecutionMaxInFlightUpdates.Key(): maxUpdates,
+
+		dynamicconfig.DefaultWorkflowTaskTimeout.Key(): taskTimeout,
 	}
 	if crypto != nil {
 		settings[dynamicconfig.EnableRingpopTLS.Key()] = true
@@ -184,6 +186,11 @@ func (s *Server) start(ctx context.Context, c *config.Config, identity *secure.I
 
 // maxUpdates is how many updates of one workflow may wait at a time.
 const maxUpdates = 1000
+
+// taskTimeout is how long a workflow waits for a worker that was killed with its task: a
+// service does nothing until then. Tasks only decide and take milliseconds; the server
+// gives one that was late three times longer.
+const taskTimeout = 3 * time.Second
 
 // retention is how long histories are kept after their workflows have ended.
 const retention = 3 * 24 * time.Hour
