@@ -17,6 +17,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/workflows/declarations"
+	"github.com/harpagon/harpagon/workflows/gateways"
 	"github.com/harpagon/harpagon/workflows/options"
 	"github.com/harpagon/harpagon/workflows/status"
 )
@@ -110,7 +111,7 @@ func (s *service) giveShare(ctx workflow.Context, some []activities.Member, u pi
 	if !u.Tried() {
 		summary = fmt.Sprintf("generation %d gets no more requests of the trial", s.Trial.Generation)
 	}
-	return await(ctx, onGateways(ctx, queues(ctx, some, s.present), summary, installTimeout, gateway.Try, activities.TryInput{Service: s.Name, Update: u}))
+	return gateways.Await(ctx, gateways.Begin(ctx, gateways.Queues(ctx, some, s.present), summary, installTimeout, gateway.Try, activities.TryInput{Service: s.Name, Update: u}))
 }
 
 // planWithTried has a generation that is given all requests planned with what its modules
@@ -218,7 +219,7 @@ func (s *service) shareWithJoined(ctx workflow.Context) error {
 	some := slices.Clone(s.New)
 	s.installOnJoined(ctx)
 	s.setPhase(ctx, Trying)
-	if err := s.install(ctx, queues(ctx, some, s.present), s.Trial.Deployed); err != nil {
+	if err := s.install(ctx, gateways.Queues(ctx, some, s.present), s.Trial.Deployed); err != nil {
 		return err
 	}
 	return s.giveShare(ctx, some, s.Trial.Update)
@@ -230,12 +231,12 @@ func (s *service) endTrial(ctx workflow.Context) {
 	if s.Trial == nil {
 		return
 	}
-	log, name, all := workflow.GetLogger(ctx), rollout.Name(s.Name), queues(ctx, s.Gateways, s.present)
+	log, name, all := workflow.GetLogger(ctx), rollout.Name(s.Name), gateways.Queues(ctx, s.Gateways, s.present)
 	if err := s.giveShare(ctx, s.Gateways, pipelines.Update{}); err != nil {
 		log.Warn("a gateway did not end the trial", "error", err)
 	}
 	var gateway *activities.GatewayActivities
-	if err := await(ctx, onGateways(ctx, all, "finish what was tried", releaseTimeout, gateway.Remove, name)); err != nil {
+	if err := gateways.Await(ctx, gateways.Begin(ctx, all, "finish what was tried", releaseTimeout, gateway.Remove, name)); err != nil {
 		log.Warn("a gateway did not finish the requests of the trial", "error", err)
 	}
 	if err := release(ctx, all, name, slots(s.Trial.Running)); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/asking"
+	"github.com/harpagon/harpagon/workflows/gateways"
 	"github.com/harpagon/harpagon/workflows/options"
 	"github.com/harpagon/harpagon/workflows/provisioning"
 	"github.com/harpagon/harpagon/workflows/running"
@@ -205,19 +206,19 @@ func (c *change) carryOut(ctx workflow.Context) error {
 	all := c.queues(ctx)
 	wait, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	if err := c.ready(ctx, onGateways(wait, all, summary, patience, gateway.Prepare, c.deployment)); err != nil {
+	if err := c.ready(ctx, gateways.Begin(wait, all, summary, patience, gateway.Prepare, c.deployment)); err != nil {
 		return err
 	}
 	c.show(ctx, "moving traffic")
 	summary = fmt.Sprintf("move traffic to generation %d: %s", c.Generation, compare(c.Serving, &c.next).Describe())
 	var err error
-	c.behind, err = failed(ctx, onGateways(ctx, all, summary, installTimeout, gateway.Install, c.deployment))
+	c.behind, err = gateways.Failed(ctx, gateways.Begin(ctx, all, summary, installTimeout, gateway.Install, c.deployment))
 	return err
 }
 
 // queues are those of the gateways that there were when the change looked.
-func (c *change) queues(ctx workflow.Context) []queue {
-	return queues(ctx, c.view.Gateways(), func(g activities.Member) bool {
+func (c *change) queues(ctx workflow.Context) []gateways.Queue {
+	return gateways.Queues(ctx, c.view.Gateways(), func(g activities.Member) bool {
 		c.hear()
 		return c.gateways == nil || slices.Contains(c.gateways, g)
 	})
@@ -232,14 +233,14 @@ func (c *change) hear() {
 
 // ready waits until the gateways have all executors. One that ends before says why
 // there will be no use in waiting.
-func (c *change) ready(ctx workflow.Context, prepared []part) error {
-	for slices.ContainsFunc(prepared, func(p part) bool { return !p.ready() }) {
+func (c *change) ready(ctx workflow.Context, prepared []gateways.Part) error {
+	for slices.ContainsFunc(prepared, func(p gateways.Part) bool { return !p.Ready() }) {
 		s := workflow.NewSelector(ctx)
 		s.AddReceive(c.told, func(workflow.ReceiveChannel, bool) { c.hear() })
 		var err error
 		for _, p := range prepared {
-			if !p.done.IsReady() {
-				s.AddFuture(p.done, func(workflow.Future) {})
+			if !p.Done.IsReady() {
+				s.AddFuture(p.Done, func(workflow.Future) {})
 			}
 		}
 		for _, end := range c.ends {
@@ -253,7 +254,7 @@ func (c *change) ready(ctx workflow.Context, prepared []part) error {
 			return err
 		}
 	}
-	return await(ctx, prepared)
+	return gateways.Await(ctx, prepared)
 }
 
 // reportPhase tells the service how far the change is.
@@ -416,14 +417,14 @@ func slots(running []Running) []placement.Slot {
 }
 
 // release lets executors go at all gateways, the last of which has switched.
-func release(ctx workflow.Context, all []queue, service string, leaving []placement.Slot) error {
+func release(ctx workflow.Context, all []gateways.Queue, service string, leaving []placement.Slot) error {
 	var gateway *activities.GatewayActivities
 	in := activities.ReleaseInput{Service: service}
 	for _, s := range leaving {
 		in.Executors = append(in.Executors, s.Executor)
 	}
 	summary := fmt.Sprintf("let %d executors finish what they hold", len(leaving))
-	return await(ctx, onGateways(ctx, all, summary, releaseTimeout, gateway.Release, in))
+	return gateways.Await(ctx, gateways.Begin(ctx, all, summary, releaseTimeout, gateway.Release, in))
 }
 
 // patchCancelTogether marks workflows that cancel many executors at once; older ones wait

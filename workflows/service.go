@@ -15,7 +15,7 @@ type service struct {
 	State
 	ended   bool   // nothing runs any more: the workflow may end
 	under   string // ID of the reschedule under way
-	several bool   // it knows of several gateways; see patchGateways
+	several bool   // it knows of several gateways
 	older   bool   // it does not, and there are some by now: a new run will
 }
 

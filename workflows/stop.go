@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/gateways"
 	"github.com/harpagon/harpagon/workflows/options"
 	"github.com/harpagon/harpagon/workflows/provisioning"
 )
@@ -23,7 +24,7 @@ func (s *service) reinstall(ctx workflow.Context) {
 		return
 	}
 	s.setPhase(ctx, Reconciling)
-	err := s.install(ctx, queues(ctx, s.Gateways, s.present), *s.Serving)
+	err := s.install(ctx, gateways.Queues(ctx, s.Gateways, s.present), *s.Serving)
 	switch {
 	case err == nil:
 		s.setPhase(ctx, Serving)
@@ -37,26 +38,26 @@ func (s *service) reinstall(ctx workflow.Context) {
 
 // install waits for the executors, where there are any, and moves traffic. A
 // function's provider is not asked first: it may be back for the first request.
-func (s *service) install(ctx workflow.Context, all []queue, serving Deployed) error {
+func (s *service) install(ctx workflow.Context, all []gateways.Queue, serving Deployed) error {
 	var gateway *activities.GatewayActivities
 	d := serving.deployment()
 	if len(d.Slots) > 0 {
 		patience := cmp.Or(s.Settings.PrepareTimeout, DefaultPrepareTimeout)
 		wait, cancel := workflow.WithCancel(ctx)
 		defer cancel()
-		ready := onGateways(wait, all, "wait until the executors have come back", patience, gateway.Prepare, d)
-		if err := workflow.Await(ctx, func() bool { return ended(ready) || s.hasWork() }); err != nil {
+		ready := gateways.Begin(wait, all, "wait until the executors have come back", patience, gateway.Prepare, d)
+		if err := workflow.Await(ctx, func() bool { return gateways.Ended(ready) || s.hasWork() }); err != nil {
 			return err
 		}
-		if !ended(ready) {
+		if !gateways.Ended(ready) {
 			cancel()
 		}
-		if err := await(ctx, ready); err != nil {
+		if err := gateways.Await(ctx, ready); err != nil {
 			return err
 		}
 	}
 	summary := fmt.Sprintf("install generation %d again", d.Generation)
-	return await(ctx, onGateways(ctx, all, summary, installTimeout, gateway.Install, d))
+	return gateways.Await(ctx, gateways.Begin(ctx, all, summary, installTimeout, gateway.Install, d))
 }
 
 // stop ends serving, and everything that runs. What goes wrong at the gateway
@@ -67,9 +68,9 @@ func (s *service) stop(ctx workflow.Context) {
 	s.setPhase(ctx, Draining)
 	var gateway *activities.GatewayActivities
 	log := workflow.GetLogger(ctx)
-	all := queues(ctx, s.Gateways, s.present)
+	all := gateways.Queues(ctx, s.Gateways, s.present)
 	if s.Serving != nil || s.several && len(all) > 0 {
-		if err := await(ctx, onGateways(ctx, all, "finish the requests under way", releaseTimeout, gateway.Remove, s.Name)); err != nil {
+		if err := gateways.Await(ctx, gateways.Begin(ctx, all, "finish the requests under way", releaseTimeout, gateway.Remove, s.Name)); err != nil {
 			log.Warn("a gateway did not finish its requests", "error", err)
 		}
 	}
@@ -104,7 +105,7 @@ func (s *service) stop(ctx workflow.Context) {
 // meetGateways asks once which gateways there are, and has the fleet tell of those
 // that come and go.
 func (s *service) meetGateways(ctx workflow.Context) {
-	s.several = workflow.GetVersion(ctx, patchGateways, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	s.several = gateways.Several(ctx)
 	if !s.several || s.Met {
 		return
 	}
@@ -125,7 +126,7 @@ func (s *service) gatewaysChanged(ctx workflow.Context, c fleet.Change) {
 		return
 	}
 	s.Gateways = c.Gateways
-	if s.under != "" && workflow.GetVersion(ctx, patchLeft, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+	if s.under != "" && gateways.Left(ctx) {
 		workflow.SignalExternalWorkflow(ctx, s.under, "", signalGateways, s.Gateways) // one that has ended need not hear it
 	}
 	s.meet(c.New...)
@@ -173,14 +174,14 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 		s.announce(ctx, some)
 		return
 	}
-	all := queues(ctx, some, s.present)
+	all := gateways.Queues(ctx, some, s.present)
 	only := len(some) == len(s.Gateways)
 	if only {
 		s.setPhase(ctx, Reconciling)
 	}
 	err := s.install(ctx, all, *s.Serving)
 	switch {
-	case err == nil, gone(err):
+	case err == nil, gateways.Gone(err):
 	case s.hasWork():
 		s.meet(some...) // after what is more urgent
 	case only:
@@ -188,8 +189,8 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 		s.replan("the gateway started anew and could not serve the plan: " + activities.Reason(err))
 	default:
 		var gateway *activities.GatewayActivities
-		parts := onGateways(ctx, all, "install what serves, though executors are missing", installTimeout, gateway.Install, s.Serving.deployment())
-		if err := await(ctx, parts); err != nil {
+		parts := gateways.Begin(ctx, all, "install what serves, though executors are missing", installTimeout, gateway.Install, s.Serving.deployment())
+		if err := gateways.Await(ctx, parts); err != nil {
 			workflow.GetLogger(ctx).Warn("gateways that have joined do not serve", "error", err)
 		}
 	}
@@ -208,7 +209,7 @@ func (s *service) announce(ctx workflow.Context, some []activities.Member) {
 		return
 	}
 	var gateway *activities.GatewayActivities
-	onGateways(ctx, queues(ctx, some, s.present), "say that "+s.Name+" exists and is not ready", announceTimeout, gateway.Announce, s.Name)
+	gateways.Begin(ctx, gateways.Queues(ctx, some, s.present), "say that "+s.Name+" exists and is not ready", announceTimeout, gateway.Announce, s.Name)
 }
 
 // seenFor is how long what a gateway has said counts: one without requests says

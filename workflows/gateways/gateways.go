@@ -1,0 +1,154 @@
+package gateways
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/harpagon/harpagon/activities"
+)
+
+// patchSeveral marks workflows that know of several gateways; older ones go on with
+// the one queue that the one gateway had.
+const patchSeveral = "gateways"
+
+// patchLeft marks workflows that leave out a gateway as soon as the fleet says that it is
+// gone; older ones wait until its activity times out.
+const patchLeft = "gateways that left"
+
+// Several says whether a workflow knows of several gateways.
+func Several(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, patchSeveral, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
+// Left says whether a workflow leaves out gateways that have left.
+func Left(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, patchLeft, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
+// Queue is where a gateway takes activities.
+type Queue struct {
+	name   string
+	shared bool // by any gateway, as it was before there were several
+	member activities.Member
+	left   func() bool // whether the gateway has left since; nil where nobody knows
+}
+
+// Queues are those of gateways. What is present is asked again while they do their parts.
+func Queues(ctx workflow.Context, gateways []activities.Member, present func(activities.Member) bool) (all []Queue) {
+	if !Several(ctx) {
+		return []Queue{{name: activities.GatewayQueue, shared: true}}
+	}
+	for _, g := range gateways {
+		all = append(all, Queue{name: g.Queue(), member: g, left: func() bool { return !present(g) }})
+	}
+	return all
+}
+
+// Part is one gateway's part of a change.
+type Part struct {
+	Queue
+	Done   workflow.Future
+	cancel workflow.CancelFunc
+}
+
+// errLeft ends the part of a gateway that has left.
+var errLeft = temporal.NewNonRetryableApplicationError("workflows: the gateway has left the fleet, or another process has its name", activities.TypeLeft, nil)
+
+// Ready says whether there is nothing to wait for.
+func (p Part) Ready() bool { return p.Done.IsReady() || p.left != nil && p.left() }
+
+// get waits for the part. Nothing waits for a gateway that has left: its queue is read by
+// nobody.
+func (p Part) get(ctx workflow.Context) error {
+	open, _ := workflow.NewDisconnectedContext(ctx) // one that is cancelled says so itself
+	if err := workflow.Await(open, p.Ready); err != nil {
+		return err
+	}
+	if !p.Done.IsReady() && Left(ctx) {
+		p.cancel()
+		return errLeft
+	}
+	return p.Done.Get(ctx, nil)
+}
+
+// Begin begins an activity on every gateway.
+func Begin(ctx workflow.Context, all []Queue, summary string, limit time.Duration, activity, arg any) (parts []Part) {
+	for _, q := range all {
+		options := workflow.ActivityOptions{
+			TaskQueue:           q.name,
+			StartToCloseTimeout: limit,
+			HeartbeatTimeout:    activities.DefaultHeartbeatTimeout,
+			WaitForCancellation: true,
+			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
+			Summary:             summary,
+		}
+		if !q.shared {
+			options.ScheduleToStartTimeout = activities.DefaultHeartbeatTimeout
+		}
+		ctx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, options))
+		parts = append(parts, Part{q, workflow.ExecuteActivity(ctx, activity, arg), cancel})
+	}
+	return parts
+}
+
+// errNone says that a change needs a gateway, and none is there.
+var errNone = temporal.NewNonRetryableApplicationError("workflows: no gateway has joined the fleet; start one with harpagon gateway", activities.TypeNotReady, nil)
+
+// Ended says whether all gateways have done their parts.
+func Ended(parts []Part) bool {
+	return !slices.ContainsFunc(parts, func(p Part) bool { return !p.Done.IsReady() })
+}
+
+// Await waits until all gateways have done their parts. One that is gone is left out,
+// unless all are.
+func Await(ctx workflow.Context, parts []Part) (err error) {
+	if len(parts) == 0 {
+		return errNone
+	}
+	left := 0
+	var lost error
+	for _, p := range parts {
+		switch e := p.get(ctx); {
+		case e == nil:
+			left++
+		case Gone(e):
+			lost = e
+		case err == nil:
+			err = e
+		}
+	}
+	if err == nil && left == 0 {
+		return lost
+	}
+	return err
+}
+
+// Failed are the gateways that could not do their part; the error is that of the
+// first, and nil when another could.
+func Failed(ctx workflow.Context, parts []Part) (behind []activities.Member, err error) {
+	if len(parts) == 0 {
+		return nil, errNone
+	}
+	for _, p := range parts {
+		if e := p.get(ctx); e != nil {
+			if behind = append(behind, p.member); err == nil {
+				err = e
+			}
+		}
+	}
+	if len(behind) < len(parts) {
+		return behind, nil
+	}
+	return behind, err
+}
+
+// Gone says of an activity's error that nobody was there to run it.
+func Gone(err error) bool {
+	var t *temporal.TimeoutError
+	return errors.Is(err, errLeft) || errors.As(err, &t) && (t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START || t.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT)
+}
