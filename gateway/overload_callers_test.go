@@ -1,0 +1,217 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/emulated"
+	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/gateway/grpcapi"
+	"github.com/harpagon/harpagon/gateway/httpapi"
+	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
+	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
+	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+)
+
+// caller asks over a protocol; it says whether the request was answered or refused as one
+// too many.
+type caller func(context.Context, *wire.InferRequest) (answered, refused bool)
+
+// overHTTP serves the gateway over HTTP on a network in memory, as the role does.
+func overHTTP(ctx context.Context, t *testing.T, g *gateway.Gateway, held *inflight.Bytes) (caller, func()) {
+	l := bufconn.Listen(64 << 10)
+	over := make(chan error, 1)
+	go func() {
+		over <- httpapi.Serve(ctx, listen.Gate(l), httpapi.New(g, httpapi.Options{Crowded: g.Crowded, Bytes: held}))
+	}()
+	transport := &http.Transport{
+		MaxIdleConnsPerHost: 4096,
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return l.DialContext(ctx) },
+	}
+	client := oiphttp.New(oiphttp.Options{URL: "http://gateway", Binary: true, HTTP: &http.Client{Transport: transport}})
+	ask := func(ctx context.Context, q *wire.InferRequest) (bool, bool) {
+		_, err := client.Infer(ctx, q, "")
+		return err == nil, errors.Is(err, wire.ErrOverloaded)
+	}
+	return ask, func() {
+		transport.CloseIdleConnections()
+		require.NoError(t, <-over)
+	}
+}
+
+// overGRPC does so over gRPC.
+func overGRPC(ctx context.Context, t *testing.T, g *gateway.Gateway, held *inflight.Bytes) (caller, func()) {
+	l := bufconn.Listen(64 << 10)
+	over := make(chan error, 1)
+	go func() { over <- grpcapi.Serve(ctx, l, grpcapi.New(g, grpcapi.Options{Bytes: held})) }()
+	conn, err := grpc.NewClient("passthrough:///gateway", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	require.NoError(t, err)
+	service := pb.NewGRPCInferenceServiceClient(conn)
+	ask := func(ctx context.Context, q *wire.InferRequest) (bool, bool) {
+		_, err := service.ModelInfer(ctx, oipgrpc.EncodeRequest(q, "", 0))
+		return err == nil, status.Code(err) == codes.ResourceExhausted
+	}
+	return ask, func() {
+		require.NoError(t, conn.Close())
+		require.NoError(t, <-over)
+	}
+}
+
+// sent is what became of a request.
+type sent struct {
+	at              time.Duration // since the first
+	inTime, refused bool
+}
+
+// offer sends requests at an even rate for a while.
+func offer(ask caller, rate float64, span, slo time.Duration, body []wire.NamedTensor) []sent {
+	all := make([]sent, int(rate*span.Seconds()))
+	var group sync.WaitGroup
+	begin := time.Now()
+	for i := range all {
+		all[i].at = time.Duration(float64(i) / rate * float64(time.Second))
+		group.Go(func() {
+			time.Sleep(time.Until(begin.Add(all[i].at)))
+			answered, refused := ask(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: body})
+			all[i].inTime, all[i].refused = answered && time.Since(begin)-all[i].at <= slo, refused
+		})
+	}
+	group.Wait()
+	return all
+}
+
+// emulatedPair is a gateway that serves pipeline "p", two modules in a row of a vector, on
+// emulated engines with a device each; batches of four, which take as long as took says.
+func emulatedPair(ctx context.Context, t *testing.T, elements int64, slo time.Duration, rate float64, took func(batch int) time.Duration) (*gateway.Gateway, func()) {
+	const planned, window = 20 * time.Millisecond, 40 * time.Millisecond
+	port := func(name string) []pipelines.Port {
+		return []pipelines.Port{{Name: name, Datatype: wire.FP32, Shape: []int64{elements}}}
+	}
+	signature := pipelines.Signature{Inputs: port("x"), Outputs: port("y")}
+	profile := pipelines.Profile{Points: []pipelines.Point{
+		{Hardware: "cpu", Batch: 1, Concurrency: 1, Duration: planned / 2}, {Hardware: "cpu", Batch: 4, Concurrency: 1, Duration: planned},
+	}}
+	d := placement.Deployment{Generation: 1, Pipeline: pipelines.Pipeline{
+		Name: "p", SLO: slo, Rate: rate, Arrivals: "poisson", Inputs: port("x"),
+		Outputs: []pipelines.Output{{Name: "y", From: pipelines.Ref{Module: "n", Port: "y"}}},
+	}}
+	host := &executors.Host{Name: "h", Engines: []executors.Engine{emulated.New(emulated.Options{
+		Signatures: func(pipelines.Module) (pipelines.Signature, error) { return signature, nil },
+		Duration:   func(_ executors.Model, batch int) time.Duration { return took(batch) },
+		Sleep:      executors.Sleep, // in virtual time
+	})}}
+	from := pipelines.Ref{Port: "x"}
+	for _, name := range []string{"m", "n"} {
+		device := placement.Device{Host: host.Name, Name: "cpu/" + name, Hardware: "cpu"}
+		host.Devices = append(host.Devices, device)
+		d.Pipeline.Modules = append(d.Pipeline.Modules, pipelines.Module{
+			Name: name, Engine: "emulated", Model: name, Inputs: []pipelines.Binding{{Name: "x", From: from}}, Profile: profile,
+		})
+		from = pipelines.Ref{Module: name, Port: "y"}
+		d.Plan.Modules = append(d.Plan.Modules, plan.Module{Name: name, Budget: window + planned, Groups: []plan.Group{
+			{Hardware: "cpu", Batch: 4, Concurrency: 1, Duration: planned, Machines: 1, Window: window, Period: window},
+		}})
+		d.Slots = append(d.Slots, placement.Slot{
+			Executor: name + "-1", Pipeline: "p", Module: name, Batch: 4, Window: window, Duration: planned, Hardware: "cpu", Device: device.Name, Host: host.Name,
+		})
+	}
+	g := gateway.New(gateway.Options{})
+	host.Dial = func(context.Context, string) (attach.Stream, error) {
+		ours, theirs := attach.Pipe()
+		go func() { _ = g.Attach(theirs) }()
+		return ours, nil
+	}
+	ctx, quit := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for _, s := range d.Slots {
+		running.Go(func() { assert.NoError(t, host.RunExecutor(ctx, executors.NewTask(d, s, ""), executors.Observer{})) })
+	}
+	require.NoError(t, g.Prepare(ctx, d))
+	require.NoError(t, g.Install(ctx, d))
+	return g, func() {
+		quit()
+		running.Wait()
+		require.NoError(t, g.Close())
+	}
+}
+
+// TestOverloadOfCallers: what can serve 100 requests/s is offered 0.9, 1, 3 and 10 times as
+// many over HTTP and gRPC, and then 0.9 times. Goodput stays at nine tenths of its peak or
+// more; what is not answered in time is refused, typed, but for a few; requests hold no more
+// bytes than they may; and five seconds after the overload all are in time again. Batches
+// take twice as long as profiled.
+func TestOverloadOfCallers(t *testing.T) {
+	const slo, span, capacity, recovery = 400 * time.Millisecond, 10 * time.Second, 100, 5 * time.Second
+	const elements, bound = 2048, 1 << 20 // 8 KiB a request
+	body := []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32(make([]float32, elements), elements)}}
+	for name, over := range map[string]func(context.Context, *testing.T, *gateway.Gateway, *inflight.Bytes) (caller, func()){"http": overHTTP, "grpc": overGRPC} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, stopped := emulatedPair(t.Context(), t, elements, slo, capacity, func(batch int) time.Duration {
+					return time.Duration(20+20*(batch-1)/3) * time.Millisecond
+				})
+				ctx, quit := context.WithCancel(t.Context())
+				held := inflight.New(inflight.Limits{Total: bound})
+				ask, closed := over(ctx, t, g, held)
+
+				var goodput []float64
+				for _, times := range []float64{0.9, 1, 3, 10} {
+					good, refused, all := 0, 0, offer(ask, times*capacity, span, slo, body)
+					for _, s := range all {
+						if s.inTime {
+							good++
+						}
+						if s.refused {
+							refused++
+						}
+					}
+					goodput = append(goodput, float64(good)/span.Seconds())
+					t.Logf("%v times: %.1f/s in time, %d of %d refused, at most %d bytes held", times, float64(good)/span.Seconds(), refused, len(all), held.Most())
+					require.LessOrEqual(t, len(all)-good-refused, len(all)/100, "neither in time nor refused")
+				}
+				peak := slices.Max(goodput)
+				require.GreaterOrEqual(t, peak, 0.9*capacity)
+				require.GreaterOrEqual(t, goodput[2], 0.9*peak, "three times")
+				require.GreaterOrEqual(t, goodput[3], 0.9*peak, "ten times")
+
+				last := time.Duration(0)
+				for _, s := range offer(ask, 0.9*capacity, 2*recovery, slo, body) {
+					if !s.inTime {
+						last = s.at
+					}
+				}
+				t.Logf("afterwards: the last that is not in time was sent after %v", last)
+				require.Less(t, last, recovery)
+				require.LessOrEqual(t, held.Most(), int64(bound))
+				require.Zero(t, held.Now())
+				quit()
+				closed()
+				stopped()
+			})
+		})
+	}
+}
