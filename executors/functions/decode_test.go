@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -114,6 +115,7 @@ func FuzzDecodeImage(f *testing.F) {
 	f.Add([]byte("\xff\xd8\xff\xe0"))
 	i := load(f, "decode_image", params{"max_pixels": 65536.0})
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer stalltest.Watch(t, len(data))()
 		answers, err := i.Run(t.Context(), [][]wire.Tensor{{fileTensor(data)}})
 		if err != nil {
 			require.ErrorIs(t, err, wire.ErrInvalid)

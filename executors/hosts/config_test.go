@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 )
 
 const example = `
@@ -79,6 +81,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(example))
 	f.Add([]byte(`provisioner "a" { max = 1`))
 	f.Fuzz(func(t *testing.T, src []byte) {
+		defer stalltest.Watch(t, len(src))()
 		all, err := Parse("h.hcl", src)
 		if err != nil {
 			return

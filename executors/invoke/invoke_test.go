@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
@@ -347,6 +348,7 @@ func FuzzServerTiming(f *testing.F) {
 	f.Add(`init;dur=1.5, run;desc="a";dur=2`)
 	f.Add(`;;,=;dur`)
 	f.Fuzz(func(t *testing.T, s string) {
+		defer stalltest.Watch(t, len(s))()
 		all, _ := serverTiming(http.Header{"Server-Timing": {s}})
 		for _, d := range all {
 			if d < 0 {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 )
 
 func small() *Model {
@@ -163,6 +164,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(small().Encode())
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		defer stalltest.Watch(t, len(raw))()
 		m, err := Decode(raw)
 		if err != nil {
 			return

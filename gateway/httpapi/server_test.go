@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -268,6 +269,52 @@ func (o *once) Accept() (net.Conn, error) {
 
 func (o *once) Close() error   { close(o.closed); return nil }
 func (o *once) Addr() net.Addr { return o.Conn.LocalAddr() }
+
+// TestSlowCallers holds that a caller who sends headers or a body byte by byte loses its
+// connection after the time for them, however steadily it sends, and that one whose body is
+// late is told so.
+func TestSlowCallers(t *testing.T) {
+	const head = "POST /v2/models/p/infer HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n"
+	for name, c := range map[string]struct {
+		first, then, says string
+		time              time.Duration
+	}{
+		"headers":                   {"POST /v2/models/p/infer HTTP/1.1\r\n", "A: b\r\n", "", headerTime},
+		"no headers":                {"", "", "", headerTime},
+		"a body":                    {head, " ", "408 Request Timeout", bodyTime},
+		"a body that does not come": {head, "", "408 Request Timeout", bodyTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				ctx, cancel := context.WithCancel(t.Context())
+				done, ended := make(chan error, 1), make(chan struct{})
+				held := inflight.New(inflight.Limits{Total: 1 << 30})
+				go func() {
+					done <- Serve(ctx, &once{Conn: far, closed: make(chan struct{})}, New(&backend{}, Options{Bytes: held}))
+				}()
+				begin := time.Now()
+				go func() {
+					defer close(ended)
+					_, err := near.Write([]byte(c.first))
+					for err == nil {
+						time.Sleep(100 * time.Millisecond)
+						_, err = near.Write([]byte(c.then))
+					}
+				}()
+				said, err := io.ReadAll(near)
+				require.NoError(t, err)
+				require.InDelta(t, c.time, time.Since(begin), float64(time.Second))
+				require.Contains(t, string(said), c.says)
+				_ = near.Close()
+				<-ended
+				cancel()
+				require.NoError(t, <-done)
+				require.Zero(t, held.Now())
+			})
+		})
+	}
+}
 
 // TestAnAnswerThatIsNotRead holds that a caller who does not read loses its connection.
 func TestAnAnswerThatIsNotRead(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
 	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 )
 
 const priceList = `# what devices cost in a region
@@ -117,6 +118,7 @@ func FuzzReadPrices(f *testing.F) {
 		f.Add(src)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
+		defer stalltest.Watch(t, len(src))()
 		list, diags := files.ReadPrices("p.csv", []byte(src))
 		for _, d := range diags {
 			if d.Subject == nil || d.Subject.Start.Line < 1 || d.Subject.Start.Line > 1+strings.Count(src, "\n") {

@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/pipelines/files"
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 )
 
 // drawDocument draws a document such as the builder makes.
@@ -122,10 +123,6 @@ func TestHCLRoundTrip(t *testing.T) {
 	})
 }
 
-// hangs is how long one input may take before fuzzing gives up on it: a
-// thousand times what it takes.
-const hangs = 20 * time.Second
-
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(traffic))
 	f.Add(HCL(pipelines.Document{Hardware: []pipelines.Hardware{{Name: "cpu", Price: 1}}}))
@@ -137,9 +134,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(src))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		// What takes long enough to be noticed is a finding, too: a limit is missing.
-		stuck := time.AfterFunc(hangs, func() { panic("the parser hangs") })
-		defer stuck.Stop()
+		defer stalltest.Watch(t, len(src))()
 		c, diags := Parse("/fuzz.hcl", src)
 		if diags.HasErrors() {
 			return
@@ -165,6 +160,7 @@ func FuzzReadProfile(f *testing.F) {
 	f.Add([]byte("hardware,batch,duration_ms,memory_mib\n# note\nv100,1,2,3\nv100,2,1,\n"))
 	f.Add([]byte("hardware,batch,duration_ms,spread_ms,others_cores\ncpu,1,2,0.25,\ncpu,2,3,,1.5\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
+		defer stalltest.Watch(t, len(src))()
 		points, diags := files.ReadProfile("p.csv", src)
 		for _, d := range diags {
 			if d.Subject == nil || d.Subject.Start.Line < 1 {

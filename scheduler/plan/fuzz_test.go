@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -19,6 +20,7 @@ func FuzzPlanJSON(f *testing.F) {
 	f.Add([]byte(`{"status":"infeasible","reason":"why","modules":[{"name":"m","groups":[]}]}`))
 	f.Add([]byte(`{"slo_ms":1e300}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer stalltest.Watch(t, len(data))()
 		var p plan.Plan
 		if json.Unmarshal(data, &p) != nil {
 			return

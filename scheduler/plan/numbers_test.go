@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/plantest"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
@@ -81,6 +82,7 @@ func FuzzNumbers(f *testing.F) {
 	f.Add(0.0, 0.0, 0.0, 1.0, int64(1e9), int64(1e9), 1, 0, 3, uint8(12))
 	all := everyPolicy()
 	f.Fuzz(func(t *testing.T, rate, fanout, own, price float64, slo, duration int64, batch, concurrency, count int, which uint8) {
+		defer stalltest.Watch(t, 0)()
 		p := plantest.Traffic()
 		p.Pipeline.Rate, p.Pipeline.SLO = rate, time.Duration(slo)
 		p.Pipeline.Modules[1].Fanout, p.Pipeline.Modules[2].Rate = fanout, own
@@ -90,7 +92,7 @@ func FuzzNumbers(f *testing.F) {
 		o.Concurrency = which >= 128
 		start := time.Now()
 		o.Clock = func() time.Duration { return time.Since(start) }
-		o.TimeLimit = time.Second
+		o.TimeLimit = 100 * time.Millisecond
 		out := policies.Solve(p, o)
 		if err := p.Check(); err != nil {
 			require.Equal(t, plan.Infeasible, out.Status)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -177,6 +178,7 @@ func FuzzDecodeRequest(f *testing.F) {
 	f.Add([]byte(`{"inputs":[{"name":"x","shape":[2,1],"datatype":"BYTES","data":[["a\""],["b"]]}]}`), -1)
 	f.Add([]byte(`{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[1e3]}],"parameters":{"timeout":5}}`), -1)
 	f.Fuzz(func(t *testing.T, body []byte, header int) {
+		defer stalltest.Watch(t, len(body))()
 		c, err := DecodeRequest(body, max(header, -1))
 		if err != nil {
 			if !errors.Is(err, wire.ErrInvalid) {
@@ -199,6 +201,7 @@ func FuzzDecodeRequest(f *testing.F) {
 func FuzzDecodeResponse(f *testing.F) {
 	f.Add([]byte(`{"model_name":"p","outputs":[{"name":"y","shape":[1],"datatype":"BYTES","data":["a"]}],"parameters":{"stages":"[]"}}`), -1)
 	f.Fuzz(func(t *testing.T, body []byte, header int) {
+		defer stalltest.Watch(t, len(body))()
 		if _, err := DecodeResponse(body, max(header, -1)); err != nil && !errors.Is(err, wire.ErrInvalid) {
 			t.Fatal(err)
 		}

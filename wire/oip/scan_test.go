@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -77,7 +78,10 @@ func FuzzScan(f *testing.F) {
 	for _, raw := range bodies {
 		f.Add([]byte(raw))
 	}
-	f.Fuzz(func(t *testing.T, raw []byte) { requireTwins(t, raw) })
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		defer stalltest.Watch(t, len(raw))()
+		requireTwins(t, raw)
+	})
 }
 
 // TestWhatIsWrittenIsAsEncodingJSONWrites compares every byte.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire/keepalive"
 )
 
@@ -75,6 +76,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte{byte(Start), 0, 1, 1, 1, 1, 1, 1, 0xff, 0xff, 3})
 	f.Fuzz(func(t *testing.T, frame []byte) {
+		defer stalltest.Watch(t, len(frame))()
 		var m, again Message
 		if Parse(frame, &m) != nil {
 			return

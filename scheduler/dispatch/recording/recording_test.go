@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/baseline"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
@@ -290,7 +291,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(b)
 		f.Add(r.Parts()[0].Steps)
 	}
-	f.Fuzz(func(_ *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
+		defer stalltest.Watch(t, len(b))()
 		if r, err := Parse(b); err == nil {
 			for _, s := range r.Stations {
 				_, _ = Replay(s)

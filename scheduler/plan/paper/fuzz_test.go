@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 )
 
 func FuzzSplit(f *testing.F) {
@@ -11,6 +13,7 @@ func FuzzSplit(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		defer stalltest.Watch(t, len(s))()
 		got, err := parseSplit(s)
 		if err == nil && got.kind == "quantized" {
 			require.Positive(t, got.step)

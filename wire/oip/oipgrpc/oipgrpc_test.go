@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
@@ -175,6 +176,7 @@ func FuzzDecode(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer stalltest.Watch(t, len(b))()
 		var m pb.ModelInferRequest
 		if proto.Unmarshal(b, &m) == nil {
 			if c, err := DecodeRequest(&m); err == nil {

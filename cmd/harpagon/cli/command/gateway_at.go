@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/sdk/sdkgrpc"
 )
 
 // GatewayAt says where requests go: to gateways that are named, or to the one
@@ -22,7 +23,7 @@ type GatewayAt struct {
 func NewGatewayAt(c *cobra.Command) *GatewayAt {
 	g := &GatewayAt{}
 	c.Flags().StringVar(&g.state, "state", system.DefaultStateDir, "state `folder` of the running system")
-	c.Flags().StringSliceVar(&g.addresses, "gateway", nil, "`address` of a gateway, instead of the one that the state folder names; several may be given, with commas or by repeating the flag; their token is read from "+TokenVariable)
+	c.Flags().StringSliceVar(&g.addresses, "gateway", nil, "`address` of a gateway, HOST:PORT or a URL of http, https, grpc or grpcs, instead of the one that the state folder names; several may be given, with commas or by repeating the flag; their token is read from "+TokenVariable)
 	g.security.Register(c)
 	return g
 }
@@ -38,5 +39,5 @@ func (g *GatewayAt) Dial(ctx context.Context) (*sdk.Client, error) {
 		}
 		addresses = []string{e.Gateway}
 	}
-	return sdk.Dialer{Token: os.Getenv(TokenVariable), TLS: g.security.files, Plaintext: g.security.plain}.Dial(ctx, addresses...)
+	return sdk.Dialer{Token: os.Getenv(TokenVariable), TLS: g.security.files, Plaintext: g.security.plain, GRPC: sdkgrpc.Connect}.Dial(ctx, addresses...)
 }
