@@ -94,8 +94,8 @@ func offer(ask caller, rate float64, span, slo time.Duration, body []wire.NamedT
 	begin := time.Now()
 	for i := range all {
 		all[i].at = time.Duration(float64(i) / rate * float64(time.Second))
+		time.Sleep(time.Until(begin.Add(all[i].at)))
 		group.Go(func() {
-			time.Sleep(time.Until(begin.Add(all[i].at)))
 			answered, refused := ask(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: body})
 			all[i].inTime, all[i].refused = answered && time.Since(begin)-all[i].at <= slo, refused
 		})
@@ -165,7 +165,7 @@ func emulatedPair(ctx context.Context, t *testing.T, elements int64, slo time.Du
 // bytes than they may; and five seconds after the overload all are in time again. Batches
 // take twice as long as profiled.
 func TestOverloadOfCallers(t *testing.T) {
-	const slo, span, capacity, recovery = 400 * time.Millisecond, 10 * time.Second, 100, 5 * time.Second
+	const slo, span, capacity, recovery = 400 * time.Millisecond, 5 * time.Second, 100, 5 * time.Second
 	const elements, bound = 2048, 1 << 20 // 8 KiB a request
 	body := []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32(make([]float32, elements), elements)}}
 	for name, over := range map[string]func(context.Context, *testing.T, *gateway.Gateway, *inflight.Bytes) (caller, func()){"http": overHTTP, "grpc": overGRPC} {

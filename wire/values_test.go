@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/harpagon/harpagon/pipelines/stalltest"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 func TestTensorsKeepTheirValues(t *testing.T) {

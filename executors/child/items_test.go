@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 func TestItemsRoundTrip(t *testing.T) {

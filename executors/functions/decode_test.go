@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // picture draws a pattern of slopes on any kind of image.

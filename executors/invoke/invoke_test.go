@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // target calls a server at the URL: 2 vCPU at 1 per second, billed by 100 ms, 0.5

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/stalltest"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 func small() *Model {

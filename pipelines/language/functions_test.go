@@ -16,7 +16,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/pipelines/stalltest"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 const cloudHCL = `provider "cloud" {

@@ -13,7 +13,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/pipelines/stalltest"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // drawDocument draws a document such as the builder makes.

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/plantest"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // everyPolicy is each policy under each cost model that it has.

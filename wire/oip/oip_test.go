@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // anyTensor draws a sound tensor of any datatype.

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // bodies are JSON parts as clients and servers write them, and nearly so.

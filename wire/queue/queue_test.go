@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire/keepalive"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // all has a message of every kind.

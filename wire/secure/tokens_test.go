@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/secure"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 func line(name, scopes, token string) string {

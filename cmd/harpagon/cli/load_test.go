@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -12,6 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/gateway/grpcapi"
+	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/sdk/sdktest"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 )
@@ -80,4 +85,21 @@ func TestLoadsAnyServerOfTheProtocol(t *testing.T) {
 			assert.Equal(t, report.Requests, report.Completed)
 		})
 	}
+}
+
+func TestLoadsOverGRPC(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, quit := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() {
+		over <- grpcapi.Serve(ctx, l, grpcapi.New(sdktest.Fake{"p": func(context.Context, sdk.Inputs) (sdktest.Outputs, error) {
+			return sdktest.Outputs{"y": sdk.Strings([]string{"a"})}, nil
+		}}, grpcapi.Options{}))
+	}()
+	got := run(t, "load", "p", "--gateway", "grpc://"+l.Addr().String(), "--slo", "1m", "--rate", "50", "--duration", "400ms", "--warmup", "0s", "--json")
+	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Contains(t, got.stdout, `"attainment": 1,`)
+	quit()
+	require.NoError(t, <-over)
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // FuzzReplay forges single steps of recordings that are otherwise right, which

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines/stalltest"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 func FuzzSplit(f *testing.F) {

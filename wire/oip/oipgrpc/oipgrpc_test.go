@@ -16,10 +16,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/stalltest"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
+	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 var datatypes = []string{
