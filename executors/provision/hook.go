@@ -13,6 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 )
 
@@ -126,7 +127,9 @@ func (h *Hook) Describe(ctx context.Context, function string) ([]Described, erro
 	var all []Described
 	for _, f := range list.Functions {
 		if f.Function == function { // whatever else it lists is not ours to touch
-			all = append(all, f.Read())
+			d := f.Read()
+			d.Reason = oip.Hide(d.Reason, h.token)
+			all = append(all, d)
 		}
 	}
 	return all, nil

@@ -187,6 +187,20 @@ func TestWhatTheServerRefusesKeepsItsCode(t *testing.T) {
 	})
 }
 
+// TestTheTokenIsNotRepeated by errors, though the server does so.
+func TestTheTokenIsNotRepeated(t *testing.T) {
+	t.Setenv("TOKEN_OF_THE_TEST", "secret-2f9c")
+	both(t, func(t *testing.T, scheme string) {
+		f := stacking()
+		in := load(t, f.serve(t, scheme)+"?token_variable=TOKEN_OF_THE_TEST", quick, 1)
+		f.set(func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
+			return nil, wire.Errorf(wire.CodeInvalid, "there", "not for secret-2f9c")
+		})
+		_, err := in.Run(t.Context(), rows(1))
+		require.Equal(t, wire.Errorf(wire.CodeInvalid, "mod", "at there: not for (token)"), err)
+	})
+}
+
 func TestOnlyWhatWasNotComputedIsSentAgain(t *testing.T) {
 	both(t, func(t *testing.T, scheme string) {
 		f := stacking()

@@ -2,6 +2,7 @@ package oip
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/harpagon/harpagon/wire"
 )
@@ -12,6 +13,15 @@ const (
 	ContentJSON   = "application/json"
 	ContentBinary = "application/octet-stream"
 )
+
+// Hide takes a token, if any, out of what a server says: one that repeats what it was sent
+// would tell it to callers, logs and histories.
+func Hide(text, token string) string {
+	if token == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, token, "(token)")
+}
 
 type requestJSON struct {
 	ID         string            `json:"id,omitempty"`

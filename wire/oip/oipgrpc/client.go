@@ -177,6 +177,7 @@ func (c *Client) explain(ctx context.Context, s *sent, err error) error {
 		return nil
 	}
 	e := DecodeError(err)
+	e.Reason = oip.Hide(e.Reason, c.options.Token)
 	answered := s.answered.Load()
 	switch code := status.Code(err); {
 	case answered && code == codes.Internal && e.Reason == "":

@@ -29,7 +29,8 @@ type Request struct {
 	MaxAnswer int64  // bytes
 }
 
-// Answer is what a server has answered, whatever its status.
+// Answer is what a server has answered, whatever its status. What refuses a request does not
+// hold the request's token.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -64,6 +65,9 @@ func Do(ctx context.Context, client *http.Client, q Request) (*Answer, error) {
 	}
 	defer resp.Body.Close()
 	body, err := read(resp, q.MaxAnswer)
+	if resp.StatusCode >= 300 {
+		body = []byte(oip.Hide(string(body), q.Token))
+	}
 	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
 }
 

@@ -1,0 +1,155 @@
+//go:build !noserver
+
+package local_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/harpagon/harpagon/executors/provider"
+	"github.com/harpagon/harpagon/gateway/console"
+	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/sdk/local"
+	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/secure"
+)
+
+// TestSecretsAreNotTold gives a system secrets, has it use them, also with a provider that
+// repeats what it was sent in its refusal, and looks for them in all that is written or
+// told.
+func TestSecretsAreNotTold(t *testing.T) {
+	const variable = "CLOUD_TOKEN_OF_THE_TEST"
+	secrets := map[string]string{"provider": "cloud-5c1e7d", "gateway": "gateway-91b2aa", "caller": "caller-e07f43"}
+	t.Setenv(variable, secrets["provider"])
+
+	var answers http.Handler = http.NotFoundHandler()
+	var sent, refuse atomic.Int64
+	cloud := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given := r.Header.Get("Authorization")
+		if given == "Bearer "+secrets["provider"] {
+			sent.Add(1)
+		}
+		if refuse.Load() > 0 && r.Method == http.MethodPost {
+			http.Error(w, `{"error": "not for `+given+`"}`, http.StatusForbidden)
+			return
+		}
+		answers.ServeHTTP(w, r)
+	}))
+	defer cloud.Close()
+	files, state := t.TempDir(), t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(files, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	write("ranker.hcl", strings.Replace(ranker, "URL/v2/models/{function}-{platform}-{size}\"", cloud.URL+"/v2/models/{function}-{platform}-{size}\"\n  token_variable = \""+variable+"\"", 1))
+	write("ranker.json", `{"gpu":{"xi1":0.001,"xi2":0.002,"Mmax_gb":8}}`)
+	host, err := provider.New(provider.Options{Problems: []functions.Problem{declared(t, files)}, ColdStart: -1})
+	require.NoError(t, err)
+	defer host.Close()
+	answers = host
+	tokens, err := secure.LoadTokens(write("tokens", fmt.Sprintf("alice infer:ranker,read sha256:%x\n", sha256.Sum256([]byte(secrets["caller"])))))
+	require.NoError(t, err)
+
+	var told strings.Builder // what people and programs are told
+	recording := filepath.Join(state, "recording")
+	s, err := local.Start(t.Context(), local.Options{
+		Files: []string{files}, StateDir: state, Environ: []string{}, Record: recording,
+		Credentials: secure.Credentials{Token: secrets["gateway"], Tokens: tokens},
+		Progress:    func(text string) { t.Log(text) },
+	})
+	require.NoError(t, err)
+	defer s.Close()
+	caller, err := sdk.Dialer{Token: secrets["caller"]}.Dial(t.Context(), s.GatewayURL)
+	require.NoError(t, err)
+	ask := func() error {
+		_, err := caller.Infer(t.Context(), "ranker/calm", sdk.Inputs{"x": wire.FromFloat32([]float32{1, 2}, 2)})
+		return err
+	}
+	require.NoError(t, ask())
+	assert.Positive(t, sent.Load(), "the provider got its token")
+	refuse.Store(1)
+	err = ask()
+	require.Error(t, err)
+	fmt.Fprintln(&told, err)
+	_, err = sdk.Dialer{Token: "wrong"}.Dial(t.Context(), s.GatewayURL)
+	fmt.Fprintln(&told, err)
+
+	get := func(path string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.GatewayURL+path, nil)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+secrets["gateway"])
+		reply, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer reply.Body.Close()
+		text, err := io.ReadAll(reply.Body)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, reply.StatusCode, path)
+		told.Write(text)
+	}
+	for _, path := range []string{"/metrics", console.Root, console.Root + "services/ranker", "/v2", "/v2/models", "/v2/models/ranker"} {
+		get(path)
+	}
+	statuses, err := system.Control(s.Temporal(), local.Options{}).Statuses(t.Context(), "ranker")
+	require.NoError(t, err)
+	require.NoError(t, json.NewEncoder(&told).Encode(statuses))
+	told.WriteString(statuses[0].Describe())
+	assert.Contains(t, told.String(), "ranker")
+
+	histories := histories(t, s)
+	assert.Contains(t, histories, variable, "histories have the declaration, so that a secret would be seen")
+	require.NoError(t, s.Close())
+	places := map[string]string{"what is told": told.String(), "histories": histories}
+	require.NoError(t, filepath.WalkDir(state, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		places[path] = string(text)
+		return err
+	}))
+	assert.NotEmpty(t, places[recording])
+	assert.NotEmpty(t, places[filepath.Join(state, "harpagon.log")])
+	for place, text := range places {
+		for whose, secret := range secrets {
+			if at := strings.Index(text, secret); at >= 0 {
+				t.Errorf("%s: the %s's token: ...%q", place, whose, text[max(0, at-100):min(len(text), at+50)])
+			}
+		}
+	}
+}
+
+// histories are all events of all workflows, as text.
+func histories(t *testing.T, s *local.System) string {
+	t.Helper()
+	var b strings.Builder
+	all, err := s.Temporal().ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{})
+	require.NoError(t, err)
+	for _, w := range all.Executions {
+		b.WriteString(w.String())
+		events := s.Temporal().GetWorkflowHistory(t.Context(), w.Execution.WorkflowId, w.Execution.RunId, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			e, err := events.Next()
+			require.NoError(t, err)
+			b.WriteString(e.String())
+		}
+	}
+	return b.String()
+}
