@@ -183,8 +183,8 @@ func (d driver) tooFew(p Problem, first *Plan) error {
 }
 
 // largestRate is the highest rate, to three digits and rounded down, whose
-// plan the devices hold, by bisection. Modules with a rate of their own are
-// scaled with the pipeline.
+// plan the devices hold, by bisection; 0 where that is not known. Modules with
+// a rate of their own are scaled with the pipeline.
 func (d driver) largestRate(p Problem) float64 {
 	const shrinks, steps = 16, 10
 	low, high := 0.25, 1.0
@@ -203,7 +203,7 @@ func (d driver) largestRate(p Problem) float64 {
 		}
 	}
 	rate := low * p.Pipeline.Rate
-	if !(rate > 0) {
+	if !(rate > 0) || d.options.Halted() { // the bisection was ended: more might fit
 		return 0
 	}
 	digits := math.Pow(10, 2-math.Floor(math.Log10(rate)))
@@ -243,8 +243,10 @@ func (d driver) cheapestExtra(p Problem, first *Plan) (name string, n int, price
 	return name, n, price
 }
 
+// fitsCount says whether the devices that exist hold a plan, as far as is known when the
+// search must end.
 func (d driver) fitsCount(p Problem) bool {
-	for {
+	for !d.options.Halted() {
 		out, err := d.planOnce(p)
 		if err != nil {
 			return false
@@ -255,6 +257,7 @@ func (d driver) fitsCount(p Problem) bool {
 		}
 		p = relieved(p, short, d.planOnce)
 	}
+	return false
 }
 
 // Scaled is the problem at so many times its rates.
