@@ -269,7 +269,10 @@ func (s *service) release(kept []placement.Slot) {
 	}
 	slices.Sort(names)
 	err := w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Release(ctx, s.name, names) })
-	if w.faults.every == 0 && err == nil {
+	if w.faults.every == 0 && w.life.Err() == nil {
+		if err != nil {
+			w.history.violate("%s: executors %v are not released although all is well: %v", s.name, names, err)
+		}
 		w.pause(500 * time.Millisecond)
 		for _, name := range names {
 			if !s.running[name].gone() {
