@@ -224,7 +224,7 @@ func (sentHandler) HandleRPC(ctx context.Context, e stats.RPCStats) {
 	switch e.(type) {
 	case *stats.OutPayload:
 		s.sent.Store(true)
-	case *stats.InHeader, *stats.InTrailer:
+	case *stats.InTrailer: // headers alone are no answer: the server may die behind them
 		s.answered.Store(true)
 	}
 }
