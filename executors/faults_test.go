@@ -97,13 +97,13 @@ func (c *chaos) draw(n int) int {
 	return c.rng.IntN(n)
 }
 
-// engine crashes, panics and fails now and then, and every second load after
-// the first ones does.
+// engine crashes, panics and fails now and then, and so does every second of the loads
+// that follow the first ones, but fewer than an executor bears of one lane.
 func (c *chaos) engine(name string, limit int) Engine {
 	e := newRig(c.t).engine
 	e.name = name
 	e.load = func(n int) error {
-		if n > limit && n%2 == 0 {
+		if n > limit && n%2 == 0 && n < 2*maxReloads {
 			return errors.New("still down")
 		}
 		return nil

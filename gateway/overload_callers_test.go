@@ -165,7 +165,7 @@ func emulatedPair(ctx context.Context, t *testing.T, elements int64, slo time.Du
 // bytes than they may; and five seconds after the overload all are in time again. Batches
 // take twice as long as profiled.
 func TestOverloadOfCallers(t *testing.T) {
-	const slo, span, capacity, recovery = 400 * time.Millisecond, 5 * time.Second, 100, 5 * time.Second
+	const slo, span, capacity, recovery = 400 * time.Millisecond, 10 * time.Second, 100, 5 * time.Second
 	const elements, bound = 2048, 1 << 20 // 8 KiB a request
 	body := []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32(make([]float32, elements), elements)}}
 	for name, over := range map[string]func(context.Context, *testing.T, *gateway.Gateway, *inflight.Bytes) (caller, func()){"http": overHTTP, "grpc": overGRPC} {
@@ -174,9 +174,12 @@ func TestOverloadOfCallers(t *testing.T) {
 				g, stopped := emulatedPair(t.Context(), t, elements, slo, capacity, func(batch int) time.Duration {
 					return time.Duration(20+20*(batch-1)/3) * time.Millisecond
 				})
+				defer stopped()
 				ctx, quit := context.WithCancel(t.Context())
 				held := inflight.New(inflight.Limits{Total: bound})
 				ask, closed := over(ctx, t, g, held)
+				defer closed()
+				defer quit()
 
 				var goodput []float64
 				for _, times := range []float64{0.9, 1, 3, 10} {
@@ -208,9 +211,6 @@ func TestOverloadOfCallers(t *testing.T) {
 				require.Less(t, last, recovery)
 				require.LessOrEqual(t, held.Most(), int64(bound))
 				require.Zero(t, held.Now())
-				quit()
-				closed()
-				stopped()
 			})
 		})
 	}
