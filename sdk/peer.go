@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/harpagon/harpagon/wire"
 )
 
 // How a gateway that has gone is noticed. A connection that breaks says so at once.
@@ -27,6 +29,9 @@ const (
 // errUnreachable is what a request ends with that has no answer, because its gateway
 // could not be reached, or went before it answered.
 var errUnreachable = errors.New("the gateway is gone")
+
+// errStarting is what a request ends with that a gateway cannot answer yet.
+var errStarting = errors.New("the gateway is not ready")
 
 // errSilent ends the requests that wait for a gateway which is found to be gone.
 var errSilent = errors.New("the gateway does not answer any more")
@@ -51,7 +56,7 @@ func newPeer(c Connection) *peer {
 }
 
 // ask sends one request. An error that no answer of the gateway has brought wraps
-// errUnreachable.
+// errUnreachable, and that of one which is not ready yet errStarting.
 func (p *peer) ask(ctx context.Context, do func(context.Context, Connection) error) error {
 	attempt, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -59,6 +64,7 @@ func (p *peer) ask(ctx context.Context, do func(context.Context, Connection) err
 	sent := time.Now()
 	err := do(attempt, p.Connection)
 	var broken *unreachableError
+	var answer *wire.Error
 	switch {
 	case ctx.Err() != nil:
 		return err
@@ -71,6 +77,10 @@ func (p *peer) ask(ctx context.Context, do func(context.Context, Connection) err
 			go p.probe()
 		}
 		return fmt.Errorf("%w: %w", errUnreachable, err)
+	case errors.As(err, &answer) && answer.Starting:
+		p.heard.Store(int64(time.Since(p.began)))
+		p.down.Store(true) // until it is asked again
+		return fmt.Errorf("%w: %w", errStarting, err)
 	}
 	p.heard.Store(int64(time.Since(p.began)))
 	p.down.Store(false)

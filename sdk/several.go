@@ -116,24 +116,27 @@ func (s *several) ask(ctx context.Context, do func(context.Context, Connection) 
 }
 
 // round asks every gateway at most once. answered says that the error is the answer
-// of one of them.
+// of one of them that is ready.
 func (s *several) round(ctx context.Context, do func(context.Context, Connection) error) (answered bool, err error) {
 	first := int(s.next.Add(1) % uint64(len(s.peers)))
-	for _, up := range []bool{true, false} {
+	asked := make([]bool, len(s.peers))
+	for _, last := range []bool{false, true} { // at last those that are down, too
 		for i := range s.peers {
-			p := s.peers[(first+i)%len(s.peers)]
-			if p.up() != up {
+			i = (first + i) % len(s.peers)
+			p := s.peers[i]
+			if asked[i] || !last && !p.up() {
 				continue
 			}
+			asked[i] = true
 			e := p.ask(ctx, do)
 			switch {
 			case e == nil, ctx.Err() != nil:
 				return true, e
-			case errors.Is(e, errUnreachable):
+			case errors.Is(e, errUnreachable), errors.Is(e, errStarting):
 				if err == nil {
 					err = e
 				}
-			case errors.Is(e, ErrUnavailable): // it is starting or stopping, or has lost its executors
+			case errors.Is(e, ErrUnavailable): // it is stopping, or has lost its executors
 				answered, err = true, e
 			default:
 				return true, e

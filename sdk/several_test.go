@@ -209,6 +209,42 @@ func TestASilentGatewayIsLeft(t *testing.T) {
 	})
 }
 
+func TestAGatewayThatHasJustStartedIsNoAnswer(t *testing.T) {
+	protocols(t, func(t *testing.T, serve func(wire.Backend) *front) {
+		var ready atomic.Bool
+		var asked atomic.Int64
+		a, b := serve(echo(0)), serve(sdktest.Fake{"p": func(_ context.Context, in sdk.Inputs) (sdktest.Outputs, error) {
+			if asked.Add(1); !ready.Load() {
+				e := wire.Errorf(wire.CodeUnavailable, "", "this gateway has just started")
+				e.Starting = true
+				return nil, e
+			}
+			return sdktest.Outputs{"y": in["x"]}, nil
+		}})
+		c, err := dial(t.Context(), a, b)
+		require.NoError(t, err)
+		defer c.Close()
+		stop := make(chan struct{})
+		sent, wait := ask(t, c, stop)
+		require.Eventually(t, func() bool { return sent.Load() > 1000 }, 30*time.Second, time.Millisecond, "the other answers")
+		require.Less(t, asked.Load(), sent.Load()/3, "it is asked now and then, and not in turn")
+		a.kill() // the only one that is ready
+		before := asked.Load()
+		require.Eventually(t, func() bool { return asked.Load() > before+20 }, 30*time.Second, time.Millisecond)
+		ready.Store(true)
+		held := sent.Load()
+		require.Eventually(t, func() bool { return sent.Load() > held+100 }, 30*time.Second, time.Millisecond, "those that waited are answered")
+		close(stop)
+		wait()
+
+		ready.Store(false)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = c.Infer(ctx, "p", nil)
+		require.Error(t, err, "its deadline ends the waiting")
+	})
+}
+
 func TestRequestsAreBalanced(t *testing.T) {
 	protocols(t, func(t *testing.T, serve func(wire.Backend) *front) {
 		var counts [2]atomic.Int64

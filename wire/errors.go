@@ -41,6 +41,10 @@ type Error struct {
 	Stage   string        `json:"stage,omitempty"` // module at fault; empty before any
 	Budget  time.Duration `json:"budget_ns,omitempty"`
 	Elapsed time.Duration `json:"elapsed_ns,omitempty"`
+
+	// Starting says that the gateway is not ready: it has not been told of all services
+	// yet, so that another may answer now and this one soon.
+	Starting bool `json:"starting,omitempty"`
 }
 
 // Error states code, stage, reason and, where they are known, the times.

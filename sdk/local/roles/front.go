@@ -68,7 +68,7 @@ func (f *front) Ready() error {
 	defer f.mu.Unlock()
 	switch f.state {
 	case starting:
-		return wire.Errorf(wire.CodeUnavailable, "", "this gateway has just started and is still being given its services; come again in a second")
+		return isStarting("is still being given its services")
 	case leaving:
 		return wire.Errorf(wire.CodeUnavailable, "", "this gateway is about to stop; ask another")
 	}
@@ -106,7 +106,13 @@ func (f *front) known(name string, err error) error {
 	case f.announced[name], f.announced[service]:
 		return wire.Errorf(wire.CodeUnavailable, "", "%s exists and is not ready to be served; harpagon status %s says how far it is", service, service)
 	case f.state == starting:
-		return wire.Errorf(wire.CodeUnavailable, "", "this gateway has just started and has not been told of %s yet; come again in a second", service)
+		return isStarting("has not been told of " + service + " yet")
 	}
 	return err
+}
+
+func isStarting(how string) error {
+	e := wire.Errorf(wire.CodeUnavailable, "", "this gateway has just started and %s; come again in a second", how)
+	e.Starting = true
+	return e
 }

@@ -38,6 +38,9 @@ func TestAServiceThatIsNotReadyIsUnavailableAndNotUnknown(t *testing.T) {
 	check("/v2/health/live", http.StatusOK)
 	check("/v2/models/traffic", http.StatusServiceUnavailable)
 	require.ErrorIs(t, infer("traffic"), wire.ErrUnavailable)
+	var e *wire.Error
+	require.ErrorAs(t, infer("traffic"), &e)
+	require.True(t, e.Starting)
 	require.Equal(t, codes.Unavailable, status.Code(oipgrpc.EncodeError(infer("traffic"))))
 	require.False(t, f.knows("traffic"))
 
@@ -51,6 +54,8 @@ func TestAServiceThatIsNotReadyIsUnavailableAndNotUnknown(t *testing.T) {
 	check("/v2/models/nothing", http.StatusNotFound)
 	require.ErrorIs(t, infer("traffic"), wire.ErrUnavailable)
 	require.ErrorIs(t, infer("ranker/app"), wire.ErrUnavailable)
+	require.ErrorAs(t, infer("ranker/app"), &e)
+	require.False(t, e.Starting, "another does not have it either")
 	require.ErrorIs(t, infer("nothing"), wire.ErrNotFound)
 
 	require.NoError(t, f.Remove(t.Context(), "traffic"))

@@ -19,10 +19,11 @@ const domain = "harpagon"
 
 // Keys of the details.
 const (
-	stageKey   = "stage"
-	reasonKey  = "reason"
-	budgetKey  = "budget_ns"
-	elapsedKey = "elapsed_ns"
+	stageKey    = "stage"
+	reasonKey   = "reason"
+	budgetKey   = "budget_ns"
+	elapsedKey  = "elapsed_ns"
+	startingKey = "starting"
 )
 
 // EncodeError makes the status that a server answers with.
@@ -46,6 +47,9 @@ func EncodeError(err error) error {
 		info.Metadata[budgetKey] = strconv.FormatInt(int64(e.Budget), 10)
 		info.Metadata[elapsedKey] = strconv.FormatInt(int64(e.Elapsed), 10)
 	}
+	if e.Starting {
+		info.Metadata[startingKey] = strconv.FormatBool(true)
+	}
 	if detailed, err := s.WithDetails(info); err == nil {
 		s = detailed
 	}
@@ -63,6 +67,7 @@ func DecodeError(err error) *wire.Error {
 		}
 		e := &wire.Error{Code: wire.Code(info.GetReason()), Reason: info.GetMetadata()[reasonKey], Stage: info.GetMetadata()[stageKey]}
 		e.Budget, e.Elapsed = nanoseconds(info, budgetKey), nanoseconds(info, elapsedKey)
+		e.Starting = info.GetMetadata()[startingKey] != ""
 		return e
 	}
 	return &wire.Error{Code: oip.OfGRPC(uint32(s.Code())), Reason: s.Message()}
