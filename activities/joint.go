@@ -74,15 +74,17 @@ func (s *searches) enter(key string) (one *search, own bool) {
 	return one, true
 }
 
-// solve makes the search. One that ends because its caller gives up is forgotten:
-// somebody else makes it anew.
+// solve makes the search. One that ends because its caller gives up, or before it has
+// found a plan, is forgotten: the next who asks makes it anew.
 func (s *searches) solve(ctx context.Context, one *search, specs []scheduler.Spec, fleet scheduler.Fleet, limits scheduler.Limits) {
 	defer close(one.done)
 	found := scheduler.Solve(specs, fleet, limits)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || slices.ContainsFunc(found, scheduler.Plan.Unfinished) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.all = slices.DeleteFunc(s.all, func(other *search) bool { return other == one })
+	}
+	if ctx.Err() != nil {
 		return
 	}
 	one.plans = map[string]scheduler.Plan{}

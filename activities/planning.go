@@ -43,7 +43,9 @@ const hurryLimit = 4 * time.Second
 // `harpagon plan` prints for the same specs and fleet. A service that cannot be
 // planned, or must not be served so, fails with type TypeInfeasible: no retry
 // helps until the spec or the fleet changes. A search that takes too long is ended
-// in time to return the best plan found. Services that are planned together ask
+// in time to return the best plan found; where it has found none by then, which a machine
+// that is busy with other things does to searches that end elsewhere, it is made again
+// with more time. Services that are planned together ask
 // for the same search, which is then made once.
 func (a *Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, error) {
 	defer beat(ctx, nothing)()
@@ -54,7 +56,7 @@ func (a *Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, erro
 	if in.Hurry {
 		limits.TimeLimit = hurryLimit
 	}
-	p, err := a.joint.plan(ctx, in, limits)
+	p, err := persist(limits, !in.Hurry, func(limits scheduler.Limits) (scheduler.Plan, error) { return a.joint.plan(ctx, in, limits) })
 	if err != nil {
 		return p, err
 	}
@@ -65,6 +67,21 @@ func (a *Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, erro
 		return p, temporal.NewNonRetryableApplicationError(reason, TypeInfeasible, nil)
 	}
 	return p, nil
+}
+
+// longestSearch is the most time that persist gives a search: with those before it, it
+// ends before the activity does.
+const longestSearch = 8 * scheduler.DefaultTimeLimit
+
+// persist searches with more and more time for as long as the search was ended before it
+// found a plan, where that is wanted.
+func persist(limits scheduler.Limits, wanted bool, search func(scheduler.Limits) (scheduler.Plan, error)) (scheduler.Plan, error) {
+	for ; ; limits.TimeLimit *= 2 {
+		p, err := search(limits)
+		if err != nil || !wanted || !p.Unfinished() || 2*limits.TimeLimit > longestSearch || limits.Stop() {
+			return p, err
+		}
+	}
 }
 
 // MissingInput is the input of Missing.

@@ -32,7 +32,9 @@ func TestSearchesOfAllKindsEndWhenTheyMust(t *testing.T) {
 		crowd.Applications = append(crowd.Applications, pipelines.Application{Name: fmt.Sprint("a", i), SLO: time.Second + time.Duration(i)*time.Millisecond, Rate: 1})
 	}
 	many.Function = &crowd
-	specs := []scheduler.Spec{ranking, emulated, vision, many}
+	busy := scheduler.Spec{Pipeline: small("busy", 200), Hardware: twoKinds}
+	busy.Pipeline.Arrivals, busy.Pipeline.Attainment = pipelines.ArrivalsPoisson, 0.99
+	specs := []scheduler.Spec{ranking, emulated, vision, many, busy}
 
 	now := time.Duration(0)
 	passing := func() time.Duration { now += time.Second; return now }
@@ -51,14 +53,18 @@ func TestSearchesOfAllKindsEndWhenTheyMust(t *testing.T) {
 			require.NotNil(t, plans[2].Cluster)
 			assert.Equal(t, cluster.Infeasible, plans[2].Cluster.Status)
 			assert.Contains(t, plans[2].Cluster.Reason, "allow it more time")
+			assert.True(t, plans[2].Unfinished())
+			assert.False(t, plans[1].Unfinished(), "there is a plan")
 			require.NotNil(t, plans[3].Function)
 			assert.Equal(t, functions.Feasible, plans[3].Function.Status)
 			assert.True(t, plans[3].Function.CutShort)
 			assert.Zero(t, plans[3].Function.LowerBound)
+			assert.Contains(t, plans[4].Reason(), "ended before it found one")
+			assert.True(t, plans[4].Unfinished())
 		})
 	}
 	for _, l := range []scheduler.Limits{{Clock: passing}, {Stop: func() bool { return false }, TimeLimit: 1}} {
-		plans := scheduler.Solve(specs[1:], scheduler.Fleet{}, l)
+		plans := scheduler.Solve(specs[1:4], scheduler.Fleet{}, l)
 		assert.False(t, plans[0].Pipeline.CutShort)
 		assert.NotEqual(t, cluster.Infeasible, plans[1].Cluster.Status, plans[1].Cluster.Reason)
 		assert.False(t, plans[2].Function.CutShort)

@@ -176,6 +176,22 @@ func (p Plan) Reason() string {
 	return ""
 }
 
+// Unfinished says that there is no plan because the search was ended before it found one
+// or knew that there is none: more time may find one.
+func (p Plan) Unfinished() bool {
+	switch {
+	case p.Reason() == "":
+		return false
+	case p.Pipeline != nil:
+		return p.Pipeline.CutShort
+	case p.Function != nil:
+		return p.Function.CutShort
+	case p.Cluster != nil:
+		return p.Cluster.CutShort
+	}
+	return false
+}
+
 // Refusal says why the plan must not serve the service; empty where it may. A plan
 // that is not sound serves only where that is allowed.
 func (p Plan) Refusal(s Spec) string {

@@ -39,7 +39,9 @@ func Solve(p Problem, o Options) Plan {
 		return infeasible(&p, "%v", err)
 	}
 	if err := p.fill(&out, parts, divisions, o); errors.Is(err, simulate.ErrStopped) {
-		return infeasible(&p, "the search was ended before it knew how many devices are enough; allow it more time")
+		none := infeasible(&p, "the search was ended before it knew how many devices are enough; allow it more time")
+		none.CutShort = true
+		return none
 	} else if err != nil {
 		return infeasible(&p, "%v", err)
 	}

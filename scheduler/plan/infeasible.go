@@ -15,6 +15,9 @@ type InfeasibleError struct {
 	Needs    time.Duration // what the path needs at the least
 	SLO      time.Duration
 	Reason   string
+
+	// Unfinished says that a search was ended before it found a plan: there may be one.
+	Unfinished bool
 }
 
 // Error is the reason, with pipeline and path.
@@ -78,7 +81,7 @@ func (o Options) Infeasible(p *Problem, err error) Plan {
 	plan := Plan{Pipeline: p.Pipeline.Name, Policy: o.policy(), CostModel: o.costModel(), Status: Infeasible, Reason: err.Error(), SLO: p.Pipeline.SLO}
 	var why *InfeasibleError
 	if errors.As(err, &why) {
-		plan.Reason = why.Reason
+		plan.Reason, plan.CutShort = why.Reason, why.Unfinished
 	}
 	return plan
 }

@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -78,6 +79,10 @@ func newSizer(p plan.Problem, o plan.Options, b plan.Budgets, base plan.Plan) (*
 func (s *sizer) solve() (plan.Plan, error) {
 	if s.target == 0 {
 		e, err := s.expect(&s.base)
+		if errors.Is(err, simulate.ErrStopped) {
+			s.base.CutShort = true
+			return s.base, nil
+		}
 		s.base.Expected = &e
 		return s.base, err
 	}
@@ -91,7 +96,7 @@ func (s *sizer) solve() (plan.Plan, error) {
 		return plan.Plan{}, s.err
 	}
 	if s.best == nil && s.cut {
-		return plan.Plan{}, &plan.InfeasibleError{Pipeline: s.base.Pipeline, SLO: s.base.SLO, Reason: fmt.Sprintf(
+		return plan.Plan{}, &plan.InfeasibleError{Pipeline: s.base.Pipeline, SLO: s.base.SLO, Unfinished: true, Reason: fmt.Sprintf(
 			"the search for a plan that answers %s of %s arrivals in time was ended before it found one; give it more time, or ask for none of it with attainment = 0",
 			quantity.Percent(s.target), s.load.Arrivals)}
 	}
@@ -236,7 +241,12 @@ func (s *sizer) meets(p *plan.Plan) bool {
 	key := signature(p)
 	e, known := s.seen[key]
 	if !known {
-		if e, s.err = s.expect(p); s.err != nil {
+		var err error
+		if e, err = s.expect(p); errors.Is(err, simulate.ErrStopped) {
+			s.cut = true
+			return false
+		} else if err != nil {
+			s.err = err
 			return false
 		}
 		s.seen[key] = e

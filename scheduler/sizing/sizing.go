@@ -33,10 +33,10 @@ func solve(p plan.Problem, o plan.Options) plan.Plan {
 	}
 	if err != nil {
 		out = policies.Solve(p, o) // with the names of policy and cost model
-		out = plan.Plan{Pipeline: out.Pipeline, Policy: out.Policy, CostModel: out.CostModel, Status: plan.Infeasible, Reason: err.Error(), SLO: out.SLO}
+		out = plan.Plan{Pipeline: out.Pipeline, Policy: out.Policy, CostModel: out.CostModel, Status: plan.Infeasible, Reason: err.Error(), SLO: out.SLO, CutShort: out.CutShort}
 		var why *plan.InfeasibleError
 		if errors.As(err, &why) {
-			out.Reason = why.Reason
+			out.Reason, out.CutShort = why.Reason, out.CutShort || why.Unfinished
 		}
 	}
 	out.SolveTime = watch(o) - start
