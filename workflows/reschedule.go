@@ -2,8 +2,10 @@ package workflows
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -264,20 +266,42 @@ func (c *change) reportPhase(ctx workflow.Context, phase Phase) {
 	}
 }
 
-// patchTogether marks workflows that start many executors at once; older ones wait for
-// each before the next.
+// patchTogether marks workflows that start many executors at once, and from its second
+// version on no more than fit into one message; older ones wait for each before the next.
 const patchTogether = "executors together"
 
-// startTogether is how many that are: what they are told must fit into one message.
-const startTogether = 50
+// What is asked of the server in one message: startTogether workflows at most, which are
+// given startBytes at most beside the first. The server takes 4 MiB.
+const (
+	startTogether = 50
+	startBytes    = 1 << 20
+)
 
 // start starts the executors that are missing.
 func (c *change) start(ctx workflow.Context) error {
-	many := 1
-	if len(c.changes.Start) > 1 && workflow.GetVersion(ctx, patchTogether, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
-		many = startTogether
+	many, bytes := 1, math.MaxInt
+	if len(c.changes.Start) > 1 {
+		switch workflow.GetVersion(ctx, patchTogether, workflow.DefaultVersion, 2) {
+		case workflow.DefaultVersion:
+		case 1:
+			many = startTogether
+		default:
+			many, bytes = startTogether, startBytes
+		}
 	}
-	for slots := range slices.Chunk(c.changes.Start, many) {
+	size := func(slot placement.Slot) int {
+		if bytes == math.MaxInt {
+			return 0
+		}
+		text, err := json.Marshal(c.input(slot))
+		if err != nil {
+			return bytes // to be started by itself, which says what is wrong
+		}
+		return len(text)
+	}
+	for left := c.changes.Start; len(left) > 0; {
+		var slots []placement.Slot
+		slots, left = firstOf(left, many, bytes, size)
 		begun := make([]workflow.ChildWorkflowFuture, len(slots))
 		for i, slot := range slots {
 			begun[i] = c.begin(ctx, slot)
@@ -298,6 +322,19 @@ func (c *change) start(ctx workflow.Context) error {
 	return nil
 }
 
+// firstOf divides a list after so many, or before the one with which their sizes together
+// exceed a number of bytes. The first goes whatever its size.
+func firstOf[T any](list []T, many, bytes int, size func(T) int) (first, rest []T) {
+	n, sum := 0, 0
+	for n < min(many, len(list)) {
+		if sum += size(list[n]); n > 0 && sum > bytes {
+			break
+		}
+		n++
+	}
+	return list[:n], list[n:]
+}
+
 func (c *change) begin(ctx workflow.Context, slot placement.Slot) workflow.ChildWorkflowFuture {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:        executorID(slot.Executor, c.Number),
@@ -305,11 +342,15 @@ func (c *change) begin(ctx workflow.Context, slot placement.Slot) workflow.Child
 		StaticSummary:     slot.Describe(),
 		StaticDetails:     fmt.Sprintf("Started by generation %d of %s: %s", c.Generation, slot.Pipeline, c.Reason),
 	})
-	in := running.ExecutorInput{
+	return workflow.ExecuteChildWorkflow(ctx, running.TypeExecutor, c.input(slot))
+}
+
+// input is what the workflow of an executor is given.
+func (c *change) input(slot placement.Slot) running.ExecutorInput {
+	return running.ExecutorInput{
 		Service: cmp.Or(c.Owner, c.id), Task: executors.NewTask(c.deployment, slot, c.Settings.Gateway),
 		HeartbeatTimeout: cmp.Or(c.Settings.HeartbeatTimeout, activities.HeartbeatTimeout(len(c.deployment.Slots))),
 	}
-	return workflow.ExecuteChildWorkflow(ctx, running.TypeExecutor, in)
 }
 
 // releaseOld lets the executors go that traffic has left. What goes wrong here
