@@ -231,6 +231,7 @@ func (s *service) change(to spec) error {
 		return err
 	}
 	w.history.note("%s: generation %d with %v", s.name, d.Generation, to)
+	w.history.changed()
 	for _, slot := range fresh {
 		s.start(d, slot)
 	}
@@ -291,6 +292,7 @@ func (s *service) remove() {
 	s.lock()
 	defer s.unlock()
 	s.world.history.note("%s is deleted", s.name)
+	s.world.history.changed()
 	_ = s.world.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Remove(ctx, s.name) })
 	s.current = nil
 	s.release(nil)

@@ -25,7 +25,11 @@ func (w *world) chance(p float64, what string, about ...any) bool {
 		return false
 	}
 	x := hash(w.seed, what, about)
-	return float64(x>>11)/(1<<53) < p
+	if float64(x>>11)/(1<<53) >= p {
+		return false
+	}
+	w.history.fault()
+	return true
 }
 
 func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {

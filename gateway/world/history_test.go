@@ -45,6 +45,32 @@ type history struct {
 	violations []string
 	log        []string // the latest
 	digest     uint64
+	tally      tally
+}
+
+// tally counts what there was in a world.
+type tally struct {
+	requests int
+	faults   int // of engines, processes, connections and what else was disturbed
+	changes  int // of declarations
+}
+
+func (t *tally) add(more tally) {
+	t.requests += more.requests
+	t.faults += more.faults
+	t.changes += more.changes
+}
+
+func (h *history) fault() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tally.faults++
+}
+
+func (h *history) changed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tally.changes++
 }
 
 // counts are those of one life of a gateway; under the history's lock.

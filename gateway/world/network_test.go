@@ -1,6 +1,7 @@
 package world
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -174,21 +175,63 @@ func (l *link) wait(at time.Time) bool {
 	}
 }
 
+// parcel is under way until a time.
 type parcel[T any] struct {
 	content T
 	at      time.Time
 }
 
+// line holds what is under way in one direction, in order. It grows as it has to: there
+// are thousands of them in a world, and hardly any ever holds more than a few parcels.
+type line[T any] struct {
+	more chan struct{} // has a token once something was added
+
+	mu    sync.Mutex
+	under []parcel[T]
+	ended bool
+}
+
+func (l *line[T]) add(p parcel[T], ended bool) {
+	l.mu.Lock()
+	if l.ended = ended; !ended {
+		l.under = append(l.under, p)
+	}
+	l.mu.Unlock()
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+// next waits for a parcel; false once all have been taken and none follows.
+func (l *line[T]) next() (p parcel[T], ok bool) {
+	for {
+		l.mu.Lock()
+		if len(l.under) > 0 {
+			p = l.under[0]
+			l.under = slices.Delete(l.under, 0, 1)
+			l.mu.Unlock()
+			return p, true
+		}
+		ended := l.ended
+		l.mu.Unlock()
+		if ended {
+			return p, false
+		}
+		<-l.more
+	}
+}
+
 // carry moves what comes from one side to the other, delayed and in order, until
 // either has closed.
 func carry[T any](l *link, delay func() time.Duration, receive func() (T, error), send func(T) error, end func()) {
-	under := make(chan parcel[T], 1<<12)
+	under := &line[T]{more: make(chan struct{}, 1)}
 	go func() {
-		defer close(under)
 		var last time.Time
 		for {
 			content, err := receive()
 			if err != nil {
+				under.add(parcel[T]{}, true)
 				return
 			}
 			at := time.Now().Add(delay())
@@ -196,21 +239,18 @@ func carry[T any](l *link, delay func() time.Duration, receive func() (T, error)
 				at = last.Add(1)
 			}
 			last = at
-			select {
-			case under <- parcel[T]{content, at}:
-			case <-l.gone:
-				return
-			}
+			under.add(parcel[T]{content, at}, false)
 		}
 	}()
-	for p := range under {
-		if !l.wait(p.at) || send(p.content) != nil {
+	for {
+		p, ok := under.next()
+		if !ok || !l.wait(p.at) || send(p.content) != nil {
 			break
 		}
 	}
 	end()
 	l.cut()
-	for range under { // until its receiver has ended
+	for _, ok := under.next(); ok; _, ok = under.next() { // until its receiver has ended
 	}
 }
 
@@ -225,11 +265,11 @@ func (w *world) conn(a, b *process) (near, far net.Conn) {
 	r := w.delays(a.name + ">" + b.name)
 	back := w.delays(b.name + ">" + a.name)
 	read := func(c net.Conn) func() ([]byte, error) {
+		room := make([]byte, 4<<10)
 		return func() ([]byte, error) {
-			room := make([]byte, 64<<10)
 			n, err := c.Read(room)
 			if n > 0 {
-				return room[:n], nil
+				return bytes.Clone(room[:n]), nil
 			}
 			return nil, err
 		}

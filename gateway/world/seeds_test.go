@@ -25,11 +25,14 @@ var (
 	story = flag.Bool("story", false, "print what has happened in every seed")
 )
 
-// TestSeeds plays seeds one after the other.
+// TestSeeds plays seeds one after the other, and says what there was in them.
 func TestSeeds(t *testing.T) {
+	var all tally
+	began := time.Now()
 	for seed := *first; seed < *first+uint64(*count); seed++ {
-		play(t, seed)
+		all.add(play(t, seed))
 	}
+	t.Logf("%d seeds from %d on: %d requests, %d faults, %d changes in %.1f s", *count, *first, all.requests, all.faults, all.changes, time.Since(began).Seconds())
 }
 
 // TestKeptSeeds plays those again that have failed once.
@@ -45,7 +48,7 @@ func TestKeptSeeds(t *testing.T) {
 	}
 }
 
-func play(t *testing.T, seed uint64) {
+func play(t *testing.T, seed uint64) (sum tally) {
 	t.Run(fmt.Sprint(seed), func(t *testing.T) {
 		var w *world
 		synctest.Test(t, func(t *testing.T) {
@@ -53,6 +56,8 @@ func play(t *testing.T, seed uint64) {
 			w.live()
 		})
 		h := &w.history
+		sum = h.tally
+		sum.requests = len(h.requests)
 		if len(h.violations) > 0 {
 			t.Errorf("seed %d: %s\nplay it again: go test ./gateway/world -run TestSeeds -first %d -seeds 1 -story",
 				seed, strings.Join(h.violations, "\n"), seed)
@@ -62,6 +67,7 @@ func play(t *testing.T, seed uint64) {
 			t.Logf("%s\n%d requests: %v %v", strings.Join(h.log, "\n"), len(h.requests), h.outcomes, h.codes)
 		}
 	})
+	return sum
 }
 
 // draw makes a world of a seed.
@@ -177,6 +183,7 @@ func (w *world) disturb() {
 	r := random(w.seed, "trouble")
 	for w.pause(time.Duration(r.ExpFloat64()*float64(w.faults.every))) && w.troubled() {
 		back := between(r, 10*time.Millisecond, time.Second)
+		w.history.fault()
 		all := w.processes()
 		one := all[r.IntN(len(all))]
 		switch n := r.IntN(10); {
