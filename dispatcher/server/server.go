@@ -59,6 +59,10 @@ type Options struct {
 	// keepalive.Conn.Listen.
 	Patience time.Duration
 
+	// Clock tells the time by which Claim makes epochs; nil means time.Now. It need not be
+	// right, and may be set.
+	Clock func() time.Time
+
 	// Orphaned is told by which epoch a service had an owner whom a gateway has lost; it
 	// must not block. Who has made the server a claimer (Claim) needs none.
 	Orphaned func(service string, epoch uint64)
@@ -66,6 +70,9 @@ type Options struct {
 
 // New makes a server that owns nothing yet.
 func New(d *dispatcher.Dispatcher, o Options) *Server {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	return &Server{
 		dispatcher: d, options: o, owns: make(map[string]uint64), peers: make(map[*peer]bool),
 		controls: make(map[*control]bool), generations: make(map[generationKey]*shared),
@@ -103,7 +110,7 @@ func (s *Server) Claim() {
 	s.mu.Lock()
 	s.claims = uint64(rand.Uint32())>>(32-claimBits) | 1
 	s.mu.Unlock()
-	s.Own("", s.claimAfter(uint64(time.Now().UnixMilli())<<claimBits))
+	s.Own("", s.claimAfter(uint64(s.options.Clock().UnixMilli())<<claimBits))
 }
 
 // claimBits are the lowest of a claimed epoch: they differ between servers.

@@ -3,7 +3,6 @@ package turns
 import (
 	"container/heap"
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,18 +67,14 @@ func (d *Device) Look() (s Spent, waiting int) {
 // zero due time goes last. An error means that ctx has ended, and nothing is
 // held.
 func (d *Device) Acquire(ctx context.Context, who *User, due time.Time) (waited bool, err error) {
-	key := int64(math.MaxInt64)
-	if !due.IsZero() {
-		key = due.UnixNano()
-	}
 	d.mu.Lock()
-	if d.free(who) && (len(d.queue) == 0 || key < d.queue[0].due) {
+	if d.free(who) && (len(d.queue) == 0 || sooner(due, d.queue[0].due)) {
 		d.take(who)
 		d.mu.Unlock()
 		return false, nil
 	}
 	d.seq++
-	w := &waiter{who: who, due: key, seq: d.seq, granted: make(chan struct{})}
+	w := &waiter{who: who, due: due, seq: d.seq, granted: make(chan struct{})}
 	heap.Push(&d.queue, w)
 	d.mu.Unlock()
 
@@ -133,7 +128,7 @@ func (d *Device) grant() {
 // waiter is a batch in the queue of a device.
 type waiter struct {
 	who     *User
-	due     int64 // Unix time in nanoseconds
+	due     time.Time
 	seq     uint64
 	index   int // in the queue; -1 once granted
 	granted chan struct{}
@@ -145,10 +140,19 @@ type waiters []*waiter
 func (q waiters) Len() int { return len(q) }
 
 func (q waiters) Less(i, j int) bool {
-	if q[i].due != q[j].due {
-		return q[i].due < q[j].due
+	if a, b := q[i].due, q[j].due; sooner(a, b) || sooner(b, a) {
+		return sooner(a, b)
 	}
 	return q[i].seq < q[j].seq
+}
+
+// sooner compares due times, of which the zero one is last. It goes by the time that has
+// passed, not by that of day, which may be set while batches wait.
+func sooner(a, b time.Time) bool {
+	if a.IsZero() || b.IsZero() {
+		return !a.IsZero() && b.IsZero()
+	}
+	return a.Before(b)
 }
 
 func (q waiters) Swap(i, j int) {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/harpagon/harpagon/wire/clocktest"
 )
 
 func user(concurrency int) *User { return &User{Concurrency: concurrency} }
@@ -38,6 +40,30 @@ func TestDeviceServesTheEarliestDueFirst(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []int{2, 4, 3, 1, 0}, order, "no due time goes last, ties by arrival")
 		require.Zero(t, d.running)
+	})
+}
+
+// TestDeviceDoesNotMindAClockThatIsSet: due times are read as the clock is set by hours in
+// between, and the order is that of the time that is left.
+func TestDeviceDoesNotMindAClockThatIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := new(Device)
+		_, err := d.Acquire(t.Context(), user(1), time.Now())
+		require.NoError(t, err)
+		var order []int
+		for i, set := range []time.Duration{0, -time.Hour, time.Hour, -2 * time.Hour} {
+			go func() {
+				due := clocktest.Set(time.Now(), set).Add(time.Second)
+				_, err := d.Acquire(t.Context(), user(1), due)
+				require.NoError(t, err)
+				order = append(order, i)
+				d.Release()
+			}()
+			time.Sleep(time.Millisecond)
+		}
+		d.Release()
+		synctest.Wait()
+		require.Equal(t, []int{0, 1, 2, 3}, order)
 	})
 }
 

@@ -40,8 +40,12 @@ type service struct {
 	spec       spec
 	before     spec
 
-	mu      sync.Mutex
-	answers map[int]func(float32) float32 // by generation
+	given []orders // of the last two changes
+	asked *spec    // while control was away; nil once it is carried out
+
+	mu        sync.Mutex
+	answers   map[int]func(float32) float32 // by generation
+	installed int                           // the generation that all gateways had last
 }
 
 func (s *service) lock()   { s.turn <- struct{}{} }
@@ -75,6 +79,13 @@ func (s *service) answer(generation int, value float32) (float32, bool) {
 	return f(value), true
 }
 
+// served is the generation that all gateways had last.
+func (s *service) served() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.installed
+}
+
 func (s *service) sums(of spec) func(float32) float32 {
 	return func(x float32) float32 {
 		out := make([]float32, len(s.above))
@@ -98,6 +109,9 @@ func (s *service) pipeline(of spec) pipelines.Pipeline {
 	}
 	for i, above := range s.above {
 		m := pipelines.Module{Name: moduleName(i), Model: fmt.Sprint("v", of.versions[i])}
+		if s.world.disk != "" {
+			m.Content = []pipelines.File{s.world.shelf.file(m.Model, of.versions[i])}
+		}
 		for k, a := range above {
 			m.Inputs = append(m.Inputs, pipelines.Binding{Name: inputName(k), From: pipelines.Ref{Module: moduleName(a), Port: "y"}})
 		}
@@ -240,7 +254,14 @@ func (s *service) change(to spec) error {
 		s.mu.Lock()
 		s.answers[d.Generation] = s.sums(to)
 		s.mu.Unlock()
+		gateways := w.living()
 		err = w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Install(ctx, d) })
+		if err == nil {
+			s.mu.Lock()
+			s.installed = d.Generation
+			s.mu.Unlock()
+			s.note(orders{deployment: &d, gateways: gateways})
+		}
 	}
 	if err != nil {
 		w.history.note("%s: generation %d: %v", s.name, d.Generation, err)
@@ -269,6 +290,9 @@ func (s *service) release(kept []placement.Slot) {
 		return
 	}
 	slices.Sort(names)
+	if len(s.given) > 0 {
+		s.given[len(s.given)-1].released = names
+	}
 	err := w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Release(ctx, s.name, names) })
 	if w.faults.every == 0 && w.life.Err() == nil {
 		if err != nil {
@@ -294,13 +318,14 @@ func (s *service) remove() {
 	s.world.history.note("%s is deleted", s.name)
 	s.world.history.changed()
 	_ = s.world.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Remove(ctx, s.name) })
-	s.current = nil
+	s.current, s.given = nil, nil
 	s.release(nil)
 }
 
 // enter has a gateway that has just started serve what the others do.
 func (s *service) enter(ctx context.Context, g *gateway.Gateway) {
 	for ctx.Err() == nil {
+		s.world.awaitControl(ctx)
 		s.lock()
 		if s.current == nil {
 			s.unlock()
@@ -336,9 +361,9 @@ func (s *service) whole() bool {
 	return true
 }
 
-// other draws another declaration.
-func (s *service) other() spec {
-	to := spec{versions: slices.Clone(s.spec.versions), machines: slices.Clone(s.spec.machines), dispatch: s.spec.dispatch}
+// otherThan draws another declaration.
+func (s *service) otherThan(one spec) spec {
+	to := spec{versions: slices.Clone(one.versions), machines: slices.Clone(one.machines), dispatch: one.dispatch}
 	i := s.rng.IntN(len(to.versions))
 	switch s.rng.IntN(4) {
 	case 0:
@@ -353,21 +378,39 @@ func (s *service) other() spec {
 
 var policies = []string{"tc", "adaptive", "deferred", "eager"}
 
-// run is control: changes as they come, and new placements where executors are lost.
+// run is control, until faults cease and what was declared before is carried out.
 func (s *service) run() {
+	s.operate()
+	for tries := 0; !s.catchUp(); tries++ {
+		if tries > 9 {
+			s.world.history.violate("%s is not changed to what was declared, although all is well", s.name)
+			return
+		}
+		s.world.pause(200 * time.Millisecond)
+	}
+}
+
+// operate makes changes as they come, and new placements where executors are lost.
+func (s *service) operate() {
 	w := s.world
 	for w.troubled() {
 		if !w.pause(between(s.rng, 50*time.Millisecond, 400*time.Millisecond)) {
 			return
 		}
+		if w.outage() > 0 {
+			s.waitForControl()
+			continue
+		}
 		switch n := s.rng.IntN(24); {
 		case !w.troubled():
 			return
+		case s.asked != nil:
+			s.catchUp()
 		case !s.whole():
 			_ = s.change(s.spec)
 		case w.faults.every == 0 && n > 4:
 		case n < 4:
-			_ = s.change(s.other())
+			_ = s.change(s.otherThan(s.spec))
 		case n == 4:
 			_ = s.change(s.before)
 		case n == 5 && w.deletes:

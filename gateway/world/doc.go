@@ -8,7 +8,8 @@
 // A seed draws everything: the shape of the pipelines, load, delays of the network, and
 // what goes wrong (connections cut, processes killed and stopped, engines slow, wrong,
 // crashing or poisoned, hosts that leave and join, declarations applied, taken back and
-// deleted, owners that change, callers who leave). A small driver installs generations by
+// deleted, owners that change, callers who leave, clocks that are wrong and set, full disks
+// of hosts, control away for longer than anybody is patient). A small driver installs generations by
 // the calls that the activities of the workflows make; Temporal itself has goroutines and
 // clocks of its own and cannot run here, so workflows are tested in package workflows.
 //

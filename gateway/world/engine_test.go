@@ -3,8 +3,6 @@ package world
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
@@ -39,7 +37,7 @@ func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance
 	if e.world.chance(e.world.faults.load, "load", m.Module.Name, m.Device, time.Now().UnixNano()) {
 		return nil, wire.Errorf(wire.CodeUnavailable, m.Module.Name, "it does not load this time")
 	}
-	version, err := strconv.Atoi(strings.TrimPrefix(m.Module.Model, "v"))
+	version, err := version(m.Module)
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,12 @@ var mutations = []mutation{
 		"	p.stats.End(now, info.Outcome, info.Elapsed)\n	if f", "	if info.Outcome != Cancelled {\n		p.stats.End(now, info.Outcome, info.Elapsed)\n	}\n	if f"},
 	{"what a dispatcher refuses stays in flight", "gateway/metrics/metrics.go",
 		"if !i.Unaccepted { // a", "if !i.Unaccepted && i.Outcome != gateway.Refused { // a"},
+	{"an owner follows by its clock alone", "dispatcher/server/server.go",
+		"s.Own(\"\", s.claimAfter(epoch))", "s.Own(\"\", s.claimAfter(uint64(s.options.Clock().UnixMilli())<<claimBits))"},
+	{"a file that could not be written whole is kept", "executors/content/store.go",
+		"	case err != nil:\n		return f.full(file, err)\n	case got != file.Digest:", "	case err == nil && got != file.Digest:"},
+	{"a generation that is older is installed", "gateway/install.go",
+		"} else if before = p.current.Load(); before.Deployment.Generation > generation {", "} else if before = p.current.Load(); before.Deployment.Generation > generation+9 {"},
 }
 
 const root = "../.."
@@ -95,7 +101,7 @@ func TestMutationsFit(t *testing.T) {
 	}
 }
 
-var found = regexp.MustCompile(`--- FAIL: TestSeeds/(\d+)`)
+var found = regexp.MustCompile(`(?s)seed (\d+): (.*?)\n`)
 
 // TestMutations builds the test with each mistake, and holds that seeds find it.
 func TestMutations(t *testing.T) {
@@ -123,7 +129,7 @@ func TestMutations(t *testing.T) {
 			require.Error(t, err, "%d seeds have not found it", *mutants)
 			seed := found.FindSubmatch(text)
 			require.NotNil(t, seed, "it has failed otherwise: %s", text)
-			t.Logf("found by seed %s", seed[1])
+			t.Logf("found by seed %s: %s", seed[1], seed[2])
 		})
 	}
 }

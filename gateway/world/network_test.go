@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/wire/attach"
+	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
 	"github.com/harpagon/harpagon/wire/keepalive"
 )
 
@@ -47,7 +48,8 @@ type process struct {
 
 	mu    sync.Mutex
 	up    bool
-	held  time.Time // it is stopped until then
+	held  time.Time     // it is stopped until then
+	wrong time.Duration // its clock is, by that much
 	links []*link
 }
 
@@ -294,16 +296,31 @@ func (w *world) stream(from *process, executor string, n int, to *process) (near
 	watch := w.history.watch(executor, to.name)
 	up, back := w.delays(fmt.Sprint(executor, ">", to.name, n)), w.delays(fmt.Sprint(to.name, ">", executor, n))
 	w.ends.Go(func() {
-		carry(l, up, x.Recv, func(m *attach.Message) error { watch.fromExecutor(m); return y.Send(m) }, func() { _ = y.Close() })
+		carry(l, up, func() (*pb.Message, error) {
+			m, err := x.Recv()
+			if err != nil {
+				return nil, err
+			}
+			return w.sent(m, from)
+		}, func(p *pb.Message) error {
+			m := w.received(p, to)
+			watch.fromExecutor(m)
+			return y.Send(m)
+		}, func() { _ = y.Close() })
 	})
 	w.ends.Go(func() {
-		carry(l, back, func() (*attach.Message, error) {
+		carry(l, back, func() (*pb.Message, error) {
 			m, err := y.Recv()
-			if err == nil {
-				watch.leaving(m)
+			if err != nil {
+				return nil, err
 			}
-			return m, err
-		}, func(m *attach.Message) error { watch.toExecutor(m); return x.Send(m) }, func() { _ = x.Close() })
+			watch.leaving(m)
+			return w.sent(m, to)
+		}, func(p *pb.Message) error {
+			m := w.received(p, from)
+			watch.toExecutor(m)
+			return x.Send(m)
+		}, func() { _ = x.Close() })
 	})
 	return near, far
 }

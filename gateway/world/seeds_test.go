@@ -52,7 +52,7 @@ func play(t *testing.T, seed uint64) (sum tally) {
 	t.Run(fmt.Sprint(seed), func(t *testing.T) {
 		var w *world
 		synctest.Test(t, func(t *testing.T) {
-			w = draw(seed)
+			w = draw(seed, t.TempDir)
 			w.live()
 		})
 		h := &w.history
@@ -71,7 +71,7 @@ func play(t *testing.T, seed uint64) (sum tally) {
 }
 
 // draw makes a world of a seed.
-func draw(seed uint64) *world {
+func draw(seed uint64, disk func() string) *world {
 	r := random(seed, "world")
 	w := &world{seed: seed, began: time.Now(), epochs: map[string][]heardEpoch{}, dialled: map[string]int{}, shared: r.IntN(4) > 0, deletes: r.IntN(3) == 0}
 	w.life, w.cancel = context.WithCancel(context.Background())
@@ -109,6 +109,14 @@ func draw(seed uint64) *world {
 	for i := range 1 + r.IntN(2) {
 		w.services = append(w.services, w.service(fmt.Sprint("s", i), r))
 	}
+	more := random(seed, "surroundings")
+	w.claims = w.shared && more.IntN(3) == 0
+	w.clocks, w.outages = more.IntN(3) > 0, more.IntN(3) == 0
+	w.shelf.files = map[string]string{}
+	w.control.name = "control"
+	if more.IntN(4) == 0 {
+		w.disk = disk()
+	}
 	return w
 }
 
@@ -130,6 +138,9 @@ func (w *world) service(name string, r *rand.Rand) *service {
 
 // live plays a world to its end.
 func (w *world) live() {
+	if w.clocks {
+		w.setClocks()
+	}
 	for _, d := range w.dispatchers {
 		w.startDispatcher(d)
 	}
@@ -141,17 +152,22 @@ func (w *world) live() {
 		w.startGateway(g)
 		w.pause(time.Microsecond)
 	}
-	if len(w.dispatchers) > 0 {
-		w.epoch = 1
-		w.dispatchers[0].Own("", w.epoch)
+	if len(w.dispatchers) > 0 && !w.claims {
+		w.dispatchers[0].Own("", w.nextEpoch())
 	}
 	for _, s := range w.services {
 		for s.change(s.spec) != nil && w.pause(10*time.Millisecond) { // its engines may not load
 		}
 	}
 	for _, s := range w.services {
-		w.ends.Go(s.run)
+		w.controls.Go(s.run)
 		w.ends.Go(func() { w.callers(s) })
+	}
+	if w.disk != "" {
+		w.ends.Go(w.fillDisks)
+	}
+	if w.outages {
+		w.ends.Go(w.takeControl)
 	}
 	if w.faults.every > 0 {
 		w.ends.Go(w.disturb)
@@ -213,7 +229,7 @@ func (w *world) disturb() {
 					w.revive(one)
 				}
 			})
-		case len(w.dispatchers) > 0:
+		case len(w.dispatchers) > 0 && !w.claims:
 			d := w.dispatchers[r.IntN(len(w.dispatchers))]
 			s := w.services[r.IntN(len(w.services))]
 			w.mu.Lock()
@@ -226,8 +242,7 @@ func (w *world) disturb() {
 					w.epoch = max(w.epoch, epoch)
 				}
 			}
-			w.epoch++
-			next := w.epoch
+			next := w.nextEpoch()
 			own := d.Server
 			w.mu.Unlock()
 			if d.alive() {
@@ -298,6 +313,7 @@ func (w *world) settle() {
 	w.mu.Unlock()
 	w.history.note("all faults cease")
 	w.pause(2 * time.Second) // what was stopped and killed comes back
+	w.controls.Wait()
 	for _, s := range w.services {
 		for tries := 0; !s.whole(); tries++ {
 			if err := s.change(s.spec); err != nil && tries > 5 {

@@ -41,7 +41,13 @@ type world struct {
 	load     time.Duration // of an engine
 	faults   faults
 	deletes  bool
-	shared   bool // dispatchers apart from gateways
+	shared   bool   // dispatchers apart from gateways
+	claims   bool   // they own services without being told by control
+	clocks   bool   // are wrong
+	outages  bool   // of control
+	disk     string // where hosts have theirs; empty where versions are no files
+	shelf    shelf
+	control  process // without connections
 	services []*service
 	history  history
 	epochs   map[string][]heardEpoch // of owners that an executor has heard of; under the history's lock
@@ -50,15 +56,17 @@ type world struct {
 	dispatchers []*dispatcherProcess
 	hosts       []*hostProcess
 
-	life   context.Context
-	cancel context.CancelFunc
-	ends   sync.WaitGroup
+	life     context.Context
+	cancel   context.CancelFunc
+	ends     sync.WaitGroup
+	controls sync.WaitGroup
 
 	mu      sync.Mutex
 	dialled map[string]int // connections of an executor to an address
 	calm    bool
-	next    int    // request
-	epoch   uint64 // the highest that an owner was given
+	away    time.Time // until then control is
+	next    int       // request
+	epoch   uint64    // the highest that an owner was given
 }
 
 // troubled says whether faults may still happen.
@@ -93,8 +101,9 @@ type dispatcherProcess struct {
 type hostProcess struct {
 	process
 	*executors.Host
-	life   context.Context
-	cancel context.CancelFunc
+	life      context.Context
+	cancel    context.CancelFunc
+	fullUntil time.Time // its disk
 }
 
 func newProcess(kind string, i int) process {
@@ -175,9 +184,12 @@ func (w *world) startDispatcher(d *dispatcherProcess) {
 		Span: gateway.DefaultSpan, FunctionSpan: gateway.DefaultFunctionSpan, Record: -1,
 	})
 	var fresh *server.Server
-	fresh = server.New(queues, server.Options{Name: d.name, Orphaned: func(service string, epoch uint64) {
+	fresh = server.New(queues, server.Options{Name: d.name, Clock: d.clock, Orphaned: func(service string, epoch uint64) {
 		w.history.note("%s claims %s by epoch %d", d.name, service, fresh.OwnAfter(service, epoch))
 	}})
+	if w.claims {
+		fresh.Claim()
+	}
 	w.mu.Lock()
 	d.queues, d.Server = queues, fresh
 	w.mu.Unlock()
@@ -193,6 +205,7 @@ func (w *world) startHost(h *hostProcess) {
 		Retry:  executors.Backoff{Min: 10 * time.Millisecond, Max: 200 * time.Millisecond},
 		Notice: func(string) {},
 	}
+	host.Content = w.cache(h)
 	host.Gateways.Set(w.addresses())
 	host.Dial = func(ctx context.Context, address string) (attach.Stream, error) { return w.dial(ctx, h, address) }
 	life, cancel := context.WithCancel(w.life)
@@ -277,6 +290,7 @@ func (w *world) ask(r *rand.Rand, s *service, leaves time.Duration, hurried time
 	} else if !probe {
 		q.generation = 0
 	}
+	q.generation = max(q.generation, s.served())
 	ctx, cancel := context.WithCancel(w.life)
 	defer cancel()
 	if hurried > 0 {

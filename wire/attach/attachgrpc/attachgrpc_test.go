@@ -96,25 +96,25 @@ func TestResultAndDueSurviveConversion(t *testing.T) {
 			ID: rapid.Uint64().Draw(t, "id"), Waited: time.Duration(rapid.Int64().Draw(t, "waited")), Compute: time.Duration(rapid.Int64().Draw(t, "compute")),
 			Err: &wire.Error{Code: wire.CodeUnavailable, Reason: rapid.String().Draw(t, "reason"), Stage: "m", Budget: 1, Elapsed: 2},
 		}}
-		p, err := toProto(r, now)
+		p, err := Encode(r, now)
 		require.NoError(t, err)
-		back, err := fromProto(p, now)
+		back, err := Decode(p, now)
 		require.NoError(t, err)
 		require.Equal(t, r, back)
 		in := time.Duration(rapid.Int64Range(-1e12, 1e12).Draw(t, "due"))
-		p, err = toProto(&attach.Message{Batch: &attach.Batch{Due: now.Add(in)}}, now)
+		p, err = Encode(&attach.Message{Batch: &attach.Batch{Due: now.Add(in)}}, now)
 		require.NoError(t, err)
 		later := now.Add(time.Hour) // the other host's clock
-		back, err = fromProto(p, later)
+		back, err = Decode(p, later)
 		require.NoError(t, err)
 		require.Equal(t, later.Add(in), back.Batch.Due)
 	})
-	p, err := toProto(&attach.Message{Batch: &attach.Batch{}}, now)
+	p, err := Encode(&attach.Message{Batch: &attach.Batch{}}, now)
 	require.NoError(t, err)
-	back, err := fromProto(p, now)
+	back, err := Decode(p, now)
 	require.NoError(t, err)
 	require.True(t, back.Batch.Due.IsZero())
-	_, err = toProto(&attach.Message{}, now)
+	_, err = Encode(&attach.Message{}, now)
 	require.Error(t, err)
 }
 
@@ -310,15 +310,15 @@ func TestResultsOfSingleRequestsArriveWhole(t *testing.T) {
 			Waited: 5, Compute: 6,
 		}},
 	} {
-		p, err := toProto(m, now)
+		p, err := Encode(m, now)
 		require.NoError(t, err)
-		back, err := fromProto(p, now)
+		back, err := Decode(p, now)
 		require.NoError(t, err)
 		require.Equal(t, m, back)
 	}
-	p, err := toProto(&attach.Message{Result: &attach.Result{Items: [][]wire.Tensor{{}}, Errs: []*wire.Error{nil, wire.Errorf(wire.CodeInternal, "", "of a request that is not there")}}}, now)
+	p, err := Encode(&attach.Message{Result: &attach.Result{Items: [][]wire.Tensor{{}}, Errs: []*wire.Error{nil, wire.Errorf(wire.CodeInternal, "", "of a request that is not there")}}}, now)
 	require.NoError(t, err)
-	back, err := fromProto(p, now)
+	back, err := Decode(p, now)
 	require.NoError(t, err)
 	require.Equal(t, []*wire.Error{nil}, back.Result.Errs)
 }

@@ -66,7 +66,7 @@ func (b *bridge) outbound() error {
 			return err
 		}
 		b.seen(m)
-		p, err := toProto(m, time.Now())
+		p, err := Encode(m, time.Now())
 		if err == nil {
 			err = b.conn.Send(p)
 		}
@@ -87,7 +87,7 @@ func (b *bridge) inbound() {
 			attach.Abort(b.far, err) // io.EOF when it closed in good order
 			return
 		}
-		m, err := fromProto(p, time.Now())
+		m, err := Decode(p, time.Now())
 		if err != nil {
 			attach.Abort(b.far, err)
 			return

@@ -15,9 +15,9 @@ import (
 func TestAWorkersClockMayBeWrong(t *testing.T) {
 	here := time.Now()
 	for _, off := range []time.Duration{-time.Hour, 0, time.Hour} {
-		sent, err := toProto(&attach.Message{Batch: &attach.Batch{ID: 1, Due: here.Add(80 * time.Millisecond)}}, here)
+		sent, err := Encode(&attach.Message{Batch: &attach.Batch{ID: 1, Due: here.Add(80 * time.Millisecond)}}, here)
 		require.NoError(t, err)
-		got, err := fromProto(sent, here.Add(off))
+		got, err := Decode(sent, here.Add(off))
 		require.NoError(t, err)
 		assert.Equal(t, 80*time.Millisecond, got.Batch.Due.Sub(here.Add(off)), off)
 	}

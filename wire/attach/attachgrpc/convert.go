@@ -12,7 +12,9 @@ import (
 
 var errEmpty = errors.New("attachgrpc: a message of no known kind; gateway and workers must be of one version")
 
-func toProto(m *attach.Message, now time.Time) (*pb.Message, error) {
+// Encode is a message as it travels, at the sender's time: what is due travels as the
+// time that is left, so that clocks may differ.
+func Encode(m *attach.Message, now time.Time) (*pb.Message, error) {
 	switch {
 	case m.Hello != nil:
 		return &pb.Message{Kind: &pb.Message_Hello{Hello: helloToProto(m.Hello)}}, nil
@@ -57,7 +59,8 @@ func toProto(m *attach.Message, now time.Time) (*pb.Message, error) {
 	return nil, errEmpty
 }
 
-func fromProto(m *pb.Message, now time.Time) (*attach.Message, error) {
+// Decode is a message that has travelled, at the receiver's time.
+func Decode(m *pb.Message, now time.Time) (*attach.Message, error) {
 	switch k := m.GetKind().(type) {
 	case *pb.Message_Hello:
 		return &attach.Message{Hello: helloFromProto(k.Hello)}, nil

@@ -27,7 +27,7 @@ func FuzzMessages(f *testing.F) {
 		{Skip: &attach.Skip{Part: attach.Part{Epoch: 1, Parts: 1}}},
 		{Soon: &attach.Soon{ID: 7, Compute: 9}}, {Owner: &attach.Owner{Epoch: 4}}, {Drain: &attach.Drain{Reason: "r"}}, {Ready: &attach.Ready{}}, {Ping: &attach.Ping{}},
 	} {
-		p, err := toProto(&m, now)
+		p, err := Encode(&m, now)
 		require.NoError(f, err)
 		b, err := proto.Marshal(p)
 		require.NoError(f, err)
@@ -39,16 +39,16 @@ func FuzzMessages(f *testing.F) {
 		if proto.Unmarshal(b, &p) != nil {
 			return
 		}
-		m, err := fromProto(&p, now)
+		m, err := Decode(&p, now)
 		if err != nil {
 			require.ErrorIs(t, err, errEmpty)
 			return
 		}
-		written, err := toProto(m, now)
+		written, err := Encode(m, now)
 		require.NoError(t, err)
-		back, err := fromProto(written, now)
+		back, err := Decode(written, now)
 		require.NoError(t, err)
-		again, err := toProto(back, now)
+		again, err := Encode(back, now)
 		require.NoError(t, err)
 		require.True(t, proto.Equal(written, again), "%v became %v", written, again)
 	})

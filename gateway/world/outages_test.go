@@ -1,0 +1,113 @@
+package world
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/scheduler/placement"
+)
+
+// Control is away at times, longer than anything that processes are patient with: nothing
+// is changed or replaced then, and a gateway that starts is told nothing. What is declared
+// meanwhile waits, and the last of it is carried out afterwards. What control has done last
+// it may do once more, because it has not heard that it was done; and an order that was
+// given long ago may come to a gateway only now.
+
+// orders are those that control has given to gateways for a service.
+type orders struct {
+	deployment *placement.Deployment
+	gateways   []livingGateway // who got it
+	released   []string        // executors, when it had been installed
+}
+
+// outage is how long control will be away.
+func (w *world) outage() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.calm {
+		return 0
+	}
+	return time.Until(w.away)
+}
+
+// takeControl takes control away again and again.
+func (w *world) takeControl() {
+	r := random(w.seed, "outages")
+	for w.pause(between(r, 50*time.Millisecond, 2*time.Second)) && w.troubled() {
+		d := between(r, 200*time.Millisecond, 5*time.Second)
+		w.history.fault()
+		w.history.note("control is away for %v", d)
+		w.mu.Lock()
+		w.away = time.Now().Add(d)
+		w.mu.Unlock()
+		w.awaitControl(w.life)
+	}
+}
+
+// awaitControl returns when control is there.
+func (w *world) awaitControl(ctx context.Context) {
+	for left := w.outage(); left > 0 && ctx.Err() == nil; left = w.outage() {
+		_ = executors.Sleep(ctx, min(left, 50*time.Millisecond))
+	}
+}
+
+// waitForControl has callers declare meanwhile, and control catch up.
+func (s *service) waitForControl() {
+	w := s.world
+	s.lock()
+	wanted, serves := s.spec, s.current != nil
+	s.unlock()
+	for left := w.outage(); left > 0 && w.pause(min(left, 100*time.Millisecond)); left = w.outage() {
+		if s.rng.IntN(12) == 0 {
+			wanted = s.otherThan(wanted)
+			s.asked = &wanted
+			w.history.note("%s: %v is declared, and waits", s.name, wanted)
+		}
+	}
+	if serves {
+		s.giveAgain()
+	}
+}
+
+// catchUp carries out what was declared while control was away; false where it failed.
+func (s *service) catchUp() bool {
+	if s.asked != nil && s.change(*s.asked) == nil {
+		s.asked = nil
+	}
+	return s.asked == nil
+}
+
+// giveAgain gives the orders of the last two changes once more, the older one last.
+func (s *service) giveAgain() {
+	s.lock()
+	defer s.unlock()
+	w := s.world
+	for _, o := range slices.Backward(s.given) {
+		for _, g := range o.gateways {
+			if !w.same(g.process, g.own) {
+				continue // another process has its place, and gets orders of its own
+			}
+			before, _ := g.own.Deployment(s.name)
+			w.history.note("%s: %s is given generation %d once more", s.name, g.process.name, o.deployment.Generation)
+			ctx, cancel := context.WithTimeout(w.life, time.Second)
+			err := g.own.Install(ctx, *o.deployment)
+			_ = g.own.Release(ctx, s.name, o.released)
+			cancel()
+			after, _ := g.own.Deployment(s.name)
+			switch {
+			case after.Generation < before.Generation:
+				w.history.violate("%s went back from generation %d of %s to %d", g.process.name, before.Generation, s.name, after.Generation)
+			case err != nil && before.Generation == o.deployment.Generation && w.same(g.process, g.own):
+				w.history.violate("%s refuses generation %d of %s, which it has: %v", g.process.name, before.Generation, s.name, err)
+			}
+		}
+	}
+}
+
+// note keeps the orders of the last two changes. The service is locked.
+func (s *service) note(o orders) {
+	s.given = append(s.given, o)
+	s.given = s.given[max(0, len(s.given)-2):]
+}
