@@ -156,8 +156,8 @@ func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 		now := d.Now()
 		b.accountEnd(-1, now, 0)
 		for _, it := range b.Items {
-			together := e.host != "" && it.lostWith == e.host && now-it.lostAt < together
-			it.lostWith, it.lostAt = e.host, now
+			together := e.host != "" && it.lost != nil && it.lost.host == e.host && now-it.lost.at < together
+			it.lost = &loss{now, e.host}
 			d.again(it, together)
 		}
 	})

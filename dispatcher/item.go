@@ -46,23 +46,29 @@ func (r *Request) Over() bool { return r.over.Load() }
 type Item struct {
 	Request *Request
 	Holder  any    // what the gateway has of it
+	Form    uint64 // of a function: items of different forms go in calls of their own
 	Index   int32  // of the module in the generation
 	Size    int32  // rows; 1 where the module is not for queries
 	Class   int32  // of a function: the application's, in the request's generation
-	Form    uint64 // of a function: items of different forms go in calls of their own
 
-	// The station's, under its lock until the item has come back.
+	// The station's, under its lock until the item has come back. A dispatcher holds very
+	// many items, so that fields lie where they fill each other's gaps.
+	class    int32 // that the policy knows it by
 	Batch    int32 // rows or items that it ran with
-	Attempts int8  // how often it was queued anew after it may have reached an engine
-	refusals int16 // and without
-	lostAt   dispatch.Time
-	lostWith string // the host of the executor that it was lost with last
+	refusals int16 // how often it was queued anew before it can have reached an engine
+	Attempts int8  // and after it may have
+	state    itemState
 	Times
-	state itemState
 	kept  dispatch.Time // of the request's time for the modules below
-	class int32         // that the policy knows it by
 	stats *stats.Module // that counts it
 	id    dispatch.RequestID
+	lost  *loss // the last; nil without
+}
+
+// loss is that of an item with its executor.
+type loss struct {
+	at   dispatch.Time
+	host string
 }
 
 // Times of an item on the dispatcher's clock.
@@ -99,6 +105,9 @@ type Batch struct {
 	soon    dispatch.Time // when it was said to be about to end; 0 where it was not
 	group   int32         // that it runs for; -1 once another plan has come
 	few     [4]*Item      // items of a small batch
+
+	gateways []Gateway // that hold items, in the order of parts
+	one      [1]Gateway
 }
 
 // Service is the name of the service that the batch is for.

@@ -167,7 +167,7 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 		}
 		last = max(last, it.Ready)
 	}
-	b.Parts = b.holders()
+	b.Parts = len(b.gateways)
 	b.begin(s.closed(now, a, first, last), b.Size())
 	b.accountStart()
 	if s.calls == 0 {
@@ -205,6 +205,12 @@ func (b *Batch) add(it *Item) {
 	}
 	b.Items = append(b.Items, it)
 	b.Rows += int(it.Size)
+	if b.gateways == nil {
+		b.gateways = b.one[:0]
+	}
+	if n := len(b.gateways); n == 0 || b.gateways[n-1] != r.Gateway && !slices.Contains(b.gateways, r.Gateway) {
+		b.gateways = append(b.gateways, r.Gateway)
+	}
 }
 
 // closed is when a batch that starts now was complete: what came before it is
@@ -247,11 +253,11 @@ func (s *station) apply(fx []effect) {
 
 // start tells the gateways that hold the items of the batch.
 func (b *Batch) start() {
-	if b.Parts == 1 {
-		b.Items[0].Request.Gateway.Start(b, b.Items, 0)
+	if len(b.gateways) == 1 {
+		b.gateways[0].Start(b, b.Items, 0)
 		return
 	}
-	for part, g := range b.Gateways() {
+	for part, g := range b.gateways {
 		var items []*Item
 		for _, it := range b.Items {
 			if it.Request.Gateway == g {
@@ -262,24 +268,8 @@ func (b *Batch) start() {
 	}
 }
 
-// holders counts the gateways that hold items of the batch.
-func (b *Batch) holders() int {
-	first := b.Items[0].Request.Gateway
-	if !slices.ContainsFunc(b.Items, func(it *Item) bool { return it.Request.Gateway != first }) {
-		return 1 // without an allocation, as most are
-	}
-	return len(b.Gateways())
-}
-
 // Gateways are those that hold items of the batch, in the order of its parts.
-func (b *Batch) Gateways() (all []Gateway) {
-	for _, it := range b.Items {
-		if g := it.Request.Gateway; !slices.Contains(all, g) {
-			all = append(all, g)
-		}
-	}
-	return all
-}
+func (b *Batch) Gateways() []Gateway { return b.gateways }
 
 // why puts the reason of a drop into the words of gateways.
 func (s *station) why(it *Item, reason dispatch.Reason) Drop {

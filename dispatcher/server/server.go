@@ -201,22 +201,9 @@ type peer struct {
 	left        atomic.Bool
 	now         dispatch.Time      // when what is handled was read, or little later
 	generations map[uint64]*shared // written under Server.mu
-	requests    []*peerRequest     // by the gateway's number; nil where there is none
+	requests    []*peerRequest     // by the gateway's number; nil where there is no memory for one
 	room        []peerRequest      // for requests to come
 	items       [][]*peerItem      // by station and slot there
-}
-
-// peerRequest is a request as a gateway elsewhere has told of it.
-type peerRequest struct {
-	dispatcher.Request
-	refused bool
-	first   peerItem // most have one, which needs no memory of its own
-}
-
-// peerItem is an item of a gateway elsewhere.
-type peerItem struct {
-	dispatcher.Item
-	ref queue.Ref
 }
 
 // Limits of the numbers that a gateway may give, which are dense: what it has under way.
@@ -225,10 +212,6 @@ const (
 	maxStations = 1 << 12
 	maxSlots    = 1 << 20
 )
-
-// requestsAtOnce is for how many requests to come memory is allotted at once: they lie side
-// by side then, and one that stays long keeps few others.
-const requestsAtOnce = 32
 
 // clockEvery is how many messages at most are handled by one look at the clock.
 const clockEvery = 128
@@ -275,22 +258,16 @@ func (p *peer) handle(m *queue.Message) error {
 			p.server.dispatcher.Cancel(&it.Item)
 		}
 	case queue.Leave:
-		if m.Request < uint64(len(p.requests)) && p.requests[m.Request] != nil {
-			p.finish(p.requests[m.Request], admission.End(m.How))
-			p.requests[m.Request] = nil
+		if m.Request < uint64(len(p.requests)) {
+			if r := p.requests[m.Request]; r.open() {
+				p.finish(r, admission.End(m.How))
+				p.release(m.Request, r)
+			}
 		}
 	default:
 		return fmt.Errorf("a message of kind %d, which a gateway does not send", m.Kind)
 	}
 	return nil
-}
-
-// finish counts a request out.
-func (p *peer) finish(r *peerRequest, how admission.End) {
-	r.End()
-	if !r.refused {
-		p.server.dispatcher.Leave(&r.Request, p.now, how)
-	}
 }
 
 func (p *peer) install(m *queue.Message) error {
@@ -425,79 +402,6 @@ func (s *Server) remove(service string) {
 	}
 }
 
-func (p *peer) arrive(m *queue.Message) error {
-	g := p.generations[m.Generation]
-	slot := uint64(uint32(m.Item))
-	switch {
-	case g == nil || m.Node >= uint64(len(g.Nodes)):
-		return errors.New("an item of a module that was not installed")
-	case m.Request >= maxRequests || m.Station >= maxStations || slot >= maxSlots:
-		return fmt.Errorf("more than %d requests, %d modules or %d items of one are under way", maxRequests, maxStations, maxSlots)
-	case m.Size > maxSlots:
-		return fmt.Errorf("an item of %d rows", m.Size)
-	}
-	of, index := g.MemberOf(int32(m.Node))
-	r, fresh := p.request(m, of)
-	it := &r.first
-	if !fresh {
-		it = new(peerItem)
-	}
-	it.ref = queue.Ref{Station: m.Station, Item: m.Item}
-	it.Request, it.Holder, it.Index, it.Size = &r.Request, it, index, int32(m.Size)
-	if m.Again {
-		it.Attempts = 1
-	}
-	if fresh && !p.server.dispatcher.Admit(of, p.now, r.Deadline) {
-		r.refused = true
-	}
-	if r.refused {
-		r.End()
-		p.Drop(&it.Item, dispatcher.Refused)
-		return nil
-	}
-	for uint64(len(p.items)) <= m.Station {
-		p.items = append(p.items, nil)
-	}
-	for uint64(len(p.items[m.Station])) <= slot {
-		p.items[m.Station] = append(p.items[m.Station], nil)
-	}
-	p.items[m.Station][slot] = it
-	p.server.dispatcher.ArriveAt(p.now, &it.Item)
-	return nil
-}
-
-// request finds or makes the request of an item.
-func (p *peer) request(m *queue.Message, g *dispatcher.Generation) (r *peerRequest, fresh bool) {
-	for uint64(len(p.requests)) <= m.Request {
-		p.requests = append(p.requests, nil)
-	}
-	if r = p.requests[m.Request]; r != nil {
-		return r, false
-	}
-	if len(p.room) == 0 {
-		p.room = make([]peerRequest, requestsAtOnce)
-	}
-	r, p.room = &p.room[0], p.room[1:]
-	r.Generation, r.Gateway, r.Arrival = g, p, max(1, p.now-m.Age)
-	if m.Timed {
-		r.Deadline = max(1, p.now+m.Left)
-	}
-	p.requests[m.Request] = r
-	return r, true
-}
-
-// item that the gateway has there; nil where it was not told of.
-func (p *peer) item(station, item uint64) *peerItem {
-	slot := uint64(uint32(item))
-	if station >= uint64(len(p.items)) || slot >= uint64(len(p.items[station])) {
-		return nil
-	}
-	if it := p.items[station][slot]; it != nil && it.ref.Item == item {
-		return it
-	}
-	return nil
-}
-
 // Start tells the gateway that its items start; see Gateway.
 func (p *peer) Start(b *dispatcher.Batch, items []*dispatcher.Item, part int) {
 	c, ok := b.Executor.Holder.(*control)
@@ -538,7 +442,7 @@ func (p *peer) leave() {
 	}
 	s.mu.Unlock()
 	for _, r := range p.requests {
-		if r != nil {
+		if r.open() {
 			r.End()
 		}
 	}
@@ -550,7 +454,7 @@ func (p *peer) leave() {
 		}
 	}
 	for _, r := range p.requests {
-		if r != nil {
+		if r.open() {
 			p.finish(r, admission.InTime)
 		}
 	}

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/wire/queue"
+)
+
+// peerRequest is a request as a gateway elsewhere has told of it.
+type peerRequest struct {
+	dispatcher.Request
+	free    bool // there is none: the memory is for the next of its number
+	refused bool
+	several bool     // it has items beside the first
+	first   peerItem // most have one, which needs no memory of its own
+}
+
+// peerItem is an item of a gateway elsewhere.
+type peerItem struct {
+	dispatcher.Item
+	ref     queue.Ref
+	settled atomic.Bool // it is back, and nobody else holds it
+}
+
+// settle notes that the items of a batch that has come back, as a whole and from one
+// gateway, are held by that gateway's peer alone. Of other batches somebody may still tell.
+func settle(b *dispatcher.Batch, failed int) {
+	if b.Parts > 1 || failed > 0 {
+		return
+	}
+	for _, it := range b.Items {
+		it.Holder.(*peerItem).settled.Store(true)
+	}
+}
+
+// requestsAtOnce is for how many requests to come memory is allotted at once: they lie side
+// by side then, and one that stays long keeps few others.
+const requestsAtOnce = 32
+
+// maxKept bounds the numbers whose memory is kept for the next request.
+const maxKept = 1 << 17
+
+func (p *peer) arrive(m *queue.Message) error {
+	g := p.generations[m.Generation]
+	slot := uint64(uint32(m.Item))
+	switch {
+	case g == nil || m.Node >= uint64(len(g.Nodes)):
+		return errors.New("an item of a module that was not installed")
+	case m.Request >= maxRequests || m.Station >= maxStations || slot >= maxSlots:
+		return fmt.Errorf("more than %d requests, %d modules or %d items of one are under way", maxRequests, maxStations, maxSlots)
+	case m.Size > maxSlots:
+		return fmt.Errorf("an item of %d rows", m.Size)
+	}
+	of, index := g.MemberOf(int32(m.Node))
+	r, fresh := p.request(m, of)
+	it := &r.first
+	if !fresh {
+		it, r.several = new(peerItem), true
+	}
+	it.ref = queue.Ref{Station: m.Station, Item: m.Item}
+	it.Request, it.Holder, it.Index, it.Size = &r.Request, it, index, int32(m.Size)
+	if m.Again {
+		it.Attempts = 1
+	}
+	if fresh && !p.server.dispatcher.Admit(of, p.now, r.Deadline) {
+		r.refused = true
+	}
+	if r.refused {
+		r.End()
+		p.Drop(&it.Item, dispatcher.Refused)
+		return nil
+	}
+	for uint64(len(p.items)) <= m.Station {
+		p.items = append(p.items, nil)
+	}
+	for uint64(len(p.items[m.Station])) <= slot {
+		p.items[m.Station] = append(p.items[m.Station], nil)
+	}
+	p.items[m.Station][slot] = it
+	p.server.dispatcher.ArriveAt(p.now, &it.Item)
+	return nil
+}
+
+// request finds or makes the request of an item.
+func (p *peer) request(m *queue.Message, g *dispatcher.Generation) (r *peerRequest, fresh bool) {
+	for uint64(len(p.requests)) <= m.Request {
+		p.requests = append(p.requests, nil)
+	}
+	if r = p.requests[m.Request]; r.open() {
+		return r, false
+	}
+	if r == nil {
+		if len(p.room) == 0 {
+			p.room = make([]peerRequest, requestsAtOnce)
+		}
+		r, p.room = &p.room[0], p.room[1:]
+		p.requests[m.Request] = r
+	}
+	r.free = false
+	r.Generation, r.Gateway, r.Arrival = g, p, max(1, p.now-m.Age)
+	if m.Timed {
+		r.Deadline = max(1, p.now+m.Left)
+	}
+	return r, true
+}
+
+// item that the gateway has there; nil where it was not told of.
+func (p *peer) item(station, item uint64) *peerItem {
+	slot := uint64(uint32(item))
+	if station >= uint64(len(p.items)) || slot >= uint64(len(p.items[station])) {
+		return nil
+	}
+	if it := p.items[station][slot]; it != nil && it.ref.Item == item {
+		return it
+	}
+	return nil
+}
+
+// finish counts a request out.
+func (p *peer) finish(r *peerRequest, how admission.End) {
+	r.End()
+	if !r.refused {
+		p.server.dispatcher.Leave(&r.Request, p.now, how)
+	}
+}
+
+// open says whether there is a request.
+func (r *peerRequest) open() bool { return r != nil && !r.free }
+
+// release keeps the memory of a request that is over for the next of its number, where
+// nobody else holds any of it.
+func (p *peer) release(number uint64, r *peerRequest) {
+	it := &r.first
+	if r.several || !r.refused && !it.settled.Load() || number >= maxKept {
+		p.requests[number] = nil
+		return
+	}
+	if p.item(it.ref.Station, it.ref.Item) == it {
+		p.items[it.ref.Station][uint32(it.ref.Item)] = nil
+	}
+	*r = peerRequest{free: true}
+}
