@@ -148,16 +148,13 @@ func number(n int64) *pb.InferParameter {
 }
 
 // EncodeResponse writes an answer, raw unless all outputs have lists and raw is
-// not asked for.
+// not asked for. Its parameters are there once it has been sent; see encodeParameters.
 func EncodeResponse(r *wire.InferResponse, raw bool) (*pb.ModelInferResponse, error) {
 	m := &pb.ModelInferResponse{
 		ModelName: r.Pipeline, ModelVersion: strconv.Itoa(r.Generation), Id: r.ID,
-		Parameters: map[string]*pb.InferParameter{generationKey: number(int64(r.Generation)), elapsedTime: number(int64(r.Elapsed))},
-		Outputs:    make([]*pb.ModelInferResponse_InferOutputTensor, len(r.Outputs)),
+		Outputs: make([]*pb.ModelInferResponse_InferOutputTensor, len(r.Outputs)),
 	}
-	if stages := oip.EncodeStages(r.Stages); stages != "" {
-		m.Parameters[stagesKey] = &pb.InferParameter{ParameterChoice: &pb.InferParameter_StringParam{StringParam: stages}}
-	}
+	m.ProtoReflect().SetUnknown(encodeParameters(r))
 	for i := range r.Outputs {
 		t := &r.Outputs[i]
 		raw = raw || !listed(t.Datatype)
