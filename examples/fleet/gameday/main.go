@@ -31,7 +31,7 @@ func main() {
 	flag.BoolVar(&o.postgres, "postgres", false, "keep Temporal's state in PostgreSQL, which must be installed, and not in a file")
 	flag.DurationVar(&o.lasts, "for", 30*time.Minute, "how long to do things to the fleet")
 	flag.Float64Var(&o.rate, "rate", 300, "requests per second")
-	flag.DurationVar(&o.calm, "calm", 3*time.Second, "between faults")
+	flag.DurationVar(&o.calm, "calm", 3*time.Second, "between faults, and before the first and after the last (5 s at least)")
 	flag.DurationVar(&o.away, "away", 30*time.Second, "how long all of Temporal is away")
 	flag.StringVar(&o.only, "only", "", "a regular expression: only faults whose name it matches, such as ^kill|gateway")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the order of faults")
@@ -81,9 +81,9 @@ func (o *options) run(ctx context.Context) error {
 	defer stop()
 	over := make(chan error, 1)
 	go func() { over <- l.run(loading, o.rate) }()
-	wait(ctx, 5*time.Second) // calm
+	wait(ctx, max(5*time.Second, o.calm))
 	done := f.happen(ctx, faults)
-	wait(ctx, 5*time.Second)
+	wait(ctx, max(5*time.Second, o.calm))
 	stop()
 	if err := <-over; err != nil {
 		return err
