@@ -37,10 +37,14 @@ func (in *Instance) ready(ctx context.Context) error {
 func (in *Instance) wait(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, in.options.LoadTimeout)
 	defer cancel()
+	var why error // what was said last
 	for n := 1; ; n++ {
 		err := in.ready(limited)
 		if err == nil {
 			return nil
+		}
+		if why == nil || limited.Err() == nil {
+			why = err
 		}
 		if errors.Is(err, wire.ErrNotFound) {
 			_, err = in.target.Server.Metadata(limited, in.target.Model, in.target.Version)
@@ -53,7 +57,7 @@ func (in *Instance) wait(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return wire.Errorf(wire.CodeUnavailable, in.module, "not ready within %v: %v", in.options.LoadTimeout, err)
+			return wire.Errorf(wire.CodeUnavailable, in.module, "not ready within %v: %v", in.options.LoadTimeout, why)
 		}
 	}
 }

@@ -292,7 +292,7 @@ func TestLoading(t *testing.T) {
 		f := stacking()
 		f.unready.Store(true)
 		address := f.serve(t, scheme)
-		_, err := New(Options{LoadTimeout: 100 * time.Millisecond}).Load(t.Context(), model(address, 1))
+		_, err := New(Options{LoadTimeout: 500 * time.Millisecond}).Load(t.Context(), model(address, 1))
 		require.ErrorIs(t, err, wire.ErrUnavailable)
 		require.ErrorContains(t, err, "says that the model is not ready")
 		time.AfterFunc(100*time.Millisecond, func() { f.unready.Store(false) })
