@@ -78,17 +78,30 @@ func (h *Histogram) Max() time.Duration { return h.max }
 
 // Quantile is the duration that a share q of all do not exceed: the middle of its
 // bucket, or the longest itself. It is 0 when there are none.
-func (h *Histogram) Quantile(q float64) time.Duration {
-	rank := max(1, int64(math.Ceil(q*float64(h.n))))
-	if rank >= h.n {
-		return h.max
+func (h *Histogram) Quantile(q float64) time.Duration { return Quantile(q, h) }
+
+// Quantile is that of what several histograms of the same fineness have counted together.
+func Quantile(q float64, all ...*Histogram) time.Duration {
+	n, longest, buckets := int64(0), time.Duration(0), 0
+	for _, h := range all {
+		n += h.n
+		longest, buckets = max(longest, h.max), max(buckets, len(h.counts))
 	}
-	for i, n := range h.counts {
-		if rank -= n; rank <= 0 {
-			return min(h.max, h.middle(i))
+	rank := max(1, int64(math.Ceil(q*float64(n))))
+	if rank >= n {
+		return longest
+	}
+	for i := range buckets {
+		for _, h := range all {
+			if i < len(h.counts) {
+				rank -= h.counts[i]
+			}
+		}
+		if rank <= 0 {
+			return min(longest, all[0].middle(i))
 		}
 	}
-	return h.max
+	return longest
 }
 
 func (h *Histogram) bucket(i int, n int64) {

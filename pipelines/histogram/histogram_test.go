@@ -15,8 +15,9 @@ import (
 )
 
 // TestQuantiles holds quantiles against a sorted list, within the errors stated,
-// whether counted at once or in two that are merged.
+// whether counted at once, in two, or in two that are merged.
 func TestQuantiles(t *testing.T) {
+	quantiles := []float64{0, 0.1, 0.5, 0.99, 1}
 	for f, parts := range map[histogram.Fineness]float64{histogram.Fine: 512, histogram.Coarse: 32} {
 		t.Run(fmt.Sprint(parts), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -32,11 +33,16 @@ func TestQuantiles(t *testing.T) {
 						other.Add(time.Duration(d))
 					}
 				}
+				apart := make([]time.Duration, len(quantiles))
+				for i, q := range quantiles {
+					apart[i] = histogram.Quantile(q, &h, &other)
+				}
 				h.Merge(&other)
 				slices.Sort(all)
-				for _, q := range []float64{0, 0.1, 0.5, 0.99, 1} {
+				for i, q := range quantiles {
 					exact := float64(all[max(0, int(math.Ceil(q*float64(len(all))))-1)])
 					require.InDelta(t, exact, float64(h.Quantile(q)), exact/parts+1)
+					require.Equal(t, h.Quantile(q), apart[i])
 				}
 				require.Equal(t, time.Duration(all[len(all)-1]), h.Max())
 				require.Equal(t, int64(len(all)), h.Count())

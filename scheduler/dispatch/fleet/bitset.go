@@ -42,6 +42,17 @@ func (s *bitset) remove(i int32) {
 	s.N--
 }
 
+// All yields the numbers in the set, rising. It must not change meanwhile.
+func (s *bitset) All(yield func(int32) bool) {
+	for l, word := range s.low {
+		for ; word != 0; word &= word - 1 {
+			if !yield(int32(l<<6 | bits.TrailingZeros64(word))) {
+				return
+			}
+		}
+	}
+}
+
 // First is the smallest number in the set, or -1.
 func (s *bitset) First() int32 {
 	for h, word := range s.high {

@@ -305,17 +305,7 @@ func (p *adaptive) choose() int32 {
 func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
 	q := &p.lines[class]
 	keep := p.keep(class)
-	id, best := dispatch.ExecutorID(-1), cut{}
-	for g := range p.fleet.Open {
-		if p.fleet.Open[g].N == 0 {
-			continue
-		}
-		e := dispatch.ExecutorID(p.fleet.Open[g].First())
-		s := p.offer(class, e)
-		if c := cutWindow(q, &s, keep); id < 0 || c.size > best.size {
-			id, best = e, c
-		}
-	}
+	id, best := p.pick(class, func(s *offer) cut { return cutWindow(q, s, keep) })
 	if best.size == 0 {
 		p.ready.Drop(class)
 		p.held.Drop(class)

@@ -194,17 +194,7 @@ func (p *deferred) betaLambda(m *poolModel, size int) float64 {
 // grant gives an open executor to the model.
 func (p *deferred) grant(class int32, out []dispatch.Action) []dispatch.Action {
 	q, m := &p.lines[class], &p.models[class]
-	id, best := dispatch.ExecutorID(-1), cut{}
-	for g := range p.fleet.Open {
-		if p.fleet.Open[g].N == 0 {
-			continue
-		}
-		e := dispatch.ExecutorID(p.fleet.Open[g].First())
-		s := p.offer(class, e)
-		if c := p.cut(q, &s, m.target); id < 0 || c.size > best.size {
-			id, best = e, c
-		}
-	}
+	id, best := p.pick(class, func(s *offer) cut { return p.cut(q, s, m.target) })
 	if best.size == 0 {
 		p.ready.Drop(class)
 		p.parked = append(p.parked, class)

@@ -16,7 +16,7 @@ type givenUp struct {
 	class int32
 }
 
-// run is a batch that was launched.
+// run is a batch that was launched; its size is 0 where there is none.
 type run struct {
 	class, size int32
 	begin       dispatch.Time
@@ -33,7 +33,7 @@ func (p *pool) settle(out []dispatch.Action) []dispatch.Action {
 			if p.fleet.Open[g].N == 0 {
 				continue
 			}
-			e := dispatch.ExecutorID(p.fleet.Open[g].First())
+			e := p.first(g)
 			if b := p.recoverable(i, e); b > best {
 				id, best = e, b
 			}
@@ -73,19 +73,21 @@ func (p *pool) recover(i, b int, id dispatch.ExecutorID, out []dispatch.Action) 
 	return i + b, p.launch(p.late[i].class, id, from, out)
 }
 
-// learn takes in how long the batch took that an executor has ended. Where another was
-// sent ahead, it is not known which the latest launch was.
+// learn takes in how long the batch took that an executor has ended. One that was sent ahead
+// begins then.
 func (p *pool) learn(ev *dispatch.Event) {
 	if !p.fleet.Has(ev.Executor) || int(ev.Executor) >= len(p.runs) {
 		return
 	}
-	r, e := &p.runs[ev.Executor], &p.fleet.Execs[ev.Executor]
-	if e.Pending != 1 || r.size == 0 || int(r.class) >= len(p.models) {
+	sent := &p.runs[ev.Executor]
+	r, e := sent[0], &p.fleet.Execs[ev.Executor]
+	sent[0], sent[1] = sent[1], run{}
+	sent[0].begin = max(sent[0].begin, p.now)
+	if e.Pending == 0 || r.size == 0 || int(r.class) >= len(p.models) {
 		return
 	}
 	m := &p.models[r.class]
 	profiled, away := m.tables[e.Group].of(int(r.size)), max(p.now, ev.At)-r.begin
-	p.slip = max(away-profiled, p.slip-p.slip/slipFade)
+	p.slips.learn(p.now, ev.Executor, away-profiled, &p.fleet)
 	m.paces[e.Group].Learn(p.now, profiled, ev.Took, away)
-	r.size = 0
 }

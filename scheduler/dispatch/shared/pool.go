@@ -28,9 +28,9 @@ type pool struct {
 	batch   []dispatch.RequestID `record:"-"`
 	parked  []int32              // models that the open executors are too slow for
 	late    []givenUp            `record:"-"` // in this step; see settle
-	runs    []run                // by ExecutorID: the batch that was launched last
+	runs    [][2]run             // by ExecutorID: what it runs, and what was sent ahead
 	tardy   dispatch.Time        // how late timers have lately come
-	slip    dispatch.Time        // how much longer than profiled batches have lately been away
+	slips   slips                // how much longer than profiled batches have lately been away
 	wakes   agenda.Agenda        // lines with requests, by when to look at them again
 }
 
@@ -141,13 +141,6 @@ func (p *pool) begin(now dispatch.Time, ev *dispatch.Event) {
 // tardyFade is how many timers it takes until one that came late is forgotten.
 const tardyFade = 16
 
-// slipFade is how many batches it takes until one that was away longer than profiled is
-// forgotten, and slipShare the part of a model's time that is kept for the like at most.
-const (
-	slipFade  = 64
-	slipShare = 10
-)
-
 // early is how much sooner than at the last instant a batch is looked at, for timers
 // that come late; at most a quarter of the model's time.
 func (p *pool) early(class int32) dispatch.Time { return min(p.tardy, p.models[class].slo/4) }
@@ -158,12 +151,14 @@ func (p *pool) change(ev *dispatch.Event) {
 	switch ev.Kind {
 	case dispatch.ExecutorUp:
 		p.fleet.Join(ev.Executor, ev.Group, p.now)
+		p.slips.forget(p.now, ev.Executor, &p.fleet)
 		up = -1
 	case dispatch.ExecutorFree:
 		p.learn(ev)
 		p.fleet.Freed(ev.Executor, p.now)
 	case dispatch.ExecutorGone:
 		p.fleet.Leave(ev.Executor)
+		p.slips.forget(p.now, ev.Executor, &p.fleet)
 	}
 	if up != p.fleet.Up && len(p.fleet.Ups) > 1 {
 		p.replan()
@@ -197,12 +192,6 @@ func (p *pool) waiterOf(r *dispatch.Request) waiter {
 	}
 	w.due -= w.kept
 	return w
-}
-
-// kept is what is kept before the deadlines of a model: the margin, or as much longer
-// than profiled as batches have lately taken to come back.
-func (p *pool) kept(class int32) dispatch.Time {
-	return max(p.margin, min(p.slip, p.models[class].slo/slipShare))
 }
 
 // cancel forgets a request and returns its class, or -1.
@@ -266,7 +255,7 @@ func (p *pool) expire(line int32) {
 // offer is the chance that an executor offers to a model.
 func (p *pool) offer(class int32, id dispatch.ExecutorID) offer {
 	e := &p.fleet.Execs[id]
-	return offer{now: p.now, free: e.Free, delay: p.delay, table: p.models[class].tables[e.Group]}
+	return offer{now: p.now, free: e.Free, delay: p.delay, table: p.models[class].tables[e.Group], late: p.slips.beyond(p.now, id)}
 }
 
 // planned is the chance that an idle executor would offer to a model now.
@@ -294,10 +283,15 @@ func (p *pool) launch(class int32, id dispatch.ExecutorID, from int, out []dispa
 		a.At = s.begin(b)
 	}
 	for int(id) >= len(p.runs) {
-		p.runs = append(p.runs, run{})
+		p.runs = append(p.runs, [2]run{})
 	}
-	p.runs[id] = run{class: class, size: int32(b), begin: s.begin(b)}
-	p.fleet.Send(id, s.finish(b))
+	r := run{class: class, size: int32(b), begin: s.begin(b)}
+	if p.fleet.Execs[id].Pending == 0 {
+		p.runs[id] = [2]run{r}
+	} else {
+		p.runs[id][1] = r
+	}
+	p.fleet.Send(id, s.begin(b)+s.table.of(b))
 	return append(out, a)
 }
 

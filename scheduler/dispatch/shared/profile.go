@@ -65,13 +65,14 @@ type offer struct {
 	free  dispatch.Time // the executor is free from then on
 	delay dispatch.Delay
 	table profile
+	late  dispatch.Time // how much longer batches are away there than elsewhere
 }
 
 // begin is the instant at which a batch of b would start.
 func (s *offer) begin(b int) dispatch.Time { return max(s.now+s.delay.Of(b), s.free) }
 
-// finish is the instant at which a batch of b would be done.
-func (s *offer) finish(b int) dispatch.Time { return s.begin(b) + s.table.of(b) }
+// finish is the instant at which a batch of b would be back.
+func (s *offer) finish(b int) dispatch.Time { return s.begin(b) + s.table.of(b) + s.late }
 
 // grow is the largest batch of at least b and at most limit that is done by
 // due; b itself is not questioned.
