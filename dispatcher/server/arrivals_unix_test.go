@@ -35,7 +35,9 @@ import (
 // writes. Executors say by a pipe that a batch is done, when the gateway says that its
 // time is over.
 //
-//	go test -run '^$' -bench Arrivals -benchtime 3000000x ./dispatcher/server
+//	GOGC=300 go test -run '^$' -bench Arrivals -benchtime 3000000x ./dispatcher/server
+//
+// GOGC is what the programs that serve run with.
 func BenchmarkArrivals(b *testing.B) {
 	for _, write := range []int{1, 8, 64, 512} {
 		b.Run(fmt.Sprintf("write=%d", write), func(b *testing.B) { benchArrivals(b, 1, write) })
