@@ -257,12 +257,13 @@ func (s *service) endTrial(ctx workflow.Context) {
 // takeBack makes the declaration that serves the one in force again, after a change that
 // was tried and is not wanted, unless something else is asked for already.
 func (s *service) takeBack(generation int) {
-	s.Declarations = slices.DeleteFunc(s.Declarations, func(d declarations.Declaration) bool { return d.Generation == generation && !d.Served })
+	tried := s.Declarations.By(generation) // an earlier one, where executors were lost before it was tried
+	s.Declarations = slices.DeleteFunc(s.Declarations, func(d declarations.Declaration) bool { return d.Generation == tried && !d.Served })
 	if s.Generation != generation {
 		return
 	}
 	spec := s.Serving.Spec
-	by := s.Declarations.By(s.Serving.Generation)
+	by := s.Declarations.By(s.carried())
 	for _, d := range s.Declarations {
 		if d.Generation == by {
 			spec = d.Spec

@@ -36,6 +36,7 @@ func (s *service) change(ctx workflow.Context) {
 	}
 	if err == nil {
 		s.Try = s.Try && s.Generation != generation // what is measured of it later is not tried
+		s.Carries = 0
 		s.serve(ctx, reply)
 		if s.Joined {
 			s.hostsCame(ctx, "a host has joined")
@@ -56,10 +57,11 @@ func (s *service) repair(ctx workflow.Context) {
 	if s.NotInstalled {
 		cause = "the gateway is without the plan that serves"
 	}
-	generation, failure := s.Generation, *s.Failure
+	generation, failure, by := s.Generation, *s.Failure, s.Declarations.By(s.carried())
 	reply, err := s.reschedule(ctx, s.Serving.Spec, nil, generation, cause)
 	s.decide(ctx, generation, cause, reply, err)
 	if err == nil {
+		s.Carries = by
 		s.serve(ctx, reply)
 	} else {
 		failure.RetryAt = cmp.Or(failure.RetryAt, s.retryTime(ctx))
@@ -202,7 +204,7 @@ func (s *service) profiled(spec scheduler.Spec) scheduler.Spec {
 
 func (s *service) serve(ctx workflow.Context, reply RescheduleReply) {
 	s.Serving, s.Running = &reply.Deployed, reply.Running
-	s.Declarations = s.Declarations.Carried(s.Serving.Generation)
+	s.Declarations = s.Declarations.Carried(s.carried())
 	s.installed(reply)
 	s.Failure, s.Failures, s.Reinstall, s.NotInstalled = nil, 0, false, false
 	if reply.Warning != "" {

@@ -17,7 +17,11 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/rollout"
+	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 var (
@@ -73,7 +77,7 @@ type play struct {
 // playControl draws the calls of a few callers, each of whom waits neither for others
 // nor long for itself, and returns what was answered.
 func playControl(t *testing.T, seed uint64) []porcupine.Operation {
-	p := &play{t: t, random: rand.New(rand.NewPCG(seed, 0)), world: newWorld(4), now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+	p := &play{t: t, random: rand.New(rand.NewPCG(seed, 0)), world: newWorld(16), now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
 	end := p.now
 	for caller := range 4 {
 		at := p.now.Add(p.draw(10 * time.Second))
@@ -86,6 +90,10 @@ func playControl(t *testing.T, seed uint64) []porcupine.Operation {
 		if at.After(end) {
 			end = at
 		}
+	}
+	for range p.random.IntN(4) {
+		at := p.now.Add(time.Duration(p.random.Int64N(int64(end.Sub(p.now)))))
+		p.requests = append(p.requests, &request{operation: operation{name: []string{opLost, opBad}[p.random.IntN(2)]}, caller: 4, sent: at, delivered: at, back: 1})
 	}
 	for i, name := range []string{opSettled, UpdateDelete} {
 		at := end.Add(time.Duration(i+1) * time.Hour)
@@ -107,6 +115,7 @@ func (p *play) operation() operation {
 		QueryStatus, QueryStatus, QueryStatus, QueryStatus,
 	}[p.random.IntN(12)]}
 	o.rate = []float64{20, 30, 40, tooMuch}[p.random.IntN(4)]
+	o.canary = p.random.IntN(2) == 0
 	if p.random.IntN(3) == 0 {
 		o.expect = p.random.IntN(8) - 1
 	}
@@ -129,6 +138,9 @@ func (p *play) live() {
 		case state != nil:
 		case r.name == UpdateApply: // starts the workflow
 			state = &State{Kind: scheduler.KindPipeline, Name: "traffic", Settings: Settings{ContinueAfter: 1 + p.random.IntN(8)}}
+		case r.name == opLost || r.name == opBad:
+			r.done = true
+			continue
 		default:
 			p.answer(r, answer{refused: absent}, r.delivered)
 			continue
@@ -173,6 +185,10 @@ func (p *play) run(state *State) *State {
 // deliver hands a call to the workflow. One that the workflow does not take any more,
 // because it ends, is delivered to the next run.
 func (p *play) deliver(rig *rig, r *request) {
+	if r.name == opLost || r.name == opBad {
+		p.disturb(rig, r)
+		return
+	}
 	if r.name == QueryStatus || r.name == opSettled {
 		s := rig.status()
 		if s.Phase == Deleted {
@@ -198,6 +214,30 @@ func (p *play) deliver(rig *rig, r *request) {
 			end(err, reply)
 		},
 	}, r.argument())
+}
+
+// disturb loses the host that there is, and another comes for it; or has a gateway see
+// that what is tried does badly.
+func (p *play) disturb(rig *rig, r *request) {
+	r.sent = rig.Now()
+	switch s := rig.status(); {
+	case r.name == opLost:
+		p.world.change(func() {
+			old := p.world.fleet.Hosts[0].Name
+			p.world.fleet.Version++
+			p.world.fleet.Hosts = []activities.HostInfo{host(old+"+", 16)}
+			rig.SignalWorkflow(SignalFleetChanged, fleet.Change{Lost: []string{old}})
+		})
+	case s.Trial == nil || s.Phase != Trying:
+		r.done = true
+		return
+	default:
+		rig.SignalWorkflow(SignalMeasures, autoscale.Measures{
+			Pipeline: "traffic", Gateway: "g1", Generation: s.Serving, Offered: 20, Attainment: 1, To: rig.Now(),
+			Canary: &rollout.Seen{Generation: s.Asked.Generation, Stable: rollout.Tally{Requests: 1000, InTime: 1000}, Canary: rollout.Tally{Requests: 100, InTime: 10}},
+		})
+	}
+	p.answer(r, answer{}, rig.Now())
 }
 
 // answer notes how a call ended.
@@ -243,7 +283,7 @@ func TestCheckerOfControl(t *testing.T) {
 	one := func(from, to int64, o operation, a answer) porcupine.Operation {
 		return porcupine.Operation{Input: o, Call: from * second, Output: a, Return: to * second}
 	}
-	apply := func(rate float64) operation { return operation{name: UpdateApply, rate: rate} }
+	apply := func(rate float64) operation { return operation{name: UpdateApply, wish: wish{rate: rate}} }
 	status, settled := operation{name: QueryStatus}, operation{name: opSettled}
 	remove, drain, back := operation{name: UpdateDelete}, operation{name: UpdateDrain}, operation{name: UpdateRollback}
 	serves := func(generation, asked int, rate float64, all ...declared) answer {
@@ -264,7 +304,7 @@ func TestCheckerOfControl(t *testing.T) {
 		"a status of before, at once": {true, []porcupine.Operation{one(2, 6, apply(30), answer{generation: 2}), one(4, 5, status, serves(1, 1, 20, declared{1, true}))}},
 		"a rate of another":           {false, []porcupine.Operation{one(2, 3, apply(30), answer{generation: 2}), one(4, 5, settled, serves(2, 2, 20, declared{1, true}, declared{2, true}))}},
 		"a condition overlooked": {false, []porcupine.Operation{
-			one(2, 3, apply(30), answer{generation: 2}), one(4, 5, operation{name: UpdateApply, rate: 40, expect: 1}, answer{generation: 3})}},
+			one(2, 3, apply(30), answer{generation: 2}), one(4, 5, operation{name: UpdateApply, wish: wish{rate: 40}, expect: 1}, answer{generation: 3})}},
 		"back to what has not served":  {false, []porcupine.Operation{one(2, 3, back, answer{generation: 2})}},
 		"serving after it was drained": {false, []porcupine.Operation{one(2, 3, drain, answer{generation: 1}), one(4, 5, settled, serves(1, 1, 20, declared{1, true}))}},
 		"drained and there already":    {false, []porcupine.Operation{one(2, 3, drain, answer{generation: 1}), one(4, 5, apply(20), answer{generation: 1, unchanged: true})}},

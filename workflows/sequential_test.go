@@ -3,30 +3,52 @@ package workflows
 import (
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/workflows/declarations"
 )
 
-// opSettled is a status long after the last change.
-const opSettled = "settled"
+// What callers do not ask for: a status long after the last change, a host that is lost
+// with all executors that run, and a gateway that sees what is tried do badly.
+const (
+	opSettled = "settled"
+	opLost    = "lost"
+	opBad     = "bad"
+)
 
 // tooMuch is a rate, in requests per second, that the devices of the test cannot carry.
 const tooMuch = 1e6
 
 // operation is what a caller asks for.
 type operation struct {
-	name   string
-	rate   float64
+	name string
+	wish
 	expect int
 	to     int
 }
 
+// wish is what a declaration asks for.
+type wish struct {
+	rate   float64
+	canary bool // a change to it is tried first
+}
+
+func (w wish) spec() scheduler.Spec {
+	s := traffic(w.rate)
+	if w.canary {
+		s.Pipeline.Update = pipelines.Update{Canary: 0.25, Hold: 2 * time.Second}
+	}
+	return s
+}
+
+func wishOf(s scheduler.Spec) wish { return wish{s.Pipeline.Rate, s.Pipeline.Update.Tried()} }
+
 func (o operation) argument() any {
 	switch o.name {
 	case UpdateApply:
-		return ApplyRequest{Spec: traffic(o.rate), Expect: o.expect}
+		return ApplyRequest{Spec: o.spec(), Expect: o.expect}
 	case UpdateRescale:
 		return RescaleRequest{Rate: o.rate, Expect: o.expect}
 	case UpdateRollback:
@@ -68,54 +90,121 @@ type declared struct {
 type sequential struct {
 	absent     bool
 	generation int
-	rate       float64 // asked for
-	pending    bool    // still to be begun
-	under      int     // generation that is being carried out
-	underRate  float64
+	asked      wish
+	untried    bool // what is asked for has not been tried yet
+	pending    bool // still to be begun
+	under      int  // generation that is being carried out
+	underWish  wish
+	trying     bool // it is tried first
+	bad        bool // it does badly
+	repairs    bool // it is what served before
 	serving    int
-	served     float64 // its rate
-	stop       Stop    // asked for, and not begun
-	stopping   Stop    // which is not taken back any more
+	served     wish
+	carries    int  // the generation of the declaration that serves
+	stop       Stop // asked for, and not begun
+	stopping   Stop // which is not taken back any more
 	drained    bool
+	lost       bool // a host may have been under what runs
+	gathering  bool // what else is lost
+	broken     bool // executors of what serves are missing
 	declared   declarations.List
 }
 
-// reached are the states that carrying out leads to, the one at hand first.
+// reached are the states that carrying out may lead to, the one at hand first.
 func (s sequential) reached() []sequential {
 	all := []sequential{s}
-	for {
-		next, ok := all[len(all)-1].carryOn()
-		if !ok {
-			return all
+	for i := 0; i < len(all); i++ {
+		for _, next := range all[i].carryOn() {
+			if !slices.ContainsFunc(all, func(one sequential) bool { return reflect.DeepEqual(one, next) }) {
+				all = append(all, next)
+			}
 		}
-		all = append(all, next)
 	}
+	return all
 }
 
-func (s sequential) carryOn() (sequential, bool) {
+func (s sequential) carryOn() []sequential {
 	switch {
 	case s.absent:
-		return s, false
-	case s.under != 0 && s.underRate != tooMuch:
-		s.serving, s.served, s.under = s.under, s.underRate, 0
-		s.declared = slices.Clone(s.declared).Carried(s.serving)
-	case s.under != 0: // what served goes on
-		s.under = 0
+		return nil
+	case s.trying && (s.lost || s.bad || s.pending || s.stop != ""):
+		return s.takenBack()
+	case s.trying: // it is promoted
+		s.trying, s.untried = false, s.generation != s.under
+	case s.under != 0 && s.underWish.rate == tooMuch:
+		return s.failed()
+	case s.under != 0:
+		return s.carriedOut()
 	case s.stopping == StopDelete:
-		return sequential{absent: true}, true
+		return []sequential{{absent: true}}
 	case s.stopping == StopDrain:
-		s.stopping, s.serving, s.served, s.drained = "", 0, 0, true
+		s.stopping, s.serving, s.served, s.carries, s.drained = "", 0, wish{}, 0, true
+		s.lost, s.broken = false, false
+	case s.gathering:
+		s.gathering, s.lost, s.broken, s.pending = false, false, true, true
+		s.generation++
 	case s.stop != "":
 		s.stop, s.stopping, s.pending = "", s.stop, false
+	case s.lost && s.serving == 0:
+		s.lost = false
+	case s.lost:
+		s.gathering = true
 	case s.pending:
-		s.pending, s.drained, s.under, s.underRate = false, false, s.generation, s.rate
+		return s.begin()
 	default:
-		return s, false
+		return nil
 	}
-	if s.under == 0 {
-		s.underRate = 0
+	return []sequential{s}
+}
+
+func (s sequential) begin() []sequential {
+	s.pending, s.drained, s.under, s.underWish = false, false, s.generation, s.asked
+	switch tried := s.untried && s.serving != 0 && s.asked.canary; {
+	case tried && s.broken:
+		return s.takenBack()
+	case tried:
+		s.trying = s.asked.rate != tooMuch
 	}
-	return s, true
+	return []sequential{s}
+}
+
+// carriedOut is what serves afterwards. It may or may not run on a host that was lost
+// meanwhile.
+func (s sequential) carriedOut() []sequential {
+	if !s.repairs {
+		s.carries, s.untried = s.declared.By(s.under), s.untried && s.generation != s.under
+	}
+	s.declared = slices.Clone(s.declared).Carried(s.carries)
+	s.serving, s.served, s.broken = s.under, s.underWish, false
+	s = s.idle()
+	spared := s
+	spared.lost = false
+	return []sequential{s, spared}
+}
+
+// failed lets what served go on, and mends it where executors of it are missing and there
+// is nothing else to do.
+func (s sequential) failed() []sequential {
+	s = s.idle()
+	if s.serving != 0 && s.broken && !s.pending && s.stop == "" && !s.lost {
+		s.under, s.underWish, s.repairs = s.generation, s.served, true
+	}
+	return []sequential{s}
+}
+
+// takenBack has what serves asked for again, unless something else is.
+func (s sequential) takenBack() []sequential {
+	tried := s.declared.By(s.under)
+	s.declared = slices.DeleteFunc(slices.Clone(s.declared), func(d declarations.Declaration) bool { return d.Generation == tried && !d.Served })
+	if s.generation == s.under {
+		s.asked, s.untried = s.served, false
+	}
+	return s.failed()
+}
+
+func (s sequential) idle() sequential {
+	s.under, s.underWish, s.trying, s.bad, s.repairs = 0, wish{}, false, false, false
+	return s
 }
 
 // step are the states after an operation with this answer; none if it is wrong.
@@ -130,9 +219,15 @@ func (s sequential) step(o operation, a answer) []sequential {
 		return []sequential{s}
 	}
 	switch {
+	case o.name == opLost:
+		s.lost = true
+		return []sequential{s}
+	case o.name == opBad:
+		s.bad = s.trying
+		return []sequential{s}
 	case s.absent:
 		return refused(absent)
-	case o.name == opSettled && (s.pending || s.under != 0 || s.stop != "" || s.stopping != ""):
+	case o.name == opSettled && (s.pending || s.under != 0 || s.stop != "" || s.stopping != "" || s.lost || s.broken):
 		return nil
 	case o.name == QueryStatus || o.name == opSettled:
 		if a.refused != "" || !reflect.DeepEqual(a.seen, s.look()) {
@@ -150,18 +245,18 @@ func (s sequential) step(o operation, a answer) []sequential {
 	}
 	switch o.name {
 	case UpdateApply:
-		return s.change(o.rate, true, a)
+		return s.change(o.wish, true, true, a)
 	case UpdateRescale:
 		if s.generation == 0 {
 			return refused("has no spec yet")
 		}
-		return s.change(o.rate, true, a)
+		return s.change(wish{o.rate, s.asked.canary}, true, s.untried, a)
 	case UpdateRollback:
-		to, err := s.declared.Earlier(o.to, s.serving, s.generation)
+		to, err := s.declared.Earlier(o.to, s.carries, s.generation)
 		if err != nil {
 			return refused(refusal(err).refused)
 		}
-		return s.change(to.Spec.Pipeline.Rate, false, a)
+		return s.change(wishOf(to.Spec), false, false, a)
 	}
 	return nil
 }
@@ -179,28 +274,27 @@ func (s sequential) end(stop Stop, a answer) []sequential {
 	return []sequential{s}
 }
 
-// change asks for a rate. What is in force already, and is not gone back to, is not
+// change asks for something. What is in force already, and is not gone back to, is not
 // changed; a first change that is under way is not in force yet.
-func (s sequential) change(rate float64, same bool, a answer) []sequential {
-	inForce := same && rate == s.rate && s.stop == "" && (s.serving != 0 && s.stopping == "" || s.pending)
+func (s sequential) change(to wish, same, untried bool, a answer) []sequential {
+	inForce := same && to == s.asked && s.stop == "" && (s.serving != 0 && s.stopping == "" || s.pending)
 	if a.unchanged && inForce && a.generation == s.generation {
 		return []sequential{s}
 	}
 	if a.refused != "" || a.unchanged || inForce || a.generation != s.generation+1 {
 		return nil
 	}
-	s.generation, s.rate, s.pending, s.stop = a.generation, rate, true, ""
-	spec := scheduler.Spec{Pipeline: &pipelines.Pipeline{Rate: rate}}
-	s.declared = append(slices.Clone(s.declared), declarations.Declaration{Generation: s.generation, Spec: spec})
+	s.generation, s.asked, s.untried, s.pending, s.stop = a.generation, to, untried, true, ""
+	s.declared = append(slices.Clone(s.declared), declarations.Declaration{Generation: s.generation, Spec: to.spec()})
 	return []sequential{s}
 }
 
 func (s sequential) look() view {
-	v := view{Generation: s.generation, Asked: s.generation, Rate: s.rate}
+	v := view{Generation: s.generation, Asked: s.generation, Rate: s.asked.rate}
 	if s.serving != 0 {
-		v.Generation, v.Serving, v.Rate = s.serving, s.serving, s.served
+		v.Generation, v.Serving, v.Rate = s.serving, s.serving, s.served.rate
 	}
-	for _, d := range s.declared.Summaries(s.serving) {
+	for _, d := range s.declared.Summaries(s.carries) {
 		v.Declared = append(v.Declared, declared{d.Generation, d.Current})
 	}
 	return v

@@ -98,7 +98,7 @@ func (s *service) status() Status {
 	st := Status{
 		Kind: s.Kind, Name: s.Name, Phase: s.Phase, Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}),
 		Cause: s.Cause, Pending: s.Pending, Policy: planning.Policy, CostModel: planning.CostModel,
-		Decisions: s.Decisions, Declared: s.Declarations.Summaries(s.servingGeneration()), Failure: s.Failure, Measures: s.Measures,
+		Decisions: s.Decisions, Declared: s.Declarations.Summaries(s.carried()), Failure: s.Failure, Measures: s.Measures,
 		Executors: slots(s.Running),
 	}
 	if s.Serving == nil {
@@ -142,6 +142,10 @@ func (s *service) servingGeneration() int {
 	}
 	return s.Serving.Generation
 }
+
+// carried is a generation of the declaration that serves: what serves may have been mended
+// under a later generation than that of a declaration that could not be carried out.
+func (s *service) carried() int { return cmp.Or(s.Carries, s.servingGeneration()) }
 
 // carriedOut is the reason of the latest change that was carried out.
 func (s *service) carriedOut() string {

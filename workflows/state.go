@@ -84,6 +84,7 @@ type State struct {
 
 	Decisions    []Decision
 	Declarations declarations.List `json:",omitempty"` // oldest first: served, and still to be carried out
+	Carries      int               `json:",omitempty"` // the generation of the declaration that serves, where later ones could not be carried out; see carried
 	Failure      *Failure
 	Failures     int // in a row
 	RetryAt      time.Time

@@ -93,6 +93,7 @@ func (s *service) stop(ctx workflow.Context) {
 	if err := workflow.ExecuteActivity(options.Short(ctx, "give the devices back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
 		log.Error("devices not given back", "error", err)
 	}
+	s.Carries = 0
 	s.Serving, s.Running, s.Failure, s.NotInstalled, s.Stopping = nil, nil, nil, false, ""
 	if stop == StopDelete {
 		s.ended = true

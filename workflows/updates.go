@@ -140,7 +140,7 @@ func (s *service) checkRollback(_ workflow.Context, r RollbackRequest) error {
 	if err := s.accepts(r.Expect); err != nil {
 		return err
 	}
-	if _, err := s.Declarations.Earlier(r.To, s.servingGeneration(), s.Generation); err != nil {
+	if _, err := s.Declarations.Earlier(r.To, s.carried(), s.Generation); err != nil {
 		return s.errorf("%w", err)
 	}
 	return nil
@@ -148,7 +148,7 @@ func (s *service) checkRollback(_ workflow.Context, r RollbackRequest) error {
 
 func (s *service) rollback(ctx workflow.Context, r RollbackRequest) (ChangeReply, error) {
 	s.Handled++
-	to, err := s.Declarations.Earlier(r.To, s.servingGeneration(), s.Generation)
+	to, err := s.Declarations.Earlier(r.To, s.carried(), s.Generation)
 	if err != nil {
 		return ChangeReply{}, s.errorf("%w", err) // it was let through before another update
 	}
