@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
@@ -50,6 +51,7 @@ type instance struct {
 	device  string
 	version float32
 	inputs  int
+	gone    atomic.Bool // it has crashed
 }
 
 func (i *instance) Signature() (s pipelines.Signature) {
@@ -67,6 +69,9 @@ func (*instance) Close() error  { return nil }
 
 func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
 	w, f, now := i.world, &i.world.faults, time.Now().UnixNano()
+	if i.gone.Load() {
+		w.history.violate("module %s on %s is to compute although it has crashed, and was not loaded anew", i.module, i.device)
+	}
 	answers := make([][]wire.Tensor, len(items))
 	ids := make([]int, len(items))
 	for k, in := range items {
@@ -91,8 +96,10 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 	w.history.compute(i.module, ids)
 	switch {
 	case w.chance(f.crash, "crash", i.module, i.device, now):
+		i.gone.Store(true)
 		return nil, wire.Errorf(wire.CodeUnavailable, i.module, "it has crashed")
 	case w.chance(f.panics, "panic", i.module, i.device, now):
+		i.gone.Store(true)
 		panic("an engine with a mistake")
 	case w.chance(f.wrong, "wrong", i.module, i.device, now):
 		w.history.harm(ids, wire.CodeInternal)
@@ -105,6 +112,7 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 			return nil, wire.Errorf(wire.CodeInvalid, i.module, "request %d is not to its taste", id)
 		case w.chance(f.poison, "deadly", id):
 			w.history.kill(i.module, id)
+			i.gone.Store(true)
 			return nil, wire.Errorf(wire.CodeUnavailable, i.module, "request %d has killed it", id)
 		}
 	}

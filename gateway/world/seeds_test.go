@@ -400,6 +400,17 @@ func (w *world) settled() {
 			if n := g.Measures(s.name).InFlight; n != 0 {
 				h.violate("%s has %d requests of %s in flight", g.name, n, s.name)
 			}
+			ended := map[gateway.Outcome]int64{}
+			for _, r := range requests {
+				if r.gateway == g && r.life == g.life && r.service == s && r.ended > 0 {
+					ended[r.outcome]++
+				}
+			}
+			for outcome, n := range g.Totals(s.name) {
+				if n != ended[outcome] && !w.deletes { // it forgets what is deleted
+					h.violate("%s counts %d requests of %s that ended %v, and there were %d", g.name, n, s.name, outcome, ended[outcome])
+				}
+			}
 		}
 	}
 	for _, d := range w.dispatchers {
