@@ -4,11 +4,14 @@ package local_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,41 +27,75 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// TestManyPlans carries out as many changes as HARPAGON_PLANS says, one after the other
-// under load, and says what is left of them: in histories, database and memory.
+// TestManyPlans carries out as many changes as HARPAGON_PLANS says under load, of
+// HARPAGON_SERVICES services at once and of each one after the other, and says what is left
+// of them: in histories, database and memory. With HARPAGON_PLANS_FOR it ends after that
+// time.
 func TestManyPlans(t *testing.T) {
 	changes, _ := strconv.Atoi(os.Getenv("HARPAGON_PLANS"))
 	if changes == 0 {
 		t.Skip("HARPAGON_PLANS=1000 carries out so many changes")
 	}
+	limit, _ := time.ParseDuration(os.Getenv("HARPAGON_PLANS_FOR"))
+	several, _ := strconv.Atoi(os.Getenv("HARPAGON_SERVICES"))
+	names := []string{"emulated"}
+	for n := 2; n <= several; n++ {
+		names = append(names, fmt.Sprintf("emulated-%d", n))
+	}
 	state := t.TempDir()
-	s, err := local.Start(t.Context(), local.Options{Files: []string{emulatedFolder(t)}, StateDir: state, Environ: []string{}, WithoutUI: true})
+	s, err := local.Start(t.Context(), local.Options{Files: []string{emulatedFolder(t, names[1:]...)}, StateDir: state, Environ: []string{}, WithoutUI: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	ctl := control.New(s.Temporal(), control.Options{Poll: 20 * time.Millisecond})
-	load := startStream(s.Client(), "emulated", 50*time.Millisecond)
+	ctl := control.New(s.Temporal(), control.Options{})
 	left := remains{t: t, client: s.Temporal(), state: state, longest: map[string]int64{}, began: time.Now()}
 	left.tell(0)
-	for n := 1; n <= changes; n++ {
-		began := time.Now()
-		reply, err := ctl.Rescale(t.Context(), "emulated", workflows.RescaleRequest{Rate: []float64{40, 150}[n%2]})
-		require.NoError(t, err, "change %d was asked for after %v, and not accepted within %v", n, time.Since(left.began), time.Since(began))
-		status, err := ctl.WaitServing(t.Context(), "emulated", reply.Generation, nil)
-		require.NoError(t, err, "change %d did not serve within %v", n, time.Since(began))
-		left.slowest = max(left.slowest, time.Since(began))
-		require.Equal(t, reply.Generation, status.Serving)
-		left.look()
-		if 20*n/changes > 20*(n-1)/changes {
+	var loads []*stream
+	var asked atomic.Int64
+	type carried struct {
+		name string
+		took time.Duration
+		err  error
+	}
+	done := make(chan carried)
+	var changing sync.WaitGroup
+	for _, name := range names {
+		loads = append(loads, startStream(s.Client(), name, 50*time.Millisecond*time.Duration(len(names))))
+		changing.Go(func() {
+			for mine := 1; asked.Add(1) <= int64(changes) && (limit == 0 || time.Since(left.began) < limit); mine++ {
+				began := time.Now()
+				reply, err := ctl.Rescale(t.Context(), name, workflows.RescaleRequest{Rate: []float64{40, 150}[mine%2]})
+				if err == nil {
+					_, err = ctl.WaitServing(t.Context(), name, reply.Generation, nil)
+				}
+				if done <- (carried{name, time.Since(began), err}); err != nil {
+					return
+				}
+			}
+		})
+	}
+	go func() { changing.Wait(); close(done) }()
+	n := 0
+	for one := range done {
+		n++
+		assert.NoError(t, one.err, "change %d, which began %v before", n, one.took)
+		left.slowest = max(left.slowest, one.took)
+		if left.look(one.name); 20*n/changes > 20*(n-1)/changes {
 			left.tell(n)
 		}
 	}
-	answered, failed := load.end()
-	all := 0
-	for _, n := range answered {
-		all += n
+	if n < changes {
+		left.tell(n)
 	}
-	t.Logf("%d requests answered, by %d generations", all, len(answered))
-	assert.Empty(t, failed)
+	all, by := 0, 0
+	for _, load := range loads {
+		answered, failed := load.end()
+		for _, n := range answered {
+			all += n
+		}
+		by += len(answered)
+		assert.Empty(t, failed)
+	}
+	t.Logf("%d requests answered, by %d generations", all, by)
 	for id, n := range left.longest {
 		assert.Less(t, n, int64(historyBound), id)
 	}
@@ -74,16 +111,16 @@ type remains struct {
 	client  client.Client
 	state   string
 	began   time.Time
-	longest map[string]int64 // history, in events, by workflow
+	longest map[string]int64 // history, in events, by kind of workflow
 	slowest time.Duration    // of the changes since it was told
 }
 
-// look notes how long histories are.
-func (r *remains) look() {
-	for _, id := range []string{workflows.ServiceID(scheduler.KindPipeline, "emulated"), activities.FleetID} {
+// look notes how long the histories of a service and of the fleet are.
+func (r *remains) look(service string) {
+	for kind, id := range map[string]string{"fleet": activities.FleetID, "service": workflows.ServiceID(scheduler.KindPipeline, service)} {
 		d, err := r.client.DescribeWorkflowExecution(r.t.Context(), id, "")
 		require.NoError(r.t, err)
-		r.longest[id] = max(r.longest[id], d.WorkflowExecutionInfo.HistoryLength)
+		r.longest[kind] = max(r.longest[kind], d.WorkflowExecutionInfo.HistoryLength)
 	}
 }
 

@@ -125,8 +125,9 @@ pipeline "emulated" {
 }
 `
 
-// emulatedFolder writes the pipeline of emulatedHCL with its profiles.
-func emulatedFolder(t *testing.T) string {
+// emulatedFolder writes the pipeline of emulatedHCL with its profiles, and the same under
+// other names.
+func emulatedFolder(t *testing.T, others ...string) string {
 	dir := t.TempDir()
 	profile := func(name string, ms ...float64) {
 		text := "hardware,batch,duration_ms\n"
@@ -138,7 +139,12 @@ func emulatedFolder(t *testing.T) string {
 	profile("detect.csv", 20, 24, 32, 48, 80)
 	profile("vehicle.csv", 4, 5, 7, 11, 19)
 	emulatedFile := filepath.Join(dir, "emulated.hcl")
-	require.NoError(t, os.WriteFile(emulatedFile, []byte(emulatedHCL), 0o600))
+	text := emulatedHCL
+	_, pipeline, _ := strings.Cut(emulatedHCL, `pipeline "emulated"`)
+	for _, name := range others {
+		text += "pipeline \"" + name + "\"" + pipeline
+	}
+	require.NoError(t, os.WriteFile(emulatedFile, []byte(text), 0o600))
 	return emulatedFile
 }
 

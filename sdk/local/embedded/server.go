@@ -152,6 +152,9 @@ func (s *Server) start(ctx context.Context, c *config.Config, identity *secure.I
 		dynamicconfig.WorkflowExecutionMaxInFlightUpdates.Key(): maxUpdates,
 
 		dynamicconfig.DefaultWorkflowTaskTimeout.Key(): taskTimeout,
+
+		dynamicconfig.TransferProcessorMaxPollRPS.Key(): queueReads,
+		dynamicconfig.TimerProcessorMaxPollRPS.Key():    queueReads,
 	}
 	if crypto != nil {
 		settings[dynamicconfig.EnableRingpopTLS.Key()] = true
@@ -191,6 +194,11 @@ const maxUpdates = 1000
 // service does nothing until then. Tasks only decide and take milliseconds; the server
 // gives one that was late three times longer.
 const taskTimeout = 3 * time.Second
+
+// queueReads is how often a second a shard may look for tasks that have been written and
+// are to be handed to workers. Each step of a workflow waits for that: with the server's own
+// limit, 20, for up to 50 ms, however many services share the shard.
+const queueReads = 1000
 
 // retention is how long histories are kept after their workflows have ended.
 const retention = 3 * 24 * time.Hour

@@ -26,6 +26,11 @@ type Control struct {
 	running sync.WaitGroup
 }
 
+// pollers are how many requests for work the role has open at the server, for tasks of
+// workflows and for activities each. With the SDK's own two, tasks wait for a second behind
+// each other and behind questions for the status when four services change at once.
+const pollers = 16
+
 // StartControl starts the role, which makes hosts where that is asked for. Several may run
 // at once. Where workflows of an
 // older program run it fails with a *control.OldError.
@@ -33,7 +38,9 @@ func StartControl(ctx context.Context, c client.Client, o ProvisionOptions) (*Co
 	if err := control.New(c, control.Options{}).CheckOld(ctx); err != nil {
 		return nil, fmt.Errorf("roles: %w", err)
 	}
-	w := worker.New(c, activities.ControlQueue, worker.Options{WorkerStopTimeout: 5 * time.Second})
+	w := worker.New(c, activities.ControlQueue, worker.Options{
+		WorkerStopTimeout: 5 * time.Second, MaxConcurrentWorkflowTaskPollers: pollers, MaxConcurrentActivityTaskPollers: pollers,
+	})
 	workflows.Register(w)
 	activities.RegisterControl(w, &activities.Fleet{Client: c})
 	if err := w.Start(); err != nil {

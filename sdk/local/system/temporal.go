@@ -63,6 +63,7 @@ func connect(ctx context.Context, o Options, f Folder) (c *connection, err error
 			return c, err
 		}
 		options.HostPort = c.server.Address()
+		options.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{} // nothing leaves the process
 	}
 	c.logger = slog.New(slog.NewTextHandler(file, nil))
 	options.Logger = sdklog.NewStructuredLogger(c.logger)
