@@ -3,8 +3,12 @@
 package local_test
 
 import (
+	"crypto/ecdsa"
 	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,6 +19,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,6 +34,7 @@ import (
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/secure"
+	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
 
 // TestSecretsAreNotTold gives a system secrets, has it use them, also with a provider that
@@ -36,14 +42,14 @@ import (
 // told.
 func TestSecretsAreNotTold(t *testing.T) {
 	const variable = "CLOUD_TOKEN_OF_THE_TEST"
-	secrets := map[string]string{"provider": "cloud-5c1e7d", "gateway": "gateway-91b2aa", "caller": "caller-e07f43"}
-	t.Setenv(variable, secrets["provider"])
+	secrets := map[string]string{"provider's token": "cloud-5c1e7d", "gateway's token": "gateway-91b2aa", "caller's token": "caller-e07f43"}
+	t.Setenv(variable, secrets["provider's token"])
 
 	var answers http.Handler = http.NotFoundHandler()
 	var sent, refuse atomic.Int64
 	cloud := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given := r.Header.Get("Authorization")
-		if given == "Bearer "+secrets["provider"] {
+		if given == "Bearer "+secrets["provider's token"] {
 			sent.Add(1)
 		}
 		if refuse.Load() > 0 && r.Method == http.MethodPost {
@@ -65,19 +71,36 @@ func TestSecretsAreNotTold(t *testing.T) {
 	require.NoError(t, err)
 	defer host.Close()
 	answers = host
-	tokens, err := secure.LoadTokens(write("tokens", fmt.Sprintf("alice infer:ranker,read sha256:%x\n", sha256.Sum256([]byte(secrets["caller"])))))
+	tokens, err := secure.LoadTokens(write("tokens", fmt.Sprintf("alice infer:ranker,read sha256:%x\n", sha256.Sum256([]byte(secrets["caller's token"])))))
 	require.NoError(t, err)
+
+	certificate := securetest.New(t, "secrets").Issue(t, t.TempDir(), time.Hour)
+	written, err := os.ReadFile(certificate.Key)
+	require.NoError(t, err)
+	block, _ := pem.Decode(written)
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	require.NoError(t, err)
+	number, err := key.(*ecdsa.PrivateKey).Bytes()
+	require.NoError(t, err)
+	secrets["TLS key"], secrets["TLS key as text"] = string(number), strings.Split(string(written), "\n")[2]
+	secrets["TLS key in hex"] = hex.EncodeToString(number)
+	identity, err := secure.Load(secure.Files{Cert: certificate.Cert, Key: certificate.Key})
+	require.NoError(t, err)
+	believing, err := secure.Load(secure.Files{CA: certificate.CA})
+	require.NoError(t, err)
+	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: believing.Client("")}}
+	defer browser.CloseIdleConnections()
 
 	var told strings.Builder // what people and programs are told
 	recording := filepath.Join(state, "recording")
 	s, err := local.Start(t.Context(), local.Options{
 		Files: []string{files}, StateDir: state, Environ: []string{}, Record: recording,
-		Credentials: secure.Credentials{Token: secrets["gateway"], Tokens: tokens},
+		Credentials: secure.Credentials{Token: secrets["gateway's token"], Tokens: tokens, Identity: identity},
 		Progress:    func(text string) { t.Log(text) },
 	})
 	require.NoError(t, err)
 	defer s.Close()
-	caller, err := sdk.Dialer{Token: secrets["caller"]}.Dial(t.Context(), s.GatewayURL)
+	caller, err := sdk.Dialer{Token: secrets["caller's token"], TLS: secure.Files{CA: certificate.CA}}.Dial(t.Context(), s.GatewayURL)
 	require.NoError(t, err)
 	ask := func() error {
 		_, err := caller.Infer(t.Context(), "ranker/calm", sdk.Inputs{"x": wire.FromFloat32([]float32{1, 2}, 2)})
@@ -89,14 +112,17 @@ func TestSecretsAreNotTold(t *testing.T) {
 	err = ask()
 	require.Error(t, err)
 	fmt.Fprintln(&told, err)
-	_, err = sdk.Dialer{Token: "wrong"}.Dial(t.Context(), s.GatewayURL)
+	_, err = sdk.Dialer{Token: "wrong", TLS: secure.Files{CA: certificate.CA}}.Dial(t.Context(), s.GatewayURL)
+	fmt.Fprintln(&told, err)
+	_, err = secure.Load(secure.Files{Cert: certificate.CA, Key: certificate.Key})
+	require.Error(t, err, "the key of another certificate")
 	fmt.Fprintln(&told, err)
 
 	get := func(path string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.GatewayURL+path, nil)
 		require.NoError(t, err)
-		r.Header.Set("Authorization", "Bearer "+secrets["gateway"])
-		reply, err := http.DefaultClient.Do(r)
+		r.Header.Set("Authorization", "Bearer "+secrets["gateway's token"])
+		reply, err := browser.Do(r)
 		require.NoError(t, err)
 		defer reply.Body.Close()
 		text, err := io.ReadAll(reply.Body)
@@ -110,7 +136,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 	statuses, err := system.Control(s.Temporal(), local.Options{}).Statuses(t.Context(), "ranker")
 	require.NoError(t, err)
 	require.NoError(t, json.NewEncoder(&told).Encode(statuses))
-	told.WriteString(statuses[0].Describe())
+	told.WriteString(statuses[0].Describe()) // what explain tells
 	assert.Contains(t, told.String(), "ranker")
 
 	histories := histories(t, s)
@@ -130,7 +156,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 	for place, text := range places {
 		for whose, secret := range secrets {
 			if at := strings.Index(text, secret); at >= 0 {
-				t.Errorf("%s: the %s's token: ...%q", place, whose, text[max(0, at-100):min(len(text), at+50)])
+				t.Errorf("%s: the %s: ...%q", place, whose, text[max(0, at-100):min(len(text), at+50)])
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package embedded
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 	"time"
@@ -97,6 +98,10 @@ func alone(c *config.Config, frontend address) error {
 // clients, so that the cluster's other servers find them there after a restart, and a
 // firewall can be told: each service one for calls and one for gossip.
 func together(c *config.Config, frontend address, proof secure.Credentials) error {
+	if last := 2*len(services) - 1; frontend.port > math.MaxInt16-last {
+		return fmt.Errorf("port %d is too high for a server of a cluster, whose tables hold ports up to %d, the seven after it among them; give it one of at most %d",
+			frontend.port, math.MaxInt16, math.MaxInt16-last)
+	}
 	for i, name := range services {
 		rpc := config.RPC{GRPCPort: frontend.port + 2*i, MembershipPort: frontend.port + 2*i + 1, BindOnIP: frontend.host}
 		for _, port := range []int{rpc.GRPCPort, rpc.MembershipPort} {

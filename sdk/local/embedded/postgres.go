@@ -44,6 +44,8 @@ type databases [2]struct {
 	sql                    *config.SQL
 }
 
+var errUnreadable = errors.New("it cannot be read")
+
 // parsePostgres reads a URL. What it leaves out comes from the PG* variables, as with
 // any client of PostgreSQL; beyond this machine connections are encrypted and the
 // server's certificate is looked at unless the URL says otherwise.
@@ -53,8 +55,8 @@ func parsePostgres(o Postgres, ca string) (databases, error) {
 		return databases{}, errors.New("embedded: PostgreSQL is named by a URL, such as postgres://harpagon@127.0.0.1:5432/harpagon")
 	}
 	parsed, err := pgx.ParseConfig(o.URL)
-	if err != nil {
-		return databases{}, fmt.Errorf("embedded: PostgreSQL: %w", err)
+	if err != nil { // whose text repeats the URL, in which there may be a password
+		return databases{}, fmt.Errorf("embedded: PostgreSQL: the URL cannot be used: %w", cmp.Or(errors.Unwrap(err), errUnreadable))
 	}
 	if parsed.Database == "" {
 		return databases{}, errors.New("embedded: the URL of PostgreSQL names no database; add one, such as /harpagon, which is made where it is missing")
