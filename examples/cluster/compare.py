@@ -10,7 +10,8 @@ every pipeline keeps its attainment. What has no profile on file is measured fir
 kept in the state folder where one is given. Emulated modules spread fan-out as little
 as can be, which --fanout near has the simulator do, too.
 """
-import argparse, json, signal, subprocess, sys, tempfile
+import argparse, json, tempfile
+from serving import call, up
 
 p = argparse.ArgumentParser()
 p.add_argument("program")
@@ -27,37 +28,17 @@ state = a.state or tempfile.mkdtemp()
 flags = [x for v in a.var for x in ("--var", v)] + ["--state", state]
 inputs = [x for v in a.input for x in ("--input", v)]
 
-
-def call(*args):
-    r = subprocess.run([a.program, *args], capture_output=True, text=True)
-    if r.returncode:
-        sys.exit(f"{' '.join(args)}: {r.stderr}{r.stdout}")
-    return r.stdout
-
-
-serving = subprocess.Popen([a.program, "up", a.folder, *flags, "--fixed", "--without-ui", "--http", a.http, "--grpc", "127.0.0.1:0"],
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-try:
-    said = []
-    for line in serving.stdout:
-        said.append(line)
-        if line.startswith("ready after"):
-            break
-    else:
-        sys.exit("".join(said))
-    cluster = json.loads(call("plan", a.folder, "--json", *flags))["clusters"][0]
+with up(a.program, a.folder, a.http, *flags, "--fixed"):
+    cluster = json.loads(call(a.program, "plan", a.folder, "--json", *flags))["clusters"][0]
     print(f"cluster {cluster['cluster']}: {cluster['devices']} {cluster['hardware']}, {cluster['dispatch']}, goodput {cluster['goodput_rate']:.4g}/s", flush=True)
     worst = 0.0
     for factor in map(float, a.factors.split(",")):
         rate = factor * cluster["goodput_rate"]
-        simulated = json.loads(call("simulate", a.folder, *flags, "--rate", str(rate), "--duration", "120s", "--fanout", a.fanout, "--json"))
+        simulated = json.loads(call(a.program, "simulate", a.folder, *flags, "--rate", str(rate), "--duration", "120s", "--fanout", a.fanout, "--json"))
         expected = {s["pipeline"]: s["attainment"] for s in simulated["simulations"]}
-        loads = json.loads(call("load", cluster["cluster"], "--gateway", a.http, "--rate", str(rate), "--duration", f"{a.duration}s", "--json", *inputs))["loads"]
+        loads = json.loads(call(a.program, "load", cluster["cluster"], "--gateway", a.http, "--rate", str(rate), "--duration", f"{a.duration}s", "--json", *inputs))["loads"]
         for one in loads:
             off = one["attainment"] - expected[one["service"]]
             worst = min(worst, off)
             print(f"  {factor:4.2f} {one['service']:12} offered {one['offered']:7.1f}/s  served {one['attainment']:.4f} of {one['sent']}  simulated {expected[one['service']]:.4f}  {100 * off:+.2f} points", flush=True)
     print(f"worst: {100 * worst:+.2f} points")
-finally:
-    serving.send_signal(signal.SIGINT)
-    serving.wait()

@@ -92,3 +92,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// The example is what docs/fleet.md tells of.
+func TestTheExampleIsRead(t *testing.T) {
+	all, err := Load("../../examples/cluster/hosts.hcl")
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	assert.Equal(t, "v100", all[0].Hardware)
+	assert.Equal(t, 4, all[0].Max)
+	assert.Equal(t, 2, all[0].Devices)
+}

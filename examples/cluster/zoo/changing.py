@@ -9,8 +9,11 @@ As in Symphony's changing workload (section 5.6, figure 14) every network has a 
 own that wanders, and their sum rises, falls and rises again; the paper's rates are not
 published, these are drawn. One `harpagon load` for each network follows its trace.
 """
-import argparse, json, math, os, random, signal, subprocess, sys, tempfile, time
+import argparse, json, math, os, random, subprocess, sys, tempfile, time
 import zoo
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from serving import call, up
 
 p = argparse.ArgumentParser()
 p.add_argument("program")
@@ -46,44 +49,26 @@ for name, trace in zip(names, traces):
 zoo.write(folder, a.networks, a.devices, a.least, a.stretch, None, files)
 flags = ["--state", os.path.join(folder, "state")]
 
-
-def call(*args):
-    r = subprocess.run([program, *args], capture_output=True, text=True)
-    if r.returncode:
-        sys.exit(f"{' '.join(args)}: {r.stderr}{r.stdout}")
-    return json.loads(r.stdout)
-
-
-simulated = call("simulate", folder, "--duration", f"{seconds}s", "--scale", a.start, "--json")
+simulated = json.loads(call(program, "simulate", folder, "--duration", f"{seconds}s", "--scale", a.start, "--json"))
 sizes = simulated["scaled"][0]["sizes"]
 
-serving = subprocess.Popen([program, "up", folder, *flags, "--without-ui", "--http", a.http, "--grpc", "127.0.0.1:0"],
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 loads = []
-try:
-    said = []
-    for line in serving.stdout:
-        said.append(line)
-        if line.startswith("ready after"):
-            break
-    else:
-        sys.exit("".join(said))
-    began = time.time()
-    loads = [subprocess.Popen([program, "load", name, "--gateway", a.http, "--arrivals", "trace:" + files[name], "--duration", f"{seconds}s", "--json"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for name in names]
-    served = []  # devices, by time
-    while time.time() - began < seconds + 10:
-        time.sleep(5)
-        status = subprocess.run([program, "status", "zoo", *flags, "--json"], capture_output=True, text=True)
-        if status.returncode == 0:
-            served.append((time.time() - began, json.loads(status.stdout)["services"][0]["plan"]["devices"]))
-    results = [json.loads(l.communicate()[0])["loads"][0] for l in loads]
-finally:
-    for l in loads:
-        if l.poll() is None:
-            l.kill()
-    serving.send_signal(signal.SIGINT)
-    serving.wait()
+with up(program, folder, a.http, *flags):
+    try:
+        began = time.time()
+        loads = [subprocess.Popen([program, "load", name, "--gateway", a.http, "--arrivals", "trace:" + files[name], "--duration", f"{seconds}s", "--json"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for name in names]
+        served = []  # devices, by time
+        while time.time() - began < seconds + 10:
+            time.sleep(5)
+            status = subprocess.run([program, "status", "zoo", *flags, "--json"], capture_output=True, text=True)
+            if status.returncode == 0:
+                served.append((time.time() - began, json.loads(status.stdout)["services"][0]["plan"]["devices"]))
+        results = [json.loads(l.communicate()[0])["loads"][0] for l in loads]
+    finally:
+        for l in loads:
+            if l.poll() is None:
+                l.kill()
 
 print("| minute | requests/s | devices, simulated | devices, served |\n|---:|---:|---:|---:|")
 for m in range(a.minutes):
