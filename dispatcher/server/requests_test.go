@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,17 +139,22 @@ func useAgain(t *testing.T, rng *rand.Rand) {
 				delete(byItem, ref.Item)
 				slots = append(slots, uint64(uint32(ref.Item)))
 			}
-		case len(open) > 0: // whose items have all started, as gateways take others back first
-			i := rng.IntN(len(open))
-			r := open[i]
-			started := true
-			for _, s := range r.items {
-				started = started && s
-			}
-			if started {
-				open = append(open[:i], open[i+1:]...)
-				numbers = append(numbers, r.number)
-				write(nil, queue.Message{Kind: queue.Leave, Request: r.number})
+		case len(open) > 0: // several at once, of those whose items have all started
+			var frames []byte
+			some := 1 + rng.IntN(2*leavesAtOnce)
+			open = slices.DeleteFunc(open, func(r *held) bool {
+				leaves := some > 0 && !slices.Contains(slices.Collect(maps.Values(r.items)), false)
+				if leaves {
+					some--
+					numbers = append(numbers, r.number)
+					frames = queue.Append(frames, &queue.Message{Kind: queue.Leave, Request: r.number})
+				}
+				return leaves
+			})
+			if len(frames) > 0 {
+				_, err := near.Write(frames)
+				require.NoError(t, err)
+				synctest.Wait()
 			}
 		}
 	}

@@ -164,7 +164,7 @@ func (s *Server) epochOf(service string) uint64 { return max(s.owns[service], s.
 // Serve serves a gateway until its connection ends, and returns why; nil where the
 // gateway has closed it.
 func (s *Server) Serve(c net.Conn) error {
-	p := &peer{server: s, generations: make(map[uint64]*shared)}
+	p := &peer{server: s, generations: make(map[uint64]*shared), leaving: make([]leaving, 0, leavesAtOnce)}
 	self := queue.Self{Role: queue.Dispatcher, Name: s.options.Name, Token: s.options.Token, Patience: s.options.Patience, Doubt: p.skipParts}
 	conn, err := queue.Open(c, self, queue.Gateway, func(hello *queue.Message) error {
 		if s.options.Token != "" && string(hello.Token) != s.options.Token {
@@ -203,6 +203,7 @@ type peer struct {
 	generations map[uint64]*shared // written under Server.mu
 	requests    []*peerRequest     // by the gateway's number; nil where there is no memory for one
 	room        []peerRequest      // for requests to come
+	leaving     []leaving          // requests that are about to be counted out
 	items       [][]*peerItem      // by station and slot there
 }
 
@@ -258,11 +259,9 @@ func (p *peer) handle(m *queue.Message) error {
 			p.server.dispatcher.Cancel(&it.Item)
 		}
 	case queue.Leave:
-		if m.Request < uint64(len(p.requests)) {
-			if r := p.requests[m.Request]; r.open() {
-				p.finish(r, admission.End(m.How))
-				p.release(m.Request, r)
-			}
+		p.leaving = append(p.leaving, leaving{m.Request, admission.End(m.How)})
+		if len(p.leaving) == cap(p.leaving) || p.conn.Next() != queue.Leave {
+			p.finishAll()
 		}
 	default:
 		return fmt.Errorf("a message of kind %d, which a gateway does not send", m.Kind)

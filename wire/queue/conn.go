@@ -275,6 +275,19 @@ func (q *Conn) receive(m *Message) error {
 	return Parse(q.room, m)
 }
 
+// Next is the kind of the message that Receive returns next, where a part of it lies in
+// the buffer already; 0 where that is not known.
+func (q *Conn) Next() Kind {
+	if q.read.Buffered() < 2 {
+		return 0
+	}
+	lies, _ := q.read.Peek(2)
+	if lies[0] >= 1<<7 {
+		return 0 // its length has more than a byte
+	}
+	return Kind(lies[1])
+}
+
 // Reads is how many reads of the connection have brought something. What Receive returns
 // without another came with the last.
 func (q *Conn) Reads() uint64 { return q.conn.Reads() }
