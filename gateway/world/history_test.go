@@ -266,6 +266,7 @@ type watch struct {
 	executor, to string
 	given        map[uint64]*attach.Batch // that have no result; under the history's lock
 	stale        map[uint64]bool          // told by an owner that was replaced
+	drained      bool                     // the peer has let the executor go
 	sent         map[string]uint64        // the highest epoch by which the peer was told to send; by service
 }
 
@@ -337,7 +338,9 @@ func (w *watch) toExecutor(m *attach.Message) {
 	defer h.mu.Unlock()
 	epochs, now := h.world.epochs, time.Now()
 	switch {
-	case m.Owner != nil:
+	case m.Drain != nil:
+		w.drained = true
+	case m.Owner != nil && !w.drained: // who has let the executor go orders nothing of it
 		epochs[w.executor] = append(epochs[w.executor], heardEpoch{m.Owner.Epoch, now})
 	case m.Batch != nil && len(m.Batch.Items) > 0:
 		b := m.Batch
