@@ -248,6 +248,7 @@ func TestOverloadOfCallers(t *testing.T) {
 				t.Logf("afterwards: the last that is not in time was sent after %v", last)
 				require.Less(t, last, recovery)
 				require.LessOrEqual(t, held.Most(), int64(bound))
+				synctest.Wait() // until the server has ended what is answered
 				require.Zero(t, held.Now())
 			})
 		})

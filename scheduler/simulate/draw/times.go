@@ -34,7 +34,7 @@ const (
 	measuredTimes  = "percentiles"
 )
 
-var errTimes = errors.New("write a time such as 1ms, uniform:1ms,3ms, lognormal:1ms,0.3 (mean and coefficient of variation) or percentiles:FILE")
+const timesForm = "write a time such as 1ms, uniform:1ms,3ms, lognormal:1ms,0.3 (mean and coefficient of variation) or percentiles:FILE"
 
 // Constant is a time that is always the same.
 func Constant(d time.Duration) Times { return Times{Least: d, Most: d} }
@@ -47,7 +47,7 @@ func ParseTimes(text string) (t Times, file string, err error) {
 	if !has {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return t, "", errTimes
+			return t, "", errors.New(timesForm)
 		}
 		return checked(Constant(d))
 	}
@@ -57,7 +57,7 @@ func ParseTimes(text string) (t Times, file string, err error) {
 	a, b, ok := strings.Cut(rest, ",")
 	first, err := time.ParseDuration(strings.TrimSpace(a))
 	if !ok || err != nil {
-		return t, "", errTimes
+		return t, "", errors.New(timesForm)
 	}
 	b = strings.TrimSpace(b)
 	switch kind {
@@ -71,10 +71,10 @@ func ParseTimes(text string) (t Times, file string, err error) {
 			return t, "", fmt.Errorf("a lognormal time has a mean above zero, not %v", first)
 		}
 	default:
-		err = errTimes
+		err = errors.New(timesForm)
 	}
 	if err != nil {
-		return t, "", errTimes
+		return t, "", errors.New(timesForm)
 	}
 	return checked(t)
 }
