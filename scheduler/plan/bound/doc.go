@@ -6,5 +6,6 @@
 // devices that obey all. apart.go makes stronger ones: a device is one module's
 // alone, or its batches wait for those of another. hosting.go refutes few devices by
 // who can run where, and in which order. residents.go looks at all choices of who
-// shares and on how many devices, for plans of at most two groups a module.
+// shares which devices, for plans of at most two groups a module, and resident.go says
+// what a module costs then.
 package bound

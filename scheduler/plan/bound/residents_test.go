@@ -46,3 +46,26 @@ func TestBesideAgainstTheDemandTest(t *testing.T) {
 	t.Logf("of %d pairs that are sound %d come within a factor of two", sound, near)
 	assert.Positive(t, near)
 }
+
+// Of a kind of which very many serve a module alone, a device that it shares may save more
+// than one: they are not counted, and cost no more than a plan with both does.
+func TestManyOwnDevicesBesideASharedOne(t *testing.T) {
+	config := func(hardware string, batch int, ms float64) plan.Config {
+		c := plan.Config{}
+		c.Hardware, c.Batch, c.Concurrency, c.Duration = hardware, batch, 1, time.Duration(ms*1e6)
+		return c
+	}
+	s := &devices{kinds: []Device{{"slow", 1}, {"fast", 20}}}
+	m := &plan.ModuleProblem{Rate: 1200, Configs: []plan.Config{config("slow", 2, 100), config("fast", 60, 100)}}
+	r := &residents{s: s, known: map[group]*uses{}, modules: []resident{s.resident(0, 0, m, time.Second)}}
+	other := r.modules[0]
+	r.modules = append(r.modules, other)
+	i := len(r.modules[0].budgets) - 1
+	x := &node{set: 0b11, sites: []site{{kind: 0, members: 0b11}, {kind: 1, members: 0b11}}, from: []int{0, 0}, to: []int{i, i}, low: []float64{1, 0}, top: []float64{100, 100}}
+	require.Greater(t, r.modules[0].counts[0][i], residentCounts)
+	u := r.running(x, 0)
+	for _, price := range []float64{1, 5, 20} {
+		// Half of the stream on 30 slow devices, half on a fast one.
+		assert.LessOrEqual(t, u.at(i, []float64{1e6, price}, nil), 30+price+1e-9)
+	}
+}
