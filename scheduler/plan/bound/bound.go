@@ -38,6 +38,10 @@ const (
 	mostChoices  = 2e5  // numbers of devices that one search looks at
 	refutation1  = 1e-9 // relative, by which numbers must be too few
 	leastOfPrice = 1e-3 // of a kind's own price
+
+	// leastFluid is the least that shares of devices may cost: below, numbers lose their
+	// digits (1e-308), and a module that fits would seem not to.
+	leastFluid = 1e-200
 )
 
 // bounding is the search for one bound.
@@ -72,7 +76,7 @@ type devices struct {
 // is what modules cost at the least on devices of their own, in plans with at most two
 // groups a module; twoGroups says that the bound holds only for such.
 func Whole(problems []*plan.Prepared, kinds []Device, own [][]split.Steps, fluid, enough float64) (least float64, twoGroups bool) {
-	if fluid <= 0 || len(kinds) == 0 || kinds[0].Weight <= 0 || fluid > mostCounted*kinds[0].Weight {
+	if fluid < leastFluid || len(kinds) == 0 || kinds[0].Weight <= 0 || fluid > mostCounted*kinds[0].Weight {
 		return fluid, false
 	}
 	s := &devices{problems: problems, kinds: kinds}

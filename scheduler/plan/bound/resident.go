@@ -391,7 +391,11 @@ func (r *residents) cost(x *node, all []running, prices []float64) (least float6
 				costs[m.module] = all[at].steps(x.from[at], x.to[at], prices)
 			}
 		}
-		sum, budgets := split.Least(p, costs, residentBoxes)
+		boxes := residentBoxes
+		if x.set == 0 {
+			boxes = mostBoxes
+		}
+		sum, budgets := split.Least(p, costs, boxes)
 		least += sum
 		for at := range r.modules {
 			if m := &r.modules[at]; x.set>>at&1 != 0 && m.pipeline == i && budgets != nil {

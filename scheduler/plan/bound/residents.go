@@ -34,7 +34,7 @@ const (
 	mostResidents  = 4     // modules that may share
 	mostRuns       = 32    // configurations of each
 	residentPoints = 160   // budgets, in one ratio, at which costs are looked at
-	residentCounts = 48    // own devices of a kind that are counted one by one
+	residentCounts = 64    // own devices of a kind that are counted one by one
 	residentPrices = 8     // that are tried for one choice of devices
 	laterPrices    = 4     // for a part of it
 	priceGain      = 1e-3  // by which prices must raise a bound for more to be tried

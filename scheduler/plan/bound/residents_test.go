@@ -56,7 +56,7 @@ func TestManyOwnDevicesBesideASharedOne(t *testing.T) {
 		return c
 	}
 	s := &devices{kinds: []Device{{"slow", 1}, {"fast", 20}}}
-	m := &plan.ModuleProblem{Rate: 1200, Configs: []plan.Config{config("slow", 2, 100), config("fast", 60, 100)}}
+	m := &plan.ModuleProblem{Rate: 1600, Configs: []plan.Config{config("slow", 2, 100), config("fast", 80, 100)}}
 	r := &residents{s: s, known: map[group]*uses{}, modules: []resident{s.resident(0, 0, m, time.Second)}}
 	other := r.modules[0]
 	r.modules = append(r.modules, other)
@@ -65,7 +65,7 @@ func TestManyOwnDevicesBesideASharedOne(t *testing.T) {
 	require.Greater(t, r.modules[0].counts[0][i], residentCounts)
 	u := r.running(x, 0)
 	for _, price := range []float64{1, 5, 20} {
-		// Half of the stream on 30 slow devices, half on a fast one.
-		assert.LessOrEqual(t, u.at(i, []float64{1e6, price}, nil), 30+price+1e-9)
+		// Half of the stream on 40 slow devices, half on a fast one.
+		assert.LessOrEqual(t, u.at(i, []float64{1e6, price}, nil), 40+price+1e-9)
 	}
 }
