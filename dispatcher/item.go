@@ -106,6 +106,8 @@ type Batch struct {
 	group   int32         // that it runs for; -1 once another plan has come
 	few     [4]*Item      // items of a small batch
 
+	Told atomic.Bool // a gateway elsewhere was: before, no honest executor can have ended it
+
 	gateways []Gateway // that hold items, in the order of parts
 	one      [1]Gateway
 }

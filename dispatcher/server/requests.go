@@ -27,9 +27,10 @@ type peerItem struct {
 }
 
 // settle notes that the items of a batch that has come back, as a whole and from one
-// gateway, are held by that gateway's peer alone. Of other batches somebody may still tell.
+// gateway, are held by that gateway's peer alone. Of other batches somebody may still tell,
+// as of one whose executor ends it before anybody was told that it starts.
 func settle(b *dispatcher.Batch, failed int) {
-	if b.Parts > 1 || failed > 0 {
+	if b.Parts > 1 || failed > 0 || !b.Told.Load() {
 		return
 	}
 	for _, it := range b.Items {

@@ -421,6 +421,7 @@ func (p *peer) Start(b *dispatcher.Batch, items []*dispatcher.Item, part int) {
 	if p.left.Load() || p.conn.Doubtful() {
 		c.skip(b, part) // if it comes all the same it is refused, and its items are queued anew
 	}
+	b.Told.Store(true)
 }
 
 // Drop tells the gateway that an item was given up; see Gateway.
