@@ -29,7 +29,7 @@ const (
 	slipApart = 2
 
 	// slipLook is how many executors are looked at, on average, for a batch that has ended.
-	slipLook = 16
+	slipLook = 4
 )
 
 // learn takes in a batch that was away so much longer than profiled.
