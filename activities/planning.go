@@ -49,10 +49,7 @@ const hurryLimit = 4 * time.Second
 // for the same search, which is then made once.
 func (a *Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, error) {
 	defer beat(ctx, nothing)()
-	began := time.Now()
-	limits := scheduler.Limits{
-		Clock: func() time.Duration { return time.Since(began) }, TimeLimit: scheduler.DefaultTimeLimit, Stop: outOfTime(ctx),
-	}
+	limits := searchLimits(ctx)
 	if in.Hurry {
 		limits.TimeLimit = hurryLimit
 	}
@@ -103,10 +100,7 @@ type MissingReply struct {
 // their profiles.
 func (a *Planning) Missing(ctx context.Context, in MissingInput) (MissingReply, error) {
 	defer beat(ctx, nothing)()
-	began := time.Now()
-	limits := scheduler.Limits{
-		Clock: func() time.Duration { return time.Since(began) }, TimeLimit: scheduler.DefaultTimeLimit, Stop: outOfTime(ctx),
-	}
+	limits := searchLimits(ctx)
 	price := func(o scheduler.Offer) float64 {
 		i := slices.IndexFunc(in.Spec.Hardware, func(h pipelines.Hardware) bool { return h.Name == o.Hardware })
 		if i < 0 {
@@ -154,6 +148,14 @@ func placed(in MissingInput, p scheduler.Plan, f scheduler.Fleet) (err error) {
 		})
 	}
 	return err
+}
+
+// searchLimits are those of a search that an activity begins now.
+func searchLimits(ctx context.Context) scheduler.Limits {
+	began := time.Now()
+	return scheduler.Limits{
+		Clock: func() time.Duration { return time.Since(began) }, TimeLimit: scheduler.DefaultTimeLimit, Stop: outOfTime(ctx),
+	}
 }
 
 // outOfTime says when a search is to end: with the activity, or shortly before its

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bufio"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -82,24 +80,7 @@ func TestTimeIsReadWhenARequestComes(t *testing.T) {
 		require.NoError(t, err)
 
 		told := make(chan queue.Kind, 16)
-		go func() {
-			r := bufio.NewReader(near)
-			_, _ = r.Discard(9) // the preamble
-			for {
-				n, err := binary.ReadUvarint(r)
-				if err != nil {
-					return
-				}
-				frame := make([]byte, n)
-				if _, err := io.ReadFull(r, frame); err != nil {
-					return
-				}
-				var m queue.Message
-				if queue.Parse(frame, &m) == nil {
-					told <- m.Kind
-				}
-			}
-		}()
+		go hear(near, func(m queue.Message) { told <- m.Kind })
 		text, err := json.Marshal(of)
 		require.NoError(t, err)
 		frames := queue.Append([]byte("hpgq\x04\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})

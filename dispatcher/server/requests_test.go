@@ -1,10 +1,7 @@
 package server
 
 import (
-	"bufio"
-	"encoding/binary"
 	"encoding/json"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -56,24 +53,11 @@ func useAgain(t *testing.T, rng *rand.Rand) {
 	}
 	synctest.Wait()
 	var told []queue.Message // of starts
-	go func() {
-		r := bufio.NewReader(near)
-		_, _ = r.Discard(9) // the preamble
-		for {
-			n, err := binary.ReadUvarint(r)
-			if err != nil {
-				return
-			}
-			frame := make([]byte, n)
-			if _, err := io.ReadFull(r, frame); err != nil {
-				return
-			}
-			var m queue.Message
-			if queue.Parse(frame, &m) == nil && m.Kind == queue.Start {
-				told = append(told, m)
-			}
+	go hear(near, func(m queue.Message) {
+		if m.Kind == queue.Start {
+			told = append(told, m)
 		}
-	}()
+	})
 	write := func(to []byte, m queue.Message) { // and wait until it is handled
 		_, err := near.Write(queue.Append(to, &m))
 		require.NoError(t, err)

@@ -1,12 +1,16 @@
 package server
 
 import (
+	"bufio"
+	"encoding/binary"
 	"flag"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/queue"
 )
 
 // How BenchmarkArrivals loads the dispatcher.
@@ -60,4 +64,24 @@ func clustered(parts int) (all []placement.Deployment) {
 		all = append(all, of)
 	}
 	return all
+}
+
+// hear reads what a dispatcher tells a gateway, past the preamble, until the connection ends.
+func hear(from io.Reader, tell func(queue.Message)) {
+	r := bufio.NewReader(from)
+	_, _ = r.Discard(9) // the preamble
+	for {
+		n, err := binary.ReadUvarint(r)
+		if err != nil {
+			return
+		}
+		frame := make([]byte, n)
+		if _, err := io.ReadFull(r, frame); err != nil {
+			return
+		}
+		var m queue.Message
+		if queue.Parse(frame, &m) == nil {
+			tell(m)
+		}
+	}
 }

@@ -46,11 +46,7 @@ func TestServerKeepsWorkflowsOverARestart(t *testing.T) {
 	require.NotEmpty(t, s.UIURL())
 	assert.Contains(t, fetch(t, s.UIURL()), "<html")
 	within(t, s, func(ctx context.Context, c client.Client) {
-		w := worker.New(c, "q", worker.Options{})
-		w.RegisterWorkflow(doubling)
-		w.RegisterActivity(double)
-		require.NoError(t, w.Start())
-		defer w.Stop()
+		defer work(t, c)()
 		run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "one", TaskQueue: "q"}, doubling, 21)
 		require.NoError(t, err)
 		var got int
@@ -105,4 +101,13 @@ func fetch(t *testing.T, url string) string {
 	body, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
 	return string(body)
+}
+
+// work takes tasks of doubling until what it returns is called.
+func work(t *testing.T, c client.Client) (stop func()) {
+	w := worker.New(c, "q", worker.Options{})
+	w.RegisterWorkflow(doubling)
+	w.RegisterActivity(double)
+	require.NoError(t, w.Start())
+	return w.Stop
 }

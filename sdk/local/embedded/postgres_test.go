@@ -23,7 +23,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/worker"
 
 	"github.com/harpagon/harpagon/sdk/local/embedded"
 )
@@ -66,11 +65,7 @@ func TestThePasswordOfPostgresIsNotTold(t *testing.T) {
 	s, err := embedded.Start(t.Context(), o)
 	require.NoError(t, err)
 	within(t, s, func(ctx context.Context, c client.Client) {
-		w := worker.New(c, "q", worker.Options{})
-		w.RegisterWorkflow(doubling)
-		w.RegisterActivity(double)
-		require.NoError(t, w.Start())
-		defer w.Stop()
+		defer work(t, c)()
 		_, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
 			Namespace: embedded.Namespace, SearchAttributes: map[string]enumspb.IndexedValueType{"TestPhase": enumspb.INDEXED_VALUE_TYPE_KEYWORD},
 		})
