@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // Options of the engine; the zero value is what serving uses.
@@ -42,7 +43,7 @@ type Options struct {
 // New returns the engine "emulated".
 func New(o Options) executors.Engine {
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = sleep.For
 	}
 	return &engine{options: o}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,14 +224,6 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestSleepTakesAtLeastItsTime(t *testing.T) {
-	for _, d := range []time.Duration{50 * time.Microsecond, 5 * time.Millisecond} {
-		begin := time.Now()
-		require.NoError(t, sleep(t.Context(), d))
-		require.GreaterOrEqual(t, time.Since(begin), d)
-	}
-}
-
 func BenchmarkZeroDuration(b *testing.B) {
 	m := profiled(pipelines.Point{Hardware: "v100", Batch: 4})
 	i, err := New(Options{}).Load(b.Context(), m)
@@ -243,23 +234,5 @@ func BenchmarkZeroDuration(b *testing.B) {
 		if _, err := i.Run(b.Context(), batch); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// BenchmarkSleep reports how late a sleep ends, in microseconds at the median
-// and the 99th percentile.
-func BenchmarkSleep(b *testing.B) {
-	for _, d := range []time.Duration{100 * time.Microsecond, time.Millisecond, 20 * time.Millisecond} {
-		b.Run(d.String(), func(b *testing.B) {
-			var late []time.Duration
-			for b.Loop() {
-				begin := time.Now()
-				_ = sleep(b.Context(), d)
-				late = append(late, time.Since(begin)-d)
-			}
-			slices.Sort(late)
-			b.ReportMetric(float64(late[len(late)/2].Microseconds()), "late-p50-µs")
-			b.ReportMetric(float64(late[len(late)*99/100].Microseconds()), "late-p99-µs")
-		})
 	}
 }

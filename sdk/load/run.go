@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // maxInFlight bounds the requests that wait for an answer; beyond it the generator
@@ -36,6 +37,9 @@ type Options struct {
 	Seed     uint64
 	Timeout  time.Duration  // of one request; 0 means ten times SLO, at least 10 s
 	Progress func(Progress) // called about once a second; may be nil
+	// Sleep waits for the next instant; nil is sleep.For, which is late by some 0.1 ms.
+	// Its lateness is counted as latency.
+	Sleep func(ctx context.Context, d time.Duration) error
 }
 
 // Progress of a run under way.
@@ -59,6 +63,9 @@ func Run(ctx context.Context, o Options, send Send) (*Report, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = max(10*o.SLO, 10*time.Second)
 	}
+	if o.Sleep == nil {
+		o.Sleep = sleep.For
+	}
 	r := &runner{o: o, send: send, start: time.Now(), counts: newCounts(o)}
 	r.run(ctx, instants)
 	return r.counts.report(time.Since(r.start)), nil
@@ -81,10 +88,8 @@ func (r *runner) run(ctx context.Context, instants []time.Duration) {
 	done := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(done) })
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for n, at := range instants {
-		if !r.sleepUntil(ctx, timer, r.start.Add(at)) {
+		if !r.sleepUntil(ctx, r.start.Add(at)) {
 			break
 		}
 		r.offer(ctx, n, at)
@@ -95,13 +100,9 @@ func (r *runner) run(ctx context.Context, instants []time.Duration) {
 }
 
 // sleepUntil reports false when ctx ends first.
-func (r *runner) sleepUntil(ctx context.Context, timer *time.Timer, when time.Time) bool {
+func (r *runner) sleepUntil(ctx context.Context, when time.Time) bool {
 	if wait := time.Until(when); wait > 0 {
-		timer.Reset(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+		return r.o.Sleep(ctx, wait) == nil
 	}
 	return ctx.Err() == nil
 }

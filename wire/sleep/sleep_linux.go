@@ -1,4 +1,4 @@
-package emulated
+package sleep
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 // held for long and that ctx is seen soon.
 const kernelPart = 2 * time.Millisecond
 
-// sleep waits for d, or until ctx ends. See the package for its precision.
-func sleep(ctx context.Context, d time.Duration) error {
+// For waits for d, or until ctx ends, which is its error.
+func For(ctx context.Context, d time.Duration) error {
 	end := time.Now().Add(d)
 	if coarse := d - kernelPart; coarse > 0 {
 		timer := time.NewTimer(coarse)
@@ -30,5 +30,5 @@ func sleep(ctx context.Context, d time.Duration) error {
 			return err
 		}
 	}
-	return nil
+	return ctx.Err()
 }
