@@ -19,6 +19,8 @@ const keepDecisions = 20
 // change carries out the latest spec. What comes meanwhile sets Pending again.
 func (s *service) change(ctx workflow.Context) {
 	s.Pending, s.Joined, s.RetryAt = false, false, time.Time{}
+	s.changing = true
+	defer func() { s.changing = false }()
 	if s.Serving == nil {
 		s.announce(ctx, s.Gateways)
 	}

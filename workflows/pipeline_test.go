@@ -68,6 +68,34 @@ func TestApplyServes(t *testing.T) {
 	w.counts(t, 0)
 }
 
+// TestApplyAgainAtOnce applies the same while it is carried out for the first time.
+func TestApplyAgainAtOnce(t *testing.T) {
+	w := newWorld(4)
+	r := newRig(t, w)
+	r.OnActivity("Prepare", mock.Anything, mock.Anything).Return(w.prepare).After(90 * time.Second)
+	var same, scaled, other *reply
+	r.at(0, func() { apply(20)(r) })
+	r.at(time.Minute, func() {
+		assert.Zero(t, r.status().Serving)
+		same = r.update(UpdateApply, ApplyRequest{Spec: traffic(20)})
+		scaled = r.update(UpdateRescale, RescaleRequest{Rate: 20})
+	})
+	r.at(2*time.Minute, func() {
+		assert.Equal(t, ChangeReply{Generation: 1, Unchanged: true}, same.ChangeReply)
+		assert.Equal(t, ChangeReply{Generation: 1, Unchanged: true}, scaled.ChangeReply)
+		assert.Equal(t, 1, r.status().Serving)
+		assert.Len(t, w.installed, 1)
+		r.update(UpdateApply, ApplyRequest{Spec: traffic(400)})
+	})
+	r.at(3*time.Minute, func() { other = r.update(UpdateApply, ApplyRequest{Spec: traffic(20)}) })
+	r.at(7*time.Minute, func() {
+		assert.Equal(t, ChangeReply{Generation: 3}, other.ChangeReply, "it is another than the one that is carried out")
+		assert.Equal(t, 3, r.status().Serving)
+		r.update(UpdateDelete, "the test is over")
+	})
+	r.run(Settings{})
+}
+
 func TestApplyAgain(t *testing.T) {
 	w := newWorld(4)
 	var same, other *reply

@@ -274,10 +274,10 @@ func (s sequential) end(stop Stop, a answer) []sequential {
 	return []sequential{s}
 }
 
-// change asks for something. What is in force already, and is not gone back to, is not
-// changed; a first change that is under way is not in force yet.
+// change asks for something. What is in force already, or is being carried out, and is not
+// gone back to, is not changed.
 func (s sequential) change(to wish, same, untried bool, a answer) []sequential {
-	inForce := same && to == s.asked && s.stop == "" && (s.serving != 0 && s.stopping == "" || s.pending)
+	inForce := same && to == s.asked && s.stop == "" && (s.serving != 0 && s.stopping == "" || s.pending || s.under != 0)
 	if a.unchanged && inForce && a.generation == s.generation {
 		return []sequential{s}
 	}

@@ -13,10 +13,11 @@ import (
 // service drives State.
 type service struct {
 	State
-	ended   bool   // nothing runs any more: the workflow may end
-	under   string // ID of the reschedule under way
-	several bool   // it knows of several gateways
-	older   bool   // it does not, and there are some by now: a new run will
+	changing bool   // the latest spec is being carried out
+	ended    bool   // nothing runs any more: the workflow may end
+	under    string // ID of the reschedule under way
+	several  bool   // it knows of several gateways
+	older    bool   // it does not, and there are some by now: a new run will
 }
 
 // Service owns one service until it is deleted. Handlers only change the state;

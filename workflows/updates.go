@@ -70,7 +70,7 @@ func (s *service) accepts(expect int) error {
 
 func (s *service) apply(ctx workflow.Context, r ApplyRequest) (ChangeReply, error) {
 	s.Handled++
-	if sameJSON(s.Spec, r.Spec) && sameJSON(s.Beside, r.Beside) && s.inForce() && s.planned(r.Plan) {
+	if sameJSON(s.Spec, r.Spec) && sameJSON(s.Beside, r.Beside) && s.inForce(ctx) && s.planned(ctx, r.Plan) {
 		return ChangeReply{Generation: s.Generation, Unchanged: true}, nil
 	}
 	s.forgetPoints(r.Spec)
@@ -81,14 +81,25 @@ func (s *service) apply(ctx workflow.Context, r ApplyRequest) (ChangeReply, erro
 	return ChangeReply{Generation: s.Generation}, nil
 }
 
-// planned says that a plan, if one is given, is the one that serves.
-func (s *service) planned(p *scheduler.Plan) bool {
-	return p == nil || s.Serving != nil && sameJSON(s.Serving.Plan, *p)
+// planned says that a plan, if one is given, is the one that serves, or that is carried
+// out first.
+func (s *service) planned(ctx workflow.Context, p *scheduler.Plan) bool {
+	if p != nil && s.Serving == nil {
+		return s.Given != nil && sameJSON(*s.Given, *p) && first(ctx)
+	}
+	return p == nil || sameJSON(s.Serving.Plan, *p)
 }
 
 // inForce says that the spec serves, or is about to.
-func (s *service) inForce() bool {
-	return s.Stop == "" && (s.Serving != nil && s.Stopping == "" || s.Pending)
+func (s *service) inForce(ctx workflow.Context) bool {
+	return s.Stop == "" && (s.Serving != nil && s.Stopping == "" || s.Pending || s.changing && first(ctx))
+}
+
+// patchFirst marks services whose first change is in force while it is carried out.
+const patchFirst = "a first change under way is in force"
+
+func first(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, patchFirst, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // forgetPoints drops measured points of modules that have changed. What has not
@@ -117,7 +128,7 @@ func sameJSON(a, b any) bool {
 func (s *service) rescale(ctx workflow.Context, r RescaleRequest) (ChangeReply, error) {
 	s.Handled++
 	from := s.Spec.Pipeline.Rate
-	if from == r.Rate && s.inForce() {
+	if from == r.Rate && s.inForce(ctx) {
 		return ChangeReply{Generation: s.Generation, Unchanged: true}, nil
 	}
 	s.Stop = ""
