@@ -164,6 +164,9 @@ func (h *Host) HoldHost(ctx context.Context, _ HostInfo) error {
 	}))
 }
 
+// Answer says that the host is there.
+func (h *Host) Answer(context.Context) error { return nil }
+
 // Leave has the host end as soon as nothing runs there.
 func (h *Host) Leave(context.Context, string) error {
 	if h.Leaving != nil {

@@ -27,6 +27,7 @@ const (
 type Presence struct {
 	attempts atomic.Int32
 	replaced atomic.Bool
+	fenced   atomic.Bool
 }
 
 // Held says that a hold activity is under way and that the server has not given
@@ -36,11 +37,15 @@ func (p *Presence) Held() bool { return p.attempts.Load() > 0 }
 // Replaced says that another process has joined the fleet under the same name.
 func (p *Presence) Replaced() bool { return p.replaced.Load() }
 
+// Fenced says that the server has given up the attempt that held it last.
+func (p *Presence) Fenced() bool { return p.fenced.Load() }
+
 // hold heartbeats for as long as the member is there: until its worker shuts down,
 // which means that it has left, or another process takes its name.
 func (p *Presence) hold(ctx context.Context, l lease) error {
 	p.attempts.Add(1)
 	defer p.attempts.Add(-1)
+	p.fenced.Store(false)
 	work, release := l.hold(ctx)
 	defer release()
 	<-work.Done()
@@ -51,6 +56,7 @@ func (p *Presence) hold(ctx context.Context, l lease) error {
 	case errors.Is(cause, ErrStopping):
 		return nil
 	default:
+		p.fenced.Store(errors.Is(cause, ErrFenced))
 		return temporal.NewApplicationErrorWithCause(cause.Error(), TypeFenced, cause)
 	}
 }

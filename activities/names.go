@@ -27,6 +27,7 @@ const (
 	FleetWatch    = "watch"    // update: ID of a service's workflow -> FleetView
 	FleetDevices  = "devices"  // query: -> FleetView
 	FleetLeave    = "leave"    // update: name of a host that is about to go -> FleetView
+	FleetDoubt    = "doubt"    // signal: name of a host to which a gateway has lost its connections
 	TypeConflict  = "Conflict" // error type of a reservation that came too late
 )
 

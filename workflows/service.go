@@ -120,7 +120,7 @@ func (s *service) replan(cause string) {
 // gone, and wants another plan. It is false when nothing that runs is concerned.
 func (s *service) removeLost(ctx workflow.Context) bool {
 	if s.hasLost() {
-		awaitFurtherLosses(ctx)
+		s.awaitFurtherLosses(ctx)
 	}
 	var left, stranded []Running
 	var cause string // the first, when there are several
@@ -167,13 +167,20 @@ func (s *service) hasLost() bool {
 	})
 }
 
-// gatherTime is how long a service waits for further losses after the first:
-// when a host or a whole system comes back after a while, its executors are
-// reported one by one, and a plan that counts on one that is about to be
-// reported would wait for it in vain.
-const gatherTime = 2 * time.Second
+// How long a service waits for further losses after the first. When a host or a whole
+// system comes back after a while, its executors are reported one by one, and a plan that
+// counts on one that is about to be reported would wait for it in vain. Of hosts that are
+// lost the fleet tells at once.
+const (
+	gatherTime      = 2 * time.Second
+	gatherHostsTime = 500 * time.Millisecond
+)
 
-func awaitFurtherLosses(ctx workflow.Context) {
-	timer := workflow.NewTimerWithOptions(ctx, gatherTime, workflow.TimerOptions{Summary: "wait for what else has ended"})
+func (s *service) awaitFurtherLosses(ctx workflow.Context) {
+	wait := gatherTime
+	if len(s.Ended) == 0 {
+		wait = gatherHostsTime
+	}
+	timer := workflow.NewTimerWithOptions(ctx, wait, workflow.TimerOptions{Summary: "wait for what else has ended"})
 	_ = timer.Get(ctx, nil) // a cancelled wait is a short one
 }

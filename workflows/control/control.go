@@ -304,6 +304,12 @@ func (c *Control) Leave(ctx context.Context, host string) (activities.FleetView,
 	return activities.UpdateFleet(ctx, c.client, activities.FleetLeave, host)
 }
 
+// Doubt says that no executor of a host can be reached any more, so that the fleet asks
+// whether it is there.
+func (c *Control) Doubt(ctx context.Context, host string) error {
+	return c.client.SignalWorkflow(ctx, activities.FleetID, "", activities.FleetDoubt, host)
+}
+
 // Fleet tells which hosts and devices there are and who uses them; an empty
 // view when no host has ever joined.
 func (c *Control) Fleet(ctx context.Context) (activities.FleetView, error) {

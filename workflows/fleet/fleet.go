@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -48,20 +49,21 @@ type hostLost struct {
 // fleet drives State.
 type fleet struct {
 	State
-	changes Change              // not told to services yet
-	starts  []string            // hosts whose workflow is to be started
-	enters  []activities.Member // members whose workflow is to be started
-	leaves  []activities.Member // members whose name another has taken
-	owned   bool                // owners have changed and have not been told
-	joined  bool                // dispatchers have come or gone and gateways have not been told
-	telling int                 // members that are being told
+	changes Change               // not told to services yet
+	starts  []string             // hosts whose workflow is to be started
+	enters  []activities.Member  // members whose workflow is to be started
+	leaves  []activities.Member  // members whose name another has taken
+	owned   bool                 // owners have changed and have not been told
+	joined  bool                 // dispatchers have come or gone and gateways have not been told
+	asked   map[string]time.Time // until when hosts that were doubted are not asked again
+	telling int                  // members that are being told or asked
 	handled int
 }
 
 // Fleet knows which hosts and devices exist and which service has reserved
 // them.
 func Fleet(ctx workflow.Context, state *State) error {
-	f := &fleet{}
+	f := &fleet{asked: map[string]time.Time{}}
 	if state != nil {
 		f.State = *state
 	}
@@ -71,6 +73,7 @@ func Fleet(ctx workflow.Context, state *State) error {
 	}
 	workflow.Go(ctx, f.receiveLost)
 	workflow.Go(ctx, f.receiveMembersLost)
+	workflow.Go(ctx, f.receiveDoubts)
 	for {
 		f.show(ctx)
 		if err := workflow.Await(ctx, func() bool { return f.hasWork() || f.historyFull(ctx) }); err != nil {
@@ -253,6 +256,10 @@ func (f *fleet) receivePending(ctx workflow.Context) {
 	members := workflow.GetSignalChannel(ctx, signalMemberLost)
 	for lost := (memberLost{}); members.ReceiveAsync(&lost); lost = (memberLost{}) {
 		f.memberLost(ctx, lost.Member)
+	}
+	doubts := workflow.GetSignalChannel(ctx, activities.FleetDoubt)
+	for host := ""; doubts.ReceiveAsync(&host); host = "" {
+		f.doubt(ctx, host)
 	}
 }
 

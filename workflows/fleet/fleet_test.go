@@ -38,18 +38,26 @@ type fleetRig struct {
 	told    []string
 	started int
 	updates int
+	silent  []string     // hosts that were told that they are lost, and why
+	answer  func() error // of a host that is asked; nil where none is
 }
 
 func newFleetRig() *fleetRig {
 	r := &fleetRig{TestWorkflowEnvironment: quietEnv()}
 	r.RegisterWorkflowWithOptions(Fleet, workflow.RegisterOptions{Name: TypeFleet})
-	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ HostInput) error {
+	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, in HostInput) error {
 		r.started++
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			why := ""
+			workflow.GetSignalChannel(ctx, signalSilent).Receive(ctx, &why)
+			r.silent = append(r.silent, in.Info.Name+" "+why)
+		})
 		return workflow.Await(ctx, func() bool { return false })
 	}, workflow.RegisterOptions{Name: TypeHost})
 	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ MemberInput) error {
 		return workflow.Await(ctx, func() bool { return false })
 	}, workflow.RegisterOptions{Name: TypeMember})
+	r.RegisterActivityWithOptions(func(context.Context) error { return r.answer() }, activity.RegisterOptions{Name: "Answer"})
 	r.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
 		Return(func(_, id, _, name string, arg any) error {
 			r.told = append(r.told, fmt.Sprint(id, " ", name, " ", arg))

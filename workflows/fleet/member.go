@@ -33,7 +33,8 @@ func Member(ctx workflow.Context, in MemberInput) error {
 
 // hold runs the activity that holds a member of the fleet until it leaves or is
 // lost, and says why. When its heartbeats stop, the activity is offered to it again;
-// when it does not take it for the heartbeat timeout, and patience longer, it is gone.
+// when it does not take it for the heartbeat timeout, and patience longer, it is gone. So
+// is one that the fleet has asked in vain: should it go on, its next heartbeat tells it.
 func hold(ctx workflow.Context, queue string, timeout, patience time.Duration, what string, activity, arg any) string {
 	if timeout <= 0 {
 		timeout = activities.DefaultHeartbeatTimeout
@@ -47,8 +48,13 @@ func hold(ctx workflow.Context, queue string, timeout, patience time.Duration, w
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: 5 * time.Second},
 		Summary:                "hold " + what,
 	})
-	if err := workflow.ExecuteActivity(ctx, activity, arg).Get(ctx, nil); err != nil {
-		return activities.Reason(err)
-	}
-	return "left"
+	why := "left"
+	workflow.NewSelector(ctx).AddFuture(workflow.ExecuteActivity(ctx, activity, arg), func(end workflow.Future) {
+		if err := end.Get(ctx, nil); err != nil {
+			why = activities.Reason(err)
+		}
+	}).AddReceive(workflow.GetSignalChannel(ctx, signalSilent), func(silent workflow.ReceiveChannel, _ bool) {
+		silent.Receive(ctx, &why)
+	}).Select(ctx)
+	return why
 }

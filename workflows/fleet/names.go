@@ -19,6 +19,7 @@ const SignalChanged = "fleet-changed"
 const (
 	signalHostLost   = "host-lost"   // to the fleet: hostLost
 	signalMemberLost = "member-lost" // to the fleet: memberLost
+	signalSilent     = "silent"      // to a host that is lost: why
 )
 
 const (

@@ -145,14 +145,21 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		return nil, err
 	}
 	collected, seen, written := metrics.New(), statistics.New(), logs.New(o.Logger)
-	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer(), traces.Observer(), written.Observer())
+	commands := control.New(c, control.Options{})
+	doubted := newDoubts(func(host string) {
+		go func() {
+			ctx, cancel := context.WithTimeout(life, askWithin)
+			defer cancel()
+			_ = commands.Doubt(ctx, host) // or its heartbeats tell, later
+		}()
+	})
+	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer(), traces.Observer(), written.Observer(), doubted.observer())
 	r := &Gateway{
 		Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected, seen: seen, traces: traces, written: written,
 		replaced: make(chan struct{}),
 	}
 	collected.Registry().MustRegister(metrics.Services(r.deployments), metrics.Trials(r.Gateway.Trials))
 	r.front = newFront(r.Gateway)
-	commands := control.New(c, control.Options{})
 	if err := r.listen(life, o, commands); err != nil {
 		r.close()
 		return nil, err

@@ -11,9 +11,10 @@ import (
 // How a member of the fleet notices that it is one no more: the fleet offers its
 // hold activity again within seconds where it still counts on it.
 const (
-	lookEvery  = 5 * time.Second
-	lostAfter  = 6 // looks without being held
-	joinWithin = 20 * time.Second
+	lookEvery   = 5 * time.Second
+	lostAfter   = 6 // looks without being held
+	fencedAfter = 2 // looks, where the server has said that it does not count on the member
+	joinWithin  = 20 * time.Second
 )
 
 // errTaken is why a member does not join again: another process is held under its name.
@@ -37,7 +38,7 @@ func stay(life context.Context, p *activities.Presence, join func(context.Contex
 		if missed++; p.Held() {
 			missed = 0
 		}
-		if missed < lostAfter {
+		if missed < lostAfter && (missed < fencedAfter || !p.Fenced()) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(life, joinWithin)

@@ -8,8 +8,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
 
 	"github.com/harpagon/harpagon/activities"
 )
@@ -35,4 +39,31 @@ func TestTwoProcessesWithOneName(t *testing.T) {
 	assert.False(t, held("me", enumspb.PENDING_ACTIVITY_STATE_STARTED), "that was only slow")
 	assert.False(t, held("you", enumspb.PENDING_ACTIVITY_STATE_SCHEDULED), "that is gone")
 	assert.False(t, heldByAnother(nil, "me"))
+}
+
+// TestAMemberThatTheFleetGaveUpJoinsSoon: it knows from its heartbeats, and need not wait
+// for as long as where the server may only be slow.
+func TestAMemberThatTheFleetGaveUpJoinsSoon(t *testing.T) {
+	for name, c := range map[string]struct {
+		said  error // to its heartbeats
+		after int   // looks
+	}{
+		"given up":    {serviceerror.NewNotFound("the workflow has ended"), fencedAfter},
+		"interrupted": {activity.ErrActivityReset, lostAfter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestActivityEnvironment()
+			held := &activities.Host{Pulse: func(context.Context, []byte, any) error { return c.said }}
+			env.RegisterActivity(held)
+			_, err := env.ExecuteActivity(held.HoldHost, activities.HostInfo{Name: "one"})
+			require.Error(t, err)
+			synctest.Test(t, func(t *testing.T) {
+				life, end := context.WithCancel(t.Context())
+				began := time.Now()
+				stay(life, &held.Presence, func(context.Context) error { end(); return nil })
+				assert.Equal(t, time.Duration(c.after)*lookEvery, time.Since(began))
+			})
+		})
+	}
 }
