@@ -80,6 +80,8 @@ const (
 //   - It does not start early in the middle of a burst: where requests come
 //     closer together than at random, a batch that starts at once splits the
 //     burst into small ones.
+//   - It does not wait for what is not expected: when the stream has paused, the
+//     batch starts on any executor that idles.
 //   - Requests are given up only when an executor is granted, when most is
 //     known. Those go that would hold the batch far below its target though
 //     enough others wait; more of them when the line is long and the next
@@ -217,12 +219,12 @@ func (p *adaptive) refresh(class int32) {
 	case at <= p.now || c.size >= len(m.plan):
 		p.wakes.Set(class, last+1)
 	case m.burst.runs(p.now):
-		p.wakes.Set(class, min(at, m.burst.over))
+		p.wakes.Set(class, min(at, m.burst.over()))
 		p.ready.Drop(class)
 		p.held.Drop(class)
 		return
-	case float64(c.size) < p.enough(class):
-		p.wakes.Set(class, at)
+	case float64(c.size) < p.enough(class) && !m.burst.paused(p.now, m.meter.Rate):
+		p.wakes.Set(class, min(at, m.burst.look))
 		p.ready.Drop(class)
 		p.held.Set(class, last-ahead)
 		return

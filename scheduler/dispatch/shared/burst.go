@@ -12,9 +12,12 @@ const (
 	burstLeast  = 1.1  // crowding from which on arrivals come in bursts
 	burstSure   = 4.0  // standard deviations of what Poisson arrivals would show, on top
 	burstQuiet  = 24   // a burst is over after this part of the time that its first request can wait
+
+	pauseGaps = 10 // mean gaps between bursts without a request until it is taken that none comes soon
+	pausePart = 12 // and this part of the time that a request can wait, at least
 )
 
-// burst tells whether the requests of a model come in bursts, by how many more
+// burst tells whether the requests of a model come in bursts, or have paused, by how many more
 // come soon after a request than the mean rate has it: the mean of
 // count·(count - 1) over buckets of time, divided by the square of the mean
 // count. Poisson arrivals have 1, even ones less.
@@ -25,7 +28,8 @@ type burst struct {
 	buckets float64       // fading sums over the buckets
 	first   float64       // of the count
 	second  float64       // of count·(count - 1)
-	over    dispatch.Time // the running burst lasts until then at least
+	last    dispatch.Time // when a request came last
+	look    dispatch.Time // when to see whether the stream has paused
 }
 
 func newBurst(wait dispatch.Time) burst { return burst{width: max(1, wait)} }
@@ -36,7 +40,28 @@ func (b *burst) hit(now dispatch.Time) {
 		b.close(now)
 	}
 	b.count++
-	b.over = now + b.width/burstQuiet
+	b.last = now
+}
+
+// over is when the running burst ends if nothing more comes.
+func (b *burst) over() dispatch.Time { return b.last + b.width/burstQuiet }
+
+// paused says whether the stream has paused at that rate: nothing has come for so long that
+// nothing will soon. If not, look is when to ask again. Of Poisson arrivals it errs once in
+// e^pauseGaps requests. Others come in groups, with longer gaps between: the variance of the
+// count over its mean, which is 1 of Poisson arrivals, is their size.
+func (b *burst) paused(now dispatch.Time, rate float64) bool {
+	if now < b.look {
+		return false
+	}
+	wait := float64(never / 4)
+	if b.first > 0 && rate > 0 {
+		group := 1 + max(0, b.second/b.first-b.first/b.buckets)
+		wait = min(wait, max(float64(b.width)/pausePart, pauseGaps*group/rate*1e9))
+	}
+	end := b.last + dispatch.Time(wait)
+	b.look = min(end, now+b.width)
+	return now >= end
 }
 
 // close adds up the bucket that has ended, and the empty ones after it.
@@ -57,7 +82,7 @@ func (b *burst) close(now dispatch.Time) {
 
 // runs says whether a burst goes on at that instant.
 func (b *burst) runs(now dispatch.Time) bool {
-	if now >= b.over || b.first == 0 {
+	if now >= b.over() || b.first == 0 {
 		return false
 	}
 	mean := b.first / b.buckets

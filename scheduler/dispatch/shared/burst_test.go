@@ -3,6 +3,7 @@ package shared
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -39,6 +40,19 @@ func TestBurstsAreTold(t *testing.T) {
 			}
 			assert.False(t, b.runs(now+10*ms/burstQuiet), "over after a while without arrivals")
 		})
+	}
+}
+
+// TestNothingIsHeldForWhatDoesNotCome lets streams end: what still waits then does not wait
+// for its last instant, since executors idle.
+func TestNothingIsHeldForWhatDoesNotCome(t *testing.T) {
+	model := Model{Durations: Linear(2*ms, 10*ms, 64), SLO: 400 * ms}
+	for _, shape := range []float64{1, 0.2} {
+		for seed := range uint64(10) {
+			v := &vclock{p: NewAdaptive(Options{Models: []Model{model}}), models: []Model{model}, execs: 8, rate: 400, shape: shape, seed: seed + 1, horizon: 5 * time.Second}
+			assert.Equal(t, 1.0, v.run())
+			assert.Greater(t, v.left, model.SLO/4, "shape %g, seed %d", shape, seed)
+		}
 	}
 }
 

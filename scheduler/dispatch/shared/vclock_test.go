@@ -30,6 +30,7 @@ type vclock struct {
 	busy    dispatch.Time
 	batches int
 	starts  int
+	left    dispatch.Time // until the first deadline, at least, when batches ended that began after the last arrival
 	actions []dispatch.Action
 	dueOf   []dispatch.Time
 	measure []bool
@@ -74,6 +75,7 @@ func (v *vclock) run() (attainment float64) {
 		v.step(dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{ID: id, Class: m, Arrival: at, Deadline: due}})
 		next.Set(m, at+max(1, dispatch.Time(gamma(rng, v.shape)*gaps[m])))
 	}
+	v.left = never
 	v.advance(v.now + 10*time.Second)
 	return float64(v.good) / float64(v.counted)
 }
@@ -106,6 +108,7 @@ func (v *vclock) step(ev dispatch.Event) {
 			l := newProfile(v.models[a.Class].Durations).of(len(a.Batch))
 			v.ends.Set(int32(a.Executor), v.now+l)
 			v.starts++
+			v.left = min(v.left, v.dueOf[a.Batch[0]]-v.now-l)
 			v.batches += len(a.Batch)
 			v.busy += l
 			for _, id := range a.Batch {
