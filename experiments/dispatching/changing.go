@@ -20,6 +20,7 @@ const (
 	changingDevices = 512
 	changingMinutes = 20
 	changingStart   = 10 * time.Second // until another device serves
+	changingParts   = 4                // sub-clusters
 )
 
 // offeredShare is which part of the cluster's bound is offered at a time from 0 to 1: it rises, falls,
@@ -56,36 +57,54 @@ func changing(ctx context.Context, e *figure.Env) (out figure.Result, err error)
 	for i, part := range s.weights() {
 		loads = append(loads, simulate.Load{Pipeline: s.Models[i].pipeline(i), Arrivals: course(rng, seconds, part, s.Bound())})
 	}
-	var r simulate.Result
-	err = e.Each(ctx, "A changing workload", 1, func(int) (err error) {
-		r, err = simulate.OnCluster(loads, s.pool(), simulate.Options{
-			Dispatch: adaptive, Duration: time.Duration(seconds) * time.Second, Seed: 1, Stop: func() bool { return ctx.Err() != nil },
-			Scaling: &simulate.Scaling{Options: size.Options{Min: devices / 16, Max: devices}, Start: changingStart},
+	span, parts := 60.0, changingParts
+	if e.Quick {
+		span, parts = 30, 2
+	}
+	stop := func() bool { return ctx.Err() != nil }
+	scaling := size.Options{Min: devices / 16, Max: devices}
+	var whole simulate.Result
+	var divided figure.Result
+	err = e.Each(ctx, "A changing workload", 2, func(i int) (err error) {
+		if i == 1 {
+			p := &parted{setting: &s, parts: parts, models: drawModels(rand.New(rand.NewPCG(14, 1)), changingModels), scale: size.Cluster{Options: scaling}, devices: devices, stop: stop}
+			p.scale.Options.Min = max(parts, scaling.Min)
+			for _, l := range loads {
+				p.courses = append(p.courses, l.Arrivals)
+			}
+			return p.play(ctx, seconds, span, &divided)
+		}
+		whole, err = simulate.OnCluster(loads, s.pool(), simulate.Options{
+			Dispatch: adaptive, Duration: time.Duration(seconds) * time.Second, Seed: 1, Stop: stop,
+			Scaling: &simulate.Scaling{Options: scaling, Start: changingStart},
 		})
 		return err
 	})
 	if err != nil {
 		return out, err
 	}
-	span := 30.0
-	if !e.Quick {
-		span = 60
-	}
-	for i := 0; i < len(r.Sizes); {
+	minutes(&out, adaptive, whole.Sizes, span)
+	out.Rows = append(out.Rows, divided.Rows...)
+	out.Note("%d networks of the A100's, each asked for in its own wandering rate; the cluster begins with all %d devices, has %d at least, and follows its own advice (devices more or fewer within the minute), which takes %v to serve. The paper's chart prints no numbers: few requests are lost where the cluster is not overloaded, and fewer devices are used while the load is low.",
+		changingModels, devices, devices/16, changingStart)
+	out.Note("With sub-clusters the models are divided anew every %v, by the rates of the last and with memory as in the paper's table 1; at most %d of them move at a time. Each sub-cluster has devices of its own, which are divided by the work of the last %v.", partedEpoch, partedMoves, partedSpan)
+	return out, nil
+}
+
+// minutes adds what a cluster did in every span of so many seconds.
+func minutes(out *figure.Result, system string, sizes []simulate.Size, span float64) {
+	for i := 0; i < len(sizes); {
 		var requests, missed, paid, asked, n float64
-		until := (math.Floor((r.Sizes[i].At.Seconds()-1)/span) + 1) * span
-		for ; i < len(r.Sizes) && r.Sizes[i].At.Seconds() <= until; i++ {
-			z := r.Sizes[i]
+		until := (math.Floor((sizes[i].At.Seconds()-1)/span) + 1) * span
+		for ; i < len(sizes) && sizes[i].At.Seconds() <= until; i++ {
+			z := sizes[i]
 			requests, missed, n = requests+float64(z.Requests), missed+float64(z.Missed), n+1
 			paid, asked = paid+float64(z.Paid), asked+float64(z.Advice)
 		}
 		at := figure.Set("minute", until/60)
-		out.Add(at, adaptive, "requests", "1/s", requests/span)
-		out.Add(at, adaptive, "devices", "", paid/n)
-		out.Add(at, adaptive, "advice", "", asked)
-		out.Add(at, adaptive, "not in time", "%", 100*missed/max(1, requests))
+		out.Add(at, system, "requests", "1/s", requests/span)
+		out.Add(at, system, "devices", "", paid/n)
+		out.Add(at, system, "advice", "", asked)
+		out.Add(at, system, "not in time", "%", 100*missed/max(1, requests))
 	}
-	out.Note("%d networks of the A100's, each asked for in its own wandering rate; the cluster begins with all %d devices, has %d at least, and follows its own advice (devices more or fewer within the minute), which takes %v to serve. The paper's chart prints no numbers: few requests are lost where the cluster is not overloaded, and fewer devices are used while the load is low.",
-		changingModels, devices, devices/16, changingStart)
-	return out, nil
 }

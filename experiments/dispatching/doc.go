@@ -17,5 +17,6 @@
 //   - models: a rising number of models on the same devices.
 //
 // Speed measures how fast a policy decides, and Frontends what uneven rates
-// independent frontends cause, the paper's case for one scheduler (table 2).
+// independent frontends cause, the paper's case for one scheduler (table 2). A changing
+// workload (changing.go) is played as one cluster, and divided among sub-clusters (parted.go).
 package dispatching

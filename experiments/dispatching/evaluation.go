@@ -36,7 +36,7 @@ func evaluationFigures() []figure.Figure {
 			Layout:  figure.Layout{Down: []string{"delay_us"}, Across: []string{"slo_ms", figure.System}},
 			Picture: &figure.Picture{Metric: "goodput without delay", Panel: []string{"slo_ms"}, X: "delay_us", Footer: "Simulated; goodput as a share of that without delay."},
 			Run:     networkDelay},
-		{ID: "symphony/figure14", Title: "A changing workload of 24 networks on up to 512 devices, with rates of our own (Symphony, figure 14)", Seconds: 120,
+		{ID: "symphony/figure14", Title: "A changing workload of 24 networks on up to 512 devices, with rates of our own (Symphony, figure 14)", Seconds: 240,
 			Layout:  figure.Layout{Down: []string{"minute"}, Across: []string{figure.Metric}},
 			Picture: &figure.Picture{Metric: "devices", X: "minute", Footer: "Simulated; devices that serve or start, by the cluster's own advice."},
 			Run:     changing},

@@ -37,7 +37,7 @@ func divided(ctx context.Context, e *figure.Env) (out figure.Result, err error) 
 	var seen [dividedDraws]found
 	err = e.Each(ctx, "Problems", draws, func(i int) error {
 		rng := rand.New(rand.NewPCG(uint64(i), 15))
-		p := partition.Problem{Models: drawModels(rng), SubClusters: subClusters}
+		p := partition.Problem{Models: drawModels(rng, dividedModels), SubClusters: subClusters}
 		began := e.Now()
 		r, err := partition.Solve(p)
 		if err != nil {
@@ -73,11 +73,11 @@ func divided(ctx context.Context, e *figure.Env) (out figure.Result, err error) 
 	return out, nil
 }
 
-// drawModels has exponential rates, and memory as in Symphony's table 1.
-func drawModels(rng *rand.Rand) []partition.Model {
+// drawModels draws so many, with exponential rates, and memory as in Symphony's table 1.
+func drawModels(rng *rand.Rand, n int) []partition.Model {
 	static := []float64{99, 88, 230, 84, 170, 822}
 	dynamic := []float64{2172, 1519, 3386, 2653, 2798, 6200}
-	models := make([]partition.Model, dividedModels)
+	models := make([]partition.Model, n)
 	sum := 0.0
 	for i := range models {
 		k := rng.IntN(len(static))
