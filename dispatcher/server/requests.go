@@ -81,6 +81,10 @@ func (p *peer) arrive(m *queue.Message) error {
 	for uint64(len(p.items[m.Station])) <= slot {
 		p.items[m.Station] = append(p.items[m.Station], nil)
 	}
+	if before := p.items[m.Station][slot]; before != nil && before.ref.Item == m.Item {
+		// It is told again: another has owned the service meanwhile.
+		p.server.dispatcher.Cancel(&before.Item)
+	}
 	p.items[m.Station][slot] = it
 	p.server.dispatcher.ArriveAt(p.now, &it.Item)
 	return nil

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -25,6 +26,36 @@ func TestMemoryOfRequestsIsUsedAgain(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) { useAgain(t, rand.New(rand.NewPCG(seed, 0))) })
 	}
+}
+
+// TestAnItemThatIsToldAgainWaitsOnce holds that an item which its gateway tells of once more,
+// because another dispatcher has owned the service meanwhile, is queued once, and gone with
+// the gateway.
+func TestAnItemThatIsToldAgainWaitsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		s := New(dispatcher.New(dispatcher.Options{Now: func() dispatch.Time { return 1 + time.Since(began) }, Record: -1}), Options{Name: "d", Patience: -1})
+		s.Claim()
+		of := clustered(1)[0]
+		near, far := net.Pipe()
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(far) }()
+		go func() { _, _ = io.Copy(io.Discard, near) }()
+		text, err := json.Marshal(of)
+		require.NoError(t, err)
+		frames := queue.Append([]byte("hpgq\x04\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
+		frames = queue.Append(frames, &queue.Message{Kind: queue.Install, Generation: 1, Text: text})
+		for range 2 {
+			frames = queue.Append(frames, &queue.Message{Kind: queue.Arrive, Generation: 1, Item: 1 << 32, Size: 1, Left: time.Hour, Timed: true})
+		}
+		_, err = near.Write(frames)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 1, s.Loads(of.Name())[0].Held)
+		require.NoError(t, near.Close())
+		<-served
+		require.Zero(t, s.Loads(of.Name())[0].Held)
+	})
 }
 
 // held is a request that the gateway of the test has.

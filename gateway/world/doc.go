@@ -14,7 +14,9 @@
 // clocks of its own and cannot run here, so workflows are tested in package workflows.
 //
 // A checker (history_test.go) is told of what callers see, and of all that passes the
-// network. At the end faults cease, and the fleet has to serve as if nothing had been.
+// network. At the end faults cease; then single ones happen while callers ask
+// (single_test.go), which may make no request wait as if nobody knew of it; and then the
+// fleet has to serve as if nothing had been.
 //
 // Draws do not depend on the order in which goroutines run: each actor has a sequence of
 // its own, and engines draw by the request and the time. Delays are drawn by the

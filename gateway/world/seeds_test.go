@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/dispatcher/server"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -73,7 +74,7 @@ func play(t *testing.T, seed uint64) (sum tally) {
 // draw makes a world of a seed.
 func draw(seed uint64, disk func() string) *world {
 	r := random(seed, "world")
-	w := &world{seed: seed, began: time.Now(), epochs: map[string][]heardEpoch{}, dialled: map[string]int{}, shared: r.IntN(4) > 0, deletes: r.IntN(3) == 0}
+	w := &world{seed: seed, began: time.Now(), epochs: map[string][]heardEpoch{}, dialled: map[string]int{}, joined: map[*server.Server]int{}, shared: r.IntN(4) > 0, deletes: r.IntN(3) == 0}
 	w.life, w.cancel = context.WithCancel(context.Background())
 	w.history = history{
 		world: w, requests: map[int]*request{}, harmed: map[int]map[wire.Code]bool{}, computed: map[string]int{}, killed: map[int]int{},
@@ -174,6 +175,7 @@ func (w *world) live() {
 	}
 	w.pause(w.trouble)
 	w.settle()
+	w.disturbOnce()
 	w.probe()
 	w.end()
 }
@@ -232,23 +234,7 @@ func (w *world) disturb() {
 		case len(w.dispatchers) > 0 && !w.claims:
 			d := w.dispatchers[r.IntN(len(w.dispatchers))]
 			s := w.services[r.IntN(len(w.services))]
-			w.mu.Lock()
-			// The fleet remembers the highest of all owners, of those that are gone, too.
-			for _, other := range w.dispatchers {
-				if other.Server == nil {
-					continue
-				}
-				for _, epoch := range other.Owns() {
-					w.epoch = max(w.epoch, epoch)
-				}
-			}
-			next := w.nextEpoch()
-			own := d.Server
-			w.mu.Unlock()
-			if d.alive() {
-				w.history.note("%s owns %s by epoch %d", d.name, s.name, next)
-				own.Own(s.name, next)
-			}
+			w.replaceOwner(d, s)
 		}
 	}
 }
@@ -329,6 +315,9 @@ func (w *world) settle() {
 		w.pause(100 * time.Millisecond)
 	}
 	w.pause(2 * time.Second) // patience with requests that were lost
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.whole = true
 }
 
 func (w *world) ready() bool {
@@ -414,11 +403,16 @@ func (w *world) settled() {
 		}
 	}
 	for _, d := range w.dispatchers {
-		for _, s := range w.services {
-			for _, l := range d.Loads(s.name) {
-				if l.Held != 0 || l.Waiting != 0 {
-					h.violate("%s holds %d items of %s/%s, %d of them known to the policy: %s", d.name, l.Held, s.name, l.Module, l.Waiting, l.Policy)
-				}
+		w.holdsNothing(d.name, d.Server, "although all requests have ended")
+	}
+}
+
+// holdsNothing holds that no item is in a dispatcher.
+func (w *world) holdsNothing(name string, own *server.Server, why string) {
+	for _, s := range w.services {
+		for _, l := range own.Loads(s.name) {
+			if l.Held != 0 || l.Waiting != 0 {
+				w.history.violate("%s holds %d items of %s/%s, %d of them known to the policy, %s: %s", name, l.Held, s.name, l.Module, l.Waiting, why, l.Policy)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -62,11 +63,13 @@ type world struct {
 	controls sync.WaitGroup
 
 	mu      sync.Mutex
-	dialled map[string]int // connections of an executor to an address
-	calm    bool
-	away    time.Time // until then control is
-	next    int       // request
-	epoch   uint64    // the highest that an owner was given
+	dialled map[string]int         // connections of an executor to an address
+	joined  map[*server.Server]int // gateways
+	calm    bool                   // faults have ceased
+	whole   bool                   // and what they had left behind is mended
+	away    time.Time              // until then control is
+	next    int                    // request
+	epoch   uint64                 // the highest that an owner was given
 }
 
 // troubled says whether faults may still happen.
@@ -150,12 +153,28 @@ func (w *world) follow(ctx context.Context, g *gatewayProcess, own *gateway.Gate
 			s := d.Server
 			w.mu.Unlock()
 			unlink := context.AfterFunc(ctx, func() { _ = near.Close() })
-			w.ends.Go(func() { _ = s.Serve(far) })
+			w.ends.Go(func() { w.serve(d, s, far) })
 			_ = own.Follow(near, g.name, "", 0)
 			unlink()
 		}
 		_ = executors.Sleep(ctx, between(r, 20*time.Millisecond, 80*time.Millisecond))
 	}
+}
+
+// serve has a dispatcher serve a gateway. Once no gateway is joined to it any more it holds
+// nothing of any.
+func (w *world) serve(d *dispatcherProcess, own *server.Server, c net.Conn) {
+	w.mu.Lock()
+	w.joined[own]++
+	w.mu.Unlock()
+	_ = own.Serve(c)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.joined[own]--; w.joined[own] > 0 {
+		return
+	}
+	delete(w.joined, own)
+	w.holdsNothing(d.name, own, "although no gateway is joined to it")
 }
 
 // killGateway ends one without a word. Its requests are lost to their callers.
@@ -283,7 +302,7 @@ func (w *world) ask(r *rand.Rand, s *service, leaves time.Duration, hurried time
 	g := ready[r.IntN(len(ready))]
 	w.next++
 	own := g.Gateway
-	q := &request{id: w.next, service: s, value: float32(r.IntN(1000)), gateway: g, life: g.life, start: time.Now(), budget: s.slo, probe: probe}
+	q := &request{id: w.next, service: s, value: float32(r.IntN(1000)), gateway: g, life: g.life, start: time.Now(), budget: s.slo, whole: w.whole, probe: probe}
 	w.mu.Unlock()
 	if d, ok := own.Deployment(s.name); ok {
 		q.generation = d.Generation
