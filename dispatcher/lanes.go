@@ -157,10 +157,11 @@ func (s *station) remove(e *Executor) {
 		if s.up--; s.up == 0 {
 			s.downAt = now
 		}
-		if known {
-			fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(i)}, fx)
+		if known { // before anything else is told: the policy may start a batch on any that it knows
+			fx = s.decide(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(i)}, fx)
 		}
 	}
+	fx = s.neighbours(now, fx)
 	s.mu.Unlock()
 	s.apply(fx)
 }

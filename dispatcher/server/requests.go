@@ -81,8 +81,9 @@ func (p *peer) arrive(m *queue.Message) error {
 	for uint64(len(p.items[m.Station])) <= slot {
 		p.items[m.Station] = append(p.items[m.Station], nil)
 	}
-	if before := p.items[m.Station][slot]; before != nil && before.ref.Item == m.Item {
-		// It is told again: another has owned the service meanwhile.
+	if before := p.items[m.Station][slot]; before != nil && !before.settled.Load() {
+		// While another owned the service the gateway has told that one alone what became of
+		// it; or it tells the same item again.
 		p.server.dispatcher.Cancel(&before.Item)
 	}
 	p.items[m.Station][slot] = it
@@ -157,9 +158,13 @@ func (p *peer) finishAll() {
 // finish counts a request out.
 func (p *peer) finish(r *peerRequest, how admission.End) {
 	r.End()
-	if !r.refused {
-		p.server.dispatcher.Leave(&r.Request, p.now, how)
+	if r.refused {
+		return
 	}
+	if !r.first.settled.Load() { // it may wait here, if another owned the service when it was taken back
+		p.server.dispatcher.Cancel(&r.first.Item)
+	}
+	p.server.dispatcher.Leave(&r.Request, p.now, how)
 }
 
 // open says whether there is a request.

@@ -29,9 +29,15 @@ func TestMemoryOfRequestsIsUsedAgain(t *testing.T) {
 }
 
 // TestAnItemThatIsToldAgainWaitsOnce holds that an item which its gateway tells of once more,
-// because another dispatcher has owned the service meanwhile, is queued once, and gone with
-// the gateway.
+// because another dispatcher has owned the service meanwhile, is queued once, as is the item
+// that has the place of one that ended meanwhile, and that it is gone with the gateway.
 func TestAnItemThatIsToldAgainWaitsOnce(t *testing.T) {
+	for _, next := range []uint64{1 << 32, 2 << 32} {
+		toldAgain(t, next)
+	}
+}
+
+func toldAgain(t *testing.T, next uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		s := New(dispatcher.New(dispatcher.Options{Now: func() dispatch.Time { return 1 + time.Since(began) }, Record: -1}), Options{Name: "d", Patience: -1})
@@ -45,8 +51,8 @@ func TestAnItemThatIsToldAgainWaitsOnce(t *testing.T) {
 		require.NoError(t, err)
 		frames := queue.Append([]byte("hpgq\x04\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
 		frames = queue.Append(frames, &queue.Message{Kind: queue.Install, Generation: 1, Text: text})
-		for range 2 {
-			frames = queue.Append(frames, &queue.Message{Kind: queue.Arrive, Generation: 1, Item: 1 << 32, Size: 1, Left: time.Hour, Timed: true})
+		for _, item := range []uint64{1 << 32, next} {
+			frames = queue.Append(frames, &queue.Message{Kind: queue.Arrive, Generation: 1, Item: item, Size: 1, Left: time.Hour, Timed: true})
 		}
 		_, err = near.Write(frames)
 		require.NoError(t, err)
