@@ -218,9 +218,9 @@ func (v FleetView) For(services ...string) scheduler.Fleet {
 }
 
 // Reservation asks the fleet to set aside slots for a service, replacing what
-// it held before. It fails with type TypeConflict when the fleet is no longer
-// at Version, because the slots were chosen from what the fleet was then;
-// Version 0 skips the check, for giving back.
+// it held before. It fails with type TypeConflict when one of their devices is no
+// longer as it was at Version, by which the slots were chosen; Version 0 skips the
+// check, for giving back.
 type Reservation struct {
 	Service string // ID of its workflow
 	Version int

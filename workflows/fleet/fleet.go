@@ -23,6 +23,10 @@ type State struct {
 	Reserved map[string][]placement.Slot // by the ID of the service
 	Watching map[string]bool             // services to tell of changes, by ID
 
+	// Touched is the version at which what is reserved of a device has changed last, by
+	// host and device; those of hosts that are gone are forgotten.
+	Touched map[string]map[string]int `json:",omitempty"`
+
 	Members map[string]activities.Member `json:",omitempty"` // gateways and dispatchers, by kind and name
 	Owners  map[string]activities.Owner  `json:",omitempty"` // dispatchers by the service that they decide for
 	Epoch   uint64                       `json:",omitempty"` // the highest of an owner
@@ -104,6 +108,25 @@ func (f *fleet) init() {
 	}
 	if f.Watching == nil {
 		f.Watching = map[string]bool{}
+	}
+	if f.Touched == nil { // nobody knows since when what is reserved has been so
+		f.Touched = map[string]map[string]int{}
+		for _, service := range workflow.DeterministicKeys(f.Reserved) {
+			f.touch(f.Reserved[service])
+		}
+	}
+}
+
+// touch notes that what is reserved of the slots' devices is another from this version on.
+func (f *fleet) touch(slots []placement.Slot) {
+	for _, s := range slots {
+		if f.Hosts[s.Host] == nil {
+			continue
+		}
+		if f.Touched[s.Host] == nil {
+			f.Touched[s.Host] = map[string]int{}
+		}
+		f.Touched[s.Host][s.Device] = f.Version
 	}
 }
 
@@ -197,6 +220,7 @@ func (f *fleet) remove(name string) {
 		return
 	}
 	delete(f.Hosts, name)
+	delete(f.Touched, name)
 	f.changed()
 	f.changes.Lost = append(f.changes.Lost, name)
 }
@@ -207,15 +231,32 @@ func (f *fleet) changed() int {
 	return f.Version
 }
 
+// checkReserve refuses slots that were chosen before one of their devices changed: what
+// fits there depends on nothing else, so changes elsewhere do not matter.
 func (f *fleet) checkReserve(_ workflow.Context, r activities.Reservation) error {
-	if r.Version != 0 && r.Version != f.Version {
-		return temporal.NewNonRetryableApplicationError(
-			fmt.Sprintf("workflows: the fleet is at version %d, not %d; place anew", f.Version, r.Version), activities.TypeConflict, nil)
+	if r.Version == 0 {
+		return nil
+	}
+	for _, s := range r.Slots {
+		h := f.Hosts[s.Host]
+		switch {
+		case h == nil || h.Info.Leaving || h.Incarnation > r.Version:
+			return conflict("host %s has left, or come anew, since version %d of the fleet", s.Host, r.Version)
+		case f.Touched[s.Host][s.Device] > r.Version:
+			return conflict("another service has reserved of device %s of host %s since version %d of the fleet", s.Device, s.Host, r.Version)
+		}
 	}
 	return nil
 }
 
+func conflict(format string, args ...any) error {
+	return temporal.NewNonRetryableApplicationError("workflows: "+fmt.Sprintf(format, args...)+"; place anew", activities.TypeConflict, nil)
+}
+
 func (f *fleet) reserve(ctx workflow.Context, r activities.Reservation) (activities.FleetView, error) {
+	f.changed()
+	f.touch(f.Reserved[r.Service])
+	f.touch(r.Slots)
 	if len(r.Slots) == 0 {
 		delete(f.Reserved, r.Service)
 	} else {
@@ -226,7 +267,6 @@ func (f *fleet) reserve(ctx workflow.Context, r activities.Reservation) (activit
 		delete(f.Watching, r.Service)
 		f.share(ctx)
 	}
-	f.changed()
 	return f.view(), nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -134,6 +136,70 @@ func TestFleet(t *testing.T) {
 	assert.Empty(t, state.Hosts)
 	assert.Equal(t, slots, state.Reserved["pipeline/traffic"])
 	assert.Equal(t, map[string]bool{"pipeline/traffic": true, "pool/other": true}, state.Watching)
+}
+
+// TestReservationsAtOnce: what was chosen before a device changed is refused, whatever
+// changed elsewhere meanwhile is not, and a fleet that goes on knows since when.
+func TestReservationsAtOnce(t *testing.T) {
+	slot := func(host, device string) placement.Slot {
+		return placement.Slot{Executor: "e", Module: "m", Host: host, Device: device, Share: 0.5}
+	}
+	reserve := func(r *fleetRig, service string, version int, slots ...placement.Slot) *fleetReply {
+		return r.update(activities.FleetReserve, activities.Reservation{Service: service, Version: version, Slots: slots})
+	}
+	r := newFleetRig()
+	at := func(n int, f func()) { r.RegisterDelayedCallback(f, time.Duration(n)*time.Second) }
+	replies := map[string]*fleetReply{}
+	var seen int
+	var joined *fleetReply
+	at(0, func() {
+		r.update(activities.FleetJoin, host("one", 4))
+		r.update(activities.FleetJoin, host("two", 2))
+		joined = r.update(activities.FleetJoin, host("three", 1))
+	})
+	at(1, func() {
+		seen = joined.view.Version
+		replies["first"] = reserve(r, "pipeline/a", seen, slot("one", "cpu/0"), slot("one", "cpu/1"))
+		replies["elsewhere"] = reserve(r, "pipeline/b", seen, slot("one", "cpu/2"), slot("two", "cpu/0"))
+		replies["the same device"] = reserve(r, "pipeline/c", seen, slot("one", "cpu/3"), slot("one", "cpu/1"))
+	})
+	at(2, func() {
+		assert.NoError(t, replies["first"].err)
+		assert.NoError(t, replies["elsewhere"].err, "its devices are as they were")
+		assert.ErrorContains(t, replies["the same device"].err, "reserved of device cpu/1 of host one")
+		replies["given back"] = reserve(r, "pipeline/a", replies["first"].view.Version, slot("one", "cpu/0"))
+		replies["given back meanwhile"] = reserve(r, "pipeline/c", replies["elsewhere"].view.Version, slot("one", "cpu/1"))
+		r.update(activities.FleetJoin, host("two", 2))
+		replies["another process of the host"] = reserve(r, "pipeline/c", replies["elsewhere"].view.Version, slot("two", "cpu/1"))
+	})
+	at(3, func() {
+		r.SetContinueAsNewSuggested(true)
+		r.SignalWorkflow(signalHostLost, hostLost{Name: "three", Incarnation: 99})
+	})
+	r.ExecuteWorkflow(TypeFleet, nil)
+	assert.NoError(t, replies["given back"].err)
+	assert.ErrorContains(t, replies["given back meanwhile"].err, "device cpu/1 of host one")
+	assert.ErrorContains(t, replies["another process of the host"].err, "host two has left, or come anew")
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, r.GetWorkflowError(), &again)
+	var state *State
+	require.NoError(t, fromPayloads(again, &state))
+	assert.Equal(t, []string{"pipeline/a", "pipeline/b"}, slices.Sorted(maps.Keys(state.Reserved)))
+	assert.Equal(t, []string{"one", "two"}, slices.Sorted(maps.Keys(state.Touched)), "of a host that is gone nothing is kept")
+
+	next := newFleetRig()
+	var stale, fresh *fleetReply
+	next.RegisterDelayedCallback(func() {
+		stale = reserve(next, "pipeline/c", seen, slot("one", "cpu/2"))
+		fresh = reserve(next, "pipeline/c", seen, slot("one", "cpu/3"))
+	}, time.Second)
+	next.RegisterDelayedCallback(func() {
+		next.SetContinueAsNewSuggested(true)
+		next.SignalWorkflow(signalHostLost, hostLost{Name: "unknown"})
+	}, 2*time.Second)
+	next.ExecuteWorkflow(TypeFleet, state)
+	assert.Error(t, stale.err)
+	assert.NoError(t, fresh.err)
 }
 
 // TestAHostThatLeaves: nothing is placed there any more, services are told once, and when
