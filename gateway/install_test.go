@@ -4,13 +4,17 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -112,6 +116,7 @@ func TestInstallUnderLoadLosesNothing(t *testing.T) {
 	attachMissing(d)
 	require.NoError(t, g.Prepare(ctx, d))
 	require.NoError(t, g.Install(ctx, d))
+	var before []traces
 	end := load(g, 8, askFanning)
 	const installs = 50
 	for generation := 2; generation <= installs+1; generation++ {
@@ -119,6 +124,7 @@ func TestInstallUnderLoadLosesNothing(t *testing.T) {
 		attachMissing(next)
 		require.NoError(t, g.Prepare(ctx, next))
 		require.NoError(t, g.Install(ctx, next))
+		before = append(before, traceOf(g, "p"))
 		gone := dropped(d, next)
 		require.NoError(t, g.Release(ctx, "p", gone))
 		for _, name := range gone {
@@ -134,7 +140,39 @@ func TestInstallUnderLoadLosesNothing(t *testing.T) {
 	require.Equal(t, sent, totals[Completed], "%v", totals)
 	require.Zero(t, g.Measures("p").InFlight)
 	require.Equal(t, installs+1, g.Measures("p").Generation)
+	require.Len(t, g.executors, len(d.Slots))
+	left := living(before)
+	require.Contains(t, left, installs+1)
+	require.LessOrEqual(t, len(left), keptGenerations, "of older generations nothing is kept: %v", left)
 	stop(g, workers)
+}
+
+// keptGenerations are the one that serves, the one before, whose requests may have been
+// under way when it was installed, and those that executors remember ways to (see route).
+const keptGenerations = 6
+
+// traces of a generation in memory.
+type traces struct {
+	generation int
+	deployed   weak.Pointer[deployed]
+	graph      weak.Pointer[graph.Graph]
+	compiled   weak.Pointer[dispatcher.Generation]
+}
+
+func traceOf(g *Gateway, pipeline string) traces {
+	gr := g.pipeline(pipeline).current.Load()
+	return traces{gr.Deployment.Generation, weak.Make(gr), weak.Make(gr.Graph), weak.Make(gr.Generation)}
+}
+
+// living lists the generations of which something is in memory still.
+func living(all []traces) (left []int) {
+	runtime.GC()
+	for _, t := range all {
+		if t.deployed.Value() != nil || t.graph.Value() != nil || t.compiled.Value() != nil {
+			left = append(left, t.generation)
+		}
+	}
+	return left
 }
 
 // dropped lists the executors of before that next has no more.

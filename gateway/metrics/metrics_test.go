@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"fmt"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,4 +63,33 @@ func TestMetricsShowWhatIsReported(t *testing.T) {
 	}
 	require.NotContains(t, body, `module="none"`)
 	require.NotContains(t, body, `policy="tc"`, "it has been replaced")
+}
+
+// TestGenerationsLeaveNoSeries: there are as many series after a hundred generations as
+// after one, whatever their policies and executors are called.
+func TestGenerationsLeaveNoSeries(t *testing.T) {
+	m := New()
+	o := m.Observer()
+	series := func(generation int) (n int) {
+		policy := fmt.Sprint("policy-", generation)
+		executor := gateway.ExecutorInfo{Pipeline: "p", Module: "m", Executor: fmt.Sprint("m/", generation)}
+		o.Attached(executor)
+		o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: generation, Policies: map[string]string{"m": policy}})
+		o.RequestBegin(gateway.RequestInfo{Pipeline: "p", Generation: generation})
+		o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Generation: generation, Outcome: gateway.Completed, Stages: []wire.Stage{{Module: "m", Items: 1}}})
+		o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Executor: executor.Executor, Size: 4})
+		o.Detached(executor)
+		families, err := m.Registry().Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if strings.HasPrefix(f.GetName(), "harpagon_") {
+				n += len(f.GetMetric())
+			}
+		}
+		return n
+	}
+	first := series(1)
+	for generation := 2; generation <= 100; generation++ {
+		require.Equal(t, first, series(generation), generation)
+	}
 }

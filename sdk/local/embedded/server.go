@@ -143,19 +143,7 @@ func (s *Server) start(ctx context.Context, c *config.Config, identity *secure.I
 	if err != nil {
 		return err
 	}
-	settings := dynamicconfig.StaticClient{
-		// One or two processes need no partitions, and are quicker without.
-		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
-		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
-
-		// Hosts join by an update of one workflow, at times all at once.
-		dynamicconfig.WorkflowExecutionMaxInFlightUpdates.Key(): maxUpdates,
-
-		dynamicconfig.DefaultWorkflowTaskTimeout.Key(): taskTimeout,
-
-		dynamicconfig.TransferProcessorMaxPollRPS.Key(): queueReads,
-		dynamicconfig.TimerProcessorMaxPollRPS.Key():    queueReads,
-	}
+	settings := settings()
 	if crypto != nil {
 		settings[dynamicconfig.EnableRingpopTLS.Key()] = true
 		more = append(more, temporal.WithTLSConfigFactory(crypto))
@@ -186,19 +174,6 @@ func (s *Server) start(ctx context.Context, c *config.Config, identity *secure.I
 	}
 	return nil
 }
-
-// maxUpdates is how many updates of one workflow may wait at a time.
-const maxUpdates = 1000
-
-// taskTimeout is how long a workflow waits for a worker that was killed with its task: a
-// service does nothing until then. Tasks only decide and take milliseconds; the server
-// gives one that was late three times longer.
-const taskTimeout = 3 * time.Second
-
-// queueReads is how often a second a shard may look for tasks that have been written and
-// are to be handed to workers. Each step of a workflow waits for that: with the server's own
-// limit, 20, for up to 50 ms, however many services share the shard.
-const queueReads = 1000
 
 // retention is how long histories are kept after their workflows have ended.
 const retention = 3 * 24 * time.Hour
