@@ -378,8 +378,20 @@ func (s *service) otherThan(one spec) spec {
 
 var policies = []string{"tc", "adaptive", "deferred", "eager"}
 
+// declare has a declaration carried out.
+func (s *service) declare(to spec) error {
+	if s.world.temporal != nil {
+		return s.world.temporal.apply(s, to)
+	}
+	return s.change(to)
+}
+
 // run is control, until faults cease and what was declared before is carried out.
 func (s *service) run() {
+	if s.world.temporal != nil {
+		s.world.temporal.operate(s)
+		return
+	}
 	s.operate()
 	for tries := 0; !s.catchUp(); tries++ {
 		if tries > 9 {

@@ -9,9 +9,10 @@
 // what goes wrong (connections cut, processes killed and stopped, engines slow, wrong,
 // crashing or poisoned, hosts that leave and join, declarations applied, taken back and
 // deleted, owners that change, callers who leave, clocks that are wrong and set, full disks
-// of hosts, control away for longer than anybody is patient). A small driver installs generations by
-// the calls that the activities of the workflows make; Temporal itself has goroutines and
-// clocks of its own and cannot run here, so workflows are tested in package workflows.
+// of hosts, control away for longer than anybody is patient). In most worlds a small
+// driver installs generations by the calls that the activities of the workflows make. In
+// others (workflows_test.go) the workflows of services and of the fleet do, in Temporal's
+// test environment, by the activities that they have in production.
 //
 // A checker (history_test.go) is told of what callers see, and of all that passes the
 // network. At the end faults cease; then single ones happen while callers ask
@@ -26,4 +27,5 @@
 // It holds tests only:
 //
 //	go test ./gateway/world -run TestSeeds -seeds 1000 -first 1
+//	go test ./gateway/world -run TestWorkflowSeeds -workflows 100 -workflows.first 1
 package world

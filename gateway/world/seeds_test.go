@@ -31,7 +31,7 @@ func TestSeeds(t *testing.T) {
 	var all tally
 	began := time.Now()
 	for seed := *first; seed < *first+uint64(*count); seed++ {
-		all.add(play(t, seed))
+		all.add(play(t, seed, draw))
 	}
 	t.Logf("%d seeds from %d on: %d requests, %d faults, %d changes in %.1f s", *count, *first, all.requests, all.faults, all.changes, time.Since(began).Seconds())
 }
@@ -44,12 +44,12 @@ func TestKeptSeeds(t *testing.T) {
 		line, _, _ = strings.Cut(line, "#")
 		var seed uint64
 		if _, err := fmt.Sscan(line, &seed); err == nil {
-			play(t, seed)
+			play(t, seed, draw)
 		}
 	}
 }
 
-func play(t *testing.T, seed uint64) (sum tally) {
+func play(t *testing.T, seed uint64, draw func(uint64, func() string) *world) (sum tally) {
 	t.Run(fmt.Sprint(seed), func(t *testing.T) {
 		var w *world
 		synctest.Test(t, func(t *testing.T) {
@@ -60,8 +60,11 @@ func play(t *testing.T, seed uint64) (sum tally) {
 		sum = h.tally
 		sum.requests = len(h.requests)
 		if len(h.violations) > 0 {
-			t.Errorf("seed %d: %s\nplay it again: go test ./gateway/world -run TestSeeds -first %d -seeds 1 -story",
-				seed, strings.Join(h.violations, "\n"), seed)
+			again := "-run TestSeeds -first %d -seeds 1"
+			if w.temporal != nil {
+				again = "-run TestWorkflowSeeds -workflows.first %d -workflows 1"
+			}
+			t.Errorf("seed %d: %s\nplay it again: go test ./gateway/world -story "+again, seed, strings.Join(h.violations, "\n"), seed)
 		}
 		t.Logf("what has happened adds up to %x", h.digest)
 		if *story {
@@ -116,7 +119,7 @@ func draw(seed uint64, disk func() string) *world {
 	w.shelf.files = map[string]string{}
 	w.control.name = "control"
 	if more.IntN(4) == 0 {
-		w.disk = disk()
+		w.disk, w.fills = disk(), true
 	}
 	return w
 }
@@ -157,14 +160,14 @@ func (w *world) live() {
 		w.dispatchers[0].Own("", w.nextEpoch())
 	}
 	for _, s := range w.services {
-		for s.change(s.spec) != nil && w.pause(10*time.Millisecond) { // its engines may not load
+		for s.declare(s.spec) != nil && w.pause(10*time.Millisecond) { // its engines may not load
 		}
 	}
 	for _, s := range w.services {
 		w.controls.Go(s.run)
 		w.ends.Go(func() { w.callers(s) })
 	}
-	if w.disk != "" {
+	if w.fills {
 		w.ends.Go(w.fillDisks)
 	}
 	if w.outages {
@@ -301,6 +304,12 @@ func (w *world) settle() {
 	w.pause(2 * time.Second) // what was stopped and killed comes back
 	w.controls.Wait()
 	for _, s := range w.services {
+		if w.temporal != nil {
+			if !w.temporal.serves(s) {
+				return
+			}
+			continue
+		}
 		for tries := 0; !s.whole(); tries++ {
 			if err := s.change(s.spec); err != nil && tries > 5 {
 				w.history.violate("%s cannot be served although all is well: %v", s.name, err)
@@ -349,6 +358,9 @@ func (w *world) probe() {
 
 // end takes the fleet down and checks that nothing is left anywhere.
 func (w *world) end() {
+	if w.temporal != nil {
+		w.temporal.remove()
+	}
 	w.settled()
 	w.cancel()
 	for _, g := range w.gateways {

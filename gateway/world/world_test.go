@@ -47,8 +47,10 @@ type world struct {
 	clocks   bool   // are wrong
 	outages  bool   // of control
 	disk     string // where hosts have theirs; empty where versions are no files
+	fills    bool   // these are full at times
 	shelf    shelf
-	control  process // without connections
+	control  process         // without connections
+	temporal *temporalServer // that runs workflows; nil where the driver does what they would
 	services []*service
 	history  history
 	epochs   map[string][]heardEpoch // of owners that an executor has heard of; under the history's lock
@@ -135,8 +137,12 @@ func (w *world) startGateway(g *gatewayProcess) {
 		w.ends.Go(func() { w.follow(ctx, g, fresh, d) })
 	}
 	w.ends.Go(func() {
-		for _, s := range w.services {
-			s.enter(ctx, fresh)
+		if w.temporal != nil {
+			w.temporal.joinGateway(ctx, g, fresh)
+		} else {
+			for _, s := range w.services {
+				s.enter(ctx, fresh)
+			}
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -225,7 +231,6 @@ func (w *world) startHost(h *hostProcess) {
 		Notice: func(string) {},
 	}
 	host.Content = w.cache(h)
-	host.Gateways.Set(w.addresses())
 	host.Dial = func(ctx context.Context, address string) (attach.Stream, error) { return w.dial(ctx, h, address) }
 	life, cancel := context.WithCancel(w.life)
 	w.mu.Lock()
@@ -235,6 +240,11 @@ func (w *world) startHost(h *hostProcess) {
 	h.up = true
 	h.mu.Unlock()
 	w.history.note("%s starts", h.name)
+	if w.temporal != nil {
+		w.temporal.joinHost(h, host, life)
+		return
+	}
+	host.Gateways.Set(w.addresses())
 }
 
 func (w *world) killHost(h *hostProcess) {
@@ -278,6 +288,9 @@ func (w *world) dial(ctx context.Context, h *hostProcess, address string) (attac
 		}
 	}
 	w.mu.Unlock()
+	if to == nil { // the host has not been told of any gateway yet
+		return nil, errors.New("nobody has that address")
+	}
 	near, far := w.stream(&h.process, name, n, to)
 	if near == nil {
 		return nil, errors.New("nobody answers")
