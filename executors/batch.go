@@ -58,7 +58,9 @@ func (e *executor) examine(c *lane, b *attach.Batch) *work {
 		w.err = wire.Errorf(wire.CodeInvalid, module, "a batch of %d requests, but the executor takes 1 to %d", len(b.Items), w.model.MaxBatch)
 		return w
 	}
-	w.good = make([]int, 0, len(b.Items))
+	if w.good = w.few[:0]; len(b.Items) > len(w.few) {
+		w.good = make([]int, 0, len(b.Items))
+	}
 	for i, inputs := range b.Items {
 		if err := Check(w.signature.Inputs, inputs); err != nil {
 			w.fail(i, wire.Errorf(wire.CodeInvalid, module, "%v", err))
@@ -84,6 +86,8 @@ type work struct {
 	errs    []*wire.Error // nil as long as no request has failed by itself
 	err     *wire.Error   // of all of them
 	crash   *wire.Error   // the engine is gone
+
+	few [4]int // room for the good requests of a small batch
 }
 
 // fail notes the error of one request.

@@ -34,6 +34,7 @@ type Gateway struct {
 
 	failures failures
 	tenants  tenants.Tenants
+	timers   sync.Pool // of *time.Timer that are stopped; see wait
 
 	life     context.Context // of calls
 	end      context.CancelFunc

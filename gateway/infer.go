@@ -94,7 +94,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	r.Share.Holder = r
 	p.shares.Enter(tenant, &r.Share, paid)
 	r.Begin()
-	g.wait(ctx, r)
+	g.wait(ctx, r, now)
 	return g.answer(ctx, p, r, q)
 }
 
@@ -146,11 +146,12 @@ func (g *Gateway) deadline(ctx context.Context, slo time.Duration, arrival dispa
 
 // wait blocks until the request is over, its caller has gone, or patience has
 // run out with an executor that does not answer. Calls of functions end by
-// themselves.
-func (g *Gateway) wait(ctx context.Context, r *graph.Request) {
+// themselves. It is now, or was a moment ago.
+func (g *Gateway) wait(ctx context.Context, r *graph.Request, now dispatch.Time) {
 	var lapsed <-chan time.Time
 	if r.Deadline != 0 && !r.Graph.Whole {
-		timer := time.NewTimer(r.Deadline - g.now() + patience(r))
+		timer := g.timer(r.Deadline - now + patience(r))
+		defer g.timers.Put(timer)
 		defer timer.Stop()
 		lapsed = timer.C
 	}
@@ -165,6 +166,15 @@ func (g *Gateway) wait(ctx context.Context, r *graph.Request) {
 		r.Fail(e)
 	}
 	<-r.Done
+}
+
+// timer is one that is over after d. It goes back to g.timers when it has been stopped.
+func (g *Gateway) timer(d time.Duration) *time.Timer {
+	if t, ok := g.timers.Get().(*time.Timer); ok {
+		t.Reset(d)
+		return t
+	}
+	return time.NewTimer(d)
 }
 
 // patience is how long after its deadline a request that an engine holds is
@@ -282,10 +292,12 @@ func (g *Gateway) response(r *graph.Request, q *wire.InferRequest) (*wire.InferR
 		outputs, err := f.answered(q)
 		return &wire.InferResponse{ID: q.ID, Pipeline: q.Pipeline, Generation: f.generation, Outputs: outputs}, err
 	}
-	resp := &wire.InferResponse{
-		ID: q.ID, Pipeline: q.Pipeline, Generation: gr.Deployment.Generation,
-		Outputs: make([]wire.NamedTensor, 0, len(gr.Outputs)),
-	}
+	made := new(struct {
+		wire.InferResponse
+		one [1]wire.NamedTensor // room for the outputs of most
+	})
+	resp := &made.InferResponse
+	resp.ID, resp.Pipeline, resp.Generation, resp.Outputs = q.ID, q.Pipeline, gr.Deployment.Generation, made.one[:0]
 	for _, o := range gr.Outputs {
 		if !wants(q, o.Name) {
 			continue

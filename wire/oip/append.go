@@ -64,8 +64,8 @@ func appendTensor(b []byte, t *wire.NamedTensor, binary bool) ([]byte, error) {
 	return append(b, '}'), err
 }
 
-// appendStages adds the JSON array that the parameter "stages" holds as a string.
-func appendStages(b []byte, stages []wire.Stage) []byte {
+// AppendStages adds the JSON array that the parameter "stages" holds as a string.
+func AppendStages(b []byte, stages []wire.Stage) []byte {
 	b = append(b, '[')
 	for i := range stages {
 		s := &stages[i]

@@ -81,7 +81,7 @@ func EncodeStages(stages []wire.Stage) string {
 	if len(stages) == 0 {
 		return ""
 	}
-	return string(appendStages(make([]byte, 0, 160*len(stages)), stages))
+	return string(AppendStages(make([]byte, 0, 160*len(stages)), stages))
 }
 
 // DecodeStages reads what EncodeStages wrote.

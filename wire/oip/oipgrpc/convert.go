@@ -28,6 +28,8 @@ type Call struct {
 	Version string        // asked for; empty for any
 	Timeout time.Duration // 0 when none is asked for
 	Raw     bool          // the tensors came raw, so the answer's go raw
+
+	one [1]wire.NamedTensor // room for the inputs of most
 }
 
 func invalid(format string, args ...any) *wire.Error {
@@ -49,7 +51,9 @@ func DecodeRequest(m *pb.ModelInferRequest) (*Call, error) {
 	if c.Raw && len(raw) != len(m.GetInputs()) {
 		return nil, invalid("there are %d inputs and %d raw_input_contents; give one for each, in order", len(m.GetInputs()), len(raw))
 	}
-	c.Request.Inputs = make([]wire.NamedTensor, len(m.GetInputs()))
+	if c.Request.Inputs = c.one[:]; len(m.GetInputs()) != 1 {
+		c.Request.Inputs = make([]wire.NamedTensor, len(m.GetInputs()))
+	}
 	for i, in := range m.GetInputs() {
 		var data []byte
 		if c.Raw {
@@ -147,25 +151,37 @@ func number(n int64) *pb.InferParameter {
 	return &pb.InferParameter{ParameterChoice: &pb.InferParameter_Int64Param{Int64Param: n}}
 }
 
+// answer is a message with its first output, made in one piece.
+type answer struct {
+	message pb.ModelInferResponse
+	first   pb.ModelInferResponse_InferOutputTensor
+	outputs [1]*pb.ModelInferResponse_InferOutputTensor
+	raw     [1][]byte
+}
+
 // EncodeResponse writes an answer, raw unless all outputs have lists and raw is
 // not asked for. Its parameters are there once it has been sent; see encodeParameters.
 func EncodeResponse(r *wire.InferResponse, raw bool) (*pb.ModelInferResponse, error) {
-	m := &pb.ModelInferResponse{
-		ModelName: r.Pipeline, ModelVersion: strconv.Itoa(r.Generation), Id: r.ID,
-		Outputs: make([]*pb.ModelInferResponse_InferOutputTensor, len(r.Outputs)),
-	}
+	a := new(answer)
+	m := &a.message
+	m.ModelName, m.ModelVersion, m.Id = r.Pipeline, strconv.Itoa(r.Generation), r.ID
+	m.Outputs = a.outputs[:0]
 	m.ProtoReflect().SetUnknown(encodeParameters(r))
 	for i := range r.Outputs {
-		t := &r.Outputs[i]
+		t, out := &r.Outputs[i], &a.first
+		if i > 0 {
+			out = new(pb.ModelInferResponse_InferOutputTensor)
+		}
+		out.Name, out.Datatype, out.Shape = t.Name, t.Datatype, t.Shape
+		m.Outputs = append(m.Outputs, out)
 		raw = raw || !listed(t.Datatype)
-		m.Outputs[i] = &pb.ModelInferResponse_InferOutputTensor{Name: t.Name, Datatype: t.Datatype, Shape: t.Shape}
 	}
 	if raw {
-		m.RawOutputContents = make([][]byte, len(r.Outputs))
+		m.RawOutputContents = a.raw[:0]
 	}
 	for i := range r.Outputs {
 		if raw {
-			m.RawOutputContents[i] = r.Outputs[i].Data
+			m.RawOutputContents = append(m.RawOutputContents, r.Outputs[i].Data)
 			continue
 		}
 		var err error

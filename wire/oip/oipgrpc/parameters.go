@@ -21,13 +21,17 @@ const (
 // parameters has in a message. The library goes through maps by reflection, which takes
 // longer than all other fields together.
 func encodeParameters(r *wire.InferResponse) []byte {
-	stages := oip.EncodeStages(r.Stages)
+	var room [512]byte
+	stages := room[:0]
+	if len(r.Stages) > 0 {
+		stages = oip.AppendStages(stages, r.Stages)
+	}
 	to := make([]byte, 0, 96+len(stages)) // three entries with their keys
 	to = appendNumber(to, generationKey, int64(r.Generation))
 	to = appendNumber(to, elapsedTime, int64(r.Elapsed))
-	if stages != "" {
+	if len(stages) > 0 {
 		to = appendEntry(to, stagesKey, protowire.SizeTag(stringField)+protowire.SizeBytes(len(stages)))
-		to = protowire.AppendString(protowire.AppendTag(to, stringField, protowire.BytesType), stages)
+		to = protowire.AppendBytes(protowire.AppendTag(to, stringField, protowire.BytesType), stages)
 	}
 	return to
 }
