@@ -24,10 +24,6 @@ func settings() dynamicconfig.StaticClient {
 		dynamicconfig.TimerProcessorMaxPollRPS.Key():    queueReads,
 
 		dynamicconfig.HistoryCacheHostLevelMaxSize.Key(): cachedWorkflows,
-		dynamicconfig.HistoryCacheTTL.Key():              cachedFor,
-		dynamicconfig.HistoryCacheBackgroundEvict.Key(): dynamicconfig.CacheBackgroundEvictSettings{
-			Enabled: true, LoopInterval: cachedFor / 4, MaxEntryPerCall: 100,
-		},
 	}
 }
 
@@ -44,12 +40,11 @@ const taskTimeout = 3 * time.Second
 // limit, 20, for up to 50 ms, however many services share the shard.
 const queueReads = 1000
 
-// How many workflows' states the server keeps in memory, of 15 to 20 kB each, and for how
-// long after one was read. By its own limits, 128,000 and until somebody asks for one that is
-// an hour old, each change of a service leaves two of them behind: some 400 MB after 10,000
-// changes. A workflow that goes on is read from the database once in cachedFor, or more often
-// where more than cachedWorkflows do.
-const (
-	cachedWorkflows = 4096
-	cachedFor       = time.Minute
-)
+// cachedWorkflows is how many entries the server keeps in memory of the workflows that were
+// asked for last: mostly two of each, its state, of 12 to 20 kB, and which run is the current
+// one. By its own limit, 128,000, each change of a service leaves two workflows behind that
+// have ended: some 400 MB after 10,000 changes. Workflows that go on are asked for by every
+// heartbeat; where there are more of them, their states are read from the database again. A
+// limit in time would not do: it counts from when a state was read, so that updates that wait
+// would be given up and begun anew.
+const cachedWorkflows = 2048
