@@ -120,12 +120,12 @@ func (t *temporalServer) serves(s *service) bool {
 	ctx, stop := context.WithTimeout(t.world.life, 5*time.Minute)
 	defer stop()
 	for {
-		status, err := t.commands.WaitServing(ctx, s.name, s.generation, nil)
+		_, err := t.commands.WaitServing(ctx, s.name, s.generation, nil)
 		if err == nil {
 			return true
 		}
 		if ctx.Err() != nil || !t.world.pause(time.Second) {
-			status, _ = t.commands.Status(t.world.life, s.name)
+			status, _ := t.commands.Status(t.world.life, s.name)
 			t.world.history.violate("%s is not served although all is well: %v\n%s", s.name, err, status.Describe())
 			return false
 		}

@@ -296,6 +296,7 @@ func (w *world) dial(ctx context.Context, h *hostProcess, address string) (attac
 		return nil, errors.New("nobody answers")
 	}
 	w.ends.Go(func() { _ = accept(far) })
+	context.AfterFunc(ctx, func() { _ = near.Close() }) // as Host.Dial has it
 	return near, nil
 }
 
