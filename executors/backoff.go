@@ -3,6 +3,8 @@ package executors
 import (
 	"context"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // Backoff is a wait that doubles from Min to Max; zero means 50 ms to 5 s.
@@ -35,16 +37,4 @@ func (b Backoff) After(n int) time.Duration {
 }
 
 // Sleep waits for d, or until ctx ends, which is its error.
-func Sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func Sleep(ctx context.Context, d time.Duration) error { return sleep.Timer(ctx, d) }

@@ -13,22 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
-
-// virtual waits in virtual time, or until ctx ends.
-func virtual(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-	return ctx.Err()
-}
 
 func TestRunCountsEveryRequestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int64
 		report, err := Run(t.Context(), Options{
-			Pipeline: "p", SLO: 100 * time.Millisecond, Rate: 10, Duration: 10 * time.Second, Warmup: 2 * time.Second, Seed: 1, Sleep: virtual,
+			Pipeline: "p", SLO: 100 * time.Millisecond, Rate: 10, Duration: 10 * time.Second, Warmup: 2 * time.Second, Seed: 1, Sleep: sleep.Timer,
 		}, func(ctx context.Context, n int) (*wire.InferResponse, error) {
 			sent.Add(1)
 			switch n % 4 {
@@ -56,7 +48,7 @@ func TestRunCountsEveryRequestOnce(t *testing.T) {
 func TestLatencyCountsFromTheIntendedInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// A target that stalls for its caller: the generator must not wait for it.
-		report, err := Run(t.Context(), Options{Pipeline: "p", SLO: time.Second, Rate: 100, Duration: time.Second, Seed: 1, Sleep: virtual},
+		report, err := Run(t.Context(), Options{Pipeline: "p", SLO: time.Second, Rate: 100, Duration: time.Second, Seed: 1, Sleep: sleep.Timer},
 			func(ctx context.Context, n int) (*wire.InferResponse, error) {
 				time.Sleep(500 * time.Millisecond)
 				return &wire.InferResponse{}, nil
@@ -72,7 +64,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		report, err := Run(ctx, Options{Pipeline: "p", SLO: time.Second, Rate: 10, Duration: time.Hour, Seed: 1, Sleep: virtual},
+		report, err := Run(ctx, Options{Pipeline: "p", SLO: time.Second, Rate: 10, Duration: time.Hour, Seed: 1, Sleep: sleep.Timer},
 			func(ctx context.Context, n int) (*wire.InferResponse, error) { return &wire.InferResponse{}, nil })
 		require.NoError(t, err)
 		assert.InDelta(t, 30, report.Requests, 1)
@@ -97,7 +89,7 @@ func TestReportAsTextAndJSON(t *testing.T) {
 // does whose processors are taken: what was to be sent then is left out, and told.
 func TestAGeneratorThatFallsBehindSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &runner{o: Options{Pipeline: "p", SLO: 100 * time.Millisecond, Rate: 10, Duration: 4 * time.Second, Sleep: virtual}, start: time.Now()}
+		r := &runner{o: Options{Pipeline: "p", SLO: 100 * time.Millisecond, Rate: 10, Duration: 4 * time.Second, Sleep: sleep.Timer}, start: time.Now()}
 		r.send = func(context.Context, int) (*wire.InferResponse, error) { return &wire.InferResponse{}, nil }
 		r.counts = newCounts(r.o)
 		r.inFlight = make(chan struct{}, maxInFlight)

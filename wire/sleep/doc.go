@@ -6,6 +6,6 @@
 // length (time.Sleep: 1 ms late at 0.1 ms, 0.24 ms late at 20 ms); on a busy machine, as
 // late as its threads wait. Elsewhere the precision is time.Sleep's.
 //
-// It does not know virtual time: what is tested under testing/synctest takes the function
-// that waits as an option.
+// For does not know virtual time: what is tested under testing/synctest takes the function
+// that waits as an option, and is given Timer.
 package sleep

@@ -16,12 +16,8 @@ const kernelPart = 2 * time.Millisecond
 func For(ctx context.Context, d time.Duration) error {
 	end := time.Now().Add(d)
 	if coarse := d - kernelPart; coarse > 0 {
-		timer := time.NewTimer(coarse)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := Timer(ctx, coarse); err != nil {
+			return err
 		}
 	}
 	for rest := time.Until(end); rest > 0; rest = time.Until(end) {
