@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/fleet"
 	"github.com/harpagon/harpagon/workflows/running"
 )
@@ -273,6 +274,11 @@ func TestUnreadyExecutorsAreTakenBack(t *testing.T) {
 		w.counts(t, len(r.status().Executors))
 	}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(r *rig) {
 		assert.Equal(t, 2, r.status().Serving, "the change is tried again by itself")
+		before, failed, again := w.prepared[0].Slots, w.prepared[1].Slots, w.prepared[2].Slots
+		first, second := placement.Reconcile(failed, before), placement.Reconcile(again, before)
+		require.NotEmpty(t, first.Start)
+		assert.Len(t, second.Start, len(first.Start))
+		assert.Equal(t, second.Start, placement.Reconcile(second.Start, first.Start).Start, "none is taken for one that was taken back, and may not have ended")
 	})
 }
 

@@ -65,12 +65,13 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 	summary := fmt.Sprintf("place the plan on %d devices", len(free.Devices))
 	var done workflow.Future
 	if cluster := c.deployment.Cluster; cluster != nil {
-		request := placement.ClusterRequest{Cluster: *cluster, Devices: free.Devices, Engines: engines, Reserved: free.Held, Actual: slots(c.Running)}
+		request := placement.ClusterRequest{Cluster: *cluster, Devices: free.Devices, Engines: engines, Reserved: free.Held, Actual: slots(c.Running), Start: c.view.Version}
 		done = workflow.ExecuteActivity(options.Short(ctx, summary), planning.PlaceCluster, request)
 	} else {
 		request := placement.Request{
 			Pipeline: c.deployment.Pipeline, Plan: c.deployment.Plan, Devices: free.Devices, Engines: engines,
-			Reserved: free.Held, Actual: slots(c.Running), MaxShare: c.Settings.MaxShare, Whole: c.Spec.Pool != nil,
+			Reserved: free.Held, Actual: slots(c.Running), Start: c.view.Version, // which is higher for the next: it grows with the reservation
+			MaxShare: c.Settings.MaxShare, Whole: c.Spec.Pool != nil,
 		}
 		done = workflow.ExecuteActivity(options.Short(ctx, summary), planning.Place, request)
 	}

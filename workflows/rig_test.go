@@ -121,6 +121,7 @@ func (w *world) reserve(_ context.Context, r activities.Reservation) (activities
 		w.conflicts--
 		return w.fleet, temporal.NewNonRetryableApplicationError("version", activities.TypeConflict, nil)
 	}
+	w.fleet.Version++
 	w.fleet.Reserved[r.Service] = r.Slots
 	w.asked(r.Service, r.Wants)
 	return w.fleet, nil

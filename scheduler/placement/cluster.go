@@ -80,6 +80,7 @@ type ClusterRequest struct {
 	Engines  map[string]ModuleEngine // by Resident
 	Reserved []Slot                  // of other services
 	Actual   []Slot                  // of this one that run now
+	Start    int                     // as in Request
 }
 
 // PlaceCluster gives every part of a cluster its devices, each for itself: those on
@@ -101,7 +102,6 @@ func PlaceCluster(r ClusterRequest) (Placement, error) {
 		missing[k]--
 		s := all[k]
 		s.Host, s.Device = d.Host, d.Name
-		s.Executor = s.name()
 		out.Slots = append(out.Slots, s)
 	}
 	for k := range all { // what runs stays
@@ -125,6 +125,7 @@ func PlaceCluster(r ClusterRequest) (Placement, error) {
 	slices.SortStableFunc(out.Slots, func(a, b Slot) int {
 		return cmp.Or(cmp.Compare(a.Pipeline, b.Pipeline), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Device, b.Device))
 	})
+	name(out.Slots, r.Actual, r.Start)
 	for _, d := range r.Devices {
 		load := Load{Device: d}
 		for _, s := range slices.Concat(r.Reserved, out.Slots) {
@@ -182,8 +183,8 @@ func (r *ClusterRequest) suits(s *Slot, d Device) bool {
 func (r *ClusterRequest) runs(s *Slot, d Device) bool {
 	at := *s
 	at.Host, at.Device = d.Host, d.Name
-	name := at.name()
-	return slices.ContainsFunc(r.Actual, func(a Slot) bool { return a.Executor == name })
+	content := at.content()
+	return slices.ContainsFunc(r.Actual, func(a Slot) bool { return a.content() == content })
 }
 
 // misfit says why a part finds too few devices.

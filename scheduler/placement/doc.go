@@ -16,6 +16,8 @@
 //
 // Reconcile compares desired with actual executors by name. A name says
 // everything that cannot change while an executor lives (module, model,
-// engine, device, batch), so equal names mean "keep it". Start comes before
+// engine, device, batch), and which start of such an executor it is: what a
+// placement keeps has the name that it runs by, and what it starts has one
+// that nothing had before. So equal names mean "keep it". Start comes before
 // Stop: whoever applies the changes makes before breaking.
 package placement

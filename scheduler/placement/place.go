@@ -2,7 +2,6 @@ package placement
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 )
 
@@ -234,14 +233,6 @@ func (p *packing) result(r *Request) Placement {
 		return cmp.Or(cmp.Compare(order[a.Module], order[b.Module]), cmp.Compare(a.Group, b.Group),
 			cmp.Compare(a.Host, b.Host), cmp.Compare(a.Device, b.Device))
 	})
-	used := map[string]int{}
-	for i := range p.slots {
-		name := p.slots[i].name()
-		used[name]++
-		if n := used[name]; n > 1 {
-			name = fmt.Sprintf("%s.%d", name, n)
-		}
-		p.slots[i].Executor = name
-	}
+	name(p.slots, r.Actual, r.Start)
 	return Placement{Slots: p.slots, Loads: p.loads}
 }

@@ -19,7 +19,7 @@ type Device struct {
 
 // Slot is one executor: a module's engine on a device.
 type Slot struct {
-	Executor string // stable name, unique in a deployment
+	Executor string // name, which no other executor has had
 	Pipeline string
 	Module   string
 	Group    int // index into plan.Module.Groups

@@ -27,6 +27,11 @@ type Request struct {
 	// place where that is possible.
 	Actual []Slot
 
+	// Start numbers what is to be started. One number is given to one placement only,
+	// over all lives of a service: executors of the same content that were started
+	// before, and may not have gone yet, are told apart by it. 0 names by content alone.
+	Start int
+
 	// MaxShare bounds the utilisation of every device, above 0 and at most 1.
 	// 0 means DefaultMaxShare.
 	MaxShare float64
