@@ -18,7 +18,7 @@ import (
 
 // reset begins to compare with the plan that serves now.
 func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
-	before := d.Rate
+	before, wave := d.Rate, d.Cluster.Wave
 	*d = Detectors{
 		Pace:      autoscale.Pace{Options: o.Pace, Modules: d.Pace.Modules},
 		Transfers: autoscale.Transfers{Options: o.Transfers, Hosts: d.Transfers.Hosts},
@@ -40,7 +40,7 @@ func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
 		d.Sizes = autoscale.NewMixDrift(nil, o.Mix)
 		d.Sizes.Reset(spec.Pool.Mix(), now)
 	case scheduler.KindCluster:
-		d.Cluster = size.Cluster{Options: size.Options{Min: spec.Cluster.Devices.Min, Max: spec.Cluster.Devices.Max}, Since: now}
+		d.Cluster = size.Cluster{Options: size.Options{Min: spec.Cluster.Devices.Min, Max: spec.Cluster.Devices.Max}, Since: now, Wave: wave}
 	case scheduler.KindFunction:
 		for _, a := range spec.Function.Applications {
 			d.Applications = append(d.Applications, ApplicationDrift{a.Name, watch(a.Rate)})

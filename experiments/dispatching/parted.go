@@ -108,7 +108,8 @@ func (p *parted) span(before, from, to int) (simulate.Size, error) {
 	}
 	at.Idle = 1 - busy/float64(p.devices)
 	if p.coming == 0 {
-		at.Advice = p.scale.Observe(size.Measures{End: time.Unix(int64(to), 0), Devices: p.devices, Bad: at.Bad, Idle: at.Idle}).Change
+		at.Advice = p.scale.Observe(size.Measures{End: time.Unix(int64(to), 0), Span: time.Duration(to-from) * time.Second,
+			Rate: float64(at.Requests) / float64(to-from), Devices: p.devices, Bad: at.Bad, Idle: at.Idle}).Change
 	}
 	p.devices, p.coming = p.devices+p.coming+min(0, at.Advice), max(0, at.Advice)
 	return at, nil

@@ -242,7 +242,7 @@ func (m *Measures) Module(name string) *ModuleMeasures {
 // rate is that of the pipeline with most, since every one of them was promised its
 // attainment.
 func (m Measures) OfCluster(devices int) size.Measures {
-	c := size.Measures{End: m.To, Devices: devices}
+	c := size.Measures{End: m.To, Span: m.To.Sub(m.From), Rate: m.Offered, Devices: devices}
 	for _, one := range m.Members {
 		c.Bad = max(c.Bad, size.BadRate(one.Outcomes(), one.Outcomes()-one.Completed))
 	}

@@ -85,7 +85,7 @@ func (e *engine) measure() {
 		return
 	}
 	serving := s.devices - len(s.coming)
-	m := size.Measures{End: time.Unix(0, 0).Add(e.now), Devices: serving}
+	m := size.Measures{End: time.Unix(0, 0).Add(e.now), Span: s.Every, Devices: serving}
 	at := Size{At: e.now, Devices: serving, Paid: s.devices}
 	for i := range e.loads {
 		now, was := e.loads[i].tally.outcomes(), s.last[i]
@@ -94,6 +94,7 @@ func (e *engine) measure() {
 		at.Requests, at.Missed = at.Requests+now.came-was.came, at.Missed+bad
 		m.Bad = max(m.Bad, size.BadRate(good+bad, bad))
 	}
+	m.Rate = float64(at.Requests) / s.Every.Seconds()
 	busy := e.busySoFar()
 	m.Idle = max(0, 1-(busy-s.busy).Seconds()/(float64(max(1, serving))*s.Every.Seconds()))
 	s.busy = busy

@@ -58,13 +58,15 @@ const (
 // a bad rate r above the target asks for N·r/(1-r) more devices, an idle share f
 // returns N·f. Devices are returned only as far as the least that idled over all
 // of Shrink. Where hardly any idle and the load rises steadily, it asks for what that will
-// need once more can serve, too. Like Drift it is a value that a workflow may keep.
+// need once more can serve, too. What jumps up and down in halves of equal length is
+// remembered, see Wave. Like Drift it is a value that a workflow may keep.
 type Cluster struct {
 	Options Options
 	Idle    []IdleDevices // of the last Shrink, in order of time; devices that least idled
 	Since   time.Time     // begin of what Idle covers
 	Load    float64       // devices that the last measures needed
 	Seen    time.Time     // their end
+	Wave    Wave          // what is remembered of a load that jumps
 }
 
 // IdleDevices is how many devices idled in the span that ended at At.
@@ -76,20 +78,25 @@ type IdleDevices struct {
 // Measures are what a span of time has shown of a cluster.
 type Measures struct {
 	End     time.Time
-	Devices int     // that served
-	Bad     float64 // share of requests that were not answered in time; of the pipeline with most
-	Idle    float64 // share of the devices' time without a batch
+	Span    time.Duration // that ended then
+	Rate    float64       // requests per second that came; of all pipelines
+	Devices int           // that served
+	Bad     float64       // share of requests that were not answered in time; of the pipeline with most
+	Idle    float64       // share of the devices' time without a batch
 }
 
 // Advice is to change the number of devices; a Change of 0 is none.
 type Advice struct {
 	Change    int
 	Bad, Idle float64
+	Early     bool `json:",omitempty"` // before the load rises, as it has before
 }
 
 // Describe gives the reason in one line.
 func (a Advice) Describe() string {
 	switch {
+	case a.Early:
+		return fmt.Sprintf("%d more devices: the load is about to rise, as it has before", a.Change)
 	case a.Change > 0:
 		return fmt.Sprintf("%d more devices: %s of the requests were not in time", a.Change, quantity.Percent(a.Bad))
 	case a.Change < 0:
@@ -144,12 +151,25 @@ func (c *Cluster) Compare(m Measures) (needed, allowed Advice) {
 // followed.
 func (c *Cluster) Observe(m Measures) Advice {
 	o := c.Options.withDefaults()
+	c.Wave.served(m)
+	a := c.observe(m, o)
+	c.Wave.asked(m, a.Change)
+	return a
+}
+
+func (c *Cluster) observe(m Measures, o Options) Advice {
 	a := Advice{Bad: m.Bad, Idle: m.Idle}
 	n := float64(m.Devices)
 	bad := min(m.Bad, 1-1/(n+1))
 	load := n * (1 - m.Idle) / (1 - bad)
 	rise, step := c.rise(load, m.End)
+	c.Wave.see(m, c.Load)
 	c.Load, c.Seen = load, m.End
+	if a.Change = c.Wave.change(m, o); a.Change != 0 {
+		a.Early = a.Change > 0
+		c.Idle, c.Since = nil, m.End
+		return a
+	}
 	more := 0.0
 	if m.Bad > o.Bad {
 		more = math.Ceil(n * bad / (1 - bad))

@@ -1,0 +1,175 @@
+package size
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// played is what a cluster did under a load.
+type played struct{ paid, changes, lost float64 }
+
+// play plays a load, in devices that it needs in every second, against the advice, with devices
+// that serve so many seconds after they were asked for and are paid for meanwhile. It counts from
+// that second on.
+func play(c *Cluster, most, start, from, to int, load func(int) float64) (p played) {
+	const span = 5
+	serving, coming, at := most, 0, 0
+	var need, bad float64
+	quiet := 0
+	for s := range to {
+		if coming > 0 && s == at {
+			serving, coming, quiet = serving+coming, 0, s
+		}
+		l := load(s)
+		need, bad = need+l/span, bad+max(0, l-float64(serving))/span
+		if s >= from {
+			p.paid += float64(serving + coming)
+			p.lost += max(0, l-float64(serving)) / l
+		}
+		if (s+1)%span != 0 {
+			continue
+		}
+		m := Measures{End: time.Unix(int64(s+1), 0), Span: span * time.Second, Rate: 100 * need, Devices: serving, Bad: bad / need,
+			Idle: max(0, 1-(need-bad)/float64(serving))}
+		need, bad = 0, 0
+		if coming > 0 || quiet > s+1-span {
+			continue
+		}
+		change := c.Observe(m).Change
+		if change != 0 && s >= from {
+			p.changes++
+		}
+		if change > 0 {
+			coming, at = change, s+1+start
+		} else if change < 0 {
+			serving, quiet = serving+change, s+1
+		}
+	}
+	return p
+}
+
+// square is a wave of that period in devices that it needs.
+func square(period int, low, high float64) func(int) float64 {
+	return func(s int) float64 {
+		if s%period < period/2 {
+			return low
+		}
+		return high
+	}
+}
+
+// TestAWaveIsLearned: from the fifth period on a square wave between a peak and a quarter of it or
+// more costs at most 1.3 times what somebody pays who knows it beforehand, at any period from ten
+// seconds to ten minutes; the size changes at most twice a period, and nobody waits for devices.
+func TestAWaveIsLearned(t *testing.T) {
+	const most, start, learning = 8, 5, 4
+	for _, low := range []float64{2.8, 3.8, 5} {
+		worst := 0.0
+		for period := 10; period <= 600; period += 2 {
+			periods := max(12, 600/period)
+			c := Cluster{Options: Options{Max: most}}
+			few := math.Ceil(low * (1 + DefaultSpare))
+			p := play(&c, most, start, learning*period, (learning+periods)*period, square(period, low, 7.5))
+			spent := float64(periods * period)
+			cost := p.paid / spent / min(most, (few+most)/2+(most-few)*start/float64(period))
+			worst = max(worst, cost)
+			assert.LessOrEqual(t, cost, 1.3, "low %g, period %d", low, period)
+			assert.LessOrEqual(t, p.changes, 2*float64(periods), "low %g, period %d", low, period)
+			assert.LessOrEqual(t, p.lost/spent, 0.005, "low %g, period %d", low, period)
+		}
+		t.Logf("low %g: at most %.3f", low, worst)
+	}
+}
+
+// TestAWaveThatEndsCostsOnce: a low half that goes on finds all devices back a little before it
+// should have ended, which then go as those of any cluster that idles; and a load that rises too
+// soon is followed as without memory. After two halves of the new length these are expected.
+func TestAWaveThatEndsCostsOnce(t *testing.T) {
+	const most, start = 8, 5
+	wave, ends := square(240, 3, 7.5), 5*240
+	c := Cluster{Options: Options{Max: most}}
+	low := play(&c, most, start, ends, ends+1200, func(s int) float64 {
+		if s >= ends {
+			return 3
+		}
+		return wave(s)
+	})
+	assert.LessOrEqual(t, low.changes, 3.0)
+	assert.LessOrEqual(t, low.paid, 4.0*1200+4*(60+2*120))
+
+	c = Cluster{Options: Options{Max: most}}
+	soon := square(120, 3, 7.5)
+	after := play(&c, most, start, ends+3*120, ends+20*120, func(s int) float64 {
+		if s >= ends {
+			return soon(s)
+		}
+		return wave(s)
+	})
+	assert.LessOrEqual(t, after.lost, 0.005*17*120)
+}
+
+// TestLoadsWithoutAWaveAreNotForetold: of random loads, steady ones and ramps nothing is expected.
+func TestLoadsWithoutAWaveAreNotForetold(t *testing.T) {
+	for name, rate := range map[string]func(i int, r *rand.Rand) float64{
+		"steady":  func(_ int, r *rand.Rand) float64 { return float64(draw(r, 500)) },
+		"few":     func(_ int, r *rand.Rand) float64 { return float64(draw(r, 1)) },
+		"by day":  func(i int, r *rand.Rand) float64 { return float64(draw(r, 500+400*math.Sin(float64(i)/700))) },
+		"nothing": func(int, *rand.Rand) float64 { return 0 },
+	} {
+		r := rand.New(rand.NewPCG(1, 2))
+		c := Cluster{Options: Options{Max: 50}}
+		devices, early := 20, 0
+		for i := range 5000 {
+			offered := rate(i, r)
+			need := offered / 5 / 8
+			a := c.Observe(Measures{
+				End: time.Unix(int64(5*i), 0), Span: 5 * time.Second, Rate: offered / 5, Devices: devices,
+				Bad: max(0, 1-float64(devices)/need), Idle: max(0, 1-need/float64(devices)),
+			})
+			devices += a.Change
+			if a.Early {
+				early++
+			}
+		}
+		assert.Zero(t, early, name)
+	}
+}
+
+// draw is how many of a Poisson process come where the mean is so many, about.
+func draw(r *rand.Rand, mean float64) int {
+	return max(0, int(math.Round(mean+math.Sqrt(mean)*r.NormFloat64())))
+}
+
+// TestTheSizeStaysInBounds whatever is measured.
+func TestTheSizeStaysInBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Cluster{Options: Options{Min: rapid.IntRange(0, 4).Draw(t, "min"), Max: rapid.IntRange(4, 9).Draw(t, "max"), Shrink: 20 * time.Second}}
+		devices, at := rapid.IntRange(max(1, c.Options.Min), c.Options.Max).Draw(t, "devices"), 0
+		high, half := rapid.Float64Range(1, 1000).Draw(t, "high"), rapid.IntRange(1, 20).Draw(t, "half")
+		for i := range 200 {
+			at += 5 * rapid.SampledFrom([]int{1, 1, 1, 1, 2, 7}).Draw(t, "spans")
+			rate := high
+			if i/half%2 == 1 {
+				rate *= 0.3
+			}
+			a := c.Observe(Measures{
+				End: time.Unix(int64(at), 0), Span: 5 * time.Second, Rate: rate, Devices: devices,
+				Bad:  rapid.SampledFrom([]float64{0, 0, 0, 0.02, 1}).Draw(t, "bad"),
+				Idle: rapid.Float64Range(0, 1).Draw(t, "idle"),
+			})
+			devices += a.Change
+			require.LessOrEqual(t, devices, c.Options.Max)
+			require.GreaterOrEqual(t, devices, max(1, c.Options.Min))
+			if a.Early {
+				require.Positive(t, a.Change)
+				require.Contains(t, a.Describe(), "about to rise")
+			}
+		}
+	})
+}
