@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -19,7 +20,7 @@ type Recorder struct {
 
 	parts  []Part // the last is being written
 	codec  codec
-	kept   int // bytes of all parts
+	kept   int // bytes of all parts, of Specs that follow each other only once
 	policy dispatch.Policy
 	off    bool // the policy in charge cannot be recorded
 }
@@ -55,9 +56,29 @@ func (r *Recorder) open(spec factory.Spec, learned bool) {
 	if r.off {
 		return
 	}
+	if n := len(r.parts); n == 0 || r.parts[n-1].Spec != spec {
+		r.kept += sizeOf(spec)
+	}
 	r.parts = append(r.parts, part)
 	r.kept += len(part.State)
+	r.forget()
 }
+
+// forget drops the oldest parts where memory is full: there must be room for the one that is
+// being written. Policies may follow each other so quickly that no part is ever filled.
+func (r *Recorder) forget() {
+	for r.Limit > 0 && len(r.parts) > 2 && r.kept > r.Limit-r.Limit/partsInMemory {
+		first := r.parts[0]
+		r.kept -= len(first.State) + len(first.Steps)
+		if r.parts[1].Spec != first.Spec {
+			r.kept -= sizeOf(first.Spec)
+		}
+		r.parts = slices.Delete(r.parts, 0, 1)
+	}
+}
+
+// sizeOf is how many bytes a Spec takes, written as states are.
+func sizeOf(spec factory.Spec) int { return len(appendValue(nil, reflect.ValueOf(spec))) }
 
 // Step notes an event and the actions that it led to.
 func (r *Recorder) Step(now dispatch.Time, ev dispatch.Event, actions []dispatch.Action) {
@@ -69,16 +90,7 @@ func (r *Recorder) Step(now dispatch.Time, ev dispatch.Event, actions []dispatch
 	part.Steps = r.codec.appendStep(part.Steps, now, &ev, actions)
 	r.kept += len(part.Steps) - before
 	if r.Limit > 0 && len(part.Steps) >= max(r.Limit/partsInMemory, len(part.State)) {
-		r.turn()
-	}
-}
-
-// turn begins a new part with the same policy, and forgets the oldest where memory is full.
-func (r *Recorder) turn() {
-	r.open(r.parts[len(r.parts)-1].Spec, true)
-	for len(r.parts) > 2 && r.kept > r.Limit-r.Limit/partsInMemory {
-		r.kept -= len(r.parts[0].State) + len(r.parts[0].Steps)
-		r.parts = slices.Delete(r.parts, 0, 1)
+		r.open(part.Spec, true)
 	}
 }
 

@@ -185,13 +185,37 @@ func TestStatesSurvive(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	r := &Recorder{Limit: 20 << 10}
 	play(t, specs()["adaptive"], 3, 20_000, r)
-	kept := 0
-	for _, p := range r.Parts() {
-		kept += len(p.State) + len(p.Steps)
-	}
+	kept := size(r.Parts())
 	assert.Equal(t, r.kept, kept)
 	assert.LessOrEqual(t, kept, r.Limit+4<<10)
 	assert.Greater(t, kept, r.Limit/2)
+}
+
+// Each change of a service begins with another policy, long before a part is full.
+func TestMemoryIsBoundedHoweverManyPoliciesFollow(t *testing.T) {
+	turns := []map[string]factory.Spec{specs(), specs()}
+	for name := range turns[0] {
+		r := &Recorder{Limit: 20 << 10}
+		for i := range 500 {
+			play(t, turns[i%2][name], uint64(i), i%4, r)
+		}
+		assert.Equal(t, size(r.Parts()), r.kept, name)
+		assert.LessOrEqual(t, r.kept, r.Limit, name)
+		assert.Greater(t, len(r.Parts()), 2, name)
+		replayed, err := Parse(written(t, r))
+		require.NoError(t, err)
+		assert.Len(t, replayed.Stations[0].Parts, len(r.Parts()))
+	}
+}
+
+// size is how many bytes parts take, one after the other.
+func size(parts []Part) (n int) {
+	for i, p := range parts {
+		if n += len(p.State) + len(p.Steps); i == 0 || p.Spec != parts[i-1].Spec {
+			n += sizeOf(p.Spec)
+		}
+	}
+	return n
 }
 
 // A recording in which one thing was changed differs where it was changed.

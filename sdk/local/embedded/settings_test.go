@@ -15,4 +15,5 @@ func TestMemoryOfWorkflowsIsBounded(t *testing.T) {
 	all := dynamicconfig.NewCollection(settings(), log.NewNoopLogger())
 	assert.Equal(t, cachedWorkflows, dynamicconfig.HistoryCacheHostLevelMaxSize.Get(all)())
 	assert.False(t, dynamicconfig.HistoryCacheSizeBasedLimit.Get(all)(), "the bound is on their number")
+	assert.Zero(t, dynamicconfig.QueueReaderStuckCriticalAttempts.Get(all)(), "ranges of timers that are set apart are never forgotten")
 }
