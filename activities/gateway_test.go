@@ -18,6 +18,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/disktest"
 )
 
 // stub is a gateway that says what it is told to.
@@ -120,6 +121,24 @@ func TestProfileStore(t *testing.T) {
 	got, err = s.Load(key)
 	require.NoError(t, err)
 	assert.Empty(t, got, "a broken file is measured anew")
+}
+
+func TestAProfileStaysOnADiskThatTakesNothing(t *testing.T) {
+	for _, fault := range disktest.Faults() {
+		t.Run(fault.Name, func(t *testing.T) {
+			d := disktest.New(t)
+			s := ProfileStore{Dir: filepath.Join(d.Folder, "profiles")}
+			key := ProfileKey{Model: "sha256:1"}
+			want := []pipelines.Point{point("cpu", 1)}
+			require.NoError(t, s.Save(key, want))
+			require.NoError(t, fault.Begin(d))
+			require.ErrorContains(t, s.Save(key, []pipelines.Point{point("cpu", 1), point("cpu", 2)}), "keeping a profile")
+			got, err := s.Load(key)
+			require.NoError(t, err)
+			assert.Equal(t, want, got)
+			require.NoError(t, fault.End(d))
+		})
+	}
 }
 
 func TestMergeLaterCounts(t *testing.T) {

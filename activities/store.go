@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // ProfileStore keeps measured points as files, one a key. The zero value keeps
@@ -77,26 +78,7 @@ func (s ProfileStore) Save(key ProfileKey, points []pipelines.Point) error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return fmt.Errorf("activities: creating the folder of kept profiles: %w", err)
 	}
-	return replace(path, b)
-}
-
-func replace(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".profile-*")
-	if err != nil {
-		return fmt.Errorf("activities: keeping a profile: %w", err)
-	}
-	defer os.Remove(f.Name()) // fails once it has been renamed
-	_, err = f.Write(content)
-	if synced := f.Sync(); err == nil {
-		err = synced
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+	if err := replace.File(path, b, 0o600); err != nil {
 		return fmt.Errorf("activities: keeping a profile: %w", err)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/disktest"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -334,11 +334,45 @@ func TestModelsAtAddresses(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsTyped(t *testing.T) {
-	err := Folder("/somewhere").full(pipelines.File{Size: 5}, &os.PathError{Op: "write", Err: syscall.ENOSPC})
-	require.ErrorAs(t, err, new(*FullError))
-	require.ErrorIs(t, err, syscall.ENOSPC)
-	require.ErrorContains(t, err, "free some")
+func TestADiskThatTakesNothing(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "m.onnx")
+	write(t, model, strings.Repeat("m", 10_000))
+	m := pinned(t, Pinning{}, pipelines.Module{Name: "m", Model: model})
+	for _, fault := range disktest.Faults() {
+		for what, before := range map[string]func(*testing.T, *Cache){
+			"nothing": func(*testing.T, *Cache) {},
+			"the file, in no folder": func(t *testing.T, c *Cache) {
+				_, release, err := c.Place(t.Context(), m)
+				require.NoError(t, err)
+				release()
+				require.NoError(t, os.RemoveAll(filepath.Join(c.Dir, "trees")))
+			},
+		} {
+			t.Run(fault.Name+"/with "+what, func(t *testing.T) {
+				d := disktest.New(t)
+				c := &Cache{Dir: d.Folder}
+				before(t, c)
+				require.NoError(t, fault.Begin(d))
+				_, _, err := c.Place(t.Context(), m)
+				if full := new(FullError); errors.As(err, &full) {
+					require.ErrorContains(t, err, "free some")
+				} else if err != nil {
+					require.ErrorContains(t, err, "read-only")
+				} else {
+					require.Equal(t, "full", fault.Name)
+					require.NotEqual(t, "nothing", what, "names take no room there")
+				}
+				require.NoError(t, fault.End(d))
+				placed, release, err := c.Place(t.Context(), m)
+				require.NoError(t, err, "it is placed as soon as there is room")
+				require.Equal(t, text(t, model), text(t, placed.Model))
+				release()
+				left, err := filepath.Glob(filepath.Join(d.Folder, "*", ".part-*"))
+				require.NoError(t, err)
+				require.Empty(t, left, "nothing half written is left")
+			})
+		}
+	}
 }
 
 func TestPlacingEndsWithItsContext(t *testing.T) {

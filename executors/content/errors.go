@@ -52,7 +52,7 @@ func (e *MismatchError) Error() string {
 // FullError says that a cache has no room.
 type FullError struct {
 	Folder string
-	Need   int64 // bytes of what is to come
+	Need   int64 // bytes of what is to come; 0 where it is names alone
 	Held   int64 // bytes that loaded modules use
 	Limit  int64 // bytes; 0 where the disk itself is full
 	Err    error // of the disk; may be nil
@@ -61,7 +61,11 @@ type FullError struct {
 // Error says how much is needed and what to do.
 func (e *FullError) Error() string {
 	if e.Limit == 0 {
-		return fmt.Sprintf("content: no room for %s on the disk of %s: %v; free some, or name a folder on another disk", quantity.Bytes(e.Need), e.Folder, e.Err)
+		room := "no room"
+		if e.Need > 0 {
+			room += " for " + quantity.Bytes(e.Need)
+		}
+		return fmt.Sprintf("content: %s on the disk of %s: %v; free some, or name a folder on another disk", room, e.Folder, e.Err)
 	}
 	return fmt.Sprintf("content: %s has no room for %s more: loaded modules use %s of the %s that it may take; raise --cache-size", e.Folder, quantity.Bytes(e.Need), quantity.Bytes(e.Held), quantity.Bytes(e.Limit))
 }

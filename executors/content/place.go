@@ -42,7 +42,7 @@ func (c *Cache) Place(ctx context.Context, m pipelines.Module) (placed pipelines
 	}
 	root := filepath.Join(c.Dir, "trees", tree)
 	if root, err = filepath.Abs(root); err == nil {
-		err = c.linkFiles(root, names, m.Content)
+		err = c.folder().full(pipelines.File{}, c.linkFiles(root, names, m.Content))
 	}
 	if err != nil {
 		release()

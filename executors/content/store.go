@@ -103,7 +103,7 @@ func (f Folder) Put(ctx context.Context, file pipelines.File, from io.Reader) er
 	case got != file.Digest:
 		return &MismatchError{Where: file.Path, Want: file.Digest, Got: got}
 	}
-	return os.Rename(part.Name(), to)
+	return f.full(file, os.Rename(part.Name(), to))
 }
 
 // full types an error of the disk.

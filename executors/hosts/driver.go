@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // Driver makes and ends hosts of one kind. Its methods may be called for several hosts at
@@ -77,11 +79,7 @@ func (r records) write(name string, to record) error {
 	if err != nil {
 		return err
 	}
-	next := r.path(name) + ".new"
-	if err := os.WriteFile(next, text, 0o600); err != nil {
-		return fmt.Errorf("hosts: %w", err)
-	}
-	if err := os.Rename(next, r.path(name)); err != nil {
+	if err := replace.File(r.path(name), text, 0o600); err != nil {
 		return fmt.Errorf("hosts: %w", err)
 	}
 	return nil

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/wire/disktest"
 )
 
 // The test's own program stands in for harpagon.
@@ -45,6 +47,29 @@ func processesAt(t *testing.T, folder string, flags ...string) *processes {
 	d, err := p.Open(folder, "")
 	require.NoError(t, err)
 	return d.(*processes)
+}
+
+// No host runs that is not remembered, and none is forgotten.
+func TestHostsOnADiskThatTakesNothing(t *testing.T) {
+	for _, fault := range disktest.Faults() {
+		t.Run(fault.Name, func(t *testing.T) {
+			d := disktest.New(t)
+			p := processesAt(t, d.Folder)
+			require.NoError(t, p.write("old", record{Since: time.Now(), Made: true, PID: os.Getpid(), Started: "before"})) // a process that has ended
+			remembered := list(t, p)
+			require.NoError(t, fault.Begin(d))
+			require.Error(t, p.Create(t.Context(), "new"))
+			require.Error(t, p.write("old", record{}))
+			assert.Equal(t, remembered, list(t, p))
+			require.NoError(t, fault.End(d))
+			require.NoError(t, p.Delete(t.Context(), "new"))
+			require.NoError(t, p.Create(t.Context(), "new"))
+			assert.Len(t, list(t, p), 2)
+			require.NoError(t, p.Delete(t.Context(), "new"))
+			require.NoError(t, p.Delete(t.Context(), "old"))
+			assert.Empty(t, list(t, p))
+		})
+	}
 }
 
 // eventually waits: other load may hold a process up.

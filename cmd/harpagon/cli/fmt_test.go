@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
+	"github.com/harpagon/harpagon/wire/disktest"
 )
 
 const (
@@ -22,6 +23,25 @@ func read(t *testing.T, path string) string {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// A declaration is not lost by being formatted on a disk that takes nothing more.
+func TestFmtOnADiskThatTakesNothing(t *testing.T) {
+	for _, fault := range disktest.Faults() {
+		t.Run(fault.Name, func(t *testing.T) {
+			d := disktest.New(t)
+			path := filepath.Join(d.Folder, "a.hcl")
+			require.NoError(t, os.WriteFile(path, []byte(ugly), 0o600))
+			require.NoError(t, fault.Begin(d))
+			got := run(t, "fmt", path)
+			assert.NotEqual(t, command.ExitOK, got.code)
+			assert.Contains(t, got.stderr, path)
+			assert.Equal(t, ugly, read(t, path))
+			require.NoError(t, fault.End(d))
+			assert.Equal(t, command.ExitOK, run(t, "fmt", path).code)
+			assert.Equal(t, pretty, read(t, path))
+		})
+	}
 }
 
 func TestFmtWrites(t *testing.T) {

@@ -1,69 +1,28 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
+
+	"github.com/harpagon/harpagon/wire/disktest"
 )
 
 // disk is a small file system in memory, so that it can be full without harm to others.
-type disk struct{ folder string }
+type disk struct{ *disktest.Disk }
 
 // mount makes one of some MiB, which whoever has the number owns.
-func mount(folder string, mib, owner int) (*disk, error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
-	}
-	option := fmt.Sprintf("size=%dm,mode=0700,uid=%d", mib, owner)
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", option, "gameday", folder).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("mount %s: %w: %s", folder, err, out)
-	}
-	return &disk{folder}, nil
-}
-
-func (d *disk) unmount() { _ = exec.Command("umount", "-l", d.folder).Run() }
-
-func (d *disk) ballast() string { return filepath.Join(d.folder, "ballast") }
-
-// fill writes until nothing more can be.
-func (d *disk) fill() error {
-	f, err := os.Create(d.ballast())
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for size := 1 << 20; size > 0; { // the last bytes, too
-		if _, err := f.Write(make([]byte, size)); errors.Is(err, syscall.ENOSPC) {
-			size /= 4
-		} else if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *disk) free() error { return os.Remove(d.ballast()) }
-
-// may says whether the disk may be written.
-func (d *disk) may(written bool) error {
-	option := "remount,ro"
-	if written {
-		option = "remount,rw"
-	}
-	if out, err := exec.Command("mount", "-o", option, d.folder).CombinedOutput(); err != nil {
-		return fmt.Errorf("mount -o %s: %w: %s", option, err, out)
-	}
-	return nil
+func mount(folder string, mib, owner int) (disk, error) {
+	d, err := disktest.Mount(folder, fmt.Sprintf("size=%dm,mode=0700,uid=%d", mib, owner))
+	return disk{d}, err
 }
 
 // damage writes over pieces of every file.
-func (d *disk) damage(r *rand.Rand) error {
-	return filepath.WalkDir(d.folder, func(path string, e fs.DirEntry, err error) error {
+func (d disk) damage(r *rand.Rand) error {
+	return filepath.WalkDir(d.Folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
@@ -90,20 +49,20 @@ func (d *disk) damage(r *rand.Rand) error {
 }
 
 // copyTo keeps what is on the disk, with owners.
-func (d *disk) copyTo(folder string) error { return same(d.folder, folder) }
+func (d disk) copyTo(folder string) error { return same(d.Folder, folder) }
 
 // copyFrom makes the disk what it was.
-func (d *disk) copyFrom(folder string) error {
-	all, err := os.ReadDir(d.folder)
+func (d disk) copyFrom(folder string) error {
+	all, err := os.ReadDir(d.Folder)
 	if err != nil {
 		return err
 	}
 	for _, e := range all {
-		if err := os.RemoveAll(filepath.Join(d.folder, e.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(d.Folder, e.Name())); err != nil {
 			return err
 		}
 	}
-	return same(folder, d.folder)
+	return same(folder, d.Folder)
 }
 
 func same(from, to string) error {

@@ -100,10 +100,10 @@ func (f *fleet) diskFaults(add func(string, string, func(context.Context, *rand.
 		// What only reads when it starts is started again meanwhile.
 		add("disk full,", name, func(ctx context.Context, _ *rand.Rand) error {
 			d := f.disks[name]
-			if err := d.fill(); err != nil {
+			if err := d.Fill(); err != nil {
 				return err
 			}
-			defer d.free()
+			defer d.Free()
 			if err := f.killed(ctx, name); err != nil || !f.says(ctx, name, "is ready on", 2) {
 				return fmt.Errorf("%s does not start on a full disk: %v %s", name, err, f.log(name))
 			}
@@ -112,12 +112,12 @@ func (f *fleet) diskFaults(add func(string, string, func(context.Context, *rand.
 		add("disk to be read only,", name, func(ctx context.Context, _ *rand.Rand) error {
 			d := f.disks[name]
 			f.signal(name, syscall.SIGKILL)
-			if err := d.may(false); err != nil {
+			if err := d.May(false); err != nil {
 				return err
 			}
 			f.restart(name)
 			started := f.says(ctx, name, "is ready on", 2)
-			if err := d.may(true); err != nil || !started {
+			if err := d.May(true); err != nil || !started {
 				return fmt.Errorf("%s does not start on a disk that can be read only: %v %s", name, err, f.log(name))
 			}
 			return nil
@@ -136,11 +136,11 @@ func (f *fleet) diskFaults(add func(string, string, func(context.Context, *rand.
 	}
 	add("disk full,", f.state(), func(ctx context.Context, r *rand.Rand) error {
 		d := f.disks[f.state()]
-		if err := d.fill(); err != nil {
+		if err := d.Fill(); err != nil {
 			return err
 		}
 		wait(ctx, 8*time.Second)
-		if err := d.free(); err != nil {
+		if err := d.Free(); err != nil {
 			return err
 		}
 		return f.revived(ctx)

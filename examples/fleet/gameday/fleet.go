@@ -21,7 +21,7 @@ type fleet struct {
 	options *options
 	work    string // folder of logs and state
 	relays  map[string]*relay
-	disks   map[string]*disk // by the process whose state is on it; empty without root
+	disks   map[string]disk // by the process whose state is on it; empty without root
 	mu      sync.Mutex
 	running map[string]*exec.Cmd // by name
 	logged  map[string]int       // bytes that are in the log of a process when it starts
@@ -38,7 +38,7 @@ func newFleet(o *options) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{options: o, work: work, relays: map[string]*relay{}, disks: map[string]*disk{}, running: map[string]*exec.Cmd{}, logged: map[string]int{}}
+	f := &fleet{options: o, work: work, relays: map[string]*relay{}, disks: map[string]disk{}, running: map[string]*exec.Cmd{}, logged: map[string]int{}}
 	if o.list {
 		defer os.RemoveAll(work)
 	}
@@ -232,7 +232,7 @@ func (f *fleet) end() {
 		r.close()
 	}
 	for _, d := range f.disks {
-		d.unmount()
+		d.Unmount()
 	}
 	if f.options.keep {
 		fmt.Println("logs are in", f.work)

@@ -26,10 +26,15 @@ func (w *Module) enumerate(limit float64, budget time.Duration) {
 		return
 	}
 	e := enumerator{w: w, shares: make([]float64, len(w.kinds)), counts: make([]int, len(w.kinds))}
-	for i, k := range w.kinds {
-		e.shares[i] = k.serves(w.ModuleProblem, budget.Seconds())
+	e.cheapest = make([]float64, len(w.kinds)+1)
+	e.cheapest[len(w.kinds)] = math.Inf(1)
+	for i, k := range slices.Backward(w.kinds) {
+		e.shares[i], e.cheapest[i] = k.serves(w.ModuleProblem, budget.Seconds()), e.cheapest[i+1]
+		if e.shares[i] > 0 {
+			e.cheapest[i] = math.Min(e.cheapest[i], k.weight/e.shares[i])
+		}
 	}
-	least := e.cheapestShare(0)
+	least := e.cheapest[0]
 	for range 40 {
 		e.found, e.limit, e.full, e.visits = nil, w.limit, false, 0
 		e.visit(0, 0, 0)
@@ -54,25 +59,14 @@ func (w *Module) enumerate(limit float64, budget time.Duration) {
 
 // enumerator walks the numbers of devices kind by kind.
 type enumerator struct {
-	w      *Module
-	shares []float64 // of the stream, that one device of a kind serves at best
-	limit  float64
-	counts []int
-	found  []*mixture
-	visits int
-	full   bool
-}
-
-// cheapestShare is the least weight of serving the whole stream with kinds from
-// i on, in fractions of devices.
-func (e *enumerator) cheapestShare(i int) float64 {
-	least := math.Inf(1)
-	for k := i; k < len(e.shares); k++ {
-		if e.shares[k] > 0 {
-			least = math.Min(least, e.w.kinds[k].weight/e.shares[k])
-		}
-	}
-	return least
+	w        *Module
+	shares   []float64 // of the stream, that one device of a kind serves at best
+	cheapest []float64 // the least weight of serving the whole stream with kinds from one on, in fractions of devices
+	limit    float64
+	counts   []int
+	found    []*mixture
+	visits   int
+	full     bool
 }
 
 func (e *enumerator) visit(i int, weight, covered float64) {
@@ -88,7 +82,7 @@ func (e *enumerator) visit(i int, weight, covered float64) {
 	if i == len(e.counts) {
 		return
 	}
-	if rest := 1 - covered; rest > 0 && weight+rest*e.cheapestShare(i) > e.limit*(1+plan.CostTolerance) {
+	if rest := 1 - covered; rest > 0 && weight+rest*e.cheapest[i] > e.limit*(1+plan.CostTolerance) {
 		return
 	}
 	// Kinds before i are fixed; the first further device is of kind k >= i.

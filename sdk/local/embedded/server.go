@@ -121,6 +121,7 @@ func prepare(c *config.Config, o Options) error {
 		fresh.DatabaseName = o.DBFile + ".new"
 		fresh.ConnectAttributes = map[string]string{"mode": "rwc"} // without a log, the one file is all
 		_ = os.Remove(fresh.DatabaseName)
+		defer os.Remove(fresh.DatabaseName) // fails once it has been renamed
 		if err := sqlite.SetupSchema(&fresh); err != nil {
 			return fmt.Errorf("embedded: creating %s: %w", o.DBFile, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
+	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // recordMemory is kept for every module where a recording is asked for beforehand.
@@ -66,11 +67,7 @@ func (r recorder) write() error {
 	if err != nil {
 		return err
 	}
-	temporary := r.path + ".part"
-	if err := os.WriteFile(temporary, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, r.path)
+	return replace.File(r.path, text, 0o600)
 }
 
 // checkRecord says early that a recording cannot be written to the file.

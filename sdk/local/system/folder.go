@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // layout is the version of the state folder. It changes when an older program
@@ -65,7 +66,7 @@ func (f Folder) open() (unlock func(), err error) {
 func (f Folder) check() error {
 	b, err := os.ReadFile(f.version())
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.WriteFile(f.version(), []byte(layout+"\n"), 0o644); err != nil {
+		if err := replace.File(f.version(), []byte(layout+"\n"), 0o644); err != nil {
 			return fmt.Errorf("harpagon: state folder %s: %w", f, err)
 		}
 		return nil
@@ -149,11 +150,10 @@ func (f Folder) write(path string, content any) error {
 	if err != nil {
 		return err
 	}
-	fresh := path + ".new"
-	if err := os.WriteFile(fresh, append(b, '\n'), 0o644); err != nil {
+	if err := replace.File(path, append(b, '\n'), 0o644); err != nil {
 		return fmt.Errorf("harpagon: state folder %s: %w", f, err)
 	}
-	return os.Rename(fresh, path)
+	return nil
 }
 
 // remember keeps the devices, so that a start without a declaration offers the

@@ -2,12 +2,15 @@ package system
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/disktest"
 )
 
 func TestFolderIsForOneSystemAtATime(t *testing.T) {
@@ -64,4 +67,30 @@ func TestFolderRemembersDevices(t *testing.T) {
 func TestExternal(t *testing.T) {
 	assert.True(t, External([]string{"A=1", "TEMPORAL_ADDRESS=t:7233"}))
 	assert.False(t, External([]string{"TEMPORAL_ADDRESS=", "TEMPORAL_NAMESPACE=x"}))
+}
+
+// What begins on a full disk must not look like the folder of another Harpagon afterwards.
+func TestFolderOnADiskThatTakesNothing(t *testing.T) {
+	for _, fault := range disktest.Faults() {
+		t.Run(fault.Name, func(t *testing.T) {
+			d := disktest.New(t)
+			f := Folder(filepath.Join(d.Folder, "state"))
+			require.NoError(t, os.Mkdir(string(f), 0o700))
+			require.NoError(t, fault.Begin(d))
+			_, err := f.open()
+			require.ErrorContains(t, err, "state folder "+string(f))
+			require.NoError(t, fault.End(d))
+			unlock, err := f.open()
+			require.NoError(t, err)
+			unlock()
+			want := []placement.Device{{Name: "t4/0"}}
+			require.NoError(t, f.remember(want))
+			require.NoError(t, fault.Begin(d))
+			require.ErrorContains(t, f.remember(slices.Repeat(want, 1000)), "state folder "+string(f))
+			got, err := f.remembered()
+			require.NoError(t, err)
+			assert.Equal(t, want, got)
+			require.NoError(t, fault.End(d))
+		})
+	}
 }

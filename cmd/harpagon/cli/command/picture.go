@@ -1,11 +1,12 @@
 package command
 
 import (
+	"bytes"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
+	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // CheckPicture says early that a picture cannot be written to the file.
@@ -25,18 +26,14 @@ type Drawing interface {
 	Write(w io.Writer, name string) error
 }
 
-// WritePicture draws to a file that is there only when all went well.
+// WritePicture draws to a file; one that was there stays where that fails.
 func WritePicture(d *Deps, path string, p Drawing) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("the picture was not drawn: %w", err)
-	}
-	err = p.Write(file, path)
-	if closed := file.Close(); err == nil {
-		err = closed
+	var drawn bytes.Buffer
+	err := p.Write(&drawn, path)
+	if err == nil {
+		err = replace.File(path, drawn.Bytes(), 0o666)
 	}
 	if err != nil {
-		_ = os.Remove(path) // what is left of it is of no use
 		return fmt.Errorf("the picture was not drawn: %w", err)
 	}
 	fmt.Fprintf(d.Stderr, "wrote %s\n", path)

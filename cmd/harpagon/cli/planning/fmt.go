@@ -16,6 +16,7 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // stdinName stands for standard input where a path is expected.
@@ -144,11 +145,7 @@ func (f *formatter) file(name string) error {
 	if err := f.tell(name, src, formatted); err != nil || f.check || !f.write {
 		return err
 	}
-	info, err := os.Stat(name)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(name, formatted, info.Mode().Perm())
+	return replace.File(name, formatted, 0o644)
 }
 
 // format shows what is wrong with a file that cannot be parsed.

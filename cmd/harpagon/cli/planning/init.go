@@ -102,5 +102,8 @@ func writeTemplate(folder, name string) error {
 		return err
 	}
 	_, err = file.Write(text)
-	return errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); err != nil {
+		_ = os.Remove(path) // half of it would keep the next attempt from writing it
+	}
+	return err
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
+	"github.com/harpagon/harpagon/wire/replace"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -272,7 +273,7 @@ func (f *planFlags) keep(all Plans) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := os.WriteFile(f.out, text, 0o644); err != nil {
+	if err := replace.File(f.out, text, 0o644); err != nil {
 		return false, fmt.Errorf("the plans were not kept: %w", err)
 	}
 	return !earlier.same(all), nil

@@ -2,10 +2,10 @@ package planning
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
+	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // stations are the recorders of all that a simulation plays.
@@ -47,7 +47,7 @@ func (s *stations) write(d *command.Deps, path string) error {
 	}
 	text, err := made.Append(nil)
 	if err == nil {
-		err = os.WriteFile(path, text, 0o644)
+		err = replace.File(path, text, 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("the recording was not written: %w", err)

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/experiments"
 	"github.com/harpagon/harpagon/experiments/figure"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire/replace"
 )
 
 type reproduceFlags struct {
@@ -229,7 +231,7 @@ func (f *reproduceFlags) keep(d *command.Deps, one *figure.Figure, r figure.Resu
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	err := os.WriteFile(name+".md", []byte(head+one.Markdown(r)), 0o666)
+	err := replace.File(name+".md", []byte(head+one.Markdown(r)), 0o666)
 	if err == nil {
 		err = writeCSV(name+".csv", r)
 	}
@@ -251,13 +253,12 @@ func draw(d *command.Deps, flag, name string, one *figure.Figure, r figure.Resul
 	return command.WritePicture(d, name+".svg", drawn(one, r))
 }
 
-func writeCSV(name string, r figure.Result) (err error) {
-	file, err := os.Create(name)
-	if err != nil {
+func writeCSV(name string, r figure.Result) error {
+	var text bytes.Buffer
+	if err := figure.WriteCSV(&text, r); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return figure.WriteCSV(file, r)
+	return replace.File(name, text.Bytes(), 0o666)
 }
 
 // head says how Markdown was made.

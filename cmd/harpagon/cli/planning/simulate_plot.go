@@ -2,7 +2,6 @@ package planning
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/simulate"
+	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // recorder keeps the batches of a run, as far as a picture or a file of events
@@ -46,7 +46,7 @@ func (r *recorder) write(d *command.Deps, f *simulateFlags, result simulate.Resu
 		fmt.Fprintf(d.Stderr, "only the first %d batches were kept, %d more were not; take a shorter --duration to have all\n", mostBatches, r.left)
 	}
 	if f.trace != "" {
-		if err := os.WriteFile(f.trace, simulate.TraceEvents(result, r.batches), 0o644); err != nil {
+		if err := replace.File(f.trace, simulate.TraceEvents(result, r.batches), 0o644); err != nil {
 			return fmt.Errorf("the trace was not written: %w", err)
 		}
 		fmt.Fprintf(d.Stderr, "wrote %s\n", f.trace)

@@ -18,6 +18,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/wire/replace"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -273,7 +274,7 @@ func (f *profileFlags) write(d *command.Deps, all []profiled) error {
 			continue
 		}
 		path := filepath.Join(f.out, one.Pipeline+"-"+one.Module+".csv")
-		if err := os.WriteFile(path, csv, 0o644); err != nil {
+		if err := replace.File(path, csv, 0o644); err != nil {
 			return err
 		}
 		fmt.Fprintf(d.Stderr, "wrote %s\n", path)

@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // callColumns are those that a file of measured calls has, in any order.
@@ -53,7 +54,7 @@ func (f *profileFlags) fitted(d *command.Deps, samples []functions.Sample, about
 		_, err = d.Stdout.Write(text)
 		return err
 	}
-	if err := os.WriteFile(f.out, text, 0o644); err != nil {
+	if err := replace.File(f.out, text, 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.Stderr, "wrote %s\n", f.out)

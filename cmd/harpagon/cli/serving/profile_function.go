@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // survey calls a function of the declaration and fits its model.
@@ -109,7 +109,7 @@ func (f *profileFlags) saveCalls(d *command.Deps, samples []functions.Sample) er
 	if err := w.WriteAll(rows); err != nil {
 		return err
 	}
-	if err := os.WriteFile(f.save, b.Bytes(), 0o644); err != nil {
+	if err := replace.File(f.save, b.Bytes(), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.Stderr, "wrote %s\n", f.save)

@@ -1,0 +1,68 @@
+package replace_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/wire/disktest"
+	"github.com/harpagon/harpagon/wire/replace"
+)
+
+func TestWhatWasThereStays(t *testing.T) {
+	for _, fault := range disktest.Faults() {
+		t.Run(fault.Name, func(t *testing.T) {
+			d := disktest.New(t)
+			path := filepath.Join(d.Folder, "kept")
+			require.NoError(t, replace.File(path, []byte("before"), 0o640))
+			require.NoError(t, fault.Begin(d))
+			err := replace.File(path, make([]byte, 10_000), 0o600)
+			require.ErrorContains(t, err, path+": ")
+			var at *fs.PathError
+			require.ErrorAs(t, err, &at)
+			assert.Contains(t, []error{syscall.ENOSPC, syscall.EROFS}, at.Err)
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, "before", string(text))
+			require.NoError(t, fault.End(d))
+			left, err := os.ReadDir(d.Folder)
+			require.NoError(t, err)
+			assert.Len(t, left, 1, "nothing half written is left")
+			require.NoError(t, replace.File(path, []byte("after"), 0o600))
+		})
+	}
+}
+
+func TestLinksModesAndPipesStay(t *testing.T) {
+	folder := t.TempDir()
+	file, link := filepath.Join(folder, "file"), filepath.Join(folder, "link")
+	require.NoError(t, os.WriteFile(file, []byte("a long text"), 0o640))
+	require.NoError(t, os.Symlink("file", link))
+	require.NoError(t, replace.File(link, []byte("short"), 0o600))
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "short", string(text))
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	assert.Equal(t, fs.ModeSymlink, info.Mode().Type())
+	info, err = os.Stat(file)
+	require.NoError(t, err)
+	assert.Equal(t, fs.FileMode(0o640), info.Mode())
+
+	pipe := filepath.Join(folder, "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	read := make(chan string)
+	go func() {
+		text, _ := os.ReadFile(pipe)
+		read <- string(text)
+	}()
+	require.NoError(t, replace.File(pipe, []byte("through"), 0o600))
+	assert.Equal(t, "through", <-read)
+	require.ErrorIs(t, replace.File("/dev/full", []byte("x"), 0o600), syscall.ENOSPC)
+	require.NoError(t, replace.File("/dev/null", []byte("x"), 0o600))
+}
