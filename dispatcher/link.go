@@ -274,7 +274,7 @@ func (l *Link) leave(r *Request, how admission.End) {
 	if r.number < uint64(len(l.requests)) && l.requests[r.number] == r {
 		l.requests[r.number] = nil
 		l.free = append(l.free, r.number)
-		l.conn.Send(&queue.Message{Kind: queue.Leave, Request: r.number, How: uint64(how)})
+		l.conn.SendLater(&queue.Message{Kind: queue.Leave, Request: r.number, How: uint64(how)}) // no item of it waits there
 	}
 }
 

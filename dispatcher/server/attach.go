@@ -60,34 +60,45 @@ func (s *Server) Attach(stream attach.Stream) error {
 	return err
 }
 
+// serve handles what comes until the stream ends, and returns why: on the goroutine that
+// brings it, where that can be.
 func (c *control) serve() error {
-	d := c.server.dispatcher
+	attach.Direct(c.stream, c.handle)
 	for {
 		m, err := c.stream.Recv()
-		switch {
-		case err != nil:
-			return err
-		case m.Done != nil:
-			if b := c.executor.Started(m.Done.Epoch, m.Done.Batch); b != nil && c.executor.Take(b.ID) == b {
-				d.Done(b, dispatcher.Report{Waited: m.Done.Waited, Compute: m.Done.Compute, Failed: m.Done.Failed, Away: m.Done.Away})
-				settle(b, m.Done.Failed)
-			}
-		case m.Soon != nil:
-			d.Soon(c.executor, m.Soon.ID, m.Soon.Compute)
-		case m.Ready != nil:
-			d.Ready(c.executor)
-		case m.Owner != nil: // the executor knows a higher epoch, whose dispatcher is gone
-			go c.server.claimed(c.service, m.Owner.Epoch)
-		case m.Drain != nil:
-			d.Detach(c.executor)
-			c.draining.Store(true)
-		default:
-			return fmt.Errorf("dispatcher: executor %q sent a message that is none of Done, Soon, Ready, Owner and Drain", c.executor.Name)
+		if err == nil {
+			err = c.handle(m)
 		}
-		if c.draining.Load() && c.executor.Idle() {
-			return io.EOF
+		if err != nil {
+			return err
 		}
 	}
+}
+
+func (c *control) handle(m *attach.Message) error {
+	d := c.server.dispatcher
+	switch {
+	case m.Done != nil:
+		if b := c.executor.Started(m.Done.Epoch, m.Done.Batch); b != nil && c.executor.Take(b.ID) == b {
+			d.Done(b, dispatcher.Report{Waited: m.Done.Waited, Compute: m.Done.Compute, Failed: m.Done.Failed, Away: m.Done.Away})
+			settle(b, m.Done.Failed)
+		}
+	case m.Soon != nil:
+		d.Soon(c.executor, m.Soon.ID, m.Soon.Compute)
+	case m.Ready != nil:
+		d.Ready(c.executor)
+	case m.Owner != nil: // the executor knows a higher epoch, whose dispatcher is gone
+		go c.server.claimed(c.service, m.Owner.Epoch)
+	case m.Drain != nil:
+		d.Detach(c.executor)
+		c.draining.Store(true)
+	default:
+		return fmt.Errorf("dispatcher: executor %q sent a message that is none of Done, Soon, Ready, Owner and Drain", c.executor.Name)
+	}
+	if c.draining.Load() && c.executor.Idle() {
+		return io.EOF
+	}
+	return nil
 }
 
 func (c *control) send(m *attach.Message) {

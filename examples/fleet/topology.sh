@@ -99,7 +99,7 @@ begin() {
     control-*) start "$name" "$node" control $(tls "$name") ;;
     dispatcher-*) start "$name" "$node" dispatcher --name "$name" --listen "$(at $((120 + 10 * number)))" $(tls "$name") ;;
     gateway-*)
-      start "$name" "$node" gateway --name "$name" --http "$(at $((109 + number)))" --grpc "" --attach "$(at $((119 + number)))" \
+      start "$name" "$node" gateway --name "$name" --http "$(at $((109 + number)))" --grpc "$(at $((111 + number)))" --attach "$(at $((119 + number)))" \
         --dispatcher fleet $(tls "$name")
       ;;
     worker-*) start "$name" "$node" worker --name "$name" --cores 2 $(tls "$name") ;;

@@ -71,6 +71,21 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// TestCallers has two callers send one request after the other, which takes 50 ms.
+func TestCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report, err := Run(t.Context(), Options{Pipeline: "p", SLO: time.Second, Callers: 2, Warmup: time.Second, Duration: 10 * time.Second, Sleep: sleep.Timer},
+			func(ctx context.Context, n int) (*wire.InferResponse, error) {
+				return &wire.InferResponse{}, sleep.Timer(ctx, 50*time.Millisecond)
+			})
+		require.NoError(t, err)
+		assert.Equal(t, 2*10*20, report.Completed)
+		assert.Equal(t, 40.0, report.Rate)
+		assert.InDelta(t, 0.05, report.Latency.P50.Seconds(), 0.005)
+		assert.Contains(t, report.Describe(), "p: 400 requests from 2 callers")
+	})
+}
+
 func TestReportAsTextAndJSON(t *testing.T) {
 	r := &Report{Pipeline: "traffic", SLO: 400 * time.Millisecond, Offered: 8, Requests: 4, Completed: 3, Errors: map[string]int{"overloaded": 1},
 		Reasons: map[string]string{"overloaded": "at detect: the queue is full"}, Attainment: 0.75, Latency: Percentiles{P50: 20 * time.Millisecond}, Stages: []Stage{{Module: "detect", Items: 1, MeanBatch: 1.5}}}

@@ -22,7 +22,8 @@ type Report struct {
 	Arrivals   string
 	Seed       uint64
 	SLO        time.Duration
-	Offered    float64           // requests per second asked for
+	Offered    float64           // requests per second asked for; 0 with Callers
+	Callers    int               // see Options; 0 where requests came at a rate
 	Rate       float64           // requests per second answered in time
 	Requests   int               // sent
 	Unsent     int               // left out, because the generator was behind its schedule
@@ -127,7 +128,7 @@ func (c *counts) failed() int {
 func (c *counts) report(elapsed time.Duration) *Report {
 	r := &Report{
 		Pipeline: c.o.Pipeline, Arrivals: c.o.Arrivals.String(), Seed: c.o.Seed, SLO: c.o.SLO,
-		Offered: c.o.Rate, Requests: c.sent, Unsent: c.unsent, Completed: c.answered - c.late, Late: c.late,
+		Offered: c.o.Rate, Callers: c.o.Callers, Requests: c.sent, Unsent: c.unsent, Completed: c.answered - c.late, Late: c.late,
 		Errors: maps.Clone(c.errors), Reasons: maps.Clone(c.reasons), Latency: c.latency.Percentiles(), Elapsed: elapsed,
 	}
 	if n := c.sent - c.errors[string(wire.CodeInvalid)]; n > 0 {
@@ -174,8 +175,11 @@ func reason(err error) string {
 // Describe is the report as text for people.
 func (r *Report) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d requests offered at %s/s (%s, seed %d), objective %v\n",
-		r.Pipeline, r.Requests, quantity.Number(r.Offered), r.Arrivals, r.Seed, r.SLO)
+	how := fmt.Sprintf("offered at %s/s (%s, seed %d)", quantity.Number(r.Offered), r.Arrivals, r.Seed)
+	if r.Callers > 0 {
+		how = fmt.Sprintf("from %d callers, one after the other from each", r.Callers)
+	}
+	fmt.Fprintf(&b, "%s: %d requests %s, objective %v\n", r.Pipeline, r.Requests, how, r.SLO)
 	fmt.Fprintf(&b, "attainment %.4f: %d in time (%.4g/s), %d late%s\n",
 		r.Attainment, r.Completed, r.Rate, r.Late, r.errorText())
 	for _, code := range slices.Sorted(maps.Keys(r.Reasons)) {
@@ -228,6 +232,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		Seed        uint64            `json:"seed"`
 		SLOMS       quantity.MS       `json:"slo_ms"`
 		OfferedRate float64           `json:"offered_rate"`
+		Callers     int               `json:"callers,omitempty"`
 		GoodRate    float64           `json:"good_rate"`
 		Requests    int               `json:"requests"`
 		Unsent      int               `json:"unsent"`
@@ -239,7 +244,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		LatencyMS   latencies         `json:"latency_ms"`
 		Stages      []stage           `json:"stages"`
 		ElapsedS    float64           `json:"elapsed_s"`
-	}{r.Pipeline, r.Arrivals, r.Seed, quantity.MS(r.SLO), r.Offered, r.Rate, r.Requests, r.Unsent, r.Completed, r.Late,
+	}{r.Pipeline, r.Arrivals, r.Seed, quantity.MS(r.SLO), r.Offered, r.Callers, r.Rate, r.Requests, r.Unsent, r.Completed, r.Late,
 		r.Errors, r.Reasons, r.Attainment, inMS(r.Latency), stages, r.Elapsed.Seconds()})
 }
 

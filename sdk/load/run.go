@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines/arrivals"
@@ -32,6 +33,7 @@ type Options struct {
 	SLO      time.Duration // attainment is counted against it
 	Rate     float64       // requests per second
 	Arrivals arrivals.Process
+	Callers  int           // that each send the next request when they have their answer; 0 sends at Rate
 	Duration time.Duration // counted part
 	Warmup   time.Duration // sent before it, not counted
 	Seed     uint64
@@ -53,12 +55,15 @@ type Progress struct {
 // answers that are still out, and reports. A run cut short by ctx reports what
 // it has.
 func Run(ctx context.Context, o Options, send Send) (*Report, error) {
-	instants, err := o.Arrivals.Instants(o.Rate, o.Warmup+o.Duration, o.Seed)
-	if err != nil {
-		return nil, err
-	}
-	if len(instants) == 0 {
-		return nil, errors.New("load: no request falls into the run: raise the rate or the duration")
+	var instants []time.Duration
+	if o.Callers == 0 {
+		var err error
+		if instants, err = o.Arrivals.Instants(o.Rate, o.Warmup+o.Duration, o.Seed); err != nil {
+			return nil, err
+		}
+		if len(instants) == 0 {
+			return nil, errors.New("load: no request falls into the run: raise the rate or the duration")
+		}
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = max(10*o.SLO, 10*time.Second)
@@ -88,6 +93,10 @@ func (r *runner) run(ctx context.Context, instants []time.Duration) {
 	done := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(done) })
+	var next atomic.Int64
+	for range r.o.Callers {
+		r.wg.Go(func() { r.call(ctx, &next) })
+	}
 	for n, at := range instants {
 		if !r.sleepUntil(ctx, r.start.Add(at)) {
 			break
@@ -97,6 +106,19 @@ func (r *runner) run(ctx context.Context, instants []time.Duration) {
 	r.wg.Wait()
 	close(done)
 	watching.Wait()
+}
+
+// call sends one request after the other until the run is over.
+func (r *runner) call(ctx context.Context, next *atomic.Int64) {
+	for at := time.Since(r.start); at < r.o.Warmup+r.o.Duration && ctx.Err() == nil; at = time.Since(r.start) {
+		counted := at >= r.o.Warmup
+		if counted {
+			r.mu.Lock()
+			r.counts.sent++
+			r.mu.Unlock()
+		}
+		r.ask(ctx, int(next.Add(1)-1), at, counted)
+	}
 }
 
 // sleepUntil reports false when ctx ends first.
@@ -127,11 +149,16 @@ func (r *runner) offer(ctx context.Context, n int, at time.Duration) {
 			r.leaveOut(counted)
 			return
 		}
-		ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
-		defer cancel()
-		resp, err := r.send(ctx, n)
-		r.record(counted, time.Since(r.start.Add(at)), resp, err)
+		r.ask(ctx, n, at, counted)
 	})
+}
+
+// ask sends request n, which was due at that time of the run, and waits for its answer.
+func (r *runner) ask(ctx context.Context, n int, at time.Duration, counted bool) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+	defer cancel()
+	resp, err := r.send(ctx, n)
+	r.record(counted, time.Since(r.start.Add(at)), resp, err)
 }
 
 // leaveOut counts a request as not sent.

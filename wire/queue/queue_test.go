@@ -204,3 +204,44 @@ func TestASilentPeer(t *testing.T) {
 		<-ends
 	})
 }
+
+// TestSendLater holds that a message goes with the next one, in order, or by itself after a
+// tenth of a second, or when the connection is closed.
+func TestSendLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, other := meet(t, Gateway, nil)
+		far := <-other
+		require.NoError(t, errors.Join(near.err, far.err))
+		came := make(chan uint64, 16)
+		go func() {
+			defer close(came)
+			var m Message
+			for far.Receive(&m) == nil {
+				came <- m.Request
+			}
+		}()
+		later := func(n uint64) { near.SendLater(&Message{Kind: Leave, Request: n}) }
+		later(1)
+		later(2)
+		time.Sleep(atLatest - 1)
+		synctest.Wait()
+		require.Empty(t, came)
+		near.Send(&Message{Kind: Cancel})
+		synctest.Wait()
+		for _, n := range []uint64{1, 2, 0} {
+			require.Equal(t, n, <-came)
+		}
+		later(3)
+		synctest.Wait()
+		require.Empty(t, came)
+		time.Sleep(atLatest)
+		synctest.Wait()
+		require.EqualValues(t, 3, <-came)
+		later(4)
+		require.NoError(t, near.Close())
+		require.EqualValues(t, 4, <-came)
+		_, open := <-came
+		require.False(t, open)
+		require.NoError(t, far.Close())
+	})
+}

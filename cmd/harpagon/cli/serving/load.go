@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -42,6 +43,9 @@ func NewLoadCommand(d *command.Deps) *cobra.Command {
 ones have been answered, and reports how many kept the objective, and where the
 time went.
 
+With --callers that many callers each send their next request when they have the
+answer to the last, as fast as that goes.
+
 Latency counts from the instant at which a request was meant to be sent. The
 warm-up is sent but not counted. A request that was refused, dropped or failed
 counts against the attainment, unless it was invalid: that is the caller's
@@ -69,6 +73,7 @@ server leaves open, as of the batch, are 1 in random inputs.`,
 	at := command.NewGatewayAt(c)
 	flags := c.Flags()
 	flags.Float64Var(&f.options.Rate, "rate", 0, "mean requests per second; with a trace, 0 keeps its own, and for a function the planned rates")
+	flags.IntVar(&f.options.Callers, "callers", 0, "send from so many callers, one request after the other from each, instead of at a rate")
 	flags.StringVar(&f.arrivals, "arrivals", "poisson", "how requests come: even, poisson, gamma:SHAPE, trace:FILE (requests in each second) or replay:FILE (instants)")
 	flags.DurationVar(&f.options.Duration, "duration", 20*time.Second, "how long to count")
 	flags.DurationVar(&f.options.Warmup, "warmup", 2*time.Second, "how long to send before that")
@@ -96,6 +101,14 @@ func (f *loadFlags) run(ctx context.Context, d *command.Deps, client *sdk.Client
 	}
 	if f.options.Arrivals, err = command.ReadArrivals(d, f.arrivals); err != nil {
 		return err
+	}
+	switch {
+	case f.options.Callers < 0:
+		return fmt.Errorf("--callers %d: at least one, or 0 for a rate", f.options.Callers)
+	case f.options.Callers > 0 && f.options.Rate != 0:
+		return errors.New("--callers and --rate: say one of them")
+	case f.options.Callers > 0 && len(m.Members)+len(m.Applications) > 0:
+		return fmt.Errorf("--callers: %s is loaded by several at once, whose rates differ; name one of them", pipeline)
 	}
 	if len(m.Members) > 0 {
 		return f.members(ctx, d, client, m)
