@@ -33,19 +33,28 @@ type address struct {
 
 func (a address) String() string { return net.JoinHostPort(a.host, strconv.Itoa(a.port)) }
 
-// choose finds a free port where none is given, and checks that a given one is
-// free. The server opens its ports itself, so they are only tried here.
-func choose(at string, c secure.Credentials) (address, error) {
+// ports are those of a server, which opens them itself. Others are not given them meanwhile:
+// two servers that start at once have different ones.
+type ports struct{ reserved []func() }
+
+// choose finds a free port where none is given, and checks that a given one is free.
+func (p *ports) choose(at string, c secure.Credentials) (address, error) {
 	if at == "" {
 		at = loopback + ":0"
 	}
-	l, err := listen.TCP(at, c)
+	tcp, release, err := listen.Reserve(at, c)
 	if err != nil {
 		return address{}, err
 	}
-	defer l.Close()
-	tcp := l.Addr().(*net.TCPAddr)
+	p.reserved = append(p.reserved, release)
 	return address{host: tcp.IP.String(), port: tcp.Port}, nil
+}
+
+// release is for when the server has opened them, or never will.
+func (p *ports) release() {
+	for _, release := range p.reserved {
+		release()
+	}
 }
 
 // configure describes a server that keeps its state in stores.
@@ -80,12 +89,12 @@ var services = []primitives.ServiceName{
 }
 
 // alone gives every service a port that is free, for a server of one process.
-func alone(c *config.Config, frontend address) error {
+func alone(c *config.Config, frontend address, p *ports) error {
 	for i, name := range services {
 		at := frontend
 		if i > 0 {
 			var err error
-			if at, err = choose("", secure.Credentials{}); err != nil {
+			if at, err = p.choose("", secure.Credentials{}); err != nil {
 				return err
 			}
 		}
@@ -97,7 +106,7 @@ func alone(c *config.Config, frontend address) error {
 // together gives the services of a server of a cluster the ports that follow the one for
 // clients, so that the cluster's other servers find them there after a restart, and a
 // firewall can be told: each service one for calls and one for gossip.
-func together(c *config.Config, frontend address, proof secure.Credentials) error {
+func together(c *config.Config, frontend address, p *ports, proof secure.Credentials) error {
 	if last := 2*len(services) - 1; frontend.port > math.MaxInt16-last {
 		return fmt.Errorf("port %d is too high for a server of a cluster, whose tables hold ports up to %d, the seven after it among them; give it one of at most %d",
 			frontend.port, math.MaxInt16, math.MaxInt16-last)
@@ -105,7 +114,7 @@ func together(c *config.Config, frontend address, proof secure.Credentials) erro
 	for i, name := range services {
 		rpc := config.RPC{GRPCPort: frontend.port + 2*i, MembershipPort: frontend.port + 2*i + 1, BindOnIP: frontend.host}
 		for _, port := range []int{rpc.GRPCPort, rpc.MembershipPort} {
-			if _, err := choose(address{frontend.host, port}.String(), proof); err != nil {
+			if _, err := p.choose(address{frontend.host, port}.String(), proof); err != nil {
 				return fmt.Errorf("a server of a cluster takes the port for clients and the seven after it: %w", err)
 			}
 		}

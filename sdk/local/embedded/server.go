@@ -53,13 +53,15 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	proof := secure.Credentials{Identity: identity}
-	frontend, err := choose(o.FrontendAddr, proof)
+	chosen := &ports{}
+	defer chosen.release()
+	frontend, err := chosen.choose(o.FrontendAddr, proof)
 	if err != nil {
 		return nil, fmt.Errorf("embedded: Temporal: %w", err)
 	}
 	uiAt := address{}
 	if !o.WithoutUI {
-		if uiAt, err = choose(o.UIAddr, secure.Credentials{}); err != nil {
+		if uiAt, err = chosen.choose(o.UIAddr, secure.Credentials{}); err != nil {
 			return nil, fmt.Errorf("embedded: Temporal UI: %w", err)
 		}
 	}
@@ -68,7 +70,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Postgres.URL != "" {
 		start = join
 	}
-	c, more, err := start(ctx, o, frontend, proof, l)
+	c, more, err := start(ctx, o, frontend, chosen, proof, l)
 	if err != nil {
 		return nil, err
 	}
@@ -83,16 +85,16 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 }
 
 // open describes a server of one process on a file.
-func open(_ context.Context, o Options, frontend address, _ secure.Credentials, _ log.Logger) (*config.Config, []temporal.ServerOption, error) {
+func open(_ context.Context, o Options, frontend address, p *ports, _ secure.Credentials, _ log.Logger) (*config.Config, []temporal.ServerOption, error) {
 	c := configure(frontend, frontend.host, file(o.DBFile))
-	if err := alone(c, frontend); err != nil {
+	if err := alone(c, frontend, p); err != nil {
 		return nil, nil, fmt.Errorf("embedded: %w", err)
 	}
 	return c, []temporal.ServerOption{temporal.WithStaticHosts(hosts(c))}, prepare(c, o)
 }
 
 // join describes a server of a cluster.
-func join(ctx context.Context, o Options, frontend address, proof secure.Credentials, l log.Logger) (*config.Config, []temporal.ServerOption, error) {
+func join(ctx context.Context, o Options, frontend address, p *ports, proof secure.Credentials, l log.Logger) (*config.Config, []temporal.ServerOption, error) {
 	public := cmp.Or(o.Postgres.Advertise, frontend.host)
 	if ip := net.ParseIP(public); ip == nil || ip.IsUnspecified() {
 		return nil, nil, fmt.Errorf("embedded: other servers of the cluster cannot reach this one at %q; say at which IP they do (--advertise)", public)
@@ -102,7 +104,7 @@ func join(ctx context.Context, o Options, frontend address, proof secure.Credent
 		return nil, nil, err
 	}
 	c := configure(frontend, public, d.persistence(o.Postgres.Shards))
-	if err := together(c, frontend, proof); err != nil {
+	if err := together(c, frontend, p, proof); err != nil {
 		return nil, nil, fmt.Errorf("embedded: %w", err)
 	}
 	return c, nil, d.prepare(ctx, l)
