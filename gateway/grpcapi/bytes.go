@@ -29,7 +29,7 @@ type unreadKey struct{}
 // tap refuses a call before its message is read, where those under way and those
 // that are being read leave no room for it.
 func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if s.options.Bytes == nil || info.FullMethodName != pb.GRPCInferenceService_ModelInfer_FullMethodName {
+	if info.FullMethodName != pb.GRPCInferenceService_ModelInfer_FullMethodName {
 		return ctx, nil
 	}
 	r := &s.reading

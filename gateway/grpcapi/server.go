@@ -74,11 +74,15 @@ func New(b wire.Backend, o Options) *grpc.Server {
 		grpc.MaxSendMsgSize(o.MaxMessage),
 		grpc.InitialWindowSize(window),
 		grpc.InitialConnWindowSize(window),
-		grpc.UnaryInterceptor(s.guard),
-		grpc.InTapHandle(s.tap),
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.MaxConcurrentStreams(streams),
 		grpc.NumStreamWorkers(workers),
+	}
+	if !o.Callers.Open() {
+		all = append(all, grpc.UnaryInterceptor(s.guard))
+	}
+	if o.Bytes != nil {
+		all = append(all, grpc.InTapHandle(s.tap))
 	}
 	if o.TLS != nil {
 		all = append(all, grpc.Creds(credentials.NewTLS(o.TLS)))
@@ -123,9 +127,6 @@ func scopeOf(q any) secure.Scope {
 
 // guard asks who calls, and lets anybody see whether the server is alive.
 func (s *server) guard(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if s.options.Callers.Open() {
-		return next(ctx, q)
-	}
 	open := info.FullMethod == pb.GRPCInferenceService_ServerLive_FullMethodName ||
 		info.FullMethod == pb.GRPCInferenceService_ServerReady_FullMethodName
 	if callers := s.options.Callers.For(scopeOf(q)); !open && !securegrpc.Admits(ctx, callers) {

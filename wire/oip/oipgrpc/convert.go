@@ -16,10 +16,9 @@ import (
 
 // Names of parameters.
 const (
-	timeoutKey    = "timeout"
-	generationKey = "generation"
-	elapsedTime   = "elapsed_ns"
-	stagesKey     = "stages"
+	timeoutKey  = "timeout"
+	elapsedTime = "elapsed_ns"
+	stagesKey   = "stages"
 )
 
 // Call is a decoded inference request with what else it asks for.
@@ -197,8 +196,9 @@ func EncodeResponse(r *wire.InferResponse, raw bool) (*pb.ModelInferResponse, er
 func DecodeResponse(m *pb.ModelInferResponse) (*wire.InferResponse, error) {
 	r := &wire.InferResponse{
 		ID: m.GetId(), Pipeline: m.GetModelName(), Outputs: make([]wire.NamedTensor, len(m.GetOutputs())),
-		Generation: int(m.GetParameters()[generationKey].GetInt64Param()), Elapsed: time.Duration(m.GetParameters()[elapsedTime].GetInt64Param()),
+		Elapsed: time.Duration(m.GetParameters()[elapsedTime].GetInt64Param()),
 	}
+	r.Generation, _ = strconv.Atoi(m.GetModelVersion()) // other servers' versions need not be numbers
 	raw := m.GetRawOutputContents()
 	if len(raw) > 0 && len(raw) != len(m.GetOutputs()) {
 		return nil, invalid("there are %d outputs and %d raw_output_contents", len(m.GetOutputs()), len(raw))

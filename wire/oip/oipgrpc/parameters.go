@@ -17,17 +17,17 @@ const (
 	stringField     = 3
 )
 
-// encodeParameters writes what else an answer says as the bytes that its field of
-// parameters has in a message. The library goes through maps by reflection, which takes
-// longer than all other fields together.
+// encodeParameters writes what else an answer says, beside the generation, which is the
+// model's version, as the bytes that its field of parameters has in a message. The library
+// goes through maps by reflection, which takes longer than all other fields together; so do
+// clients when they read them, for each.
 func encodeParameters(r *wire.InferResponse) []byte {
 	var room [512]byte
 	stages := room[:0]
 	if len(r.Stages) > 0 {
 		stages = oip.AppendStages(stages, r.Stages)
 	}
-	to := make([]byte, 0, 96+len(stages)) // three entries with their keys
-	to = appendNumber(to, generationKey, int64(r.Generation))
+	to := make([]byte, 0, 64+len(stages)) // two entries with their keys
 	to = appendNumber(to, elapsedTime, int64(r.Elapsed))
 	if len(stages) > 0 {
 		to = appendEntry(to, stagesKey, protowire.SizeTag(stringField)+protowire.SizeBytes(len(stages)))
