@@ -112,7 +112,7 @@ func (d *Dispatcher) ArriveAt(now dispatch.Time, it *Item) {
 	s := it.station()
 	var room [4]effect
 	s.mu.Lock()
-	fx := s.arrive(now, it, room[:0])
+	fx := s.arrive(now, it, it.More, room[:0])
 	s.mu.Unlock()
 	s.apply(fx)
 }
@@ -140,7 +140,7 @@ func (d *Dispatcher) Requeue(it *Item, untouched bool) bool {
 		it.Attempts++
 	}
 	it.state = fresh
-	fx := s.arrive(d.Now(), it, room[:0])
+	fx := s.arrive(d.Now(), it, false, room[:0])
 	s.mu.Unlock()
 	s.apply(fx)
 	return true

@@ -50,6 +50,7 @@ type Item struct {
 	Index   int32  // of the module in the generation
 	Size    int32  // rows; 1 where the module is not for queries
 	Class   int32  // of a function: the application's, in the request's generation
+	More    bool   // others of its request come to the module in the same instant, after it
 
 	// The station's, under its lock until the item has come back. A dispatcher holds very
 	// many items, so that fields lie where they fill each other's gaps.

@@ -185,7 +185,7 @@ func (s *station) follow(l *Link) {
 	s.link = l
 	now := s.dispatcher.Now()
 	for _, it := range s.waiting() {
-		l.arrive(s, it, now)
+		l.arrive(s, it, false, now)
 	}
 }
 
@@ -224,8 +224,8 @@ func (l *Link) remove(service string) {
 	l.conn.Send(&queue.Message{Kind: queue.Remove, Text: []byte(service)})
 }
 
-// arrive tells of an item. The station's lock is held; a nil link tells nobody.
-func (l *Link) arrive(s *station, it *Item, now dispatch.Time) {
+// arrive tells of an item, and whether another follows with which the policy decides on it. The station's lock is held; a nil link tells nobody.
+func (l *Link) arrive(s *station, it *Item, more bool, now dispatch.Time) {
 	if l == nil {
 		return
 	}
@@ -236,7 +236,7 @@ func (l *Link) arrive(s *station, it *Item, now dispatch.Time) {
 	l.conn.Send(&queue.Message{
 		Kind: queue.Arrive, Generation: l.tell(g), Request: l.request(r), Station: l.number(s), Item: uint64(it.id),
 		Node: uint64(node), Size: uint64(it.Size), Age: now - r.Arrival, Left: r.Deadline - now, Timed: r.Deadline != 0,
-		Again: it.Attempts > 0,
+		Again: it.Attempts > 0, More: more,
 	})
 }
 

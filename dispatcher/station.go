@@ -70,7 +70,9 @@ type effect struct {
 
 func (it *Item) station() *station { return it.Request.Generation.stations[it.Index] }
 
-func (s *station) arrive(now dispatch.Time, it *Item, fx []effect) []effect {
+// arrive takes in an item; more says that another follows in this instant, with which the
+// policy decides on both.
+func (s *station) arrive(now dispatch.Time, it *Item, more bool, fx []effect) []effect {
 	if it.Request.Over() || it.state == ended {
 		return fx
 	}
@@ -97,10 +99,10 @@ func (s *station) arrive(now dispatch.Time, it *Item, fx []effect) []effect {
 	it.kept = g.Nodes[it.Index].Keep.Least
 	it.id = s.put(it)
 	if s.elsewhere {
-		s.link.arrive(s, it, now)
+		s.link.arrive(s, it, more, now)
 		return fx
 	}
-	return s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
+	return s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request(), More: more}, fx)
 }
 
 // step reports an event to the policy and carries its actions out as far as

@@ -63,7 +63,7 @@ func (p *peer) arrive(m *queue.Message) error {
 		it, r.several = new(peerItem), true
 	}
 	it.ref = queue.Ref{Station: m.Station, Item: m.Item}
-	it.Request, it.Holder, it.Index, it.Size = &r.Request, it, index, int32(m.Size)
+	it.Request, it.Holder, it.Index, it.Size, it.More = &r.Request, it, index, int32(m.Size), m.More
 	if m.Again {
 		it.Attempts = 1
 	}

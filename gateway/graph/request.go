@@ -171,7 +171,8 @@ func (r *Request) proceed(items []*Item, over bool) {
 		r.Graph.gateway.Drop(&it.Item, dispatcher.Late)
 		return
 	}
-	for _, it := range items {
+	for i, it := range items {
+		it.More = i+1 < len(items) && items[i+1].Index == it.Index
 		r.Graph.queue.Arrive(&it.Item)
 	}
 }

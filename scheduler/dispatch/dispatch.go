@@ -53,6 +53,7 @@ type Event struct {
 	Request  Request
 	Executor ExecutorID
 	Group    int32 // with ExecutorUp
+	More     bool  // with Arrive: another of the same request follows in this instant, before which nothing need be decided
 	Alone    bool  // with ExecutorUp and DeviceAlone: no other executor is on its device
 	Took     Time  // with ExecutorFree: the engine's time for the batch; 0 if unknown
 	At       Time  // with Refused; with ExecutorFree, when what it runs should be back, if it takes the next batch before that

@@ -203,7 +203,7 @@ func (e *engine) arrive(at int32) {
 	i := e.newItem()
 	it := &e.items[i]
 	it.arrival, it.node, it.load, it.size, it.request, it.measured = arrival, 0, at, size, -1, measured
-	e.submit(i)
+	e.submit(i, false)
 }
 
 // schedule sets when the next request of a pipeline comes.
@@ -217,9 +217,9 @@ func (e *engine) schedule(at int32) {
 	}
 }
 
-// submit hands an item to its station.
-func (e *engine) submit(i int32) {
-	ev := dispatch.Event{Kind: dispatch.Arrive}
+// submit hands an item to its station; more says that another of its request follows.
+func (e *engine) submit(i int32, more bool) {
+	ev := dispatch.Event{Kind: dispatch.Arrive, More: more}
 	e.describe(i, &ev.Request) // first: a processor is slow to read at once what it has written in parts
 	it := &e.items[i]
 	it.ready, it.state = e.now, waiting

@@ -89,7 +89,7 @@ func (e *engine) launch(r int32, ready []flow.Item) {
 		return
 	}
 	for i := 0; i < len(items) && !q.over; i++ {
-		e.addItem(r, items[i])
+		e.addItem(r, items[i], i+1 < len(items) && items[i+1].Node == items[i].Node)
 	}
 	if !q.over && q.Done() {
 		e.answer(a, q.arrival, q.spent, q.measured)
@@ -98,12 +98,12 @@ func (e *engine) launch(r int32, ready []flow.Item) {
 }
 
 // addItem makes an item and hands it to its station.
-func (e *engine) addItem(r int32, of flow.Item) {
+func (e *engine) addItem(r int32, of flow.Item, more bool) {
 	i := e.newItem()
 	it, q := &e.items[i], e.requests[r]
 	it.arrival, it.node, it.load, it.request, it.frame, it.measured = q.arrival, of.Node, q.load, r, of.Frame, q.measured
 	it.next, q.items = q.items, i
-	e.submit(i)
+	e.submit(i, more)
 }
 
 // close ends a request: what waits of it is taken back, what runs goes on for

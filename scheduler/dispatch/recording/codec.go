@@ -29,6 +29,7 @@ const (
 	hasReason
 	hasReservation
 	hasID
+	hasMore
 )
 
 // codec writes and reads steps. Instants are written as distances from the instant of their
@@ -72,7 +73,7 @@ func bit(set bool, mask uint64) uint64 {
 
 func (c *codec) appendEvent(b []byte, ev *dispatch.Event) []byte {
 	mask := bit(ev.Request != dispatch.Request{}, hasRequest) | bit(ev.Executor != 0, hasExecutor) |
-		bit(ev.Group != 0, hasGroup) | bit(ev.Alone, hasAlone) | bit(ev.Took != 0, hasTook) | bit(ev.At != 0, hasAt)
+		bit(ev.Group != 0, hasGroup) | bit(ev.Alone, hasAlone) | bit(ev.More, hasMore) | bit(ev.Took != 0, hasTook) | bit(ev.At != 0, hasAt)
 	b = append(b, byte(ev.Kind))
 	b = binary.AppendUvarint(b, mask)
 	if mask&hasRequest != 0 {
@@ -227,7 +228,7 @@ func (c *codec) event(r *reader) (ev dispatch.Event) {
 	if mask&hasGroup != 0 {
 		ev.Group = r.int32()
 	}
-	ev.Alone = mask&hasAlone != 0
+	ev.Alone, ev.More = mask&hasAlone != 0, mask&hasMore != 0
 	if mask&hasTook != 0 {
 		ev.Took = time.Duration(r.int())
 	}

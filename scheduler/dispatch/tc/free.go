@@ -64,6 +64,9 @@ func (p *tc) takeFree(at int32) bool {
 	if size == 0 {
 		return false
 	}
+	if p.together {
+		size = p.evenly(at, size, g.queue.n+p.early.n-drop)
+	}
 	switch {
 	case g.shared && p.asks:
 		if !p.turn(g, p.next(g, drop), p.lately(g, size)) {
@@ -77,6 +80,20 @@ func (p *tc) takeFree(at int32) bool {
 	}
 	p.take(g, size, p.now+p.lately(g, size))
 	return true
+}
+
+// evenly is how many of a batch of that size to start on one of several idle executors,
+// where so many wait: no more than its even part, as smaller batches take less time and the
+// others would idle. Where executors could not keep up with batches so small, and the
+// schedule of the plan needs this one before, the batch stays as it is.
+func (p *tc) evenly(at int32, size, waiting int) int {
+	g := &p.groups[at]
+	n := len(g.idle)
+	part := (waiting + n - 1) / n
+	if g.shared || part >= size || !p.keepsUp(g, part) && !p.spared(at, p.now+g.durations[part-1], false) {
+		return size
+	}
+	return part
 }
 
 // turn says whether the group may take its shared device now: when that is idle,

@@ -139,6 +139,7 @@ type tc struct {
 	answer   dispatch.Event  // Granted or Refused, while the group that asked is looked at; none where Kind is 0
 	cursor   int             // the group to go on with
 	again    bool            // a group could not ask because a question was open
+	together bool            // several requests have come in this instant that are decided on together
 
 	now     dispatch.Time
 	armed   dispatch.Time        // the timer that the driver holds; never when none
@@ -236,7 +237,8 @@ func (p *tc) Name() string { return "tc" }
 // Len is the number of requests that wait.
 func (p *tc) Len() int { return p.waiting }
 
-// Step takes one event and appends the actions that follow from it.
+// Step takes one event and appends the actions that follow from it. What comes together is
+// decided together: the first of several items would start a batch of its own.
 func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
 	p.stand(now)
 	p.now = max(p.now, now)
@@ -246,6 +248,10 @@ func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) [
 		p.armed = never
 	}
 	out = p.update(ev, out)
+	if ev.More {
+		p.together = true
+		return out
+	}
 	open := p.asking()
 	if p.answer.Kind == 0 {
 		p.cursor, p.again = 0, p.again && open
@@ -266,6 +272,7 @@ func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) [
 		}
 	}
 	out = p.settle(len(p.groups), out)
+	p.together = false
 	p.note(out[before:])
 	p.judge()
 	return p.arm(p.wake(), out)
@@ -432,6 +439,7 @@ func (p *tc) cancel(id dispatch.RequestID) {
 		p.waiting--
 		return
 	}
+	p.given = slices.DeleteFunc(p.given, func(r dispatch.Request) bool { return r.ID == id }) // late, and not decided on yet
 	for i := range p.groups {
 		if p.groups[i].remove(id) {
 			p.waiting--
