@@ -29,7 +29,8 @@ type Gateway interface {
 	// Announce says that a service exists and is not ready to be served.
 	Announce(service string)
 	// Remove stops serving a service, after the requests under way. It exists no more.
-	Remove(ctx context.Context, service string) error
+	// Deployments from before an age are not installed any more.
+	Remove(ctx context.Context, service string, since placement.Age) error
 	// Services names what is installed, in order.
 	Services() []string
 	// Measures tells what happened lately.
@@ -101,9 +102,9 @@ func (g *GatewayActivities) Release(ctx context.Context, in ReleaseInput) error 
 	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Release(ctx, in.Service, in.Executors) })
 }
 
-// Remove stops serving the service of that name.
-func (g *GatewayActivities) Remove(ctx context.Context, service string) error {
-	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Remove(ctx, service) })
+// Remove stops serving the service of that name. Workflows of earlier versions give no age.
+func (g *GatewayActivities) Remove(ctx context.Context, service string, since placement.Age) error {
+	return waiting(ctx, func(ctx context.Context) error { return g.Gateway.Remove(ctx, service, since) })
 }
 
 // answerMargin is kept of an activity's time for the answer, so that the

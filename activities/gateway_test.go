@@ -27,7 +27,7 @@ type stub struct{ err error }
 func (d stub) Prepare(context.Context, placement.Deployment) error { return d.err }
 func (d stub) Install(context.Context, placement.Deployment) error { return d.err }
 func (d stub) Release(context.Context, string, []string) error     { return d.err }
-func (d stub) Remove(context.Context, string) error                { return d.err }
+func (d stub) Remove(context.Context, string, placement.Age) error { return d.err }
 func (d stub) Announce(string)                                     {}
 func (d stub) Try(string, pipelines.Update) error                  { return d.err }
 func (d stub) Services() []string                                  { return nil }
@@ -43,7 +43,7 @@ func TestGatewayActivities(t *testing.T) {
 			func() error { _, err := env.ExecuteActivity(g.Prepare, placement.Deployment{}); return err },
 			func() error { _, err := env.ExecuteActivity(g.Install, placement.Deployment{}); return err },
 			func() error { _, err := env.ExecuteActivity(g.Release, ReleaseInput{}); return err },
-			func() error { _, err := env.ExecuteActivity(g.Remove, "p"); return err },
+			func() error { _, err := env.ExecuteActivity(g.Remove, "p", placement.Age{}); return err },
 		} {
 			if err := run(); want == nil {
 				assert.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -50,7 +51,7 @@ func trying(t *testing.T, u pipelines.Update, next spec, requests int, then func
 		require.NoError(t, g.Try("p", pipelines.Update{}))
 		require.Nil(t, g.Measures("p").Canary)
 		require.Empty(t, g.Trials())
-		require.NoError(t, g.Remove(context.Background(), two.Name))
+		require.NoError(t, g.Remove(context.Background(), two.Name, placement.Age{}))
 		r, err := ask(context.Background(), g)
 		require.Nil(t, err)
 		require.Equal(t, 1, r.Generation)

@@ -155,7 +155,7 @@ func TestAClusterServes(t *testing.T) {
 	assert.Equal(t, wire.CodeInvalid, e.Code)
 	assert.Contains(t, e.Reason, "ask for one of its pipelines: a, c, b")
 	for _, g := range f.gateways {
-		require.NoError(t, g.Remove(context.Background(), "vision"))
+		require.NoError(t, g.Remove(context.Background(), "vision", placement.Age{}))
 		assert.Empty(t, g.Services())
 		assert.ErrorIs(t, askMember(g, "a", 2, 1), wire.ErrNotFound)
 	}

@@ -494,12 +494,12 @@ func TestRemoveWaits(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		require.ErrorContains(t, g.Remove(ctx, "net"), "still under way")
+		require.ErrorContains(t, g.Remove(ctx, "net", placement.Age{}), "still under way")
 		_, err := g.Infer(t.Context(), askOf("hasty", 1, 2))
 		require.ErrorIs(t, err, wire.ErrNotFound)
 		close(release)
 		require.NoError(t, <-done)
-		require.NoError(t, g.Remove(t.Context(), "net"))
+		require.NoError(t, g.Remove(t.Context(), "net", placement.Age{}))
 	})
 }
 

@@ -42,8 +42,9 @@ type Gateway struct {
 
 	mu        sync.Mutex
 	closed    bool
-	executors map[string]*executor // attached, by name
-	changed   chan struct{}        // closed, and replaced, when executors change
+	executors map[string]*executor     // attached, by name
+	removed   map[string]placement.Age // since when what serves no more must have been made, by service
+	changed   chan struct{}            // closed, and replaced, when executors change
 }
 
 // pipeline is what the gateway keeps of one that it serves.
@@ -88,6 +89,7 @@ func New(o Options) *Gateway {
 		epoch:     time.Now(),
 		clusters:  make(map[string]*cluster),
 		executors: make(map[string]*executor),
+		removed:   make(map[string]placement.Age),
 		changed:   make(chan struct{}),
 	}
 	g.queue = dispatcher.New(g.options.dispatching(g.now))

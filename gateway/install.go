@@ -91,8 +91,11 @@ func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	name, generation := gr.Deployment.Name(), gr.Deployment.Generation
+	name := gr.Deployment.Name()
 	p := g.pipeline(name)
+	if err := g.removedSince(&gr.Deployment); err != nil {
+		return err
+	}
 	var before *deployed
 	if p == nil {
 		p = &pipeline{name: name}
@@ -100,20 +103,39 @@ func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
 		p.shares.Init(&g.tenants, &p.accepted)
 	} else if p.within != "" {
 		return fmt.Errorf("gateway: pipeline %q is served in cluster %q; take it out of that first", name, p.within)
-	} else if before = p.current.Load(); before.Deployment.Generation > generation {
-		return fmt.Errorf("gateway: %s %q serves generation %d; generation %d is older", gr.Deployment.Kind(), name, before.Deployment.Generation, generation)
-	} else if gr.function != nil && before.Deployment.Generation == generation {
+	} else if before = p.current.Load(); gr.Deployment.Age().Before(before.Deployment.Age()) {
+		return older(&gr.Deployment, &before.Deployment)
+	} else if gr.function != nil && before.Deployment.Age() == gr.Deployment.Age() {
 		return nil // its counts go on
 	}
 	unfit := g.assignExecutors(p, gr)
 	moved := g.queue.Install(gr.Generation, unfit, gr.function.callers())
 	p.current.Store(gr)
 	g.retire(p, before)
+	delete(g.removed, name)
 	all := maps.Clone(*g.pipelines.Load())
 	all[p.name] = p
 	g.pipelines.Store(&all)
 	g.installed(p, gr, before, moved)
 	return nil
+}
+
+// removedSince says that the service was removed after a deployment was made: the order to
+// install it has come late. Gateway.mu is held.
+func (g *Gateway) removedSince(d *placement.Deployment) error {
+	if since, ok := g.removed[d.Name()]; ok && d.Age().Before(since) {
+		return fmt.Errorf("gateway: %s %q was removed after generation %d of it was made", d.Kind(), d.Name(), d.Generation)
+	}
+	return nil
+}
+
+// older says that what serves was made later than a deployment.
+func older(d, serves *placement.Deployment) error {
+	of := ""
+	if d.Life != serves.Life {
+		of = ", of before it was deleted,"
+	}
+	return fmt.Errorf("gateway: %s %q serves generation %d; generation %d%s is older", d.Kind(), d.Name(), serves.Generation, d.Generation, of)
 }
 
 // compile makes a graph of a deployment. That of a function is made a pipeline first.
@@ -263,9 +285,13 @@ func (p *pipeline) uses(m *graph.Module) bool {
 
 // Remove stops serving a pipeline: new requests are refused, and it waits
 // until those under way have ended. Its executors stay attached; Release
-// drains them. A pipeline that is not served is removed already.
-func (g *Gateway) Remove(ctx context.Context, name string) error {
+// drains them. A pipeline that is not served is removed already. Deployments from before
+// an age are not installed any more, should they come late; a zero one refuses none.
+func (g *Gateway) Remove(ctx context.Context, name string, since placement.Age) error {
 	g.mu.Lock()
+	if since != (placement.Age{}) && !since.Before(g.removed[name]) {
+		g.removed[name] = since
+	}
 	if c := g.clusters[name]; c != nil {
 		g.mu.Unlock()
 		return g.removeCluster(ctx, name, c)
@@ -350,9 +376,12 @@ func (g *Gateway) installCluster(d placement.Deployment) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := d.Name()
+	if err := g.removedSince(&d); err != nil {
+		return err
+	}
 	before := g.clusters[name]
-	if before != nil && before.deployment.Generation > d.Generation {
-		return fmt.Errorf("gateway: cluster %q serves generation %d; generation %d is older", name, before.deployment.Generation, d.Generation)
+	if before != nil && d.Age().Before(before.deployment.Age()) {
+		return older(&d, &before.deployment)
 	}
 	next := &cluster{deployment: d}
 	all := maps.Clone(*g.pipelines.Load())
@@ -396,6 +425,7 @@ func (g *Gateway) installCluster(d placement.Deployment) error {
 		}
 	}
 	g.clusters[name] = next
+	delete(g.removed, name)
 	g.pipelines.Store(&all)
 	return nil
 }

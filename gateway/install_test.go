@@ -277,12 +277,55 @@ func TestFaultsEndEveryRequestOnce(t *testing.T) {
 func TestRemove(t *testing.T) {
 	specs := map[string]spec{"m": {kind: addOne}}
 	g, workers := serve(t, Options{}, deployment(single(long), 1, specs), specs)
-	require.NoError(t, g.Remove(context.Background(), "p"))
-	require.NoError(t, g.Remove(context.Background(), "p"))
+	require.NoError(t, g.Remove(context.Background(), "p", placement.Age{}))
+	require.NoError(t, g.Remove(context.Background(), "p", placement.Age{}))
 	_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2)})
 	require.ErrorIs(t, err, wire.ErrNotFound)
 	require.NoError(t, g.Release(context.Background(), "p", []string{"m/1/0", "unknown"}))
 	require.NoError(t, <-workers["m/1/0"].done)
+}
+
+// TestWhatWasRemovedStaysRemoved holds that an order which comes late brings nothing back:
+// a gateway may have been stopped with it in hand.
+func TestWhatWasRemovedStaysRemoved(t *testing.T) {
+	g := New(Options{})
+	ctx := t.Context()
+	of := func(life, generation int) placement.Deployment {
+		d := deployment(single(long), generation, map[string]spec{"m": {}})
+		d.Life = life
+		return d
+	}
+	serves := func(life, generation int) {
+		t.Helper()
+		d, ok := g.Deployment("p")
+		require.Equal(t, generation > 0, ok)
+		require.Equal(t, placement.Age{Life: life, Generation: generation}, d.Age())
+	}
+	require.NoError(t, g.Install(ctx, of(7, 5)))
+	require.NoError(t, g.Remove(ctx, "p", placement.Age{Life: 7, Generation: 6})) // drained
+	require.ErrorContains(t, g.Install(ctx, of(7, 5)), `pipeline "p" was removed after generation 5 of it was made`)
+	serves(0, 0)
+	require.NoError(t, g.Install(ctx, of(7, 6)))
+	serves(7, 6)
+	require.NoError(t, g.Remove(ctx, "p", placement.Age{Life: 8})) // deleted
+	require.Error(t, g.Install(ctx, of(7, 6)))
+	require.Error(t, g.Install(ctx, of(7, 9)))
+	serves(0, 0)
+	require.NoError(t, g.Install(ctx, of(12, 1)), "generations begin anew")
+	require.ErrorContains(t, g.Install(ctx, of(7, 9)), "generation 9, of before it was deleted, is older")
+	serves(12, 1)
+	require.NoError(t, g.Install(ctx, of(12, 2)))
+	require.Error(t, g.Install(ctx, of(12, 1)))
+
+	// Control roles of before lives were counted go by generations, as they did.
+	require.Error(t, g.Install(ctx, of(0, 1)))
+	require.NoError(t, g.Install(ctx, of(0, 3)))
+	require.NoError(t, g.Install(ctx, of(12, 3)))
+	require.NoError(t, g.Remove(ctx, "p", placement.Age{}))
+	require.NoError(t, g.Install(ctx, of(0, 1)))
+	require.NoError(t, g.Install(ctx, of(20, 1)))
+	require.NoError(t, g.Remove(ctx, "p", placement.Age{Life: 21}))
+	require.NoError(t, g.Install(ctx, of(0, 1)))
 }
 
 func TestPrepareNamesWhatIsMissing(t *testing.T) {

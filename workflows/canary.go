@@ -92,7 +92,7 @@ func (s *service) beginTrial(ctx workflow.Context, spec scheduler.Spec, generati
 	s.under = rescheduleID(part.Name, s.Attempts)
 	defer func() { s.under = "" }()
 	err := workflow.ExecuteChildWorkflow(rescheduleOptions(ctx, part.Name, s.Attempts, summary, s.replaced()), TypeReschedule, RescheduleRequest{
-		Spec: spec, Generation: generation, Number: s.Attempts, Reason: cause, Settings: s.Settings, Transfer: s.Transfer,
+		Spec: spec, Generation: generation, Life: s.Life, Number: s.Attempts, Reason: cause, Settings: s.Settings, Transfer: s.Transfer,
 		Owner: ServiceID(s.Kind, s.Name), Apart: true,
 	}).Get(ctx, &reply)
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *service) endTrial(ctx workflow.Context) {
 		log.Warn("a gateway did not end the trial", "error", err)
 	}
 	var gateway *activities.GatewayActivities
-	if err := gateways.Await(ctx, gateways.Begin(ctx, all, "finish what was tried", releaseTimeout, gateway.Remove, name)); err != nil {
+	if err := gateways.Await(ctx, gateways.Begin(ctx, all, "finish what was tried", releaseTimeout, gateway.Remove, name, placement.Age{})); err != nil {
 		log.Warn("a gateway did not finish the requests of the trial", "error", err)
 	}
 	if err := release(ctx, all, name, slots(s.Trial.Running)); err != nil {

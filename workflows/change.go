@@ -26,7 +26,10 @@ func (s *service) change(ctx workflow.Context) {
 	}
 	generation, cause, by := s.Generation, s.Cause, s.By // they may be replaced meanwhile
 	var reply RescheduleReply
-	err := s.try(ctx, generation, cause)
+	err := s.begin(ctx)
+	if err == nil {
+		err = s.try(ctx, generation, cause)
+	}
 	if err == nil {
 		reply, err = s.profileAndReschedule(ctx, generation, cause)
 	}
@@ -131,7 +134,7 @@ func (s *service) rescheduleTo(ctx workflow.Context, spec scheduler.Spec, beside
 	s.setPhase(ctx, Planning)
 	ctx = rescheduleOptions(ctx, s.Name, s.Attempts, s.summary(spec, generation, cause), s.replaced())
 	request := RescheduleRequest{
-		Spec: spec, Beside: beside, Generation: generation, Number: s.Attempts, Reason: cause,
+		Spec: spec, Beside: beside, Generation: generation, Life: s.Life, Number: s.Attempts, Reason: cause,
 		Serving: s.Serving, Running: s.Running, Settings: s.Settings, Transfer: s.Transfer, Given: given,
 		Hurry: s.Kind == scheduler.KindPool && s.Serving != nil && s.Alone, // nobody asked for it: its queries did
 	}

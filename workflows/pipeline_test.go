@@ -492,6 +492,24 @@ func TestDrainAndResume(t *testing.T) {
 	}, func(r *rig) {
 		assert.Equal(t, Serving, r.status().Phase)
 	})
+	first, again := w.installed[0], w.installed[1]
+	assert.True(t, first.Age().Before(w.since[0]), "what was drained is not installed again, should an order come late")
+	assert.False(t, again.Age().Before(w.since[0]))
+}
+
+func TestALifeBeginsAnew(t *testing.T) {
+	w := newWorld(4)
+	script(t, w, Settings{}, apply(20)) // and it is deleted
+	script(t, w, Settings{}, apply(20))
+	require.Len(t, w.installed, 2)
+	first, second := w.installed[0], w.installed[1]
+	require.Equal(t, first.Generation, second.Generation)
+	assert.True(t, first.Age().Before(second.Age()))
+	require.Len(t, w.since, 2)
+	assert.True(t, first.Age().Before(w.since[0]))
+	assert.False(t, second.Age().Before(w.since[0]))
+	assert.True(t, second.Age().Before(w.since[1]))
+	assert.NotEqual(t, first.Slots[0].Executor, second.Slots[0].Executor)
 }
 
 func TestGatewayRestartReinstalls(t *testing.T) {

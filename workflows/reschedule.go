@@ -30,6 +30,7 @@ type RescheduleRequest struct {
 	Spec       scheduler.Spec   // profiles included
 	Beside     []scheduler.Spec // to be planned together with it
 	Generation int
+	Life       int    `json:",omitempty"` // of the service
 	Number     int    // of this attempt, over the service's life
 	Reason     string // why a new plan is wanted
 	Serving    *Deployed
@@ -95,7 +96,7 @@ type change struct {
 func Reschedule(ctx workflow.Context, in RescheduleRequest) (RescheduleReply, error) {
 	c := &change{RescheduleRequest: in, id: SpecID(in.Spec)}
 	c.told = workflow.GetSignalChannel(ctx, signalGateways)
-	c.next = Deployed{Generation: in.Generation, Spec: in.Spec}
+	c.next = Deployed{Generation: in.Generation, Life: in.Life, Spec: in.Spec}
 	c.show(ctx, "choosing a plan")
 	if err := c.choosePlan(ctx); err != nil {
 		return RescheduleReply{}, c.asks().Ask(ctx, err)

@@ -38,6 +38,7 @@ type world struct {
 	installed  []placement.Deployment
 	released   []string
 	removed    []string
+	since      []placement.Age // what was removed must have been made to be installed again
 	running    map[string]bool
 	prepareErr error
 	installErr error
@@ -256,10 +257,10 @@ func (w *world) release(_ context.Context, in activities.ReleaseInput) error {
 	return nil
 }
 
-func (w *world) remove(_ context.Context, service string) error {
+func (w *world) remove(_ context.Context, service string, since placement.Age) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.removed = append(w.removed, service)
+	w.removed, w.since = append(w.removed, service), append(w.since, since)
 	return w.removeErr
 }
 

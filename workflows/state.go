@@ -48,6 +48,7 @@ type State struct {
 	Beside     []scheduler.Spec // that were applied together with Spec
 	Alone      bool             // planned without Beside, because something has changed since
 	Generation int              // grows with every accepted change of Spec
+	Life       int              `json:",omitempty"` // see placement.Deployment; 0 until it is known
 	Cause      string           // of the latest change
 	By         string           `json:",omitempty"` // who asked for it; empty where nobody did
 	Pending    bool             // Spec, or what it runs on, has changed and is not carried out
@@ -107,6 +108,7 @@ const (
 // Deployed is one generation of a service as a gateway serves it.
 type Deployed struct {
 	Generation int
+	Life       int            `json:",omitempty"` // of the service
 	Spec       scheduler.Spec // with the profiles that it was planned with
 	Plan       scheduler.Plan
 	Slots      []placement.Slot
@@ -114,7 +116,7 @@ type Deployed struct {
 
 func (d *Deployed) deployment() placement.Deployment {
 	all := d.Spec.Deploy(d.Generation, d.Plan)
-	all.Slots = d.Slots
+	all.Slots, all.Life = d.Slots, d.Life
 	return all
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/fleet"
 	"github.com/harpagon/harpagon/workflows/gateways"
 	"github.com/harpagon/harpagon/workflows/options"
@@ -70,7 +71,7 @@ func (s *service) stop(ctx workflow.Context) {
 	log := workflow.GetLogger(ctx)
 	all := gateways.Queues(ctx, s.Gateways, s.present)
 	if s.Serving != nil || s.several && len(all) > 0 {
-		if err := gateways.Await(ctx, gateways.Begin(ctx, all, "finish the requests under way", releaseTimeout, gateway.Remove, s.Name)); err != nil {
+		if err := gateways.Await(ctx, gateways.Begin(ctx, all, "finish the requests under way", releaseTimeout, gateway.Remove, s.Name, s.since(stop))); err != nil {
 			log.Warn("a gateway did not finish its requests", "error", err)
 		}
 	}
@@ -101,6 +102,35 @@ func (s *service) stop(ctx workflow.Context) {
 		return
 	}
 	s.setPhase(ctx, Drained)
+}
+
+// since is the age from which on deployments may be installed after the service has
+// stopped. One that has no life may be applied anew by who counts none.
+func (s *service) since(stop Stop) placement.Age {
+	switch {
+	case s.Life == 0:
+		return placement.Age{}
+	case stop == StopDelete:
+		return placement.Age{Life: s.Life + 1}
+	}
+	return placement.Age{Life: s.Life, Generation: s.Generation + 1}
+}
+
+// patchLife marks services that know in which of their lives they are.
+const patchLife = "lives of services"
+
+// begin asks the fleet once for a number that is higher than that of any life before:
+// the version of a reservation of nothing.
+func (s *service) begin(ctx workflow.Context) error {
+	if s.Life > 0 || s.Serving != nil || workflow.GetVersion(ctx, patchLife, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return nil
+	}
+	var fleet *activities.Fleet
+	var view activities.FleetView
+	nothing := activities.Reservation{Service: ServiceID(s.Kind, s.Name)}
+	err := workflow.ExecuteActivity(options.Short(ctx, "number this life of "+s.Name), fleet.Reserve, nothing).Get(ctx, &view)
+	s.Life = view.Version
+	return err
 }
 
 // meetGateways asks once which gateways there are, and has the fleet tell of those

@@ -41,7 +41,7 @@ type Server struct {
 // generationKey names a generation, by whoever it comes.
 type generationKey struct {
 	service string
-	number  int
+	placement.Age
 }
 
 // shared is a generation with the number of gateways that have told of it.
@@ -164,7 +164,7 @@ func (s *Server) epochOf(service string) uint64 { return max(s.owns[service], s.
 // Serve serves a gateway until its connection ends, and returns why; nil where the
 // gateway has closed it.
 func (s *Server) Serve(c net.Conn) error {
-	p := &peer{server: s, generations: make(map[uint64]*shared), leaving: make([]leaving, 0, leavesAtOnce)}
+	p := &peer{server: s, generations: make(map[uint64]*shared), serves: make(map[string]bool), leaving: make([]leaving, 0, leavesAtOnce)}
 	self := queue.Self{Role: queue.Dispatcher, Name: s.options.Name, Token: s.options.Token, Patience: s.options.Patience, Doubt: p.skipParts}
 	conn, err := queue.Open(c, self, queue.Gateway, func(hello *queue.Message) error {
 		if s.options.Token != "" && string(hello.Token) != s.options.Token {
@@ -201,6 +201,7 @@ type peer struct {
 	left        atomic.Bool
 	now         dispatch.Time      // when what is handled was read, or little later
 	generations map[uint64]*shared // written under Server.mu
+	serves      map[string]bool    // services that it has told of and not removed; under Server.mu
 	requests    []*peerRequest     // by the gateway's number; nil where there is no memory for one
 	room        []peerRequest      // for requests to come
 	leaving     []leaving          // requests that are about to be counted out
@@ -245,7 +246,7 @@ func (p *peer) handle(m *queue.Message) error {
 			p.server.release(g)
 		}
 	case queue.Remove:
-		p.server.remove(string(m.Text))
+		p.server.remove(p, string(m.Text))
 	case queue.Claim:
 		p.server.claimed(string(m.Text), m.Epoch)
 	case queue.Release:
@@ -280,7 +281,7 @@ func (p *peer) install(m *queue.Message) error {
 	}
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
-	p.generations[m.Generation] = g
+	p.generations[m.Generation], p.serves[of.Name()] = g, true
 	return nil
 }
 
@@ -289,7 +290,7 @@ func (p *peer) install(m *queue.Message) error {
 func (s *Server) install(of placement.Deployment) (*shared, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := generationKey{of.Name(), of.Generation}
+	k := generationKey{of.Name(), of.Age()}
 	if g := s.generations[k]; g != nil {
 		g.users++
 		return g, nil
@@ -299,7 +300,7 @@ func (s *Server) install(of placement.Deployment) (*shared, error) {
 		return nil, err
 	}
 	g := &shared{Generation: compiled, users: 1}
-	if g := s.dispatcher.Serving(of.Name()); g != nil && g.Deployment.Generation > of.Generation {
+	if g := s.dispatcher.Serving(of.Name()); g != nil && of.Age().Before(g.Deployment.Age()) {
 		s.dispatcher.Adopt(compiled)
 	} else {
 		s.dispatcher.Install(compiled, nil, nil)
@@ -314,7 +315,7 @@ func (s *Server) release(g *shared) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g.users--; g.users == 0 {
-		delete(s.generations, generationKey{g.Deployment.Name(), g.Deployment.Generation})
+		delete(s.generations, generationKey{g.Deployment.Name(), g.Deployment.Age()})
 		s.dispatcher.Forget(g.Generation)
 	}
 }
@@ -386,19 +387,18 @@ func (s *Server) lacks(executor string, epoch, batch uint64, part int, withdrawn
 	}
 }
 
-// remove stops serving a service that no gateway serves any more.
-func (s *Server) remove(service string) {
+// remove hears that a gateway serves a service no more, and stops serving it when no other
+// does.
+func (s *Server) remove(p *peer, service string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	users := 0
-	for k, g := range s.generations {
-		if k.service == service {
-			users = max(users, g.users)
+	delete(p.serves, service)
+	for other := range s.peers {
+		if other.serves[service] {
+			return
 		}
 	}
-	if users <= 1 {
-		s.dispatcher.Remove(service)
-	}
+	s.dispatcher.Remove(service)
 }
 
 // Start tells the gateway that its items start; see Gateway.

@@ -34,6 +34,7 @@ type service struct {
 	rng   *rand.Rand
 
 	turn       chan struct{} // has a token for who changes what follows; a mutex would stop virtual time
+	life       int
 	generation int
 	current    *placement.Deployment // nil where it is deleted
 	running    map[string]*executor
@@ -84,6 +85,36 @@ func (s *service) served() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.installed
+}
+
+// generationsApart is how many generations a life of a service has at most. Where services
+// are deleted the later life has the lower ones, which no other has: a real one begins with 1
+// again, and then nobody could tell from an answer by which of two it was made.
+const generationsApart, lastLife = 1000, 100
+
+// begin begins another life.
+func (s *service) begin() {
+	s.life++
+	s.generation = 0
+	if s.world.deletes {
+		s.generation = (lastLife - s.life) * generationsApart
+	}
+}
+
+// age is the age of a generation; 0 of none.
+func (s *service) age(generation int) placement.Age {
+	if !s.world.deletes || generation == 0 {
+		return placement.Age{Life: min(generation, 1), Generation: generation}
+	}
+	return placement.Age{Life: lastLife - generation/generationsApart, Generation: generation}
+}
+
+// later is the one of two generations that was made later.
+func (s *service) later(one, other int) int {
+	if s.age(one).Before(s.age(other)) {
+		return other
+	}
+	return one
 }
 
 func (s *service) sums(of spec) func(float32) float32 {
@@ -137,7 +168,7 @@ func (s *service) deployment(of spec) (placement.Deployment, []placement.Slot, e
 	if len(living) == 0 {
 		return placement.Deployment{}, nil, fmt.Errorf("no host")
 	}
-	d := placement.Deployment{Generation: s.generation, Pipeline: s.pipeline(of)}
+	d := placement.Deployment{Generation: s.generation, Life: s.life, Pipeline: s.pipeline(of)}
 	var fresh []placement.Slot
 	window := s.world.duration
 	for i := range s.above {
@@ -160,7 +191,7 @@ func (s *service) deployment(of spec) (placement.Deployment, []placement.Slot, e
 			}
 			h := living[s.rng.IntN(len(living))]
 			slot := placement.Slot{
-				Executor: fmt.Sprintf("%s/%s/%d/%d", s.name, name, s.generation, k), Pipeline: s.name, Module: name, Batch: s.batch,
+				Executor: s.executorName(name, k), Pipeline: s.name, Module: name, Batch: s.batch,
 				Window: window, Duration: window, Hardware: "cpu", Host: h.name, Device: fmt.Sprint("cpu:", s.rng.IntN(3)), Period: window,
 			}
 			d.Slots = append(d.Slots, slot)
@@ -168,6 +199,15 @@ func (s *service) deployment(of spec) (placement.Deployment, []placement.Slot, e
 		}
 	}
 	return d, fresh, nil
+}
+
+// executorName is one that no executor has had.
+func (s *service) executorName(module string, k int) string {
+	name := fmt.Sprintf("%s/%s/%d/%d", s.name, module, s.generation%generationsApart, k)
+	if s.life > 1 {
+		name += fmt.Sprintf("/%d", s.life)
+	}
+	return name
 }
 
 // start starts an executor on its host.
@@ -317,9 +357,11 @@ func (s *service) remove() {
 	defer s.unlock()
 	s.world.history.note("%s is deleted", s.name)
 	s.world.history.changed()
-	_ = s.world.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Remove(ctx, s.name) })
-	s.current, s.given = nil, nil
+	since := placement.Age{Life: s.life + 1}
+	_ = s.world.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Remove(ctx, s.name, since) })
+	s.current = nil
 	s.release(nil)
+	s.begin()
 }
 
 // enter has a gateway that has just started serve what the others do.
@@ -427,6 +469,10 @@ func (s *service) operate() {
 			_ = s.change(s.before)
 		case n == 5 && w.deletes:
 			s.remove()
+			late := random(w.seed, fmt.Sprint("late orders of ", s.name, s.life))
+			if w.pause(between(late, 1, time.Second)) && late.IntN(2) == 0 {
+				s.giveAgain()
+			}
 		case n == 6:
 			w.pause(2 * time.Second) // Temporal is away
 		}

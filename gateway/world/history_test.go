@@ -226,7 +226,7 @@ func (h *history) answered(r *request, response *wire.InferResponse, err *wire.E
 		wrong("got the answer to request %v", v[1])
 	case v[0] != want:
 		wrong("answered %v and not %v by generation %d", v[0], want, response.Generation)
-	case response.Generation < r.generation:
+	case r.service.age(response.Generation).Before(r.service.age(r.generation)):
 		wrong("answered by generation %d after %d was installed", response.Generation, r.generation)
 	case took > r.budget && outcome == gateway.Completed:
 		wrong("counted as in time, but it had %v", r.budget)

@@ -83,7 +83,11 @@ var mutations = []mutation{
 	{"a file that could not be written whole is kept", "executors/content/store.go",
 		"	case err != nil:\n		return f.full(file, err)\n	case got != file.Digest:", "	case err == nil && got != file.Digest:"},
 	{"a generation that is older is installed", "gateway/install.go",
-		"} else if before = p.current.Load(); before.Deployment.Generation > generation {", "} else if before = p.current.Load(); before.Deployment.Generation > generation+9 {"},
+		"before = p.current.Load(); gr.Deployment.Age().Before(before.Deployment.Age()) {", "before = p.current.Load(); before.Deployment.Generation > gr.Deployment.Generation+9 {"},
+	{"generations decide between lives of a service", "scheduler/placement/placement.go",
+		"	return a.Life < b.Life\n", "	return a.Generation < b.Generation\n"},
+	{"what was deleted is installed again", "gateway/install.go",
+		"; ok && d.Age().Before(since) {", "; ok && since.Life < 0 {"},
 }
 
 const root = "../.."

@@ -57,7 +57,7 @@ func (w *world) awaitControl(ctx context.Context) {
 func (s *service) waitForControl() {
 	w := s.world
 	s.lock()
-	wanted, serves := s.spec, s.current != nil
+	wanted := s.spec
 	s.unlock()
 	for left := w.outage(); left > 0 && w.pause(min(left, 100*time.Millisecond)); left = w.outage() {
 		if s.rng.IntN(12) == 0 {
@@ -66,9 +66,7 @@ func (s *service) waitForControl() {
 			w.history.note("%s: %v is declared, and waits", s.name, wanted)
 		}
 	}
-	if serves {
-		s.giveAgain()
-	}
+	s.giveAgain()
 }
 
 // catchUp carries out what was declared while control was away; false where it failed.
@@ -89,7 +87,7 @@ func (s *service) giveAgain() {
 			if !w.same(g.process, g.own) {
 				continue // another process has its place, and gets orders of its own
 			}
-			before, _ := g.own.Deployment(s.name)
+			before, served := g.own.Deployment(s.name)
 			w.history.note("%s: %s is given generation %d once more", s.name, g.process.name, o.deployment.Generation)
 			ctx, cancel := context.WithTimeout(w.life, time.Second)
 			err := g.own.Install(ctx, *o.deployment)
@@ -97,9 +95,11 @@ func (s *service) giveAgain() {
 			cancel()
 			after, _ := g.own.Deployment(s.name)
 			switch {
-			case after.Generation < before.Generation:
+			case !served && after.Generation != 0 && o.deployment.Life < s.life:
+				w.history.violate("%s serves %s again, which was deleted", g.process.name, s.name)
+			case served && after.Age().Before(before.Age()):
 				w.history.violate("%s went back from generation %d of %s to %d", g.process.name, before.Generation, s.name, after.Generation)
-			case err != nil && before.Generation == o.deployment.Generation && w.same(g.process, g.own):
+			case served && err != nil && before.Generation == o.deployment.Generation && w.same(g.process, g.own):
 				w.history.violate("%s refuses generation %d of %s, which it has: %v", g.process.name, before.Generation, s.name, err)
 			}
 		}

@@ -135,6 +135,7 @@ func (w *world) service(name string, r *rand.Rand) *service {
 		to.machines = append(to.machines, 1+r.IntN(2))
 	}
 	s.spec, s.before = to, to
+	s.begin()
 	s.rate = (0.1 + 2*r.Float64()) * float64(s.batch) / w.duration.Seconds() / 2
 	s.rate = min(s.rate, 150)
 	return s

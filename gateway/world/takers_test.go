@@ -48,7 +48,11 @@ func (t *temporalServer) register(e *environment) {
 		"Release": there(t, func(ctx context.Context, p *taker, in activities.ReleaseInput) error {
 			return p.gateway.Release(ctx, in)
 		}),
-		"Remove":   there(t, func(ctx context.Context, p *taker, service string) error { return p.gateway.Remove(ctx, service) }),
+		"Remove": func(ctx context.Context, service string, since placement.Age) error {
+			return there(t, func(ctx context.Context, p *taker, service string) error {
+				return p.gateway.Remove(ctx, service, since)
+			})(ctx, service)
+		},
 		"Announce": there(t, func(ctx context.Context, p *taker, service string) error { return p.gateway.Announce(ctx, service) }),
 		"HoldMember": there(t, func(ctx context.Context, p *taker, m activities.Member) error {
 			return p.gateway.HoldMember(ctx, m)

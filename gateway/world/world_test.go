@@ -323,7 +323,7 @@ func (w *world) ask(r *rand.Rand, s *service, leaves time.Duration, hurried time
 	} else if !probe {
 		q.generation = 0
 	}
-	q.generation = max(q.generation, s.served())
+	q.generation = s.later(q.generation, s.served())
 	ctx, cancel := context.WithCancel(w.life)
 	defer cancel()
 	if hurried > 0 {

@@ -43,7 +43,7 @@ func Resident(pipeline, module string) string { return pipeline + "/" + module }
 func (d Deployment) Apart() []Deployment {
 	var all []Deployment
 	for _, part := range d.Cluster.Parts {
-		one := Deployment{Generation: d.Generation, Cluster: &Cluster{d.Cluster.Dispatch, d.Cluster.Hardware, []Part{part}}}
+		one := Deployment{Generation: d.Generation, Life: d.Life, Cluster: &Cluster{d.Cluster.Dispatch, d.Cluster.Hardware, []Part{part}}}
 		one.Pipeline.Name = part.Name
 		for _, s := range d.Slots {
 			if s.Pipeline == part.Name {
@@ -57,7 +57,7 @@ func (d Deployment) Apart() []Deployment {
 
 // Member is the deployment of one pipeline of a part of a cluster.
 func (d Deployment) Member(i int) Deployment {
-	return Deployment{Generation: d.Generation, Pipeline: d.Cluster.Parts[0].Members[i].Pipeline, Slots: d.Slots, Within: d.Pipeline.Name}
+	return Deployment{Generation: d.Generation, Life: d.Life, Pipeline: d.Cluster.Parts[0].Members[i].Pipeline, Slots: d.Slots, Within: d.Pipeline.Name}
 }
 
 // Union are all modules of all parts, each by its name as Resident.

@@ -54,6 +54,10 @@ type Slot struct {
 type Deployment struct {
 	Generation int
 
+	// Life is higher for a service that was deleted and applied anew, whose generations
+	// begin anew, too. 0 is of control roles that did not count them.
+	Life int `json:",omitempty"`
+
 	// Pipeline runs on the slots. A pool is run as the pipeline that package pool
 	// makes of it. Of a function only the name is set: its plan has no slots.
 	Pipeline pipelines.Pipeline
@@ -74,6 +78,21 @@ type Deployment struct {
 	// Pipeline, in what Member returns.
 	Cluster *Cluster `json:",omitempty"`
 	Within  string   `json:",omitempty"`
+}
+
+// Age orders all that is deployed of one service, over all of its lives.
+type Age struct{ Life, Generation int }
+
+// Age of the deployment.
+func (d *Deployment) Age() Age { return Age{d.Life, d.Generation} }
+
+// Before says whether the age is an earlier one than another. One without a life is taken
+// to be of the same.
+func (a Age) Before(b Age) bool {
+	if a.Life == 0 || a.Life == b.Life {
+		return a.Generation < b.Generation
+	}
+	return a.Life < b.Life
 }
 
 // Name is the service's name.

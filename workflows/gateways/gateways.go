@@ -77,7 +77,7 @@ func (p Part) get(ctx workflow.Context) error {
 }
 
 // Begin begins an activity on every gateway.
-func Begin(ctx workflow.Context, all []Queue, summary string, limit time.Duration, activity, arg any) (parts []Part) {
+func Begin(ctx workflow.Context, all []Queue, summary string, limit time.Duration, activity any, args ...any) (parts []Part) {
 	for _, q := range all {
 		options := workflow.ActivityOptions{
 			TaskQueue:           q.name,
@@ -91,7 +91,7 @@ func Begin(ctx workflow.Context, all []Queue, summary string, limit time.Duratio
 			options.ScheduleToStartTimeout = activities.DefaultHeartbeatTimeout
 		}
 		ctx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, options))
-		parts = append(parts, Part{q, workflow.ExecuteActivity(ctx, activity, arg), cancel})
+		parts = append(parts, Part{q, workflow.ExecuteActivity(ctx, activity, args...), cancel})
 	}
 	return parts
 }

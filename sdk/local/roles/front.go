@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -40,11 +41,11 @@ func (f *front) Announce(service string) {
 }
 
 // Remove stops serving a service, which exists no more.
-func (f *front) Remove(ctx context.Context, service string) error {
+func (f *front) Remove(ctx context.Context, service string, since placement.Age) error {
 	f.mu.Lock()
 	delete(f.announced, service)
 	f.mu.Unlock()
-	return f.Gateway.Remove(ctx, service)
+	return f.Gateway.Remove(ctx, service, since)
 }
 
 // knows says whether the gateway has been knows of a service.

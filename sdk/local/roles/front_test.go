@@ -11,6 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 )
@@ -58,7 +59,7 @@ func TestAServiceThatIsNotReadyIsUnavailableAndNotUnknown(t *testing.T) {
 	require.False(t, e.Starting, "another does not have it either")
 	require.ErrorIs(t, infer("nothing"), wire.ErrNotFound)
 
-	require.NoError(t, f.Remove(t.Context(), "traffic"))
+	require.NoError(t, f.Remove(t.Context(), "traffic", placement.Age{}))
 	check("/v2/models/traffic", http.StatusNotFound)
 
 	f.enter(leaving)
