@@ -22,7 +22,7 @@ func TestKeepsWhatIsWastedInReserve(t *testing.T) {
 	assert.InDelta(t, 20.0/wasteWeight, s.wasted, 0.01)
 	assert.Zero(t, s.kept(), "no more come than can be done")
 	s.meter.Rate = 1000
-	assert.InDelta(t, wasteMost, s.kept(), 1e-9)
+	assert.InDelta(t, reserveMost, s.kept(), 1e-9)
 	for range 20 * wasteWeight {
 		c.Spent(0, n, 5*ms, true)
 	}
