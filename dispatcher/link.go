@@ -224,7 +224,8 @@ func (l *Link) remove(service string) {
 	l.conn.Send(&queue.Message{Kind: queue.Remove, Text: []byte(service)})
 }
 
-// arrive tells of an item, and whether another follows with which the policy decides on it. The station's lock is held; a nil link tells nobody.
+// arrive tells of an item, and whether another follows with which the policy decides on it.
+// The station's lock is held; a nil link tells nobody.
 func (l *Link) arrive(s *station, it *Item, more bool, now dispatch.Time) {
 	if l == nil {
 		return

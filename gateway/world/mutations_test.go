@@ -41,7 +41,7 @@ var mutations = []mutation{
 	{"an owner that was replaced is obeyed", "dispatcher/link.go",
 		"	if s.link != l {\n		return nil\n	}\n	it := s.take(id)", "	it := s.take(id)"},
 	{"a new owner is not told what waits", "dispatcher/link.go",
-		"for _, it := range s.waiting() {\n		l.arrive(s, it, now)\n	}", "_ = now"},
+		"for _, it := range s.waiting() {\n		l.arrive(s, it, false, now)\n	}", "_ = now"},
 	{"nobody follows a lost owner", "dispatcher/server/server.go",
 		"	case s.options.Orphaned != nil:\n		s.options.Orphaned(service, epoch)\n", ""},
 	{"what is withdrawn stays queued", "dispatcher/dispatcher.go",
