@@ -117,10 +117,16 @@ func play(t *testing.T, spec factory.Spec, seed uint64, steps int, r *Recorder) 
 		case 2:
 			tell(dispatch.Event{Kind: dispatch.DeviceAlone, Executor: e, Alone: random.IntN(2) == 0})
 		default:
-			tell(dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{
+			r := dispatch.Request{
 				ID: dispatch.RequestID(i)<<32 | 7, Class: int32(random.IntN(2)), Size: int32(1 + random.IntN(9)),
 				Arrival: now + time.Duration(random.IntN(20))*ms, Deadline: now + time.Duration(40+random.IntN(80))*ms, End: now + 200*ms,
-			}})
+			}
+			for more := max(0, random.IntN(8)-4); more > 0; more-- { // others before it, some of them late
+				first := r
+				first.ID, first.Deadline = first.ID+dispatch.RequestID(more), now+time.Duration(random.IntN(24))*ms
+				tell(dispatch.Event{Kind: dispatch.Arrive, Request: first, More: true})
+			}
+			tell(dispatch.Event{Kind: dispatch.Arrive, Request: r})
 		}
 	}
 	return p

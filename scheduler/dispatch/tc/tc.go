@@ -147,7 +147,7 @@ type tc struct {
 	missed  bool                 // a request was dropped as Late since judge was called last
 	batch   []dispatch.RequestID `record:"-"`
 	spare   []dispatch.Request   `record:"-"`
-	given   []dispatch.Request   `record:"-"` // given up in this step; see settle
+	given   []dispatch.Request   // given up, and not settled yet: in this step, or before in this instant where More follows
 	frees   []dispatch.Time      `record:"-"`
 }
 
