@@ -1,11 +1,6 @@
 package executors
 
-import (
-	"context"
-	"time"
-
-	"github.com/harpagon/harpagon/wire/sleep"
-)
+import "time"
 
 // Backoff is a wait that doubles from Min to Max; zero means 50 ms to 5 s.
 type Backoff struct {
@@ -35,6 +30,3 @@ func (b Backoff) After(n int) time.Duration {
 	}
 	return min(wait, b.Max)
 }
-
-// Sleep waits for d, or until ctx ends, which is its error.
-func Sleep(ctx context.Context, d time.Duration) error { return sleep.Timer(ctx, d) }

@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach/assembly"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // maxReloads is how often in a row an engine may fail to load again before its
@@ -159,7 +160,7 @@ func (e *executor) reload(ctx, run context.Context, c *lane, cause error) error 
 	for attempt := 1; ; attempt++ {
 		e.fail(cause)
 		e.observer.reloading(e.status, attempt, cause)
-		if Sleep(ctx, e.host.Retry.After(c.crashes+attempt-2)) != nil {
+		if sleep.Timer(ctx, e.host.Retry.After(c.crashes+attempt-2)) != nil {
 			return nil
 		}
 		err := e.fill(ctx, run, c)

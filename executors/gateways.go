@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // attachment is what binds an executor to one gateway.
@@ -75,7 +77,7 @@ func (e *executor) attachUntilDrained(ctx, run context.Context, stop func(), a *
 		if e.attached.Load() == 0 {
 			e.enter(Attaching)
 		}
-		if Sleep(a.dialing, e.host.Retry.After(attempt)) != nil {
+		if sleep.Timer(a.dialing, e.host.Retry.After(attempt)) != nil {
 			return attachmentEnd{attachment: a}
 		}
 		begin := time.Now()

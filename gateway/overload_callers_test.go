@@ -33,6 +33,7 @@ import (
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // caller asks over a protocol; it says whether the request was answered or refused as one
@@ -160,7 +161,7 @@ func emulatedPair(ctx context.Context, t *testing.T, elements int64, slo time.Du
 	host := &executors.Host{Name: "h", Engines: []executors.Engine{emulated.New(emulated.Options{
 		Signatures: func(pipelines.Module) (pipelines.Signature, error) { return signature, nil },
 		Duration:   func(_ executors.Model, batch int) time.Duration { return took(batch) },
-		Sleep:      executors.Sleep, // in virtual time
+		Sleep:      sleep.Timer, // in virtual time
 	})}}
 	from := pipelines.Ref{Port: "x"}
 	for _, name := range []string{"m", "n"} {

@@ -11,12 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // Options of an Invoker. The zero value is what serving uses.
@@ -52,7 +52,7 @@ func New(o Options) *Invoker {
 		i.getenv = os.Getenv
 	}
 	if i.sleep == nil {
-		i.sleep = executors.Sleep
+		i.sleep = sleep.Timer
 	}
 	return i
 }

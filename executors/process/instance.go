@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // instance is a model that one command serves, and the next one when that ends.
@@ -67,7 +68,7 @@ func (in *instance) keep() {
 			s.close()
 		}
 		failures++
-		if executors.Sleep(in.life, in.options.Retry.After(failures)) != nil {
+		if sleep.Timer(in.life, in.options.Retry.After(failures)) != nil {
 			in.put(nil, errClosed)
 			return
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // server is a command that serves.
@@ -151,7 +152,7 @@ func (s *server) dial(ctx context.Context) (remote.Server, error) {
 		if client != nil {
 			return client, nil
 		}
-		if executors.Sleep(ctx, wait) != nil {
+		if sleep.Timer(ctx, wait) != nil {
 			return nil, fmt.Errorf("nothing answers on its socket within %v: %w", s.options.StartTimeout, err)
 		}
 	}

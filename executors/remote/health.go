@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // How long one question about health may take, and how many fail in a row
@@ -53,7 +54,7 @@ func (in *Instance) wait(ctx context.Context) error {
 		if refused(err) {
 			return err
 		}
-		if executors.Sleep(limited, executors.Backoff{Min: again, Max: time.Second}.After(n)) != nil {
+		if sleep.Timer(limited, executors.Backoff{Min: again, Max: time.Second}.After(n)) != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -69,7 +70,7 @@ func refused(err error) bool { return errors.Is(err, wire.ErrInvalid) }
 // watchHealth asks until ctx ends.
 func (in *Instance) watchHealth(ctx context.Context) {
 	failures := 0
-	for executors.Sleep(ctx, in.options.HealthPeriod) == nil {
+	for sleep.Timer(ctx, in.options.HealthPeriod) == nil {
 		err := in.ready(ctx)
 		switch {
 		case ctx.Err() != nil:

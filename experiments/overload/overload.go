@@ -91,7 +91,7 @@ func (c *Curve) play(w *planning.Workload, p plan.Plan, stop func() bool) error 
 		if err != nil {
 			return err
 		}
-		capacity = max(capacity, load*attained(one))
+		capacity = max(capacity, load*one.Attainment)
 	}
 	c.Capacity += capacity
 	peak := 0.0
@@ -100,10 +100,10 @@ func (c *Curve) play(w *planning.Workload, p plan.Plan, stop func() bool) error 
 		if err != nil {
 			return err
 		}
-		goodput := load * attained(one)
+		goodput := load * one.Attainment
 		peak = max(peak, goodput)
 		point, of := &c.Points[i], goodput/max(peak, 1e-12)
-		point.Attainment += attained(one)
+		point.Attainment += one.Attainment
 		point.Goodput += goodput
 		point.P50 += float64(one.Latency.P50) / float64(w.Problem.Pipeline.SLO)
 		point.OfPeak += of
@@ -125,11 +125,6 @@ func (c *Curve) run(w *planning.Workload, p plan.Plan, load float64, stop func()
 		return simulate.PipelineResult{}, err
 	}
 	return r.Pipelines[0], nil
-}
-
-// attained is the part of the requests that came which were in time.
-func attained(r simulate.PipelineResult) float64 {
-	return float64(r.Completed) / float64(max(1, r.Requests))
 }
 
 func (p *Point) divide(n float64) {

@@ -13,6 +13,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // spec is one version of a service's declaration.
@@ -384,7 +385,7 @@ func (s *service) enter(ctx context.Context, g *gateway.Gateway) {
 		if err == nil {
 			return
 		}
-		_ = executors.Sleep(ctx, 20*time.Millisecond)
+		_ = sleep.Timer(ctx, 20*time.Millisecond)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // engine adds up the first numbers of its inputs and its version; the second number of a
@@ -32,7 +33,7 @@ func (w *world) chance(p float64, what string, about ...any) bool {
 }
 
 func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {
-	if err := executors.Sleep(ctx, e.world.load); err != nil {
+	if err := sleep.Timer(ctx, e.world.load); err != nil {
 		return nil, err
 	}
 	if e.world.chance(e.world.faults.load, "load", m.Module.Name, m.Device, time.Now().UnixNano()) {
@@ -90,7 +91,7 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 	if w.chance(f.slow, "slow", i.module, i.device, now) {
 		took *= 10
 	}
-	if err := executors.Sleep(ctx, took); err != nil {
+	if err := sleep.Timer(ctx, took); err != nil {
 		return nil, wire.Errorf(wire.CodeUnavailable, i.module, "%v", err)
 	}
 	w.history.compute(i.module, ids)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // Control is away at times, longer than anything that processes are patient with: nothing
@@ -49,7 +49,7 @@ func (w *world) takeControl() {
 // awaitControl returns when control is there.
 func (w *world) awaitControl(ctx context.Context) {
 	for left := w.outage(); left > 0 && ctx.Err() == nil; left = w.outage() {
-		_ = executors.Sleep(ctx, min(left, 50*time.Millisecond))
+		_ = sleep.Timer(ctx, min(left, 50*time.Millisecond))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // taker is a process that takes the tasks of a queue, and does them by the activities that
@@ -128,8 +129,8 @@ func answered[In, Out any](t *temporalServer, do func(context.Context, *taker, I
 		if i.HeartbeatTimeout == 0 {
 			return out, errors.New("its process was killed")
 		}
-		_ = executors.Sleep(t.world.life, 2*i.HeartbeatTimeout) // the environment looks every half
-		return out, nil                                         // which it does not take any more
+		_ = sleep.Timer(t.world.life, 2*i.HeartbeatTimeout) // the environment looks every half
+		return out, nil                                     // which it does not take any more
 	}
 }
 
@@ -143,13 +144,13 @@ func (t *temporalServer) taken(ctx context.Context, queue string) *taker {
 		p := t.takers[queue]
 		t.mu.Unlock()
 		if p != nil && p.life.Err() == nil && p.process.alive() {
-			_ = executors.Sleep(p.life, time.Until(p.process.heldUntil()))
+			_ = sleep.Timer(p.life, time.Until(p.process.heldUntil()))
 			return p
 		}
 		if time.Now().After(until) {
 			return nil
 		}
-		_ = executors.Sleep(ctx, 50*time.Millisecond)
+		_ = sleep.Timer(ctx, 50*time.Millisecond)
 	}
 	return nil
 }
@@ -188,11 +189,11 @@ func (t *temporalServer) stay(life context.Context, presence *activities.Presenc
 		stop()
 		if err != nil {
 			t.world.history.note("%v", err)
-			_ = executors.Sleep(life, 500*time.Millisecond)
+			_ = sleep.Timer(life, 500*time.Millisecond)
 			continue
 		}
 		for held := true; held && life.Err() == nil; held = presence.Held() {
-			_ = executors.Sleep(life, 2*time.Second)
+			_ = sleep.Timer(life, 2*time.Second)
 		}
 	}
 }
@@ -249,7 +250,7 @@ func (t *temporalServer) joinGateway(life context.Context, g *gatewayProcess, ow
 	})
 	for _, s := range t.world.services {
 		for d, ok := own.Deployment(s.name); (!ok || d.Generation == 0) && life.Err() == nil; d, ok = own.Deployment(s.name) {
-			_ = executors.Sleep(life, 20*time.Millisecond)
+			_ = sleep.Timer(life, 20*time.Millisecond)
 		}
 	}
 }

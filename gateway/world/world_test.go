@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // faults are what goes wrong: chances of engines, and how often what else happens.
@@ -82,7 +83,7 @@ func (w *world) troubled() bool {
 }
 
 // pause sleeps, and says whether the world goes on.
-func (w *world) pause(d time.Duration) bool { return executors.Sleep(w.life, d) == nil }
+func (w *world) pause(d time.Duration) bool { return sleep.Timer(w.life, d) == nil }
 
 // gatewayProcess is a gateway that may be killed and started again.
 type gatewayProcess struct {
@@ -163,7 +164,7 @@ func (w *world) follow(ctx context.Context, g *gatewayProcess, own *gateway.Gate
 			_ = own.Follow(near, g.name, "", 0)
 			unlink()
 		}
-		_ = executors.Sleep(ctx, between(r, 20*time.Millisecond, 80*time.Millisecond))
+		_ = sleep.Timer(ctx, between(r, 20*time.Millisecond, 80*time.Millisecond))
 	}
 }
 

@@ -53,14 +53,20 @@ func TestExecutorNamesTellWhatCannotChange(t *testing.T) {
 	}
 }
 
-// Two groups of one configuration may meet on a device; their executors have
-// different names.
-func TestEqualGroupsOnOneDevice(t *testing.T) {
+// equalGroups has two groups of one configuration for one device.
+func equalGroups() Request {
 	r := traffic()
 	r.Devices = cores(1)
 	r.Plan.Modules = r.Plan.Modules[:1]
 	r.Plan.Modules[0].Groups = append(r.Plan.Modules[0].Groups, r.Plan.Modules[0].Groups[0])
 	r.MaxShare = 1
+	return r
+}
+
+// Two groups of one configuration may meet on a device; their executors have
+// different names.
+func TestEqualGroupsOnOneDevice(t *testing.T) {
+	r := equalGroups()
 	p, err := Place(r)
 	require.NoError(t, err)
 	require.Len(t, p.Slots, 2)
@@ -71,11 +77,7 @@ func TestEqualGroupsOnOneDevice(t *testing.T) {
 // What was started for a change that has failed may not have gone yet when the next one
 // wants the same: it must not be taken for that.
 func TestEveryStartHasANameOfItsOwn(t *testing.T) {
-	r := traffic()
-	r.Devices = cores(1)
-	r.Plan.Modules = r.Plan.Modules[:1]
-	r.Plan.Modules[0].Groups = append(r.Plan.Modules[0].Groups, r.Plan.Modules[0].Groups[0])
-	r.MaxShare = 1
+	r := equalGroups()
 	place := func(start int, actual ...Slot) []Slot {
 		t.Helper()
 		r.Start, r.Actual = start, actual

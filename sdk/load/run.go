@@ -111,13 +111,7 @@ func (r *runner) run(ctx context.Context, instants []time.Duration) {
 // call sends one request after the other until the run is over.
 func (r *runner) call(ctx context.Context, next *atomic.Int64) {
 	for at := time.Since(r.start); at < r.o.Warmup+r.o.Duration && ctx.Err() == nil; at = time.Since(r.start) {
-		counted := at >= r.o.Warmup
-		if counted {
-			r.mu.Lock()
-			r.counts.sent++
-			r.mu.Unlock()
-		}
-		r.ask(ctx, int(next.Add(1)-1), at, counted)
+		r.ask(ctx, int(next.Add(1)-1), at, r.count(at))
 	}
 }
 
@@ -129,14 +123,20 @@ func (r *runner) sleepUntil(ctx context.Context, when time.Time) bool {
 	return ctx.Err() == nil
 }
 
+// count counts a request that is due at that time of the run as sent; false in the warm-up.
+func (r *runner) count(at time.Duration) bool {
+	if at < r.o.Warmup {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts.sent++
+	return true
+}
+
 // offer sends request n without waiting for its answer.
 func (r *runner) offer(ctx context.Context, n int, at time.Duration) {
-	counted := at >= r.o.Warmup
-	r.mu.Lock()
-	if counted {
-		r.counts.sent++
-	}
-	r.mu.Unlock()
+	counted := r.count(at)
 	select {
 	case r.inFlight <- struct{}{}:
 	default:
