@@ -103,9 +103,11 @@ func (s *solver) drawnShares() []float64 {
 }
 
 // bound is the rate that no policy exceeds on the configuration with the
-// queries of the load (see capacity).
+// queries of the load (see capacity). It works in memory of its own: a study is asked
+// from many goroutines.
 func (s *solver) bound(counts []int, load trial.Load) float64 {
-	g, _ := s.capacity.prices(s.kinds, counts, s.slo)
+	c := newCapacity(s.capacity.weight, s.capacity.attain, len(s.kinds))
+	g, _ := c.prices(s.kinds, counts, s.slo)
 	if math.IsInf(g, 1) {
 		return 0
 	}

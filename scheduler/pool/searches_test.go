@@ -2,6 +2,7 @@ package pool
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,6 +62,23 @@ func TestKairosPlusEvaluatesLeast(t *testing.T) {
 		}
 		assert.GreaterOrEqual(t, float64(sum)/float64(seeds), float64(len(own)), policy)
 	}
+}
+
+// A study tells the same bounds from many goroutines as from one.
+func TestBoundsOfAStudyFromManyGoroutines(t *testing.T) {
+	s, err := NewStudy(searched(), Options{Queries: 1500})
+	require.NoError(t, err)
+	all := s.Configurations()
+	want, got := make([]float64, len(all)), make([]float64, len(all))
+	for i, counts := range all {
+		want[i] = s.Bound(counts)
+	}
+	var wait sync.WaitGroup
+	for i, counts := range all {
+		wait.Go(func() { got[i] = s.Bound(counts) })
+	}
+	wait.Wait()
+	assert.Equal(t, want, got)
 }
 
 func TestSubConfigurations(t *testing.T) {

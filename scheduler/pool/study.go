@@ -60,5 +60,6 @@ func (s *Study) Choice() []int { return s.choice }
 // Trial is a configuration to be tried.
 func (s *Study) Trial(counts []int) trial.Pool { return s.solver.trial(counts) }
 
-// Bound is what no distributor exceeds on a configuration.
+// Bound is what no distributor exceeds on a configuration. It may be asked from many
+// goroutines at a time.
 func (s *Study) Bound(counts []int) float64 { return s.solver.bound(counts, s.solver.load) }
