@@ -275,7 +275,7 @@ func (h *hosting) cost(prices []float64) (least float64, use []float64) {
 			}
 			costs[m.module] = list.Lower()
 		}
-		sum, budgets := split.Least(p, costs, hostBoxes)
+		sum, budgets := split.Roughly(p, costs, hostBoxes)
 		least += sum
 		for k, list := range runs {
 			if budgets == nil || len(list) == 0 {

@@ -1,6 +1,7 @@
 package split
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -35,6 +36,7 @@ type relaxation struct {
 	slo       float64
 	rows      [][]int // modules of an arc, first to last
 	delta     float64 // of the last refresh
+	precision float64 // of prices, in the first of them; 0 for 1e-8
 	work      int     // arcs and curves looked at
 
 	arcs     []arc
@@ -105,7 +107,7 @@ func (r *relaxation) solve(reference, enough float64) float64 {
 		delta *= 2
 		r.refresh(delta)
 	}
-	last := 1e-8 * start / float64(len(r.costs))
+	last := cmp.Or(r.precision, 1e-8) * start / float64(len(r.costs))
 	for ; delta > last; delta /= 2 {
 		r.refresh(delta)
 		for range 20 * len(r.arcs) {

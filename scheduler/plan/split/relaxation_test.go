@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -36,4 +37,31 @@ func TestEveryFlowBoundsEverySplit(t *testing.T) {
 		bound := r.solve(rapid.Float64Range(1e-3, 1e3).Draw(t, "reference"), math.Inf(1))
 		require.LessOrEqual(t, bound, best.Best*(1+1e-9)+1e-12)
 	})
+}
+
+// Prices of less precision bound every split, too, and nearly as well.
+func TestRoughlyBoundsEverySplit(t *testing.T) {
+	near, all := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		problem := plantest.DrawUnlimited(t)
+		ready, err := plan.Prepare(&problem, plan.Options{CostModel: plan.CostProportional}, anything{})
+		require.NoError(t, err)
+		costs := Costs(Proportional(ready, 1))
+		boxes := rapid.IntRange(1, 40).Draw(t, "boxes")
+		bound, split := Least(ready, costs, boxes)
+		rough, _ := Roughly(ready, costs, boxes)
+		if split == nil {
+			return
+		}
+		cost := 0.0
+		for i := range split {
+			one, _ := costs[i].At(split[i].Seconds())
+			cost += one
+		}
+		require.LessOrEqual(t, rough, cost*(1+1e-9))
+		if all++; rough >= bound*(1-1e-3) {
+			near++
+		}
+	})
+	assert.GreaterOrEqual(t, near, all*9/10)
 }

@@ -39,6 +39,8 @@ type Search struct {
 	// proof may need.
 	Boxes int
 
+	precision float64 // of the relaxation's prices
+
 	Best  float64         // cost of Found, in scaled weights; +Inf where there is none
 	Found []time.Duration // the best split
 
@@ -80,7 +82,21 @@ func NewProportional(p *plan.Prepared) *Search {
 // Least is the least sum of costs over all splits, as a bound, and a split that is
 // near it, nil where there is none; after boxes boxes.
 func Least(p *plan.Prepared, costs []Cost, boxes int) (bound float64, budgets []time.Duration) {
+	return least(p, costs, boxes, 0)
+}
+
+// Roughly is Least with prices of less precision, in less time: the bound holds,
+// since any prices give one, and may be lower.
+func Roughly(p *plan.Prepared, costs []Cost, boxes int) (bound float64, budgets []time.Duration) {
+	return least(p, costs, boxes, rough)
+}
+
+// rough is the precision of Roughly.
+const rough = 1e-4
+
+func least(p *plan.Prepared, costs []Cost, boxes int, precision float64) (bound float64, budgets []time.Duration) {
 	b := NewSearch(p)
+	b.precision = precision
 	b.Scale, b.Costs, b.Boxes = 1, costs, boxes
 	b.Buy = func(i int, budget time.Duration) (float64, time.Duration, bool) {
 		cost, which := costs[i].At(budget.Seconds())
@@ -149,6 +165,7 @@ func (b *Search) examine(x box) {
 		return // holds no split
 	}
 	r := newRelaxation(b.p.DAG, b.Costs, b.slo)
+	r.precision = b.precision
 	r.low, r.high = x.low, x.high
 	if x.flow != nil {
 		copy(r.flow, x.flow)
