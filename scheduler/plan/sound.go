@@ -62,8 +62,8 @@ func (m *Module) prove() bool {
 	return m.Proven <= m.Budget
 }
 
-// provenTolerance covers the relative error of the bisection in demand.Least:
-// a group that is alone needs exactly what Theorem 1 says, no nanosecond more.
+// provenTolerance covers the rounding of sums in demand.Least: a group that is alone
+// needs exactly what Theorem 1 says, no nanosecond more.
 const provenTolerance = 100 * time.Nanosecond
 
 // widen adds to the proven latency what single requests need beyond a fluid, and

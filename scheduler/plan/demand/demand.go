@@ -11,7 +11,7 @@ const (
 	slack = 1e-9
 	// maxDates bounds the due dates that one test looks at; a test that needs
 	// more is not a proof and fails.
-	maxDates = 1 << 20
+	maxDates = 1 << 17
 	// maxCycles bounds the search for a common multiple of the periods, counted
 	// in periods of the first group.
 	maxCycles = 4096
@@ -59,43 +59,70 @@ func Test(rate float64, groups []Group) Verdict {
 // Least is the smallest latency L, in seconds, such that the windows
 // L - durations[i] pass the test: the proven worst case of a module whose
 // groups all promise the same. It is +Inf when no L does.
+//
+// All due dates move by as much as L does, so one walk over them finds it: at u
+// before L the stream must have been there for what is due by then, which asks for
+// due(u)/rate - u. Where that would take more than so many dates, L is what no later
+// one can ask for, or +Inf where the first batches of all groups are not due yet.
 func Least(rate float64, groups []Group, durations []float64) float64 {
-	sound := func(latency float64) bool {
-		trial := make([]Group, len(groups))
-		for i, g := range groups {
-			g.Window = latency - durations[i]
-			trial[i] = g
-		}
-		return Test(rate, trial).Sound
-	}
-	low, high := 0.0, 0.0
+	apart := make([]Group, len(groups))
 	for i, g := range groups {
-		if g.Batch > 0 {
-			low = max(low, durations[i])
-			high = max(high, durations[i]+g.Period)
-		}
+		g.Window = -durations[i]
+		apart[i] = g
 	}
-	if high == 0 {
+	busy, v := normal(rate, apart)
+	if v != nil {
+		if v.Sound {
+			return 0
+		}
+		return math.Inf(1)
+	}
+	later := laterDates(rate, busy)
+	least, due, all := 0.0, 0.0, begin(busy)
+	for range maxDates {
+		u, batch := all.pop()
+		if least >= later.ask(u) {
+			return least
+		}
+		if later.endless && u > later.begun {
+			break
+		}
+		due += batch / rate
+		least = max(least, due-u)
+	}
+	u, _ := all.pop()
+	return max(least, later.ask(u))
+}
+
+// later bounds what due dates from one on ask for.
+type later struct {
+	begun     float64 // when all groups have begun: before, nothing is known of later dates
+	again     float64 // from then on dates ask for what earlier ones did
+	use, rise float64 // see line
+	endless   bool    // the stream is used up, and dates come as close to the line as you like
+}
+
+func laterDates(rate float64, groups []Group) later {
+	l := later{begun: math.Inf(-1), again: math.Inf(1)}
+	l.use, l.rise = line(rate, groups)
+	for _, g := range groups {
+		l.begun = max(l.begun, g.Window)
+	}
+	if l.use >= 1-slack {
+		l.use, l.again = 1, l.begun+hyperperiod(groups)
+		l.endless = math.IsInf(l.again, 1)
+	}
+	return l
+}
+
+func (l *later) ask(from float64) float64 {
+	switch {
+	case from <= l.begun:
+		return math.Inf(1)
+	case from > l.again:
 		return 0
 	}
-	// With every window as long as the longest period, demand never exceeds
-	// supply unless the groups take more than the stream gives.
-	longest := high - low
-	for tries := 0; !sound(high); tries++ {
-		if tries == 60 {
-			return math.Inf(1)
-		}
-		high += longest
-		longest *= 2
-	}
-	for high-low > slack*high {
-		if mid := (low + high) / 2; sound(mid) {
-			high = mid
-		} else {
-			low = mid
-		}
-	}
-	return high
+	return l.rise - (1-l.use)*from
 }
 
 // normal drops idle groups and settles what needs no walk.
@@ -124,14 +151,21 @@ func normal(rate float64, groups []Group) ([]Group, *Verdict) {
 	return busy, nil
 }
 
-// horizon is the time after which no due date needs checking.
-func horizon(rate float64, groups []Group) float64 {
-	// Without its floors the demand at t is at most use·t + rise, and equals
-	// that only where all floors are exact.
-	use, rise, longest := 0.0, 0.0, 0.0
+// line bounds demand from above, in seconds of the stream: once all groups have begun,
+// at most use·t + rise is due by t, and as much only where all floors are exact.
+func line(rate float64, groups []Group) (use, rise float64) {
 	for _, g := range groups {
 		use += g.Batch / g.Period / rate
 		rise += (1 - g.Window/g.Period) * g.Batch / rate
+	}
+	return use, rise
+}
+
+// horizon is the time after which no due date needs checking.
+func horizon(rate float64, groups []Group) float64 {
+	use, rise := line(rate, groups)
+	longest := 0.0
+	for _, g := range groups {
 		longest = max(longest, g.Window)
 	}
 	if rise <= slack*longest {
@@ -167,30 +201,45 @@ func hyperperiod(groups []Group) float64 {
 
 // walk compares demand with supply at every due date up to the horizon.
 func walk(rate float64, groups []Group, horizon float64) Verdict {
-	next := make([]float64, len(groups))
-	released := make([]float64, len(groups))
-	for i, g := range groups {
-		next[i] = g.Window
-	}
-	due := 0.0
+	due, all := 0.0, begin(groups)
 	for range maxDates {
-		first := 0
-		for i := range next {
-			if next[i] < next[first] {
-				first = i
-			}
-		}
-		t := next[first]
+		t, batch := all.pop()
 		if t > horizon*(1+slack) {
 			return Verdict{Sound: true}
 		}
-		due += groups[first].Batch / rate
-		released[first]++
-		next[first] = groups[first].Window + released[first]*groups[first].Period
+		due += batch / rate
 		if due > t+slack*max(due, horizon) {
 			return Verdict{At: t, Demand: due, Reason: fmt.Sprintf(
 				"by %.6g s batches of %.6g requests are due, but only %.6g have come", t, due*rate, max(t, 0)*rate)}
 		}
 	}
 	return Verdict{Reason: fmt.Sprintf("more than %d due dates would have to be checked", maxDates)}
+}
+
+// dates are the due dates of all groups, in their order.
+type dates struct {
+	groups         []Group
+	next, released []float64
+}
+
+func begin(groups []Group) dates {
+	d := dates{groups, make([]float64, len(groups)), make([]float64, len(groups))}
+	for i, g := range groups {
+		d.next[i] = g.Window
+	}
+	return d
+}
+
+// pop is the next due date, and how many requests are due then.
+func (d *dates) pop() (at, batch float64) {
+	first := 0
+	for i := range d.next {
+		if d.next[i] < d.next[first] {
+			first = i
+		}
+	}
+	at = d.next[first]
+	d.released[first]++
+	d.next[first] = d.groups[first].Window + d.released[first]*d.groups[first].Period
+	return at, d.groups[first].Batch
 }

@@ -2,6 +2,7 @@ package demand
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -184,4 +185,32 @@ func BenchmarkTest(b *testing.B) {
 	for b.Loop() {
 		Test(198, groups)
 	}
+}
+
+// What Least says passes the test, and anything shorter does not.
+func TestLeastIsWhereTheTestTurns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawStream(t, rapid.Bool().Draw(t, "full"))
+		rate := perSecond * rapid.SampledFrom([]float64{1, 1.001, 1.01, 2}).Draw(t, "faster")
+		least := Least(rate, s.groups, s.durations)
+		passes := func(latency float64) bool {
+			trial := slices.Clone(s.groups)
+			for i := range trial {
+				trial[i].Window = latency - s.durations[i]
+			}
+			return Test(rate, trial).Sound
+		}
+		require.True(t, passes(least*(1+1e-12)))
+		require.False(t, passes(least*(1-1e-5)-1e-7))
+	})
+}
+
+// Batches every few nanoseconds, due before the first of the others is, have no proof: a
+// hundred million dates would have to be looked at.
+func TestLeastLooksAtSoManyDates(t *testing.T) {
+	groups := []Group{{Batch: 3, Period: 3e-9}, {Batch: 3, Period: 3}}
+	assert.True(t, math.IsInf(Least(2e9, groups, []float64{0.4, 0.1}), 1))
+	least := Least(1e9+1, groups, []float64{0, 0})
+	assert.False(t, math.IsInf(least, 1))
+	assert.GreaterOrEqual(t, least, 6/(1e9+1))
 }
