@@ -87,6 +87,30 @@ func TestAWaveIsLearned(t *testing.T) {
 	}
 }
 
+// TestALearnedWaveIsPaidBack counts from the first period on, in which nobody can know a wave: at
+// any period it costs at most 1.3 times what somebody pays who knows it beforehand, even over the
+// first period where the low half needs half of the devices, and over six periods where it needs
+// three of eight; and the size changes at most four times more than twice a period.
+func TestALearnedWaveIsPaidBack(t *testing.T) {
+	const most, start = 8, 5
+	for _, row := range []struct {
+		low     float64
+		periods int
+		limit   float64
+	}{{3.8, 1, 1.3}, {3.8, 4, 1.3}, {3.8, 5, 1.3}, {3.8, 6, 1.3}, {3.8, 8, 1.3}, {2.8, 1, 1.41}, {2.8, 4, 1.39}, {2.8, 5, 1.33}, {2.8, 6, 1.3}, {2.8, 8, 1.3}} {
+		few, worst := math.Ceil(row.low*(1+DefaultSpare)), 0.0
+		for period := 10; period <= 600; period += 2 {
+			c := Cluster{Options: Options{Max: most}}
+			p := play(&c, most, start, 0, row.periods*period, square(period, row.low, 7.5))
+			cost := p.paid / float64(row.periods*period) / min(most, (few+most)/2+(most-few)*start/float64(period))
+			worst = max(worst, cost)
+			assert.LessOrEqual(t, cost, row.limit, "low %g, period %d", row.low, period)
+			assert.LessOrEqual(t, p.changes, 2*float64(row.periods)+4, "low %g, period %d", row.low, period)
+		}
+		t.Logf("low %g, %d periods: at most %.3f", row.low, row.periods, worst)
+	}
+}
+
 // TestAWaveThatEndsCostsOnce: a low half that goes on finds all devices back a little before it
 // should have ended, which then go as those of any cluster that idles; and a load that rises too
 // soon is followed as without memory. After two halves of the new length these are expected.
