@@ -11,11 +11,33 @@ import (
 
 // maxMixtures bounds the mixtures of one module that are looked at, and maxCounted
 // the numbers of devices that are tried for them: of devices by the million there
-// are too many to count one by one.
+// are too many to count one by one. maxSteps bounds both for all modules of a plan
+// together: about two seconds, enough for a dozen modules whatever they are. Bounding a
+// mixture takes as long as boundSteps numbers. Every stepsPerLook the search looks whether
+// it must end.
 const (
-	maxMixtures = 3000
-	maxCounted  = 1 << 18
+	maxMixtures  = 3000
+	maxCounted   = 1 << 18
+	maxSteps     = 1 << 27
+	boundSteps   = 1 << 9
+	stepsPerLook = 1 << 12
 )
+
+// steps are those that are left of a plan's.
+type steps struct {
+	left  int
+	ended func() bool // the search must end with what it has
+}
+
+// take counts some steps, and says whether there were any left.
+func (s *steps) take(n int) bool {
+	if before := s.left; s.left > 0 {
+		if s.left -= n; before/stepsPerLook != s.left/stepsPerLook && s.ended() {
+			s.left = 0
+		}
+	}
+	return s.left > 0
+}
 
 // enumerate lists the mixtures of several kinds that cost at most limit and can
 // serve the module within budget, cheapest first. Where there are too many the
@@ -47,6 +69,10 @@ func (w *Module) enumerate(limit float64, budget time.Duration) {
 		e.found, w.limit = nil, least
 	}
 	for _, m := range e.found {
+		if !w.steps.take(boundSteps) { // no mixture below the limit may be missing
+			w.mixtures, w.limit = nil, least
+			return
+		}
 		if least, ok := w.bound(m.counts); ok {
 			m.least = least
 			w.mixtures = append(w.mixtures, m)
@@ -70,7 +96,7 @@ type enumerator struct {
 }
 
 func (e *enumerator) visit(i int, weight, covered float64) {
-	if e.visits++; e.visits > maxCounted {
+	if e.visits++; e.visits > maxCounted || !e.w.steps.take(1) {
 		e.full = true
 	}
 	if e.full {

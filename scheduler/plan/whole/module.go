@@ -44,6 +44,7 @@ type Module struct {
 	mixtures []*mixture // of several kinds, cheapest first, up to limit
 	limit    float64    // no mixture that costs less is missing
 	effort   *int       // choices of configurations that may still be looked at
+	steps    *steps     // of enumerating mixtures that are left
 	options  *plan.Options
 }
 
@@ -79,8 +80,8 @@ func (m *mixture) kinds() int {
 	return used
 }
 
-func newModule(s *plan.ModuleProblem, o *plan.Options, effort *int) *Module {
-	return &Module{ModuleProblem: s, kinds: kinds(s.Configs), effort: effort, options: o}
+func newModule(s *plan.ModuleProblem, p *Problem) *Module {
+	return &Module{ModuleProblem: s, kinds: kinds(s.Configs), effort: &p.effort, steps: &p.steps, options: &p.Options}
 }
 
 // single is the cheapest plan of one kind within the budget.

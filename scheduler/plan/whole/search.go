@@ -15,14 +15,16 @@ type Problem struct {
 	Modules    []*Module // in the order of the DAG
 	Restricted bool      // the lower bound is that of plans with two groups a module
 
-	effort int // see maxEffort
+	effort int   // see maxEffort
+	steps  steps // see maxSteps
 }
 
 // New prepares the search.
 func New(ready *plan.Prepared) *Problem {
 	p := &Problem{Prepared: ready, Modules: make([]*Module, len(ready.Modules)), effort: maxEffort}
+	p.steps = steps{left: maxSteps, ended: ready.Options.Halted}
 	for i, m := range ready.Modules {
-		p.Modules[i] = newModule(m, &ready.Options, &p.effort)
+		p.Modules[i] = newModule(m, p)
 	}
 	return p
 }
