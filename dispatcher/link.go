@@ -28,8 +28,7 @@ type Link struct {
 	mu          sync.Mutex
 	generations map[*Generation]uint64
 	numbered    uint64
-	stations    []*station
-	numbers     map[*station]uint64
+	stations    numbers[*station]
 	requests    []*Request // by number; nil where it is free
 	free        []uint64
 }
@@ -39,7 +38,7 @@ type Link struct {
 func (d *Dispatcher) Follow(c *queue.Conn, gateway Gateway) error {
 	l := &Link{
 		dispatcher: d, gateway: gateway, conn: c, owns: make(map[string]uint64), missing: make(map[string]bool),
-		generations: make(map[*Generation]uint64), numbers: make(map[*station]uint64),
+		generations: make(map[*Generation]uint64), stations: numbers[*station]{of: make(map[*station]*numbered)},
 	}
 	d.mu.Lock()
 	d.links = append(d.links, l)
@@ -207,6 +206,7 @@ func (l *Link) tell(g *Generation) uint64 {
 	}
 	l.numbered++
 	l.generations[g] = l.numbered
+	l.stations.use(g.stations)
 	l.conn.Send(&queue.Message{Kind: queue.Install, Generation: l.numbered, Text: text})
 	return l.numbered
 }
@@ -216,6 +216,7 @@ func (l *Link) forget(g *Generation) {
 	defer l.mu.Unlock()
 	if n, ok := l.generations[g]; ok {
 		delete(l.generations, g)
+		l.stations.leave(g.stations)
 		l.conn.Send(&queue.Message{Kind: queue.Forget, Generation: n})
 	}
 }
@@ -235,21 +236,10 @@ func (l *Link) arrive(s *station, it *Item, more bool, now dispatch.Time) {
 	defer l.mu.Unlock()
 	g, node := r.Generation.placeOf(it.Index)
 	l.conn.Send(&queue.Message{
-		Kind: queue.Arrive, Generation: l.tell(g), Request: l.request(r), Station: l.number(s), Item: uint64(it.id),
+		Kind: queue.Arrive, Generation: l.tell(g), Request: l.request(r), Station: l.stations.number(s), Item: uint64(it.id),
 		Node: uint64(node), Size: uint64(it.Size), Age: now - r.Arrival, Left: r.Deadline - now, Timed: r.Deadline != 0,
 		Again: it.Attempts > 0, More: more,
 	})
-}
-
-// number of a station; Link.mu is held.
-func (l *Link) number(s *station) uint64 {
-	n, ok := l.numbers[s]
-	if !ok {
-		n = uint64(len(l.stations))
-		l.numbers[s] = n
-		l.stations = append(l.stations, s)
-	}
-	return n
 }
 
 // request is the number of a request; Link.mu is held.
@@ -285,17 +275,16 @@ func (l *Link) cancel(s *station, it *Item) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.conn.Send(&queue.Message{Kind: queue.Cancel, Station: l.number(s), Item: uint64(it.id)})
+	if n := l.stations.of[s]; n != nil { // else it was never told of, or is forgotten
+		l.conn.Send(&queue.Message{Kind: queue.Cancel, Station: n.number, Item: uint64(it.id)})
+	}
 }
 
-// station of that number; nil where there is none.
+// station of that number; nil where there is none, or none any more.
 func (l *Link) station(n uint64) *station {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n >= uint64(len(l.stations)) {
-		return nil
-	}
-	return l.stations[n]
+	return l.stations.find(n)
 }
 
 // start hands the items of a batch to the gateway. Those that are over by now, or that

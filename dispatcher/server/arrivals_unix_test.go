@@ -190,7 +190,7 @@ func TestOfferArrivals(t *testing.T) {
 	require.NoError(t, err)
 	g.conn, err = net.Dial("tcp", address)
 	require.NoError(t, err)
-	frames := queue.Append([]byte("hpgq\x04\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
+	frames := queue.Append([]byte("hpgq\x05\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
 	frames = queue.Append(frames, &queue.Message{Kind: queue.Install, Generation: 1, Text: of})
 	_, err = g.conn.Write(frames)
 	require.NoError(t, err)

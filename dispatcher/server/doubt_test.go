@@ -43,7 +43,7 @@ func TestAStoppedGatewayHoldsNoExecutor(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, near) }() // a stopped process still has a kernel
 		text, err := json.Marshal(of)
 		require.NoError(t, err)
-		frames := queue.Append([]byte("hpgq\x04\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
+		frames := queue.Append([]byte("hpgq\x05\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
 		frames = queue.Append(frames, &queue.Message{Kind: queue.Install, Generation: 1, Text: text})
 		frames = queue.Append(frames, &queue.Message{Kind: queue.Arrive, Generation: 1, Size: 1, Left: 10 * time.Second, Timed: true})
 		_, err = near.Write(frames)
@@ -83,7 +83,7 @@ func TestTimeIsReadWhenARequestComes(t *testing.T) {
 		go hear(near, func(m queue.Message) { told <- m.Kind })
 		text, err := json.Marshal(of)
 		require.NoError(t, err)
-		frames := queue.Append([]byte("hpgq\x04\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
+		frames := queue.Append([]byte("hpgq\x05\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
 		frames = queue.Append(frames, &queue.Message{Kind: queue.Install, Generation: 1, Text: text})
 		frames = queue.Append(frames, &queue.Message{Kind: queue.Pong})
 		_, err = near.Write(frames)

@@ -47,12 +47,12 @@ const maxKept = 1 << 17
 
 func (p *peer) arrive(m *queue.Message) error {
 	g := p.generations[m.Generation]
-	slot := uint64(uint32(m.Item))
+	place, slot, most := queue.Place(m.Station), uint64(uint32(m.Item)), p.server.options.Modules
 	switch {
 	case g == nil || m.Node >= uint64(len(g.Nodes)):
 		return errors.New("an item of a module that was not installed")
-	case m.Request >= maxRequests || m.Station >= maxStations || slot >= maxSlots:
-		return fmt.Errorf("more than %d requests, %d modules or %d items of one are under way", maxRequests, maxStations, maxSlots)
+	case m.Request >= maxRequests || place >= uint64(most) || slot >= maxSlots:
+		return fmt.Errorf("%w: more than %d requests, %d modules or %d items of one are under way", ErrTooMany, maxRequests, most, maxSlots)
 	case m.Size > maxSlots:
 		return fmt.Errorf("an item of %d rows", m.Size)
 	}
@@ -75,18 +75,18 @@ func (p *peer) arrive(m *queue.Message) error {
 		p.Drop(&it.Item, dispatcher.Refused)
 		return nil
 	}
-	for uint64(len(p.items)) <= m.Station {
+	for uint64(len(p.items)) <= place {
 		p.items = append(p.items, nil)
 	}
-	for uint64(len(p.items[m.Station])) <= slot {
-		p.items[m.Station] = append(p.items[m.Station], nil)
+	for uint64(len(p.items[place])) <= slot {
+		p.items[place] = append(p.items[place], nil)
 	}
-	if before := p.items[m.Station][slot]; before != nil && !before.settled.Load() {
+	if before := p.items[place][slot]; before != nil && !before.settled.Load() {
 		// While another owned the service the gateway has told that one alone what became of
 		// it; or it tells the same item again.
 		p.server.dispatcher.Cancel(&before.Item)
 	}
-	p.items[m.Station][slot] = it
+	p.items[place][slot] = it
 	p.server.dispatcher.ArriveAt(p.now, &it.Item)
 	return nil
 }
@@ -115,12 +115,12 @@ func (p *peer) request(m *queue.Message, g *dispatcher.Generation) (r *peerReque
 }
 
 // item that the gateway has there; nil where it was not told of.
-func (p *peer) item(station, item uint64) *peerItem {
-	slot := uint64(uint32(item))
-	if station >= uint64(len(p.items)) || slot >= uint64(len(p.items[station])) {
+func (p *peer) item(ref queue.Ref) *peerItem {
+	place, slot := queue.Place(ref.Station), uint64(uint32(ref.Item))
+	if place >= uint64(len(p.items)) || slot >= uint64(len(p.items[place])) {
 		return nil
 	}
-	if it := p.items[station][slot]; it != nil && it.ref.Item == item {
+	if it := p.items[place][slot]; it != nil && it.ref == ref {
 		return it
 	}
 	return nil
@@ -178,8 +178,8 @@ func (p *peer) release(number uint64, r *peerRequest) {
 		p.requests[number] = nil
 		return
 	}
-	if p.item(it.ref.Station, it.ref.Item) == it {
-		p.items[it.ref.Station][uint32(it.ref.Item)] = nil
+	if p.item(it.ref) == it {
+		p.items[queue.Place(it.ref.Station)][uint32(it.ref.Item)] = nil
 	}
 	*r = peerRequest{free: true}
 }

@@ -49,7 +49,7 @@ func toldAgain(t *testing.T, next uint64) {
 		go func() { _, _ = io.Copy(io.Discard, near) }()
 		text, err := json.Marshal(of)
 		require.NoError(t, err)
-		frames := queue.Append([]byte("hpgq\x04\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
+		frames := queue.Append([]byte("hpgq\x05\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
 		frames = queue.Append(frames, &queue.Message{Kind: queue.Install, Generation: 1, Text: text})
 		for _, item := range []uint64{1 << 32, next} {
 			frames = queue.Append(frames, &queue.Message{Kind: queue.Arrive, Generation: 1, Item: item, Size: 1, Left: time.Hour, Timed: true})
@@ -102,7 +102,7 @@ func useAgain(t *testing.T, rng *rand.Rand) {
 	}
 	text, err := json.Marshal(of)
 	require.NoError(t, err)
-	write([]byte("hpgq\x04\r\n\r\n"), queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
+	write([]byte("hpgq\x05\r\n\r\n"), queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte("g")})
 	write(nil, queue.Message{Kind: queue.Install, Generation: 1, Text: text})
 
 	var numbers, slots []uint64 // that are free

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,6 +60,10 @@ type Options struct {
 	// keepalive.Conn.Listen.
 	Patience time.Duration
 
+	// Modules bounds those of one gateway that have requests under way; 0 means
+	// queue.MaxStations.
+	Modules int
+
 	// Clock tells the time by which Claim makes epochs; nil means time.Now. It need not be
 	// right, and may be set.
 	Clock func() time.Time
@@ -73,6 +78,7 @@ func New(d *dispatcher.Dispatcher, o Options) *Server {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	o.Modules = cmp.Or(o.Modules, queue.MaxStations)
 	return &Server{
 		dispatcher: d, options: o, owns: make(map[string]uint64), peers: make(map[*peer]bool),
 		controls: make(map[*control]bool), generations: make(map[generationKey]*shared),
@@ -205,15 +211,17 @@ type peer struct {
 	requests    []*peerRequest     // by the gateway's number; nil where there is no memory for one
 	room        []peerRequest      // for requests to come
 	leaving     []leaving          // requests that are about to be counted out
-	items       [][]*peerItem      // by station and slot there
+	items       [][]*peerItem      // by the station's place and slot there
 }
 
 // Limits of the numbers that a gateway may give, which are dense: what it has under way.
 const (
 	maxRequests = 1 << 20
-	maxStations = 1 << 12
 	maxSlots    = 1 << 20
 )
+
+// ErrTooMany says that a gateway has more under way than it may.
+var ErrTooMany = errors.New("too much at a time")
 
 // clockEvery is how many messages at most are handled by one look at the clock.
 const clockEvery = 128
@@ -256,7 +264,7 @@ func (p *peer) handle(m *queue.Message) error {
 	case queue.Lack:
 		p.server.lacks(string(m.Text), m.Epoch, m.Batch, int(m.Part), m.How == queue.Withdrawn)
 	case queue.Cancel:
-		if it := p.item(m.Station, m.Item); it != nil {
+		if it := p.item(queue.Ref{Station: m.Station, Item: m.Item}); it != nil {
 			p.server.dispatcher.Cancel(&it.Item)
 		}
 	case queue.Leave:

@@ -56,7 +56,7 @@ func TestLivesOfAService(t *testing.T) {
 				gateways[gateway] = near
 				ends.Go(func() { _ = s.Serve(far) })
 				go func() { _, _ = io.Copy(io.Discard, near) }()
-				frames = queue.Append([]byte("hpgq\x04\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte(gateway)})
+				frames = queue.Append([]byte("hpgq\x05\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Gateway, Text: []byte(gateway)})
 			}
 			_, err := gateways[gateway].Write(queue.Append(frames, &m))
 			require.NoError(t, err)

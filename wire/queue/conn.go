@@ -16,7 +16,7 @@ import (
 )
 
 // version of the protocol.
-const version = 4
+const version = 5
 
 // preamble is what either side sends first. It ends like a request of HTTP, so that a
 // server of that answers at once what it thinks of it.

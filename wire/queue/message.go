@@ -49,7 +49,7 @@ type Message struct {
 
 	Generation uint64
 	Request    uint64
-	Station    uint64 // that the gateway has the item in
+	Station    uint64 // that the gateway has the item in; see Station
 	Item       uint64
 	Node       uint64 // module in the generation
 	Size       uint64
@@ -70,6 +70,19 @@ type Message struct {
 
 // Ref names an item in a station of the gateway.
 type Ref struct{ Station, Item uint64 }
+
+// placeBits are the lowest of a station's number: a gateway has that many places for
+// stations, and those above count the stations that had the place before.
+const placeBits = 16
+
+// MaxStations is how many stations a gateway may have at a time.
+const MaxStations = 1 << placeBits
+
+// Station is the number of the station at a place that so many have had before.
+func Station(place, before uint64) uint64 { return before<<placeBits | place }
+
+// Place is that of a station, by its number.
+func Place(station uint64) uint64 { return station & (MaxStations - 1) }
 
 // Role is who speaks.
 type Role byte
