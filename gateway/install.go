@@ -286,17 +286,22 @@ func (p *pipeline) uses(m *graph.Module) bool {
 // Remove stops serving a pipeline: new requests are refused, and it waits
 // until those under way have ended. Its executors stay attached; Release
 // drains them. A pipeline that is not served is removed already. Deployments from before
-// an age are not installed any more, should they come late; a zero one refuses none.
+// an age are not installed any more, should they come late, and what serves and is not from
+// before it stays: then it is this order that comes late. A zero age refuses none.
 func (g *Gateway) Remove(ctx context.Context, name string, since placement.Age) error {
 	g.mu.Lock()
-	if since != (placement.Age{}) && !since.Before(g.removed[name]) {
+	if since.Life > 0 && !since.Before(g.removed[name]) {
 		g.removed[name] = since
 	}
-	if c := g.clusters[name]; c != nil {
+	c, p := g.clusters[name], g.pipeline(name)
+	switch {
+	case c != nil && madeSince(&c.deployment, since), p != nil && madeSince(&p.current.Load().Deployment, since):
+		g.mu.Unlock()
+		return nil
+	case c != nil:
 		g.mu.Unlock()
 		return g.removeCluster(ctx, name, c)
 	}
-	p := g.pipeline(name)
 	all := maps.Clone(*g.pipelines.Load())
 	delete(all, name)
 	g.pipelines.Store(&all)
@@ -306,6 +311,11 @@ func (g *Gateway) Remove(ctx context.Context, name string, since placement.Age) 
 		return nil
 	}
 	return g.ended(ctx, p)
+}
+
+// madeSince says that a deployment is of an age or a later one; nothing is of a zero one.
+func madeSince(d *placement.Deployment, age placement.Age) bool {
+	return age != (placement.Age{}) && d.Life >= age.Life && !d.Age().Before(age)
 }
 
 // ended waits for the requests of a pipeline that is not served any more.

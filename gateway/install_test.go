@@ -316,6 +316,10 @@ func TestWhatWasRemovedStaysRemoved(t *testing.T) {
 	serves(12, 1)
 	require.NoError(t, g.Install(ctx, of(12, 2)))
 	require.Error(t, g.Install(ctx, of(12, 1)))
+	for _, late := range []placement.Age{{Life: 8}, {Life: 7, Generation: 6}, {Life: 12, Generation: 2}} {
+		require.NoError(t, g.Remove(ctx, "p", late))
+		serves(12, 2)
+	}
 
 	// Control roles of before lives were counted go by generations, as they did.
 	require.Error(t, g.Install(ctx, of(0, 1)))

@@ -335,7 +335,7 @@ func (s *service) release(kept []placement.Slot) {
 		s.given[len(s.given)-1].released = names
 	}
 	err := w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Release(ctx, s.name, names) })
-	if w.faults.every == 0 && w.life.Err() == nil {
+	if w.faults.every == 0 && w.life.Err() == nil && !w.hurried {
 		if err != nil {
 			w.history.violate("%s: executors %v are not released although all is well: %v", s.name, names, err)
 		}
@@ -448,8 +448,12 @@ func (s *service) run() {
 // operate makes changes as they come, and new placements where executors are lost.
 func (s *service) operate() {
 	w := s.world
+	longest := 400 * time.Millisecond
+	if w.hurried {
+		longest = 51 * time.Millisecond
+	}
 	for w.troubled() {
-		if !w.pause(between(s.rng, 50*time.Millisecond, 400*time.Millisecond)) {
+		if !w.pause(between(s.rng, 50*time.Millisecond, longest)) {
 			return
 		}
 		if w.outage() > 0 {
@@ -463,6 +467,10 @@ func (s *service) operate() {
 			s.catchUp()
 		case !s.whole():
 			_ = s.change(s.spec)
+		case w.hurried:
+			to := s.otherThan(s.spec)
+			to.versions[s.rng.IntN(len(to.versions))]++
+			_ = s.change(to)
 		case w.faults.every == 0 && n > 4:
 		case n < 4:
 			_ = s.change(s.otherThan(s.spec))
@@ -472,6 +480,8 @@ func (s *service) operate() {
 			s.remove()
 			late := random(w.seed, fmt.Sprint("late orders of ", s.name, s.life))
 			if w.pause(between(late, 1, time.Second)) && late.IntN(2) == 0 {
+				s.giveAgain()
+			} else if s.change(s.spec) == nil {
 				s.giveAgain()
 			}
 		case n == 6:

@@ -86,6 +86,10 @@ var mutations = []mutation{
 		"before = p.current.Load(); gr.Deployment.Age().Before(before.Deployment.Age()) {", "before = p.current.Load(); before.Deployment.Generation > gr.Deployment.Generation+9 {"},
 	{"generations decide between lives of a service", "scheduler/placement/placement.go",
 		"	return a.Life < b.Life\n", "	return a.Generation < b.Generation\n"},
+	{"numbers of modules are not given back", "dispatcher/numbers.go",
+		"		if u.given {\n			at :=", "		if u.given && n.of == nil {\n			at :="},
+	{"a deletion that comes late removes what was applied anew", "gateway/install.go",
+		"return age != (placement.Age{}) && d.Life >= age.Life &&", "return age != (placement.Age{}) && d.Life < age.Life &&"},
 	{"what was deleted is installed again", "gateway/install.go",
 		"; ok && d.Age().Before(since) {", "; ok && since.Life < 0 {"},
 }

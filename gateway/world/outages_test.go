@@ -77,11 +77,15 @@ func (s *service) catchUp() bool {
 	return s.asked == nil
 }
 
-// giveAgain gives the orders of the last two changes once more, the older one last.
+// giveAgain gives the orders of the last two changes once more, the older one last, and the
+// one to delete the service, if it was applied anew since.
 func (s *service) giveAgain() {
 	s.lock()
 	defer s.unlock()
 	w := s.world
+	if s.life > 1 && s.current != nil {
+		s.deleteLate()
+	}
 	for _, o := range slices.Backward(s.given) {
 		for _, g := range o.gateways {
 			if !w.same(g.process, g.own) {
@@ -102,6 +106,20 @@ func (s *service) giveAgain() {
 			case served && err != nil && before.Generation == o.deployment.Generation && w.same(g.process, g.own):
 				w.history.violate("%s refuses generation %d of %s, which it has: %v", g.process.name, before.Generation, s.name, err)
 			}
+		}
+	}
+}
+
+// deleteLate tells gateways of the last deletion once more: what was applied since stays.
+func (s *service) deleteLate() {
+	w := s.world
+	ctx, cancel := context.WithTimeout(w.life, time.Second)
+	defer cancel()
+	for _, g := range w.living() {
+		before, _ := g.own.Deployment(s.name)
+		_ = g.own.Remove(ctx, s.name, placement.Age{Life: s.life})
+		if _, serves := g.own.Deployment(s.name); before.Life == s.life && !serves && w.same(g.process, g.own) {
+			w.history.violate("%s serves %s no more, since it was told late of a deletion before", g.process.name, s.name)
 		}
 	}
 }

@@ -121,6 +121,9 @@ func draw(seed uint64, disk func() string) *world {
 	if more.IntN(4) == 0 {
 		w.disk, w.fills = disk(), true
 	}
+	if w.hurried = w.shared && w.faults.every == 0 && more.IntN(2) == 0; w.hurried {
+		w.trouble = 4 * time.Second
+	}
 	return w
 }
 

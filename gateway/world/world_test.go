@@ -47,6 +47,7 @@ type world struct {
 	claims   bool   // they own services without being told by control
 	clocks   bool   // are wrong
 	outages  bool   // of control
+	hurried  bool   // modules change as fast as that goes, and dispatchers take few of a gateway at a time
 	disk     string // where hosts have theirs; empty where versions are no files
 	fills    bool   // these are full at times
 	shelf    shelf
@@ -174,7 +175,9 @@ func (w *world) serve(d *dispatcherProcess, own *server.Server, c net.Conn) {
 	w.mu.Lock()
 	w.joined[own]++
 	w.mu.Unlock()
-	_ = own.Serve(c)
+	if err := own.Serve(c); errors.Is(err, server.ErrTooMany) {
+		w.history.violate("a gateway has too much at %s: %v", d.name, err)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.joined[own]--; w.joined[own] > 0 {
@@ -203,6 +206,10 @@ func (w *world) killGateway(g *gatewayProcess) {
 	_ = own.Close()
 }
 
+// fewModules is above what gateways of hurried worlds have requests of at a time: two services
+// of four modules each, and those of the generations before.
+const fewModules = 20
+
 func (w *world) startDispatcher(d *dispatcherProcess) {
 	began := time.Now()
 	queues := dispatcher.New(dispatcher.Options{
@@ -210,9 +217,14 @@ func (w *world) startDispatcher(d *dispatcherProcess) {
 		Span: gateway.DefaultSpan, FunctionSpan: gateway.DefaultFunctionSpan, Record: -1,
 	})
 	var fresh *server.Server
-	fresh = server.New(queues, server.Options{Name: d.name, Clock: d.clock, Orphaned: func(service string, epoch uint64) {
+	options := server.Options{Name: d.name, Clock: d.clock}
+	if w.hurried {
+		options.Modules = fewModules
+	}
+	options.Orphaned = func(service string, epoch uint64) {
 		w.history.note("%s claims %s by epoch %d", d.name, service, fresh.OwnAfter(service, epoch))
-	}})
+	}
+	fresh = server.New(queues, options)
 	if w.claims {
 		fresh.Claim()
 	}

@@ -52,11 +52,13 @@ func (r *Gateway) join(ctx, life context.Context, c client.Client, commands *con
 	}
 	r.learn(view)
 	r.servers.Go(func() { r.settle(life, commands, view) })
+	r.servers.Go(func() { r.front.keepReviewing(life, commands) })
 	r.servers.Go(func() {
 		enter := func(ctx context.Context) error {
 			view, err := commands.Enter(ctx, r.Member)
 			if err == nil {
 				r.learn(view)
+				r.front.review(ctx, commands)
 			}
 			return err
 		}
