@@ -172,6 +172,39 @@ func TestMetadataRoundTrips(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+// FuzzDecodeAbout reads any bytes as what a server says of its models and in errors: errors
+// are typed, and metadata that was read can be written, and reads the same.
+func FuzzDecodeAbout(f *testing.F) {
+	f.Add([]byte(`{"name":"p","versions":["4"],"inputs":[{"name":"x","datatype":"FP32","shape":[-1,3]}],"parameters":{"ready":true,"slo_ns":5}}`), 200)
+	f.Add([]byte(`{"models":["a","b"]}`), 404)
+	f.Add([]byte(`{"error":"why","code":"overloaded","stage":"m","budget_ns":5}`), 503)
+	f.Add([]byte(`[{"module":"m","items":1,"batch":2,"queue_ns":3}]`), 500)
+	f.Fuzz(func(t *testing.T, body []byte, status int) {
+		defer stalltest.Watch(t, len(body))()
+		typed := func(err error) {
+			if err != nil {
+				require.ErrorIs(t, err, wire.ErrInvalid)
+			}
+		}
+		_, err := DecodeList(body)
+		typed(err)
+		_, err = DecodeStages(string(body))
+		typed(err)
+		require.NotEmpty(t, DecodeError(status, body).Code)
+		m, err := DecodeMetadata(body)
+		if typed(err); err != nil {
+			return
+		}
+		again, err := EncodeMetadata(m)
+		require.NoError(t, err)
+		back, err := DecodeMetadata(again)
+		require.NoError(t, err)
+		once, err := EncodeMetadata(back)
+		require.NoError(t, err)
+		require.Equal(t, again, once)
+	})
+}
+
 func FuzzDecodeRequest(f *testing.F) {
 	head := `{"id":"1","inputs":[{"name":"x","shape":[1],"datatype":"FP32","parameters":{"binary_data_size":4}}],"outputs":[{"name":"y","parameters":{"binary_data":true}}]}`
 	f.Add([]byte(head+"1234"), len(head))
