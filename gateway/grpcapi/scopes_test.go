@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,8 +23,7 @@ import (
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
-	attachpb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
+	"github.com/harpagon/harpagon/wire/attach/attachtcp"
 	"github.com/harpagon/harpagon/wire/listen"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 	"github.com/harpagon/harpagon/wire/secure"
@@ -52,14 +52,12 @@ func TestScopesAtEveryPort(t *testing.T) {
 		require.NoError(t, err)
 		return l.Addr().String(), func() error { return Serve(ctx, l, New(g, Options{Callers: credentials.Guard()})) }
 	})
-	executors := dialed(t, func(ctx context.Context) (string, func() error) {
-		l, err := listen.TCP("127.0.0.1:0", credentials)
-		require.NoError(t, err)
+	executors, err := listen.TCP("127.0.0.1:0", credentials)
+	require.NoError(t, err)
+	go func() {
 		over := func(s attach.Stream) error { return s.Close() }
-		return l.Addr().String(), func() error {
-			return attachgrpc.Serve(ctx, l, attachgrpc.Options{Credentials: credentials}, over)
-		}
-	})
+		_ = attachtcp.Serve(t.Context(), executors, attachtcp.Options{Credentials: credentials}, over)
+	}()
 	model := pb.NewGRPCInferenceServiceClient(requests)
 
 	overHTTP := func(method, url string) func(string) bool {
@@ -95,12 +93,16 @@ func TestScopesAtEveryPort(t *testing.T) {
 			_, err := model.ModelMetadata(ctx, &pb.ModelMetadataRequest{Name: "p"})
 			return err
 		}), "one any shared"},
-		"executors": {overGRPC(func(ctx context.Context) error {
-			s, err := attachpb.NewGatewayClient(executors).Attach(ctx)
+		"executors": {func(token string) bool {
+			over := attachtcp.Dialer{Options: attachtcp.Options{Credentials: secure.Credentials{Token: token}}}
+			s, err := over.Dial(t.Context(), executors.Addr().String())
 			require.NoError(t, err)
-			_, err = s.Recv()
-			return err
-		}), "joins shared"},
+			defer s.Close()
+			if _, err = s.Recv(); err != io.EOF {
+				require.ErrorContains(t, err, "asks for a token")
+			}
+			return err == io.EOF
+		}, "joins shared"},
 		"store, take":  {overHTTP("GET", store.URL+digest), "joins shared"},
 		"store, bring": {overHTTP("PUT", store.URL+digest), "brings shared"},
 	} {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
-	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
+	"github.com/harpagon/harpagon/wire/attach/attachtcp"
+	pb "github.com/harpagon/harpagon/wire/attach/attachtcp/attachpb"
 	"github.com/harpagon/harpagon/wire/clocktest"
 )
 
@@ -64,7 +64,7 @@ func (w *world) nextEpoch() uint64 {
 // counts what is due from when it began, which in virtual time is a time of day; so that is
 // the world's, and only hosts read it by their own clocks.
 func (w *world) sent(m *attach.Message, by *process) (*pb.Message, error) {
-	p, err := attachgrpc.Encode(m, time.Now())
+	p, err := attachtcp.Encode(m, time.Now())
 	if err != nil {
 		w.history.violate("%s cannot send %+v: %v", by.name, m, err)
 	}
@@ -72,7 +72,7 @@ func (w *world) sent(m *attach.Message, by *process) (*pb.Message, error) {
 }
 
 func (w *world) received(p *pb.Message, by *process) *attach.Message {
-	m, err := attachgrpc.Decode(p, by.clock())
+	m, err := attachtcp.Decode(p, by.clock())
 	if err != nil {
 		w.history.violate("%s cannot read %v: %v", by.name, p, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/wire/attach"
-	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
+	pb "github.com/harpagon/harpagon/wire/attach/attachtcp/attachpb"
 	"github.com/harpagon/harpagon/wire/keepalive"
 )
 
@@ -141,7 +141,7 @@ func (l *link) stop(d time.Duration) {
 	l.silentFor(d)
 }
 
-// silentFor ends a connection as attachgrpc does, which gives up a silent peer.
+// silentFor ends a connection as attachtcp does, which gives up a silent peer.
 func (l *link) silentFor(d time.Duration) {
 	if !l.watched && d > keepalive.DefaultPatience {
 		time.AfterFunc(keepalive.DefaultPatience, l.cut)

@@ -7,7 +7,7 @@
 // holds some of its items; each gets a Result for its part, and the dispatcher is told
 // that the batch is Done. Package assembly puts the parts together.
 //
-// The same messages travel over gRPC between hosts and over Go channels within
+// The same messages travel over TCP between hosts and over Go channels within
 // one process; neither side can tell which.
 package attach
 

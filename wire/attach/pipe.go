@@ -34,7 +34,7 @@ func (p *pipe) Close() error {
 
 // Abort closes an end of a Pipe as a broken connection would: once the other
 // end has received what was sent before, its Recv returns err. Other streams
-// are just closed. It is for transports that put a Pipe before a connection.
+// are just closed.
 func Abort(s Stream, err error) {
 	if p, ok := s.(*pipe); ok {
 		p.out.end(err)
@@ -42,12 +42,15 @@ func Abort(s Stream, err error) {
 	_ = s.Close()
 }
 
-// Inject hands a message to an end of a Pipe as if the other end had sent it. It says
-// false where the end is closed, or no end of a Pipe.
+// Inject hands a message to a stream as if the other side had sent it. It says false where
+// the stream is closed, or cannot.
 func Inject(s Stream, m *Message) bool {
-	p, ok := s.(*pipe)
-	return ok && p.in.put(m) == nil
+	i, ok := s.(interface{ Inject(*Message) bool })
+	return ok && i.Inject(m)
 }
+
+// Inject is described at the function of that name.
+func (p *pipe) Inject(m *Message) bool { return p.in.put(m) == nil }
 
 // Direct has what comes to an end of a Pipe handled on the goroutine that sends it, in
 // the order in which it is sent, instead of by Recv: a message then wakes nobody. An

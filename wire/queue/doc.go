@@ -9,11 +9,10 @@
 //
 // # Frames
 //
-// A message is a frame: its length as an unsigned varint, a byte for its kind, and its
-// fields as varints, or as bytes with their length before them. Frames follow one
-// another without gaps, so that many go in one write (Writer). Before the first frame
-// either side sends the preamble, with the version of the protocol, by which a peer that
-// speaks something else is told apart.
+// A message is a frame of package frames: a byte for its kind, and its fields as varints,
+// or as bytes with their length before them. Before the first frame either side sends the
+// preamble, with the version of the protocol, by which a peer that speaks something else
+// is told apart.
 //
 // # Times
 //

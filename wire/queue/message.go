@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/frames"
 )
 
 // Kind of a Message.
@@ -111,22 +113,8 @@ const (
 
 // Append adds the frame of a message.
 func Append(to []byte, m *Message) []byte {
-	// Most frames are short: one byte of length is put in front, and the rest is
-	// moved where that does not do.
-	at := len(to)
-	to = append(to, 0, byte(m.Kind))
-	to = m.appendFields(to)
-	n := uint64(len(to) - at - 1)
-	if n < 1<<7 {
-		to[at] = byte(n)
-		return to
-	}
-	var length [binary.MaxVarintLen64]byte
-	k := binary.PutUvarint(length[:], n)
-	to = append(to, length[:k-1]...)
-	copy(to[at+k:], to[at+1:])
-	copy(to[at:], length[:k])
-	return to
+	to, at := frames.Begin(to)
+	return frames.Finish(m.appendFields(append(to, byte(m.Kind))), at)
 }
 
 func (m *Message) appendFields(to []byte) []byte {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/wire/frames"
 	"github.com/harpagon/harpagon/wire/keepalive"
 	"github.com/harpagon/harpagon/wire/stalltest"
 )
@@ -223,7 +224,7 @@ func TestSendLater(t *testing.T) {
 		later := func(n uint64) { near.SendLater(&Message{Kind: Leave, Request: n}) }
 		later(1)
 		later(2)
-		time.Sleep(atLatest - 1)
+		time.Sleep(frames.AtLatest - 1)
 		synctest.Wait()
 		require.Empty(t, came)
 		near.Send(&Message{Kind: Cancel})
@@ -234,7 +235,7 @@ func TestSendLater(t *testing.T) {
 		later(3)
 		synctest.Wait()
 		require.Empty(t, came)
-		time.Sleep(atLatest)
+		time.Sleep(frames.AtLatest)
 		synctest.Wait()
 		require.EqualValues(t, 3, <-came)
 		later(4)

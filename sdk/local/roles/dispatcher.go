@@ -17,7 +17,8 @@ import (
 	"github.com/harpagon/harpagon/dispatcher/server"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
-	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
+	"github.com/harpagon/harpagon/wire/attach/attachtcp"
+	"github.com/harpagon/harpagon/wire/frames"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 )
@@ -73,7 +74,7 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 		return nil, fmt.Errorf("roles: dispatcher: executors come to the port after that of gateways: %w", err)
 	}
 	address := gateways.Addr().String()
-	if gateways, err = listen.TLS(gateways, o.Credentials.Identity); err != nil {
+	if gateways, err = listen.TLS(frames.Listener(gateways), o.Credentials.Identity); err != nil {
 		_ = executors.Close()
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 		}).keep(life)
 	})
 	d.servers.Go(func() {
-		_ = attachgrpc.Serve(life, executors, attachgrpc.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}, d.Server.Attach)
+		_ = attachtcp.Serve(life, executors, attachtcp.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}, d.Server.Attach)
 	})
 	if o.Client == nil {
 		return d, nil

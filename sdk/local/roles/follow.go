@@ -11,6 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/wire/frames"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -112,9 +113,11 @@ func dialDispatcher(ctx context.Context, address string, c secure.Credentials) (
 	if err := c.MaySend(host, c.Identity != nil); err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: followTimeout}
-	if c.Identity == nil {
-		return dialer.DialContext(ctx, "tcp", address)
+	ctx, end := context.WithTimeout(ctx, followTimeout)
+	defer end()
+	var over *tls.Config
+	if c.Identity != nil {
+		over = c.Identity.Client(host)
 	}
-	return (&tls.Dialer{NetDialer: dialer, Config: c.Identity.Client(host)}).DialContext(ctx, "tcp", address)
+	return frames.Dial(ctx, address, over)
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/gateway/tracing"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
+	"github.com/harpagon/harpagon/wire/attach/attachtcp"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -200,7 +200,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 			r.Attach = l.Addr().String()
 		}
 		r.serve(l, func() error {
-			return attachgrpc.Serve(life, l, attachgrpc.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}, r.Gateway.Attach)
+			return attachtcp.Serve(life, l, attachtcp.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}, r.Gateway.Attach)
 		})
 	}
 	if o.HTTPAddr != "" {

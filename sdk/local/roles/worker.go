@@ -29,7 +29,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/attach/attachgrpc"
+	"github.com/harpagon/harpagon/wire/attach/attachtcp"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -108,7 +108,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	}
 	var loop way.Loop // in memory, as gateways of this process are reached
 	if o.Dial == nil {
-		over := attachgrpc.Dialer{Options: attachgrpc.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}}
+		over := attachtcp.Dialer{Options: attachtcp.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}}
 		o.Dial, loop = over.Dial, over.Loop
 	}
 	if o.Machine == "" {

@@ -1,8 +1,11 @@
-package attachgrpc
+package attachtcp
 
 import (
+	"net"
 	"time"
 
+	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/frames"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -16,12 +19,8 @@ const connectTime = 2 * time.Second
 // DefaultPatience is what an executor gets to say who it is.
 const DefaultPatience = 5 * time.Second
 
-// idleTime is how long a connection without streams stays.
-const idleTime = time.Minute
-
-// window is what may be under way on a connection before the other side has
-// read it; large enough for a batch of pictures.
-const window = 8 << 20
+// buffer is how many bytes are read at once. What is larger is read where it stays.
+const buffer = 16 << 10
 
 // Options are common to both sides. The zero value is good on loopback.
 type Options struct {
@@ -36,4 +35,13 @@ func (o Options) maxMessage() int {
 		return o.MaxMessage
 	}
 	return DefaultMaxMessage
+}
+
+// open has frames travel over a connection, of which a server writes none before Release.
+// While one side reads what is large it says that it lives.
+func (o Options) open(c net.Conn, server bool) *frames.Conn {
+	var conn *frames.Conn
+	lives, _ := appendMessage(nil, &attach.Message{Pong: &attach.Ping{}})
+	conn = frames.New(c, frames.Options{Buffer: buffer, MaxFrame: o.maxMessage(), Held: server, Reading: func() { conn.Send(lives) }})
+	return conn
 }

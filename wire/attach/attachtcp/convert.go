@@ -1,4 +1,4 @@
-package attachgrpc
+package attachtcp
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
-	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
+	pb "github.com/harpagon/harpagon/wire/attach/attachtcp/attachpb"
 )
 
-var errEmpty = errors.New("attachgrpc: a message of no known kind; gateway and workers must be of one version")
+var errEmpty = errors.New("attachtcp: a message of no known kind; gateway and workers must be of one version")
 
 // Encode is a message as it travels, at the sender's time: what is due travels as the
 // time that is left, so that clocks may differ.

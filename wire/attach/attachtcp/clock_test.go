@@ -1,4 +1,4 @@
-package attachgrpc
+package attachtcp
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package attachgrpc
+package attachtcp
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
-	pb "github.com/harpagon/harpagon/wire/attach/attachgrpc/attachpb"
+	pb "github.com/harpagon/harpagon/wire/attach/attachtcp/attachpb"
 	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
