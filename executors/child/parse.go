@@ -127,7 +127,7 @@ func (c *cursor) tensor() wire.Tensor {
 	}
 	n -= elsewhere
 	at := c.uint64()
-	if c.bad || n > len(c.shared) || at > uint64(len(c.shared)-n) {
+	if c.bad || c.shared == nil || n > len(c.shared) || at > uint64(len(c.shared)-n) {
 		c.fail()
 		return t
 	}
