@@ -2,13 +2,13 @@ package executors
 
 import (
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // Confinement is what declarations may have a host read, run and call. A list without
@@ -46,17 +46,11 @@ func (c Confinement) Check(m pipelines.Module) error {
 }
 
 func (c Confinement) checkAddress(m pipelines.Module) error {
-	if len(c.Addresses) == 0 {
+	to, ok := secure.Leads(m.Model, c.Addresses)
+	if ok {
 		return nil
 	}
-	at, err := url.Parse(m.Model)
-	if err != nil {
-		return fmt.Errorf("module %q: %w", m.Name, err)
-	}
-	if slices.Contains(c.Addresses, at.Host) || slices.Contains(c.Addresses, at.Hostname()) {
-		return nil
-	}
-	return fmt.Errorf("module %q wants to call %s, which this host does not allow; start its worker with --allow-address %s if it is to be trusted", m.Name, at.Host, at.Host)
+	return fmt.Errorf("module %q wants to call %s, which this host does not allow; start its worker with --allow-address %s if it is to be trusted", m.Name, to, to)
 }
 
 func byDigest(m pipelines.Module, path string) bool {

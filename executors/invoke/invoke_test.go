@@ -317,6 +317,24 @@ func TestToken(t *testing.T) {
 	assert.ErrorContains(t, err, "has no url")
 }
 
+// TestProvidersThatAreNotAllowed holds that a token goes to no host that the operator has
+// not named, whatever a declaration says.
+func TestProvidersThatAreNotAllowed(t *testing.T) {
+	i := New(Options{Allow: []string{"cloud.example", "127.0.0.1:9000"}, Getenv: func(string) string { return "secret" }})
+	for at, allowed := range map[string]bool{
+		"https://cloud.example/f/{function}": true, "http://cloud.example:99/{function}": true, "http://127.0.0.1:9000/{function}": true,
+		"http://127.0.0.1:9001/{function}": false, "https://evil.cloud.example/{function}": false,
+	} {
+		d := functions.Deployment{Provider: pipelines.Provider{Name: "p", URL: at, TokenVariable: "T"}, Plan: functions.Plan{Groups: []functions.Group{{}}}}
+		_, err := i.Target(d, 0)
+		if allowed {
+			assert.NoError(t, err, at)
+		} else {
+			assert.ErrorContains(t, err, "does not allow", at)
+		}
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	at := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

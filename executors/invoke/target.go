@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/wire/sleep"
 )
 
@@ -24,6 +25,7 @@ type Options struct {
 	Client *http.Client                               // nil makes one that keeps connections
 	Getenv func(name string) string                   // where tokens are; nil means os.Getenv
 	Sleep  func(context.Context, time.Duration) error // between attempts; nil waits
+	Allow  []string                                   // HOST or HOST:PORT of providers that may be called; none allow all
 }
 
 // Invoker calls functions over HTTP. It may be used from many goroutines.
@@ -31,6 +33,7 @@ type Invoker struct {
 	client *http.Client
 	getenv func(string) string
 	sleep  func(context.Context, time.Duration) error
+	allow  []string
 	called sync.Map // addresses that have answered before
 }
 
@@ -39,7 +42,7 @@ const connections = 256
 
 // New makes an Invoker.
 func New(o Options) *Invoker {
-	i := &Invoker{client: o.Client, getenv: o.Getenv, sleep: o.Sleep}
+	i := &Invoker{client: o.Client, getenv: o.Getenv, sleep: o.Sleep, allow: o.Allow}
 	if i.client == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = connections, connections
@@ -78,6 +81,10 @@ func (i *Invoker) Target(d functions.Deployment, group int) (*Target, error) {
 	at, err := d.URL(group)
 	if err != nil {
 		return nil, fmt.Errorf("invoke: function %q: %w", d.Function.Name, err)
+	}
+	// A declaration names the address and the variable of the token that goes there.
+	if to, ok := secure.Leads(at, i.allow); !ok {
+		return nil, fmt.Errorf("invoke: provider %q of function %q is at %s, which this gateway does not allow; start it with --allow-address %s if that is to be trusted", d.Provider.Name, d.Function.Name, to, to)
 	}
 	t := &Target{URL: at, Offer: d.Plan.Groups[group].Offer, invoker: i, provider: d.Provider, name: d.Function.Name}
 	if v := d.Provider.TokenVariable; v != "" {

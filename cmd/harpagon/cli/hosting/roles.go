@@ -20,6 +20,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/hosts"
+	"github.com/harpagon/harpagon/executors/invoke"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/wire/keepalive"
@@ -159,6 +160,8 @@ need a token, read from ` + command.TokenVariable + `, which clients and workers
 	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which workers reach --attach, where that is another")
 	c.Flags().StringSliceVar(&o.Dispatchers, "dispatcher", nil, "`address` of a dispatcher that decides for this gateway; several may be given; "+roles.OfFleet+" for all that have joined the fleet. Without, the gateway decides itself")
 	c.Flags().StringVar(&o.Record, "record", "", command.RecordUsage)
+	var allow []string
+	c.Flags().StringArrayVar(&allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider whose functions declarations may have called, and no other; may be repeated (default any)")
 	registerKeepalive(c, &o.Keepalive)
 	var limits command.LimitFlags
 	limits.Register(c)
@@ -170,6 +173,7 @@ need a token, read from ` + command.TokenVariable + `, which clients and workers
 			return err
 		}
 		o.Credentials = proof
+		o.Gateway.Invoker = invoke.New(invoke.Options{Allow: allow})
 		o.Log = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		o.Logger = slog.New(slog.NewTextHandler(d.Stderr, nil))
 		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {
