@@ -283,8 +283,14 @@ func (q *Conn) First(into []byte) error {
 // Discard reads what comes until the connection ends, but no more than so many bytes.
 func (q *Conn) Discard(most int64) { _, _ = io.CopyN(io.Discard, q.read, most) }
 
+// frameError is what is wrong with what has come. It counts also where the connection has
+// ended meanwhile, as by a write to a peer that says something else and closes.
+type frameError string
+
+func (e frameError) Error() string { return string(e) }
+
 // errLength is what a length says that is none.
-var errLength = errors.New("a frame whose length is no number")
+const errLength = frameError("a frame whose length is no number")
 
 // Next waits for the next frame, which is valid until the next call. It returns io.EOF
 // after the other side has closed. After os.ErrDeadlineExceeded, of a deadline for
@@ -301,7 +307,8 @@ func (q *Conn) Next() ([]byte, error) {
 	}
 	q.uncork()
 	frame, err := q.wait()
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+	var wrong frameError
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.As(err, &wrong) {
 		return nil, q.cause(err)
 	}
 	return frame, err
@@ -315,7 +322,7 @@ func (q *Conn) wait() ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case n > uint64(q.options.MaxFrame):
-			return nil, fmt.Errorf("a message of %d bytes; at most %d are allowed", n, q.options.MaxFrame)
+			return nil, frameError(fmt.Sprintf("a message of %d bytes; at most %d are allowed", n, q.options.MaxFrame))
 		case k+int(n) <= q.read.Size():
 			lies, err := q.read.Peek(k + int(n))
 			if err != nil {
