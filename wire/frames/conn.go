@@ -55,7 +55,7 @@ const (
 	reading = 128 << 10
 
 	// keptRoom is how many bytes of memory at most are kept for the next frame.
-	keptRoom = 1 << 20
+	keptRoom = 2 << 20
 )
 
 // Conn is a connection of frames. Send may be called by many goroutines, Next by one.
@@ -119,8 +119,16 @@ func Finish(to []byte, at int) []byte {
 	return to
 }
 
+// MostHead is how many bytes the length of a frame takes at the most.
+const MostHead = binary.MaxVarintLen64
+
+// AppendLength begins a frame of so many bytes, which are added next: where their number is
+// known nothing has to be moved by Finish.
+func AppendLength(to []byte, bytes int) []byte { return binary.AppendUvarint(to, uint64(bytes)) }
+
 // Send sends frames, as Begin and Finish have made them; what is sent while another write is under
-// way goes together in the next. It does not wait. False says that the connection has
+// way goes together in the next. Short ones are copied, and those of more than 64 KiB are the
+// connection's from then on. It does not wait. False says that the connection has
 // ended, why is said by Next.
 func (q *Conn) Send(made []byte) bool {
 	q.mu.Lock()
@@ -169,7 +177,14 @@ func (q *Conn) put(made []byte) bool {
 	if q.ended != nil {
 		return false
 	}
-	q.pending = append(q.pending, made...)
+	if len(q.pending) == 0 && len(made) > mostInline {
+		if q.spare == nil {
+			q.spare = q.pending[:0]
+		}
+		q.pending = made
+	} else {
+		q.pending = append(q.pending, made...)
+	}
 	if q.options.Backlog > 0 && len(q.pending) > q.options.Backlog {
 		q.check(ErrBehind)
 	}

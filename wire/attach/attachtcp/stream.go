@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,11 +120,10 @@ func appendMessage(to []byte, m *attach.Message) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	to, at := frames.Begin(to)
-	if to, err = (proto.MarshalOptions{}).MarshalAppend(append(to, kindMessage), p); err != nil {
-		return nil, err
-	}
-	return frames.Finish(to, at), nil
+	size := proto.Size(p)
+	to = slices.Grow(to, size+frames.MostHead+1)
+	to = append(frames.AppendLength(to, size+1), kindMessage)
+	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(to, p)
 }
 
 // roomFor is for the frames of small messages.
