@@ -39,22 +39,6 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Reads is how many reads have brought something.
 func (c *Conn) Reads() uint64 { return c.heard.Load() }
 
-// RemoteAddr is the other side's address, by which Of finds the connection again.
-func (c *Conn) RemoteAddr() net.Addr { return address{c.Conn.RemoteAddr(), c} }
-
-type address struct {
-	net.Addr
-	conn *Conn
-}
-
-// Of is the connection that a remote address was taken from; nil for any other.
-func Of(a net.Addr) *Conn {
-	if a, ok := a.(address); ok {
-		return a.conn
-	}
-	return nil
-}
-
 // Listen returns true once the other side has been silent for the patience after it
 // was asked, and false when done is closed. Patience 0 is DefaultPatience; negative is
 // patience without end. Where nothing has come for a quarter of the patience it is
@@ -89,17 +73,4 @@ func (c *Conn) Listen(done <-chan struct{}, patience time.Duration, busy func() 
 			ask()
 		}
 	}
-}
-
-// Listener makes a Conn of every connection that it accepts.
-func Listener(l net.Listener) net.Listener { return listener{l} }
-
-type listener struct{ net.Listener }
-
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return New(c), nil
 }

@@ -86,18 +86,3 @@ func TestBytesAreASignOfLife(t *testing.T) {
 		_, _ = e.near.Close(), e.far.Close()
 	})
 }
-
-func TestOf(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	l = Listener(l)
-	defer l.Close()
-	c, err := net.Dial("tcp", l.Addr().String())
-	require.NoError(t, err)
-	defer c.Close()
-	got, err := l.Accept()
-	require.NoError(t, err)
-	require.Same(t, got, Of(got.RemoteAddr()))
-	require.Equal(t, c.LocalAddr().String(), got.RemoteAddr().String())
-	require.Nil(t, Of(c.RemoteAddr()))
-}

@@ -16,8 +16,8 @@ import (
 
 // TCP opens the address, "HOST:PORT". It refuses one that other hosts can reach
 // unless the credentials keep strangers out; see secure.Credentials. What comes in
-// is not yet TLS: servers of gRPC take their options from securegrpc.Serve, others
-// wrap the listener by TLS. Port 0 takes any that is free.
+// is not yet TLS: servers of gRPC and of executors see to that themselves, others wrap
+// the listener by TLS. Port 0 takes any that is free.
 func TCP(address string, c secure.Credentials) (net.Listener, error) {
 	if err := c.MayListen(address); err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,9 +20,6 @@ var preamble = [...]byte{'h', 'p', 'g', 'q', version, '\r', '\n', '\r', '\n'}
 
 // helloTime is how long the other side may take to say who it is.
 const helloTime = 5 * time.Second
-
-// drainTime is how long a client that has come to the wrong port may take to read why.
-const drainTime = 200 * time.Millisecond
 
 // maxBacklog is how many bytes may wait for a peer that does not read, before the
 // connection is given up.
@@ -95,9 +91,6 @@ func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (
 	return q, nil
 }
 
-// methods are how the requests of clients begin.
-var methods = []string{"GET ", "POST", "HEAD", "PUT ", "PRI "}
-
 // toClients answers a client that has come to the wrong port.
 const toClients = `{"error":"this is the port of a dispatcher, which decides for gateways and takes no requests; send them to a gateway (harpagon gateway --http prints its address)"}`
 
@@ -115,10 +108,9 @@ func (q *Conn) handshake(role, want Role, accept func(*Message) error) error {
 	if err := q.conn.First(first[:]); err != nil {
 		return wrong("it closed the connection before it said who it is: %v; is that the port of a %s?", err, want)
 	}
-	if role == Dispatcher && slices.Contains(methods, string(first[:4])) {
-		q.conn.Release(fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(toClients), toClients))
-		_ = q.conn.SetReadDeadline(time.Now().Add(drainTime))
-		q.conn.Discard(1 << 20) // what is left unread would reset the connection
+	if role == Dispatcher && frames.FromClient(first[:]) {
+		q.conn.RefuseClient(toClients)
+		q.conn.Drain()
 		return wrong("a client sends requests there; it was told to send them to a gateway")
 	}
 	q.conn.Release(nil)

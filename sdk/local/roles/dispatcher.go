@@ -49,8 +49,6 @@ type Dispatcher struct {
 	lease   *lease // nil where no fleet grants services
 	quit    context.CancelFunc
 	servers sync.WaitGroup
-	mu      sync.Mutex
-	conns   map[net.Conn]bool
 }
 
 // StartDispatcher starts the role, and joins the fleet if there is a Client; ctx bounds
@@ -89,7 +87,7 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 	})
 	life, quit := context.WithCancel(context.Background())
 	settings := server.Options{Name: o.Name, Token: o.Credentials.Token, Patience: o.Keepalive}
-	d := &Dispatcher{Addr: cmp.Or(o.Advertise, address), quit: quit, conns: make(map[net.Conn]bool)}
+	d := &Dispatcher{Addr: cmp.Or(o.Advertise, address), quit: quit}
 	if o.Client != nil {
 		d.lease = newLease()
 		settings.Orphaned = d.lease.claimOrphan
@@ -99,8 +97,11 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 	} else {
 		d.lease.server = d.Server
 	}
-	context.AfterFunc(life, func() { _ = gateways.Close() })
-	d.servers.Go(func() { d.accept(life, gateways, o.Log) })
+	d.servers.Go(func() {
+		_ = listen.Each(life, gateways, func(c net.Conn) {
+			d.servers.Go(func() { d.serve(life, c, o.Log) })
+		})
+	})
 	d.servers.Go(func() {
 		newRecorder(o.Record, o.Log, func() recording.Recording {
 			head := recording.Head{Program: "harpagon dispatcher", Written: time.Now(), Epoch: began}
@@ -124,38 +125,18 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 	return d, nil
 }
 
-func (d *Dispatcher) accept(life context.Context, l net.Listener, tell func(string)) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			if life.Err() != nil {
-				return
-			}
-			time.Sleep(10 * time.Millisecond) // out of file descriptors, most likely
-			continue
-		}
-		d.mu.Lock()
-		d.conns[c] = true
-		d.mu.Unlock()
-		d.servers.Go(func() {
-			if err := d.Server.Serve(c); err != nil && tell != nil && life.Err() == nil {
-				tell(fmt.Sprintf("dispatcher: a gateway at %s: %v", c.RemoteAddr(), err))
-			}
-			d.mu.Lock()
-			delete(d.conns, c)
-			d.mu.Unlock()
-		})
+// serve serves the connection of a gateway, until life ends.
+func (d *Dispatcher) serve(life context.Context, c net.Conn, tell func(string)) {
+	stop := context.AfterFunc(life, func() { _ = c.Close() })
+	defer stop()
+	if err := d.Server.Serve(c); err != nil && tell != nil && life.Err() == nil {
+		tell(fmt.Sprintf("dispatcher: a gateway at %s: %v", c.RemoteAddr(), err))
 	}
 }
 
 // Stop ends the role. Gateways go on with another dispatcher.
 func (d *Dispatcher) Stop() {
 	d.quit()
-	d.mu.Lock()
-	for c := range d.conns {
-		_ = c.Close()
-	}
-	d.mu.Unlock()
 	d.servers.Wait()
 }
 

@@ -3,8 +3,6 @@ package attachtcp
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/harpagon/harpagon/wire/frames"
 )
@@ -23,19 +21,12 @@ const (
 	kindEnd                // why; empty in good order
 )
 
-// drainTime is how long who has come to the wrong port may take to read why.
-const drainTime = 200 * time.Millisecond
-
-// methods are how the requests of clients begin.
-var methods = []string{"GET ", "POST", "HEAD", "PUT ", "PRI "}
-
 // toClients answers a client that has come to the wrong port.
 const toClients = `{"error":"this is the port to which executors attach, and takes no requests; send them to the port for clients (harpagon gateway --http prints its address)"}`
 
 // frame makes one.
 func frame(kind byte, text string) []byte {
-	made, at := frames.Begin(nil)
-	return frames.Finish(append(append(made, kind), text...), at)
+	return append(append(frames.AppendLength(nil, 1+len(text)), kind), text...)
 }
 
 // greeted reads the preamble of the other side, who is named.
@@ -55,13 +46,12 @@ func greeted(c *frames.Conn, who string) (first [len(preamble)]byte, err error) 
 // meet reads what an executor says first: its token.
 func meet(c *frames.Conn) (token string, err error) {
 	first, err := greeted(c, "what has dialled")
-	if slices.Contains(methods, string(first[:4])) {
-		c.Release(fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(toClients), toClients))
+	if frames.FromClient(first[:]) {
+		c.RefuseClient(toClients)
 	}
 	if err != nil {
 		c.Release(nil)
-		_ = c.SetReadDeadline(time.Now().Add(drainTime))
-		c.Discard(1 << 20) // what is left unread would reset the connection
+		c.Drain()
 		return "", err
 	}
 	c.Release(nil)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/frames"
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -25,25 +26,7 @@ func Serve(ctx context.Context, l net.Listener, o Options, accept func(attach.St
 		return err
 	}
 	s := &server{options: o, over: over, callers: o.Guard().For(secure.Join), patience: cmp.Or(o.Patience, DefaultPatience), accept: accept}
-	stop := context.AfterFunc(ctx, func() {
-		_ = l.Close()
-		s.conns.close()
-	})
-	defer stop()
-	for {
-		c, err := l.Accept()
-		if ctx.Err() != nil {
-			return nil
-		}
-		switch {
-		case err == nil:
-			go s.serve(c)
-		case errors.Is(err, net.ErrClosed):
-			return err
-		default:
-			time.Sleep(10 * time.Millisecond) // out of file descriptors, most likely
-		}
-	}
+	return listen.Each(ctx, l, func(c net.Conn) { go s.serve(ctx, c) })
 }
 
 type server struct {
@@ -52,43 +35,7 @@ type server struct {
 	callers  secure.Guard
 	patience time.Duration // until the first message
 	silent   silent
-	conns    conns
 	accept   func(attach.Stream) error
-}
-
-// conns are those that are open.
-type conns struct {
-	mu     sync.Mutex
-	open   map[net.Conn]bool
-	closed bool
-}
-
-// enter is false where no more are taken.
-func (s *conns) enter(c net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = make(map[net.Conn]bool)
-	}
-	if !s.closed {
-		s.open[c] = true
-	}
-	return !s.closed
-}
-
-func (s *conns) leave(c net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, c)
-}
-
-func (s *conns) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for c := range s.open {
-		_ = c.Close()
-	}
 }
 
 // mostSilent bounds the streams that have not said who they are.
@@ -107,13 +54,11 @@ func (s *silent) enter() bool {
 
 func (s *silent) leave() { s.n.Add(-1) }
 
-// serve serves one connection.
-func (s *server) serve(raw net.Conn) {
+// serve serves one connection, until life ends.
+func (s *server) serve(life context.Context, raw net.Conn) {
 	defer raw.Close()
-	if !s.conns.enter(raw) {
-		return
-	}
-	defer s.conns.leave(raw)
+	stop := context.AfterFunc(life, func() { _ = raw.Close() })
+	defer stop()
 	c := frames.Prompt(raw)
 	_ = c.SetReadDeadline(time.Now().Add(s.patience))
 	var state *tls.ConnectionState
@@ -129,13 +74,13 @@ func (s *server) serve(raw net.Conn) {
 	conn.Send(preamble[:])
 	token, err := meet(conn)
 	if err != nil {
-		conn.Flush(drainTime)
+		conn.Flush(frames.DrainTime)
 		_ = conn.Close()
 		return
 	}
 	stream := &stream{conn: conn, peer: raw.RemoteAddr().String(), limit: s.options.maxMessage()}
 	if err := s.welcome(token, state); err != nil {
-		stream.finish(err.Error(), drainTime)
+		stream.finish(err.Error(), frames.DrainTime)
 		return
 	}
 	if err = s.attach(stream); err != nil {

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"net"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -48,23 +47,6 @@ func (d *dialing) ClientHandshake(ctx context.Context, authority string, raw net
 // Clone implements credentials.TransportCredentials.
 func (d *dialing) Clone() credentials.TransportCredentials {
 	return &dialing{TransportCredentials: d.TransportCredentials.Clone(), identity: d.identity}
-}
-
-// Serve are the options of a server with the identity; none without one.
-func Serve(i *secure.Identity) ([]grpc.ServerOption, error) {
-	config, err := i.Server()
-	if config == nil || err != nil {
-		return nil, err
-	}
-	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(config))}, nil
-}
-
-// WithToken adds the token to what a call sends; an empty one adds nothing.
-func WithToken(ctx context.Context, token string) context.Context {
-	if token == "" {
-		return ctx
-	}
-	return metadata.AppendToOutgoingContext(ctx, tokenKey, "Bearer "+token)
 }
 
 // Admits asks a guard about the caller of a call.
