@@ -15,6 +15,9 @@ import (
 type Functions struct {
 	// Provisioner says how a provider is told; nil means over HTTP.
 	Provisioner func(p *pipelines.Provider) (provision.Provisioner, error)
+
+	// Allow are HOST or HOST:PORT of providers that may be told so; none allow all.
+	Allow []string
 }
 
 // ManageInput is the input of ManageFunctions.
@@ -31,7 +34,9 @@ func (f *Functions) ManageFunctions(ctx context.Context, in ManageInput) (functi
 	defer beat(ctx, nothing)()
 	how := f.Provisioner
 	if how == nil {
-		how = func(p *pipelines.Provider) (provision.Provisioner, error) { return provision.NewHook(p, nil, nil) }
+		how = func(p *pipelines.Provider) (provision.Provisioner, error) {
+			return provision.NewHook(p, provision.HookOptions{Allow: f.Allow})
+		}
 	}
 	p, err := how(&in.Provider)
 	var done functions.Managing

@@ -7,10 +7,10 @@ import (
 )
 
 // RegisterControl registers what the control worker does, on ControlQueue.
-func RegisterControl(w worker.ActivityRegistry, f *Fleet) {
+func RegisterControl(w worker.ActivityRegistry, fleet *Fleet, providers *Functions) {
 	w.RegisterActivity(&Planning{})
-	w.RegisterActivity(&Functions{})
-	w.RegisterActivity(f)
+	w.RegisterActivity(providers)
+	w.RegisterActivity(fleet)
 }
 
 // RegisterHost registers what a host's worker does, on HostQueue(h.Name).

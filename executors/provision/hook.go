@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // Path is where the hook is on the host of a provider's url, unless manage_url says
@@ -65,19 +66,30 @@ type Hook struct {
 	client *http.Client
 }
 
-// NewHook makes the hook of a provider. A nil client takes one without time-outs of its
-// own, a nil getenv is os.Getenv.
-func NewHook(p *pipelines.Provider, client *http.Client, getenv func(string) string) (*Hook, error) {
+// HookOptions of a hook. The zero value allows every provider.
+type HookOptions struct {
+	Client *http.Client             // nil takes one without time-outs of its own
+	Getenv func(name string) string // where tokens are; nil means os.Getenv
+	Allow  []string                 // HOST or HOST:PORT of providers that may be told; none allow all
+}
+
+// NewHook makes the hook of a provider.
+func NewHook(p *pipelines.Provider, o HookOptions) (*Hook, error) {
 	at := p.ManageURL
 	if at == "" {
 		scheme, rest, _ := strings.Cut(p.URL, "://")
 		host, _, _ := strings.Cut(rest, "/")
 		at = scheme + "://" + host + Path
 	}
-	h := &Hook{url: strings.TrimSuffix(at, "/"), client: client}
-	if client == nil {
+	// A declaration names the address and the variable of the token that goes there.
+	if to, ok := secure.Leads(at, o.Allow); !ok {
+		return nil, fmt.Errorf("%w: provider %q has its functions made at %s, which this control role does not allow; start it with --allow-address %s if that is to be trusted", ErrRefused, p.Name, to, to)
+	}
+	h := &Hook{url: strings.TrimSuffix(at, "/"), client: o.Client}
+	if h.client == nil {
 		h.client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
+	getenv := o.Getenv
 	if getenv == nil {
 		getenv = os.Getenv
 	}

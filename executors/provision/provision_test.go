@@ -31,7 +31,7 @@ func cpu(name string, vcpu float64) functions.Managed {
 }
 
 func hook(t *testing.T, p pipelines.Provider, token string) *provision.Hook {
-	h, err := provision.NewHook(&p, nil, func(string) string { return token })
+	h, err := provision.NewHook(&p, provision.HookOptions{Getenv: func(string) string { return token }})
 	require.NoError(t, err)
 	return h
 }
@@ -86,8 +86,24 @@ func TestHook(t *testing.T) {
 		assert.ErrorContains(t, err, what)
 	}
 	assert.ErrorIs(t, hook(t, p, "wrong").Create(ctx, wide), provision.ErrRefused)
-	_, err = provision.NewHook(&p, nil, func(string) string { return "" })
+	_, err = provision.NewHook(&p, provision.HookOptions{Getenv: func(string) string { return "" }})
 	assert.ErrorContains(t, err, "CLOUD_TOKEN")
+}
+
+// TestHookGoesWhereItIsAllowedTo: the token of a declaration is sent nowhere else.
+func TestHookGoesWhereItIsAllowedTo(t *testing.T) {
+	secret := func(string) string { return "secret" }
+	for at, want := range map[string]string{"": "cloud.internal", "https://elsewhere:8443/make": "elsewhere:8443"} {
+		p := cloud("http://cloud.internal")
+		p.ManageURL = at
+		_, err := provision.NewHook(&p, provision.HookOptions{Getenv: secret, Allow: []string{"other"}})
+		require.ErrorIs(t, err, provision.ErrRefused)
+		assert.ErrorContains(t, err, "--allow-address "+want+" ")
+		for _, allow := range [][]string{nil, {"other", want}} {
+			_, err = provision.NewHook(&p, provision.HookOptions{Getenv: secret, Allow: allow})
+			assert.NoError(t, err)
+		}
+	}
 }
 
 // TestHookOfACloud: one that takes its time, fails, lists strangers, and answers oddly.

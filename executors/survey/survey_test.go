@@ -102,7 +102,7 @@ func TestAManagedProviderKeepsWhatItHad(t *testing.T) {
 	p := known()
 	p.Provider.Manage = true
 	serve(t, &p, nil)
-	hook, err := provision.NewHook(&p.Provider, nil, nil)
+	hook, err := provision.NewHook(&p.Provider, provision.HookOptions{})
 	require.NoError(t, err)
 	had := functions.Managed{Name: "f-gpu-4", FunctionSize: pipelines.FunctionSize{Function: "f", Platform: "gpu", GPUMemory: 4, Batch: 2}, Concurrency: 3, Warm: 1}
 	require.NoError(t, hook.Create(t.Context(), had))

@@ -42,7 +42,7 @@ func StartControl(ctx context.Context, c client.Client, o ProvisionOptions) (*Co
 		WorkerStopTimeout: 5 * time.Second, MaxConcurrentWorkflowTaskPollers: pollers, MaxConcurrentActivityTaskPollers: pollers,
 	})
 	workflows.Register(w)
-	activities.RegisterControl(w, &activities.Fleet{Client: c})
+	activities.RegisterControl(w, &activities.Fleet{Client: c}, &activities.Functions{Allow: o.Allow})
 	if err := w.Start(); err != nil {
 		return nil, fmt.Errorf("roles: control: %w", err)
 	}

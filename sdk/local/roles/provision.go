@@ -16,8 +16,9 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// ProvisionOptions says which hosts a control role makes.
+// ProvisionOptions says what a control role has made: which hosts, and functions where.
 type ProvisionOptions struct {
+	Allow        []string // HOST or HOST:PORT of providers that may be told to make functions; none allow all
 	Provisioners []made.Provisioner
 	Folder       string       // where the drivers remember what they have made
 	Program      string       // that runs workers of this machine; empty means this one

@@ -51,6 +51,7 @@ the file says: worker processes of this machine, or commands of yours for a clou
 	c.Flags().StringVar(&o.Dir, "store-dir", system.Folder(system.DefaultStateDir).Models(), "`folder` of the models that --store-listen serves")
 	c.Flags().StringVar(&file, "provision", "", "`file` that says how hosts are made (docs/fleet.md); empty makes none")
 	c.Flags().StringVar(&provision.Folder, "provision-dir", system.Folder(system.DefaultStateDir).Hosts(), "`folder` in which --provision remembers what it has made")
+	c.Flags().StringArrayVar(&provision.Allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider that declarations may have told to make functions, and no other; may be repeated (default any)")
 	c.PreRunE = func(*cobra.Command, []string) (err error) {
 		if file != "" {
 			provision.Provisioners, err = hosts.Load(file)

@@ -36,7 +36,7 @@ func (f *profileFlags) survey(c *cobra.Command, d *command.Deps, x *command.Decl
 	}
 	o := survey.Options{Calls: f.each, Report: func(line string) { fmt.Fprintln(d.Stderr, line) }}
 	if problem.Provider.Manage {
-		if o.Provisioner, err = provision.NewHook(&problem.Provider, nil, nil); err != nil {
+		if o.Provisioner, err = provision.NewHook(&problem.Provider, provision.HookOptions{}); err != nil {
 			return err
 		}
 	}
