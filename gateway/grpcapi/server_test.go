@@ -256,7 +256,7 @@ func TestCallsTellWhenTheyCame(t *testing.T) {
 	s := New(b, Options{})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, listen.Limit(listen.Stamp(tcp), 10, nil), s) }()
+	go func() { done <- Serve(ctx, listen.Limit(listen.Stamp(tcp), 10, listen.Refusal{}), s) }()
 	c := pb.NewGRPCInferenceServiceClient(dial(t, tcp.Addr()))
 	const patience = 2 * time.Second
 	for known, begin := 0, time.Now(); known < 3; {

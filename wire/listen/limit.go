@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 )
 
 // Descriptors is how many files and connections this process may have open. Go
@@ -30,21 +29,18 @@ func Few() string {
 	return ""
 }
 
-// refuseTime is what a caller gets to read why it is refused.
-const refuseTime = time.Second
-
-// Limit keeps at most so many connections of a listener open. Those beyond are told
-// the refusal, which may be empty, and closed, so that descriptors never run out.
-// most is above 0.
-func Limit(l net.Listener, most int, refusal []byte) net.Listener {
-	return &limited{Listener: l, most: int64(most), refusal: refusal}
+// Limit keeps at most so many connections of a listener open. Those beyond are refused
+// and closed, so that descriptors never run out. most is above 0.
+func Limit(l net.Listener, most int, r Refusal) net.Listener {
+	return &limited{Listener: l, most: int64(most), refusal: r}
 }
 
 type limited struct {
 	net.Listener
 	most    int64
-	refusal []byte
+	refusal Refusal
 	open    atomic.Int64
+	told    atomic.Int64 // connections that are being told
 }
 
 // Accept implements net.Listener.
@@ -58,9 +54,15 @@ func (l *limited) Accept() (net.Conn, error) {
 			return &counted{Conn: c, close: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
 		}
 		l.open.Add(-1)
-		_ = c.SetDeadline(time.Now().Add(refuseTime))
-		_, _ = c.Write(l.refusal) // fits into what the kernel keeps
-		_ = c.Close()
+		if l.told.Add(1) > mostTold {
+			l.told.Add(-1)
+			_ = c.Close()
+			continue
+		}
+		go func() {
+			defer l.told.Add(-1)
+			l.refusal.refuse(c)
+		}()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/wire/secure"
+	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
 
 func TestConnectionsBeyondTheLimitAreTold(t *testing.T) {
@@ -46,6 +47,26 @@ func TestConnectionsBeyondTheLimitAreTold(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return ask() == http.StatusNotFound
 	}, 20*time.Second, 10*time.Millisecond, "a connection that is closed makes room")
+}
+
+// TestConnectionsBeyondTheLimitAreToldOverTLS whichever version of HTTP they like best.
+func TestConnectionsBeyondTheLimitAreToldOverTLS(t *testing.T) {
+	i := securetest.New(t, "ours").Identity(t)
+	l, err := HTTP("127.0.0.1:0", secure.Credentials{Identity: i}, 1)
+	require.NoError(t, err)
+	server := &http.Server{Handler: http.NotFoundHandler()}
+	go func() { _ = server.Serve(l) }()
+	defer server.Close()
+	idle, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	defer idle.Close()
+	for _, second := range []bool{false, true} {
+		c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: i.Client("127.0.0.1"), ForceAttemptHTTP2: second}}
+		r, err := c.Get("https://" + l.Addr().String())
+		require.NoError(t, err)
+		require.Equal(t, http.StatusTooManyRequests, r.StatusCode)
+		require.NoError(t, r.Body.Close())
+	}
 }
 
 func TestDescriptors(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"net"
 	"syscall"
 
+	"golang.org/x/net/http2"
+
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -33,10 +35,6 @@ func TCP(address string, c secure.Credentials) (net.Listener, error) {
 	return l, nil
 }
 
-// crowded is what a caller of HTTP is told beyond the most connections.
-const crowded = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n\r\n" +
-	`{"error":"as many connections are open as may be (--max-connections); try again when some are closed","code":"overloaded"}`
-
 // Connections is how many connections a port keeps open where nothing else is said:
 // the others of the process get as many descriptors.
 func Connections() int { return max(Descriptors()/4, 16) }
@@ -54,17 +52,35 @@ func TLS(l net.Listener, i *secure.Identity) (net.Listener, error) {
 // open, and reads few at a time (Gate); 0 means Connections. They tell when requests
 // came (Arrival).
 func HTTP(address string, c secure.Credentials, most int) (net.Listener, error) {
+	l, err := open(address, c, most, Refusal{Tell: Say([]byte(crowded))}, "http/1.1", Stamp)
+	if err != nil {
+		return nil, err
+	}
+	return TLS(Gate(l), c.Identity)
+}
+
+// GRPC opens the address for a server of gRPC, which sees to TLS itself, in the same way.
+func GRPC(address string, c secure.Credentials, most int) (net.Listener, error) {
+	return open(address, c, most, Refusal{Tell: refuseCall}, http2.NextProtoTLS, Stamp)
+}
+
+// Frames opens the address for connections of frames (package frames), at most so many; 0
+// means Connections. Those beyond are told what is given. TLS is the server's.
+func Frames(address string, c secure.Credentials, most int, says []byte) (net.Listener, error) {
+	return open(address, c, most, Refusal{Tell: Say(says)}, "", func(l net.Listener) net.Listener { return l })
+}
+
+// open is TCP with at most so many connections. Those beyond are refused over TLS where
+// there is an identity, by a protocol. It fails where no port can have the identity.
+func open(address string, c secure.Credentials, most int, r Refusal, protocol string, with func(net.Listener) net.Listener) (net.Listener, error) {
+	config, err := c.Identity.Server()
+	if err != nil {
+		return nil, err
+	}
+	r.TLS = speaking(protocol, config)
 	l, err := TCP(address, c)
 	if err != nil {
 		return nil, err
 	}
-	refusal := crowded
-	if c.Identity != nil {
-		refusal = "" // it would not be TLS
-	}
-	over, err := TLS(Gate(Limit(Stamp(l), cmp.Or(most, Connections()), []byte(refusal))), c.Identity)
-	if err != nil {
-		_ = l.Close()
-	}
-	return over, err
+	return Limit(with(l), cmp.Or(most, Connections()), r), nil
 }

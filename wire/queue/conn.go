@@ -33,6 +33,9 @@ type PeerError struct {
 
 func (e *PeerError) Error() string { return fmt.Sprintf("queue: %s: %s", e.Address, e.Reason) }
 
+// Refusal is what a gateway is told that is not listened to; its Open returns why.
+func Refusal(why string) []byte { return Append(preamble[:], &Message{Kind: Fail, Text: []byte(why)}) }
+
 // Conn is one connection after both sides have said who they are. Send may be called
 // by many goroutines, Receive by one.
 type Conn struct {
@@ -125,6 +128,8 @@ func (q *Conn) handshake(role, want Role, accept func(*Message) error) error {
 	switch {
 	case err != nil:
 		return wrong("%v", err)
+	case m.Kind == Fail:
+		return wrong("%s", m.Text)
 	case m.Kind != Hello:
 		return wrong("it did not say who it is")
 	case m.Role != want:

@@ -155,6 +155,7 @@ func TestWrongPeers(t *testing.T) {
 		"ends before its last":     "hpgq\x05\r\n\r\n\x01\x01",
 		"version does not know":    "hpgq\x05\r\n\r\n\x01\x63",
 		"is that the port of a di": "",
+		"there are too many":       string(Refusal("there are too many")),
 	} {
 		a, b := net.Pipe()
 		go func() { _, _ = io.Copy(io.Discard, b) }()
@@ -213,6 +214,7 @@ func TestSendLater(t *testing.T) {
 		near, other := meet(t, Gateway, nil)
 		far := <-other
 		require.NoError(t, errors.Join(near.err, far.err))
+		synctest.Wait() // until both have written Hello: what is sent meanwhile goes after it at once
 		came := make(chan uint64, 16)
 		go func() {
 			defer close(came)

@@ -20,6 +20,7 @@ import (
 	"github.com/harpagon/harpagon/wire/attach/attachtcp"
 	"github.com/harpagon/harpagon/wire/frames"
 	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/queue"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -31,6 +32,10 @@ type DispatcherOptions struct {
 	Log         func(string)       // is told of connections that failed; may be nil
 	Record      string             // as of GatewayOptions
 	Keepalive   time.Duration      // how long gateways and executors may be silent; 0 means keepalive.DefaultPatience
+
+	// Connections is how many each of the two ports keeps open; 0 means
+	// listen.Connections.
+	Connections int
 
 	// Advertise is the address at which gateways reach Addr, and executors at the port
 	// after it; empty means Addr itself.
@@ -57,7 +62,7 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 	if err := checkRecord(o.Record); err != nil {
 		return nil, err
 	}
-	gateways, err := listen.TCP(o.Addr, o.Credentials)
+	gateways, err := listen.Frames(o.Addr, o.Credentials, o.Connections, queue.Refusal(listen.Beyond))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +71,7 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 		_ = gateways.Close()
 		return nil, err
 	}
-	executors, err := listen.TCP(next, o.Credentials)
+	executors, err := listen.Frames(next, o.Credentials, o.Connections, attachtcp.Refusal(listen.Beyond))
 	if err != nil {
 		_ = gateways.Close()
 		return nil, fmt.Errorf("roles: dispatcher: executors come to the port after that of gateways: %w", err)

@@ -1,7 +1,6 @@
 package roles
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,11 +190,10 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *control.Control) error {
 	bytes := inflight.New(inflight.Limits{Total: o.Limits.Bytes, PerPipeline: o.Limits.PipelineBytes})
 	if o.AttachAddr != "" {
-		l, err := listen.TCP(o.AttachAddr, o.Credentials)
+		l, err := listen.Frames(o.AttachAddr, o.Credentials, o.Limits.Connections, attachtcp.Refusal(listen.Beyond))
 		if err != nil {
 			return err
 		}
-		l = listen.Limit(l, cmp.Or(o.Limits.Connections, listen.Connections()), nil)
 		if r.Attach = o.Advertise; r.Attach == "" {
 			r.Attach = l.Addr().String()
 		}
@@ -218,11 +216,10 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 		r.serve(l, func() error { return httpapi.Serve(life, l, mux) })
 	}
 	if o.GRPCAddr != "" {
-		l, err := listen.TCP(o.GRPCAddr, o.Credentials)
+		l, err := listen.GRPC(o.GRPCAddr, o.Credentials, o.Limits.Connections)
 		if err != nil {
 			return err
 		}
-		l = listen.Limit(listen.Stamp(l), cmp.Or(o.Limits.Connections, listen.Connections()), nil)
 		r.GRPC = l.Addr().String()
 		over, err := o.Credentials.Identity.Server()
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
@@ -192,6 +193,28 @@ func TestOverTLS(t *testing.T) {
 	require.ErrorContains(t, err, "does not speak TLS")
 	_, err = Dialer{Options{Credentials: secure.Credentials{Token: "secret"}}}.Dial(context.Background(), "192.0.2.1:1")
 	require.ErrorContains(t, err, "--plaintext")
+}
+
+// TestExecutorsBeyondTheLimitAreTold why, also over TLS, while another has the one
+// connection that there may be.
+func TestExecutorsBeyondTheLimitAreTold(t *testing.T) {
+	for name, c := range map[string]secure.Credentials{"plain": {}, "TLS": {Identity: securetest.New(t, "ours").Identity(t)}} {
+		t.Run(name, func(t *testing.T) {
+			l, err := listen.Frames("127.0.0.1:0", c, 1, Refusal(listen.Beyond))
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- Serve(ctx, l, Options{Credentials: c}, echo) }()
+			first := dial(t, ctx, Options{Credentials: c}, l.Addr().String())
+			require.NoError(t, first.Send(&attach.Message{Batch: &attach.Batch{ID: 1}}))
+			_, err = first.Recv()
+			require.NoError(t, err)
+			_, err = dial(t, ctx, Options{Credentials: c}, l.Addr().String()).Recv()
+			require.ErrorContains(t, err, "--max-connections")
+			cancel()
+			require.NoError(t, <-done)
+		})
+	}
 }
 
 // TestSilentStreams opens 600 streams that say nothing: few are held, and those not

@@ -29,6 +29,9 @@ func frame(kind byte, text string) []byte {
 	return append(append(frames.AppendLength(nil, 1+len(text)), kind), text...)
 }
 
+// Refusal is what an executor is told that is not listened to; its Recv returns why.
+func Refusal(why string) []byte { return append(preamble[:], frame(kindEnd, why)...) }
+
 // greeted reads the preamble of the other side, who is named.
 func greeted(c *frames.Conn, who string) (first [len(preamble)]byte, err error) {
 	if err := c.First(first[:]); err != nil {

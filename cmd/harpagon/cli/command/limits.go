@@ -26,13 +26,27 @@ type LimitFlags struct {
 func (f *LimitFlags) Register(c *cobra.Command) {
 	c.Flags().StringVar(&f.bytes, "max-bytes", "", "how much memory the bodies of requests under way may take, such as 2GiB; a quarter of the machine's when left out")
 	c.Flags().StringVar(&f.pipeline, "max-bytes-per-pipeline", "", "how much of it the requests to one pipeline may take; all when left out")
-	c.Flags().IntVar(&f.connections, "max-connections", 0, "how many connections each port keeps open; 0 means a quarter of the files that the process may have open")
+	RegisterConnections(c, &f.connections)
+}
+
+// RegisterConnections adds the flag that bounds connections; CheckConnections says what is
+// wrong with it.
+func RegisterConnections(c *cobra.Command, most *int) {
+	c.Flags().IntVar(most, "max-connections", 0, "how many connections each port keeps open; 0 means a quarter of the files that the process may have open")
+}
+
+// CheckConnections says why there cannot be so many connections at most.
+func CheckConnections(most int) error {
+	if most < 0 {
+		return fmt.Errorf("--max-connections is %d; it is a number of connections, or 0", most)
+	}
+	return nil
 }
 
 // Limits are what the flags say.
 func (f *LimitFlags) Limits() (roles.Limits, error) {
-	if f.connections < 0 {
-		return roles.Limits{}, fmt.Errorf("--max-connections is %d; it is a number of connections, or 0", f.connections)
+	if err := CheckConnections(f.connections); err != nil {
+		return roles.Limits{}, err
 	}
 	l := roles.Limits{Connections: f.connections}
 	var err error

@@ -29,7 +29,10 @@ is gone another takes its services over. Without, the one that has started last 
 		RunE: func(c *cobra.Command, _ []string) error {
 			d.Settle()
 			warnOfFewDescriptors(d)
-			var err error
+			err := command.CheckConnections(o.Connections)
+			if err != nil {
+				return err
+			}
 			if o.Credentials, err = security.Credentials(); err != nil {
 				return err
 			}
@@ -55,6 +58,7 @@ is gone another takes its services over. Without, the one that has started last 
 	c.Flags().Lookup("name").DefValue = "its own name"
 	c.Flags().StringVar(&o.Record, "record", "", command.RecordUsage)
 	registerKeepalive(c, &o.Keepalive)
+	command.RegisterConnections(c, &o.Connections)
 	security.Register(c)
 	return c
 }
