@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -115,6 +116,12 @@ func (d *Dispatcher) Forget(g *Generation) {
 			return
 		}
 	}
+	d.mu.Lock()
+	g.forgotten = true
+	if v := d.services[g.Deployment.Name()]; v != nil {
+		v.older = slices.DeleteFunc(v.older, func(other *Generation) bool { return other == g })
+	}
+	d.mu.Unlock()
 	d.eachLink(func(l *Link) { l.forget(g) })
 	if g.number == unguarded {
 		return

@@ -100,8 +100,8 @@ func (d *Dispatcher) installCluster(g *Generation, v *service, unfit []string) (
 	if identity := clusterIdentity(g); s == nil || s.identity != identity {
 		s = d.newStation(g, placement.AllModules, identity)
 	}
-	v.current, v.stations = g, map[string]*station{placement.AllModules: s}
 	g.station(s)
+	v.supersede(g, map[string]*station{placement.AllModules: s})
 	c := setup{policy: g.policies[0].Policy, spec: g.policies[0].Spec, classes: g}
 	for _, slot := range g.Deployment.Slots {
 		e := d.executors[slot.Executor]

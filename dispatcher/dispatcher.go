@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,8 +78,22 @@ type Dispatcher struct {
 // service is what the dispatcher keeps of one that it serves.
 type service struct {
 	current  *Generation
+	older    []*Generation       // that are not forgotten, the newest first
 	account  *account            // nil until a generation is guarded
 	stations map[string]*station // of the current generation by module
+}
+
+// generations are all that may have requests, the newest first.
+func (v *service) generations() []*Generation {
+	return append([]*Generation{v.current}, v.older...)
+}
+
+// supersede puts a generation in charge, and keeps the one before for its requests.
+func (v *service) supersede(g *Generation, stations map[string]*station) {
+	if v.current != nil && !v.current.forgotten {
+		v.older = slices.Insert(v.older, 0, v.current)
+	}
+	v.current, v.stations = g, stations
 }
 
 // New makes a dispatcher that serves nothing yet.

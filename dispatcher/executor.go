@@ -79,25 +79,37 @@ func (d *Dispatcher) Activate(e *Executor) {
 	d.assign(e)
 }
 
-// assign adds the executor to the station that the current generation of its
-// service has for it. Dispatcher.mu is held.
+// assign adds the executor to the station that the newest generation of its service has
+// for it which has a slot for it: one of an older generation serves the requests that
+// are left of that. Dispatcher.mu is held.
 func (d *Dispatcher) assign(e *Executor) {
 	v := d.services[e.Service]
 	if v == nil {
 		return
 	}
-	slots := v.current.Deployment.Slots
-	i := slices.IndexFunc(slots, func(s placement.Slot) bool { return s.Executor == e.Name })
-	if i < 0 {
+	for _, g := range v.generations() {
+		slots := g.Deployment.Slots
+		i := slices.IndexFunc(slots, func(s placement.Slot) bool { return s.Executor == e.Name })
+		if i < 0 {
+			continue
+		}
+		if s := g.stationOf(slots[i].Module); s != nil {
+			e.station = s
+			s.add(member{exec: e, group: int32(slots[i].Group)})
+			d.guard(g)
+		}
 		return
 	}
-	s := v.stations[slots[i].Module]
-	if s == nil {
-		return
+}
+
+// assignIdle assigns the executors of a generation that serve nothing. Dispatcher.mu is
+// held.
+func (d *Dispatcher) assignIdle(g *Generation) {
+	for _, slot := range g.Deployment.Slots {
+		if e := d.executors[slot.Executor]; e != nil && e.station == nil {
+			d.assign(e)
+		}
 	}
-	e.station = s
-	s.add(member{exec: e, group: int32(slots[i].Group)})
-	d.guard(v.current)
 }
 
 // Detach takes the executor out of its station: it gets no more batches.

@@ -32,6 +32,8 @@ type Generation struct {
 	whole   *Generation
 	base    int
 	left    atomic.Int32 // of whole: members that are not forgotten
+
+	forgotten bool // no request has it; under Dispatcher.mu
 }
 
 // Compile makes a generation with its policies. The deployment of a function has the
@@ -134,7 +136,7 @@ func (d *Dispatcher) Install(g *Generation, unfit []string, callers []*Executor)
 			setups[i].members = append(setups[i].members, member{exec: e, group: int32(group)})
 		}
 	}
-	v.current, v.stations = g, stations
+	v.supersede(g, stations)
 	if d.decidesElsewhere(&g.Deployment) {
 		if l := d.owner(name); l != nil {
 			l.install(g)
@@ -177,9 +179,7 @@ func (d *Dispatcher) setup(g *Generation, index int, unfit []string) setup {
 		return c
 	}
 	module, s := g.Nodes[index].Module, g.stations[index]
-	for _, group := range policies.Groups(&g.Deployment, module) {
-		c.groups = append(c.groups, groupShape{batch: group.Batch, window: group.Window})
-	}
+	c.groups = shapes(&g.Deployment, module)
 	for _, slot := range g.Deployment.Slots {
 		e := d.executors[slot.Executor]
 		if slot.Module != module || e == nil || slices.Contains(unfit, slot.Executor) {
@@ -192,6 +192,14 @@ func (d *Dispatcher) setup(g *Generation, index int, unfit []string) setup {
 		c.members = append(c.members, member{exec: e, group: int32(slot.Group)})
 	}
 	return c
+}
+
+// shapes are those of the groups of executors of a module.
+func shapes(of *placement.Deployment, module string) (all []groupShape) {
+	for _, group := range policies.Groups(of, module) {
+		all = append(all, groupShape{batch: group.Batch, window: group.Window})
+	}
+	return all
 }
 
 // Remove stops serving a service. Its executors stay; requests under way go on.
@@ -214,12 +222,27 @@ func (d *Dispatcher) Serving(service string) *Generation {
 	return nil
 }
 
+// stationOf is that of a module that a slot names; nil where there is none.
+func (g *Generation) stationOf(module string) *station {
+	if g.members != nil {
+		return g.stations[0]
+	}
+	for i := range g.Nodes {
+		if g.Nodes[i].Module == module {
+			return g.stations[i]
+		}
+	}
+	return nil
+}
+
 // Adopt lets items of an older generation come, to the stations of modules that are the
-// same now, and to stations without executors where they are not.
+// same now, and to stations with the executors that it still has where they are not.
 func (d *Dispatcher) Adopt(g *Generation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.services[g.Deployment.Name()]
+	v.older = append(v.older, g)
+	defer d.assignIdle(g)
 	if g.members != nil {
 		d.adoptCluster(g, v)
 		return
@@ -230,7 +253,7 @@ func (d *Dispatcher) Adopt(g *Generation) {
 		s := v.stations[module]
 		if s == nil || s.identity != identity {
 			s = d.newStation(g, module, identity)
-			s.configure(setup{policy: g.policies[i].Policy, spec: g.policies[i].Spec})
+			s.configure(setup{policy: g.policies[i].Policy, spec: g.policies[i].Spec, groups: shapes(&g.Deployment, module)})
 		}
 		g.stations = append(g.stations, s)
 	}

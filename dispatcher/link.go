@@ -131,8 +131,10 @@ func (d *Dispatcher) reassign(service string) {
 		} else {
 			d.orphaned(name)
 		}
-		for _, s := range v.stations {
-			s.follow(l)
+		for _, g := range v.generations() {
+			for _, s := range g.stations {
+				s.follow(l)
+			}
 		}
 	}
 }

@@ -89,17 +89,25 @@ func (g *Gateway) register(e *executor) error {
 	return nil
 }
 
-// assignModule finds the module that the current deployment has for the executor, and says
-// whether it can serve it. Gateway.mu is held.
+// assignModule finds the module that the current deployment has for the executor, or an
+// older one that may have requests, and says whether it can serve it. Gateway.mu is held.
 func (g *Gateway) assignModule(e *executor) bool {
 	all := g.graphsOf(e.hello.Pipeline)
 	fits := len(all) > 0
 	for _, gr := range all {
-		slots := gr.Deployment.Slots
-		i := slices.IndexFunc(slots, func(s placement.Slot) bool { return s.Executor == e.hello.Executor })
-		fits = fits && i >= 0 && e.serve(g, gr, slots[i].Module)
+		fits = fits && e.serveSlot(g, gr)
+	}
+	if p := g.pipeline(e.hello.Pipeline); p != nil && !fits {
+		return slices.ContainsFunc(p.old, func(gr *deployed) bool { return e.serveSlot(g, gr) })
 	}
 	return fits
+}
+
+// serveSlot has the executor serve what a graph has a slot for it for. Gateway.mu is held.
+func (e *executor) serveSlot(g *Gateway, gr *deployed) bool {
+	slots := gr.Deployment.Slots
+	i := slices.IndexFunc(slots, func(s placement.Slot) bool { return s.Executor == e.hello.Executor })
+	return i >= 0 && e.serve(g, gr, slots[i].Module)
 }
 
 // serve notes the modules of a graph that the executor is to serve from now on, unless

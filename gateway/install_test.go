@@ -147,6 +147,41 @@ func TestInstallUnderLoadLosesNothing(t *testing.T) {
 	stop(g, workers)
 }
 
+// TestAnExecutorOfAnOlderGenerationMayComeAgain has the stream break over which requests of
+// a generation wait, and the next generation serve another model: they are answered when
+// it is back.
+func TestAnExecutorOfAnOlderGenerationMayComeAgain(t *testing.T) {
+	specs := map[string]spec{"m": {kind: addOne}}
+	first, second := deployment(single(long), 1, specs), deployment(single(long), 2, specs)
+	second.Slots[0].Model = "another"
+	g, workers := serve(t, Options{}, first, specs)
+	before := workers["m/1/0"]
+	_ = before.stream.Close()
+	<-before.done
+	type end struct {
+		r   *wire.InferResponse
+		err error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		r, err := g.Infer(t.Context(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2)})
+		ended <- end{r, err}
+	}()
+	require.Eventually(t, func() bool { return g.Measures("p").InFlight == 1 }, long, time.Millisecond)
+	for name, w := range start(g, second, specs) {
+		workers[name] = w
+	}
+	require.NoError(t, g.Prepare(t.Context(), second))
+	require.NoError(t, g.Install(t.Context(), second))
+	again := &worker{kind: before.kind, hello: before.hello}
+	again.attach(g)
+	workers["m/1/0"] = again
+	e := <-ended
+	require.NoError(t, e.err)
+	require.Equal(t, 1, e.r.Generation)
+	stop(g, workers)
+}
+
 // keptGenerations are the one that serves, the one before, whose requests may have been
 // under way when it was installed, and those that executors remember ways to (see route).
 const keptGenerations = 6

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/queue"
+)
+
+// owning is a dispatcher elsewhere that the gateway obeys by an epoch; it notes what it is told.
+type owning struct {
+	near, far net.Conn
+	told      []queue.Message
+}
+
+func own(t *testing.T, d *dispatcher.Dispatcher, h *holder, epoch uint64) *owning {
+	o := new(owning)
+	o.near, o.far = net.Pipe()
+	go hear(o.far, func(m queue.Message) { o.told = append(o.told, m) })
+	go func() {
+		frames := queue.Append([]byte("hpgq\x05\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Dispatcher, Text: []byte("d")})
+		_, _ = o.far.Write(queue.Append(frames, &queue.Message{Kind: queue.Own, Epoch: epoch}))
+	}()
+	conn, err := queue.Open(o.near, queue.Self{Role: queue.Gateway, Name: "g", Patience: -1}, queue.Dispatcher, nil)
+	require.NoError(t, err)
+	go func() { _ = d.Follow(conn, h) }()
+	synctest.Wait()
+	return o
+}
+
+func (o *owning) count(kind queue.Kind) (n int) {
+	for _, m := range o.told {
+		if m.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAnOlderGenerationFollowsItsNewOwner has the owner of a service go while an item of a
+// generation waits whose module the next one does not have: the next owner is told of it.
+func TestAnOlderGenerationFollowsItsNewOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, h := follower(time.Now()), &holder{}
+		first := own(t, d, h, 1)
+		it := h.install(t, d, 1)
+		finish(d, h.install(t, d, 2))
+		synctest.Wait()
+		require.Equal(t, 2, first.count(queue.Arrive))
+		_ = first.far.Close()
+		synctest.Wait()
+		second := own(t, d, h, 2)
+		require.Equal(t, 1, second.count(queue.Arrive), "the item of the older generation")
+		require.Equal(t, 2, second.count(queue.Install))
+		finish(d, it)
+		synctest.Wait()
+		require.NotZero(t, second.count(queue.Forget))
+		_ = second.far.Close()
+	})
+}
+
+// TestExecutorsOfOlderGenerationsServe what is left of them, whether they come before a
+// dispatcher hears of the generation or after, and only until that is forgotten.
+func TestExecutorsOfOlderGenerationsServe(t *testing.T) {
+	began := time.Now()
+	d := dispatcher.New(dispatcher.Options{Now: func() dispatch.Time { return 1 + time.Since(began) }, Record: -1})
+	compile := func(n int) *dispatcher.Generation {
+		of := version(n)
+		of.Slots = []placement.Slot{{Executor: fmt.Sprint("e", n), Pipeline: "p", Module: "m", Hardware: "cpu", Host: "h", Batch: 1, Model: fmt.Sprint("v", n)}}
+		g, err := d.Compile(of)
+		require.NoError(t, err)
+		return g
+	}
+	come := func(n int) {
+		d.Register(dispatcher.Introduction{Name: fmt.Sprint("e", n), Service: "p", Host: "h", Device: fmt.Sprint(n)}, true)
+	}
+	down := func(g *dispatcher.Generation) bool {
+		_, down := d.Down(g, 0)
+		return down
+	}
+	g3, g2, g1 := compile(3), compile(2), compile(1)
+	d.Install(g3, nil, nil)
+	come(2)
+	require.True(t, down(g3))
+	d.Adopt(g2)
+	require.False(t, down(g2), "it was there before")
+	d.Adopt(g1)
+	require.True(t, down(g1))
+	come(1)
+	require.False(t, down(g1))
+	come(3)
+	require.False(t, down(g3))
+	g4 := compile(4)
+	d.Install(g4, nil, nil)
+	come(3)
+	require.False(t, down(g3), "it came again")
+	d.Forget(g3)
+	come(3)
+	require.True(t, down(g3))
+	require.True(t, down(g4))
+}
