@@ -42,6 +42,8 @@ type service struct {
 	spec       spec
 	before     spec
 
+	unseen *gateway.Gateway // by control, while the service is deleted; nil for none
+
 	given []orders // of the last two changes
 	asked *spec    // while control was away; nil once it is carried out
 
@@ -254,14 +256,18 @@ func (w *world) same(g *gatewayProcess, own *gateway.Gateway) bool {
 	return g.Gateway == own && g.alive()
 }
 
-// onAll calls all gateways at once and returns an error of one that lives.
-func (w *world) onAll(patience time.Duration, call func(context.Context, *gateway.Gateway) error) error {
+// onAll calls all gateways that control sees at once, and returns an error of one that lives.
+func (s *service) onAll(patience time.Duration, call func(context.Context, *gateway.Gateway) error) error {
+	w := s.world
 	ctx, cancel := context.WithTimeout(w.life, patience)
 	defer cancel()
 	var calls sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
 	for _, g := range w.living() {
+		if g.own == s.unseen {
+			continue
+		}
 		calls.Go(func() {
 			if err := call(ctx, g.own); err != nil && w.same(g.process, g.own) {
 				mu.Lock()
@@ -290,13 +296,13 @@ func (s *service) change(to spec) error {
 	for _, slot := range fresh {
 		s.start(d, slot)
 	}
-	if err = w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Prepare(ctx, d) }); err == nil {
+	if err = s.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Prepare(ctx, d) }); err == nil {
 		installed = true
 		s.mu.Lock()
 		s.answers[d.Generation] = s.sums(to)
 		s.mu.Unlock()
 		gateways := w.living()
-		err = w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Install(ctx, d) })
+		err = s.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Install(ctx, d) })
 		if err == nil {
 			s.mu.Lock()
 			s.installed = d.Generation
@@ -334,7 +340,7 @@ func (s *service) release(kept []placement.Slot) {
 	if len(s.given) > 0 {
 		s.given[len(s.given)-1].released = names
 	}
-	err := w.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Release(ctx, s.name, names) })
+	err := s.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Release(ctx, s.name, names) })
 	if w.faults.every == 0 && w.life.Err() == nil && !w.hurried {
 		if err != nil {
 			w.history.violate("%s: executors %v are not released although all is well: %v", s.name, names, err)
@@ -359,7 +365,7 @@ func (s *service) remove() {
 	s.world.history.note("%s is deleted", s.name)
 	s.world.history.changed()
 	since := placement.Age{Life: s.life + 1}
-	_ = s.world.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Remove(ctx, s.name, since) })
+	_ = s.onAll(4*time.Second, func(ctx context.Context, g *gateway.Gateway) error { return g.Remove(ctx, s.name, since) })
 	s.current = nil
 	s.release(nil)
 	s.begin()
@@ -477,9 +483,12 @@ func (s *service) operate() {
 		case n == 4:
 			_ = s.change(s.before)
 		case n == 5 && w.deletes:
+			s.hide()
 			s.remove()
 			late := random(w.seed, fmt.Sprint("late orders of ", s.name, s.life))
-			if w.pause(between(late, 1, time.Second)) && late.IntN(2) == 0 {
+			goesOn := w.pause(between(late, 1, time.Second))
+			s.show()
+			if goesOn && late.IntN(2) == 0 {
 				s.giveAgain()
 			} else if s.change(s.spec) == nil {
 				s.giveAgain()

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -122,6 +123,34 @@ func (s *service) deleteLate() {
 			w.history.violate("%s serves %s no more, since it was told late of a deletion before", g.process.name, s.name)
 		}
 	}
+}
+
+// hide draws a gateway that control does not see while it deletes the service, as one that
+// is cut off from Temporal alone.
+func (s *service) hide() {
+	w := s.world
+	r := random(w.seed, fmt.Sprint("out of sight of ", s.name, s.life))
+	if all := w.living(); w.faults.every > 0 && len(all) > 0 && r.IntN(3) == 0 {
+		g := all[r.IntN(len(all))]
+		s.unseen = g.own
+		w.history.note("%s is out of sight", g.process.name)
+	}
+}
+
+// show has the gateway learn what became of the service, as it does when it looks for
+// itself.
+func (s *service) show() {
+	if s.unseen == nil {
+		return
+	}
+	w := s.world
+	ctx, cancel := context.WithTimeout(w.life, time.Second)
+	defer cancel()
+	_ = s.unseen.Remove(ctx, s.name, placement.Age{Life: s.life})
+	if _, serves := s.unseen.Deployment(s.name); serves {
+		w.history.violate("%s is served, although its gateway has learned that it is deleted", s.name)
+	}
+	s.unseen = nil
 }
 
 // note keeps the orders of the last two changes. The service is locked.
