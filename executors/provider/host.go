@@ -191,15 +191,20 @@ func (h *Host) lookup(path string) *deployed {
 		if _, ok := at.problem.Find(size, 1); !ok {
 			continue
 		}
-		d := &deployed{host: h, place: at, path: path, size: size, limit: h.options.Limit, deleted: at.problem.Provider.Manage}
-		if d.limit <= 0 {
-			d.limit = at.problem.Provider.CallConcurrency()
-		}
+		d := &deployed{host: h, place: at, path: path, size: size, limit: h.limit(at), deleted: at.problem.Provider.Manage}
 		d.bill = Item{Name: path[lastSlash(path)+1:], Function: size.Function, Platform: size.Platform, VCPU: size.VCPU, GPUMemory: size.GPUMemory}
 		h.deployed[path] = d
 		return d
 	}
 	return nil
+}
+
+// limit is how many instances of one size there may be.
+func (h *Host) limit(at *place) int {
+	if h.options.Limit > 0 {
+		return h.options.Limit
+	}
+	return at.problem.Provider.CallConcurrency()
 }
 
 // expireIdle lets idle instances go.

@@ -29,11 +29,12 @@ func (h *Host) Resize(ctx context.Context, m functions.Managed) error {
 	if err != nil {
 		return err
 	}
+	if m.Concurrency < 1 {
+		return fmt.Errorf("%w: %s shall run %d calls at once", provision.ErrRefused, m.Name, m.Concurrency)
+	}
 	d.mu.Lock()
 	d.managed, d.deleted = m, false
-	if d.limit = m.Concurrency; h.options.Limit > 0 {
-		d.limit = min(d.limit, h.options.Limit)
-	}
+	d.limit = min(m.Concurrency, h.limit(d.place)) // whoever asks cannot start more
 	lacks := min(m.Warm, d.limit) - d.alive
 	d.alive += max(0, lacks)
 	d.mu.Unlock()

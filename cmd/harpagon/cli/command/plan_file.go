@@ -116,14 +116,22 @@ func Sealed(v any, made *Made) ([]byte, error) {
 	return nil, errors.New("command: no digest")
 }
 
+// partsOf are the fields of a file, and of what it says of how it was made: of those that
+// stand twice the last one.
+func partsOf(text []byte) (parts, made map[string]json.RawMessage, err error) {
+	if err := json.Unmarshal(text, &parts); err != nil {
+		return nil, nil, err
+	}
+	if len(parts["made"]) > 0 {
+		err = json.Unmarshal(parts["made"], &made)
+	}
+	return parts, made, err
+}
+
 // sealOf is the digest of a file whatever its white space, and without that in it.
 func sealOf(text []byte) (string, error) {
-	var parts map[string]json.RawMessage
-	if err := json.Unmarshal(text, &parts); err != nil {
-		return "", err
-	}
-	var made map[string]json.RawMessage
-	if err := json.Unmarshal(parts["made"], &made); err != nil {
+	parts, made, err := partsOf(text)
+	if err != nil {
 		return "", err
 	}
 	delete(made, "digest")
@@ -149,7 +157,7 @@ func ReadPlanFile(path, version string) (*PlanFile, error) {
 		return nil, fmt.Errorf("--plan: %w", err)
 	}
 	var f PlanFile
-	if err := json.Unmarshal(text, &f); err != nil {
+	if err := f.parse(text); err != nil {
 		return nil, fmt.Errorf("--plan %s: it holds something else than plans (%w); write it with harpagon plan --out", path, err)
 	}
 	if f.Made == nil {
@@ -162,6 +170,24 @@ func ReadPlanFile(path, version string) (*PlanFile, error) {
 		return nil, fmt.Errorf("--plan %s: it was changed after it was made, so that nobody has planned it; change the declaration instead, and make it again with harpagon plan --out", path)
 	}
 	return &f, nil
+}
+
+// parse reads the fields that the digest is of: of a field that stands twice, decoding
+// would mix both.
+func (f *PlanFile) parse(text []byte) error {
+	parts, made, err := partsOf(text)
+	if err != nil {
+		return err
+	}
+	if made != nil {
+		if parts["made"], err = json.Marshal(made); err != nil {
+			return err
+		}
+	}
+	if text, err = json.Marshal(parts); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, f)
 }
 
 // Of is the plan of a service; nil where the file has none.
