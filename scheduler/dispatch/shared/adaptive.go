@@ -202,7 +202,10 @@ func (p *adaptive) refresh(class int32) {
 		return
 	}
 	s := p.planned(class)
-	c := cutWindow(q, &s, p.keep(class))
+	c, all := whole(q, &s)
+	if !all {
+		c = cutWindow(q, &s, p.keep(class))
+	}
 	if c.size == 0 { // only a faster group can serve what is left
 		c = cut{drop: q.n - 1, size: 1}
 	}
@@ -223,7 +226,7 @@ func (p *adaptive) refresh(class int32) {
 		p.ready.Drop(class)
 		p.held.Drop(class)
 		return
-	case float64(c.size) < p.enough(class) && !m.burst.paused(p.now, m.meter.Rate):
+	case !p.full(class, c.size) && !m.burst.paused(p.now, m.meter.Rate):
 		p.wakes.Set(class, min(at, m.burst.look))
 		p.ready.Drop(class)
 		p.held.Set(class, last-ahead)
@@ -244,6 +247,16 @@ func (p *adaptive) guard(slack dispatch.Time) dispatch.Time {
 	}
 	wait := dispatch.Time(p.typic / float64(max(1, p.fleet.Up)) * (guardShare + float64(p.ready.Len())))
 	return max(0, wait-slack)
+}
+
+// full says whether a batch of the model may start before it has to. Most are far too small,
+// which is seen without working out what is enough.
+func (p *adaptive) full(class int32, size int) bool {
+	m := &p.models[class]
+	if float64(size) < min(startLeast*m.aim, p.rules.startBeta*m.fixed*m.meter.Rate) {
+		return false
+	}
+	return float64(size) >= p.enough(class)
 }
 
 // enough is the batch of the model that may start before it has to.
@@ -296,7 +309,7 @@ func (p *adaptive) choose() int32 {
 		return p.ready.Top()
 	}
 	if p.held.Len() > 0 {
-		if class := p.held.Top(); float64(p.models[class].size) >= p.enough(class) {
+		if class := p.held.Top(); p.full(class, p.models[class].size) {
 			return class
 		}
 	}

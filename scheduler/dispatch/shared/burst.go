@@ -28,6 +28,7 @@ type burst struct {
 	buckets float64       // fading sums over the buckets
 	first   float64       // of the count
 	second  float64       // of count·(count - 1)
+	crowded bool          // they tell of bursts
 	last    dispatch.Time // when a request came last
 	look    dispatch.Time // when to see whether the stream has paused
 }
@@ -78,14 +79,10 @@ func (b *burst) close(now dispatch.Time) {
 	b.buckets = (b.buckets + float64(passed)) * fade
 	b.count = 0
 	b.end += passed * b.width
+	mean := b.first / b.buckets
+	chance := math.Sqrt(2/b.buckets) / mean // of the crowding of Poisson arrivals
+	b.crowded = b.first > 0 && b.second > (burstLeast+burstSure*chance)*b.first*mean
 }
 
 // runs says whether a burst goes on at that instant.
-func (b *burst) runs(now dispatch.Time) bool {
-	if now >= b.over() || b.first == 0 {
-		return false
-	}
-	mean := b.first / b.buckets
-	chance := math.Sqrt(2/b.buckets) / mean // of the crowding of Poisson arrivals
-	return b.second > (burstLeast+burstSure*chance)*b.first*mean
-}
+func (b *burst) runs(now dispatch.Time) bool { return b.crowded && now < b.over() }

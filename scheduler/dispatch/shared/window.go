@@ -6,6 +6,15 @@ type cut struct {
 	drop, size int
 }
 
+// whole says whether all that wait can run as one batch, or as many as a batch may hold,
+// which is so most often; cutWindow then forms that one, whatever its target.
+func whole(q *line, s *offer) (cut, bool) {
+	if q.n == 0 || s.finish(q.n) > q.due(0) {
+		return cut{}, false
+	}
+	return cut{size: min(q.n, len(s.table))}, true
+}
+
 // cutWindow forms a batch as Symphony's code does (its window drop): the
 // longest end of the line that can run as one batch is found; target of it is
 // what the batch should hold; requests before that end are taken in if the
@@ -13,6 +22,9 @@ type cut struct {
 // target as far as its first request allows. What stands before the batch is
 // late for any batch worth running. The size is 0 where nothing can run.
 func cutWindow(q *line, s *offer, target int) cut {
+	if c, ok := whole(q, s); ok {
+		return c
+	}
 	low, high := 0, q.n // the longest end starts in low..high
 	for low < high {
 		mid := (low + high) / 2
