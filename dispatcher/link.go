@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/harpagon/harpagon/dispatcher/numbers"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -28,7 +29,7 @@ type Link struct {
 	mu          sync.Mutex
 	generations map[*Generation]uint64
 	numbered    uint64
-	stations    numbers[*station]
+	stations    numbers.Numbers[*station]
 	requests    []*Request // by number; nil where it is free
 	free        []uint64
 }
@@ -38,7 +39,7 @@ type Link struct {
 func (d *Dispatcher) Follow(c *queue.Conn, gateway Gateway) error {
 	l := &Link{
 		dispatcher: d, gateway: gateway, conn: c, owns: make(map[string]uint64), missing: make(map[string]bool),
-		generations: make(map[*Generation]uint64), stations: numbers[*station]{of: make(map[*station]*numbered)},
+		generations: make(map[*Generation]uint64),
 	}
 	d.mu.Lock()
 	d.links = append(d.links, l)
@@ -208,7 +209,7 @@ func (l *Link) tell(g *Generation) uint64 {
 	}
 	l.numbered++
 	l.generations[g] = l.numbered
-	l.stations.use(g.stations)
+	l.stations.Use(g.stations)
 	l.conn.Send(&queue.Message{Kind: queue.Install, Generation: l.numbered, Text: text})
 	return l.numbered
 }
@@ -218,7 +219,7 @@ func (l *Link) forget(g *Generation) {
 	defer l.mu.Unlock()
 	if n, ok := l.generations[g]; ok {
 		delete(l.generations, g)
-		l.stations.leave(g.stations)
+		l.stations.Leave(g.stations)
 		l.conn.Send(&queue.Message{Kind: queue.Forget, Generation: n})
 	}
 }
@@ -238,7 +239,7 @@ func (l *Link) arrive(s *station, it *Item, more bool, now dispatch.Time) {
 	defer l.mu.Unlock()
 	g, node := r.Generation.placeOf(it.Index)
 	l.conn.Send(&queue.Message{
-		Kind: queue.Arrive, Generation: l.tell(g), Request: l.request(r), Station: l.stations.number(s), Item: uint64(it.id),
+		Kind: queue.Arrive, Generation: l.tell(g), Request: l.request(r), Station: l.stations.Number(s), Item: uint64(it.id),
 		Node: uint64(node), Size: uint64(it.Size), Age: now - r.Arrival, Left: r.Deadline - now, Timed: r.Deadline != 0,
 		Again: it.Attempts > 0, More: more,
 	})
@@ -277,8 +278,8 @@ func (l *Link) cancel(s *station, it *Item) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := l.stations.of[s]; n != nil { // else it was never told of, or is forgotten
-		l.conn.Send(&queue.Message{Kind: queue.Cancel, Station: n.number, Item: uint64(it.id)})
+	if n, ok := l.stations.Given(s); ok { // else it was never told of, or is forgotten
+		l.conn.Send(&queue.Message{Kind: queue.Cancel, Station: n, Item: uint64(it.id)})
 	}
 }
 
@@ -286,7 +287,7 @@ func (l *Link) cancel(s *station, it *Item) {
 func (l *Link) station(n uint64) *station {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.stations.find(n)
+	return l.stations.Find(n)
 }
 
 // start hands the items of a batch to the gateway. Those that are over by now, or that

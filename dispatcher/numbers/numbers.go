@@ -1,12 +1,12 @@
-package dispatcher
+package numbers
 
 import "github.com/harpagon/harpagon/wire/queue"
 
-// numbers are those by which a Link calls stations. A station has one for as long as the
+// Numbers are those by which stations S are called. A station has one for as long as the
 // other side knows a generation with it. Then its place is the next one's to come, whose
 // number tells another life of the place: what the other side has said of the one before,
 // and comes late, names nobody.
-type numbers[S comparable] struct {
+type Numbers[S comparable] struct {
 	of     map[S]*numbered
 	places []place[S]
 	free   []uint64 // places without a station
@@ -24,8 +24,11 @@ type place[S comparable] struct {
 	lives   uint64 // before this one
 }
 
-// use notes that the other side knows a generation with the stations.
-func (n *numbers[S]) use(all []S) {
+// Use notes that the other side knows a generation with the stations.
+func (n *Numbers[S]) Use(all []S) {
+	if n.of == nil {
+		n.of = make(map[S]*numbered)
+	}
 	for _, s := range all {
 		if n.of[s] == nil {
 			n.of[s] = new(numbered)
@@ -34,8 +37,8 @@ func (n *numbers[S]) use(all []S) {
 	}
 }
 
-// leave notes that it does not any more.
-func (n *numbers[S]) leave(all []S) {
+// Leave notes that it does not any more.
+func (n *Numbers[S]) Leave(all []S) {
 	for _, s := range all {
 		u := n.of[s]
 		if u.generations--; u.generations > 0 {
@@ -50,8 +53,8 @@ func (n *numbers[S]) leave(all []S) {
 	}
 }
 
-// number of a station of a generation that the other side knows.
-func (n *numbers[S]) number(s S) uint64 {
+// Number is that of a station of a generation that the other side knows.
+func (n *Numbers[S]) Number(s S) uint64 {
 	u := n.of[s]
 	if u.given {
 		return u.number
@@ -67,11 +70,19 @@ func (n *numbers[S]) number(s S) uint64 {
 	return u.number
 }
 
-// find is the station that has the number; the zero one where none has it now.
-func (n *numbers[S]) find(number uint64) (none S) {
+// Find is the station that has the number; the zero one where none has it now.
+func (n *Numbers[S]) Find(number uint64) (none S) {
 	at := queue.Place(number)
 	if at >= uint64(len(n.places)) || number != queue.Station(at, n.places[at].lives) {
 		return none
 	}
 	return n.places[at].station
+}
+
+// Given is the number that a station has, if it has one.
+func (n *Numbers[S]) Given(s S) (number uint64, ok bool) {
+	if u := n.of[s]; u != nil && u.given {
+		return u.number, true
+	}
+	return 0, false
 }
