@@ -120,16 +120,29 @@ func newTimer(f func()) Timer {
 func (d *Dispatcher) Now() dispatch.Time { return d.options.Now() }
 
 // Arrive takes in an item, unless its request is over.
-func (d *Dispatcher) Arrive(it *Item) { d.ArriveAt(d.Now(), it) }
+func (d *Dispatcher) Arrive(it *Item) { d.ArriveAll(d.Now(), []*Item{it}) }
 
-// ArriveAt is Arrive of an item that came then, a moment ago.
-func (d *Dispatcher) ArriveAt(now dispatch.Time, it *Item) {
-	s := it.station()
+// ArriveAll is Arrive of several that came then, a moment ago. It costs little more than that
+// of one where they are of one station.
+func (d *Dispatcher) ArriveAll(now dispatch.Time, all []*Item) { hear(dispatch.Arrive, now, all) }
+
+// hear takes items in, or back, one behind the other.
+func hear(what dispatch.Kind, now dispatch.Time, all []*Item) {
 	var room [4]effect
-	s.mu.Lock()
-	fx := s.arrive(now, it, it.More, room[:0])
-	s.mu.Unlock()
-	s.apply(fx)
+	for len(all) > 0 {
+		s, fx := all[0].station(), room[:0]
+		s.mu.Lock()
+		for len(all) > 0 && all[0].station() == s {
+			if what == dispatch.Arrive {
+				fx = s.arrive(now, all[0], all[0].More, fx)
+			} else {
+				fx = s.cancel(all[0], fx)
+			}
+			all = all[1:]
+		}
+		s.mu.Unlock()
+		s.apply(fx)
+	}
 }
 
 // maxRefusals bounds how often an item is queued anew that no engine has seen. When
@@ -163,22 +176,26 @@ func (d *Dispatcher) Requeue(it *Item, untouched bool) bool {
 
 // Cancel takes a waiting item back. What is in a batch already runs on, and nobody
 // looks at its answer.
-func (d *Dispatcher) Cancel(it *Item) {
-	s := it.station()
-	var room [4]effect
-	fx := room[:0]
-	s.mu.Lock()
-	if it.state == queued {
-		s.take(it.id)
-		it.state = ended
-		it.accountWait(-1)
-		if s.elsewhere {
-			s.link.cancel(s, it)
-		}
-		fx = s.step(d.Now(), dispatch.Event{Kind: dispatch.Cancel, Request: it.request()}, fx)
+func (d *Dispatcher) Cancel(it *Item) { d.CancelAll([]*Item{it}) }
+
+// CancelAll is Cancel of several, which costs little more than that of one where they are
+// of one station. Item.Settled says what it has found.
+func (d *Dispatcher) CancelAll(all []*Item) { hear(dispatch.Cancel, 0, all) }
+
+// cancel is Cancel; the station's lock is held.
+func (s *station) cancel(it *Item, fx []effect) []effect {
+	it.Settled = it.state == settled
+	if it.state != queued {
+		return fx
 	}
-	s.mu.Unlock()
-	s.apply(fx)
+	now := s.dispatcher.Now()
+	s.take(it.id)
+	it.state = ended
+	it.accountWait(-1)
+	if s.elsewhere {
+		s.link.cancel(s, it)
+	}
+	return s.step(now, dispatch.Event{Kind: dispatch.Cancel, Request: it.request()}, fx)
 }
 
 // Done notes that a batch has come back and lets its executor go on. The batch is

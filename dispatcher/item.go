@@ -42,28 +42,30 @@ func (r *Request) End() { r.over.Store(true) }
 // Over says whether the request is over.
 func (r *Request) Over() bool { return r.over.Load() }
 
-// Item is the work of one request at one module.
+// Item is the work of one request at one module. A dispatcher holds very many, most of which
+// nothing has used for long when it needs them: what it needs of all items of a batch lies
+// together, and fields fill each other's gaps.
 type Item struct {
 	Request *Request
-	Holder  any    // what the gateway has of it
-	Form    uint64 // of a function: items of different forms go in calls of their own
-	Index   int32  // of the module in the generation
-	Size    int32  // rows; 1 where the module is not for queries
-	Class   int32  // of a function: the application's, in the request's generation
-	More    bool   // others of its request come to the module in the same instant, after it
+	Holder  any   // what the gateway has of it
+	Index   int32 // of the module in the generation
+	Size    int32 // rows; 1 where the module is not for queries
 
-	// The station's, under its lock until the item has come back. A dispatcher holds very
-	// many items, so that fields lie where they fill each other's gaps.
+	// The station's, under its lock until the item has come back.
 	class    int32 // that the policy knows it by
 	Batch    int32 // rows or items that it ran with
 	refusals int16 // how often it was queued anew before it can have reached an engine
 	Attempts int8  // and after it may have
 	state    itemState
+	Settled  bool // what the last Cancel has found: it is back, and the dispatcher holds it no more
+	More     bool // others of its request come to the module in the same instant, after it
 	Times
-	kept  dispatch.Time // of the request's time for the modules below
 	stats *stats.Module // that counts it
 	id    dispatch.RequestID
 	lost  *loss // the last; nil without
+
+	Form  uint64 // of a function: items of different forms go in calls of their own
+	Class int32  // of a function: the application's, in the request's generation
 }
 
 // loss is that of an item with its executor.
@@ -85,6 +87,7 @@ const (
 	queued
 	sent
 	ended
+	settled // and nobody tells of it any more
 )
 
 // Batch is what runs together on an executor.
@@ -159,13 +162,24 @@ func (d Drop) Word() string {
 func (it *Item) request() dispatch.Request {
 	q := dispatch.Request{ID: it.id, Size: it.Size, Class: it.class}
 	r := it.Request
-	r.Generation.Nodes[it.Index].SetTimes(&q, r.Arrival, r.Deadline, it.kept)
+	n := &r.Generation.Nodes[it.Index]
+	n.SetTimes(&q, r.Arrival, r.Deadline, n.Keep.Least)
 	return q
 }
 
+// left is the state of the items of a batch that has come back. As a whole and from one
+// gateway, they are that gateway's alone; of others somebody may still tell, as of those of
+// a batch whose executor ends it before anybody was told that it starts.
+func (b *Batch) left(r Report) itemState {
+	if b.Parts > 1 || r.Failed > 0 || !b.Told.Load() {
+		return ended
+	}
+	return settled
+}
+
 // finish splits the time between sending and receiving.
-func (it *Item) finish(now, waited, compute dispatch.Time) {
-	it.state, it.Ended = ended, now
+func (it *Item) finish(left itemState, now, waited, compute dispatch.Time) {
+	it.state, it.Ended = left, now
 	away := now - it.Began
 	waited = min(max(waited, 0), away)
 	it.Compute = min(max(compute, 0), away-waited)

@@ -183,8 +183,9 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 	fx := room[:0]
 	s.mu.Lock()
 	now := s.dispatcher.Now()
+	left := b.left(r)
 	for _, it := range b.Items {
-		it.finish(now, r.Waited, r.Compute)
+		it.finish(left, now, r.Waited, r.Compute)
 	}
 	s.count(b, now, r)
 	if b.soon > 0 {
@@ -210,15 +211,17 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 func (s *station) count(b *Batch, now dispatch.Time, r Report) {
 	whole := b.Items[0]
 	counts := whole.stats
-	timed := counts.Batch(now, stats.Batch{
+	stays := counts.Batch(now, stats.Batch{
 		Took:     whole.Ended - whole.Ready - whole.Queue,
 		Executor: b.Executor.Name, Hardware: b.Executor.Hardware, Host: b.Executor.host, Items: len(b.Items), Rows: b.Rows,
 		Largest: b.Items[0].Request.Generation.largest, Failed: r.Failed, Compute: r.Compute, Transfer: whole.transfer(),
 	})
+	if stays == nil {
+		return
+	}
+	stays.Alike(len(b.Items), whole.Compute, whole.transfer())
 	for _, it := range b.Items {
-		if timed {
-			counts.Item(now, it.Queue, it.Wait, it.Compute, it.transfer())
-		}
+		stays.Item(it.Queue, it.Wait)
 	}
 }
 

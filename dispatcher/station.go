@@ -73,7 +73,7 @@ func (it *Item) station() *station { return it.Request.Generation.stations[it.In
 // arrive takes in an item; more says that another follows in this instant, with which the
 // policy decides on both.
 func (s *station) arrive(now dispatch.Time, it *Item, more bool, fx []effect) []effect {
-	if it.Request.Over() || it.state == ended {
+	if it.Request.Over() || it.state >= ended {
 		return fx
 	}
 	g := it.Request.Generation
@@ -96,7 +96,6 @@ func (s *station) arrive(now dispatch.Time, it *Item, more bool, fx []effect) []
 	}
 	it.state = queued
 	it.accountWait(1)
-	it.kept = g.Nodes[it.Index].Keep.Least
 	it.id = s.put(it)
 	if s.elsewhere {
 		s.link.arrive(s, it, more, now)
@@ -160,14 +159,9 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 	if len(a.Batch) > len(b.few) {
 		b.Items = make([]*Item, 0, len(a.Batch))
 	}
-	var first, last dispatch.Time
-	for i, id := range a.Batch {
-		it := s.take(id)
-		b.add(it)
-		if i == 0 || it.Ready < first {
-			first = it.Ready
-		}
-		last = max(last, it.Ready)
+	first, last := s.gather(b, a.Batch)
+	for _, it := range b.Items {
+		b.note(it)
 	}
 	b.Parts = len(b.gateways)
 	b.begin(s.closed(now, a, first, last), b.Size())
@@ -177,6 +171,20 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 		l.exec.enter(b)
 	}
 	return b
+}
+
+// gather takes the items of a batch from their slots, and returns when the first and the
+// last of them came. Nothing has used them for long: what is not needed yet is asked for
+// all the same, so that the processor waits for the memory of all at once instead of for
+// each.
+func (s *station) gather(b *Batch, ids []dispatch.RequestID) (first, last dispatch.Time) {
+	first = dispatch.Never
+	for _, id := range ids {
+		it := s.take(id)
+		b.hold(it)
+		first, last = min(first, it.Ready), max(last, it.Ready)
+	}
+	return first, last
 }
 
 // Size is what the items of the batch are told of it: rows where they are queries.
@@ -200,13 +208,23 @@ func (b *Batch) begin(closed dispatch.Time, size int) {
 
 // add puts an item into the batch that is being made.
 func (b *Batch) add(it *Item) {
-	r := it.Request
-	due := r.Generation.Nodes[it.Index].Due(r.Arrival, r.Deadline, it.kept)
-	if len(b.Items) == 0 || due < b.Due {
-		b.Due = due
-	}
+	b.hold(it)
+	b.note(it)
+}
+
+func (b *Batch) hold(it *Item) {
 	b.Items = append(b.Items, it)
 	b.Rows += int(it.Size)
+}
+
+// note makes the batch due with the item, and known to its gateway.
+func (b *Batch) note(it *Item) {
+	r := it.Request
+	n := &r.Generation.Nodes[it.Index]
+	due := n.Due(r.Arrival, r.Deadline, n.Keep.Least)
+	if b.gateways == nil || due < b.Due {
+		b.Due = due
+	}
 	if b.gateways == nil {
 		b.gateways = b.one[:0]
 	}

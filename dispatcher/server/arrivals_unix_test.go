@@ -248,6 +248,7 @@ func (g *gatewayProcess) run() error {
 	rng := rand.New(rand.NewPCG(1, 2))
 	began := time.Now()
 	due := began
+	var over []uint64 // requests
 	for sent := 0; g.Started+g.Dropped < g.n; {
 		now := time.Now()
 		// It is late where the machine cannot offer that much: what has ended must be told
@@ -261,11 +262,16 @@ func (g *gatewayProcess) run() error {
 		}
 		for len(g.ends) > 0 && !g.ends[0].at.After(now) {
 			e := heap.Pop(&g.ends).(end)
-			for _, r := range e.items {
-				g.leave(r)
-			}
+			over = append(over, e.items...)
 			_, _ = g.out.WriteString(e.line)
 		}
+		// The executor tells the dispatcher when it tells the gateway, which has its clients
+		// answered before it tells the dispatcher.
+		_ = g.out.Flush()
+		for _, r := range over {
+			g.leave(r)
+		}
+		over = over[:0]
 		for more := true; more; {
 			select {
 			case all := <-heard:
@@ -285,7 +291,6 @@ func (g *gatewayProcess) run() error {
 		if sent == g.n {
 			g.flush()
 		}
-		_ = g.out.Flush()
 		if due.After(now) || sent == g.n {
 			time.Sleep(200 * time.Microsecond)
 		}

@@ -81,7 +81,6 @@ func (c *control) handle(m *attach.Message) error {
 	case m.Done != nil:
 		if b := c.executor.Started(m.Done.Epoch, m.Done.Batch); b != nil && c.executor.Take(b.ID) == b {
 			d.Done(b, dispatcher.Report{Waited: m.Done.Waited, Compute: m.Done.Compute, Failed: m.Done.Failed, Away: m.Done.Away})
-			settle(b, m.Done.Failed)
 		}
 	case m.Soon != nil:
 		d.Soon(c.executor, m.Soon.ID, m.Soon.Compute)

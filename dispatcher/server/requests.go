@@ -3,68 +3,122 @@ package server
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"time"
 
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/wire/queue"
 )
 
-// peerRequest is a request as a gateway elsewhere has told of it.
+// peerRequest is a request as a gateway elsewhere has told of it. It is as large as whole
+// lines of the processor's cache, so that as few of them as can be are waited for.
 type peerRequest struct {
 	dispatcher.Request
-	free    bool // there is none: the memory is for the next of its number
 	refused bool
 	several bool     // it has items beside the first
 	first   peerItem // most have one, which needs no memory of its own
+	_       [24]byte
 }
 
 // peerItem is an item of a gateway elsewhere.
 type peerItem struct {
+	ref queue.Ref
 	dispatcher.Item
-	ref     queue.Ref
-	settled atomic.Bool // it is back, and nobody else holds it
 }
 
-// settle notes that the items of a batch that has come back, as a whole and from one
-// gateway, are held by that gateway's peer alone. Of other batches somebody may still tell,
-// as of one whose executor ends it before anybody was told that it starts.
-func settle(b *dispatcher.Batch, failed int) {
-	if b.Parts > 1 || failed > 0 || !b.Told.Load() {
-		return
-	}
-	for _, it := range b.Items {
-		it.Holder.(*peerItem).settled.Store(true)
-	}
+const (
+	// requestsAtOnce is for how many requests to come memory is allotted at once: they lie
+	// side by side then, and one that stays long keeps few others.
+	requestsAtOnce = 32
+
+	// maxSpare bounds the requests whose memory is kept for others.
+	maxSpare = 1 << 17
+
+	// mostEnding is of how many requests it is seen later whether their items are back, whose
+	// end has come before that.
+	mostEnding = 1 << 10
+
+	// together is how many arrivals, or ends, at most are handled together that came one
+	// behind the other. Nothing has used most of what they need for long: asking for the
+	// memory of all before any of it is needed has the processor wait once, instead of once
+	// for each.
+	together = 32
+)
+
+// coming is an item that the gateway has told of.
+type coming struct {
+	generation, request, station, item, node, size uint64
+
+	age, left          time.Duration
+	timed, again, more bool
 }
 
-// requestsAtOnce is for how many requests to come memory is allotted at once: they lie side
-// by side then, and one that stays long keeps few others.
-const requestsAtOnce = 32
+// arriveAll takes in the items that have come.
+func (p *peer) arriveAll() error {
+	var room [together]*dispatcher.Item
+	items := room[:0]
+	all := p.coming
+	p.coming = p.coming[:0]
+	p.near(all)
+	for i := range all {
+		it, err := p.arrive(&all[i])
+		if err != nil {
+			return err
+		}
+		if it == nil {
+			continue
+		}
+		at := &p.items[queue.Place(it.ref.Station)][uint32(it.ref.Item)]
+		if before := *at; before != nil {
+			// While another owned the service the gateway has told that one alone what became of
+			// it; or it tells the same item again.
+			p.server.dispatcher.ArriveAll(p.now, items)
+			items = items[:0]
+			p.server.dispatcher.Cancel(&before.Item)
+		}
+		*at = it
+		items = append(items, &it.Item)
+	}
+	p.server.dispatcher.ArriveAll(p.now, items)
+	return nil
+}
 
-// maxKept bounds the numbers whose memory is kept for the next request.
-const maxKept = 1 << 17
+// near asks for the memory of those that come, and returns how much of it is used, so that
+// the compiler leaves nothing out.
+func (p *peer) near(all []coming) (used int) {
+	for i := range all {
+		c := &all[i]
+		if c.request < uint64(len(p.requests)) && p.requests[c.request] != nil {
+			used++
+		}
+		if place, slot := queue.Place(c.station), uint64(uint32(c.item)); place < uint64(len(p.items)) && slot < uint64(len(p.items[place])) && p.items[place][slot] != nil {
+			used++
+		}
+	}
+	return used
+}
 
-func (p *peer) arrive(m *queue.Message) error {
-	g := p.generations[m.Generation]
-	place, slot, most := queue.Place(m.Station), uint64(uint32(m.Item)), p.server.options.Modules
+// arrive makes an item, and room for it; nil where its request is refused.
+func (p *peer) arrive(c *coming) (*peerItem, error) {
+	g := p.generations[c.generation]
+	place, slot, most := queue.Place(c.station), uint64(uint32(c.item)), p.server.options.Modules
 	switch {
-	case g == nil || m.Node >= uint64(len(g.Nodes)):
-		return errors.New("an item of a module that was not installed")
-	case m.Request >= maxRequests || place >= uint64(most) || slot >= maxSlots:
-		return fmt.Errorf("%w: more than %d requests, %d modules or %d items of one are under way", ErrTooMany, maxRequests, most, maxSlots)
-	case m.Size > maxSlots:
-		return fmt.Errorf("an item of %d rows", m.Size)
+	case g == nil || c.node >= uint64(len(g.Nodes)):
+		return nil, errors.New("an item of a module that was not installed")
+	case c.request >= maxRequests || place >= uint64(most) || slot >= maxSlots:
+		return nil, fmt.Errorf("%w: more than %d requests, %d modules or %d items of one are under way", ErrTooMany, maxRequests, most, maxSlots)
+	case c.size > maxSlots:
+		return nil, fmt.Errorf("an item of %d rows", c.size)
 	}
-	of, index := g.MemberOf(int32(m.Node))
-	r, fresh := p.request(m, of)
+	of, index := g.MemberOf(int32(c.node))
+	r, fresh := p.request(c, of)
 	it := &r.first
 	if !fresh {
 		it, r.several = new(peerItem), true
 	}
-	it.ref = queue.Ref{Station: m.Station, Item: m.Item}
-	it.Request, it.Holder, it.Index, it.Size, it.More = &r.Request, it, index, int32(m.Size), m.More
-	if m.Again {
+	it.ref = queue.Ref{Station: c.station, Item: c.item}
+	it.Request, it.Holder, it.Index, it.Size, it.More = &r.Request, it, index, int32(c.size), c.more
+	if c.again {
 		it.Attempts = 1
 	}
 	if fresh && !p.server.dispatcher.Admit(of, p.now, r.Deadline) {
@@ -73,7 +127,7 @@ func (p *peer) arrive(m *queue.Message) error {
 	if r.refused {
 		r.End()
 		p.Drop(&it.Item, dispatcher.Refused)
-		return nil
+		return nil, nil
 	}
 	for uint64(len(p.items)) <= place {
 		p.items = append(p.items, nil)
@@ -81,35 +135,29 @@ func (p *peer) arrive(m *queue.Message) error {
 	for uint64(len(p.items[place])) <= slot {
 		p.items[place] = append(p.items[place], nil)
 	}
-	if before := p.items[place][slot]; before != nil && !before.settled.Load() {
-		// While another owned the service the gateway has told that one alone what became of
-		// it; or it tells the same item again.
-		p.server.dispatcher.Cancel(&before.Item)
-	}
-	p.items[place][slot] = it
-	p.server.dispatcher.ArriveAt(p.now, &it.Item)
-	return nil
+	return it, nil
 }
 
 // request finds or makes the request of an item.
-func (p *peer) request(m *queue.Message, g *dispatcher.Generation) (r *peerRequest, fresh bool) {
-	for uint64(len(p.requests)) <= m.Request {
+func (p *peer) request(c *coming, g *dispatcher.Generation) (r *peerRequest, fresh bool) {
+	for uint64(len(p.requests)) <= c.request {
 		p.requests = append(p.requests, nil)
 	}
-	if r = p.requests[m.Request]; r.open() {
+	if r = p.requests[c.request]; r != nil {
 		return r, false
 	}
-	if r == nil {
-		if len(p.room) == 0 {
-			p.room = make([]peerRequest, requestsAtOnce)
+	if len(p.spare) == 0 {
+		p.spare = p.spare[:0]
+		room := make([]peerRequest, requestsAtOnce)
+		for i := range room {
+			p.spare = append(p.spare, &room[i])
 		}
-		r, p.room = &p.room[0], p.room[1:]
-		p.requests[m.Request] = r
 	}
-	r.free = false
-	r.Generation, r.Gateway, r.Arrival = g, p, max(1, p.now-m.Age)
-	if m.Timed {
-		r.Deadline = max(1, p.now+m.Left)
+	r, p.spare = p.spare[len(p.spare)-1], p.spare[:len(p.spare)-1]
+	p.requests[c.request] = r
+	r.Generation, r.Gateway, r.Arrival = g, p, max(1, p.now-c.age)
+	if c.timed {
+		r.Deadline = max(1, p.now+c.left)
 	}
 	return r, true
 }
@@ -130,26 +178,41 @@ func (p *peer) item(ref queue.Ref) *peerItem {
 type leaving struct {
 	number uint64
 	how    admission.End
+	of     *peerRequest
 }
 
-// leavesAtOnce is how many ends at most are handled together.
-const leavesAtOnce = 16
-
-// finishAll counts requests out whose ends came one behind the other. Nothing has used
-// most of them for long: asking for the memory of all before any of it is needed has the
-// processor wait once, instead of once for each.
-func (p *peer) finishAll() {
-	n := 0
+// leaveAll counts requests out.
+func (p *peer) leaveAll() {
+	var room [2 * together]*dispatcher.Item
+	n, items := 0, room[:0]
 	for _, l := range p.leaving {
-		if l.number < uint64(len(p.requests)) && p.requests[l.number].open() {
-			p.leaving[n] = l
-			n++
+		if l.number >= uint64(len(p.requests)) || p.requests[l.number] == nil {
+			continue
 		}
+		l.of, p.requests[l.number] = p.requests[l.number], nil
+		p.leaving[n] = l
+		n++
 	}
 	for _, l := range p.leaving[:n] {
-		if r := p.requests[l.number]; r.open() {
-			p.finish(r, l.how)
-			p.release(l.number, r)
+		it := &l.of.first
+		if p.item(it.ref) == it {
+			p.items[queue.Place(it.ref.Station)][uint32(it.ref.Item)] = nil
+		}
+		items = append(items, &it.Item)
+	}
+	back := p.ending[:min(together, max(0, len(p.ending)-mostEnding))]
+	p.ending = p.ending[len(back):]
+	for _, r := range back {
+		items = append(items, &r.first.Item)
+	}
+	p.server.dispatcher.CancelAll(items)
+	for _, r := range back {
+		p.release(r)
+	}
+	for _, l := range p.leaving[:n] {
+		p.finish(l.of, l.how)
+		if !p.release(l.of) {
+			p.ending = append(p.ending, l.of)
 		}
 	}
 	p.leaving = p.leaving[:0]
@@ -157,29 +220,28 @@ func (p *peer) finishAll() {
 
 // finish counts a request out.
 func (p *peer) finish(r *peerRequest, how admission.End) {
-	r.End()
+	it := &r.first.Item
+	if !it.Settled || r.several {
+		r.End()
+	}
 	if r.refused {
 		return
 	}
-	if !r.first.settled.Load() { // it may wait here, if another owned the service when it was taken back
-		p.server.dispatcher.Cancel(&r.first.Item)
+	if !it.Settled { // it may wait here, if another owned the service when it was taken back
+		p.server.dispatcher.Cancel(it)
 	}
 	p.server.dispatcher.Leave(&r.Request, p.now, how)
 }
 
-// open says whether there is a request.
-func (r *peerRequest) open() bool { return r != nil && !r.free }
-
-// release keeps the memory of a request that is over for the next of its number, where
-// nobody else holds any of it.
-func (p *peer) release(number uint64, r *peerRequest) {
-	it := &r.first
-	if r.several || !r.refused && !it.settled.Load() || number >= maxKept {
-		p.requests[number] = nil
-		return
+// release keeps the memory of a request that is over for another, and says whether nobody
+// else holds any of it.
+func (p *peer) release(r *peerRequest) bool {
+	switch {
+	case !r.refused && !r.first.Settled:
+		return false
+	case !r.several && len(p.spare) < maxSpare:
+		*r = peerRequest{}
+		p.spare = append(p.spare, r)
 	}
-	if p.item(it.ref) == it {
-		p.items[queue.Place(it.ref.Station)][uint32(it.ref.Item)] = nil
-	}
-	*r = peerRequest{free: true}
+	return true
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,6 +27,11 @@ func TestMemoryOfRequestsIsUsedAgain(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) { useAgain(t, rand.New(rand.NewPCG(seed, 0))) })
 	}
+}
+
+// TestRequestsFillLinesOfTheCache holds that no request lies in more of them than it must.
+func TestRequestsFillLinesOfTheCache(t *testing.T) {
+	require.Zero(t, unsafe.Sizeof(peerRequest{})%64)
 }
 
 // TestAnItemThatIsToldAgainWaitsOnce holds that an item which its gateway tells of once more,
@@ -162,7 +168,7 @@ func useAgain(t *testing.T, rng *rand.Rand) {
 			}
 		case len(open) > 0: // several at once, of those whose items have all started
 			var frames []byte
-			some := 1 + rng.IntN(2*leavesAtOnce)
+			some := 1 + rng.IntN(2*together)
 			open = slices.DeleteFunc(open, func(r *held) bool {
 				leaves := some > 0 && !slices.Contains(slices.Collect(maps.Values(r.items)), false)
 				if leaves {

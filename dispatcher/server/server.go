@@ -170,7 +170,7 @@ func (s *Server) epochOf(service string) uint64 { return max(s.owns[service], s.
 // Serve serves a gateway until its connection ends, and returns why; nil where the
 // gateway has closed it.
 func (s *Server) Serve(c net.Conn) error {
-	p := &peer{server: s, generations: make(map[uint64]*shared), serves: make(map[string]bool), leaving: make([]leaving, 0, leavesAtOnce)}
+	p := &peer{server: s, generations: make(map[uint64]*shared), serves: make(map[string]bool), coming: make([]coming, 0, together), leaving: make([]leaving, 0, together)}
 	self := queue.Self{Role: queue.Dispatcher, Name: s.options.Name, Token: s.options.Token, Patience: s.options.Patience, Doubt: p.skipParts}
 	conn, err := queue.Open(c, self, queue.Gateway, func(hello *queue.Message) error {
 		if s.options.Token != "" && string(hello.Token) != s.options.Token {
@@ -208,8 +208,10 @@ type peer struct {
 	now         dispatch.Time      // when what is handled was read, or little later
 	generations map[uint64]*shared // written under Server.mu
 	serves      map[string]bool    // services that it has told of and not removed; under Server.mu
-	requests    []*peerRequest     // by the gateway's number; nil where there is no memory for one
-	room        []peerRequest      // for requests to come
+	requests    []*peerRequest     // by the gateway's number; nil where there is none
+	spare       []*peerRequest     // memory for requests to come
+	ending      []*peerRequest     // that are over, while others may hold their items
+	coming      []coming           // items that are about to be taken in
 	leaving     []leaving          // requests that are about to be counted out
 	items       [][]*peerItem      // by the station's place and slot there
 }
@@ -260,7 +262,13 @@ func (p *peer) handle(m *queue.Message) error {
 	case queue.Release:
 		p.server.dismiss(p, string(m.Text))
 	case queue.Arrive:
-		return p.arrive(m)
+		p.coming = append(p.coming, coming{
+			generation: m.Generation, request: m.Request, station: m.Station, item: m.Item, node: m.Node, size: m.Size,
+			age: m.Age, left: m.Left, timed: m.Timed, again: m.Again, more: m.More,
+		})
+		if len(p.coming) == cap(p.coming) || p.conn.Next() != queue.Arrive {
+			return p.arriveAll()
+		}
 	case queue.Lack:
 		p.server.lacks(string(m.Text), m.Epoch, m.Batch, int(m.Part), m.How == queue.Withdrawn)
 	case queue.Cancel:
@@ -268,9 +276,9 @@ func (p *peer) handle(m *queue.Message) error {
 			p.server.dispatcher.Cancel(&it.Item)
 		}
 	case queue.Leave:
-		p.leaving = append(p.leaving, leaving{m.Request, admission.End(m.How)})
+		p.leaving = append(p.leaving, leaving{number: m.Request, how: admission.End(m.How)})
 		if len(p.leaving) == cap(p.leaving) || p.conn.Next() != queue.Leave {
-			p.finishAll()
+			p.leaveAll()
 		}
 	default:
 		return fmt.Errorf("a message of kind %d, which a gateway does not send", m.Kind)
@@ -422,6 +430,9 @@ func (p *peer) Start(b *dispatcher.Batch, items []*dispatcher.Item, part int) {
 		Part: uint64(part), Parts: uint64(b.Parts), Size: uint64(b.Size()), Left: b.Due - now, Age: now - b.Closed,
 		Items: room[:0],
 	}
+	if len(items) > len(room) {
+		m.Items = make([]queue.Ref, 0, len(items))
+	}
 	for _, it := range items {
 		m.Items = append(m.Items, it.Holder.(*peerItem).ref)
 	}
@@ -450,7 +461,7 @@ func (p *peer) leave() {
 	}
 	s.mu.Unlock()
 	for _, r := range p.requests {
-		if r.open() {
+		if r != nil {
 			r.End()
 		}
 	}
@@ -462,7 +473,7 @@ func (p *peer) leave() {
 		}
 	}
 	for _, r := range p.requests {
-		if r.open() {
+		if r != nil {
 			p.finish(r, admission.InTime)
 		}
 	}

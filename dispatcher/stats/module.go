@@ -94,10 +94,9 @@ type Batch struct {
 	Transfer           time.Duration // between gateway and executor and back
 }
 
-// Batch counts one that has come back, and says whether the times of its items are
-// to be counted by Item: those of a batch that was computed twice, or not, say
-// little.
-func (s *Module) Batch(now dispatch.Time, b Batch) bool {
+// Batch counts one that has come back, and returns what counts the times of its items: nil
+// where it was computed twice, or not, because those say little.
+func (s *Module) Batch(now dispatch.Time, b Batch) *Stays {
 	second := s.ring.at(now)
 	second.batches++
 	second.batched += int64(b.Rows)
@@ -112,7 +111,7 @@ func (s *Module) Batch(now dispatch.Time, b Batch) bool {
 	e.compute += b.Compute
 	second.failed += int64(b.Failed)
 	if b.Failed > 0 {
-		return false
+		return nil
 	}
 	took := b.Compute
 	if b.Largest > 0 {
@@ -122,16 +121,22 @@ func (s *Module) Batch(now dispatch.Time, b Batch) bool {
 	if b.Host != "" {
 		runsOf(&s.transfers, b.Host).add(now, b.Transfer)
 	}
-	return true
+	return (*Stays)(second)
 }
 
-// Item counts the parts of an item's stay at the module.
-func (s *Module) Item(now dispatch.Time, queue, wait, compute, transfer time.Duration) {
-	second := s.ring.at(now)
-	second.queue.Add(queue)
-	second.wait.Add(wait)
-	second.compute.Add(compute)
-	second.transfer.Add(transfer)
+// Stays counts the parts of the stays of a batch's items at the module.
+type Stays moduleSecond
+
+// Alike counts what is the same for so many items: the time in their engine and on the way.
+func (s *Stays) Alike(items int, compute, transfer time.Duration) {
+	s.compute.AddMany(compute, items)
+	s.transfer.AddMany(transfer, items)
+}
+
+// Item counts what an item has spent before it started.
+func (s *Stays) Item(queue, wait time.Duration) {
+	s.queue.Add(queue)
+	s.wait.Add(wait)
 }
 
 func (s *moduleSecond) executor(name string) *executorSecond {

@@ -45,10 +45,13 @@ type Histogram struct {
 }
 
 // Add counts a duration.
-func (h *Histogram) Add(d time.Duration) {
+func (h *Histogram) Add(d time.Duration) { h.AddMany(d, 1) }
+
+// AddMany counts a duration so many times.
+func (h *Histogram) AddMany(d time.Duration, n int) {
 	d = max(0, d)
-	h.bucket(h.index(uint64(d)), 1)
-	h.n++
+	h.bucket(h.index(uint64(d)), int64(n))
+	h.n += int64(n)
 	h.max = max(h.max, d)
 }
 

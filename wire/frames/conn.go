@@ -403,10 +403,10 @@ func (q *Conn) cork() {
 	if !q.options.Corked {
 		return
 	}
-	if q.handled++; q.read.Buffered() > 0 && q.handled%corkedFor != 0 {
-		q.corked.Store(true)
-	} else {
+	if q.handled++; q.read.Buffered() == 0 || q.handled%corkedFor == 0 {
 		q.uncork()
+	} else if !q.corked.Load() {
+		q.corked.Store(true)
 	}
 }
 
@@ -421,14 +421,14 @@ func (q *Conn) uncork() {
 	q.flush()
 }
 
-// Peek is the first byte of the next frame, where it lies in the buffer already; false
-// where that is not known.
+// Peek is the first byte of the next frame, where it lies in the buffer as a whole, and is
+// short; false where that is not known.
 func (q *Conn) Peek() (first byte, ok bool) {
-	if q.read.Buffered() < 2 {
+	lies, _ := q.read.Peek(q.read.Buffered())
+	if len(lies) < 2 || lies[0] >= 1<<7 || lies[0] == 0 || len(lies) <= int(lies[0]) {
 		return 0, false
 	}
-	lies, _ := q.read.Peek(2)
-	return lies[1], lies[0] < 1<<7 && lies[0] > 0 // else its length has more than a byte
+	return lies[1], true
 }
 
 func (q *Conn) cause(err error) error {

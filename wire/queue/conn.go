@@ -194,8 +194,8 @@ func (q *Conn) Receive(m *Message) error {
 	}
 }
 
-// Next is the kind of the message that Receive returns next, where a part of it lies in
-// the buffer already; 0 where that is not known.
+// Next is the kind of the message that Receive returns next, without waiting for it; 0
+// where that is not known.
 func (q *Conn) Next() Kind {
 	kind, _ := q.conn.Peek()
 	return Kind(kind)
