@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 
@@ -122,7 +123,8 @@ func (d *Dispatcher) Owned(service string) bool {
 // reassign has the stations of a service, or of all for "", obey the link that owns it
 // now, and tells a new one what waits. Dispatcher.mu is held.
 func (d *Dispatcher) reassign(service string) {
-	for name, v := range d.services {
+	for _, name := range slices.Sorted(maps.Keys(d.services)) {
+		v := d.services[name]
 		if service != "" && name != service || !d.decidesElsewhere(&v.current.Deployment) {
 			continue
 		}

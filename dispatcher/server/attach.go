@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -42,13 +43,13 @@ func (s *Server) Attach(stream attach.Stream) error {
 	c.executor = s.dispatcher.Register(dispatcher.Introduction{
 		Name: h.Executor, Service: h.Pipeline, Host: h.Host, Device: h.Device, Hardware: h.Hardware, Concurrency: h.Concurrency, Holder: c,
 	}, false)
-	s.controls[c] = true
+	s.controls = append(s.controls, c)
 	c.tellEpoch(s.epochOf(h.Pipeline))
 	s.mu.Unlock()
 	s.dispatcher.Activate(c.executor)
 	err = c.serve()
 	s.mu.Lock()
-	delete(s.controls, c)
+	s.controls = slices.DeleteFunc(s.controls, func(other *control) bool { return other == c })
 	s.mu.Unlock()
 	s.dispatcher.Abandon(c.executor)
 	s.mu.Lock()

@@ -26,7 +26,7 @@ func (s *Server) look(service string) {
 		delete(s.looking, service)
 		told, owned := s.missing[service], s.epochOf(service) > 0
 		if told || owned && n > 0 {
-			for p := range s.peers {
+			for _, p := range s.peers {
 				p.conn.Send(&queue.Message{Kind: queue.Missing, Text: []byte(service), How: uint64(n)})
 			}
 			told = n > 0

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,8 +32,8 @@ type Server struct {
 	mu          sync.Mutex
 	owns        map[string]uint64 // epoch by service; "" is all
 	epoch       uint64            // the highest that it has had
-	peers       map[*peer]bool
-	controls    map[*control]bool
+	peers       []*peer
+	controls    []*control
 	generations map[generationKey]*shared
 	released    map[string]map[*peer]bool // by executor: gateways that have let it go, while others have not
 	looking     map[string]bool           // services whose executors are looked for
@@ -68,6 +69,10 @@ type Options struct {
 	// right, and may be set.
 	Clock func() time.Time
 
+	// Random tells epochs that are claimed apart from those of other servers; it is
+	// called by one goroutine at a time. nil means rand.Uint32.
+	Random func() uint32
+
 	// Orphaned is told by which epoch a service had an owner whom a gateway has lost; it
 	// must not block. Who has made the server a claimer (Claim) needs none.
 	Orphaned func(service string, epoch uint64)
@@ -78,11 +83,14 @@ func New(d *dispatcher.Dispatcher, o Options) *Server {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	if o.Random == nil {
+		o.Random = rand.Uint32
+	}
 	o.Modules = cmp.Or(o.Modules, queue.MaxStations)
 	return &Server{
-		dispatcher: d, options: o, owns: make(map[string]uint64), peers: make(map[*peer]bool),
-		controls: make(map[*control]bool), generations: make(map[generationKey]*shared),
-		released: make(map[string]map[*peer]bool), looking: make(map[string]bool), missing: make(map[string]bool),
+		dispatcher: d, options: o, owns: make(map[string]uint64),
+		generations: make(map[generationKey]*shared),
+		released:    make(map[string]map[*peer]bool), looking: make(map[string]bool), missing: make(map[string]bool),
 	}
 }
 
@@ -96,13 +104,13 @@ func (s *Server) Own(service string, epoch uint64) {
 		return
 	}
 	s.owns[service], s.epoch = epoch, max(s.epoch, epoch)
-	for k := range s.generations {
+	for _, k := range slices.SortedFunc(maps.Keys(s.generations), func(a, b generationKey) int { return strings.Compare(a.service, b.service) }) {
 		s.look(k.service)
 	}
-	for p := range s.peers {
+	for _, p := range s.peers {
 		p.conn.Send(&queue.Message{Kind: queue.Own, Text: []byte(service), Epoch: epoch})
 	}
-	for c := range s.controls {
+	for _, c := range s.controls {
 		if c.service == service || service == "" {
 			c.tellEpoch(s.epochOf(c.service))
 		}
@@ -114,7 +122,7 @@ func (s *Server) Own(service string, epoch uint64) {
 // again by a higher epoch when gateways say that the owner is gone.
 func (s *Server) Claim() {
 	s.mu.Lock()
-	s.claims = uint64(rand.Uint32())>>(32-claimBits) | 1
+	s.claims = uint64(s.options.Random())>>(32-claimBits) | 1
 	s.mu.Unlock()
 	s.Own("", s.claimAfter(uint64(s.options.Clock().UnixMilli())<<claimBits))
 }
@@ -141,7 +149,9 @@ func (s *Server) claimed(service string, epoch uint64) {
 // OwnAfter has the server own a service by an epoch of its own choice, just above that
 // of the owner before, and returns it.
 func (s *Server) OwnAfter(service string, epoch uint64) uint64 {
-	next := (epoch>>claimBits+1)<<claimBits | uint64(rand.Uint32())>>(32-claimBits) | 1
+	s.mu.Lock()
+	next := (epoch>>claimBits+1)<<claimBits | uint64(s.options.Random())>>(32-claimBits) | 1
+	s.mu.Unlock()
 	s.Own(service, next)
 	return s.Owns()[service] // it may have a higher one by now
 }
@@ -152,7 +162,7 @@ func (s *Server) Disown(service string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.owns, service)
-	for p := range s.peers {
+	for _, p := range s.peers {
 		p.conn.Send(&queue.Message{Kind: queue.Disown, Text: []byte(service)})
 	}
 }
@@ -183,7 +193,7 @@ func (s *Server) Serve(c net.Conn) error {
 	}
 	p.conn = conn
 	s.mu.Lock()
-	s.peers[p] = true
+	s.peers = append(s.peers, p)
 	for _, service := range slices.Sorted(maps.Keys(s.owns)) {
 		conn.Send(&queue.Message{Kind: queue.Own, Text: []byte(service), Epoch: s.owns[service]})
 	}
@@ -351,13 +361,13 @@ func (s *Server) dismiss(p *peer, executor string) {
 // dismissUnneeded lets the executor go if all gateways that may need it have released it.
 // Server.mu is held.
 func (s *Server) dismissUnneeded(executor string) {
-	for p := range s.peers {
+	for _, p := range s.peers {
 		if !s.released[executor][p] && p.needs(executor) {
 			return
 		}
 	}
 	delete(s.released, executor)
-	for c := range s.controls {
+	for _, c := range s.controls {
 		if c.name == executor {
 			go c.dismiss()
 		}
@@ -409,7 +419,7 @@ func (s *Server) remove(p *peer, service string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(p.serves, service)
-	for other := range s.peers {
+	for _, other := range s.peers {
 		if other.serves[service] {
 			return
 		}
@@ -455,7 +465,7 @@ func (p *peer) leave() {
 	s := p.server
 	p.left.Store(true)
 	s.mu.Lock()
-	delete(s.peers, p)
+	s.peers = slices.DeleteFunc(s.peers, func(other *peer) bool { return other == p })
 	for executor := range s.released {
 		s.dismissUnneeded(executor)
 	}
@@ -486,7 +496,7 @@ func (p *peer) leave() {
 // skipParts has executors not wait for what the gateway would send.
 func (p *peer) skipParts() {
 	p.server.mu.Lock()
-	controls := slices.Collect(maps.Keys(p.server.controls))
+	controls := slices.Clone(p.server.controls)
 	p.server.mu.Unlock()
 	for _, c := range controls {
 		c.skipPartsOf(p)

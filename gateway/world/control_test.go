@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -228,7 +229,7 @@ func (s *service) start(d placement.Deployment, slot placement.Slot) {
 		defer close(e.ended)
 		w.pause(between(random(w.seed, slot.Executor), 1, time.Millisecond)) // no two at once
 		err := host.RunExecutor(ctx, executors.NewTask(d, slot, ""), executors.Observer{})
-		w.history.note("executor %s ends: %v", slot.Executor, err)
+		w.history.note("executor %s ends: %s", slot.Executor, strings.ReplaceAll(fmt.Sprint(err), w.disk+"/", ""))
 	})
 }
 

@@ -54,6 +54,9 @@ type tally struct {
 	requests int
 	faults   int // of engines, processes, connections and what else was disturbed
 	changes  int // of declarations
+
+	digest uint64 // of one world's history
+	same   int    // worlds that have gone the same way twice
 }
 
 func (t *tally) add(more tally) {
@@ -82,11 +85,12 @@ const logged = 4000
 func (h *history) note(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.digest = hash(h.digest, time.Since(h.world.began), format, args)
+	text := fmt.Sprintf(format, args...)
+	h.digest += hash(time.Since(h.world.began), text) // in whichever order, within an instant
 	if !*story {
 		return
 	}
-	h.log = append(h.log, fmt.Sprintf("%11.6f  ", time.Since(h.world.began).Seconds())+fmt.Sprintf(format, args...))
+	h.log = append(h.log, fmt.Sprintf("%11.6f  ", time.Since(h.world.began).Seconds())+text)
 	if len(h.log) > 2*logged {
 		h.log = slices.Clone(h.log[logged:])
 	}

@@ -97,6 +97,7 @@ type link struct {
 	a, b    *process
 	watched bool // its protocol notices silence by itself
 	sever   func()
+	lag     time.Duration // after others when what was stopped goes on: nothing is to happen at one instant
 
 	once sync.Once
 	gone chan struct{}
@@ -108,6 +109,7 @@ type link struct {
 // connect makes a link; nil where one of the processes is not there.
 func connect(a, b *process, watched bool, sever func()) *link {
 	l := &link{a: a, b: b, watched: watched, sever: sever, gone: make(chan struct{})}
+	l.lag = time.Duration(hash(a.name, b.name, time.Now().UnixNano()) % uint64(20*time.Microsecond))
 	for _, p := range []*process{a, b} {
 		p.mu.Lock()
 		if !p.up {
@@ -157,7 +159,7 @@ func (l *link) wait(at time.Time) bool {
 		l.mu.Unlock()
 		for _, until := range []time.Time{held, l.a.heldUntil(), l.b.heldUntil()} {
 			if until.After(at) {
-				at = until
+				at = until.Add(l.lag)
 			}
 		}
 		left := time.Until(at)

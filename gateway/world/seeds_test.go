@@ -24,6 +24,7 @@ var (
 	first = flag.Uint64("first", 1, "the first seed of TestSeeds")
 	count = flag.Int("seeds", 25, "how many seeds TestSeeds plays")
 	story = flag.Bool("story", false, "print what has happened in every seed")
+	again = flag.Bool("again", false, "play every seed twice, and say how many have gone the same way")
 )
 
 // TestSeeds plays seeds one after the other, and says what there was in them.
@@ -31,7 +32,14 @@ func TestSeeds(t *testing.T) {
 	var all tally
 	began := time.Now()
 	for seed := *first; seed < *first+uint64(*count); seed++ {
-		all.add(play(t, seed, draw))
+		one := play(t, seed, draw)
+		if *again && play(t, seed, draw).digest == one.digest {
+			all.same++
+		}
+		all.add(one)
+	}
+	if *again {
+		t.Logf("%d of them have gone the same way twice, event by event", all.same)
 	}
 	t.Logf("%d seeds from %d on: %d requests, %d faults, %d changes in %.1f s", *count, *first, all.requests, all.faults, all.changes, time.Since(began).Seconds())
 }
@@ -60,12 +68,13 @@ func play(t *testing.T, seed uint64, draw func(uint64, func() string) *world) (s
 		sum = h.tally
 		sum.requests = len(h.requests)
 		if len(h.violations) > 0 {
-			again := "-run TestSeeds -first %d -seeds 1"
+			how := "-run TestSeeds -first %d -seeds 1"
 			if w.temporal != nil {
-				again = "-run TestWorkflowSeeds -workflows.first %d -workflows 1"
+				how = "-run TestWorkflowSeeds -workflows.first %d -workflows 1"
 			}
-			t.Errorf("seed %d: %s\nplay it again: go test ./gateway/world -story "+again, seed, strings.Join(h.violations, "\n"), seed)
+			t.Errorf("seed %d: %s\nplay it again: go test ./gateway/world -story "+how, seed, strings.Join(h.violations, "\n"), seed)
 		}
+		sum.digest = h.digest
 		t.Logf("what has happened adds up to %x", h.digest)
 		if *story {
 			t.Logf("%s\n%d requests: %v %v", strings.Join(h.log, "\n"), len(h.requests), h.outcomes, h.codes)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/harpagon/harpagon/dispatcher"
@@ -210,14 +211,32 @@ func (w *world) killGateway(g *gatewayProcess) {
 // of four modules each, and those of the generations before.
 const fewModules = 20
 
+// apart makes timers of which no two go at one instant: those of modules beside each other
+// would, and in which order is the Go scheduler's.
+func apart() func(func()) dispatcher.Timer {
+	var made atomic.Int64
+	return func(f func()) dispatcher.Timer {
+		t := time.AfterFunc(time.Hour, f)
+		t.Stop()
+		return lateTimer{t, time.Duration(made.Add(1) % 1000)}
+	}
+}
+
+type lateTimer struct {
+	*time.Timer
+	by time.Duration
+}
+
+func (t lateTimer) Reset(d time.Duration) bool { return t.Timer.Reset(d + t.by) }
+
 func (w *world) startDispatcher(d *dispatcherProcess) {
 	began := time.Now()
 	queues := dispatcher.New(dispatcher.Options{
 		Now: func() time.Duration { return time.Since(began) + 1 }, Margin: gateway.DefaultMargin,
-		Span: gateway.DefaultSpan, FunctionSpan: gateway.DefaultFunctionSpan, Record: -1,
+		Span: gateway.DefaultSpan, FunctionSpan: gateway.DefaultFunctionSpan, Record: -1, NewTimer: apart(),
 	})
 	var fresh *server.Server
-	options := server.Options{Name: d.name, Clock: d.clock}
+	options := server.Options{Name: d.name, Clock: d.clock, Random: random(w.seed, fmt.Sprint("epochs of ", d.name, began.Sub(w.began))).Uint32}
 	if w.hurried {
 		options.Modules = fewModules
 	}
