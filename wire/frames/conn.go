@@ -133,13 +133,15 @@ func AppendLength(to []byte, bytes int) []byte { return binary.AppendUvarint(to,
 func (q *Conn) Send(made []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.put(made) {
-		return false
-	}
-	if !q.corked.Load() {
-		q.flush()
-	}
-	return true
+	return q.put(made) && q.unlessCorked()
+}
+
+// Copy is Send of frames that stay the caller's, whatever their length, so that they need
+// no memory of their own.
+func (q *Conn) Copy(made []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.add(made) && q.unlessCorked()
 }
 
 // SendLater has frames go with the next that are sent, so that they cost the other side
@@ -148,7 +150,7 @@ func (q *Conn) Send(made []byte) bool {
 func (q *Conn) SendLater(made []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.put(made) || q.writing || q.waits {
+	if !q.add(made) || q.writing || q.waits {
 		return
 	}
 	q.waits = true
@@ -172,21 +174,40 @@ func (q *Conn) Release(instead []byte) {
 	q.flush()
 }
 
-// put adds to what is pending; false where the connection has ended. The lock is held.
+// put adds to what is pending, for good; false where the connection has ended. The lock is
+// held.
 func (q *Conn) put(made []byte) bool {
+	if len(q.pending) > 0 || len(made) <= mostInline || q.ended != nil {
+		return q.add(made)
+	}
+	if q.spare == nil {
+		q.spare = q.pending[:0]
+	}
+	q.pending = made
+	return q.keepsUp()
+}
+
+// add is put of a copy.
+func (q *Conn) add(made []byte) bool {
 	if q.ended != nil {
 		return false
 	}
-	if len(q.pending) == 0 && len(made) > mostInline {
-		if q.spare == nil {
-			q.spare = q.pending[:0]
-		}
-		q.pending = made
-	} else {
-		q.pending = append(q.pending, made...)
-	}
+	q.pending = append(q.pending, made...)
+	return q.keepsUp()
+}
+
+// keepsUp ends the connection where the other side does not read.
+func (q *Conn) keepsUp() bool {
 	if q.options.Backlog > 0 && len(q.pending) > q.options.Backlog {
 		q.check(ErrBehind)
+	}
+	return true
+}
+
+// unlessCorked has what is pending go now, where it does not go with more.
+func (q *Conn) unlessCorked() bool {
+	if !q.corked.Load() {
+		q.flush()
 	}
 	return true
 }

@@ -153,7 +153,7 @@ const roomFor = 512
 // in the next. Errors come by Receive.
 func (q *Conn) Send(m *Message) {
 	var room [roomFor]byte
-	q.conn.Send(Append(room[:0], m))
+	q.conn.Copy(Append(room[:0], m))
 }
 
 // SendLater queues a message to go with the next that is sent, so that it costs the other

@@ -45,9 +45,9 @@ func (l *Lateness) Learn(now, longer dispatch.Time) {
 	}
 }
 
-func (l *Lateness) known(now dispatch.Time) bool {
-	return l.last > 0 && now-l.last <= latenessMemory+l.of
-}
+func (l *Lateness) known(now dispatch.Time) bool { return l.last > 0 && now <= l.until() }
+
+func (l *Lateness) until() dispatch.Time { return l.last + latenessMemory + l.of }
 
 // Of is how much longer batches are to be taken to be away.
 func (l *Lateness) Of(now dispatch.Time) dispatch.Time {
@@ -56,3 +56,7 @@ func (l *Lateness) Of(now dispatch.Time) dispatch.Time {
 	}
 	return l.of
 }
+
+// Lasts is how much longer batches are to be taken to be away until that time, where no
+// other batch is learned before.
+func (l *Lateness) Lasts() (of, until dispatch.Time) { return l.of, l.until() }

@@ -27,17 +27,22 @@ func (p *pool) giveUp(class int32, w waiter) { p.late = append(p.late, givenUp{w
 // settle closes a step: idle executors take what they can of what was given up, and
 // the rest is dropped as Late.
 func (p *pool) settle(out []dispatch.Action) []dispatch.Action {
+	known := false // who is first
 	for i := 0; i < len(p.late); {
 		id, best := dispatch.ExecutorID(-1), 0
 		for g := range p.fleet.Open {
 			if p.fleet.Open[g].N == 0 {
 				continue
 			}
-			e := p.first(g)
+			if !known {
+				p.firsts[g] = p.first(g)
+			}
+			e := p.firsts[g]
 			if b := p.recoverable(i, e); b > best {
 				id, best = e, b
 			}
 		}
+		known = best == 0
 		i, out = p.recover(i, best, id, out)
 	}
 	p.late = p.late[:0]

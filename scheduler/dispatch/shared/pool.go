@@ -22,16 +22,17 @@ type pool struct {
 	max     int
 	sizes   []int // batches that exist, rising; nil for all
 	now     dispatch.Time
-	armed   dispatch.Time        // the timer that the driver holds; never when none
-	asked   dispatch.Time        // likewise, until it has come
-	waiting int                  // requests in all lines
-	batch   []dispatch.RequestID `record:"-"`
-	parked  []int32              // models that the open executors are too slow for
-	late    []givenUp            `record:"-"` // in this step; see settle
-	runs    [][2]run             // by ExecutorID: what it runs, and what was sent ahead
-	tardy   dispatch.Time        // how late timers have lately come
-	slips   slips                // how much longer than profiled batches have lately been away
-	wakes   agenda.Agenda        // lines with requests, by when to look at them again
+	armed   dispatch.Time         // the timer that the driver holds; never when none
+	asked   dispatch.Time         // likewise, until it has come
+	waiting int                   // requests in all lines
+	batch   []dispatch.RequestID  `record:"-"`
+	parked  []int32               // models that the open executors are too slow for
+	late    []givenUp             `record:"-"` // in this step; see settle
+	firsts  []dispatch.ExecutorID `record:"-"` // by group, likewise
+	runs    [][2]run              // by ExecutorID: what it runs, and what was sent ahead
+	tardy   dispatch.Time         // how late timers have lately come
+	slips   slips                 // how much longer than profiled batches have lately been away
+	wakes   agenda.Agenda         // lines with requests, by when to look at them again
 }
 
 // poolModel is a model made ready: its profiles and its rate.
@@ -65,7 +66,7 @@ func newPool(o Options) pool {
 		groups = max(groups, len(m.Groups))
 	}
 	p := pool{
-		lines: make([]line, len(o.Models), max(len(o.Models), apart)), fleet: fleet.New(groups), armed: never, asked: never, max: o.MaxQueue,
+		lines: make([]line, len(o.Models), max(len(o.Models), apart)), fleet: fleet.New(groups), armed: never, asked: never, max: o.MaxQueue, firsts: make([]dispatch.ExecutorID, groups),
 		delay: dispatch.Delay{Control: max(0, o.Delay.Control), PerRequest: max(0, o.Delay.PerRequest)}, margin: max(0, o.Margin),
 	}
 	if p.max <= 0 {

@@ -15,11 +15,15 @@ import (
 // slips is how late the executors of a pool are.
 type slips struct {
 	execs   []measure.Lateness // by ExecutorID
+	brief   []slip             // what they say, by ExecutorID: all are looked at time and again
 	common  dispatch.Time      // the median of those that are up
 	apart   int                // how many were far later than that when it was worked out
 	learned int                // batches since then
 	sorted  []dispatch.Time    `record:"-"`
 }
+
+// slip is how late an executor is until a time.
+type slip struct{ of, until dispatch.Time }
 
 const (
 	// slipShare is the part of a model's time that is kept before its deadlines at most.
@@ -35,12 +39,21 @@ const (
 // learn takes in a batch that was away so much longer than profiled.
 func (s *slips) learn(now dispatch.Time, id dispatch.ExecutorID, longer dispatch.Time, f *fleet.Fleet) {
 	for int(id) >= len(s.execs) {
-		s.execs = append(s.execs, measure.Lateness{})
+		s.execs, s.brief = append(s.execs, measure.Lateness{}), append(s.brief, slip{})
 	}
 	s.execs[id].Learn(now, longer)
+	s.brief[id].of, s.brief[id].until = s.execs[id].Lasts()
 	if s.learned++; s.learned*slipLook >= f.Up {
 		s.look(now, f)
 	}
+}
+
+// of is how late the executor is.
+func (s *slips) of(now dispatch.Time, id dispatch.ExecutorID) dispatch.Time {
+	if b := &s.brief[id]; now <= b.until {
+		return b.of
+	}
+	return 0
 }
 
 // look compares the executors anew.
@@ -48,7 +61,7 @@ func (s *slips) look(now dispatch.Time, f *fleet.Fleet) {
 	s.learned, s.sorted = 0, s.sorted[:0]
 	for i := range s.execs {
 		if f.Has(dispatch.ExecutorID(i)) {
-			s.sorted = append(s.sorted, s.execs[i].Of(now))
+			s.sorted = append(s.sorted, s.of(now, dispatch.ExecutorID(i)))
 		}
 	}
 	if len(s.sorted) == 0 {
@@ -63,7 +76,7 @@ func (s *slips) look(now dispatch.Time, f *fleet.Fleet) {
 // forget is told that an executor is another than before, or gone.
 func (s *slips) forget(now dispatch.Time, id dispatch.ExecutorID, f *fleet.Fleet) {
 	if id >= 0 && int(id) < len(s.execs) {
-		s.execs[id] = measure.Lateness{}
+		s.execs[id], s.brief[id] = measure.Lateness{}, slip{}
 		s.look(now, f)
 	}
 }
@@ -73,7 +86,7 @@ func (s *slips) beyond(now dispatch.Time, id dispatch.ExecutorID) dispatch.Time 
 	if s.apart == 0 || int(id) >= len(s.execs) {
 		return 0
 	}
-	if late := s.execs[id].Of(now); late > slipApart*s.common {
+	if late := s.of(now, id); late > slipApart*s.common {
 		return late - s.common
 	}
 	return 0
