@@ -175,7 +175,7 @@ func (d *deployed) answer(w http.ResponseWriter, call *oip.Call, answers [][]wir
 		}
 		out.Outputs = append(out.Outputs, wire.NamedTensor{Name: port.Name, Tensor: stacked})
 	}
-	oiphttp.WriteAnswer(w, call, &out)
+	oiphttp.WriteAnswer(w, call, &out, nil)
 }
 
 func typed(err error) *wire.Error {

@@ -11,44 +11,58 @@ import (
 )
 
 // A gRPC server tells its handlers of a connection nothing but the addresses. So that of
-// the other side tells when data came.
-type datedAddr struct {
+// the other side leads to the connection.
+type address struct {
 	net.Addr
-	came func() time.Time
+	of *conn
 }
 
-// datedListener gives its connections such addresses.
-type datedListener struct{ net.Listener }
+// listener gives its connections such addresses.
+type listener struct{ net.Listener }
 
 // Accept implements net.Listener.
-func (l datedListener) Accept() (net.Conn, error) {
+func (l listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	if came := listen.Arrival(c); came != nil {
-		return &datedConn{c, datedAddr{c.RemoteAddr(), came}}, nil
-	}
-	return c, nil
+	return &conn{Conn: c, came: listen.Arrival(c)}, nil
 }
 
-type datedConn struct {
+// conn is one connection of callers.
+type conn struct {
 	net.Conn
-	remote datedAddr
+	came   func() time.Time // when data came; nil where that is unknown
+	unread unread
 }
 
 // RemoteAddr implements net.Conn.
-func (c *datedConn) RemoteAddr() net.Addr { return c.remote }
+func (c *conn) RemoteAddr() net.Addr { return address{c.Conn.RemoteAddr(), c} }
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	c.unread.end()
+	return err
+}
+
+// connOf is the connection of a call; nil where another listener has accepted it.
+func connOf(ctx context.Context) *conn {
+	if p, ok := peer.FromContext(ctx); ok {
+		if a, ok := p.Addr.(address); ok {
+			return a.of
+		}
+	}
+	return nil
+}
 
 // arrivalOf is when the last came that was read of the connection of a call; zero where
 // that is unknown. Its calls share the connection, so the call itself may have come
 // somewhat before: what is read while it waits for its goroutine is newer. But on a
 // machine that is busy, what is read last is long since there, too.
 func arrivalOf(ctx context.Context) time.Time {
-	if p, ok := peer.FromContext(ctx); ok {
-		if a, ok := p.Addr.(datedAddr); ok {
-			return a.came()
-		}
+	if c := connOf(ctx); c != nil && c.came != nil {
+		return c.came()
 	}
 	return time.Time{}
 }

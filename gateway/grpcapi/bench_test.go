@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -114,7 +115,8 @@ func serveEcho(t testing.TB) pb.GRPCInferenceServiceClient {
 //
 //	go test -run xxx -bench . ./gateway/grpcapi
 func sides(b *testing.B, run func(b *testing.B, c pb.GRPCInferenceServiceClient)) {
-	b.Run("pipeline", func(b *testing.B) { run(b, serve(b, instant(b, gateway.Options{}), Options{})) })
+	held := inflight.New(inflight.Limits{Total: 1 << 30})
+	b.Run("pipeline", func(b *testing.B) { run(b, serve(b, instant(b, gateway.Options{}), Options{Bytes: held})) })
 	b.Run("echo", func(b *testing.B) { run(b, serveEcho(b)) })
 }
 

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	encodingproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/gateway/inflight"
@@ -47,7 +49,8 @@ type Options struct {
 	TLS        *tls.Config  // see secure.Identity; nil means none
 	Version    string       // of the program, for the server metadata
 
-	// Bytes bounds the memory of requests under way; nil bounds nothing.
+	// Bytes bounds the memory of requests under way and of answers that are not written
+	// yet; nil bounds nothing.
 	Bytes *inflight.Bytes
 
 	// Statistics tells of a pipeline what was seen; nil leaves ModelStatistics out.
@@ -79,10 +82,11 @@ func New(b wire.Backend, o Options) *grpc.Server {
 		grpc.NumStreamWorkers(workers),
 	}
 	if !o.Callers.Open() {
-		all = append(all, grpc.UnaryInterceptor(s.guard))
+		all = append(all, grpc.ChainUnaryInterceptor(s.guard))
 	}
 	if o.Bytes != nil {
-		all = append(all, grpc.InTapHandle(s.tap))
+		all = append(all, grpc.InTapHandle(s.tap), grpc.ChainUnaryInterceptor(s.count),
+			grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(encodingproto.Name)}))
 	}
 	if o.TLS != nil {
 		all = append(all, grpc.Creds(credentials.NewTLS(o.TLS)))
@@ -101,7 +105,7 @@ func Serve(ctx context.Context, l net.Listener, s *grpc.Server) error {
 		defer hard.Stop()
 		s.GracefulStop()
 	})
-	err := s.Serve(datedListener{l})
+	err := s.Serve(listener{l})
 	if !stop() {
 		<-over
 		return nil

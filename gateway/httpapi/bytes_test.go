@@ -96,3 +96,23 @@ func TestABodyWithoutALengthIsCountedAsItComes(t *testing.T) {
 	require.LessOrEqual(t, held.Most(), int64(4<<20))
 	require.Zero(t, held.Now())
 }
+
+// TestAnswersAreCounted asks for more than there is room for.
+func TestAnswersAreCounted(t *testing.T) {
+	for size, status := range map[int]int{1 << 20: http.StatusOK, 5 << 20: http.StatusTooManyRequests} {
+		held := inflight.New(inflight.Limits{Total: 4 << 20})
+		h := New(&backend{infer: func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
+			return &wire.InferResponse{Outputs: []wire.NamedTensor{{Name: "y", Tensor: wire.FromUint8(make([]byte, size))}}}, nil
+		}}, Options{Bytes: held})
+		body := `{"inputs": [], "parameters": {"binary_data_output": true}}`
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v2/models/p/infer", strings.NewReader(body)))
+		require.Equal(t, status, w.Code, w.Body.String())
+		if status == http.StatusOK {
+			require.Greater(t, held.Most(), int64(size))
+		} else {
+			require.Contains(t, w.Body.String(), "--max-bytes")
+		}
+		require.Zero(t, held.Now())
+	}
+}

@@ -35,5 +35,5 @@ func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 		oiphttp.Fail(w, err)
 		return
 	}
-	oiphttp.WriteAnswer(w, call, answer)
+	oiphttp.WriteAnswer(w, call, answer, held.Grow)
 }

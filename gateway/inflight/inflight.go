@@ -1,7 +1,8 @@
 // Package inflight bounds the memory of requests that are under way, in bytes: of a
 // gateway, and of each pipeline. A request counts with its body from before that is
-// read until it is answered. Beyond a bound it is refused, typed, so that many large
-// requests at once cost time and not the process.
+// read until it is answered, and its answer until that is written. Beyond a bound it is
+// refused, typed, so that many large requests at once, and callers who do not read,
+// cost time and not the process.
 package inflight
 
 import (
@@ -35,7 +36,7 @@ func New(l Limits) *Bytes {
 	return &Bytes{limits: l, by: map[string]int64{}}
 }
 
-// Held is what one request holds. It is for one goroutine.
+// Held is what one request holds. It is for one goroutine at a time.
 type Held struct {
 	of       *Bytes
 	pipeline string

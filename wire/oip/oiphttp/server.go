@@ -154,9 +154,13 @@ func readBody(w http.ResponseWriter, r *http.Request, o Bounds) ([]byte, error) 
 	}
 }
 
-// WriteAnswer answers an inference request.
-func WriteAnswer(w http.ResponseWriter, call *oip.Call, answer *wire.InferResponse) {
+// WriteAnswer answers an inference request. grow is asked for the memory that the answer
+// takes until it returns, see Bounds.
+func WriteAnswer(w http.ResponseWriter, call *oip.Call, answer *wire.InferResponse, grow func(n int64) error) {
 	body, header, err := oip.EncodeResponse(answer, call.AsBinary)
+	if err == nil && grow != nil {
+		err = grow(int64(cap(body)))
+	}
 	if err != nil {
 		Fail(w, err)
 		return
