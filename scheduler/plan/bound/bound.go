@@ -70,14 +70,22 @@ type devices struct {
 	nodes    int // times modules, that hosting has looked at
 }
 
+// Found is a bound and what was found on the way.
+type Found struct {
+	Least     float64             // cost, in weights
+	TwoGroups bool                // it holds only for plans with at most two groups a module
+	Splits    [][][]time.Duration // of the objectives, by pipeline and module: some that good plans may have
+}
+
 // Whole is the least cost of numbers of devices that nothing refutes, or some cost
 // that is at least enough. fluid is a bound that counts shares of devices: what the
 // modules cost at the prices of the devices themselves. Kinds come cheapest first. own
 // is what modules cost at the least on devices of their own, in plans with at most two
-// groups a module; twoGroups says that the bound holds only for such.
-func Whole(problems []*plan.Prepared, kinds []Device, own [][]split.Steps, fluid, enough float64) (least float64, twoGroups bool) {
+// groups a module.
+func Whole(problems []*plan.Prepared, kinds []Device, own [][]split.Steps, fluid, enough float64) (out Found) {
+	out.Least = fluid
 	if fluid < leastFluid || len(kinds) == 0 || kinds[0].Weight <= 0 || fluid > mostCounted*kinds[0].Weight {
-		return fluid, false
+		return out
 	}
 	s := &devices{problems: problems, kinds: kinds}
 	prices := make([]float64, len(s.kinds))
@@ -85,30 +93,32 @@ func Whole(problems []*plan.Prepared, kinds []Device, own [][]split.Steps, fluid
 		prices[k] = h.Weight
 	}
 	b := &bounding{s: s, cuts: []deviceCut{{prices, fluid}}}
-	best := fluid
+	reached := func() bool { return out.Least >= enough*(1-plan.OptimalityGap/2) }
 	for range mostCuts {
 		n, cost := b.cheapest()
 		if n == nil {
-			return best, false
+			return out
 		}
-		best = math.Max(best, cost)
-		if best >= enough*(1-plan.OptimalityGap/2) || s.problems[0].Options.Halted() {
-			return best, false
+		if out.Least = math.Max(out.Least, cost); reached() || s.problems[0].Options.Halted() {
+			return out
 		}
 		if !b.refute(n) {
 			break
 		}
 	}
 	_, cost := b.cheapest()
-	best = math.Max(best, cost)
-	if best >= enough*(1-plan.OptimalityGap/2) {
-		return best, false
+	if out.Least = math.Max(out.Least, cost); reached() {
+		return out
 	}
-	b.cuts = append(b.cuts, deviceCut{prices, s.residents(own, enough)})
-	if _, cost := b.cheapest(); cost > best {
-		return cost, true
+	least, ok := s.residents(own, enough)
+	if !ok && out.Least < enough*(1-leftToRaise) {
+		least, out.Splits = Columns(problems, kinds, out.Least, enough)
 	}
-	return best, false
+	b.cuts = append(b.cuts, deviceCut{prices, least})
+	if _, cost := b.cheapest(); cost > out.Least {
+		out.Least, out.TwoGroups = cost, ok
+	}
+	return out
 }
 
 // cheapest are the numbers of devices of least cost that obey all cuts; nil when

@@ -82,8 +82,8 @@ type span struct{ least, most time.Duration }
 const anyDuration = time.Duration(math.MaxInt64)
 
 // residents is the least cost of plans by who shares, or some cost that is at least
-// enough; 0 where there are too many modules, kinds or configurations.
-func (s *devices) residents(own [][]split.Steps, enough float64) float64 {
+// enough; false where there are too many modules, kinds or configurations.
+func (s *devices) residents(own [][]split.Steps, enough float64) (cost float64, ok bool) {
 	r := &residents{s: s, own: own, known: map[group]*uses{}}
 	for i, p := range s.problems {
 		fast := make([]time.Duration, len(p.Modules))
@@ -98,10 +98,10 @@ func (s *devices) residents(own [][]split.Steps, enough float64) float64 {
 		}
 	}
 	if len(r.modules) > mostResidents || len(s.kinds) > maxKinds {
-		return 0
+		return 0, false
 	}
 	if slices.ContainsFunc(r.modules, func(m resident) bool { return len(m.Configs) > mostRuns }) {
-		return 0
+		return 0, false
 	}
 	least, _ := r.cost(&node{}, nil, nil)
 	least = math.Min(least, enough)
@@ -119,16 +119,16 @@ func (s *devices) residents(own [][]split.Steps, enough float64) float64 {
 		}
 		x := r.open[at]
 		if x.bound >= least || r.spent() {
-			return math.Min(least, x.bound)
+			return math.Min(least, x.bound), true
 		}
 		r.open = slices.Delete(r.open, at, at+1)
 		if !x.counted {
 			r.devices(x, least)
 		} else if !r.place(x, least) && !r.divide(x, least) {
-			return x.bound
+			return x.bound, true
 		}
 	}
-	return least
+	return least, true
 }
 
 // among is the node of all plans in which the modules of a set share.

@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/bound"
 	"github.com/harpagon/harpagon/scheduler/plan/plantest"
 )
 
@@ -32,7 +34,8 @@ func TestSharedBoundHoldsForThePlanThatItDoesNotKnow(t *testing.T) {
 		if best == nil {
 			return
 		}
-		bound := s.bound(bounds[0], 1.05*best.weight)
+		s.known = nil
+		bound, _ := s.bound(bounds[0], 1.05*best.weight)
 		require.LessOrEqual(t, bound, best.weight*(1+1e-9))
 		if plans++; bound >= best.weight*0.95 {
 			near++
@@ -40,4 +43,53 @@ func TestSharedBoundHoldsForThePlanThatItDoesNotKnow(t *testing.T) {
 	})
 	t.Logf("of %d bounds %d are within 5 %% of the plan", plans, near)
 	assert.Greater(t, near, plans/2)
+}
+
+// The bound of columns is above no plan: of one pipeline or of several together, found by
+// the search or by brute force.
+func TestColumnsHoldForEveryPlan(t *testing.T) {
+	plans, near := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		var able []*problem
+		least := math.Inf(1)
+		add := func(p plan.Problem) {
+			ready, err := plan.Prepare(&p, exactShared, Policy{})
+			require.NoError(t, err)
+			if one := newProblem(ready, nil); one.checkPath() == nil {
+				able = append(able, one)
+			}
+		}
+		if rapid.Bool().Draw(t, "brute") {
+			p := drawForBrute(t)
+			least = bruteShared(&p)
+			add(p)
+		} else {
+			first := plantest.DrawUnlimitedFew(t)
+			add(first)
+			for range rapid.IntRange(0, 1).Draw(t, "others") {
+				other := plantest.DrawUnlimitedFew(t)
+				if sameHardware(&first, &other) {
+					add(other)
+				}
+			}
+		}
+		if len(able) == 0 {
+			return
+		}
+		s := newPacker(able)
+		s.unbounded = true
+		best, _, _ := s.search()
+		if best == nil {
+			return
+		}
+		least = math.Min(least, best.weight)
+		problems, kinds := s.bounded()
+		columns, _ := bound.Columns(problems, kinds, 0, 2*least)
+		require.LessOrEqual(t, columns, least*(1+1e-9))
+		if plans++; columns >= 0.8*least {
+			near++
+		}
+	})
+	t.Logf("%d of %d bounds are within 20 %% of the plan", near, plans)
+	assert.Greater(t, near, plans/5)
 }

@@ -14,17 +14,19 @@ import (
 // How long the search goes on.
 const (
 	leastGain = 0.02 // of what the emptiest device is used by, to count as better
-	// mostWork bounds the configurations that are looked at for all arrangements: some
-	// seconds of one core. It counts what is done and not how long that takes, so that
-	// a search ends in the same place on any machine.
-	mostWork = 60_000_000
+	// mostWork bounds the configurations that are looked at for all arrangements, for every
+	// pipeline: some seconds of one core. It counts what is done and not how long that
+	// takes, so that a search ends in the same place on any machine.
+	mostWork = 120_000_000
 	perLook  = 1000   // of it, for budgets that are looked at, for every module
 	perFit   = 20_000 // of it, for budgets that are fitted, for every part
 
 	rounds   = 120 // splits near the best one that are tried
 	patience = 24  // of them may bring nothing
+	stamina  = 60  // splits of single pipelines that may bring nothing
 
 	mostStarts = 4 // packings that are improved
+	mostWalks  = 2 // of them, where the bound suggests splits
 
 	far, little = 0.4, 0.15 // by how much their budgets differ, as factors of two
 )
@@ -62,7 +64,9 @@ func (s *packer) take(held []plan.HeldDevice) {
 
 // halted says that the search must end: it has done as much work as it may, or its
 // time is up.
-func (s *packer) halted() bool { return s.work > mostWork || s.problems[0].Options.Halted() }
+func (s *packer) halted() bool {
+	return s.work > mostWork*len(s.problems) || s.problems[0].Options.Halted()
+}
 
 // search looks for the cheapest packing, near some splits to begin with, and
 // returns the lower bounds of the pipelines one by one, and of all of them
@@ -99,14 +103,31 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	if best == nil {
 		return nil, nil, 0
 	}
-	total = s.bound(total, best.weight)
-	for _, from := range promising(found) {
+	var splits []allBudgets
+	total, splits = s.bound(total, best.weight)
+	for _, b := range splits {
 		if done() || s.halted() {
 			break
 		}
-		if p := s.improve(from, certain); plan.Cheaper(p.weight, best.weight) {
+		offer(s.under(b))
+	}
+	better := func(p *packing) {
+		if plan.Cheaper(p.weight, best.weight) {
 			best = p
 		}
+	}
+	for k, from := range promising(found) {
+		if done() || s.halted() {
+			break
+		}
+		if len(splits) == 0 {
+			better(s.improve(from, certain))
+		} else if k < mostWalks {
+			better(s.walk(from, splits, certain))
+		}
+	}
+	if len(splits) > 0 && !done() {
+		better(s.improve(best, certain))
 	}
 	if !done() {
 		best = s.fromStricter(best, total)
@@ -141,7 +162,7 @@ func (s *packer) apart() *packing {
 	all := &packing{}
 	for i, p := range s.problems {
 		alone := newPacker([]*problem{p})
-		alone.withMargin = s.withMargin
+		alone.withMargin, alone.unbounded = s.withMargin, true
 		one, _, _ := alone.search()
 		s.work += alone.work
 		s.rejected = s.rejected || alone.rejected
@@ -200,30 +221,66 @@ func (s *packer) improve(best *packing, certain func(*packing) bool) *packing {
 	return best
 }
 
+// walk tries splits near that of a packing, of all pipelines or of one, and for one those
+// that the bound suggests. It takes much less time than improve where modules are many.
+func (s *packer) walk(best *packing, splits []allBudgets, certain func(*packing) bool) *packing {
+	random := rand.New(rand.NewPCG(1, 2)) // the same problem has the same plan
+	for n, last := 0, 0; n-last < stamina && !certain(best) && !s.halted(); n++ {
+		to := s.near(best.budgets, []float64{far, little}[n%2], random)
+		if one := random.IntN(len(to)); n%3 != 0 {
+			if n%3 == 2 {
+				to = splits[random.IntN(len(splits))]
+			}
+			with := slices.Clone(best.budgets)
+			with[one] = to[one]
+			to = with
+		}
+		if p := s.under(to); p != nil && p.better(best) {
+			best, last = p, n
+		}
+	}
+	return best
+}
+
 // bound raises what shares of devices cost to what whole ones do, as far as the
 // best packing is dearer. Where devices of others are paid by share there are none.
 // A bound that holds only for plans with two groups a module is told as such.
-func (s *packer) bound(fluid, best float64) float64 {
-	if len(s.held) > 0 {
-		return fluid
+// It comes with splits that it suggests, and is asked for once.
+func (s *packer) bound(fluid, best float64) (float64, []allBudgets) {
+	if len(s.held) > 0 || s.unbounded {
+		return fluid, nil
 	}
-	problems := make([]*plan.Prepared, len(s.problems))
-	for i, p := range s.problems {
-		problems[i] = p.Prepared
-	}
-	kinds := make([]bound.Device, len(s.kinds))
-	for k, h := range s.kinds {
-		kinds[k] = bound.Device{Hardware: h.hardware, Weight: h.weight}
-	}
+	problems, kinds := s.bounded()
 	own := make([][]split.Steps, len(s.problems))
 	for i, p := range s.problems {
 		own[i] = p.own.Floors()
 	}
-	least, twoGroups := bound.Whole(problems, kinds, own, fluid, best)
-	for _, p := range s.problems {
-		p.own.Restricted = twoGroups
+	if s.known == nil || s.known.Least > best {
+		found := bound.Whole(problems, kinds, own, fluid, best)
+		s.known = &found
 	}
-	return least
+	found := s.known
+	for _, p := range s.problems {
+		p.own.Restricted = found.TwoGroups
+	}
+	splits := make([]allBudgets, len(found.Splits))
+	for k, one := range found.Splits {
+		for i, p := range s.problems {
+			splits[k] = append(splits[k], p.DAG.Stretch(one[i], p.Pipeline.SLO))
+		}
+	}
+	return found.Least, splits
+}
+
+// bounded are the problems and kinds of devices as package bound has them.
+func (s *packer) bounded() (problems []*plan.Prepared, kinds []bound.Device) {
+	for _, p := range s.problems {
+		problems = append(problems, p.Prepared)
+	}
+	for _, h := range s.kinds {
+		kinds = append(kinds, bound.Device{Hardware: h.hardware, Weight: h.weight})
+	}
+	return problems, kinds
 }
 
 // better says whether a packing costs less, or as much with a device that is

@@ -46,8 +46,11 @@ func (e Policy) solveTogether(problems []plan.Problem, o plan.Options) ([]plan.P
 	s := newPacker(able)
 	var bounds []float64
 	var total float64
-	best, found := s.solve(func() (best *packing) {
-		best, bounds, total = s.search()
+	best, found := s.solve(func() *packing {
+		best, each, all := s.search()
+		if all >= total { // a search that its time ended has none
+			bounds, total = each, all
+		}
 		return best
 	})
 	if best == nil {
@@ -104,7 +107,7 @@ func sameHardware(a, b *plan.Problem) bool {
 func (s *packer) solve(search func() *packing) (best *packing, plans []plan.Plan) {
 	s.withMargin, s.rejected = false, false
 	best = search()
-	if s.rejected {
+	if s.rejected && !s.halted() {
 		s.withMargin = true
 		if other := search(); other != nil && (best == nil || plan.Cheaper(other.weight, best.weight)) {
 			best = other
@@ -204,8 +207,9 @@ func (p *problem) packed(budgets []time.Duration) (plan.Plan, error) {
 func (p *problem) solveShared() (plan.Plan, error) {
 	s := newPacker([]*problem{p})
 	bound := 0.0
-	best, plans := s.solve(func() (best *packing) {
-		best, _, bound = s.search()
+	best, plans := s.solve(func() *packing {
+		best, _, all := s.search()
+		bound = math.Max(bound, all)
 		return best
 	})
 	if best == nil {
