@@ -254,17 +254,7 @@ func (p *parser) byte() byte {
 	return b
 }
 
-// uint is short for most numbers, so that it needs no call of its own.
 func (p *parser) uint() uint64 {
-	if len(p.rest) > 0 && p.rest[0] < 1<<7 {
-		v := p.rest[0]
-		p.rest = p.rest[1:]
-		return uint64(v)
-	}
-	return p.long()
-}
-
-func (p *parser) long() uint64 {
 	v, n := binary.Uvarint(p.rest)
 	if n <= 0 {
 		p.failed, p.rest = true, nil
