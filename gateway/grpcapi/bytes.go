@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
@@ -23,7 +24,7 @@ type reading struct {
 // forget is how fast the largest message is forgotten: by this part with each one.
 const forget = 64
 
-// unreadKey leads to the reading that a call counts in.
+// unreadKey leads to what stops a call from counting as unread when it ends.
 type unreadKey struct{}
 
 // tap refuses a call before its message is read, where those under way and those
@@ -39,28 +40,31 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 		return nil, oipgrpc.EncodeError(wire.Errorf(wire.CodeOverloaded, "", "requests under way hold as much memory as the gateway may (--max-bytes); try again when some are answered"))
 	}
 	r.unread++
-	once := sync.OnceFunc(func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.unread--
-	})
-	context.AfterFunc(ctx, once) // a call whose message never came
-	return context.WithValue(ctx, unreadKey{}, once), nil
+	stop := context.AfterFunc(ctx, r.came) // a call whose message never came
+	return context.WithValue(ctx, unreadKey{}, stop), nil
 }
 
-// read counts a message that has been read; release gives it back.
-func (s *server) read(ctx context.Context, m *pb.ModelInferRequest) (release func(), err error) {
+// came counts one less that has not been read.
+func (r *reading) came() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unread--
+}
+
+// read counts a message that has been read, until what is held is released.
+func (s *server) read(ctx context.Context, m *pb.ModelInferRequest) (held inflight.Held, err error) {
 	if s.options.Bytes == nil {
-		return func() {}, nil
+		return held, nil
 	}
 	n := int64(proto.Size(m))
-	if once, ok := ctx.Value(unreadKey{}).(func()); ok {
-		once()
+	if stop, ok := ctx.Value(unreadKey{}).(func() bool); ok && stop() {
+		s.reading.came()
 	}
 	r := &s.reading
 	r.mu.Lock()
 	r.large = max(n, r.large-r.large/forget)
 	r.mu.Unlock()
-	held := s.options.Bytes.Begin(m.GetModelName())
-	return held.Release, held.Grow(n)
+	held = s.options.Bytes.Begin(m.GetModelName())
+	err = held.Grow(n)
+	return held, err
 }

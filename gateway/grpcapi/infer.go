@@ -9,11 +9,11 @@ import (
 
 // ModelInfer runs one request.
 func (s *server) ModelInfer(ctx context.Context, m *pb.ModelInferRequest) (*pb.ModelInferResponse, error) {
-	release, err := s.read(ctx, m)
+	held, err := s.read(ctx, m)
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
 	}
-	defer release()
+	defer held.Release()
 	call, err := oipgrpc.DecodeRequest(m)
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
