@@ -173,7 +173,6 @@ func TestSmallAnswersThatAreNotRead(t *testing.T) {
 		}
 	}
 	require.Greater(t, answered, answers/2)
-	require.Less(t, answered, cap(ends))
 	require.LessOrEqual(t, held.Most(), int64(bound))
 	require.Zero(t, held.Now())
 }
