@@ -36,13 +36,10 @@ const (
 	columnPoints  = 8    // budgets that are looked at for each
 	columnLevels  = 12   // ranges of the longest batch of the others on a device
 	columnRounds  = 400  // of prices
-	columnLazy    = 40   // of them may raise the bound by less than columnGain
-	columnGain    = 5e-4 // relative
-	columnNear    = 1e-3 // of the program's cost, that is left
 	columnStay    = 0.85 // part of the best prices so far in those that are asked
 	columnHighest = 1.7  // price, of the first one
 	columnModules = 24   // with more of them it takes too long
-	columnWork    = 4e6  // modules on devices that are looked at: some seconds of one core
+	columnWork    = 8e6  // modules on devices that are looked at: some seconds of one core
 	columnCounts  = 64   // own devices of a kind that are counted one by one
 	columnCombos  = 4096 // of numbers of own devices of one module
 
@@ -78,14 +75,26 @@ func Columns(problems []*plan.Prepared, kinds []Device, known, enough float64) (
 	if c == nil {
 		return 0, nil
 	}
-	least = c.rise(known, enough) * (1 - plan.OptimalityGap/10)
-	return least, c.splits()
+	// Splits are taken from a program that still has many, the bound later.
+	least, prices := c.rise(c.firstPrices(), known, enough, nearness{5e-4, 1e-3, 40})
+	splits = c.splits()
+	if least < enough {
+		least, _ = c.rise(prices, known, enough, nearness{2e-4, 3e-4, 60})
+	}
+	return least * (1 - plan.OptimalityGap/10), splits
 }
 
-// rise asks prices until they bring little more.
-func (c *columns) rise(known, enough float64) (best float64) {
-	center := c.firstPrices()
-	for t, last := 0, 0; t < columnRounds && t-last <= columnLazy && best < enough; t++ {
+// nearness is when prices are good enough, relative to the bound.
+type nearness struct {
+	gain float64 // that counts as one
+	near float64 // of the program's cost, that is left
+	lazy int     // rounds that may gain nothing
+}
+
+// rise asks prices from some on until they bring little more: the bound and its prices.
+func (c *columns) rise(from []float64, known, enough float64, until nearness) (best float64, center []float64) {
+	center = from
+	for t, last := 0, 0; t < columnRounds && t-last <= until.lazy && best < enough; t++ {
 		if c.work > columnWork || c.s.problems[0].Options.Halted() {
 			break
 		}
@@ -97,7 +106,7 @@ func (c *columns) rise(known, enough float64) (best float64) {
 		}
 		z, worth, found := c.ask(asked)
 		if t == 0 || z > best {
-			if z > best*(1+columnGain) {
+			if z > best*(1+until.gain) {
 				last = t
 			}
 			for r := range center {
@@ -110,11 +119,11 @@ func (c *columns) rise(known, enough float64) (best float64) {
 				break
 			}
 		}
-		if c.lp.cost < math.Max(known*(1+columnGain), best*(1+columnNear)) {
+		if c.lp.cost < math.Max(known*(1+until.gain), best*(1+until.near)) {
 			break
 		}
 	}
-	return best
+	return best, center
 }
 
 // splits are drawn from those of the pipelines in the program, each as often as it is

@@ -14,16 +14,16 @@ import (
 // How long the search goes on.
 const (
 	leastGain = 0.02 // of what the emptiest device is used by, to count as better
-	// mostWork bounds the configurations that are looked at for all arrangements, for every
-	// pipeline: some seconds of one core. It counts what is done and not how long that
-	// takes, so that a search ends in the same place on any machine.
+	// mostWork bounds the configurations that are looked at for all arrangements: a second
+	// of one core, and for several pipelines twice as much for each. It counts what is done
+	// and not how long that takes, so that a search ends in the same place on any machine.
 	mostWork = 120_000_000
 	perLook  = 1000   // of it, for budgets that are looked at, for every module
 	perFit   = 20_000 // of it, for budgets that are fitted, for every part
 
 	rounds   = 120 // splits near the best one that are tried
 	patience = 24  // of them may bring nothing
-	stamina  = 60  // splits of single pipelines that may bring nothing
+	stamina  = 150 // splits of single pipelines that may bring nothing
 
 	mostStarts = 4 // packings that are improved
 	mostWalks  = 2 // of them, where the bound suggests splits
@@ -65,7 +65,11 @@ func (s *packer) take(held []plan.HeldDevice) {
 // halted says that the search must end: it has done as much work as it may, or its
 // time is up.
 func (s *packer) halted() bool {
-	return s.work > mostWork*len(s.problems) || s.problems[0].Options.Halted()
+	most := mostWork
+	if n := len(s.problems); n > 1 {
+		most *= 2 * n
+	}
+	return s.work > most || s.problems[0].Options.Halted()
 }
 
 // search looks for the cheapest packing, near some splits to begin with, and
