@@ -79,7 +79,9 @@ func attachAnything(t *testing.T, raw []byte) {
 	odd := workers["m/1/1"]
 	_ = odd.stream.Close()
 	<-odd.done
+	spoken := make(chan struct{})
 	odd.serving = func(s attach.Stream) {
+		defer close(spoken)
 		for _, m := range claims(odd.hello, raw) {
 			if s.Send(m) != nil {
 				break
@@ -111,4 +113,5 @@ func attachAnything(t *testing.T, raw []byte) {
 	ends.Wait()
 	require.Zero(t, g.Measures("p").InFlight)
 	stop(g, workers)
+	<-spoken
 }
