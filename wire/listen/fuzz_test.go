@@ -26,6 +26,7 @@ func FuzzRefuseCall(f *testing.F) {
 		_ = to.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}, EndHeaders: true})
 	}))
 	f.Add(begins(func(to *http2.Framer) { _ = to.WriteRawFrame(http2.FrameHeaders, 0xff, 1, []byte{9}) }))
+	f.Add(begins(func(to *http2.Framer) { _ = to.WriteRawFrame(http2.FrameData, 0, 1, make([]byte, 17<<10)) }))
 	f.Fuzz(func(t *testing.T, says []byte) {
 		defer stalltest.Watch(t, len(says))()
 		var told bytes.Buffer

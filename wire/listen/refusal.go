@@ -26,6 +26,7 @@ const (
 	refuseTime = time.Second // what a caller gets to hear it
 	mostTold   = 64          // at a time; those beyond hear nothing
 	mostUnread = 1 << 20     // bytes that are read of what a caller has sent
+	mostFrame  = 16 << 10    // bytes of a frame of HTTP/2, which may be no longer where nothing is agreed on
 )
 
 // Say tells one thing to all.
@@ -83,6 +84,7 @@ func refuseCall(c io.ReadWriter) {
 		return
 	}
 	f := http2.NewFramer(c, c)
+	f.SetMaxReadFrameSize(mostFrame)
 	if f.WriteSettings() != nil {
 		return
 	}
