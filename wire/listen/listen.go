@@ -52,7 +52,7 @@ func TLS(l net.Listener, i *secure.Identity) (net.Listener, error) {
 // open, and reads few at a time (Gate); 0 means Connections. They tell when requests
 // came (Arrival).
 func HTTP(address string, c secure.Credentials, most int) (net.Listener, error) {
-	l, err := open(address, c, most, Refusal{Tell: Say([]byte(crowded))}, "http/1.1", Stamp)
+	l, err := open(address, c, most, Refusal{Tell: SayAfter([]byte(crowded))}, "http/1.1", Stamp)
 	if err != nil {
 		return nil, err
 	}

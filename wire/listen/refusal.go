@@ -23,10 +23,11 @@ type Refusal struct {
 }
 
 const (
-	refuseTime = time.Second // what a caller gets to hear it
-	mostTold   = 64          // at a time; those beyond hear nothing
-	mostUnread = 1 << 20     // bytes that are read of what a caller has sent
-	mostFrame  = 16 << 10    // bytes of a frame of HTTP/2, which may be no longer where nothing is agreed on
+	refuseTime = time.Second    // what a caller gets to hear it
+	speakTime  = refuseTime / 2 // and to speak before it is told
+	mostTold   = 64             // at a time; those beyond hear nothing
+	mostUnread = 1 << 20        // bytes that are read of what a caller has sent
+	mostFrame  = 16 << 10       // bytes of a frame of HTTP/2, which may be no longer where nothing is agreed on
 )
 
 // Say tells one thing to all.
@@ -34,10 +35,22 @@ func Say(text []byte) func(io.ReadWriter) {
 	return func(to io.ReadWriter) { _, _ = to.Write(text) }
 }
 
+// SayAfter tells one thing to all who have begun to speak, or have not in time: what comes
+// before their request some clients take for no answer to it.
+func SayAfter(text []byte) func(io.ReadWriter) {
+	return func(to io.ReadWriter) {
+		var first [1]byte
+		_, _ = to.Read(first[:])
+		_, _ = to.Write(text)
+	}
+}
+
 // refuse tells one caller, and closes its connection.
 func (r Refusal) refuse(c net.Conn) {
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(refuseTime))
+	raw, began := c, time.Now()
+	_ = raw.SetReadDeadline(began.Add(speakTime))
+	_ = raw.SetWriteDeadline(began.Add(refuseTime))
 	if r.TLS != nil {
 		secured := tls.Server(c, r.TLS)
 		if secured.Handshake() != nil {
@@ -51,6 +64,7 @@ func (r Refusal) refuse(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
+	_ = raw.SetReadDeadline(began.Add(refuseTime))
 	// Left unread, what it has sent would reset the connection, and with it what it is told.
 	_, _ = io.CopyN(io.Discard, c, mostUnread)
 }
