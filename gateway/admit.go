@@ -103,6 +103,9 @@ func (g *Gateway) Crowded(ctx context.Context, name string, came time.Time) *wir
 		return nil
 	}
 	gr, _ := p.enter()
+	if gr == nil {
+		return nil
+	}
 	defer gr.InFlight.Add(-1)
 	defer p.accepted.Add(-1)
 	arrival := g.arrival(came)

@@ -53,6 +53,7 @@ type pipeline struct {
 	within   string // the cluster that it is in; empty for a service of its own
 	current  atomic.Pointer[deployed]
 	accepted atomic.Int64 // requests under way
+	gone     atomic.Bool  // it takes in none any more
 	stats    stats.Service
 	shares   tenants.Service        // of what it takes in
 	canary   atomic.Pointer[canary] // another generation that gets a share of its requests; nil for none

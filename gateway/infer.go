@@ -54,6 +54,9 @@ func (g *Gateway) inferAt(ctx context.Context, p *pipeline, application string, 
 // infer runs one request.
 func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
 	gr, underWay := p.enter()
+	if gr == nil {
+		return nil, g.noPipeline(q.Pipeline)
+	}
 	defer gr.InFlight.Add(-1)
 	defer p.accepted.Add(-1)
 	slo := gr.SLO
@@ -109,9 +112,14 @@ func (g *Gateway) arrival(came time.Time) dispatch.Time {
 
 // enter counts a request into the current graph, and says how many of the
 // pipeline are under way with it. Release relies on the count of the graph: once
-// current has changed, that of an older graph only falls.
+// current has changed, that of an older graph only falls. nil where the pipeline has been
+// removed since the request found it.
 func (p *pipeline) enter() (gr *deployed, underWay int64) {
 	underWay = p.accepted.Add(1)
+	if p.gone.Load() {
+		p.accepted.Add(-1)
+		return nil, 0
+	}
 	for {
 		gr := p.current.Load()
 		gr.InFlight.Add(1)

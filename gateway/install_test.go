@@ -147,6 +147,19 @@ func TestInstallUnderLoadLosesNothing(t *testing.T) {
 	stop(g, workers)
 }
 
+// TestARequestMayHaveFoundWhatIsRemoved before it is: it is answered as one that comes later,
+// and tells nobody of the generation that is forgotten.
+func TestARequestMayHaveFoundWhatIsRemoved(t *testing.T) {
+	specs := map[string]spec{"m": {kind: addOne}}
+	g, workers := serve(t, Options{}, deployment(single(long), 1, specs), specs)
+	p := g.pipeline("p")
+	require.NoError(t, g.Remove(t.Context(), "p", placement.Age{}))
+	_, err := g.infer(t.Context(), p, "", &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2)}, g.now())
+	require.ErrorIs(t, err, wire.ErrNotFound)
+	require.Zero(t, p.accepted.Load())
+	stop(g, workers)
+}
+
 // TestAnExecutorOfAnOlderGenerationMayComeAgain has the stream break over which requests of
 // a generation wait, and the next generation serve another model: they are answered when
 // it is back.
