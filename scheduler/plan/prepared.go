@@ -60,6 +60,16 @@ func (m *ModuleProblem) Fastest() time.Duration {
 	return slices.MinFunc(m.Configs, func(a, b Config) int { return cmp.Compare(a.Duration, b.Duration) }).Duration
 }
 
+// Fastest are the shortest durations of the modules: the least times in which they answer,
+// since dummy requests may fill a batch at any rate.
+func (p *Prepared) Fastest() []time.Duration {
+	list := make([]time.Duration, len(p.Modules))
+	for i, m := range p.Modules {
+		list[i] = m.Fastest()
+	}
+	return list
+}
+
 // FastestOn is the shortest duration on a kind of hardware, 0 where there is none.
 func (m *ModuleProblem) FastestOn(hardware string) time.Duration {
 	shortest := time.Duration(0)

@@ -156,11 +156,7 @@ func (s *devices) apartAt(prices []float64) (least float64, use []float64) {
 	use = make([]float64, len(s.kinds))
 	for i, p := range s.problems {
 		costs, modules := make([]split.Cost, len(p.Modules)), make([]*apart, len(p.Modules))
-		fast := make([]time.Duration, len(p.Modules))
-		for k, m := range p.Modules {
-			fast[k] = m.Fastest()
-		}
-		around := p.DAG.Around(fast)
+		around := p.DAG.Around(p.Fastest())
 		for k, m := range p.Modules {
 			costs[k] = split.Steps(nil)
 			if m.Rate == 0 {

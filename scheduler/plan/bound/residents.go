@@ -86,11 +86,7 @@ const anyDuration = time.Duration(math.MaxInt64)
 func (s *devices) residents(own [][]split.Steps, enough float64) (cost float64, ok bool) {
 	r := &residents{s: s, own: own, known: map[group]*uses{}}
 	for i, p := range s.problems {
-		fast := make([]time.Duration, len(p.Modules))
-		for k, m := range p.Modules {
-			fast[k] = m.Fastest()
-		}
-		around := p.DAG.Around(fast)
+		around := p.DAG.Around(p.Fastest())
 		for k, m := range p.Modules {
 			if m.Rate > 0 {
 				r.modules = append(r.modules, s.resident(i, k, m, p.Pipeline.SLO-around[k]))
@@ -312,10 +308,7 @@ func (r *residents) divide(x *node, enough float64) bool {
 // last is the number of the longest budget that others leave to a module.
 func (r *residents) last(x *node, at int) int {
 	p := r.s.problems[r.modules[at].pipeline]
-	low := make([]time.Duration, len(p.Modules))
-	for k, m := range p.Modules {
-		low[k] = m.Fastest()
-	}
+	low := p.Fastest()
 	for k := range r.modules {
 		if m := &r.modules[k]; m.pipeline == r.modules[at].pipeline && x.set>>k&1 != 0 {
 			low[m.module] = max(low[m.module], time.Duration(m.budgets[x.from[k]]*1e9))

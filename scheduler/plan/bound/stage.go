@@ -53,11 +53,7 @@ func (m *stage) enter(c *column, e int, part float64) {
 func (s *devices) newColumns(enough float64) *columns {
 	c := &columns{s: s}
 	for i, p := range s.problems {
-		fast := make([]time.Duration, len(p.Modules))
-		for k, m := range p.Modules {
-			fast[k] = m.Fastest()
-		}
-		around := p.DAG.Around(fast)
+		around := p.DAG.Around(p.Fastest())
 		for k, m := range p.Modules {
 			if m.Rate > 0 {
 				c.stages = append(c.stages, s.stage(i, k, m, p.Pipeline.SLO-around[k], len(c.stages)*(columnKnots+1)))

@@ -104,17 +104,7 @@ func newProblem(ready *plan.Prepared, start func(*plan.Prepared) ([]time.Duratio
 
 func (p *problem) shared() bool { return p.Options.CostModel == plan.CostShared }
 
-func (p *problem) checkPath() error { return p.CheckPath(p.fastest(), false) }
-
-// fastest are the least times in which the modules answer: their shortest
-// durations, since dummy requests may fill the batch at any rate.
-func (p *problem) fastest() []time.Duration {
-	list := make([]time.Duration, len(p.Modules))
-	for i, m := range p.Modules {
-		list[i] = m.Fastest()
-	}
-	return list
-}
+func (p *problem) checkPath() error { return p.CheckPath(p.Fastest(), false) }
 
 // budgets reads what a caller brings. Those of co-located steps are fixed, and no
 // part of the objective that is left.
@@ -150,7 +140,7 @@ func (p *problem) search() (found []time.Duration, bound float64, ok bool) {
 // searchProportional is search under the proportional cost model.
 func (p *problem) searchProportional() (found []time.Duration, bound float64, ok bool) {
 	b := split.NewProportional(p.Prepared)
-	b.Offer(p.DAG.Stretch(p.fastest(), p.Pipeline.SLO))
+	b.Offer(p.DAG.Stretch(p.Fastest(), p.Pipeline.SLO))
 	bound = b.Run()
 	return b.Found, bound, b.Found != nil
 }

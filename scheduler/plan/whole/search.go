@@ -43,7 +43,7 @@ func (p *Problem) Search(starts ...[]time.Duration) (found []time.Duration, boun
 		return set.Weight / b.Scale, set.Worst, ok
 	}
 	most := p.LongestBudgets()
-	b.Offer(p.DAG.Stretch(p.fastest(), p.Pipeline.SLO))
+	b.Offer(p.DAG.Stretch(p.Fastest(), p.Pipeline.SLO))
 	for _, start := range starts {
 		b.Offer(start)
 	}
@@ -76,21 +76,12 @@ func (p *Problem) mixes() bool {
 // LongestBudgets is the most that each module could have: what the SLO leaves
 // when all others run at their fastest.
 func (p *Problem) LongestBudgets() []time.Duration {
-	fast := p.fastest()
+	fast := p.Fastest()
 	around := p.DAG.Around(fast)
 	for i := range fast {
 		fast[i] = p.Pipeline.SLO - around[i]
 	}
 	return fast
-}
-
-// fastest are the shortest durations of the modules.
-func (p *Problem) fastest() []time.Duration {
-	list := make([]time.Duration, len(p.Modules))
-	for i, m := range p.Modules {
-		list[i] = m.Fastest()
-	}
-	return list
 }
 
 // enumerate lists the mixtures of every module that a plan of at most that
