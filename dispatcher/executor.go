@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/queue"
 )
 
@@ -88,14 +87,13 @@ func (d *Dispatcher) assign(e *Executor) {
 		return
 	}
 	for _, g := range v.generations() {
-		slots := g.Deployment.Slots
-		i := slices.IndexFunc(slots, func(s placement.Slot) bool { return s.Executor == e.Name })
-		if i < 0 {
+		slot := g.Deployment.Slot(e.Name)
+		if slot == nil {
 			continue
 		}
-		if s := g.stationOf(slots[i].Module); s != nil {
+		if s := g.stationOf(slot.Module); s != nil {
 			e.station = s
-			s.add(member{exec: e, group: int32(slots[i].Group)})
+			s.add(member{exec: e, group: int32(slot.Group)})
 			d.guard(g)
 		}
 		return

@@ -105,9 +105,8 @@ func (g *Gateway) assignModule(e *executor) bool {
 
 // serveSlot has the executor serve what a graph has a slot for it for. Gateway.mu is held.
 func (e *executor) serveSlot(g *Gateway, gr *deployed) bool {
-	slots := gr.Deployment.Slots
-	i := slices.IndexFunc(slots, func(s placement.Slot) bool { return s.Executor == e.hello.Executor })
-	return i >= 0 && e.serve(g, gr, slots[i].Module)
+	slot := gr.Deployment.Slot(e.hello.Executor)
+	return slot != nil && e.serve(g, gr, slot.Module)
 }
 
 // serve notes the modules of a graph that the executor is to serve from now on, unless

@@ -112,30 +112,17 @@ func TestNumbersOfModulesAreGivenBack(t *testing.T) {
 // end takes it for that one.
 func TestALateWordNamesNoOtherModule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		var told []queue.Message
-		go hear(far, func(m queue.Message) {
-			if m.Kind == queue.Arrive {
-				told = append(told, m)
-			}
-		})
-		go func() {
-			frames := queue.Append([]byte("hpgq\x05\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Dispatcher, Text: []byte("d")})
-			_, _ = far.Write(queue.Append(frames, &queue.Message{Kind: queue.Own, Epoch: 1}))
-		}()
-		conn, err := queue.Open(near, queue.Self{Role: queue.Gateway, Name: "g", Patience: -1}, queue.Dispatcher, nil)
-		require.NoError(t, err)
 		d, h := follower(time.Now()), &holder{}
-		go func() { _ = d.Follow(conn, h) }()
-		synctest.Wait()
+		owner := own(t, d, h, 1)
 		finish(d, h.install(t, d, 1))
 		it := h.install(t, d, 2)
 		synctest.Wait()
+		told := owner.of(queue.Arrive)
 		require.Len(t, told, 2)
 		require.Equal(t, told[0].Item, told[1].Item)
 		require.Equal(t, queue.Place(told[0].Station), queue.Place(told[1].Station))
 		say := func(of queue.Message, kind queue.Kind) {
-			_, err := far.Write(queue.Append(nil, &queue.Message{Kind: kind, Station: of.Station, Item: of.Item, How: uint64(dispatcher.Late), Items: []queue.Ref{{Station: of.Station, Item: of.Item}}}))
+			_, err := owner.far.Write(queue.Append(nil, &queue.Message{Kind: kind, Station: of.Station, Item: of.Item, How: uint64(dispatcher.Late), Items: []queue.Ref{{Station: of.Station, Item: of.Item}}}))
 			require.NoError(t, err)
 			synctest.Wait()
 		}
@@ -144,8 +131,8 @@ func TestALateWordNamesNoOtherModule(t *testing.T) {
 		require.Empty(t, h.dropped, "it was said of another")
 		say(told[1], queue.Drop)
 		require.Equal(t, []*dispatcher.Item{it}, h.dropped)
-		require.NoError(t, conn.Close())
-		_ = far.Close()
+		_ = owner.near.Close()
+		_ = owner.far.Close()
 	})
 }
 

@@ -36,13 +36,14 @@ func own(t *testing.T, d *dispatcher.Dispatcher, h *holder, epoch uint64) *ownin
 	return o
 }
 
-func (o *owning) count(kind queue.Kind) (n int) {
+// of are the messages of a kind.
+func (o *owning) of(kind queue.Kind) (all []queue.Message) {
 	for _, m := range o.told {
 		if m.Kind == kind {
-			n++
+			all = append(all, m)
 		}
 	}
-	return n
+	return all
 }
 
 // TestAnOlderGenerationFollowsItsNewOwner has the owner of a service go while an item of a
@@ -54,15 +55,15 @@ func TestAnOlderGenerationFollowsItsNewOwner(t *testing.T) {
 		it := h.install(t, d, 1)
 		finish(d, h.install(t, d, 2))
 		synctest.Wait()
-		require.Equal(t, 2, first.count(queue.Arrive))
+		require.Len(t, first.of(queue.Arrive), 2)
 		_ = first.far.Close()
 		synctest.Wait()
 		second := own(t, d, h, 2)
-		require.Equal(t, 1, second.count(queue.Arrive), "the item of the older generation")
-		require.Equal(t, 2, second.count(queue.Install))
+		require.Len(t, second.of(queue.Arrive), 1, "the item of the older generation")
+		require.Len(t, second.of(queue.Install), 2)
 		finish(d, it)
 		synctest.Wait()
-		require.NotZero(t, second.count(queue.Forget))
+		require.NotEmpty(t, second.of(queue.Forget))
 		_ = second.far.Close()
 	})
 }

@@ -378,7 +378,7 @@ func (s *Server) dismissUnneeded(executor string) {
 // held.
 func (p *peer) needs(executor string) bool {
 	for _, g := range p.generations {
-		if slices.ContainsFunc(g.Deployment.Slots, func(slot placement.Slot) bool { return slot.Executor == executor }) {
+		if g.Deployment.Slot(executor) != nil {
 			return true
 		}
 	}

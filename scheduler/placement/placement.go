@@ -98,6 +98,16 @@ func (a Age) Before(b Age) bool {
 // Name is the service's name.
 func (d *Deployment) Name() string { return d.Pipeline.Name }
 
+// Slot is that of an executor; nil where it has none.
+func (d *Deployment) Slot(executor string) *Slot {
+	for i := range d.Slots {
+		if d.Slots[i].Executor == executor {
+			return &d.Slots[i]
+		}
+	}
+	return nil
+}
+
 // Kind is the service's kind.
 func (d *Deployment) Kind() pipelines.Kind {
 	switch {
