@@ -182,7 +182,8 @@ func (p *search) each(order func(m *plan.ModuleProblem, a, b plan.Config) int) [
 
 // descent splits by Algorithm 2. With node merger or cost-direct there are
 // several results; the one whose schedule costs least is taken, the plain one
-// where costs are equal.
+// where costs are equal. A descent whose end only dummy requests can serve also gives
+// the split that it would have without them, so that no step ever costs anything.
 func (p *search) descent() ([]time.Duration, bool) {
 	first, ok := p.start()
 	if !ok {
@@ -192,7 +193,8 @@ func (p *search) descent() ([]time.Duration, bool) {
 	if p.way.kind == "throughput" {
 		rank = byThroughput
 	}
-	var finals, passed []state
+	var splits [][]time.Duration
+	var passed []state
 	for _, merge := range []bool{false, true} {
 		units := p.units(merge)
 		if merge && (p.Options.Lacks("merge") || len(units) == len(p.Modules)) {
@@ -200,32 +202,33 @@ func (p *search) descent() ([]time.Duration, bool) {
 		}
 		path := p.descend(first, units, rank)
 		passed = append(passed, path...)
-		if p.Options.Lacks("direct") {
-			finals = append(finals, path[len(path)-1])
-		} else {
-			finals = append(finals, p.direct(path, units)...)
+		end := path[len(path)-1].worst
+		splits = append(splits, end)
+		if !p.Options.Lacks("direct") {
+			splits = append(splits, p.direct(path, units)...)
+		}
+		if !p.collects(p.resized(end)) {
+			if back, ok := p.retreat(path, p.collects); ok {
+				splits = append(splits, back)
+			}
 		}
 	}
-	if best, ok := p.cheapest(finals); ok {
+	if best, ok := p.cheapest(splits); ok {
 		return best, true
 	}
-	return p.retreat(passed, finals[0])
+	if back, ok := p.retreat(passed, p.serves); ok {
+		return back, true
+	}
+	return splits[0], true
 }
 
-func (p *search) cheapest(finals []state) (best []time.Duration, found bool) {
+// cheapest is the split whose schedule costs least; false where none can be scheduled.
+func (p *search) cheapest(splits [][]time.Duration) (best []time.Duration, found bool) {
 	least := math.Inf(1)
-	for _, s := range finals {
-		if sets, err := p.schedule(s.worst); err == nil && plan.Cheaper(total(sets), least) {
-			best, least, found = s.worst, total(sets), true
+	for _, budgets := range splits {
+		if sets, err := p.schedule(p.resized(budgets)); err == nil && plan.Cheaper(weight(sets), least) {
+			best, least, found = budgets, weight(sets), true
 		}
 	}
 	return best, found
-}
-
-func total(sets []plan.Schedule) float64 {
-	sum := 0.0
-	for i := range sets {
-		sum += sets[i].Weight
-	}
-	return sum
 }

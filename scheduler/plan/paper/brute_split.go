@@ -158,7 +158,7 @@ func (b *bruteSearch) known() (list [][]plan.Schedule) {
 func (b *bruteSearch) dearest(known [][]plan.Schedule, budgets []time.Duration, whole bool) []float64 {
 	best, sum := math.Inf(1), 0.0
 	for _, sets := range known {
-		best = math.Min(best, total(sets))
+		best = math.Min(best, weight(sets))
 	}
 	least := make([]float64, len(b.Modules))
 	for i, m := range b.Modules {

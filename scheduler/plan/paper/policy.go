@@ -183,10 +183,15 @@ func (s *search) divide() ([]time.Duration, bool) {
 		return s.quantized(s.way.step)
 	}
 	budgets, ok := s.descent()
-	if ok && s.policy.resize != nil {
-		budgets = s.policy.resize(s, budgets)
+	return s.resized(budgets), ok
+}
+
+// resized are the budgets of a split that Algorithm 2 ends with.
+func (s *search) resized(budgets []time.Duration) []time.Duration {
+	if s.policy.resize == nil || budgets == nil {
+		return budgets
 	}
-	return budgets, ok
+	return s.policy.resize(s, budgets)
 }
 
 // generator is a moduleSolver that may add dummy requests to a schedule, within the
@@ -201,6 +206,15 @@ func (s *search) solve(i int, budget time.Duration) (plan.Schedule, bool) {
 		return plan.Schedule{}, true
 	}
 	return s.solvers[i].solve(budget)
+}
+
+// solveOwn serves module i within a budget by its own requests, without dummy requests.
+func (s *search) solveOwn(i int, budget time.Duration) (plan.Schedule, bool) {
+	if a, ok := s.solvers[i].(*algorithm1); ok {
+		set, _, ok := a.allocate(a.Rate, budget)
+		return set, ok
+	}
+	return s.solve(i, budget)
 }
 
 // solveFilled serves module i within a budget.
@@ -235,7 +249,7 @@ func (s *search) schedule(budgets []time.Duration) ([]plan.Schedule, error) {
 	s.fill(filled, budgets)
 	once := s.Options.Lacks("reassign:one")
 	split.Reassign(s.Prepared, filled, once, s.solveFilled)
-	split.Reassign(s.Prepared, sets, once, s.solve)
+	split.Reassign(s.Prepared, sets, once, s.solveOwn)
 	s.fill(sets, budgets)
 	if plan.Cheaper(weight(filled), weight(sets)) {
 		sets = filled

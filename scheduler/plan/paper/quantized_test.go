@@ -26,7 +26,7 @@ func TestQuantizedAgainstAllBudgets(t *testing.T) {
 			require.LessOrEqual(t, p.DAG.Longest(found), problem.Pipeline.SLO)
 			sets, err := p.schedule(found)
 			require.NoError(t, err)
-			require.InDelta(t, best, total(sets), 1e-6*(1+best))
+			require.InDelta(t, best, weight(sets), 1e-6*(1+best))
 		}
 	})
 }

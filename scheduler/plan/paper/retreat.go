@@ -11,13 +11,28 @@ import (
 // With dummy requests that hardly happens; systems without them must give the
 // module more. The papers leave this open. Here the search goes back, one move
 // after the other, until the objective that is left, shared in proportion, is
-// enough. None is the split that it ended with.
-func (p *search) retreat(passed []state, last state) ([]time.Duration, bool) {
+// enough; false where it never is. serves is whether budgets can be scheduled.
+func (p *search) retreat(passed []state, serves func(budgets []time.Duration) bool) ([]time.Duration, bool) {
 	for _, s := range slices.Backward(passed) {
-		budgets := p.DAG.Stretch(s.worst, p.Pipeline.SLO)
-		if _, err := p.schedule(budgets); err == nil {
+		if budgets := p.DAG.Stretch(s.worst, p.Pipeline.SLO); serves(p.resized(budgets)) {
 			return budgets, true
 		}
 	}
-	return last.worst, true
+	return nil, false
+}
+
+// serves is whether every module can be served within its budget.
+func (p *search) serves(budgets []time.Duration) bool {
+	_, err := p.schedule(budgets)
+	return err == nil
+}
+
+// collects is whether every module can be served within its budget without dummy requests.
+func (p *search) collects(budgets []time.Duration) bool {
+	for i := range p.Modules {
+		if _, ok := p.solveOwn(i, budgets[i]); !ok {
+			return false
+		}
+	}
+	return true
 }
