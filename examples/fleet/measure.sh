@@ -8,6 +8,7 @@
 #
 #   RATE=100   large requests per second, of 1 MiB each
 #   NODE=PROGRAM
+#   TLS=no     without TLS, as processes of one machine may do
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 harpagon=${1:-bin/harpagon}
@@ -45,7 +46,7 @@ PY
 }
 
 for how in one 100 1000; do
-  measure small "grpcs://$(at 112)" $how
+  measure small "grpc$secured://$(at 112)" $how
   measure small "$(at 110)" $how
 done
 measure large "$(at 110)" "${RATE:-100}"

@@ -11,7 +11,8 @@
 # one of the same CA, which exists for this run only.
 #
 # Needs work (a folder), harpagon (the program) and, from Debian's package postgresql or
-# the like, initdb and postgres. POSTGRES=no does with one Temporal server on a file.
+# the like, initdb and postgres. POSTGRES=no does with one Temporal server on a file, and
+# TLS=no, beside that, without TLS.
 
 roles="control-1 control-2 dispatcher-1 dispatcher-2 worker-1 worker-2 gateway-1 gateway-2"
 ports=${PORTS:-17200} # the first of some 150 that are taken on loopback
@@ -21,7 +22,10 @@ port() { echo $((ports + $1)); }
 at() { echo "127.0.0.1:$(port "$1")"; }
 
 gateways=$(at 110),$(at 111)
-export HARPAGON_TOKEN= TEMPORAL_TLS=true TEMPORAL_ADDRESS
+TLS=${TLS:-yes}
+export HARPAGON_TOKEN= TEMPORAL_ADDRESS
+secured=
+[ "$TLS" = no ] || { secured=s && export TEMPORAL_TLS=true; }
 
 # certificate NAME: makes the certificate and the key of a process.
 certificate() {
@@ -33,7 +37,7 @@ extendedKeyUsage=serverAuth,clientAuth") -out "$work/tls/$1.pem" 2>/dev/null
 }
 
 # tls NAME: the flags with which a process shows its certificate.
-tls() { echo "--tls-cert $work/tls/$1.pem --tls-key $work/tls/$1.key --tls-ca $work/tls/ca.pem"; }
+tls() { [ "$TLS" = no ] || echo "--tls-cert $work/tls/$1.pem --tls-key $work/tls/$1.key --tls-ca $work/tls/ca.pem"; }
 
 # prepare: makes the CA, the certificates and the empty database.
 prepare() {
@@ -124,8 +128,10 @@ end_all() {
 
 # ask PATH NUMBER: the status that a gateway answers with.
 ask() {
-  curl -s -o /dev/null -w '%{http_code}' --max-time 5 --cacert "$work/tls/ca.pem" --cert "$work/tls/client.pem" --key "$work/tls/client.key" \
-    "https://$(at $((109 + $2)))$1"
+  local credentials="--cacert $work/tls/ca.pem --cert $work/tls/client.pem --key $work/tls/client.key"
+  [ "$TLS" != no ] || credentials=
+  curl -s -o /dev/null -w '%{http_code}' --max-time 5 $credentials \
+    "http$secured://$(at $((109 + $2)))$1"
 }
 
 # answers PATH NUMBER: waits until the gateway says that it is ready.
