@@ -14,7 +14,7 @@ import (
 // Figures are those about overload.
 func Figures() []figure.Figure {
 	return []figure.Figure{{
-		ID: "dispatching/overload", Title: "Goodput beyond capacity, durations that vary by 30 %", Seconds: 300,
+		ID: "dispatching/overload", Title: "Goodput beyond capacity, durations that vary by 30 %", Seconds: 1200,
 		Layout: figure.Layout{Down: []string{figure.System}, Across: []string{"load"}}, Run: run,
 		Picture: &figure.Picture{Metric: "goodput in capacities", Panel: []string{"arrivals", "devices"}, X: "load", LogX: true,
 			Footer: "Simulated; the first 20 workloads of the suite, durations with a coefficient of variation of 0.3. Capacity is the highest goodput of a plan at 0.8 to 3 times its rate."},

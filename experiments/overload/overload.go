@@ -20,6 +20,7 @@ const (
 	workloads    = 20   // of the suite
 	requests     = 1500 // of a run at the planned rate, at least
 	objectives   = 60   // that a run lasts, at least: fewer are a matter of chance
+	runs         = 4    // of every point, of which the mean counts: one alone is off by up to a tenth
 )
 
 // Loads are the offered loads that are measured, in capacities.
@@ -87,25 +88,25 @@ func Measure(s Setting, workloads []planning.Workload, stop func() bool) (Curve,
 func (c *Curve) play(w *planning.Workload, p plan.Plan, stop func() bool) error {
 	capacity := 0.0
 	for _, load := range tried() {
-		one, err := c.run(w, p, load, stop)
+		attainment, _, err := c.mean(w, p, load, stop)
 		if err != nil {
 			return err
 		}
-		capacity = max(capacity, load*one.Attainment)
+		capacity = max(capacity, load*attainment)
 	}
 	c.Capacity += capacity
 	peak := 0.0
 	for i, load := range Loads() {
-		one, err := c.run(w, p, load*capacity, stop)
+		attainment, p50, err := c.mean(w, p, load*capacity, stop)
 		if err != nil {
 			return err
 		}
-		goodput := load * one.Attainment
+		goodput := load * attainment
 		peak = max(peak, goodput)
 		point, of := &c.Points[i], goodput/max(peak, 1e-12)
-		point.Attainment += one.Attainment
+		point.Attainment += attainment
 		point.Goodput += goodput
-		point.P50 += float64(one.Latency.P50) / float64(w.Problem.Pipeline.SLO)
+		point.P50 += p50 / w.Problem.Pipeline.SLO.Seconds()
 		point.OfPeak += of
 		if c.Workloads == 0 || of < point.Least {
 			point.Least = of
@@ -114,17 +115,22 @@ func (c *Curve) play(w *planning.Workload, p plan.Plan, stop func() bool) error 
 	return nil
 }
 
-// run plays one load, in planned rates.
-func (c *Curve) run(w *planning.Workload, p plan.Plan, load float64, stop func() bool) (simulate.PipelineResult, error) {
+// mean plays one load, in planned rates, several times, and gives the means of the attainment
+// and of the median latency in seconds.
+func (c *Curve) mean(w *planning.Workload, p plan.Plan, load float64, stop func() bool) (attainment, p50 float64, err error) {
 	planned := w.Problem.Pipeline.Rate
 	span := max(time.Duration(requests/planned*float64(time.Second)), objectives*w.Problem.Pipeline.SLO)
-	r, err := simulate.OnPlans([]simulate.Load{{Pipeline: w.Problem.Pipeline, Arrivals: arrivals.Process{Kind: c.Arrivals}, Rate: load * planned}}, []plan.Plan{p}, simulate.Options{
-		Dispatch: c.Dispatch, Eager: true, Admission: c.Admission, Noise: c.Noise, Duration: span, Stop: stop,
-	})
-	if err != nil {
-		return simulate.PipelineResult{}, err
+	for seed := range uint64(runs) {
+		r, err := simulate.OnPlans([]simulate.Load{{Pipeline: w.Problem.Pipeline, Arrivals: arrivals.Process{Kind: c.Arrivals}, Rate: load * planned}}, []plan.Plan{p}, simulate.Options{
+			Dispatch: c.Dispatch, Eager: true, Admission: c.Admission, Noise: c.Noise, Duration: span, Seed: seed, Stop: stop,
+		})
+		if err != nil {
+			return 0, 0, err
+		}
+		attainment += r.Pipelines[0].Attainment / runs
+		p50 += r.Pipelines[0].Latency.P50.Seconds() / runs
 	}
-	return r.Pipelines[0], nil
+	return attainment, p50, nil
 }
 
 func (p *Point) divide(n float64) {
