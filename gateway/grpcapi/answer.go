@@ -8,10 +8,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/proto"
 
+	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
-	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 )
 
 // Memory for answers comes in powers of two, in bytes, so that what it takes is what is
@@ -35,6 +34,9 @@ var pools = func() mem.BufferPool {
 	}
 	return p
 }()
+
+// headRoom is what most answers need in bytes beside the data of their tensors.
+const headRoom = 1 << 10
 
 // room is how much memory a message of so many bytes is given.
 func room(size int) int {
@@ -63,28 +65,16 @@ func (a *answer) Put(data *[]byte) {
 	}
 }
 
-// count makes answers of inference count as held until they are written, or says that
-// there is no room.
-func (s *server) count(ctx context.Context, q any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	reply, err := next(ctx, q)
-	m, ok := reply.(*pb.ModelInferResponse)
-	if !ok || err != nil {
-		return reply, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, oipgrpc.EncodeError(err) // nobody waits for it
-	}
-	plain(ctx)
-	a, err := s.encode(connOf(ctx), m)
+// encode makes the message of an answer, which counts as held, or says that there is no
+// room.
+func (s *server) encode(c *conn, r *wire.InferResponse, raw bool) (*answer, error) {
+	var head [headRoom]byte
+	m, err := oipgrpc.Answer(head[:0], r, raw)
 	if err != nil {
-		return nil, oipgrpc.EncodeError(err)
+		return nil, err
 	}
-	return a, nil
-}
-
-func (s *server) encode(c *conn, m *pb.ModelInferResponse) (*answer, error) {
-	size := proto.Size(m)
-	k := &kept{held: s.options.Bytes.Begin(m.GetModelName()), since: time.Now()}
+	size := m.Size()
+	k := &kept{held: s.options.Bytes.Begin(r.Pipeline), since: time.Now()}
 	if err := k.held.Grow(int64(room(size))); err != nil {
 		return nil, err
 	}
@@ -96,11 +86,7 @@ func (s *server) encode(c *conn, m *pb.ModelInferResponse) (*answer, error) {
 	} else {
 		a.data = pools.Get(room(size))
 	}
-	var err error
-	if *a.data, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*a.data)[:0], m); err != nil {
-		k.release()
-		return nil, err
-	}
+	*a.data = m.Append((*a.data)[:0])
 	if c != nil {
 		c.unread.add(k, c)
 	} else {
@@ -119,12 +105,12 @@ func plain(ctx context.Context) {
 }
 
 // codec sends answers that are messages already, and anything else as gRPC does.
-type codec struct{ encoding.CodecV2 }
+type codec struct{ oipgrpc.Codec }
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if a, ok := v.(*answer); ok {
 		return mem.BufferSlice{mem.NewBuffer(a.data, a)}, nil
 	}
-	return c.CodecV2.Marshal(v)
+	return c.Codec.Marshal(v)
 }

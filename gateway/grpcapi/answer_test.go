@@ -208,7 +208,7 @@ func TestAForgottenAnswerIsNotHeld(t *testing.T) {
 	s := &server{options: Options{Bytes: held}}
 	c := new(conn)
 	lose := func(c *conn) {
-		a, err := s.encode(c, &pb.ModelInferResponse{})
+		a, err := s.encode(c, &wire.InferResponse{}, true)
 		require.NoError(t, err)
 		_, err = codec{}.Marshal(a)
 		require.NoError(t, err)

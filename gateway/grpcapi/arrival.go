@@ -56,13 +56,13 @@ func connOf(ctx context.Context) *conn {
 	return nil
 }
 
-// arrivalOf is when the last came that was read of the connection of a call; zero where
-// that is unknown. Its calls share the connection, so the call itself may have come
-// somewhat before: what is read while it waits for its goroutine is newer. But on a
-// machine that is busy, what is read last is long since there, too.
-func arrivalOf(ctx context.Context) time.Time {
-	if c := connOf(ctx); c != nil && c.came != nil {
-		return c.came()
+// arrival is when the last came that was read of the connection; zero where that is unknown.
+// Its calls share the connection, so a call itself may have come somewhat before: what is
+// read while it waits for its goroutine is newer. But on a machine that is busy, what is
+// read last is long since there, too.
+func (c *conn) arrival() time.Time {
+	if c == nil || c.came == nil {
+		return time.Time{}
 	}
-	return time.Time{}
+	return c.came()
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 )
 
@@ -100,34 +101,52 @@ func (echo) ModelInfer(_ context.Context, q *pb.ModelInferRequest) (*pb.ModelInf
 	return out, nil
 }
 
-func serveEcho(t testing.TB) pb.GRPCInferenceServiceClient {
+func serveEcho(t testing.TB) net.Addr {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := grpc.NewServer()
 	pb.RegisterGRPCInferenceServiceServer(s, echo{})
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
-	return pb.NewGRPCInferenceServiceClient(dial(t, l.Addr()))
+	return l.Addr()
 }
 
-// Two sides of the same payload in the same run: a pipeline whose engine takes
-// no time, and a plain gRPC service that gives back what it gets.
+// Sides of the same payload in the same run: a pipeline whose engine takes no time, asked
+// by the stub that gRPC generates for any client and by the client of this project, and a
+// plain gRPC service that gives back what it gets, asked by the stub.
 //
 //	go test -run xxx -bench . ./gateway/grpcapi
-func sides(b *testing.B, run func(b *testing.B, c pb.GRPCInferenceServiceClient)) {
+func sides(b *testing.B, run func(b *testing.B, ask func() error)) {
 	held := inflight.New(inflight.Limits{Total: 1 << 30})
-	b.Run("pipeline", func(b *testing.B) { run(b, serve(b, instant(b, gateway.Options{}), Options{Bytes: held})) })
-	b.Run("echo", func(b *testing.B) { run(b, serveEcho(b)) })
+	stub := func(b *testing.B, to net.Addr) func() error {
+		c := pb.NewGRPCInferenceServiceClient(dial(b, to))
+		return func() error {
+			_, err := c.ModelInfer(context.Background(), question())
+			return err
+		}
+	}
+	pipeline := func(b *testing.B) net.Addr { return listening(b, instant(b, gateway.Options{}), Options{Bytes: held}) }
+	b.Run("pipeline", func(b *testing.B) { run(b, stub(b, pipeline(b))) })
+	b.Run("client", func(b *testing.B) {
+		c, err := oipgrpc.NewClient(oipgrpc.ClientOptions{Address: pipeline(b).String()})
+		require.NoError(b, err)
+		b.Cleanup(func() { _ = c.Close() })
+		run(b, func() error {
+			_, err := c.Infer(context.Background(), asking(), "")
+			return err
+		})
+	})
+	b.Run("echo", func(b *testing.B) { run(b, stub(b, serveEcho(b))) })
 }
 
 // BenchmarkOverhead is the time of one request at a time.
 func BenchmarkOverhead(b *testing.B) {
-	sides(b, func(b *testing.B, c pb.GRPCInferenceServiceClient) {
+	sides(b, func(b *testing.B, ask func() error) {
 		var times []time.Duration
 		b.ReportAllocs()
 		for b.Loop() {
 			begin := time.Now()
-			if _, err := c.ModelInfer(context.Background(), question()); err != nil {
+			if err := ask(); err != nil {
 				b.Fatal(err)
 			}
 			times = append(times, time.Since(begin))
@@ -140,13 +159,13 @@ func BenchmarkOverhead(b *testing.B) {
 
 // BenchmarkThroughput has 32 callers for every core, with one connection.
 func BenchmarkThroughput(b *testing.B) {
-	sides(b, func(b *testing.B, c pb.GRPCInferenceServiceClient) {
+	sides(b, func(b *testing.B, ask func() error) {
 		b.ReportAllocs()
 		b.SetParallelism(32)
 		begin := time.Now()
 		b.RunParallel(func(p *testing.PB) {
 			for p.Next() {
-				if _, err := c.ModelInfer(context.Background(), question()); err != nil {
+				if err := ask(); err != nil {
 					b.Error(err)
 					return
 				}

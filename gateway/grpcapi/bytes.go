@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/tap"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/wire"
@@ -17,15 +16,40 @@ import (
 // tells how long a message is only when it has been.
 type reading struct {
 	mu     sync.Mutex
-	unread int64
-	large  int64 // of the largest messages lately
+	first  *coming // linked by next
+	calls  int     // in the list
+	looked int     // how many were left when those that never come were last taken out
+	large  int64   // of the largest messages lately
+}
+
+// coming is the context of a call whose message has not been read. Nobody tells that it
+// never comes, because the call is over: that is looked for where it may matter.
+type coming struct {
+	context.Context
+	traced     bool // by its caller
+	next, prev *coming
+	read       bool // or known to be over
+}
+
+// comingKey leads to it.
+type comingKey struct{}
+
+// comingOf is that of a call; nil where nothing bounds what requests hold.
+func comingOf(ctx context.Context) *coming {
+	c, _ := ctx.Value(comingKey{}).(*coming)
+	return c
+}
+
+// Value implements context.Context.
+func (c *coming) Value(key any) any {
+	if key == (comingKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
 }
 
 // forget is how fast the largest message is forgotten: by this part with each one.
 const forget = 64
-
-// unreadKey leads to what stops a call from counting as unread when it ends.
-type unreadKey struct{}
 
 // tap refuses a call before its message is read, where those under way and those
 // that are being read leave no room for it.
@@ -36,35 +60,66 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	r := &s.reading
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s.options.Bytes.Full((r.unread + 1) * r.large) {
-		return nil, oipgrpc.EncodeError(wire.Errorf(wire.CodeOverloaded, "", "requests under way hold as much memory as the gateway may (--max-bytes); try again when some are answered"))
+	full := func() bool { return s.options.Bytes.Full(int64(r.calls+1) * r.large) }
+	if wasFull := full(); wasFull || r.calls > 2*r.looked+minLook {
+		if r.look(); wasFull && full() {
+			return nil, oipgrpc.EncodeError(wire.Errorf(wire.CodeOverloaded, "", "requests under way hold as much memory as the gateway may (--max-bytes); try again when some are answered"))
+		}
 	}
-	r.unread++
-	stop := context.AfterFunc(ctx, r.came) // a call whose message never came
-	return context.WithValue(ctx, unreadKey{}, stop), nil
+	c := &coming{Context: ctx, traced: oipgrpc.IsTraced(info.Header), next: r.first}
+	if c.next != nil {
+		c.next.prev = c
+	}
+	r.first = c
+	r.calls++
+	return c, nil
 }
 
-// came counts one less that has not been read.
-func (r *reading) came() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unread--
+// minLook is how many calls more there are at least before those are looked for that are
+// over, so that they take no memory for ever.
+const minLook = 256
+
+// look takes out the calls that are over.
+func (r *reading) look() {
+	var next *coming
+	for c := r.first; c != nil; c = next {
+		if next = c.next; c.Err() != nil {
+			r.remove(c)
+		}
+	}
+	r.looked = r.calls
 }
 
-// read counts a message that has been read, until what is held is released.
-func (s *server) read(ctx context.Context, m *pb.ModelInferRequest) (held inflight.Held, err error) {
-	if s.options.Bytes == nil {
+// remove takes out a call, once. The lock is held.
+func (r *reading) remove(c *coming) {
+	if c.read {
+		return
+	}
+	c.read = true
+	r.calls--
+	if c.prev == nil {
+		r.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	c.next, c.prev = nil, nil
+}
+
+// count counts a message that has been read, until what is held is released.
+func (s *server) count(c *coming, call *oipgrpc.Call) (held inflight.Held, err error) {
+	if c == nil {
 		return held, nil
 	}
-	n := int64(proto.Size(m))
-	if stop, ok := ctx.Value(unreadKey{}).(func() bool); ok && stop() {
-		s.reading.came()
-	}
+	n := int64(call.Size)
 	r := &s.reading
 	r.mu.Lock()
+	r.remove(c)
 	r.large = max(n, r.large-r.large/forget)
 	r.mu.Unlock()
-	held = s.options.Bytes.Begin(m.GetModelName())
+	held = s.options.Bytes.Begin(call.Request.Pipeline)
 	err = held.Grow(n)
 	return held, err
 }

@@ -2,40 +2,78 @@ package grpcapi
 
 import (
 	"context"
+	"slices"
+
+	"google.golang.org/grpc"
 
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 )
 
-// ModelInfer runs one request.
-func (s *server) ModelInfer(ctx context.Context, m *pb.ModelInferRequest) (*pb.ModelInferResponse, error) {
-	held, err := s.read(ctx, m)
+// service is the protocol's, but for requests of inference: they are read into a call and
+// answered from an answer of the backend, without the structs of their messages.
+func service() *grpc.ServiceDesc {
+	s := pb.GRPCInferenceService_ServiceDesc
+	s.Methods = slices.Clone(s.Methods)
+	for i := range s.Methods {
+		if "/"+s.ServiceName+"/"+s.Methods[i].MethodName == pb.GRPCInferenceService_ModelInfer_FullMethodName {
+			s.Methods[i].Handler = modelInfer
+		}
+	}
+	return &s
+}
+
+// modelInfer is the handler of ModelInfer.
+func modelInfer(of any, ctx context.Context, read func(any) error, guard grpc.UnaryServerInterceptor) (any, error) {
+	s, call := of.(*server), new(oipgrpc.Call)
+	if err := read(call); err != nil {
+		return nil, err
+	}
+	if guard == nil {
+		return s.infer(ctx, call)
+	}
+	info := grpc.UnaryServerInfo{Server: of, FullMethod: pb.GRPCInferenceService_ModelInfer_FullMethodName}
+	return guard(ctx, call, &info, func(ctx context.Context, _ any) (any, error) { return s.infer(ctx, call) })
+}
+
+// infer runs one request. The answer counts as held until it is written.
+func (s *server) infer(ctx context.Context, call *oipgrpc.Call) (*answer, error) {
+	came := comingOf(ctx)
+	held, err := s.count(came, call)
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
 	}
 	defer held.Release()
-	call, err := oipgrpc.DecodeRequest(m)
-	if err != nil {
-		return nil, oipgrpc.EncodeError(err)
+	if call.Err != nil {
+		return nil, oipgrpc.EncodeError(call.Err)
 	}
-	call.Request.Arrived = arrivalOf(ctx)
+	c := connOf(ctx)
+	call.Request.Arrived = c.arrival()
 	if call.Version != "" {
 		if _, err := s.model(ctx, call.Request.Pipeline, call.Version); err != nil {
 			return nil, oipgrpc.EncodeError(err)
 		}
 	}
+	within := ctx
 	if call.Timeout > 0 {
 		limited, cancel := context.WithTimeout(ctx, call.Timeout)
 		defer cancel()
-		ctx = limited
+		within = limited
 	}
-	answer, err := s.backend.Infer(oipgrpc.Traced(ctx), &call.Request)
+	if came == nil || came.traced {
+		within = oipgrpc.Traced(within)
+	}
+	r, err := s.backend.Infer(within, &call.Request)
+	if err == nil {
+		err = ctx.Err() // nobody waits for it
+	}
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
 	}
-	out, err := oipgrpc.EncodeResponse(answer, call.Raw)
+	plain(ctx)
+	a, err := s.encode(c, r, call.Raw)
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
 	}
-	return out, nil
+	return a, nil
 }

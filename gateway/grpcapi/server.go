@@ -9,13 +9,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/encoding"
-	encodingproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/wire/secure/securegrpc"
@@ -80,19 +79,19 @@ func New(b wire.Backend, o Options) *grpc.Server {
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.MaxConcurrentStreams(streams),
 		grpc.NumStreamWorkers(workers),
+		grpc.ForceServerCodecV2(codec{oipgrpc.NewCodec()}),
 	}
 	if !o.Callers.Open() {
 		all = append(all, grpc.ChainUnaryInterceptor(s.guard))
 	}
 	if o.Bytes != nil {
-		all = append(all, grpc.InTapHandle(s.tap), grpc.ChainUnaryInterceptor(s.count),
-			grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(encodingproto.Name)}))
+		all = append(all, grpc.InTapHandle(s.tap))
 	}
 	if o.TLS != nil {
 		all = append(all, grpc.Creds(credentials.NewTLS(o.TLS)))
 	}
 	g := grpc.NewServer(all...)
-	pb.RegisterGRPCInferenceServiceServer(g, s)
+	g.RegisterService(service(), s)
 	return g
 }
 
@@ -117,8 +116,8 @@ func Serve(ctx context.Context, l net.Listener, s *grpc.Server) error {
 // look; any will do to hear what server this is.
 func scopeOf(q any) secure.Scope {
 	switch q := q.(type) {
-	case *pb.ModelInferRequest:
-		return secure.InferAt(q.GetModelName())
+	case *oipgrpc.Call:
+		return secure.InferAt(q.Request.Pipeline)
 	case *pb.ModelMetadataRequest:
 		return secure.InferAt(q.GetName())
 	case *pb.ModelReadyRequest:

@@ -49,17 +49,21 @@ func (b *backend) Pipelines(context.Context) ([]string, error) { return []string
 
 // serve starts a server on any port and returns a client.
 func serve(t testing.TB, b wire.Backend, o Options) pb.GRPCInferenceServiceClient {
+	return pb.NewGRPCInferenceServiceClient(dial(t, listening(t, b, o)))
+}
+
+// listening starts a server on any port and returns its address.
+func listening(t testing.TB, b wire.Backend, o Options) net.Addr {
 	l, err := listen.TCP("127.0.0.1:0", secure.Credentials{})
 	require.NoError(t, err)
 	ctx, quit := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	go func() { over <- Serve(ctx, l, New(b, o)) }()
-	conn := dial(t, l.Addr())
 	t.Cleanup(func() {
 		quit()
 		require.NoError(t, <-over)
 	})
-	return pb.NewGRPCInferenceServiceClient(conn)
+	return l.Addr()
 }
 
 func dial(t testing.TB, to net.Addr) *grpc.ClientConn {
@@ -69,10 +73,12 @@ func dial(t testing.TB, to net.Addr) *grpc.ClientConn {
 	return conn
 }
 
-func question() *pb.ModelInferRequest {
-	return oipgrpc.EncodeRequest(&wire.InferRequest{
+func question() *pb.ModelInferRequest { return oipgrpc.EncodeRequest(asking(), "", 0) }
+
+func asking() *wire.InferRequest {
+	return &wire.InferRequest{
 		ID: "7", Pipeline: "p", Inputs: []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32([]float32{1, 2}, 2)}},
-	}, "", 0)
+	}
 }
 
 func TestAboutTheServer(t *testing.T) {

@@ -24,8 +24,8 @@ type Bytes struct {
 
 	mu    sync.Mutex
 	total int64
-	most  int64 // that total has been
-	by    map[string]int64
+	most  int64            // that total has been
+	by    map[string]int64 // by pipeline, where each is bounded
 }
 
 // New makes a count with limits; nil where these bound nothing.
@@ -58,12 +58,14 @@ func (h *Held) Grow(n int64) error {
 	if limit := b.limits.Total; limit > 0 && b.total+n > limit {
 		return refusal(n, b.total, limit, "the gateway", "--max-bytes")
 	}
-	if limit := b.limits.PerPipeline; limit > 0 && b.by[h.pipeline]+n > limit {
-		return refusal(n, b.by[h.pipeline], limit, "the pipeline", "--max-bytes-per-pipeline")
+	if limit := b.limits.PerPipeline; limit > 0 {
+		if held := b.by[h.pipeline]; held+n > limit {
+			return refusal(n, held, limit, "the pipeline", "--max-bytes-per-pipeline")
+		}
+		b.by[h.pipeline] += n
 	}
 	b.total += n
 	b.most = max(b.most, b.total)
-	b.by[h.pipeline] += n
 	h.bytes += n
 	return nil
 }
@@ -82,8 +84,10 @@ func (h *Held) Release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.total -= h.bytes
-	if b.by[h.pipeline] -= h.bytes; b.by[h.pipeline] == 0 {
-		delete(b.by, h.pipeline)
+	if b.limits.PerPipeline > 0 {
+		if b.by[h.pipeline] -= h.bytes; b.by[h.pipeline] == 0 {
+			delete(b.by, h.pipeline)
+		}
 	}
 	h.bytes = 0
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -14,8 +13,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	encodingproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/wire"
@@ -54,7 +54,6 @@ type ClientOptions struct {
 type Client struct {
 	options ClientOptions
 	conn    *grpc.ClientConn
-	service pb.GRPCInferenceServiceClient
 }
 
 // NewClient makes a client. Nothing is sent yet.
@@ -73,8 +72,8 @@ func NewClient(o ClientOptions) (*Client, error) {
 		grpc.WithTransportCredentials(secure),
 		grpc.WithInitialWindowSize(window),
 		grpc.WithInitialConnWindowSize(window),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.MaxAnswer), grpc.MaxCallSendMsgSize(1<<31-1)),
-		grpc.WithStatsHandler(sentHandler{}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.MaxAnswer), grpc.MaxCallSendMsgSize(1<<31-1),
+			grpc.ForceCodecV2(codec{encoding.GetCodecV2(encodingproto.Name)})),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: connectWithin}),
 	}
 	if o.Socket != "" {
@@ -87,7 +86,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeInvalid, "", "%q is not the address of a server: %v", o.Address, err)
 	}
-	return &Client{options: o, conn: conn, service: pb.NewGRPCInferenceServiceClient(conn)}, nil
+	return &Client{options: o, conn: conn}, nil
 }
 
 // Close ends the connection.
@@ -95,48 +94,45 @@ func (c *Client) Close() error { return c.conn.Close() }
 
 // Live returns nil when the server is alive.
 func (c *Client) Live(ctx context.Context) error {
-	ctx, sent := c.outgoing(ctx)
-	r, err := c.service.ServerLive(ctx, &pb.ServerLiveRequest{})
+	var r pb.ServerLiveResponse
+	err := c.call(ctx, pb.GRPCInferenceService_ServerLive_FullMethodName, &pb.ServerLiveRequest{}, &r)
 	if err == nil && !r.GetLive() {
 		return wire.Errorf(wire.CodeUnavailable, "", "the server at %s says that it is not alive", c.where())
 	}
-	return c.explain(ctx, sent, err)
+	return err
 }
 
 // Ready says whether the model can be asked. The error tells that the server
 // cannot, or that it has no such model.
 func (c *Client) Ready(ctx context.Context, model, version string) (bool, error) {
-	ctx, sent := c.outgoing(ctx)
-	r, err := c.service.ModelReady(ctx, &pb.ModelReadyRequest{Name: model, Version: version})
-	return r.GetReady(), c.explain(ctx, sent, err)
+	var r pb.ModelReadyResponse
+	err := c.call(ctx, pb.GRPCInferenceService_ModelReady_FullMethodName, &pb.ModelReadyRequest{Name: model, Version: version}, &r)
+	return r.GetReady(), err
 }
 
 // Metadata describes the model.
 func (c *Client) Metadata(ctx context.Context, model, version string) (*wire.Metadata, error) {
-	ctx, sent := c.outgoing(ctx)
 	var more metadata.MD
-	m, err := c.service.ModelMetadata(ctx, &pb.ModelMetadataRequest{Name: model, Version: version}, grpc.Header(&more))
+	var m pb.ModelMetadataResponse
+	err := c.call(ctx, pb.GRPCInferenceService_ModelMetadata_FullMethodName, &pb.ModelMetadataRequest{Name: model, Version: version}, &m, grpc.Header(&more))
 	if err != nil {
-		return nil, c.explain(ctx, sent, err)
+		return nil, err
 	}
-	out := DecodeMetadata(m)
+	out := DecodeMetadata(&m)
 	decodeMore(out, more)
 	return out, nil
 }
 
 // About returns nil when the server tells of itself to who has the token.
 func (c *Client) About(ctx context.Context) error {
-	ctx, sent := c.outgoing(ctx)
-	_, err := c.service.ServerMetadata(ctx, &pb.ServerMetadataRequest{})
-	return c.explain(ctx, sent, err)
+	return c.call(ctx, pb.GRPCInferenceService_ServerMetadata_FullMethodName, &pb.ServerMetadataRequest{}, new(pb.ServerMetadataResponse))
 }
 
 // Models lists the models of the server, in order of name, which not every server does.
 func (c *Client) Models(ctx context.Context) ([]string, error) {
-	ctx, sent := c.outgoing(ctx)
-	index, err := c.service.RepositoryIndex(ctx, &pb.RepositoryIndexRequest{})
-	if err != nil {
-		return nil, c.explain(ctx, sent, err)
+	var index pb.RepositoryIndexResponse
+	if err := c.call(ctx, pb.GRPCInferenceService_RepositoryIndex_FullMethodName, &pb.RepositoryIndexRequest{}, &index); err != nil {
+		return nil, err
 	}
 	var names []string
 	for _, m := range index.GetModels() {
@@ -148,20 +144,28 @@ func (c *Client) Models(ctx context.Context) ([]string, error) {
 
 // Infer asks for one answer. The deadline of ctx is told to the server.
 func (c *Client) Infer(ctx context.Context, q *wire.InferRequest, version string) (*wire.InferResponse, error) {
-	var timeout time.Duration
+	asked := question{request: q, version: version}
 	if at, ok := ctx.Deadline(); ok {
-		timeout = max(time.Until(at), time.Microsecond)
+		asked.timeout = max(time.Until(at), time.Microsecond)
 	}
-	ctx, sent := c.outgoing(ctx)
-	m, err := c.service.ModelInfer(ctx, EncodeRequest(q, version, timeout))
+	var r reply
+	if err := c.call(ctx, pb.GRPCInferenceService_ModelInfer_FullMethodName, &asked, &r); err != nil {
+		return nil, err
+	}
+	if r.err != nil {
+		return nil, wire.Errorf(wire.CodeInternal, "", "the server's answer cannot be read: %s", reason(r.err))
+	}
+	return r.answer, nil
+}
+
+// call asks the server once, and explains a failure.
+func (c *Client) call(ctx context.Context, method string, q, r any, more ...grpc.CallOption) error {
+	s := sending{message: q}
+	err := c.conn.Invoke(c.outgoing(ctx), method, &s, r, append(more, grpc.StaticMethod(), grpc.Trailer(&s.trailer))...)
 	if err != nil {
-		return nil, c.explain(ctx, sent, err)
+		return c.explain(ctx, &s, err)
 	}
-	r, err := DecodeResponse(m)
-	if err != nil {
-		return nil, wire.Errorf(wire.CodeInternal, "", "the server's answer cannot be read: %s", reason(err))
-	}
-	return r, nil
+	return nil
 }
 
 func (c *Client) where() string {
@@ -172,13 +176,10 @@ func (c *Client) where() string {
 }
 
 // explain makes a status typed.
-func (c *Client) explain(ctx context.Context, s *sent, err error) error {
-	if err == nil {
-		return nil
-	}
+func (c *Client) explain(ctx context.Context, s *sending, err error) error {
 	e := DecodeError(err)
 	e.Reason = oip.Hide(e.Reason, c.options.Token)
-	answered := s.answered.Load()
+	answered := len(s.trailer) > 0 // headers alone are no answer: the server may die behind them
 	switch code := status.Code(err); {
 	case answered && code == codes.Internal && e.Reason == "":
 		e.Reason = "the server failed without saying why"
@@ -188,8 +189,8 @@ func (c *Client) explain(ctx context.Context, s *sent, err error) error {
 		return wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
 	case answered:
 	case code == codes.Unavailable && c.options.Broken != nil:
-		return c.options.Broken(s.sent.Load(), errors.New(e.Reason))
-	case code == codes.Unavailable && s.sent.Load():
+		return c.options.Broken(s.sent, errors.New(e.Reason))
+	case code == codes.Unavailable && s.sent:
 		return oip.Lost(wire.Errorf(wire.CodeUnavailable, "", "the server at %s ended the connection: %s", c.where(), e.Reason))
 	case code == codes.Unavailable:
 		e.Reason = "no server answers at " + c.where() + ": " + e.Reason
@@ -197,38 +198,16 @@ func (c *Client) explain(ctx context.Context, s *sent, err error) error {
 	return e
 }
 
-// sent is how far a call has come.
-type sent struct{ sent, answered atomic.Bool }
+// sending is a message on its way to a server.
+type sending struct {
+	message any
+	sent    bool        // or on its way
+	trailer metadata.MD // what the server has answered with behind all, if it has
+}
 
-type sentKey struct{}
-
-func (c *Client) outgoing(ctx context.Context) (context.Context, *sent) {
-	s := new(sent)
+func (c *Client) outgoing(ctx context.Context) context.Context {
 	if c.options.Token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.options.Token)
 	}
-	ctx = withTrace(ctx)
-	return context.WithValue(ctx, sentKey{}, s), s
+	return withTrace(ctx)
 }
-
-// sentHandler notes how far calls have come.
-type sentHandler struct{}
-
-func (sentHandler) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
-
-func (sentHandler) HandleRPC(ctx context.Context, e stats.RPCStats) {
-	s, _ := ctx.Value(sentKey{}).(*sent)
-	if s == nil {
-		return
-	}
-	switch e.(type) {
-	case *stats.OutPayload:
-		s.sent.Store(true)
-	case *stats.InTrailer: // headers alone are no answer: the server may die behind them
-		s.answered.Store(true)
-	}
-}
-
-func (sentHandler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-
-func (sentHandler) HandleConn(context.Context, stats.ConnStats) {}

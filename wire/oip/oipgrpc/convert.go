@@ -28,7 +28,14 @@ type Call struct {
 	Timeout time.Duration // 0 when none is asked for
 	Raw     bool          // the tensors came raw, so the answer's go raw
 
-	one [1]wire.NamedTensor // room for the inputs of most
+	// Of what Codec has read: the length of the message in bytes, and what is wrong with
+	// it, like DecodeRequest.
+	Size int
+	Err  error
+
+	// Room for the inputs of most.
+	one    [1]wire.NamedTensor
+	shapes [4]int64
 }
 
 func invalid(format string, args ...any) *wire.Error {
@@ -40,15 +47,22 @@ func invalid(format string, args ...any) *wire.Error {
 // agree is checked; whether they fit the pipeline is not. Raw tensors alias the
 // message.
 func DecodeRequest(m *pb.ModelInferRequest) (*Call, error) {
-	c := &Call{Version: m.GetModelVersion(), Raw: len(m.GetRawInputContents()) > 0 || len(m.GetInputs()) == 0}
-	c.Request.Pipeline, c.Request.ID = m.GetModelName(), m.GetId()
-	var err error
-	if c.Timeout, err = timeout(m.GetParameters()); err != nil {
+	c := new(Call)
+	if err := c.decode(m); err != nil {
 		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Call) decode(m *pb.ModelInferRequest) (err error) {
+	c.Version, c.Raw = m.GetModelVersion(), len(m.GetRawInputContents()) > 0 || len(m.GetInputs()) == 0
+	c.Request.Pipeline, c.Request.ID = m.GetModelName(), m.GetId()
+	if c.Timeout, err = timeout(m.GetParameters()); err != nil {
+		return err
 	}
 	raw := m.GetRawInputContents()
 	if c.Raw && len(raw) != len(m.GetInputs()) {
-		return nil, invalid("there are %d inputs and %d raw_input_contents; give one for each, in order", len(m.GetInputs()), len(raw))
+		return invalid("there are %d inputs and %d raw_input_contents; give one for each, in order", len(m.GetInputs()), len(raw))
 	}
 	if c.Request.Inputs = c.one[:]; len(m.GetInputs()) != 1 {
 		c.Request.Inputs = make([]wire.NamedTensor, len(m.GetInputs()))
@@ -59,19 +73,19 @@ func DecodeRequest(m *pb.ModelInferRequest) (*Call, error) {
 			data = raw[i]
 		}
 		if c.Request.Inputs[i], err = tensor("input", i, in, data, c.Raw); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, out := range m.GetOutputs() {
 		switch {
 		case out.GetName() == "":
-			return nil, invalid("an output that is asked for has no name")
+			return invalid("an output that is asked for has no name")
 		case slices.Contains(c.Request.Outputs, out.GetName()):
-			return nil, invalid("output %q is asked for twice", out.GetName())
+			return invalid("output %q is asked for twice", out.GetName())
 		}
 		c.Request.Outputs = append(c.Request.Outputs, out.GetName())
 	}
-	return c, nil
+	return nil
 }
 
 func timeout(parameters map[string]*pb.InferParameter) (time.Duration, error) {
@@ -89,7 +103,11 @@ func timeout(parameters map[string]*pb.InferParameter) (time.Duration, error) {
 	if us < 0 {
 		return 0, invalid("the parameter timeout must be a whole number of microseconds")
 	}
-	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond, nil
+	return microseconds(us), nil
+}
+
+func microseconds(n int64) time.Duration {
+	return time.Duration(min(n, math.MaxInt64/1000)) * time.Microsecond
 }
 
 // message is a tensor of a request or an answer.
@@ -159,13 +177,13 @@ type answer struct {
 }
 
 // EncodeResponse writes an answer, raw unless all outputs have lists and raw is
-// not asked for. Its parameters are there once it has been sent; see encodeParameters.
+// not asked for. Its parameters are there once it has been sent.
 func EncodeResponse(r *wire.InferResponse, raw bool) (*pb.ModelInferResponse, error) {
 	a := new(answer)
 	m := &a.message
 	m.ModelName, m.ModelVersion, m.Id = r.Pipeline, strconv.Itoa(r.Generation), r.ID
 	m.Outputs = a.outputs[:0]
-	m.ProtoReflect().SetUnknown(encodeParameters(r))
+	m.ProtoReflect().SetUnknown(appendParameters(nil, r))
 	for i := range r.Outputs {
 		t, out := &r.Outputs[i], &a.first
 		if i > 0 {

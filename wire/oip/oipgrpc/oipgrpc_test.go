@@ -175,8 +175,12 @@ func FuzzDecode(f *testing.F) {
 	b, err := proto.Marshal(EncodeRequest(q, "", 0))
 	require.NoError(f, err)
 	f.Add(b)
+	r, err := Answer(nil, &wire.InferResponse{Pipeline: "p", Outputs: q.Inputs, Elapsed: 9, Stages: []wire.Stage{{Module: "m"}}}, true)
+	require.NoError(f, err)
+	f.Add(r.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		defer stalltest.Watch(t, len(b))()
+		requireTwins(t, b)
 		var m pb.ModelInferRequest
 		if proto.Unmarshal(b, &m) == nil {
 			if c, err := DecodeRequest(&m); err == nil {

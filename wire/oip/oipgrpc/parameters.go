@@ -17,23 +17,18 @@ const (
 	stringField     = 3
 )
 
-// encodeParameters writes what else an answer says, beside the generation, which is the
-// model's version, as the bytes that its field of parameters has in a message. The library
-// goes through maps by reflection, which takes longer than all other fields together; so do
-// clients when they read them, for each.
-func encodeParameters(r *wire.InferResponse) []byte {
-	var room [512]byte
-	stages := room[:0]
-	if len(r.Stages) > 0 {
-		stages = oip.AppendStages(stages, r.Stages)
-	}
-	to := make([]byte, 0, 64+len(stages)) // two entries with their keys
+// appendParameters adds what else an answer says, beside the generation, which is the
+// model's version. Clients that know nothing of it go through maps by reflection when they
+// read them, which takes long for each.
+func appendParameters(to []byte, r *wire.InferResponse) []byte {
 	to = appendNumber(to, elapsedTime, int64(r.Elapsed))
-	if len(stages) > 0 {
-		to = appendEntry(to, stagesKey, protowire.SizeTag(stringField)+protowire.SizeBytes(len(stages)))
-		to = protowire.AppendBytes(protowire.AppendTag(to, stringField, protowire.BytesType), stages)
+	if len(r.Stages) == 0 {
+		return to
 	}
-	return to
+	var room [512]byte
+	stages := oip.AppendStages(room[:0], r.Stages)
+	to = appendEntry(to, stagesKey, protowire.SizeTag(stringField)+protowire.SizeBytes(len(stages)))
+	return protowire.AppendBytes(protowire.AppendTag(to, stringField, protowire.BytesType), stages)
 }
 
 func appendNumber(to []byte, key string, n int64) []byte {
@@ -47,4 +42,22 @@ func appendEntry(to []byte, key string, value int) []byte {
 	to = protowire.AppendVarint(protowire.AppendTag(to, parametersField, protowire.BytesType), uint64(size))
 	to = protowire.AppendString(protowire.AppendTag(to, keyField, protowire.BytesType), key)
 	return protowire.AppendVarint(protowire.AppendTag(to, valueField, protowire.BytesType), uint64(value))
+}
+
+// entry is the key of an entry and the message that is its value; ok is false where it is
+// not as appendEntry makes it.
+func entry(b []byte) (key, value []byte, ok bool) {
+	first, key, rest, ok := next(b)
+	second, value, rest, sound := next(rest)
+	return key, value, ok && sound && first == keyField && second == valueField && len(rest) == 0
+}
+
+// integer is the value of an entry that appendNumber makes.
+func integer(value []byte) (n int64, ok bool) {
+	field, kind, size := protowire.ConsumeTag(value)
+	if size < 0 || field != int64Field || kind != protowire.VarintType {
+		return 0, false
+	}
+	v, rest := protowire.ConsumeVarint(value[size:])
+	return int64(v), rest == len(value)-size
 }
