@@ -188,7 +188,7 @@ func FuzzDecodeAbout(f *testing.F) {
 		}
 		_, err := DecodeList(body)
 		typed(err)
-		_, err = DecodeStages(string(body))
+		_, err = DecodeStages(body)
 		typed(err)
 		require.NotEmpty(t, DecodeError(status, body).Code)
 		m, err := DecodeMetadata(body)

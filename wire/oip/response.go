@@ -70,7 +70,7 @@ func DecodeResponse(body []byte, header int) (*wire.InferResponse, error) {
 	if r.Outputs, err = tensors("output", j.Outputs, rest); err != nil {
 		return nil, err
 	}
-	if r.Stages, err = DecodeStages(j.Parameters.Stages); err != nil {
+	if r.Stages, err = DecodeStages([]byte(j.Parameters.Stages)); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -85,11 +85,14 @@ func EncodeStages(stages []wire.Stage) string {
 }
 
 // DecodeStages reads what EncodeStages wrote.
-func DecodeStages(text string) ([]wire.Stage, error) {
-	if text == "" {
+func DecodeStages(text []byte) ([]wire.Stage, error) {
+	if len(text) == 0 {
 		return nil, nil
 	}
-	list, err := read([]byte(text), (*scanner).stages)
+	if all, ok := usualStages(text); ok {
+		return all, nil
+	}
+	list, err := read(text, (*scanner).stages)
 	if err != nil {
 		return nil, invalid("the answer's parameter stages is not readable: %v", err)
 	}

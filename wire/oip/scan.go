@@ -1,8 +1,11 @@
 package oip
 
 import (
+	"bytes"
 	"encoding/json"
-	"strconv"
+	"time"
+
+	"github.com/harpagon/harpagon/wire"
 )
 
 // scanner reads JSON as clients of the protocol write it: objects with known members,
@@ -105,10 +108,24 @@ func (s *scanner) digits() []byte {
 	return text
 }
 
-func (s *scanner) number() int64 {
-	n, err := strconv.ParseInt(string(s.digits()), 10, 64)
-	s.odd = s.odd || err != nil
+func (s *scanner) number() (n int64) {
+	text := s.digits()
+	for i, c := range text {
+		if i > 0 || c != '-' {
+			n = 10*n + int64(c-'0')
+		}
+	}
+	if len(text) > 0 && text[0] == '-' {
+		return -n
+	}
 	return n
+}
+
+// exactly takes what must come next, without white space.
+func (s *scanner) exactly(text string) {
+	if s.odd = s.odd || len(s.rest) < len(text) || string(s.rest[:len(text)]) != text; !s.odd {
+		s.rest = s.rest[len(text):]
+	}
 }
 
 func (s *scanner) bool() bool {
@@ -289,4 +306,42 @@ func (s *scanner) stages(all *[]stageJSON) {
 		})
 		*all = append(*all, j)
 	})
+}
+
+// usualStages reads stages as AppendStages writes them; false where they are otherwise.
+func usualStages(text []byte) (all []wire.Stage, ok bool) {
+	s := scanner{rest: text}
+	s.exactly("[")
+	for more := true; more && !s.odd; {
+		all = append(all, s.stage())
+		if more = bytes.HasPrefix(s.rest, []byte(",")); more {
+			s.exactly(",")
+		}
+	}
+	s.exactly("]")
+	return all, !s.odd && len(s.rest) == 0
+}
+
+// stage takes one of usualStages.
+func (s *scanner) stage() (to wire.Stage) {
+	const critical = `,"critical":true`
+	s.exactly(`{"module":`)
+	to.Module = s.text()
+	s.exactly(`,"items":`)
+	to.Items = int(s.number())
+	s.exactly(`,"batch":`)
+	to.Batch = int(s.number())
+	if to.Critical = bytes.HasPrefix(s.rest, []byte(critical)); to.Critical {
+		s.exactly(critical)
+	}
+	s.exactly(`,"queue_ns":`)
+	to.Queue = time.Duration(s.number())
+	s.exactly(`,"wait_ns":`)
+	to.Wait = time.Duration(s.number())
+	s.exactly(`,"compute_ns":`)
+	to.Compute = time.Duration(s.number())
+	s.exactly(`,"transfer_ns":`)
+	to.Transfer = time.Duration(s.number())
+	s.exactly("}")
+	return to
 }

@@ -30,6 +30,13 @@ func requireTwins(t require.TestingT, raw []byte) {
 	requireTwin(t, raw, (*scanner).request)
 	requireTwin(t, raw, (*scanner).response)
 	requireTwin(t, raw, (*scanner).stages)
+	if all, ok := usualStages(raw); ok {
+		var want []stageJSON
+		require.NoError(t, json.Unmarshal(raw, &want), "%s", raw)
+		text, err := json.Marshal(want)
+		require.NoError(t, err)
+		require.Equal(t, string(text), EncodeStages(all), "%s", raw)
+	}
 }
 
 func requireTwin[T any](t require.TestingT, raw []byte, scan func(*scanner, *T)) {
@@ -72,6 +79,10 @@ func TestTheScannerReadsWhatIsUsual(t *testing.T) {
 	s = scanner{rest: []byte(bodies[6])}
 	s.stages(new([]stageJSON))
 	require.True(t, s.end())
+	want := []wire.Stage{{Module: `a "b"`, Items: 1, Critical: true, Queue: 12}, {Transfer: -3}}
+	all, ok := usualStages([]byte(EncodeStages(want)))
+	require.True(t, ok)
+	require.Equal(t, want, all)
 }
 
 func FuzzScan(f *testing.F) {

@@ -231,7 +231,7 @@ func DecodeResponse(m *pb.ModelInferResponse) (*wire.InferResponse, error) {
 			return nil, err
 		}
 	}
-	r.Stages, err = oip.DecodeStages(m.GetParameters()[stagesKey].GetStringParam())
+	r.Stages, err = oip.DecodeStages([]byte(m.GetParameters()[stagesKey].GetStringParam()))
 	return r, err
 }
 

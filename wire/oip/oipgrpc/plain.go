@@ -238,7 +238,7 @@ func (a *plainAnswer) parameter(b []byte) bool {
 			return false
 		}
 		var err error
-		a.answer.Stages, err = oip.DecodeStages(string(text))
+		a.answer.Stages, err = oip.DecodeStages(text)
 		ok = err == nil
 	default:
 		return false
