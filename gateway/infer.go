@@ -86,7 +86,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 		app.stats.Begin(now)
 	}
 	if o := g.options.Observer.RequestBegin; o != nil {
-		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Caller: wire.Caller(ctx), Generation: gr.Deployment.Generation})
+		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Caller: tenant.Caller(), Generation: gr.Deployment.Generation})
 	}
 	var r *graph.Request
 	if app != nil {
@@ -98,7 +98,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	p.shares.Enter(tenant, &r.Share, paid)
 	r.Begin()
 	g.wait(ctx, r, now)
-	return g.answer(ctx, p, r, q)
+	return g.answer(ctx, p, r, tenant, q)
 }
 
 // arrival is the time of a request's coming, on the gateway's clock.
@@ -209,8 +209,8 @@ func timed(r *graph.Request, now dispatch.Time, code wire.Code, reason string) *
 }
 
 // answer counts the one outcome of an accepted request.
-func (g *Gateway) answer(ctx context.Context, p *pipeline, r *graph.Request, q *wire.InferRequest) (*wire.InferResponse, error) {
-	info := RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Caller: wire.Caller(ctx), Generation: r.Graph.Deployment.Generation}
+func (g *Gateway) answer(ctx context.Context, p *pipeline, r *graph.Request, tenant *wire.Tenant, q *wire.InferRequest) (*wire.InferResponse, error) {
+	info := RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Caller: tenant.Caller(), Generation: r.Graph.Deployment.Generation}
 	resp, err := g.response(r, q)
 	f := functionOf(r)
 	if f != nil {
@@ -236,7 +236,7 @@ func (g *Gateway) answer(ctx context.Context, p *pipeline, r *graph.Request, q *
 	}
 	g.leave(r, now, info.Outcome)
 	lost := info.Outcome == Late || info.Outcome == Dropped || info.Outcome == Refused
-	p.shares.Leave(wire.TenantOf(ctx), &r.Share, lost, now)
+	p.shares.Leave(tenant, &r.Share, lost, now)
 	if o := g.options.Observer.RequestEnd; o != nil {
 		o(info)
 	}
@@ -261,7 +261,7 @@ func (g *Gateway) refuse(ctx context.Context, p *pipeline, gr *deployed, app *ap
 	if app != nil {
 		app.stats.Refuse(now, end)
 	}
-	info := RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Caller: wire.Caller(ctx), Generation: gr.Deployment.Generation, Outcome: end, Unaccepted: true, Elapsed: now - arrival, Err: err}
+	info := RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Caller: wire.TenantOf(ctx).Caller(), Generation: gr.Deployment.Generation, Outcome: end, Unaccepted: true, Elapsed: now - arrival, Err: err}
 	if o := g.options.Observer.RequestEnd; o != nil {
 		o(info)
 	}

@@ -25,11 +25,10 @@ func TenantOf(ctx context.Context) *Tenant {
 	return t
 }
 
-// Caller is the name of whose request it is, the name of a token; empty where callers
-// have none of their own.
-func Caller(ctx context.Context) string {
-	if t := TenantOf(ctx); t != nil {
-		return t.Name
+// Caller is the name of a tenant, the name of a token; empty for nil.
+func (t *Tenant) Caller() string {
+	if t == nil {
+		return ""
 	}
-	return ""
+	return t.Name
 }

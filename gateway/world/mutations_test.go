@@ -71,7 +71,7 @@ var mutations = []mutation{
 	{"a lost stream loses what its executor held", "gateway/attach.go",
 		"	g.unregister(e)\n	e.lost(cause)\n", "	g.unregister(e)\n"},
 	{"an end is counted twice", "gateway/infer.go",
-		"	p.shares.Leave(wire.TenantOf(ctx), &r.Share, lost, now)\n	if o := g.options.Observer.RequestEnd; o != nil {\n", "	p.shares.Leave(wire.TenantOf(ctx), &r.Share, lost, now)\n	if o := g.options.Observer.RequestEnd; o != nil {\n		if info.Outcome == Cancelled {\n			o(info)\n		}\n"},
+		"	p.shares.Leave(tenant, &r.Share, lost, now)\n	if o := g.options.Observer.RequestEnd; o != nil {\n", "	p.shares.Leave(tenant, &r.Share, lost, now)\n	if o := g.options.Observer.RequestEnd; o != nil {\n		if info.Outcome == Cancelled {\n			o(info)\n		}\n"},
 	{"what is cancelled is not counted", "gateway/infer.go",
 		"	p.stats.End(now, info.Outcome, info.Elapsed)\n	if f", "	if info.Outcome != Cancelled {\n		p.stats.End(now, info.Outcome, info.Elapsed)\n	}\n	if f"},
 	{"what has ended stays in flight", "gateway/infer.go",
