@@ -21,11 +21,12 @@ type adaptive struct {
 }
 
 // adaptiveRules are the constants of the policy. They were fitted by a random search over 18 simulated pools of 1 to
-// 256 executors and 1 to 300 models; results are flat around them.
+// 256 executors and 1 to 300 models, the last three over 16 pools of 2 to 16 executors and one model each; results
+// are flat around them.
 type adaptiveRules struct {
 	// A batch starts early when it holds
 	//
-	//	target·(start - startIdle·(share that idles) + startLoad·load) - startPool·√(target/(executors + 2))
+	//	target·(start - startIdle·(share that idles) + startLoad·load + slender·crowd) - startPool·√(target/(executors + 2))
 	//
 	// requests, or startBeta·beta·lambda. The latter does not count for a model that keeps an executor busy where
 	// the pool frees more than startCalm executors while one more request runs: a batch that waits for the
@@ -38,12 +39,18 @@ type adaptiveRules struct {
 	//
 	// of the target.
 	keep, keepQueue, keepGap float64
+
+	// Weights of the nearer and the farther half of the executors (see crowd), and the standard deviations by
+	// which fewer requests are counted on than come on average (see hope). All count less the more of
+	// a batch's time is fixed.
+	crowdNear, crowdFar, hope float64
 }
 
 func tunedRules() adaptiveRules {
 	return adaptiveRules{
 		start: 0.927, startPool: 1.95, startIdle: 0.85, startLoad: 0.0905, startBeta: 1.6, startCalm: 0.6,
 		keep: 0.645, keepQueue: 0.052, keepGap: 0.089,
+		crowdNear: 0.25, crowdFar: 0.25, hope: 1.7,
 	}
 }
 
@@ -55,6 +62,8 @@ const (
 	keepRound  = 0.25 // requests, before the least batch is rounded down
 	guardShare = 0.3  // of the time between two executors, at least, that an urgent batch should have to find one
 	startLeast = 0.5  // of the target batch, however many executors idle
+	fixedMost  = 0.45 // share of a batch's time that is fixed, from which on crowd and hope do not count
+	crowdMost  = 1.0  // times that executors return later than in turns, beyond which it is all the same
 	typicStep  = 0.05 // weight of a new batch in the typical duration
 )
 
@@ -77,6 +86,9 @@ const (
 //     much before it. Past a multiple of beta·lambda requests it does not
 //     wait, unless executors become free so often that waiting costs nothing.
 //     Of several models the one with the least time left goes first.
+//   - In a small pool it looks at when the executors return, and not only at how
+//     much they have to do: it starts with less when the next are about to, and
+//     with more when they are late.
 //   - It does not start early in the middle of a burst: where requests come
 //     closer together than at random, a batch that starts at once splits the
 //     burst into small ones.
@@ -177,6 +189,7 @@ func (p *adaptive) aim(class int32) {
 	m.fixed = max(0, float64(m.plan.of(1))-float64(m.plan.of(x)-m.plan.of(1))/float64(x-1)) / 1e9
 	m.aim = held(m.plan, p.delay, budget, rate)
 	m.target = int(math.Round(m.aim))
+	m.slender = max(0, 1-m.fixed*1e9/float64(m.plan.of(m.target))/fixedMost)
 	m.calm = float64(m.plan.of(x)-m.plan.of(1)) / float64(x-1) / float64(m.plan.of(m.target))
 	need := m.meter.Rate * float64(m.plan.of(m.target)) / 1e9 / float64(m.target)
 	p.needed += need - p.need[class]
@@ -264,7 +277,7 @@ func (p *adaptive) enough(class int32) float64 {
 	m, r := &p.models[class], &p.rules
 	up := float64(max(1, p.fleet.Up))
 	idle := float64(max(0, p.fleet.Opens-1)) / up
-	b := m.aim*(r.start-r.startIdle*idle+r.startLoad*p.load()) - r.startPool*math.Sqrt(m.aim/(up+2))
+	b := m.aim*(r.start-r.startIdle*idle+r.startLoad*p.load()+m.slender*p.crowd()) - r.startPool*math.Sqrt(m.aim/(up+2))
 	b = max(b, startLeast*m.aim)
 	share := p.need[class] * min(1, up/p.needed)
 	if share >= 1 && m.calm*up > r.startCalm {
@@ -280,6 +293,31 @@ func (p *adaptive) load() float64 {
 		return 1
 	}
 	return min(loadMost, p.fleet.Work(p.now)/(p.typic*float64(p.fleet.Up-1)/2))
+}
+
+// crowd is by how much more of its target a batch in a small pool should hold because the executors
+// become free later than if they took turns; less than 0 where sooner. It compares the times until
+// they are free, added up over the nearer half of them and over the others, with those of turns.
+// Their work, which load counts, does not tell when they return: a batch that starts just before
+// several do takes requests from theirs, and one that waits for more delays all of them.
+func (p *adaptive) crowd() float64 {
+	if p.typic == 0 || p.fleet.Up < 2 || p.fleet.Up > foresightPool {
+		return 0
+	}
+	ends := p.sight.soonest(&p.fleet, p.now)
+	half, turn := (len(ends)+1)/2, p.typic/float64(len(ends))
+	late := func(from, to int) float64 {
+		is, turns := 0.0, 0.0
+		for i := from; i < to; i++ {
+			is += float64(ends[i] - p.now)
+			turns += turn * float64(i)
+		}
+		if turns == 0 {
+			return 0
+		}
+		return min(crowdMost, is/turns-1)
+	}
+	return p.rules.crowdNear*late(1, half) + p.rules.crowdFar*late(half, len(ends))
 }
 
 // gap is the time until the next executor is free, beside one that is, in

@@ -1,6 +1,8 @@
 package shared
 
 import (
+	"math"
+
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/fleet"
 )
@@ -13,6 +15,8 @@ const (
 	foresightShare = 16  // the part of the target batch that one step gives up; at least one request
 	foresightLeast = 1.1 // target batches that must wait for it to matter
 	foresightMost  = 4   // target batches above which this is an overload that outlasts all turns
+
+	hopeMost = 0.15 // of the requests to come
 )
 
 // foresight plays the next turns of a model, with the requests that wait and
@@ -59,7 +63,7 @@ func (p *adaptive) foresee(class int32, s *offer, c cut) cut {
 	}
 	v := view{
 		q: q, s: s, plan: m.plan, now: p.now, wait: m.slo - p.margin, slow: p.delay.Of(int(m.aim)),
-		gap: 1e9 / m.meter.Rate, unit: max(1, int(m.aim/foresightShare)),
+		gap: 1e9 / (m.meter.Rate * (1 - p.hope(m))), unit: max(1, int(m.aim/foresightShare)),
 	}
 	typic := p.typic
 	if typic == 0 {
@@ -75,6 +79,18 @@ func (p *adaptive) foresee(class int32, s *offer, c cut) cut {
 		return c
 	}
 	return cut{drop: drop, size: size}
+}
+
+// hope is by how much fewer requests are counted on than come on average, as a share. What is given
+// up now is lost, while a later turn can still give up if more come: so foresight looks at a stream
+// that is slower by so many standard deviations of what comes over all its turns. Where most of a batch's
+// time is fixed, a small one costs most, and there is no hope; nor for a lone executor, whose turns
+// are so far apart that nothing is gained.
+func (p *adaptive) hope(m *poolModel) float64 {
+	if p.fleet.Up < 2 {
+		return 0
+	}
+	return min(hopeMost, p.rules.hope*m.slender/math.Sqrt(foresightTurns*m.aim))
 }
 
 // share is every how many executors the model is given one, by the needs of
@@ -93,6 +109,15 @@ const farthest = 1e6
 // upcoming notes when the model will be given executors: every so many of
 // those that are or become free, and again a typical batch later.
 func (f *foresight) upcoming(pool *fleet.Fleet, now dispatch.Time, typic, every float64) {
+	ends := f.soonest(pool, now)
+	for i := range f.turns {
+		j := int(min(float64(i)*every, farthest))
+		f.turns[i] = ends[j%len(ends)] + dispatch.Time(typic*float64(j/len(ends)))
+	}
+}
+
+// soonest is when the executors are or become free, the soonest first.
+func (f *foresight) soonest(pool *fleet.Fleet, now dispatch.Time) []dispatch.Time {
 	ends := f.ends[:0]
 	for range pool.Opens {
 		ends = append(ends, now)
@@ -106,10 +131,7 @@ func (f *foresight) upcoming(pool *fleet.Fleet, now dispatch.Time, typic, every 
 		}
 		ends[i] = at
 	}
-	for i := range f.turns {
-		j := int(min(float64(i)*every, farthest))
-		f.turns[i] = ends[j%len(ends)] + dispatch.Time(typic*float64(j/len(ends)))
-	}
+	return ends
 }
 
 // best is how many requests to give up now; not ok where more would have to go

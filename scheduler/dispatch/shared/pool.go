@@ -46,12 +46,13 @@ type poolModel struct {
 	target int // the batch to aim for; what it means is the policy's affair
 
 	// What adaptive keeps.
-	aim    float64 // the target between whole numbers
-	fixed  float64 // seconds that a batch takes beyond those of its requests
-	calm   float64 // time that one more request takes, as a share of a batch
-	size   int     // of the batch that would start now
-	burst  burst
-	losses losses
+	aim     float64 // the target between whole numbers
+	fixed   float64 // seconds that a batch takes beyond those of its requests
+	slender float64 // 1 where nothing of a batch's time is fixed, 0 where fixedMost of it is
+	calm    float64 // time that one more request takes, as a share of a batch
+	size    int     // of the batch that would start now
+	burst   burst
+	losses  losses
 }
 
 // apart is the least capacity of what is written all the time: smaller slices
