@@ -166,7 +166,7 @@ func (d *Dispatcher) Fits(it *Item, n int) bool {
 	if a.control.Fits(now, g.number, int(it.Index), n, max(1, r.Deadline-g.Nodes[it.Index].Keep.Least)) {
 		return true
 	}
-	it.Ready, r.spent = now, 0 // nobody could have known when it came
+	it.Ready = now
 	return false
 }
 
@@ -226,8 +226,17 @@ func (b *Batch) accountStart() {
 		return
 	}
 	defer a.mu.Unlock()
-	for _, it := range b.Items {
-		a.control.Start(it.Request.Generation.number, int(it.Index), 1)
+	b.each(func(number, module, n int) { a.control.Start(b.At, number, module, int(b.group), n) })
+}
+
+// each tells of the items by number of their generation and module, n at a time.
+func (b *Batch) each(tell func(number, module, n int)) {
+	for i, n := 0, 1; i < len(b.Items); i, n = i+n, 1 {
+		number, index := b.Items[i].Request.Generation.number, b.Items[i].Index
+		for i+n < len(b.Items) && b.Items[i+n].Request.Generation.number == number && b.Items[i+n].Index == index {
+			n++
+		}
+		tell(number, int(index), n)
 	}
 }
 
@@ -239,9 +248,9 @@ func (b *Batch) accountEnd(group int32, now, compute dispatch.Time) {
 		return
 	}
 	defer a.mu.Unlock()
+	b.each(func(number, module, n int) { a.control.Returned(number, module, n, b.At) })
 	for i, it := range b.Items {
 		number := it.Request.Generation.number
-		a.control.Returned(number, int(it.Index), 1)
 		if took := compute / dispatch.Time(len(b.Items)); it.Request.left {
 			a.control.Spent(now, number, took, false)
 		} else {

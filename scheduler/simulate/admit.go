@@ -81,11 +81,11 @@ func (e *engine) countWaiting(it *item, n int) {
 }
 
 // batchEnded notes that a batch has come back, or was lost where its time is zero.
-func (e *engine) batchEnded(items []int32, group int, took, all Time) {
+func (e *engine) batchEnded(items []int32, group int, sent, took, all Time) {
 	if e.admission == nil || len(items) == 0 {
 		return
 	}
 	first := &e.items[items[0]]
-	e.admission.Returned(e.loads[first.load].number, int(first.node), len(items))
+	e.admission.Returned(e.loads[first.load].number, int(first.node), len(items), sent)
 	e.admission.Learn(e.now, e.loads[first.load].number, int(first.node), group, len(items), took, all)
 }

@@ -81,7 +81,7 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 		f.size += e.items[i].size
 	}
 	if first := &e.items[f.items[0]]; e.admission != nil {
-		e.admission.Start(e.loads[first.load].number, int(first.node), len(f.items))
+		e.admission.Start(e.now, e.loads[first.load].number, int(first.node), int(l.group), len(f.items))
 	}
 	e.countIdle(at, l.group, -1)
 	f.sent = e.now
@@ -214,7 +214,7 @@ func (e *engine) finish(k int32) {
 	e.startNext(d)
 	e.devices[d].arbiter.End()
 	e.countIdle(at, l.group, 1)
-	e.batchEnded(e.finished, int(l.group), e.now-begun, e.now-f.sent)
+	e.batchEnded(e.finished, int(l.group), f.sent, e.now-begun, e.now-f.sent)
 	switch {
 	case !e.devices[d].leaving:
 		e.step(at, &dispatch.Event{Kind: dispatch.ExecutorFree, Executor: executor, Took: e.now - begun})

@@ -83,7 +83,6 @@ func (e *engine) launch(r int32, ready []flow.Item) {
 	}
 	e.ready, e.launched = ready, items
 	if !fits {
-		q.spent = 0 // nobody could have known when it came
 		e.miss(a, q.measured, dispatch.Late)
 		e.close(r)
 		return

@@ -108,7 +108,7 @@ func (e *engine) loseDevice(at int32) {
 			if f.state != idle {
 				busy = true
 				held = append(held, f.items...)
-				e.batchEnded(f.items, 0, 0, 0)
+				e.batchEnded(f.items, 0, f.sent, 0, 0)
 				e.queue.Drop(k)
 				f.state = idle
 			}

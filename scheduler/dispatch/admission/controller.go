@@ -41,6 +41,7 @@ type Group struct {
 type Controller struct {
 	services []*service // by number
 	last     int        // number that was given last
+	lanes    []lane     // of Fits
 }
 
 // After makes a Controller that gives numbers above n, so that another can take its
@@ -76,6 +77,7 @@ type service struct {
 type module struct {
 	devices          []int // that its executors are on
 	waiting, running int
+	begun            []begun        // what runs, in the order in which it was begun
 	paces            []measure.Pace // by group
 	typical          Time           // exponential mean of what batches take, from start to end; 0 before the first
 	last             Time           // when a batch was learned
@@ -332,19 +334,22 @@ func (c *Controller) Wait(number, module, n int) {
 }
 
 // Start notes that a batch of n items has left the queue of a module for an
-// executor.
-func (c *Controller) Start(number, module, n int) {
+// executor of the group.
+func (c *Controller) Start(now Time, number, module, group, n int) {
 	if s := c.of(number); s != nil {
 		m := &s.modules[module]
 		m.waiting -= n
 		m.running += n
+		m.begin(now, &s.Modules[module], group, n)
 	}
 }
 
-// Returned notes that n items are back from their executor, or lost with it.
-func (c *Controller) Returned(number, module, n int) {
+// Returned notes that n items of a batch that was begun then are back from their executor,
+// or lost with it.
+func (c *Controller) Returned(number, module, n int, begun Time) {
 	if s := c.of(number); s != nil {
 		s.modules[module].running -= n
+		s.modules[module].end(begun, n)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestTakesInWhatCanBeInTime(t *testing.T) {
 	// Each needs 5 ms in a full batch; the last one's batch takes 10 ms or more.
 	assert.Equal(t, 18, taken)
 	assert.False(t, c.Admit(0, n, 100*ms))
-	c.Start(n, 0, 4)
+	c.Start(0, n, 0, 0, 4)
 	assert.True(t, c.Admit(0, n, 100*ms), "half of what runs counts as to be done")
 }
 
@@ -118,12 +118,12 @@ func TestCountsWorkOfModulesBelow(t *testing.T) {
 		c.enter(n, 0)
 	}
 	assert.Equal(t, 6, taken, "the second device needs 30 ms for each, and 10 ms more for its last batch")
-	c.Start(n, 0, 1)
-	c.Returned(n, 0, 1)
+	c.Start(0, n, 0, 0, 1)
+	c.Returned(n, 0, 1, 0)
 	c.Wait(n, 1, 3)
 	assert.False(t, c.Admit(0, n, 200*ms), "what has moved on still waits there")
-	c.Start(n, 1, 3)
-	c.Returned(n, 1, 3)
+	c.Start(0, n, 1, 0, 3)
+	c.Returned(n, 1, 3, 0)
 	assert.True(t, c.Admit(0, n, 200*ms))
 }
 
@@ -223,8 +223,8 @@ func TestCountsBalance(t *testing.T) {
 			if !r.entered {
 				c.Enter(n)
 			} else if rapid.Bool().Draw(t, "computed") {
-				c.Start(n, 0, 1)
-				c.Returned(n, 0, 1)
+				c.Start(0, n, 0, 0, 1)
+				c.Returned(n, 0, 1, 0)
 			} else {
 				c.Wait(n, 0, -1)
 			}
@@ -317,8 +317,8 @@ func BenchmarkAdmit(b *testing.B) {
 		now := Time(i) * time.Microsecond
 		if c.Admit(now, n, now+100*ms) {
 			c.enter(n, 0)
-			c.Start(n, 0, 1)
-			c.Returned(n, 0, 1)
+			c.Start(0, n, 0, 0, 1)
+			c.Returned(n, 0, 1, 0)
 			c.Leave(now, n, now+100*ms, InTime)
 		}
 	}

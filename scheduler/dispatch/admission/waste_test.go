@@ -47,8 +47,8 @@ func TestReserveIsBounded(t *testing.T) {
 }
 
 // Items that a request is split into fit as long as all can be done by the deadline, one
-// after the other on each device, behind those that wait and run. A twin plays that: it lets
-// what runs end as evenly as it can, so that the two differ by less than one batch.
+// after the other on each device, behind those that wait, and behind what runs for as long
+// as that still takes. A twin plays that.
 func TestFitsAgainstATwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		devices := rapid.IntRange(1, 4).Draw(t, "devices")
@@ -64,10 +64,15 @@ func TestFitsAgainstATwin(t *testing.T) {
 			waiting = rapid.IntRange(0, 6).Draw(t, "waiting")
 		}
 		c.Wait(n, 0, running+waiting)
-		c.Start(n, 0, running)
 		free := make([]Time, devices)
-		for d := range running {
-			free[d] = Time(d+1) * 10 * ms / Time(devices)
+		const now = 10 * ms
+		for d := range free {
+			free[d] = now
+			if d < running {
+				at := Time(rapid.IntRange(0, 10).Draw(t, "begun")) * ms
+				c.Start(at, n, 0, 0, 1)
+				free[d] = at + 10*ms
+			}
 		}
 		k := rapid.IntRange(1, 6).Draw(t, "k")
 		end := Time(0)
@@ -81,12 +86,26 @@ func TestFitsAgainstATwin(t *testing.T) {
 			free[first] += 10 * ms
 			end = free[first]
 		}
-		assert.True(t, c.Fits(ms, n, 0, k, end+11*ms), "%v", end)
-		assert.False(t, c.Fits(ms, n, 0, k, end-9*ms), "%v", end)
-		if running == 0 && k <= devices {
-			assert.True(t, c.Fits(ms, n, 0, k, 11*ms), "who finds idle devices is in time")
-		}
+		assert.True(t, c.Fits(now, n, 0, k, end), "%v", end)
+		assert.False(t, c.Fits(now, n, 0, k, end-1), "%v", end)
 		assert.True(t, c.Fits(0, n, 0, 0, 1))
 		assert.True(t, c.Fits(0, n, 0, k, 0), "without a deadline")
 	})
+}
+
+// What has ended, or been lost, is in nobody's way.
+func TestWhatHasEndedDoesNotCountForFits(t *testing.T) {
+	var c Controller
+	n := c.Add(single(100 * ms))
+	c.Wait(n, 0, 7)
+	c.Start(0, n, 0, 0, 4)
+	assert.False(t, c.Fits(0, n, 0, 1, 29*ms))
+	assert.True(t, c.Fits(0, n, 0, 1, 30*ms), "behind what runs, with what waits")
+	c.Returned(n, 0, 3, 0)
+	assert.False(t, c.Fits(0, n, 0, 1, 29*ms))
+	c.Returned(n, 0, 1, 0)
+	assert.True(t, c.Fits(0, n, 0, 1, 10*ms))
+	c.Returned(n, 0, 1, 5*ms) // begun before anybody knew
+	c.Start(0, n, 0, 7, 3)    // of a group that is not there
+	assert.True(t, c.Fits(0, n, 0, 1, 10*ms))
 }

@@ -58,11 +58,14 @@ func (p *Pace) known(now dispatch.Time) bool { return p.last > 0 && now-p.last <
 
 // Of is how long a batch may take whose profile says d: with its spread, so that
 // most take no longer.
-func (p *Pace) Of(now, d dispatch.Time) dispatch.Time {
+func (p *Pace) Of(now, d dispatch.Time) dispatch.Time { return p.Within(now, d, 1) }
+
+// Within is how long it takes with so many times the spread.
+func (p *Pace) Within(now, d dispatch.Time, spreads float64) dispatch.Time {
 	if !p.known(now) {
 		return d
 	}
-	return dispatch.Time(float64(d)*(1+p.off+p.spread)) + p.way
+	return dispatch.Time(float64(d)*(1+p.off+spreads*p.spread)) + p.way
 }
 
 // Scale is the factor on profiled durations alone, without the way.

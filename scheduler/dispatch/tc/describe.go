@@ -15,7 +15,7 @@ func (p *tc) Describe() string {
 		fmt.Fprintf(&b, "  group %d (batch %d): %d of %d executors idle, %d closed, %d open",
 			i, g.batch, len(g.idle), g.ups, g.closed, g.queue.n-g.closed)
 		if g.open() {
-			fmt.Fprintf(&b, ", closes at %v", g.closeAt())
+			fmt.Fprintf(&b, ", closes at %v", g.closeAt(p.now, p.free()))
 		}
 		b.WriteByte('\n')
 	}

@@ -24,10 +24,14 @@ import (
 // How long a batch will take is judged by what batches have lately taken. A first
 // request that would hold its batch below freeKeep of what it could be is given
 // up: under overload those that are nearly late would otherwise make every batch
-// small.
+// small. Where their times vary, a batch that waits closes freeClose spreads before it would
+// be late, and holds no more than what is in time with freeSure of them, as long as that is
+// freeKeep of what it could be: what ends late has been computed in vain everywhere.
 const (
 	freeShare = 0.7
 	freeKeep  = 0.5
+	freeClose = 2.0
+	freeSure  = 1.5
 )
 
 // Where requests come in that nothing has been done for yet, and a queue has stood for a
@@ -111,12 +115,15 @@ func (p *tc) turn(g *group, first *dispatch.Request, takes dispatch.Time) bool {
 // as one batch, where a batch of each size takes so long; 0 where none waits.
 func (p *tc) cut(g *group, n int, takes func(*group, int) dispatch.Time) (drop, size int) {
 	for drop < n {
-		most := min(g.batch, n-drop)
-		size = most
-		for size > 0 && late(p.next(g, drop), p.now, takes(g, size)) {
-			size--
+		first, most := p.next(g, drop), min(g.batch, n-drop)
+		least := freeKeep * float64(most)
+		if size = 0; p.free() {
+			size = p.sized(g, first, most, p.surely)
 		}
-		if size > 0 && float64(size) >= freeKeep*float64(most) && !p.yields(p.next(g, drop), p.now+takes(g, size), n-drop-1, g.batch) {
+		if float64(size) < least {
+			size = p.sized(g, first, most, takes)
+		}
+		if size > 0 && float64(size) >= least && !p.yields(first, p.now+takes(g, size), n-drop-1, g.batch) {
 			return drop, size
 		}
 		drop++
@@ -124,8 +131,21 @@ func (p *tc) cut(g *group, n int, takes func(*group, int) dispatch.Time) (drop, 
 	return drop, 0
 }
 
+// sized is the largest batch, of so many at the most, in which the first request is in time.
+func (p *tc) sized(g *group, first *dispatch.Request, most int, takes func(*group, int) dispatch.Time) int {
+	for most > 0 && late(first, p.now, takes(g, most)) {
+		most--
+	}
+	return most
+}
+
 // lately is how long a batch of that size takes as others have.
 func (p *tc) lately(g *group, size int) dispatch.Time { return g.pace.Of(p.now, g.durations[size-1]) }
+
+// surely is how long nearly every batch of that size has lately taken.
+func (p *tc) surely(g *group, size int) dispatch.Time {
+	return g.pace.Within(p.now, g.durations[size-1], freeSure)
+}
 
 // planned is how long it takes by the profile.
 func (p *tc) planned(g *group, size int) dispatch.Time { return g.durations[size-1] }

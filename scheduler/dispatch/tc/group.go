@@ -68,7 +68,7 @@ func (g *group) add(r dispatch.Request, now dispatch.Time) {
 		g.closed++
 	}
 	if g.queue.n-g.closed >= g.batch {
-		g.shut(g.closeAt())
+		g.shut(g.closeAt(now, false))
 	}
 }
 
@@ -93,19 +93,23 @@ func (g *group) remove(id dispatch.RequestID) bool {
 }
 
 // close marks all that waits as ready to run when the open batch is due.
-func (g *group) close(now dispatch.Time) {
-	if g.open() && g.closeAt() <= now {
+func (g *group) close(now dispatch.Time, free bool) {
+	if g.open() && g.closeAt(now, free) <= now {
 		g.shut(now)
 	}
 }
 
-// closeAt is when the open batch must start even if it is not full.
-func (g *group) closeAt() dispatch.Time {
+// closeAt is when the open batch must start even if it is not full: with free starts as
+// long before a deadline as nearly every batch has lately taken.
+func (g *group) closeAt(now dispatch.Time, free bool) dispatch.Time {
 	at := g.openDue()
-	size := min(g.batch, g.queue.n)
+	takes := g.durations[min(g.batch, g.queue.n)-1]
+	if free {
+		takes = g.pace.Within(now, takes, freeClose)
+	}
 	for i := g.closed; i < g.queue.n; i++ {
 		if d := g.queue.at(i).Deadline; d != 0 {
-			at = min(at, d-g.durations[size-1])
+			at = min(at, d-takes)
 		}
 	}
 	return at
@@ -114,7 +118,7 @@ func (g *group) closeAt() dispatch.Time {
 // wake is when the group next needs attention without any other event; need is
 // the time that a batch of one takes. With free starts what has been closed waits
 // for its device and for nothing else.
-func (g *group) wake(need dispatch.Time, free bool) dispatch.Time {
+func (g *group) wake(now, need dispatch.Time, free bool) dispatch.Time {
 	at := g.queue.lateAt(need)
 	if len(g.idle) == 0 {
 		return at
@@ -124,7 +128,7 @@ func (g *group) wake(need dispatch.Time, free bool) dispatch.Time {
 		at = min(at, g.hold)
 	}
 	if g.open() {
-		at = min(at, g.closeAt())
+		at = min(at, g.closeAt(now, free))
 	}
 	return at
 }

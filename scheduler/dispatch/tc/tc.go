@@ -304,7 +304,7 @@ func (p *tc) wake() dispatch.Time {
 	wake := min(p.orphans.lateAt(p.shortest()), p.earlyWake())
 	for i := range p.groups {
 		g := &p.groups[i]
-		wake = min(wake, g.wake(p.least(g), p.free()))
+		wake = min(wake, g.wake(p.now, p.least(g), p.free()))
 	}
 	return wake
 }
@@ -510,7 +510,7 @@ func (p *tc) adopt(q *fifo) {
 func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
 	g := &p.groups[at]
 	p.given = g.queue.takeLate(p.now, p.least(g), &p.waiting, &g.closed, p.given)
-	g.close(p.now)
+	g.close(p.now, p.free())
 	g.again = never
 	for len(g.idle) > 0 {
 		from := len(p.batch)
