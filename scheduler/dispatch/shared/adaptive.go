@@ -277,10 +277,13 @@ func (p *adaptive) enough(class int32) float64 {
 	m, r := &p.models[class], &p.rules
 	up := float64(max(1, p.fleet.Up))
 	idle := float64(max(0, p.fleet.Opens-1)) / up
-	b := m.aim*(r.start-r.startIdle*idle+r.startLoad*p.load()+m.slender*p.crowd()) - r.startPool*math.Sqrt(m.aim/(up+2))
+	share := r.start - r.startIdle*idle + r.startLoad*p.load()
+	if m.slender > 0 {
+		share += m.slender * p.crowd()
+	}
+	b := m.aim*share - r.startPool*math.Sqrt(m.aim/(up+2))
 	b = max(b, startLeast*m.aim)
-	share := p.need[class] * min(1, up/p.needed)
-	if share >= 1 && m.calm*up > r.startCalm {
+	if p.need[class]*min(1, up/p.needed) >= 1 && m.calm*up > r.startCalm {
 		return b
 	}
 	return min(b, r.startBeta*m.fixed*m.meter.Rate)
