@@ -207,8 +207,8 @@ func (p *search) descent() ([]time.Duration, bool) {
 		if !p.Options.Lacks("direct") {
 			splits = append(splits, p.direct(path, units)...)
 		}
-		if !p.collects(p.resized(end)) {
-			if back, ok := p.retreat(path, p.collects); ok {
+		if !p.serves(p.resized(end), p.solveOwn) {
+			if back, ok := p.retreat(path, p.solveOwn); ok {
 				splits = append(splits, back)
 			}
 		}
@@ -216,7 +216,7 @@ func (p *search) descent() ([]time.Duration, bool) {
 	if best, ok := p.cheapest(splits); ok {
 		return best, true
 	}
-	if back, ok := p.retreat(passed, p.serves); ok {
+	if back, ok := p.retreat(passed, p.solve); ok {
 		return back, true
 	}
 	return splits[0], true

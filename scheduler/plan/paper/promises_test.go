@@ -97,7 +97,7 @@ func TestRetreatingFindsPlans(t *testing.T) {
 			continue
 		}
 		short++
-		if budgets, ok := p.retreat(path, p.serves); ok {
+		if budgets, ok := p.retreat(path, p.solve); ok {
 			require.LessOrEqual(t, p.DAG.Longest(budgets), problem.Pipeline.SLO)
 			mended++
 		}
