@@ -96,9 +96,14 @@ func (p *Pipeline) Order() ([]string, error) {
 	return names, nil
 }
 
+// LeastRate is the least rate that is planned for where there is any, in requests per
+// second: one request in 32 years, so that times between requests are durations.
+const LeastRate = 1e-9
+
 // Rates gives every module's request rate: its fanout times the highest rate
 // among the modules that feed it, or the pipeline's rate where none does; a
-// module's own Rate overrides that. It is nil when the modules form a cycle.
+// module's own Rate overrides that. A rate above zero counts as LeastRate at least.
+// It is nil when the modules form a cycle.
 func (p *Pipeline) Rates() map[string]float64 {
 	g := p.Resolve()
 	order, err := g.Order()
@@ -109,7 +114,7 @@ func (p *Pipeline) Rates() map[string]float64 {
 	for _, at := range order {
 		m := &p.Modules[at]
 		if m.Rate > 0 {
-			rates[m.Name] = m.Rate
+			rates[m.Name] = max(m.Rate, LeastRate)
 			continue
 		}
 		base := p.Rate
@@ -118,7 +123,9 @@ func (p *Pipeline) Rates() map[string]float64 {
 				base = above
 			}
 		}
-		rates[m.Name] = base * m.fanout()
+		if rates[m.Name] = base * m.fanout(); rates[m.Name] > 0 {
+			rates[m.Name] = max(rates[m.Name], LeastRate)
+		}
 	}
 	return rates
 }

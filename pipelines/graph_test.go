@@ -72,6 +72,8 @@ func TestRates(t *testing.T) {
 
 	byHand := &Pipeline{Rate: 7, Modules: []Module{{Name: "a"}}}
 	assert.Equal(t, map[string]float64{"a": 7}, byHand.Rates())
+	byHand.Rate = 1e-300
+	assert.Equal(t, map[string]float64{"a": LeastRate}, byHand.Rates())
 }
 
 func TestScopes(t *testing.T) {
