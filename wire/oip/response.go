@@ -1,6 +1,7 @@
 package oip
 
 import (
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -92,8 +93,8 @@ func DecodeStages(text []byte) ([]wire.Stage, error) {
 	if all, ok := usualStages(text); ok {
 		return all, nil
 	}
-	list, err := read(text, (*scanner).stages)
-	if err != nil {
+	var list []stageJSON
+	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, invalid("the answer's parameter stages is not readable: %v", err)
 	}
 	stages := make([]wire.Stage, len(list))

@@ -280,34 +280,6 @@ func (s *scanner) tensors() []tensorJSON {
 	return all
 }
 
-func (s *scanner) stages(all *[]stageJSON) {
-	*all = []stageJSON{}
-	s.list(func() {
-		var j stageJSON
-		s.object([]string{"module", "items", "batch", "critical", "queue_ns", "wait_ns", "compute_ns", "transfer_ns"}, func(member int) {
-			switch member {
-			case 0:
-				j.Module = s.text()
-			case 1:
-				j.Items = int(s.number())
-			case 2:
-				j.Batch = int(s.number())
-			case 3:
-				j.Critical = s.bool()
-			case 4:
-				j.Queue = s.number()
-			case 5:
-				j.Wait = s.number()
-			case 6:
-				j.Compute = s.number()
-			case 7:
-				j.Transfer = s.number()
-			}
-		})
-		*all = append(*all, j)
-	})
-}
-
 // usualStages reads stages as AppendStages writes them; false where they are otherwise.
 func usualStages(text []byte) (all []wire.Stage, ok bool) {
 	s := scanner{rest: text}

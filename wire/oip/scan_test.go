@@ -29,7 +29,6 @@ var bodies = []string{
 func requireTwins(t require.TestingT, raw []byte) {
 	requireTwin(t, raw, (*scanner).request)
 	requireTwin(t, raw, (*scanner).response)
-	requireTwin(t, raw, (*scanner).stages)
 	if all, ok := usualStages(raw); ok {
 		var want []stageJSON
 		require.NoError(t, json.Unmarshal(raw, &want), "%s", raw)
@@ -75,9 +74,6 @@ func TestTheScannerReadsWhatIsUsual(t *testing.T) {
 	require.True(t, s.end())
 	s = scanner{rest: []byte(bodies[5])}
 	s.response(new(responseJSON))
-	require.True(t, s.end())
-	s = scanner{rest: []byte(bodies[6])}
-	s.stages(new([]stageJSON))
 	require.True(t, s.end())
 	want := []wire.Stage{{Module: `a "b"`, Items: 1, Critical: true, Queue: 12}, {Transfer: -3}}
 	all, ok := usualStages([]byte(EncodeStages(want)))
