@@ -139,7 +139,8 @@ func (s *packer) plans(best *packing) []plan.Plan {
 	plans := make([]plan.Plan, len(s.problems))
 	for i, p := range s.problems {
 		budgets := best.budgets[i]
-		if lend(p.Prepared, sets[i]) {
+		least := useLeast(p.Prepared, p.own, sets[i])
+		if lent := lend(p.Prepared, sets[i]); lent || least {
 			budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
 		}
 		plans[i] = p.write(sets[i], budgets)

@@ -102,6 +102,37 @@ func (w *Module) single(budget time.Duration) (best member, weight float64, ok b
 	return best, weight, ok
 }
 
+// Idlest is the schedule of n devices of one kind that uses them least, by
+// plan.ModuleProblem.Serves, among those of one configuration within the budget; false
+// where none keeps it. Of configurations that use them nearly as little it is that of
+// the largest batch: what a batch costs besides computing is not in its duration.
+func (w *Module) Idlest(hardware string, n int, budget time.Duration) (plan.Schedule, bool) {
+	var best plan.Config
+	most := 0.0
+	each := func(visit func(c plan.Config, serves float64)) {
+		for _, k := range w.kinds {
+			for _, c := range k.configs {
+				if needed, fits := devicesNeeded(&c, w.ModuleProblem, budget); fits && needed <= n && c.Hardware == hardware {
+					visit(c, w.Serves(&c, budget.Seconds()))
+				}
+			}
+		}
+	}
+	each(func(_ plan.Config, serves float64) { most = max(most, serves) })
+	if most == 0 {
+		return plan.Schedule{}, false
+	}
+	each(func(c plan.Config, serves float64) {
+		if serves >= nearly*most && c.Batch > best.Batch {
+			best = c
+		}
+	})
+	return w.oneKind(member{best, n}, budget), true
+}
+
+// nearly is the share of the most that counts as nearly as much.
+const nearly = 0.9
+
 // cheapest is the cheapest sound plan known within the budget.
 func (w *Module) cheapest(budget time.Duration) (plan.Schedule, bool) {
 	if w.Rate == 0 {
