@@ -418,7 +418,9 @@ func TestConcurrencyRunsBatchesSideBySide(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var now, most atomic.Int32
 		r.engine.run = func(context.Context, [][]wire.Tensor) error {
-			most.Store(max(most.Load(), now.Add(1)))
+			n := now.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
 			time.Sleep(time.Second)
 			now.Add(-1)
 			return nil

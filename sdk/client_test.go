@@ -84,18 +84,16 @@ func TestErrorsAreTyped(t *testing.T) {
 }
 
 func TestDeadlinesTravel(t *testing.T) {
-	s := start(t, 10*time.Second, time.Minute, "")
+	s := start(t, 2*time.Hour, 9*time.Hour, "")
 	s.each(t, func(t *testing.T, c *sdk.Client) {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		begin := time.Now()
 		_, err := c.Infer(ctx, "p", input)
 		require.ErrorIs(t, err, sdk.ErrDeadline)
 		var e *sdk.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, "m", e.Stage, "refused before it reached the engine: %v", err)
-		require.InDelta(t, 5, e.Budget.Seconds(), 1)
-		require.Less(t, time.Since(begin), 4*time.Second)
+		require.InDelta(t, time.Hour, e.Budget, float64(time.Minute))
 	})
 }
 
@@ -111,11 +109,13 @@ func TestSLOIsKeptWithoutACallersDeadline(t *testing.T) {
 }
 
 func TestCancelledBeforeAndAfter(t *testing.T) {
-	s := start(t, 200*time.Millisecond, time.Minute, "")
+	s := start(t, time.Second, time.Minute, "")
 	s.each(t, func(t *testing.T, c *sdk.Client) {
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() {
-			time.Sleep(20 * time.Millisecond)
+			for s.Measures("p").InFlight == 0 {
+				time.Sleep(time.Millisecond)
+			}
 			cancel()
 		}()
 		_, err := c.Infer(ctx, "p", input)
@@ -124,8 +124,8 @@ func TestCancelledBeforeAndAfter(t *testing.T) {
 		defer done()
 		_, err = c.Infer(past, "p", input)
 		require.ErrorIs(t, err, sdk.ErrDeadline)
+		require.Eventually(t, func() bool { return s.Measures("p").InFlight == 0 }, time.Minute, time.Millisecond)
 	})
-	require.Eventually(t, func() bool { return s.Measures("p").InFlight == 0 }, time.Minute, time.Millisecond)
 }
 
 func TestManyAtOnce(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -148,39 +149,44 @@ func TestToken(t *testing.T) {
 // TestScalesOutToItsLimit sends three calls at once where two instances may
 // run.
 func TestScalesOutToItsLimit(t *testing.T) {
-	p := problem()
-	p.Function.Profile.CPU[0].Avg = pipelines.Curve{Alpha: 0.3, Beta: 1e9}
-	h := start(t, Options{Problems: []functions.Problem{p}, Steady: true, Keep: 100 * time.Millisecond})
-	var wg sync.WaitGroup
-	codes := make([]int, 3)
-	for i := range codes {
-		wg.Go(func() {
-			w := do(h, "POST", "/v2/models/f-cpu-1/infer", body(1))
-			if codes[i] = w.Code; w.Code == http.StatusTooManyRequests {
-				assert.Equal(t, "1", w.Header().Get("Retry-After"))
-			}
-		})
-	}
-	wg.Wait()
-	assert.ElementsMatch(t, []int{200, 200, 429}, codes)
-	item := h.Bill().Items[0]
-	assert.EqualValues(t, []int64{2, 2, 1}, []int64{item.Invocations, item.ColdStarts, item.Throttled})
-	require.Eventually(t, func() bool { return h.Bill().Items[0].Instances == 0 }, 10*time.Second, 10*time.Millisecond, "idle instances go")
-	require.Equal(t, 200, do(h, "POST", "/v2/models/f-cpu-1/infer", body(1)).Code)
-	assert.EqualValues(t, 3, h.Bill().ColdStarts)
+	synctest.Test(t, func(t *testing.T) {
+		p := problem()
+		p.Function.Profile.CPU[0].Avg = pipelines.Curve{Alpha: 0.3, Beta: 1e9}
+		h := start(t, Options{Problems: []functions.Problem{p}, Steady: true, ColdStart: time.Millisecond, Keep: 100 * time.Millisecond})
+		var wg sync.WaitGroup
+		codes := make([]int, 3)
+		for i := range codes {
+			wg.Go(func() {
+				w := do(h, "POST", "/v2/models/f-cpu-1/infer", body(1))
+				if codes[i] = w.Code; w.Code == http.StatusTooManyRequests {
+					assert.Equal(t, "1", w.Header().Get("Retry-After"))
+				}
+			})
+		}
+		wg.Wait()
+		assert.ElementsMatch(t, []int{200, 200, 429}, codes)
+		item := h.Bill().Items[0]
+		assert.EqualValues(t, []int64{2, 2, 1}, []int64{item.Invocations, item.ColdStarts, item.Throttled})
+		assert.Equal(t, 2, item.Instances)
+		time.Sleep(time.Second)
+		require.Zero(t, h.Bill().Items[0].Instances, "idle instances go")
+		require.Equal(t, 200, do(h, "POST", "/v2/models/f-cpu-1/infer", body(1)).Code)
+		assert.EqualValues(t, 3, h.Bill().ColdStarts)
+	})
 }
 
 func TestCallersWhoLeaveAreBilled(t *testing.T) {
-	p := problem()
-	p.Function.Profile.CPU[0].Avg = pipelines.Curve{Alpha: 0.2, Beta: 1e9}
-	h := start(t, Options{Problems: []functions.Problem{p}, Steady: true})
-	s := httptest.NewServer(h)
-	defer s.Close()
-	c := http.Client{Timeout: 50 * time.Millisecond}
-	_, err := c.Post(s.URL+"/v2/models/f-cpu-1/infer", oip.ContentJSON, strings.NewReader(body(1)))
-	require.Error(t, err)
-	require.Eventually(t, func() bool { return h.Bill().Invocations == 1 }, 10*time.Second, 10*time.Millisecond)
-	assert.InDelta(t, 200.0, h.Bill().Items[0].Run, 1e-3)
+	synctest.Test(t, func(t *testing.T) {
+		p := problem()
+		p.Function.Profile.CPU[0].Avg = pipelines.Curve{Alpha: 0.2, Beta: 1e9}
+		h := start(t, Options{Problems: []functions.Problem{p}, Steady: true})
+		ctx, leave := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer leave()
+		go h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/v2/models/f-cpu-1/infer", strings.NewReader(body(1))).WithContext(ctx))
+		time.Sleep(time.Second)
+		require.EqualValues(t, 1, h.Bill().Invocations)
+		assert.InDelta(t, 200.0, h.Bill().Items[0].Run, 1e-3)
+	})
 }
 
 func TestWhatCannotBeHosted(t *testing.T) {

@@ -83,7 +83,8 @@ func (c *cable) pass(to, from net.Conn) {
 func TestACutCable(t *testing.T) {
 	for name, busy := range map[string]bool{"busy": true, "idle": false} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Keepalive: 200 * time.Millisecond}
+			t.Parallel()
+			o := Options{Keepalive: time.Second}
 			ends := make(chan error, 8)
 			address := serve(t, o, func(s attach.Stream) error {
 				_, err := s.Recv()
