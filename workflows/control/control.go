@@ -94,19 +94,22 @@ func (c *Control) Apply(ctx context.Context, r workflows.ApplyRequest) (reply wo
 		return reply, err
 	}
 	id := workflows.ServiceID(kind, name)
-	start := c.client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
-		ID:                       id,
-		TaskQueue:                activities.ControlQueue,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            string(kind) + " " + name,
-	}, workflows.TypeService, workflows.State{Kind: kind, Name: name, Settings: c.options.Settings})
-	handle, err := c.client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
-		StartWorkflowOperation: start,
-		UpdateOptions:          completed(id, workflows.UpdateApply, r),
+	err = patiently(ctx, func() error { // the same spec again changes nothing
+		start := c.client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
+			ID:                       id,
+			TaskQueue:                activities.ControlQueue,
+			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+			StaticSummary:            string(kind) + " " + name,
+		}, workflows.TypeService, workflows.State{Kind: kind, Name: name, Settings: c.options.Settings})
+		handle, err := c.client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
+			StartWorkflowOperation: start,
+			UpdateOptions:          completed(id, workflows.UpdateApply, r),
+		})
+		if err == nil {
+			err = handle.Get(ctx, &reply)
+		}
+		return err
 	})
-	if err == nil {
-		err = handle.Get(ctx, &reply)
-	}
 	return reply, plain(err)
 }
 
@@ -183,7 +186,11 @@ func (c *Control) List(ctx context.Context) ([]string, error) {
 func (c *Control) list(ctx context.Context, condition string) (all []*workflowpb.WorkflowExecutionInfo, err error) {
 	request := &workflowservice.ListWorkflowExecutionsRequest{Query: condition + " AND ExecutionStatus = 'Running'"}
 	for {
-		reply, err := c.client.ListWorkflow(ctx, request)
+		var reply *workflowservice.ListWorkflowExecutionsResponse
+		err := patiently(ctx, func() (err error) {
+			reply, err = c.client.ListWorkflow(ctx, request)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -214,15 +221,23 @@ func (c *Control) Statuses(ctx context.Context, names ...string) (all []Status, 
 // WaitServing waits until the service serves the generation or a later one,
 // telling progress, which may be nil, of every change on the way. It fails
 // with a *FailedError when the generation cannot be carried out, for other reasons than
-// that hosts are still to be made.
-func (c *Control) WaitServing(ctx context.Context, service string, generation int, progress func(Status)) (Status, error) {
+// that hosts are still to be made. Answers of a busy server may be late; after a minute
+// without any it is given up.
+func (c *Control) WaitServing(ctx context.Context, service string, generation int, progress func(Status)) (s Status, _ error) {
 	tick := time.NewTicker(c.options.Poll)
 	defer tick.Stop()
 	var last string
 	for {
-		s, err := c.Status(ctx, service)
-		if err != nil {
-			return s, err
+		var seen Status
+		err := patiently(ctx, func() (err error) {
+			seen, err = c.Status(ctx, service)
+			return err
+		})
+		switch {
+		case err == nil:
+			s = seen
+		case ctx.Err() == nil || s.Phase == "":
+			return seen, err
 		}
 		if now := fmt.Sprint(s.Phase, s.Generation, s.Serving, s.Asked != nil, len(s.Decisions), s.Failure != nil); now != last && progress != nil {
 			last = now
@@ -275,11 +290,20 @@ func (c *Control) SendMeasures(ctx context.Context, m autoscale.Measures) error 
 // the member's queue, because the fleet holds it by an activity there. Services are
 // told of a gateway, and install what they serve.
 func (c *Control) Enter(ctx context.Context, m activities.Member) (activities.FleetView, error) {
-	view, err := activities.UpdateFleet(ctx, c.client, activities.FleetEnter, m)
+	view, err := c.patientFleet(ctx, activities.FleetEnter, m)
 	if err != nil {
 		return view, fmt.Errorf("control: %s %q could not join: %w", m.Kind, m.Name, err)
 	}
 	return view, nil
+}
+
+// patientFleet tells the fleet what may be told twice.
+func (c *Control) patientFleet(ctx context.Context, name string, arg any) (view activities.FleetView, err error) {
+	err = patiently(ctx, func() error {
+		view, err = activities.UpdateFleet(ctx, c.client, name, arg)
+		return err
+	})
+	return view, err
 }
 
 // Own asks the fleet for services whose owners are gone, or says that a dispatcher is
@@ -292,7 +316,7 @@ func (c *Control) Own(ctx context.Context, claim activities.OwnClaim) (activitie
 // host's worker must be polling activities.HostQueue(name), because the fleet
 // holds the host by an activity there.
 func (c *Control) Join(ctx context.Context, host activities.HostInfo) (activities.FleetView, error) {
-	view, err := activities.UpdateFleet(ctx, c.client, activities.FleetJoin, host)
+	view, err := c.patientFleet(ctx, activities.FleetJoin, host)
 	if err != nil {
 		return view, fmt.Errorf("control: host %q could not join: %w", host.Name, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -95,6 +96,34 @@ func TestWaitServingEndsWithItsContext(t *testing.T) {
 	_, err := control.New(c, control.Options{Poll: time.Millisecond}).WaitServing(ctx, "traffic", 1, nil)
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.ErrorContains(t, err, "still profiling")
+}
+
+// TestALateAnswerIsAwaited: on a machine with much else to do, the server takes longer than
+// its client gives a call. One that never answers is given up.
+func TestALateAnswerIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := serviceerror.NewDeadlineExceeded("query timed out before a worker could process it")
+		slowly := func(mock.Arguments) { time.Sleep(10 * time.Second) }
+		c := mocks.NewClient(t)
+		c.On("ListWorkflow", mock.Anything, mock.Anything).Run(slowly).Return(nil, late).Twice()
+		c.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{}, nil).Once()
+		c.On("DescribeWorkflowExecution", mock.Anything, "pipeline/traffic", "").Run(slowly).Return(nil, late).Twice()
+		runs(c, "pipeline/traffic", workflows.TypeService)
+		c.On("QueryWorkflow", mock.Anything, "pipeline/traffic", "", workflows.QueryStatus).Run(slowly).Return(nil, late).Times(3)
+		c.On("QueryWorkflow", mock.Anything, "pipeline/traffic", "", workflows.QueryStatus).
+			Return(answer(t, control.Status{Name: "traffic", Phase: workflows.Serving, Generation: 1, Serving: 1}), nil).Once()
+		c.On("QueryWorkflow", mock.Anything, "pipeline/traffic", "", workflows.QueryStatus).Run(slowly).Return(nil, late)
+		ctl := control.New(c, control.Options{})
+		require.NoError(t, ctl.CheckOld(t.Context()))
+		s, err := ctl.WaitServing(t.Context(), "traffic", 1, nil)
+		require.NoError(t, err)
+		assert.Equal(t, 1, s.Serving)
+
+		begin := time.Now()
+		_, err = ctl.WaitServing(t.Context(), "traffic", 2, nil)
+		require.ErrorIs(t, err, late)
+		assert.InDelta(t, time.Minute, time.Since(begin), float64(15*time.Second))
+	})
 }
 
 func TestNotFound(t *testing.T) {

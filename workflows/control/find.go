@@ -7,6 +7,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/workflows"
@@ -37,7 +38,11 @@ func (c *Control) find(ctx context.Context, name string) (scheduler.Kind, error)
 // runs says whether a service workflow of that ID runs. One of another type is
 // an older program's.
 func (c *Control) runs(ctx context.Context, id string) (bool, error) {
-	d, err := c.client.DescribeWorkflowExecution(ctx, id, "")
+	var d *workflowservice.DescribeWorkflowExecutionResponse
+	err := patiently(ctx, func() (err error) {
+		d, err = c.client.DescribeWorkflowExecution(ctx, id, "")
+		return err
+	})
 	if notFound(err) {
 		return false, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -23,6 +24,10 @@ import (
 
 // addressVariable is how Temporal's own tools are pointed at a server.
 const addressVariable = "TEMPORAL_ADDRESS"
+
+// helloWithin is how long a server that has just started may take to say what it can do.
+// Ours has answered already, but not with everything beside it that starts next.
+const helloWithin = 30 * time.Second
 
 // connection is a client, with the server when that is the system's own.
 type connection struct {
@@ -63,6 +68,7 @@ func connect(ctx context.Context, o Options, f Folder) (c *connection, err error
 			return c, err
 		}
 		options.HostPort = c.server.Address()
+		options.ConnectionOptions.GetSystemInfoTimeout = helloWithin
 		options.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{} // nothing leaves the process
 	}
 	c.logger = slog.New(slog.NewTextHandler(file, nil))

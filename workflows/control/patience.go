@@ -1,0 +1,36 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/harpagon/harpagon/wire/sleep"
+)
+
+// patience is how long a server is asked again that has not answered within the time that
+// its client gives a call, ten seconds for most. A machine on which everything starts at once,
+// or that has much else to do, may take longer; a server that is gone is given up by then.
+const patience = time.Minute
+
+// againAfter is the pause before it is asked again.
+const againAfter = 100 * time.Millisecond
+
+// patiently asks what may be asked twice until it is answered in time, ctx ends, or patience
+// is over.
+func patiently(ctx context.Context, ask func() error) error {
+	for began := time.Now(); ; {
+		err := ask()
+		if !late(err) || time.Since(began) >= patience || sleep.Timer(ctx, againAfter) != nil {
+			return err
+		}
+	}
+}
+
+// late says that an answer has not come in time; what was asked for may have been done.
+func late(err error) bool {
+	return errors.As(err, new(*serviceerror.DeadlineExceeded)) || errors.As(err, new(*client.WorkflowUpdateServiceTimeoutOrCanceledError))
+}
