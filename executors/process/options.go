@@ -23,6 +23,8 @@ type Options struct {
 	MaxAnswer    int           // see remote.Options
 
 	Retry executors.Backoff // between starts; zero means the executors' own
+
+	endTime time.Duration // for a command to end that has failed a batch; 0 means 2 s
 }
 
 // The defaults of Options.
@@ -30,6 +32,10 @@ const (
 	defaultStartTimeout = 2 * time.Minute
 	defaultRunTimeout   = time.Minute
 	defaultStopTimeout  = 5 * time.Second
+
+	// One that ends takes a few milliseconds, and more on a busy machine: taken for one
+	// that goes on, it would lose the next batch, too, and not say why.
+	defaultEndTime = 2 * time.Second
 )
 
 func (o Options) withDefaults() Options {
@@ -41,5 +47,6 @@ func (o Options) withDefaults() Options {
 	orElse(&o.StartTimeout, defaultStartTimeout)
 	orElse(&o.RunTimeout, defaultRunTimeout)
 	orElse(&o.StopTimeout, defaultStopTimeout)
+	orElse(&o.endTime, defaultEndTime)
 	return o
 }

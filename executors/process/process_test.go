@@ -115,7 +115,7 @@ func TestACommandServes(t *testing.T) {
 
 func TestACommandThatEndsIsStartedAgain(t *testing.T) {
 	var out printed
-	in := load(t, Options{Output: &out, Retry: executors.Backoff{Min: time.Millisecond, Max: time.Millisecond}}, model("http"))
+	in := load(t, Options{Output: &out, Retry: executors.Backoff{Min: time.Millisecond, Max: time.Millisecond}, endTime: time.Minute}, model("http"))
 	first := asked(t, in, 1)
 	_, err := in.Run(t.Context(), rows(-1))
 	require.ErrorIs(t, err, wire.ErrUnavailable)
@@ -124,7 +124,7 @@ func TestACommandThatEndsIsStartedAgain(t *testing.T) {
 	require.NotEqual(t, first, second)
 
 	require.NoError(t, syscall.Kill(int(second), syscall.SIGKILL)) // while it is idle
-	require.Eventually(t, func() bool { _, _, why := in.look(); return why != nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, _, why := in.look(); return why != nil }, time.Minute, time.Millisecond)
 	require.NotEqual(t, second, asked(t, in, 3))
 }
 
@@ -260,7 +260,7 @@ func TestNothingLeaks(t *testing.T) {
 	if os.Getenv("HARPAGON_LONG") != "" {
 		batches, crashes = 10_000, 20
 	}
-	in := load(t, Options{Output: new(printed), Retry: executors.Backoff{Min: time.Millisecond, Max: time.Millisecond}}, model("http"))
+	in := load(t, Options{Output: new(printed), Retry: executors.Backoff{Min: time.Millisecond, Max: time.Millisecond}, endTime: time.Minute}, model("http"))
 	run := func(n, crashes int) {
 		for i := range n {
 			_, err := in.Run(t.Context(), rows(1, 2, float32(i%9)))

@@ -193,12 +193,9 @@ func (s *server) alive() bool {
 	}
 }
 
-// endTime is how long a command that has broken a connection is given to end.
-const endTime = 500 * time.Millisecond
-
 // ends says whether the command ends by itself about now.
 func (s *server) ends() bool {
-	timer := time.NewTimer(endTime)
+	timer := time.NewTimer(s.options.endTime)
 	defer timer.Stop()
 	select {
 	case <-s.exited:

@@ -110,25 +110,27 @@ func meet(t *testing.T, role Role, accept func(*Message) error) (near end, far <
 }
 
 func TestManyMessagesInOneWrite(t *testing.T) {
-	near, other := meet(t, Gateway, nil)
-	far := <-other
-	require.NoError(t, near.err)
-	require.NoError(t, far.err)
-	assert.Equal(t, "d", near.Peer)
-	assert.Equal(t, "g", far.Peer)
-	go func() {
+	synctest.Test(t, func(t *testing.T) { // nobody is asked for a sign of life
+		near, other := meet(t, Gateway, nil)
+		far := <-other
+		require.NoError(t, near.err)
+		require.NoError(t, far.err)
+		assert.Equal(t, "d", near.Peer)
+		assert.Equal(t, "g", far.Peer)
+		go func() {
+			for i := range uint64(1000) {
+				near.Send(&Message{Kind: Cancel, Item: i})
+			}
+			_ = near.Close()
+		}()
+		var m Message
 		for i := range uint64(1000) {
-			near.Send(&Message{Kind: Cancel, Item: i})
+			require.NoError(t, far.Receive(&m))
+			require.Equal(t, i, m.Item)
 		}
-		_ = near.Close()
-	}()
-	var m Message
-	for i := range uint64(1000) {
-		require.NoError(t, far.Receive(&m))
-		require.Equal(t, i, m.Item)
-	}
-	require.ErrorIs(t, far.Receive(&m), io.EOF)
-	require.NoError(t, far.Close())
+		require.ErrorIs(t, far.Receive(&m), io.EOF)
+		require.NoError(t, far.Close())
+	})
 }
 
 func TestWrongPeers(t *testing.T) {
