@@ -170,7 +170,7 @@ func (f *fleet) decide() *decider {
 	d := &decider{queues: dispatcher.New(dispatcher.Options{
 		Now: func() time.Duration { return time.Since(began) + 1 }, Margin: time.Second, Span: DefaultSpan, FunctionSpan: DefaultFunctionSpan, Record: 1 << 22,
 	})}
-	d.Server = server.New(d.queues, server.Options{Name: "d", Orphaned: func(service string, epoch uint64) { d.OwnAfter(service, epoch) }})
+	d.Server = server.New(d.queues, server.Options{Name: "d", Patience: -1, Orphaned: func(service string, epoch uint64) { d.OwnAfter(service, epoch) }})
 	f.mu.Lock()
 	f.servers = append(f.servers, d)
 	for i, g := range f.gateways {
@@ -178,7 +178,7 @@ func (f *fleet) decide() *decider {
 		d.conns = append(d.conns, near)
 		f.conns[i] = append(f.conns[i], near)
 		f.ends.Go(func() { _ = d.Serve(far) })
-		f.ends.Go(func() { _ = g.Follow(near, fmt.Sprint("g", i), "", 0) })
+		f.ends.Go(func() { _ = g.Follow(near, fmt.Sprint("g", i), "", -1) })
 	}
 	f.mu.Unlock()
 	f.host.Gateways.Set(f.addresses())
@@ -352,8 +352,8 @@ func TestAnotherDispatcherTakesOver(t *testing.T) {
 	f.more(20, asked, askedToo)
 	require.Empty(t, batchesOf(t, second))
 	second.Own("p", 2)
+	f.decides(second)
 	f.more(50, asked, askedToo)
-	require.NotEmpty(t, batchesOf(t, second))
 	first.kill()
 	f.more(20, asked, askedToo)
 	// It dies, and nobody decides until the next comes.
@@ -361,12 +361,12 @@ func TestAnotherDispatcherTakesOver(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	third := f.decide()
 	third.Own("", 3)
+	f.decides(third)
 	f.more(50, asked, askedToo)
 	close(stop)
 	require.Empty(t, wrong())
 	require.Empty(t, wrongToo())
 	f.settled(third)
-	require.NotEmpty(t, batchesOf(t, third))
 }
 
 func TestTheOneThatIsLeftDecides(t *testing.T) {
@@ -380,8 +380,8 @@ func TestTheOneThatIsLeftDecides(t *testing.T) {
 	time.Sleep(5 * time.Millisecond)
 	second := f.decide()
 	second.Claim() // it has started later
+	f.decides(second)
 	f.more(40, asked, askedToo)
-	require.NotEmpty(t, batchesOf(t, second))
 	second.kill()
 	f.more(40, asked, askedToo)
 	close(stop)
@@ -402,8 +402,8 @@ func TestAnOwnerWithoutExecutors(t *testing.T) {
 	f.more(20, asked, askedToo)
 	for i := range 4 {
 		f.cutOff(both[i%2], true)
+		require.Eventually(t, func() bool { return both[(i+1)%2].Owns()["p"] > both[i%2].Owns()["p"] }, time.Minute, time.Millisecond)
 		f.more(50, asked, askedToo)
-		require.Greater(t, both[(i+1)%2].Owns()["p"], both[i%2].Owns()["p"])
 		f.cutOff(both[i%2], false)
 		f.more(20, asked, askedToo)
 	}
@@ -426,7 +426,14 @@ func TestAnOwnerWithoutExecutors(t *testing.T) {
 	f.settled(both[1])
 }
 
-func batchesOf(t *testing.T, d *decider) []recording.Batch {
+// decides waits until a dispatcher has made a batch, while a load asks.
+func (f *fleet) decides(d *decider) {
+	for end := time.Now().Add(time.Minute); len(batchesOf(f.t, d)) == 0; time.Sleep(time.Millisecond) {
+		require.True(f.t, time.Now().Before(end), "it decides nothing")
+	}
+}
+
+func batchesOf(t testing.TB, d *decider) []recording.Batch {
 	_, batches := decidedAgain(t, recording.Recording{Head: recording.Head{Program: "test"}, Stations: d.queues.Recording()})
 	return batches
 }

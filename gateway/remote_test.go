@@ -23,7 +23,7 @@ func TestExecutorsOfAnotherHost(t *testing.T) {
 	require.NoError(t, err)
 	served := make(chan error, 1)
 	serving, stopServing := context.WithCancel(ctx)
-	o := attachtcp.Options{Credentials: secure.Credentials{Token: "secret"}}
+	o := attachtcp.Options{Credentials: secure.Credentials{Token: "secret"}, Keepalive: time.Minute} // a busy machine is no second break
 	go func() { served <- attachtcp.Serve(serving, l, o, g.Attach) }()
 
 	specs := map[string]spec{"m": {kind: addOne, executors: 2}}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -30,6 +29,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // everything is a gateway's metrics after at least one of everything has happened.
@@ -175,12 +176,17 @@ func TestPrometheusScrapesAGateway(t *testing.T) {
 	config := fmt.Sprintf("global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: harpagon\n  metrics_path: /\n  static_configs: [{targets: [%q]}]\n", strings.TrimPrefix(gateway.URL, "http://"))
 	file := filepath.Join(folder, "prometheus.yml")
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
-	address := freeAddress(t)
+	at, release, err := listen.Reserve("127.0.0.1:0", secure.Credentials{})
+	require.NoError(t, err)
+	defer release()
+	address := at.String()
 	ctx, stop := context.WithCancel(t.Context())
 	server := exec.CommandContext(ctx, prometheus, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(folder, "data"),
 		"--web.listen-address="+address, "--enable-feature=native-histograms")
-	var log strings.Builder
-	server.Stderr = &log
+	log, err := os.Create(filepath.Join(folder, "log"))
+	require.NoError(t, err)
+	defer log.Close()
+	server.Stderr = log
 	require.NoError(t, server.Start())
 	defer func() { stop(); _ = server.Wait() }()
 	for query, want := range map[string]string{
@@ -190,22 +196,15 @@ func TestPrometheusScrapesAGateway(t *testing.T) {
 		`histogram_quantile(1, harpagon_request_duration_seconds{pipeline="p"}) < bool 0.09`: "1",
 	} {
 		var got string
-		for range 100 {
+		for range 300 {
 			if got = value(address, query); got == want {
 				break
 			}
 			time.Sleep(200 * time.Millisecond)
 		}
-		require.Equal(t, want, got, "%s\n%s", query, log.String())
+		said, _ := os.ReadFile(log.Name())
+		require.Equal(t, want, got, "%s\n%s", query, said)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // value is the single answer to a query; empty while there is none.

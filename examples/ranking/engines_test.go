@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -101,7 +102,7 @@ func TestPoolsOfAllEnginesAnswerAlike(t *testing.T) {
 				assert.Equal(t, size, answer.Stages()[0].Batch)
 			}
 			if row.engine == "remote" {
-				assert.Equal(t, []int64{1, 2, 7, 150, 640}, far.seen, "the server gets queries as they came")
+				assert.Equal(t, []int64{1, 2, 7, 150, 640}, slices.Compact(far.seen), "the server gets queries as they came, again where one was late")
 			}
 		})
 	}

@@ -53,7 +53,7 @@ func openBrowser(t *testing.T) *browser {
 	require.NoError(t, err)
 	folder, err := os.MkdirTemp("", "browser")
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	cmd := exec.CommandContext(ctx, program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--remote-debugging-pipe", "--user-data-dir="+folder, "about:blank")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its helpers end with it
@@ -145,7 +145,7 @@ func (b *browser) asks(expression string) any {
 // until waits for an expression to hold.
 func (b *browser) until(expression string) {
 	b.t.Helper()
-	for range 300 {
+	for range 1200 {
 		if b.asks(expression) == true {
 			return
 		}

@@ -136,11 +136,8 @@ func newPostgres(t *testing.T) database {
 	setup.SysProcAttr, setup.Dir = by, dir
 	out, err := setup.CombinedOutput()
 	require.NoError(t, err, string(out))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := l.Addr().String()
-	require.NoError(t, l.Close())
-	_, port, _ := net.SplitHostPort(address)
+	port := strconv.Itoa(freeBlock(t)) // which is none that the kernel chooses for others
+	address := net.JoinHostPort("127.0.0.1", port)
 	run := exec.Command(filepath.Join(bin, "postgres"), "-D", folder, "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-p", port)
 	run.SysProcAttr, run.Dir = by, dir
 	require.NoError(t, run.Start())
