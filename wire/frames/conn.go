@@ -49,7 +49,7 @@ const (
 
 	// corkedFor is how many frames that have come together are handled at most before what
 	// was sent meanwhile goes.
-	corkedFor = 64
+	corkedFor = 256
 
 	// reading is after how many bytes of a large frame Reading is called.
 	reading = 128 << 10
