@@ -174,7 +174,11 @@ func TestBadProviders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var calls atomic.Int64
 			at := serve(t, func(w http.ResponseWriter, r *http.Request) { calls.Add(1); c.answer(w, r) })
-			one := target(t, at, Options{}, func(p *pipelines.Provider) { p.Timeout = 200 * time.Millisecond })
+			timeout := time.Minute
+			if c.kind == TimedOut {
+				timeout = time.Second
+			}
+			one := target(t, at, Options{}, func(p *pipelines.Provider) { p.Timeout = timeout })
 			out := one.Call(t.Context(), two())
 			require.NotNil(t, out.Err)
 			assert.Equal(t, c.kind, out.Kind)
