@@ -178,11 +178,12 @@ func (p *problem) scheduled(budgets []time.Duration) (plan.Plan, error) {
 		sets[i] = set
 	}
 	split.Reassign(p.Prepared, sets, false, p.solve)
-	if p.own != nil {
-		useLeast(p.Prepared, p.own, sets)
-	}
 	lend(p.Prepared, sets)
-	return p.write(sets, p.DAG.Stretch(plan.Worsts(sets), p.Pipeline.SLO)), nil
+	budgets = p.DAG.Stretch(plan.Worsts(sets), p.Pipeline.SLO)
+	if p.own != nil {
+		useLeast(p.own, sets, budgets)
+	}
+	return p.write(sets, budgets), nil
 }
 
 // solve is the cheapest sound schedule of a module.

@@ -9,29 +9,29 @@ import (
 )
 
 // useLeast gives modules that run on whole devices of one kind the configuration that
-// uses these least, as far as paths leave time for it. Devices cost the same however
-// long they compute, and what they idle bears more requests, and slower batches, than
-// were planned for: batches of one request, which answer soonest, leave the least.
-func useLeast(p *plan.Prepared, own *whole.Problem, sets []plan.Schedule) (changed bool) {
-	var list []int
+// uses these least within the module's budget, among those whose batches are short in
+// it. Devices cost the same however long they compute, and what they idle bears more
+// requests, and slower batches, than were planned for: batches of one request, which
+// answer soonest, leave the least.
+//
+// No budget changes: a longer one for an idle module is a shorter one for a busy module,
+// which needs it. Nor are long batches taken: where two or three of them fill the budget,
+// an arrival that just misses one is late.
+func useLeast(own *whole.Problem, sets []plan.Schedule, budgets []time.Duration) {
 	for i := range sets {
 		if len(sets[i].Allocations) != 1 {
 			continue
 		}
-		if a := sets[i].Allocations[0]; a.Deadline == 0 && !a.Rides {
-			list = append(list, i)
-		}
-	}
-	for k, i := range list {
 		a := sets[i].Allocations[0]
-		left := p.Pipeline.SLO - p.DAG.LongestThrough(plan.Worsts(sets), i)
-		budget := sets[i].Worst + max(0, left)/time.Duration(len(list)-k)
-		set, ok := own.Modules[i].Idlest(a.Hardware, int(math.Round(a.Machines)), budget)
-		if !ok || set.Allocations[0].Config == a.Config {
+		if a.Deadline > 0 || a.Rides {
 			continue
 		}
-		sets[i] = set
-		changed = true
+		if set, ok := own.Modules[i].Idlest(a.Hardware, int(math.Round(a.Machines)), budgets[i], budgets[i]/shortBatch); ok && set.Allocations[0].Batch > a.Batch {
+			sets[i] = set
+		}
 	}
-	return changed
 }
+
+// shortBatch is how many batches, one after the other, fit at least into a budget in
+// which they are short.
+const shortBatch = 8

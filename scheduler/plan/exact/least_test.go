@@ -29,6 +29,7 @@ func TestOfPlansThatCostTheSameTheDevicesIdleMost(t *testing.T) {
 		{"64 come in 43 ms", 1500, 50 * time.Millisecond, 64},
 		{"they do not come in time", 1500, 10 * time.Millisecond, 8},
 		{"one comes after the other", 10, 50 * time.Millisecond, 1},
+		{"batches of 64 and of 8 are long", 1500, 800 * time.Microsecond, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, model := range []string{plan.CostWhole, plan.CostShared} {
@@ -44,9 +45,9 @@ func TestOfPlansThatCostTheSameTheDevicesIdleMost(t *testing.T) {
 	}
 }
 
-// No other configuration keeps the objective on as many devices of the kind and leaves
-// more of them idle.
-func TestNoOtherConfigurationUsesDevicesLess(t *testing.T) {
+// No configuration with larger and short batches keeps the objective on as many devices
+// of the kind and leaves more of them idle.
+func TestNoLargerShortBatchUsesDevicesLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		problem := plantest.DrawUnlimited(t)
 		problem.Pipeline.Modules = problem.Pipeline.Modules[:1]
@@ -64,7 +65,7 @@ func TestNoOtherConfigurationUsesDevicesLess(t *testing.T) {
 		}
 		used := batches(g.Batch, g.Duration) * g.Duration.Seconds()
 		for _, c := range problem.Pipeline.Modules[0].Profile.Points {
-			if c.Hardware != g.Hardware || c.Duration >= problem.Pipeline.SLO {
+			if c.Hardware != g.Hardware || c.Batch <= g.Batch || c.Duration > problem.Pipeline.SLO/shortBatch {
 				continue
 			}
 			if use := batches(c.Batch, c.Duration) * c.Duration.Seconds(); use <= g.Machines {

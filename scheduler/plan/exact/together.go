@@ -139,10 +139,10 @@ func (s *packer) plans(best *packing) []plan.Plan {
 	plans := make([]plan.Plan, len(s.problems))
 	for i, p := range s.problems {
 		budgets := best.budgets[i]
-		least := useLeast(p.Prepared, p.own, sets[i])
-		if lent := lend(p.Prepared, sets[i]); lent || least {
+		if lend(p.Prepared, sets[i]) {
 			budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
 		}
+		useLeast(p.own, sets[i], budgets)
 		plans[i] = p.write(sets[i], budgets)
 		for k := range devices {
 			if users[k][i] {

@@ -103,16 +103,17 @@ func (w *Module) single(budget time.Duration) (best member, weight float64, ok b
 }
 
 // Idlest is the schedule of n devices of one kind that uses them least, by
-// plan.ModuleProblem.Serves, among those of one configuration within the budget; false
-// where none keeps it. Of configurations that use them nearly as little it is that of
-// the largest batch: what a batch costs besides computing is not in its duration.
-func (w *Module) Idlest(hardware string, n int, budget time.Duration) (plan.Schedule, bool) {
+// plan.ModuleProblem.Serves, among those of one configuration within the budget whose
+// batches take at most that duration; false where there is none. Of configurations that
+// use them nearly as little it is that of the largest batch: what a batch costs besides
+// computing is not in its duration.
+func (w *Module) Idlest(hardware string, n int, budget, duration time.Duration) (plan.Schedule, bool) {
 	var best plan.Config
 	most := 0.0
 	each := func(visit func(c plan.Config, serves float64)) {
 		for _, k := range w.kinds {
 			for _, c := range k.configs {
-				if needed, fits := devicesNeeded(&c, w.ModuleProblem, budget); fits && needed <= n && c.Hardware == hardware {
+				if needed, fits := devicesNeeded(&c, w.ModuleProblem, budget); fits && needed <= n && c.Hardware == hardware && c.Duration <= duration {
 					visit(c, w.Serves(&c, budget.Seconds()))
 				}
 			}
