@@ -17,6 +17,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/library"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
@@ -58,6 +59,10 @@ func TestWhatIsPlannedServes(t *testing.T) {
 				name := specs[i].Name()
 				require.Contains(t, statuses, name)
 				status := s.Services[statuses[name]]
+				if one := status.Plan.Pipeline; one != nil && one.CutShort { // a slow machine has not searched as far in scheduler.DefaultTimeLimit
+					assert.NotEqual(t, plan.Infeasible, one.Status, one.Reason)
+					continue
+				}
 				assert.InDelta(t, p.CostPerHour(), status.Cost, 1e-9, name)
 				policy, model := p.Policy()
 				assert.Equal(t, [2]string{policy, model}, [2]string{status.Policy, status.CostModel}, name)
