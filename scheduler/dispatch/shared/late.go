@@ -38,7 +38,13 @@ func (p *pool) settle(out []dispatch.Action) []dispatch.Action {
 				p.firsts[g] = p.first(g)
 			}
 			e := p.firsts[g]
-			if b := p.recoverable(i, e); b > best {
+			b := p.recoverable(i, e)
+			if b == 0 {
+				if other := p.soonest(g); other != e {
+					e, b = other, p.recoverable(i, other)
+				}
+			}
+			if b > best {
 				id, best = e, b
 			}
 		}

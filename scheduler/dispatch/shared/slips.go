@@ -131,6 +131,12 @@ func (p *pool) pick(class int32, form func(*offer) cut) (dispatch.ExecutorID, cu
 		e := p.first(g)
 		s := p.offer(class, e)
 		c := form(&s)
+		if c.size == 0 {
+			if other := p.soonest(g); other != e {
+				e, s = other, p.offer(class, other)
+				c = form(&s)
+			}
+		}
 		if s.late > 0 {
 			if s.late = 0; form(&s).drop < c.drop {
 				c = cut{}
@@ -141,4 +147,22 @@ func (p *pool) pick(class int32, form func(*offer) cut) (dispatch.ExecutorID, cu
 		}
 	}
 	return id, best
+}
+
+// soonest is the open executor of a group that is free first, of those the one of the
+// lowest number; there must be one. Over a network a busy one is open, too, as soon as a
+// large batch would be there no sooner than it is free: for a smaller one that may be too
+// late, while others idle.
+func (p *pool) soonest(group int) dispatch.ExecutorID {
+	open := &p.fleet.Open[group]
+	best := dispatch.ExecutorID(open.First())
+	if p.fleet.Lead == 0 || open.N == 1 {
+		return best
+	}
+	for i := range open.All {
+		if id := dispatch.ExecutorID(i); p.fleet.Execs[id].Free < p.fleet.Execs[best].Free {
+			best = id
+		}
+	}
+	return best
 }
