@@ -113,19 +113,20 @@ func (p *Pipeline) Rates() map[string]float64 {
 	rates := make(map[string]float64, len(order))
 	for _, at := range order {
 		m := &p.Modules[at]
-		if m.Rate > 0 {
-			rates[m.Name] = max(m.Rate, LeastRate)
-			continue
-		}
-		base := p.Rate
-		for i, up := range g.Up[at] {
-			if above := rates[g.Names[up]]; i == 0 || above > base {
-				base = above
+		rate := m.Rate
+		if !(rate > 0) {
+			base := p.Rate
+			for i, up := range g.Up[at] {
+				if above := rates[g.Names[up]]; i == 0 || above > base {
+					base = above
+				}
 			}
+			rate = base * m.fanout()
 		}
-		if rates[m.Name] = base * m.fanout(); rates[m.Name] > 0 {
-			rates[m.Name] = max(rates[m.Name], LeastRate)
+		if rate > 0 {
+			rate = max(rate, LeastRate)
 		}
+		rates[m.Name] = rate
 	}
 	return rates
 }

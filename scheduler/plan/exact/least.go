@@ -19,11 +19,8 @@ import (
 // an arrival that just misses one is late.
 func useLeast(own *whole.Problem, sets []plan.Schedule, budgets []time.Duration) {
 	for i := range sets {
-		if len(sets[i].Allocations) != 1 {
-			continue
-		}
-		a := sets[i].Allocations[0]
-		if a.Deadline > 0 || a.Rides {
+		a := ownGroup(&sets[i])
+		if a == nil {
 			continue
 		}
 		if set, ok := own.Modules[i].Idlest(a.Hardware, int(math.Round(a.Machines)), budgets[i], budgets[i]/shortBatch); ok && set.Allocations[0].Batch > a.Batch {

@@ -14,10 +14,7 @@ import (
 func lend(p *plan.Prepared, sets []plan.Schedule) (lent bool) {
 	var list []int
 	for i := range sets {
-		if len(sets[i].Allocations) != 1 {
-			continue
-		}
-		if a := sets[i].Allocations[0]; a.Deadline == 0 && !a.Rides && a.Worst-a.Duration < p.Modules[i].WholeGap() {
+		if a := ownGroup(&sets[i]); a != nil && a.Worst-a.Duration < p.Modules[i].WholeGap() {
 			list = append(list, i)
 		}
 	}
@@ -34,4 +31,16 @@ func lend(p *plan.Prepared, sets []plan.Schedule) (lent bool) {
 		lent = true
 	}
 	return lent
+}
+
+// ownGroup is the group that serves a module on devices of its own; nil where there are
+// several, or one that shares a device.
+func ownGroup(set *plan.Schedule) *plan.Allocation {
+	if len(set.Allocations) != 1 {
+		return nil
+	}
+	if a := &set.Allocations[0]; a.Deadline == 0 && !a.Rides {
+		return a
+	}
+	return nil
 }

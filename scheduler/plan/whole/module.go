@@ -108,26 +108,25 @@ func (w *Module) single(budget time.Duration) (best member, weight float64, ok b
 // use them nearly as little it is that of the largest batch: what a batch costs besides
 // computing is not in its duration.
 func (w *Module) Idlest(hardware string, n int, budget, duration time.Duration) (plan.Schedule, bool) {
-	var best plan.Config
+	var able []plan.Config
 	most := 0.0
-	each := func(visit func(c plan.Config, serves float64)) {
-		for _, k := range w.kinds {
-			for _, c := range k.configs {
-				if needed, fits := devicesNeeded(&c, w.ModuleProblem, budget); fits && needed <= n && c.Hardware == hardware && c.Duration <= duration {
-					visit(c, w.Serves(&c, budget.Seconds()))
-				}
+	for _, k := range w.kinds {
+		for _, c := range k.configs {
+			if needed, fits := devicesNeeded(&c, w.ModuleProblem, budget); fits && needed <= n && c.Hardware == hardware && c.Duration <= duration {
+				able = append(able, c)
+				most = max(most, w.Serves(&c, budget.Seconds()))
 			}
 		}
 	}
-	each(func(_ plan.Config, serves float64) { most = max(most, serves) })
 	if most == 0 {
 		return plan.Schedule{}, false
 	}
-	each(func(c plan.Config, serves float64) {
-		if serves >= nearly*most && c.Batch > best.Batch {
+	var best plan.Config
+	for _, c := range able {
+		if c.Batch > best.Batch && w.Serves(&c, budget.Seconds()) >= nearly*most {
 			best = c
 		}
-	})
+	}
 	return w.oneKind(member{best, n}, budget), true
 }
 
