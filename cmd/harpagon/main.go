@@ -20,6 +20,7 @@ import (
 	"github.com/harpagon/harpagon/executors/onnxruntime"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/embedded"
+	"github.com/harpagon/harpagon/wire/processors"
 )
 
 func main() {
@@ -42,6 +43,7 @@ func run() int {
 		Clock:      func() time.Duration { return time.Since(start) },
 		CPUClock:   threadClock(),
 		Loosen:     loosen,
+		Follow:     processors.Follow,
 	}
 	if !embedded.LeftOut {
 		d.Start, d.Temporal = local.Start, local.Temporal

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
@@ -114,6 +115,17 @@ func TestRunAndClose(t *testing.T) {
 		assert.ErrorIs(t, err, wire.ErrUnavailable)
 		assert.ErrorContains(t, err, "closed")
 	})
+}
+
+func TestAChildLeadsItsOwnSession(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("sessions share processors on Linux only")
+	}
+	in := load(t, quick(new(log)), nil)
+	defer in.Close()
+	session, err := unix.Getsid(pid(in))
+	require.NoError(t, err)
+	assert.Equal(t, pid(in), session)
 }
 
 func TestCrashFailsTheBatchAndTheNextRunStartsAnew(t *testing.T) {

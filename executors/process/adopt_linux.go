@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supervisedGroup makes the kernel kill the command when the supervisor is killed.
+// supervisedGroup makes the kernel kill the command when the supervisor is killed. As the
+// child processes of engines (package child), the command leads a session of its own.
 func supervisedGroup() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // adopt makes the supervisor the parent of those that their own parents have left,

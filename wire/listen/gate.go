@@ -2,11 +2,12 @@ package listen
 
 import (
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/processors"
 )
 
 // Gate is a listener of which only so many connections are read at a time: one that has
@@ -19,7 +20,7 @@ import (
 // time, and where all were read in the order in which they came, soon none would be.
 // Every so many turns the oldest goes, so that each is told so.
 func Gate(l net.Listener) net.Listener {
-	return &gatedListener{Listener: l, gate: &gate{free: readersPerCore * runtime.GOMAXPROCS(0)}}
+	return &gatedListener{Listener: l, gate: &gate{free: readersPerCore * processors.Most()}}
 }
 
 const (

@@ -3,7 +3,6 @@ package system
 import (
 	"errors"
 	"os"
-	"runtime"
 	"slices"
 
 	"github.com/harpagon/harpagon/executors"
@@ -17,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/executors/remote"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/processors"
 )
 
 // emulatedDevices stands in for "as many as you like" of a kind of hardware
@@ -101,7 +101,7 @@ func declaredInstances(host string, doc pipelines.Document, cores int) (all []pl
 		return nil, cores
 	}
 	if left = cores; left == 0 {
-		left = runtime.GOMAXPROCS(0)
+		left = processors.Most()
 	}
 	for _, h := range doc.Hardware {
 		for i := 0; h.Cores > 0 && i < max(h.Count, 1) && left >= h.Cores; i++ {

@@ -44,6 +44,10 @@ type Deps struct {
 	// program anew in its place for that. Nil leaves them.
 	Loosen func()
 
+	// Follow keeps a process that serves or loads on as few processors as it needs until
+	// ctx ends. Nil leaves them.
+	Follow func(ctx context.Context)
+
 	// Start starts a whole system in this process. Nil says that this program
 	// was built without it.
 	Start func(context.Context, system.Options) (*system.System, error)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"os"
 	"runtime/debug"
 )
@@ -13,7 +14,9 @@ import (
 // every few thousand requests takes a sixth of what small ones cost. Where memory gets
 // short, at half of the machine's, it is collected as often as it must be. What GOGC and
 // GOMEMLIMIT say goes before.
-func (d *Deps) Settle() {
+//
+// Until ctx ends it runs on as few processors as it needs, where Deps.Follow says so.
+func (d *Deps) Settle(ctx context.Context) {
 	if d.Loosen != nil {
 		d.Loosen()
 	}
@@ -23,6 +26,9 @@ func (d *Deps) Settle() {
 	}
 	if most != 0 {
 		debug.SetMemoryLimit(most)
+	}
+	if d.Follow != nil {
+		d.Follow(ctx)
 	}
 }
 

@@ -27,7 +27,7 @@ is gone another takes its services over. Without, the one that has started last 
   TEMPORAL_ADDRESS=temporal:7233 HARPAGON_TOKEN=secret harpagon gateway --dispatcher fleet`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			d.Settle()
+			d.Settle(c.Context())
 			warnOfFewDescriptors(d)
 			err := command.CheckConnections(o.Connections)
 			if err != nil {

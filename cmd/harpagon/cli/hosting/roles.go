@@ -194,7 +194,7 @@ func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, c
 	var security command.SecurityFlags
 	security.Register(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		d.Settle()
+		d.Settle(c.Context())
 		warnOfFewDescriptors(d)
 		proof, err := security.Credentials()
 		if err != nil {

@@ -71,7 +71,7 @@ func (f *demoFlags) run(ctx context.Context, d *command.Deps) (err error) {
 	if d.Start == nil {
 		return command.ErrNoServer
 	}
-	d.Settle()
+	d.Settle(ctx)
 	frames, err := traffic.Frames()
 	if err != nil {
 		return err

@@ -89,6 +89,9 @@ server leaves open, as of the batch, are 1 in random inputs.`,
 			return err
 		}
 		defer client.Close()
+		if d.Follow != nil { // it leaves more to what it measures on the same machine
+			d.Follow(c.Context())
+		}
 		return f.run(c.Context(), d, client, args[0])
 	}
 	return c

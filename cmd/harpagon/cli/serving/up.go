@@ -55,7 +55,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
 	flags.StringVar(&o.Record, "record", "", command.RecordUsage)
 	c.RunE = func(c *cobra.Command, paths []string) error {
-		d.Settle()
+		d.Settle(c.Context())
 		if err := planning.Check(); err != nil {
 			return err
 		}
