@@ -11,6 +11,15 @@ const (
 	easy = 0.70 // on average, for patience
 )
 
+// Waits of goroutines that are ready, on average, at which the number changes. On a machine
+// that others keep busy a process is not given what it would use, and with more threads it
+// is given more. A batch whose results are there wakes as many goroutines as it has requests,
+// of which the last waits for a millisecond or two whatever the machine does.
+const (
+	longWait  = 4 * time.Millisecond
+	shortWait = time.Millisecond
+)
+
 const (
 	smoothing = 300 * time.Millisecond // of the average
 	patience  = 2 * time.Second
@@ -20,7 +29,8 @@ const (
 type Limit struct {
 	now, most int
 	average   float64       // processors used
-	eased     time.Duration // for how long the average has been low
+	waited    float64       // average of the waits, in nanoseconds
+	eased     time.Duration // for how long both averages have been low
 }
 
 // NewLimit begins with one processor. most is how many there are; less than 1 counts as 1.
@@ -29,13 +39,15 @@ func NewLimit(most int) Limit { return Limit{now: 1, most: max(1, most)} }
 // Now is how many processors to take.
 func (l *Limit) Now() int { return l.now }
 
-// Next takes in how many processors were used in the last interval, on average over it, and
-// returns how many to take. A process that uses all it has gets twice as many, one that is
-// busy on average one more, one that has long been at ease one fewer.
-func (l *Limit) Next(used float64, interval time.Duration) int {
+// Next takes in how many processors were used in the last interval and for how long
+// goroutines waited that were ready, both on average over it, and returns how many to take. A
+// process that uses all it has gets twice as many, one that is busy on average or whose
+// goroutines wait long one more, one that has long been at ease one fewer.
+func (l *Limit) Next(used float64, waited, interval time.Duration) int {
 	weight := min(1, float64(interval)/float64(smoothing))
 	l.average += (used - l.average) * weight
-	if l.average < easy*float64(l.now-1) {
+	l.waited += (float64(waited) - l.waited) * weight
+	if l.average < easy*float64(l.now-1) && l.waited < float64(shortWait) {
 		l.eased += interval
 	} else {
 		l.eased = 0
@@ -43,7 +55,7 @@ func (l *Limit) Next(used float64, interval time.Duration) int {
 	switch {
 	case used > full*float64(l.now):
 		l.take(2 * l.now)
-	case l.average > busy*float64(l.now):
+	case l.average > busy*float64(l.now), l.waited > float64(longWait):
 		l.take(l.now + 1)
 	case l.eased >= patience:
 		l.take(l.now - 1)

@@ -38,6 +38,7 @@ func follow(ctx context.Context, l *Limit) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	at, before := time.Now(), usedNow()
+	waits := newWaits()
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,7 +51,7 @@ func follow(ctx context.Context, l *Limit) {
 			continue
 		}
 		was := l.Now()
-		if n := l.Next(float64(total-before)/float64(passed), passed); n != was {
+		if n := l.Next(float64(total-before)/float64(passed), waits.next(), passed); n != was {
 			runtime.GOMAXPROCS(n)
 		}
 		at, before = now, total

@@ -14,7 +14,7 @@ import (
 // processors for it.
 func run(l *Limit, use float64, so time.Duration) int {
 	for ; so > 0; so -= interval {
-		l.Next(min(use, float64(l.Now())), interval)
+		l.Next(min(use, float64(l.Now())), 0, interval)
 	}
 	return l.Now()
 }
@@ -35,11 +35,45 @@ func TestProcessorsFollowTheLoad(t *testing.T) {
 func TestABurstLeavesOneProcessor(t *testing.T) {
 	l := NewLimit(4)
 	for range 100 {
-		l.Next(0.9, interval) // at once much to do, and then nothing
-		l.Next(0.3, interval)
-		l.Next(0.3, interval)
+		l.Next(0.9, 0, interval) // at once much to do, and then nothing
+		l.Next(0.3, 0, interval)
+		l.Next(0.3, 0, interval)
 	}
 	require.Equal(t, 1, l.Now())
+}
+
+func TestGoroutinesThatWaitTakeMore(t *testing.T) {
+	l := NewLimit(2)
+	for range 100 {
+		l.Next(0.4, 20*time.Millisecond, interval) // it is not given what it would use
+	}
+	require.Equal(t, 2, l.Now())
+	for range 100 {
+		l.Next(0.4, 2*time.Millisecond, interval)
+	}
+	require.Equal(t, 2, l.Now(), "they still wait")
+	for range 100 {
+		l.Next(0.4, 100*time.Microsecond, interval)
+	}
+	require.Equal(t, 1, l.Now())
+}
+
+func TestWaitsAreThoseSince(t *testing.T) {
+	w := newWaits()
+	for range 1000 {
+		done := make(chan struct{})
+		go close(done)
+		<-done
+	}
+	require.Positive(t, w.next())
+}
+
+func BenchmarkNext(b *testing.B) {
+	w, l := newWaits(), NewLimit(64)
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Next(float64(usedNow()), w.next(), interval)
+	}
 }
 
 // Whatever a process does, it takes at least one processor and no more than there are, and
@@ -50,7 +84,7 @@ func TestLimitSettles(t *testing.T) {
 		l := NewLimit(most)
 		for _, use := range rapid.SliceOfN(rapid.Float64Range(0, 80), 0, 40).Draw(t, "uses") {
 			before := l.Now()
-			n := l.Next(min(use, float64(before)), interval)
+			n := l.Next(min(use, float64(before)), 0, interval)
 			require.GreaterOrEqual(t, n, max(1, before-1))
 			require.LessOrEqual(t, n, min(most, 2*before))
 		}
