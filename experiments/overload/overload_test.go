@@ -12,10 +12,13 @@ import (
 
 // TestGoodputHoldsBeyondCapacity: what serves by default keeps 0.97 of its peak on average,
 // and 0.9 on each workload (docs/overload-tables.md say how much exactly), where it kept a
-// third without admission control.
+// third without admission control. Among the workloads are those that lost most where requests
+// were taken in as soon as there was room: a batch takes a third of the objective of one, and
+// batches of one seven eighths of that of another.
 func TestGoodputHoldsBeyondCapacity(t *testing.T) {
-	all, err := planning.Workloads(planning.DefaultSeed, 5)
+	all, err := planning.Workloads(planning.DefaultSeed, workloads)
 	require.NoError(t, err)
+	all = append(all[2:4:4], all[14], all[15], all[17])
 	for _, model := range []string{plan.CostShared, plan.CostWhole} {
 		c, err := Measure(Setting{CostModel: model, Arrivals: "poisson", Dispatch: "tc", Admission: true, Noise: DefaultNoise}, all, nil)
 		require.NoError(t, err)

@@ -63,7 +63,8 @@ type service struct {
 	devices   []load        // that it needs
 	underWay  int           // requests
 	unqueued  int           // of those, the ones of which no item waits yet
-	reserve   float64       // part of the time until a deadline that is not given away: see adjust
+	reserve   float64       // part of the time until a deadline, beyond the lead, that is not given away: see adjust
+	next      Time          // when another is to be taken in, under pressure: see paced
 	void      Time          // until when its promise is
 	meter     measure.Meter // of requests that come
 	wasted    float64       // of device time that went to requests which were not in time
@@ -111,7 +112,7 @@ const (
 const (
 	lateShare   = 0.03
 	reserveStep = 0.01
-	reserveMost = 0.12
+	reserveMost = 0.16
 )
 
 // typicalWeight is how many batches a change of their time takes to be followed.
@@ -180,6 +181,7 @@ func (c *Controller) Admit(now Time, number int, deadline Time) bool {
 		return false
 	}
 	s.meter.Hit(now)
+	s.pace(now)
 	s.underWay++
 	s.unqueued++
 	s.deadlines.add(now, deadline, 1)
@@ -215,8 +217,8 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	s.estimate(now)
 	for i := range s.devices {
 		d := &s.devices[i]
-		work := d.request + float64(d.lead)
-		left := float64(deadline-now) * (1 - s.kept())
+		own := d.request + float64(d.lead)
+		work, left := own, s.left(d, deadline-now)
 		for _, other := range c.services {
 			if work > left {
 				break
@@ -225,10 +227,19 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 			work += other.before(d.device, now, deadline)
 		}
 		if work > left {
+			s.full(now)
+			return false
+		}
+		if now < s.next && work-own > pacedRoom*(s.left(d, max(s.SLO, deadline-now))-own) {
 			return false
 		}
 	}
 	return true
+}
+
+// left is how much of that much time until a deadline is given away on a device.
+func (s *service) left(d *load, all Time) float64 {
+	return float64(all) - s.kept()*float64(max(0, all-d.lead))
 }
 
 // before is the work of a service on a device that is due no later than that.
@@ -279,7 +290,7 @@ func (s *service) adjust(late bool) {
 	s.reserve = min(reserveMost, max(0, s.reserve+reserveStep*x))
 }
 
-// kept is the part of the time until a deadline that is not given away: the reserve, and
+// kept is the part of the time until a deadline, beyond the lead, that is not given away: the reserve, and
 // where more come than the devices can do, more of it the more is wasted on those taken in:
 // others come for those refused, and the devices stay full. At less load nobody would.
 func (s *service) kept() float64 {
@@ -319,11 +330,16 @@ func (s *service) promised(now Time) bool { return s.Promised && now >= s.void }
 // pressure is how far more comes than the devices can do, in full batches: from 0 while they
 // can do about all to 1 where a good part must be turned away whatever is done.
 func (s *service) pressure() float64 {
+	return min(1, max(0, (s.meter.Rate*s.slowest()/1e9-calmLoad)/(pressedLoad-calmLoad)))
+}
+
+// slowest is the most that a request takes of one device, in nanoseconds.
+func (s *service) slowest() float64 {
 	most := 0.0
 	for i := range s.devices {
-		most = max(most, s.meter.Rate*s.devices[i].request/1e9)
+		most = max(most, s.devices[i].request)
 	}
-	return min(1, max(0, (most-calmLoad)/(pressedLoad-calmLoad)))
+	return most
 }
 
 // Wait adds n items to those that wait at a module, or takes -n away.

@@ -19,11 +19,12 @@
 // first for one new job, with requests of other services counted as far as their
 // deadlines come first.
 //
-// Of the time until the deadline a part is kept in reserve, as much as it takes
+// Of the time until the deadline, beyond the lead, a part is kept in reserve, as much as it takes
 // that few of those taken in are late after all: threads that are not punctual,
 // bursts that leave batches small, work that was judged too short. Where more come than the
 // devices can do, more is kept the more device time goes to requests that are not in time
 // after all: who is refused in their place costs nothing, and those taken in fill the devices.
+// Those taken in then come as the devices do them (see pace.go).
 //
 // What no rule can know on arrival is how many items a request will have. Fits asks again
 // once a module has split it, before the first of them runs.

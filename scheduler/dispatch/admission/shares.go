@@ -122,8 +122,8 @@ func (s *Shares) Displace(name string, weight float64) *Entry {
 	return e
 }
 
-// below says whether a caller is clearly below its share: owed half a burst or more.
-func (s *Shares) below(name string, weight float64) bool {
+// Below says whether a caller is clearly below its share: owed half a burst or more.
+func (s *Shares) Below(name string, weight float64) bool {
 	return s.of(name, weight).account+Burst/2/weight <= s.begun
 }
 
@@ -131,7 +131,7 @@ func (s *Shares) below(name string, weight float64) bool {
 // many requests under way are all room, as far as is known. Where it is 0 nothing need be
 // left.
 func (s *Shares) Room(now Time, name string, weight float64) (left, full float64) {
-	if s.room == 0 || s.below(name, weight) {
+	if s.room == 0 || s.Below(name, weight) {
 		return 0, 0
 	}
 	return s.kept(now), s.full
@@ -144,7 +144,7 @@ func (s *Shares) kept(now Time) float64 {
 // Refused notes that a caller's request was turned away, or given up later, while so many
 // were under way.
 func (s *Shares) Refused(now Time, name string, weight float64, underWay int64) {
-	if !s.below(name, weight) {
+	if !s.Below(name, weight) {
 		return
 	}
 	s.room, s.at = min(roomMost, s.kept(now)+roomStep), now
