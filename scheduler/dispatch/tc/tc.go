@@ -9,11 +9,20 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
 )
 
-// VoidFor is how long the promise of a plan stays void after a request was late.
+// VoidFor is how long the promise of a plan stays void after a request was late, or after
+// more came than it is for.
 const VoidFor = 5 * time.Second
 
 // DefaultMaxQueue bounds the waiting requests where Options do not.
 const DefaultMaxQueue = 1024
+
+// A promise is for the rate of its plan, and void while clearly more come: so many times as
+// many, and so many a second beside, since one request may raise the measured rate by a fifth
+// of one a second.
+const (
+	beyondShare = 1.1
+	beyondRate  = 0.5
+)
 
 // never is the instant that does not come.
 const never = dispatch.Never
@@ -39,8 +48,8 @@ type Options struct {
 	// likely, and is given up, as long as those behind it fill a batch (see free.go).
 	Below time.Duration
 
-	// Rate is the expected requests per second; 0 if unknown. It is measured from
-	// then on.
+	// Rate is the expected requests per second, for which promises are; 0 if unknown. It is
+	// measured from then on.
 	Rate float64
 
 	// Shared says that the driver arbitrates the devices that groups with a Deadline share:
@@ -62,8 +71,9 @@ const (
 	// tc_early.go). It shortens waits greatly while devices have time to spare.
 	// Where batches have lately taken longer than their profile, a group holds back
 	// for as long. A promise takes for granted that requests come as declared and
-	// batches take as long as profiled; once a request has been late all the same,
-	// it is void for VoidFor, and batches start as with EarlyAlways.
+	// batches take as long as profiled; once a request has been late all the same, or
+	// clearly more come than Options.Rate, it is void for VoidFor, and batches start as
+	// with EarlyAlways.
 	EarlyWithinPromise
 
 	// EarlyAlways: an idle executor takes what waits, for plans that promise
@@ -129,6 +139,7 @@ type tc struct {
 	meter   measure.Meter // of arrivals
 	asks    bool          // the driver answers Ask
 
+	declared float64 // requests per second that the promise is for; 0 if unknown
 	below    dispatch.Time
 	full     int     // requests of the largest batch
 	standing float64 // exponential mean of whether more than that waited, over below
@@ -210,7 +221,7 @@ func (e *executor) expected() dispatch.Time { return e.begun + e.profiled }
 // Groups with impossible values are mended to the nearest possible ones: a
 // batch below 1 counts as 1, negative times as 0.
 func New(o Options) dispatch.Policy {
-	p := &tc{max: o.MaxQueue, starts: o.Early, asks: o.Shared, below: max(0, o.Below), armed: never, meter: measure.NewMeter(o.Rate)}
+	p := &tc{max: o.MaxQueue, starts: o.Early, asks: o.Shared, declared: o.Rate, below: max(0, o.Below), armed: never, meter: measure.NewMeter(o.Rate)}
 	if p.max <= 0 {
 		p.max = DefaultMaxQueue
 	}
@@ -321,12 +332,17 @@ func (p *tc) note(actions []dispatch.Action) {
 	}
 }
 
-// judge voids the promise for a while where a request was late.
+// judge voids the promise for a while where a request was late, or more come than it is for.
 func (p *tc) judge() {
-	if p.missed && p.starts == EarlyWithinPromise {
+	if p.starts == EarlyWithinPromise && (p.missed || p.beyond()) {
 		p.void = p.now + VoidFor
 	}
 	p.missed = false
+}
+
+// beyond says whether clearly more come than the plan is for.
+func (p *tc) beyond() bool {
+	return p.declared > 0 && p.meter.Rate > beyondShare*p.declared+beyondRate
 }
 
 // arm asks for a timer unless one that comes no later is set already.
