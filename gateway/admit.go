@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/gateway/tenants"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/wire"
@@ -93,6 +95,11 @@ func overloaded(budget dispatch.Time) *wire.Error {
 	}
 }
 
+// readLate says that a request could not be read in time, which no device could mend.
+func readLate(after dispatch.Time) string {
+	return fmt.Sprintf("it had been here for %s when it was read, which is longer than it may take: this machine cannot keep up with reading; send fewer requests, or give the gateway more processors, or a second gateway", quantity.Duration(after))
+}
+
 // Crowded says why a request to the pipeline that has come then would be refused, and
 // counts it as refused; nil where it would not. A zero time says now. Servers ask before
 // they read what a request brings: under overload that is most of what a refusal costs.
@@ -109,10 +116,14 @@ func (g *Gateway) Crowded(ctx context.Context, name string, came time.Time) *wir
 	defer gr.InFlight.Add(-1)
 	defer p.accepted.Add(-1)
 	arrival := g.arrival(came)
-	if gr.SLO == 0 || g.queue.Would(gr.Generation, g.now(), arrival+gr.SLO) || p.shares.Owed(wire.TenantOf(ctx)) {
+	now := g.now()
+	if gr.SLO == 0 || g.queue.Would(gr.Generation, now, arrival+gr.SLO) || p.shares.Owed(wire.TenantOf(ctx)) {
 		return nil
 	}
 	err := overloaded(gr.SLO)
+	if now >= arrival+gr.SLO {
+		err.Reason = readLate(now - arrival)
+	}
 	g.refuse(ctx, p, gr, nil, &wire.InferRequest{Pipeline: name}, arrival, err)
 	return err
 }

@@ -97,7 +97,9 @@ func TestRefusesWithoutReadingWhereNoTimeIsLeft(t *testing.T) {
 		require.Nil(t, g.Crowded(t.Context(), "p", time.Time{}), "nothing is under way")
 		require.Nil(t, g.Crowded(t.Context(), "q", time.Time{}), "Infer says that it is not served")
 		require.Nil(t, g.Crowded(t.Context(), "p", time.Now().Add(-900*ms)))
-		require.ErrorIs(t, g.Crowded(t.Context(), "p", time.Now().Add(-time.Second)), wire.ErrOverloaded, "it has waited to be read for all its time")
+		late := g.Crowded(t.Context(), "p", time.Now().Add(-time.Second))
+		require.ErrorIs(t, late, wire.ErrOverloaded, "it has waited to be read for all its time")
+		require.ErrorContains(t, late, "it had been here for 1000 ms when it was read")
 	})
 }
 
