@@ -2,6 +2,8 @@ package sleep
 
 import (
 	"context"
+	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,20 +38,44 @@ func For(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// byKernel sleeps by a timer of the kernel that is read as a file. The slack that threads
-// have for their sleeps, which roles that serve make longer, does not count for it.
+// kernelTimer is a timer of the kernel that is read as a file. The runtime waits for it as
+// for a connection, so that a sleep holds neither a thread nor a processor of the runtime,
+// and the slack that threads have for their sleeps, which roles that serve make longer, does
+// not count for it.
+type kernelTimer struct {
+	file   *os.File
+	number int // of the file
+}
+
+// timers that nobody sleeps by.
+var timers sync.Pool
+
+func newKernelTimer() (*kernelTimer, error) {
+	if t, ok := timers.Get().(*kernelTimer); ok {
+		return t, nil
+	}
+	n, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	return &kernelTimer{os.NewFile(uintptr(n), "timer"), n}, nil
+}
+
+// byKernel sleeps for d, which is not zero.
 func byKernel(d time.Duration) error {
-	timer, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC)
+	t, err := newKernelTimer()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(timer) }()
-	if err := unix.TimerfdSettime(timer, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil); err != nil {
+	if err := unix.TimerfdSettime(t.number, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil); err != nil {
+		_ = t.file.Close()
 		return err
 	}
 	var times [8]byte // that it was due
-	if _, err := unix.Read(timer, times[:]); err != nil && err != unix.EINTR {
+	if _, err := t.file.Read(times[:]); err != nil {
+		_ = t.file.Close()
 		return err
 	}
+	timers.Put(t)
 	return nil
 }

@@ -3,6 +3,7 @@ package sleep
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,4 +41,26 @@ func BenchmarkFor(b *testing.B) {
 			b.ReportMetric(float64(late[len(late)*99/100].Microseconds()), "late-p99-µs")
 		})
 	}
+}
+
+// BenchmarkForMany has 64 sleep at once, as emulated devices do.
+func BenchmarkForMany(b *testing.B) {
+	const d, sleepers = 20 * time.Millisecond, 64
+	late := make([][]time.Duration, sleepers)
+	var all sync.WaitGroup
+	for i := range late {
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * d / sleepers)
+			for range b.N {
+				begin := time.Now()
+				_ = For(b.Context(), d)
+				late[i] = append(late[i], time.Since(begin)-d)
+			}
+		})
+	}
+	all.Wait()
+	every := slices.Concat(late...)
+	slices.Sort(every)
+	b.ReportMetric(float64(every[len(every)/2].Microseconds()), "late-p50-µs")
+	b.ReportMetric(float64(every[len(every)*99/100].Microseconds()), "late-p99-µs")
 }
