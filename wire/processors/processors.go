@@ -8,7 +8,7 @@ import (
 )
 
 // interval is how often the time used is looked at. Work that comes at once has one
-// processor for so long at the most.
+// processor for two of them at the most.
 const interval = 50 * time.Millisecond
 
 // most is what the runtime took when the program began: what the machine has, or what the

@@ -24,7 +24,7 @@ func TestProcessorsFollowTheLoad(t *testing.T) {
 	require.Equal(t, 1, l.Now())
 	require.Equal(t, 1, run(&l, 0.1, time.Minute), "little to do")
 	require.Equal(t, 1, run(&l, 0.75, time.Minute), "one is enough")
-	require.Equal(t, 16, run(&l, 40, 4*interval), "as much as there is, within a few intervals")
+	require.Equal(t, 16, run(&l, 40, 8*interval), "as much as there is, within a few intervals")
 	require.Equal(t, 16, run(&l, 40, time.Minute), "no more than there is")
 	require.Equal(t, 16, run(&l, 2, patience), "not at once fewer")
 	few := run(&l, 2, 2*time.Minute)
@@ -35,7 +35,7 @@ func TestProcessorsFollowTheLoad(t *testing.T) {
 func TestABurstLeavesOneProcessor(t *testing.T) {
 	l := NewLimit(4)
 	for range 100 {
-		l.Next(0.9, 0, interval) // at once much to do, and then nothing
+		l.Next(1, 0, interval) // at once much to do, and then nothing
 		l.Next(0.3, 0, interval)
 		l.Next(0.3, 0, interval)
 	}
@@ -45,11 +45,11 @@ func TestABurstLeavesOneProcessor(t *testing.T) {
 func TestGoroutinesThatWaitTakeMore(t *testing.T) {
 	l := NewLimit(2)
 	for range 100 {
-		l.Next(0.4, 20*time.Millisecond, interval) // it is not given what it would use
+		l.Next(0.4, 50*time.Millisecond, interval) // it is not given what it would use
 	}
 	require.Equal(t, 2, l.Now())
 	for range 100 {
-		l.Next(0.4, 2*time.Millisecond, interval)
+		l.Next(0.4, 7*time.Millisecond, interval)
 	}
 	require.Equal(t, 2, l.Now(), "they still wait")
 	for range 100 {
