@@ -28,16 +28,21 @@ type adaptiveRules struct {
 	//
 	//	target·(start - startIdle·(share that idles) + startLoad·load + slender·crowd) - startPool·√(target/(executors + 2))
 	//
-	// requests, or startBeta·beta·lambda. The latter does not count for a model that keeps an executor busy where
-	// the pool frees more than startCalm executors while one more request runs: a batch that waits for the
-	// request still finds an executor then, and the others are not idle meanwhile.
-	start, startPool, startIdle, startLoad, startBeta, startCalm float64
+	// requests, or startBeta·beta·lambda; startRare·beta·lambda for one among many models that needs about an executor. For one that
+	// keeps an executor busy where the pool frees more than startCalm executors while one more request runs, the
+	// former alone counts: a batch that waits for the request still finds an executor then, and the others are not
+	// idle meanwhile. It is less where batching gains little (see weigh), and is divided by
+	//
+	//	1 + startBursts·(crowding - 1)
+	//
+	// where requests come in bursts: others do idle between them, and more the more requests crowd.
+	start, startPool, startIdle, startLoad, startBeta, startRare, startCalm, startBursts float64
 
 	// A first request stays if it allows a batch of
 	//
 	//	keep + keepQueue·(line, in targets) + keepGap·gap
 	//
-	// of the target.
+	// of the target, or less where batching gains little (see weigh).
 	keep, keepQueue, keepGap float64
 
 	// Weights of the nearer and the farther half of the executors (see crowd), and the standard deviations by
@@ -48,7 +53,7 @@ type adaptiveRules struct {
 
 func tunedRules() adaptiveRules {
 	return adaptiveRules{
-		start: 0.927, startPool: 1.95, startIdle: 0.85, startLoad: 0.0905, startBeta: 1.6, startCalm: 0.6,
+		start: 0.927, startPool: 1.95, startIdle: 0.85, startLoad: 0.0905, startBeta: 1.6, startRare: 0.5, startCalm: 0.6, startBursts: 3,
 		keep: 0.645, keepQueue: 0.052, keepGap: 0.089,
 		crowdNear: 0.25, crowdFar: 0.25, hope: 1.7,
 	}
@@ -63,6 +68,11 @@ const (
 	guardShare = 0.3  // of the time between two executors, at least, that an urgent batch should have to find one
 	startLeast = 0.5  // of the target batch, however many executors idle
 	fixedMost  = 0.45 // share of a batch's time that is fixed, from which on crowd and hope do not count
+	fixedKeep  = 0.1  // likewise, up to which fewer requests are given up for larger batches
+	fixedHold  = 0.2  // likewise, up to which the rest of a burst is waited for less
+	fixedAlone = 0.5  // share of the time of a batch of one that is fixed, up to which less is held back
+	rareLeast  = 0.5  // executors that a model needs of whose requests not all are waited for: so many
+	rareMost   = 2.0  // to fewer than so many
 	crowdMost  = 1.0  // times that executors return later than in turns, beyond which it is all the same
 	typicStep  = 0.05 // weight of a new batch in the typical duration
 )
@@ -84,7 +94,8 @@ const (
 //     pool, whose executors run dry and clog by turns, and the more executors
 //     idle, because idle time cannot be saved up; with more while the pool has
 //     much before it. Past a multiple of beta·lambda requests it does not
-//     wait, unless executors become free so often that waiting costs nothing.
+//     wait, past half of them where one of many models needs about an executor, unless
+//     executors become free so often that waiting costs nothing.
 //     Of several models the one with the least time left goes first.
 //   - In a small pool it looks at when the executors return, and not only at how
 //     much they have to do: it starts with less when the next are about to, and
@@ -92,6 +103,10 @@ const (
 //   - It does not start early in the middle of a burst: where requests come
 //     closer together than at random, a batch that starts at once splits the
 //     burst into small ones.
+//   - What holding back and giving up gain are larger batches, and they gain no
+//     more than the part of a batch's time that is fixed. Where that is little,
+//     nothing is held back, not even in a burst, and no request is given up that
+//     could still be served.
 //   - It does not wait for what is not expected: when the stream has paused, the
 //     batch starts on any executor that idles.
 //   - Requests are given up only when an executor is granted, when most is
@@ -179,18 +194,16 @@ func (p *adaptive) aim(class int32) {
 	if !m.meter.Known() {
 		m.target = half(m.plan, p.delay, budget)
 		m.aim = float64(m.target)
+		m.weigh()
 		return
 	}
 	rate := m.meter.Rate
 	if up := float64(p.fleet.Up); up > 0 && p.needed > up {
 		rate *= up / p.needed
 	}
-	x := max(2, m.target)
-	m.fixed = max(0, float64(m.plan.of(1))-float64(m.plan.of(x)-m.plan.of(1))/float64(x-1)) / 1e9
 	m.aim = held(m.plan, p.delay, budget, rate)
 	m.target = int(math.Round(m.aim))
-	m.slender = max(0, 1-m.fixed*1e9/float64(m.plan.of(m.target))/fixedMost)
-	m.calm = float64(m.plan.of(x)-m.plan.of(1)) / float64(x-1) / float64(m.plan.of(m.target))
+	m.weigh()
 	need := m.meter.Rate * float64(m.plan.of(m.target)) / 1e9 / float64(m.target)
 	p.needed += need - p.need[class]
 	p.need[class] = need
@@ -201,6 +214,25 @@ func (p *adaptive) aim(class int32) {
 		}
 	}
 }
+
+// weigh works out what larger batches gain: the part of the target batch's time that is fixed.
+func (m *poolModel) weigh() {
+	x := max(2, m.target)
+	each := float64(m.plan.of(x)-m.plan.of(1)) / float64(x-1)
+	m.fixed = max(0, float64(m.plan.of(1))-each) / 1e9
+	full := float64(m.plan.of(m.target))
+	share := m.fixed * 1e9 / full
+	m.often = each / full
+	m.alone = part(m.fixed*1e9/float64(m.plan.of(1)), fixedAlone)
+	m.alone *= m.alone
+	m.slender = max(0, 1-share/fixedMost)
+	m.spared = part(share, fixedKeep)
+	m.gains = part(share, fixedHold)
+	m.gains *= m.gains
+}
+
+// part is how much of what counts whole from there on counts.
+func part(share, whole float64) float64 { return min(1, share/whole) }
 
 // refresh notes how full the batch of a model is and when it becomes urgent.
 func (p *adaptive) refresh(class int32) {
@@ -234,8 +266,8 @@ func (p *adaptive) refresh(class int32) {
 		p.wakes.Set(class, q.due(0)-m.least+1)
 	case at <= p.now || c.size >= len(m.plan):
 		p.wakes.Set(class, last+1)
-	case m.burst.runs(p.now):
-		p.wakes.Set(class, min(at, m.burst.over()))
+	case m.burst.runs(p.now, m.gains):
+		p.wakes.Set(class, min(at, m.burst.over(m.gains)))
 		p.ready.Drop(class)
 		p.held.Drop(class)
 		return
@@ -266,7 +298,7 @@ func (p *adaptive) guard(slack dispatch.Time) dispatch.Time {
 // which is seen without working out what is enough.
 func (p *adaptive) full(class int32, size int) bool {
 	m := &p.models[class]
-	if float64(size) < min(startLeast*m.aim, p.rules.startBeta*m.fixed*m.meter.Rate) {
+	if float64(size) < min(startLeast*m.aim*p.calm(m), p.rules.startRare*m.fixed*m.meter.Rate) {
 		return false
 	}
 	return float64(size) >= p.enough(class)
@@ -283,10 +315,21 @@ func (p *adaptive) enough(class int32) float64 {
 	}
 	b := m.aim*share - r.startPool*math.Sqrt(m.aim/(up+2))
 	b = max(b, startLeast*m.aim)
-	if p.need[class]*min(1, up/p.needed) >= 1 && m.calm*up > r.startCalm {
-		return b
+	need := p.need[class] * min(1, up/p.needed)
+	if need >= 1 && m.often*up > r.startCalm {
+		return b * p.calm(m)
 	}
-	return min(b, r.startBeta*m.fixed*m.meter.Rate)
+	beta := r.startBeta
+	if need >= rareLeast && need < rareMost && p.amongMany(class) {
+		beta = r.startRare
+	}
+	return min(b, beta*m.fixed*m.meter.Rate)
+}
+
+// calm is the part of a batch that waiting for costs nothing where executors become free all the
+// time.
+func (p *adaptive) calm(m *poolModel) float64 {
+	return m.alone / (1 + p.rules.startBursts*m.burst.excess)
 }
 
 // load is the work that the executors still have before them, as a share of
@@ -340,7 +383,7 @@ func (p *adaptive) keep(class int32) int {
 	target := m.aim
 	share := r.keep + r.keepQueue*min(queueMost, float64(q.n)/target) + r.keepGap*p.gap()
 	share -= min(fairKeepMost, fairKeep*max(0, p.behind(class)))
-	return max(1, int(target*share+keepRound))
+	return max(1, int(target*share*m.spared+keepRound))
 }
 
 // choose finds the model that takes the next open executor, or -1 where it is

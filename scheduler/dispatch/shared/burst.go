@@ -29,6 +29,7 @@ type burst struct {
 	first   float64       // of the count
 	second  float64       // of count·(count - 1)
 	crowded bool          // they tell of bursts
+	excess  float64       // the crowding beyond that of Poisson arrivals; 0 where they do not come in bursts
 	last    dispatch.Time // when a request came last
 	look    dispatch.Time // when to see whether the stream has paused
 }
@@ -44,8 +45,11 @@ func (b *burst) hit(now dispatch.Time) {
 	b.last = now
 }
 
-// over is when the running burst ends if nothing more comes.
-func (b *burst) over() dispatch.Time { return b.last + b.width/burstQuiet }
+// over is when the running burst ends if nothing more comes; sooner where waiting for the
+// rest of it gains only a part of what it may.
+func (b *burst) over(gains float64) dispatch.Time {
+	return b.last + dispatch.Time(gains*float64(b.width/burstQuiet))
+}
 
 // paused says whether the stream has paused at that rate: nothing has come for so long that
 // nothing will soon. If not, look is when to ask again. Of Poisson arrivals it errs once in
@@ -82,7 +86,13 @@ func (b *burst) close(now dispatch.Time) {
 	mean := b.first / b.buckets
 	chance := math.Sqrt(2/b.buckets) / mean // of the crowding of Poisson arrivals
 	b.crowded = b.first > 0 && b.second > (burstLeast+burstSure*chance)*b.first*mean
+	b.excess = 0
+	if b.crowded {
+		b.excess = b.second/(b.first*mean) - 1
+	}
 }
 
-// runs says whether a burst goes on at that instant.
-func (b *burst) runs(now dispatch.Time) bool { return b.crowded && now < b.over() }
+// runs says whether a burst goes on at that instant; see over.
+func (b *burst) runs(now dispatch.Time, gains float64) bool {
+	return b.crowded && now < b.over(gains)
+}

@@ -29,7 +29,7 @@ func TestBurstsAreTold(t *testing.T) {
 				}
 				now += max(1, dispatch.Time(g*gap))
 				b.hit(now)
-				if i > 5_000 && b.runs(now) {
+				if i > 5_000 && b.runs(now, 1) {
 					seen++
 				}
 			}
@@ -38,7 +38,7 @@ func TestBurstsAreTold(t *testing.T) {
 			} else {
 				assert.Zero(t, seen)
 			}
-			assert.False(t, b.runs(now+10*ms/burstQuiet), "over after a while without arrivals")
+			assert.False(t, b.runs(now+10*ms/burstQuiet, 1), "over after a while without arrivals")
 		})
 	}
 }

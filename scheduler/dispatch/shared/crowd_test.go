@@ -72,7 +72,7 @@ func TestHopeFollowsTheProfile(t *testing.T) {
 
 // TestCrowdAndHopeLoseLess plays pools of unlike profiles and sizes near 1 % of losses, with and
 // without them: less is lost, except
-// where a batch's time hardly grows: there nothing changes.
+// where a batch's time hardly grows, and where it does nothing else: there nothing changes.
 func TestCrowdAndHopeLoseLess(t *testing.T) {
 	for _, row := range []struct {
 		name        string
@@ -87,7 +87,8 @@ func TestCrowdAndHopeLoseLess(t *testing.T) {
 		{"EfficientNetB4", 2881, 4103, 31, 8, 2180, 0.95},
 		{"EfficientNetV2M", 4479, 6861, 49, 8, 1388, 0.95},
 		{"VGG19", 893, 2181, 20, 6, 5584, 0.9},
-		{"BERT", 7353, 222, 59, 8, 1024, 0.9},
+		{"Xception", 4751, 2046, 42, 8, 1514, 0.95},
+		{"BERT", 7353, 222, 59, 8, 1075, 1},
 		{"ResNet152", 390, 10449, 24, 8, 9902, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {

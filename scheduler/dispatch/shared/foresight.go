@@ -9,14 +9,17 @@ import (
 
 // How far adaptive looks ahead.
 const (
-	foresightPool  = 16  // executors at most: in a large pool they even out by themselves
-	foresightTurns = 24  // executors that the model is given, one after the other
-	foresightSteps = 16  // of giving up requests, over all turns together
-	foresightShare = 16  // the part of the target batch that one step gives up; at least one request
-	foresightLeast = 1.1 // target batches that must wait for it to matter
-	foresightMost  = 4   // target batches above which this is an overload that outlasts all turns
+	foresightPool  = 16   // executors at most: in a large pool they even out by themselves
+	foresightTurns = 24   // executors that the model is given, one after the other
+	foresightSteps = 16   // of giving up requests, over all turns together
+	foresightShare = 16   // the part of the target batch that one step gives up; at least one request
+	foresightLeast = 1.1  // target batches that must wait for it to matter
+	foresightMost  = 4    // target batches above which this is an overload that outlasts all turns
+	foresightGain  = 0.25 // of what giving up requests for larger batches may gain, at least
 
 	hopeMost = 0.15 // of the requests to come
+
+	manyShare = 3.5 // executors of which a model is given one, from which on it is one among many
 )
 
 // foresight plays the next turns of a model, with the requests that wait and
@@ -58,7 +61,7 @@ type view struct {
 func (p *adaptive) foresee(class int32, s *offer, c cut) cut {
 	q, m := &p.lines[class], &p.models[class]
 	waiting := float64(q.n) / m.aim
-	if p.fleet.Up > foresightPool || waiting < foresightLeast || waiting > foresightMost || m.meter.Rate <= 0 {
+	if p.fleet.Up > foresightPool || m.spared < foresightGain || p.amongMany(class) || waiting < foresightLeast || waiting > foresightMost || m.meter.Rate <= 0 {
 		return c
 	}
 	v := view{
@@ -101,6 +104,10 @@ func (p *adaptive) share(class int32) float64 {
 	}
 	return 1
 }
+
+// amongMany says whether the model is given so few of the executors that its turns are anyone's
+// guess.
+func (p *adaptive) amongMany(class int32) bool { return p.share(class) > manyShare }
 
 // farthest is the turn beyond which nothing is looked at; a model that hardly
 // needs executors has its turns far apart.

@@ -49,7 +49,10 @@ type poolModel struct {
 	aim     float64 // the target between whole numbers
 	fixed   float64 // seconds that a batch takes beyond those of its requests
 	slender float64 // 1 where nothing of a batch's time is fixed, 0 where fixedMost of it is
-	calm    float64 // time that one more request takes, as a share of a batch
+	spared  float64 // 1 where requests are given up for larger batches, 0 where nothing is fixed, and none are
+	gains   float64 // likewise, how far the rest of a burst is waited for
+	alone   float64 // likewise, how far anything is
+	often   float64 // time that one more request takes, as a share of a batch
 	size    int     // of the batch that would start now
 	burst   burst
 	losses  losses

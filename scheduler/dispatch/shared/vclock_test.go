@@ -34,11 +34,26 @@ type vclock struct {
 	actions []dispatch.Action
 	dueOf   []dispatch.Time
 	measure []bool
+	classes []int32 // of the requests
+	seen    []int   // that count, by model
+	kept    []int   // in time, likewise
+}
+
+// least is the attainment of the model that has the lowest, of those with requests, after a run.
+func (v *vclock) least() float64 {
+	least := 1.0
+	for m, n := range v.seen {
+		if n > 0 {
+			least = min(least, float64(v.kept[m])/float64(n))
+		}
+	}
+	return least
 }
 
 func (v *vclock) run() (attainment float64) {
 	rng := rand.New(rand.NewPCG(v.seed, 0xabcdabcd987))
 	v.timer, v.ends = never, agenda.New(v.execs)
+	v.seen, v.kept = make([]int, len(v.models)), make([]int, len(v.models))
 	for i := range v.execs {
 		v.step(dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(i)})
 	}
@@ -69,8 +84,10 @@ func (v *vclock) run() (attainment float64) {
 		due := at + v.models[m].SLO
 		v.dueOf = append(v.dueOf, due)
 		v.measure = append(v.measure, at >= v.warm)
+		v.classes = append(v.classes, m)
 		if at >= v.warm {
 			v.counted++
+			v.seen[m]++
 		}
 		v.step(dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{ID: id, Class: m, Arrival: at, Deadline: due}})
 		next.Set(m, at+max(1, dispatch.Time(gamma(rng, v.shape)*gaps[m])))
@@ -114,6 +131,7 @@ func (v *vclock) step(ev dispatch.Event) {
 			for _, id := range a.Batch {
 				if v.measure[id] && v.now+l <= v.dueOf[id] {
 					v.good++
+					v.kept[v.classes[id]]++
 				}
 			}
 		}

@@ -1,0 +1,74 @@
+package shared
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// TestNothingIsHeldBackForNothing plays many models that batching helps little, in bursts and at random, at rates
+// where a policy that starts at once loses about 1 % of the model that loses most: adaptive loses no more.
+func TestNothingIsHeldBackForNothing(t *testing.T) {
+	for _, row := range []struct {
+		name        string
+		each, fixed time.Duration
+		slo         time.Duration
+		models      int
+		executors   int
+		shape       float64
+		rate        float64
+	}{
+		{"BERT, bursts", 7008, 159, 30, 16, 32, 0.1, 3800},
+		{"BERT, few executors", 7008, 159, 25, 8, 16, 0.7, 2200},
+		{"BERT, at random", 7008, 159, 20, 48, 72, 1, 10130},
+		{"Xception", 4751, 2046, 30, 8, 16, 0.5, 2850},
+		{"InceptionV3, an executor each", 1964, 8771, 25, 8, 8, 0.3, 1137},
+		{"VGG16, an executor each", 2734, 5786, 40, 16, 16, 0.1, 3600},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var models []Model
+			for range row.models {
+				models = append(models, Model{Durations: Linear(row.each*time.Microsecond, row.fixed*time.Microsecond, 64), SLO: row.slo * ms})
+			}
+			kept := func(build func(Options) dispatch.Policy) float64 {
+				sum, seeds := 0.0, 3
+				for seed := range seeds {
+					v := vclock{
+						p: build(Options{Models: models}), models: models, execs: row.executors, rate: row.rate, shape: row.shape,
+						seed: uint64(seed + 1), warm: 2 * time.Second, horizon: seconds(100_000 / row.rate),
+					}
+					v.run()
+					sum += v.least()
+				}
+				return sum / float64(seeds)
+			}
+			ours, theirs := kept(NewAdaptive), kept(NewEager)
+			assert.GreaterOrEqual(t, ours, theirs)
+			assert.InDelta(t, 0.99, theirs, 0.01, "the rate says something")
+		})
+	}
+}
+
+// TestWhatBatchingGains: none of it where a batch takes as long as its requests, all where hardly longer than one.
+func TestWhatBatchingGains(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		each, fixed := rapid.IntRange(0, 50).Draw(t, "each"), rapid.IntRange(0, 100).Draw(t, "fixed")
+		table := Linear(time.Duration(each)*ms/10, time.Duration(fixed)*ms/10+1, 64)
+		p := newAdaptive(Options{Models: []Model{{Durations: table, SLO: 3 * table[0], Rate: rapid.Float64Range(0, 1e4).Draw(t, "rate")}}}, tunedRules())
+		m := &p.models[0]
+		for _, part := range []float64{m.spared, m.gains, m.alone} {
+			assert.GreaterOrEqual(t, part, 0.0)
+			assert.LessOrEqual(t, part, 1.0)
+			if fixed == 0 && each > 0 {
+				assert.Less(t, part, 1e-4)
+			}
+			if each == 0 {
+				assert.Equal(t, 1.0, part)
+			}
+		}
+	})
+}
