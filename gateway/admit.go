@@ -95,11 +95,6 @@ func overloaded(budget dispatch.Time) *wire.Error {
 	}
 }
 
-// readLate says that a request could not be read in time, which no device could mend.
-func readLate(after dispatch.Time) string {
-	return fmt.Sprintf("it had been here for %s when it was read, which is longer than it may take: this machine cannot keep up with reading; send fewer requests, or give the gateway more processors, or a second gateway", quantity.Duration(after))
-}
-
 // Crowded says why a request to the pipeline that has come then would be refused, and
 // counts it as refused; nil where it would not. A zero time says now. Servers ask before
 // they read what a request brings: under overload that is most of what a refusal costs.
@@ -122,7 +117,7 @@ func (g *Gateway) Crowded(ctx context.Context, name string, came time.Time) *wir
 	}
 	err := overloaded(gr.SLO)
 	if now >= arrival+gr.SLO {
-		err.Reason = readLate(now - arrival)
+		err.Reason = fmt.Sprintf("it had been here for %s when it was read: this machine cannot keep up with reading; send fewer requests, or give the gateway more processors, or a second gateway", quantity.Duration(now-arrival))
 	}
 	g.refuse(ctx, p, gr, nil, &wire.InferRequest{Pipeline: name}, arrival, err)
 	return err
