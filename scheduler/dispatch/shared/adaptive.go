@@ -225,7 +225,7 @@ func (m *poolModel) weigh() {
 	m.often = each / full
 	m.alone = part(m.fixed*1e9/float64(m.plan.of(1)), fixedAlone)
 	m.alone *= m.alone
-	m.slender = max(0, 1-share/fixedMost)
+	m.slender = 1 - part(share, fixedMost)
 	m.spared = part(share, fixedKeep)
 	m.gains = part(share, fixedHold)
 	m.gains *= m.gains

@@ -25,8 +25,6 @@ type vclock struct {
 	now     dispatch.Time
 	timer   dispatch.Time
 	ends    agenda.Agenda
-	counted int
-	good    int
 	busy    dispatch.Time
 	batches int
 	starts  int
@@ -86,7 +84,6 @@ func (v *vclock) run() (attainment float64) {
 		v.measure = append(v.measure, at >= v.warm)
 		v.classes = append(v.classes, m)
 		if at >= v.warm {
-			v.counted++
 			v.seen[m]++
 		}
 		v.step(dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{ID: id, Class: m, Arrival: at, Deadline: due}})
@@ -94,7 +91,11 @@ func (v *vclock) run() (attainment float64) {
 	}
 	v.left = never
 	v.advance(v.now + 10*time.Second)
-	return float64(v.good) / float64(v.counted)
+	seen, kept := 0, 0
+	for m := range v.models {
+		seen, kept = seen+v.seen[m], kept+v.kept[m]
+	}
+	return float64(kept) / float64(seen)
 }
 
 func (v *vclock) advance(limit dispatch.Time) {
@@ -130,7 +131,6 @@ func (v *vclock) step(ev dispatch.Event) {
 			v.busy += l
 			for _, id := range a.Batch {
 				if v.measure[id] && v.now+l <= v.dueOf[id] {
-					v.good++
 					v.kept[v.classes[id]]++
 				}
 			}
