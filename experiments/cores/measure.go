@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/processors"
 )
 
 // measure runs f and says what it took.
@@ -11,9 +13,9 @@ func measure(f func()) Result {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	cpu, waits, begin := spent(), waited(), time.Now()
+	cpu, waits, begin := processors.Used(), waited(), time.Now()
 	f()
-	r := Result{Wall: time.Since(begin), CPU: spent() - cpu, Waited: waited() - waits}
+	r := Result{Wall: time.Since(begin), CPU: processors.Used() - cpu, Waited: waited() - waits}
 	runtime.ReadMemStats(&after)
 	r.Allocations = after.Mallocs - before.Mallocs
 	return r

@@ -9,5 +9,6 @@
 // time when each process had one processor.
 //
 // Follow measures and sets; Limit decides. Most is for whoever wants to know what there is,
-// since runtime.GOMAXPROCS(0) only says what is taken just now.
+// since runtime.GOMAXPROCS(0) only says what is taken just now; Used is the processor time of
+// the process.
 package processors

@@ -23,7 +23,7 @@ func Most() int { return most }
 // environment or the time that the process has used cannot be told. One at a time in a
 // process.
 func Follow(ctx context.Context) {
-	if _, known := used(); !known || os.Getenv("GOMAXPROCS") != "" || most == 1 {
+	if Used() == 0 || os.Getenv("GOMAXPROCS") != "" || most == 1 {
 		return
 	}
 	l := NewLimit(most)
@@ -37,7 +37,7 @@ func Follow(ctx context.Context) {
 func follow(ctx context.Context, l *Limit) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	at, before := time.Now(), usedNow()
+	at, before := time.Now(), Used()
 	waits := newWaits()
 	for {
 		select {
@@ -45,7 +45,7 @@ func follow(ctx context.Context, l *Limit) {
 			return
 		case <-tick.C:
 		}
-		now, total := time.Now(), usedNow()
+		now, total := time.Now(), Used()
 		passed := now.Sub(at)
 		if passed <= 0 {
 			continue
@@ -56,9 +56,4 @@ func follow(ctx context.Context, l *Limit) {
 		}
 		at, before = now, total
 	}
-}
-
-func usedNow() time.Duration {
-	t, _ := used()
-	return t
 }

@@ -72,7 +72,7 @@ func BenchmarkNext(b *testing.B) {
 	w, l := newWaits(), NewLimit(64)
 	b.ReportAllocs()
 	for b.Loop() {
-		l.Next(float64(usedNow()), w.next(), interval)
+		l.Next(float64(Used()), w.next(), interval)
 	}
 }
 

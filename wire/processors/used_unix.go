@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// used is the processor time that this process has used, without its children.
-func used() (time.Duration, bool) {
+// Used is the processor time that this process has used so far, without its children; 0
+// where it cannot be told.
+func Used() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0, false
+		return 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

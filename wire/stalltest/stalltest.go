@@ -10,9 +10,10 @@ package stalltest
 import (
 	"fmt"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/processors"
 )
 
 // What an input may take: a hundred times and more of what the slowest parser, that of
@@ -31,9 +32,9 @@ func Watch(t testing.TB, size int) (done func()) {
 
 // watch calls stalled, too, which may be on another goroutine.
 func watch(t testing.TB, limit time.Duration, stalled func(string)) (done func()) {
-	begin, over := used(), make(chan struct{})
+	begin, over := processors.Used(), make(chan struct{})
 	spent := func() string {
-		if d := used() - begin; d > limit {
+		if d := processors.Used() - begin; d > limit {
 			return fmt.Sprintf("the input has taken %v of processor time, and may take %v", d, limit)
 		}
 		return ""
@@ -58,13 +59,4 @@ func watch(t testing.TB, limit time.Duration, stalled func(string)) (done func()
 			t.Error(said)
 		}
 	}
-}
-
-// used is the processor time of this process so far.
-func used() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
