@@ -240,7 +240,7 @@ func (f *fleet) ask(gateway int, x float32) error {
 	return nil
 }
 
-// load has callers ask by the gateway until stop is closed, and returns what went wrong
+// load has callers ask by the gateway until stop is closed or the fleet ends, and returns what went wrong
 // and how often they asked. Every number is asked once.
 func (f *fleet) load(gateway, callers int, stop <-chan struct{}) (asked func() int64, wrong func() []error) {
 	var n atomic.Int64
@@ -252,6 +252,8 @@ func (f *fleet) load(gateway, callers int, stop <-chan struct{}) (asked func() i
 			for {
 				select {
 				case <-stop:
+					return
+				case <-f.life.Done():
 					return
 				default:
 				}
@@ -351,7 +353,9 @@ func TestAnotherDispatcherTakesOver(t *testing.T) {
 	second := f.decide()
 	f.more(20, asked, askedToo)
 	require.Empty(t, batchesOf(t, second))
-	second.Own("p", 2)
+	// A gateway that came before the first had said that it owns has asked it to, by an epoch
+	// of its own choice.
+	second.Own("p", first.Owns()["p"]+1)
 	f.decides(second)
 	f.more(50, asked, askedToo)
 	first.kill()
@@ -360,7 +364,7 @@ func TestAnotherDispatcherTakesOver(t *testing.T) {
 	second.kill()
 	time.Sleep(20 * time.Millisecond)
 	third := f.decide()
-	third.Own("", 3)
+	third.Own("", second.Owns()["p"]+1)
 	f.decides(third)
 	f.more(50, asked, askedToo)
 	close(stop)
