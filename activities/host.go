@@ -128,7 +128,7 @@ func (h *Host) outcome(ctx context.Context, cause, err error) (string, error) {
 			return "", fmt.Errorf("activities: draining after cancellation: %w", err)
 		}
 		return "cancelled", nil
-	case errors.Is(cause, ErrFenced):
+	case errors.Is(cause, ErrFenced), errors.Is(cause, ErrOver):
 		return "", again(TypeFenced)
 	case errors.Is(cause, context.Canceled), errors.Is(cause, ErrStopping):
 		return "", again(TypeStopping)

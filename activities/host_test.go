@@ -281,7 +281,7 @@ func TestALeaseLastsWhileTheServerIsAway(t *testing.T) {
 					}
 					return errors.New("unreachable")
 				}}
-				work, release := l.hold(t.Context())
+				work, _, release := l.hold(t.Context())
 				time.Sleep(30 * time.Minute)
 				assert.NoError(t, work.Err())
 				release()
@@ -350,12 +350,33 @@ func TestAnExecutorThatNobodyTakesOverStops(t *testing.T) {
 	})
 }
 
+// TestAnExecutorWhoseWorkflowHasEndedStopsAtOnce: its host was lost, and others do its work.
+func TestAnExecutorWhoseWorkflowHasEndedStopsAtOnce(t *testing.T) {
+	for name, first := range map[string]error{"heard at once": ErrOver, "heard later": serviceerror.NewNotFound("the attempt has timed out")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var beats atomic.Int64
+				h := &Host{Name: "one", Executors: &fake{run: until(0)}, Pulse: func(context.Context, []byte, any) error {
+					if beats.Add(1) > 1 {
+						return ErrOver
+					}
+					return first
+				}}
+				begin := time.Now()
+				require.Error(t, <-attempt(h, executors.Task{Slot: placement.Slot{Executor: "e"}}))
+				assert.LessOrEqual(t, time.Since(begin), DefaultHeartbeatTimeout)
+				assert.Empty(t, h.runs)
+			})
+		})
+	}
+}
+
 func TestLeaseBeatsWhileDraining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var beats atomic.Int64
 		stop := make(chan struct{})
 		l := lease{timeout: 10 * time.Second, stop: stop, pulse: func(context.Context) error { beats.Add(1); return nil }}
-		work, release := l.hold(t.Context())
+		work, _, release := l.hold(t.Context())
 		close(stop)
 		<-work.Done()
 		assert.ErrorIs(t, context.Cause(work), ErrStopping)

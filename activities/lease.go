@@ -3,8 +3,10 @@ package activities
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -15,22 +17,36 @@ import (
 // cause is one of these, or activity.ErrActivityPaused or ErrActivityReset.
 var (
 	ErrFenced    = errors.New("activities: the server has given this attempt up; another may have taken over")
+	ErrOver      = errors.New("activities: the workflow of this attempt has ended, so that no other takes over")
 	ErrStopping  = errors.New("activities: the worker shuts down")
 	ErrCancelled = errors.New("activities: cancelled by the workflow")
 )
 
 // Pulse sends one heartbeat and reports what the server said: nil, a
 // *temporal.CanceledError, activity.ErrActivityPaused, ErrActivityReset, a
-// NotFound when the activity is over for the server, or why it did not get
-// through.
+// NotFound when the attempt is over for the server, ErrOver when its workflow is, too, or
+// why it did not get through. ctx is of the activity.
 type Pulse func(ctx context.Context, token []byte, details any) error
 
 // ClientPulse heartbeats through the client. Unlike activity.RecordHeartbeat,
 // which batches and swallows errors, it tells whether the server has heard.
 func ClientPulse(c client.Client) Pulse {
 	return func(ctx context.Context, token []byte, details any) error {
-		return c.RecordActivityHeartbeat(ctx, token, details)
+		err := c.RecordActivityHeartbeat(ctx, token, details)
+		var gone *serviceerror.NotFound
+		if errors.As(err, &gone) && over(ctx, c) {
+			return ErrOver
+		}
+		return err
 	}
+}
+
+// over says whether the workflow of an activity has ended, as far as the server answers. It
+// gives up an attempt, too, where the next one is about to be offered.
+func over(ctx context.Context, c client.Client) bool {
+	of := activity.GetInfo(ctx).WorkflowExecution
+	w, err := c.DescribeWorkflowExecution(ctx, of.ID, of.RunID)
+	return err == nil && w.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 }
 
 // beats is the number of heartbeats in one timeout.
@@ -46,25 +62,26 @@ type lease struct {
 	stop    <-chan struct{} // the worker's stop channel
 }
 
-// hold returns a context that ends, with its cause, when the lease does. The
+// hold returns a context that ends, with its cause, when the lease does, and a channel that
+// is closed when its workflow has ended, which may be heard of later. The
 // heartbeats go on until release is called, so that draining is not taken for
 // death.
-func (l lease) hold(ctx context.Context) (work context.Context, release func()) {
+func (l lease) hold(ctx context.Context) (work context.Context, over <-chan struct{}, release func()) {
 	work, end := context.WithCancelCause(ctx)
 	life, quit := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
+	ended, ends := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.keep(life, end)
+		l.keep(life, end, sync.OnceFunc(func() { close(ends) }))
 	}()
-	return work, func() {
+	return work, ends, func() {
 		quit()
 		<-ended
 		end(nil)
 	}
 }
 
-func (l lease) keep(life context.Context, end context.CancelCauseFunc) {
+func (l lease) keep(life context.Context, end context.CancelCauseFunc, over func()) {
 	beat := l.timeout / beats
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -72,6 +89,9 @@ func (l lease) keep(life context.Context, end context.CancelCauseFunc) {
 	for {
 		if cause := ending(l.beat(life, beat)); cause != nil {
 			end(cause) // only the first cause counts
+			if errors.Is(cause, ErrOver) {
+				over()
+			}
 		}
 		select {
 		case <-tick.C:
@@ -100,6 +120,8 @@ func ending(err error) error {
 		return ErrCancelled
 	case errors.Is(err, activity.ErrActivityPaused), errors.Is(err, activity.ErrActivityReset):
 		return err
+	case errors.Is(err, ErrOver):
+		return ErrOver
 	case errors.As(err, &gone):
 		return ErrFenced
 	}

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,9 @@ type Presence struct {
 	attempts atomic.Int32
 	replaced atomic.Bool
 	fenced   atomic.Bool
+
+	make sync.Once
+	over chan struct{} // of one element
 }
 
 // Held says that a hold activity is under way and that the server has not given
@@ -40,25 +44,37 @@ func (p *Presence) Replaced() bool { return p.replaced.Load() }
 // Fenced says that the server has given up the attempt that held it last.
 func (p *Presence) Fenced() bool { return p.fenced.Load() }
 
+// Over tells when the workflow that held it has ended: the fleet has lost it, and does not
+// offer to hold it again.
+func (p *Presence) Over() <-chan struct{} {
+	p.make.Do(func() { p.over = make(chan struct{}, 1) })
+	return p.over
+}
+
 // hold heartbeats for as long as the member is there: until its worker shuts down,
 // which means that it has left, or another process takes its name.
 func (p *Presence) hold(ctx context.Context, l lease) error {
 	p.attempts.Add(1)
-	defer p.attempts.Add(-1)
 	p.fenced.Store(false)
-	work, release := l.hold(ctx)
-	defer release()
+	work, _, release := l.hold(ctx)
 	<-work.Done()
-	switch cause := context.Cause(work); {
-	case errors.Is(cause, ErrCancelled):
-		p.replaced.Store(true)
-		return nil
-	case errors.Is(cause, ErrStopping):
-		return nil
-	default:
-		p.fenced.Store(errors.Is(cause, ErrFenced))
-		return temporal.NewApplicationErrorWithCause(cause.Error(), TypeFenced, cause)
+	release()
+	cause := context.Cause(work)
+	over := errors.Is(cause, ErrOver)
+	p.replaced.Store(p.Replaced() || errors.Is(cause, ErrCancelled))
+	p.fenced.Store(over || errors.Is(cause, ErrFenced))
+	p.attempts.Add(-1)
+	if over {
+		p.Over()
+		select {
+		case p.over <- struct{}{}:
+		default: // nobody has heard the last time
+		}
 	}
+	if errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrStopping) {
+		return nil
+	}
+	return temporal.NewApplicationErrorWithCause(cause.Error(), TypeFenced, cause)
 }
 
 // newLease is the lease of the attempt that ctx belongs to.

@@ -16,8 +16,8 @@ import (
 var errTakenOver = errors.New("activities: a later attempt holds this executor now")
 
 // orphanPatience is how long an executor that serves waits for the next attempt
-// of its activity, once the server has given the last one up. The server offers
-// the next one at once, and gives up on the host well before: an executor that
+// of its activity, once the server has given the last one up and its workflow goes on. The
+// server offers the next one at once, and gives up on the host well before: an executor that
 // nobody has asked for by then belongs to nobody.
 const orphanPatience = 2 * time.Minute
 
@@ -73,7 +73,7 @@ func (h *Host) perform(r *run) {
 // attempt holds it.
 func (h *Host) holdRun(ctx context.Context, r *run, taken <-chan struct{}) error {
 	name := r.task.Slot.Executor
-	held, release := newLease(ctx, h.Pulse, func() any {
+	held, over, release := newLease(ctx, h.Pulse, func() any {
 		s, _ := h.Executors.Status(name)
 		return s
 	}).hold(ctx)
@@ -94,6 +94,8 @@ func (h *Host) holdRun(ctx context.Context, r *run, taken <-chan struct{}) error
 			return nil
 		case <-taken:
 			return errTakenOver
+		case <-over: // its host was lost, and what it did has been given to others
+			cause = ErrOver
 		case <-activity.GetWorkerStopChannel(ctx):
 			cause = ErrStopping
 		case <-ctx.Done():

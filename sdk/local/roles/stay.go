@@ -9,7 +9,8 @@ import (
 )
 
 // How a member of the fleet notices that it is one no more: the fleet offers its
-// hold activity again within seconds where it still counts on it.
+// hold activity again within seconds where it still counts on it. It joins at once where the
+// server says that the fleet does not: a process that was stopped for seconds has gone on.
 const (
 	lookEvery   = 5 * time.Second
 	lostAfter   = 6 // looks without being held
@@ -27,8 +28,11 @@ func stay(life context.Context, p *activities.Presence, join func(context.Contex
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for missed := 0; ; {
+		over := false
 		select {
 		case <-tick.C:
+		case <-p.Over():
+			over = true
 		case <-life.Done():
 			return false
 		}
@@ -36,9 +40,9 @@ func stay(life context.Context, p *activities.Presence, join func(context.Contex
 			return true
 		}
 		if missed++; p.Held() {
-			missed = 0
+			missed, over = 0, false
 		}
-		if missed < lostAfter && (missed < fencedAfter || !p.Fenced()) {
+		if !over && missed < lostAfter && (missed < fencedAfter || !p.Fenced()) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(life, joinWithin)

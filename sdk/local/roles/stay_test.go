@@ -48,7 +48,8 @@ func TestAMemberThatTheFleetGaveUpJoinsSoon(t *testing.T) {
 		said  error // to its heartbeats
 		after int   // looks
 	}{
-		"given up":    {serviceerror.NewNotFound("the workflow has ended"), fencedAfter},
+		"lost":        {activities.ErrOver, 0},
+		"given up":    {serviceerror.NewNotFound("the attempt has timed out"), fencedAfter},
 		"interrupted": {activity.ErrActivityReset, lostAfter},
 	} {
 		t.Run(name, func(t *testing.T) {
