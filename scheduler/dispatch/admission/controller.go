@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -69,8 +70,9 @@ type service struct {
 	meter     measure.Meter // of requests that come
 	wasted    float64       // of device time that went to requests which were not in time
 	whole     float64       // device time of a request, in nanoseconds
-	deadlines horizon       // of the requests under way
-	learned   int           // batches since the work was last estimated
+	standing  standing
+	deadlines horizon // of the requests under way
+	learned   int     // batches since the work was last estimated
 	estimated bool
 	until     Time // when the estimate is no longer to be relied on
 }
@@ -89,6 +91,7 @@ type load struct {
 	device  int
 	request float64   // of a whole request
 	lead    Time      // from the start of the last batch there to the answer
+	batch   float64   // of a full batch, at most
 	all     []float64 // of an item that waits, by module: there and below
 	below   []float64 // of an item that runs
 }
@@ -212,9 +215,12 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	case deadline != 0 && deadline <= now: // it came long before it was read
 		return false
 	case s.underWay == 0 || deadline == 0 || c.idle(s):
+		s.stands(now, math.Inf(-1))
 		return true
 	}
 	s.estimate(now)
+	over := math.Inf(-1)
+	defer func() { s.stands(now, over) }()
 	for i := range s.devices {
 		d := &s.devices[i]
 		own := d.request + float64(d.lead)
@@ -226,6 +232,7 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 			other.estimate(now)
 			work += other.before(d.device, now, deadline)
 		}
+		over = max(over, work-own-standingBatches*d.batch)
 		if work > left {
 			s.full(now)
 			return false
@@ -239,7 +246,11 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 
 // left is how much of that much time until a deadline is given away on a device.
 func (s *service) left(d *load, all Time) float64 {
-	return float64(all) - s.kept()*float64(max(0, all-d.lead))
+	left := float64(all) - s.kept()*float64(max(0, all-d.lead))
+	if s.standing.short > 0 {
+		left = min(left, float64(s.SLO)-s.standing.short)
+	}
+	return left
 }
 
 // before is the work of a service on a device that is due no later than that.
@@ -414,6 +425,7 @@ func (s *service) estimate(now Time) {
 			each := float64(g.Durations[b-1]) / float64(b) * s.modules[i].paces[k].Scale(now)
 			for _, device := range g.Devices {
 				d := s.device(device)
+				d.batch = max(d.batch, each*float64(b))
 				d.all[i] += g.Share * each / float64(len(g.Devices))
 				if d.lead == 0 || tail[i] < d.lead {
 					d.lead = tail[i]
