@@ -80,12 +80,16 @@ func (gr *deployed) measureQuery(inputs []wire.Tensor) *wire.Error {
 }
 
 // crowded says why there is no time for a request that came at arrival: its caller
-// gave it none, or others are before it.
-func crowded(arrival, deadline dispatch.Time) *wire.Error {
+// gave it none, it was read too late, or others are before it.
+func crowded(now, arrival, deadline dispatch.Time) *wire.Error {
 	if deadline <= arrival {
 		return &wire.Error{Code: wire.CodeDeadline, Reason: "its deadline had passed when it came"}
 	}
-	return overloaded(deadline - arrival)
+	err := overloaded(deadline - arrival)
+	if deadline <= now {
+		err.Reason = fmt.Sprintf("it had been here for %s when it was read: this machine cannot keep up with reading; send fewer requests, or give the gateway more processors, or a second gateway", quantity.Duration(now-arrival))
+	}
+	return err
 }
 
 func overloaded(budget dispatch.Time) *wire.Error {
@@ -115,10 +119,7 @@ func (g *Gateway) Crowded(ctx context.Context, name string, came time.Time) *wir
 	if gr.SLO == 0 || g.queue.Would(gr.Generation, now, arrival+gr.SLO) || p.shares.Owed(wire.TenantOf(ctx)) {
 		return nil
 	}
-	err := overloaded(gr.SLO)
-	if now >= arrival+gr.SLO {
-		err.Reason = fmt.Sprintf("it had been here for %s when it was read: this machine cannot keep up with reading; send fewer requests, or give the gateway more processors, or a second gateway", quantity.Duration(now-arrival))
-	}
+	err := crowded(now, arrival, arrival+gr.SLO)
 	g.refuse(ctx, p, gr, nil, &wire.InferRequest{Pipeline: name}, arrival, err)
 	return err
 }
@@ -153,11 +154,11 @@ func (g *Gateway) fits(gr *deployed, underWay, most int64, left float64, now, ar
 	}
 	if all := arrival + gr.SLO; gr.SLO > 0 && g.tenants.Any() && (deadline < all || left > 0) {
 		if all -= dispatch.Time(float64(all-now) * left); !g.queue.Would(gr.Generation, now, all) {
-			return crowded(arrival, deadline)
+			return crowded(now, arrival, deadline)
 		}
 	}
 	if !g.queue.Admit(gr.Generation, now, deadline) {
-		return crowded(arrival, deadline)
+		return crowded(now, arrival, deadline)
 	}
 	return nil
 }

@@ -118,6 +118,7 @@ func TestTimeRunsFromWhenARequestCame(t *testing.T) {
 		require.ErrorIs(t, err, wire.ErrDeadline, "it is dropped before it is computed")
 		_, err = came(time.Second)
 		require.ErrorIs(t, err, wire.ErrOverloaded)
+		require.ErrorContains(t, err, "it had been here for 1000 ms when it was read")
 		r, err = came(-time.Hour)
 		require.NoError(t, err, "a clock that was set back makes nothing younger than it is")
 		require.Equal(t, 20*ms, r.Elapsed)
