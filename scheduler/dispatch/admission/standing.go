@@ -9,7 +9,8 @@ import "math"
 // watched: the least of it within an objective's time has stood there for nothing (as the
 // minimum over an interval of CoDel; Nichols and Jacobson 2012), and what is given away is
 // shortened until it is that of standingBatches full batches. A queue that
-// empties between bursts is left alone, as is one that holds what can all be done.
+// empties between bursts is left alone, as is one that holds what can all be done, and that of a
+// plan that promises every request to be in time, as long as none has been missed.
 const (
 	standingBatches = 2
 	standingGain    = 0.25 // of what is too much or too little, in each interval
@@ -31,8 +32,8 @@ func (s *service) stands(now Time, over float64) {
 	}
 	if q.ends > 0 {
 		q.short += standingGain * q.over
-		if s.pressure() == 0 {
-			q.short /= 2 // it was a burst, or has passed
+		if s.pressure() == 0 || s.promised(now) {
+			q.short = 0 // it was a burst, or has passed, or is what the plan counts on
 		}
 		most := float64(s.SLO)
 		for i := range s.devices {
