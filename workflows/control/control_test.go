@@ -86,6 +86,21 @@ func TestWaitServingFails(t *testing.T) {
 	assert.ErrorContains(t, err, "generation 2 goes on serving")
 }
 
+// TestWaitServingAwaitsWhatIsMadeAgainAtOnce: the gateway that was to do it had left, as that of
+// the process before does, and another had joined.
+func TestWaitServingAwaitsWhatIsMadeAgainAtOnce(t *testing.T) {
+	left := control.Status{
+		Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Planning, Generation: 3,
+		Failure: &workflows.Failure{Generation: 3, Type: activities.TypeLeft, Reason: "the gateway has left the fleet"},
+	}
+	serving := control.Status{Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Serving, Generation: 3, Serving: 3}
+	_, err := control.New(statuses(t, left, serving), control.Options{Poll: time.Millisecond}).WaitServing(t.Context(), "traffic", 3, nil)
+	require.NoError(t, err)
+	left.Failure.RetryAt = time.Now()
+	_, err = control.New(statuses(t, left), control.Options{}).WaitServing(t.Context(), "traffic", 3, nil)
+	require.ErrorContains(t, err, "tries again at")
+}
+
 func TestWaitServingEndsWithItsContext(t *testing.T) {
 	c := mocks.NewClient(t)
 	runs(c, "pool/traffic", workflows.TypeService)
