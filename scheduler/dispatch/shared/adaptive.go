@@ -28,7 +28,8 @@ type adaptiveRules struct {
 	//
 	//	target·(start - startIdle·(share that idles) + startLoad·load + slender·crowd) - startPool·√(target/(executors + 2))
 	//
-	// requests, or startBeta·beta·lambda; startRare·beta·lambda for one among many models that needs about an executor. For one that
+	// requests, or startBeta·beta·lambda; down to startRare·beta·lambda for one among many models that needs about an executor,
+	// the more the fewer executors there are and the less batching gains. For one that
 	// keeps an executor busy where the pool frees more than startCalm executors while one more request runs, the
 	// former alone counts: a batch that waits for the request still finds an executor then, and the others are not
 	// idle meanwhile. It is less where batching gains little (see weigh), and is divided by
@@ -73,6 +74,7 @@ const (
 	fixedAlone = 0.5  // share of the time of a batch of one that is fixed, up to which less is held back
 	rareLeast  = 0.5  // executors that a model needs of whose requests not all are waited for: so many
 	rareMost   = 2.0  // to fewer than so many
+	rareFew    = 8    // executors of a pool up to which that counts whole
 	crowdMost  = 1.0  // times that executors return later than in turns, beyond which it is all the same
 	typicStep  = 0.05 // weight of a new batch in the typical duration
 )
@@ -94,8 +96,9 @@ const (
 //     pool, whose executors run dry and clog by turns, and the more executors
 //     idle, because idle time cannot be saved up; with more while the pool has
 //     much before it. Past a multiple of beta·lambda requests it does not
-//     wait, past half of them where one of many models needs about an executor, unless
-//     executors become free so often that waiting costs nothing.
+//     wait, past a third of it where one of many models needs about an executor and
+//     there are few, or batching gains little, unless executors become free so often
+//     that waiting costs nothing.
 //     Of several models the one with the least time left goes first.
 //   - In a small pool it looks at when the executors return, and not only at how
 //     much they have to do: it starts with less when the next are about to, and
@@ -321,7 +324,7 @@ func (p *adaptive) enough(class int32) float64 {
 	}
 	beta := r.startBeta
 	if need >= rareLeast && need < rareMost && p.amongMany(class) {
-		beta = r.startRare
+		beta -= (r.startBeta - r.startRare) * max(m.slender, min(1, rareFew/up))
 	}
 	return min(b, beta*m.fixed*m.meter.Rate)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// TestNothingIsHeldBackForNothing plays many models that batching helps little, in bursts and at random, at rates
+// TestNothingIsHeldBackForNothing plays many models that batching helps little, or that have an executor each, in bursts and at random, at rates
 // where a policy that starts at once loses about 1 % of the model that loses most: adaptive loses no more.
 func TestNothingIsHeldBackForNothing(t *testing.T) {
 	for _, row := range []struct {
@@ -28,6 +28,8 @@ func TestNothingIsHeldBackForNothing(t *testing.T) {
 		{"Xception", 4751, 2046, 30, 8, 16, 0.5, 2850},
 		{"InceptionV3, an executor each", 1964, 8771, 25, 8, 8, 0.3, 1137},
 		{"VGG16, an executor each", 2734, 5786, 40, 16, 16, 0.1, 3600},
+		{"DenseNet121, an executor each", 1061, 10312, 25, 32, 32, 0.7, 6880},
+		{"DenseNet121, an executor each of few", 1061, 10312, 25, 8, 8, 0.7, 1375},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var models []Model
