@@ -24,7 +24,8 @@
 // bursts that leave batches small, work that was judged too short. Where more come than the
 // devices can do, more is kept the more device time goes to requests that are not in time
 // after all: who is refused in their place costs nothing, and those taken in fill the devices.
-// Those taken in then come as the devices do them (see pace.go).
+// Those taken in then come as the devices do them (see pace.go), and a queue that does not
+// empty is shortened to what keeps batches full (see standing.go).
 //
 // What no rule can know on arrival is how many items a request will have. Fits asks again
 // once a module has split it, before the first of them runs.

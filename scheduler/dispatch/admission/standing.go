@@ -30,17 +30,15 @@ func (s *service) stands(now Time, over float64) {
 	if now < q.ends {
 		return
 	}
-	if q.ends > 0 {
-		q.short += standingGain * q.over
-		if s.pressure() == 0 || s.promised(now) {
-			q.short = 0 // it was a burst, or has passed, or is what the plan counts on
-		}
+	if s.pressure() == 0 || s.promised(now) {
+		q.short = 0 // it was a burst, or has passed, or is what the plan counts on
+	} else if q.ends > 0 {
 		most := float64(s.SLO)
 		for i := range s.devices {
 			d := &s.devices[i]
 			most = min(most, float64(s.SLO-d.lead)-d.request-standingBatches*d.batch)
 		}
-		q.short = max(0, min(q.short, most))
+		q.short = max(0, min(q.short+standingGain*q.over, most))
 	}
 	q.ends, q.over = now+max(1, s.SLO), math.Inf(1)
 }
