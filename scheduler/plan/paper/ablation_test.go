@@ -122,12 +122,7 @@ func TestTheLiteralReadingIsSoundForOneModule(t *testing.T) {
 		}
 		require.NotEqual(t, plan.Infeasible, literal.Status, literal.Reason)
 		plantest.CheckPlan(t, problem, o, literal)
-		// What is not proven may save what a sliver of the rate takes of a device.
-		sliver := 1e-9
-		if !own.Sound {
-			sliver = 1e-4
-		}
-		require.LessOrEqual(t, literal.Cost, own.Cost*(1+sliver))
+		require.LessOrEqual(t, literal.Cost, own.Cost*(1+1e-9))
 		require.True(t, literal.Sound)
 	})
 }
