@@ -37,6 +37,7 @@ type adaptiveRules struct {
 	//	1 + startBursts·(crowding - 1)
 	//
 	// where requests come in bursts: others do idle between them, and more the more requests crowd.
+	// Neither startRare nor startCalm counts where executors are to spare (see scarce).
 	start, startPool, startIdle, startLoad, startBeta, startRare, startCalm, startBursts float64
 
 	// A first request stays if it allows a batch of
@@ -75,9 +76,16 @@ const (
 	rareLeast  = 0.5  // executors that a model needs of whose requests not all are waited for: so many
 	rareMost   = 2.0  // to fewer than so many
 	rareFew    = 8    // executors of a pool up to which that counts whole
+	calmScarce = 0.8  // executors that all models need, as a share of the pool, from which on startCalm counts whole
+	rareScarce = 0.5  // likewise, startRare
+	scarceOver = 0.15 // of the pool, by which they need less where neither counts
 	crowdMost  = 1.0  // times that executors return later than in turns, beyond which it is all the same
 	typicStep  = 0.05 // weight of a new batch in the typical duration
 )
+
+// Shares of the requests lost, of all models together: up to the former as few requests are given up as batching
+// says, from the latter on as many as if batching gained most.
+const swampedFrom, swampedWhole = 0.01, 0.03
 
 // NewAdaptive builds Harpagon's own policy, the default for a shared pool: it
 // holds batches back as Symphony does, but by what the whole pool has before
@@ -109,7 +117,9 @@ const (
 //   - What holding back and giving up gain are larger batches, and they gain no
 //     more than the part of a batch's time that is fixed. Where that is little,
 //     nothing is held back, not even in a burst, and no request is given up that
-//     could still be served.
+//     could still be served; unless executors are to spare, or many requests are
+//     lost anyhow: then larger batches leave executors idle that can be given
+//     back, or serve more.
 //   - It does not wait for what is not expected: when the stream has paused, the
 //     batch starts on any executor that idles.
 //   - Requests are given up only when an executor is granted, when most is
@@ -324,15 +334,23 @@ func (p *adaptive) enough(class int32) float64 {
 	}
 	beta := r.startBeta
 	if need >= rareLeast && need < rareMost && p.amongMany(class) {
-		beta -= (r.startBeta - r.startRare) * max(m.slender, min(1, rareFew/up))
+		beta -= (r.startBeta - r.startRare) * max(m.slender, min(1, rareFew/up)) * p.scarce(rareScarce)
 	}
 	return min(b, beta*m.fixed*m.meter.Rate)
 }
 
 // calm is the part of a batch that waiting for costs nothing where executors become free all the
-// time.
+// time and few are to spare.
 func (p *adaptive) calm(m *poolModel) float64 {
-	return m.alone / (1 + p.rules.startBursts*m.burst.excess)
+	return 1 - (1-m.alone/(1+p.rules.startBursts*m.burst.excess))*p.scarce(calmScarce)
+}
+
+// scarce is 1 where the models need that share of the executors or more, and nothing where they need scarceOver
+// less. Where executors are to spare, batches that start sooner, and are smaller, serve no more requests: they
+// only keep executors busy that could be given back.
+func (p *adaptive) scarce(whole float64) float64 {
+	need := p.needed / float64(max(1, p.fleet.Up))
+	return min(1, max(0, 1-(whole-need)/scarceOver))
 }
 
 // load is the work that the executors still have before them, as a share of
@@ -386,7 +404,15 @@ func (p *adaptive) keep(class int32) int {
 	target := m.aim
 	share := r.keep + r.keepQueue*min(queueMost, float64(q.n)/target) + r.keepGap*p.gap()
 	share -= min(fairKeepMost, fairKeep*max(0, p.behind(class)))
-	return max(1, int(target*share*m.spared+keepRound))
+	spared := m.spared + (1-m.spared)*p.swamped()
+	return max(1, int(target*share*spared+keepRound))
+}
+
+// swamped is 0 while hardly more requests are lost than may be, and 1 where many are: larger batches then serve
+// more of them, even where batching gains little.
+func (p *adaptive) swamped() float64 {
+	lost := p.losses.share(fairBegin * float64(len(p.models)))
+	return min(1, max(0, (lost-swampedFrom)/(swampedWhole-swampedFrom)))
 }
 
 // choose finds the model that takes the next open executor, or -1 where it is

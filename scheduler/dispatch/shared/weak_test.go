@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -53,6 +54,50 @@ func TestNothingIsHeldBackForNothing(t *testing.T) {
 			assert.InDelta(t, 0.99, theirs, 0.01, "the rate says something")
 		})
 	}
+}
+
+// TestExecutorsToSpareAreLeftIdle plays pools that are far from full: they are no busier than by the rules
+// without startCalm and startRare, so that a cluster that follows its load can give as many back.
+func TestExecutorsToSpareAreLeftIdle(t *testing.T) {
+	for _, row := range []struct {
+		name        string
+		each, fixed time.Duration
+		models      int
+		executors   int
+		shape       float64
+		rate        float64
+	}{
+		{"ResNet50, two executors each", 1053, 5072, 10, 24, 1, 4000},
+		{"Xception, three executors each, bursts", 4751, 2046, 8, 24, 0.3, 2600},
+		{"BERT, four executors each", 7008, 159, 8, 32, 1, 2400},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var models []Model
+			for range row.models {
+				models = append(models, Model{Durations: Linear(row.each*time.Microsecond, row.fixed*time.Microsecond, 64), SLO: 40 * ms})
+			}
+			busy := func(r adaptiveRules) float64 {
+				v := vclock{p: newAdaptive(Options{Models: models}, r), models: models, execs: row.executors, rate: row.rate, shape: row.shape, seed: 1, warm: time.Second, horizon: 9 * time.Second}
+				assert.Equal(t, 1.0, v.run())
+				return float64(v.busy) / float64(10*time.Second) / float64(row.executors)
+			}
+			held := tunedRules()
+			held.startCalm, held.startRare = math.Inf(1), held.startBeta
+			assert.LessOrEqual(t, busy(tunedRules()), 1.01*busy(held))
+		})
+	}
+}
+
+// TestMuchTooMuchIsServedAsWell offers three times what a pool can keep to models that batching helps little: it
+// serves about as many in time then.
+func TestMuchTooMuchIsServedAsWell(t *testing.T) {
+	var models []Model
+	for range 8 {
+		models = append(models, Model{Durations: Linear(7008*time.Microsecond, 159*time.Microsecond, 64), SLO: 50 * ms})
+	}
+	const kept = 4579 // requests a second
+	v := vclock{p: NewAdaptive(Options{Models: models}), models: models, execs: 32, rate: 3 * kept, seed: 1, warm: time.Second, horizon: 5 * time.Second}
+	assert.GreaterOrEqual(t, 3*v.run(), 0.985)
 }
 
 // TestWhatBatchingGains: none of it where a batch takes as long as its requests, all where hardly longer than one.
