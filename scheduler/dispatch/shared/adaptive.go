@@ -37,7 +37,8 @@ type adaptiveRules struct {
 	//	1 + startBursts·(crowding - 1)
 	//
 	// where requests come in bursts: others do idle between them, and more the more requests crowd.
-	// Neither startRare nor startCalm counts where executors are to spare (see scarce).
+	// Where executors are to spare (see scarce) a batch is not made smaller by startRare, nor by startBursts or by how
+	// little batching gains.
 	start, startPool, startIdle, startLoad, startBeta, startRare, startCalm, startBursts float64
 
 	// A first request stays if it allows a batch of
@@ -76,7 +77,7 @@ const (
 	rareLeast  = 0.5  // executors that a model needs of whose requests not all are waited for: so many
 	rareMost   = 2.0  // to fewer than so many
 	rareFew    = 8    // executors of a pool up to which that counts whole
-	calmScarce = 0.8  // executors that all models need, as a share of the pool, from which on startCalm counts whole
+	calmScarce = 0.8  // executors that all models need, as a share of the pool, from which on calm counts whole
 	rareScarce = 0.5  // likewise, startRare
 	scarceOver = 0.15 // of the pool, by which they need less where neither counts
 	crowdMost  = 1.0  // times that executors return later than in turns, beyond which it is all the same
