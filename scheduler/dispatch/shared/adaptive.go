@@ -78,7 +78,7 @@ const (
 	rareMost   = 2.0  // to fewer than so many
 	rareFew    = 8    // executors of a pool up to which that counts whole
 	calmScarce = 0.8  // executors that all models need, as a share of the pool, from which on calm counts whole
-	rareScarce = 0.5  // likewise, startRare
+	rareScarce = 0.6  // likewise, startRare
 	scarceOver = 0.15 // of the pool, by which they need less where neither counts
 	crowdMost  = 1.0  // times that executors return later than in turns, beyond which it is all the same
 	typicStep  = 0.05 // weight of a new batch in the typical duration
