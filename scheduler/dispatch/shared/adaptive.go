@@ -412,8 +412,7 @@ func (p *adaptive) keep(class int32) int {
 // swamped is 0 while hardly more requests are lost than may be, and 1 where many are: larger batches then serve
 // more of them, even where batching gains little.
 func (p *adaptive) swamped() float64 {
-	lost := p.losses.share(fairBegin * float64(len(p.models)))
-	return min(1, max(0, (lost-swampedFrom)/(swampedWhole-swampedFrom)))
+	return max(0, part(p.lost()-swampedFrom, swampedWhole-swampedFrom))
 }
 
 // choose finds the model that takes the next open executor, or -1 where it is

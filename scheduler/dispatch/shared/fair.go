@@ -49,9 +49,12 @@ func (p *adaptive) behind(class int32) float64 {
 	if p.models[class].losses.lost == 0 {
 		return 0
 	}
-	all := p.losses.share(fairBegin * float64(len(p.models)))
+	all := p.lost()
 	return (p.models[class].losses.share(fairBegin) - all) * max(0, 1-all/fairEnds)
 }
+
+// lost is the share of requests of all models together that were lately given up.
+func (p *adaptive) lost() float64 { return p.losses.share(fairBegin * float64(len(p.models))) }
 
 // ahead is how much earlier than its deadline says a model goes. Its batches are
 // formed by their deadlines all the same.

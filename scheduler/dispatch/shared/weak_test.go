@@ -2,6 +2,7 @@ package shared
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,10 +34,7 @@ func TestNothingIsHeldBackForNothing(t *testing.T) {
 		{"DenseNet121, an executor each of few", 1061, 10312, 25, 8, 8, 0.7, 1375},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			var models []Model
-			for range row.models {
-				models = append(models, Model{Durations: Linear(row.each*time.Microsecond, row.fixed*time.Microsecond, 64), SLO: row.slo * ms})
-			}
+			models := slices.Repeat([]Model{{Durations: Linear(row.each*time.Microsecond, row.fixed*time.Microsecond, 64), SLO: row.slo * ms}}, row.models)
 			kept := func(build func(Options) dispatch.Policy) float64 {
 				sum, seeds := 0.0, 3
 				for seed := range seeds {
@@ -72,10 +70,7 @@ func TestExecutorsToSpareAreLeftIdle(t *testing.T) {
 		{"BERT, four executors each", 7008, 159, 8, 32, 1, 2400},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			var models []Model
-			for range row.models {
-				models = append(models, Model{Durations: Linear(row.each*time.Microsecond, row.fixed*time.Microsecond, 64), SLO: 40 * ms})
-			}
+			models := slices.Repeat([]Model{{Durations: Linear(row.each*time.Microsecond, row.fixed*time.Microsecond, 64), SLO: 40 * ms}}, row.models)
 			busy := func(r adaptiveRules) float64 {
 				v := vclock{p: newAdaptive(Options{Models: models}, r), models: models, execs: row.executors, rate: row.rate, shape: row.shape, seed: 1, warm: time.Second, horizon: 9 * time.Second}
 				assert.Equal(t, 1.0, v.run())
@@ -91,10 +86,7 @@ func TestExecutorsToSpareAreLeftIdle(t *testing.T) {
 // TestMuchTooMuchIsServedAsWell offers three times what a pool can keep to models that batching helps little: it
 // serves about as many in time then.
 func TestMuchTooMuchIsServedAsWell(t *testing.T) {
-	var models []Model
-	for range 8 {
-		models = append(models, Model{Durations: Linear(7008*time.Microsecond, 159*time.Microsecond, 64), SLO: 50 * ms})
-	}
+	models := slices.Repeat([]Model{{Durations: Linear(7008*time.Microsecond, 159*time.Microsecond, 64), SLO: 50 * ms}}, 8)
 	const kept = 4579 // requests a second
 	v := vclock{p: NewAdaptive(Options{Models: models}), models: models, execs: 32, rate: 3 * kept, seed: 1, warm: time.Second, horizon: 5 * time.Second}
 	assert.GreaterOrEqual(t, 3*v.run(), 0.985)
