@@ -166,14 +166,3 @@ func (f *Fleet) hide(id dispatch.ExecutorID) {
 		f.Opens--
 	}
 }
-
-// Pick is the open executor of the lowest number in the lowest group, or -1:
-// work stays on the first executors, so that the last ones can be spared.
-func (f *Fleet) Pick() dispatch.ExecutorID {
-	for g := range f.Open {
-		if f.Open[g].N > 0 {
-			return dispatch.ExecutorID(f.Open[g].First())
-		}
-	}
-	return -1
-}

@@ -77,6 +77,9 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 	case dispatch.ExecutorUp, dispatch.ExecutorGone:
 		p.release(ev.Executor)
 		p.change(&ev)
+		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
+			p.expire(p.parked[len(p.parked)-1])
+		}
 	case dispatch.ExecutorFree:
 		p.change(&ev)
 		out = p.startCommitted(ev.Executor, out)
@@ -87,31 +90,52 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 	for p.expiring.Next() <= p.now {
 		p.trim(dispatch.ExecutorID(p.expiring.Top()))
 	}
-	for p.fleet.Opens > 0 {
-		id := p.fleet.Pick()
-		class, size := p.choose(id)
-		if size == 0 {
-			break
-		}
-		out = p.start(class, id, size, out)
-		p.expire(class)
-		p.decideAt(id)
-	}
-	for p.soon.Next() <= p.now {
-		id := dispatch.ExecutorID(p.soon.Top())
-		class, size := p.choose(id)
-		if size == 0 {
-			break
-		}
-		p.soon.Drop(int32(id))
-		p.commit(class, id, size)
-		p.expire(class)
+	out = p.startOpen(out)
+	for p.commitNext() {
+		out = p.startOpen(out) // what stands behind the batch may suit another executor
 	}
 	wake := min(p.wakes.Next(), p.expiring.Next())
 	if p.soon.Next() > p.now {
 		wake = min(wake, p.soon.Next())
 	}
 	return p.arm(wake, p.settle(out))
+}
+
+// startOpen starts batches on the open executors until none of them has one, on those of
+// the first groups before the others.
+func (p *clockwork) startOpen(out []dispatch.Action) []dispatch.Action {
+	for g := 0; g < len(p.fleet.Open); g++ {
+		if p.fleet.Open[g].N == 0 {
+			continue
+		}
+		id := dispatch.ExecutorID(p.fleet.Open[g].First())
+		class, size := p.choose(id)
+		if size == 0 {
+			continue
+		}
+		out = p.start(class, id, size, out)
+		p.expire(class)
+		p.decideAt(id)
+		g = -1 // what stands behind the batch may suit those before
+	}
+	return out
+}
+
+// commitNext decides on the next batch of the busy executor whose turn came first, and
+// says whether there was one.
+func (p *clockwork) commitNext() bool {
+	if p.soon.Next() > p.now {
+		return false
+	}
+	id := dispatch.ExecutorID(p.soon.Top())
+	class, size := p.choose(id)
+	if size == 0 {
+		return false
+	}
+	p.soon.Drop(int32(id))
+	p.commit(class, id, size)
+	p.expire(class)
+	return true
 }
 
 // choose finds the batch for an executor that must start first: its model and

@@ -26,7 +26,7 @@ type pool struct {
 	asked   dispatch.Time         // likewise, until it has come
 	waiting int                   // requests in all lines
 	batch   []dispatch.RequestID  `record:"-"`
-	parked  []int32               // models that the open executors are too slow for
+	parked  []int32               // models to look at anew when executors change: the open ones are too slow for them
 	late    []givenUp             `record:"-"` // in this step; see settle
 	firsts  []dispatch.ExecutorID `record:"-"` // by group, likewise
 	runs    [][2]run              // by ExecutorID: what it runs, and what was sent ahead
@@ -167,6 +167,11 @@ func (p *pool) change(ev *dispatch.Event) {
 	}
 	if up != p.fleet.Up && len(p.fleet.Ups) > 1 {
 		p.replan()
+		for c := range p.lines { // what is late follows from the plans
+			if p.lines[c].n > 0 {
+				p.parked = append(p.parked, int32(c))
+			}
+		}
 	}
 }
 

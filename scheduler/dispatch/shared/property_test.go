@@ -60,6 +60,18 @@ func (d *poolDriver) step(ev dispatch.Event) {
 	for _, r := range late {
 		d.hopeless(r)
 	}
+	if d.timer <= d.now {
+		return
+	}
+	for _, a := range d.p.Step(d.now-d.back, dispatch.Event{}, nil) {
+		require.NotEqual(d.t, dispatch.Start, a.Act, "the step before could have done so: %v", a)
+		switch a.Act {
+		case dispatch.SetTimer:
+			d.timer = a.At
+		case dispatch.Drop:
+			d.end(a.Request)
+		}
+	}
 }
 
 // hopeless says that no executor that idles could have done a request that was dropped
@@ -179,8 +191,8 @@ func drawPool(t *rapid.T) Options {
 
 // TestPoolPromises plays random stories to every pool policy: each request
 // ends once, no batch is too large, starts on a busy executor or ends late, none is
-// dropped as late that an idle executor could still do,
-// each class is served in the order of deadlines, and nobody waits for ever,
+// dropped as late that an idle executor could still do, no step leaves a start
+// to the next one without a timer, each class is served in the order of deadlines, and nobody waits for ever,
 // whatever the clock does.
 func TestPoolPromises(t *testing.T) {
 	policies := map[string]func(Options) dispatch.Policy{
