@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 
-	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 )
 
@@ -65,16 +64,11 @@ func (a *answer) Put(data *[]byte) {
 	}
 }
 
-// encode makes the message of an answer, which counts as held, or says that there is no
-// room.
-func (s *server) encode(c *conn, r *wire.InferResponse, raw bool) (*answer, error) {
-	var head [headRoom]byte
-	m, err := oipgrpc.Answer(head[:0], r, raw)
-	if err != nil {
-		return nil, err
-	}
+// keep puts the message of an answer of a pipeline into memory, which counts as held, or says
+// that there is no room.
+func (s *server) keep(c *conn, pipeline string, m *oipgrpc.Message) (*answer, error) {
 	size := m.Size()
-	k := &kept{held: s.options.Bytes.Begin(r.Pipeline), since: time.Now()}
+	k := &kept{held: s.options.Bytes.Begin(pipeline), since: time.Now()}
 	if err := k.held.Grow(int64(room(size))); err != nil {
 		return nil, err
 	}
@@ -111,6 +105,9 @@ type codec struct{ oipgrpc.Codec }
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if a, ok := v.(*answer); ok {
 		return mem.BufferSlice{mem.NewBuffer(a.data, a)}, nil
+	}
+	if f, ok := v.(failure); ok {
+		return mem.BufferSlice{mem.SliceBuffer(f)}, nil
 	}
 	return c.Codec.Marshal(v)
 }

@@ -208,7 +208,9 @@ func TestAForgottenAnswerIsNotHeld(t *testing.T) {
 	s := &server{options: Options{Bytes: held}}
 	c := new(conn)
 	lose := func(c *conn) {
-		a, err := s.encode(c, &wire.InferResponse{}, true)
+		m, err := oipgrpc.Answer(nil, &wire.InferResponse{}, true)
+		require.NoError(t, err)
+		a, err := s.keep(c, "", &m)
 		require.NoError(t, err)
 		_, err = codec{}.Marshal(a)
 		require.NoError(t, err)

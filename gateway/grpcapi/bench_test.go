@@ -128,7 +128,7 @@ func sides(b *testing.B, run func(b *testing.B, ask func() error)) {
 	pipeline := func(b *testing.B) net.Addr { return listening(b, instant(b, gateway.Options{}), Options{Bytes: held}) }
 	b.Run("pipeline", func(b *testing.B) { run(b, stub(b, pipeline(b))) })
 	b.Run("client", func(b *testing.B) {
-		c, err := oipgrpc.NewClient(oipgrpc.ClientOptions{Address: pipeline(b).String()})
+		c, err := oipgrpc.NewClient(oipgrpc.ClientOptions{Address: pipeline(b).String(), Streams: true})
 		require.NoError(b, err)
 		b.Cleanup(func() { _ = c.Close() })
 		run(b, func() error {

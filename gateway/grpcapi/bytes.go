@@ -119,7 +119,12 @@ func (s *server) count(c *coming, call *oipgrpc.Call) (held inflight.Held, err e
 	r.remove(c)
 	r.large = max(n, r.large-r.large/forget)
 	r.mu.Unlock()
-	held = s.options.Bytes.Begin(call.Request.Pipeline)
-	err = held.Grow(n)
+	return s.hold(call)
+}
+
+// hold counts a message until what is held is released.
+func (s *server) hold(call *oipgrpc.Call) (inflight.Held, error) {
+	held := s.options.Bytes.Begin(call.Request.Pipeline)
+	err := held.Grow(int64(call.Size))
 	return held, err
 }

@@ -4,8 +4,8 @@
 //
 // Of service inference.GRPCInferenceService there are ServerLive, ServerReady,
 // ModelReady, ServerMetadata, ModelMetadata and ModelInfer, and of the
-// extensions ModelStatistics and RepositoryIndex; other calls get the status
-// Unimplemented.
+// extensions ModelStreamInfer, ModelStatistics and RepositoryIndex; other calls get
+// the status Unimplemented.
 //
 // Tensors travel raw or as typed contents, see package wire/oip/oipgrpc. The
 // deadline of the call is the request's where it comes before arrival plus
@@ -15,6 +15,10 @@
 // limit, Unavailable when no executor can serve, DeadlineExceeded when the
 // deadline cannot be met, and Unauthenticated without the token. A client that
 // hangs up cancels its request.
+//
+// By a stream, requests are answered as they are done. Each is let in, counted and bounded as
+// if it had a call of its own. A server that ends answers what streams bring until their
+// clients end them, for as long as it waits for calls.
 //
 // With a token, a client sends the metadata "authorization: Bearer TOKEN" with
 // every call but ServerLive and ServerReady. Listen refuses to serve beyond the

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 )
@@ -18,6 +19,12 @@ func service() *grpc.ServiceDesc {
 	for i := range s.Methods {
 		if "/"+s.ServiceName+"/"+s.Methods[i].MethodName == pb.GRPCInferenceService_ModelInfer_FullMethodName {
 			s.Methods[i].Handler = modelInfer
+		}
+	}
+	s.Streams = slices.Clone(s.Streams)
+	for i := range s.Streams {
+		if "/"+s.ServiceName+"/"+s.Streams[i].StreamName == pb.GRPCInferenceService_ModelStreamInfer_FullMethodName {
+			s.Streams[i].Handler = modelStreamInfer
 		}
 	}
 	return &s
@@ -44,26 +51,12 @@ func (s *server) infer(ctx context.Context, call *oipgrpc.Call) (*answer, error)
 		return nil, oipgrpc.EncodeError(err)
 	}
 	defer held.Release()
-	if call.Err != nil {
-		return nil, oipgrpc.EncodeError(call.Err)
-	}
-	c := connOf(ctx)
+	c, within := connOf(ctx), ctx
 	call.Request.Arrived = c.arrival()
-	if call.Version != "" {
-		if _, err := s.model(ctx, call.Request.Pipeline, call.Version); err != nil {
-			return nil, oipgrpc.EncodeError(err)
-		}
-	}
-	within := ctx
-	if call.Timeout > 0 {
-		limited, cancel := context.WithTimeout(ctx, call.Timeout)
-		defer cancel()
-		within = limited
-	}
 	if came == nil || came.traced {
 		within = oipgrpc.Traced(within)
 	}
-	r, err := s.backend.Infer(within, &call.Request)
+	r, err := s.run(within, call)
 	if err == nil {
 		err = ctx.Err() // nobody waits for it
 	}
@@ -71,9 +64,32 @@ func (s *server) infer(ctx context.Context, call *oipgrpc.Call) (*answer, error)
 		return nil, oipgrpc.EncodeError(err)
 	}
 	plain(ctx)
-	a, err := s.encode(c, r, call.Raw)
+	var head [headRoom]byte
+	m, err := oipgrpc.Answer(head[:0], r, call.Raw)
+	if err != nil {
+		return nil, oipgrpc.EncodeError(err)
+	}
+	a, err := s.keep(c, r.Pipeline, &m)
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
 	}
 	return a, nil
+}
+
+// run has the backend answer a call.
+func (s *server) run(ctx context.Context, call *oipgrpc.Call) (*wire.InferResponse, error) {
+	if call.Err != nil {
+		return nil, call.Err
+	}
+	if call.Version != "" {
+		if _, err := s.model(ctx, call.Request.Pipeline, call.Version); err != nil {
+			return nil, err
+		}
+	}
+	if call.Timeout > 0 {
+		limited, cancel := context.WithTimeout(ctx, call.Timeout)
+		defer cancel()
+		ctx = limited
+	}
+	return s.backend.Infer(ctx, &call.Request)
 }

@@ -89,6 +89,17 @@ func TestScopesAtEveryPort(t *testing.T) {
 			_, err := model.ModelInfer(ctx, &pb.ModelInferRequest{ModelName: "p"})
 			return err
 		}), "one any shared"},
+		"gRPC stream": {overGRPC(func(ctx context.Context) error {
+			s, err := model.ModelStreamInfer(ctx)
+			require.NoError(t, err)
+			require.NoError(t, s.Send(&pb.ModelInferRequest{ModelName: "p"}))
+			m, err := s.Recv()
+			require.NoError(t, err)
+			if strings.Contains(m.GetErrorMessage(), "token") {
+				return status.Error(codes.Unauthenticated, m.GetErrorMessage())
+			}
+			return nil
+		}), "one any shared"},
 		"gRPC metadata": {overGRPC(func(ctx context.Context) error {
 			_, err := model.ModelMetadata(ctx, &pb.ModelMetadataRequest{Name: "p"})
 			return err

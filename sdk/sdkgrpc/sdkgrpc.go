@@ -4,7 +4,8 @@
 //	client, err := sdkgrpc.Dial(ctx, "grpc://gateway-1:8081", "grpc://gateway-2:8081")
 //
 // Everything else is as over HTTP: errors, deadlines, several gateways. All requests to a
-// gateway share one connection.
+// gateway share one connection, and small ones that are under way together share streams,
+// which costs half as much as calls of their own.
 package sdkgrpc
 
 import (
@@ -39,7 +40,7 @@ func Dial(ctx context.Context, addresses ...string) (*sdk.Client, error) {
 func Connect(to sdk.Endpoint) (sdk.Connection, error) {
 	c := &connection{address: "grpc://" + to.Host}
 	o := oipgrpc.ClientOptions{
-		Address: to.Host, Token: to.Token, MaxAnswer: math.MaxInt32,
+		Address: to.Host, Token: to.Token, MaxAnswer: math.MaxInt32, Streams: true,
 		Broken: func(sent bool, err error) error { return sdk.Unreachable(c.address, !sent, err) },
 	}
 	if to.TLS {

@@ -63,10 +63,14 @@ func Answer(room []byte, r *wire.InferResponse, raw bool) (Message, error) {
 var errText = errors.New("a name, a version or an ID is not valid UTF-8")
 
 // request makes the message of a request, like Answer. Its tensors are raw.
-func request(room []byte, q *wire.InferRequest, version string, timeout time.Duration) (Message, error) {
+// By a stream it has a number of that.
+func request(room []byte, q *wire.InferRequest, version string, timeout time.Duration, number int64) (Message, error) {
 	sound := utf8.ValidString(q.Pipeline) && utf8.ValidString(version) && utf8.ValidString(q.ID)
 	to := appendText(room[:0], modelNameField, q.Pipeline)
 	to = appendText(appendText(to, modelVersionField, version), idField, q.ID)
+	if number != 0 {
+		to = appendNumber(to, numberKey, number)
+	}
 	if timeout > 0 {
 		to = appendNumber(to, timeoutKey, max(timeout.Microseconds(), 1))
 	}

@@ -43,6 +43,7 @@ type ClientOptions struct {
 	Secure    credentials.TransportCredentials // in place of TLS, where its files may change
 	Token     string                           // sent as "authorization: Bearer TOKEN"; empty sends none
 	MaxAnswer int                              // bytes; 0 means DefaultMaxAnswer
+	Streams   bool                             // requests that are under way together may share streams, where the server knows of them
 
 	// Broken explains a failure below the protocol, before or after the request was sent;
 	// nil makes a *wire.Error.
@@ -54,6 +55,7 @@ type ClientOptions struct {
 type Client struct {
 	options ClientOptions
 	conn    *grpc.ClientConn
+	streams streams
 }
 
 // NewClient makes a client. Nothing is sent yet.
@@ -148,14 +150,25 @@ func (c *Client) Infer(ctx context.Context, q *wire.InferRequest, version string
 	if at, ok := ctx.Deadline(); ok {
 		asked.timeout = max(time.Until(at), time.Microsecond)
 	}
+	defer c.streams.under.Add(-1)
+	if c.streams.under.Add(1) > fewest {
+		if r, sent, err := c.byStream(ctx, &asked); sent {
+			return r, err
+		}
+		asked.number = 0
+	}
 	var r reply
 	if err := c.call(ctx, pb.GRPCInferenceService_ModelInfer_FullMethodName, &asked, &r); err != nil {
 		return nil, err
 	}
 	if r.err != nil {
-		return nil, wire.Errorf(wire.CodeInternal, "", "the server's answer cannot be read: %s", reason(r.err))
+		return nil, unreadable(r.err)
 	}
 	return r.answer, nil
+}
+
+func unreadable(err error) error {
+	return wire.Errorf(wire.CodeInternal, "", "the server's answer cannot be read: %s", reason(err))
 }
 
 // call asks the server once, and explains a failure.

@@ -56,12 +56,17 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return c.CodecV2.Marshal(v)
 	}
 	s.sent = true // where there is no connection, nobody asks for the message
-	q, ok := s.message.(*question)
-	if !ok {
-		return c.CodecV2.Marshal(s.message)
+	var q *question
+	switch m := s.message.(type) {
+	case *question:
+		q = m
+	case []byte:
+		return mem.BufferSlice{mem.SliceBuffer(m)}, nil
+	default:
+		return c.CodecV2.Marshal(m)
 	}
 	var room [headRoom]byte
-	m, err := request(room[:0], q.request, q.version, q.timeout)
+	m, err := request(room[:0], q.request, q.version, q.timeout, q.number)
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +82,15 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if s, ok := v.(*streamed); ok {
+		return s.read(data.Materialize())
+	}
 	r, ok := v.(*reply)
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	b := data.Materialize() // the tensors lead to it
-	if r.answer = readPlain(b); r.answer != nil {
+	if r.answer, _ = readPlain(b); r.answer != nil {
 		return nil
 	}
 	m := new(pb.ModelInferResponse)
@@ -100,6 +108,7 @@ type (
 		request *wire.InferRequest
 		version string
 		timeout time.Duration
+		number  int64 // by a stream
 	}
 	reply struct {
 		answer *wire.InferResponse

@@ -27,6 +27,8 @@ type Call struct {
 	Version string        // asked for; empty for any
 	Timeout time.Duration // 0 when none is asked for
 	Raw     bool          // the tensors came raw, so the answer's go raw
+	Number  int64         // by a stream; 0 for none
+	Cancel  int64         // by a stream: the number of a request that this, which is none, takes back
 
 	// Of what Codec has read: the length of the message in bytes, and what is wrong with
 	// it, like DecodeRequest.
@@ -60,6 +62,7 @@ func (c *Call) decode(m *pb.ModelInferRequest) (err error) {
 	if c.Timeout, err = timeout(m.GetParameters()); err != nil {
 		return err
 	}
+	c.Number, c.Cancel = m.GetParameters()[numberKey].GetInt64Param(), m.GetParameters()[cancelKey].GetInt64Param()
 	raw := m.GetRawInputContents()
 	if c.Raw && len(raw) != len(m.GetInputs()) {
 		return invalid("there are %d inputs and %d raw_input_contents; give one for each, in order", len(m.GetInputs()), len(raw))

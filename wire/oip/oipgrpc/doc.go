@@ -13,4 +13,11 @@
 // error has a detail of type google.rpc.ErrorInfo with code, stage and times, so
 // that the typed error is whole again at the client. Clients that know of none
 // of this see the usual status codes.
+//
+// By a stream of requests (ModelStreamInfer), a request may have the parameter "number", a whole
+// number above 0, which its answer then has, too; a message with the parameter "cancel" of that
+// number takes it back. An answer that is an error has in the parameter "status" what ModelInfer
+// would have failed with, a google.rpc.Status in base64. A server that does so says so in the
+// header "harpagon-numbered". The client shares streams among requests that are under way
+// together, where its options and the server allow it.
 package oipgrpc

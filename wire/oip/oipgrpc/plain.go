@@ -177,31 +177,42 @@ func (c *Call) want(b []byte) bool {
 	return true
 }
 
-// parameter takes a parameter: the only one that requests have.
+// parameter takes one of the parameters that requests have.
 func (c *Call) parameter(b []byte) bool {
 	key, value, ok := entry(b)
-	us, sound := integer(value)
-	if c.Timeout = microseconds(us); !ok || !sound || us < 0 {
+	n, sound := integer(value)
+	if !ok || !sound || n < 0 {
 		return false
 	}
-	return string(key) == timeoutKey
+	switch string(key) {
+	case timeoutKey:
+		c.Timeout = microseconds(n)
+	case numberKey:
+		c.Number = n
+	case cancelKey:
+		c.Cancel = n
+	default:
+		return false
+	}
+	return true
 }
 
 // plainAnswer is an answer with room for what most have, made in one piece.
 type plainAnswer struct {
 	answer wire.InferResponse
+	number int64
 	one    [1]wire.NamedTensor
 	shapes [4]int64
 }
 
-// readPlain reads an answer, which leads to the bytes; nil where it is not plain.
-func readPlain(b []byte) *wire.InferResponse {
+// readPlain reads an answer, which leads to the bytes, and its number; nil where it is not plain.
+func readPlain(b []byte) (*wire.InferResponse, int64) {
 	a := new(plainAnswer)
 	p := plain{tensors: a.one[:0], shapes: a.shapes[:0]}
 	for len(b) > 0 {
 		field, value, rest, ok := next(b)
 		if b = rest; !ok {
-			return nil
+			return nil, 0
 		}
 		if field == parametersField {
 			ok = a.parameter(value)
@@ -209,16 +220,16 @@ func readPlain(b []byte) *wire.InferResponse {
 			ok = p.take(field, rawOutputField, value)
 		}
 		if !ok {
-			return nil
+			return nil, 0
 		}
 	}
 	r := &a.answer
 	r.Pipeline, r.ID, r.Outputs = string(p.model), string(p.id), p.tensors
 	r.Generation, _ = strconv.Atoi(string(p.version)) // other servers' versions need not be numbers
 	if !p.whole() {
-		return nil
+		return nil, 0
 	}
-	return r
+	return r, a.number
 }
 
 // parameter takes one of those that answers have; others' say nothing.
@@ -232,6 +243,8 @@ func (a *plainAnswer) parameter(b []byte) bool {
 		var n int64
 		n, ok = integer(value)
 		a.answer.Elapsed = time.Duration(n)
+	case numberKey:
+		a.number, ok = integer(value)
 	case stagesKey:
 		field, text, rest, sound := next(value)
 		if !sound || field != stringField || len(rest) > 0 || !utf8.Valid(text) {

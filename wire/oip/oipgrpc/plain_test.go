@@ -29,7 +29,7 @@ func requireTwins(t require.TestingT, b []byte) (request, answer bool) {
 		require.Equal(t, want.Request, c.Request)
 		require.Equal(t, []any{want.Version, want.Timeout, want.Raw}, []any{c.Version, c.Timeout, c.Raw})
 	}
-	if r := readPlain(b); r != nil {
+	if r, _ := readPlain(b); r != nil {
 		answer = true
 		var m pb.ModelInferResponse
 		require.NoError(t, proto.Unmarshal(b, &m))
@@ -65,7 +65,7 @@ func anyAnswer(t *rapid.T) *wire.InferResponse {
 func TestPlainMessagesAreThoseOfTheLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q, version, timeout := anyRequest(t)
-		m, err := request(make([]byte, rapid.IntRange(0, headRoom).Draw(t, "room")), q, version, timeout)
+		m, err := request(make([]byte, rapid.IntRange(0, headRoom).Draw(t, "room")), q, version, timeout, 0)
 		require.NoError(t, err)
 		b := m.Append(nil)
 		require.Len(t, b, m.Size())
@@ -93,12 +93,58 @@ func TestPlainMessagesAreThoseOfTheLibrary(t *testing.T) {
 	})
 }
 
+// By a stream a request has its number besides, and an answer is what a call would have got.
+func TestMessagesByAStream(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q, version, timeout := anyRequest(t)
+		number := rapid.Int64Min(0).Draw(t, "number")
+		m, err := request(nil, q, version, timeout, number)
+		require.NoError(t, err)
+		var c Call
+		require.NoError(t, NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(m.Append(nil))}, &c))
+		require.Equal(t, number, c.Number)
+		require.Zero(t, c.Cancel)
+
+		r := anyAnswer(t)
+		if m, err = Answer(nil, r, rapid.Bool().Draw(t, "raw")); err != nil {
+			t.Fatal(err)
+		}
+		var call reply
+		require.NoError(t, codec{}.Unmarshal(mem.BufferSlice{mem.SliceBuffer(m.Append(nil))}, &call))
+		m = m.InStream(make([]byte, rapid.IntRange(0, headRoom).Draw(t, "room")), number)
+		b := m.Append(nil)
+		require.Len(t, b, m.Size())
+		var came streamed
+		require.NoError(t, came.read(b))
+		require.Equal(t, streamed{number: number, answer: call.answer, err: call.err}, came)
+		came = streamed{}
+		require.NoError(t, came.slow(b))
+		require.Equal(t, streamed{number: number, answer: call.answer, err: call.err}, came)
+
+		failed := wire.Errorf(wire.CodeOverloaded, "m", "%s", rapid.String().Draw(t, "reason"))
+		came = streamed{}
+		require.NoError(t, came.read(Failure(&c, failed)))
+		require.Equal(t, c.Number, came.number)
+		require.Equal(t, failed, DecodeError(came.status))
+		at := rapid.IntRange(0, len(b)).Draw(t, "at")
+		_ = new(streamed).read(append(b[:at:at], rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "bytes")...))
+	})
+	var c Call
+	require.NoError(t, NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(cancellation(7))}, &c))
+	require.EqualValues(t, 7, c.Cancel)
+	var foreign streamed
+	b, err := proto.Marshal(&pb.ModelStreamInferResponse{ErrorMessage: "no such model"})
+	require.NoError(t, err)
+	require.NoError(t, foreign.read(b))
+	require.ErrorContains(t, foreign.status, "no such model")
+}
+
 // TestWhatIsNotPlain is read by the library, from messages with a field more, one twice, one
 // that is cut off, and with any bytes.
 func TestWhatIsNotPlain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q, version, timeout := anyRequest(t)
-		m, err := request(nil, q, version, timeout)
+		m, err := request(nil, q, version, timeout, 0)
 		require.NoError(t, err)
 		if rapid.Bool().Draw(t, "answer") {
 			m, err = Answer(nil, anyAnswer(t), true)
