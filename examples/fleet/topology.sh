@@ -12,7 +12,7 @@
 #
 # Needs work (a folder), harpagon (the program) and, from Debian's package postgresql or
 # the like, initdb and postgres. POSTGRES=no does with one Temporal server on a file, and
-# TLS=no, beside that, without TLS.
+# TLS=no, beside that, without TLS. GRPC=yes has the load sent over gRPC, not HTTP.
 
 roles="control-1 control-2 dispatcher-1 dispatcher-2 worker-1 worker-2 gateway-1 gateway-2"
 ports=${PORTS:-17200} # the first of some 150 that are taken on loopback
@@ -26,6 +26,7 @@ TLS=${TLS:-yes}
 export HARPAGON_TOKEN= TEMPORAL_ADDRESS
 secured=
 [ "$TLS" = no ] || { secured=s && export TEMPORAL_TLS=true; }
+[ "${GRPC:-no}" = no ] || gateways=grpc$secured://$(at 112),grpc$secured://$(at 113)
 
 # certificate NAME: makes the certificate and the key of a process.
 certificate() {
