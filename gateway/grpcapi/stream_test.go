@@ -103,7 +103,7 @@ func TestErrorsByAStream(t *testing.T) {
 	}
 	b := &lonely{backend: &backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 		time.Sleep(time.Millisecond)
-		return nil, kinds[int(q.Inputs[0].Data[6])/16]
+		return nil, kinds[int(q.Inputs[0].Data[6])/16%len(kinds)]
 	}}}
 	to := listening(t, b, Options{})
 	c := streaming(t, to, oipgrpc.ClientOptions{})
@@ -125,6 +125,18 @@ func TestErrorsByAStream(t *testing.T) {
 		q.Inputs[0].Shape = []int64{3}
 		_, err := c.Infer(t.Context(), q, "")
 		require.ErrorIs(t, err, wire.ErrInvalid)
+	})
+	crowd(16, 9, func(caller, n int) { // what one caller does wrong is nothing to the others
+		q := telling(caller, 0)
+		if caller == 0 {
+			q.ID = "\xff"
+		}
+		_, err := c.Infer(t.Context(), q, "")
+		if caller > 0 {
+			require.ErrorIs(t, err, wire.ErrNotFound)
+		} else {
+			require.ErrorContains(t, err, "UTF-8")
+		}
 	})
 }
 

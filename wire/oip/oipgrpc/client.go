@@ -155,7 +155,6 @@ func (c *Client) Infer(ctx context.Context, q *wire.InferRequest, version string
 		if r, sent, err := c.byStream(ctx, &asked); sent {
 			return r, err
 		}
-		asked.number = 0
 	}
 	var r reply
 	if err := c.call(ctx, pb.GRPCInferenceService_ModelInfer_FullMethodName, &asked, &r); err != nil {

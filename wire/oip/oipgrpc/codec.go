@@ -66,7 +66,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return c.CodecV2.Marshal(m)
 	}
 	var room [headRoom]byte
-	m, err := request(room[:0], q.request, q.version, q.timeout, q.number)
+	m, err := request(room[:0], q.request, q.version, q.timeout, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,6 @@ type (
 		request *wire.InferRequest
 		version string
 		timeout time.Duration
-		number  int64 // by a stream
 	}
 	reply struct {
 		answer *wire.InferResponse

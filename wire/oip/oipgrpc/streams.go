@@ -34,9 +34,6 @@ const (
 	largest = 16 << 10
 	ahead   = 32 << 10
 
-	// frame is what a message, or a tensor of it, has in bytes beside names and data, or less.
-	frame = 64
-
 	mostStreams = 4
 
 	// life is how long a stream takes requests. Whoever balances calls between servers moves
@@ -54,6 +51,7 @@ const NumberedKey = "harpagon-numbered"
 // streams are those of a client.
 type streams struct {
 	under atomic.Int32 // requests of the client, however they are sent
+	last  atomic.Int64 // number of a request
 
 	mu      sync.Mutex
 	open    []*stream
@@ -68,8 +66,7 @@ type stream struct {
 	mu      sync.Mutex
 	over    bool // takes no more requests
 	ended   bool // and has told the server so, or is broken
-	last    int64
-	bytes   int // that are not answered
+	bytes   int  // that are not answered
 	pending map[int64]pending
 }
 
@@ -82,7 +79,6 @@ type pending struct {
 
 // waiting is a caller.
 type waiting struct {
-	number int64
 	done   chan struct{} // gets one when the rest is there
 	came   streamed
 	broken error // of the stream
@@ -90,40 +86,29 @@ type waiting struct {
 
 var waitings = sync.Pool{New: func() any { return &waiting{done: make(chan struct{}, 1)} }}
 
-// fits says whether a request may go by a stream, and about how many bytes its message has.
-func (c *Client) fits(ctx context.Context, q *question) (size int, ok bool) {
-	if !c.options.Streams || q.version != "" || trace.SpanContextFromContext(ctx).IsValid() {
-		return 0, false
-	}
-	if _, more := metadata.FromOutgoingContext(ctx); more {
-		return 0, false
-	}
-	size = frame + len(q.request.Pipeline)
-	for i := range q.request.Inputs {
-		in := &q.request.Inputs[i]
-		size += frame + len(in.Name) + len(in.Data)
-	}
-	for _, name := range q.request.Outputs {
-		size += frame + len(name)
-	}
-	return size, size <= largest
-}
-
 // byStream asks by a stream. asked is false where that cannot be: the server has not got the
 // request, then.
 func (c *Client) byStream(ctx context.Context, q *question) (r *wire.InferResponse, asked bool, err error) {
-	size, ok := c.fits(ctx, q)
-	if !ok {
+	if !c.options.Streams || q.version != "" || trace.SpanContextFromContext(ctx).IsValid() {
 		return nil, false, nil
 	}
-	s, w := c.send(q, size)
+	if _, more := metadata.FromOutgoingContext(ctx); more {
+		return nil, false, nil
+	}
+	number := c.streams.last.Add(1)
+	var room [headRoom]byte
+	m, err := request(room[:0], q.request, "", q.timeout, number)
+	if err != nil || m.Size() > largest {
+		return nil, false, nil // a call tells of the error; here it would end the stream
+	}
+	s, w := c.send(number, m.Append(make([]byte, 0, m.Size())))
 	if s == nil {
 		return nil, false, nil
 	}
 	select {
 	case <-w.done:
 	case <-ctx.Done():
-		if s.withdraw(w, ctx.Err()) {
+		if s.withdraw(number, ctx.Err()) {
 			waitings.Put(w)
 			return nil, true, c.explain(ctx, &sending{sent: true}, status.FromContextError(ctx.Err()).Err())
 		}
@@ -143,14 +128,14 @@ func (c *Client) byStream(ctx context.Context, q *question) (r *wire.InferRespon
 	return came.answer, true, nil
 }
 
-// send sends a request by a stream with room; nil where there is none, and then there may be one
-// more soon.
-func (c *Client) send(q *question, size int) (*stream, *waiting) {
+// send sends the message of a request by a stream with room; nil where there is none, and then there
+// may be one more soon.
+func (c *Client) send(number int64, m []byte) (*stream, *waiting) {
 	all := &c.streams
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, s := range all.open {
-		if w := s.send(q, size); w != nil {
+		if w := s.send(number, m); w != nil {
 			return s, w
 		}
 	}
@@ -214,39 +199,33 @@ func (c *Client) retire(s *stream) {
 	}
 }
 
-// send sends a request if there is room for it. Where the stream is broken, it is answered with that.
-func (s *stream) send(q *question, size int) *waiting {
+// send sends the message of a request if there is room for it; nil where there is none. Where the stream
+// is broken, the request is answered with that.
+func (s *stream) send(number int64, m []byte) *waiting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over || s.bytes > ahead {
 		return nil
 	}
 	w := waitings.Get().(*waiting)
-	s.last++
-	w.number = s.last
-	s.pending[w.number] = pending{w, size}
-	s.bytes += size
-	q.number = w.number
-	if err := s.SendMsg(&sending{message: q}); err != nil && !errors.Is(err, io.EOF) { // which the other side has ended
-		s.take(w.number)
-		waitings.Put(w)
-		return nil
-	}
+	s.pending[number] = pending{w, len(m)}
+	s.bytes += len(m)
+	_ = s.SendMsg(&sending{message: m}) // receive tells why it fails
 	return w
 }
 
 // withdraw takes a request back; false where its answer has come. It counts until the server
 // has answered it all the same, which knows of its deadline.
-func (s *stream) withdraw(w *waiting, why error) bool {
+func (s *stream) withdraw(number int64, why error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, ok := s.pending[w.number]
+	p, ok := s.pending[number]
 	if !ok {
 		return false
 	}
-	s.pending[w.number] = pending{nil, p.size}
+	s.pending[number] = pending{nil, p.size}
 	if !s.ended && errors.Is(why, context.Canceled) {
-		_ = s.SendMsg(&sending{message: cancellation(w.number)})
+		_ = s.SendMsg(&sending{message: cancellation(number)})
 	}
 	return true
 }
