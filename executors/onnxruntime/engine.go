@@ -143,11 +143,12 @@ func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance
 		module: m.Module.Name, signature: constants.Signature(l.Signature), constants: constants, layout: l, single: m.Module.Unbatched,
 		network: n, most: sizes[0], fixed: l.Limit,
 	}
-	if err := in.warmUp(ctx, sizes, m.Feeds); err != nil {
+	onCPU := e.options.Provider == CPU || e.options.Provider == ""
+	if err := in.warmUp(ctx, sizes, m.Feeds, !onCPU); err != nil {
 		_ = in.Close()
 		return nil, named(err, m.Module.Name)
 	}
-	if e.options.Provider == CPU || e.options.Provider == "" {
+	if onCPU {
 		in.memory = max(resident()-before, 0)
 	}
 	return in, nil

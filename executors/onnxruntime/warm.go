@@ -8,14 +8,15 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/harpagon/harpagon/executors/warm"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
 
-// warmUp runs every batch size once on zeros. The sizes fall, so that the first
-// run brings all the memory that the others need. What a pipeline sends fills
-// open dimensions; a model whose sizes nobody knows is not warmed up.
-func (in *instance) warmUp(ctx context.Context, sizes []int, feeds map[string]pipelines.Port) error {
+// warmUp runs every batch size on zeros. What a pipeline sends fills open dimensions; a model
+// whose sizes nobody knows is not warmed up. tuned says that the provider chooses kernels for
+// each size.
+func (in *instance) warmUp(ctx context.Context, sizes []int, feeds map[string]pipelines.Port, tuned bool) error {
 	item := make([]wire.Tensor, len(in.signature.Inputs))
 	for j, port := range in.signature.Inputs {
 		shape := slices.Clone(port.Shape)
@@ -36,12 +37,17 @@ func (in *instance) warmUp(ctx context.Context, sizes []int, feeds map[string]pi
 		}
 		item[j].Data = make([]byte, item[j].Len()*size)
 	}
-	for _, n := range sizes {
-		if _, err := in.Run(ctx, slices.Repeat([][]wire.Tensor{item}, n)); err != nil {
-			return err
-		}
+	run := func(ctx context.Context, n int) error {
+		_, err := in.Run(ctx, slices.Repeat([][]wire.Tensor{item}, n))
+		return err
 	}
-	return nil
+	if err := warm.Up(ctx, sizes, run); err != nil {
+		return err
+	}
+	if tuned {
+		warm.Between(ctx, sizes, run)
+	}
+	return ctx.Err()
 }
 
 // resident is the memory of this process that is in use, in bytes; 0 where the

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/warm"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/sleep"
 )
@@ -100,7 +101,7 @@ func (in *Instance) isDown() error {
 	return in.down
 }
 
-// warmUp runs every batch size once on zeros. What a pipeline sends fills open
+// warmUp runs every batch size on zeros. What a pipeline sends fills open
 // dimensions; a model whose sizes nobody knows is not warmed up.
 func (in *Instance) warmUp(ctx context.Context, m executors.Model) error {
 	item := make([]wire.Tensor, len(in.signature.Inputs))
@@ -122,15 +123,21 @@ func (in *Instance) warmUp(ctx context.Context, m executors.Model) error {
 	if len(sizes) == 0 {
 		sizes = []int{in.largest}
 	}
-	for _, n := range sizes {
-		if _, err := in.Run(ctx, slices.Repeat([][]wire.Tensor{item}, n)); err != nil {
-			if errors.Is(err, wire.ErrInvalid) {
-				return fmt.Errorf("it refuses a batch of %d: %w; set batches to what it takes", n, err)
-			}
+	run := func(ctx context.Context, n int) error {
+		_, err := in.Run(ctx, slices.Repeat([][]wire.Tensor{item}, n))
+		switch {
+		case errors.Is(err, wire.ErrInvalid):
+			return fmt.Errorf("it refuses a batch of %d: %w; set batches to what it takes", n, err)
+		case err != nil:
 			return fmt.Errorf("warming up a batch of %d: %w", n, err)
 		}
+		return nil
 	}
-	return nil
+	if err := warm.Up(ctx, sizes, run); err != nil {
+		return err
+	}
+	warm.Between(ctx, sizes, run)
+	return ctx.Err()
 }
 
 func zeros(datatype string, shape []int64) wire.Tensor {

@@ -26,15 +26,15 @@ import (
 func TestABatchIsOneRequest(t *testing.T) {
 	both(t, func(t *testing.T, scheme string) {
 		f := stacking()
-		in := load(t, f.serve(t, scheme), quick, 1, 4)
-		require.EqualValues(t, 2, f.requests.Load(), "warmed up at both sizes")
+		in := load(t, f.serve(t, scheme), quick, 1, 2, 3, 4)
+		require.EqualValues(t, 4, f.requests.Load(), "warmed up at all sizes")
 		require.Equal(t, pipelines.Signature{
 			Inputs:  []pipelines.Port{{Name: "x", Datatype: "FP32", Shape: []int64{2}}},
 			Outputs: []pipelines.Port{{Name: "y", Datatype: "FP32", Shape: []int64{2}}},
 		}, in.Signature())
 		answers, err := in.Run(t.Context(), rows(1, 2, 3))
 		require.NoError(t, err)
-		require.EqualValues(t, 3, f.requests.Load())
+		require.EqualValues(t, 5, f.requests.Load())
 		for i, a := range answers {
 			v, err := a[0].Float32s()
 			require.NoError(t, err)

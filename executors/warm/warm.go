@@ -1,0 +1,61 @@
+// Package warm runs models before requests do, for every batch size that may be sent.
+//
+// What an engine prepares for each size when it first runs one, as the choice of kernels on a GPU,
+// takes up to seconds, in which requests are lost. Batches that are not full have sizes that no
+// plan names; so these are run, too, if the engine turns out to prepare for each.
+package warm
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+const (
+	plainSizes = 2                    // that took no longer at first say that no size does
+	longer     = 2                    // times as long as the second run takes the first where it prepares
+	slack      = 5 * time.Millisecond // and beyond that
+	between    = 30 * time.Second     // for the sizes that nobody names, all together
+)
+
+// Up runs a batch of every one of the sizes, the largest first, which brings all the memory that
+// the others need.
+func Up(ctx context.Context, sizes []int, run func(ctx context.Context, size int) error) error {
+	sizes = slices.Sorted(slices.Values(sizes))
+	for _, n := range slices.Backward(sizes) {
+		if err := run(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Between runs the sizes below the largest that are not among them: all where the first
+// run of one takes longer than the second, and two where it does not. That a size fails is for whoever
+// sends it to say.
+func Between(ctx context.Context, sizes []int, run func(ctx context.Context, size int) error) {
+	begin, prepares, plain := time.Now(), false, 0
+	took := func(n int) time.Duration {
+		from := time.Now()
+		if run(ctx, n) != nil {
+			return -1
+		}
+		return time.Since(from)
+	}
+	for n := slices.Max(append([]int{0}, sizes...)) - 1; n > 0 && plain < plainSizes && time.Since(begin) < between; n-- {
+		if slices.Contains(sizes, n) {
+			continue
+		}
+		first := took(n)
+		if first < 0 {
+			return
+		}
+		if prepares {
+			continue
+		}
+		second := took(n)
+		if prepares = second >= 0 && first > longer*second+slack; !prepares {
+			plain++
+		}
+	}
+}
