@@ -27,7 +27,7 @@ class Model:
     def infer(self, tensors):
         shape, data = tensors["x"]
         x = torch.frombuffer(bytearray(data), dtype=torch.float32).reshape(shape)
-        with torch.inference_mode():  # holds for one thread, and every connection has its own
+        with torch.inference_mode():
             y = self.net(x.to(self.device)).cpu().contiguous()
         return {"y": (list(y.shape), bytes(y.numpy().tobytes()))}
 

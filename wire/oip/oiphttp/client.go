@@ -43,6 +43,7 @@ type Options struct {
 type Client struct {
 	options Options
 	http    *http.Client
+	asides  *http.Client // for what is no inference: a server may keep something for each connection that infers
 
 	binary atomic.Bool // the server has the extension for binary tensors
 	asked  sync.Mutex
@@ -54,10 +55,10 @@ func New(o Options) *Client {
 	if o.MaxAnswer <= 0 {
 		o.MaxAnswer = DefaultMaxAnswer
 	}
-	c := &Client{options: o, http: o.HTTP, known: o.Binary}
+	c := &Client{options: o, http: o.HTTP, asides: o.HTTP, known: o.Binary}
 	c.binary.Store(o.Binary)
 	if c.http == nil {
-		c.http = newHTTP(o)
+		c.http, c.asides = newHTTP(o), newHTTP(o)
 	}
 	return c
 }
@@ -68,6 +69,7 @@ func newHTTP(o Options) *http.Client {
 		DisableCompression: true, // tensors hardly shrink
 	}
 	if o.Socket != "" {
+		t.IdleConnTimeout = 0
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", o.Socket)
 		}
@@ -81,6 +83,7 @@ func newHTTP(o Options) *http.Client {
 // Close lets go of idle connections.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
+	c.asides.CloseIdleConnections()
 	return nil
 }
 
@@ -203,7 +206,11 @@ func (a *answered) Unwrap() error { return a.typed }
 // do sends a request to the server and gives the body of its answer, and the length
 // of the body's JSON part where it has binary data, or else -1.
 func (c *Client) do(ctx context.Context, method, path string, body []byte, header int) ([]byte, int, error) {
-	answer, err := Do(ctx, c.http, Request{
+	client := c.http
+	if method == http.MethodGet {
+		client = c.asides
+	}
+	answer, err := Do(ctx, client, Request{
 		Method: method, URL: c.options.URL + path, Token: c.options.Token, Body: body, Header: header, MaxAnswer: c.options.MaxAnswer,
 	})
 	switch {
