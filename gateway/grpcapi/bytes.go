@@ -54,6 +54,9 @@ const forget = 64
 // tap refuses a call before its message is read, where those under way and those
 // that are being read leave no room for it.
 func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if info.FullMethodName == pb.GRPCInferenceService_ModelStreamInfer_FullMethodName && s.options.Bytes.Full(1) {
+		return nil, tooMuch()
+	}
 	if info.FullMethodName != pb.GRPCInferenceService_ModelInfer_FullMethodName {
 		return ctx, nil
 	}
@@ -63,7 +66,7 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	full := func() bool { return s.options.Bytes.Full(int64(r.calls+1) * r.large) }
 	if wasFull := full(); wasFull || r.calls > 2*r.looked+minLook {
 		if r.look(); wasFull && full() {
-			return nil, oipgrpc.EncodeError(wire.Errorf(wire.CodeOverloaded, "", "requests under way hold as much memory as the gateway may (--max-bytes); try again when some are answered"))
+			return nil, tooMuch()
 		}
 	}
 	c := &coming{Context: ctx, traced: oipgrpc.IsTraced(info.Header), next: r.first}
@@ -73,6 +76,10 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	r.first = c
 	r.calls++
 	return c, nil
+}
+
+func tooMuch() error {
+	return oipgrpc.EncodeError(wire.Errorf(wire.CodeOverloaded, "", "requests under way hold as much memory as the gateway may (--max-bytes); try again when some are answered"))
 }
 
 // minLook is how many calls more there are at least before those are looked for that are

@@ -7,8 +7,11 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
+	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 )
 
@@ -23,7 +26,7 @@ type stream struct {
 	grpc.ServerStream
 	of    *server
 	conn  *conn
-	calls chan *oipgrpc.Call
+	calls chan streamCall
 
 	sending sync.Mutex
 
@@ -31,10 +34,17 @@ type stream struct {
 	cancel map[int64]context.CancelFunc // by number
 }
 
+// streamCall is a request with its context.
+type streamCall struct {
+	*oipgrpc.Call
+	ctx context.Context
+}
+
 // modelStreamInfer is the handler of ModelStreamInfer. It returns when the client has ended the stream
 // and all has been answered, or is gone.
 func modelStreamInfer(of any, g grpc.ServerStream) error {
-	s := &stream{ServerStream: g, of: of.(*server), conn: connOf(g.Context()), calls: make(chan *oipgrpc.Call), cancel: map[int64]context.CancelFunc{}}
+	s := &stream{ServerStream: g, of: of.(*server), conn: connOf(g.Context()), calls: make(chan streamCall), cancel: map[int64]context.CancelFunc{}}
+	plain(g.Context())
 	if err := g.SendHeader(metadata.Pairs(oipgrpc.NumberedKey, "1")); err != nil {
 		return err
 	}
@@ -42,14 +52,19 @@ func modelStreamInfer(of any, g grpc.ServerStream) error {
 	defer workers.Wait()
 	defer close(s.calls)
 	for n := 0; ; {
-		call := new(oipgrpc.Call)
-		switch err := s.RecvMsg(call); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
+		call := streamCall{new(oipgrpc.Call), g.Context()}
+		if err := s.RecvMsg(call.Call); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
 			return err
-		case call.Cancel != 0:
+		}
+		if call.Cancel != 0 && call.Request.Pipeline == "" {
 			s.end(call.Cancel)
+			continue
+		}
+		if err := s.begin(&call); err != nil {
+			s.fail(call, err)
 			continue
 		}
 		call.Request.Arrived = s.conn.arrival()
@@ -68,41 +83,38 @@ func modelStreamInfer(of any, g grpc.ServerStream) error {
 }
 
 // work answers calls.
-func (s *stream) work(call *oipgrpc.Call) {
-	for ; call != nil; call = <-s.calls {
-		s.answer(call)
+func (s *stream) work(call streamCall) {
+	for ; call.Call != nil; call = <-s.calls {
+		a, err := s.infer(call)
+		s.end(call.Number)
+		if err != nil {
+			s.fail(call, err)
+		} else if !s.send(a) {
+			a.kept.release()
+		}
 	}
 }
 
-// answer answers a call. Where that fails, the stream is over.
-func (s *stream) answer(call *oipgrpc.Call) {
-	a, err := s.infer(call)
+// send sends an answer; false where the stream is over.
+func (s *stream) send(m any) bool {
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	if err != nil {
-		_ = s.SendMsg(failure(oipgrpc.Failure(call, err)))
-	} else if s.SendMsg(a) != nil {
-		a.kept.release()
-	}
+	return s.SendMsg(m) == nil
 }
 
-func (s *stream) infer(call *oipgrpc.Call) (*answer, error) {
-	ctx, err := s.of.admit(s.Context(), call)
+func (s *stream) fail(call streamCall, err error) { s.send(failure(oipgrpc.Failure(call.Call, err))) }
+
+func (s *stream) infer(call streamCall) (*answer, error) {
+	ctx, err := s.of.admit(call.ctx, call.Call)
 	if err != nil {
 		return nil, err
 	}
-	held, err := s.of.hold(call)
+	held, err := s.of.hold(call.Call)
 	if err != nil {
 		return nil, err
 	}
 	defer held.Release()
-	if call.Number != 0 {
-		limited, cancel := context.WithCancel(ctx)
-		ctx = limited
-		s.begin(call.Number, cancel)
-		defer s.end(call.Number)
-	}
-	r, err := s.of.run(ctx, call)
+	r, err := s.of.run(ctx, call.Call)
 	if err != nil {
 		return nil, err
 	}
@@ -112,13 +124,24 @@ func (s *stream) infer(call *oipgrpc.Call) (*answer, error) {
 		return nil, err
 	}
 	m = m.InStream(framed[:0], call.Number)
+	if size := m.Size(); size > s.of.options.MaxMessage { // which would end the stream
+		return nil, status.Errorf(codes.ResourceExhausted, "the answer has %d bytes, and a message at most %d", size, s.of.options.MaxMessage)
+	}
 	return s.of.keep(s.conn, r.Pipeline, &m)
 }
 
-func (s *stream) begin(number int64, cancel context.CancelFunc) {
+// begin gives a request with a number a context that ends by it.
+func (s *stream) begin(call *streamCall) error {
+	if call.Number == 0 {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cancel[number] = cancel
+	if s.cancel[call.Number] != nil {
+		return wire.Errorf(wire.CodeInvalid, "", "a request of number %d is under way already", call.Number)
+	}
+	call.ctx, s.cancel[call.Number] = context.WithCancel(call.ctx)
+	return nil
 }
 
 // end ends the context of a request, if it has not ended.

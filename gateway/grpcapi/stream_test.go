@@ -99,6 +99,7 @@ func TestErrorsByAStream(t *testing.T) {
 		wire.Errorf(wire.CodeOverloaded, "m", "the queue is full"),
 		&wire.Error{Code: wire.CodeUnavailable, Reason: "no executor yet", Starting: true},
 		errors.New("a plain one"),
+		wire.Errorf(wire.CodeUnavailable, "m", "it was cut off: \xe2\x82"),
 		context.DeadlineExceeded,
 	}
 	b := &lonely{backend: &backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
@@ -138,6 +139,62 @@ func TestErrorsByAStream(t *testing.T) {
 			require.ErrorContains(t, err, "UTF-8")
 		}
 	})
+}
+
+// An answer that is too large for a message is its caller's alone.
+func TestALargeAnswerByAStream(t *testing.T) {
+	b := &lonely{backend: &backend{infer: func(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		time.Sleep(time.Millisecond)
+		r, err := (&backend{}).Infer(ctx, q)
+		if q.ID[:2] == "0." {
+			r.Outputs = []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32(make([]float32, 4000), 4000)}}
+		}
+		return r, err
+	}}}
+	c := streaming(t, listening(t, b, Options{MaxMessage: 8000}), oipgrpc.ClientOptions{})
+	crowd(16, 20, func(caller, n int) {
+		_, err := c.Infer(t.Context(), telling(caller, n), "")
+		if caller == 0 {
+			require.ErrorIs(t, err, wire.ErrOverloaded)
+		} else {
+			require.NoError(t, err)
+		}
+	})
+	require.NotZero(t, b.streamed.Load())
+}
+
+// A number is that of one request at a time, and what is wrong with a request is said with it.
+func TestNumbersOfAStream(t *testing.T) {
+	release := make(chan struct{})
+	b := &backend{infer: func(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		<-release
+		return (&backend{}).Infer(ctx, q)
+	}}
+	s, err := serve(t, b, Options{}).ModelStreamInfer(t.Context())
+	require.NoError(t, err)
+	number := func(n int64) *pb.InferParameter {
+		return &pb.InferParameter{ParameterChoice: &pb.InferParameter_Int64Param{Int64Param: n}}
+	}
+	q := question()
+	q.Parameters = map[string]*pb.InferParameter{"number": number(7)}
+	require.NoError(t, s.Send(q))
+	require.NoError(t, s.Send(q))
+	m, err := s.Recv()
+	require.NoError(t, err)
+	require.Contains(t, m.GetErrorMessage(), "7 is under way")
+	require.NoError(t, s.Send(&pb.ModelInferRequest{Parameters: map[string]*pb.InferParameter{"cancel": number(8)}})) // there is none
+	wrong := question()
+	wrong.Parameters = map[string]*pb.InferParameter{"number": number(9), "timeout": {ParameterChoice: &pb.InferParameter_StringParam{StringParam: "soon"}}}
+	require.NoError(t, s.Send(wrong))
+	m, err = s.Recv()
+	require.NoError(t, err)
+	require.Contains(t, m.GetErrorMessage(), "timeout")
+	require.EqualValues(t, 9, m.GetInferResponse().GetParameters()["number"].GetInt64Param())
+	close(release)
+	m, err = s.Recv()
+	require.NoError(t, err)
+	require.Empty(t, m.GetErrorMessage())
+	require.EqualValues(t, 7, m.GetInferResponse().GetParameters()["number"].GetInt64Param())
 }
 
 // Whoever stops waiting ends the request, by its deadline or by a message; the others go on.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/harpagon/harpagon/wire"
 )
@@ -36,7 +37,7 @@ func DecodeError(status int, body []byte) *wire.Error {
 		text := bytes.TrimSpace(body)
 		e.Reason = http.StatusText(status)
 		if len(text) > 0 {
-			e.Reason += ": " + string(text[:min(len(text), enough)])
+			e.Reason += ": " + strings.ToValidUTF8(string(text[:min(len(text), enough)]), "")
 		}
 	}
 	return e

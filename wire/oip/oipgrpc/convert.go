@@ -59,10 +59,10 @@ func DecodeRequest(m *pb.ModelInferRequest) (*Call, error) {
 func (c *Call) decode(m *pb.ModelInferRequest) (err error) {
 	c.Version, c.Raw = m.GetModelVersion(), len(m.GetRawInputContents()) > 0 || len(m.GetInputs()) == 0
 	c.Request.Pipeline, c.Request.ID = m.GetModelName(), m.GetId()
+	c.Number, c.Cancel = m.GetParameters()[numberKey].GetInt64Param(), m.GetParameters()[cancelKey].GetInt64Param()
 	if c.Timeout, err = timeout(m.GetParameters()); err != nil {
 		return err
 	}
-	c.Number, c.Cancel = m.GetParameters()[numberKey].GetInt64Param(), m.GetParameters()[cancelKey].GetInt64Param()
 	raw := m.GetRawInputContents()
 	if c.Raw && len(raw) != len(m.GetInputs()) {
 		return invalid("there are %d inputs and %d raw_input_contents; give one for each, in order", len(m.GetInputs()), len(raw))

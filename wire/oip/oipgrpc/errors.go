@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -38,10 +39,10 @@ func EncodeError(err error) error {
 		}
 		e = wire.Errorf(wire.CodeInternal, "", "%v", err)
 	}
-	s := status.New(codes.Code(oip.GRPC(e.Code)), e.Error())
-	info := &errdetails.ErrorInfo{Reason: string(e.Code), Domain: domain, Metadata: map[string]string{reasonKey: e.Reason}}
+	s := status.New(codes.Code(oip.GRPC(e.Code)), text(e.Error()))
+	info := &errdetails.ErrorInfo{Reason: string(e.Code), Domain: domain, Metadata: map[string]string{reasonKey: text(e.Reason)}}
 	if e.Stage != "" {
-		info.Metadata[stageKey] = e.Stage
+		info.Metadata[stageKey] = text(e.Stage)
 	}
 	if e.Budget != 0 || e.Elapsed != 0 {
 		info.Metadata[budgetKey] = strconv.FormatInt(int64(e.Budget), 10)
@@ -55,6 +56,9 @@ func EncodeError(err error) error {
 	}
 	return s.Err()
 }
+
+// text is a text as messages may have it.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // DecodeError makes the typed error whole again. A status without our details
 // gets the code nearest to its own and its message as the reason.

@@ -51,12 +51,12 @@ func Failure(c *Call, err error) []byte {
 	if c.Number != 0 {
 		inner = appendNumber(inner, numberKey, c.Number)
 	}
-	if whole, err := proto.Marshal(s.Proto()); err == nil {
-		text := base64.StdEncoding.EncodeToString(whole)
-		inner = appendEntry(inner, statusKey, protowire.SizeTag(stringField)+protowire.SizeBytes(len(text)))
-		inner = protowire.AppendString(protowire.AppendTag(inner, stringField, protowire.BytesType), text)
+	if whole, err := proto.Marshal(s.Proto()); err == nil { // else the text must do
+		coded := base64.StdEncoding.EncodeToString(whole)
+		inner = appendEntry(inner, statusKey, protowire.SizeTag(stringField)+protowire.SizeBytes(len(coded)))
+		inner = protowire.AppendString(protowire.AppendTag(inner, stringField, protowire.BytesType), coded)
 	}
-	to := appendText(nil, streamErrorField, s.Message())
+	to := appendText(nil, streamErrorField, text(s.Message()))
 	return protowire.AppendBytes(protowire.AppendTag(to, streamAnswerField, protowire.BytesType), inner)
 }
 

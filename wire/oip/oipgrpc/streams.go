@@ -30,15 +30,17 @@ const (
 	// Messages of requests beyond largest bytes have calls of their own, and so have those for which
 	// the streams have no room: on each are at most ahead bytes that are not answered, so that
 	// together with one more they stay below the 64 KiB that gRPC takes in without waiting for
-	// the other side. A server that hangs must not hang its callers.
+	// the other side. A server that hangs must not hang its callers. frame is what a message takes
+	// besides, with the one that takes it back.
 	largest = 16 << 10
 	ahead   = 32 << 10
+	frame   = 64
 
 	mostStreams = 4
 
 	// life is how long a stream takes requests. Whoever balances calls between servers moves
 	// streams by it, too.
-	life = 10 * time.Second
+	life = 5 * time.Second
 
 	// retry is how long a server is not asked for streams that does not know of them.
 	retry = time.Minute
@@ -153,7 +155,7 @@ func (c *Client) openStream() {
 	ctx, quit := context.WithCancel(c.outgoing(context.Background()))
 	defer quit()
 	s := &stream{pending: map[int64]pending{}}
-	knows, err := s.open(ctx, c.conn)
+	knows, err := s.open(ctx, c.conn, quit)
 	c.streams.mu.Lock()
 	c.streams.opening = false
 	if err == nil && knows {
@@ -175,25 +177,37 @@ func (c *Client) openStream() {
 	c.retire(s)
 }
 
-// open says whether the server answers with numbers.
-func (s *stream) open(ctx context.Context, conn *grpc.ClientConn) (bool, error) {
+// open says whether the server answers with numbers, or why nobody does.
+func (s *stream) open(ctx context.Context, conn *grpc.ClientConn, quit context.CancelFunc) (bool, error) {
+	patience := time.AfterFunc(connectWithin, quit)
+	defer patience.Stop()
 	g, err := conn.NewStream(ctx, &streamDesc, pb.GRPCInferenceService_ModelStreamInfer_FullMethodName, grpc.StaticMethod())
 	if err != nil {
 		return false, err
 	}
 	s.ClientStream = g
 	header, err := g.Header()
-	return len(header.Get(NumberedKey)) > 0, err
+	if err != nil || len(header.Get(NumberedKey)) > 0 {
+		return err == nil, err
+	}
+	quit() // unless it has ended by itself
+	return false, g.RecvMsg(new(streamed))
 }
 
-// retire ends a stream, once: what is under way on it is answered all the same.
+// retire ends a stream: it takes no more requests, and ends when those under way are answered.
 func (c *Client) retire(s *stream) {
 	c.streams.mu.Lock()
 	c.streams.open = slices.DeleteFunc(c.streams.open, func(o *stream) bool { return o == s })
 	c.streams.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over = true; !s.ended {
+	s.over = true
+	s.finish()
+}
+
+// finish tells the server that no more requests come, once, when that is so. The lock is held.
+func (s *stream) finish() {
+	if s.over && !s.ended && len(s.pending) == 0 {
 		s.ended = true
 		_ = s.CloseSend()
 	}
@@ -208,8 +222,8 @@ func (s *stream) send(number int64, m []byte) *waiting {
 		return nil
 	}
 	w := waitings.Get().(*waiting)
-	s.pending[number] = pending{w, len(m)}
-	s.bytes += len(m)
+	s.pending[number] = pending{w, len(m) + frame}
+	s.bytes += len(m) + frame
 	_ = s.SendMsg(&sending{message: m}) // receive tells why it fails
 	return w
 }
@@ -248,6 +262,7 @@ func (s *stream) receive() {
 		}
 		s.mu.Lock()
 		w := s.take(r.number)
+		s.finish()
 		s.mu.Unlock()
 		if w != nil {
 			w.came = r
