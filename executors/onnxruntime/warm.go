@@ -13,29 +13,12 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// warmUp runs every batch size on zeros. What a pipeline sends fills open dimensions; a model
-// whose sizes nobody knows is not warmed up. tuned says that the provider chooses kernels for
-// each size.
+// warmUp runs every batch size on zeros; a model whose sizes nobody knows is not warmed up. tuned
+// says that the provider chooses kernels for each size.
 func (in *instance) warmUp(ctx context.Context, sizes []int, feeds map[string]pipelines.Port, tuned bool) error {
-	item := make([]wire.Tensor, len(in.signature.Inputs))
-	for j, port := range in.signature.Inputs {
-		shape := slices.Clone(port.Shape)
-		if feed := feeds[port.Name].Shape; len(feed) == len(shape) {
-			for k := range shape {
-				if shape[k] < 0 {
-					shape[k] = feed[k]
-				}
-			}
-		}
-		if slices.ContainsFunc(shape, func(d int64) bool { return d < 1 }) {
-			return nil
-		}
-		item[j] = wire.Tensor{Datatype: port.Datatype, Shape: shape}
-		size := wire.Size(port.Datatype)
-		if port.Datatype == wire.Bytes {
-			size = lengthSize // empty strings
-		}
-		item[j].Data = make([]byte, item[j].Len()*size)
+	item, ok := warm.Item(in.signature.Inputs, feeds)
+	if !ok {
+		return nil
 	}
 	run := func(ctx context.Context, n int) error {
 		_, err := in.Run(ctx, slices.Repeat([][]wire.Tensor{item}, n))

@@ -101,25 +101,13 @@ func (in *Instance) isDown() error {
 	return in.down
 }
 
-// warmUp runs every batch size on zeros. What a pipeline sends fills open
-// dimensions; a model whose sizes nobody knows is not warmed up.
+// warmUp runs every batch size on zeros; a model whose sizes nobody knows is not warmed up.
 func (in *Instance) warmUp(ctx context.Context, m executors.Model) error {
-	item := make([]wire.Tensor, len(in.signature.Inputs))
-	for j, port := range in.signature.Inputs {
-		shape := slices.Clone(port.Shape)
-		if feed := m.Feeds[port.Name].Shape; len(feed) == len(shape) {
-			for k := range shape {
-				if shape[k] < 0 {
-					shape[k] = feed[k]
-				}
-			}
-		}
-		if port.Datatype == "" || slices.ContainsFunc(shape, func(d int64) bool { return d < 1 }) {
-			return nil
-		}
-		item[j] = zeros(port.Datatype, shape)
+	item, ok := warm.Item(in.signature.Inputs, m.Feeds)
+	if !ok {
+		return nil
 	}
-	sizes := slices.Clone(m.Batches)
+	sizes := m.Batches
 	if len(sizes) == 0 {
 		sizes = []int{in.largest}
 	}
@@ -138,14 +126,4 @@ func (in *Instance) warmUp(ctx context.Context, m executors.Model) error {
 	}
 	warm.Between(ctx, sizes, run)
 	return ctx.Err()
-}
-
-func zeros(datatype string, shape []int64) wire.Tensor {
-	t := wire.Tensor{Datatype: datatype, Shape: shape}
-	size := wire.Size(datatype)
-	if datatype == wire.Bytes {
-		size = 4 // the length of an empty text
-	}
-	t.Data = make([]byte, t.Len()*size)
-	return t
 }

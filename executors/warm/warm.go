@@ -9,6 +9,9 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
 )
 
 const (
@@ -17,6 +20,32 @@ const (
 	slack      = 5 * time.Millisecond // and beyond that
 	between    = 30 * time.Second     // for the sizes that nobody names, all together
 )
+
+// Item is a request of zeros, or of empty texts. What a pipeline sends fills open dimensions; ok is
+// false where the size of an input is not known.
+func Item(inputs []pipelines.Port, feeds map[string]pipelines.Port) (item []wire.Tensor, ok bool) {
+	item = make([]wire.Tensor, len(inputs))
+	for i, port := range inputs {
+		t := wire.Tensor{Datatype: port.Datatype, Shape: slices.Clone(port.Shape)}
+		if feed := feeds[port.Name].Shape; len(feed) == len(t.Shape) {
+			for k := range t.Shape {
+				if t.Shape[k] < 0 {
+					t.Shape[k] = feed[k]
+				}
+			}
+		}
+		if t.Datatype == "" || slices.ContainsFunc(t.Shape, func(d int64) bool { return d < 1 }) {
+			return nil, false
+		}
+		size := wire.Size(t.Datatype)
+		if t.Datatype == wire.Bytes {
+			size = 4 // the length of an empty text
+		}
+		t.Data = make([]byte, t.Len()*size)
+		item[i] = t
+	}
+	return item, true
+}
 
 // Up runs a batch of every one of the sizes, the largest first, which brings all the memory that
 // the others need.

@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 
+	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 )
 
@@ -64,11 +67,22 @@ func (a *answer) Put(data *[]byte) {
 	}
 }
 
-// keep puts the message of an answer of a pipeline into memory, which counts as held, or says
-// that there is no room.
-func (s *server) keep(c *conn, pipeline string, m *oipgrpc.Message) (*answer, error) {
+// encode makes the message of an answer, which counts as held, or says that there is no
+// room. One that goes by a stream must not be what gRPC would refuse, which would end that.
+func (s *server) encode(c *conn, r *wire.InferResponse, call *oipgrpc.Call, streamed bool) (*answer, error) {
+	var head, framed [headRoom]byte
+	m, err := oipgrpc.Answer(head[:0], r, call.Raw)
+	if err != nil {
+		return nil, err
+	}
+	if streamed {
+		m = m.InStream(framed[:0], call.Number)
+	}
 	size := m.Size()
-	k := &kept{held: s.options.Bytes.Begin(pipeline), since: time.Now()}
+	if streamed && size > s.options.MaxMessage {
+		return nil, status.Errorf(codes.ResourceExhausted, "the answer has %d bytes, and a message at most %d", size, s.options.MaxMessage)
+	}
+	k := &kept{held: s.options.Bytes.Begin(r.Pipeline), since: time.Now()}
 	if err := k.held.Grow(int64(room(size))); err != nil {
 		return nil, err
 	}
@@ -103,11 +117,11 @@ type codec struct{ oipgrpc.Codec }
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if a, ok := v.(*answer); ok {
-		return mem.BufferSlice{mem.NewBuffer(a.data, a)}, nil
-	}
-	if f, ok := v.(failure); ok {
-		return mem.BufferSlice{mem.SliceBuffer(f)}, nil
+	switch m := v.(type) {
+	case *answer:
+		return mem.BufferSlice{mem.NewBuffer(m.data, m)}, nil
+	case failure:
+		return mem.BufferSlice{mem.SliceBuffer(m)}, nil
 	}
 	return c.Codec.Marshal(v)
 }

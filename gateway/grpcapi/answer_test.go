@@ -208,9 +208,7 @@ func TestAForgottenAnswerIsNotHeld(t *testing.T) {
 	s := &server{options: Options{Bytes: held}}
 	c := new(conn)
 	lose := func(c *conn) {
-		m, err := oipgrpc.Answer(nil, &wire.InferResponse{}, true)
-		require.NoError(t, err)
-		a, err := s.keep(c, "", &m)
+		a, err := s.encode(c, &wire.InferResponse{}, &oipgrpc.Call{Raw: true}, false)
 		require.NoError(t, err)
 		_, err = codec{}.Marshal(a)
 		require.NoError(t, err)

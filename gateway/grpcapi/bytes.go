@@ -54,10 +54,14 @@ const forget = 64
 // tap refuses a call before its message is read, where those under way and those
 // that are being read leave no room for it.
 func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if info.FullMethodName == pb.GRPCInferenceService_ModelStreamInfer_FullMethodName && s.options.Bytes.Full(1) {
-		return nil, tooMuch()
-	}
-	if info.FullMethodName != pb.GRPCInferenceService_ModelInfer_FullMethodName {
+	switch info.FullMethodName {
+	case pb.GRPCInferenceService_ModelInfer_FullMethodName:
+	case pb.GRPCInferenceService_ModelStreamInfer_FullMethodName:
+		if s.options.Bytes.Full(1) {
+			return nil, tooMuch()
+		}
+		return ctx, nil
+	default:
 		return ctx, nil
 	}
 	r := &s.reading

@@ -17,8 +17,9 @@
 // hangs up cancels its request.
 //
 // By a stream, requests are answered as they are done. Each is let in as if it had a call of its
-// own, and counted from when it has been read: the one that each stream is bringing is not. A server that ends answers what streams bring until their
-// clients end them, for as long as it waits for calls.
+// own, and counted from when it has been read: the one that each stream is bringing is not. A
+// server that ends answers what streams bring until their clients end them, for as long as it
+// waits for calls.
 //
 // With a token, a client sends the metadata "authorization: Bearer TOKEN" with
 // every call but ServerLive and ServerReady. Listen refuses to serve beyond the

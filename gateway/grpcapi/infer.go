@@ -21,12 +21,6 @@ func service() *grpc.ServiceDesc {
 			s.Methods[i].Handler = modelInfer
 		}
 	}
-	s.Streams = slices.Clone(s.Streams)
-	for i := range s.Streams {
-		if "/"+s.ServiceName+"/"+s.Streams[i].StreamName == pb.GRPCInferenceService_ModelStreamInfer_FullMethodName {
-			s.Streams[i].Handler = modelStreamInfer
-		}
-	}
 	return &s
 }
 
@@ -64,12 +58,7 @@ func (s *server) infer(ctx context.Context, call *oipgrpc.Call) (*answer, error)
 		return nil, oipgrpc.EncodeError(err)
 	}
 	plain(ctx)
-	var head [headRoom]byte
-	m, err := oipgrpc.Answer(head[:0], r, call.Raw)
-	if err != nil {
-		return nil, oipgrpc.EncodeError(err)
-	}
-	a, err := s.keep(c, r.Pipeline, &m)
+	a, err := s.encode(c, r, call, false)
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
 	}

@@ -7,12 +7,11 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
+	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 )
 
 // atOnce is how many requests of one stream are under way at most; then it is read no further.
@@ -40,19 +39,22 @@ type streamCall struct {
 	ctx context.Context
 }
 
-// modelStreamInfer is the handler of ModelStreamInfer. It returns when the client has ended the stream
-// and all has been answered, or is gone.
-func modelStreamInfer(of any, g grpc.ServerStream) error {
-	s := &stream{ServerStream: g, of: of.(*server), conn: connOf(g.Context()), calls: make(chan streamCall), cancel: map[int64]context.CancelFunc{}}
-	plain(g.Context())
-	if err := g.SendHeader(metadata.Pairs(oipgrpc.NumberedKey, "1")); err != nil {
+// ModelStreamInfer implements the service. It returns when the client has ended the stream
+// and all has been answered, or is gone. Messages are read and written without their structs.
+func (s *server) ModelStreamInfer(g pb.GRPCInferenceService_ModelStreamInferServer) error {
+	return (&stream{ServerStream: g, of: s, conn: connOf(g.Context()), calls: make(chan streamCall), cancel: map[int64]context.CancelFunc{}}).serve()
+}
+
+func (s *stream) serve() error {
+	plain(s.Context())
+	if err := s.SendHeader(metadata.Pairs(oipgrpc.NumberedKey, "1")); err != nil {
 		return err
 	}
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	defer close(s.calls)
 	for n := 0; ; {
-		call := streamCall{new(oipgrpc.Call), g.Context()}
+		call := streamCall{new(oipgrpc.Call), s.Context()}
 		if err := s.RecvMsg(call.Call); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -118,16 +120,7 @@ func (s *stream) infer(call streamCall) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var head, framed [headRoom]byte
-	m, err := oipgrpc.Answer(head[:0], r, call.Raw)
-	if err != nil {
-		return nil, err
-	}
-	m = m.InStream(framed[:0], call.Number)
-	if size := m.Size(); size > s.of.options.MaxMessage { // which would end the stream
-		return nil, status.Errorf(codes.ResourceExhausted, "the answer has %d bytes, and a message at most %d", size, s.of.options.MaxMessage)
-	}
-	return s.of.keep(s.conn, r.Pipeline, &m)
+	return s.of.encode(s.conn, r, call.Call, true)
 }
 
 // begin gives a request with a number a context that ends by it.

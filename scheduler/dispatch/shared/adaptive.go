@@ -168,8 +168,8 @@ func (p *adaptive) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 		}
 	default:
 		p.change(&ev)
-		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
-			p.refresh(p.parked[len(p.parked)-1])
+		for len(p.parked) > 0 {
+			p.refresh(p.unpark())
 		}
 	}
 	for p.wakes.Next() <= p.now {

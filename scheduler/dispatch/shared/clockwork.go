@@ -77,8 +77,8 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 	case dispatch.ExecutorUp, dispatch.ExecutorGone:
 		p.release(ev.Executor)
 		p.change(&ev)
-		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
-			p.expire(p.parked[len(p.parked)-1])
+		for len(p.parked) > 0 {
+			p.expire(p.unpark())
 		}
 	case dispatch.ExecutorFree:
 		p.change(&ev)
@@ -90,9 +90,10 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 	for p.expiring.Next() <= p.now {
 		p.trim(dispatch.ExecutorID(p.expiring.Top()))
 	}
-	out = p.startOpen(out)
-	for p.commitNext() {
-		out = p.startOpen(out) // what stands behind the batch may suit another executor
+	for more := true; more; { // what stands behind a batch may suit another executor
+		if out, more = p.startNext(out); !more {
+			more = p.commitNext()
+		}
 	}
 	wake := min(p.wakes.Next(), p.expiring.Next())
 	if p.soon.Next() > p.now {
@@ -101,24 +102,22 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 	return p.arm(wake, p.settle(out))
 }
 
-// startOpen starts batches on the open executors until none of them has one, on those of
-// the first groups before the others.
-func (p *clockwork) startOpen(out []dispatch.Action) []dispatch.Action {
-	for g := 0; g < len(p.fleet.Open); g++ {
+// startNext starts a batch on an open executor, one of the first groups before the others, and
+// says whether any of them had one.
+func (p *clockwork) startNext(out []dispatch.Action) ([]dispatch.Action, bool) {
+	for g := range p.fleet.Open {
 		if p.fleet.Open[g].N == 0 {
 			continue
 		}
 		id := dispatch.ExecutorID(p.fleet.Open[g].First())
-		class, size := p.choose(id)
-		if size == 0 {
-			continue
+		if class, size := p.choose(id); size > 0 {
+			out = p.start(class, id, size, out)
+			p.expire(class)
+			p.decideAt(id)
+			return out, true
 		}
-		out = p.start(class, id, size, out)
-		p.expire(class)
-		p.decideAt(id)
-		g = -1 // what stands behind the batch may suit those before
 	}
-	return out
+	return out, false
 }
 
 // commitNext decides on the next batch of the busy executor whose turn came first, and

@@ -175,6 +175,14 @@ func (p *pool) change(ev *dispatch.Event) {
 	}
 }
 
+// unpark takes out one of those parked.
+func (p *pool) unpark() int32 {
+	last := len(p.parked) - 1
+	class := p.parked[last]
+	p.parked = p.parked[:last]
+	return class
+}
+
 // admit puts a request into its line, or drops it as Full where there is no room or no
 // such model. It gives it up where even alone it would miss its deadline.
 func (p *pool) admit(r *dispatch.Request, out []dispatch.Action) ([]dispatch.Action, bool) {

@@ -112,8 +112,8 @@ func (s *scene) hear(ev dispatch.Event) {
 		s.actions = p.arrive(&ev.Request, s.actions)
 	} else {
 		p.change(&ev)
-		for ; len(p.parked) > 0; p.parked = p.parked[:len(p.parked)-1] {
-			p.refresh(p.parked[len(p.parked)-1])
+		for len(p.parked) > 0 {
+			p.refresh(p.unpark())
 		}
 	}
 	for p.wakes.Next() <= p.now {

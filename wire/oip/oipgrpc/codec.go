@@ -82,11 +82,13 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if s, ok := v.(*streamed); ok {
-		return s.read(data.Materialize())
-	}
-	r, ok := v.(*reply)
-	if !ok {
+	var r *reply
+	switch m := v.(type) {
+	case *reply:
+		r = m
+	case *streamed:
+		return m.read(data.Materialize())
+	default:
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	b := data.Materialize() // the tensors lead to it

@@ -1,6 +1,7 @@
 package oipgrpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -123,7 +124,7 @@ func (c *Client) byStream(ctx context.Context, q *question) (r *wire.InferRespon
 	case broken != nil:
 		return nil, true, c.explain(ctx, &sending{sent: true, trailer: s.Trailer()}, broken)
 	case came.status != nil:
-		return nil, true, c.explain(ctx, &sending{sent: true, trailer: metadata.MD{statusKey: nil}}, came.status)
+		return nil, true, c.explain(ctx, &sending{sent: true, trailer: metadata.MD{statusKey: nil}}, came.status) // the server has said so
 	case came.err != nil:
 		return nil, true, unreadable(came.err)
 	}
@@ -150,21 +151,24 @@ func (c *Client) send(number int64, m []byte) (*stream, *waiting) {
 
 var streamDesc = pb.GRPCInferenceService_ServiceDesc.Streams[0]
 
+// errNumbers is why a server is not asked by streams.
+var errNumbers = errors.New("the server does not answer with numbers")
+
 // openStream opens a stream, if the server knows of numbers.
 func (c *Client) openStream() {
 	ctx, quit := context.WithCancel(c.outgoing(context.Background()))
 	defer quit()
 	s := &stream{pending: map[int64]pending{}}
-	knows, err := s.open(ctx, c.conn, quit)
+	err := s.open(ctx, c.conn, quit)
 	c.streams.mu.Lock()
 	c.streams.opening = false
-	if err == nil && knows {
+	if err == nil {
 		c.streams.open = append(c.streams.open, s)
-	} else if !knows && status.Code(err) != codes.Unavailable {
+	} else if status.Code(err) != codes.Unavailable {
 		c.streams.again = time.Now().Add(retry)
 	}
 	c.streams.mu.Unlock()
-	if err != nil || !knows {
+	if err != nil {
 		return
 	}
 	go func() { // a server that is about to end says so to the connection
@@ -177,21 +181,20 @@ func (c *Client) openStream() {
 	c.retire(s)
 }
 
-// open says whether the server answers with numbers, or why nobody does.
-func (s *stream) open(ctx context.Context, conn *grpc.ClientConn, quit context.CancelFunc) (bool, error) {
+// open waits for the server to say that it answers with numbers.
+func (s *stream) open(ctx context.Context, conn *grpc.ClientConn, quit context.CancelFunc) (err error) {
 	patience := time.AfterFunc(connectWithin, quit)
 	defer patience.Stop()
-	g, err := conn.NewStream(ctx, &streamDesc, pb.GRPCInferenceService_ModelStreamInfer_FullMethodName, grpc.StaticMethod())
+	s.ClientStream, err = conn.NewStream(ctx, &streamDesc, pb.GRPCInferenceService_ModelStreamInfer_FullMethodName, grpc.StaticMethod())
 	if err != nil {
-		return false, err
+		return err
 	}
-	s.ClientStream = g
-	header, err := g.Header()
+	header, err := s.Header()
 	if err != nil || len(header.Get(NumberedKey)) > 0 {
-		return err == nil, err
+		return err
 	}
-	quit() // unless it has ended by itself
-	return false, g.RecvMsg(new(streamed))
+	quit() // unless it has ended by itself, which RecvMsg tells
+	return cmp.Or(s.RecvMsg(new(streamed)), errNumbers)
 }
 
 // retire ends a stream: it takes no more requests, and ends when those under way are answered.

@@ -69,7 +69,7 @@ func newHTTP(o Options) *http.Client {
 		DisableCompression: true, // tensors hardly shrink
 	}
 	if o.Socket != "" {
-		t.IdleConnTimeout = 0
+		t.IdleConnTimeout = 0 // it is one program's, which may keep much for a connection
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", o.Socket)
 		}
