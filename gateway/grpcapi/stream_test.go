@@ -52,7 +52,23 @@ func crowd(callers, times int, ask func(caller, n int)) {
 	all.Wait()
 }
 
-// lonely counts the requests that have calls of their own, and gives the backend's answer.
+// prompt is a request that backends of these tests answer at once.
+func prompt() *wire.InferRequest { return telling(0, -1) }
+
+// opened has a client open a stream: requests that come before have calls of their own.
+func opened(t *testing.T, c *oipgrpc.Client, b *lonely) {
+	before := b.streamed.Load()
+	require.Eventually(t, func() bool {
+		crowd(8, 4, func(int, int) {
+			_, err := c.Infer(t.Context(), prompt(), "")
+			require.NoError(t, err)
+		})
+		return b.streamed.Load() > before
+	}, time.Minute, time.Millisecond)
+}
+
+// lonely counts the requests that have calls of their own and those that share streams, and
+// gives the backend's answer.
 type lonely struct {
 	*backend
 	calls, streamed atomic.Int64
@@ -200,14 +216,16 @@ func TestNumbersOfAStream(t *testing.T) {
 // Whoever stops waiting ends the request, by its deadline or by a message; the others go on.
 func TestRequestsByAStreamEndWithTheirCallers(t *testing.T) {
 	var under, ended atomic.Int64
-	b := &backend{infer: func(ctx context.Context, _ *wire.InferRequest) (*wire.InferResponse, error) {
+	b := &lonely{backend: &backend{infer: func(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		if q.ID == prompt().ID {
+			return (&backend{}).Infer(ctx, q)
+		}
 		under.Add(1)
 		<-ctx.Done()
 		ended.Add(1)
 		return nil, ctx.Err()
-	}}
+	}}}
 	c := streaming(t, listening(t, b, Options{}), oipgrpc.ClientOptions{})
-	require.NoError(t, c.Live(t.Context())) // so that there is a connection
 	for name, end := range map[string]func() (context.Context, context.CancelFunc){
 		"deadline": func() (context.Context, context.CancelFunc) {
 			return context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -217,6 +235,8 @@ func TestRequestsByAStreamEndWithTheirCallers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			under.Store(0)
 			ended.Store(0)
+			opened(t, c, b)
+			before := b.streamed.Load()
 			ctx, cancel := end()
 			defer cancel()
 			go func() {
@@ -234,6 +254,9 @@ func TestRequestsByAStreamEndWithTheirCallers(t *testing.T) {
 				require.Contains(t, []wire.Code{wire.CodeDeadline, wire.CodeCanceled}, typed.Code)
 			})
 			require.Eventually(t, func() bool { return ended.Load() == under.Load() }, time.Minute, time.Millisecond)
+			if name == "cancel" { // by its deadline a request may end before it is sent
+				require.Greater(t, b.streamed.Load(), before)
+			}
 		})
 	}
 }
@@ -278,17 +301,20 @@ func TestAServerEndsBesideOpenStreams(t *testing.T) {
 func TestABrokenStream(t *testing.T) {
 	stuck := make(chan struct{})
 	var under atomic.Int64
-	b := &backend{infer: func(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
-		under.Add(1)
-		<-stuck
+	b := &lonely{backend: &backend{infer: func(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		if q.ID != prompt().ID {
+			under.Add(1)
+			<-stuck
+		}
 		return (&backend{}).Infer(ctx, q)
-	}}
+	}}}
 	l, err := listen.TCP("127.0.0.1:0", secure.Credentials{})
 	require.NoError(t, err)
 	server := New(b, Options{})
 	go func() { _ = server.Serve(l) }()
 	c := streaming(t, l.Addr(), oipgrpc.ClientOptions{})
-	require.NoError(t, c.Live(t.Context()))
+	opened(t, c, b)
+	before := b.streamed.Load()
 	go func() {
 		for under.Load() < 20 {
 			time.Sleep(time.Millisecond)
@@ -300,6 +326,7 @@ func TestABrokenStream(t *testing.T) {
 		_, err := c.Infer(t.Context(), telling(caller, n), "")
 		require.ErrorIs(t, err, wire.ErrUnavailable)
 	})
+	require.Greater(t, b.streamed.Load(), before)
 	again, err := net.Listen("tcp", l.Addr().String())
 	require.NoError(t, err)
 	server = New(&backend{}, Options{})
