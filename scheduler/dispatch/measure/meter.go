@@ -41,6 +41,14 @@ func (m *Meter) Hit(now dispatch.Time) bool {
 	return changed
 }
 
+// Resume says that the next arrival is the first after a pause, so long that the rate before
+// holds no more: it is one arrival in that time, until others tell more.
+func (m *Meter) Resume(now, pause dispatch.Time) {
+	m.Rate = 1 / max(1, pause).Seconds()
+	m.Samples = int(min(max(1, pause/meterSample), meterHint))
+	m.count, m.end = 0, now+meterSample
+}
+
 // roll closes the samples that have ended by now.
 func (m *Meter) roll(now dispatch.Time) bool {
 	if now < m.end {

@@ -122,7 +122,8 @@ const swampedFrom, swampedWhole = 0.01, 0.03
 //     lost anyhow: then larger batches leave executors idle that can be given
 //     back, or serve more.
 //   - It does not wait for what is not expected: when the stream has paused, the
-//     batch starts on any executor that idles.
+//     batch starts on any executor that idles, and what comes then is not taken to
+//     come at the rate of before.
 //   - Requests are given up only when an executor is granted, when most is
 //     known. Those go that would hold the batch far below its target though
 //     enough others wait; more of them when the line is long and the next
@@ -191,8 +192,12 @@ func (p *adaptive) arrive(r *dispatch.Request, out []dispatch.Action) []dispatch
 		return out
 	}
 	m := &p.models[r.Class]
+	resumed := m.burst.resumes(p.now, m.meter.Rate)
+	if resumed {
+		m.meter.Resume(p.now, p.now-m.burst.last)
+	}
 	m.burst.hit(p.now)
-	if m.meter.Hit(p.now) {
+	if m.meter.Hit(p.now) || resumed {
 		p.aim(r.Class)
 	}
 	if ok {

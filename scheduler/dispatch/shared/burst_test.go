@@ -2,6 +2,7 @@ package shared
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,6 +44,42 @@ func TestBurstsAreTold(t *testing.T) {
 	}
 }
 
+// TestAnotherRateIsNoBurst changes the rate of random arrivals to a thirtieth and back: no
+// burst runs then, and a pause is told as soon as if it had always been that rate. Bursts at
+// one rate and then at another stay bursts.
+func TestAnotherRateIsNoBurst(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		shape float64 // of gamma gaps
+		runs  bool
+	}{{"poisson", 1, false}, {"gamma 0.1", 0.1, true}} {
+		t.Run(row.name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				rng := rand.New(rand.NewPCG(seed, 2))
+				b, now, seen, hits := newBurst(10*ms), dispatch.Time(0), 0, 0
+				for part, rate := range []float64{600, 20, 600} {
+					for until := now + 20_000*ms; now < until; {
+						now += max(1, dispatch.Time(gamma(rng, row.shape)/rate*1e9))
+						b.hit(now)
+						if part == 0 {
+							continue
+						}
+						hits++
+						if b.runs(now, 1) {
+							seen++
+						}
+					}
+				}
+				if row.runs {
+					assert.Greater(t, seen, hits*9/10, "seed %d", seed)
+				} else {
+					assert.LessOrEqual(t, seen, hits/50, "seed %d", seed)
+				}
+			}
+		})
+	}
+}
+
 // TestNothingIsHeldForWhatDoesNotCome lets streams end: what still waits then does not wait
 // for its last instant, since executors idle.
 func TestNothingIsHeldForWhatDoesNotCome(t *testing.T) {
@@ -53,6 +90,22 @@ func TestNothingIsHeldForWhatDoesNotCome(t *testing.T) {
 			assert.Equal(t, 1.0, v.run())
 			assert.Greater(t, v.left, model.SLO/4, "shape %g, seed %d", shape, seed)
 		}
+	}
+}
+
+// TestALoadThatHasFallenIsNotHeld lets a load fall to a hundredth: what comes then waits for a
+// batch only as long as it takes to see that, though means over seconds tell of a high
+// rate, and of bursts, for long.
+func TestALoadThatHasFallenIsNotHeld(t *testing.T) {
+	model := Model{Durations: Linear(2*ms, 10*ms, 64), SLO: 400 * ms}
+	for seed := range uint64(10) {
+		const falls = 10_000 * ms
+		v := &vclock{p: NewAdaptive(Options{Models: []Model{model}}), models: []Model{model}, execs: 8, rate: 500, seed: seed + 1,
+			slower: 100, slowAt: falls, warm: falls + model.SLO, horizon: 20 * time.Second}
+		assert.Equal(t, 1.0, v.run())
+		slices.Sort(v.waited)
+		assert.Less(t, v.waited[len(v.waited)*9/10], 10*ms, "seed %d: %v", seed, v.waited)
+		assert.Less(t, v.waited[len(v.waited)-1], 100*ms, "seed %d: %v", seed, v.waited)
 	}
 }
 

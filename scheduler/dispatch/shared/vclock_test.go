@@ -21,6 +21,8 @@ type vclock struct {
 	seed    uint64
 	warm    time.Duration // not counted
 	horizon time.Duration
+	slower  float64 // gaps are that many times as long from slowAt on; 0 for never
+	slowAt  dispatch.Time
 
 	now     dispatch.Time
 	timer   dispatch.Time
@@ -28,7 +30,8 @@ type vclock struct {
 	busy    dispatch.Time
 	batches int
 	starts  int
-	left    dispatch.Time // until the first deadline, at least, when batches ended that began after the last arrival
+	waited  []dispatch.Time // for batches, of the requests that count
+	left    dispatch.Time   // until the first deadline, at least, when batches ended that began after the last arrival
 	actions []dispatch.Action
 	dueOf   []dispatch.Time
 	measure []bool
@@ -87,7 +90,11 @@ func (v *vclock) run() (attainment float64) {
 			v.seen[m]++
 		}
 		v.step(dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{ID: id, Class: m, Arrival: at, Deadline: due}})
-		next.Set(m, at+max(1, dispatch.Time(gamma(rng, v.shape)*gaps[m])))
+		gap := gaps[m]
+		if v.slower > 0 && at >= v.slowAt {
+			gap *= v.slower
+		}
+		next.Set(m, at+max(1, dispatch.Time(gamma(rng, v.shape)*gap)))
 	}
 	v.left = never
 	v.advance(v.now + 10*time.Second)
@@ -130,6 +137,9 @@ func (v *vclock) step(ev dispatch.Event) {
 			v.batches += len(a.Batch)
 			v.busy += l
 			for _, id := range a.Batch {
+				if v.measure[id] {
+					v.waited = append(v.waited, v.now+v.models[a.Class].SLO-v.dueOf[id])
+				}
 				if v.measure[id] && v.now+l <= v.dueOf[id] {
 					v.kept[v.classes[id]]++
 				}
