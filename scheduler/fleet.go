@@ -105,6 +105,17 @@ func (f Fleet) shared(hardware []pipelines.Hardware) []plan.HeldDevice {
 	return all
 }
 
+// holders are the services that hold devices of the hardware, but for those among the specs.
+func (f Fleet) holders(hardware string) (names []string) {
+	for _, s := range f.Held {
+		if s.Hardware == hardware {
+			names = append(names, s.Pipeline)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // occupied counts the devices that others hold, by hardware.
 func (f Fleet) occupied() map[string]int {
 	count := map[string]int{}

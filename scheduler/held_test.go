@@ -135,3 +135,25 @@ func TestHeldAgainstBruteForce(t *testing.T) {
 	})
 	assert.NotZero(t, shared, "no plan shared")
 }
+
+// A cluster that finds its devices held by others says by whom; where there are none, that
+// there are none.
+func TestAClusterSaysWhoHasItsDevices(t *testing.T) {
+	vision := scheduler.Spec{
+		Cluster: &pipelines.Cluster{Name: "vision", Hardware: "gpu", Pipelines: []string{"member"}},
+		Members: []pipelines.Pipeline{*small("member", 5)}, Hardware: twoKinds,
+	}
+	held := []placement.Slot{
+		{Executor: "2", Pipeline: "words", Hardware: "gpu", Host: "h", Device: "gpu0"},
+		{Executor: "1", Pipeline: "faces", Hardware: "gpu", Host: "h", Device: "gpu1"},
+		{Executor: "3", Pipeline: "words", Hardware: "gpu", Host: "h", Device: "gpu1"},
+		{Executor: "4", Pipeline: "other", Hardware: "cpu", Host: "h", Device: "cpu0"},
+	}
+	reason := func(devices []placement.Device, held []placement.Slot) string {
+		p := scheduler.Solve([]scheduler.Spec{vision}, scheduler.Fleet{Devices: devices, Held: held}, scheduler.Limits{})[0].Cluster
+		return p.Reason
+	}
+	assert.Equal(t, `all devices of hardware "gpu" are held by faces, words; delete what is not needed any more (harpagon down NAME), or start a worker on a host that has another`, reason(devices("gpu", 2), held))
+	assert.Equal(t, `no device of hardware "gpu" is there; start a worker on a host that has one`, reason(devices("cpu", 2), nil))
+	assert.Empty(t, reason(devices("gpu", 3), held))
+}

@@ -268,6 +268,8 @@ func (s Spec) clusterProblem(fleet Fleet) cluster.Problem {
 			p.Hardware = h
 		} else if h.Count -= fleet.occupied()[h.Name]; h.Count > 0 {
 			p.Hardware = h
+		} else {
+			p.Holders = fleet.holders(h.Name)
 		}
 	}
 	return p

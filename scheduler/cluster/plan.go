@@ -17,6 +17,10 @@ type Problem struct {
 	Pipelines []pipelines.Pipeline // that are in it
 	Hardware  pipelines.Hardware   // of its devices; one without a name where there is none
 
+	// Holders are the services that have all devices of the hardware where it is not there
+	// for the cluster; none where no host has it.
+	Holders []string
+
 	// Wanted is how many devices it is to have by what was measured, as far as its
 	// bounds and what there is allow; 0 for as many as its declared rates need.
 	Wanted int

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/harpagon/harpagon/scheduler/cluster/division"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -15,8 +16,10 @@ func Solve(p Problem, o Options) Plan {
 	switch {
 	case len(p.Pipelines) == 0:
 		return infeasible(&p, "the cluster has no pipeline")
+	case p.Hardware.Name == "" && len(p.Holders) > 0:
+		return infeasible(&p, "all devices of hardware %q are held by %s; delete what is not needed any more (harpagon down NAME), or start a worker on a host that has another", p.Cluster.Hardware, strings.Join(p.Holders, ", "))
 	case p.Hardware.Name == "":
-		return infeasible(&p, "no device of hardware %q is there that others do not use; start a worker on a host that has one", p.Cluster.Hardware)
+		return infeasible(&p, "no device of hardware %q is there; start a worker on a host that has one", p.Cluster.Hardware)
 	}
 	out := Plan{Cluster: p.Cluster.Name, Dispatch: Dispatch(&p.Cluster), Hardware: p.Hardware.Name, Status: Feasible, Attainment: 1}
 	divisions := make([]division.Division, len(p.Pipelines))
