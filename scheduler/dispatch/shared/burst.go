@@ -18,7 +18,7 @@ const (
 	pauseGaps = 10 // mean gaps between bursts without a request until it is taken that none comes soon
 	pausePart = 12 // and this part of the time that a request can wait, at least
 
-	resumeLeast = 50 * time.Millisecond // a pause that leaves nothing of the rate
+	resumeLeast = 50 * time.Millisecond // a pause that leaves nothing of the rate, at least
 )
 
 // burst tells whether the requests of a model come in bursts, or have paused, by how many more
@@ -36,7 +36,7 @@ type burst struct {
 	second  float64       // of count·(count - 1)
 	pairs   float64       // of count·(count of the bucket before)
 	before  float64       // count of the last bucket that ended
-	alike   float64       // what second were if they came at random
+	alike   float64       // what second would be if they came at random
 	crowded bool          // they tell of bursts
 	excess  float64       // the crowding beyond that of Poisson arrivals; 0 where they do not come in bursts
 	last    dispatch.Time // when a request came last

@@ -45,8 +45,7 @@ func TestBurstsAreTold(t *testing.T) {
 }
 
 // TestAnotherRateIsNoBurst changes the rate of random arrivals to a thirtieth and back: no
-// burst runs then, and a pause is told as soon as if it had always been that rate. Bursts at
-// one rate and then at another stay bursts.
+// burst runs then. Bursts at one rate and then at another stay bursts.
 func TestAnotherRateIsNoBurst(t *testing.T) {
 	for _, row := range []struct {
 		name  string

@@ -137,10 +137,11 @@ func (v *vclock) step(ev dispatch.Event) {
 			v.batches += len(a.Batch)
 			v.busy += l
 			for _, id := range a.Batch {
-				if v.measure[id] {
-					v.waited = append(v.waited, v.now+v.models[a.Class].SLO-v.dueOf[id])
+				if !v.measure[id] {
+					continue
 				}
-				if v.measure[id] && v.now+l <= v.dueOf[id] {
+				v.waited = append(v.waited, v.now+v.models[a.Class].SLO-v.dueOf[id])
+				if v.now+l <= v.dueOf[id] {
 					v.kept[v.classes[id]]++
 				}
 			}
