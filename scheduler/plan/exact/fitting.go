@@ -68,16 +68,16 @@ func (e *regrouping) takes(collect time.Duration) []time.Duration {
 // lately are the durations that the parts have had on their devices, and the
 // shortest of others.
 func (e *regrouping) lately() []time.Duration {
-	takes := make([]time.Duration, len(e.parts))
+	takes, kinds := make([]time.Duration, len(e.parts)), make([]int, len(e.parts))
 	for _, g := range e.groups {
 		for _, i := range g.parts {
-			takes[i] = shortestOf(e.parts[i].choices[g.kind.index])
+			takes[i], kinds[i] = shortestOf(e.parts[i].choices[g.kind.index]), g.kind.index
 		}
 	}
 	for _, b := range e.from.bins {
 		for n, i := range b.parts {
-			if at := e.part(&e.from.parts[i]); at >= 0 && takes[at] > 0 {
-				takes[at] = max(takes[at], b.options[n].Duration)
+			if at := e.part(&e.from.parts[i]); at >= 0 && takes[at] > 0 && kinds[at] == b.kind.index {
+				takes[at] = b.options[n].Duration
 			}
 		}
 	}

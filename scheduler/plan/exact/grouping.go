@@ -128,9 +128,6 @@ func (s *packer) nearest(best *packing) (list []near) {
 	list = leastUsed(list)
 	var other []near
 	for k, at := range best.parts {
-		if len(at.dedicated) == 0 {
-			continue
-		}
 		for _, one := range s.fewer(&at) {
 			one.part = k
 			if one.bins = all; len(best.parts) <= mostGrouped || shared <= 1 {
@@ -151,11 +148,12 @@ func leastUsed(list []near) []near {
 	return list[:min(len(list), mostNear)]
 }
 
-// fewer lists numbers of full devices that cost less than what a part has.
+// fewer lists numbers of full devices that cost less than those that a part has, or
+// without any, than what it uses of a shared one.
 func (s *packer) fewer(at *assignment) (list []near) {
-	m, has := s.problems[at.pipeline].Modules[at.module], 0.0
-	for i := range at.dedicated {
-		has += at.dedicated[i].Weight * at.dedicated[i].Charged()
+	m, has := s.problems[at.pipeline].Modules[at.module], at.owns()
+	if len(at.dedicated) == 0 {
+		has = at.size
 	}
 	for i := range m.Configs {
 		c := &m.Configs[i]
@@ -227,9 +225,9 @@ func (e *regrouping) start(free func(k int, at *assignment) bool) (more int) {
 			e.fixed += steps[len(steps)-1].Cost
 			continue
 		}
+		e.fixed += at.owns()
 		for k := range at.dedicated {
 			t := &at.dedicated[k]
-			e.fixed += t.Weight * t.Charged()
 			e.needs[at.pipeline][at.module] = max(e.needs[at.pipeline][at.module], t.Duration+t.Period)
 		}
 		if at.residual > 0 {

@@ -121,11 +121,10 @@ func (s *packer) arranged(h sharedKind, held *plan.HeldDevice, members []int, pa
 	return found.bin, found.ok
 }
 
-// Deadlines and durations that arrange tries.
+// Deadlines that arrange tries.
 const (
 	deadlineStep  = 1.2 // from one deadline to the next
 	mostDeadlines = 48
-	shorterSteps  = 4 // each halves the longest duration that is allowed
 )
 
 // arrange finds how parts can share a device of a kind so that they use least
@@ -133,11 +132,13 @@ const (
 // their batches leave of their budgets; with equal deadlines the device serves
 // batches in the order in which they are closed. Tried are deadlines from the
 // sum of the shortest durations, where every part may have to wait for one
-// batch of each other, up to the shortest budget. Under a deadline each part
-// takes the configuration that uses least; where their batches are too long to
-// wait for each other, a deadline that is as much later, and shorter ones.
+// batch of each other, up to the shortest budget (see dues). Under a deadline each
+// part takes the configuration that uses least. Where their batches are too long to
+// wait for each other, the choice is a knapsack of durations, and one part after the
+// other takes shorter batches (see shorten); where one batch of each ends sooner or later
+// than the deadline, that time is tried as one, too.
 //
-// The deadlines do not depend on rates and budgets, so that more time or less load
+// The first deadlines do not depend on rates and budgets, so that more time or less load
 // has the same to choose from and more. held, where it is not nil, is what others
 // run on the device; the deadlines that matter beside it are tried, too.
 func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignment) (best bin, ok bool) {
@@ -156,48 +157,67 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 		return best, false
 	}
 	trial, spare := make([]option, 0, len(members)), make([]option, 0, len(members))
-	try := func(due, longest time.Duration) (takes time.Duration, shorter bool) {
+	try := func(due, longest time.Duration) (takes time.Duration) {
 		b := bin{kind: h, held: held, parts: members, options: trial[:0]}
-		if !b.all(parts, due, longest) || ok && b.use >= best.use {
-			return 0, false // shorter batches use no less
+		if !b.all(parts, due, longest) {
+			return 0
 		}
-		if !b.sound() {
-			for _, w := range b.options {
-				takes += w.Duration
+		takes = b.takes(math.MaxInt64)
+		for !ok || b.use < best.use { // shorter batches use no less
+			if b.takes(due) <= due && b.fits() && b.sound() {
+				best, ok = b, true
+				trial, spare = spare, b.options
+				break
 			}
-			return takes, true
+			if !b.shorten(parts, due) {
+				break
+			}
 		}
-		best, ok = b, true
-		trial, spare = spare, b.options
-		return 0, false
+		return takes
 	}
 	if held != nil {
 		for _, d := range criticalDues(h, held, members, parts, low, high) {
 			try(d.at, d.longest)
 		}
 	}
-	deadline := float64(low)
-	for range mostDeadlines {
-		if deadline >= float64(high) {
-			break
-		}
-		due := time.Duration(math.Ceil(deadline))
+	for _, due := range dues(h, members, parts, low, high) {
 		if ok && best.use <= leastUse(h, members, parts, due) {
 			break // nor do later ones
 		}
-		for k, longest := 0, due; k <= shorterSteps; k++ {
-			takes, shorter := try(due, longest)
-			if !shorter {
-				break
-			}
-			if takes > due { // where every part waits for these batches, not for shorter ones
-				try(takes, longest)
-			}
-			longest /= 2
+		if takes := try(due, due); takes > 0 && takes != due { // where every part waits for these batches
+			try(takes, takes)
 		}
-		deadline *= deadlineStep
 	}
 	return best, ok
+}
+
+// dues are the deadlines that are tried: for one or two parts all sums of durations.
+func dues(h sharedKind, members []int, parts []assignment, low, high time.Duration) (list []time.Duration) {
+	if len(members) > 2 {
+		deadline := float64(low)
+		for range mostDeadlines {
+			if deadline >= float64(high) {
+				break
+			}
+			list = append(list, time.Duration(math.Ceil(deadline)))
+			deadline *= deadlineStep
+		}
+		return list
+	}
+	list = append(list, 0)
+	for _, i := range members {
+		var sums []time.Duration
+		for _, before := range list {
+			for _, c := range parts[i].choices[h.index] {
+				if sum := before + c.Duration; sum < high {
+					sums = append(sums, sum)
+				}
+			}
+		}
+		list = sums
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // leastUse is what parts use of a device at the least when all wait up to a
@@ -218,10 +238,6 @@ func leastUse(h sharedKind, members []int, parts []assignment, due time.Duration
 
 // all chooses an option for every part, with batches no longer than that.
 func (b *bin) all(parts []assignment, deadline, longest time.Duration) bool {
-	memory := int64(0)
-	if b.held != nil {
-		memory = b.held.Memory
-	}
 	for _, i := range b.parts {
 		w, ok := parts[i].option(b.kind.index, deadline, longest)
 		if !ok || b.total()+w.use > 1+plan.RateTolerance {
@@ -229,9 +245,56 @@ func (b *bin) all(parts []assignment, deadline, longest time.Duration) bool {
 		}
 		b.options = append(b.options, w)
 		b.use += w.use
-		memory += w.Memory
+	}
+	return true
+}
+
+// fits says whether the device's memory holds all that runs on it.
+func (b *bin) fits() bool {
+	memory := int64(0)
+	if b.held != nil {
+		memory = b.held.Memory
+	}
+	for i := range b.options {
+		memory += b.options[i].Memory
 	}
 	return b.kind.memory == 0 || memory <= b.kind.memory
+}
+
+// takes is how long one batch of each part takes, of those that must be done by a time.
+func (b *bin) takes(by time.Duration) (sum time.Duration) {
+	for i := range b.options {
+		if w := &b.options[i]; w.deadline <= by {
+			sum += w.Duration
+		}
+	}
+	return sum
+}
+
+// shorten gives one part shorter batches: the one whose share of the device grows least for
+// the time that others wait less; false where none can.
+func (b *bin) shorten(parts []assignment, due time.Duration) bool {
+	least, at, other := math.Inf(1), -1, option{}
+	for k, i := range b.parts {
+		is := &b.options[k]
+		for n := range parts[i].choices[b.kind.index] {
+			c := &parts[i].choices[b.kind.index][n]
+			if c.Duration >= is.Duration {
+				continue
+			}
+			if w, ok := parts[i].run(c, due); ok {
+				if grows := (w.use - is.use) / float64(is.Duration-w.Duration); grows < least {
+					least, at, other = grows, k, w
+				}
+			}
+		}
+	}
+	if at < 0 {
+		return false
+	}
+	b.use += other.use - b.options[at].use
+	b.options[at] = other
+	return b.total() <= 1+plan.RateTolerance
 }
 
 func (b *bin) sound() bool {

@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"math"
 	"slices"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -24,6 +25,9 @@ func (s *packer) within(budgets allBudgets) *packing {
 		if parts, ok := s.parts(budgets, by); ok {
 			keep(s.packed(budgets, parts))
 		}
+	}
+	if parts, ok := s.least(budgets); ok {
+		keep(s.packed(budgets, parts))
 	}
 	for again := best != nil; again; {
 		again = false
@@ -105,15 +109,34 @@ func (s *packer) parts(budgets allBudgets, by division) ([]assignment, bool) {
 	return parts, true
 }
 
+// least divides each module by the rule that uses least: weight of devices of its own,
+// and what the rest uses of a shared one.
+func (s *packer) least(budgets allBudgets) (parts []assignment, ok bool) {
+	for i, p := range s.problems {
+		for k := range p.Modules {
+			best, least := assignment{}, math.Inf(1)
+			for by := divisions - 1; by >= 0; by-- {
+				if one, ok := s.division(budgets, i, k, by); ok {
+					if uses := one.uses(); plan.Cheaper(uses, least) {
+						best, least = one, uses
+					}
+				}
+			}
+			if math.IsInf(least, 1) {
+				return nil, false
+			}
+			parts = append(parts, best)
+		}
+	}
+	return parts, true
+}
+
 // packed is the cheapest packing of given parts over the kinds of devices that
 // may be opened first.
 func (s *packer) packed(budgets allBudgets, parts []assignment) *packing {
 	own := 0.0
 	for i := range parts {
-		for k := range parts[i].dedicated {
-			t := &parts[i].dedicated[k]
-			own += t.Weight * t.Charged()
-		}
+		own += parts[i].owns()
 	}
 	var best *packing
 	order := bySize(parts)

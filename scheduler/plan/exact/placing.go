@@ -36,9 +36,6 @@ func (s *packer) under(budgets allBudgets) *packing {
 
 // otherwise lists the part with fewer devices of its own.
 func (s *packer) otherwise(at assignment) (list []assignment) {
-	if len(at.dedicated) == 0 {
-		return nil
-	}
 	if other, ok := s.sharing(at, at.budget); ok {
 		other.by = divisions // arrangements are looked up by it
 		list = append(list, other)
@@ -72,10 +69,7 @@ func (s *packer) placed(best *packing, parts []assignment) *packing {
 	e := &placing{s: s, parts: parts, least: best.weight, steps: placeSteps}
 	size := 0.0
 	for _, i := range bySize(parts) {
-		for k := range parts[i].dedicated {
-			t := &parts[i].dedicated[k]
-			e.weight += t.Weight * t.Charged()
-		}
+		e.weight += parts[i].owns()
 		if parts[i].residual > 0 {
 			e.order, size = append(e.order, i), size+parts[i].size
 		}

@@ -188,29 +188,34 @@ func (b *bin) cost() float64 {
 // wait up to deadline for those of others and take no longer than longest; false
 // when it cannot.
 func (p *assignment) option(kind int, deadline, longest time.Duration) (best option, ok bool) {
-	window := p.budget - deadline
-	if window <= 0 {
-		return best, false
-	}
-	for _, c := range p.choices[kind] {
-		if c.Duration > min(deadline, longest) {
-			continue
-		}
-		period, wait := c.filling, p.rest.window(c.filling)
-		if wait > window {
-			period, wait = p.rest.period(window-p.margin), window
-			if p.rest.times == 0 && window < period {
-				wait = 1 // for nobody
+	for i := range p.choices[kind] {
+		if c := &p.choices[kind][i]; c.Duration <= longest {
+			if w, can := p.run(c, deadline); can && (!ok || w.use < best.use) {
+				best, ok = w, true
 			}
-		}
-		if period <= 0 {
-			continue
-		}
-		if use := float64(c.Duration) / float64(period); !ok || use < best.use {
-			best, ok = option{Config: c.Config, period: period, window: wait, deadline: p.budget - wait, use: use}, true
 		}
 	}
 	return best, ok && best.use <= 1+plan.RateTolerance
+}
+
+// run is a configuration as an option, when its batches wait up to deadline for those
+// of others; false when it cannot.
+func (p *assignment) run(c *candidate, deadline time.Duration) (option, bool) {
+	window := p.budget - deadline
+	if window <= 0 || c.Duration > deadline {
+		return option{}, false
+	}
+	period, wait := c.filling, p.rest.window(c.filling)
+	if wait > window {
+		period, wait = p.rest.period(window-p.margin), window
+		if p.rest.times == 0 && window < period {
+			wait = 1 // for nobody
+		}
+	}
+	if period <= 0 {
+		return option{}, false
+	}
+	return option{Config: c.Config, period: period, window: wait, deadline: p.budget - wait, use: float64(c.Duration) / float64(period)}, true
 }
 
 // period is how long requests are collected for a batch of c when they wait for it no
@@ -221,6 +226,23 @@ func (p *assignment) period(c *candidate, window time.Duration) time.Duration {
 		return 0
 	}
 	return min(c.filling, max(window, p.rest.one))
+}
+
+// owns is the weight of devices of the module's own.
+func (p *assignment) owns() float64 {
+	weight := 0.0
+	for i := range p.dedicated {
+		weight += p.dedicated[i].Weight * p.dedicated[i].Charged()
+	}
+	return weight
+}
+
+// uses is that, and what the residual rate uses of a shared device at the least.
+func (p *assignment) uses() float64 {
+	if p.residual == 0 {
+		return p.owns()
+	}
+	return p.owns() + p.size
 }
 
 // choose lists how a residual rate may run on shared devices.
