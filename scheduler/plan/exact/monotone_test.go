@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -20,7 +21,9 @@ import (
 //
 //	HARPAGON_PAIRS=10000 go test ./scheduler/plan/exact -run LessDoesNotCostMore -timeout 0
 //
-// from pair HARPAGON_FIRST on.
+// from pair HARPAGON_FIRST on. With HARPAGON_UNCERTAIN=1 the harder problem is solved only
+// where the plan of the easier one is not certified: that which is costs no more than
+// any plan for more.
 func monotonePairs() int {
 	if n, err := strconv.Atoi(os.Getenv("HARPAGON_PAIRS")); err == nil {
 		return n
@@ -82,6 +85,9 @@ func rose(t *testing.T, model string, seed uint64, draw func(*rand.Rand) []plan.
 	random := rand.New(rand.NewPCG(seed, 11))
 	hard := draw(random)
 	easy := eased(random, hard)
+	if os.Getenv("HARPAGON_UNCERTAIN") != "" && certified(easy, model) {
+		return false
+	}
 	before := soundCost(t, model, hard, false)
 	after := soundCost(t, model, easy, !math.IsInf(before, 1))
 	if after <= before*(1+2*plan.OptimalityGap) {
@@ -156,6 +162,12 @@ func soundCost(t *testing.T, model string, problems []plan.Problem, must bool) f
 		cost += p.Cost
 	}
 	return cost
+}
+
+// certified says that all plans together are of least cost, of all that there are.
+func certified(problems []plan.Problem, model string) bool {
+	open := func(p plan.Plan) bool { return p.Status != plan.Optimal || p.Restriction == TwoGroups }
+	return !slices.ContainsFunc(solveAll(problems, plan.Options{CostModel: model}), open)
 }
 
 // along is the same with an objective so many times longer, or so much less load.
