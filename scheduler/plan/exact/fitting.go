@@ -30,9 +30,8 @@ func (e *regrouping) fit() {
 		shortest = math.Min(shortest, e.s.problems[at.pipeline].Modules[at.module].Fastest().Seconds())
 		longest = math.Max(longest, e.s.problems[at.pipeline].Pipeline.SLO.Seconds())
 	}
-	if e.near != nil {
-		e.fitFrom(e.lately())
-		return
+	if e.near != nil && (e.fitFrom(e.lately()) || !e.near.alone) {
+		return // the others are many
 	}
 	var tried []string
 	for collect := shortest; collect < longest; collect *= collectStep {

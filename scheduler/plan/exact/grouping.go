@@ -60,17 +60,13 @@ func (s *packer) regroup(best *packing, certain func(*packing) bool) *packing {
 		}
 	}
 	for _, near := range s.nearest(best) {
-		if all && near.by == nil {
+		if all && !near.divides() {
 			continue
 		}
 		e := &regrouping{s: s, best: best, certain: certain, steps: nearSteps, fits: nearFits, near: &near}
-		if near.by != nil {
-			from := *best
-			from.parts, e.from = slices.Clone(best.parts), &from
-			at := &from.parts[near.part]
-			at.budget = s.problems[at.pipeline].own.LongestBudgets()[at.module]
+		if near.divides() {
 			var ok bool
-			if *at, ok = s.dividedBy(*at, *near.by, near.full); !ok {
+			if e.from, ok = s.dividedAs(best, &near); !ok {
 				continue
 			}
 		}
@@ -90,10 +86,28 @@ type near struct {
 	own  []int   // parts with devices of their own
 	use  float64 // weight of what uses them
 
-	by   *plan.Config // of so many full devices that part gets anew; nil for none
-	full float64
-	id   int // of the two, among those of the part
-	part int
+	part  int          // that is divided in another way
+	by    *plan.Config // into so many full devices and a share of another; nil for none
+	full  float64
+	id    int  // of the two, among those of the part
+	alone bool // into devices of its own only
+}
+
+func (n *near) divides() bool { return n.by != nil || n.alone }
+
+// dividedAs is a packing with one part divided as near says.
+func (s *packer) dividedAs(of *packing, near *near) (*packing, bool) {
+	from := *of
+	from.parts = slices.Clone(of.parts)
+	at := &from.parts[near.part]
+	at.budget = s.problems[at.pipeline].own.LongestBudgets()[at.module]
+	if near.alone {
+		at.residual = 0
+		return &from, true
+	}
+	var ok bool
+	*at, ok = s.dividedBy(*at, *near.by, near.full)
+	return &from, ok
 }
 
 // nearest lists what of a packing may be put together anew: two shared devices, one
@@ -128,7 +142,11 @@ func (s *packer) nearest(best *packing) (list []near) {
 	list = leastUsed(list)
 	var other []near
 	for k, at := range best.parts {
-		for _, one := range s.fewer(&at) {
+		divisions := s.fewer(&at)
+		if at.residual > 0 && at.owns() > 0 {
+			divisions = append(divisions, near{alone: true})
+		}
+		for _, one := range divisions {
 			one.part = k
 			if one.bins = all; len(best.parts) <= mostGrouped || shared <= 1 {
 				other = append(other, one)

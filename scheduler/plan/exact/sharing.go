@@ -27,6 +27,7 @@ const (
 
 	mostStarts = 4 // packings that are improved
 	mostWalks  = 2 // of them, where the bound suggests splits
+	mostSeeds  = 6 // of random walks, one after the other
 
 	far, little = 0.4, 0.15 // by how much their budgets differ, as factors of two
 )
@@ -127,7 +128,7 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 		if len(splits) == 0 {
 			better(s.improve(from, certain))
 		} else if k < mostWalks {
-			better(s.walk(from, splits, certain))
+			better(s.walk(from, splits, certain, 1))
 		}
 	}
 	if len(splits) > 0 && !done() {
@@ -135,6 +136,9 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	}
 	if !done() {
 		best = s.fromStricter(best, total)
+	}
+	for seed := uint64(2); seed <= mostSeeds && !done() && !s.halted() && !s.unbounded; seed++ {
+		better(s.walk(best, splits, certain, seed))
 	}
 	return best, bounds, total
 }
@@ -227,12 +231,12 @@ func (s *packer) improve(best *packing, certain func(*packing) bool) *packing {
 
 // walk tries splits near that of a packing, of all pipelines or of one, and for one those
 // that the bound suggests. It takes much less time than improve where modules are many.
-func (s *packer) walk(best *packing, splits []allBudgets, certain func(*packing) bool) *packing {
-	random := rand.New(rand.NewPCG(1, 2)) // the same problem has the same plan
+func (s *packer) walk(best *packing, splits []allBudgets, certain func(*packing) bool, seed uint64) *packing {
+	random := rand.New(rand.NewPCG(seed, 2)) // the same problem has the same plan
 	for n, last := 0, 0; n-last < stamina && !certain(best) && !s.halted(); n++ {
 		to := s.near(best.budgets, []float64{far, little}[n%2], random)
 		if one := random.IntN(len(to)); n%3 != 0 {
-			if n%3 == 2 {
+			if n%3 == 2 && len(splits) > 0 {
 				to = splits[random.IntN(len(splits))]
 			}
 			with := slices.Clone(best.budgets)

@@ -191,7 +191,7 @@ func (c *Client) where() string {
 func (c *Client) explain(ctx context.Context, s *sending, err error) error {
 	e := DecodeError(err)
 	e.Reason = oip.Hide(e.Reason, c.options.Token)
-	answered := len(s.trailer) > 0 // headers alone are no answer: the server may die behind them
+	answered := s.told || len(s.trailer) > 0 // headers alone are no answer: the server may die behind them
 	switch code := status.Code(err); {
 	case answered && code == codes.Internal && e.Reason == "":
 		e.Reason = "the server failed without saying why"
@@ -214,6 +214,7 @@ func (c *Client) explain(ctx context.Context, s *sending, err error) error {
 type sending struct {
 	message any
 	sent    bool        // or on its way
+	told    bool        // by the server, why it has failed
 	trailer metadata.MD // what the server has answered with behind all, if it has
 }
 

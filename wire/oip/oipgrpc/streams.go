@@ -124,7 +124,7 @@ func (c *Client) byStream(ctx context.Context, q *question) (r *wire.InferRespon
 	case broken != nil:
 		return nil, true, c.explain(ctx, &sending{sent: true, trailer: s.Trailer()}, broken)
 	case came.status != nil:
-		return nil, true, c.explain(ctx, &sending{sent: true, trailer: metadata.MD{statusKey: nil}}, came.status) // the server has said so
+		return nil, true, c.explain(ctx, &sending{sent: true, told: true}, came.status)
 	case came.err != nil:
 		return nil, true, unreadable(came.err)
 	}
