@@ -249,11 +249,19 @@ func (e *regrouping) start(free func(k int, at *assignment) bool) (more int) {
 			e.needs[at.pipeline][at.module] = max(e.needs[at.pipeline][at.module], t.Duration+t.Period)
 		}
 		if at.residual > 0 {
-			e.parts = append(e.parts, at)
+			e.parts = append(e.parts, s.unbudgeted(at))
 		}
 	}
 	slices.SortStableFunc(e.parts, func(a, b assignment) int { return cmp.Compare(b.size, a.size) })
 	return more
+}
+
+// unbudgeted is a part with all that it may run, whatever its budget in a packing is.
+func (s *packer) unbudgeted(at assignment) assignment {
+	p := s.problems[at.pipeline]
+	at.budget = p.own.LongestBudgets()[at.module]
+	s.choose(&at, p.Modules[at.module].Configs)
+	return at
 }
 
 // keep puts the parts into groups as they were, but for those that are put together
