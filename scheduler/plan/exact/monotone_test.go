@@ -31,15 +31,6 @@ func monotonePairs() int {
 	return 40
 }
 
-// mostRises is in how many comparisons the plan for less may cost more: none, but
-// for cost model shared, where the search for what goes together is heuristic.
-func mostRises(model string, comparisons int) int {
-	if model == plan.CostShared {
-		return comparisons / 500
-	}
-	return 0
-}
-
 // Less load or a looser objective has a sound plan wherever the harder problem has
 // one, and does not cost more.
 func TestLessDoesNotCostMore(t *testing.T) {
@@ -52,7 +43,7 @@ func TestLessDoesNotCostMore(t *testing.T) {
 					rises++
 				}
 			}
-			require.LessOrEqual(t, rises, mostRises(model, pairs))
+			require.Zero(t, rises)
 		})
 	}
 }
@@ -68,7 +59,7 @@ func TestLessDoesNotCostMoreElsewhere(t *testing.T) {
 					rises++
 				}
 			}
-			require.LessOrEqual(t, rises, mostRises(model, pairs))
+			require.Zero(t, rises)
 		})
 	}
 }
@@ -129,14 +120,14 @@ func TestCostsFallOverDenseGrids(t *testing.T) {
 	const points = 12
 	for _, model := range plan.CostModels() {
 		t.Run(model, func(t *testing.T) {
-			rises, all := 0, 0
+			rises := 0
 			for i := range max(2, monotonePairs()/20) {
 				services := drawServices(rand.New(rand.NewPCG(uint64(i), 12)))
 				for _, looser := range []bool{false, true} {
 					last := math.Inf(1)
 					for k := range points {
 						cost := soundCost(t, model, along(services, looser, math.Pow(1.5, float64(k)/points)), !math.IsInf(last, 1))
-						if all++; cost > last*(1+2*plan.OptimalityGap) {
+						if cost > last*(1+2*plan.OptimalityGap) {
 							rises++
 							t.Logf("grid %d, looser %v, step %d: %.6g after %.6g", i, looser, k, cost, last)
 						}
@@ -144,7 +135,7 @@ func TestCostsFallOverDenseGrids(t *testing.T) {
 					}
 				}
 			}
-			require.LessOrEqual(t, rises, mostRises(model, all))
+			require.Zero(t, rises)
 		})
 	}
 }
