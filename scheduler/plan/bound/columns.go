@@ -53,7 +53,8 @@ type columns struct {
 	stages []*stage
 	curves []*curve
 	loads  []load
-	work   int // modules on devices that were looked at
+	hull   []corner // room for one
+	work   int      // modules on devices that were looked at
 	lp     *program
 }
 

@@ -132,16 +132,17 @@ func (c *columns) curve(stage, kind int, longest, wait time.Duration) *curve {
 	return x
 }
 
-// price makes the parts: the upper concave hull of worth by use.
-func (x *curve) price(v []float64) {
-	type corner struct {
-		e          int
-		use, worth float64
-	}
-	hull := make([]corner, len(x.use)+1)
-	hull[0].e = -1
+// corner is a budget of a hull; -1 for nothing.
+type corner struct {
+	e          int
+	use, worth float64
+}
+
+// price makes the parts: the upper concave hull of worth by use. hull is room for it.
+func (x *curve) price(v []float64, hull []corner) {
+	hull[0] = corner{e: -1}
 	n := 1
-	for e := len(x.use) - 1; e >= 0 && !math.IsInf(x.use[e], 1); e-- {
+	for e := len(x.use) - 1; e >= 0 && x.use[e] <= math.MaxFloat64; e-- {
 		at := corner{e, x.use[e], v[e]}
 		if at.worth <= hull[n-1].worth {
 			continue
@@ -163,7 +164,10 @@ func (x *curve) price(v []float64) {
 // device of every kind with every module that may have the longest batch there.
 func (c *columns) fill(v [][]float64) (worth float64, found []column) {
 	for _, x := range c.curves {
-		x.price(v[x.stage])
+		if len(x.use) >= len(c.hull) {
+			c.hull = make([]corner, len(x.use)+1)
+		}
+		x.price(v[x.stage], c.hull)
 	}
 	best, value := make([]*load, len(c.s.kinds)*len(c.stages)), make([]float64, len(c.s.kinds)*len(c.stages))
 	var parts []part

@@ -70,7 +70,7 @@ func (s Steps) Least(price, low, high float64) (value, budget float64) {
 	value, budget = math.Inf(1), low
 	first := max(0, s.upTo(low)-1)
 	for _, x := range s[first:max(first, s.upTo(high))] {
-		l := math.Max(low, x.Budget)
+		l := max(low, x.Budget)
 		if v := x.Cost + price*l; v < value {
 			value, budget = v, l
 		}
