@@ -33,6 +33,7 @@ import (
 type relaxation struct {
 	costs     []Cost
 	low, high []float64
+	hulls     []Steps // of costs in steps, between low and high; see begin
 	slo       float64
 	rows      [][]int // modules of an arc, first to last
 	delta     float64 // of the last refresh
@@ -65,7 +66,7 @@ type pathStep struct {
 }
 
 func newRelaxation(d *plan.DAG, costs []Cost, slo float64) *relaxation {
-	r := &relaxation{costs: costs, slo: slo, rows: d.Rows}
+	r := &relaxation{costs: costs, hulls: make([]Steps, len(costs)), slo: slo, rows: d.Rows}
 	at := make([]int, len(costs)) // row of a module
 	for k, row := range r.rows {
 		for _, i := range row {
@@ -96,6 +97,7 @@ func newRelaxation(d *plan.DAG, costs []Cost, slo float64) *relaxation {
 // the right size, for the first delta. It stops early once the bound is above
 // enough.
 func (r *relaxation) solve(reference, enough float64) float64 {
+	r.begin()
 	const most = 200 // doublings: an SLO without any slack has no finite price
 	start := math.Max(reference, 1e-100) / r.slo
 	delta := math.Exp2(math.Ceil(math.Log2(start)))
@@ -122,6 +124,16 @@ func (r *relaxation) solve(reference, enough float64) float64 {
 	return r.bound()
 }
 
+// begin keeps of costs in steps what may be the least one between low and high at some price:
+// many prices are tried.
+func (r *relaxation) begin() {
+	for i, c := range r.costs {
+		if s, ok := c.(Steps); ok && len(s) > 0 {
+			r.hulls[i] = s.hull(r.low[i], r.high[i], r.hulls[i])
+		}
+	}
+}
+
 // bound is valid for any flow.
 func (r *relaxation) bound() float64 {
 	sum := 0.0
@@ -139,14 +151,21 @@ func (r *relaxation) bound() float64 {
 }
 
 func (r *relaxation) value(i int, price float64) float64 {
-	value, _ := r.costs[i].Least(price, r.low[i], r.high[i])
+	value, _ := r.least(i, price)
 	return value
 }
 
 func (r *relaxation) budget(i int, price float64) float64 {
 	r.work += 4 * r.costs[i].Size() // a curve costs about as much as four arcs
-	_, budget := r.costs[i].Least(price, r.low[i], r.high[i])
+	_, budget := r.least(i, price)
 	return budget
+}
+
+func (r *relaxation) least(i int, price float64) (value, budget float64) {
+	if hull := r.hulls[i]; len(hull) > 0 {
+		return hull.cheapest(price, r.low[i])
+	}
+	return r.costs[i].Least(price, r.low[i], r.high[i])
 }
 
 // budgets reads the labels of the last search that found no cycle. Within a row

@@ -67,15 +67,39 @@ func (s Steps) Least(price, low, high float64) (value, budget float64) {
 	if len(s) == 0 {
 		return price * low, low
 	}
-	value, budget = math.Inf(1), low
 	first := max(0, s.upTo(low)-1)
-	for _, x := range s[first:max(first, s.upTo(high))] {
+	return s[first:max(first, s.upTo(high))].cheapest(price, low)
+}
+
+// cheapest is Least of all steps.
+func (s Steps) cheapest(price, low float64) (value, budget float64) {
+	value, budget = math.Inf(1), low
+	for _, x := range s {
 		l := max(low, x.Budget)
 		if v := x.Cost + price*l; v < value {
 			value, budget = v, l
 		}
 	}
 	return value, budget
+}
+
+// hull is the lower convex hull of the steps between two budgets; room is one that is not
+// needed any more.
+func (s Steps) hull(low, high float64, room Steps) Steps {
+	hull := room[:0]
+	first := max(0, s.upTo(low)-1)
+	for _, x := range s[first:max(first, s.upTo(high))] {
+		x.Budget = max(low, x.Budget)
+		for n := len(hull); n > 1; n-- {
+			a, b := hull[n-2], hull[n-1]
+			if (b.Cost-a.Cost)*(x.Budget-a.Budget) <= (x.Cost-a.Cost)*(b.Budget-a.Budget) {
+				break
+			}
+			hull = hull[:n-1]
+		}
+		hull = append(hull, x)
+	}
+	return hull
 }
 
 // Size is the number of steps.
