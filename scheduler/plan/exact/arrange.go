@@ -1,7 +1,6 @@
 package exact
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -9,35 +8,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/demand"
 )
-
-// arrangement is what arrange found for some parts on a device.
-type arrangement struct {
-	bin bin
-	ok  bool
-}
-
-// arranged is arrange, looked up where the same parts were arranged before.
-func (s *packer) arranged(h sharedKind, held *plan.HeldDevice, members []int, parts []assignment) (bin, bool) {
-	key := append(s.key[:0], byte(h.index))
-	if held != nil {
-		key = fmt.Appendf(key, "%p", held)
-	}
-	for _, i := range members {
-		key = append(key, byte(i), byte(i>>8), byte(parts[i].by), byte(parts[i].by>>8))
-	}
-	s.key = key
-	found, known := s.arrangements[string(key)]
-	if !known {
-		found.bin, found.ok = arrange(h, held, members, parts)
-		for _, i := range members {
-			s.work += mostDeadlines * len(parts[i].choices[h.index])
-		}
-		if s.arrangements != nil {
-			s.arrangements[string(key)] = found
-		}
-	}
-	return found.bin, found.ok
-}
 
 // Deadlines that arrange tries.
 const (

@@ -5,13 +5,14 @@
 //	proportional  split.Cheapest is the theorem for one module, and split.Search
 //	              finds the best budgets
 //	whole         package whole
-//	shared        shared.go says what a device may be shared for, arrange.go how
-//	              batches share one, pack.go fills devices, packing.go does so
-//	              under given budgets and placing.go in every way, starts.go has
-//	              budgets to try, grouping.go chooses who shares a device and
-//	              fitting.go fits budgets to that, stricter.go looks at what more
-//	              load would have, sharing.go searches, together.go writes the
-//	              plans; package bound has the bound
+//	shared        shared.go says what a device may be shared for, parts.go what
+//	              a module runs there, arrange.go how batches share one, pack.go
+//	              fills devices, packing.go does so under given budgets and
+//	              placing.go in every way, starts.go has budgets to try,
+//	              grouping.go chooses who shares a device and fitting.go fits
+//	              budgets to that, stricter.go looks at what more load would
+//	              have, sharing.go searches, together.go writes the plans;
+//	              package bound has the bound
 //
 // What a plan leaves of an objective is lent to those who would be late first
 // (lend.go).

@@ -293,15 +293,6 @@ func (e *regrouping) keep() {
 	}
 }
 
-// machines are the devices of its own.
-func (p *assignment) machines() float64 {
-	n := 0.0
-	for i := range p.dedicated {
-		n += p.dedicated[i].Machines
-	}
-	return n
-}
-
 // sharing is a module with devices of its own as a part of a device that it shares
 // under a budget;
 // false where it has none, or needs more than one.
@@ -371,17 +362,6 @@ func (e *regrouping) visit(i int) {
 		}
 		e.groups, e.weight = e.groups[:len(e.groups)-1], e.weight-h.weight
 	}
-}
-
-// shortestOf is the shortest duration, 0 where there is none.
-func shortestOf(list []candidate) time.Duration {
-	shortest := time.Duration(0)
-	for _, c := range list {
-		if shortest == 0 || c.Duration < shortest {
-			shortest = c.Duration
-		}
-	}
-	return shortest
 }
 
 // possible says whether each group uses no more than its device even if every part
