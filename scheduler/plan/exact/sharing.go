@@ -15,7 +15,7 @@ import (
 const (
 	leastGain = 0.02 // of what the emptiest device is used by, to count as better
 	// mostWork bounds the configurations that are looked at for all arrangements: a second
-	// of one core, and for several pipelines twice as much for each. It counts what is done
+	// of one core, and for several pipelines three times as much for each. It counts what is done
 	// and not how long that takes, so that a search ends in the same place on any machine.
 	mostWork = 120_000_000
 	perLook  = 1000   // of it, for budgets that are looked at, for every module
@@ -68,7 +68,7 @@ func (s *packer) take(held []plan.HeldDevice) {
 func (s *packer) halted() bool {
 	most := mostWork
 	if n := len(s.problems); n > 1 {
-		most *= 2 * n
+		most *= 3 * n
 	}
 	return s.work > most || s.problems[0].Options.Halted()
 }
@@ -134,11 +134,11 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	if len(splits) > 0 && !done() {
 		better(s.improve(best, certain))
 	}
-	if !done() {
-		best = s.fromStricter(best, total)
-	}
 	for seed := uint64(2); seed <= mostSeeds && !done() && !s.halted() && !s.unbounded; seed++ {
 		better(s.walk(best, splits, certain, seed))
+	}
+	if !done() {
+		best = s.fromStricter(best, total)
 	}
 	return best, bounds, total
 }
