@@ -142,7 +142,7 @@ type corner struct {
 func (x *curve) price(v []float64, hull []corner) {
 	hull[0] = corner{e: -1}
 	n := 1
-	for e := len(x.use) - 1; e >= 0 && x.use[e] <= math.MaxFloat64; e-- {
+	for e := len(x.use) - 1; e >= 0 && !math.IsInf(x.use[e], 1); e-- {
 		at := corner{e, x.use[e], v[e]}
 		if at.worth <= hull[n-1].worth {
 			continue

@@ -24,14 +24,14 @@ const (
 // all, and tries several times.
 func (e *regrouping) fit() {
 	e.fits--
+	if e.near != nil && (e.fitFrom(e.lately()) || !e.near.alone) {
+		return // groupings near one are many: each has one try
+	}
 	shortest, longest := math.Inf(1), 0.0
 	for i := range e.parts {
 		at := &e.parts[i]
 		shortest = math.Min(shortest, e.s.problems[at.pipeline].Modules[at.module].Fastest().Seconds())
 		longest = math.Max(longest, e.s.problems[at.pipeline].Pipeline.SLO.Seconds())
-	}
-	if e.near != nil && (e.fitFrom(e.lately()) || !e.near.alone) {
-		return // the others are many
 	}
 	var tried []string
 	for collect := shortest; collect < longest; collect *= collectStep {
@@ -64,8 +64,8 @@ func (e *regrouping) takes(collect time.Duration) []time.Duration {
 	return takes
 }
 
-// lately are the durations that the parts have had on their devices, and the
-// shortest of others.
+// lately are the durations that the parts have had on devices of the same kind, and
+// the shortest of others.
 func (e *regrouping) lately() []time.Duration {
 	takes, kinds := make([]time.Duration, len(e.parts)), make([]int, len(e.parts))
 	for _, g := range e.groups {

@@ -142,11 +142,11 @@ func (s *packer) nearest(best *packing) (list []near) {
 	list = leastUsed(list)
 	var other []near
 	for k, at := range best.parts {
-		divisions := s.fewer(&at)
+		ways := s.fewer(&at)
 		if at.residual > 0 && at.owns() > 0 {
-			divisions = append(divisions, near{alone: true})
+			ways = append(ways, near{alone: true})
 		}
-		for _, one := range divisions {
+		for _, one := range ways {
 			one.part = k
 			if one.bins = all; len(best.parts) <= mostGrouped || shared <= 1 {
 				other = append(other, one)

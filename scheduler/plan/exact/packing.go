@@ -116,10 +116,8 @@ func (s *packer) least(budgets allBudgets) (parts []assignment, ok bool) {
 		for k := range p.Modules {
 			best, least := assignment{}, math.Inf(1)
 			for by := divisions - 1; by >= 0; by-- {
-				if one, ok := s.division(budgets, i, k, by); ok {
-					if uses := one.uses(); plan.Cheaper(uses, least) {
-						best, least = one, uses
-					}
+				if one, ok := s.division(budgets, i, k, by); ok && plan.Cheaper(one.uses(), least) {
+					best, least = one, one.uses()
 				}
 			}
 			if math.IsInf(least, 1) {

@@ -34,7 +34,7 @@ func (s *packer) under(budgets allBudgets) *packing {
 	return best
 }
 
-// otherwise lists the part with fewer devices of its own.
+// otherwise lists the part with other devices of its own that cost less than what it uses.
 func (s *packer) otherwise(at assignment) (list []assignment) {
 	if other, ok := s.sharing(at, at.budget); ok {
 		other.by = divisions // arrangements are looked up by it

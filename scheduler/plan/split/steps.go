@@ -67,8 +67,13 @@ func (s Steps) Least(price, low, high float64) (value, budget float64) {
 	if len(s) == 0 {
 		return price * low, low
 	}
+	return s.between(low, high).cheapest(price, low)
+}
+
+// between are the steps that reach a budget from low to high.
+func (s Steps) between(low, high float64) Steps {
 	first := max(0, s.upTo(low)-1)
-	return s[first:max(first, s.upTo(high))].cheapest(price, low)
+	return s[first:max(first, s.upTo(high))]
 }
 
 // cheapest is Least of all steps.
@@ -87,8 +92,7 @@ func (s Steps) cheapest(price, low float64) (value, budget float64) {
 // needed any more.
 func (s Steps) hull(low, high float64, room Steps) Steps {
 	hull := room[:0]
-	first := max(0, s.upTo(low)-1)
-	for _, x := range s[first:max(first, s.upTo(high))] {
+	for _, x := range s.between(low, high) {
 		x.Budget = max(low, x.Budget)
 		for n := len(hull); n > 1; n-- {
 			a, b := hull[n-2], hull[n-1]
