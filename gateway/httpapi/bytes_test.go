@@ -27,12 +27,11 @@ func TestManyLargeBodiesAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	held := inflight.New(inflight.Limits{Total: bound})
 	admitted, answer := make(chan bool, bodies), make(chan bool)
-	server := httptest.NewServer(New(&backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+	url := served(t, New(&backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 		admitted <- true
 		<-answer
 		return &wire.InferResponse{}, nil
 	}}, Options{Bytes: held}))
-	defer server.Close()
 
 	var mu sync.Mutex
 	statuses := map[int]int{}
@@ -40,7 +39,7 @@ func TestManyLargeBodiesAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range bodies {
 		all.Go(func() {
-			q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v2/models/p/infer", bytes.NewReader(body))
+			q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v2/models/p/infer", bytes.NewReader(body))
 			if err != nil {
 				return
 			}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/httpserve"
 )
 
 // Times that the server grants. Answers have no time limit of their own: a
@@ -18,20 +20,7 @@ const (
 
 // Serve serves until ctx ends; then requests under way may finish for a while.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, ConnContext: withArrival}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
-	defer cancel()
-	err := s.Shutdown(grace)
-	if err != nil {
-		_ = s.Close()
-	}
-	<-done
-	return err
+	return httpserve.Serve(ctx, l, h, httpserve.Options{
+		HeaderTime: headerTime, IdleTime: idleTime, ShutdownTime: shutdownTime, ConnContext: withArrival,
+	})
 }

@@ -100,6 +100,20 @@ func TestReadOnlyPages(t *testing.T) {
 	require.Equal(t, 503, code)
 }
 
+// served serves h as the gateway does until the test ends, and says where.
+func served(t *testing.T, h http.Handler) (url string) {
+	l, err := listen.HTTP("127.0.0.1:0", secure.Credentials{}, 0)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, l, h) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+	})
+	return "http://" + l.Addr().String()
+}
+
 const simple = `{"id":"7","inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1,2]}]}`
 
 func TestInferJSON(t *testing.T) {
@@ -198,12 +212,11 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestHugeBodyIsRefusedEarly(t *testing.T) {
-	s := httptest.NewServer(New(&backend{}, Options{}))
-	defer s.Close()
+	url := served(t, New(&backend{}, Options{}))
 	before := allocated()
 	const huge = 1 << 30
 	body := &endless{}
-	r, err := http.NewRequest(http.MethodPost, s.URL+"/v2/models/p/infer", io.LimitReader(body, huge))
+	r, err := http.NewRequest(http.MethodPost, url+"/v2/models/p/infer", io.LimitReader(body, huge))
 	require.NoError(t, err)
 	r.ContentLength = huge
 	resp, err := http.DefaultClient.Do(r)
@@ -232,15 +245,14 @@ func allocated() uint64 {
 
 func TestHangUpCancels(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan error, 1)
-	s := httptest.NewServer(New(&backend{infer: func(ctx context.Context, _ *wire.InferRequest) (*wire.InferResponse, error) {
+	url := served(t, New(&backend{infer: func(ctx context.Context, _ *wire.InferRequest) (*wire.InferResponse, error) {
 		close(begun)
 		<-ctx.Done()
 		ended <- ctx.Err()
 		return nil, wire.Errorf(wire.CodeCanceled, "", "gone")
 	}}, Options{}))
-	defer s.Close()
 	ctx, cancel := context.WithCancel(context.Background())
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v2/models/p/infer", bytes.NewReader([]byte(simple)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v2/models/p/infer", bytes.NewReader([]byte(simple)))
 	require.NoError(t, err)
 	go func() {
 		<-begun

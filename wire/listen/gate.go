@@ -104,6 +104,23 @@ type gatedConn struct {
 	in   atomic.Bool // it has a turn
 }
 
+// Turn gives back the turn of a connection that has read and will not read for some
+// time, see Gate. What wraps a connection, as TLS does, is looked through; where no gate
+// is there, it does nothing.
+func Turn(c net.Conn) (leave func()) {
+	for c != nil {
+		if g, ok := c.(*gatedConn); ok {
+			return g.release
+		}
+		w, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		c = w.NetConn()
+	}
+	return func() {}
+}
+
 // NetConn is the connection below.
 func (c *gatedConn) NetConn() net.Conn { return c.Conn }
 

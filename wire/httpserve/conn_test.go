@@ -1,0 +1,303 @@
+package httpserve
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/wire/listen"
+)
+
+// identity is a certificate that is good for an hour.
+func identity(t testing.TB) *tls.Config {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"h"}}
+	raw, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	require.NoError(t, err)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{raw}, PrivateKey: key}}}
+}
+
+// serving serves h by this package until the test ends.
+func serving(t testing.TB, l net.Listener, h http.HandlerFunc) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- Serve(ctx, l, h, Options{HeaderTime: 10 * time.Second, IdleTime: time.Minute, ShutdownTime: 10 * time.Second})
+	}()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+const plainGet = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+
+func listening(t testing.TB) net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return l
+}
+
+// TestHangUpsEndRequests has clients that close the connection, and one that only says
+// that it sends no more, which is the same to net/http.
+func TestHangUpsEndRequests(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		for _, half := range []bool{false, true} {
+			t.Run(fmt.Sprintf("tls %v, half %v", secure, half), func(t *testing.T) {
+				l := listening(t)
+				at := l.Addr().String()
+				if secure {
+					l = tls.NewListener(l, identity(t))
+				}
+				begun, ended := make(chan bool, 1), make(chan error, 1)
+				stop := serving(t, l, func(_ http.ResponseWriter, r *http.Request) {
+					begun <- r.TLS != nil
+					<-r.Context().Done()
+					ended <- r.Context().Err()
+				})
+				below, err := net.Dial("tcp", at)
+				require.NoError(t, err)
+				c := below
+				if secure {
+					c = tls.Client(below, &tls.Config{InsecureSkipVerify: true})
+				}
+				_, err = io.WriteString(c, plainGet+plainGet) // what is not read yet hides nothing
+				require.NoError(t, err)
+				require.Equal(t, secure, <-begun)
+				if half {
+					require.NoError(t, below.(*net.TCPConn).CloseWrite())
+				} else {
+					require.NoError(t, c.Close())
+				}
+				require.ErrorIs(t, <-ended, context.Canceled)
+				_ = below.Close()
+				go func() { // the second request, where it was read before the end was seen
+					<-begun
+					<-ended
+				}()
+				require.NoError(t, stop())
+			})
+		}
+	}
+}
+
+// TestNobodyElsesHangUpEndsARequest has one client that waits while others come and go.
+func TestNobodyElsesHangUpEndsARequest(t *testing.T) {
+	l := listening(t)
+	begun, answer := make(chan bool, 100), make(chan bool)
+	stop := serving(t, l, func(w http.ResponseWriter, r *http.Request) {
+		begun <- true
+		select {
+		case <-answer:
+		case <-r.Context().Done():
+			w.WriteHeader(http.StatusTeapot)
+		}
+	})
+	c, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	_, err = io.WriteString(c, plainGet)
+	require.NoError(t, err)
+	<-begun
+	for range 10 {
+		other, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		_, err = io.WriteString(other, plainGet)
+		require.NoError(t, err)
+		<-begun
+		require.NoError(t, other.Close())
+		time.Sleep(lookEvery / 2)
+	}
+	close(answer)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, r.StatusCode)
+	require.NoError(t, c.Close())
+	require.NoError(t, stop())
+}
+
+// unwatched serves a connection of a pipe by this package, in virtual time.
+func unwatched(s *server, far net.Conn) {
+	s.watched = func(net.Conn) (*client, bool) { return &client{}, true }
+	s.take(far)
+}
+
+// TestSlowClients holds that a client that sends a head byte by byte loses its connection,
+// and so does one that sends nothing, at first or after an answer.
+func TestSlowClients(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, then string
+		time        time.Duration
+	}{
+		"nothing":         {"", "", 10 * time.Second},
+		"a slow head":     {"GET / HTTP/1.1\r\n", "A: b\r\n", 10 * time.Second},
+		"nothing further": {plainGet, "", time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				s := newServer(t.Context(), http.NotFoundHandler(), Options{HeaderTime: 10 * time.Second, IdleTime: time.Minute})
+				begin := time.Now()
+				unwatched(s, far)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					_, err := io.WriteString(near, c.first)
+					for err == nil && c.then != "" {
+						time.Sleep(100 * time.Millisecond)
+						_, err = io.WriteString(near, c.then)
+					}
+				}()
+				_, err := io.ReadAll(near)
+				require.NoError(t, err)
+				require.InDelta(t, c.time, time.Since(begin), float64(time.Second))
+				require.NoError(t, near.Close())
+				<-ended
+				s.all.Wait()
+				require.Empty(t, s.conns)
+				require.Empty(t, s.clients.all)
+			})
+		})
+	}
+}
+
+// TestDeadlinesOfHandlers holds that what a handler grants for a body and for an answer
+// bounds them.
+func TestDeadlinesOfHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		s := newServer(t.Context(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			granted := http.NewResponseController(w)
+			require.NoError(t, granted.SetReadDeadline(time.Now().Add(3*time.Second)))
+			_, err := io.Copy(io.Discard, r.Body)
+			require.NoError(t, granted.SetWriteDeadline(time.Now().Add(5*time.Second)))
+			w.Header().Set("Connection", "close")
+			if _, unread := w.Write(make([]byte, 1<<20)); err == nil {
+				err = unread
+			}
+			ended <- err
+		}), Options{HeaderTime: 10 * time.Second, IdleTime: time.Minute})
+		for text, took := range map[string]time.Duration{
+			"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nlate": 8 * time.Second, // both
+			plainGet: 5 * time.Second,
+		} {
+			near, far := net.Pipe()
+			unwatched(s, far)
+			begin := time.Now()
+			_, err := io.WriteString(near, text)
+			require.NoError(t, err)
+			require.ErrorIs(t, <-ended, os.ErrDeadlineExceeded)
+			require.Equal(t, took, time.Since(begin))
+			s.all.Wait()
+			require.NoError(t, near.Close())
+		}
+	})
+}
+
+// TestStopsInGoodOrder holds that a stop closes connections that wait, lets a request
+// under way finish with an answer that says that it is the last, and ends what takes too
+// long.
+func TestStopsInGoodOrder(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			begun, answer := make(chan bool), make(chan bool)
+			s := newServer(t.Context(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				begun <- true
+				<-answer
+			}), Options{HeaderTime: time.Second, IdleTime: time.Minute})
+			go func() { _ = s.others.Serve(s.handed) }()
+			idle, farIdle := net.Pipe()
+			busy, farBusy := net.Pipe()
+			unwatched(s, farIdle)
+			unwatched(s, farBusy)
+			go func() { _, _ = io.WriteString(busy, plainGet) }()
+			<-begun
+			grace, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			stopped := make(chan error, 1)
+			go func() { stopped <- s.shutdown(grace) }()
+			_, err := idle.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF)
+			if late {
+				time.Sleep(6 * time.Second)
+				go func() { answer <- true }()
+				_, err = busy.Read(make([]byte, 1))
+				require.ErrorIs(t, err, io.EOF)
+				require.ErrorIs(t, <-stopped, context.DeadlineExceeded)
+				return
+			}
+			answer <- true
+			r, err := http.ReadResponse(bufio.NewReader(busy), nil)
+			require.NoError(t, err)
+			require.True(t, r.Close)
+			require.NoError(t, <-stopped)
+		})
+	}
+}
+
+// TestATurnIsGivenBackWhileARequestWaits holds that of a gated listener as many requests
+// can wait as come, with bodies and without.
+func TestATurnIsGivenBackWhileARequestWaits(t *testing.T) {
+	l := listening(t)
+	const many = 200
+	begun, answer := make(chan bool, many), make(chan bool)
+	stop := serving(t, listen.Gate(l), func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		begun <- true
+		<-answer
+	})
+	for i := range many {
+		c, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		defer c.Close()
+		text := plainGet
+		if size := 100 * i; i%2 == 1 {
+			text = fmt.Sprintf("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
+		}
+		_, err = io.WriteString(c, text)
+		require.NoError(t, err)
+	}
+	for range many {
+		<-begun
+	}
+	close(answer)
+	require.NoError(t, stop())
+}
+
+// TestARefusalIsReadWhileABodyIsSent holds that a client that sends a large body gets the
+// answer that refuses it.
+func TestARefusalIsReadWhileABodyIsSent(t *testing.T) {
+	l := listening(t)
+	stop := serving(t, l, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	})
+	c, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	go func() {
+		_, _ = fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", 64<<20)
+		_, _ = c.Write(make([]byte, 8<<20))
+	}()
+	time.Sleep(100 * time.Millisecond) // it has begun to send
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusRequestEntityTooLarge, r.StatusCode)
+	require.NoError(t, c.Close())
+	require.NoError(t, stop())
+}

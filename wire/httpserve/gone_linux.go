@@ -1,0 +1,22 @@
+package httpserve
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// watches says whether it can be told that a client is gone.
+const watches = true
+
+// gone says whether the other end has closed the connection or sends no more, whatever
+// of it is still to be read.
+func gone(raw syscall.RawConn) bool {
+	left := false
+	_ = raw.Control(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(p, 0)
+		left = err == nil && n > 0
+	})
+	return left
+}

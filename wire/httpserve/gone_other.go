@@ -1,0 +1,10 @@
+//go:build !linux
+
+package httpserve
+
+import "syscall"
+
+// watches says whether it can be told that a client is gone.
+const watches = false
+
+func gone(syscall.RawConn) bool { return false }

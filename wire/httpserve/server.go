@@ -1,0 +1,127 @@
+package httpserve
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/harpagon/harpagon/wire/listen"
+)
+
+// Options are what a server grants. Answers have no time limit of their own.
+type Options struct {
+	HeaderTime   time.Duration // until a request's head is there
+	IdleTime     time.Duration // until the next request begins
+	ShutdownTime time.Duration // for requests under way, when the server stops
+
+	// ConnContext adds to the context of a connection's requests; nil adds nothing.
+	ConnContext func(context.Context, net.Conn) context.Context
+}
+
+// Serve serves until ctx ends; then requests under way may finish for a while.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, o Options) error {
+	s := newServer(ctx, h, o)
+	served := make(chan error, 1)
+	go func() { served <- s.others.Serve(s.handed) }()
+	err := listen.Each(ctx, l, s.take)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.ShutdownTime)
+	defer cancel()
+	if late := s.shutdown(grace); err == nil {
+		err = late
+	}
+	<-served
+	return err
+}
+
+// server serves plain requests itself and has net/http serve the others.
+type server struct {
+	handler http.Handler
+	options Options
+	base    context.Context // of requests; it does not end
+	watched func(net.Conn) (*client, bool)
+	clients clients
+
+	others *http.Server
+	handed *handedListener
+
+	closing atomic.Bool
+	mu      sync.Mutex
+	conns   map[*conn]bool
+	all     sync.WaitGroup
+}
+
+func newServer(ctx context.Context, h http.Handler, o Options) *server {
+	s := &server{handler: h, options: o, base: context.WithoutCancel(ctx), watched: clientOf, handed: newHandedListener(), conns: map[*conn]bool{}}
+	if s.options.ConnContext == nil {
+		s.options.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return ctx }
+	}
+	s.others = &http.Server{
+		Handler: secured(h), ReadHeaderTimeout: o.HeaderTime, IdleTimeout: o.IdleTime,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return s.options.ConnContext(withSecured(ctx, c), c)
+		},
+	}
+	return s
+}
+
+// take starts to serve a connection.
+func (s *server) take(nc net.Conn) {
+	client, ok := s.watched(nc)
+	if !ok {
+		s.handed.give(nc)
+		return
+	}
+	c := newConn(s, nc, client)
+	s.mu.Lock()
+	s.conns[c] = true
+	s.mu.Unlock()
+	s.clients.add(client)
+	s.all.Go(c.serve)
+}
+
+// drop forgets a connection that is closed or handed over.
+func (s *server) drop(c *conn) {
+	s.clients.remove(c.client)
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+}
+
+// shutdown closes connections that wait for a request and waits for the others until
+// grace ends, which closes them.
+func (s *server) shutdown(grace context.Context) error {
+	s.closing.Store(true)
+	s.each(func(c *conn) {
+		if c.state.CompareAndSwap(waiting, closed) {
+			_ = c.Close()
+		}
+	})
+	ended := make(chan struct{})
+	go func() {
+		s.all.Wait()
+		close(ended)
+	}()
+	err := s.others.Shutdown(grace)
+	if err != nil {
+		_ = s.others.Close()
+	}
+	select {
+	case <-ended:
+	case <-grace.Done():
+		err = grace.Err()
+		s.each(func(c *conn) { _ = c.Close() })
+		<-ended
+	}
+	return err
+}
+
+func (s *server) each(do func(*conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		do(c)
+	}
+}

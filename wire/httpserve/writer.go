@@ -1,0 +1,175 @@
+package httpserve
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// mostHeld is how much of an answer without a Content-Length is held back to learn it.
+const mostHeld = 2 << 10
+
+// writer writes an answer: with a Content-Length where the handler says one or the
+// answer is short, else in chunks.
+type writer struct {
+	c      *conn
+	body   *body // of the request
+	header http.Header
+	status int // 0 until it is given
+
+	held    []byte // of the answer, before it has begun
+	begun   bool
+	chunked bool
+	left    int64 // of the Content-Length
+	close   bool  // no request may follow
+	err     error
+}
+
+func newWriter(c *conn, b *body) *writer { return &writer{c: c, body: b, header: http.Header{}} }
+
+// Header implements http.ResponseWriter.
+func (w *writer) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter. What only informs (1xx) is not sent.
+func (w *writer) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *writer) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if !w.begun {
+		if !w.hasBody() {
+			return 0, http.ErrBodyNotAllowed
+		}
+		if w.header.Get("Content-Length") == "" && len(w.held)+len(p) <= mostHeld {
+			w.held = append(w.held, p...)
+			return len(p), nil
+		}
+		w.begin(append(w.held, p[:min(len(p), mostHeld)]...))
+		w.write(w.held)
+		w.held = nil
+	}
+	if w.write(p); w.err != nil {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+// write writes some of the answer.
+func (w *writer) write(p []byte) {
+	switch {
+	case w.err != nil || len(p) == 0:
+		return
+	case w.chunked:
+		_, w.err = fmt.Fprintf(w.c.out, "%x\r\n", len(p))
+		if w.err == nil {
+			_, w.err = w.c.out.Write(p)
+		}
+		if w.err == nil {
+			_, w.err = w.c.out.WriteString("\r\n")
+		}
+		return
+	case int64(len(p)) > w.left:
+		w.close, w.err = true, http.ErrContentLength
+		return
+	}
+	w.left -= int64(len(p))
+	_, w.err = w.c.out.Write(p)
+}
+
+// Flush implements http.Flusher.
+func (w *writer) Flush() {
+	w.WriteHeader(http.StatusOK)
+	if !w.begun {
+		w.begin(w.held)
+		w.write(w.held)
+		w.held = nil
+	}
+	if w.err == nil {
+		w.err = w.c.out.Flush()
+	}
+}
+
+// SetReadDeadline is for http.ResponseController. Nothing is waited for where all of the
+// request is there.
+func (w *writer) SetReadDeadline(at time.Time) error {
+	if int64(w.c.in.Buffered()) >= w.body.left {
+		return nil
+	}
+	return w.c.SetReadDeadline(at)
+}
+
+// SetWriteDeadline is for http.ResponseController.
+func (w *writer) SetWriteDeadline(at time.Time) error { return w.c.SetWriteDeadline(at) }
+
+// hasBody says whether the status allows for one.
+func (w *writer) hasBody() bool {
+	return w.status != http.StatusNoContent && w.status != http.StatusNotModified
+}
+
+// begin writes the head of the answer; first are the first bytes of its body.
+func (w *writer) begin(first []byte) {
+	w.begun = true
+	h := w.header
+	if said := h.Get("Content-Length"); said != "" {
+		n, err := strconv.ParseInt(said, 10, 64)
+		if err != nil || n < 0 {
+			h.Del("Content-Length")
+		}
+		w.left = n
+	}
+	if w.chunked = w.hasBody() && h.Get("Content-Length") == ""; w.chunked {
+		h.Set("Transfer-Encoding", "chunked")
+	}
+	if len(first) > 0 && len(h["Content-Type"]) == 0 {
+		h.Set("Content-Type", http.DetectContentType(first))
+	}
+	if w.c.server.closing.Load() && h.Get("Connection") == "" {
+		h.Set("Connection", "close")
+	}
+	w.close = w.close || strings.EqualFold(h.Get("Connection"), "close")
+	out := w.c.out.AvailableBuffer()
+	out = append(out, "HTTP/1.1 "...)
+	out = strconv.AppendInt(out, int64(w.status), 10)
+	out = append(append(append(out, ' '), http.StatusText(w.status)...), "\r\n"...)
+	if len(h["Date"]) == 0 {
+		out = append(out, "Date: "...)
+		out = time.Now().UTC().AppendFormat(out, http.TimeFormat)
+		out = append(out, "\r\n"...)
+	}
+	_, w.err = w.c.out.Write(out)
+	if w.err == nil {
+		w.err = h.Write(w.c.out)
+	}
+	if w.err == nil {
+		_, w.err = w.c.out.WriteString("\r\n")
+	}
+}
+
+// finish ends the answer, and fails where it did not reach the client's connection or is
+// shorter than was said.
+func (w *writer) finish() error {
+	w.WriteHeader(http.StatusOK)
+	if !w.begun {
+		if w.hasBody() && w.header.Get("Content-Length") == "" {
+			w.header["Content-Length"] = []string{strconv.Itoa(len(w.held))}
+		}
+		w.begin(w.held)
+		w.write(w.held)
+	}
+	if w.chunked && w.err == nil {
+		_, w.err = w.c.out.WriteString("0\r\n\r\n")
+	}
+	if w.err == nil && w.left > 0 && w.hasBody() {
+		w.err = http.ErrContentLength
+	}
+	if err := w.c.out.Flush(); w.err == nil {
+		w.err = err
+	}
+	return w.err
+}
