@@ -3,7 +3,6 @@ package sdk_test
 import (
 	"context"
 	"net"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/sdkgrpc"
 	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -71,12 +71,17 @@ func start(t testing.TB, duration, slo time.Duration, token string) *system {
 	defer over()
 	require.NoError(t, g.Prepare(ready, d))
 	require.NoError(t, g.Install(ready, d))
-	server := httptest.NewServer(httpapi.New(g, httpapi.Options{Callers: secure.Credentials{Token: token}.Guard()}))
-	client, err := sdk.Dialer{Token: token}.Dial(ready, server.URL)
+	served := make(chan error, 2)
+	web, err := listen.HTTP("127.0.0.1:0", secure.Credentials{}, 0)
+	require.NoError(t, err)
+	go func() {
+		served <- httpapi.Serve(ctx, web, httpapi.New(g, httpapi.Options{Callers: secure.Credentials{Token: token}.Guard()}))
+	}()
+	url := "http://" + web.Addr().String()
+	client, err := sdk.Dialer{Token: token}.Dial(ready, url)
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	served := make(chan error, 1)
 	go func() {
 		served <- grpcapi.Serve(ctx, l, grpcapi.New(g, grpcapi.Options{Callers: secure.Credentials{Token: token}.Guard()}))
 	}()
@@ -86,12 +91,13 @@ func start(t testing.TB, duration, slo time.Duration, token string) *system {
 	t.Cleanup(func() {
 		require.NoError(t, overGRPC.Close())
 		require.NoError(t, client.Close())
-		server.Close()
 		cancel()
-		require.NoError(t, <-served)
+		for range cap(served) {
+			require.NoError(t, <-served)
+		}
 		require.NoError(t, <-done)
 	})
-	return &system{Gateway: g, inProcess: sdk.NewClient(g), overHTTP: client, overGRPC: overGRPC, url: server.URL, rpc: rpc}
+	return &system{Gateway: g, inProcess: sdk.NewClient(g), overHTTP: client, overGRPC: overGRPC, url: url, rpc: rpc}
 }
 
 // each runs a test with every transport.
