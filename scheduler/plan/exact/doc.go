@@ -15,7 +15,7 @@
 //	              package bound has the bound
 //
 // What a plan leaves of an objective is lent to those who would be late first
-// (lend.go).
+// (plan.Prepared.Lend).
 //
 // Processing steps of microseconds run beside executors (colocated.go).
 //

@@ -178,7 +178,7 @@ func (p *problem) scheduled(budgets []time.Duration) (plan.Plan, error) {
 		sets[i] = set
 	}
 	split.Reassign(p.Prepared, sets, false, p.solve)
-	lend(p.Prepared, sets)
+	p.Lend(sets)
 	budgets = p.DAG.Stretch(plan.Worsts(sets), p.Pipeline.SLO)
 	if p.own != nil {
 		useLeast(p.own, sets, budgets)

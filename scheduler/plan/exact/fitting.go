@@ -14,6 +14,7 @@ import (
 const (
 	mostBoxes   = 4   // of one split of an objective
 	fitRounds   = 6   // of prices
+	rankedTwice = 10  // times as many groupings as are fitted
 	mostUsed    = 1.1 // of a device, by what a fit counts, that a packing may do with
 	collectStep = 2.0 // from one time of collecting to begin with to the next
 )
@@ -27,12 +28,7 @@ func (e *regrouping) fit() {
 	if e.near != nil && (e.fitFrom(e.lately()) || !e.near.alone) {
 		return // groupings near one are many: each has one try
 	}
-	shortest, longest := math.Inf(1), 0.0
-	for i := range e.parts {
-		at := &e.parts[i]
-		shortest = math.Min(shortest, e.s.problems[at.pipeline].Modules[at.module].Fastest().Seconds())
-		longest = math.Max(longest, e.s.problems[at.pipeline].Pipeline.SLO.Seconds())
-	}
+	shortest, longest := e.extent()
 	var tried []string
 	for collect := shortest; collect < longest; collect *= collectStep {
 		takes := e.takes(plan.ToDuration(collect))
@@ -90,37 +86,15 @@ func (e *regrouping) part(of *assignment) int {
 
 // fitFrom is fit from some durations on; true where it found a cheaper packing.
 func (e *regrouping) fitFrom(takes []time.Duration) bool {
-	price := make([]float64, len(e.groups))
-	for k := range price {
-		price[k] = 1
-	}
+	price := e.prices()
 	for range fitRounds {
 		if e.s.halted() {
 			return false
 		}
 		e.s.work += perFit * len(e.parts)
-		budgets, ok := e.split(takes, price)
-		if !ok {
+		budgets, most, nearly := e.round(takes, price, split.Least, mostBoxes)
+		if budgets == nil {
 			return false
-		}
-		most, nearly := 0.0, true
-		for k, g := range e.groups {
-			wait, use, long := time.Duration(0), 0.0, time.Duration(0)
-			for _, i := range g.parts {
-				wait += takes[i]
-			}
-			for _, i := range g.parts {
-				at, least, best := &e.parts[i], math.Inf(1), time.Duration(0)
-				for _, c := range at.choices[g.kind.index] {
-					period := at.period(&c, budgets[at.pipeline][at.module]-wait+takes[i]-c.Duration)
-					if period > 0 && float64(c.Duration)/float64(period) < least {
-						least, best = float64(c.Duration)/float64(period), c.Duration
-					}
-				}
-				use, long, takes[i] = use+least, long+best, best
-			}
-			most, nearly = math.Max(most, use), nearly && long <= wait
-			price[k] *= math.Max(0.25, math.Min(4, use*use))
 		}
 		if most > mostUsed || !nearly && most > 1 {
 			continue
@@ -136,8 +110,94 @@ func (e *regrouping) fitFrom(takes []time.Duration) bool {
 	return false
 }
 
+// leastSplit is split.Least or split.Roughly.
+type leastSplit func(p *plan.Prepared, costs []split.Cost, boxes int) (bound float64, budgets []time.Duration)
+
+// prices are those of the groups' devices to begin with.
+func (e *regrouping) prices() []float64 {
+	price := make([]float64, len(e.groups))
+	for k := range price {
+		price[k] = 1
+	}
+	return price
+}
+
+// round splits the objectives at prices of the groups' devices, where batches take some
+// durations, and has every part run what uses least then. It returns the budgets, nil
+// where there are none, how much of a device is used at the most, and whether batches
+// take no longer than before, and changes durations and prices to what follows.
+func (e *regrouping) round(takes []time.Duration, price []float64, least leastSplit, boxes int) (budgets allBudgets, most float64, nearly bool) {
+	budgets, ok := e.split(takes, price, least, boxes)
+	if !ok {
+		return nil, math.Inf(1), false
+	}
+	nearly = true
+	for k, g := range e.groups {
+		wait, use, long := time.Duration(0), 0.0, time.Duration(0)
+		for _, i := range g.parts {
+			wait += takes[i]
+		}
+		for _, i := range g.parts {
+			at, least, best := &e.parts[i], math.Inf(1), time.Duration(0)
+			for _, c := range at.choices[g.kind.index] {
+				period := at.period(&c, budgets[at.pipeline][at.module]-wait+takes[i]-c.Duration)
+				if period > 0 && float64(c.Duration)/float64(period) < least {
+					least, best = float64(c.Duration)/float64(period), c.Duration
+				}
+			}
+			use, long, takes[i] = use+least, long+best, best
+		}
+		most, nearly = math.Max(most, use), nearly && long <= wait
+		price[k] *= math.Max(0.25, math.Min(4, use*use))
+	}
+	return budgets, most, nearly
+}
+
+// rank puts groupings in order of what they use of the device that is used most, after
+// some rounds of a fit. Of those that durations alone allow for one in a thousand may fit.
+func (e *regrouping) rank(list []grouping, rounds int) {
+	for k := range list {
+		if e.s.halted() {
+			return
+		}
+		one := &list[k]
+		e.groups, e.weight, one.most = one.groups, one.weight, math.Inf(1)
+		takes, price := e.collecting(), e.prices()
+		for range rounds {
+			e.s.work += perRank * len(e.parts)
+			budgets, most, _ := e.round(takes, price, split.Roughly, 1)
+			if budgets == nil {
+				break
+			}
+			one.most = math.Min(one.most, most)
+		}
+	}
+	inOrder(list)
+}
+
+// collecting are the durations to begin with: of those that a part near a packing had in
+// it, or of what uses least when requests are hardly collected.
+func (e *regrouping) collecting() []time.Duration {
+	if e.near != nil {
+		return e.lately()
+	}
+	shortest, _ := e.extent()
+	return e.takes(plan.ToDuration(shortest))
+}
+
+// extent is the shortest duration and the longest objective, in seconds.
+func (e *regrouping) extent() (shortest, longest float64) {
+	shortest = math.Inf(1)
+	for i := range e.parts {
+		at := &e.parts[i]
+		shortest = math.Min(shortest, e.s.problems[at.pipeline].Modules[at.module].Fastest().Seconds())
+		longest = math.Max(longest, e.s.problems[at.pipeline].Pipeline.SLO.Seconds())
+	}
+	return shortest, longest
+}
+
 // split divides the objectives so that the groups use least of their devices.
-func (e *regrouping) split(takes []time.Duration, price []float64) (allBudgets, bool) {
+func (e *regrouping) split(takes []time.Duration, price []float64, least leastSplit, boxes int) (allBudgets, bool) {
 	curves := make([][]split.Cost, len(e.s.problems))
 	for i, p := range e.s.problems {
 		curves[i] = make([]split.Cost, len(p.Modules))
@@ -167,7 +227,7 @@ func (e *regrouping) split(takes []time.Duration, price []float64) (allBudgets, 
 	}
 	budgets := make(allBudgets, len(e.s.problems))
 	for i, p := range e.s.problems {
-		_, found := split.Least(p.Prepared, curves[i], mostBoxes)
+		_, found := least(p.Prepared, curves[i], boxes)
 		if found == nil {
 			return nil, false
 		}

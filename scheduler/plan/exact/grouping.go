@@ -205,7 +205,8 @@ type regrouping struct {
 	found  []grouping
 }
 
-// grouping is one that costs less than the best packing, as an enumeration left it.
+// grouping is one that costs less than the best packing, as an enumeration left it; most
+// is what is used of a device at the most, as far as it is known.
 type grouping struct {
 	groups       []group
 	weight, most float64
@@ -307,10 +308,14 @@ func (s *packer) sharing(at assignment, budget time.Duration) (assignment, bool)
 }
 
 // look enumerates groupings and fits budgets to those that cost less than the best
-// packing: first to those that fit most easily, as far as durations alone can tell.
+// packing: first to those that fit most easily.
 func (e *regrouping) look() {
 	e.visit(0)
-	slices.SortStableFunc(e.found, func(a, b grouping) int { return cmp.Or(cmp.Compare(a.most, b.most), cmp.Compare(a.weight, b.weight)) })
+	inOrder(e.found)
+	if len(e.found) > e.fits {
+		e.rank(e.found, 1)
+		e.rank(e.found[:min(len(e.found), rankedTwice*e.fits)], 2)
+	}
 	for _, one := range e.found {
 		if e.fits < 0 || e.certain(e.best) || e.s.halted() {
 			return
@@ -320,6 +325,11 @@ func (e *regrouping) look() {
 			e.fit()
 		}
 	}
+}
+
+// inOrder puts those that fit most easily first.
+func inOrder(list []grouping) {
+	slices.SortStableFunc(list, func(a, b grouping) int { return cmp.Or(cmp.Compare(a.most, b.most), cmp.Compare(a.weight, b.weight)) })
 }
 
 // visit puts the loose parts from i on into groups.

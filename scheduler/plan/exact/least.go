@@ -19,7 +19,7 @@ import (
 // an arrival that just misses one is late.
 func useLeast(own *whole.Problem, sets []plan.Schedule, budgets []time.Duration) {
 	for i := range sets {
-		a := ownGroup(&sets[i])
+		a := sets[i].OwnGroup()
 		if a == nil {
 			continue
 		}

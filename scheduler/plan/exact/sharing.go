@@ -20,6 +20,7 @@ const (
 	mostWork = 120_000_000
 	perLook  = 1000   // of it, for budgets that are looked at, for every module
 	perFit   = 20_000 // of it, for budgets that are fitted, for every part
+	perRank  = 5_000  // of it, where only their use is asked for
 
 	rounds   = 120 // splits near the best one that are tried
 	patience = 24  // of them may bring nothing

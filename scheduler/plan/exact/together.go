@@ -139,7 +139,7 @@ func (s *packer) plans(best *packing) []plan.Plan {
 	plans := make([]plan.Plan, len(s.problems))
 	for i, p := range s.problems {
 		budgets := best.budgets[i]
-		if lend(p.Prepared, sets[i]) {
+		if p.Lend(sets[i]) {
 			budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
 		}
 		useLeast(p.own, sets[i], budgets)

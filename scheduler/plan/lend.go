@@ -1,25 +1,23 @@
-package exact
+package plan
 
 import (
 	"slices"
 	"time"
-
-	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
-// lend gives what paths leave of the objective to groups on devices of their own that
+// Lend gives what paths leave of the objective to groups on devices of their own that
 // give each request a batch of its own, up to the time between two requests; true where
 // it did. The promise needs no window there, but where batches take longer than their
 // profile, or requests come closer together, one keeps it all the same.
-func lend(p *plan.Prepared, sets []plan.Schedule) (lent bool) {
+func (p *Prepared) Lend(sets []Schedule) (lent bool) {
 	var list []int
 	for i := range sets {
-		if a := ownGroup(&sets[i]); a != nil && a.Worst-a.Duration < p.Modules[i].WholeGap() {
+		if a := sets[i].OwnGroup(); a != nil && a.Worst-a.Duration < p.Modules[i].WholeGap() {
 			list = append(list, i)
 		}
 	}
 	for n, i := range list {
-		left := p.Pipeline.SLO - p.DAG.LongestThrough(plan.Worsts(sets), i)
+		left := p.Pipeline.SLO - p.DAG.LongestThrough(Worsts(sets), i)
 		set := &sets[i]
 		more := min(left/time.Duration(len(list)-n), p.Modules[i].WholeGap()-(set.Worst-set.Allocations[0].Duration))
 		if more <= 0 {
@@ -33,13 +31,13 @@ func lend(p *plan.Prepared, sets []plan.Schedule) (lent bool) {
 	return lent
 }
 
-// ownGroup is the group that serves a module on devices of its own; nil where there are
+// OwnGroup is the group that serves a module on devices of its own; nil where there are
 // several, or one that shares a device.
-func ownGroup(set *plan.Schedule) *plan.Allocation {
-	if len(set.Allocations) != 1 {
+func (s *Schedule) OwnGroup() *Allocation {
+	if len(s.Allocations) != 1 {
 		return nil
 	}
-	if a := &set.Allocations[0]; a.Deadline == 0 && !a.Rides {
+	if a := &s.Allocations[0]; a.Deadline == 0 && !a.Rides {
 		return a
 	}
 	return nil
