@@ -40,6 +40,7 @@ type conn struct {
 	leave  func()               // gives back the turn to be read, see listen.Gate
 	in     *bufio.Reader
 	out    *bufio.Writer
+	timed  bool // a deadline for writing was set
 	state  atomic.Int32
 }
 

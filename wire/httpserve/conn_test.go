@@ -210,6 +210,41 @@ func TestDeadlinesOfHandlers(t *testing.T) {
 	})
 }
 
+// TestADeadlineIsForOneAnswer has an answer with a deadline, and one behind it that takes
+// longer.
+func TestADeadlineIsForOneAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t.Context(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/timed" {
+				require.NoError(t, http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Second)))
+				return
+			}
+			for range 3 {
+				if _, err := io.WriteString(w, "more"); err != nil {
+					return // the client misses it
+				}
+				w.(http.Flusher).Flush()
+				time.Sleep(time.Minute)
+			}
+		}), Options{HeaderTime: 10 * time.Second, IdleTime: time.Minute})
+		near, far := net.Pipe()
+		unwatched(s, far)
+		in := bufio.NewReader(near)
+		for _, c := range [][2]string{{"/timed", ""}, {"/", "moremoremore"}} {
+			path, want := c[0], c[1]
+			_, err := io.WriteString(near, strings.Replace(plainGet, "/", path, 1))
+			require.NoError(t, err)
+			r, err := http.ReadResponse(in, nil)
+			require.NoError(t, err)
+			said, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			require.Equal(t, want, string(said))
+		}
+		require.NoError(t, near.Close())
+		s.all.Wait()
+	})
+}
+
 // TestStopsInGoodOrder holds that a stop closes connections that wait, lets a request
 // under way finish with an answer that says that it is the last, and ends what takes too
 // long.

@@ -24,6 +24,7 @@ type writer struct {
 	chunked bool
 	left    int64 // of the Content-Length
 	close   bool  // no request may follow
+	timed   bool  // a deadline for writing it was set
 	err     error
 }
 
@@ -104,8 +105,11 @@ func (w *writer) SetReadDeadline(at time.Time) error {
 	return w.c.SetReadDeadline(at)
 }
 
-// SetWriteDeadline is for http.ResponseController.
-func (w *writer) SetWriteDeadline(at time.Time) error { return w.c.SetWriteDeadline(at) }
+// SetWriteDeadline is for http.ResponseController. It holds for this answer only.
+func (w *writer) SetWriteDeadline(at time.Time) error {
+	w.timed, w.c.timed = true, true
+	return w.c.SetWriteDeadline(at)
+}
 
 // hasBody says whether the status allows for one.
 func (w *writer) hasBody() bool {
@@ -115,6 +119,10 @@ func (w *writer) hasBody() bool {
 // begin writes the head of the answer; first are the first bytes of its body.
 func (w *writer) begin(first []byte) {
 	w.begun = true
+	if w.c.timed && !w.timed {
+		w.c.timed = false
+		_ = w.c.SetWriteDeadline(time.Time{})
+	}
 	h := w.header
 	if said := h.Get("Content-Length"); said != "" {
 		n, err := strconv.ParseInt(said, 10, 64)
