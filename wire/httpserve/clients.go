@@ -23,22 +23,25 @@ type client struct {
 
 // clientOf is the client of a connection; false where it cannot be watched.
 func clientOf(c net.Conn) (*client, bool) {
-	for watches {
+	if !watches {
+		return nil, false
+	}
+	for {
 		if s, ok := c.(syscall.Conn); ok {
 			raw, err := s.SyscallConn()
 			return &client{raw: raw}, err == nil
 		}
 		w, ok := c.(interface{ NetConn() net.Conn })
 		if !ok {
-			break
+			return nil, false
 		}
 		c = w.NetConn()
 	}
-	return nil, false
 }
 
 // clients ends the requests of clients that have hung up, within two times lookEvery. It
-// looks while there are requests.
+// looks while there are requests. A client that only ends TLS, and not the connection, has
+// not hung up.
 type clients struct {
 	under atomic.Int64 // requests under way
 	armed atomic.Bool  // a look is to come

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/harpagon/harpagon/wire/listen"
 )
 
@@ -55,28 +57,62 @@ func newConn(s *server, nc net.Conn, client *client) *conn {
 
 // serve serves requests until the connection is closed or handed over.
 func (c *conn) serve() {
-	for wait := c.server.options.HeaderTime; ; wait = c.server.options.IdleTime {
-		_ = c.SetReadDeadline(time.Now().Add(wait))
-		if _, err := c.in.Peek(1); err != nil || !c.state.CompareAndSwap(waiting, active) {
-			break
+	handed := false
+	defer func() {
+		if c.server.drop(c); !handed {
+			_ = c.Close()
 		}
-		head, err := c.head()
+	}()
+	if !c.shake() {
+		handed = c.give(c.Conn)
+		return
+	}
+	for wait, posted := c.server.options.HeaderTime, false; ; wait = c.server.options.IdleTime {
+		_ = c.SetReadDeadline(time.Now().Add(wait))
+		if _, err := c.in.Peek(1); err != nil {
+			return
+		}
+		head, err := c.head(posted)
 		if err != nil {
-			break
+			return
 		}
 		r := parse(head)
 		if r == nil {
-			c.server.drop(c)
-			c.server.handed.give(c.rest())
+			handed = c.give(c.rest())
 			return
 		}
+		if !c.state.CompareAndSwap(waiting, active) {
+			return
+		}
+		posted = r.Method == http.MethodPost
 		_, _ = c.in.Discard(len(head))
 		if !c.answer(r) || !c.rests() {
-			break
+			return
 		}
 	}
+}
+
+// shake agrees on TLS, where the connection has it; false where net/http is to go on: with
+// HTTP/2, and with what is no TLS, to which it says so.
+func (c *conn) shake() bool {
+	t, ok := c.Conn.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	_ = c.SetDeadline(time.Now().Add(c.server.options.HeaderTime))
+	err := t.HandshakeContext(c.base)
+	_ = c.SetDeadline(time.Time{})
+	return err == nil && t.ConnectionState().NegotiatedProtocol != http2.NextProtoTLS
+}
+
+// give hands the connection over, unless the server has closed it.
+func (c *conn) give(nc net.Conn) bool {
+	if !c.state.CompareAndSwap(waiting, active) {
+		return false
+	}
 	c.server.drop(c)
-	_ = c.Close()
+	c.server.handed.give(nc)
+	return true
 }
 
 // rests is between two requests; it is false when there will be no next one.
@@ -92,10 +128,15 @@ var (
 )
 
 // head is the head of the next request, which stays in the buffer; nil where it does not
-// fit there or ends otherwise than heads do.
-func (c *conn) head() ([]byte, error) {
+// fit there or ends otherwise than heads do. An empty line before it is left out where a
+// POST was before that: some clients send one.
+func (c *conn) head(posted bool) ([]byte, error) {
 	for timed := false; ; {
 		b, _ := c.in.Peek(c.in.Buffered())
+		for posted && len(b) > 0 && (b[0] == '\r' || b[0] == '\n') {
+			_, _ = c.in.Discard(1)
+			b = b[1:]
+		}
 		i := bytes.Index(b, headEnd)
 		if i >= 0 {
 			b = b[:i+len(headEnd)]
@@ -120,9 +161,13 @@ func (c *conn) head() ([]byte, error) {
 
 // rest is the connection with what was read of it and not used.
 func (c *conn) rest() net.Conn {
-	_ = c.SetReadDeadline(time.Time{})
+	_ = c.SetDeadline(time.Time{})
 	ahead, _ := c.in.Peek(c.in.Buffered())
-	return &handedConn{Conn: c.Conn, ahead: ahead, tls: c.secure()}
+	handed := &handedConn{Conn: c.Conn, ahead: ahead}
+	if state := c.secure(); state != nil {
+		return &handedTLS{handed, state}
+	}
+	return handed
 }
 
 // secure is what is known of the connection's TLS; nil without.
@@ -143,13 +188,14 @@ func (c *conn) answer(r *http.Request) bool {
 	r.RemoteAddr, r.TLS, r.Body = c.remote, c.secure(), http.NoBody
 	if body.left > 0 {
 		r.Body = body
+		if int64(c.in.Buffered()) < body.left {
+			_ = c.SetReadDeadline(time.Now().Add(c.server.options.HeaderTime))
+		}
 	} else {
 		c.leave()
 	}
 	w := newWriter(c, body)
-	c.server.clients.begin(c.client, cancel)
-	whole := handle(c.server.handler, w, r)
-	c.server.clients.end(c.client)
+	whole := c.handle(w, r, cancel)
 	body.closed = true
 	again := whole && w.finish() == nil && !w.close
 	if body.left == 0 {
@@ -158,14 +204,17 @@ func (c *conn) answer(r *http.Request) bool {
 	return c.drain(body, again)
 }
 
-// handle says whether the handler came to its end.
-func handle(h http.Handler, w http.ResponseWriter, r *http.Request) (whole bool) {
+// handle says whether the handler came to its end, which ends the request's context.
+func (c *conn) handle(w http.ResponseWriter, r *http.Request, cancel context.CancelFunc) (whole bool) {
+	c.server.clients.begin(c.client, cancel)
 	defer func() {
+		c.server.clients.end(c.client)
+		cancel()
 		if why := recover(); why != nil && why != http.ErrAbortHandler {
 			log.Printf("harpagon: panic while a request of %s was served: %v\n%s", r.RemoteAddr, why, debug.Stack())
 		}
 	}()
-	h.ServeHTTP(w, r)
+	c.server.handler.ServeHTTP(w, r)
 	return true
 }
 

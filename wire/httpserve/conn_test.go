@@ -98,6 +98,36 @@ func TestHangUpsEndRequests(t *testing.T) {
 	}
 }
 
+// TestTLS has clients of both versions of HTTP, one whose requests are not plain, and one
+// that does not speak TLS.
+func TestTLS(t *testing.T) {
+	l := listening(t)
+	at := l.Addr().String()
+	config := identity(t)
+	config.NextProtos = []string{"h2", "http/1.1"}
+	stop := serving(t, tls.NewListener(l, config), func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Proto, " ", r.Method, " ", r.TLS != nil && r.TLS.HandshakeComplete)
+	})
+	for _, c := range []struct {
+		method, says string
+		two          bool
+	}{{"GET", "HTTP/1.1 GET true", false}, {"PUT", "HTTP/1.1 PUT true", false}, {"GET", "HTTP/2.0 GET true", true}} {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: c.two}
+		q, err := http.NewRequest(c.method, "https://"+at, nil)
+		require.NoError(t, err)
+		r, err := (&http.Client{Transport: transport}).Do(q)
+		require.NoError(t, err)
+		said, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		require.Equal(t, c.says, string(said))
+		transport.CloseIdleConnections()
+	}
+	r, err := http.Get("http://" + at)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusBadRequest, r.StatusCode)
+	require.NoError(t, stop())
+}
+
 // TestNobodyElsesHangUpEndsARequest has one client that waits while others come and go.
 func TestNobodyElsesHangUpEndsARequest(t *testing.T) {
 	l := listening(t)
@@ -245,6 +275,63 @@ func TestADeadlineIsForOneAnswer(t *testing.T) {
 	})
 }
 
+// TestABodyHasATimeOfItsOwn has a head that comes late, and its body behind it.
+func TestABodyHasATimeOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t.Context(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(w, r.Body)
+		}), Options{HeaderTime: 10 * time.Second, IdleTime: time.Minute})
+		near, far := net.Pipe()
+		unwatched(s, far)
+		go func() {
+			for _, text := range []string{"POST / HTTP/1.1\r\nHost: h\r\n", "Content-Length: 2\r\n\r\na", "b"} {
+				time.Sleep(8 * time.Second)
+				_, _ = io.WriteString(near, text)
+			}
+		}()
+		r, err := http.ReadResponse(bufio.NewReader(near), nil)
+		require.NoError(t, err)
+		said, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		require.Equal(t, "ab", string(said))
+		require.NoError(t, near.Close())
+		s.all.Wait()
+	})
+}
+
+// TestStopsWhateverHandlersWaitFor has a handler that waits for its request's end, and a
+// client that has sent half a head.
+func TestStopsWhateverHandlersWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := make(chan bool)
+		s := newServer(t.Context(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			begun <- true
+			<-r.Context().Done()
+		}), Options{HeaderTime: 10 * time.Second, IdleTime: time.Minute})
+		go func() { _ = s.others.Serve(s.handed) }()
+		for _, c := range []struct {
+			text string
+			took time.Duration
+			err  error
+		}{{plainGet[:8], 0, nil}, {plainGet, 5 * time.Second, context.DeadlineExceeded}} {
+			near, far := net.Pipe()
+			unwatched(s, far)
+			_, err := io.WriteString(near, c.text)
+			require.NoError(t, err)
+			if c.err != nil {
+				<-begun
+			}
+			synctest.Wait()
+			at := time.Now()
+			grace, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			require.ErrorIs(t, s.shutdown(grace), c.err)
+			require.Equal(t, c.took, time.Since(at))
+			cancel()
+			require.NoError(t, near.Close())
+		}
+	})
+}
+
 // TestStopsInGoodOrder holds that a stop closes connections that wait, lets a request
 // under way finish with an answer that says that it is the last, and ends what takes too
 // long.
@@ -311,6 +398,37 @@ func TestATurnIsGivenBackWhileARequestWaits(t *testing.T) {
 	for range many {
 		<-begun
 	}
+	close(answer)
+	require.NoError(t, stop())
+}
+
+// TestAStreamHoldsNoTurn has answers that go on, to requests whose bodies nobody reads, and
+// one request more.
+func TestAStreamHoldsNoTurn(t *testing.T) {
+	l := listening(t)
+	begun, answer := make(chan bool, 100), make(chan bool)
+	stop := serving(t, listen.Gate(l), func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			return
+		}
+		w.(http.Flusher).Flush()
+		begun <- true
+		<-answer
+	})
+	const many = 50
+	for range many {
+		c, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		defer c.Close()
+		_, err = io.WriteString(c, "GET /stream HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx")
+		require.NoError(t, err)
+	}
+	for range many {
+		<-begun
+	}
+	r, err := http.Get("http://" + l.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, r.Body.Close())
 	close(answer)
 	require.NoError(t, stop())
 }

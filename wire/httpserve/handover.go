@@ -1,10 +1,8 @@
 package httpserve
 
 import (
-	"context"
 	"crypto/tls"
 	"net"
-	"net/http"
 	"sync"
 )
 
@@ -51,7 +49,6 @@ func (l *handedListener) Addr() net.Addr { return &net.UnixAddr{Name: "handed ov
 type handedConn struct {
 	net.Conn
 	ahead []byte
-	tls   *tls.ConnectionState // nil without TLS
 }
 
 // NetConn is the connection below.
@@ -68,22 +65,11 @@ func (c *handedConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// securedKey is the key of a handed connection's TLS in the context of its requests:
-// net/http knows of TLS only where it accepts it.
-type securedKey struct{}
-
-func withSecured(ctx context.Context, c net.Conn) context.Context {
-	if h, ok := c.(*handedConn); ok && h.tls != nil {
-		return context.WithValue(ctx, securedKey{}, h.tls)
-	}
-	return ctx
+// handedTLS is one with TLS, which net/http asks for.
+type handedTLS struct {
+	*handedConn
+	state *tls.ConnectionState
 }
 
-func secured(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if state, ok := r.Context().Value(securedKey{}).(*tls.ConnectionState); ok {
-			r.TLS = state
-		}
-		h.ServeHTTP(w, r)
-	})
-}
+// ConnectionState is for net/http.
+func (c *handedTLS) ConnectionState() tls.ConnectionState { return *c.state }

@@ -23,7 +23,10 @@ var parsers = sync.Pool{New: func() any { return &parser{in: bufio.NewReaderSize
 // all of one. The request has no body yet.
 func parse(head []byte) *http.Request {
 	p := parsers.Get().(*parser)
-	defer parsers.Put(p)
+	defer func() {
+		p.text.Reset(nil)
+		parsers.Put(p)
+	}()
 	p.text.Reset(head)
 	p.in.Reset(&p.text)
 	r, err := http.ReadRequest(p.in)

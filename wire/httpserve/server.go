@@ -11,9 +11,12 @@ import (
 	"github.com/harpagon/harpagon/wire/listen"
 )
 
-// Options are what a server grants. Answers have no time limit of their own.
+// Options are what a server grants; times are above 0. Answers have no time limit of their
+// own.
 type Options struct {
-	HeaderTime   time.Duration // until a request's head is there
+	// HeaderTime is for a connection's first byte, for a head from its first byte on, and
+	// then for the body, unless the handler sets another deadline.
+	HeaderTime   time.Duration
 	IdleTime     time.Duration // until the next request begins
 	ShutdownTime time.Duration // for requests under way, when the server stops
 
@@ -40,7 +43,8 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o Options) error
 type server struct {
 	handler http.Handler
 	options Options
-	base    context.Context // of requests; it does not end
+	base    context.Context // of requests
+	end     context.CancelFunc
 	watched func(net.Conn) (*client, bool)
 	clients clients
 
@@ -54,15 +58,15 @@ type server struct {
 }
 
 func newServer(ctx context.Context, h http.Handler, o Options) *server {
-	s := &server{handler: h, options: o, base: context.WithoutCancel(ctx), watched: clientOf, handed: newHandedListener(), conns: map[*conn]bool{}}
+	s := &server{handler: h, options: o, watched: clientOf, handed: newHandedListener(), conns: map[*conn]bool{}}
+	s.base, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.options.ConnContext == nil {
 		s.options.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return ctx }
 	}
 	s.others = &http.Server{
-		Handler: secured(h), ReadHeaderTimeout: o.HeaderTime, IdleTimeout: o.IdleTime,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return s.options.ConnContext(withSecured(ctx, c), c)
-		},
+		Handler: h, ReadHeaderTimeout: o.HeaderTime, IdleTimeout: o.IdleTime,
+		BaseContext: func(net.Listener) context.Context { return s.base },
+		ConnContext: s.options.ConnContext,
 	}
 	return s
 }
@@ -91,8 +95,9 @@ func (s *server) drop(c *conn) {
 }
 
 // shutdown closes connections that wait for a request and waits for the others until
-// grace ends, which closes them.
+// grace ends, which closes them and ends their requests.
 func (s *server) shutdown(grace context.Context) error {
+	defer s.end()
 	s.closing.Store(true)
 	s.each(func(c *conn) {
 		if c.state.CompareAndSwap(waiting, closed) {
@@ -112,6 +117,7 @@ func (s *server) shutdown(grace context.Context) error {
 	case <-ended:
 	case <-grace.Done():
 		err = grace.Err()
+		s.end()
 		s.each(func(c *conn) { _ = c.Close() })
 		<-ended
 	}

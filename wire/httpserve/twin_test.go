@@ -8,6 +8,8 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +57,39 @@ func handler() http.Handler {
 	mux.HandleFunc("/nothing", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/html", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html><body>") })
 	mux.HandleFunc("/panics", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	mux.HandleFunc("/both", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "4")
+		w.Header().Set("Transfer-Encoding", "chunked")
+		_, _ = io.WriteString(w, "four")
+	})
+	mux.HandleFunc("/empty", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "4")
+		status, _ := strconv.Atoi(r.URL.RawQuery)
+		w.WriteHeader(status)
+		w.(http.Flusher).Flush()
+		if _, err := io.WriteString(w, "four"); err == nil {
+			panic("there is no body")
+		}
+	})
+	mux.HandleFunc("/late", func(w http.ResponseWriter, r *http.Request) {
+		for range 3000 / max(1, len(r.URL.RawQuery)) {
+			_, _ = io.WriteString(w, r.URL.RawQuery)
+		}
+		w.Header().Set("Content-Length", "3")
+	})
+	mux.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "99999999999999999999")
+		_, _ = io.WriteString(w, "four")
+	})
+	mux.HandleFunc("/encoded", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write([]byte{0x1f, 0x8b, 8, 0})
+	})
+	mux.HandleFunc("/untyped", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"], w.Header()["Date"] = nil, nil
+		_, _ = io.WriteString(w, "four")
+	})
+	mux.HandleFunc("/leaves", func(http.ResponseWriter, *http.Request) { runtime.Goexit() })
 	mux.HandleFunc("/flushes", func(w http.ResponseWriter, _ *http.Request) {
 		for i := range 3 {
 			fmt.Fprintf(w, "data: %d\n\n", i)
@@ -151,6 +186,17 @@ func TestSaysWhatNetHTTPSays(t *testing.T) {
 		"no content":            {get("/none"), []string{"GET"}},
 		"nothing":               {get("/nothing"), []string{"GET"}},
 		"html":                  {get("/html"), []string{"GET"}},
+		"204 that writes":       {get("/empty?204"), []string{"GET"}},
+		"304 that writes":       {get("/empty?304"), []string{"GET"}},
+		"a length too late":     {get("/late?x"), []string{"GET"}},
+		"a length in time":      {get("/late?" + strings.Repeat("x", 1000)), []string{"GET"}},
+		"a length of nonsense":  {get("/bad"), []string{"GET"}},
+		"encoded":               {get("/encoded"), []string{"GET"}},
+		"untyped":               {get("/untyped"), []string{"GET"}},
+		"leaves":                {get("/leaves"), []string{"GET"}},
+		"line after a post":     {post("/echo", "1") + "\r\n" + get("/echo"), []string{"POST", "GET"}},
+		"line after a get":      {get("/echo") + "\r\n" + get("/echo"), []string{"GET", "GET"}},
+		"unread and large":      {post("/unread", strings.Repeat("x", 300<<10)), []string{"POST"}},
 		"flushes":               {get("/flushes") + get("/echo"), []string{"GET", "GET"}},
 		"panics":                {get("/panics"), []string{"GET"}},
 		"unknown":               {get("/unknown"), []string{"GET"}},
@@ -188,4 +234,22 @@ func TestMoreThanWasSaid(t *testing.T) {
 	said := spoken(t, start(t, handler(), true), "GET /long HTTP/1.1\r\nHost: h\r\n\r\n", "GET")
 	require.Contains(t, said, `"four"`)
 	require.NotContains(t, said, "goes on")
+}
+
+// TestOneFraming holds that a length goes before what a handler says of chunks.
+func TestOneFraming(t *testing.T) {
+	said := spoken(t, start(t, handler(), true), "GET /both HTTP/1.1\r\nHost: h\r\n\r\n", "GET")
+	require.Contains(t, said, `[] 4 false "four" <nil>`)
+	require.Contains(t, said, "goes on: 200")
+}
+
+// TestRefusalsOfLargeBodies has a client of net/http send bodies that nobody reads.
+func TestRefusalsOfLargeBodies(t *testing.T) {
+	url := "http://" + start(t, handler(), true) + "/unread"
+	for range 20 {
+		r, err := http.Post(url, "text/plain", strings.NewReader(strings.Repeat("x", 600<<10)))
+		require.NoError(t, err)
+		_ = r.Body.Close()
+		require.Equal(t, http.StatusTeapot, r.StatusCode)
+	}
 }

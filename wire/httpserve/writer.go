@@ -20,6 +20,7 @@ type writer struct {
 	status int // 0 until it is given
 
 	held    []byte // of the answer, before it has begun
+	holds   bool   // the handler had said no length when it began to write
 	begun   bool
 	chunked bool
 	left    int64 // of the Content-Length
@@ -33,8 +34,12 @@ func newWriter(c *conn, b *body) *writer { return &writer{c: c, body: b, header:
 // Header implements http.ResponseWriter.
 func (w *writer) Header() http.Header { return w.header }
 
-// WriteHeader implements http.ResponseWriter. What only informs (1xx) is not sent.
+// WriteHeader implements http.ResponseWriter. What only informs (1xx) is not sent, and
+// other headers are those of when the first of the answer is sent.
 func (w *writer) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("invalid WriteHeader code %d", status))
+	}
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status
 	}
@@ -43,13 +48,17 @@ func (w *writer) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (w *writer) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	if !w.hasBody() {
+		return 0, http.ErrBodyNotAllowed
+	}
 	if !w.begun {
-		if !w.hasBody() {
-			return 0, http.ErrBodyNotAllowed
-		}
-		if w.header.Get("Content-Length") == "" && len(w.held)+len(p) <= mostHeld {
+		w.holds = w.holds || w.header.Get("Content-Length") == ""
+		if w.holds && len(w.held)+len(p) <= mostHeld {
 			w.held = append(w.held, p...)
 			return len(p), nil
+		}
+		if w.holds {
+			w.header.Del("Content-Length")
 		}
 		w.begin(append(w.held, p[:min(len(p), mostHeld)]...))
 		w.write(w.held)
@@ -84,7 +93,10 @@ func (w *writer) write(p []byte) {
 }
 
 // Flush implements http.Flusher.
-func (w *writer) Flush() {
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// FlushError is for http.ResponseController.
+func (w *writer) FlushError() error {
 	w.WriteHeader(http.StatusOK)
 	if !w.begun {
 		w.begin(w.held)
@@ -94,6 +106,7 @@ func (w *writer) Flush() {
 	if w.err == nil {
 		w.err = w.c.out.Flush()
 	}
+	return w.err
 }
 
 // SetReadDeadline is for http.ResponseController. Nothing is waited for where all of the
@@ -123,21 +136,24 @@ func (w *writer) begin(first []byte) {
 		w.c.timed = false
 		_ = w.c.SetWriteDeadline(time.Time{})
 	}
+	w.c.leave() // its client may take long to read it
 	h := w.header
+	h.Del("Transfer-Encoding")
 	if said := h.Get("Content-Length"); said != "" {
 		n, err := strconv.ParseInt(said, 10, 64)
-		if err != nil || n < 0 {
+		if err != nil || n < 0 || !w.hasBody() {
 			h.Del("Content-Length")
+		} else {
+			w.left = n
 		}
-		w.left = n
 	}
 	if w.chunked = w.hasBody() && h.Get("Content-Length") == ""; w.chunked {
 		h.Set("Transfer-Encoding", "chunked")
 	}
-	if len(first) > 0 && len(h["Content-Type"]) == 0 {
+	if _, typed := h["Content-Type"]; !typed && len(first) > 0 && h.Get("Content-Encoding") == "" {
 		h.Set("Content-Type", http.DetectContentType(first))
 	}
-	if w.c.server.closing.Load() && h.Get("Connection") == "" {
+	if (w.c.server.closing.Load() || w.body.left > mostDrained) && h.Get("Connection") == "" {
 		h.Set("Connection", "close")
 	}
 	w.close = w.close || strings.EqualFold(h.Get("Connection"), "close")
@@ -145,7 +161,7 @@ func (w *writer) begin(first []byte) {
 	out = append(out, "HTTP/1.1 "...)
 	out = strconv.AppendInt(out, int64(w.status), 10)
 	out = append(append(append(out, ' '), http.StatusText(w.status)...), "\r\n"...)
-	if len(h["Date"]) == 0 {
+	if _, dated := h["Date"]; !dated {
 		out = append(out, "Date: "...)
 		out = time.Now().UTC().AppendFormat(out, http.TimeFormat)
 		out = append(out, "\r\n"...)
@@ -164,7 +180,7 @@ func (w *writer) begin(first []byte) {
 func (w *writer) finish() error {
 	w.WriteHeader(http.StatusOK)
 	if !w.begun {
-		if w.hasBody() && w.header.Get("Content-Length") == "" {
+		if w.hasBody() && (w.holds || w.header.Get("Content-Length") == "") {
 			w.header["Content-Length"] = []string{strconv.Itoa(len(w.held))}
 		}
 		w.begin(w.held)
