@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/listen"
 )
 
 // lookEvery is how often it is looked whether clients are still there.
@@ -23,20 +25,12 @@ type client struct {
 
 // clientOf is the client of a connection; false where it cannot be watched.
 func clientOf(c net.Conn) (*client, bool) {
-	if !watches {
+	s, ok := listen.Layer[syscall.Conn](c)
+	if !ok || !watches {
 		return nil, false
 	}
-	for {
-		if s, ok := c.(syscall.Conn); ok {
-			raw, err := s.SyscallConn()
-			return &client{raw: raw}, err == nil
-		}
-		w, ok := c.(interface{ NetConn() net.Conn })
-		if !ok {
-			return nil, false
-		}
-		c = w.NetConn()
-	}
+	raw, err := s.SyscallConn()
+	return &client{raw: raw}, err == nil
 }
 
 // clients ends the requests of clients that have hung up, within two times lookEvery. It
@@ -109,7 +103,7 @@ func (c *client) look() {
 	case c.cancel == nil:
 	case !c.looked:
 		c.looked = true
-	case c.raw != nil && gone(c.raw):
+	case gone(c.raw):
 		c.cancel()
 		c.cancel = nil
 	}

@@ -20,7 +20,7 @@ import (
 
 // States of a connection.
 const (
-	waiting = iota // for the first byte of a request
+	waiting = iota // for the head of a request
 	active
 	closed
 )
@@ -110,7 +110,6 @@ func (c *conn) give(nc net.Conn) bool {
 	if !c.state.CompareAndSwap(waiting, active) {
 		return false
 	}
-	c.server.drop(c)
 	c.server.handed.give(nc)
 	return true
 }
@@ -181,10 +180,7 @@ func (c *conn) secure() *tls.ConnectionState {
 
 // answer has the handler answer a request, and says whether another may follow.
 func (c *conn) answer(r *http.Request) bool {
-	ctx, cancel := context.WithCancel(c.base)
-	defer cancel()
 	body := &body{in: c.in, left: r.ContentLength, whole: c.leave}
-	r = r.WithContext(ctx)
 	r.RemoteAddr, r.TLS, r.Body = c.remote, c.secure(), http.NoBody
 	if body.left > 0 {
 		r.Body = body
@@ -195,7 +191,7 @@ func (c *conn) answer(r *http.Request) bool {
 		c.leave()
 	}
 	w := newWriter(c, body)
-	whole := c.handle(w, r, cancel)
+	whole := c.handle(w, r)
 	body.closed = true
 	again := whole && w.finish() == nil && !w.close
 	if body.left == 0 {
@@ -205,7 +201,8 @@ func (c *conn) answer(r *http.Request) bool {
 }
 
 // handle says whether the handler came to its end, which ends the request's context.
-func (c *conn) handle(w http.ResponseWriter, r *http.Request, cancel context.CancelFunc) (whole bool) {
+func (c *conn) handle(w http.ResponseWriter, r *http.Request) (whole bool) {
+	ctx, cancel := context.WithCancel(c.base)
 	c.server.clients.begin(c.client, cancel)
 	defer func() {
 		c.server.clients.end(c.client)
@@ -214,7 +211,7 @@ func (c *conn) handle(w http.ResponseWriter, r *http.Request, cancel context.Can
 			log.Printf("harpagon: panic while a request of %s was served: %v\n%s", r.RemoteAddr, why, debug.Stack())
 		}
 	}()
-	c.server.handler.ServeHTTP(w, r)
+	c.server.handler.ServeHTTP(w, r.WithContext(ctx))
 	return true
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -15,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,9 +166,14 @@ func TestNobodyElsesHangUpEndsARequest(t *testing.T) {
 
 // unwatched serves a connection of a pipe by this package, in virtual time.
 func unwatched(s *server, far net.Conn) {
-	s.watched = func(net.Conn) (*client, bool) { return &client{}, true }
+	s.watched = func(net.Conn) (*client, bool) { return &client{raw: noFile{}}, true }
 	s.take(far)
 }
+
+// noFile is of a connection that has no descriptor.
+type noFile struct{ syscall.RawConn }
+
+func (noFile) Control(func(uintptr)) error { return errors.ErrUnsupported }
 
 // TestSlowClients holds that a client that sends a head byte by byte loses its connection,
 // and so does one that sends nothing, at first or after an answer.

@@ -19,8 +19,8 @@ type parser struct {
 
 var parsers = sync.Pool{New: func() any { return &parser{in: bufio.NewReaderSize(nil, mostHead)} }}
 
-// parse reads the head of a request that is plain; nil where it is not, or where it is
-// all of one. The request has no body yet.
+// parse reads the head of a request that is plain; nil where it is not, or
+// where the request ends before the head does. It has no body yet.
 func parse(head []byte) *http.Request {
 	p := parsers.Get().(*parser)
 	defer func() {

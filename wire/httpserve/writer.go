@@ -2,7 +2,9 @@ package httpserve
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httputil"
 	"strconv"
 	"strings"
 	"time"
@@ -19,14 +21,14 @@ type writer struct {
 	header http.Header
 	status int // 0 until it is given
 
-	held    []byte // of the answer, before it has begun
-	holds   bool   // the handler had said no length when it began to write
-	begun   bool
-	chunked bool
-	left    int64 // of the Content-Length
-	close   bool  // no request may follow
-	timed   bool  // a deadline for writing it was set
-	err     error
+	held   []byte // of the answer, before it has begun
+	holds  bool   // the handler had said no length when it began to write
+	begun  bool
+	chunks io.WriteCloser // nil where the answer has a length
+	left   int64          // of the Content-Length
+	close  bool           // no request may follow
+	timed  bool           // a deadline for writing it was set
+	err    error
 }
 
 func newWriter(c *conn, b *body) *writer { return &writer{c: c, body: b, header: http.Header{}} }
@@ -60,9 +62,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		if w.holds {
 			w.header.Del("Content-Length")
 		}
-		w.begin(append(w.held, p[:min(len(p), mostHeld)]...))
-		w.write(w.held)
-		w.held = nil
+		w.begin(p)
 	}
 	if w.write(p); w.err != nil {
 		return 0, w.err
@@ -75,14 +75,8 @@ func (w *writer) write(p []byte) {
 	switch {
 	case w.err != nil || len(p) == 0:
 		return
-	case w.chunked:
-		_, w.err = fmt.Fprintf(w.c.out, "%x\r\n", len(p))
-		if w.err == nil {
-			_, w.err = w.c.out.Write(p)
-		}
-		if w.err == nil {
-			_, w.err = w.c.out.WriteString("\r\n")
-		}
+	case w.chunks != nil:
+		_, w.err = w.chunks.Write(p)
 		return
 	case int64(len(p)) > w.left:
 		w.close, w.err = true, http.ErrContentLength
@@ -99,9 +93,7 @@ func (w *writer) Flush() { _ = w.FlushError() }
 func (w *writer) FlushError() error {
 	w.WriteHeader(http.StatusOK)
 	if !w.begun {
-		w.begin(w.held)
-		w.write(w.held)
-		w.held = nil
+		w.begin(nil)
 	}
 	if w.err == nil {
 		w.err = w.c.out.Flush()
@@ -129,8 +121,8 @@ func (w *writer) hasBody() bool {
 	return w.status != http.StatusNoContent && w.status != http.StatusNotModified
 }
 
-// begin writes the head of the answer; first are the first bytes of its body.
-func (w *writer) begin(first []byte) {
+// begin writes the head of the answer and what was held back; next is what follows that.
+func (w *writer) begin(next []byte) {
 	w.begun = true
 	if w.c.timed && !w.timed {
 		w.c.timed = false
@@ -147,11 +139,12 @@ func (w *writer) begin(first []byte) {
 			w.left = n
 		}
 	}
-	if w.chunked = w.hasBody() && h.Get("Content-Length") == ""; w.chunked {
+	if w.hasBody() && h.Get("Content-Length") == "" {
 		h.Set("Transfer-Encoding", "chunked")
+		w.chunks = httputil.NewChunkedWriter(w.c.out)
 	}
-	if _, typed := h["Content-Type"]; !typed && len(first) > 0 && h.Get("Content-Encoding") == "" {
-		h.Set("Content-Type", http.DetectContentType(first))
+	if _, typed := h["Content-Type"]; !typed && len(w.held)+len(next) > 0 && h.Get("Content-Encoding") == "" {
+		h.Set("Content-Type", http.DetectContentType(append(w.held, next[:min(len(next), mostHeld)]...)))
 	}
 	if (w.c.server.closing.Load() || w.body.left > mostDrained) && h.Get("Connection") == "" {
 		h.Set("Connection", "close")
@@ -173,6 +166,8 @@ func (w *writer) begin(first []byte) {
 	if w.err == nil {
 		_, w.err = w.c.out.WriteString("\r\n")
 	}
+	w.write(w.held)
+	w.held = nil
 }
 
 // finish ends the answer, and fails where it did not reach the client's connection or is
@@ -183,11 +178,12 @@ func (w *writer) finish() error {
 		if w.hasBody() && (w.holds || w.header.Get("Content-Length") == "") {
 			w.header["Content-Length"] = []string{strconv.Itoa(len(w.held))}
 		}
-		w.begin(w.held)
-		w.write(w.held)
+		w.begin(nil)
 	}
-	if w.chunked && w.err == nil {
-		_, w.err = w.c.out.WriteString("0\r\n\r\n")
+	if w.chunks != nil && w.err == nil {
+		if w.err = w.chunks.Close(); w.err == nil {
+			_, w.err = w.c.out.WriteString("\r\n") // there are no trailers
+		}
 	}
 	if w.err == nil && w.left > 0 && w.hasBody() {
 		w.err = http.ErrContentLength

@@ -12,15 +12,24 @@ type dated interface{ arrival() time.Time }
 // a busy one can be long before it is read; zero where that is not known yet. It is nil
 // where it cannot be known. What wraps a connection, as TLS does, is looked through.
 func Arrival(c net.Conn) func() time.Time {
+	if d, ok := Layer[dated](c); ok {
+		return d.arrival
+	}
+	return nil
+}
+
+// Layer is the connection itself or what it wraps, as TLS does, by what it can do or is; false
+// where there is none.
+func Layer[T any](c net.Conn) (layer T, ok bool) {
 	for c != nil {
-		if d, ok := c.(dated); ok {
-			return d.arrival
+		if layer, ok = c.(T); ok {
+			return layer, true
 		}
-		w, ok := c.(interface{ NetConn() net.Conn })
-		if !ok {
-			return nil
+		w, wraps := c.(interface{ NetConn() net.Conn })
+		if !wraps {
+			break
 		}
 		c = w.NetConn()
 	}
-	return nil
+	return layer, false
 }

@@ -108,15 +108,8 @@ type gatedConn struct {
 // time, see Gate. What wraps a connection, as TLS does, is looked through; where no gate
 // is there, it does nothing.
 func Turn(c net.Conn) (leave func()) {
-	for c != nil {
-		if g, ok := c.(*gatedConn); ok {
-			return g.release
-		}
-		w, ok := c.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		c = w.NetConn()
+	if g, ok := Layer[*gatedConn](c); ok {
+		return g.release
 	}
 	return func() {}
 }
