@@ -181,7 +181,7 @@ func (p *problem) scheduled(budgets []time.Duration) (plan.Plan, error) {
 	p.Lend(sets)
 	budgets = p.DAG.Stretch(plan.Worsts(sets), p.Pipeline.SLO)
 	if p.own != nil {
-		useLeast(p.own, sets, budgets)
+		p.own.UseLeast(sets, budgets)
 	}
 	return p.write(sets, budgets), nil
 }

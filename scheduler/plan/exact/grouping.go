@@ -143,7 +143,7 @@ func (s *packer) nearest(best *packing) (list []near) {
 	var other []near
 	for k, at := range best.parts {
 		ways := s.fewer(&at)
-		if at.residual > 0 && at.owns() > 0 {
+		if s.mayOwn(best, k) {
 			ways = append(ways, near{alone: true})
 		}
 		for _, one := range ways {
@@ -159,6 +159,18 @@ func (s *packer) nearest(best *packing) (list []near) {
 		}
 	}
 	return append(list, leastUsed(other)...)
+}
+
+// mayOwn says whether a part may leave a shared device for devices of its own: where it has
+// some, or where those cost less than the one that it shares.
+func (s *packer) mayOwn(of *packing, part int) bool {
+	at := &of.parts[part]
+	if at.residual == 0 || len(at.dedicated) > 0 {
+		return at.residual > 0
+	}
+	k := slices.IndexFunc(of.bins, func(b bin) bool { return slices.Contains(b.parts, part) })
+	steps := s.ownSteps(at.pipeline, at.module)
+	return len(steps) > 0 && plan.Cheaper(steps[len(steps)-1].Cost, of.bins[k].kind.weight)
 }
 
 func leastUsed(list []near) []near {
@@ -237,7 +249,7 @@ func (e *regrouping) start(free func(k int, at *assignment) bool) (more int) {
 				more++
 			}
 		}
-		if at.residual == 0 && len(at.dedicated) > 0 {
+		if at.residual == 0 && s.problems[at.pipeline].Modules[at.module].Rate > 0 {
 			steps := s.ownSteps(at.pipeline, at.module)
 			e.own[at.pipeline][at.module] = steps
 			e.needs[at.pipeline][at.module] = plan.ToDuration(steps.Fastest())
@@ -310,6 +322,9 @@ func (s *packer) sharing(at assignment, budget time.Duration) (assignment, bool)
 // look enumerates groupings and fits budgets to those that cost less than the best
 // packing: first to those that fit most easily.
 func (e *regrouping) look() {
+	if e.near != nil && len(e.near.bins) == 2 && e.merge() {
+		return
+	}
 	e.visit(0)
 	inOrder(e.found)
 	if len(e.found) > e.fits {
@@ -325,6 +340,32 @@ func (e *regrouping) look() {
 			e.fit()
 		}
 	}
+}
+
+// merge fits budgets to one device for all loose parts; true where that costs less. An
+// enumeration of many parts may end before it comes to it.
+func (e *regrouping) merge() bool {
+	before := e.best
+	for _, h := range e.s.kinds {
+		g := group{kind: h, parts: e.loose}
+		for _, i := range e.loose {
+			shortest := shortestOf(e.parts[i].choices[h.index])
+			if shortest == 0 {
+				g.parts = nil
+				break
+			}
+			g.wait += shortest
+		}
+		if g.parts == nil || h.count > 0 || !plan.Cheaper(e.fixed+e.weight+h.weight, e.best.weight) {
+			continue
+		}
+		e.groups = append(e.groups, g)
+		if e.possible() {
+			e.fitFrom(e.lately())
+		}
+		e.groups = e.groups[:len(e.groups)-1]
+	}
+	return e.best != before
 }
 
 // inOrder puts those that fit most easily first.

@@ -142,7 +142,7 @@ func (s *packer) plans(best *packing) []plan.Plan {
 		if p.Lend(sets[i]) {
 			budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
 		}
-		useLeast(p.own, sets[i], budgets)
+		p.own.UseLeast(sets[i], budgets)
 		plans[i] = p.write(sets[i], budgets)
 		for k := range devices {
 			if users[k][i] {

@@ -4,5 +4,5 @@
 //
 // module.go holds the theorem, kinds.go and enumerate.go the devices to choose from,
 // mixture.go what two kinds can do together and refute.go what they cannot;
-// search.go searches the budgets.
+// search.go searches the budgets and idlest.go leaves devices that cost the same idle.
 package whole

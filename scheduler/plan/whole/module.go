@@ -102,37 +102,6 @@ func (w *Module) single(budget time.Duration) (best member, weight float64, ok b
 	return best, weight, ok
 }
 
-// Idlest is the schedule of n devices of one kind that uses them least, by
-// plan.ModuleProblem.Serves, among those of one configuration within the budget whose
-// batches take at most that duration; false where there is none. Of configurations that
-// use them nearly as little it is that of the largest batch: what a batch costs besides
-// computing is not in its duration.
-func (w *Module) Idlest(hardware string, n int, budget, duration time.Duration) (plan.Schedule, bool) {
-	var able []plan.Config
-	most := 0.0
-	for _, k := range w.kinds {
-		for _, c := range k.configs {
-			if needed, fits := devicesNeeded(&c, w.ModuleProblem, budget); fits && needed <= n && c.Hardware == hardware && c.Duration <= duration {
-				able = append(able, c)
-				most = max(most, w.Serves(&c, budget.Seconds()))
-			}
-		}
-	}
-	if most == 0 {
-		return plan.Schedule{}, false
-	}
-	var best plan.Config
-	for _, c := range able {
-		if c.Batch > best.Batch && w.Serves(&c, budget.Seconds()) >= nearly*most {
-			best = c
-		}
-	}
-	return w.oneKind(member{best, n}, budget), true
-}
-
-// nearly is the share of the most that counts as nearly as much.
-const nearly = 0.9
-
 // cheapest is the cheapest sound plan known within the budget.
 func (w *Module) cheapest(budget time.Duration) (plan.Schedule, bool) {
 	if w.Rate == 0 {
