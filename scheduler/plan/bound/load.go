@@ -1,7 +1,6 @@
 package bound
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 type curve struct {
 	stage int
 	use   []float64 // by budget, falling; +Inf where it cannot
+	first int       // budget where it can
 	parts []part    // at the prices that are asked
 }
 
@@ -129,6 +129,9 @@ func (c *columns) curve(stage, kind int, longest, wait time.Duration) *curve {
 	if !able {
 		return nil
 	}
+	for math.IsInf(x.use[x.first], 1) {
+		x.first++
+	}
 	return x
 }
 
@@ -142,7 +145,7 @@ type corner struct {
 func (x *curve) price(v []float64, hull []corner) {
 	hull[0] = corner{e: -1}
 	n := 1
-	for e := len(x.use) - 1; e >= 0 && !math.IsInf(x.use[e], 1); e-- {
+	for e := len(x.use) - 1; e >= x.first; e-- {
 		at := corner{e, x.use[e], v[e]}
 		if at.worth <= hull[n-1].worth {
 			continue
@@ -170,13 +173,12 @@ func (c *columns) fill(v [][]float64) (worth float64, found []column) {
 		x.price(v[x.stage], c.hull)
 	}
 	best, value := make([]*load, len(c.s.kinds)*len(c.stages)), make([]float64, len(c.s.kinds)*len(c.stages))
-	var parts []part
+	heads := make([]int, len(c.stages))
 	for k := range c.loads {
 		l := &c.loads[k]
 		at := l.kind*len(c.stages) + l.holder
-		parts = l.sorted(parts[:0])
 		c.work += len(l.curves)
-		if sum := worthOf(parts, nil); sum > value[at] {
+		if sum := l.worth(heads, value[at], nil); sum > value[at] {
 			best[at], value[at] = l, sum
 		}
 	}
@@ -186,8 +188,7 @@ func (c *columns) fill(v [][]float64) (worth float64, found []column) {
 		}
 		col := column{cost: c.s.kinds[l.kind].Weight}
 		worth = math.Max(worth, value[at]/col.cost)
-		parts = l.sorted(parts[:0])
-		worthOf(parts, func(p part, f float64) {
+		l.worth(heads, 0, func(p part, f float64) {
 			if p.from >= 0 {
 				c.stages[p.stage].enter(&col, p.from, -f)
 			}
@@ -198,27 +199,29 @@ func (c *columns) fill(v [][]float64) (worth float64, found []column) {
 	return worth, found
 }
 
-// sorted are the parts of all modules on a device, what is worth most first.
-func (l *load) sorted(parts []part) []part {
-	for _, x := range l.curves {
-		parts = append(parts, x.parts...)
-	}
-	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(b.slope, a.slope) })
-	return parts
-}
-
-// worthOf is what a device is worth, and takes the parts that are on it.
-func worthOf(parts []part, take func(p part, f float64)) float64 {
+// worth is what a device is worth with the parts that are worth most, and takes these; it
+// may be less where it is no more than least. heads is room for a number by curve: the
+// parts of each stand in order, since its hull is concave.
+func (l *load) worth(heads []int, least float64, take func(p part, f float64)) float64 {
+	clear(heads)
 	left, sum := 1.0, 0.0
-	for _, p := range parts {
-		if left <= 0 {
+	for left > 0 {
+		at, slope := -1, 0.0
+		for k, x := range l.curves {
+			if h := heads[k]; h < len(x.parts) && x.parts[h].slope > slope {
+				at, slope = k, x.parts[h].slope
+			}
+		}
+		if at < 0 || sum+left*slope <= least {
 			break
 		}
+		p := l.curves[at].parts[heads[at]]
+		heads[at]++
 		f := 1.0
 		if p.use > left {
 			f = left / p.use
 		}
-		sum += f * p.use * p.slope
+		sum += f * p.use * slope
 		left -= f * p.use
 		if take != nil {
 			take(p, f)

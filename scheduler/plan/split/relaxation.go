@@ -46,6 +46,7 @@ type relaxation struct {
 	backward []float64  // by arc: least gain of one delta less, per unit
 	label    []float64  // by node
 	pred     []pathStep // by node
+	seen     []int      // by node; see loop
 }
 
 // arc joins two nodes: row i has node 2+2i where it begins and 3+2i where it
@@ -89,7 +90,7 @@ func newRelaxation(d *plan.DAG, costs []Cost, slo float64) *relaxation {
 	r.arcs = append(r.arcs, arc{1, 0, home})
 	n := len(r.arcs)
 	r.flow, r.forward, r.backward = make([]float64, n), make([]float64, n), make([]float64, n)
-	r.label, r.pred = make([]float64, 2+2*len(r.rows)), make([]pathStep, 2+2*len(r.rows))
+	r.label, r.pred, r.seen = make([]float64, 2+2*len(r.rows)), make([]pathStep, 2+2*len(r.rows)), make([]int, 2+2*len(r.rows))
 	return r
 }
 
@@ -294,7 +295,8 @@ func (r *relaxation) cycle() int {
 // loop is a node on a cycle of predecessors, or -1. Labels only rise, so such
 // a cycle has a positive gain.
 func (r *relaxation) loop() int {
-	seen := make([]int, len(r.pred))
+	seen := r.seen
+	clear(seen)
 	for start := range r.pred {
 		n := start
 		for seen[n] == 0 && r.pred[n].arc >= 0 {
