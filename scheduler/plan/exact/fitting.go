@@ -15,7 +15,6 @@ const (
 	mostBoxes   = 4   // of one split of an objective
 	fitRounds   = 6   // of prices
 	rankedTwice = 10  // times as many groupings as are fitted
-	mostUsed    = 1.1 // of a device, by what a fit counts, that a packing may do with
 	collectStep = 2.0 // from one time of collecting to begin with to the next
 )
 
@@ -95,9 +94,6 @@ func (e *regrouping) fitFrom(takes []time.Duration) bool {
 		budgets, most, nearly := e.round(takes, price, split.Least, mostBoxes)
 		if budgets == nil {
 			return false
-		}
-		if most > mostUsed || !nearly && most > 1 {
-			continue
 		}
 		if p := e.s.under(budgets); p != nil && plan.Cheaper(p.weight, e.best.weight) {
 			e.best = p
