@@ -165,8 +165,11 @@ func (s *packer) nearest(best *packing) (list []near) {
 // some, or where those cost less than the one that it shares.
 func (s *packer) mayOwn(of *packing, part int) bool {
 	at := &of.parts[part]
-	if at.residual == 0 || len(at.dedicated) > 0 {
-		return at.residual > 0
+	if at.residual == 0 {
+		return false
+	}
+	if len(at.dedicated) > 0 {
+		return true
 	}
 	k := slices.IndexFunc(of.bins, func(b bin) bool { return slices.Contains(b.parts, part) })
 	steps := s.ownSteps(at.pipeline, at.module)
