@@ -85,7 +85,7 @@ func (e *regrouping) part(of *assignment) int {
 
 // fitFrom is fit from some durations on; true where it found a cheaper packing.
 func (e *regrouping) fitFrom(takes []time.Duration) bool {
-	price := e.prices()
+	price := slices.Repeat([]float64{1}, len(e.groups))
 	for range fitRounds {
 		if e.s.halted() {
 			return false
@@ -108,15 +108,6 @@ func (e *regrouping) fitFrom(takes []time.Duration) bool {
 
 // leastSplit is split.Least or split.Roughly.
 type leastSplit func(p *plan.Prepared, costs []split.Cost, boxes int) (bound float64, budgets []time.Duration)
-
-// prices are those of the groups' devices to begin with.
-func (e *regrouping) prices() []float64 {
-	price := make([]float64, len(e.groups))
-	for k := range price {
-		price[k] = 1
-	}
-	return price
-}
 
 // round splits the objectives at prices of the groups' devices, where batches take some
 // durations, and has every part run what uses least then. It returns the budgets, nil
@@ -158,7 +149,7 @@ func (e *regrouping) rank(list []grouping, rounds int) {
 		}
 		one := &list[k]
 		e.groups, e.weight, one.most = one.groups, one.weight, math.Inf(1)
-		takes, price := e.collecting(), e.prices()
+		takes, price := e.collecting(), slices.Repeat([]float64{1}, len(e.groups))
 		for range rounds {
 			e.s.work += perRank * len(e.parts)
 			budgets, most, _ := e.round(takes, price, split.Roughly, 1)

@@ -39,7 +39,7 @@ type group struct {
 
 // regroup looks for a cheaper packing than the best one: among all groupings, where
 // the parts are few, and among those that differ from the best one's by what runs on
-// two of its devices.
+// two or three of its devices.
 func (s *packer) regroup(best *packing, certain func(*packing) bool) *packing {
 	all := true // groupings of parts as they are divided were enumerated
 	for _, most := range []float64{1, math.Inf(1)} {
@@ -64,6 +64,9 @@ func (s *packer) regroup(best *packing, certain func(*packing) bool) *packing {
 			continue
 		}
 		e := &regrouping{s: s, best: best, certain: certain, steps: nearSteps, fits: nearFits, near: &near}
+		if len(near.bins) == 3 && !near.divides() {
+			e.steps = mostSteps // three devices have many groupings
+		}
 		if near.divides() {
 			var ok bool
 			if e.from, ok = s.dividedAs(best, &near); !ok {
@@ -95,6 +98,10 @@ type near struct {
 
 func (n *near) divides() bool { return n.by != nil || n.alone }
 
+func (n near) and(other near) near {
+	return near{bins: slices.Concat(n.bins, other.bins), own: slices.Concat(n.own, other.own), use: n.use + other.use}
+}
+
 // dividedAs is a packing with one part divided as near says.
 func (s *packer) dividedAs(of *packing, near *near) (*packing, bool) {
 	from := *of
@@ -112,7 +119,7 @@ func (s *packer) dividedAs(of *packing, near *near) (*packing, bool) {
 
 // nearest lists what of a packing may be put together anew: two shared devices, one
 // and a module with devices of its own, or one and a module that is divided in
-// another way; what is used least first.
+// another way; what is used least first. Of many parts it lists three shared devices, too.
 func (s *packer) nearest(best *packing) (list []near) {
 	if slices.ContainsFunc(best.bins, func(b bin) bool { return b.held != nil }) {
 		return nil
@@ -135,7 +142,7 @@ func (s *packer) nearest(best *packing) (list []near) {
 		}
 		for _, b := range ones[i+1:] {
 			if len(a.bins)+len(b.bins) > 0 {
-				list = append(list, near{bins: slices.Concat(a.bins, b.bins), own: slices.Concat(a.own, b.own), use: a.use + b.use})
+				list = append(list, a.and(b))
 			}
 		}
 	}
@@ -158,7 +165,23 @@ func (s *packer) nearest(best *packing) (list []near) {
 			}
 		}
 	}
-	return append(list, leastUsed(other)...)
+	list = append(list, leastUsed(other)...)
+	if len(best.parts) > mostGrouped {
+		list = append(list, leastUsed(threes(leastUsed(ones[:shared])))...) // of fewer parts all groupings are enumerated
+	}
+	return list
+}
+
+// threes lists three shared devices each.
+func threes(ones []near) (list []near) {
+	for i, a := range ones {
+		for j, b := range ones[i+1:] {
+			for _, c := range ones[i+j+2:] {
+				list = append(list, a.and(b).and(c))
+			}
+		}
+	}
+	return list
 }
 
 // mayOwn says whether a part may leave a shared device for devices of its own: where it has
