@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	local.ChildMain() // networks run in children of this program
+	local.ChildMain() // networks and Temporal run in children of this program
 	os.Exit(run())
 }
 

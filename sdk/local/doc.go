@@ -1,8 +1,8 @@
-// Package local runs all of Harpagon within a program: Temporal with its UI,
-// planner, gateway and executors, for development, tests and single machines.
+// Package local runs all of Harpagon within a program and its child processes: Temporal
+// with its UI, planner, gateway and executors, for development, tests and single machines.
 //
 //	func main() {
-//		local.ChildMain() // networks run in child processes of this program
+//		local.ChildMain() // networks and Temporal run in child processes of this program
 //		...
 //		system, err := local.Up(ctx, "traffic.hcl")
 //		...

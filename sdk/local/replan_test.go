@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
+	"github.com/harpagon/harpagon/sdk/local/apart"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -229,14 +231,15 @@ func TestARateThatTheMachineCannotHold(t *testing.T) {
 }
 
 func TestACrashOfAnEngineIsSurvived(t *testing.T) {
+	var temporal *apart.Server
 	s, err := local.Start(t.Context(), local.Options{
-		Files: []string{"../../examples/traffic"}, Vars: map[string]string{"slo": "8s"}, StateDir: t.TempDir(), Environ: []string{}, WithoutUI: true,
+		Files: []string{"../../examples/traffic"}, Vars: map[string]string{"slo": "8s"}, StateDir: t.TempDir(), Environ: []string{}, WithoutUI: true, Temporal: known(&temporal),
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	load := startStream(s.Client(), "traffic", 50*time.Millisecond)
 	time.Sleep(300 * time.Millisecond)
-	engines := children(t)
+	engines := slices.DeleteFunc(children(t), func(pid int) bool { return pid == temporal.PID() })
 	require.NotEmpty(t, engines, "networks run in processes of their own")
 	for _, pid := range engines {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))

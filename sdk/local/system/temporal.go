@@ -69,7 +69,7 @@ func connect(ctx context.Context, o Options, f Folder) (c *connection, err error
 		}
 		options.HostPort = c.server.Address()
 		options.ConnectionOptions.GetSystemInfoTimeout = helloWithin
-		options.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{} // nothing leaves the process
+		options.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{} // nothing leaves the machine
 	}
 	c.logger = slog.New(slog.NewTextHandler(file, nil))
 	options.Logger = sdklog.NewStructuredLogger(c.logger)

@@ -1,0 +1,161 @@
+package apart
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/harpagon/harpagon/sdk/local/embedded"
+)
+
+// Server is a Temporal server in a child process.
+type Server struct {
+	options embedded.Options // with the addresses that it has
+	word    word
+	cancel  context.CancelFunc // no further starts
+	kept    chan struct{}      // closed when the last child has ended
+
+	mu    sync.Mutex
+	child *process
+	over  bool // Stop was called
+}
+
+// word is what a child says when it serves, or why it does not.
+type word struct {
+	Address, UI, Error string
+}
+
+// startAgain is how long a server that ended by itself is left before it is started again.
+const startAgain = 500 * time.Millisecond
+
+// Start starts this program again as a server and returns when that answers; main must call
+// Serve first when Requested. ctx bounds the start only. A server that ends by itself is
+// started again, at the same addresses.
+func Start(ctx context.Context, o embedded.Options) (*Server, error) {
+	first, w, err := spawn(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	o.FrontendAddr, o.UIAddr = w.Address, strings.TrimPrefix(w.UI, "http://")
+	s := &Server{options: o, word: w, child: first, kept: make(chan struct{})}
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go s.keep(ctx)
+	return s, nil
+}
+
+// keep starts a child anew whenever one has ended, until Stop is called.
+func (s *Server) keep(ctx context.Context) {
+	defer close(s.kept)
+	for {
+		<-s.current().exited
+		if ctx.Err() != nil {
+			return
+		}
+		s.note("the Temporal server ended by itself: " + s.current().end())
+		for s.again(ctx) != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(startAgain):
+			}
+		}
+	}
+}
+
+func (s *Server) again(ctx context.Context) error {
+	next, _, err := spawn(ctx, s.options)
+	if err != nil {
+		s.note("the Temporal server does not start again: " + err.Error())
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.child = next
+	if s.over {
+		next.hangUp() // Stop has not seen it
+	}
+	return nil
+}
+
+func (s *Server) current() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.child
+}
+
+// note appends a line to the server's log.
+func (s *Server) note(line string) {
+	if log := logFile(s.options.LogFile); log != nil {
+		fmt.Fprintf(log, "%s\t%s\n", time.Now().Format(time.RFC3339), line)
+		_ = log.Close()
+	}
+}
+
+// Address is where Temporal clients connect to, HOST:PORT.
+func (s *Server) Address() string { return s.word.Address }
+
+// UIURL is where people look; empty without UI.
+func (s *Server) UIURL() string { return s.word.UI }
+
+// PID is the number of the process that runs just now.
+func (s *Server) PID() int { return s.current().cmd.Process.Pid }
+
+// Stop ends the server, which writes all that it holds, and waits for it. Stop its clients
+// and workers first.
+func (s *Server) Stop() error {
+	s.mu.Lock()
+	s.over = true
+	last := s.child
+	s.mu.Unlock()
+	s.cancel()
+	err := last.stop()
+	<-s.kept
+	if next := s.current(); next != last {
+		err = next.stop() // it had just been started
+	}
+	return err
+}
+
+// marker tells a program to be a server.
+const marker = "HARPAGON_TEMPORAL_CHILD"
+
+// Requested is true in a process that Start started.
+func Requested() bool { return os.Getenv(marker) != "" }
+
+// Serve is a server until standard input ends, then the process ends. It does not return.
+func Serve() {
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func serve(in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	settle(ctx)
+	told := json.NewDecoder(in)
+	var o embedded.Options
+	if err := told.Decode(&o); err != nil {
+		return fmt.Errorf("apart: the options of a Temporal server: %w", err)
+	}
+	s, err := embedded.Start(ctx, o)
+	w := word{}
+	if err != nil {
+		w.Error = err.Error()
+	} else {
+		w.Address, w.UI = s.Address(), s.UIURL()
+	}
+	if told := json.NewEncoder(out).Encode(w); err != nil || told != nil {
+		return errors.Join(err, told)
+	}
+	_, _ = io.Copy(io.Discard, in)
+	return s.Stop()
+}
