@@ -47,7 +47,7 @@ func TestManyPlans(t *testing.T) {
 		names = append(names, fmt.Sprintf("emulated-%d", n))
 	}
 	state := t.TempDir()
-	s, err := local.Start(t.Context(), local.Options{Files: []string{emulatedFolder(t, names[1:]...)}, StateDir: state, Environ: []string{}, WithoutUI: true})
+	s, err := local.Start(t.Context(), local.Options{Files: []string{emulatedFolder(t, names[1:]...)}, StateDir: state, Environ: []string{}, WithoutUI: true, Temporal: local.Temporal}) // its memory counts, too
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	ctl := control.New(s.Temporal(), control.Options{})

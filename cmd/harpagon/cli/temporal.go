@@ -20,7 +20,7 @@ func newTemporalCommand(d *command.Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "temporal",
 		Short: "Run the embedded Temporal server alone, or as one of a cluster",
-		Long: `Runs the Temporal server that harpagon up embeds, with its UI, by itself: a real
+		Long: `Runs the Temporal server that harpagon up starts, with its UI, by itself: a real
 server on a SQLite file in the state folder. Roles in other processes use it with
 TEMPORAL_ADDRESS. While it is away, what serves goes on serving; changes wait.
 

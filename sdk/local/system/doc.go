@@ -1,7 +1,7 @@
 // Package system puts the roles of Harpagon together in one process, on a state
 // folder: it is what package local and the command line run. It does not know
 // how Temporal is started; Options.Temporal says so, and package local gives
-// the embedded server. So programs and tests that only speak to a running
+// the embedded server, in a process of its own. So programs and tests that only speak to a running
 // system do not link that server.
 //
 // The state folder holds everything that survives: a version, the server's

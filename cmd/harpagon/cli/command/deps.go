@@ -48,7 +48,7 @@ type Deps struct {
 	// ctx ends. Nil leaves them.
 	Follow func(ctx context.Context)
 
-	// Start starts a whole system in this process. Nil says that this program
+	// Start starts a whole system, with Temporal in a process of its own. Nil says that this program
 	// was built without it.
 	Start func(context.Context, system.Options) (*system.System, error)
 

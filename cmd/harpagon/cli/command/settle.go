@@ -10,7 +10,7 @@ import (
 // nothing may have been begun before.
 //
 // Garbage is collected when the heap has grown to four times what lives, instead of to
-// twice: an embedded Temporal lives on tens of megabytes, and to look through them for
+// twice: with an embedded Temporal tens of megabytes live, and to look through them for
 // every few thousand requests takes a sixth of what small ones cost. Where memory gets
 // short, at half of the machine's, it is collected as often as it must be. What GOGC and
 // GOMEMLIMIT say goes before.
