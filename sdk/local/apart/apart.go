@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/sdk/local/embedded"
+	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // Server is a Temporal server in a child process.
@@ -31,8 +32,13 @@ type word struct {
 	Address, UI, Error string
 }
 
-// startAgain is how long a server that ended by itself is left before it is started again.
-const startAgain = 500 * time.Millisecond
+// A server that ended by itself is started again at once, and later the oftener it ends soon
+// after or does not start.
+const (
+	firstPause   = 500 * time.Millisecond
+	longestPause = 30 * time.Second
+	settled      = time.Minute // up for so long, it counts as started
+)
 
 // Start starts this program again as a server and returns when that answers; main must call
 // Serve first when Requested. ctx bounds the start only. A server that ends by itself is
@@ -52,18 +58,23 @@ func Start(ctx context.Context, o embedded.Options) (*Server, error) {
 // keep starts a child anew whenever one has ended, until Stop is called.
 func (s *Server) keep(ctx context.Context) {
 	defer close(s.kept)
+	pause := time.Duration(0)
 	for {
+		began := time.Now()
 		<-s.current().exited
 		if ctx.Err() != nil {
 			return
 		}
 		s.note("the Temporal server ended by itself: " + s.current().end())
-		for s.again(ctx) != nil {
-			select {
-			case <-ctx.Done():
+		if time.Since(began) > settled {
+			pause = 0
+		}
+		for started := false; !started; {
+			if sleep.Timer(ctx, pause) != nil {
 				return
-			case <-time.After(startAgain):
 			}
+			pause = min(max(2*pause, firstPause), longestPause)
+			started = s.again(ctx) == nil
 		}
 	}
 }
