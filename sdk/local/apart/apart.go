@@ -136,19 +136,23 @@ func (s *Server) Stop() error {
 // marker tells a program to be a server.
 const marker = "HARPAGON_TEMPORAL_CHILD"
 
+// answerFile is where the child says its word: after its standard files, on which anything
+// in the server may print.
+const answerFile = 3
+
 // Requested is true in a process that Start started.
 func Requested() bool { return os.Getenv(marker) != "" }
 
 // Serve is a server until standard input ends, then the process ends. It does not return.
 func Serve() {
-	if err := serve(os.Stdin, os.Stdout); err != nil {
+	if err := serve(os.Stdin, os.NewFile(answerFile, "answer")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func serve(in io.Reader, out io.Writer) error {
+func serve(in io.Reader, answer io.WriteCloser) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	settle(ctx)
@@ -164,7 +168,7 @@ func serve(in io.Reader, out io.Writer) error {
 	} else {
 		w.Address, w.UI = s.Address(), s.UIURL()
 	}
-	if told := json.NewEncoder(out).Encode(w); err != nil || told != nil {
+	if told := errors.Join(json.NewEncoder(answer).Encode(w), answer.Close()); err != nil || told != nil {
 		return errors.Join(err, told)
 	}
 	_, _ = io.Copy(io.Discard, in)

@@ -26,7 +26,7 @@ const deaf = "APART_TEST_DEAF"
 func TestMain(m *testing.M) {
 	if apart.Requested() {
 		if os.Getenv(deaf) != "" {
-			fmt.Println("hello")
+			fmt.Println("panic: hello")
 			os.Exit(3)
 		}
 		apart.Serve()
@@ -109,5 +109,5 @@ func TestWhyItDoesNotStart(t *testing.T) {
 
 	t.Setenv(deaf, "1")
 	_, err = apart.Start(t.Context(), o)
-	require.ErrorContains(t, err, "did not become a Temporal server (exit status 3)")
+	require.ErrorContains(t, err, "did not become a Temporal server (exit status 3, panic: hello)")
 }

@@ -6,6 +6,6 @@
 // before Go's scheduler gives the others their turn; of a process the kernel takes them at once.
 // A server that fails leaves what serves alone, too, and is started again where it was.
 //
-// The child gets its options on standard input, answers on standard output, and ends when
-// standard input does, so with whoever started it.
+// The child gets its options on standard input, answers once on a pipe, and ends when standard
+// input does, so with whoever started it. What it prints is in the server's log.
 package apart

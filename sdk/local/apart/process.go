@@ -43,7 +43,7 @@ func spawn(ctx context.Context, o embedded.Options) (p *process, w word, err err
 	}
 	p = &process{cmd: exec.Command(self), log: logFile(o.LogFile), exited: make(chan struct{})}
 	p.output = output.New(discarded(p.log), "")
-	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), marker+"=1"), p.output
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = append(os.Environ(), marker+"=1"), p.output, p.output
 	p.cmd.SysProcAttr = ofItsOwn()
 	answer, err := p.start()
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *process) start() (answer *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.cmd.Stdout = theirs
+	p.cmd.ExtraFiles = []*os.File{theirs}
 	if p.line, err = p.cmd.StdinPipe(); err == nil {
 		started := make(chan error)
 		go func() {
