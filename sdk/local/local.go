@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/apart"
@@ -40,6 +41,9 @@ func Serve(ctx context.Context, doc pipelines.Document, files ...string) (*Syste
 
 // Start starts a system and returns when its pipelines serve.
 func Start(ctx context.Context, o Options) (*System, error) {
+	if apart.Requested() {
+		return nil, errors.New("harpagon: this process was started to run Temporal, but its main does not call local.ChildMain first; add that call, or set Options.Temporal to local.Temporal")
+	}
 	if o.Temporal == nil {
 		o.Temporal = Apart
 	}

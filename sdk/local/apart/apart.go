@@ -41,7 +41,7 @@ const (
 )
 
 // Start starts this program again as a server and returns when that answers; main must call
-// Serve first when Requested. ctx bounds the start only. A server that ends by itself is
+// Serve first when Requested, as local.ChildMain does. ctx bounds the start only. A server that ends by itself is
 // started again, at the same addresses.
 func Start(ctx context.Context, o embedded.Options) (*Server, error) {
 	first, w, err := spawn(ctx, o)

@@ -68,7 +68,7 @@ func spawn(ctx context.Context, o embedded.Options) (p *process, w word, err err
 	case ctx.Err() != nil:
 		return nil, w, fmt.Errorf("apart: starting a process for Temporal: %w", context.Cause(ctx))
 	}
-	return nil, w, fmt.Errorf("apart: %s did not become a Temporal server (%s); its main must call apart.Serve first when apart.Requested()", self, p.end())
+	return nil, w, fmt.Errorf("apart: %s did not become a Temporal server (%s); its main must call local.ChildMain first", self, p.end())
 }
 
 // start starts the child with its pipes. The goroutine that waits for it keeps its thread:
