@@ -21,6 +21,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local/roles"
+	"github.com/harpagon/harpagon/wire/sleep"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -194,7 +195,7 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	commands := Control(s.temporal.client, o)
-	generations := map[string]int{}
+	asked := map[string]workflows.ChangeReply{}
 	names, err := commands.List(ctx)
 	if err != nil {
 		return err
@@ -205,14 +206,12 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 		if err != nil {
 			return err
 		}
-		generations[spec.Name()] = reply.Generation
+		asked[spec.Name()] = reply
 		names = append(names, spec.Name())
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		status, err := commands.WaitServing(ctx, name, generations[name], func(status control.Status) {
-			s.say("%s %s: %s", status.Kind, status.Name, status.Phase)
-		})
+		status, err := s.await(ctx, commands, name, asked[name])
 		if err != nil {
 			return err
 		}
@@ -222,6 +221,25 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 		s.Services = append(s.Services, status)
 	}
 	return nil
+}
+
+// hearWithin is how long a service may take to hear that this host is there.
+const hearWithin = 10 * time.Second
+
+// await waits until a service serves what was asked for, if anything was. A service that goes
+// on as it was may have looked for its host before that had joined again: it plans anew when
+// it hears of it, so for a while its failure is not the last word.
+func (s *System) await(ctx context.Context, commands *control.Control, name string, asked workflows.ChangeReply) (control.Status, error) {
+	goesOn := asked.Generation == 0 || asked.Unchanged
+	for began := time.Now(); ; {
+		status, err := commands.WaitServing(ctx, name, asked.Generation, func(status control.Status) {
+			s.say("%s %s: %s", status.Kind, status.Name, status.Phase)
+		})
+		var failed *control.FailedError
+		if !goesOn || !errors.As(err, &failed) || time.Since(began) > hearWithin || sleep.Timer(ctx, 100*time.Millisecond) != nil {
+			return status, err
+		}
+	}
 }
 
 // installed waits until the gateway has the service. After a restart the
