@@ -19,12 +19,11 @@ import (
 type Server struct {
 	options embedded.Options // with the addresses that it has
 	word    word
-	cancel  context.CancelFunc // no further starts
+	cancel  context.CancelFunc // no further starts: Stop was called, which holds mu then
 	kept    chan struct{}      // closed when the last child has ended
 
 	mu    sync.Mutex
 	child *process
-	over  bool // Stop was called
 }
 
 // word is what a child says when it serves, or why it does not.
@@ -41,8 +40,8 @@ const (
 )
 
 // Start starts this program again as a server and returns when that answers; main must call
-// Serve first when Requested, as local.ChildMain does. ctx bounds the start only. A server that ends by itself is
-// started again, at the same addresses.
+// Serve first when Requested, as local.ChildMain does. ctx bounds the start only. A server
+// that ends by itself is started again, at the same addresses.
 func Start(ctx context.Context, o embedded.Options) (*Server, error) {
 	first, w, err := spawn(ctx, o)
 	if err != nil {
@@ -88,7 +87,7 @@ func (s *Server) again(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.child = next
-	if s.over {
+	if ctx.Err() != nil {
 		next.hangUp() // Stop has not seen it
 	}
 	return nil
@@ -121,10 +120,9 @@ func (s *Server) PID() int { return s.current().cmd.Process.Pid }
 // and workers first.
 func (s *Server) Stop() error {
 	s.mu.Lock()
-	s.over = true
+	s.cancel()
 	last := s.child
 	s.mu.Unlock()
-	s.cancel()
 	err := last.stop()
 	<-s.kept
 	if next := s.current(); next != last {
@@ -156,9 +154,8 @@ func serve(in io.Reader, answer io.WriteCloser) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	settle(ctx)
-	told := json.NewDecoder(in)
 	var o embedded.Options
-	if err := told.Decode(&o); err != nil {
+	if err := json.NewDecoder(in).Decode(&o); err != nil {
 		return fmt.Errorf("apart: the options of a Temporal server: %w", err)
 	}
 	s, err := embedded.Start(ctx, o)
