@@ -66,10 +66,37 @@ func FuzzAttach(f *testing.F) {
 	f.Add([]byte{0, 1, 1, 0, 0, 1, 1, 0, 0, 2, 2, 3})
 	f.Add([]byte{3, 1, 0, 9, 0, 1, 1, 1, 4, 0, 0, 0, 0, 3, 65, 2, 6, 0, 0, 0})
 	f.Add([]byte{7, 0, 0, 0, 0, 1, 129, 0, 8, 1, 0, 0, 5, 1, 1, 0, 9, 0, 0, 0})
+	f.Add([]byte{0, 1, 1, 0, 43, 1, 18, 0, 0, 2, 1, 232}) // an output whose data is a byte short
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		defer stalltest.Watch(t, len(raw))()
 		synctest.Test(t, func(t *testing.T) { attachAnything(t, raw) })
 	})
+}
+
+// TestAnAnswerIsCheckedBeforeItIsPassedOn has an executor give outputs that are none.
+func TestAnAnswerIsCheckedBeforeItIsPassedOn(t *testing.T) {
+	short := wire.FromFloat32([]float32{1, 2}, 2)
+	short.Data = short.Data[1:]
+	for name, c := range map[string]struct {
+		answer []wire.Tensor
+		says   string
+	}{
+		"fewer outputs": {nil, "an answer has 0 outputs"},
+		"less data":     {[]wire.Tensor{short}, `output "y" of an answer: shape [2] of FP32 needs 2 elements of 4 bytes, but there are 7 bytes of data`},
+		"no datatype":   {[]wire.Tensor{{Shape: []int64{2}}}, `output "y" of an answer: unknown datatype ""`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wrong := kind{sig: addOne.sig, run: func([]wire.Tensor) []wire.Tensor { return c.answer }}
+			specs := map[string]spec{"m": {kind: wrong, executors: 1}}
+			g, workers := serve(t, Options{}, deployment(single(time.Second), 1, specs), specs)
+			defer stop(g, workers)
+			_, err := g.Infer(t.Context(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2)})
+			var typed *wire.Error
+			require.ErrorAs(t, err, &typed)
+			require.Equal(t, wire.CodeInternal, typed.Code)
+			require.Contains(t, typed.Reason, c.says)
+		})
+	}
 }
 
 func attachAnything(t *testing.T, raw []byte) {

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
@@ -53,16 +54,26 @@ func (r *Route) inputs(bound []wire.Tensor) []wire.Tensor {
 	return pick(bound, r.in)
 }
 
+// outputs are those of the node in an answer. An executor may be another project's, so what
+// it says is not taken for granted: as many outputs as it promised, each with as much data
+// as its shape says.
 func (r *Route) outputs(made []wire.Tensor) ([]wire.Tensor, *wire.Error) {
 	switch {
 	case r.Err != nil:
 		return nil, r.Err
-	case r.straight && len(made) == len(r.out):
-		return made, nil
 	case len(r.out) > 0 && slices.Max(r.out) >= len(made):
 		return nil, wire.Errorf(wire.CodeInternal, r.Node.Name, "an answer has %d outputs; its executor promised more", len(made))
 	}
-	return pick(made, r.out), nil
+	out := made
+	if !r.straight || len(made) != len(r.out) {
+		out = pick(made, r.out)
+	}
+	for j := range out {
+		if err := out[j].Validate(); err != nil {
+			return nil, wire.Errorf(wire.CodeInternal, r.Node.Name, "output %q of an answer: %s", r.Node.Outs[j], strings.TrimPrefix(err.Error(), "wire: "))
+		}
+	}
+	return out, nil
 }
 
 func pick(from []wire.Tensor, at []int) []wire.Tensor {
