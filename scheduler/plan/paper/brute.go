@@ -51,6 +51,7 @@ type lister struct {
 	rates   []float64       // throughput of one machine, by configuration
 	units   []float64       // weight of one request per second
 	counts  []int           // full machines, by configuration
+	used    []int           // the configurations of which there are some, in order
 	front   []plan.Schedule // worst cases rise, weights fall
 	watch   *deadline
 }
@@ -80,7 +81,7 @@ func (l *lister) visit(k int, rest, weight float64, worst time.Duration) {
 	if l.watch.over() {
 		return
 	}
-	l.close(rest, weight)
+	l.close(rest, weight, worst)
 	for i := k; i < len(l.counts); i++ {
 		c := l.m.Configs[i]
 		fills := rest / l.rates[i]
@@ -89,6 +90,7 @@ func (l *lister) visit(k int, rest, weight float64, worst time.Duration) {
 			n = int(math.Floor(fills + plan.RateTolerance))
 		}
 		least := max(worst, plan.PartialWorstCase(c, rest+l.tied(i)+l.spare()))
+		l.used = append(l.used, i)
 		for ; n >= 1 && !l.watch.over(); n-- {
 			left := rest - float64(n)*l.rates[i]
 			spent := weight + float64(n)*c.Weight
@@ -100,12 +102,12 @@ func (l *lister) visit(k int, rest, weight float64, worst time.Duration) {
 			}
 			l.counts[i] = n
 			if left <= plan.RateTolerance*l.m.Rate {
-				l.offer(-1, 0, spent)
+				l.offer(-1, 0, spent, least)
 			} else {
 				l.visit(i+1, left, spent, least)
 			}
 		}
-		l.counts[i] = 0
+		l.counts[i], l.used = 0, l.used[:len(l.used)-1]
 		if l.beaten(worst, weight+l.atLeast(i+1, rest)) {
 			return // the further ones cost no less
 		}
@@ -131,10 +133,10 @@ func (l *lister) spare() float64 {
 }
 
 // close tries every configuration for the one machine that is partly used.
-func (l *lister) close(rest, weight float64) {
+func (l *lister) close(rest, weight float64, worst time.Duration) {
 	for j, c := range l.m.Configs {
 		if n := rest / l.rates[j]; n < 1-plan.RateTolerance {
-			l.offer(j, rest, weight+c.Weight*l.charged(c, n))
+			l.offer(j, rest, weight+c.Weight*l.charged(c, n), max(worst, partly(c, rest)))
 		}
 	}
 }
@@ -180,13 +182,14 @@ func (l *lister) beaten(worst time.Duration, weight float64) bool {
 
 // offer keeps the set of the counts, and of one more machine of configuration
 // part that is used for f requests per second (none when part < 0), if no other
-// beats it.
-func (l *lister) offer(part int, f, weight float64) {
+// beats it. Its worst case is least or longer.
+func (l *lister) offer(part int, f, weight float64, least time.Duration) {
+	if l.beaten(least, weight) || l.watch.over() {
+		return
+	}
 	worst := time.Duration(0)
-	for i, n := range l.counts {
-		if n > 0 {
-			worst = max(worst, plan.PartialWorstCase(l.m.Configs[i], l.collect(i, part, f)))
-		}
+	for _, i := range l.used {
+		worst = max(worst, plan.PartialWorstCase(l.m.Configs[i], l.collect(i, part, f)))
 	}
 	if part >= 0 {
 		worst = max(worst, partly(l.m.Configs[part], f))
@@ -222,16 +225,14 @@ func (l *lister) set(part int, f float64, worst time.Duration, weight float64) p
 // collect is the rate at which full machines of configuration i collect: that
 // of all machines whose ratio is no better, a partly used one included.
 func (l *lister) collect(i, part int, f float64) float64 {
-	least := l.units[i] * (1 - ratioTolerance)
-	sum := 0.0
-	for j, u := range l.units {
-		if u < least {
-			continue
+	least, sum := l.units[i]*(1-ratioTolerance), 0.0
+	for _, j := range l.used {
+		if l.units[j] >= least {
+			sum += float64(l.counts[j]) * l.rates[j]
 		}
-		sum += float64(l.counts[j]) * l.rates[j]
-		if j == part {
-			sum += f
-		}
+	}
+	if part >= 0 && l.units[part] >= least {
+		sum += f
 	}
 	return sum
 }

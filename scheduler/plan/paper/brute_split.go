@@ -99,8 +99,8 @@ func (s bestSet) solve(budget time.Duration) (plan.Schedule, bool) {
 	return best, found
 }
 
-// maxVisits bounds the steps of a search over configuration sets and splits; what
-// is open by then is not in the plan, and the plan says so.
+// maxVisits bounds the steps of a search over configuration sets and splits, about a
+// minute of one core; what is open by then is not in the plan, and the plan says so.
 const maxVisits = 20_000_000
 
 // deadline ends a search after a time, by the caller's clock, or a number of
