@@ -153,7 +153,7 @@ func (s *service) costs(ctx workflow.Context, spec scheduler.Spec) (c rollout.Co
 	var view activities.FleetView
 	var next scheduler.Plan
 	id := ServiceID(s.Kind, s.Name)
-	if err := workflow.ExecuteActivity(options.Short(ctx, "look which devices exist and are free"), fleet.Watch, id).Get(ctx, &view); err != nil {
+	if err := workflow.ExecuteActivity(options.Fleet(ctx, "look which devices exist and are free"), fleet.Watch, id).Get(ctx, &view); err != nil {
 		return c, err
 	}
 	in := activities.PlanInput{Spec: spec, Fleet: view.For(id)}
@@ -245,7 +245,7 @@ func (s *service) endTrial(ctx workflow.Context) {
 	cancelExecutors(ctx, s.Trial.Running)
 	var fleet *activities.Fleet
 	nothing := activities.Reservation{Service: ServiceID(s.Kind, name), Slots: []placement.Slot{}, Forget: true}
-	if err := workflow.ExecuteActivity(options.Short(ctx, "give the devices of the trial back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(options.Fleet(ctx, "give the devices of the trial back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
 		log.Error("devices of the trial not given back", "error", err)
 	}
 	for _, r := range s.Trial.Running {

@@ -267,13 +267,21 @@ func TestUnreadyExecutorsAreTakenBack(t *testing.T) {
 		require.NotNil(t, s.Failure)
 		assert.Equal(t, "still waits for detect", s.Failure.Reason)
 		assert.False(t, s.Failure.RetryAt.IsZero())
+		assert.False(t, s.Pending)
 		assert.Equal(t, s.Executors, w.reserved("pipeline/traffic"))
 		w.prepareErr = nil
+		w.installing = func(string) {
+			s := r.status()
+			assert.True(t, s.Pending, "what failed before is not what comes of the next try")
+			assert.NotNil(t, s.Failure)
+		}
 	}, func(r *rig) {
 		// A step later, since cancelled executors end in their own time.
 		w.counts(t, len(r.status().Executors))
 	}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(*rig) {}, func(r *rig) {
-		assert.Equal(t, 2, r.status().Serving, "the change is tried again by itself")
+		s := r.status()
+		assert.Equal(t, 2, s.Serving, "the change is tried again by itself")
+		assert.False(t, s.Pending)
 		before, failed, again := w.prepared[0].Slots, w.prepared[1].Slots, w.prepared[2].Slots
 		first, second := placement.Reconcile(failed, before), placement.Reconcile(again, before)
 		require.NotEmpty(t, first.Start)

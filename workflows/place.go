@@ -80,7 +80,7 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 	}
 	reservation := activities.Reservation{Service: c.id, Version: c.view.Version, Slots: placed.Slots, Wants: c.wants}
 	summary = fmt.Sprintf("reserve %d slots", len(placed.Slots))
-	if err := workflow.ExecuteActivity(options.Short(ctx, summary), fleet.Reserve, reservation).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(options.Fleet(ctx, summary), fleet.Reserve, reservation).Get(ctx, nil); err != nil {
 		return err
 	}
 	c.next.Slots, c.deployment.Slots = placed.Slots, placed.Slots

@@ -181,7 +181,7 @@ func (c *change) planSummary() string {
 
 func (c *change) viewFleet(ctx workflow.Context) error {
 	var fleet *activities.Fleet
-	if err := workflow.ExecuteActivity(options.Short(ctx, "look which devices exist and are free"), fleet.Watch, c.id).Get(ctx, &c.view); err != nil {
+	if err := workflow.ExecuteActivity(options.Fleet(ctx, "look which devices exist and are free"), fleet.Watch, c.id).Get(ctx, &c.view); err != nil {
 		return err
 	}
 	if c.Apart {
@@ -407,7 +407,7 @@ func (c *change) undo(ctx workflow.Context) {
 	}
 	var fleet *activities.Fleet
 	before := activities.Reservation{Service: c.id, Slots: slots(c.Running)}
-	if err := workflow.ExecuteActivity(options.Short(ctx, "restore the reservation"), fleet.Reserve, before).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(options.Fleet(ctx, "restore the reservation"), fleet.Reserve, before).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Error("reservation not restored", "error", err)
 	}
 }

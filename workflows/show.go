@@ -97,7 +97,7 @@ func (s *service) status() Status {
 	planning := s.Spec.Planning()
 	st := Status{
 		Kind: s.Kind, Name: s.Name, Phase: s.Phase, Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}),
-		Cause: s.Cause, Pending: s.Pending, Policy: planning.Policy, CostModel: planning.CostModel,
+		Cause: s.Cause, Pending: s.Pending || s.changing, Policy: planning.Policy, CostModel: planning.CostModel,
 		Decisions: s.Decisions, Declared: s.Declarations.Summaries(s.carried()), Failure: s.Failure, Measures: s.Measures,
 		Executors: slots(s.Running),
 	}

@@ -91,7 +91,7 @@ func (s *service) stop(ctx workflow.Context) {
 	}
 	var fleet *activities.Fleet
 	nothing := activities.Reservation{Service: ServiceID(s.Kind, s.Name), Forget: stop == StopDelete}
-	if err := workflow.ExecuteActivity(options.Short(ctx, "give the devices back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(options.Fleet(ctx, "give the devices back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
 		log.Error("devices not given back", "error", err)
 	}
 	s.Carries = 0
@@ -128,7 +128,7 @@ func (s *service) begin(ctx workflow.Context) error {
 	var fleet *activities.Fleet
 	var view activities.FleetView
 	nothing := activities.Reservation{Service: ServiceID(s.Kind, s.Name)}
-	err := workflow.ExecuteActivity(options.Short(ctx, "number this life of "+s.Name), fleet.Reserve, nothing).Get(ctx, &view)
+	err := workflow.ExecuteActivity(options.Fleet(ctx, "number this life of "+s.Name), fleet.Reserve, nothing).Get(ctx, &view)
 	s.Life = view.Version
 	return err
 }
@@ -143,7 +143,7 @@ func (s *service) meetGateways(ctx workflow.Context) {
 	var fleet *activities.Fleet
 	var view activities.FleetView
 	id := ServiceID(s.Kind, s.Name)
-	if err := workflow.ExecuteActivity(options.Short(ctx, "look which gateways there are"), fleet.Watch, id).Get(ctx, &view); err != nil {
+	if err := workflow.ExecuteActivity(options.Fleet(ctx, "look which gateways there are"), fleet.Watch, id).Get(ctx, &view); err != nil {
 		workflow.GetLogger(ctx).Warn("the fleet does not answer; the next change asks again", "error", err)
 		return
 	}

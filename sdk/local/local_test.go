@@ -14,11 +14,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
+	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
@@ -118,6 +120,37 @@ func TestGoesOnAfterAKill(t *testing.T) {
 	assert.Equal(t, 1, s.Services[0].Serving, "the plan of before")
 	infer(t, s.Client())
 	require.NoError(t, s.Close())
+}
+
+// A service that has found out that its host is gone, and has looked for another in vain,
+// goes on when the host comes back: its failure of before is not that of the start.
+func TestGoesOnAfterItsHostWasLost(t *testing.T) {
+	dir := t.TempDir()
+	o := local.Options{Files: []string{emulated}, StateDir: dir, Environ: []string{}, WithoutUI: true}
+	s, err := local.Start(t.Context(), o)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+
+	server, err := local.Apart(t.Context(), system.TemporalOptions{DBFile: filepath.Join(dir, "temporal.db"), WithoutUI: true, SearchAttributes: roles.SearchAttributes()})
+	require.NoError(t, err)
+	c, err := client.Dial(client.Options{HostPort: server.Address()})
+	require.NoError(t, err)
+	alone, err := roles.StartControl(t.Context(), c, roles.ProvisionOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		status, err := system.Control(c, o).Status(t.Context(), "emulated")
+		return err == nil && status.Failure != nil
+	}, 2*time.Minute, 100*time.Millisecond)
+	alone.Stop() // whatever the service is about
+	c.Close()
+	require.NoError(t, server.Stop())
+
+	for range 2 {
+		s, err = local.Start(t.Context(), o)
+		require.NoError(t, err)
+		infer(t, s.Client())
+		require.NoError(t, s.Close())
+	}
 }
 
 func infer(t *testing.T, c *sdk.Client) {

@@ -66,7 +66,7 @@ func (c *Change) keepsHost() bool {
 // giveUp gives back what modules were measured on, when nothing runs and nothing will.
 func (c *Change) giveUp(ctx workflow.Context, why error) error {
 	var fleet *activities.Fleet
-	if err := workflow.ExecuteActivity(options.Short(ctx, "give back what was measured on"), fleet.Reserve, activities.Reservation{Service: c.ID}).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(options.Fleet(ctx, "give back what was measured on"), fleet.Reserve, activities.Reservation{Service: c.ID}).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Warn("devices were not given back", "error", err)
 	}
 	return why

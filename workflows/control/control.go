@@ -243,7 +243,7 @@ func (c *Control) WaitServing(ctx context.Context, service string, generation in
 			last = now
 			progress(s)
 		}
-		if f := s.Failure; f != nil && f.Generation >= generation && !s.Pending && f.Type != activities.TypeAwaits && !again(f) {
+		if f := s.Failure; f != nil && f.Generation >= generation && !s.Pending && f.Type != activities.TypeAwaits {
 			return s, &FailedError{Kind: s.Kind, Service: service, Failure: *f, Serving: s.Serving}
 		}
 		if s.Serving >= generation && s.Phase == workflows.Serving {
@@ -260,10 +260,6 @@ func (c *Control) WaitServing(ctx context.Context, service string, generation in
 		}
 	}
 }
-
-// again says whether a change that has failed is made again at once, and may be by now:
-// another gateway had joined when the one that was to do it left.
-func again(f *workflows.Failure) bool { return f.Type == activities.TypeLeft && f.RetryAt.IsZero() }
 
 // FailedError says why a change was not carried out.
 type FailedError struct {

@@ -86,18 +86,19 @@ func TestWaitServingFails(t *testing.T) {
 	assert.ErrorContains(t, err, "generation 2 goes on serving")
 }
 
-// TestWaitServingAwaitsWhatIsMadeAgainAtOnce: the gateway that was to do it had left, as that of
-// the process before does, and another had joined.
-func TestWaitServingAwaitsWhatIsMadeAgainAtOnce(t *testing.T) {
-	left := control.Status{
-		Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Planning, Generation: 3,
-		Failure: &workflows.Failure{Generation: 3, Type: activities.TypeLeft, Reason: "the gateway has left the fleet"},
+// TestWaitServingAwaitsTheChangeUnderWay: what has failed before is made again, as where the
+// host or the gateway that was to do it had left and has come back.
+func TestWaitServingAwaitsTheChangeUnderWay(t *testing.T) {
+	again := control.Status{
+		Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Planning, Generation: 3, Pending: true,
+		Failure: &workflows.Failure{Generation: 3, Type: activities.TypeLeft, Reason: "the gateway has left the fleet", RetryAt: time.Now()},
 	}
 	serving := control.Status{Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Serving, Generation: 3, Serving: 3}
-	_, err := control.New(statuses(t, left, serving), control.Options{Poll: time.Millisecond}).WaitServing(t.Context(), "traffic", 3, nil)
+	_, err := control.New(statuses(t, again, serving), control.Options{Poll: time.Millisecond}).WaitServing(t.Context(), "traffic", 3, nil)
 	require.NoError(t, err)
-	left.Failure.RetryAt = time.Now()
-	_, err = control.New(statuses(t, left), control.Options{}).WaitServing(t.Context(), "traffic", 3, nil)
+	failed := again
+	failed.Pending = false
+	_, err = control.New(statuses(t, again, failed), control.Options{Poll: time.Millisecond}).WaitServing(t.Context(), "traffic", 3, nil)
 	require.ErrorContains(t, err, "tries again at")
 }
 

@@ -25,7 +25,7 @@ func Ask(ctx workflow.Context, r activities.WantRequest, why error) error {
 		summary = "ask for no hosts any more"
 	}
 	var fleet *activities.Fleet
-	if err := workflow.ExecuteActivity(options.Short(ctx, summary), fleet.Want, r).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(options.Fleet(ctx, summary), fleet.Want, r).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Warn("the fleet was not asked for hosts", "error", err)
 		return why
 	}

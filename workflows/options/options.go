@@ -10,7 +10,13 @@ import (
 	"github.com/harpagon/harpagon/activities"
 )
 
-// Short are the options of activities that only compute or ask.
+// Fleet are the options of activities that ask or tell the fleet's workflow, which takes
+// milliseconds: what was lost with the control that ran it is soon asked again.
+func Fleet(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithStartToCloseTimeout(Short(ctx, summary), 20*time.Second)
+}
+
+// Short are the options of activities that only compute.
 func Short(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           activities.ControlQueue,

@@ -56,7 +56,7 @@ func Profile(ctx workflow.Context, in Request) (Reply, error) {
 	}
 	var about *activities.Fleet
 	var view activities.FleetView
-	if err := workflow.ExecuteActivity(options.Short(ctx, "look which devices exist"), about.Watch, in.Service).Get(ctx, &view); err != nil {
+	if err := workflow.ExecuteActivity(options.Fleet(ctx, "look which devices exist"), about.Watch, in.Service).Get(ctx, &view); err != nil {
 		return reply, err
 	}
 	kinds, err := measurements(in.Hardware, todo, view.Devices())
@@ -143,7 +143,7 @@ func hold(ctx workflow.Context, service string, view activities.FleetView, kinds
 	var about *activities.Fleet
 	reserve := func(ctx workflow.Context, summary string, slots []placement.Slot) {
 		r := activities.Reservation{Service: service, Slots: slots}
-		if err := workflow.ExecuteActivity(options.Short(ctx, summary), about.Reserve, r).Get(ctx, nil); err != nil {
+		if err := workflow.ExecuteActivity(options.Fleet(ctx, summary), about.Reserve, r).Get(ctx, nil); err != nil {
 			workflow.GetLogger(ctx).Warn("devices to measure on", "what", summary, "error", err)
 		}
 	}

@@ -18,14 +18,14 @@ type Status struct {
 	Kind       scheduler.Kind
 	Name       string
 	Phase      Phase
-	Generation int     // that serves; while none does, the one that is asked for
-	Serving    int     // generation that serves; 0 when none does
-	Rate       float64 // requests per second of that generation; of a pool, what its plan sustains
-	Cost       float64 // per hour, of the plan that serves
-	Cause      string  // of that generation
-	Asked      *Asked  `json:",omitempty"` // nil when what serves is what is asked for
-	Trial      *Trial  `json:",omitempty"` // of Asked, while it is tried on a share of requests
-	Pending    bool
+	Generation int             // that serves; while none does, the one that is asked for
+	Serving    int             // generation that serves; 0 when none does
+	Rate       float64         // requests per second of that generation; of a pool, what its plan sustains
+	Cost       float64         // per hour, of the plan that serves
+	Cause      string          // of that generation
+	Asked      *Asked          `json:",omitempty"` // nil when what serves is what is asked for
+	Trial      *Trial          `json:",omitempty"` // of Asked, while it is tried on a share of requests
+	Pending    bool            // a change is due or under way: Failure is that of one before
 	Policy     string          // that made the plan that serves; while none does, as declared
 	CostModel  string          `json:",omitempty"` // of pipelines
 	Dispatch   string          `json:",omitempty"` // policy that dispatches; empty when nothing serves
