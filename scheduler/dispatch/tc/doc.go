@@ -6,6 +6,7 @@
 //	group.go    the batches of one group: released once a period, due one window later
 //	early.go    starting a batch before it is due, where the plan's promise bears it
 //	free.go     starting whatever waits, for plans that promise nothing to the single request
+//	relief.go   idle executors take what waits in other groups, where nothing is promised
 //	fifo.go     the queue of a group
 //	arbiter.go  who may use a device that several policies share; drivers hold it
 //

@@ -64,6 +64,7 @@ func (p *tc) yields(r *dispatch.Request, end dispatch.Time, behind, batch int) b
 // what would be late in it.
 func (p *tc) takeFree(at int32) bool {
 	g := &p.groups[at]
+	p.relieve(at)
 	drop, size := p.cut(g, g.queue.n+p.early.n, p.lately)
 	if size == 0 {
 		return false

@@ -313,9 +313,13 @@ func (p *tc) update(ev dispatch.Event, out []dispatch.Action) []dispatch.Action 
 // wake is when something is to be done without another event.
 func (p *tc) wake() dispatch.Time {
 	wake := min(p.orphans.lateAt(p.shortest()), p.earlyWake())
+	free, relieved := p.free(), false
+	for i := range p.groups {
+		relieved = relieved || free && p.relieves(&p.groups[i])
+	}
 	for i := range p.groups {
 		g := &p.groups[i]
-		wake = min(wake, g.wake(p.now, p.least(g), p.free()))
+		wake = min(wake, g.wake(p.now, p.least(g), free, relieved))
 	}
 	return wake
 }
