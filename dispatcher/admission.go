@@ -142,17 +142,6 @@ func (d *Dispatcher) Admit(g *Generation, now, deadline dispatch.Time) bool {
 	return a.control.Admit(now, g.number, deadline)
 }
 
-// Hurry notes that the next request to the generation need not wait for its time among those
-// that are taken in.
-func (d *Dispatcher) Hurry(g *Generation, now dispatch.Time) {
-	if g.number == unguarded {
-		return
-	}
-	a := g.account.lock()
-	defer a.mu.Unlock()
-	a.control.Hurry(now, g.number)
-}
-
 // Would says what Admit would, and changes nothing.
 func (d *Dispatcher) Would(g *Generation, now, deadline dispatch.Time) bool {
 	if g.number == unguarded {

@@ -136,7 +136,6 @@ func (g *Gateway) takeIn(p *pipeline, gr *deployed, t *wire.Tenant, underWay int
 		Fits: func(underWay, most int64, left float64) *wire.Error {
 			return g.fits(gr, underWay, most, left, now, arrival, deadline)
 		},
-		Hurry: func() { g.queue.Hurry(gr.Generation, now) },
 		Drop: func(holder any) {
 			r := holder.(*graph.Request)
 			r.Fail(timed(r, g.now(), wire.CodeOverloaded, "it has made room for a caller that is below its share, while this one is above; send fewer requests, or scale the pipeline up"))

@@ -83,10 +83,7 @@ func TestAdmitsNoMoreThanFitWhenAllComeAtOnce(t *testing.T) {
 			}
 			group.Wait()
 			totals := g.Totals("p")
-			// Each takes 20 ms, and the last one's batch as long once more. One may
-			// run, and counts for half, when the next asks.
-			require.GreaterOrEqual(t, totals[Completed], int64(8))
-			require.LessOrEqual(t, totals[Completed], int64(9))
+			require.Equal(t, int64(10), totals[Completed], "20 ms each")
 			require.Equal(t, int64(50), totals[Completed]+totals[Refused], "nobody is admitted in vain")
 		})
 	}

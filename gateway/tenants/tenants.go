@@ -44,10 +44,6 @@ type Admission struct {
 	// the error says why there is not. underWay is the count to go by.
 	Fits func(underWay, most int64, left float64) *wire.Error
 
-	// Hurry says that the request need not wait for its time among those that are taken in
-	// beyond capacity: its caller is below its share, or another has made room for it.
-	Hurry func()
-
 	// Drop ends a request that makes room, the holder of an entry.
 	Drop func(holder any)
 }
@@ -120,9 +116,6 @@ func (s *Service) room(t *wire.Tenant, a *Admission) (left float64, most int64) 
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	name, weight := weightOf(t)
-	if s.shares.Below(name, weight) {
-		a.Hurry()
-	}
 	left, full := s.shares.Room(a.Now, name, weight)
 	if left > 0 {
 		return left, int64(min(float64(a.Most), full) * (1 - left))
@@ -136,7 +129,6 @@ func (s *Service) displace(t *wire.Tenant, a *Admission) bool {
 	e := s.shares.Displace(weightOf(t))
 	s.of.mu.Unlock()
 	if e != nil {
-		a.Hurry()
 		a.Drop(e.Holder)
 	}
 	return e != nil

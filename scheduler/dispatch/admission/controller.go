@@ -37,6 +37,9 @@ type Group struct {
 	Devices   []int   // that its executors are on
 }
 
+// never is the instant that does not come.
+const never = dispatch.Never
+
 // Controller counts what waits and runs, and decides. It is a plain value for drivers to
 // hold; one call at a time.
 type Controller struct {
@@ -65,7 +68,6 @@ type service struct {
 	underWay  int           // requests
 	unqueued  int           // of those, the ones of which no item waits yet
 	reserve   float64       // part of the time until a deadline, beyond the lead, that is not given away: see adjust
-	next      Time          // when another is to be taken in, under pressure: see paced
 	void      Time          // until when its promise is
 	meter     measure.Meter // of requests that come
 	wasted    float64       // of device time that went to requests which were not in time
@@ -78,9 +80,12 @@ type service struct {
 }
 
 type module struct {
-	devices          []int // that its executors are on
+	devices          []int   // that its executors are on
+	lanes            float64 // batches that they run at a time
 	waiting, running int
 	begun            []begun        // what runs, in the order in which it was begun
+	left             []float64      // how long the batches of each group still run, in nanoseconds; see watch
+	next             Time           // when what is above comes here, at the earliest; see watch
 	paces            []measure.Pace // by group
 	typical          Time           // exponential mean of what batches take, from start to end; 0 before the first
 	last             Time           // when a batch was learned
@@ -92,8 +97,17 @@ type load struct {
 	request float64   // of a whole request
 	lead    Time      // from the start of the last batch there to the answer
 	batch   float64   // of a full batch, at most
+	last    float64   // of the last batch there, which both a request and lead count
 	all     []float64 // of an item that waits, by module: there and below
 	below   []float64 // of an item that runs
+	runs    []runs    // what batches that run may still take of it
+}
+
+// runs is a group's part in the work on a device: of the time that its batches still run,
+// so much is the device's.
+type runs struct {
+	module, group int
+	part          float64
 }
 
 // Pressure rises between these parts of what the devices can do that come: see pressure.
@@ -115,7 +129,7 @@ const (
 const (
 	lateShare   = 0.03
 	reserveStep = 0.01
-	reserveMost = 0.16
+	reserveMost = 0.32
 )
 
 // typicalWeight is how many batches a change of their time takes to be followed.
@@ -184,7 +198,6 @@ func (c *Controller) Admit(now Time, number int, deadline Time) bool {
 		return false
 	}
 	s.meter.Hit(now)
-	s.pace(now)
 	s.underWay++
 	s.unqueued++
 	s.deadlines.add(now, deadline, 1)
@@ -214,30 +227,28 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	switch {
 	case deadline != 0 && deadline <= now: // it came long before it was read
 		return false
-	case s.underWay == 0 || deadline == 0 || c.idle(s):
+	case s.underWay == 0 || deadline == 0 || c.idle(s) || s.promised(now) && s.pressure() == 0:
 		s.stands(now, math.Inf(-1))
 		return true
 	}
-	s.estimate(now)
+	for _, other := range c.services {
+		other.estimate(now)
+		other.watch(now)
+	}
 	over := math.Inf(-1)
 	defer func() { s.stands(now, over) }()
 	for i := range s.devices {
 		d := &s.devices[i]
-		own := d.request + float64(d.lead)
-		work, left := own, s.left(d, deadline-now)
+		own, left := d.request+float64(d.lead), s.left(d, deadline-now)
+		work := own - d.last
 		for _, other := range c.services {
 			if work > left {
 				break
 			}
-			other.estimate(now)
 			work += other.before(d.device, now, deadline)
 		}
-		over = max(over, work-own-standingBatches*d.batch)
-		if work > left {
-			s.full(now)
-			return false
-		}
-		if now < s.next && work-own > pacedRoom*(s.left(d, max(s.SLO, deadline-now))-own) {
+		over = max(over, work+d.last-own-standingBatches*d.batch)
+		if max(work, float64(d.lead)) > left {
 			return false
 		}
 	}
@@ -253,19 +264,75 @@ func (s *service) left(d *load, all Time) float64 {
 	return left
 }
 
-// before is the work of a service on a device that is due no later than that.
+// before is the time that a device needs for the work of a service that is due no later than
+// that: for what is there, and for what is above once the first of it has come.
 func (s *service) before(device int, now, deadline Time) float64 {
 	i := slices.IndexFunc(s.devices, func(d load) bool { return d.device == device })
 	if i < 0 || s.underWay == 0 {
 		return 0
 	}
 	d := &s.devices[i]
-	sum := float64(s.unqueued) * d.request
+	there, above, next := 0.0, 0.0, never
 	for k := range s.modules {
 		m := &s.modules[k]
-		sum += float64(m.waiting)*d.all[k] + float64(m.running)*d.below[k]
+		waiting := float64(m.waiting)
+		if s.Modules[k].Feeders == 0 {
+			waiting += float64(s.unqueued) * s.Modules[k].Items
+		}
+		there += waiting * (d.all[k] - d.below[k])
+		above += (waiting + float64(m.running)) * d.below[k]
 	}
-	return sum * s.deadlines.share(now, deadline)
+	for _, r := range d.runs {
+		m := &s.modules[r.module]
+		there += r.part * m.left[r.group]
+		next = min(next, m.next)
+	}
+	if above > 0 && next < never {
+		there = max(there, float64(next-now))
+	}
+	return (there + above) * s.deadlines.share(now, deadline)
+}
+
+// watch works out how long the batches of each group still run, all together, and when what is
+// under way comes to modules below, at the earliest.
+func (s *service) watch(now Time) {
+	for i := range s.modules {
+		m := &s.modules[i]
+		m.next = never
+		m.left = append(m.left[:0], make([]float64, len(m.paces))...)
+	}
+	for i := range s.modules {
+		m, leaves := &s.modules[i], never
+		for _, b := range m.begun {
+			ends := max(now, b.ends)
+			leaves = min(leaves, ends)
+			if b.group >= 0 && b.group < len(m.left) {
+				m.left[b.group] += float64(ends - now)
+			}
+		}
+		from := m.next
+		if m.waiting > 0 || s.Modules[i].Feeders == 0 && s.unqueued > 0 {
+			from = now
+		}
+		if from < never {
+			leaves = min(leaves, from+s.least(now, i))
+		}
+		for _, down := range s.Modules[i].Down {
+			s.modules[down].next = min(s.modules[down].next, leaves)
+		}
+	}
+}
+
+// least is how long a batch of one takes at a module, at the least.
+func (s *service) least(now Time, i int) Time {
+	least := never
+	for k := range s.Modules[i].Groups {
+		least = min(least, s.modules[i].takes(now, &s.Modules[i], k, 1))
+	}
+	if least == never {
+		return 0
+	}
+	return least
 }
 
 // End of a request that was admitted.
@@ -328,7 +395,6 @@ func (c *Controller) Spent(now Time, number int, took Time, useful bool) {
 // refuse counts a request that is not taken in.
 func (s *service) refuse(now Time) {
 	s.meter.Hit(now)
-	s.miss(now)
 }
 
 // miss notes that a request is not in time, or not taken in.
@@ -421,20 +487,24 @@ func (s *service) estimate(now Time) {
 			if len(g.Durations) == 0 {
 				continue
 			}
-			b := len(g.Durations)
-			each := float64(g.Durations[b-1]) / float64(b) * s.modules[i].paces[k].Scale(now)
-			for _, device := range g.Devices {
+			batch := float64(g.Durations[len(g.Durations)-1]) * s.modules[i].paces[k].Scale(now)
+			each, part := batch/float64(len(g.Durations)), 1/float64(len(g.Devices))
+			for at, device := range g.Devices {
+				if slices.Contains(g.Devices[:at], device) {
+					continue // batches beside each other take their time of one device together
+				}
 				d := s.device(device)
-				d.batch = max(d.batch, each*float64(b))
-				d.all[i] += g.Share * each / float64(len(g.Devices))
+				d.batch = max(d.batch, batch)
+				d.all[i] += g.Share * each * part
+				d.runs = append(d.runs, runs{i, k, part})
 				if d.lead == 0 || tail[i] < d.lead {
-					d.lead = tail[i]
+					d.lead, d.last = tail[i], min(batch, float64(s.typical(now, i)))
 				}
 			}
 		}
 	}
 	for k := range s.devices {
-		s.devices[k].add(s, s.promised(now))
+		s.devices[k].add(s)
 		s.whole += s.devices[k].request
 	}
 }
@@ -450,7 +520,7 @@ func (s *service) device(number int) *load {
 
 // add turns the work of items at their own module into that with the modules
 // below. A module that several feed is counted in equal parts with each.
-func (d *load) add(s *service, promised bool) {
+func (d *load) add(s *service) {
 	for i := len(s.Modules) - 1; i >= 0; i-- {
 		m, own := &s.Modules[i], d.all[i]
 		d.request += m.Items * own
@@ -460,9 +530,6 @@ func (d *load) add(s *service, promised bool) {
 			}
 		}
 		d.all[i] = own + d.below[i]
-		if !promised {
-			d.below[i] += own / 2
-		}
 	}
 }
 

@@ -14,18 +14,20 @@
 //
 //	work due no later than its deadline + its own work + lead <= deadline - now
 //
-// where lead is what passes, at least, from the start of its last batch on that
-// device to its answer. This is the processor-demand test of earliest deadline
-// first for one new job, with requests of other services counted as far as their
-// deadlines come first.
+// where lead is what passes from the end of its last batch on that device to its
+// answer. This is the processor-demand test of earliest deadline first for one new
+// job, with requests of other services counted as far as their deadlines come first.
+// Batches that run count with the time that they have left, and a device that nothing
+// has come to yet idles until the first of what is above has. Each of these is the
+// least that must pass, so that the rule refuses nobody who would be in time: that
+// is left to what is kept in reserve.
 //
 // Of the time until the deadline, beyond the lead, a part is kept in reserve, as much as it takes
 // that few of those taken in are late after all: threads that are not punctual,
 // bursts that leave batches small, work that was judged too short. Where more come than the
 // devices can do, more is kept the more device time goes to requests that are not in time
 // after all: who is refused in their place costs nothing, and those taken in fill the devices.
-// Those taken in then come as the devices do them (see pace.go), and a queue that does not
-// empty is shortened to what keeps batches full (see standing.go).
+// A queue that does not empty is shortened to what keeps batches full (see standing.go).
 //
 // What no rule can know on arrival is how many items a request will have. Fits asks again
 // once a module has split it, before the first of them runs.
@@ -35,11 +37,4 @@
 // which nothing is under way takes in any request; without one nothing would be
 // learned. So does one with fewer requests under way than devices at every module,
 // whatever is in reserve: what idles costs nothing.
-//
-// # Promises
-//
-// A plan that promises every even request to be in time may be fully used, with
-// each batch starting at the last instant. Of such a service a batch that runs
-// counts as done, so that the rule refuses none of the requests that were
-// promised; of others half of it counts as to be done.
 package admission

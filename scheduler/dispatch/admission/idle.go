@@ -6,8 +6,9 @@ import "slices"
 func (s *service) place() {
 	for i := range s.Modules {
 		m := &s.modules[i]
-		m.devices = nil
+		m.devices, m.lanes = nil, 0
 		for _, g := range s.Modules[i].Groups {
+			m.lanes += float64(len(g.Devices))
 			m.devices = append(m.devices, g.Devices...)
 		}
 		slices.Sort(m.devices)
@@ -15,21 +16,21 @@ func (s *service) place() {
 	}
 }
 
-// idle says whether at every module each item of a request would find a device that
-// nothing is on: all that is under way are fewer than the devices. Such a request
+// idle says whether at every module each item of a request would find an executor that
+// nothing is on: all that is under way are fewer than the batches that run at a time. Such a request
 // needs nothing of what is kept in reserve, and its policies see what is in time.
 func (c *Controller) idle(s *service) bool {
 	for i := range s.modules {
 		items := float64(s.underWay+1) * max(1, s.Modules[i].Items)
 		for _, other := range c.services {
-			if items > float64(len(s.modules[i].devices)) {
+			if items > s.modules[i].lanes {
 				return false
 			}
 			if other != s && other.underWay > 0 && other.uses(s.modules[i].devices) {
 				items += float64(other.underWay) * other.most()
 			}
 		}
-		if items > float64(len(s.modules[i].devices)) {
+		if items > s.modules[i].lanes {
 			return false
 		}
 	}
