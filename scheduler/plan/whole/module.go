@@ -221,7 +221,7 @@ func (w *Module) raise(m *mixture) {
 		w.each(m, nil, 0, func(groups []member) {
 			all = all && refuted(w.Rate, groups[0], groups[1], latency)
 		})
-		if all && *w.effort > 0 {
+		if all && *w.effort > 0 && !w.options.Halted() {
 			m.floor = max(m.least, plan.WholeNanoseconds(latency))
 			return
 		}
@@ -252,11 +252,14 @@ func (w *Module) boundOf(groups []member) time.Duration {
 // each calls back for every choice of one configuration a kind that gives the
 // devices the capacity for the stream.
 func (w *Module) each(m *mixture, groups []member, from int, visit func([]member)) {
-	for i := from; i < len(m.counts) && *w.effort > 0 && !w.options.Halted(); i++ {
+	for i := from; i < len(m.counts); i++ {
 		if m.counts[i] == 0 {
 			continue
 		}
 		for _, c := range w.kinds[i].configs {
+			if *w.effort <= 0 || w.options.Halted() {
+				return
+			}
 			w.each(m, append(groups, member{c, m.counts[i]}), i+1, visit)
 		}
 		return
