@@ -91,7 +91,7 @@ func (s *station) arbitrate(now dispatch.Time, a *dispatch.Action) (answer dispa
 			d.asking = make(map[int]asker)
 		}
 		d.asking[e.place] = asker{s, a.Executor}
-		ok, again := d.arbiter.Ask(e.place, now, a.At, a.Due)
+		ok, again := d.arbiter.Ask(e.place, now, a.At, a.Due, a.Reservation != nil)
 		if ok {
 			return dispatch.Event{Kind: dispatch.Granted, Executor: a.Executor}
 		}

@@ -163,6 +163,9 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 	for _, it := range b.Items {
 		b.note(it)
 	}
+	if a.Due != 0 {
+		b.Due = a.Due
+	}
 	b.Parts = len(b.gateways)
 	b.begin(s.closed(now, a, first, last), b.Size())
 	b.accountStart()

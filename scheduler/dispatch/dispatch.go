@@ -90,16 +90,17 @@ type Action struct {
 	Class    int32 // with Start: the Class that all requests of Batch have
 	Batch    []RequestID
 	At       Time // with SetTimer, Ask and Need; with Start only where a pool has a Delay: when the batch begins
-	Due      Time // with Ask: when the first request of the batch is to be done; the device goes to what is due first
+	Due      Time // with Ask: when the first request of the batch is to be done; the device goes to what is due first. With Start, on a shared device: when the batch is to be done by the plan; 0 leaves that to the driver
 	Request  RequestID
 
-	Reservation *Reservation // with Need: belongs to the policy and never changes
+	Reservation *Reservation // with Need: belongs to the policy and never changes; with Ask where the batch is the one that the plan next needs the device for
 }
 
 // Reservation is what a group of a plan may need of a device that it shares: every Period at
-// most one batch, which takes Duration and is to be done Deadline after it was closed.
+// most one batch, which takes Duration and is to be done Deadline after it was closed. Where
+// its schedule may begin anew with the next request, a batch is closed Window after that.
 type Reservation struct {
-	Duration, Period, Deadline time.Duration
+	Duration, Period, Deadline, Window time.Duration
 }
 
 // Policy is a pure state machine: the same events at the same instants yield

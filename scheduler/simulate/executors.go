@@ -127,7 +127,7 @@ func (e *engine) arbiter(station int32, id dispatch.ExecutorID) (a *tc.Arbiter, 
 // ask answers a policy that asks for a device.
 func (e *engine) ask(station int32, a *dispatch.Action) dispatch.Event {
 	arbiter, user := e.arbiter(station, a.Executor)
-	ok, again := arbiter.Ask(user, e.now, a.At, a.Due)
+	ok, again := arbiter.Ask(user, e.now, a.At, a.Due, a.Reservation != nil)
 	if ok {
 		return dispatch.Event{Kind: dispatch.Granted, Executor: a.Executor}
 	}

@@ -80,6 +80,9 @@ func (e *engine) start(at int32, a *dispatch.Action) {
 		f.items = append(f.items, i)
 		f.size += e.items[i].size
 	}
+	if a.Due != 0 {
+		f.due = a.Due
+	}
 	if first := &e.items[f.items[0]]; e.admission != nil {
 		e.admission.Start(e.now, e.loads[first.load].number, int(first.node), int(l.group), len(f.items))
 	}
@@ -199,7 +202,7 @@ func (e *engine) flightEvent(k int32) {
 	e.finish(k)
 }
 
-// finish ends a batch: the device goes on, its executor is reported free, and its
+// finish ends a batch: its executor is reported free, the device goes on, and its
 // requests go on or are answered.
 func (e *engine) finish(k int32) {
 	f := &e.flights[k]
@@ -211,7 +214,6 @@ func (e *engine) finish(k int32) {
 	f.state = idle
 	d := l.device
 	e.devices[d].running--
-	e.startNext(d)
 	e.devices[d].arbiter.End()
 	e.countIdle(at, l.group, 1)
 	e.batchEnded(e.finished, int(l.group), f.sent, e.now-begun, e.now-f.sent)
@@ -221,6 +223,7 @@ func (e *engine) finish(k int32) {
 	case e.idles(&e.devices[d]):
 		e.leaveNow(d)
 	}
+	e.startNext(d) // not before the executor's next batch is there, which may be due first
 	each := (e.now - begun) / Time(len(e.finished))
 	for _, i := range e.finished {
 		e.complete(i, each)

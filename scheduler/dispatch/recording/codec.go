@@ -140,7 +140,9 @@ func (c *codec) appendAction(b []byte, a *dispatch.Action) []byte {
 		b = c.appendID(b, a.Request)
 	}
 	if r := a.Reservation; r != nil {
-		b = appendInt(appendInt(appendInt(b, int64(r.Duration)), int64(r.Period)), int64(r.Deadline))
+		for _, d := range [...]time.Duration{r.Duration, r.Period, r.Deadline, r.Window} {
+			b = appendInt(b, int64(d))
+		}
 	}
 	return b
 }
@@ -296,7 +298,7 @@ func (c *codec) action(r *reader) (a dispatch.Action) {
 		a.Request = c.id(r)
 	}
 	if mask&hasReservation != 0 {
-		a.Reservation = &dispatch.Reservation{Duration: time.Duration(r.int()), Period: time.Duration(r.int()), Deadline: time.Duration(r.int())}
+		a.Reservation = &dispatch.Reservation{Duration: time.Duration(r.int()), Period: time.Duration(r.int()), Deadline: time.Duration(r.int()), Window: time.Duration(r.int())}
 	}
 	return a
 }

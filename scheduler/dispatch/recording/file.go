@@ -9,7 +9,7 @@ import (
 )
 
 // Version is that of the format.
-const Version = 1
+const Version = 2
 
 const magic = "HARPREC"
 

@@ -83,7 +83,7 @@ func play(t *testing.T, spec factory.Spec, seed uint64, steps int, r *Recorder) 
 				case dispatch.Release:
 					device.Release()
 				case dispatch.Ask:
-					ok, again := device.Ask(users[a.Executor], now, a.At, a.Due)
+					ok, again := device.Ask(users[a.Executor], now, a.At, a.Due, a.Reservation != nil)
 					if ev = (dispatch.Event{Kind: dispatch.Refused, Executor: a.Executor, At: again}); ok {
 						device.Release()
 						ev = dispatch.Event{Kind: dispatch.Granted, Executor: a.Executor}

@@ -18,7 +18,9 @@ import (
 // starts only while the device is idle and nothing waits for it, and it may
 // last until some group can next need the device and, beyond that, for as long
 // as all groups could still bear if they needed it together then
-// (demand.Slack): no batch is late because of it. Where no group has made a
+// (demand.Slack): no batch is late because of it. It ends before its own group can
+// next need the device: whoever runs batches may go on with one that waits there before
+// the group's next has come, though that is due first. Where no group has made a
 // promise that counts on the device, an idle device takes any batch.
 type Arbiter struct {
 	users   []deviceUser
@@ -83,25 +85,37 @@ func (a *Arbiter) updateSlack() {
 	}
 }
 
-// Ask says whether a batch that is not due may start now, given when it would end and when its
-// first request is to be done; the device counts as taken from then on. Where it may not, again
+// Ask says whether a batch that is not due may start now, given when it would end, when its
+// first request is to be done, and whether it is counted: the one that its plan needs the device
+// for next. The device counts as taken from then on. Where it may not, again
 // is when to ask once more: never where the device is busy, or idle and somebody more urgent has
 // asked before. Whenever a batch has ended, the driver learns from Next who is to ask again.
-func (a *Arbiter) Ask(user int, now, end, due dispatch.Time) (ok bool, again dispatch.Time) {
+func (a *Arbiter) Ask(user int, now, end, due dispatch.Time, counted bool) (ok bool, again dispatch.Time) {
 	u := &a.users[user]
 	u.asks, u.due = false, due
 	if first := a.first(); !a.Idle() || first >= 0 && a.users[first].due < due {
 		u.asks = true
 		return false, never
 	}
-	next := never
+	until, later := never, never
 	for i := range a.users {
-		if a.users[i].on {
-			next = min(next, a.users[i].next(now))
+		if !a.users[i].on {
+			continue
 		}
+		next, slot := a.users[i].next(now)
+		if next == never {
+			continue
+		}
+		switch {
+		case i != user:
+			next += a.slack
+		case counted:
+			next += a.users[i].reservation.Period
+		}
+		until, later = min(until, next), min(later, slot)
 	}
-	if next != never && end > next+a.slack {
-		return false, next + 1
+	if end > until {
+		return false, later + 1
 	}
 	a.granted++
 	return true, never
@@ -133,16 +147,19 @@ func (a *Arbiter) first() int {
 	return best
 }
 
-// next is the first instant from now on at which the executor's plan may need the device.
-func (u *deviceUser) next(now dispatch.Time) dispatch.Time {
+// next is the first instant from now on at which the executor's plan may need the device:
+// that of its schedule, slot, or where that has passed one without a batch, one window from
+// now, since the next request may begin the schedule anew.
+func (u *deviceUser) next(now dispatch.Time) (next, slot dispatch.Time) {
 	period := u.reservation.Period
 	switch {
 	case u.needed >= now:
-		return u.needed
+		return u.needed, u.needed
 	case period <= 0:
-		return never
+		return never, never
 	}
-	return u.needed + (now-u.needed+period-1)/period*period
+	slot = u.needed + (now-u.needed+period-1)/period*period
+	return min(slot, now+u.reservation.Window), slot
 }
 
 // Idle says that nothing runs on the device or is on its way to it.

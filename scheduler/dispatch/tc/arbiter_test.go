@@ -11,14 +11,14 @@ import (
 func TestArbiterStartsEarlyWhereNobodyNeedsIt(t *testing.T) {
 	var d Arbiter
 	a, b := d.Add(), d.Add()
-	d.Need(a, 50*ms, dispatch.Reservation{Period: 40 * ms})
+	d.Need(a, 50*ms, dispatch.Reservation{Period: 40 * ms, Window: 50 * ms})
 
-	ok, again := d.Ask(b, 0, 60*ms, 0)
+	ok, again := d.Ask(b, 0, 60*ms, 0, false)
 	assert.False(t, ok, "a may need it at 50 ms")
 	assert.Equal(t, 50*ms+1, again)
-	ok, _ = d.Ask(b, 51*ms, 90*ms, 0)
+	ok, _ = d.Ask(b, 51*ms, 90*ms, 0, false)
 	assert.True(t, ok, "a did not; it may do so at 90 ms")
-	ok, again = d.Ask(b, 52*ms, 53*ms, 0)
+	ok, again = d.Ask(b, 52*ms, 53*ms, 0, false)
 	assert.False(t, ok, "it is promised")
 	assert.Equal(t, never, again)
 	d.Begin()
@@ -27,10 +27,10 @@ func TestArbiterStartsEarlyWhereNobodyNeedsIt(t *testing.T) {
 	assert.True(t, d.Idle())
 
 	d.Need(b, 100*ms, dispatch.Reservation{Period: 200 * ms})
-	ok, _ = d.Ask(a, 91*ms, 101*ms, 0)
+	ok, _ = d.Ask(a, 91*ms, 101*ms, 0, false)
 	assert.False(t, ok, "b needs it at 100 ms")
 	d.Remove(b)
-	ok, _ = d.Ask(a, 91*ms, 101*ms, 0)
+	ok, _ = d.Ask(a, 91*ms, 101*ms, 0, false)
 	assert.True(t, ok, "a comes at 130 ms")
 	d.Clear()
 	assert.Equal(t, b, d.Add(), "numbers are used again")
@@ -38,19 +38,45 @@ func TestArbiterStartsEarlyWhereNobodyNeedsIt(t *testing.T) {
 
 func TestArbiterTakesWhatItsGroupsBear(t *testing.T) {
 	var d Arbiter
-	a, b := d.Add(), d.Add()
+	a, b, c := d.Add(), d.Add(), d.Add()
 	d.Need(a, 0, dispatch.Reservation{Duration: 1 * ms, Period: 100 * ms, Deadline: 11 * ms})
 	d.Need(b, 0, dispatch.Reservation{Duration: 20 * ms, Period: 100 * ms, Deadline: 100 * ms})
-	ok, _ := d.Ask(b, 0, 10*ms, 0)
+	ok, _ := d.Ask(c, 0, 10*ms, 0, false)
 	assert.True(t, ok, "a has 10 ms to spare, b 79 ms, however soon they come")
 	d.Begin()
 	d.End()
-	ok, again := d.Ask(b, 0, 10*ms+1, 0)
+	ok, again := d.Ask(c, 0, 10*ms+1, 0, false)
 	assert.False(t, ok, "a could be late")
 	assert.Equal(t, dispatch.Time(1), again)
 	d.Rest(a)
-	ok, _ = d.Ask(b, 0, 80*ms, 0)
+	ok, _ = d.Ask(c, 0, 80*ms, 0, false)
 	assert.True(t, ok, "b alone has 80 ms to spare")
+}
+
+// A batch that is one more than its group counts on is done when the group's next may be due;
+// the next one itself may be begun before.
+func TestArbiterKeepsExecutorsFreeForTheirNext(t *testing.T) {
+	var d Arbiter
+	a := d.Add()
+	d.Need(a, 30*ms, dispatch.Reservation{Duration: 20 * ms, Period: 100 * ms, Deadline: 100 * ms, Window: 100 * ms})
+	ok, again := d.Ask(a, 20*ms, 40*ms, 0, false)
+	assert.False(t, ok)
+	assert.Equal(t, 30*ms+1, again)
+	ok, _ = d.Ask(a, 20*ms, 40*ms, 0, true)
+	assert.True(t, ok)
+}
+
+// A schedule that has passed a batch may begin anew with the next request, and need the device
+// one window after it.
+func TestArbiterExpectsSchedulesThatBeginAnew(t *testing.T) {
+	var d Arbiter
+	a, b := d.Add(), d.Add()
+	d.Need(a, 0, dispatch.Reservation{Period: 100 * ms, Window: 10 * ms})
+	ok, again := d.Ask(b, 20*ms, 31*ms, 0, false)
+	assert.False(t, ok)
+	assert.Equal(t, 100*ms+1, again)
+	ok, _ = d.Ask(b, 20*ms, 30*ms, 0, false)
+	assert.True(t, ok)
 }
 
 func TestArbiterAsksTheMostUrgentFirst(t *testing.T) {
@@ -58,7 +84,7 @@ func TestArbiterAsksTheMostUrgentFirst(t *testing.T) {
 	a, b, c := d.Add(), d.Add(), d.Add()
 	d.Begin()
 	for executor, due := range map[int]dispatch.Time{a: 30 * ms, b: 10 * ms, c: 20 * ms} {
-		ok, again := d.Ask(executor, 0, 5*ms, due)
+		ok, again := d.Ask(executor, 0, 5*ms, due, false)
 		assert.False(t, ok)
 		assert.Equal(t, never, again)
 	}
@@ -69,7 +95,7 @@ func TestArbiterAsksTheMostUrgentFirst(t *testing.T) {
 
 func TestDeviceOfNobodyIsFree(t *testing.T) {
 	var d Arbiter
-	ok, _ := d.Ask(d.Add(), 0, never-1, 0)
+	ok, _ := d.Ask(d.Add(), 0, never-1, 0, false)
 	assert.True(t, ok)
 }
 
@@ -134,7 +160,7 @@ func (s shared) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action
 			case dispatch.Release:
 				s.device.Release()
 			case dispatch.Ask:
-				ok, again := s.device.Ask(s.user, now, a.At, a.Due)
+				ok, again := s.device.Ask(s.user, now, a.At, a.Due, a.Reservation != nil)
 				if ev = (dispatch.Event{Kind: dispatch.Refused, Executor: a.Executor, At: again}); ok {
 					ev = dispatch.Event{Kind: dispatch.Granted, Executor: a.Executor}
 				}
@@ -150,14 +176,14 @@ func TestTCAsksBeforeItStartsEarlyOnASharedDevice(t *testing.T) {
 	var d Arbiter
 	other := d.Add()
 	p := asks(&d, Group{Batch: 2, Window: 60 * ms, Duration: 30 * ms, Period: 60 * ms, Deadline: 50 * ms})
-	d.Need(other, 20*ms, dispatch.Reservation{Duration: 20 * ms, Period: 100 * ms, Deadline: 30 * ms})
+	d.Need(other, 20*ms, dispatch.Reservation{Duration: 20 * ms, Period: 100 * ms, Deadline: 30 * ms, Window: 100 * ms})
 	p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp}, nil)
 	out := p.Step(0, arrive(1, 0, 0), nil)
 	assert.Equal(t, []dispatch.Action{{Act: dispatch.SetTimer, At: 20*ms + 1}}, out, "the other may need it in 20 ms")
 	out = p.Step(10*ms, arrive(2, 10*ms, 0), nil)
 	assert.Empty(t, out, "nor does a full batch start before it is due")
 	out = p.Step(20*ms+1, dispatch.Event{Kind: dispatch.Timer}, nil)
-	assert.Equal(t, []dispatch.Action{{Act: dispatch.Start, Batch: []dispatch.RequestID{1, 2}}}, out)
+	assert.Equal(t, []dispatch.Action{{Act: dispatch.Start, Batch: []dispatch.RequestID{1, 2}, Due: 110 * ms}}, out)
 }
 
 // An answer may come late: the policy goes on meanwhile, and gives back what it cannot use.
@@ -195,6 +221,6 @@ func TestTCNeedNotBeAnsweredAtOnce(t *testing.T) {
 
 	p = fresh()
 	out = p.Step(60*ms, dispatch.Event{Kind: dispatch.Timer}, nil)
-	assert.Equal(t, dispatch.Action{Act: dispatch.Start, Batch: []dispatch.RequestID{1}}, out[0], "what is due starts without a grant")
+	assert.Equal(t, dispatch.Action{Act: dispatch.Start, Batch: []dispatch.RequestID{1}, Due: 110 * ms}, out[0], "what is due starts without a grant")
 	assert.Contains(t, p.Step(60*ms, granted, nil), dispatch.Action{Act: dispatch.Release})
 }

@@ -56,17 +56,17 @@ func (p *tc) mayStart(g *group) bool {
 	if !g.shared || g.hold <= p.now {
 		return true
 	}
-	return p.asks && p.granted(g, g.queue.at(0), g.durations[min(g.batch, g.queue.n)-1])
+	return p.asks && p.granted(g, g.queue.at(0), g.durations[min(g.batch, g.queue.n)-1], true)
 }
 
 // asking says whether the driver owes an answer.
 func (p *tc) asking() bool { return p.question.Act == dispatch.Ask }
 
 // granted says whether the device of an idle executor is granted for a batch that begins with
-// that request. Where nobody has asked yet, it asks and says no; with the answer the group is
+// that request; counted says that it is the next one of the schedule. Where nobody has asked yet, it asks and says no; with the answer the group is
 // looked at again. The device goes to what ends first, so that work on a request is finished
 // before more is begun.
-func (p *tc) granted(g *group, first *dispatch.Request, takes dispatch.Time) bool {
+func (p *tc) granted(g *group, first *dispatch.Request, takes dispatch.Time, counted bool) bool {
 	id := g.idle[0]
 	switch {
 	case p.asking():
@@ -81,6 +81,9 @@ func (p *tc) granted(g *group, first *dispatch.Request, takes dispatch.Time) boo
 			due = first.Arrival + g.window + g.deadline
 		}
 		p.question = dispatch.Action{Act: dispatch.Ask, Executor: id, At: p.now + takes, Due: due}
+		if counted {
+			p.question.Reservation = &g.needs
+		}
 		return false
 	case p.answer.Executor != id || p.answer.Kind == dispatch.Granted && p.now+takes > p.answer.At:
 		return false
@@ -131,7 +134,7 @@ func (p *tc) takeEarly(at int32) bool {
 		return false
 	}
 	if g.shared {
-		if !p.asks || !p.granted(g, p.next(g, 0), takes) {
+		if !p.asks || !p.granted(g, p.next(g, 0), takes, false) {
 			return false
 		}
 	} else if !p.spared(at, p.now+takes, size >= g.queue.n) {

@@ -106,7 +106,7 @@ func (p *tc) evenly(at int32, size, waiting int) int {
 func (p *tc) turn(g *group, first *dispatch.Request, takes dispatch.Time) bool {
 	before := g.again
 	g.again = never
-	ok := p.granted(g, first, takes)
+	ok := p.granted(g, first, takes, false)
 	promised := g.again != never // refused for a promise, not because the device is busy
 	g.again = min(g.again, before)
 	return ok || promised && g.closed > 0 && g.hold <= p.now

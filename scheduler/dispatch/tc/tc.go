@@ -238,7 +238,7 @@ func newGroup(o Group) group {
 		g.period = g.window
 	}
 	g.durations = o.Rising()
-	g.needs = dispatch.Reservation{Duration: g.durations[g.batch-1], Period: g.period, Deadline: g.deadline}
+	g.needs = dispatch.Reservation{Duration: g.durations[g.batch-1], Period: g.period, Deadline: g.deadline, Window: g.window}
 	return g
 }
 
@@ -534,11 +534,14 @@ func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
 	g.again = never
 	for len(g.idle) > 0 {
 		from := len(p.batch)
-		started := false
+		started, due := false, dispatch.Time(0)
 		switch {
 		case p.free():
 			started = p.takeFree(at)
 		case g.closed > 0 && p.mayStart(g):
+			if g.shared {
+				due = g.hold + g.deadline
+			}
 			if p.takeDue(g); len(p.batch) == from {
 				continue // all that was due turned out late
 			}
@@ -551,6 +554,7 @@ func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
 		}
 		g.since = p.now
 		out = p.launch(at, from, out)
+		out[len(out)-1].Due = due
 	}
 	return out
 }
