@@ -112,7 +112,7 @@ func play(w *planning.Workload, clock func() time.Duration, slow bool) (list []p
 				}
 				one := promise{model: model, policy: v.Name, proven: 1, kept: 1}
 				for _, eager := range []bool{false, true} {
-					if err := promised.Keeps([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, promised.Keeping{Eager: eager}); err != nil {
+					if err := promised.Keeps([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, promised.Keeping{Eager: eager, Admission: eager}); err != nil {
 						one.kept, broken = 0, errors.Join(broken, errors.New(w.Describe()+" by "+v.Name+", "+model+": "+err.Error()))
 					}
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -19,16 +20,21 @@ type Keeping struct {
 	// late. Plans need none where requests are even.
 	Spare int
 
-	// Eager lets batches start early and refuses what could not be in time, as
-	// gateways do.
-	Eager bool
+	// Eager lets batches start early, and Admission refuses what could not be in time,
+	// as gateways do.
+	Eager, Admission bool
+
+	// Arrivals are how the requests of each pipeline come, and Duration for how long;
+	// evenly at their rates, and for Requests of each, where there are none.
+	Arrivals []arrivals.Process
+	Duration time.Duration
 }
 
 // defaultRequests is how many requests Keeps plays where it is not told.
 const defaultRequests = 2000
 
-// Keeps plays evenly paced requests against plans that were made together,
-// under policy tc, and says which promise was broken first: nil means that
+// Keeps plays requests against plans that were made together, under policy tc, and
+// says which promise was broken first: nil means that
 // every request of every pipeline was answered within its SLO. Plans that are
 // not sound promise nothing and may fail.
 func Keeps(all []pipelines.Pipeline, plans []plan.Plan, k Keeping) error {
@@ -36,17 +42,23 @@ func Keeps(all []pipelines.Pipeline, plans []plan.Plan, k Keeping) error {
 		k.Requests = defaultRequests
 	}
 	var loads []simulate.Load
-	duration := time.Duration(0)
-	for _, p := range all {
+	duration := k.Duration
+	for i, p := range all {
 		if p.Rate <= 0 {
 			loads = append(loads, simulate.Load{Pipeline: p})
 			continue
 		}
-		duration = max(duration, time.Duration(float64(k.Requests)/p.Rate*float64(time.Second)))
+		if k.Duration == 0 {
+			duration = max(duration, time.Duration(float64(k.Requests)/p.Rate*float64(time.Second)))
+		}
 		p.SLO += k.spare(&p)
-		loads = append(loads, simulate.Load{Pipeline: p, Rate: p.Rate})
+		l := simulate.Load{Pipeline: p, Rate: p.Rate}
+		if k.Arrivals != nil {
+			l.Arrivals, l.Rate = k.Arrivals[i], 0 // as recorded
+		}
+		loads = append(loads, l)
 	}
-	r, err := simulate.OnPlans(loads, plans, simulate.Options{Dispatch: "tc", Duration: max(duration, 1), Eager: k.Eager, Admission: k.Eager, MaxQueue: maxKept})
+	r, err := simulate.OnPlans(loads, plans, simulate.Options{Dispatch: "tc", Duration: max(duration, 1), Eager: k.Eager, Admission: k.Admission, MaxQueue: maxKept})
 	if err != nil {
 		return err
 	}
@@ -54,7 +66,7 @@ func Keeps(all []pipelines.Pipeline, plans []plan.Plan, k Keeping) error {
 		if p.Completed == p.Requests {
 			continue
 		}
-		return fmt.Errorf("simulate: pipeline %q does not keep its SLO: of %d even requests %d were late and %d were dropped or refused; the longest took %s of %s%s",
+		return fmt.Errorf("simulate: pipeline %q does not keep its SLO: of %d requests %d were late and %d were dropped or refused; the longest took %s of %s%s",
 			p.Pipeline, p.Requests, p.Late, p.Dropped+p.Refused, quantity.Duration(p.Latency.Max), quantity.Duration(p.SLO), furthestBehind(p))
 	}
 	return nil
