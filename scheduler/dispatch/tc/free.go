@@ -118,6 +118,9 @@ func (p *tc) cut(g *group, n int, takes func(*group, int) dispatch.Time) (drop, 
 	for drop < n {
 		first, most := p.next(g, drop), min(g.batch, n-drop)
 		least := freeKeep * float64(most)
+		if p.starts == EarlyWithinPromise && !p.free() {
+			least = float64(most) // devices that are used to the full have no time for smaller ones
+		}
 		if size = 0; p.free() {
 			size = p.sized(g, first, most, p.surely)
 		}

@@ -136,6 +136,7 @@ type tc struct {
 	max     int
 	starts  EarlyStart
 	void    dispatch.Time // until when the promise is
+	trial   dispatch.Time // until when being late does not void it again
 	meter   measure.Meter // of arrivals
 	asks    bool          // the driver answers Ask
 
@@ -337,9 +338,12 @@ func (p *tc) note(actions []dispatch.Action) {
 }
 
 // judge voids the promise for a while where a request was late, or more come than it is for.
+// Then it is tried again for as long, whoever is late: devices that are used to the full keep
+// up by the schedule of the plan only, and what waits from before is late at first.
 func (p *tc) judge() {
-	if p.starts == EarlyWithinPromise && (p.missed || p.beyond()) {
+	if p.starts == EarlyWithinPromise && (p.missed && p.now >= p.trial || p.beyond()) {
 		p.void = p.now + VoidFor
+		p.trial = p.void + VoidFor
 	}
 	p.missed = false
 }
