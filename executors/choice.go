@@ -16,7 +16,19 @@ import (
 //
 // A module that names "onnxruntime" gets "gorgonia" too where the former cannot
 // run, if the latter can run the model. Notice is told of either exchange.
+//
+// The error also says that the host may not run the module; nothing that it names is to
+// be read then.
 func (h *Host) EngineFor(m pipelines.Module) (Engine, error) {
+	if err := h.Confine.Check(m); err != nil {
+		return nil, err
+	}
+	return h.engineFor(m)
+}
+
+// engineFor is EngineFor of a module that may be run here, and whose files may have been
+// placed.
+func (h *Host) engineFor(m pipelines.Module) (Engine, error) {
 	e, err := h.choose(m)
 	return fixing(e, err, m)
 }

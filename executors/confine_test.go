@@ -35,6 +35,8 @@ func TestConfinement(t *testing.T) {
 		"by a link to be":     {pipelines.Module{Model: filepath.Join(models, "link", "new")}, "wants to read"},
 		"by its digest":       {pipelines.Module{Model: key, Content: []pipelines.File{{Path: key, Digest: "sha256:00"}}}, ""},
 		"one file of two":     {pipelines.Module{Command: []string{"triton"}, Files: []string{filepath.Join(models, "a"), key}}, "wants to read"},
+		"a parameter":         {pipelines.Module{Function: "ctc_text", Parameters: map[string]any{"dictionary_file": key}}, "--allow-folder " + secrets},
+		"an allowed one":      {pipelines.Module{Function: "ctc_text", Parameters: map[string]any{"dictionary_file": filepath.Join(models, "a.txt"), "note": key}}, ""},
 		"a command":           {pipelines.Module{Command: []string{"triton", "--verbose"}}, ""},
 		"another command":     {pipelines.Module{Command: []string{"/bin/sh", "-c", "true"}}, "--allow-command /bin/sh"},
 		"a command's path":    {pipelines.Module{Command: []string{"./triton"}}, "does not allow"},
@@ -55,4 +57,6 @@ func TestConfinement(t *testing.T) {
 	h := &Host{Confine: c}
 	_, _, err := h.place(context.Background(), pipelines.Module{Name: "m", Model: key})
 	assert.ErrorContains(t, err, "wants to read", "nothing is placed, measured or loaded before")
+	_, err = h.EngineFor(pipelines.Module{Name: "m", Model: key})
+	assert.ErrorContains(t, err, "wants to read", "its digest is not told")
 }

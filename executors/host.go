@@ -125,7 +125,7 @@ func (h *Host) engineOf(t Task) (Engine, error) {
 		e, err := h.engine(name, t.Module.Name)
 		return fixing(e, err, t.Module)
 	}
-	return h.EngineFor(t.Module)
+	return h.engineFor(t.Module)
 }
 
 // device returns the queue of a device, which all executors on it share.

@@ -24,7 +24,7 @@ func (h *Host) Fit(ctx context.Context, t MeasureTask) (MeasureTask, error) {
 		return t, loadError(t.Module.Name, begin, "%w", err)
 	}
 	defer release()
-	engine, err := h.EngineFor(placed)
+	engine, err := h.engineFor(placed)
 	if err != nil {
 		return t, nil
 	}

@@ -100,7 +100,7 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from rounds.Measured,
 	}
 	defer release()
 	t.Module = placed
-	engine, err := h.EngineFor(t.Module)
+	engine, err := h.engineFor(t.Module)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,25 @@ package pipelines
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 )
+
+// IsFileParameter says whether a parameter of that name is the path of a file.
+func IsFileParameter(name string) bool { return strings.HasSuffix(name, "_file") }
+
+// ParameterFiles are the files that the parameters of a module's function name.
+func (m *Module) ParameterFiles() (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(m.Parameters)) {
+		if path, ok := m.Parameters[name].(string); ok && path != "" && IsFileParameter(name) {
+			all = append(all, path)
+		}
+	}
+	return all
+}
 
 // plainGo turns a Go value into what a declaration holds: a float64, string,
 // bool, []any or map[string]any of these. It takes numbers, strings and booleans

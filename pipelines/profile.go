@@ -14,6 +14,7 @@ import (
 // Bounds of what a profile may say.
 const (
 	MaxBatch       = 65536
+	MaxPoints      = 10_000
 	MaxConcurrency = 1024
 	MaxDuration    = 24 * time.Hour
 )

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // DefaultLimit is how much a cache keeps.
@@ -121,7 +122,7 @@ func (c *Cache) take(ctx context.Context, s Store, f pipelines.File) error {
 }
 
 func (c *Cache) copy(ctx context.Context, f pipelines.File) error {
-	from, err := os.Open(f.Path)
+	from, _, err := named.Open(f.Path)
 	if err != nil {
 		return err
 	}

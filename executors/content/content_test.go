@@ -3,11 +3,13 @@ package content
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -155,7 +157,7 @@ func TestAStoreServedOverHTTP(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "m.onnx")
 	write(t, model, "the model")
 	folder := Folder(t.TempDir())
-	server := httptest.NewServer(Handler(folder, secure.Credentials{Token: "secret"}.Guard()))
+	server := httptest.NewServer(Handler(folder, 0, secure.Credentials{Token: "secret"}.Guard()))
 	defer server.Close()
 	store, err := OpenStore(server.URL, secure.Credentials{Token: "secret"})
 	require.NoError(t, err)
@@ -198,7 +200,7 @@ func TestAStoreThatLies(t *testing.T) {
 }
 
 func TestHandlerRefuses(t *testing.T) {
-	server := httptest.NewServer(Handler(Folder(t.TempDir()), secure.Guard{}))
+	server := httptest.NewServer(Handler(Folder(t.TempDir()), 0, secure.Guard{}))
 	defer server.Close()
 	digest := strings.Repeat("0", 64)
 	for _, c := range []struct {
@@ -219,6 +221,57 @@ func TestHandlerRefuses(t *testing.T) {
 		require.Equal(t, c.status, a.StatusCode, c.path)
 		_ = a.Body.Close()
 	}
+}
+
+func TestAStoreTakesNoMoreThanItMay(t *testing.T) {
+	folder := Folder(t.TempDir())
+	server := httptest.NewServer(Handler(folder, 10, secure.Guard{}))
+	defer server.Close()
+	put := func(content string, body io.Reader) int {
+		q, err := http.NewRequest(http.MethodPut, server.URL+"/sha256/"+strings.TrimPrefix(digestOfText(content), "sha256:"), body)
+		require.NoError(t, err)
+		a, err := http.DefaultClient.Do(q)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		return a.StatusCode
+	}
+	require.Equal(t, 201, put("12345678", strings.NewReader("12345678")))
+	require.Equal(t, 507, put("abc", strings.NewReader("abc")))
+	require.Equal(t, 201, put("ab", strings.NewReader("ab")))
+	require.Equal(t, 201, put("ab", strings.NewReader("ab")), "what is there needs no room")
+	require.Equal(t, 411, put("c", io.MultiReader(strings.NewReader("c"))), "nobody knows how much is to come")
+
+	endless := io.MultiReader(strings.NewReader("x"), zeros{})
+	var mismatch *MismatchError
+	require.ErrorAs(t, folder.Put(t.Context(), pipelines.File{Digest: digestOfText("x"), Size: 1}, endless), &mismatch)
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+func digestOfText(s string) string {
+	digest, _, _ := Sum(strings.NewReader(s))
+	return digest
+}
+
+func TestOnlyRegularFilesArePinned(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "m.onnx")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	for _, m := range []pipelines.Module{
+		{Name: "m", Model: pipe}, {Name: "m", Model: "/dev/zero"}, {Name: "m", Command: []string{"serve"}, Files: []string{"/dev/zero"}},
+		{Name: "m", Function: "ctc_text", Parameters: map[string]any{"dictionary_file": pipe}},
+	} {
+		doc := pipelines.Document{Pipelines: []pipelines.Pipeline{{Modules: []pipelines.Module{m}}}}
+		require.ErrorContains(t, Pinning{}.Pin(t.Context(), &doc), "is no regular file")
+	}
+	huge := filepath.Join(t.TempDir(), "m.bin")
+	f, err := os.Create(huge)
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(MaxFile+1))
+	require.NoError(t, f.Close())
+	_, err = Digest(pipelines.Module{Name: "m", Command: []string{"serve"}, Files: []string{huge}})
+	require.ErrorContains(t, err, "more than 100 GiB")
 }
 
 func TestNoTokenInTheClear(t *testing.T) {

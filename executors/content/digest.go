@@ -8,11 +8,19 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/named"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
+
+// MaxFile bounds one file, in bytes: more than the weights that any host loads.
+const MaxFile = 100 << 30
+
+func tooLarge(what string) error {
+	return fmt.Errorf("%s has more than %s, which no file of a module has", what, quantity.Bytes(MaxFile))
+}
 
 // digestOf writes a digest down.
 func digestOf(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
@@ -26,16 +34,18 @@ func Sum(r io.Reader) (digest string, size int64, err error) {
 
 // read describes a file of this machine.
 func read(path string) (pipelines.File, error) {
-	f, err := os.Open(path)
+	f, info, err := named.Open(path)
 	if err != nil {
 		return pipelines.File{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return pipelines.File{}, err
+	if info.Size() > MaxFile {
+		return pipelines.File{}, tooLarge(path)
 	}
-	digest, size, err := Sum(f)
+	digest, size, err := Sum(io.LimitReader(f, info.Size()+1)) // it may grow, for ever
+	if err == nil && size > info.Size() {
+		err = fmt.Errorf("%s is being written to; try again when that has ended", path)
+	}
 	return pipelines.File{Path: path, Digest: digest, Size: size, Program: info.Mode()&0o111 != 0}, err
 }
 
@@ -58,7 +68,7 @@ func Digest(m pipelines.Module) (string, error) {
 	var parts []any
 	switch {
 	case m.Function != "":
-		parts = []any{"function", m.Function, named(m.Parameters, files)}
+		parts = []any{"function", m.Function, identified(m.Parameters, files)}
 		files = nil
 	case pipelines.IsRemote(m.Model):
 		parts = []any{"remote", m.Model}
@@ -100,12 +110,12 @@ func use(m pipelines.Module) []any {
 	return []any{"use", constants, m.Unbatched, m.BatchAxis}
 }
 
-// named are parameters with digests in place of paths.
-func named(parameters map[string]any, files []pipelines.File) map[string]any {
+// identified are parameters with digests in place of paths.
+func identified(parameters map[string]any, files []pipelines.File) map[string]any {
 	all := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		all[name] = parameters[name]
-		if path, ok := parameters[name].(string); ok && isFile(name) {
+		if path, ok := parameters[name].(string); ok && pipelines.IsFileParameter(name) {
 			all[name] = contentOf(path, files)
 		}
 	}

@@ -49,13 +49,15 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s has other content: %s, and %s was applied", e.Where, pipelines.ShortDigest(e.Got), pipelines.ShortDigest(e.Want))
 }
 
-// FullError says that a cache has no room.
+// FullError says that a cache or store has no room.
 type FullError struct {
 	Folder string
 	Need   int64 // bytes of what is to come; 0 where it is names alone
-	Held   int64 // bytes that loaded modules use
+	Held   int64 // bytes that loaded modules use; of a store, that are there or come
 	Limit  int64 // bytes; 0 where the disk itself is full
 	Err    error // of the disk; may be nil
+
+	store bool
 }
 
 // Error says how much is needed and what to do.
@@ -66,6 +68,9 @@ func (e *FullError) Error() string {
 			room += " for " + quantity.Bytes(e.Need)
 		}
 		return fmt.Sprintf("content: %s on the disk of %s: %v; free some, or name a folder on another disk", room, e.Folder, e.Err)
+	}
+	if e.store {
+		return fmt.Sprintf("content: the store %s has no room for %s more: %s of the %s that it may take are used; remove what no service needs from its folder, or give more with harpagon control --store-size", e.Folder, quantity.Bytes(e.Need), quantity.Bytes(e.Held), quantity.Bytes(e.Limit))
 	}
 	return fmt.Sprintf("content: %s has no room for %s more: loaded modules use %s of the %s that it may take; raise --cache-size", e.Folder, quantity.Bytes(e.Need), quantity.Bytes(e.Held), quantity.Bytes(e.Limit))
 }

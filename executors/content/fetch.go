@@ -87,7 +87,10 @@ func (f Fetcher) get(ctx context.Context, address, path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(to, answer.Body)
+	n, err := io.Copy(to, io.LimitReader(answer.Body, MaxFile+1))
+	if err == nil && n > MaxFile {
+		err = tooLarge(address)
+	}
 	if closed := to.Close(); err == nil {
 		err = closed
 	}

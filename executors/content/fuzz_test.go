@@ -29,7 +29,7 @@ func FuzzHandler(f *testing.F) {
 	root := f.TempDir()
 	store := filepath.Join(root, "store")
 	require.NoError(f, os.WriteFile(filepath.Join(root, "outside"), []byte("beside it"), 0o600))
-	h := Handler(Folder(store), secure.Guard{})
+	h := Handler(Folder(store), 0, secure.Guard{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		defer stalltest.Watch(t, len(raw))()
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))

@@ -10,13 +10,11 @@ import (
 
 	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // mostFiles bounds the files of a folder that a command names.
 const mostFiles = 10000
-
-// isFile says that a parameter of that name is a path.
-func isFile(parameter string) bool { return strings.HasSuffix(parameter, "_file") }
 
 // needs are the paths of all files that a module reads where it runs, sorted. Of a
 // command these are the model, the arguments after the program that are files, and
@@ -26,11 +24,7 @@ func needs(m pipelines.Module) ([]string, error) {
 	var err error
 	switch {
 	case m.Function != "":
-		for name, value := range m.Parameters {
-			if path, ok := value.(string); ok && isFile(name) && path != "" {
-				all = append(all, path)
-			}
-		}
+		all = m.ParameterFiles()
 	case len(m.Command) > 0:
 		all, err = commandFiles(m)
 	case m.Model != "" && !strings.Contains(m.Model, "://"):
@@ -46,8 +40,8 @@ func needs(m pipelines.Module) ([]string, error) {
 }
 
 func commandFiles(m pipelines.Module) (all []string, err error) {
-	named := slices.Concat([]string{m.Model}, m.Command[1:], m.Files)
-	for _, path := range named {
+	paths := slices.Concat([]string{m.Model}, m.Command[1:], m.Files)
+	for _, path := range paths {
 		if path == "" || !filepath.IsAbs(path) {
 			continue
 		}
@@ -58,6 +52,8 @@ func commandFiles(m pipelines.Module) (all []string, err error) {
 		case err != nil: // an argument that only looks like a path
 		case info.Mode().IsRegular():
 			all = append(all, path)
+		case !info.IsDir() && slices.Contains(m.Files, path):
+			return nil, named.Regular(path, info)
 		case info.IsDir() && (path == m.Model || slices.Contains(m.Files, path)):
 			within, err := folderFiles(path)
 			if err != nil {

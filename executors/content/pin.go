@@ -12,6 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // Pinning says what becomes of the files of a declaration that is applied.
@@ -91,7 +92,7 @@ func (p Pinning) send(ctx context.Context, f pipelines.File, at string) error {
 	if p.Progress != nil {
 		p.Progress(fmt.Sprintf("sending %s %s to %s", filepath.Base(f.Path), f.Short(), p.Store))
 	}
-	from, err := os.Open(at)
+	from, _, err := named.Open(at)
 	if err != nil {
 		return err
 	}

@@ -157,7 +157,7 @@ func moved(m pipelines.Module, root string, names []string) pipelines.Module {
 	}
 	m.Parameters = maps.Clone(m.Parameters)
 	for name, value := range m.Parameters {
-		if path, ok := value.(string); ok && isFile(name) {
+		if path, ok := value.(string); ok && pipelines.IsFileParameter(name) {
 			m.Parameters[name] = at(path)
 		}
 	}

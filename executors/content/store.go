@@ -76,7 +76,7 @@ func (f Folder) Has(_ context.Context, digest string) (bool, error) {
 }
 
 // Put writes a file, whole or not at all. What from gives must have the digest: it
-// is a *MismatchError otherwise.
+// is a *MismatchError otherwise, found as soon as it is longer than it may be.
 func (f Folder) Put(ctx context.Context, file pipelines.File, from io.Reader) error {
 	if err := pipelines.CheckDigest(file.Digest); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (f Folder) Put(ctx context.Context, file pipelines.File, from io.Reader) er
 		return f.full(file, err)
 	}
 	defer os.Remove(part.Name()) // fails once it has been renamed
-	got, _, err := Sum(io.TeeReader(bounded{ctx, from}, part))
+	got, _, err := Sum(io.TeeReader(io.LimitReader(bounded{ctx, from}, file.Size+1), part))
 	if err == nil {
 		err = part.Chmod(0o555) // nobody writes to it any more, and programs run
 	}

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/named"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -78,16 +78,12 @@ func prepareCTC(p *Parameters) (Step, error) {
 }
 
 func readDictionary(path string) ([]string, error) {
-	info, err := os.Stat(path)
+	raw, err := named.Read(path, maxDictionary)
 	if err != nil {
 		return nil, fmt.Errorf("names a file that cannot be read (%w)", err)
 	}
-	if info.Size() == 0 || info.Size() > maxDictionary {
-		return nil, fmt.Errorf("names %s of %d bytes; a dictionary has 1 to %d", path, info.Size(), maxDictionary)
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+	if len(raw) == 0 {
+		return nil, fmt.Errorf("names %s, which is empty; a dictionary has a letter a line", path)
 	}
 	text := strings.TrimSuffix(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n")
 	return strings.Split(text, "\n"), nil

@@ -3,7 +3,6 @@ package hosts
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // Provisioner declares how hosts of one kind of hardware are made.
@@ -77,14 +77,7 @@ type commandsBlock struct {
 
 // Load reads the file of a control role. The error names every mistake with its place.
 func Load(path string) ([]Provisioner, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("hosts: %w", err)
-	}
-	if info.Size() > maxFile {
-		return nil, fmt.Errorf("hosts: %s has %d bytes; it may have %d", path, info.Size(), maxFile)
-	}
-	src, err := os.ReadFile(path)
+	src, err := named.ReadGiven(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("hosts: %w", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/harpagon/harpagon/executors/output"
 )
 
 // processes is the driver that starts workers on this machine.
@@ -52,7 +54,7 @@ func (p *processes) start(name string, made *record) error {
 	if err := p.write(name, *made); err != nil {
 		return err
 	}
-	log, err := os.Create(p.log(name))
+	log, err := os.OpenFile(p.log(name), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		return fmt.Errorf("hosts: %w", err)
 	}
@@ -127,7 +129,7 @@ func (p *processes) Delete(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	if err := os.Remove(p.log(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := output.RemoveLog(p.log(name)); err != nil {
 		return fmt.Errorf("hosts: %w", err)
 	}
 	return p.forget(name)
@@ -157,10 +159,12 @@ func (p *processes) end(ctx context.Context, name string, of record) error {
 	return nil
 }
 
-// List says of a process that runs no more what it wrote last.
+// List says of a process that runs no more what it wrote last, and bounds the logs of the
+// others.
 func (p *processes) List() ([]Made, error) {
 	return p.list(func(name string, of record) string {
 		if lives(of) {
+			_ = output.Trim(p.log(name)) // what does not go now goes with the next look
 			return ""
 		}
 		return strings.TrimSuffix("its process has ended"+quoted(p.said(name)), ": ")

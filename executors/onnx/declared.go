@@ -3,7 +3,6 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/harpagon/harpagon/wire"
@@ -21,16 +20,9 @@ type Declaration struct {
 // ReadDeclaration reads it from a file and passes over everything else, so
 // that it also takes models that Compile does not. Errors name the file.
 func ReadDeclaration(path string) (Declaration, error) {
-	info, err := os.Stat(path)
+	raw, err := readFile(path)
 	if err != nil {
-		return Declaration{}, fmt.Errorf("onnx: %w; check the module's model attribute", err)
-	}
-	if info.Size() > maxFile {
-		return Declaration{}, fmt.Errorf("onnx: %s has %d bytes, more than the %d that this reader takes", path, info.Size(), int64(maxFile))
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return Declaration{}, fmt.Errorf("onnx: %w", err)
+		return Declaration{}, err
 	}
 	d, err := Declared(raw)
 	if err != nil {

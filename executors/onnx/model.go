@@ -2,7 +2,8 @@ package onnx
 
 import (
 	"fmt"
-	"os"
+
+	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // maxFile bounds a model file; larger networks belong to another engine.
@@ -106,22 +107,23 @@ type ValueInfo struct {
 
 // ReadFile reads a model from a file. Errors name the file.
 func ReadFile(path string) (*Model, error) {
-	info, err := os.Stat(path)
+	raw, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("onnx: %w; check the module's model attribute", err)
-	}
-	if info.Size() > maxFile {
-		return nil, fmt.Errorf("onnx: %s has %d bytes, more than the %d that this reader takes", path, info.Size(), int64(maxFile))
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("onnx: %w", err)
+		return nil, err
 	}
 	m, err := Decode(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	raw, err := named.Read(path, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("onnx: %w; check the module's model attribute", err)
+	}
+	return raw, nil
 }
 
 // elements is the product of the dimensions, or an error when one is negative

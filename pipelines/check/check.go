@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/named"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
@@ -329,13 +330,25 @@ func (v *validator) modelFile(m *pipelines.Module, path string) {
 	case err != nil:
 		v.modelless[m.Model] = true
 		v.errorf(path+".model", "Missing model", "%s does not exist; the path is relative to the folder of this file.", m.Model)
-	case len(m.Command) > 0: // the command knows what it is
+	case len(m.Command) > 0 && info.IsDir(): // the command knows what is in it
 	case info.IsDir():
 		v.modelless[m.Model] = true
 		v.errorf(path+".model", "Missing model", "%s is a folder; name an ONNX file.", m.Model)
+	case named.Regular(m.Model, info) != nil:
+		v.modelless[m.Model] = true
+		v.errorf(path+".model", "Unusable model", "%v.", named.Regular(m.Model, info))
+	case len(m.Command) > 0:
 	case info.Size() == 0 && len(m.Profile.Points) == 0:
 		v.modelless[m.Model] = true
 		v.errorf(path+".model", "Empty model", "%s is empty; that is allowed only where a profile is given.", m.Model)
+	}
+}
+
+// points bounds what planning has to look through, in declarations that come without
+// files, too.
+func (v *validator) points(n int, path string) {
+	if n > pipelines.MaxPoints {
+		v.errorf(path+".profile", "Profile too long", "The profile has %d points; it may have %d. Keep the batch sizes that matter, such as powers of two.", n, pipelines.MaxPoints)
 	}
 }
 
@@ -352,6 +365,7 @@ func (v *validator) moduleHardware(m *pipelines.Module, path string) {
 		v.errorf(path, "No hardware", "Declare what may run the modules: hardware \"cpu\" { price = 0.05 }.")
 		return
 	}
+	v.points(len(m.Profile.Points), path)
 	if len(m.Profile.Points) == 0 {
 		return
 	}

@@ -39,6 +39,7 @@ func (v *validator) pool(p *pipelines.Pool) {
 		v.errorf(path+".arrivals", "Invalid arrivals", "A pool is planned for the highest rate that it sustains, so its arrivals have no rate of their own: even, poisson or gamma:SHAPE.")
 	}
 	v.poolNetwork(p, path)
+	v.points(len(p.Profile.Points), path)
 	if p.Learned && (p.ProfileFile != "" || len(p.Profile.Points) > 0) {
 		v.errorf(path+".measure", "Nothing to learn", "With measure = false the pool starts without knowing what queries take, but it has a profile; take one of the two out.")
 	}

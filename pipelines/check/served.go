@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // served checks the parts of a module that only these engines have: an address
@@ -32,8 +33,12 @@ func (v *validator) served(m *pipelines.Module, path string) {
 		if v.elsewhere {
 			break
 		}
-		if _, err := v.stat(f); err != nil {
+		info, err := v.stat(f)
+		switch {
+		case err != nil:
 			v.errorf(path+".files", "Missing file", "%s does not exist; paths are relative to the folder of this file.", f)
+		case !info.IsDir() && named.Regular(f, info) != nil:
+			v.errorf(path+".files", "Unusable file", "%v.", named.Regular(f, info))
 		}
 	}
 	switch {

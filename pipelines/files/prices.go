@@ -72,17 +72,7 @@ func (p *Prices) read() {
 			return // without its columns no line can be read
 		}
 	}
-	for {
-		record, err := p.reader.csv.Read()
-		if err == io.EOF {
-			return
-		}
-		if err != nil {
-			p.broken(err)
-			return
-		}
-		p.row(record)
-	}
+	p.reader.rows(p.row, p.broken)
 }
 
 func (p *Prices) broken(err error) {

@@ -42,6 +42,9 @@ type profileReader struct {
 	points   []pipelines.Point
 	seen     map[pipelines.Point]int // configuration -> line
 	diags    hcl.Diagnostics
+
+	full           bool // what follows is too much
+	found, foundAt int  // the line that lineRange found last, and the byte where it begins
 }
 
 func (p *profileReader) read() {
@@ -62,21 +65,32 @@ func (p *profileReader) read() {
 	if p.diags.HasErrors() {
 		return // without its columns no row can be read
 	}
-	for {
-		record, err := p.csv.Read()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			p.broken(err)
-			return
-		}
-		p.row(record)
+	if !p.rows(p.row, p.broken) {
+		return
 	}
 	if len(p.points) == 0 && !p.diags.HasErrors() {
 		p.report(0, "Empty profile", "The file holds no measured points.")
 	}
 	p.shape()
+}
+
+// maxRowFindings is when a file of rows is given up.
+const maxRowFindings = 100
+
+// rows reads what follows the header; false where the rest was not worth reading.
+func (p *profileReader) rows(row func(record []string), broken func(error)) bool {
+	for !p.full && len(p.diags) < maxRowFindings {
+		record, err := p.csv.Read()
+		if err == io.EOF {
+			return true
+		}
+		if err != nil {
+			broken(err)
+			return false
+		}
+		row(record)
+	}
+	return false
 }
 
 // row reads one line; it goes on after a finding, so that all are reported.
@@ -110,6 +124,11 @@ func (p *profileReader) row(record []string) {
 	line, _ := p.csv.FieldPos(0)
 	if first, twice := p.seen[key]; twice {
 		p.report(0, "Measured twice", fmt.Sprintf("Batch %d at concurrency %d on %s stands already in line %d; keep one of the two.", at.Batch, at.Concurrency, at.Hardware, first))
+		return
+	}
+	if len(p.points) == pipelines.MaxPoints {
+		p.report(0, "Profile too long", fmt.Sprintf("A profile has at most %d points; keep the batch sizes that matter, such as powers of two.", pipelines.MaxPoints))
+		p.full = true
 		return
 	}
 	p.seen[key] = line
@@ -164,6 +183,9 @@ func (p *profileReader) shape() {
 	slices.SortFunc(sorted, pipelines.ComparePoints)
 	for i := 1; i < len(sorted); i++ {
 		a, b := sorted[i-1], sorted[i]
+		if len(p.diags) >= maxRowFindings {
+			return
+		}
 		if a.Hardware != b.Hardware || a.Concurrency != b.Concurrency || b.Duration >= a.Duration {
 			continue
 		}
@@ -198,13 +220,18 @@ func (p *profileReader) report(field int, summary, detail string) {
 // lineRange spans a whole line, for snippets.
 func (p *profileReader) lineRange(line int) *hcl.Range {
 	start := 0
-	for n := 1; n < line; n++ {
+	from := 1
+	if p.found > 0 && p.found <= line {
+		from, start = p.found, p.foundAt
+	}
+	for n := from; n < line; n++ {
 		next := bytes.IndexByte(p.src[start:], '\n')
 		if next < 0 {
 			break
 		}
 		start += next + 1
 	}
+	p.found, p.foundAt = line, start
 	end := start + len(p.src[start:])
 	if next := bytes.IndexByte(p.src[start:], '\n'); next >= 0 {
 		end = start + next

@@ -7,13 +7,16 @@ import (
 	"image"
 	"image/jpeg"
 	"image/png"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/named"
 )
+
+// maxSample bounds a sample in JSON, as much as a request may have.
+const maxSample = 256 << 20
 
 // SampleShape is the shape of the tensor that a file holds for an input: of a
 // picture (PNG, JPEG) [3, height, width]; of JSON the shape that it states; of
@@ -41,7 +44,7 @@ func SampleShape(in pipelines.Port, path string) ([]int64, error) {
 }
 
 func pictureShape(path, ext string) ([]int64, error) {
-	f, err := os.Open(path)
+	f, _, err := named.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +62,7 @@ func pictureShape(path, ext string) ([]int64, error) {
 }
 
 func jsonShape(path string) ([]int64, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := named.Read(path, maxSample)
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +79,9 @@ func jsonShape(path string) ([]int64, error) {
 }
 
 func rawShape(in pipelines.Port, path string) ([]int64, error) {
-	info, err := os.Stat(path)
+	info, err := named.Stat(path)
 	if err != nil {
 		return nil, err
-	}
-	if info.IsDir() {
-		return nil, fmt.Errorf("%s is a folder; name one file", path)
 	}
 	size := elementSize(in.Datatype)
 	if size == 0 {

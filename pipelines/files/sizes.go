@@ -61,16 +61,8 @@ func (s *sizesReader) read() {
 		s.report(0, "Missing column", "The header of a file of sizes names the columns size,weight; one of them is missing.")
 		return // without its columns no row can be read
 	}
-	for {
-		record, err := s.csv.Read()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			s.broken(err)
-			return
-		}
-		s.row(record)
+	if !s.rows(s.row, s.broken) {
+		return
 	}
 	if !s.diags.HasErrors() && s.mix.Total() == 0 {
 		s.report(0, "No queries", "No size has a weight above zero; give each size the number or the share of queries that have it.")

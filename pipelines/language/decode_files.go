@@ -3,7 +3,6 @@ package language
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,14 +12,19 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
+	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // read is the content of a file that an attribute names, kept for the snippets of
 // diagnostics. Where it cannot be read, hint says what such a file is.
 func (d *decoder) read(path string, a *hcl.Attribute, what, hint string) ([]byte, bool) {
-	src, err := os.ReadFile(path)
+	src, err := named.Read(path, named.MaxText)
 	if err != nil {
 		d.report(files.Problem("Missing "+what, fmt.Sprintf("%v. %s", err, hint), ptr(a.Expr.Range())))
+		return nil, false
+	}
+	if d.config.meter.files += len(src); d.config.meter.files > maxFiles {
+		d.report(files.Problem(tooComplex, fmt.Sprintf("The files that a declaration names have %d bytes together at most, each as often as it is named.", maxFiles), ptr(a.Expr.Range())))
 		return nil, false
 	}
 	d.config.Files[path] = &hcl.File{Bytes: src}

@@ -23,6 +23,7 @@ const (
 	loopWork     = 256        // what one turn of a loop costs, in the same units
 	partWork     = 4          // what a part of a list or object counts
 	maxWidth     = 4          // digits of a width in format
+	maxFiles     = 128 << 20  // bytes of the files that a declaration names, each as often as it is named
 	manyBits     = 1 << 12    // of a number that is long when written out
 	bitsPerDigit = 10. / 3.01 // of a number that is written out
 )
@@ -70,6 +71,7 @@ func checkNesting(src []byte, name string) hcl.Diagnostics {
 type meter struct {
 	spent int
 	told  bool // that it is too much, by a loop or template
+	files int  // bytes
 }
 
 // spend counts a value, and says what is wrong when it, or all work so far, is

@@ -14,6 +14,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
+	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // maxSource bounds one file of a declaration.
@@ -107,14 +108,7 @@ func sourcesIn(path string) ([]string, error) {
 }
 
 func (c *Config) parseFile(name string) (hcl.Body, hcl.Diagnostics) {
-	info, err := os.Stat(name)
-	if err == nil && info.Size() > maxSource {
-		err = fmt.Errorf("%s has %d bytes; a declaration has at most %d", name, info.Size(), maxSource)
-	}
-	var src []byte
-	if err == nil {
-		src, err = os.ReadFile(name)
-	}
+	src, err := named.ReadGiven(name, maxSource)
 	if err != nil {
 		return nil, hcl.Diagnostics{files.Problem("Cannot read the declaration", err.Error(), nil)}
 	}

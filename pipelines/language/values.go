@@ -199,7 +199,7 @@ func (d *decoder) parameters(a *hcl.Attribute, to *map[string]any) {
 			bad()
 			return
 		}
-		if path, ok := plain.(string); ok && strings.HasSuffix(name, "_file") {
+		if path, ok := plain.(string); ok && pipelines.IsFileParameter(name) {
 			plain = absolute(path, a.Range.Filename)
 		}
 		all[name] = plain

@@ -3,7 +3,6 @@ package language
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
+	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // envPrefix marks environment variables that set variables of a declaration.
@@ -102,7 +102,7 @@ func declares(variables hcl.Blocks, name string) bool {
 
 // varFile reads name = value lines.
 func (d *decoder) varFile(name string) map[string]given {
-	src, err := os.ReadFile(name)
+	src, err := named.ReadGiven(name, maxSource)
 	if err != nil {
 		d.report(files.Problem("Cannot read the variables", err.Error(), nil))
 		return nil

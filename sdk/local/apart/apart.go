@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/harpagon/harpagon/executors/output"
 	"github.com/harpagon/harpagon/sdk/local/embedded"
 	"github.com/harpagon/harpagon/wire/sleep"
 )
@@ -37,6 +38,7 @@ const (
 	firstPause   = 500 * time.Millisecond
 	longestPause = 30 * time.Second
 	settled      = time.Minute // up for so long, it counts as started
+	lookEvery    = 10 * time.Second
 )
 
 // Start starts this program again as a server and returns when that answers; main must call
@@ -60,7 +62,7 @@ func (s *Server) keep(ctx context.Context) {
 	pause := time.Duration(0)
 	for {
 		began := time.Now()
-		<-s.current().exited
+		s.await(s.current())
 		if ctx.Err() != nil {
 			return
 		}
@@ -74,6 +76,22 @@ func (s *Server) keep(ctx context.Context) {
 			}
 			pause = min(max(2*pause, firstPause), longestPause)
 			started = s.again(ctx) == nil
+		}
+	}
+}
+
+// await waits for a child's end, and bounds the log, to which it writes, too.
+func (s *Server) await(child *process) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-child.exited:
+			return
+		case <-look.C:
+			if s.options.LogFile != "" {
+				_ = output.Trim(s.options.LogFile) // what does not go now goes with the next look
+			}
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 type StoreOptions struct {
 	Addr        string             // HOST:PORT; port 0 takes any that is free
 	Dir         string             // folder that holds it
+	Limit       int64              // bytes that it takes; 0 for content.DefaultStoreLimit
 	Credentials secure.Credentials // asked of workers and of whoever applies
 }
 
@@ -38,7 +39,7 @@ func StartStore(o StoreOptions) (*Store, error) {
 	}
 	life, quit := context.WithCancel(context.Background())
 	s := &Store{Addr: l.Addr().String(), quit: quit, secured: o.Credentials.Identity != nil}
-	server := &http.Server{Handler: content.Handler(content.Folder(o.Dir), o.Credentials.Guard()), ReadHeaderTimeout: slowHeaders}
+	server := &http.Server{Handler: content.Handler(content.Folder(o.Dir), o.Limit, o.Credentials.Guard()), ReadHeaderTimeout: slowHeaders}
 	context.AfterFunc(life, func() { _ = server.Close() })
 	s.servers.Go(func() { _ = server.Serve(l) })
 	return s, nil

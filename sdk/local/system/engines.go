@@ -2,7 +2,7 @@ package system
 
 import (
 	"errors"
-	"os"
+	"io"
 	"slices"
 
 	"github.com/harpagon/harpagon/executors"
@@ -45,7 +45,7 @@ var errChild = errors.New("harpagon: this process was started to run a network, 
 
 // Engines are all engines of the project. Networks run in child processes
 // started by command, this program when empty; what they print goes to log.
-func Engines(registry *functions.Registry, command []string, log *os.File) []executors.Engine {
+func Engines(registry *functions.Registry, command []string, log io.Writer) []executors.Engine {
 	if registry == nil {
 		registry = functions.Builtin()
 	}
@@ -55,24 +55,12 @@ func Engines(registry *functions.Registry, command []string, log *os.File) []exe
 		o := onnxruntime.Options{Provider: p}
 		all = append(all, onnxruntime.InChild(inChild(onnxruntime.New(o), command, log), o))
 	}
-	all = append(all, remote.New(remote.Options{}), process.New(processOptions(command, log)))
+	all = append(all, remote.New(remote.Options{}), process.New(process.Options{Supervisor: command, Output: log}))
 	return append(all, emulated.New(emulated.Options{Signatures: executors.Signatures(all...), Echo: true}))
 }
 
-func processOptions(command []string, log *os.File) process.Options {
-	o := process.Options{Supervisor: command}
-	if log != nil {
-		o.Output = log
-	}
-	return o
-}
-
-func inChild(e executors.Engine, command []string, log *os.File) executors.Engine {
-	options := child.Options{Command: command, Version: e.Version()}
-	if log != nil {
-		options.Output = log
-	}
-	return child.New(e.Name(), options)
+func inChild(e executors.Engine, command []string, log io.Writer) executors.Engine {
+	return child.New(e.Name(), child.Options{Command: command, Version: e.Version(), Output: log})
 }
 
 // Devices are those of this machine, and one for each kind of hardware that only

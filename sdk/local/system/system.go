@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/child"
 	"github.com/harpagon/harpagon/executors/content"
+	"github.com/harpagon/harpagon/executors/output"
 	"github.com/harpagon/harpagon/executors/process"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/language"
@@ -54,7 +55,7 @@ type System struct {
 	gateway  *roles.Gateway
 	worker   *roles.Worker
 	store    *roles.Store // nil where hosts elsewhere are not served
-	engines  *os.File
+	engines  *output.Log
 	client   *sdk.Client
 	say      func(string, ...any)
 	closing  sync.Once
@@ -102,7 +103,7 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 	if s.unlock, err = s.folder.open(); err != nil {
 		return err
 	}
-	if s.engines, err = os.OpenFile(s.folder.log("engines"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+	if s.engines, err = output.OpenLog(s.folder.log("engines")); err != nil {
 		return fmt.Errorf("harpagon: %w", err)
 	}
 	engines := Engines(o.Functions, o.Command, s.engines)

@@ -71,15 +71,20 @@ func (f *CacheFlags) RegisterSize(c *cobra.Command) {
 
 // Limit is the size in bytes; 0 where none is given.
 func (f *CacheFlags) Limit() (int64, error) {
-	if f.size == "" {
+	return Size("cache-size", f.size)
+}
+
+// Size reads how many bytes the flag of that name asks for; 0 where it was not given.
+func Size(flag, text string) (int64, error) {
+	if text == "" {
 		return 0, nil
 	}
-	n, err := quantity.ParseBytes(f.size)
+	n, err := quantity.ParseBytes(text)
 	if err == nil && n <= 0 {
-		err = fmt.Errorf("a cache of %s holds nothing", f.size)
+		err = fmt.Errorf("%s hold nothing", text)
 	}
 	if err != nil {
-		err = fmt.Errorf("--cache-size: %w", err)
+		err = fmt.Errorf("--%s: %w", flag, err)
 	}
 	return n, err
 }

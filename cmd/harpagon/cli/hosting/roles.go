@@ -31,7 +31,7 @@ import (
 // NewControlCommand makes harpagon control.
 func NewControlCommand(d *command.Deps) *cobra.Command {
 	var o roles.StoreOptions
-	var file string
+	var file, size string
 	var provision roles.ProvisionOptions
 	c := &cobra.Command{
 		Use:   "control",
@@ -49,10 +49,14 @@ the file says: worker processes of this machine, or commands of yours for a clou
 	}
 	c.Flags().StringVar(&o.Addr, "store-listen", "", "`address` at which to serve models; empty serves none")
 	c.Flags().StringVar(&o.Dir, "store-dir", system.Folder(system.DefaultStateDir).Models(), "`folder` of the models that --store-listen serves")
+	c.Flags().StringVar(&size, "store-size", "", "how much that store may take, such as 2TiB (default 500GiB)")
 	c.Flags().StringVar(&file, "provision", "", "`file` that says how hosts are made (docs/fleet.md); empty makes none")
 	c.Flags().StringVar(&provision.Folder, "provision-dir", system.Folder(system.DefaultStateDir).Hosts(), "`folder` in which --provision remembers what it has made")
 	c.Flags().StringArrayVar(&provision.Allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider that declarations may have told to make functions, and no other; may be repeated (default any)")
 	c.PreRunE = func(*cobra.Command, []string) (err error) {
+		if o.Limit, err = command.Size("store-size", size); err != nil {
+			return err
+		}
 		if file != "" {
 			provision.Provisioners, err = hosts.Load(file)
 		}
