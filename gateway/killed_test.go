@@ -158,15 +158,13 @@ type nowhere struct{}
 
 func (*nowhere) Write(p []byte) (int, error) { return len(p), nil }
 
-// killsVariable asks for the whole test: 20 kills within 1000 batches.
-const killsVariable = "HARPAGON_KILLS"
-
-// TestEnginesAreKilled kills processes of engines in the middle of batches.
+// TestEnginesAreKilled kills processes of engines in the middle of batches: with
+// HARPAGON_LONG 20 within 1000.
 // Every request has one outcome, an answer unless it was twice with an engine
 // that was killed, and once they are let live all is as before.
 func TestEnginesAreKilled(t *testing.T) {
 	kills, batches := 5, int64(250)
-	if os.Getenv(killsVariable) != "" {
+	if os.Getenv("HARPAGON_LONG") != "" {
 		kills, batches = 20, 1000
 	}
 	for name, n := range map[string]int{"one executor": 1, "two executors": 2} {

@@ -17,9 +17,12 @@ import (
 
 // TestEverySoundPlanIsKeptRequestByRequest sends single requests through every
 // module of every plan that any policy calls sound, under every cost model.
-// HARPAGON_WORKLOADS=1131 does so on the whole suite.
+// HARPAGON_WORKLOADS=1131 does so on the whole suite, HARPAGON_LONG on eight workloads.
 func TestEverySoundPlanIsKeptRequestByRequest(t *testing.T) {
-	n := 8
+	n := 4
+	if os.Getenv("HARPAGON_LONG") != "" {
+		n = 8
+	}
 	if s := os.Getenv("HARPAGON_WORKLOADS"); s != "" {
 		var err error
 		n, err = strconv.Atoi(s)

@@ -96,7 +96,7 @@ func TestComparePools(t *testing.T) {
 }
 
 func TestSimulatePools(t *testing.T) {
-	got := run(t, "simulate", examplePool, "--rate", "600", "--duration", "5s", "--seed", "3", "--json")
+	got := run(t, "simulate", examplePool, "--policy", "kairos", "--rate", "600", "--duration", "5s", "--seed", "3", "--json")
 	require.Equal(t, command.ExitOK, got.code, got.stderr)
 	var out struct{ Pools []planning.SimulatedPool }
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
@@ -108,7 +108,7 @@ func TestSimulatePools(t *testing.T) {
 	assert.LessOrEqual(t, p.Latency.P99, 60*time.Millisecond)
 	assert.NotEmpty(t, p.Utilisation)
 
-	got = run(t, "simulate", examplePool, "--rate", "600", "--duration", "2s", "--dispatch", "ribbon")
+	got = run(t, "simulate", examplePool, "--policy", "kairos", "--rate", "600", "--duration", "2s", "--dispatch", "ribbon")
 	assert.Equal(t, command.ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "ranking: ribbon dispatch, poisson arrivals, seed 1, 600 queries/s")
 	got = run(t, "simulate", examplePool, "--dispatch", "tc")

@@ -33,7 +33,7 @@ func TestReplayPoolsAndFunctions(t *testing.T) {
 	assert.Equal(t, map[string]string{"ranking": "matching", "vgg19": "grouped"}, policies)
 
 	for _, policy := range pool.Dispatches() {
-		got = run(t, "simulate", examplePool, "--duration", "2s", "--dispatch", policy, "--record", file)
+		got = run(t, "simulate", examplePool, "--policy", "homogeneous", "--duration", "2s", "--dispatch", policy, "--record", file)
 		require.Equal(t, command.ExitOK, got.code, got.stderr)
 		got = run(t, "replay", file, "--json")
 		require.Equal(t, command.ExitOK, got.code, got.stderr)
