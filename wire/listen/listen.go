@@ -27,8 +27,7 @@ func TCP(address string, c secure.Credentials) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		host, port, _ := net.SplitHostPort(address)
-		return nil, fmt.Errorf("harpagon: port %s on %s is in use by another program; stop that, or choose another port (0 takes any that is free): %w", port, host, err)
+		return nil, &BusyError{Address: address, Err: err}
 	case err != nil:
 		return nil, fmt.Errorf("harpagon: cannot listen on %s: %w", address, err)
 	}

@@ -23,6 +23,8 @@ func TestTCP(t *testing.T) {
 	require.NoError(t, err)
 	_, err = TCP(l.Addr().String(), secure.Credentials{})
 	require.ErrorContains(t, err, "port "+port+" on 127.0.0.1 is in use")
+	require.ErrorContains(t, Free("", "127.0.0.1:0", "nowhere", l.Addr().String()), "port "+port+" on 127.0.0.1 is in use")
+	require.NoError(t, Free("", "127.0.0.1:0", "nowhere"))
 	open, err := TCP("0.0.0.0:0", secure.Credentials{Token: "secret", Plain: true})
 	require.NoError(t, err)
 	open.Close()

@@ -109,8 +109,8 @@ func Run(ctx context.Context, d command.Deps, args []string) int {
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) { out.whole, out.atOnce = forPrograms(c), cleansUp(c.Name()) }
 	done := make(chan int, 1)
 	go func() {
-		err := root.ExecuteContext(ctx)
-		done <- command.Report(d.Stderr, errors.Join(err, out.flush()))
+		c, err := root.ExecuteContextC(ctx)
+		done <- command.Report(d.Stderr, errors.Join(command.NamePort(c, err), out.flush()))
 	}()
 	select {
 	case code := <-done:

@@ -46,6 +46,9 @@ CA; clients give theirs the same way and set TEMPORAL_TLS=true.`,
 		if d.Temporal == nil {
 			return command.ErrNoServer
 		}
+		if err := command.CheckPorts(c); err != nil {
+			return err
+		}
 		if err := os.MkdirAll(state, 0o700); err != nil {
 			return err
 		}

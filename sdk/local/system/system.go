@@ -22,6 +22,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local/roles"
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/sleep"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -102,6 +103,13 @@ func lineWriter(progress func(string)) func(string, ...any) {
 func (s *System) start(ctx context.Context, o Options) (err error) {
 	if s.unlock, err = s.folder.open(); err != nil {
 		return err
+	}
+	ui := o.UIAddr
+	if o.WithoutUI || External(o.Environ) {
+		ui = ""
+	}
+	if err := listen.Free(o.HTTPAddr, o.GRPCAddr, ui, o.StoreAddr); err != nil {
+		return err // before what takes a while
 	}
 	if s.engines, err = output.OpenLog(s.folder.log("engines")); err != nil {
 		return fmt.Errorf("harpagon: %w", err)

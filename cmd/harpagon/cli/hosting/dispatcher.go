@@ -37,6 +37,9 @@ is gone another takes its services over. Without, the one that has started last 
 				return err
 			}
 			go o.Credentials.Watch(c.Context(), func(line string) { fmt.Fprintln(d.Stderr, line) })
+			if err := command.CheckPorts(c); err != nil {
+				return err
+			}
 			if system.External(d.Environ) {
 				t, _, err := dialTemporal(c.Context(), d, o.Credentials)
 				if err != nil {

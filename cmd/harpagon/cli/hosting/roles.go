@@ -208,6 +208,9 @@ func withTemporal(d *command.Deps, c *cobra.Command, run func(context.Context, c
 		if !system.External(d.Environ) {
 			return errors.New("a role needs a Temporal server: set TEMPORAL_ADDRESS to one, or run everything in one process with harpagon up")
 		}
+		if err := command.CheckPorts(c); err != nil {
+			return err
+		}
 		t, namespace, err := dialTemporal(c.Context(), d, proof)
 		if err != nil {
 			return err
