@@ -23,7 +23,7 @@ const (
 	EngineFunction = "function"
 	EngineFast     = "onnxruntime" // for networks, where its library is found
 	EngineNetwork  = "gorgonia"    // for networks everywhere else
-	EngineEmulated = "emulated"
+	EngineEmulated = placement.Emulated
 	EngineRemote   = pipelines.EngineRemote  // for addresses of models
 	EngineProcess  = pipelines.EngineProcess // for commands
 )

@@ -19,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 // Gateway serves pipelines. Make it with New; all methods may be called from
@@ -164,7 +165,7 @@ func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 	gr := p.current.Load()
 	m := &wire.Metadata{
 		Pipeline: name, Generation: gr.Deployment.Generation, SLO: gr.SLO, Ready: true,
-		Inputs: slices.Clone(gr.Inputs),
+		Inputs: slices.Clone(gr.Inputs), Platform: platform(gr.Deployment.Slots),
 	}
 	if f := gr.function; f != nil {
 		if err := f.metadata(m, application); err != nil {
@@ -183,6 +184,14 @@ func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 	return m, nil
 }
 
+// platform says so where answers are made up.
+func platform(slots []placement.Slot) string {
+	if len(placement.EmulatedBy(slots)) > 0 {
+		return oip.PlatformEmulated
+	}
+	return ""
+}
+
 // describeCluster is Metadata of a cluster.
 func (g *Gateway) describeCluster(name string) (*wire.Metadata, error) {
 	g.mu.Lock()
@@ -191,7 +200,7 @@ func (g *Gateway) describeCluster(name string) (*wire.Metadata, error) {
 	if c == nil {
 		return nil, notFound(name)
 	}
-	m := &wire.Metadata{Pipeline: name, Generation: c.deployment.Generation, Ready: true}
+	m := &wire.Metadata{Pipeline: name, Generation: c.deployment.Generation, Ready: true, Platform: platform(c.deployment.Slots)}
 	for _, p := range c.members {
 		gr := p.current.Load()
 		m.Members = append(m.Members, pipelines.Application{Name: p.name, SLO: gr.SLO, Rate: gr.Deployment.Pipeline.Rate})

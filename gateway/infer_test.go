@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 const long = 30 * time.Second // an SLO that a loaded machine keeps
@@ -130,6 +132,8 @@ func TestMetadata(t *testing.T) {
 	m, err := g.Metadata(context.Background(), "p")
 	require.NoError(t, err)
 	require.True(t, m.Ready)
+	require.Empty(t, m.Platform)
+	require.Equal(t, oip.PlatformEmulated, platform([]placement.Slot{{Engine: "gorgonia"}, {Engine: "emulated+function"}}), "one module suffices")
 	require.Equal(t, 3, m.Generation)
 	require.Equal(t, "x", m.Inputs[0].Name)
 	shapes := map[string][]int64{}

@@ -9,7 +9,7 @@ import (
 // Metadata is what a gateway tells of a pipeline that it serves.
 type Metadata struct {
 	Pipeline   string
-	Platform   string // what serves it, as the server says; empty within a gateway
+	Platform   string // what serves it, as the server says; empty for what a gateway is by default
 	Generation int    // of the plan that serves now
 	Ready      bool
 	Reason     string // why it is not ready

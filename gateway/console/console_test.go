@@ -121,6 +121,36 @@ func TestOverviewSaysWhetherPromisesHold(t *testing.T) {
 	assert.NotContains(t, w.Body.String(), "style=", "the policy allows no inline style")
 }
 
+// What nobody has to do anything about is no alarm, and that answers are made up is said on
+// either page.
+func TestAlarmsAreForAlarms(t *testing.T) {
+	status := traffic()
+	status.Void = nil
+	status.Healed = []workflows.Pace{{Module: "detect", Hardware: "cpu", Size: 4, Measured: 70 * ms, Profiled: 80 * ms}}
+	status.Away = &autoscale.Advice{Reschedule: true, Rate: 20, Planned: 50, Held: time.Minute}
+	status.Executors[0].Engine = placement.Emulated
+	m := measured()
+	m.Late, m.Completed, m.Attainment = 0, 100, 1
+	o := new(source).options()
+	o.Source.Services = func(context.Context) ([]workflows.Status, error) { return []workflows.Status{status}, nil }
+	o.Source.Measures = func() []autoscale.Measures { return []autoscale.Measures{m} }
+	c := New(t.Context(), o)
+	overview, page := get(c, "/console/").Body.String(), get(c, "/console/services/traffic").Body.String()
+	for _, body := range []string{overview, page} {
+		assert.NotContains(t, body, `class="attention"`)
+		assert.Contains(t, body, `<span class="badge">emulated</span>`)
+	}
+	assert.Contains(t, page, "answers are emulated: no network runs for detect")
+	assert.Contains(t, page, "detect is planned with 70 ms")
+	assert.Contains(t, page, "requests come otherwise than planned for")
+
+	status.Away.Rate = 80
+	status.Executors[0].Engine = "gorgonia"
+	overview = get(New(t.Context(), o), "/console/").Body.String()
+	assert.Contains(t, overview, `class="attention"`)
+	assert.NotContains(t, overview, "emulated")
+}
+
 func TestServiceShowsPlanBesideMeasured(t *testing.T) {
 	c := New(t.Context(), new(source).options())
 	w := get(c, "/console/services/traffic")

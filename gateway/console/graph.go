@@ -22,14 +22,18 @@ func drawGraph(p pipelines.Pipeline, modules []moduleView) template.HTML {
 	for _, m := range p.Modules { // in order of declaration a module may come before what feeds it
 		column(p, m.Name, columns, len(p.Modules))
 	}
-	rows, at := map[int]int{}, map[string][2]int{}
+	below, at := map[int]int{}, map[string]point{} // below is what is free of each column
 	width, height := 0, 0
 	for _, m := range p.Modules {
 		c := columns[m.Name]
-		x, y := c*(boxWidth+gapX), rows[c]*(boxHeight+gapY)
-		rows[c]++
-		at[m.Name] = [2]int{x, y}
+		x, y := columnAt(c), below[c]
+		below[c] += boxHeight + gapY
+		at[m.Name] = point{x, y}
 		width, height = max(width, x+boxWidth), max(height, y+boxHeight)
+	}
+	lanes := layLanes(p, columns, below)
+	for _, y := range lanes {
+		height = max(height, y+gapY/2)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="graph" viewBox="-2 -2 %d %d" width="%d" role="img" aria-label="modules of %s">`, width+4, height+4, width+4, template.HTMLEscapeString(p.Name))
@@ -42,18 +46,62 @@ func drawGraph(p pipelines.Pipeline, modules []moduleView) template.HTML {
 				continue
 			}
 			drawn[in.From.Module] = true
-			x0, y0, x1, y1 := from[0]+boxWidth, from[1]+boxHeight/2, to[0], to[1]+boxHeight/2
-			middle := (x0 + x1) / 2
-			fmt.Fprintf(&b, `<path class="edge" d="M%d %dC%d %d %d %d %d %d"/>`, x0, y0, middle, y0, middle, y1, x1, y1)
+			here := point{from.x + boxWidth, from.y + boxHeight/2}
+			fmt.Fprintf(&b, `<path class="edge" d="M%d %d`, here.x, here.y)
+			for c := columns[in.From.Module] + 1; c < columns[m.Name]; c++ {
+				here = curve(&b, here, point{columnAt(c), lanes[lane{in.From.Module, c}]})
+				here.x += boxWidth
+				fmt.Fprintf(&b, "H%d", here.x)
+			}
+			curve(&b, here, point{to.x, to.y + boxHeight/2})
+			b.WriteString(`"/>`)
 		}
 	}
 	for _, m := range modules {
 		if xy, ok := at[m.Name]; ok {
-			drawBox(&b, xy[0], xy[1], m)
+			drawBox(&b, xy.x, xy.y, m)
 		}
 	}
 	b.WriteString(`</svg>`)
 	return template.HTML(b.String())
+}
+
+type point struct{ x, y int }
+
+func columnAt(c int) int { return c * (boxWidth + gapX) }
+
+// curve leads through the gap between two columns, from left to right.
+func curve(b *strings.Builder, from, to point) point {
+	middle := (from.x + to.x) / 2
+	fmt.Fprintf(b, "C%d %d %d %d %d %d", middle, from.y, middle, to.y, to.x, to.y)
+	return to
+}
+
+// lane is the way of what a module gives past the boxes of a column.
+type lane struct {
+	from   string
+	column int
+}
+
+// layLanes gives every edge that passes a column a height there that no box has: below
+// them, one for all edges of a module.
+func layLanes(p pipelines.Pipeline, columns map[string]int, below map[int]int) map[lane]int {
+	lanes := map[lane]int{}
+	for _, m := range p.Modules {
+		for _, in := range m.Inputs {
+			if in.From.Module == "" {
+				continue
+			}
+			for c := columns[in.From.Module] + 1; c < columns[m.Name]; c++ {
+				l := lane{in.From.Module, c}
+				if _, laid := lanes[l]; !laid {
+					lanes[l] = below[c]
+					below[c] += gapY
+				}
+			}
+		}
+	}
+	return lanes
 }
 
 // column is one more than the furthest module before it. A cycle, which no

@@ -19,6 +19,7 @@ type servicePage struct {
 	frame
 	Row       row
 	Attention []notice
+	Remarks   []string
 	Asked     string
 	Trial     string
 	Graph     template.HTML
@@ -69,6 +70,9 @@ func (c *Console) service(s snapshot, status workflows.Status) servicePage {
 		frame: c.frame(s, status.Name, linkOf(status.Name)), Row: c.row(s, status), Workflow: c.workflowLink(workflows.ServiceID(status.Kind, status.Name)),
 	}
 	page.Attention = notices(status, page.Row)
+	for line := range strings.Lines(status.Remarks()) {
+		page.Remarks = append(page.Remarks, strings.TrimSpace(line))
+	}
 	if status.Asked != nil {
 		page.Asked = strings.TrimSpace(status.Asked.Describe())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows"
 )
 
@@ -47,6 +48,7 @@ type row struct {
 	Attainment        string
 	Target            string
 	Broken            bool // attainment is below its target
+	Emulated          bool // answers are made up
 	SLO               string
 	P50, P99          string
 	Spent             template.HTML
@@ -113,7 +115,7 @@ func (c *Console) row(s snapshot, status workflows.Status) row {
 		Name: status.Name, Kind: string(status.Kind), Phase: string(status.Phase), Good: status.Phase == workflows.Serving,
 		Link: linkOf(status.Name), Generation: status.Generation, Policy: strings.Trim(status.Policy+", "+status.CostModel, ", "),
 		Planned: quantity.Number(status.Rate), Measured: quantity.Number(m.Offered), Cost: quantity.Money(status.Cost),
-		Attainment: "–", P50: "–", P99: "–", SLO: "–", PerThousand: "–", Load: "–",
+		Emulated: len(placement.EmulatedBy(status.Executors)) > 0, Attainment: "–", P50: "–", P99: "–", SLO: "–", PerThousand: "–", Load: "–",
 	}
 	if slo > 0 {
 		r.SLO = quantity.Duration(slo)
@@ -170,7 +172,7 @@ func notices(s workflows.Status, r row) (all []notice) {
 	if s.Failure != nil {
 		add(s.Failure.Describe())
 	}
-	for line := range strings.Lines(s.Promise()) {
+	for line := range strings.Lines(s.Alarms()) {
 		add(line)
 	}
 	if r.Broken {

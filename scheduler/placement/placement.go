@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -47,6 +49,23 @@ type Slot struct {
 	// Rides says that the executor runs beside another of its pipeline and does
 	// not wait for the device's turn (see plan.Group).
 	Rides bool `json:",omitempty"`
+}
+
+// Emulated is the engine of executors that run no network, and answer with what they make
+// up in the time that profiles say.
+const Emulated = "emulated"
+
+// Emulates says whether answers of the executor are made up, of one of its modules at least.
+func (s Slot) Emulates() bool { return slices.Contains(strings.Split(s.Engine, "+"), Emulated) }
+
+// EmulatedBy are the modules whose executors make their answers up, each once.
+func EmulatedBy(slots []Slot) (modules []string) {
+	for _, s := range slots {
+		if s.Emulates() && !slices.Contains(modules, s.Module) {
+			modules = append(modules, s.Module)
+		}
+	}
+	return modules
 }
 
 // Deployment is everything that a gateway needs to serve one generation of a

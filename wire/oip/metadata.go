@@ -1,6 +1,7 @@
 package oip
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -9,8 +10,12 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Platform is what model metadata gives as the platform.
-const Platform = "harpagon_pipeline"
+// What model metadata gives as the platform: PlatformEmulated where no network runs and
+// answers are made up.
+const (
+	Platform         = "harpagon_pipeline"
+	PlatformEmulated = "harpagon_emulated"
+)
 
 type metadataJSON struct {
 	Name       string             `json:"name"`
@@ -46,7 +51,7 @@ type portJSON struct {
 // EncodeMetadata writes what is told of a pipeline.
 func EncodeMetadata(m *wire.Metadata) ([]byte, error) {
 	j := metadataJSON{
-		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: Platform,
+		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: cmp.Or(m.Platform, Platform),
 		Inputs: portsToJSON(m.Inputs), Outputs: portsToJSON(m.Outputs),
 		Parameters: metadataParameters{Ready: m.Ready, Reason: m.Reason, SLO: int64(m.SLO)},
 	}

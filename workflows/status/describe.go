@@ -96,9 +96,13 @@ func (s Status) Calls() *functions.Measures {
 	return s.Measures.Function
 }
 
-// Promise says what is wrong with the plan and the durations that it stands on, a
-// line each; it is empty when nothing is.
-func (s Status) Promise() string {
+// Promise says what is wrong with the plan and the durations that it stands on, a line
+// each, and then what else is to be known of them; it is empty when nothing is.
+func (s Status) Promise() string { return s.Alarms() + s.Remarks() }
+
+// Alarms are what somebody has to look at, a line each: the promise does not hold, or will
+// not if it goes on like this.
+func (s Status) Alarms() string {
 	var b strings.Builder
 	if s.Plan != nil && s.Plan.Pipeline != nil && !s.Plan.Pipeline.Sound {
 		fmt.Fprintf(&b, "the plan of policy %s is not sound, which is allowed: some of its windows cannot be kept\n", s.Policy)
@@ -115,13 +119,32 @@ func (s Status) Promise() string {
 			}
 		}
 	}
-	if s.Away != nil {
-		fmt.Fprintf(&b, "requests come otherwise than planned for: %s\n", s.Away.Describe())
+	if s.Away != nil && s.Away.Rate > s.Away.Planned {
+		b.WriteString(s.away())
+	}
+	if s.Arrivals != nil && s.Arrivals.Side > 0 {
+		fmt.Fprintf(&b, "%s\n", s.Arrivals.Describe())
+	}
+	if s.slowWays() {
+		fmt.Fprintf(&b, "%s\n", s.ways())
+	}
+	return b.String()
+}
+
+// Remarks are what is to be known of the answers and the plan, a line each, and nobody has
+// to do anything about.
+func (s Status) Remarks() string {
+	var b strings.Builder
+	if modules := placement.EmulatedBy(s.Executors); len(modules) > 0 {
+		fmt.Fprintf(&b, "answers are emulated: no network runs for %s; outputs are made up, in the time that profiles say\n", strings.Join(modules, ", "))
+	}
+	if s.Away != nil && s.Away.Rate <= s.Away.Planned {
+		b.WriteString(s.away())
 	}
 	if s.Scale != nil {
 		fmt.Fprintf(&b, "advice: %s\n", s.Scale.Describe())
 	}
-	if s.Arrivals != nil {
+	if s.Arrivals != nil && s.Arrivals.Side <= 0 {
 		fmt.Fprintf(&b, "%s\n", s.Arrivals.Describe())
 	}
 	for _, h := range s.Healed {
@@ -131,10 +154,22 @@ func (s Status) Promise() string {
 	if s.Disturbed != "" {
 		fmt.Fprintf(&b, "%s\n", s.Disturbed)
 	}
-	if len(s.Transfers) > 0 {
+	if len(s.Transfers) > 0 && !s.slowWays() {
 		fmt.Fprintf(&b, "%s\n", s.ways())
 	}
 	return b.String()
+}
+
+func (s Status) away() string {
+	return fmt.Sprintf("requests come otherwise than planned for: %s\n", s.Away.Describe())
+}
+
+// slowWays says that the way to some executors takes longer than the plan counts on.
+func (s Status) slowWays() bool {
+	if s.Plan == nil || s.Plan.Pipeline == nil || s.Plan.Pipeline.Transfer == 0 {
+		return false
+	}
+	return slices.ContainsFunc(s.Transfers, func(h autoscale.HostTransferSeen) bool { return h.P99 > s.Plan.Pipeline.Transfer })
 }
 
 // ways says how long batches are on their way, those of the slowest hosts first.

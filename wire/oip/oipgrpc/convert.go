@@ -1,6 +1,7 @@
 package oipgrpc
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -241,7 +242,7 @@ func DecodeResponse(m *pb.ModelInferResponse) (*wire.InferResponse, error) {
 // EncodeMetadata writes what is told of a pipeline.
 func EncodeMetadata(m *wire.Metadata) *pb.ModelMetadataResponse {
 	return &pb.ModelMetadataResponse{
-		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: oip.Platform,
+		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: cmp.Or(m.Platform, oip.Platform),
 		Inputs: encodePorts(m.Inputs), Outputs: encodePorts(m.Outputs),
 	}
 }

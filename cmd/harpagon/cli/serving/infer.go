@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 type inferFlags struct {
@@ -73,10 +74,14 @@ from any other file as raw little-endian elements.`,
 		if err != nil {
 			return err
 		}
+		emulated := m.Platform == oip.PlatformEmulated
 		if f.asJSON {
-			return command.WriteJSON(d.Stdout, inferJSON(result))
+			return command.WriteJSON(d.Stdout, inferJSON(result, emulated))
 		}
 		fmt.Fprint(d.Stdout, describeAnswer(result))
+		if emulated {
+			fmt.Fprintln(d.Stdout, "\nThe answer is emulated: no network has run for some of its modules, or for none\n(harpagon status).")
+		}
 		return nil
 	}
 	return c
@@ -131,7 +136,7 @@ func describeAnswer(r *sdk.Result) string {
 }
 
 // inferJSON is the answer for programs; tensors as the protocol writes them.
-func inferJSON(r *sdk.Result) any {
+func inferJSON(r *sdk.Result, emulated bool) any {
 	type tensor struct {
 		Name     string          `json:"name"`
 		Datatype string          `json:"datatype"`
@@ -152,9 +157,10 @@ func inferJSON(r *sdk.Result) any {
 		Pipeline   string   `json:"pipeline"`
 		Generation int      `json:"generation"`
 		ElapsedMS  float64  `json:"elapsed_ms"`
+		Emulated   bool     `json:"emulated,omitempty"`
 		Outputs    []tensor `json:"outputs"`
 		Stages     []stage  `json:"stages"`
-	}{Pipeline: r.Response().Pipeline, Generation: r.Generation(), ElapsedMS: quantity.Millis(r.Elapsed())}
+	}{Pipeline: r.Response().Pipeline, Generation: r.Generation(), ElapsedMS: quantity.Millis(r.Elapsed()), Emulated: emulated}
 	for _, o := range r.Response().Outputs {
 		var data any = o.Data
 		if texts, err := o.Strings(); err == nil {
