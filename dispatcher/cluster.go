@@ -84,7 +84,7 @@ func clusterIdentity(g *Generation) string {
 	var all []string
 	for _, m := range g.members {
 		for i := range m.Nodes {
-			all = append(all, m.key(i)+"="+Identity(&m.Deployment, m.Nodes[i].Module))
+			all = append(all, m.key(i)+"="+placement.Identity(&m.Deployment, m.Nodes[i].Module))
 		}
 	}
 	slices.Sort(all)

@@ -202,6 +202,7 @@ func (s *station) cancel(it *Item, fx []effect) []effect {
 // one that Executor.Take has returned, or a call. It returns the time of it.
 func (d *Dispatcher) Done(b *Batch, r Report) dispatch.Time {
 	now := b.station.returned(b, r)
+	b.Executor.device.unstick()
 	b.Executor.device.offer()
 	return now
 }

@@ -21,7 +21,7 @@
 // # Generations
 //
 // Compile makes a Generation of a deployment, with a policy for every module.
-// Install puts it in charge: a station whose module stays the same (see Identity)
+// Install puts it in charge: a station whose module stays the same (see placement.Identity)
 // keeps its waiting items and takes on the new policy and executors; a station of a
 // module that changed lives on for as long as items of older generations come.
 //

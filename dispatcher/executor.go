@@ -194,10 +194,11 @@ func (d *Dispatcher) forget(e *Executor, each func(*Batch)) {
 	held := e.running
 	e.running, e.gone = nil, true
 	e.mu.Unlock()
-	for range held {
-		e.device.end()
+	for _, b := range held {
+		e.device.end(b)
 	}
 	e.releaseDevice()
+	e.device.unstick()
 	for _, b := range held {
 		each(b)
 	}
@@ -219,7 +220,7 @@ func (e *Executor) enter(b *Batch) bool {
 	}
 	b.ID, b.Executor, b.Whole.Epoch = e.dispatcher.started.Add(1), e, max(b.Whole.Epoch, e.epoch.Load())
 	e.running = append(e.running, b)
-	e.device.begin()
+	e.device.begin(b)
 	return true
 }
 
@@ -232,8 +233,8 @@ func (e *Executor) Take(id uint64) *Batch {
 	if i < 0 {
 		return nil
 	}
-	e.device.end()
 	b := e.running[i]
+	e.device.end(b)
 	e.running = slices.Delete(e.running, i, i+1)
 	return b
 }

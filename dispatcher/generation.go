@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/harpagon/harpagon/dispatcher/policies"
@@ -80,33 +79,6 @@ func (g *Generation) Policy(index int) string {
 	return g.policies[index].Name()
 }
 
-// Identity says when a module stays the same from one deployment to the next, so
-// that waiting items of the one may run on executors of the other.
-func Identity(d *placement.Deployment, module string) string {
-	if d.Function != nil {
-		return "function" // requests wait for any generation of it
-	}
-	digest := ""
-	for _, s := range d.Slots {
-		if s.Module == module {
-			digest = s.Model
-			break
-		}
-	}
-	m := d.Pipeline.Module(module)
-	var inputs, constants []string
-	for _, b := range m.Inputs {
-		if b.IsConstant() {
-			constants = append(constants, fmt.Sprintf("%s=%v", b.Name, b.Value))
-			continue
-		}
-		inputs = append(inputs, b.Name)
-	}
-	slices.Sort(inputs)
-	inputs = append(inputs, constants...)
-	return fmt.Sprintf("%s|%s|%s|%s|%v|%v", digest, m.Function, m.Model, strings.Join(inputs, ","), m.Unbatched, m.BatchAxis)
-}
-
 // Install puts a generation in charge: items that wait move to its policies, and
 // what is under way finishes. Executors that do not fit their modules get no work;
 // callers are those of a function, by group. It returns the number of items that
@@ -127,7 +99,7 @@ func (d *Dispatcher) Install(g *Generation, unfit []string, callers []*Executor)
 	for i := range g.Nodes {
 		module := g.Nodes[i].Module
 		s := v.stations[module]
-		if identity := Identity(&g.Deployment, module); s == nil || s.identity != identity {
+		if identity := placement.Identity(&g.Deployment, module); s == nil || s.identity != identity {
 			s = d.newStation(g, module, identity)
 		}
 		stations[module], g.stations = s, append(g.stations, s)
@@ -249,7 +221,7 @@ func (d *Dispatcher) Adopt(g *Generation) {
 	}
 	for i := range g.Nodes {
 		module := g.Nodes[i].Module
-		identity := Identity(&g.Deployment, module)
+		identity := placement.Identity(&g.Deployment, module)
 		s := v.stations[module]
 		if s == nil || s.identity != identity {
 			s = d.newStation(g, module, identity)

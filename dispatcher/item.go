@@ -39,6 +39,10 @@ type Request struct {
 // End notes that the request is over: items of it that come are not taken.
 func (r *Request) End() { r.over.Store(true) }
 
+// CostEngine says that the item was in a batch with which an engine was lost: it may be what
+// the engine was lost over.
+func (it *Item) CostEngine() bool { return it.Attempts > 0 && it.lost == nil }
+
 // Over says whether the request is over.
 func (r *Request) Over() bool { return r.over.Load() }
 
@@ -108,6 +112,8 @@ type Batch struct {
 	lane    int32         // -1 when the station has forgotten it; under station.mu
 	soon    dispatch.Time // when it was said to be about to end; 0 where it was not
 	group   int32         // that it runs for; -1 once another plan has come
+	stuck   dispatch.Time // when it takes far longer than its profile; 0 where that is not known
+	misses  dispatch.Time // and has missed a deadline by then; dispatch.Never where it cannot
 	few     [4]*Item      // items of a small batch
 
 	Told atomic.Bool // a gateway elsewhere was: before, no honest executor can have ended it

@@ -17,6 +17,7 @@ type lane struct {
 	known bool          // the policy has been told of it
 	alone bool          // and that its executor has its device for itself
 	away  bool          // its engine is being loaded anew
+	held  bool          // it idles, and the policy is not to use it while its device is stuck
 	idle  bool          // of a function: the policy may start a call
 	batch *Batch        // that runs there; nil when it idles
 	free  dispatch.Time // when its last batch ended
@@ -136,6 +137,12 @@ func (s *station) newLane(m member) dispatch.ExecutorID {
 func (s *station) announce(now dispatch.Time, id dispatch.ExecutorID, fx []effect) []effect {
 	fx = s.neighbours(now, fx)
 	l := &s.lanes[id]
+	if l.known {
+		return fx
+	}
+	if l.held = l.exec.isStuck(); l.held {
+		return fx
+	}
 	l.known, l.alone = true, l.exec.alone()
 	return s.decide(now, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: id, Group: l.group, Alone: l.alone}, fx)
 }
@@ -233,16 +240,17 @@ func (s *station) freeLane(now dispatch.Time, b *Batch, r Report, fx []effect) [
 	if at < 0 {
 		return fx
 	}
+	fx = s.neighbours(now, fx)
 	l := &s.lanes[at]
-	l.batch, l.away, l.free = nil, r.Away, now
+	l.batch, l.away, l.held, l.free = nil, r.Away, false, now
 	switch {
 	case r.Away && l.known:
 		l.known = false
-		return s.step(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(at)}, fx)
+		return s.decide(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(at)}, fx)
 	case r.Away:
 		return fx
 	case l.known:
-		return s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: r.Compute}, fx)
+		return s.decide(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: r.Compute}, fx)
 	}
 	return s.announce(now, dispatch.ExecutorID(at), fx)
 }
@@ -254,10 +262,11 @@ func (s *station) soon(b *Batch, took dispatch.Time) {
 	fx := room[:0]
 	s.mu.Lock()
 	now := s.dispatcher.Now()
+	fx = s.neighbours(now, fx)
 	if at := s.laneOf(b, false); at >= 0 && s.lanes[at].known && s.lanes[at].exec.alone() {
 		l := &s.lanes[at]
 		l.batch, l.free, b.lane, b.soon = nil, now, -1, now
-		fx = s.step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: took, At: now + s.tail}, fx)
+		fx = s.decide(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: took, At: now + s.tail}, fx)
 	}
 	s.mu.Unlock()
 	s.apply(fx)

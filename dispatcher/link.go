@@ -324,6 +324,9 @@ func (l *Link) start(m *queue.Message) {
 			d.again(it, true)
 		}
 	default:
+		b.station.mu.Lock()
+		b.station.stick(b, e)
+		b.station.mu.Unlock()
 		l.gateway.Start(b, b.Items, b.Whole.Part)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/harpagon/harpagon/dispatcher/stats"
+	"github.com/harpagon/harpagon/dispatcher/stuck"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
@@ -16,7 +17,7 @@ type station struct {
 	dispatcher *Dispatcher
 	service    string
 	module     string
-	identity   string // of the module; see Identity
+	identity   string // of the module; see placement.Identity
 
 	mu      sync.Mutex
 	policy  dispatch.Policy
@@ -32,6 +33,8 @@ type station struct {
 	timer   Timer
 	actions []dispatch.Action
 	stats   stats.Module
+
+	slowest stuck.Runs
 
 	recorder *recording.Recorder // of the policy's steps; nil where nothing is recorded
 
@@ -170,6 +173,7 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 	b.begin(s.closed(now, a, first, last), b.Size())
 	b.accountStart()
 	if s.calls == 0 {
+		s.stick(b, l.exec)
 		l.batch = b
 		l.exec.enter(b)
 	}
@@ -208,6 +212,26 @@ func (b *Batch) begin(closed dispatch.Time, size int) {
 		it.Queue = b.At - it.Ready - it.Wait
 	}
 }
+
+// stick notes when the batch, which has just begun, takes far longer than its profile. The
+// station's lock is held.
+func (s *station) stick(b *Batch, e *Executor) {
+	g, index := b.Items[0].Request.Generation, b.Items[0].Index
+	_, node := g.placeOf(index)
+	runs := s.slowest.Of(stuck.Key{Of: g.Deployment.Age(), Node: node, Hardware: e.Hardware, Concurrency: e.concurrency},
+		g.Deployment.Pipeline.Module(g.Nodes[index].Module))
+	if took := runs.Stuck(b.Rows); took > 0 {
+		b.stuck, b.misses = b.At+took, dispatch.Never
+		for _, it := range b.Items {
+			if deadline := it.Request.Deadline; deadline != 0 {
+				b.misses = min(b.misses, max(deadline, b.stuck))
+			}
+		}
+	}
+}
+
+// Stuck is when the batch takes far longer than its profile; 0 where that is not known.
+func (b *Batch) Stuck() dispatch.Time { return b.stuck }
 
 // add puts an item into the batch that is being made.
 func (b *Batch) add(it *Item) {

@@ -33,7 +33,7 @@ func (e *executor) together() bool { return len(e.loadedTogether(0)) == len(e.re
 // with what it has. Nobody else uses the device, so their turn cannot come to
 // somebody else.
 func (e *executor) stage(c *lane, w *work) {
-	if len(w.good) < len(w.items) || e.task.concurrency() > 1 || !e.device.Alone() {
+	if len(w.good) < len(w.items) || w.apart || e.task.concurrency() > 1 || !e.device.Alone() {
 		return
 	}
 	if s, ok := c.instances[w.at].(Stager); ok && e.staging {

@@ -2,11 +2,19 @@ package executors
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 )
+
+// leastStuck is the least time after which an engine is given up that does not answer: a
+// pause of the whole machine is no reason to load anything anew. As long again it has to
+// heed the end of its context; one that does not is left behind.
+const leastStuck = time.Second
+
+var errStuck = errors.New("the engine takes far longer than its profile")
 
 // reply is a message with its result, made in one piece.
 type reply struct {
@@ -26,6 +34,7 @@ func (e *executor) run(ctx context.Context, c *lane, b *attach.Batch, soon func(
 		e.compute(ctx, c, b, w, soon, &info)
 	}
 	w.report(&r.result)
+	r.result.Behind = w.behind
 	info.Failed, info.Err = w.failed()
 	if w.crash != nil {
 		crash, r.result.Away = w.crash, true
@@ -42,7 +51,7 @@ func (e *executor) run(ctx context.Context, c *lane, b *attach.Batch, soon func(
 // and requests with inputs of the wrong number, datatype, shape or length. It
 // also answers for an engine that is gone.
 func (e *executor) examine(c *lane, b *attach.Batch) *work {
-	w := &work{items: b.Items}
+	w := &work{items: b.Items, apart: b.Apart && len(b.Items) > 1}
 	at := e.of(b)
 	if at < 0 {
 		w.err = wire.Errorf(wire.CodeInvalid, "", "a batch of module %q, which the executor does not run", b.Module)
@@ -86,6 +95,9 @@ type work struct {
 	errs    []*wire.Error // nil as long as no request has failed by itself
 	err     *wire.Error   // of all of them
 	crash   *wire.Error   // the engine is gone
+	apart   bool          // each is computed by itself
+	begun   int           // of those computed each by itself
+	behind  int           // the last, which were not begun because the engine was gone
 
 	few [4]int // room for the good requests of a small batch
 }
@@ -165,8 +177,12 @@ func (e *executor) compute(ctx context.Context, c *lane, b *attach.Batch, w *wor
 }
 
 // computeBatch computes the good requests as one batch. Where one of them may be
-// what is wrong with it, each is computed by itself, once.
+// what is wrong with it, or has cost an engine, each is computed by itself, once.
 func (e *executor) computeBatch(ctx context.Context, c *lane, w *work) {
+	if w.apart {
+		e.computeEach(ctx, c, w)
+		return
+	}
 	items := w.items
 	if len(w.good) < len(items) {
 		items = make([][]wire.Tensor, len(w.good))
@@ -211,14 +227,16 @@ func byOneRequest(err *wire.Error) bool {
 }
 
 // computeEach computes each request by itself, so that only those fail that are
-// wrong in themselves. Where the engine is lost over one of them, those behind share its error.
+// wrong in themselves. Where the engine is lost over one of them, those behind are not begun.
 func (e *executor) computeEach(ctx context.Context, c *lane, w *work) {
 	w.answers = make([][]wire.Tensor, len(w.items))
 	for _, i := range w.good {
 		if w.crash != nil {
 			w.fail(i, w.crash)
+			w.behind = len(w.items) - w.begun
 			continue
 		}
+		w.begun = i + 1
 		answers, err := e.attempt(ctx, c, w, w.items[i:i+1], nil)
 		if err == nil {
 			w.answers[i] = answers[0]
@@ -232,14 +250,14 @@ func (e *executor) computeEach(ctx context.Context, c *lane, w *work) {
 }
 
 // attempt runs the engine, or waits for what it was given before, and holds it to
-// its signature.
-func (e *executor) attempt(ctx context.Context, c *lane, w *work, items [][]wire.Tensor, given staged) (answers [][]wire.Tensor, _ *wire.Error) {
-	var err error
-	if given != nil {
-		answers, err = given(ctx)
-	} else {
-		answers, err = e.runRecovered(ctx, c, w, items)
+// its signature. An engine that takes far longer than its profile is lost.
+func (e *executor) attempt(ctx context.Context, c *lane, w *work, items [][]wire.Tensor, given staged) ([][]wire.Tensor, *wire.Error) {
+	run := given
+	if run == nil {
+		instance := c.instances[w.at]
+		run = func(ctx context.Context) ([][]wire.Tensor, error) { return instance.Run(ctx, items) }
 	}
+	answers, err := e.runInTime(ctx, c, w, len(items), run)
 	if err == nil {
 		err = checkAnswers(w.signature, answers, len(items))
 	}
@@ -249,13 +267,82 @@ func (e *executor) attempt(ctx context.Context, c *lane, w *work, items [][]wire
 	return answers, nil
 }
 
+// runInTime gives the engine up when it is stuck.
+func (e *executor) runInTime(ctx context.Context, c *lane, w *work, size int, run staged) ([][]wire.Tensor, error) {
+	limit := w.slowest.Stuck(size)
+	if limit == 0 { // nothing is known of it
+		return e.runRecovered(ctx, w, run)
+	}
+	limit = max(limit, leastStuck)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errStuck)
+	defer cancel()
+	var answers [][]wire.Tensor
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		answers, err = e.runRecovered(ctx, w, run)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		heeds := time.NewTimer(leastStuck)
+		defer heeds.Stop()
+		select {
+		case <-ended:
+		case <-heeds.C:
+			c.leaveBehind(w.at, ended)
+			return nil, e.stuck(ctx, w, limit)
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, e.stuck(ctx, w, limit)
+	}
+	return answers, err
+}
+
+func (e *executor) stuck(ctx context.Context, w *work, limit time.Duration) error {
+	if cause := context.Cause(ctx); cause != errStuck {
+		return wire.Errorf(wire.CodeUnavailable, w.module, "the batch was given up: %v", cause)
+	}
+	return wire.Errorf(wire.CodeUnavailable, w.module,
+		"engine %q has not answered within %v, far longer than its profile says, and is replaced; find out which request it hangs over, or measure it again with harpagon profile --again",
+		w.engine.Name(), limit)
+}
+
 // runRecovered turns a panic of an engine in this process into its loss: what state
 // it is in cannot be known.
-func (e *executor) runRecovered(ctx context.Context, c *lane, w *work, items [][]wire.Tensor) (answers [][]wire.Tensor, err error) {
+func (e *executor) runRecovered(ctx context.Context, w *work, run staged) (answers [][]wire.Tensor, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			answers, err = nil, wire.Errorf(wire.CodeUnavailable, w.module, "engine %q panicked: %v", w.engine.Name(), p)
 		}
 	}()
-	return c.instances[w.at].Run(ctx, items)
+	return run(ctx)
+}
+
+// leaveBehind notes that an instance still computes although it was given up.
+func (c *lane) leaveBehind(at int, ended <-chan struct{}) {
+	if c.behind == nil {
+		c.behind = make(map[int]<-chan struct{})
+	}
+	c.behind[at] = ended
+}
+
+// closeInstances closes what the lane has loaded; what is still at work is closed once it
+// has ended.
+func (c *lane) closeInstances(failed func(error)) {
+	for at, one := range c.instances {
+		shut := func() {
+			if err := one.Close(); err != nil {
+				failed(err)
+			}
+		}
+		if ended := c.behind[at]; ended != nil {
+			go func() { <-ended; shut() }()
+			continue
+		}
+		shut()
+	}
+	c.behind = nil
 }

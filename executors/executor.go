@@ -137,11 +137,7 @@ func (e *executor) empty(c *lane) {
 		return
 	}
 	e.memory.Add(-c.memory)
-	for _, one := range c.instances {
-		if err := one.Close(); err != nil {
-			e.fail(err)
-		}
-	}
+	c.closeInstances(e.fail)
 	c.stop()
 	c.instances, c.memory, c.stop = nil, 0, nil
 }

@@ -20,9 +20,10 @@ type lane struct {
 	stop      context.CancelFunc // of the context that they were loaded with
 
 	// Used by who has the device.
-	lost    *wire.Error       // the engine is gone; nil again once it is loaded anew
-	crashes int               // since the last batch that was computed
-	took    []turns.Durations // by resident
+	lost    *wire.Error             // the engine is gone; nil again once it is loaded anew
+	crashes int                     // since the last batch that was computed
+	took    []turns.Durations       // by resident
+	behind  map[int]<-chan struct{} // residents whose instances were given up at work, until they have ended
 }
 
 // lanes are as many as the executor runs batches at a time. The sessions with all

@@ -20,6 +20,7 @@ type resident struct {
 	engine    Engine
 	model     Model
 	signature pipelines.Signature
+	slowest   pipelines.SlowestRuns
 }
 
 // Together is an Engine that can have several models in one process, so that what the
@@ -100,6 +101,7 @@ func (h *Host) settle(t Task) ([]resident, error) {
 			return nil, err
 		}
 		r := resident{name: one.resident, module: one.Module.Name, engine: engine, model: one.model()}
+		r.slowest = r.model.Module.Profile.SlowestRuns(t.Slot.Hardware, r.model.Concurrency)
 		r.model.Cores = h.coresOf(t.Slot.Device)
 		r.model.Feeds = feeds.Of(one.Source, one.Module.Name, h.Signatures())
 		all = append(all, r)

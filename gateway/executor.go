@@ -77,7 +77,9 @@ func (e *executor) launch(started *dispatcher.Batch) {
 		b.Items = make([][]wire.Tensor, 0, started.Rows)
 	}
 	for _, it := range started.Items {
+		b.Apart = b.Apart || it.CostEngine()
 		it := itemOf(it)
+		it.Starts(started)
 		b.Items = it.AppendRows(b.Items, e.route(it.Node))
 	}
 	p.message.Batch = b
@@ -177,7 +179,7 @@ func (e *executor) result(m *attach.Result) {
 		first := row
 		row += int(it.Size)
 		if err := errorOf(m, err, first, int(it.Size)); err != nil {
-			e.gateway.again(it, staged(err, it.Node.Name, it, now), m.Untouched)
+			e.gateway.again(it, staged(err, it.Node.Name, it, now), m.Untouched || first >= b.Rows-m.Behind)
 			continue
 		}
 		values, err := it.Gather(e.route(it.Node), m.Items[first:row])
@@ -192,6 +194,7 @@ func (e *executor) result(m *attach.Result) {
 // again queues an item anew that has failed because its engine was lost: once; or
 // that no engine has seen. Whatever failed otherwise fails.
 func (g *Gateway) again(it *graph.Item, err *wire.Error, untouched bool) {
+	it.Starts(nil)
 	if err.Code != wire.CodeUnavailable || !g.queue.Requeue(&it.Item, untouched) {
 		it.Of.Fail(err)
 	}

@@ -152,28 +152,41 @@ func (g *Gateway) deadline(ctx context.Context, slo time.Duration, arrival dispa
 	return deadline
 }
 
-// wait blocks until the request is over, its caller has gone, or patience has
-// run out with an executor that does not answer. Calls of functions end by
-// themselves. It is now, or was a moment ago.
+// wait blocks until the request is over, its caller has gone, or its deadline has passed
+// and its batch is stuck, or patience has run out with an executor that does not answer.
+// Calls of functions end by themselves. It is now, or was a moment ago.
 func (g *Gateway) wait(ctx context.Context, r *graph.Request, now dispatch.Time) {
 	var lapsed <-chan time.Time
+	var timer *time.Timer
 	if r.Deadline != 0 && !r.Graph.Whole {
-		timer := g.timer(r.Deadline - now + patience(r))
+		timer = g.timer(r.Deadline - now)
 		defer g.timers.Put(timer)
 		defer timer.Stop()
 		lapsed = timer.C
 	}
-	select {
-	case <-r.Done:
+	for {
+		select {
+		case <-r.Done:
+			return
+		case <-ctx.Done():
+			r.Fail(g.abandoned(ctx, r))
+		case <-lapsed:
+			late, why := r.Deadline+patience(r), "an executor has not answered in twice the time that the request had; look at the log of its worker"
+			if stuck := r.Stuck(); stuck < late {
+				late, why = stuck, "an engine takes far longer for its batch than its profile says; look at the log of its worker"
+			}
+			now = g.now()
+			if now < late {
+				timer.Reset(late - now)
+				continue
+			}
+			e := timed(r, now, wire.CodeDeadline, why)
+			e.Stage = strings.Join(r.Pending(), ", ")
+			r.Fail(e)
+		}
+		<-r.Done
 		return
-	case <-ctx.Done():
-		r.Fail(g.abandoned(ctx, r))
-	case <-lapsed:
-		e := timed(r, g.now(), wire.CodeDeadline, "an executor has not answered in twice the time that the request had; look at the log of its worker")
-		e.Stage = strings.Join(r.Pending(), ", ")
-		r.Fail(e)
 	}
-	<-r.Done
 }
 
 // timer is one that is over after d. It goes back to g.timers when it has been stopped.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -183,7 +182,7 @@ func (g *Gateway) installed(p *pipeline, gr, before *deployed, moved int) {
 func (g *Gateway) assignExecutors(p *pipeline, gr *deployed) (unfit []string) {
 	modules := make(map[string]*graph.Module, len(gr.Nodes))
 	for _, n := range gr.Nodes {
-		identity := dispatcher.Identity(&gr.Deployment, n.Name)
+		identity := placement.Identity(&gr.Deployment, n.Name)
 		if n.Module = p.modules[n.Name]; n.Module == nil || n.Module.Identity != identity {
 			n.Module = &graph.Module{Identity: identity}
 		}

@@ -100,6 +100,14 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 		return nil, err
 	}
 	answers, err := s.model.Run(ctx, items)
+	if err != nil && ctx.Err() != nil {
+		s.kill() // it may hang, and would not hear that it is to end
+		code := wire.CodeUnavailable
+		if errors.Is(ctx.Err(), context.Canceled) {
+			code = wire.CodeCanceled
+		}
+		return nil, wire.Errorf(code, in.model.Module.Name, "%s was killed because its caller stopped waiting: %v", s.command, context.Cause(ctx))
+	}
 	if err != nil && errors.Is(err, wire.ErrUnavailable) && s.ends() {
 		return nil, wire.Errorf(wire.CodeUnavailable, in.model.Module.Name, "%v", s.gone())
 	}

@@ -141,6 +141,22 @@ func TestABatchThatHangsIsUnavailable(t *testing.T) {
 	require.ErrorIs(t, err, wire.ErrInvalid)
 }
 
+// TestACommandThatHangsIsKilled holds that one whose caller has stopped waiting is not asked to
+// end first: it may not hear that.
+func TestACommandThatHangsIsKilled(t *testing.T) {
+	in := load(t, Options{StopTimeout: time.Hour, Output: new(printed)}, model("stubborn"))
+	first := asked(t, in, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := in.Run(ctx, rows(-2))
+	require.ErrorIs(t, err, wire.ErrUnavailable)
+	require.ErrorContains(t, err, "was killed")
+	require.NotEqual(t, first, asked(t, in, 2))
+	gone(t, int(first))
+	server, _, _ := in.look()
+	server.kill() // or the end of the test would wait
+}
+
 func TestCommandsThatDoNotServe(t *testing.T) {
 	o := Options{StartTimeout: 20 * time.Second, Output: new(printed)}
 	_, err := New(o).Load(t.Context(), model("missing"))

@@ -217,6 +217,20 @@ func (s *server) gone() error {
 	return fmt.Errorf("%s: %s", s.command, how)
 }
 
+// kill ends the command at once.
+func (s *server) kill() {
+	_, _ = s.life.Write([]byte{0})
+	s.awaitEnd(0)
+}
+
+// awaitEnd waits until the supervisor, which has so much time, has ended the command. Should it
+// fail, it goes too, and on Linux takes the command with it.
+func (s *server) awaitEnd(within time.Duration) {
+	hard := time.AfterFunc(within+5*time.Second, func() { _ = s.cmd.Process.Kill() })
+	<-s.exited
+	hard.Stop()
+}
+
 // close ends the command and frees everything; it may be called more than once.
 func (s *server) close() {
 	s.closing.Do(func() {
@@ -224,11 +238,7 @@ func (s *server) close() {
 			_ = s.model.Close()
 		}
 		_ = s.life.Close()
-		// The supervisor kills after StopTimeout; should it fail, it goes too, and on
-		// Linux takes the command with it.
-		hard := time.AfterFunc(s.options.StopTimeout+5*time.Second, func() { _ = s.cmd.Process.Kill() })
-		<-s.exited
-		hard.Stop()
+		s.awaitEnd(s.options.StopTimeout)
 		_ = os.RemoveAll(s.folder)
 	})
 }

@@ -5,7 +5,6 @@ package process
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -63,13 +62,14 @@ func supervise() int {
 	}
 	over := make(chan struct{})
 	go func() {
-		waitForEnd()
-		signalGroup(c.Process.Pid, syscall.SIGTERM)
-		select {
-		case <-over:
-		case <-time.After(time.Duration(grace) * time.Millisecond):
-			signalGroup(c.Process.Pid, syscall.SIGKILL)
+		if orderly := waitForEnd(); orderly {
+			signalGroup(c.Process.Pid, syscall.SIGTERM)
+			select {
+			case <-over:
+			case <-time.After(time.Duration(grace) * time.Millisecond):
+			}
 		}
+		signalGroup(c.Process.Pid, syscall.SIGKILL)
 	}()
 	err = c.Wait()
 	close(over)
@@ -78,19 +78,21 @@ func supervise() int {
 	return exitCode(err)
 }
 
-// waitForEnd returns when the executor is gone or wants the command to end.
-func waitForEnd() {
+// waitForEnd returns when the executor is gone or wants the command to end; orderly is
+// false where it wrote that there is no time for that.
+func waitForEnd() (orderly bool) {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	hungUp := make(chan struct{})
+	hungUp := make(chan bool, 1)
 	go func() {
-		life := os.NewFile(lifeFile, "life")
-		_, _ = io.Copy(io.Discard, life)
-		close(hungUp)
+		n, _ := os.NewFile(lifeFile, "life").Read(make([]byte, 1))
+		hungUp <- n == 0
 	}()
 	select {
 	case <-ended:
-	case <-hungUp:
+		return true
+	case orderly = <-hungUp:
+		return orderly
 	}
 }
 

@@ -43,7 +43,7 @@ type Graph struct {
 // Module is what stays of a module for as long as it is the same, from one
 // deployment to the next.
 type Module struct {
-	Identity string // see dispatcher.Identity
+	Identity string // see placement.Identity
 
 	signature atomic.Pointer[pipelines.Signature] // of the executor that came last
 }

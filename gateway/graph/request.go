@@ -3,6 +3,7 @@ package graph
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -65,7 +66,8 @@ type Item struct {
 	frame     int32 // of the request's flow
 	cause     *Item // whose end made this one ready; nil for the arrival
 	next      *Item
-	ran       *dispatcher.Batch // that completed it
+	ran       *dispatcher.Batch                // that completed it
+	in        atomic.Pointer[dispatcher.Batch] // that has begun with it; nil before, and once it has come back without an answer
 	completed bool
 }
 
@@ -125,6 +127,9 @@ func (r *Request) Complete(it *Item, b *dispatcher.Batch, values []wire.Tensor) 
 	r.proceed(launched, over)
 }
 
+// Starts notes the batch that begins with the item; nil where it is to wait again.
+func (it *Item) Starts(b *dispatcher.Batch) { it.in.Store(b) }
+
 // Fail ends the request with an error; the first end counts.
 func (r *Request) Fail(err *wire.Error) {
 	r.mu.Lock()
@@ -144,6 +149,20 @@ func (r *Request) Pending() []string {
 		}
 	}
 	return all
+}
+
+// Stuck is when the first of the batches that it waits for takes far longer than its profile;
+// dispatch.Never where none is known to.
+func (r *Request) Stuck() dispatch.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := dispatch.Never
+	for it := r.items; it != nil; it = it.next {
+		if b := it.in.Load(); b != nil && !it.completed && b.Stuck() != 0 {
+			first = min(first, b.Stuck())
+		}
+	}
+	return first
 }
 
 // settle ends the request when there is an error or nothing left to wait for.

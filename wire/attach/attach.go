@@ -86,6 +86,10 @@ type Batch struct {
 	Due    time.Time // when the batch must be finished; orders batches on a shared device
 	Items  [][]wire.Tensor
 	Part   Part
+
+	// Apart says that one of the requests may have cost an engine: each is computed by
+	// itself, so that the others have their answers.
+	Apart bool
 }
 
 // Part says that a Batch is one of so many Parts of a batch that a dispatcher of this
@@ -133,6 +137,10 @@ type Result struct {
 	// Untouched says, with Err, that the executor has not begun: the requests may be
 	// queued as if they had never been sent.
 	Untouched bool
+
+	// Behind is how many requests, the last ones, the executor has not begun because the
+	// engine was lost over one before them: they are Untouched each.
+	Behind int
 }
 
 // Ready says that an engine is back.
@@ -163,6 +171,9 @@ type Stream interface {
 func (r *Result) Cut(id uint64, from, to int) *Result {
 	c := *r
 	c.ID = id
+	if n := max(len(r.Items), len(r.Errs)); r.Behind > 0 {
+		c.Behind = min(max(r.Behind-(n-to), 0), to-from)
+	}
 	if r.Items != nil {
 		c.Items = r.Items[from:min(to, len(r.Items))]
 	}

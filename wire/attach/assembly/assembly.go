@@ -287,11 +287,12 @@ func (a *Assembly) begin(w *joint) *attach.Batch {
 		a.running = make(map[uint64]*joint)
 	}
 	a.running[w.number] = w
-	b := &attach.Batch{ID: w.number, Module: w.parts[0].batch.Module, Due: w.parts[0].batch.Due, Items: w.parts[0].batch.Items}
+	b := &attach.Batch{ID: w.number, Module: w.parts[0].batch.Module, Due: w.parts[0].batch.Due, Items: w.parts[0].batch.Items, Apart: w.parts[0].batch.Apart}
 	if len(w.parts) > 1 {
 		b.Items = make([][]wire.Tensor, 0, n)
 		for _, p := range w.parts {
 			b.Items = append(b.Items, p.batch.Items...)
+			b.Apart = b.Apart || p.batch.Apart
 			if p.batch.Due.Before(b.Due) {
 				b.Due = p.batch.Due
 			}

@@ -335,6 +335,8 @@ func TestResultsOfSingleRequestsArriveWhole(t *testing.T) {
 		{Skip: &attach.Skip{Part: attach.Part{Epoch: 1, Batch: 2, Part: 3, Parts: 4}}},
 		{Done: &attach.Done{Epoch: 1, Batch: 2, Waited: 3, Compute: 4, Failed: 5, Away: true}},
 		{Batch: &attach.Batch{ID: 7, Part: attach.Part{Epoch: 1, Batch: 2, Part: 1, Parts: 2}}},
+		{Batch: &attach.Batch{ID: 4, Items: [][]wire.Tensor{{}}, Apart: true}},
+		{Result: &attach.Result{ID: 4, Items: [][]wire.Tensor{{}, {}}, Behind: 1}},
 		{Result: &attach.Result{ID: 3, Away: true, Untouched: true, Err: wire.Errorf(wire.CodeUnavailable, "m", "gone")}},
 		{Result: &attach.Result{
 			ID: 4, Items: [][]wire.Tensor{{wire.FromFloat32([]float32{1}, 1)}, {}, {}},

@@ -19,7 +19,7 @@ func Encode(m *attach.Message, now time.Time) (*pb.Message, error) {
 	case m.Hello != nil:
 		return &pb.Message{Kind: &pb.Message_Hello{Hello: helloToProto(m.Hello)}}, nil
 	case m.Batch != nil:
-		b := &pb.Batch{Id: m.Batch.ID, Module: m.Batch.Module, Items: itemsToProto(m.Batch.Items)}
+		b := &pb.Batch{Id: m.Batch.ID, Module: m.Batch.Module, Items: itemsToProto(m.Batch.Items), Apart: m.Batch.Apart}
 		if m.Batch.Part.Parts > 0 {
 			b.Part = partToProto(m.Batch.Part)
 		}
@@ -32,7 +32,7 @@ func Encode(m *attach.Message, now time.Time) (*pb.Message, error) {
 		r := &pb.Result{
 			Id: m.Result.ID, Items: itemsToProto(m.Result.Items), Error: errorToProto(m.Result.Err),
 			Errors: itemErrorsToProto(m.Result.Errs), Away: m.Result.Away, Untouched: m.Result.Untouched,
-			Waited: int64(m.Result.Waited), Compute: int64(m.Result.Compute),
+			Waited: int64(m.Result.Waited), Compute: int64(m.Result.Compute), Behind: uint32(m.Result.Behind),
 		}
 		return &pb.Message{Kind: &pb.Message_Result{Result: r}}, nil
 	case m.Drain != nil:
@@ -65,7 +65,7 @@ func Decode(m *pb.Message, now time.Time) (*attach.Message, error) {
 	case *pb.Message_Hello:
 		return &attach.Message{Hello: helloFromProto(k.Hello)}, nil
 	case *pb.Message_Batch:
-		b := &attach.Batch{ID: k.Batch.GetId(), Module: k.Batch.GetModule(), Items: itemsFromProto(k.Batch.GetItems()), Part: partFromProto(k.Batch.GetPart())}
+		b := &attach.Batch{ID: k.Batch.GetId(), Module: k.Batch.GetModule(), Items: itemsFromProto(k.Batch.GetItems()), Part: partFromProto(k.Batch.GetPart()), Apart: k.Batch.GetApart()}
 		if k.Batch.DueIn != nil {
 			b.Due = now.Add(time.Duration(k.Batch.GetDueIn()))
 		}
@@ -76,6 +76,7 @@ func Decode(m *pb.Message, now time.Time) (*attach.Message, error) {
 			Away: k.Result.GetAway(), Untouched: k.Result.GetUntouched(), Waited: time.Duration(k.Result.GetWaited()), Compute: time.Duration(k.Result.GetCompute()),
 		}
 		r.Errs = itemErrorsFromProto(k.Result.GetErrors(), len(r.Items))
+		r.Behind = int(min(k.Result.GetBehind(), uint32(len(r.Items))))
 		return &attach.Message{Result: r}, nil
 	case *pb.Message_Drain:
 		return &attach.Message{Drain: &attach.Drain{Reason: k.Drain.GetReason()}}, nil

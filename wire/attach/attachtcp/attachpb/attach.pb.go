@@ -525,6 +525,7 @@ type Batch struct {
 	Items         []*Item `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
 	Part          *Part   `protobuf:"bytes,4,opt,name=part,proto3" json:"part,omitempty"`
 	Module        string  `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
+	Apart         bool    `protobuf:"varint,6,opt,name=apart,proto3" json:"apart,omitempty"` // each item is computed by itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -592,6 +593,13 @@ func (x *Batch) GetModule() string {
 		return x.Module
 	}
 	return ""
+}
+
+func (x *Batch) GetApart() bool {
+	if x != nil {
+		return x.Apart
+	}
+	return false
 }
 
 // Part is one of several of a batch that a dispatcher has started.
@@ -908,6 +916,7 @@ type Result struct {
 	Errors        []*ItemError           `protobuf:"bytes,6,rep,name=errors,proto3" json:"errors,omitempty"`
 	Away          bool                   `protobuf:"varint,7,opt,name=away,proto3" json:"away,omitempty"`
 	Untouched     bool                   `protobuf:"varint,8,opt,name=untouched,proto3" json:"untouched,omitempty"` // not begun: as if it had never been sent
+	Behind        uint32                 `protobuf:"varint,9,opt,name=behind,proto3" json:"behind,omitempty"`       // so many of the last items are untouched
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -996,6 +1005,13 @@ func (x *Result) GetUntouched() bool {
 		return x.Untouched
 	}
 	return false
+}
+
+func (x *Result) GetBehind() uint32 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
 }
 
 // ItemError is the error of one request of a batch.
@@ -1339,13 +1355,14 @@ const file_attach_proto_rawDesc = "" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bdatatype\x18\x02 \x01(\tR\bdatatype\x12\x14\n" +
-	"\x05shape\x18\x03 \x03(\x03R\x05shape\"\xb4\x01\n" +
+	"\x05shape\x18\x03 \x03(\x03R\x05shape\"\xca\x01\n" +
 	"\x05Batch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
 	"\x06due_in\x18\x02 \x01(\x12H\x00R\x05dueIn\x88\x01\x01\x12.\n" +
 	"\x05items\x18\x03 \x03(\v2\x18.harpagon.attach.v1.ItemR\x05items\x12,\n" +
 	"\x04part\x18\x04 \x01(\v2\x18.harpagon.attach.v1.PartR\x04part\x12\x16\n" +
-	"\x06module\x18\x05 \x01(\tR\x06moduleB\t\n" +
+	"\x06module\x18\x05 \x01(\tR\x06module\x12\x14\n" +
+	"\x05apart\x18\x06 \x01(\bR\x05apartB\t\n" +
 	"\a_due_in\"\\\n" +
 	"\x04Part\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
@@ -1366,7 +1383,7 @@ const file_attach_proto_rawDesc = "" +
 	"\x06Tensor\x12\x1a\n" +
 	"\bdatatype\x18\x01 \x01(\tR\bdatatype\x12\x14\n" +
 	"\x05shape\x18\x02 \x03(\x03R\x05shape\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\x94\x02\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xac\x02\n" +
 	"\x06Result\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12.\n" +
 	"\x05items\x18\x02 \x03(\v2\x18.harpagon.attach.v1.ItemR\x05items\x12/\n" +
@@ -1375,7 +1392,8 @@ const file_attach_proto_rawDesc = "" +
 	"\acompute\x18\x05 \x01(\x03R\acompute\x125\n" +
 	"\x06errors\x18\x06 \x03(\v2\x1d.harpagon.attach.v1.ItemErrorR\x06errors\x12\x12\n" +
 	"\x04away\x18\a \x01(\bR\x04away\x12\x1c\n" +
-	"\tuntouched\x18\b \x01(\bR\tuntouched\"P\n" +
+	"\tuntouched\x18\b \x01(\bR\tuntouched\x12\x16\n" +
+	"\x06behind\x18\t \x01(\rR\x06behind\"P\n" +
 	"\tItemError\x12\x12\n" +
 	"\x04item\x18\x01 \x01(\rR\x04item\x12/\n" +
 	"\x05error\x18\x02 \x01(\v2\x19.harpagon.attach.v1.ErrorR\x05error\"\x06\n" +
