@@ -225,6 +225,9 @@ func timed(r *graph.Request, now dispatch.Time, code wire.Code, reason string) *
 func (g *Gateway) answer(ctx context.Context, p *pipeline, r *graph.Request, tenant *wire.Tenant, q *wire.InferRequest) (*wire.InferResponse, error) {
 	info := RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Caller: tenant.Caller(), Generation: r.Graph.Deployment.Generation}
 	resp, err := g.response(r, q)
+	if err == nil {
+		err = g.spoken(r, q, resp)
+	}
 	f := functionOf(r)
 	if f != nil {
 		info.Pipeline = f.app.label
@@ -330,6 +333,31 @@ func (g *Gateway) response(r *graph.Request, q *wire.InferRequest) (*wire.InferR
 		resp.Outputs = append(resp.Outputs, wire.NamedTensor{Name: o.Name, Tensor: t})
 	}
 	return resp, nil
+}
+
+// spoken is the failure of a network that has answered what is no number, as JSON is wanted.
+// It is found before the request counts as answered.
+func (g *Gateway) spoken(r *graph.Request, q *wire.InferRequest, resp *wire.InferResponse) *wire.Error {
+	for i := 0; q.Textual != nil && i < len(resp.Outputs); i++ {
+		o := &resp.Outputs[i]
+		if !q.Textual(o.Name) {
+			continue
+		}
+		if v, found := o.Tensor.NotFinite(); found {
+			stage, code := "", wire.CodeInvalid // what the caller has sent
+			for _, out := range r.Graph.Outputs {
+				if out.Name == o.Name && out.From != nil {
+					stage, code = out.From.Name, wire.CodeInternal
+				}
+			}
+			err := wire.Errorf(code, stage, "output %q holds %v, which is no number that JSON has; whoever wants it as it is asks for binary data", o.Name, v)
+			if stage != "" {
+				g.failures.note(g.now(), moduleKey{r.Graph.Deployment.Name(), stage}, err)
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 func wants(q *wire.InferRequest, name string) bool {

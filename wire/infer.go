@@ -20,6 +20,10 @@ type InferRequest struct {
 	Inputs   []NamedTensor
 	Outputs  []string // names wanted; empty means all
 
+	// Textual says which outputs are to go as JSON, which has no numbers that are not finite;
+	// nil means none. It does not travel.
+	Textual func(output string) bool
+
 	// Arrived is when it came, as far as a server knows that; zero means now. It
 	// does not travel.
 	Arrived time.Time

@@ -25,20 +25,11 @@ func (s *server) ServerLive(context.Context, *pb.ServerLiveRequest) (*pb.ServerL
 	return &pb.ServerLiveResponse{Live: true}, nil
 }
 
-// ServerReady is true when the gateway and every pipeline is; with none the gateway
-// is ready too.
-func (s *server) ServerReady(ctx context.Context, _ *pb.ServerReadyRequest) (*pb.ServerReadyResponse, error) {
+// ServerReady is true when the gateway has been told of all services, whatever one of them
+// lacks.
+func (s *server) ServerReady(_ context.Context, _ *pb.ServerReadyRequest) (*pb.ServerReadyResponse, error) {
 	if b, ok := s.backend.(interface{ Ready() error }); ok && b.Ready() != nil {
 		return &pb.ServerReadyResponse{}, nil
-	}
-	all, err := s.models(ctx)
-	if err != nil {
-		return nil, oipgrpc.EncodeError(err)
-	}
-	for _, m := range all {
-		if !m.Ready {
-			return &pb.ServerReadyResponse{}, nil
-		}
 	}
 	return &pb.ServerReadyResponse{Ready: true}, nil
 }

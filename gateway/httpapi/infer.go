@@ -22,6 +22,7 @@ func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call.Request.Pipeline, call.Request.Arrived = modelName(r), arrivalOf(r)
+	call.Request.Textual = func(output string) bool { return !call.AsBinary(output) }
 	if r.PathValue("version") != "" {
 		if _, err := s.model(r); err != nil {
 			oiphttp.Fail(w, err)

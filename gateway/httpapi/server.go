@@ -88,23 +88,13 @@ func (s *server) live(w http.ResponseWriter, _ *http.Request) {
 // readier is a backend that may not be ready whatever its pipelines are.
 type readier interface{ Ready() error }
 
-// ready is true when the gateway and every pipeline is; with none the gateway is
-// ready too.
-func (s *server) ready(w http.ResponseWriter, r *http.Request) {
+// ready is true when the gateway has been told of all services, whatever one of them lacks:
+// else that would take all gateways away from the others. Each service says of itself
+// whether it is.
+func (s *server) ready(w http.ResponseWriter, _ *http.Request) {
 	if b, ok := s.backend.(readier); ok {
 		if err := b.Ready(); err != nil {
 			oiphttp.Fail(w, err)
-			return
-		}
-	}
-	names, err := s.backend.Pipelines(r.Context())
-	if err != nil {
-		oiphttp.Fail(w, err)
-		return
-	}
-	for _, name := range names {
-		if m, err := s.backend.Metadata(r.Context(), name); err == nil && !m.Ready {
-			unready(w, m)
 			return
 		}
 	}
