@@ -133,6 +133,33 @@ func (g *Gateway) Services() []string {
 	return all
 }
 
+// Told are the names by which observers are told of what is served, with the modules, those
+// tried and those of requests under way among them.
+func (g *Gateway) Told() map[string][]string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := make(map[string][]string)
+	for name, p := range *g.pipelines.Load() {
+		for _, gr := range append([]*deployed{p.current.Load()}, p.old...) {
+			for _, n := range gr.Nodes {
+				all[name] = append(all[name], n.Name)
+			}
+			if gr.function != nil {
+				for _, a := range gr.function.apps {
+					all[a.label] = nil
+				}
+			}
+		}
+	}
+	for name, c := range g.clusters {
+		all[name] = nil
+		for _, part := range c.deployment.Cluster.Parts {
+			all[part.Name] = nil
+		}
+	}
+	return all
+}
+
 // Pipelines lists what requests can name, in order: of a function its applications,
 // as FUNCTION/APPLICATION.
 func (g *Gateway) Pipelines(context.Context) ([]string, error) {

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,9 @@ import (
 
 // Metrics collects what a gateway reports. Several gateways may share one.
 type Metrics struct {
+	served  func() map[string][]string // see Keep; nil keeps everything
+	forgets sync.RWMutex               // held to read by whoever counts what is to be counted down again
+
 	registry   *prometheus.Registry
 	requests   *prometheus.CounterVec
 	accepted   *prometheus.CounterVec
@@ -84,20 +88,22 @@ func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
 // Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(prometheus.GathererFunc(m.gather), promhttp.HandlerOpts{})
 }
 
 // Observer is what a gateway reports to.
 func (m *Metrics) Observer() gateway.Observer {
 	return gateway.Observer{
 		RequestBegin: func(i gateway.RequestInfo) {
+			m.forgets.RLock()
+			defer m.forgets.RUnlock()
 			m.accepted.WithLabelValues(i.Pipeline).Inc()
 			m.inFlight.WithLabelValues(i.Pipeline).Inc()
 		},
 		RequestEnd: m.requestEnd,
 		BatchEnd:   m.batchEnd,
-		Attached:   func(i gateway.ExecutorInfo) { m.executors.WithLabelValues(i.Pipeline, i.Module).Inc() },
-		Detached:   func(i gateway.ExecutorInfo) { m.executors.WithLabelValues(i.Pipeline, i.Module).Dec() },
+		Attached:   func(i gateway.ExecutorInfo) { m.attached(i, 1) },
+		Detached:   func(i gateway.ExecutorInfo) { m.attached(i, -1) },
 		Dropped:    func(i gateway.DropInfo) { m.drops.WithLabelValues(i.Pipeline, i.Module, i.Reason).Inc() },
 		Installed:  m.installed,
 		CallEnd:    m.callEnd,
@@ -128,7 +134,15 @@ func (m *Metrics) installed(i gateway.InstallInfo) {
 	}
 }
 
+func (m *Metrics) attached(i gateway.ExecutorInfo, n float64) {
+	m.forgets.RLock()
+	defer m.forgets.RUnlock()
+	m.executors.WithLabelValues(i.Pipeline, i.Module).Add(n)
+}
+
 func (m *Metrics) requestEnd(i gateway.RequestInfo) {
+	m.forgets.RLock()
+	defer m.forgets.RUnlock()
 	m.requests.WithLabelValues(i.Pipeline, i.Outcome.String()).Inc()
 	if !i.Unaccepted { // a dispatcher elsewhere refuses what the gateway has accepted
 		m.ended.WithLabelValues(i.Pipeline).Inc()

@@ -93,3 +93,45 @@ func TestGenerationsLeaveNoSeries(t *testing.T) {
 		require.Equal(t, first, series(generation), generation)
 	}
 }
+
+// TestWhatIsGoneLeavesNoSeries holds that nothing is told of a service that was taken down, or
+// of a module that has another name now, once what was under way has ended.
+func TestWhatIsGoneLeavesNoSeries(t *testing.T) {
+	m := New()
+	served := map[string][]string{"p": {"m"}, "f": nil, "f/app": nil}
+	m.Keep(func() map[string][]string { return served })
+	o := m.Observer()
+	read := func() string {
+		w := httptest.NewRecorder()
+		m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		return w.Body.String()
+	}
+	o.Attached(gateway.ExecutorInfo{Pipeline: "p", Module: "m"})
+	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 1, Policies: map[string]string{"m": "tc"}})
+	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"})
+	o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Size: 4})
+	o.Dropped(gateway.DropInfo{Pipeline: "p", Module: "m", Reason: "late"})
+	o.CallEnd(gateway.CallInfo{Function: "f", Group: "g", Ran: true})
+	require.Contains(t, read(), `harpagon_batch_size_sum{module="m",pipeline="p"} 4`)
+
+	served["p"] = []string{"n"}
+	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 2, Policies: map[string]string{"n": "tc"}})
+	o.Attached(gateway.ExecutorInfo{Pipeline: "p", Module: "n"})
+	require.Contains(t, read(), `harpagon_executors{module="m",pipeline="p"} 1`, "it is attached still")
+	o.Detached(gateway.ExecutorInfo{Pipeline: "p", Module: "m"})
+	require.NotContains(t, read(), `module="m"`)
+	require.Contains(t, read(), `harpagon_executors{module="n",pipeline="p"} 1`)
+
+	delete(served, "p")
+	require.Contains(t, read(), `harpagon_requests_in_flight{pipeline="p"} 1`, "it is under way still")
+	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Caller: "alice", Outcome: gateway.Completed, Stages: []wire.Stage{{Module: "n", Items: 1}}})
+	o.Detached(gateway.ExecutorInfo{Pipeline: "p", Module: "n"})
+	require.NotContains(t, read(), `pipeline="p"`)
+	require.Contains(t, read(), `function="f"`)
+	clear(served)
+	require.NotContains(t, read(), `function="f"`)
+	o.Attached(gateway.ExecutorInfo{Pipeline: "p", Module: "m"}) // it has come again
+	o.Detached(gateway.ExecutorInfo{Pipeline: "p", Module: "m"})
+	served["p"] = []string{"m"}
+	require.Contains(t, read(), `harpagon_executors{module="m",pipeline="p"} 0`, "what is served and lacks executors is an alarm")
+}

@@ -158,6 +158,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		replaced: make(chan struct{}),
 	}
 	collected.Registry().MustRegister(metrics.Services(r.deployments), metrics.Trials(r.Gateway.Trials))
+	collected.Keep(r.Gateway.Told)
 	r.front = newFront(r.Gateway)
 	if err := r.listen(life, o, commands); err != nil {
 		r.close()
