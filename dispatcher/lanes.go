@@ -220,7 +220,7 @@ func (s *station) count(b *Batch, now dispatch.Time, r Report) {
 	counts := whole.stats
 	stays := counts.Batch(now, stats.Batch{
 		Took:     whole.Ended - whole.Ready - whole.Queue,
-		Executor: b.Executor.Name, Hardware: b.Executor.Hardware, Host: b.Executor.host, Items: len(b.Items), Rows: b.Rows,
+		Executor: b.Executor.Name, Hardware: b.Executor.Hardware, Host: b.Executor.host, Items: len(b.Items), Rows: b.Rows, Concurrency: b.Executor.concurrency,
 		Largest: b.Items[0].Request.Generation.largest, Failed: r.Failed, Compute: r.Compute, Transfer: whole.transfer(),
 	})
 	if stays == nil {

@@ -67,7 +67,7 @@ func (s *service) worthReplanning(a *autoscale.PaceAdvice) bool {
 		return false
 	}
 	file := declared.Profile.Points
-	if a.Points = autoscale.AtLeast(a.Points, file); !a.Slower && len(file) > 0 && a.Measured <= autoscale.Covers(file, a.Hardware, a.Size) {
+	if a.Points = autoscale.AtLeast(a.Points, file); !a.Slower && len(file) > 0 && a.Measured <= autoscale.Covers(file, a.Hardware, a.Size, a.Concurrency) {
 		a.Points = file
 	}
 	current := moduleOf(s.profiled(s.Spec), a.Module).Profile.Points
@@ -155,7 +155,7 @@ func (s *service) slower() (all []Pace) {
 		return nil
 	}
 	for _, a := range s.Detectors.Pace.Void() {
-		all = append(all, Pace{Module: a.Module, Hardware: a.Hardware, Size: a.Size, Measured: a.Measured, Profiled: a.Profiled, Held: a.Held})
+		all = append(all, Pace{Module: a.Module, Hardware: a.Hardware, Size: a.Size, Measured: a.Measured, Profiled: a.Profiled, Held: a.Held, Concurrency: a.Concurrency})
 	}
 	return all
 }

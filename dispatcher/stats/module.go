@@ -85,6 +85,7 @@ func (s *Module) Drop(now dispatch.Time, reason string) {
 type Batch struct {
 	Executor, Hardware string
 	Host               string // of the executor; empty where it is not known
+	Concurrency        int    // batches that it runs at a time
 	Items              int    // requests, or queries of a pool
 	Rows               int    // of all items
 	Largest            int    // query of the pool; 0 where items are no queries
@@ -117,7 +118,11 @@ func (s *Module) Batch(now dispatch.Time, b Batch) *Stays {
 	if b.Largest > 0 {
 		took = b.Took // the profile of a pool has the way to its instances
 	}
-	runsOf(&s.runs, runKey{b.Hardware, size}).add(now, took)
+	key := runKey{b.Hardware, size, 0}
+	if b.Concurrency > 1 {
+		key.concurrency = b.Concurrency
+	}
+	runsOf(&s.runs, key).add(now, took)
 	if b.Host != "" {
 		runsOf(&s.transfers, b.Host).add(now, b.Transfer)
 	}

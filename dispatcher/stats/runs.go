@@ -18,6 +18,8 @@ const sizesTold = 16
 type runKey struct {
 	hardware string
 	size     int // requests
+
+	concurrency int // of the executor, where it is more than 1
 }
 
 // runs is how long the latest batches of one size took in their engines.
@@ -87,15 +89,16 @@ func (s *Module) durations(since dispatch.Time) []autoscale.BatchDuration {
 		}
 		all = append(all, autoscale.BatchDuration{
 			Hardware: key.hardware, Size: key.size, Batches: int64(len(took)), P50: rank(took, 0.50), P95: rank(took, 0.95),
+			Concurrency: key.concurrency,
 		})
 	}
 	requests := func(d autoscale.BatchDuration) int64 { return d.Batches * int64(d.Size) }
 	slices.SortFunc(all, func(a, b autoscale.BatchDuration) int {
-		return cmp.Or(cmp.Compare(requests(b), requests(a)), cmp.Compare(a.Hardware, b.Hardware), cmp.Compare(a.Size, b.Size))
+		return cmp.Or(cmp.Compare(requests(b), requests(a)), cmp.Compare(a.Hardware, b.Hardware), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Concurrency, b.Concurrency))
 	})
 	all = all[:min(len(all), sizesTold)]
 	slices.SortFunc(all, func(a, b autoscale.BatchDuration) int {
-		return cmp.Or(cmp.Compare(a.Hardware, b.Hardware), cmp.Compare(a.Size, b.Size))
+		return cmp.Or(cmp.Compare(a.Hardware, b.Hardware), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Concurrency, b.Concurrency))
 	})
 	return all
 }

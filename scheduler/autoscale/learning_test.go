@@ -20,10 +20,10 @@ func ran(second int, runs ...BatchDuration) Measures {
 func TestWhatQueriesTakeIsLearned(t *testing.T) {
 	const ms = time.Millisecond
 	gpu := func(size int, n int64, took time.Duration) BatchDuration {
-		return BatchDuration{"gpu", size, n, took, took + ms}
+		return BatchDuration{"gpu", size, n, took, took + ms, 0}
 	}
 	cpu := func(size int, n int64, took time.Duration) BatchDuration {
-		return BatchDuration{"cpu", size, n, took, took}
+		return BatchDuration{"cpu", size, n, took, took, 0}
 	}
 	kinds := []string{"gpu", "cpu"}
 	var l Learning

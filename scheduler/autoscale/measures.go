@@ -156,6 +156,9 @@ type BatchDuration struct {
 	Batches  int64         `json:"batches"` // that it rests on, at most a few dozen
 	P50      time.Duration `json:"p50_ns"`
 	P95      time.Duration `json:"p95_ns"`
+
+	// Concurrency is how many batches their executors run at a time, where it is more than 1.
+	Concurrency int `json:"concurrency,omitempty"`
 }
 
 // HostTransfer is how long the latest batches for executors on one host were on their

@@ -50,7 +50,9 @@ const (
 // is at least as large, which is what a dispatcher takes it for; it is faster
 // when it takes less than Faster times the largest profiled batch that is at most
 // as large. A module is slower or faster when the batches of most of its requests
-// are. What executors take while they serve is what a plan must count on, with
+// are. Batches of executors that run several at a time are compared with what the profile
+// says of so many; they may be faster when they happen to run alone, which says nothing of the
+// profile. What executors take while they serve is what a plan must count on, with
 // everything that the machine does besides, so the advice has the median, and not
 // the low quantile by which a profile is first measured.
 type Pace struct {
@@ -75,6 +77,8 @@ type Deviation struct {
 	Size     int // requests
 	Measured time.Duration
 	Profiled time.Duration
+
+	Concurrency int `json:",omitempty"` // batches at a time, where they are several
 }
 
 // PaceAdvice is what a Pace recommends of one module: to plan with Points.
@@ -89,8 +93,12 @@ type PaceAdvice struct {
 
 // Describe gives the reason in one line.
 func (a PaceAdvice) Describe() string {
-	return fmt.Sprintf("%s takes %s, profiled %s (batches of %d on %s, for %v)",
-		a.Module, quantity.Duration(a.Measured), quantity.Duration(a.Profiled), a.Size, a.Hardware, a.Held.Round(time.Second))
+	size := fmt.Sprint("batches of ", a.Size)
+	if a.Concurrency > 1 {
+		size += fmt.Sprintf(", %d at a time,", a.Concurrency)
+	}
+	return fmt.Sprintf("%s takes %s, profiled %s (%s on %s, for %v)",
+		a.Module, quantity.Duration(a.Measured), quantity.Duration(a.Profiled), size, a.Hardware, a.Held.Round(time.Second))
 }
 
 // NewPace watches for batches that take another time than profiled.
@@ -148,11 +156,13 @@ func (p *Pace) Void() []PaceAdvice {
 
 // module judges one module on one kind of hardware.
 func (p *Pace) module(m Measures, module pipelines.Module, hardware string, runs []BatchDuration) (PaceAdvice, bool) {
-	points := curve(module.Profile.Points, hardware)
-	if len(points) == 0 || len(runs) == 0 {
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r BatchDuration) bool {
+		return len(curve(module.Profile.Points, hardware, r.Concurrency)) == 0
+	})
+	if len(runs) == 0 {
 		return PaceAdvice{}, false
 	}
-	side, deviation := p.side(points, runs)
+	side, deviation := p.side(module.Profile.Points, hardware, runs)
 	at := p.of(module.Name, hardware, m.From)
 	at.Deviation = deviation
 	if at.Side != side {
@@ -185,17 +195,18 @@ func (p *Pace) of(module, hardware string, now time.Time) *ModulePace {
 }
 
 // side says where most requests are, and what the size of most of those takes.
-func (p *Pace) side(points []pipelines.Point, runs []BatchDuration) (int, Deviation) {
+func (p *Pace) side(all []pipelines.Point, hardware string, runs []BatchDuration) (int, Deviation) {
 	var requests [3]int64 // faster, as profiled, slower
 	var most [3]int64
 	var deviation [3]Deviation
 	for _, r := range runs {
-		d := Deviation{Size: r.Size, Measured: r.P50, Profiled: covers(points, r.Size)}
+		points := curve(all, hardware, r.Concurrency)
+		d := Deviation{Size: r.Size, Measured: r.P50, Profiled: covers(points, r.Size), Concurrency: r.Concurrency}
 		side := 0
 		switch low := within(points, r.Size); {
 		case p.beyond(r.P50, d.Profiled):
 			side = 1
-		case low > 0 && p.below(r.P50, low):
+		case low > 0 && r.Concurrency <= 1 && p.below(r.P50, low):
 			side, d.Profiled = -1, low
 		}
 		n := r.Batches * int64(r.Size)
@@ -204,9 +215,9 @@ func (p *Pace) side(points []pipelines.Point, runs []BatchDuration) (int, Deviat
 			most[side+1], deviation[side+1] = n, d
 		}
 	}
-	all := float64(requests[0] + requests[1] + requests[2])
+	total := float64(requests[0] + requests[1] + requests[2])
 	for _, side := range []int{1, -1} {
-		if float64(requests[side+1]) > paceShare*all {
+		if float64(requests[side+1]) > paceShare*total {
 			return side, deviation[side+1]
 		}
 	}
@@ -234,14 +245,18 @@ func (p *Pace) below(took, profiled time.Duration) bool {
 // than smaller ones; where an estimate contradicts what was measured, it gives
 // way.
 func (p *Pace) heal(all []pipelines.Point, hardware string, runs []BatchDuration) []pipelines.Point {
-	points := curve(all, hardware)
 	healed := slices.Clone(all)
+	curves := make(map[int][]pipelines.Point)
+	for _, r := range runs {
+		curves[max(r.Concurrency, 1)] = curve(all, hardware, r.Concurrency)
+	}
 	for i := range healed {
 		at := &healed[i]
-		if at.Hardware != hardware || max(at.Concurrency, 1) > 1 {
+		points := curves[max(at.Concurrency, 1)]
+		if at.Hardware != hardware || len(points) == 0 {
 			continue
 		}
-		r := nearest(runs, at.Batch)
+		r := nearest(beside(runs, at.Concurrency), at.Batch)
 		factor := float64(r.P50) / math.Max(1, float64(expected(points, r.Size)))
 		factor = min(max(factor, 1/p.Options.Step), p.Options.Step)
 		factor = math.Pow(factor, 1/(1+math.Abs(math.Log2(float64(r.Size)/float64(at.Batch)))))
@@ -258,14 +273,19 @@ func (p *Pace) heal(all []pipelines.Point, hardware string, runs []BatchDuration
 // measured sizes around them.
 func between(healed []pipelines.Point, hardware string, runs []BatchDuration) {
 	measured := func(p pipelines.Point) bool {
-		return slices.ContainsFunc(runs, func(r BatchDuration) bool { return r.Size == p.Batch })
+		return slices.ContainsFunc(beside(runs, p.Concurrency), func(r BatchDuration) bool { return r.Size == p.Batch })
 	}
-	known := isotonic.Points(slices.DeleteFunc(curve(healed, hardware), func(p pipelines.Point) bool { return !measured(p) }))
+	unmeasured := func(p pipelines.Point) bool { return !measured(p) }
+	curves := make(map[int][]pipelines.Point)
+	for _, r := range runs {
+		curves[max(r.Concurrency, 1)] = isotonic.Points(slices.DeleteFunc(curve(healed, hardware, r.Concurrency), unmeasured))
+	}
 	for i := range healed {
 		at := &healed[i]
-		if at.Hardware != hardware || max(at.Concurrency, 1) > 1 || measured(*at) {
+		if at.Hardware != hardware || measured(*at) {
 			continue
 		}
+		known := curves[max(at.Concurrency, 1)]
 		for _, k := range known {
 			if k.Batch < at.Batch {
 				at.Duration = max(at.Duration, k.Duration)
@@ -292,12 +312,22 @@ func byHardware(all []BatchDuration) [][]BatchDuration {
 	return kinds
 }
 
-// curve is the profile on one kind of hardware, one batch at a time, smallest
+// beside are the runs of executors that run so many batches at a time.
+func beside(runs []BatchDuration, concurrency int) (all []BatchDuration) {
+	for _, r := range runs {
+		if max(r.Concurrency, 1) == max(concurrency, 1) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// curve is the profile on one kind of hardware, so many batches at a time, smallest
 // batch first.
-func curve(points []pipelines.Point, hardware string) []pipelines.Point {
+func curve(points []pipelines.Point, hardware string, concurrency int) []pipelines.Point {
 	var all []pipelines.Point
 	for _, p := range points {
-		if p.Hardware == hardware && max(p.Concurrency, 1) == 1 {
+		if p.Hardware == hardware && max(p.Concurrency, 1) == max(concurrency, 1) {
 			all = append(all, p)
 		}
 	}
@@ -308,8 +338,8 @@ func curve(points []pipelines.Point, hardware string) []pipelines.Point {
 // Covers is the time that a profile takes a batch for: that of the smallest
 // profiled batch that is at least as large, or of the largest; 0 where nothing is
 // profiled on the hardware.
-func Covers(profile []pipelines.Point, hardware string, size int) time.Duration {
-	points := curve(profile, hardware)
+func Covers(profile []pipelines.Point, hardware string, size, concurrency int) time.Duration {
+	points := curve(profile, hardware, concurrency)
 	if len(points) == 0 {
 		return 0
 	}

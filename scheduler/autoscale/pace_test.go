@@ -157,3 +157,35 @@ func TestHealedProfiles(t *testing.T) {
 		require.Equal(t, m.Profile.Points[2].Duration, same[2].Duration)
 	})
 }
+
+// TestBatchesBesideEachOther are compared with what the profile says of so many at a time, and
+// are no faster than it because some of them happen to run alone.
+func TestBatchesBesideEachOther(t *testing.T) {
+	m := detect()
+	for _, p := range detect().Profile.Points {
+		p.Concurrency, p.Duration = 4, 3*p.Duration
+		m.Profile.Points = append(m.Profile.Points, p)
+	}
+	beside := func(p50 time.Duration) BatchDuration {
+		r := took(8, 50, p50, p50)
+		r.Concurrency = 4
+		return r
+	}
+	for _, as := range []time.Duration{42 * ms, 14 * ms, 5 * ms} { // as profiled four at a time, and alone
+		p := NewPace(PaceOptions{})
+		_, at := watch(t, &p, start, 2*time.Minute, m, beside(as))
+		require.Zero(t, at, "%v", as)
+		require.Empty(t, p.Void())
+	}
+	p := NewPace(PaceOptions{})
+	a, at := watch(t, &p, start, time.Minute, m, beside(84*ms))
+	require.NotZero(t, at)
+	require.Equal(t, "detect takes 84 ms, profiled 42 ms (batches of 8, 4 at a time, on cpu, for 15s)", a.Describe())
+	for i, point := range a.Points {
+		if point.Concurrency == 4 {
+			require.Greater(t, point.Duration, 3*detect().Profile.Points[i%4].Duration, "%v", point)
+		} else {
+			require.Contains(t, detect().Profile.Points, point, "of one at a time nothing was seen")
+		}
+	}
+}

@@ -127,9 +127,9 @@ func (m *ModuleMeasures) add(o ModuleMeasures) {
 			return ExecutorMeasures{a.Executor, a.Batches + b.Batches, a.Requests + b.Requests, a.Utilisation + b.Utilisation}
 		})
 	m.Durations = merge(m.Durations, o.Durations, func(a, b BatchDuration) int {
-		return cmp.Or(cmp.Compare(a.Hardware, b.Hardware), cmp.Compare(a.Size, b.Size))
+		return cmp.Or(cmp.Compare(a.Hardware, b.Hardware), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Concurrency, b.Concurrency))
 	}, func(a, b BatchDuration) BatchDuration {
-		return BatchDuration{a.Hardware, a.Size, a.Batches + b.Batches, mean(a.P50, b.P50, a.Batches, b.Batches), max(a.P95, b.P95)}
+		return BatchDuration{a.Hardware, a.Size, a.Batches + b.Batches, mean(a.P50, b.P50, a.Batches, b.Batches), max(a.P95, b.P95), a.Concurrency}
 	})
 	m.Transfers = merge(m.Transfers, o.Transfers, func(a, b HostTransfer) int { return cmp.Compare(a.Host, b.Host) },
 		func(a, b HostTransfer) HostTransfer {

@@ -17,7 +17,7 @@ func TestMeasuresOfSeveralGatewaysAddUp(t *testing.T) {
 		Modules: []ModuleMeasures{{
 			Name: "m", Rate: 30, Requests: 300, Batches: 100, MeanBatch: 3, Drops: map[string]int64{DropLate: 1},
 			Sizes:     []SizeCount{{1, 10}, {4, 90}},
-			Durations: []BatchDuration{{"cpu", 4, 30, 100, 120}},
+			Durations: []BatchDuration{{"cpu", 4, 30, 100, 120, 0}},
 			Executors: []ExecutorMeasures{{"e", 100, 300, 0.5}},
 		}},
 		Function: &functions.Measures{Applications: []functions.ApplicationMeasures{{Name: "x", Offered: 1, Requests: 10}}},
@@ -28,7 +28,7 @@ func TestMeasuresOfSeveralGatewaysAddUp(t *testing.T) {
 		Modules: []ModuleMeasures{{
 			Name: "m", Rate: 10, Requests: 100, Batches: 100, MeanBatch: 1, Drops: map[string]int64{DropLate: 2, DropFull: 8},
 			Sizes:     []SizeCount{{1, 100}},
-			Durations: []BatchDuration{{"cpu", 1, 30, 50, 60}, {"cpu", 4, 10, 140, 150}},
+			Durations: []BatchDuration{{"cpu", 1, 30, 50, 60, 0}, {"cpu", 4, 10, 140, 150, 0}},
 			Executors: []ExecutorMeasures{{"e", 100, 100, 0.25}, {"f", 0, 0, 0}},
 		}, {Name: "n", Rate: 1}},
 		Function: &functions.Measures{Applications: []functions.ApplicationMeasures{{Name: "x", Offered: 2, Requests: 20}}},
@@ -48,7 +48,7 @@ func TestMeasuresOfSeveralGatewaysAddUp(t *testing.T) {
 	assert.InDelta(t, 2, m.MeanBatch, 1e-9)
 	assert.Equal(t, map[string]int64{DropLate: 3, DropFull: 8}, m.Drops)
 	assert.Equal(t, []SizeCount{{1, 110}, {4, 90}}, m.Sizes)
-	assert.Equal(t, []BatchDuration{{"cpu", 1, 30, 50, 60}, {"cpu", 4, 40, 110, 150}}, m.Durations)
+	assert.Equal(t, []BatchDuration{{"cpu", 1, 30, 50, 60, 0}, {"cpu", 4, 40, 110, 150, 0}}, m.Durations)
 	assert.Equal(t, []ExecutorMeasures{{"e", 200, 400, 0.75}, {"f", 0, 0, 0}}, m.Executors)
 	assert.NotNil(t, got.Module("n"))
 	assert.Equal(t, 3., got.Function.Offered())

@@ -109,7 +109,7 @@ func (s Status) Alarms() string {
 	}
 	for _, v := range s.Void {
 		a := autoscale.PaceAdvice{Module: v.Module, Hardware: v.Hardware, Held: v.Held,
-			Deviation: autoscale.Deviation{Size: v.Size, Measured: v.Measured, Profiled: v.Profiled}}
+			Deviation: autoscale.Deviation{Size: v.Size, Measured: v.Measured, Profiled: v.Profiled, Concurrency: v.Concurrency}}
 		fmt.Fprintf(&b, "promise void because %s\n", a.Describe())
 	}
 	if s.Measures != nil {

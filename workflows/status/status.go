@@ -83,6 +83,8 @@ type Pace struct {
 	Measured time.Duration // median
 	Profiled time.Duration
 	Held     time.Duration `json:",omitzero"` // for how long
+
+	Concurrency int `json:",omitzero"` // batches at a time, where they are several
 }
 
 // Failure is why the latest change was not carried out.
