@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -93,7 +94,14 @@ func (c *Console) allowed(r *http.Request) bool {
 	if _, password, ok := r.BasicAuth(); ok {
 		given = []string{"Bearer " + password}
 	}
-	return c.options.Callers.Admits(given, r.TLS)
+	if c.options.Callers.Open() {
+		return true
+	}
+	admitted := c.options.Callers.Admits(given, r.TLS)
+	if admitted {
+		listen.CallerOf(r).Place.Prove()
+	}
+	return admitted
 }
 
 func (c *Console) page(w http.ResponseWriter, r *http.Request) {
@@ -151,11 +159,7 @@ func (c *Console) parts(ctx context.Context, path string) (main []byte, f frame,
 }
 
 func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
-	flusher, ok := w.(http.Flusher)
-	if !ok {
-		http.Error(w, "this connection cannot stream", http.StatusNotImplemented)
-		return
-	}
+	to := http.NewResponseController(w)
 	updates, leave, err := c.live.join(r.URL.Query().Get("page"))
 	if err != nil {
 		w.Header().Set("Retry-After", "10")
@@ -165,14 +169,13 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
-	flusher.Flush()
-	for {
+	_ = to.SetReadDeadline(time.Time{}) // not every writer has deadlines
+	for err := to.Flush(); err == nil; err = to.Flush() {
+		_ = to.SetWriteDeadline(time.Time{})
 		select {
 		case body := <-updates:
-			if _, err := fmt.Fprintf(w, "data: %s\n\n", body); err != nil {
-				return
-			}
-			flusher.Flush()
+			_ = to.SetWriteDeadline(time.Now().Add(listen.AnswerTime))
+			_, _ = fmt.Fprintf(w, "data: %s\n\n", body)
 		case <-r.Context().Done():
 			return
 		case <-c.live.ctx.Done():

@@ -291,10 +291,10 @@ func TestSlowCallers(t *testing.T) {
 		first, then, says string
 		time              time.Duration
 	}{
-		"headers":                   {"POST /v2/models/p/infer HTTP/1.1\r\n", "A: b\r\n", "", headerTime},
-		"no headers":                {"", "", "", headerTime},
-		"a body":                    {head, " ", "408 Request Timeout", bodyTime},
-		"a body that does not come": {head, "", "408 Request Timeout", bodyTime},
+		"headers":                   {"POST /v2/models/p/infer HTTP/1.1\r\n", "A: b\r\n", "", listen.HeadTime},
+		"no headers":                {"", "", "", listen.HeadTime},
+		"a body":                    {head, " ", "408 Request Timeout", listen.BodyTime},
+		"a body that does not come": {head, "", "408 Request Timeout", listen.BodyTime},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

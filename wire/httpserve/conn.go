@@ -42,12 +42,11 @@ type conn struct {
 	leave  func()               // gives back the turn to be read, see listen.Gate
 	in     *bufio.Reader
 	out    *bufio.Writer
-	timed  bool // a deadline for writing was set
 	state  atomic.Int32
 }
 
 func newConn(s *server, nc net.Conn, client *client) *conn {
-	c := &conn{Conn: nc, server: s, client: client, base: s.options.ConnContext(s.base, nc), leave: listen.Turn(nc)}
+	c := &conn{Conn: nc, server: s, client: client, base: s.others.ConnContext(s.base, nc), leave: listen.Turn(nc)}
 	if at := nc.RemoteAddr(); at != nil {
 		c.remote = at.String()
 	}

@@ -261,7 +261,7 @@ func TestADeadlineIsForOneAnswer(t *testing.T) {
 					return // the client misses it
 				}
 				w.(http.Flusher).Flush()
-				time.Sleep(time.Minute)
+				time.Sleep(10 * time.Second)
 			}
 		}), Options{HeaderTime: 10 * time.Second, IdleTime: time.Minute})
 		near, far := net.Pipe()

@@ -11,17 +11,13 @@ import (
 	"github.com/harpagon/harpagon/wire/listen"
 )
 
-// Options are what a server grants; times are above 0. Answers have no time limit of their
-// own.
+// Options are what a server grants; times are above 0. The rest is as with listen.Server.
 type Options struct {
 	// HeaderTime is for a connection's first byte, for a head from its first byte on, and
 	// then for the body, unless the handler sets another deadline.
 	HeaderTime   time.Duration
 	IdleTime     time.Duration // until the next request begins
 	ShutdownTime time.Duration // for requests under way, when the server stops
-
-	// ConnContext adds to the context of a connection's requests; nil adds nothing.
-	ConnContext func(context.Context, net.Conn) context.Context
 }
 
 // Serve serves until ctx ends; then requests under way may finish for a while.
@@ -60,14 +56,9 @@ type server struct {
 func newServer(ctx context.Context, h http.Handler, o Options) *server {
 	s := &server{handler: h, options: o, watched: clientOf, handed: newHandedListener(), conns: map[*conn]bool{}}
 	s.base, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	if s.options.ConnContext == nil {
-		s.options.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return ctx }
-	}
-	s.others = &http.Server{
-		Handler: h, ReadHeaderTimeout: o.HeaderTime, IdleTimeout: o.IdleTime,
-		BaseContext: func(net.Listener) context.Context { return s.base },
-		ConnContext: s.options.ConnContext,
-	}
+	s.others = listen.Server(h)
+	s.others.ReadHeaderTimeout, s.others.IdleTimeout = o.HeaderTime, o.IdleTime
+	s.others.BaseContext = func(net.Listener) context.Context { return s.base }
 	return s
 }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/harpagon/harpagon/wire/listen"
 )
 
 // mostHeld is how much of an answer without a Content-Length is held back to learn it.
@@ -112,7 +114,7 @@ func (w *writer) SetReadDeadline(at time.Time) error {
 
 // SetWriteDeadline is for http.ResponseController. It holds for this answer only.
 func (w *writer) SetWriteDeadline(at time.Time) error {
-	w.timed, w.c.timed = true, true
+	w.timed = true
 	return w.c.SetWriteDeadline(at)
 }
 
@@ -124,9 +126,8 @@ func (w *writer) hasBody() bool {
 // begin writes the head of the answer and what was held back; next is what follows that.
 func (w *writer) begin(next []byte) {
 	w.begun = true
-	if w.c.timed && !w.timed {
-		w.c.timed = false
-		_ = w.c.SetWriteDeadline(time.Time{})
+	if !w.timed {
+		_ = w.c.SetWriteDeadline(time.Now().Add(listen.AnswerTime))
 	}
 	w.c.leave() // its client may take long to read it
 	h := w.header

@@ -30,7 +30,7 @@ func TestConnectionsKnowWhenDataCame(t *testing.T) {
 	require.NoError(t, err)
 	defer server.Close()
 	came := Arrival(server)
-	require.NotNil(t, Arrival(tls.Server(&gatedConn{Conn: &counted{Conn: server}}, &tls.Config{})), "through TLS and what else is around it")
+	require.NotNil(t, Arrival(tls.Server(&gatedConn{Conn: &Place{Conn: server}}, &tls.Config{})), "through TLS and what else is around it")
 	require.Zero(t, came(), "nothing has been read")
 	buf := make([]byte, 3)
 	for begin := time.Now(); came().IsZero(); { // the kernel begins some time after it was asked to

@@ -1,11 +1,13 @@
 package listen
 
 import (
+	"container/list"
 	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Descriptors is how many files and connections this process may have open. Go
@@ -29,18 +31,27 @@ func Few() string {
 	return ""
 }
 
-// Limit keeps at most so many connections of a listener open. Those beyond are refused
-// and closed, so that descriptors never run out. most is above 0.
+// idleLeast is how long a connection must have had no request before it is closed to make
+// room: one that has just come is about to say what it wants.
+const idleLeast = time.Second
+
+// Limit keeps at most so many connections of a listener open, so that descriptors and
+// memory never run out. Where one comes beyond them, the stranger that has been idle for
+// longest is closed to make room, see Place; where there is none, it is the newcomer that
+// is refused and closed. most is above 0.
 func Limit(l net.Listener, most int, r Refusal) net.Listener {
-	return &limited{Listener: l, most: int64(most), refusal: r}
+	return &limited{Listener: l, most: most, refusal: r}
 }
 
 type limited struct {
 	net.Listener
-	most    int64
+	most    int
 	refusal Refusal
-	open    atomic.Int64
 	told    atomic.Int64 // connections that are being told
+
+	mu        sync.Mutex
+	open      int
+	strangers list.List // of *Place, the one that has been idle for longest first
 }
 
 // Accept implements net.Listener.
@@ -50,10 +61,9 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) <= l.most {
-			return &counted{Conn: c, close: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+		if p := l.enter(c); p != nil {
+			return p, nil
 		}
-		l.open.Add(-1)
 		if l.told.Add(1) > mostTold {
 			l.told.Add(-1)
 			_ = c.Close()
@@ -66,17 +76,120 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// counted is a connection that is counted until it is closed.
-type counted struct {
+// enter finds a place for a connection; nil where there is none.
+func (l *limited) enter(c net.Conn) *Place {
+	p := &Place{Conn: c, of: l, since: time.Now()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.most {
+		idle := l.idlest(p.since)
+		if idle == nil {
+			return nil
+		}
+		l.leave(idle)
+		defer func() { _ = idle.Conn.Close() }() // its server closes the rest of it
+	}
+	p.at = l.strangers.PushBack(p)
+	l.open++
+	return p
+}
+
+// idlest is the stranger that has been idle for longest; nil where none has been for long
+// enough. The lock is held.
+func (l *limited) idlest(now time.Time) *Place {
+	for range l.strangers.Len() {
+		p := l.strangers.Front().Value.(*Place)
+		if p.busy.Load() == 0 {
+			if now.Sub(p.since) < idleLeast {
+				return nil
+			}
+			return p
+		}
+		l.strangers.MoveToBack(p.at) // where it will be anyway, once it is idle
+	}
+	return nil
+}
+
+// leave takes a connection out. The lock is held.
+func (l *limited) leave(p *Place) {
+	if p.left {
+		return
+	}
+	p.left = true
+	l.open--
+	l.forget(p)
+}
+
+// forget takes a connection out of the strangers. The lock is held.
+func (l *limited) forget(p *Place) {
+	if p.at != nil {
+		l.strangers.Remove(p.at)
+		p.at = nil
+	}
+}
+
+// Place is a connection's among those that its port keeps open. Its caller is a stranger
+// until Prove, and idle except between Begin and End. Its methods may be called from any
+// goroutine, and do nothing for nil.
+type Place struct {
 	net.Conn
-	close func()
+	of   *limited
+	busy atomic.Int64
+	own  atomic.Bool // its caller has proven who it is
+
+	since time.Time     // it has been idle; these are under the lock of the port
+	at    *list.Element // among the strangers; nil for none
+	left  bool
+}
+
+// PlaceOf is the place of a connection that came from Limit; nil for another. What wraps
+// a connection, as TLS does, is looked through.
+func PlaceOf(c net.Conn) *Place {
+	p, _ := Layer[*Place](c)
+	return p
+}
+
+// Prove says that the caller has proven who it is: its connection is never closed to make
+// room for others.
+func (p *Place) Prove() {
+	if p == nil || p.own.Swap(true) {
+		return
+	}
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.of.forget(p)
+}
+
+// Proven says whether Prove was called.
+func (p *Place) Proven() bool { return p != nil && p.own.Load() }
+
+// Begin says that a request, which was read to its end, is worked on, until End.
+func (p *Place) Begin() {
+	if p != nil {
+		p.busy.Add(1)
+	}
+}
+
+// End ends what Begin has begun.
+func (p *Place) End() {
+	if p == nil || p.busy.Add(-1) > 0 || p.own.Load() {
+		return
+	}
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.since = time.Now()
+	if p.at != nil {
+		p.of.strangers.MoveToBack(p.at)
+	}
 }
 
 // NetConn is the connection below.
-func (c *counted) NetConn() net.Conn { return c.Conn }
+func (p *Place) NetConn() net.Conn { return p.Conn }
 
 // Close implements net.Conn.
-func (c *counted) Close() error {
-	c.close()
-	return c.Conn.Close()
+func (p *Place) Close() error {
+	p.of.mu.Lock()
+	p.of.leave(p)
+	p.of.mu.Unlock()
+	return p.Conn.Close()
 }

@@ -1,10 +1,14 @@
 package listen
 
 import (
+	"bufio"
+	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +20,7 @@ import (
 func TestConnectionsBeyondTheLimitAreTold(t *testing.T) {
 	l, err := HTTP("127.0.0.1:0", secure.Credentials{}, 3)
 	require.NoError(t, err)
-	server := &http.Server{Handler: http.NotFoundHandler()}
+	server := Server(http.HandlerFunc(known))
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 	url := "http://" + l.Addr().String()
@@ -33,6 +37,7 @@ func TestConnectionsBeyondTheLimitAreTold(t *testing.T) {
 	for range 3 {
 		c, err := net.Dial("tcp", l.Addr().String())
 		require.NoError(t, err)
+		introduce(t, c)
 		idle = append(idle, c)
 	}
 	refused, err := net.Dial("tcp", l.Addr().String())
@@ -54,12 +59,13 @@ func TestConnectionsBeyondTheLimitAreToldOverTLS(t *testing.T) {
 	i := securetest.New(t, "ours").Identity(t)
 	l, err := HTTP("127.0.0.1:0", secure.Credentials{Identity: i}, 1)
 	require.NoError(t, err)
-	server := &http.Server{Handler: http.NotFoundHandler()}
+	server := Server(http.HandlerFunc(known))
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
-	idle, err := net.Dial("tcp", l.Addr().String())
+	idle, err := tls.Dial("tcp", l.Addr().String(), i.Client("127.0.0.1"))
 	require.NoError(t, err)
 	defer idle.Close()
+	introduce(t, idle)
 	for _, second := range []bool{false, true} {
 		c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: i.Client("127.0.0.1"), ForceAttemptHTTP2: second}}
 		r, err := c.Get("https://" + l.Addr().String())
@@ -67,6 +73,102 @@ func TestConnectionsBeyondTheLimitAreToldOverTLS(t *testing.T) {
 		require.Equal(t, http.StatusTooManyRequests, r.StatusCode)
 		require.NoError(t, r.Body.Close())
 	}
+}
+
+// known is a handler whose callers have all proven who they are.
+func known(w http.ResponseWriter, r *http.Request) {
+	CallerOf(r).Place.Prove()
+	http.NotFound(w, r)
+}
+
+// introduce asks known.
+func introduce(t *testing.T, c net.Conn) {
+	_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	require.NoError(t, err)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, r.StatusCode)
+}
+
+// pipes is a listener of connections in memory.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return new(net.UnixAddr) }
+
+// TestIdleStrangersMakeRoom holds who is closed where one more comes than may stay: the
+// stranger that has had no request for longest, and nobody else.
+func TestIdleStrangersMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := make(pipes)
+		l := Limit(in, 4, Refusal{Tell: Say([]byte("full"))})
+		arrive := func() (near net.Conn) {
+			near, far := net.Pipe()
+			in <- far
+			return near
+		}
+		accepted := make(chan net.Conn, 10)
+		go func() {
+			for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+				accepted <- c
+			}
+		}()
+		closed := func(c net.Conn) bool {
+			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond)) // fails where it is closed
+			_, err := c.Read(make([]byte, 1))
+			return errors.Is(err, io.EOF)
+		}
+		said := func(c net.Conn) string {
+			text, err := io.ReadAll(c)
+			require.NoError(t, err)
+			return string(text)
+		}
+		var near []net.Conn
+		var places []*Place
+		come := func() {
+			near = append(near, arrive())
+			places = append(places, PlaceOf(<-accepted))
+			time.Sleep(10 * time.Millisecond)
+		}
+		for range 4 {
+			come() // 0 to 3
+		}
+		require.Equal(t, "full", said(arrive()), "all have only just come")
+		places[0].Prove()
+		places[1].Begin()
+		time.Sleep(idleLeast)
+		come() // 4
+		require.True(t, closed(near[2]), "0 has proven who it is, and 1 is busy")
+		places[3].Begin()
+		places[3].End()
+		places[1].End()
+		require.Equal(t, "full", said(arrive()), "these were busy until now, and 4 has only just come")
+		time.Sleep(idleLeast)
+		come() // 5
+		require.True(t, closed(near[4]))
+		come() // 6
+		require.True(t, closed(near[3]))
+		come() // 7
+		require.True(t, closed(near[1]))
+		require.Equal(t, "full", said(arrive()))
+		require.False(t, closed(near[0]))
+		for i := range places {
+			require.NoError(t, places[i].Close())
+			require.NoError(t, places[i].Close(), "or again")
+		}
+		for range 4 {
+			come()
+		}
+		require.Equal(t, "full", said(arrive()), "each has made room once")
+		close(in)
+	})
 }
 
 func TestDescriptors(t *testing.T) {

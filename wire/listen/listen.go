@@ -34,9 +34,10 @@ func TCP(address string, c secure.Credentials) (net.Listener, error) {
 	return l, nil
 }
 
-// Connections is how many connections a port keeps open where nothing else is said:
-// the others of the process get as many descriptors.
-func Connections() int { return max(Descriptors()/4, 16) }
+// Connections is how many connections a port keeps open where nothing else is said: the
+// others of the process get as many descriptors, and those of a port take some 100 MiB,
+// with buffers and stacks, before any says what it wants.
+func Connections() int { return min(max(Descriptors()/4, 16), 4096) }
 
 // TLS is the listener with TLS, where there is an identity.
 func TLS(l net.Listener, i *secure.Identity) (net.Listener, error) {

@@ -2,9 +2,7 @@ package roles
 
 import (
 	"context"
-	"net/http"
 	"sync"
-	"time"
 
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -28,9 +26,6 @@ type Store struct {
 	servers sync.WaitGroup
 }
 
-// slowHeaders is how long a caller of a store may take to say what it wants.
-const slowHeaders = 5 * time.Second
-
 // StartStore starts to serve.
 func StartStore(o StoreOptions) (*Store, error) {
 	l, err := listen.HTTP(o.Addr, o.Credentials, 0)
@@ -39,7 +34,7 @@ func StartStore(o StoreOptions) (*Store, error) {
 	}
 	life, quit := context.WithCancel(context.Background())
 	s := &Store{Addr: l.Addr().String(), quit: quit, secured: o.Credentials.Identity != nil}
-	server := &http.Server{Handler: content.Handler(content.Folder(o.Dir), o.Limit, o.Credentials.Guard()), ReadHeaderTimeout: slowHeaders}
+	server := listen.Server(listen.Transfers(content.Handler(content.Folder(o.Dir), o.Limit, o.Credentials.Guard())))
 	context.AfterFunc(life, func() { _ = server.Close() })
 	s.servers.Go(func() { _ = server.Serve(l) })
 	return s, nil

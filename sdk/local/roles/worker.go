@@ -186,7 +186,7 @@ func (r *Worker) serve(life context.Context, address string) error {
 	if address == "" {
 		return nil
 	}
-	l, err := listen.TCP(address, secure.Credentials{})
+	l, err := listen.HTTP(address, secure.Credentials{}, 0)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (r *Worker) serve(life context.Context, address string) error {
 	m.Registry().MustRegister(metrics.Devices(r.Readings))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.Handler())
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: driverPace}
+	server := listen.Server(mux)
 	context.AfterFunc(life, func() { _ = server.Close() })
 	r.servers.Go(func() { _ = server.Serve(l) })
 	return nil

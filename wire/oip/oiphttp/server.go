@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/secure"
 )
@@ -41,6 +42,7 @@ func AuthorizedFor(g secure.Guard, scope func(*http.Request) secure.Scope, owner
 			Fail(w, &statusError{http.StatusUnauthorized, wire.Errorf(wire.CodeInvalid, "", "%s", g.Refusal(owner))})
 			return
 		}
+		listen.CallerOf(r).Place.Prove()
 		if who := g.Who(r.Header["Authorization"]); who != nil {
 			r = r.WithContext(wire.WithTenant(r.Context(), who))
 		}
@@ -71,8 +73,7 @@ func Traced(r *http.Request) context.Context {
 
 // Bounds are what a server grants the body of a request.
 type Bounds struct {
-	Most int64         // bytes
-	Time time.Duration // until all of it is there; 0 waits for ever
+	Most int64 // bytes
 
 	// Grow is asked before memory for so many bytes more is used; its error ends the
 	// request. nil grants everything.
@@ -118,11 +119,9 @@ func readBody(w http.ResponseWriter, r *http.Request, o Bounds) ([]byte, error) 
 	if whole > 0 {
 		size = min(whole, reserved)
 	}
-	if o.Time > 0 {
-		timer := http.NewResponseController(w)
-		if timer.SetReadDeadline(time.Now().Add(o.Time)) == nil { // not every writer has one
-			defer func() { _ = timer.SetReadDeadline(time.Time{}) }()
-		}
+	timer := http.NewResponseController(w)
+	if timer.SetReadDeadline(time.Now().Add(listen.BodyTime)) == nil { // not every writer has one
+		defer func() { _ = timer.SetReadDeadline(time.Time{}) }()
 	}
 	buf := make([]byte, 0, size)
 	in := http.MaxBytesReader(w, r.Body, o.Most)
@@ -147,7 +146,7 @@ func readBody(w http.ResponseWriter, r *http.Request, o Bounds) ([]byte, error) 
 			return nil, tooLarge("the body has more than the %d bytes that are accepted", o.Most)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			w.Header().Set("Connection", "close")
-			return nil, &statusError{http.StatusRequestTimeout, wire.Errorf(wire.CodeDeadline, "", "the body has not arrived within %v", o.Time)}
+			return nil, &statusError{http.StatusRequestTimeout, wire.Errorf(wire.CodeDeadline, "", "the body has not arrived within %v", listen.BodyTime)}
 		case err != nil:
 			return nil, wire.Errorf(wire.CodeCanceled, "", "the body ended early: %v", err)
 		}
@@ -199,12 +198,8 @@ func Fail(w http.ResponseWriter, err error) {
 	write(w, status, oip.ContentJSON, oip.EncodeError(e))
 }
 
-// answerTime is how long a client may take to read an answer, for the largest at a
-// megabyte a second. One that reads nothing would hold its connection and the answer for ever.
-const answerTime = time.Minute
-
 func write(w http.ResponseWriter, status int, contentType string, body []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime)) // not every writer has one
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(listen.AnswerTime)) // not every writer has one
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)

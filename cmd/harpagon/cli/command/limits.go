@@ -32,7 +32,7 @@ func (f *LimitFlags) Register(c *cobra.Command) {
 // RegisterConnections adds the flag that bounds connections; CheckConnections says what is
 // wrong with it.
 func RegisterConnections(c *cobra.Command, most *int) {
-	c.Flags().IntVar(most, "max-connections", 0, "how many connections each port keeps open; 0 means a quarter of the files that the process may have open")
+	c.Flags().IntVar(most, "max-connections", 0, "how many connections each port keeps open; 0 means 4,096, or a quarter of the files that the process may have open where that is less")
 }
 
 // CheckConnections says why there cannot be so many connections at most.

@@ -102,7 +102,7 @@ func (f *providerFlags) run(ctx context.Context, d *command.Deps, doc *pipelines
 		return errors.New(strings.TrimPrefix(err.Error(), "provider: "))
 	}
 	defer host.Close()
-	l, err := listen.TCP(address, secure.Credentials{})
+	l, err := listen.HTTP(address, secure.Credentials{}, 0)
 	if err != nil {
 		return err
 	}
