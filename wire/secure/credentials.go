@@ -87,7 +87,7 @@ func (c Credentials) Watch(ctx context.Context, tell func(line string)) {
 // Loopback says that only this machine reaches the host. An empty host means
 // all interfaces.
 func Loopback(host string) bool {
-	if host == "localhost" {
+	if strings.EqualFold(host, "localhost") {
 		return true
 	}
 	ip := net.ParseIP(strings.Trim(host, "[]"))

@@ -25,6 +25,7 @@ import (
 	"go.temporal.io/server/temporal"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -34,7 +35,7 @@ const LeftOut = false
 // Server is a Temporal server that runs in this process.
 type Server struct {
 	temporal temporal.Server
-	ui       *ui
+	ui       *webUI
 	address  string
 }
 
@@ -52,36 +53,46 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	proof := secure.Credentials{Identity: identity}
 	chosen := &ports{}
 	defer chosen.release()
-	frontend, err := chosen.choose(o.FrontendAddr, proof)
+	frontend, err := chosen.choose(o.FrontendAddr, secure.Credentials{Identity: identity})
 	if err != nil {
 		return nil, fmt.Errorf("embedded: Temporal: %w", err)
 	}
-	uiAt := address{}
+	var people net.Listener
 	if !o.WithoutUI {
-		if uiAt, err = chosen.choose(o.UIAddr, secure.Credentials{}); err != nil {
+		if people, err = listen.HTTP(cmp.Or(o.UIAddr, loopback+":0"), secure.Credentials{}, 0); err != nil {
 			return nil, fmt.Errorf("embedded: Temporal UI: %w", err)
 		}
 	}
+	s, err := serve(ctx, o, identity, frontend, chosen)
+	if err == nil && people != nil {
+		if s.ui, err = startUI(people, s.address, o.TLS); err != nil {
+			_ = s.temporal.Stop()
+		}
+	}
+	if err != nil && people != nil {
+		_ = people.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// serve starts a server without its UI.
+func serve(ctx context.Context, o Options, identity *secure.Identity, frontend address, chosen *ports) (*Server, error) {
 	l := logger(o.LogFile)
 	start := open
 	if o.Postgres.URL != "" {
 		start = join
 	}
-	c, more, err := start(ctx, o, frontend, chosen, proof, l)
+	c, more, err := start(ctx, o, frontend, chosen, secure.Credentials{Identity: identity}, l)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{address: c.PublicClient.HostPort}
-	if err := s.start(ctx, c, identity, l, more...); err != nil {
-		return nil, err
-	}
-	if !o.WithoutUI {
-		s.ui = startUI(uiAt, s.address, o.TLS)
-	}
-	return s, nil
+	return s, s.start(ctx, c, identity, l, more...)
 }
 
 // open describes a server of one process on a file.
