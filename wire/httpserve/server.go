@@ -54,9 +54,10 @@ type server struct {
 }
 
 func newServer(ctx context.Context, h http.Handler, o Options) *server {
-	s := &server{handler: h, options: o, watched: clientOf, handed: newHandedListener(), conns: map[*conn]bool{}}
+	s := &server{options: o, watched: clientOf, handed: newHandedListener(), conns: map[*conn]bool{}}
 	s.base, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	s.others = listen.Server(h)
+	s.handler = s.others.Handler
 	s.others.ReadHeaderTimeout, s.others.IdleTimeout = o.HeaderTime, o.IdleTime
 	s.others.BaseContext = func(net.Listener) context.Context { return s.base }
 	return s

@@ -26,7 +26,7 @@ const (
 // need them: over HTTP/2 that for an answer runs from when its request came.
 func Server(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: fewStreams(h), MaxHeaderBytes: MostHead, ConnContext: withCaller,
+		Handler: served(h), MaxHeaderBytes: MostHead, ConnContext: withCaller,
 		ReadHeaderTimeout: HeadTime, ReadTimeout: HeadTime + BodyTime, WriteTimeout: AnswerTime, IdleTimeout: IdleTime,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: mostStreams, MaxReadFrameSize: mostFrame, WriteByteTimeout: AnswerTime,
@@ -35,12 +35,16 @@ func Server(h http.Handler) *http.Server {
 	}
 }
 
-// fewStreams resets streams of strangers that come beyond mostStrange: an answer would have
-// to wait for a caller who may not read it.
-func fewStreams(h http.Handler) http.Handler {
+// served is a handler whose requests are told to the places of their connections. Streams
+// of strangers that come beyond mostStrange are reset: an answer would have to wait for a
+// caller who may not read it.
+func served(h http.Handler) http.Handler {
 	free := make(chan struct{}, mostStrange)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 2 && !CallerOf(r).Place.Proven() {
+		place := CallerOf(r).Place
+		place.serve(1)
+		defer place.serve(-1)
+		if r.ProtoMajor == 2 && !place.Proven() {
 			select {
 			case free <- struct{}{}:
 				defer func() { <-free }()

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"container/list"
+	"errors"
 	"net"
 	"strconv"
 	"sync"
@@ -39,7 +40,9 @@ const idleLeast = time.Second
 // memory never run out. Where one comes beyond them, the stranger that has been idle for
 // longest is closed to make room, see Place; where there is none, it is the newcomer that
 // is refused and closed. most is above 0.
-func Limit(l net.Listener, most int, r Refusal) net.Listener {
+func Limit(l net.Listener, most int, r Refusal) net.Listener { return limit(l, most, r) }
+
+func limit(l net.Listener, most int, r Refusal) *limited {
 	return &limited{Listener: l, most: most, refusal: r}
 }
 
@@ -48,6 +51,8 @@ type limited struct {
 	most    int
 	refusal Refusal
 	told    atomic.Int64 // connections that are being told
+	heads   bool         // what strangers send counts, see Place.Read
+	unheard atomic.Int64 // bytes that count, of all of them
 
 	mu        sync.Mutex
 	open      int
@@ -137,6 +142,9 @@ type Place struct {
 	busy atomic.Int64
 	own  atomic.Bool // its caller has proven who it is
 
+	unheard atomic.Int64 // bytes that were read and led to no request yet, see Read
+	serving atomic.Int64 // handlers of its requests
+
 	since time.Time     // it has been idle; these are under the lock of the port
 	at    *list.Element // among the strangers; nil for none
 	left  bool
@@ -186,8 +194,58 @@ func (p *Place) End() {
 // NetConn is the connection below.
 func (p *Place) NetConn() net.Conn { return p.Conn }
 
+// Bytes of strangers that led to no request yet: of heads that are not whole, which take
+// some twenty times as many once they are read apart, and of what precedes TLS.
+const (
+	mostUnheard = 4 << 20 // of all connections of a port, beyond those
+	fewUnheard  = 2 << 10 // that each has
+)
+
+// errUnheard is one of the network, after which servers close a connection without a word.
+var errUnheard error = &net.OpError{Op: "read", Err: errors.New("too many connections have sent the beginning of a request")}
+
+// Read implements net.Conn. Where heads count, it fails for a stranger who goes on with a
+// long one while there is no room for more of them.
+func (p *Place) Read(b []byte) (int, error) {
+	n, err := p.Conn.Read(b)
+	if n <= 0 || !p.of.heads || p.own.Load() || p.serving.Load() > 0 {
+		return n, err
+	}
+	now := p.unheard.Add(int64(n))
+	more := now - max(now-int64(n), fewUnheard)
+	if more > 0 && p.of.unheard.Add(more) > mostUnheard {
+		return 0, errUnheard
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (p *Place) Write(b []byte) (int, error) {
+	p.heard()
+	return p.Conn.Write(b)
+}
+
+// heard says that what was read has led to something.
+func (p *Place) heard() {
+	if p.unheard.Load() == 0 {
+		return
+	}
+	if n := p.unheard.Swap(0) - fewUnheard; n > 0 {
+		p.of.unheard.Add(-n)
+	}
+}
+
+// serve says that so many more handlers work on requests, which what is read is for.
+func (p *Place) serve(more int64) {
+	if p != nil {
+		p.serving.Add(more)
+		p.heard()
+	}
+}
+
 // Close implements net.Conn.
 func (p *Place) Close() error {
+	p.heard()
 	p.of.mu.Lock()
 	p.of.leave(p)
 	p.of.mu.Unlock()

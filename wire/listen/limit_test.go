@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,6 +169,48 @@ func TestIdleStrangersMakeRoom(t *testing.T) {
 		}
 		require.Equal(t, "full", said(arrive()), "each has made room once")
 		close(in)
+	})
+}
+
+// TestHeadsOfStrangersAreFew has strangers send heads that do not end: those that go on beyond
+// what all may have sent are closed, whoever sends little is served, and so is a long head
+// of somebody who is known.
+func TestHeadsOfStrangersAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := make(pipes)
+		l := limit(in, 1000, Refusal{})
+		l.heads = true
+		server := Server(http.HandlerFunc(known))
+		go func() { _ = server.Serve(l) }()
+		defer server.Close()
+		defer close(in)
+		arrive := func() net.Conn {
+			near, far := net.Pipe()
+			in <- far
+			return near
+		}
+		friend := arrive()
+		introduce(t, friend)
+		long := "GET / HTTP/1.1\r\nHost: h\r\nA: " + strings.Repeat("a", MostHead-1000)
+		left := 0
+		for range 2 * mostUnheard / MostHead {
+			if _, err := io.WriteString(arrive(), long); err == nil {
+				left++
+			}
+		}
+		synctest.Wait()
+		require.LessOrEqual(t, l.unheard.Load(), int64(mostUnheard))
+		require.Greater(t, l.unheard.Load(), int64(mostUnheard-MostHead), "they get what there is")
+		require.Less(t, left, 2*mostUnheard/MostHead)
+		introduce(t, arrive())
+		_, err := io.WriteString(friend, long+"\r\n\r\n")
+		require.NoError(t, err)
+		r, err := http.ReadResponse(bufio.NewReader(friend), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusNotFound, r.StatusCode)
+		time.Sleep(2 * HeadTime)
+		synctest.Wait()
+		require.Zero(t, l.unheard.Load(), "all have ended")
 	})
 }
 

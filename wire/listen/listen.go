@@ -56,23 +56,32 @@ func HTTP(address string, c secure.Credentials, most int) (net.Listener, error) 
 	if err != nil {
 		return nil, err
 	}
+	l.heads = true
 	return TLS(Gate(l), c.Identity)
 }
 
 // GRPC opens the address for a server of gRPC, which sees to TLS itself, in the same way.
 func GRPC(address string, c secure.Credentials, most int) (net.Listener, error) {
-	return open(address, c, most, Refusal{Tell: refuseCall}, http2.NextProtoTLS, Stamp)
+	l, err := open(address, c, most, Refusal{Tell: refuseCall}, http2.NextProtoTLS, Stamp)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // Frames opens the address for connections of frames (package frames), at most so many; 0
 // means Connections. Those beyond are told what is given. TLS is the server's.
 func Frames(address string, c secure.Credentials, most int, says []byte) (net.Listener, error) {
-	return open(address, c, most, Refusal{Tell: Say(says)}, "", func(l net.Listener) net.Listener { return l })
+	l, err := open(address, c, most, Refusal{Tell: Say(says)}, "", func(l net.Listener) net.Listener { return l })
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // open is TCP with at most so many connections. Those beyond are refused over TLS where
 // there is an identity, by a protocol. It fails where no port can have the identity.
-func open(address string, c secure.Credentials, most int, r Refusal, protocol string, with func(net.Listener) net.Listener) (net.Listener, error) {
+func open(address string, c secure.Credentials, most int, r Refusal, protocol string, with func(net.Listener) net.Listener) (*limited, error) {
 	config, err := c.Identity.Server()
 	if err != nil {
 		return nil, err
@@ -82,5 +91,5 @@ func open(address string, c secure.Credentials, most int, r Refusal, protocol st
 	if err != nil {
 		return nil, err
 	}
-	return Limit(with(l), cmp.Or(most, Connections()), r), nil
+	return limit(with(l), cmp.Or(most, Connections()), r), nil
 }
