@@ -30,6 +30,8 @@ func (e *executor) run(ctx context.Context, c *lane, b *attach.Batch, soon func(
 	r.message.Result = &r.result
 	info := BatchInfo{Executor: e.task.Slot.Executor, ID: b.ID, Size: len(b.Items), Due: b.Due}
 	w := e.examine(c, b)
+	ctx, done := WithMemory(ctx, e.host.Memory)
+	defer done()
 	if len(w.good) > 0 {
 		e.compute(ctx, c, b, w, soon, &info)
 	}
@@ -223,7 +225,7 @@ func (w *work) failGood(err *wire.Error) {
 
 // byOneRequest is true for an error that one of the requests may have caused.
 func byOneRequest(err *wire.Error) bool {
-	return err.Code == wire.CodeInvalid || err.Code == wire.CodeInternal
+	return err.Code == wire.CodeInvalid || err.Code == wire.CodeInternal || err.Code == wire.CodeOverloaded
 }
 
 // computeEach computes each request by itself, so that only those fail that are

@@ -68,6 +68,9 @@ type Host struct {
 	// one that it asks for; may be nil.
 	Notice func(string)
 
+	// Memory bounds what steps make; nil bounds nothing.
+	Memory Memory
+
 	Retry        Backoff       // between attempts to attach and to reload
 	DrainTimeout time.Duration // for orderly draining after cancellation; zero is DefaultDrainTimeout
 

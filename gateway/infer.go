@@ -94,6 +94,8 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	} else {
 		r = graph.New(gr.Graph, inputs, arrival, deadline)
 	}
+	r.Made = g.options.Bytes.Begin(p.name)
+	defer r.Made.Release()
 	r.Share.Holder = r
 	p.shares.Enter(tenant, &r.Share, paid)
 	r.Begin()

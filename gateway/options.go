@@ -5,6 +5,7 @@ import (
 
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
@@ -66,6 +67,10 @@ type Options struct {
 	// Dispatched leaves it to dispatchers elsewhere when and where the items of
 	// modules run; see Gateway.Follow.
 	Dispatched bool
+
+	// Bytes bounds the memory of what modules make of requests; nil bounds nothing. Who
+	// takes requests counts what they bring.
+	Bytes *inflight.Bytes
 
 	// Observer is told what happens.
 	Observer Observer

@@ -14,3 +14,11 @@ type NamedTensor struct {
 	Name string
 	Tensor
 }
+
+// DataSize is how many bytes the data of tensors are.
+func DataSize(tensors []Tensor) (n int64) {
+	for i := range tensors {
+		n += int64(len(tensors[i].Data))
+	}
+	return n
+}

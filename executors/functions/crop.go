@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -45,7 +46,13 @@ func prepareCrop(p *Parameters) (Step, error) {
 			Inputs:  []pipelines.Port{from.port("image"), fp32("boxes", -1, 4)},
 			Outputs: []pipelines.Port{fp32("crops", -1, -1, int64(height), int64(width))},
 		},
-		Call: func(_ context.Context, inputs []wire.Tensor) ([]wire.Tensor, error) {
+		Call: func(ctx context.Context, inputs []wire.Tensor) ([]wire.Tensor, error) {
+			n := min(inputs[1].Shape[0], int64(most)) * inputs[0].Shape[0] * int64(4*height*width)
+			release, err := executors.Reserve(ctx, n)
+			if err != nil {
+				return nil, err
+			}
+			defer release()
 			crops, err := from.crop(inputs[0], inputs[1], margin, height, width, most)
 			return []wire.Tensor{crops}, err
 		},

@@ -11,6 +11,7 @@ import (
 	"image/png"
 	"math/rand/v2"
 
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -53,12 +54,21 @@ func prepareDecode(p *Parameters) (Step, error) {
 			Inputs:  []pipelines.Port{file},
 			Outputs: []pipelines.Port{{Name: "image", Datatype: wire.Uint8, Shape: []int64{int64(channels), -1, -1}}},
 		},
-		Call: func(_ context.Context, inputs []wire.Tensor) ([]wire.Tensor, error) {
+		Call: func(ctx context.Context, inputs []wire.Tensor) ([]wire.Tensor, error) {
 			data, err := fileBytes(inputs[0])
 			if err != nil {
 				return nil, err
 			}
-			picture, err := decodePicture(data, most)
+			pixels, each, err := measurePicture(data, most)
+			if err != nil {
+				return nil, err
+			}
+			release, err := executors.Reserve(ctx, int64(pixels)*int64(each+channels))
+			if err != nil {
+				return nil, err
+			}
+			defer release()
+			picture, err := decodePicture(data)
 			if err != nil {
 				return nil, err
 			}
@@ -80,22 +90,86 @@ func fileBytes(t wire.Tensor) ([]byte, error) {
 	return []byte(files[0]), nil
 }
 
-func decodePicture(data []byte, most int) (image.Image, error) {
-	read, size := png.Decode, png.DecodeConfig
+func isJPEG(data []byte) bool { return bytes.HasPrefix(data, []byte("\xff\xd8")) }
+
+// measurePicture is how many pixels a picture has, and how many bytes each takes to decode,
+// at most.
+func measurePicture(data []byte, most int) (pixels, each int, err error) {
+	size := png.DecodeConfig
 	switch {
-	case bytes.HasPrefix(data, []byte("\xff\xd8")):
-		read, size = jpeg.Decode, jpeg.DecodeConfig
+	case isJPEG(data):
+		size = jpeg.DecodeConfig
 	case !bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):
-		return nil, fmt.Errorf("the file of %d bytes is neither JPEG nor PNG", len(data))
+		return 0, 0, fmt.Errorf("the file of %d bytes is neither JPEG nor PNG", len(data))
 	}
 	c, err := size(bytes.NewReader(data))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the picture cannot be read: %w", err)
+		return 0, 0, fmt.Errorf("the picture cannot be read: %w", err)
 	case c.Width <= 0 || c.Height <= 0:
-		return nil, errors.New("the picture has no pixels")
+		return 0, 0, errors.New("the picture has no pixels")
 	case c.Width > most/c.Height:
-		return nil, fmt.Errorf("the picture of %d x %d pixels is larger than max_pixels = %d", c.Width, c.Height, most)
+		return 0, 0, fmt.Errorf("the picture of %d x %d pixels is larger than max_pixels = %d", c.Width, c.Height, most)
+	}
+	return c.Width * c.Height, bytesPerPixel(data, c.ColorModel), nil
+}
+
+// bytesPerPixel is what the standard library's decoders hold of a picture, at most.
+func bytesPerPixel(data []byte, m color.Model) int {
+	const (
+		jpegSamples  = 4 + 4               // and as many again where they are CMYK
+		coefficients = jpegSamples / 2 * 4 // of 32 bits, which are kept where a JPEG is progressive
+		interlaced   = 28                  // where a PNG says that it is
+	)
+	if isJPEG(data) {
+		if progressive(data) {
+			return jpegSamples + coefficients
+		}
+		return jpegSamples
+	}
+	each := 8
+	switch m {
+	case color.GrayModel:
+		each = 1
+	case color.Gray16Model:
+		each = 2
+	case color.RGBAModel, color.NRGBAModel:
+		each = 4
+	default:
+		if _, ok := m.(color.Palette); ok {
+			each = 1
+		}
+	}
+	if data[interlaced] != 0 {
+		each *= 2 // its passes are pictures, too
+	}
+	return each
+}
+
+// progressive says whether a JPEG is: its first frame header decides. What is none counts
+// as one.
+func progressive(data []byte) bool {
+	const first, last, rest = 0xc0, 0xcf, 2
+	for at := rest; at+4 <= len(data) && data[at] == 0xff; {
+		switch kind := data[at+1]; {
+		case kind == 0xff: // filling
+			at++
+			continue
+		case kind == 0 || kind >= 0xd0 && kind <= 0xd7: // decoders skip these, which have no length
+			at += rest
+			continue
+		case kind >= first && kind <= last && kind != 0xc4 && kind != 0xc8 && kind != 0xcc: // tables and extensions
+			return kind > first+1
+		}
+		at += rest + int(data[at+2])<<8 + int(data[at+3])
+	}
+	return true
+}
+
+func decodePicture(data []byte) (image.Image, error) {
+	read := png.Decode
+	if isJPEG(data) {
+		read = jpeg.Decode
 	}
 	picture, err := read(bytes.NewReader(data))
 	if err != nil {

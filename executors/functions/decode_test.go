@@ -3,7 +3,9 @@ package functions
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/jpeg"
@@ -212,5 +214,59 @@ func TestSmoothResizeAgreesWithPillow(t *testing.T) {
 		}
 		largest, _ := worst(t, want, wide)
 		require.LessOrEqual(t, largest, 1.5, "to %v; Pillow rounds twice to whole levels", size)
+	}
+}
+
+// room grants so many bytes at a time, and notes the most.
+type room struct{ limit, used, most int64 }
+
+func (r *room) Take(n int64) (func(), error) {
+	if r.used+n > r.limit {
+		return nil, wire.Errorf(wire.CodeOverloaded, "", "no room")
+	}
+	r.used += n
+	r.most = max(r.most, r.used)
+	return func() { r.used -= n }, nil
+}
+
+// TestPicturesAskForMemoryBeforeTheyAreDecoded holds what a picture counts as, by what its
+// file says that it is, and that it is not decoded where there is no room for that.
+func TestPicturesAskForMemoryBeforeTheyAreDecoded(t *testing.T) {
+	r := image.Rect(0, 0, 40, 20)
+	clear, deep := image.NewNRGBA(r), image.NewNRGBA64(r)
+	picture(clear, 40, 20)
+	picture(deep, 40, 20)
+	interlaced := bytes.Clone(asPNG(t, clear))
+	interlaced[28] = 1
+	binary.BigEndian.PutUint32(interlaced[29:], crc32.ChecksumIEEE(interlaced[12:29]))
+	progressive := bytes.Clone(asJPEG(t, clear))
+	at := bytes.Index(progressive, []byte{0xff, 0xc0})
+	progressive[at+1] = 0xc2
+	hidden := append([]byte{0xff, 0xd8, 0xff, 0xd0, 0xff, 0xfe, 0, 6, 0xff, 0xc0, 0, 0}, progressive[2:]...) // in a comment
+	for name, c := range map[string]struct {
+		file []byte
+		each int64
+	}{
+		"PNG": {asPNG(t, clear), 4}, "of 16 bits": {asPNG(t, deep), 8}, "grey": {asPNG(t, image.NewGray(r)), 1},
+		"interlaced": {interlaced, 8}, "JPEG": {asJPEG(t, clear), 8}, "progressive": {progressive, 24}, "hidden": {hidden, 24},
+	} {
+		i := load(t, "decode_image", nil)
+		want := 40 * 20 * (3 + c.each)
+		m := &room{limit: want}
+		ctx, done := executors.WithMemory(t.Context(), m)
+		_, err := i.Run(ctx, [][]wire.Tensor{{fileTensor(c.file)}})
+		require.Equal(t, want, m.most, name)
+		if err == nil {
+			require.EqualValues(t, 40*20*3, m.used, "%s: what it has made, until the batch is answered", name)
+		}
+		done()
+		require.Zero(t, m.used, name)
+		m.limit = want - 1
+		ctx, done = executors.WithMemory(t.Context(), m)
+		_, err = i.Run(ctx, [][]wire.Tensor{{fileTensor(c.file)}})
+		var typed *wire.Error
+		require.ErrorAs(t, err, &typed, name)
+		require.Equal(t, wire.CodeOverloaded, typed.Code, name)
+		done()
 	}
 }

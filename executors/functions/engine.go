@@ -56,8 +56,14 @@ func (i *instance) Memory() int64 { return 0 }
 func (i *instance) Close() error { return nil }
 
 // Run calls the function for one request after the other.
-func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) (_ [][]wire.Tensor, err error) {
 	answers := make([][]wire.Tensor, len(items))
+	var kept []func()
+	defer func() {
+		for i := 0; err != nil && i < len(kept); i++ {
+			kept[i]()
+		}
+	}()
 	for n, inputs := range items {
 		if err := ctx.Err(); err != nil {
 			return nil, wire.Errorf(wire.CodeCanceled, i.module, "stopped after %d of %d requests: %v", n, len(items), err)
@@ -66,6 +72,11 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 		if err != nil {
 			return nil, i.typed(err)
 		}
+		release, err := executors.Reserve(ctx, wire.DataSize(outputs))
+		if err != nil {
+			return nil, i.typed(err)
+		}
+		kept = append(kept, release)
 		answers[n] = outputs
 	}
 	return answers, nil

@@ -31,6 +31,9 @@ func (r *Request) collect(n *Node, port int, frame int32) (wire.Tensor, *wire.Er
 		at.Frame = f
 		rows[i] = r.values[r.flow.Index(at)][port]
 	}
+	if err := r.Keep(wire.DataSize(rows)); err != nil {
+		return wire.Tensor{}, err
+	}
 	return stack(n, port, rows)
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/flow"
@@ -29,6 +30,10 @@ type Request struct {
 	// Share is its place among the requests of all callers; under a lock of the gateway's.
 	Share admission.Entry
 
+	// Made is what its modules have made, in bytes. What is less than free does not count.
+	Made inflight.Held
+	free int64
+
 	// Own is what a gateway keeps of it besides.
 	Own any
 
@@ -48,6 +53,10 @@ type Request struct {
 
 // few nodes need no memory of their own.
 const few = 4
+
+// free is how many bytes that its modules have made do not count: small requests are
+// cheaper to hold than to count.
+const free = 4 << 10
 
 // tally is what the stages need to know of a node.
 type tally struct {
@@ -82,7 +91,7 @@ func New(g *Graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) *Reque
 // deadline of 0 is none.
 func (r *Request) Init(g *Graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) {
 	r.Generation, r.Gateway, r.Arrival, r.Deadline = g.Generation, g.gateway, arrival, deadline
-	r.Graph, r.Inputs, r.Done = g, inputs, make(chan struct{})
+	r.Graph, r.Inputs, r.Done, r.free = g, inputs, make(chan struct{}), free
 	if n := len(g.Nodes); n <= few {
 		r.values, r.counts = r.fewValues[:n], r.fewCounts[:n]
 	} else {
@@ -121,7 +130,13 @@ func (r *Request) Complete(it *Item, b *dispatcher.Batch, values []wire.Tensor) 
 	}
 	at := flow.Item{Node: it.Node.index, Frame: it.frame}
 	r.values[r.flow.Index(at)] = values
-	launched, err := r.launch(r.flow.Complete(at, ready[:0]), it, items[:0])
+	var launched []*Item
+	err := r.Keep(wire.DataSize(values))
+	if err != nil {
+		err.Stage = it.Node.Name
+	} else {
+		launched, err = r.launch(r.flow.Complete(at, ready[:0]), it, items[:0])
+	}
 	over := r.settle(it, err)
 	r.mu.Unlock()
 	r.proceed(launched, over)
@@ -129,6 +144,17 @@ func (r *Request) Complete(it *Item, b *dispatcher.Batch, values []wire.Tensor) 
 
 // Starts notes the batch that begins with the item; nil where it is to wait again.
 func (it *Item) Starts(b *dispatcher.Batch) { it.in.Store(b) }
+
+// Keep counts what is kept of the request besides what it has brought; the error is why
+// it cannot be. One goroutine at a time may call it.
+func (r *Request) Keep(n int64) *wire.Error {
+	if r.free -= n; r.free >= 0 {
+		return nil
+	}
+	err, _ := r.Made.Grow(-r.free).(*wire.Error)
+	r.free = 0
+	return err
+}
 
 // Fail ends the request with an error; the first end counts.
 func (r *Request) Fail(err *wire.Error) {

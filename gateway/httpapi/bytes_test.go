@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -114,4 +115,47 @@ func TestAnswersAreCounted(t *testing.T) {
 		}
 		require.Zero(t, held.Now())
 	}
+}
+
+// TestNumbersCountAsWhatTheyBecome sends numbers that take four times as much in memory as
+// they do in JSON.
+func TestNumbersCountAsWhatTheyBecome(t *testing.T) {
+	const numbers = 1 << 18
+	body := fmt.Sprintf(`{"inputs":[{"name":"x","shape":[%d],"datatype":"INT64","data":[0%s]}]}`, numbers, strings.Repeat(",0", numbers-1))
+	for bound, status := range map[int64]int{1 << 20: http.StatusTooManyRequests, 4 << 20: http.StatusOK} {
+		held := inflight.New(inflight.Limits{Total: bound})
+		h := New(&backend{infer: func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
+			return &wire.InferResponse{}, nil
+		}}, Options{Bytes: held})
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v2/models/p/infer", strings.NewReader(body)))
+		require.Equal(t, status, w.Code, w.Body.String())
+		require.Zero(t, held.Now())
+	}
+}
+
+// TestPagesCountWhileTheyAreWritten asks for a page of more than there is room for, for one
+// of less, and for one that comes piece by piece.
+func TestPagesCountWhileTheyAreWritten(t *testing.T) {
+	held := inflight.New(inflight.Limits{Total: 1 << 20})
+	for path, status := range map[string]int{"/less": http.StatusTeapot, "/more": http.StatusTooManyRequests, "/pieces": http.StatusTeapot} {
+		h := Counted(held, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusTeapot)
+			for range map[string]int{"/less": 400, "/more": 2000, "/pieces": 2000}[r.URL.Path] {
+				_, err := w.Write(make([]byte, 1<<10))
+				require.NoError(t, err)
+				if r.URL.Path == "/pieces" {
+					require.NoError(t, http.NewResponseController(w).Flush())
+				}
+			}
+		}))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		require.Equal(t, status, w.Code, path)
+		if status == http.StatusTeapot {
+			require.Equal(t, map[string]int{"/less": 400 << 10, "/pieces": 2000 << 10}[path], w.Body.Len(), path)
+		}
+		require.Zero(t, held.Now())
+	}
+	require.Positive(t, held.Most())
 }

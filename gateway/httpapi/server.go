@@ -65,7 +65,7 @@ func New(b wire.Backend, o Options) http.Handler {
 	mux.HandleFunc("POST /v2/models/{name}/{application}/infer", s.guardModel(s.infer))
 	s.extend(mux)
 	if o.Metrics != nil {
-		mux.HandleFunc("GET /metrics", s.guard(o.Metrics.ServeHTTP))
+		mux.HandleFunc("GET /metrics", s.guard(Counted(o.Bytes, o.Metrics).ServeHTTP))
 	}
 	return mux
 }

@@ -328,6 +328,48 @@ func TestSlowCallers(t *testing.T) {
 	}
 }
 
+// TestBodiesAndAnswersOfAnyPathEnd holds the same of a body that is not of a request for a
+// pipeline, and of an answer to one, in whichever way they come.
+func TestBodiesAndAnswersOfAnyPathEnd(t *testing.T) {
+	const chunked = "Host: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
+	for name, c := range map[string]struct {
+		send string
+		time time.Duration
+	}{
+		"a body":            {"POST /v2/repository/index HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{", 2 * listen.HeadTime},
+		"a chunked body":    {"POST /v2/repository/index HTTP/1.1\r\n" + chunked, listen.HeadTime + listen.BodyTime},
+		"of no path at all": {"POST /v3 HTTP/1.1\r\n" + chunked, listen.HeadTime + listen.BodyTime},
+		"an answer":         {"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n", listen.AnswerTime},
+		"to another agent":  {"GET /metrics HTTP/1.0\r\n\r\n", listen.AnswerTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) })
+				go func() {
+					done <- Serve(ctx, &once{Conn: far, closed: make(chan struct{})}, New(&backend{}, Options{Metrics: page}))
+				}()
+				_, err := io.WriteString(near, c.send)
+				require.NoError(t, err)
+				time.Sleep(c.time + time.Second)
+				if strings.HasPrefix(c.send, "POST") { // what it is told may wait in the pipe
+					_, err = io.Copy(io.Discard, near)
+				} else {
+					_, err = near.Read(make([]byte, 1))
+					require.ErrorIs(t, err, io.EOF)
+					err = nil
+				}
+				require.NoError(t, err)
+				_ = near.Close()
+				cancel()
+				require.NoError(t, <-done)
+			})
+		})
+	}
+}
+
 // TestAnAnswerThatIsNotRead holds that a caller who does not read loses its connection.
 func TestAnAnswerThatIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 // Package inflight bounds the memory of requests that are under way, in bytes: of a
 // gateway, and of each pipeline. A request counts with its body from before that is
-// read until it is answered, and its answer until that is written. Beyond a bound it is
+// read until it is answered, with what it is decoded to, with what modules make of it, and
+// with its answer until that is written. Beyond a bound it is
 // refused, typed, so that many large requests at once, and callers who do not read,
 // cost time and not the process.
 package inflight
@@ -58,7 +59,7 @@ func (h *Held) Grow(n int64) error {
 	if limit := b.limits.Total; limit > 0 && b.total+n > limit {
 		return refusal(n, b.total, limit, "the gateway", "--max-bytes")
 	}
-	if limit := b.limits.PerPipeline; limit > 0 {
+	if limit := b.limits.PerPipeline; limit > 0 && h.pipeline != "" {
 		if held := b.by[h.pipeline]; held+n > limit {
 			return refusal(n, held, limit, "the pipeline", "--max-bytes-per-pipeline")
 		}
@@ -84,12 +85,22 @@ func (h *Held) Release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.total -= h.bytes
-	if b.limits.PerPipeline > 0 {
+	if b.limits.PerPipeline > 0 && h.pipeline != "" {
 		if b.by[h.pipeline] -= h.bytes; b.by[h.pipeline] == 0 {
 			delete(b.by, h.pipeline)
 		}
 	}
 	h.bytes = 0
+}
+
+// Take takes n bytes for a step of a module, until release is called.
+func (b *Bytes) Take(n int64) (release func(), err error) {
+	h := b.Begin("")
+	if h.Grow(n) != nil {
+		return nil, wire.Errorf(wire.CodeOverloaded, "", "a step needs %s of memory, and the %s that requests under way may take here have no room for it; send what is smaller, or try again when some are answered",
+			quantity.Bytes(n), quantity.Bytes(b.limits.Total))
+	}
+	return h.Release, nil
 }
 
 // Now is how much is held, and Most how much has been at the same time.

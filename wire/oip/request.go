@@ -1,6 +1,7 @@
 package oip
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"slices"
@@ -95,7 +96,11 @@ func room(tensors []wire.NamedTensor, stages int, binary func(name string) bool)
 // all of it, and no binary data. The error is a *wire.Error of code "invalid"
 // that says where the request is wrong. Whether the tensors' shapes and data
 // agree is checked; whether they fit the pipeline is not.
-func DecodeRequest(body []byte, header int) (*Call, error) {
+func DecodeRequest(body []byte, header int) (*Call, error) { return DecodeRequestIn(body, header, nil) }
+
+// DecodeRequestIn asks grow before it takes so many bytes more, where tensors do not lie in
+// the body already. nil grants everything.
+func DecodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, error) {
 	head, rest, err := cut(body, header)
 	if err != nil {
 		return nil, err
@@ -109,7 +114,7 @@ func DecodeRequest(body []byte, header int) (*Call, error) {
 		return nil, err
 	}
 	c.Request.ID = j.ID
-	if c.Request.Inputs, err = tensors("input", j.Inputs, rest); err != nil {
+	if c.Request.Inputs, err = tensors("input", j.Inputs, rest, grow); err != nil {
 		return nil, err
 	}
 	for _, w := range j.Outputs {
@@ -166,7 +171,7 @@ func ParseHeaderLength(value string) (int, error) {
 
 // tensors makes tensors of their JSON and the binary data behind it. kind is
 // "input" or "output", for errors.
-func tensors(kind string, list []tensorJSON, rest []byte) ([]wire.NamedTensor, error) {
+func tensors(kind string, list []tensorJSON, rest []byte, grow func(n int64) error) ([]wire.NamedTensor, error) {
 	out := make([]wire.NamedTensor, len(list))
 	for i := range list {
 		j := &list[i]
@@ -178,8 +183,14 @@ func tensors(kind string, list []tensorJSON, rest []byte) ([]wire.NamedTensor, e
 		if wire.Size(t.Datatype) < 0 {
 			return nil, invalid("%s %q has the unknown datatype %q", kind, t.Name, t.Datatype)
 		}
+		room := elements(j)
+		if grow != nil {
+			if err := grow(room); err != nil {
+				return nil, err
+			}
+		}
 		var err error
-		if rest, err = data(t, j, rest); err != nil {
+		if rest, err = data(t, j, rest, room); err != nil {
 			return nil, invalid("%s %q: %s", kind, t.Name, reason(err))
 		}
 		if err := t.Validate(); err != nil {
@@ -193,7 +204,7 @@ func tensors(kind string, list []tensorJSON, rest []byte) ([]wire.NamedTensor, e
 }
 
 // data fills in the tensor's data and returns what is left of the binary part.
-func data(t *wire.NamedTensor, j *tensorJSON, rest []byte) ([]byte, error) {
+func data(t *wire.NamedTensor, j *tensorJSON, rest []byte, room int64) ([]byte, error) {
 	size := j.Parameters.BinarySize
 	switch {
 	case size != nil && j.Data != nil:
@@ -208,6 +219,18 @@ func data(t *wire.NamedTensor, j *tensorJSON, rest []byte) ([]byte, error) {
 		return nil, invalid("it has neither data nor binary_data_size")
 	}
 	var err error
-	t.Data, err = parseData(t.Datatype, j.Data)
+	t.Data, err = parseData(t.Datatype, j.Data, room)
 	return rest, err
+}
+
+// elements is how many bytes the elements of a tensor take that are written as JSON, at most.
+func elements(j *tensorJSON) int64 {
+	if j.Data == nil {
+		return 0
+	}
+	n := int64(bytes.Count(j.Data, []byte(","))) + 1
+	if j.Datatype == wire.Bytes { // each a length and its text
+		return int64(len(j.Data)) + 4*n
+	}
+	return n * int64(wire.Size(j.Datatype))
 }

@@ -68,7 +68,7 @@ func DecodeResponse(body []byte, header int) (*wire.InferResponse, error) {
 		return nil, invalid("the answer is not valid JSON of the protocol: %v", err)
 	}
 	r := &wire.InferResponse{ID: j.ID, Pipeline: j.Model, Generation: j.Parameters.Generation, Elapsed: time.Duration(j.Parameters.Elapsed)}
-	if r.Outputs, err = tensors("output", j.Outputs, rest); err != nil {
+	if r.Outputs, err = tensors("output", j.Outputs, rest, nil); err != nil {
 		return nil, err
 	}
 	if r.Stages, err = DecodeStages([]byte(j.Parameters.Stages)); err != nil {

@@ -23,12 +23,13 @@ func reason(err error) string {
 }
 
 // parseData reads a JSON array, flat or nested, into raw elements. raw is
-// valid JSON, as encoding/json has checked it already.
-func parseData(datatype string, raw []byte) ([]byte, error) {
+// valid JSON, as encoding/json has checked it already. room is how many bytes they take, at
+// most.
+func parseData(datatype string, raw []byte, room int64) ([]byte, error) {
 	if len(raw) == 0 || raw[0] != '[' {
 		return nil, fmt.Errorf("data must be an array")
 	}
-	var out []byte
+	out := make([]byte, 0, room)
 	for at := 0; at < len(raw); {
 		switch c := raw[at]; c {
 		case '[', ']', ',', ' ', '\t', '\n', '\r':

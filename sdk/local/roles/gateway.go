@@ -99,6 +99,8 @@ type Gateway struct {
 	GRPC    string // HOST:PORT; empty without
 	Attach  string // HOST:PORT that executors dial, LocalGateway without
 
+	Bytes *inflight.Bytes // of requests under way
+
 	secured bool              // HTTP is over TLS
 	Member  activities.Member // of the fleet
 
@@ -138,6 +140,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		tell = func(string) {}
 	}
 	o.Gateway.Dispatched = len(o.Dispatchers) > 0
+	o.Gateway.Bytes = inflight.New(inflight.Limits{Total: o.Limits.Bytes, PerPipeline: o.Limits.PipelineBytes})
 	traces, err := tracing.FromEnvironment(ctx, o.Version, tell)
 	if err != nil {
 		quit()
@@ -154,7 +157,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	})
 	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer(), traces.Observer(), written.Observer(), doubted.observer())
 	r := &Gateway{
-		Gateway: gateway.New(o.Gateway), Attach: LocalGateway, quit: quit, metrics: collected, seen: seen, traces: traces, written: written,
+		Gateway: gateway.New(o.Gateway), Bytes: o.Gateway.Bytes, Attach: LocalGateway, quit: quit, metrics: collected, seen: seen, traces: traces, written: written,
 		replaced: make(chan struct{}),
 	}
 	collected.Registry().MustRegister(metrics.Services(r.deployments), metrics.Trials(r.Gateway.Trials))
@@ -189,7 +192,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 // listen opens all ports before anything is served, so that a port in use is
 // an error at the start.
 func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *control.Control) error {
-	bytes := inflight.New(inflight.Limits{Total: o.Limits.Bytes, PerPipeline: o.Limits.PipelineBytes})
+	bytes := o.Gateway.Bytes
 	if o.AttachAddr != "" {
 		l, err := listen.Frames(o.AttachAddr, o.Credentials, o.Limits.Connections, attachtcp.Refusal(listen.Beyond))
 		if err != nil {
@@ -209,7 +212,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 		}
 		r.HTTP, r.secured = l.Addr().String(), o.Credentials.Identity != nil
 		mux := http.NewServeMux()
-		mux.Handle(console.Root, r.console(life, o, commands))
+		mux.Handle(console.Root, httpapi.Counted(bytes, r.console(life, o, commands)))
 		mux.Handle("GET /{$}", http.RedirectHandler(console.Root, http.StatusFound))
 		mux.Handle("/", httpapi.New(r.front, httpapi.Options{
 			Callers: o.Credentials.Guard(), Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, Crowded: r.Gateway.Crowded, Bytes: bytes,

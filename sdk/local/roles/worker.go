@@ -62,6 +62,9 @@ type HostOptions struct {
 	// Confine says what declarations may have the host read, run and call.
 	Confine executors.Confinement
 
+	// Memory bounds what the steps of modules make, such as pictures; nil bounds nothing.
+	Memory executors.Memory
+
 	// Progress is told in words what the host does; may be nil.
 	Progress func(string)
 
@@ -114,7 +117,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	if o.Machine == "" {
 		o.Machine = Machine()
 	}
-	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, Loop: loop, ForceEngine: o.ForceEngine, Notice: o.Progress, Content: o.Content, Confine: o.Confine}
+	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, Loop: loop, ForceEngine: o.ForceEngine, Notice: o.Progress, Content: o.Content, Confine: o.Confine, Memory: o.Memory}
 	if o.GPUs == nil {
 		o.GPUs = devices.NVIDIA()
 	}

@@ -171,7 +171,7 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 	s.GatewayURL, s.GatewayGRPC = s.gateway.URL(), s.gateway.GRPC
 	s.client = sdk.NewClient(s.gateway.Gateway)
 	s.worker, err = roles.StartWorker(ctx, c, roles.HostOptions{
-		Name: host, Devices: found, Engines: engines, ForceEngine: o.Engine, Dial: s.gateway.Pipe,
+		Name: host, Devices: found, Engines: engines, ForceEngine: o.Engine, Dial: s.gateway.Pipe, Memory: s.gateway.Bytes,
 		Content: &content.Cache{Dir: s.folder.Models(), Limit: o.CacheSize}, ProfileDir: s.folder.Profiles(), Progress: func(line string) { s.say("%s", line) },
 	})
 	if err != nil {

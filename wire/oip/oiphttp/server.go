@@ -93,7 +93,7 @@ func Read(w http.ResponseWriter, r *http.Request, o Bounds) (*oip.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return oip.DecodeRequest(body, header)
+	return oip.DecodeRequestIn(body, header, o.Grow)
 }
 
 // reserved is how much memory a Content-Length alone is given; the rest follows when

@@ -50,7 +50,7 @@ func (f *LimitFlags) Limits() (roles.Limits, error) {
 	}
 	l := roles.Limits{Connections: f.connections}
 	var err error
-	if l.Bytes, err = bytesFlag("max-bytes", f.bytes, physical()/memoryShare); err != nil {
+	if l.Bytes, err = bytesFlag("max-bytes", f.bytes, RequestBytes()); err != nil {
 		return l, err
 	}
 	l.PipelineBytes, err = bytesFlag("max-bytes-per-pipeline", f.pipeline, 0)
@@ -70,6 +70,9 @@ func bytesFlag(name, text string, otherwise int64) (int64, error) {
 	}
 	return n, err
 }
+
+// RequestBytes is how much memory requests may take in a process where nothing else is said.
+func RequestBytes() int64 { return physical() / memoryShare }
 
 // physical is the memory that this process can have in bytes: the machine's, or its
 // container's; 0 where it cannot be told.

@@ -32,6 +32,15 @@ func (d *Deps) Settle(ctx context.Context) {
 	}
 }
 
+// Bound has garbage collected as often as it takes, where requests may hold so many bytes,
+// for the process to hold no more than these and what it lives on besides.
+func (d *Deps) Bound(requests int64) {
+	const besides = 128 << 20
+	if most := requests + besides; requests > 0 && os.Getenv("GOMEMLIMIT") == "" && most < debug.SetMemoryLimit(-1) {
+		debug.SetMemoryLimit(most)
+	}
+}
+
 // garbage is by how many percent of what lives the heap may grow before garbage is
 // collected, and how many bytes it may hold in all; 0 leaves either as it is. total is
 // the machine's memory, 0 where it cannot be told: then nothing would bound the heap.

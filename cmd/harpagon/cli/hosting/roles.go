@@ -21,6 +21,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/hosts"
 	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/wire/keepalive"
@@ -140,6 +141,7 @@ the time that its profile says: to try a fleet of any size on a few machines.`,
 			o.ForceEngine = executors.EngineEmulated
 		}
 		o.Engines, o.Credentials = system.Engines(nil, nil, nil), proof
+		o.Memory = inflight.New(inflight.Limits{Total: command.RequestBytes()})
 		o.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		fmt.Fprintf(d.Stderr, "worker %s offers %s\n", o.Name, quantity.Count(len(o.Devices), "device"))
 		return roles.RunWorker(ctx, t, o)
@@ -177,6 +179,7 @@ need a token, read from ` + command.TokenVariable + `, which clients and workers
 		if o.Limits, err = limits.Limits(); err != nil {
 			return err
 		}
+		d.Bound(o.Limits.Bytes)
 		o.Credentials = proof
 		o.Gateway.Invoker = invoke.New(invoke.Options{Allow: allow})
 		o.Log = func(line string) { fmt.Fprintln(d.Stderr, line) }

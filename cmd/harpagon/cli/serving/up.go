@@ -67,6 +67,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 		if o.Limits, err = limits.Limits(); err != nil {
 			return err
 		}
+		d.Bound(o.Limits.Bytes)
 		if o.Credentials, err = security.Credentials(); err != nil {
 			return err
 		}
