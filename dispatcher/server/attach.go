@@ -24,8 +24,9 @@ type control struct {
 	draining atomic.Bool
 }
 
-// Attach serves the stream of one executor: it waits for the Hello, has batches started
-// on it, and returns when the stream has ended: nil after a drain, otherwise why.
+// Attach serves the stream of one executor, whom its port has let in: it waits for the Hello,
+// has batches started on it, and returns when the stream has ended: nil after a drain,
+// otherwise why.
 func (s *Server) Attach(stream attach.Stream) error {
 	defer func() { _ = stream.Close() }()
 	m, err := stream.Recv()
@@ -34,8 +35,6 @@ func (s *Server) Attach(stream attach.Stream) error {
 		return fmt.Errorf("dispatcher: waiting for an executor's Hello: %w", err)
 	case m.Hello == nil || m.Hello.Executor == "":
 		return errors.New("dispatcher: an executor must say Hello with its name before anything else")
-	case s.options.Token != "" && m.Hello.Token != s.options.Token:
-		return fmt.Errorf("dispatcher: executor %q has the wrong token; start its worker with the dispatcher's token", m.Hello.Executor)
 	}
 	h := m.Hello
 	c := &control{server: s, stream: stream, service: h.Pipeline, name: h.Executor}

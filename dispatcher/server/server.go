@@ -18,7 +18,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/placement"
+	"github.com/harpagon/harpagon/wire/frames"
 	"github.com/harpagon/harpagon/wire/queue"
+	"github.com/harpagon/harpagon/wire/secure"
 )
 
 // Server lets gateways and executors of other processes use a Dispatcher: gateways by
@@ -28,6 +30,8 @@ type Server struct {
 	dispatcher *dispatcher.Dispatcher
 	options    Options
 	claims     uint64 // see Claim; 0 where it does not
+
+	strangers frames.Strangers // that have not joined
 
 	mu          sync.Mutex
 	owns        map[string]uint64 // epoch by service; "" is all
@@ -54,8 +58,8 @@ type shared struct {
 
 // Options are those of a Server.
 type Options struct {
-	Name  string // of the process
-	Token string // that others must say; empty accepts any
+	Name    string       // of the process
+	Callers secure.Guard // which gateways may join; the zero one lets everybody
 
 	// Patience is how long a gateway may be silent before it counts as gone; see
 	// keepalive.Conn.Listen.
@@ -181,13 +185,15 @@ func (s *Server) epochOf(service string) uint64 { return max(s.owns[service], s.
 // gateway has closed it.
 func (s *Server) Serve(c net.Conn) error {
 	p := &peer{server: s, generations: make(map[uint64]*shared), serves: make(map[string]bool), coming: make([]coming, 0, together), leaving: make([]leaving, 0, together)}
-	self := queue.Self{Role: queue.Dispatcher, Name: s.options.Name, Token: s.options.Token, Patience: s.options.Patience, Doubt: p.skipParts}
+	self := queue.Self{Role: queue.Dispatcher, Name: s.options.Name, Patience: s.options.Patience, Doubt: p.skipParts}
+	proven := s.strangers.Enter(c)
 	conn, err := queue.Open(c, self, queue.Gateway, func(hello *queue.Message) error {
-		if s.options.Token != "" && string(hello.Token) != s.options.Token {
-			return errors.New("it has the wrong token; start it with the dispatcher's token")
+		if callers := s.options.Callers.For(secure.Join); !callers.AdmitsPeer(string(hello.Token), c) {
+			return errors.New(callers.Refusal("this dispatcher"))
 		}
 		return nil
 	})
+	proven()
 	if err != nil {
 		return err
 	}

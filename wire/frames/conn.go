@@ -2,6 +2,7 @@ package frames
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 type Options struct {
 	Buffer   int // bytes that are read at once
 	MaxFrame int // bytes that a frame may have which comes
+	First    int // the same before Admit; 0 means MaxFrame
 
 	// Backlog is how many bytes may wait for a peer that does not read, before the
 	// connection is given up with ErrBehind; 0 bounds nothing.
@@ -70,6 +72,7 @@ type Conn struct {
 	room []byte
 	have int
 	want int
+	most int // that it may have
 
 	handled int         // frames that have come together
 	corked  atomic.Bool // more of them are about to be handled
@@ -90,7 +93,7 @@ func New(c net.Conn, o Options) *Conn {
 	if _, secured := c.(interface{ NetConn() net.Conn }); !secured {
 		c = Prompt(c)
 	}
-	q := &Conn{Conn: keepalive.New(c), options: o, prompt: promptOf(c), over: make(chan struct{}), held: o.Held}
+	q := &Conn{Conn: keepalive.New(c), options: o, prompt: promptOf(c), over: make(chan struct{}), held: o.Held, most: cmp.Or(o.First, o.MaxFrame)}
 	q.read = bufio.NewReaderSize(q.Conn, o.Buffer)
 	q.idle.L = &q.mu
 	return q
@@ -316,6 +319,10 @@ func (q *Conn) First(into []byte) error {
 	return err
 }
 
+// Admit lets frames have so many bytes from now on, at most MaxFrame: the other side has said
+// more of who it is. Who calls Next calls it.
+func (q *Conn) Admit(most int) { q.most = min(most, q.options.MaxFrame) }
+
 // Discard reads what comes until the connection ends, but no more than so many bytes.
 func (q *Conn) Discard(most int64) { _, _ = io.CopyN(io.Discard, q.read, most) }
 
@@ -357,8 +364,8 @@ func (q *Conn) wait() ([]byte, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case n > uint64(q.options.MaxFrame):
-			return nil, frameError(fmt.Sprintf("a message of %d bytes; at most %d are allowed", n, q.options.MaxFrame))
+		case n > uint64(q.most):
+			return nil, frameError(fmt.Sprintf("a message of %d bytes; at most %d are allowed", n, q.most))
 		case k+int(n) <= q.read.Size():
 			lies, err := q.read.Peek(k + int(n))
 			if err != nil {

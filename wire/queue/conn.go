@@ -47,8 +47,9 @@ type Conn struct {
 
 // Self is what a side says of itself.
 type Self struct {
-	Role        Role
-	Name, Token string
+	Role  Role
+	Name  string
+	Token string // that a gateway shows; a dispatcher shows none to whoever comes
 
 	// Patience is how long the other side may be silent before the connection ends; see
 	// keepalive.Conn.Listen.
@@ -69,7 +70,7 @@ const doubtful = 2
 // else, or does not take us.
 func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (*Conn, error) {
 	q := &Conn{conn: frames.New(c, frames.Options{
-		Buffer: 64 << 10, MaxFrame: MaxFrame, Backlog: maxBacklog, Corked: true,
+		Buffer: 64 << 10, MaxFrame: MaxFrame, First: frames.MostGreeting, Backlog: maxBacklog, Corked: true,
 		Held: self.Role == Dispatcher, // it listens first, and can tell clients what it is
 	})}
 	q.conn.Send(preamble[:])
@@ -136,13 +137,13 @@ func (q *Conn) handshake(role, want Role, accept func(*Message) error) error {
 		return wrong("it is a %s, but a %s is expected there", m.Role, want)
 	}
 	q.Peer = string(m.Text)
-	if accept == nil {
-		return nil
+	if accept != nil {
+		if err := accept(&m); err != nil {
+			q.Send(&Message{Kind: Fail, Text: []byte(err.Error())})
+			return wrong("%v", err)
+		}
 	}
-	if err := accept(&m); err != nil {
-		q.Send(&Message{Kind: Fail, Text: []byte(err.Error())})
-		return wrong("%v", err)
-	}
+	q.conn.Admit(MaxFrame)
 	return nil
 }
 

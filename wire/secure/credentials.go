@@ -136,6 +136,17 @@ func (g Guard) Admits(authorization []string, conn *tls.ConnectionState) bool {
 	return named != nil && (g.scope == "" || named.may(g.scope))
 }
 
+// AdmitsPeer is Admits of a connection whose other side has shown a token, empty for none,
+// when the handshake of TLS is done where there is one.
+func (g Guard) AdmitsPeer(token string, c net.Conn) bool {
+	var state *tls.ConnectionState
+	if over, ok := c.(interface{ ConnectionState() tls.ConnectionState }); ok {
+		of := over.ConnectionState()
+		state = &of
+	}
+	return g.Admits([]string{"Bearer " + token}, state)
+}
+
 // Who is whose token the caller has shown; nil for the one that all share, or none.
 func (g Guard) Who(authorization []string) *wire.Tenant {
 	if named := g.tokens.find(authorization); named != nil {

@@ -91,7 +91,7 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 		Span: gateway.DefaultSpan, FunctionSpan: gateway.DefaultFunctionSpan, Record: memory,
 	})
 	life, quit := context.WithCancel(context.Background())
-	settings := server.Options{Name: o.Name, Token: o.Credentials.Token, Patience: o.Keepalive}
+	settings := server.Options{Name: o.Name, Callers: o.Credentials.Guard(), Patience: o.Keepalive}
 	d := &Dispatcher{Addr: cmp.Or(o.Advertise, address), quit: quit}
 	if o.Client != nil {
 		d.lease = newLease()

@@ -19,6 +19,10 @@ const connectTime = 2 * time.Second
 // DefaultPatience is what an executor gets to say who it is.
 const DefaultPatience = 5 * time.Second
 
+// mostHello is how many bytes the first message of an executor may have: its name, and what
+// its module takes and gives.
+const mostHello = 1 << 20
+
 // buffer is how many bytes are read at once. What is larger is read where it stays.
 const buffer = 16 << 10
 
@@ -42,6 +46,10 @@ func (o Options) maxMessage() int {
 func (o Options) open(c net.Conn, server bool) *frames.Conn {
 	var conn *frames.Conn
 	lives, _ := appendMessage(nil, &attach.Message{Pong: &attach.Ping{}})
-	conn = frames.New(c, frames.Options{Buffer: buffer, MaxFrame: o.maxMessage(), Held: server, Reading: func() { conn.Send(lives) }})
+	f := frames.Options{Buffer: buffer, MaxFrame: o.maxMessage(), Held: server, Reading: func() { conn.Send(lives) }}
+	if server {
+		f.First = frames.MostGreeting
+	}
+	conn = frames.New(c, f)
 	return conn
 }

@@ -34,11 +34,12 @@ type server struct {
 	over     *tls.Config // nil without TLS
 	callers  secure.Guard
 	patience time.Duration // until the first message
+	unproven frames.Strangers
 	silent   silent
 	accept   func(attach.Stream) error
 }
 
-// mostSilent bounds the streams that have not said who they are.
+// mostSilent bounds the streams that may be there and have not said of which executor.
 const mostSilent = 256
 
 // silent counts them.
@@ -59,16 +60,16 @@ func (s *server) serve(life context.Context, raw net.Conn) {
 	defer raw.Close()
 	stop := context.AfterFunc(life, func() { _ = raw.Close() })
 	defer stop()
+	proven := s.unproven.Enter(raw)
+	defer proven()
 	c := frames.Prompt(raw)
 	_ = c.SetReadDeadline(time.Now().Add(s.patience))
-	var state *tls.ConnectionState
 	if s.over != nil {
 		secured := tls.Server(c, s.over)
 		if secured.Handshake() != nil {
 			return
 		}
-		of := secured.ConnectionState()
-		c, state = secured, &of
+		c = secured
 	}
 	conn := s.options.open(c, true)
 	conn.Send(preamble[:])
@@ -79,10 +80,12 @@ func (s *server) serve(life context.Context, raw net.Conn) {
 		return
 	}
 	stream := &stream{conn: conn, peer: raw.RemoteAddr().String(), limit: s.options.maxMessage()}
-	if err := s.welcome(token, state); err != nil {
+	if err := s.welcome(token, c); err != nil {
 		stream.finish(err.Error(), frames.DrainTime)
 		return
 	}
+	proven()
+	conn.Admit(mostHello)
 	if err = s.attach(stream); err != nil {
 		_ = stream.Close()
 		stream.finish(err.Error(), linger)
@@ -93,8 +96,8 @@ func (s *server) serve(life context.Context, raw net.Conn) {
 }
 
 // welcome says why an executor may not attach.
-func (s *server) welcome(token string, state *tls.ConnectionState) error {
-	if !s.callers.Admits([]string{"Bearer " + token}, state) {
+func (s *server) welcome(token string, c net.Conn) error {
+	if !s.callers.AdmitsPeer(token, c) {
 		return errors.New(s.callers.Refusal("the gateway"))
 	}
 	if !s.silent.enter() {
@@ -112,6 +115,7 @@ func (s *server) attach(of *stream) error {
 	})
 	defer hello.Stop()
 	of.first = func() {
+		of.conn.Admit(of.limit)
 		hello.Stop()
 		spoken()
 		go of.watch(s.options.Keepalive)
