@@ -112,7 +112,7 @@ func plain(ctx context.Context) {
 	}
 }
 
-// codec sends answers that are messages already, and anything else as gRPC does.
+// codec reads requests with room for them, and sends answers that are messages already, and anything else as gRPC does.
 type codec struct{ oipgrpc.Codec }
 
 // Marshal implements encoding.CodecV2.
@@ -124,4 +124,12 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return mem.BufferSlice{mem.SliceBuffer(m)}, nil
 	}
 	return c.Codec.Marshal(v)
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if in, ok := v.(*incoming); ok {
+		return in.take(data.Len(), func(call *oipgrpc.Call) error { return c.Codec.Unmarshal(data, call) })
+	}
+	return c.Codec.Unmarshal(data, v)
 }

@@ -78,10 +78,10 @@ func ask(ctx context.Context, t *testing.T, c *grpc.ClientConn) grpc.ClientStrea
 // but refusals. It returns who has an answer to read.
 func full(ctx context.Context, t *testing.T, c *grpc.ClientConn, answers, size int, held *inflight.Bytes) []grpc.ClientStream {
 	var all []grpc.ClientStream
-	for range answers {
+	for n := range answers { // one by one: calls whose messages come have not room for all at once
 		all = append(all, ask(ctx, t, c))
+		require.Eventually(t, func() bool { return held.Now() == int64((n+1)*room(size)) }, time.Minute, time.Millisecond)
 	}
-	require.Eventually(t, func() bool { return held.Now() == int64(answers*room(size)) }, time.Minute, time.Millisecond)
 	for range 10 {
 		refusedFor(t, ask(ctx, t, c).RecvMsg(new(pb.ModelInferResponse)))
 	}
@@ -146,7 +146,7 @@ func TestAnswersThatAreReadAreNotHeld(t *testing.T) {
 // TestSmallAnswersThatAreNotRead asks on a connection that reads nothing at all for a
 // while.
 func TestSmallAnswersThatAreNotRead(t *testing.T) {
-	const answers, bound = 100, 100 * smallest
+	const answers, bound = 100, 100*smallest + 16*perCall
 	held := inflight.New(inflight.Limits{Total: bound})
 	c, ears := answering(t, 8, held)
 	client := pb.NewGRPCInferenceServiceClient(c)

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"net"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/peer"
@@ -34,7 +35,17 @@ type conn struct {
 	net.Conn
 	came   func() time.Time // when data came; nil where that is unknown
 	unread unread
+
+	heading uint32 // stream of the headers that were read last; of who reads
+
+	mu    sync.Mutex
+	calls map[uint32]*call // by stream
+	watch *time.Timer      // runs while there may be any
+	ended bool
 }
+
+// NetConn is the connection below.
+func (c *conn) NetConn() net.Conn { return c.Conn }
 
 // RemoteAddr implements net.Conn.
 func (c *conn) RemoteAddr() net.Addr { return address{c.Conn.RemoteAddr(), c} }
@@ -43,6 +54,7 @@ func (c *conn) RemoteAddr() net.Addr { return address{c.Conn.RemoteAddr(), c} }
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.unread.end()
+	c.closed()
 	return err
 }
 

@@ -4,138 +4,129 @@ import (
 	"context"
 	"sync"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
 	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
+	"github.com/harpagon/harpagon/wire/secure/securegrpc"
 )
 
-// reading estimates what requests will hold whose messages have not been read: gRPC
-// tells how long a message is only when it has been.
-type reading struct {
-	mu     sync.Mutex
-	first  *coming // linked by next
-	calls  int     // in the list
-	looked int     // how many were left when those that never come were last taken out
-	large  int64   // of the largest messages lately
+// incoming is a request with what it holds until it is answered.
+type incoming struct {
+	oipgrpc.Call
+	held inflight.Held
+	full error // there is no room for it
 }
 
-// coming is the context of a call whose message has not been read. Nobody tells that it
-// never comes, because the call is over: that is looked for where it may matter.
-type coming struct {
-	context.Context
-	traced     bool // by its caller
-	next, prev *coming
-	read       bool // or known to be over
-}
-
-// comingKey leads to it.
-type comingKey struct{}
-
-// comingOf is that of a call; nil where nothing bounds what requests hold.
-func comingOf(ctx context.Context) *coming {
-	c, _ := ctx.Value(comingKey{}).(*coming)
-	return c
-}
-
-// Value implements context.Context.
-func (c *coming) Value(key any) any {
-	if key == (comingKey{}) {
-		return c
+// receive reads the next message of a call into a request, whose held is released by who has
+// called.
+func (s *server) receive(k *call, read func(any) error) (*incoming, error) {
+	in := &incoming{held: s.options.Bytes.Begin("")}
+	if err := read(in); err != nil {
+		in.held.Release()
+		return nil, err
 	}
-	return c.Context.Value(key)
+	k.read(in.Size)
+	if in.full == nil {
+		in.full = in.held.Assign(in.Request.Pipeline)
+	}
+	return in, nil
 }
 
-// forget is how fast the largest message is forgotten: by this part with each one.
-const forget = 64
+// fewBytes is how much is copied of a message even where there is no room: by a stream, its
+// number says who is to be told.
+const fewBytes = 64 << 10
 
-// tap refuses a call before its message is read, where those under way and those
-// that are being read leave no room for it.
+// take copies a message, which counts from before that.
+func (in *incoming) take(size int, unmarshal func(*oipgrpc.Call) error) error {
+	if in.full = in.held.Grow(int64(size)); in.full != nil && size > fewBytes {
+		in.Size = size
+		return nil
+	}
+	return unmarshal(&in.Call)
+}
+
+// tap refuses a call before its message is read: from who may not come in, and where what is
+// under way leaves no room for it.
 func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	known := securegrpc.Admits(ctx, s.options.Callers)
+	if !known && !isOpen(info.FullMethodName) {
+		return nil, status.Error(codes.Unauthenticated, s.options.Callers.Refusal("this gateway"))
+	}
+	c := connOf(ctx)
+	if c == nil {
+		return ctx, nil
+	}
+	if ctx.Err() != nil {
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	k := &call{traced: oipgrpc.IsTraced(info.Header)}
 	switch info.FullMethodName {
 	case pb.GRPCInferenceService_ModelInfer_FullMethodName:
+		k.waits = true
 	case pb.GRPCInferenceService_ModelStreamInfer_FullMethodName:
-		if s.options.Bytes.Full(1) {
-			return nil, tooMuch()
-		}
-		return ctx, nil
 	default:
-		return ctx, nil
+		k.waits, k.most = true, mostOther
 	}
-	r := &s.reading
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	full := func() bool { return s.options.Bytes.Full(int64(r.calls+1) * r.large) }
-	if wasFull := full(); wasFull || r.calls > 2*r.looked+minLook {
-		if r.look(); wasFull && full() {
-			return nil, tooMuch()
-		}
+	bytes := s.options.Bytes
+	if !known {
+		bytes = nil // strangers take no room from others, for they are few
 	}
-	c := &coming{Context: ctx, traced: oipgrpc.IsTraced(info.Header), next: r.first}
-	if c.next != nil {
-		c.next.prev = c
+	if c.begin(ctx, bytes, k) != nil {
+		return nil, tooMuch()
 	}
-	r.first = c
-	r.calls++
-	return c, nil
+	if !known {
+		s.strangers.enter(k)
+	}
+	return k, nil
+}
+
+// isOpen says that anybody may call the method.
+func isOpen(method string) bool {
+	return method == pb.GRPCInferenceService_ServerLive_FullMethodName || method == pb.GRPCInferenceService_ServerReady_FullMethodName
+}
+
+// mostStrangers bounds the calls of those who have not proven who they are.
+const mostStrangers = 256
+
+// strangers are those calls, in the order in which they came. Beyond mostStrangers the oldest
+// is refused, if it is not over.
+type strangers struct {
+	mu  sync.Mutex
+	all [mostStrangers]*call
+	n   int
+}
+
+func (s *strangers) enter(k *call) {
+	s.mu.Lock()
+	oldest := s.all[s.n]
+	s.all[s.n] = k
+	s.n = (s.n + 1) % mostStrangers
+	s.mu.Unlock()
+	if oldest != nil {
+		oldest.on.mu.Lock()
+		defer oldest.on.mu.Unlock()
+		oldest.refuse(tooMuch())
+	}
 }
 
 func tooMuch() error {
 	return oipgrpc.EncodeError(wire.Errorf(wire.CodeOverloaded, "", "requests under way hold as much memory as the gateway may (--max-bytes); try again when some are answered"))
 }
 
-// minLook is how many calls more there are at least before those are looked for that are
-// over, so that they take no memory for ever.
-const minLook = 256
-
-// look takes out the calls that are over.
-func (r *reading) look() {
-	var next *coming
-	for c := r.first; c != nil; c = next {
-		if next = c.next; c.Err() != nil {
-			r.remove(c)
+// ending has a handler give back what its call holds.
+func ending(handle grpc.MethodHandler) grpc.MethodHandler {
+	return func(of any, ctx context.Context, read func(any) error, guard grpc.UnaryServerInterceptor) (any, error) {
+		k := callOf(ctx)
+		defer k.end()
+		if err := k.start(ctx); err != nil {
+			return nil, err
 		}
+		return handle(of, ctx, read, guard)
 	}
-	r.looked = r.calls
-}
-
-// remove takes out a call, once. The lock is held.
-func (r *reading) remove(c *coming) {
-	if c.read {
-		return
-	}
-	c.read = true
-	r.calls--
-	if c.prev == nil {
-		r.first = c.next
-	} else {
-		c.prev.next = c.next
-	}
-	if c.next != nil {
-		c.next.prev = c.prev
-	}
-	c.next, c.prev = nil, nil
-}
-
-// count counts a message that has been read, until what is held is released.
-func (s *server) count(c *coming, call *oipgrpc.Call) (held inflight.Held, err error) {
-	if c == nil {
-		return held, nil
-	}
-	n := int64(call.Size)
-	r := &s.reading
-	r.mu.Lock()
-	r.remove(c)
-	r.large = max(n, r.large-r.large/forget)
-	r.mu.Unlock()
-	return s.hold(call)
-}
-
-// hold counts a message until what is held is released.
-func (s *server) hold(call *oipgrpc.Call) (inflight.Held, error) {
-	held := s.options.Bytes.Begin(call.Request.Pipeline)
-	err := held.Grow(int64(call.Size))
-	return held, err
 }

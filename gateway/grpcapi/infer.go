@@ -17,40 +17,41 @@ func service() *grpc.ServiceDesc {
 	s := pb.GRPCInferenceService_ServiceDesc
 	s.Methods = slices.Clone(s.Methods)
 	for i := range s.Methods {
+		handle := s.Methods[i].Handler
 		if "/"+s.ServiceName+"/"+s.Methods[i].MethodName == pb.GRPCInferenceService_ModelInfer_FullMethodName {
-			s.Methods[i].Handler = modelInfer
+			handle = modelInfer
 		}
+		s.Methods[i].Handler = ending(handle)
 	}
 	return &s
 }
 
 // modelInfer is the handler of ModelInfer.
 func modelInfer(of any, ctx context.Context, read func(any) error, guard grpc.UnaryServerInterceptor) (any, error) {
-	s, call := of.(*server), new(oipgrpc.Call)
-	if err := read(call); err != nil {
+	s := of.(*server)
+	in, err := s.receive(callOf(ctx), read)
+	if err != nil {
 		return nil, err
 	}
+	defer in.held.Release()
 	if guard == nil {
-		return s.infer(ctx, call)
+		return s.infer(ctx, in)
 	}
 	info := grpc.UnaryServerInfo{Server: of, FullMethod: pb.GRPCInferenceService_ModelInfer_FullMethodName}
-	return guard(ctx, call, &info, func(ctx context.Context, _ any) (any, error) { return s.infer(ctx, call) })
+	return guard(ctx, &in.Call, &info, func(ctx context.Context, _ any) (any, error) { return s.infer(ctx, in) })
 }
 
 // infer runs one request. The answer counts as held until it is written.
-func (s *server) infer(ctx context.Context, call *oipgrpc.Call) (*answer, error) {
-	came := comingOf(ctx)
-	held, err := s.count(came, call)
-	if err != nil {
-		return nil, oipgrpc.EncodeError(err)
+func (s *server) infer(ctx context.Context, in *incoming) (*answer, error) {
+	if in.full != nil {
+		return nil, oipgrpc.EncodeError(in.full)
 	}
-	defer held.Release()
 	c, within := connOf(ctx), ctx
-	call.Request.Arrived = c.arrival()
-	if came == nil || came.traced {
+	in.Request.Arrived = c.arrival()
+	if k := callOf(ctx); k == nil || k.traced {
 		within = oipgrpc.Traced(within)
 	}
-	r, err := s.run(within, call)
+	r, err := s.run(within, &in.Call)
 	if err == nil {
 		err = ctx.Err() // nobody waits for it
 	}
@@ -58,7 +59,7 @@ func (s *server) infer(ctx context.Context, call *oipgrpc.Call) (*answer, error)
 		return nil, oipgrpc.EncodeError(err)
 	}
 	plain(ctx)
-	a, err := s.encode(c, r, call, false)
+	a, err := s.encode(c, r, &in.Call, false)
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
 	}

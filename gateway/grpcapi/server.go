@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/gateway/inflight"
@@ -26,6 +28,9 @@ const DefaultMaxMessage = 64 << 20
 // window is what may be under way on a connection before the other side has
 // read it; large enough for pictures.
 const window = 4 << 20
+
+// headers is how many bytes those of a call may have, as over HTTP.
+const headers = 16 << 10
 
 // streams bounds the calls of one connection.
 const streams = 4096
@@ -59,9 +64,9 @@ type Options struct {
 // server implements the service.
 type server struct {
 	pb.UnimplementedGRPCInferenceServiceServer
-	backend wire.Backend
-	options Options
-	reading reading
+	backend   wire.Backend
+	options   Options
+	strangers strangers
 }
 
 // New makes a server of the protocol. Serve runs it; a program that has other
@@ -76,21 +81,23 @@ func New(b wire.Backend, o Options) *grpc.Server {
 		grpc.MaxSendMsgSize(o.MaxMessage),
 		grpc.InitialWindowSize(window),
 		grpc.InitialConnWindowSize(window),
+		grpc.ReadBufferSize(0), // metered has one
+		grpc.MaxHeaderListSize(headers),
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.MaxConcurrentStreams(streams),
+		experimental.BufferPool(pools),
+		grpc.InTapHandle(s.tap),
 		grpc.NumStreamWorkers(workers),
 		grpc.ForceServerCodecV2(codec{oipgrpc.NewCodec()}),
 	}
 	if !o.Callers.Open() {
 		all = append(all, grpc.ChainUnaryInterceptor(s.guard))
 	}
-	if o.Bytes != nil {
-		all = append(all, grpc.InTapHandle(s.tap))
-	}
+	over := insecure.NewCredentials()
 	if o.TLS != nil {
-		all = append(all, grpc.Creds(credentials.NewTLS(o.TLS)))
+		over = credentials.NewTLS(o.TLS)
 	}
-	g := grpc.NewServer(all...)
+	g := grpc.NewServer(append(all, grpc.Creds(metering{over}))...)
 	g.RegisterService(service(), s)
 	return g
 }
@@ -130,10 +137,8 @@ func scopeOf(q any) secure.Scope {
 
 // guard asks who calls, and lets anybody see whether the server is alive.
 func (s *server) guard(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	open := info.FullMethod == pb.GRPCInferenceService_ServerLive_FullMethodName ||
-		info.FullMethod == pb.GRPCInferenceService_ServerReady_FullMethodName
 	admitted, err := s.admit(ctx, q)
-	if err != nil && !open {
+	if err != nil && !isOpen(info.FullMethod) {
 		return nil, err
 	}
 	return next(admitted, q)

@@ -25,6 +25,7 @@ type stream struct {
 	grpc.ServerStream
 	of    *server
 	conn  *conn
+	holds *call
 	calls chan streamCall
 
 	sending sync.Mutex
@@ -35,14 +36,19 @@ type stream struct {
 
 // streamCall is a request with its context.
 type streamCall struct {
-	*oipgrpc.Call
+	*incoming
 	ctx context.Context
 }
 
 // ModelStreamInfer implements the service. It returns when the client has ended the stream
 // and all has been answered, or is gone. Messages are read and written without their structs.
 func (s *server) ModelStreamInfer(g pb.GRPCInferenceService_ModelStreamInferServer) error {
-	return (&stream{ServerStream: g, of: s, conn: connOf(g.Context()), calls: make(chan streamCall), cancel: map[int64]context.CancelFunc{}}).serve()
+	k := callOf(g.Context())
+	defer k.end()
+	if err := k.start(g.Context()); err != nil {
+		return err
+	}
+	return (&stream{ServerStream: g, of: s, conn: connOf(g.Context()), holds: k, calls: make(chan streamCall), cancel: map[int64]context.CancelFunc{}}).serve()
 }
 
 func (s *stream) serve() error {
@@ -54,18 +60,21 @@ func (s *stream) serve() error {
 	defer workers.Wait()
 	defer close(s.calls)
 	for n := 0; ; {
-		call := streamCall{new(oipgrpc.Call), s.Context()}
-		if err := s.RecvMsg(call.Call); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
+		in, err := s.of.receive(s.holds, s.RecvMsg)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
+		call := streamCall{in, s.Context()}
 		if call.Cancel != 0 && call.Request.Pipeline == "" {
+			in.held.Release()
 			s.end(call.Cancel)
 			continue
 		}
 		if err := s.begin(&call); err != nil {
+			in.held.Release()
 			s.fail(call, err)
 			continue
 		}
@@ -86,7 +95,7 @@ func (s *stream) serve() error {
 
 // work answers calls.
 func (s *stream) work(call streamCall) {
-	for ; call.Call != nil; call = <-s.calls {
+	for ; call.incoming != nil; call = <-s.calls {
 		a, err := s.infer(call)
 		s.end(call.Number)
 		if err != nil {
@@ -104,23 +113,22 @@ func (s *stream) send(m any) bool {
 	return s.SendMsg(m) == nil
 }
 
-func (s *stream) fail(call streamCall, err error) { s.send(failure(oipgrpc.Failure(call.Call, err))) }
+func (s *stream) fail(call streamCall, err error) { s.send(failure(oipgrpc.Failure(&call.Call, err))) }
 
 func (s *stream) infer(call streamCall) (*answer, error) {
-	ctx, err := s.of.admit(call.ctx, call.Call)
+	defer call.held.Release()
+	ctx, err := s.of.admit(call.ctx, &call.Call)
 	if err != nil {
 		return nil, err
 	}
-	held, err := s.of.hold(call.Call)
+	if call.full != nil {
+		return nil, call.full
+	}
+	r, err := s.of.run(ctx, &call.Call)
 	if err != nil {
 		return nil, err
 	}
-	defer held.Release()
-	r, err := s.of.run(ctx, call.Call)
-	if err != nil {
-		return nil, err
-	}
-	return s.of.encode(s.conn, r, call.Call, true)
+	return s.of.encode(s.conn, r, &call.Call, true)
 }
 
 // begin gives a request with a number a context that ends by it.

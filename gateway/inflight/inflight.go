@@ -44,7 +44,8 @@ type Held struct {
 	bytes    int64
 }
 
-// Begin is a request that holds nothing yet. Release it in the end.
+// Begin is a request that holds nothing yet; its pipeline is empty where that is not known,
+// see Assign. Release it in the end.
 func (b *Bytes) Begin(pipeline string) Held { return Held{of: b, pipeline: pipeline} }
 
 // Grow takes n bytes more, or says that they are too many; then it holds what it
@@ -71,27 +72,42 @@ func (h *Held) Grow(n int64) error {
 	return nil
 }
 
+// Assign says to which pipeline a request goes, if there is room for it there.
+func (h *Held) Assign(pipeline string) error {
+	n := h.bytes
+	if h.of == nil || h.of.limits.PerPipeline <= 0 {
+		h.pipeline = pipeline
+		return nil
+	}
+	h.Release()
+	h.pipeline = pipeline
+	return h.Grow(n)
+}
+
+// Shrink gives n bytes back.
+func (h *Held) Shrink(n int64) {
+	b := h.of
+	if n = min(n, h.bytes); b == nil || n <= 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.total -= n
+	if b.limits.PerPipeline > 0 && h.pipeline != "" {
+		if b.by[h.pipeline] -= n; b.by[h.pipeline] == 0 {
+			delete(b.by, h.pipeline)
+		}
+	}
+	h.bytes -= n
+}
+
 func refusal(n, held, limit int64, whose, flag string) error {
 	return wire.Errorf(wire.CodeOverloaded, "", "the request needs %s more, and requests under way hold %s of the %s that %s may (%s); try again when some are answered",
 		quantity.Bytes(n), quantity.Bytes(held), quantity.Bytes(limit), whose, flag)
 }
 
 // Release gives everything back.
-func (h *Held) Release() {
-	b := h.of
-	if b == nil || h.bytes == 0 {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.total -= h.bytes
-	if b.limits.PerPipeline > 0 && h.pipeline != "" {
-		if b.by[h.pipeline] -= h.bytes; b.by[h.pipeline] == 0 {
-			delete(b.by, h.pipeline)
-		}
-	}
-	h.bytes = 0
-}
+func (h *Held) Release() { h.Shrink(h.bytes) }
 
 // Take takes n bytes for a step of a module, until release is called.
 func (b *Bytes) Take(n int64) (release func(), err error) {
