@@ -21,6 +21,8 @@
 // server that ends answers what streams bring until their clients end them, for as long as it
 // waits for calls.
 //
+// What calls bring counts while it comes, where the frames of their connection are read (metered).
+//
 // With a token, a client sends the metadata "authorization: Bearer TOKEN" with
 // every call but ServerLive and ServerReady. Listen refuses to serve beyond the
 // loopback interface without one.
