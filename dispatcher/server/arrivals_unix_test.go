@@ -244,7 +244,7 @@ const (
 
 func (g *gatewayProcess) run() error {
 	heard := make(chan []end, 1<<10)
-	go func() { _ = listen(g.conn, heard) }()
+	go func() { _ = listening(g.conn, heard) }()
 	rng := rand.New(rand.NewPCG(1, 2))
 	began := time.Now()
 	due := began
@@ -332,7 +332,7 @@ func (g *gatewayProcess) flush() {
 }
 
 // listen reads what the dispatcher says.
-func listen(c net.Conn, heard chan<- []end) error {
+func listening(c net.Conn, heard chan<- []end) error {
 	read := bufio.NewReaderSize(c, 1<<16)
 	if _, err := read.Discard(9); err != nil {
 		return err

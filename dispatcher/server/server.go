@@ -19,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/frames"
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/queue"
 	"github.com/harpagon/harpagon/wire/secure"
 )
@@ -197,6 +198,7 @@ func (s *Server) Serve(c net.Conn) error {
 	if err != nil {
 		return err
 	}
+	listen.PlaceOf(c).Prove()
 	p.conn = conn
 	s.mu.Lock()
 	s.peers = append(s.peers, p)

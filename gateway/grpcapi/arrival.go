@@ -27,7 +27,7 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, came: listen.Arrival(c)}, nil
+	return &conn{Conn: c, came: listen.Arrival(c), place: listen.PlaceOf(c)}, nil
 }
 
 // conn is one connection of callers.
@@ -35,6 +35,7 @@ type conn struct {
 	net.Conn
 	came   func() time.Time // when data came; nil where that is unknown
 	unread unread
+	place  *listen.Place // among those of the port; nil for none
 
 	heading uint32 // stream of the headers that were read last; of who reads
 
@@ -66,6 +67,15 @@ func connOf(ctx context.Context) *conn {
 		}
 	}
 	return nil
+}
+
+// working says that a request that was read is under way, until done.
+func (c *conn) working() (done func()) {
+	if c == nil {
+		return func() {}
+	}
+	c.place.Begin()
+	return c.place.End
 }
 
 // arrival is when the last came that was read of the connection; zero where that is unknown.

@@ -82,6 +82,8 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	}
 	if !known {
 		s.strangers.enter(k)
+	} else if !s.options.Callers.Open() {
+		c.place.Prove()
 	}
 	return k, nil
 }

@@ -47,6 +47,7 @@ func (s *server) infer(ctx context.Context, in *incoming) (*answer, error) {
 		return nil, oipgrpc.EncodeError(in.full)
 	}
 	c, within := connOf(ctx), ctx
+	defer c.working()()
 	in.Request.Arrived = c.arrival()
 	if k := callOf(ctx); k == nil || k.traced {
 		within = oipgrpc.Traced(within)

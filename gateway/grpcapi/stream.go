@@ -124,6 +124,7 @@ func (s *stream) infer(call streamCall) (*answer, error) {
 	if call.full != nil {
 		return nil, call.full
 	}
+	defer s.conn.working()()
 	r, err := s.of.run(ctx, &call.Call)
 	if err != nil {
 		return nil, err

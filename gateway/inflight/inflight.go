@@ -138,13 +138,3 @@ func (b *Bytes) Most() int64 {
 	defer b.mu.Unlock()
 	return b.most
 }
-
-// Full says whether n bytes more would be refused to whichever pipeline.
-func (b *Bytes) Full(n int64) bool {
-	if b == nil || b.limits.Total <= 0 {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.total+n > b.limits.Total
-}

@@ -152,7 +152,7 @@ func TestWrongPeers(t *testing.T) {
 		"something else answers":   "HTTP/1.1 400 Bad Request\r\n\r\n",
 		"closed the connection":    "hp",
 		"speaks version 9":         "hpgq\x09\r\n\r\n",
-		"at most 16384 are":     "hpgq\x05\r\n\r\n\xff\xff\xff\xff\x7f",
+		"at most 16384 are":        "hpgq\x05\r\n\r\n\xff\xff\xff\xff\x7f",
 		"did not say who it is":    "hpgq\x05\r\n\r\n\x02\x03\x00",
 		"ends before its last":     "hpgq\x05\r\n\r\n\x01\x01",
 		"version does not know":    "hpgq\x05\r\n\r\n\x01\x63",

@@ -85,6 +85,7 @@ func (s *server) serve(life context.Context, raw net.Conn) {
 		return
 	}
 	proven()
+	listen.PlaceOf(raw).Prove()
 	conn.Admit(mostHello)
 	if err = s.attach(stream); err != nil {
 		_ = stream.Close()
