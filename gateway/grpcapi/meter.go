@@ -20,9 +20,10 @@ import (
 // which gRPC reads no further than to the end of the frame that it handles.
 
 const (
-	// perCall is what a call holds itself, in bytes, and perFrame what a short frame does
-	// beside its data; larger ones lie in memory of powers of two (pools).
-	perCall, perFrame = 12 << 10, 64
+	// perCall is what a call holds itself, in bytes: some 12 KiB, and as much again until what
+	// calls before it have left is collected. perFrame is what a short frame takes beside its
+	// data; larger ones lie in memory of powers of two (pools).
+	perCall, perFrame = 24 << 10, 64
 
 	// mostOther is how many bytes of messages may come that bring no tensors.
 	mostOther = 64 << 10
