@@ -133,3 +133,26 @@ func TestHeldUntilRelease(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "but this", string(f))
 }
+
+// TestTheOldestStrangerMakesRoom: who comes is heard, however many say nothing.
+func TestTheOldestStrangerMakesRoom(t *testing.T) {
+	var s Strangers
+	var ends []net.Conn
+	for range mostStrangers + 2 {
+		near, far := net.Pipe()
+		leave := s.Enter(near)
+		if ends = append(ends, far); len(ends) == 1 {
+			leave() // it has said who it is
+			leave()
+		}
+	}
+	_, err := ends[1].Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	for i, far := range ends {
+		if i != 1 {
+			require.NoError(t, far.SetReadDeadline(time.Unix(1, 0)))
+			_, err := far.Read(make([]byte, 1))
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded, i)
+		}
+	}
+}

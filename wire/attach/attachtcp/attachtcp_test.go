@@ -1,6 +1,7 @@
 package attachtcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
+	"github.com/harpagon/harpagon/wire/frames"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/wire/secure/securetest"
@@ -355,4 +357,21 @@ func TestResultsOfSingleRequestsArriveWhole(t *testing.T) {
 	back, err := Decode(p, now)
 	require.NoError(t, err)
 	require.Equal(t, []*wire.Error{nil}, back.Result.Errs)
+}
+
+// TestStrangersSayLittle: nothing is read of a token that is as long as a message, and an
+// executor's first message is no batch.
+func TestStrangersSayLittle(t *testing.T) {
+	address := serve(t, Options{Patience: time.Hour}, echo)
+	for name, says := range map[string][]byte{
+		"token": frames.AppendLength(bytes.Clone(preamble[:]), frames.MostGreeting+1),
+		"Hello": frames.AppendLength(append(bytes.Clone(preamble[:]), frame(kindToken, "")...), mostHello+1),
+	} {
+		c, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		_, err = c.Write(says)
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, c) // until it ends
+		require.NoError(t, c.Close(), name)
+	}
 }
