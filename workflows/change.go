@@ -49,19 +49,30 @@ func (s *service) change(ctx workflow.Context) {
 		return
 	}
 	s.fail(ctx, generation, err)
-	if s.Serving != nil && (len(s.Running) < len(s.Serving.Slots) || s.NotInstalled) && !s.hasWork() {
+	switch {
+	case !s.broken():
+	case mends(ctx):
+		s.Mend = s.missing()
+	case !s.hasWork():
+		s.Mend = s.missing()
 		s.repair(ctx)
 	}
+}
+
+// missing says what is missing of what serves.
+func (s *service) missing() string {
+	if s.NotInstalled {
+		return "the gateway is without the plan that serves"
+	}
+	return "executors of the plan that serves are missing"
 }
 
 // repair carries out the spec that serves when the latest one cannot be, and
 // executors have gone or the gateway has not what serves. It is tried again
 // until it works.
 func (s *service) repair(ctx workflow.Context) {
-	cause := "executors of the plan that serves are missing"
-	if s.NotInstalled {
-		cause = "the gateway is without the plan that serves"
-	}
+	cause := s.Mend
+	s.Mend = ""
 	generation, failure, by := s.Generation, *s.Failure, s.Declarations.By(s.carried())
 	reply, err := s.reschedule(ctx, s.Serving.Spec, nil, generation, cause)
 	s.decide(ctx, generation, cause, reply, err)
@@ -69,8 +80,10 @@ func (s *service) repair(ctx workflow.Context) {
 		s.Carries = by
 		s.serve(ctx, reply)
 	} else {
-		failure.RetryAt = cmp.Or(failure.RetryAt, s.retryTime(ctx))
-		s.setPhase(ctx, Serving)
+		if s.broken() {
+			failure.RetryAt = cmp.Or(failure.RetryAt, s.retryTime(ctx))
+		}
+		s.setPhase(ctx, s.idle())
 	}
 	s.Failure, s.RetryAt = &failure, failure.RetryAt
 }
@@ -246,7 +259,7 @@ func (s *service) retryTime(ctx workflow.Context) time.Time {
 
 // idle is the phase while nothing is under way.
 func (s *service) idle() Phase {
-	if s.Serving != nil {
+	if s.Serving != nil && (len(s.Running) > 0 || len(s.Serving.Slots) == 0) {
 		return Serving
 	}
 	return Waiting

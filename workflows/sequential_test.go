@@ -107,6 +107,8 @@ type sequential struct {
 	lost       bool // a host may have been under what runs
 	gathering  bool // what else is lost
 	broken     bool // executors of what serves are missing
+	failed     bool // the latest change could not be carried out
+	mends      bool // what serves is still to be carried out again
 	declared   declarations.List
 }
 
@@ -132,29 +134,38 @@ func (s sequential) carryOn() []sequential {
 	case s.trying: // it is promoted
 		s.trying, s.untried = false, s.generation != s.under
 	case s.under != 0 && s.underWish.rate == tooMuch:
-		return s.failed()
+		return s.fails()
 	case s.under != 0:
 		return s.carriedOut()
 	case s.stopping == StopDelete:
 		return []sequential{{absent: true}}
 	case s.stopping == StopDrain:
 		s.stopping, s.serving, s.served, s.carries, s.drained = "", 0, wish{}, 0, true
-		s.lost, s.broken = false, false
+		s.lost, s.broken, s.failed = false, false, false
 	case s.gathering:
-		s.gathering, s.lost, s.broken, s.pending = false, false, true, true
+		s.mends = s.mends || s.refused()
+		s.pending = s.pending || !s.refused()
+		s.gathering, s.lost, s.broken = false, false, true
 		s.generation++
 	case s.stop != "":
-		s.stop, s.stopping, s.pending = "", s.stop, false
+		s.stop, s.stopping, s.pending, s.mends = "", s.stop, false, false
 	case s.lost && s.serving == 0:
 		s.lost = false
 	case s.lost:
 		s.gathering = true
+	case s.mends:
+		s.under, s.underWish, s.repairs, s.mends = s.generation, s.served, true, false
 	case s.pending:
 		return s.begin()
 	default:
 		return nil
 	}
 	return []sequential{s}
+}
+
+// refused says that another declaration than the one that serves could not be carried out.
+func (s sequential) refused() bool {
+	return s.failed && s.serving != 0 && !s.pending && s.declared.By(s.generation) != s.declared.By(s.carries)
 }
 
 func (s sequential) begin() []sequential {
@@ -173,6 +184,7 @@ func (s sequential) begin() []sequential {
 func (s sequential) carriedOut() []sequential {
 	if !s.repairs {
 		s.carries, s.untried = s.declared.By(s.under), s.untried && s.generation != s.under
+		s.failed = false
 	}
 	s.declared = slices.Clone(s.declared).Carried(s.carries)
 	s.serving, s.served, s.broken = s.under, s.underWish, false
@@ -182,13 +194,10 @@ func (s sequential) carriedOut() []sequential {
 	return []sequential{s, spared}
 }
 
-// failed lets what served go on, and mends it where executors of it are missing and there
-// is nothing else to do.
-func (s sequential) failed() []sequential {
+// fails lets what served go on, and mends it where executors of it are missing.
+func (s sequential) fails() []sequential {
 	s = s.idle()
-	if s.serving != 0 && s.broken && !s.pending && s.stop == "" && !s.lost {
-		s.under, s.underWish, s.repairs = s.generation, s.served, true
-	}
+	s.failed, s.mends = true, s.serving != 0 && s.broken
 	return []sequential{s}
 }
 
@@ -199,7 +208,7 @@ func (s sequential) takenBack() []sequential {
 	if s.generation == s.under {
 		s.asked, s.untried = s.served, false
 	}
-	return s.failed()
+	return s.fails()
 }
 
 func (s sequential) idle() sequential {
@@ -227,7 +236,7 @@ func (s sequential) step(o operation, a answer) []sequential {
 		return []sequential{s}
 	case s.absent:
 		return refused(absent)
-	case o.name == opSettled && (s.pending || s.under != 0 || s.stop != "" || s.stopping != "" || s.lost || s.broken):
+	case o.name == opSettled && (s.pending || s.under != 0 || s.stop != "" || s.stopping != "" || s.lost || s.broken || s.mends):
 		return nil
 	case o.name == QueryStatus || o.name == opSettled:
 		if a.refused != "" || !reflect.DeepEqual(a.seen, s.look()) {

@@ -41,7 +41,9 @@ func Service(ctx workflow.Context, state State) error {
 				s.show(ctx)
 				return workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
 			}
-		case s.removeLost(ctx), s.moveAway():
+		case s.removeLost(ctx), s.moveAway(ctx):
+		case s.Mend != "":
+			s.repair(ctx)
 		case s.Pending:
 			s.change(ctx)
 		case s.newcomers():
@@ -82,13 +84,13 @@ func (s *service) awaitWork(ctx workflow.Context) error {
 	}
 	done, err := workflow.AwaitWithOptions(ctx, options, ready)
 	if err == nil && !done {
-		s.RetryAt, s.Pending = time.Time{}, true
+		s.tryAgain(ctx)
 	}
 	return err
 }
 
 func (s *service) hasWork() bool {
-	return s.Stop != "" || s.Pending || s.newcomers() || s.Reinstall || len(s.Lost)+len(s.Leaving)+len(s.Ended) > 0
+	return s.Stop != "" || s.Mend != "" || s.Pending || s.newcomers() || s.Reinstall || len(s.Lost)+len(s.Leaving)+len(s.Ended) > 0
 }
 
 func (s *service) historyFull(ctx workflow.Context) bool {
@@ -116,6 +118,37 @@ func (s *service) replan(cause string) {
 	s.Generation++
 }
 
+// again has what runs planned anew, under a generation of its own: what serves, where what is
+// asked for has been refused, or else what is asked for.
+func (s *service) again(ctx workflow.Context, cause string) {
+	if !s.refused(ctx) {
+		s.replan(cause)
+		return
+	}
+	s.Mend = cause
+	s.Generation++
+	s.Failure.Generation = s.Generation // of the same declaration
+}
+
+// patchMend marks services that mend what serves before they try again what was refused.
+const patchMend = "what serves is mended first"
+
+// refused says that another declaration than the one that serves is asked for, and could not
+// be carried out. It leaves no trace in what serves.
+func (s *service) refused(ctx workflow.Context) bool {
+	return s.Failure != nil && s.Serving != nil && !s.Pending && !s.changing &&
+		s.Declarations.By(s.Generation) != s.Declarations.By(s.carried()) && mends(ctx)
+}
+
+func mends(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, patchMend, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
+// broken says that executors of what serves are missing, or that the gateway has it not.
+func (s *service) broken() bool {
+	return s.Serving != nil && (len(s.Running) < len(s.Serving.Slots) || s.NotInstalled)
+}
+
 // removeLost takes executors out of what runs that have ended, or whose host has
 // gone, and wants another plan. It is false when nothing that runs is concerned.
 func (s *service) removeLost(ctx workflow.Context) bool {
@@ -141,21 +174,21 @@ func (s *service) removeLost(ctx workflow.Context) bool {
 		return false
 	}
 	s.Running = left
-	s.replan(cause)
+	s.again(ctx, cause)
 	cancelExecutors(ctx, stranded)
 	return true
 }
 
 // moveAway wants another plan when something runs on a host that is about to leave. What
 // runs there goes on until the next plan serves.
-func (s *service) moveAway() bool {
+func (s *service) moveAway(ctx workflow.Context) bool {
 	leaving := s.Leaving
 	s.Leaving = nil
 	i := slices.IndexFunc(s.Running, func(r Running) bool { return slices.Contains(leaving, r.Slot.Host) })
 	if i < 0 {
 		return false
 	}
-	s.replan("host " + s.Running[i].Slot.Host + " is about to leave")
+	s.again(ctx, "host "+s.Running[i].Slot.Host+" is about to leave")
 	return true
 }
 

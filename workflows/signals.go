@@ -99,12 +99,20 @@ func (s *service) fleetChanged(ctx workflow.Context, c fleet.Change) {
 // could use more.
 const patchShort = "short of devices"
 
+// tryAgain has what has failed tried again now, after what serves is mended.
+func (s *service) tryAgain(ctx workflow.Context) {
+	if s.Mend == "" && s.broken() && s.refused(ctx) {
+		s.Mend = s.missing()
+	}
+	s.RetryAt, s.Pending = time.Time{}, true
+}
+
 // hostsCame has what lacks devices planned anew, when a host has joined or could be made.
 func (s *service) hostsCame(ctx workflow.Context, what string) {
 	switch {
-	case s.Pending || s.Stop != "":
+	case s.Pending || s.Stop != "" || s.Stopping != "":
 	case s.Failure != nil:
-		s.RetryAt, s.Pending = time.Time{}, true
+		s.tryAgain(ctx)
 	case s.Serving != nil && asking.Short(s.Serving.Plan) && workflow.GetVersion(ctx, patchShort, workflow.DefaultVersion, 1) != workflow.DefaultVersion:
 		s.replan(what + ", and devices are lacking")
 	}

@@ -52,6 +52,7 @@ type State struct {
 	Cause      string           // of the latest change
 	By         string           `json:",omitempty"` // who asked for it; empty where nobody did
 	Pending    bool             // Spec, or what it runs on, has changed and is not carried out
+	Mend       string           `json:",omitempty"` // why what serves is to be carried out again; empty where it is not
 	Try        bool             `json:",omitempty"` // Spec is tried first, where it says so
 	Profile    bool             // modules may lack profiles
 	Again      bool             `json:",omitempty"` // measure what hosts keep, too

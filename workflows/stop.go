@@ -33,7 +33,7 @@ func (s *service) reinstall(ctx workflow.Context) {
 		s.Reinstall = true // after what is more urgent
 	default:
 		s.NotInstalled = true
-		s.replan("the gateway started anew and could not serve the plan: " + activities.Reason(err))
+		s.again(ctx, "the gateway started anew and could not serve the plan: "+activities.Reason(err))
 	}
 }
 
@@ -65,7 +65,7 @@ func (s *service) install(ctx workflow.Context, all []gateways.Queue, serving De
 // does not keep it: the executors are cancelled either way.
 func (s *service) stop(ctx workflow.Context) {
 	stop := s.Stop
-	s.Stop, s.Stopping, s.Pending, s.RetryAt, s.Reinstall = "", stop, false, time.Time{}, false
+	s.Stop, s.Stopping, s.Mend, s.Pending, s.RetryAt, s.Reinstall = "", stop, "", false, time.Time{}, false
 	s.setPhase(ctx, Draining)
 	var gateway *activities.GatewayActivities
 	log := workflow.GetLogger(ctx)
@@ -167,8 +167,8 @@ func (s *service) gatewaysChanged(ctx workflow.Context, c fleet.Change) {
 		}
 	}
 	s.older = !s.several
-	if len(c.New) > 0 && s.Failure != nil && !s.Pending && s.Stop == "" {
-		s.RetryAt, s.Pending = time.Time{}, true
+	if len(c.New) > 0 && s.Failure != nil && !s.Pending && s.Stop == "" && s.Stopping == "" {
+		s.tryAgain(ctx)
 	}
 }
 
@@ -217,7 +217,7 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 		s.meet(some...) // after what is more urgent
 	case only:
 		s.NotInstalled = true
-		s.replan("the gateway started anew and could not serve the plan: " + activities.Reason(err))
+		s.again(ctx, "the gateway started anew and could not serve the plan: "+activities.Reason(err))
 	default:
 		var gateway *activities.GatewayActivities
 		parts := gateways.Begin(ctx, all, "install what serves, though executors are missing", installTimeout, gateway.Install, s.Serving.deployment())
