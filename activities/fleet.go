@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -12,6 +13,9 @@ import (
 // client can send an update and receive its reply.
 type Fleet struct {
 	Client client.Client
+
+	ready sync.Once
+	turn  chan struct{} // has a token of who places and reserves; see Settle
 }
 
 // Watch tells what the fleet is now, and has it tell the service of hosts that

@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/workflows/options"
 )
 
-// place finds devices for the plan and reserves them, over again when another
-// service was faster. A plan without modules, of a function, needs none.
+// place finds devices for the plan and reserves them, in turn with other services when
+// one of them was faster. A plan without modules, of a function, needs none.
 func (c *change) place(ctx workflow.Context) error {
 	if len(c.deployment.Plan.Modules) == 0 && c.deployment.Cluster == nil {
 		return nil
@@ -26,13 +26,36 @@ func (c *change) place(ctx workflow.Context) error {
 	}
 	for attempt := 1; ; attempt++ {
 		err := c.tryPlace(ctx, engines)
-		if err == nil || activities.ReasonType(err) != activities.TypeConflict || attempt == placeAttempts {
+		if err == nil || activities.ReasonType(err) != activities.TypeConflict {
+			return err
+		}
+		if workflow.GetVersion(ctx, patchSettle, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+			return c.settle(ctx, engines)
+		}
+		if attempt == placeAttempts {
 			return err
 		}
 		if err := c.viewFleet(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// patchSettle marks changes that wait for their turn to be placed after another service was
+// faster; older ones try again some times.
+const patchSettle = "placed in turn"
+
+// settle places and reserves in one go, in turn with other services.
+func (c *change) settle(ctx workflow.Context, engines map[string]placement.ModuleEngine) error {
+	var fleet *activities.Fleet
+	in := activities.SettleInput{Service: c.id, Own: c.own(), Apart: c.Apart, Wants: c.wants}
+	in.Request, in.Cluster = c.request(engines)
+	var out activities.Settled
+	if err := workflow.ExecuteActivity(options.Plan(ctx, "place and reserve, in turn with other services"), fleet.Settle, in).Get(ctx, &out); err != nil {
+		return err
+	}
+	c.view = out.View
+	return c.placed(ctx, out.Placement)
 }
 
 // modules are those of a deployment; of a cluster, those of all its pipelines.
@@ -64,16 +87,14 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 	free := c.view.For(c.own()...)
 	summary := fmt.Sprintf("place the plan on %d devices", len(free.Devices))
 	var done workflow.Future
-	if cluster := c.deployment.Cluster; cluster != nil {
-		request := placement.ClusterRequest{Cluster: *cluster, Devices: free.Devices, Engines: engines, Reserved: free.Held, Actual: slots(c.Running), Start: c.view.Version}
-		done = workflow.ExecuteActivity(options.Short(ctx, summary), planning.PlaceCluster, request)
+	request, cluster := c.request(engines)
+	if cluster != nil {
+		cluster.Devices, cluster.Reserved, cluster.Start = free.Devices, free.Held, c.view.Version
+		done = workflow.ExecuteActivity(options.Short(ctx, summary), planning.PlaceCluster, *cluster)
 	} else {
-		request := placement.Request{
-			Pipeline: c.deployment.Pipeline, Plan: c.deployment.Plan, Devices: free.Devices, Engines: engines,
-			Reserved: free.Held, Actual: slots(c.Running), Start: c.view.Version, // which is higher for the next: it grows with the reservation
-			MaxShare: c.Settings.MaxShare, Whole: c.Spec.Pool != nil,
-		}
-		done = workflow.ExecuteActivity(options.Short(ctx, summary), planning.Place, request)
+		request.Devices, request.Reserved = free.Devices, free.Held
+		request.Start = c.view.Version // which is higher for the next: it grows with the reservation
+		done = workflow.ExecuteActivity(options.Short(ctx, summary), planning.Place, *request)
 	}
 	if err := done.Get(ctx, &placed); err != nil {
 		return err
@@ -83,7 +104,24 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 	if err := workflow.ExecuteActivity(options.Fleet(ctx, summary), fleet.Reserve, reservation).Get(ctx, nil); err != nil {
 		return err
 	}
-	c.next.Slots, c.deployment.Slots = placed.Slots, placed.Slots
-	in := activities.ReconcileInput{Desired: placed.Slots, Actual: slots(c.Running)}
+	return c.placed(ctx, placed)
+}
+
+// request asks for a placement, of a cluster or of anything else, on devices still to be said.
+func (c *change) request(engines map[string]placement.ModuleEngine) (*placement.Request, *placement.ClusterRequest) {
+	if cluster := c.deployment.Cluster; cluster != nil {
+		return nil, &placement.ClusterRequest{Cluster: *cluster, Engines: engines, Actual: slots(c.Running)}
+	}
+	return &placement.Request{
+		Pipeline: c.deployment.Pipeline, Plan: c.deployment.Plan, Engines: engines, Actual: slots(c.Running),
+		MaxShare: c.Settings.MaxShare, Whole: c.Spec.Pool != nil,
+	}, nil
+}
+
+// placed takes what is reserved over, and has it said what to start, keep and stop.
+func (c *change) placed(ctx workflow.Context, p placement.Placement) error {
+	var planning activities.Planning
+	c.next.Slots, c.deployment.Slots = p.Slots, p.Slots
+	in := activities.ReconcileInput{Desired: p.Slots, Actual: slots(c.Running)}
 	return workflow.ExecuteActivity(options.Short(ctx, "say what to start, keep and stop"), planning.Reconcile, in).Get(ctx, &c.changes)
 }

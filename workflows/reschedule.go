@@ -67,7 +67,7 @@ const (
 	// hold; they are cancelled afterwards either way.
 	releaseTimeout = 2 * time.Minute
 
-	// placeAttempts bounds how often a placement is redone because the fleet
+	// placeAttempts bounds how often an older change redoes a placement because the fleet
 	// changed between looking and reserving.
 	placeAttempts = 8
 )

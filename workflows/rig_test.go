@@ -33,6 +33,7 @@ type world struct {
 	mu         sync.Mutex
 	fleet      activities.FleetView
 	conflicts  int // reservations to refuse
+	settled    int // services that were placed in turn
 	profiled   []string
 	prepared   []placement.Deployment
 	installed  []placement.Deployment
@@ -83,7 +84,7 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 	}
 	env.RegisterActivity(&activities.Planning{})
 	for name, f := range map[string]any{
-		"Watch": w.watch, "Reserve": w.reserve, "Want": w.want, "Identify": w.identify, "ProfileModule": w.profile,
+		"Watch": w.watch, "Reserve": w.reserve, "Settle": w.settle, "Want": w.want, "Identify": w.identify, "ProfileModule": w.profile,
 		"KeepProfile":     w.keep,
 		"ManageFunctions": w.manage,
 		"Prepare":         w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove, "Announce": w.announce,
@@ -126,6 +127,22 @@ func (w *world) reserve(_ context.Context, r activities.Reservation) (activities
 	w.fleet.Reserved[r.Service] = r.Slots
 	w.asked(r.Service, r.Wants)
 	return w.fleet, nil
+}
+
+// settle places and reserves as the activity does, whatever conflicts there are without it.
+func (w *world) settle(ctx context.Context, in activities.SettleInput) (out activities.Settled, err error) {
+	out.View, _ = w.watch(ctx, in.Service)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settled++
+	free := out.View.For(in.Own...)
+	r := *in.Request
+	r.Devices, r.Reserved, r.Start = free.Devices, free.Held, out.View.Version
+	if out.Placement, err = placement.Place(r); err == nil {
+		w.fleet.Version++
+		w.fleet.Reserved[in.Service] = out.Placement.Slots
+	}
+	return out, err
 }
 
 func (w *world) reserved(service string) []placement.Slot {
