@@ -138,6 +138,7 @@ func (f *profileFlags) run(ctx context.Context, d *command.Deps, doc pipelines.D
 		return err
 	}
 	all := []profiled{}
+	var failures []error // of modules; the others are measured all the same
 	services := slices.Clone(doc.Pipelines)
 	for i := range doc.Pools {
 		services = append(services, doc.Pools[i].Served())
@@ -159,18 +160,23 @@ func (f *profileFlags) run(ctx context.Context, d *command.Deps, doc pipelines.D
 					task.Concurrency = f.levels
 				}
 				points, err := f.measure(ctx, d, host, kept, asked, p.Name, task)
-				if err != nil {
-					return err
-				}
 				one.Points = append(one.Points, points...)
+				if err != nil {
+					failures = append(failures, err)
+				}
 			}
-			all = append(all, one)
+			if len(one.Points) > 0 {
+				all = append(all, one)
+			}
+			if ctx.Err() != nil {
+				return errors.Join(append(failures, f.write(d, all))...)
+			}
 		}
 	}
-	if len(all) == 0 {
+	if len(all) == 0 && len(failures) == 0 {
 		return fmt.Errorf("there is nothing to measure: no module with a model or a function%s", ofName(f.module))
 	}
-	return f.write(d, all)
+	return errors.Join(append(failures, f.write(d, all))...)
 }
 
 // measuredOn are the devices to measure a module on: a core, or every kind of instance
@@ -210,7 +216,7 @@ func (f *profileFlags) ask(ctx context.Context, d *command.Deps, p pipelines.Pip
 }
 
 // measure takes what is kept and measures the rest, or everything again that the
-// system was not asked to.
+// system was not asked to. What it has measured before an error is kept, and returned.
 func (f *profileFlags) measure(ctx context.Context, d *command.Deps, host *executors.Host, kept activities.Profiles, asked bool, pipeline string, task executors.MeasureTask) ([]pipelines.Point, error) {
 	if engine, err := host.EngineFor(task.Module); err == nil { // else measuring says it
 		task = task.Fit(engine)
@@ -224,10 +230,7 @@ func (f *profileFlags) measure(ctx context.Context, d *command.Deps, host *execu
 	}
 	name := pipeline + "." + task.Module.Name
 	missing := task.Missing(known)
-	points, err := host.Measure(ctx, task, rounds.Measured{Points: known}, nil)
-	if err != nil {
-		return nil, err
-	}
+	points, failed := host.Measure(ctx, task, rounds.Measured{Points: known}, nil)
 	for _, q := range points {
 		from := ""
 		switch {
@@ -242,9 +245,9 @@ func (f *profileFlags) measure(ctx context.Context, d *command.Deps, host *execu
 		fmt.Fprintf(d.Stderr, "warning: %s\n", warning)
 	}
 	if len(missing) == 0 {
-		return points, nil
+		return points, failed
 	}
-	return points, kept.Save(task, points)
+	return points, errors.Join(failed, kept.Save(task, points))
 }
 
 func ofName(module string) string {
