@@ -24,6 +24,9 @@ func (s *service) change(ctx workflow.Context) {
 	if s.Serving == nil {
 		s.announce(ctx, s.Gateways)
 	}
+	if s.Serving != nil && s.Serving.Generation == s.Generation && mends(ctx) {
+		s.Generation++ // what serves was mended under it
+	}
 	generation, cause, by := s.Generation, s.Cause, s.By // they may be replaced meanwhile
 	var reply RescheduleReply
 	err := s.begin(ctx)

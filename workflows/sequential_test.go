@@ -107,7 +107,7 @@ type sequential struct {
 	lost       bool // a host may have been under what runs
 	gathering  bool // what else is lost
 	broken     bool // executors of what serves are missing
-	failed     bool // the latest change could not be carried out
+	failed     int  // the generation that could not be carried out
 	mends      bool // what serves is still to be carried out again
 	declared   declarations.List
 }
@@ -141,12 +141,15 @@ func (s sequential) carryOn() []sequential {
 		return []sequential{{absent: true}}
 	case s.stopping == StopDrain:
 		s.stopping, s.serving, s.served, s.carries, s.drained = "", 0, wish{}, 0, true
-		s.lost, s.broken, s.failed = false, false, false
+		s.lost, s.broken, s.failed = false, false, 0
 	case s.gathering:
-		s.mends = s.mends || s.refused()
-		s.pending = s.pending || !s.refused()
 		s.gathering, s.lost, s.broken = false, false, true
-		s.generation++
+		refused := s.refused()
+		if s.generation++; refused {
+			s.mends, s.failed = true, s.generation
+		} else {
+			s.pending = true
+		}
 	case s.stop != "":
 		s.stop, s.stopping, s.pending, s.mends = "", s.stop, false, false
 	case s.lost && s.serving == 0:
@@ -165,7 +168,7 @@ func (s sequential) carryOn() []sequential {
 
 // refused says that another declaration than the one that serves could not be carried out.
 func (s sequential) refused() bool {
-	return s.failed && s.serving != 0 && !s.pending && s.declared.By(s.generation) != s.declared.By(s.carries)
+	return s.failed == s.generation && s.serving != 0 && s.declared.By(s.generation) != s.declared.By(s.carries)
 }
 
 func (s sequential) begin() []sequential {
@@ -184,7 +187,7 @@ func (s sequential) begin() []sequential {
 func (s sequential) carriedOut() []sequential {
 	if !s.repairs {
 		s.carries, s.untried = s.declared.By(s.under), s.untried && s.generation != s.under
-		s.failed = false
+		s.failed = 0
 	}
 	s.declared = slices.Clone(s.declared).Carried(s.carries)
 	s.serving, s.served, s.broken = s.under, s.underWish, false
@@ -196,8 +199,9 @@ func (s sequential) carriedOut() []sequential {
 
 // fails lets what served go on, and mends it where executors of it are missing.
 func (s sequential) fails() []sequential {
+	failed := s.under
 	s = s.idle()
-	s.failed, s.mends = true, s.serving != 0 && s.broken
+	s.failed, s.mends = failed, s.serving != 0 && s.broken
 	return []sequential{s}
 }
 

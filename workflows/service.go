@@ -136,7 +136,7 @@ const patchMend = "what serves is mended first"
 // refused says that another declaration than the one that serves is asked for, and could not
 // be carried out. It leaves no trace in what serves.
 func (s *service) refused(ctx workflow.Context) bool {
-	return s.Failure != nil && s.Serving != nil && !s.Pending && !s.changing &&
+	return s.Failure != nil && s.Serving != nil && s.Failure.Generation == s.Generation && !s.changing &&
 		s.Declarations.By(s.Generation) != s.Declarations.By(s.carried()) && mends(ctx)
 }
 

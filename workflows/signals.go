@@ -102,7 +102,7 @@ const patchShort = "short of devices"
 // tryAgain has what has failed tried again now, after what serves is mended.
 func (s *service) tryAgain(ctx workflow.Context) {
 	if s.Mend == "" && s.broken() && s.refused(ctx) {
-		s.Mend = s.missing()
+		s.again(ctx, s.missing())
 	}
 	s.RetryAt, s.Pending = time.Time{}, true
 }
@@ -112,6 +112,9 @@ func (s *service) hostsCame(ctx workflow.Context, what string) {
 	switch {
 	case s.Pending || s.Stop != "" || s.Stopping != "":
 	case s.Failure != nil:
+		if s.Mend == "" && s.refused(ctx) && asking.Short(s.Serving.Plan) {
+			s.again(ctx, what+", and devices are lacking")
+		}
 		s.tryAgain(ctx)
 	case s.Serving != nil && asking.Short(s.Serving.Plan) && workflow.GetVersion(ctx, patchShort, workflow.DefaultVersion, 1) != workflow.DefaultVersion:
 		s.replan(what + ", and devices are lacking")

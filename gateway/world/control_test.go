@@ -42,6 +42,7 @@ type service struct {
 	running    map[string]*executor
 	spec       spec
 	before     spec
+	refused    bool // what was applied since cannot be carried out
 
 	unseen *gateway.Gateway // by control, while the service is deleted; nil for none
 

@@ -92,16 +92,36 @@ func (t *temporalServer) apply(s *service, to spec) error {
 	reply, err := t.commands.Apply(ctx, workflows.ApplyRequest{Spec: s.declaration(to)})
 	w.history.note("%s: %v is applied as generation %d: %v", s.name, to, reply.Generation, err)
 	if err == nil {
-		s.spec, s.generation = to, reply.Generation
+		s.spec, s.generation, s.refused = to, reply.Generation, false
 	}
 	return err
+}
+
+// overreach applies what cannot be planned. What serves is to go on as if nobody had.
+func (t *temporalServer) overreach(s *service) {
+	w := t.world
+	ctx, stop := context.WithTimeout(w.life, 20*time.Second)
+	defer stop()
+	if status, err := t.commands.Status(ctx, s.name); err != nil || status.Serving == 0 {
+		return // nothing to go on with
+	}
+	too := s.declaration(s.spec)
+	too.Pipeline.Rate = 1e6
+	reply, err := t.commands.Apply(ctx, workflows.ApplyRequest{Spec: too})
+	w.history.note("%s: too much is applied as generation %d: %v", s.name, reply.Generation, err)
+	s.refused = s.refused || err == nil
 }
 
 // operate changes a service as somebody does, until faults cease.
 func (t *temporalServer) operate(s *service) {
 	w := t.world
 	for w.pause(between(s.rng, 200*time.Millisecond, 8*time.Second)) && w.troubled() {
-		if s.rng.IntN(4) > 0 {
+		switch s.rng.IntN(8) {
+		case 0:
+			t.overreach(s)
+			continue
+		case 1:
+		default:
 			_ = t.apply(s, s.otherThan(s.spec))
 			continue
 		}
@@ -110,17 +130,23 @@ func (t *temporalServer) operate(s *service) {
 		reply, err := t.commands.Rollback(ctx, s.name, workflows.RollbackRequest{})
 		stop()
 		w.history.note("%s: rolled back as generation %d: %v", s.name, reply.Generation, err)
-		s.generation = max(s.generation, reply.Generation)
+		if err == nil {
+			s.generation, s.refused = max(s.generation, reply.Generation), false
+		}
 	}
 }
 
-// serves waits until what was declared last serves, in as long as a change may take whose
-// hosts are missed, and holds that it does.
+// serves waits until what was declared last, and was not refused, serves, in as long as a
+// change may take whose hosts are missed, and holds that it does.
 func (t *temporalServer) serves(s *service) bool {
 	ctx, stop := context.WithTimeout(t.world.life, 5*time.Minute)
 	defer stop()
 	for {
-		_, err := t.commands.WaitServing(ctx, s.name, s.generation, nil)
+		generation := s.generation
+		if s.refused {
+			generation = 0
+		}
+		_, err := t.commands.WaitServing(ctx, s.name, generation, nil)
 		if err == nil {
 			return true
 		}

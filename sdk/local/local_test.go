@@ -4,6 +4,7 @@ package local_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -33,7 +34,11 @@ const victim = "HARPAGON_TEST_VICTIM"
 func TestMain(m *testing.M) {
 	local.ChildMain()
 	if dir := os.Getenv(victim); dir != "" {
-		_, err := local.Start(context.Background(), local.Options{Files: []string{emulated}, StateDir: dir, Environ: []string{}})
+		files := cmp.Or(os.Getenv(overreach), emulated)
+		s, err := local.Start(context.Background(), local.Options{Files: []string{files}, StateDir: dir, Environ: []string{}})
+		if err == nil && files != emulated {
+			err = refuse(context.Background(), s, files)
+		}
 		fmt.Println("started", err)
 		select {}
 	}

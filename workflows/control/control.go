@@ -42,6 +42,10 @@ type Options struct {
 	Settings workflows.Settings // of services that Apply starts
 	By       string             // who asks, for the history; empty means USER@HOST of this process
 	Poll     time.Duration      // pace of WaitServing; 0 means DefaultPoll
+
+	// Hindrance says why answers may be long in coming, such as a disk of the server that is
+	// full. It is asked while one is waited for, which then ends; nil knows of nothing.
+	Hindrance func() error
 }
 
 // DefaultPoll is the pace at which WaitServing asks.
@@ -94,7 +98,7 @@ func (c *Control) Apply(ctx context.Context, r workflows.ApplyRequest) (reply wo
 		return reply, err
 	}
 	id := workflows.ServiceID(kind, name)
-	err = patiently(ctx, func() error { // the same spec again changes nothing
+	err = c.patiently(ctx, func() error { // the same spec again changes nothing
 		start := c.client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
 			ID:                       id,
 			TaskQueue:                activities.ControlQueue,
@@ -187,7 +191,7 @@ func (c *Control) list(ctx context.Context, condition string) (all []*workflowpb
 	request := &workflowservice.ListWorkflowExecutionsRequest{Query: condition + " AND ExecutionStatus = 'Running'"}
 	for {
 		var reply *workflowservice.ListWorkflowExecutionsResponse
-		err := patiently(ctx, func() (err error) {
+		err := c.patiently(ctx, func() (err error) {
 			reply, err = c.client.ListWorkflow(ctx, request)
 			return err
 		})
@@ -218,7 +222,8 @@ func (c *Control) Statuses(ctx context.Context, names ...string) (all []Status, 
 	return all, nil
 }
 
-// WaitServing waits until the service serves the generation or a later one,
+// WaitServing waits until the service serves the generation or a later one, or with 0 any
+// and does not wait for one that is drained,
 // telling progress, which may be nil, of every change on the way. It fails
 // with a *FailedError when the generation cannot be carried out, for other reasons than
 // that hosts are still to be made. Answers of a busy server may be late; after a minute
@@ -227,9 +232,10 @@ func (c *Control) WaitServing(ctx context.Context, service string, generation in
 	tick := time.NewTicker(c.options.Poll)
 	defer tick.Stop()
 	var last string
+	looked := time.Now()
 	for {
 		var seen Status
-		err := patiently(ctx, func() (err error) {
+		err := c.patiently(ctx, func() (err error) {
 			seen, err = c.Status(ctx, service)
 			return err
 		})
@@ -243,11 +249,17 @@ func (c *Control) WaitServing(ctx context.Context, service string, generation in
 			last = now
 			progress(s)
 		}
-		if f := s.Failure; f != nil && f.Generation >= generation && !s.Pending && f.Type != activities.TypeAwaits {
+		if f := s.Failure; f != nil && f.Generation >= generation && (generation > 0 || s.Serving == 0) && !s.Pending && f.Type != activities.TypeAwaits {
 			return s, &FailedError{Kind: s.Kind, Service: service, Failure: *f, Serving: s.Serving}
 		}
-		if s.Serving >= generation && s.Phase == workflows.Serving {
+		if s.Serving >= generation && s.Phase == workflows.Serving || generation == 0 && s.Phase == workflows.Drained {
 			return s, nil
+		}
+		if time.Since(looked) > time.Second { // it writes to the disk
+			looked = time.Now()
+			if err := c.hindrance(); err != nil {
+				return s, fmt.Errorf("control: %s %q is still %s: %w", s.Kind, service, s.Phase, err)
+			}
 		}
 		select {
 		case <-tick.C:
@@ -299,7 +311,7 @@ func (c *Control) Enter(ctx context.Context, m activities.Member) (activities.Fl
 
 // patientFleet tells the fleet what may be told twice.
 func (c *Control) patientFleet(ctx context.Context, name string, arg any) (view activities.FleetView, err error) {
-	err = patiently(ctx, func() error {
+	err = c.patiently(ctx, func() error {
 		view, err = activities.UpdateFleet(ctx, c.client, name, arg)
 		return err
 	})

@@ -86,6 +86,48 @@ func TestWaitServingFails(t *testing.T) {
 	assert.ErrorContains(t, err, "generation 2 goes on serving")
 }
 
+// TestWaitServingWhateverServes: what was refused is no failure of what served before.
+func TestWaitServingWhateverServes(t *testing.T) {
+	refused := control.Status{
+		Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Reconciling, Generation: 1, Serving: 1,
+		Failure: &workflows.Failure{Generation: 2, Type: activities.TypeInfeasible, Reason: "it needs 4 cpu, 2 exist"},
+	}
+	serving := refused
+	serving.Phase = workflows.Serving
+	s, err := control.New(statuses(t, refused, serving), control.Options{Poll: time.Millisecond}).WaitServing(t.Context(), "traffic", 0, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 1, s.Serving)
+	drained := control.Status{Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Drained}
+	s, err = control.New(statuses(t, drained), control.Options{}).WaitServing(t.Context(), "traffic", 0, nil)
+	require.NoError(t, err)
+	assert.Zero(t, s.Serving)
+	refused.Serving = 0
+	_, err = control.New(statuses(t, refused), control.Options{}).WaitServing(t.Context(), "traffic", 0, nil)
+	require.ErrorContains(t, err, "4 cpu, 2 exist")
+}
+
+// TestKnownHindrancesEndTheWait: where the server cannot write, nobody waits for it.
+func TestKnownHindrancesEndTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("nothing can be written")
+		late := serviceerror.NewDeadlineExceeded("context deadline exceeded")
+		o := control.Options{Hindrance: func() error { return full }}
+		began := time.Now()
+		c := statuses(t)
+		c.On("QueryWorkflow", mock.Anything, "pipeline/traffic", "", workflows.QueryStatus).
+			Return(answer(t, control.Status{Phase: workflows.Reconciling}), nil)
+		_, err := control.New(c, o).WaitServing(t.Context(), "traffic", 2, nil)
+		require.ErrorIs(t, err, full)
+		require.ErrorContains(t, err, "still reconciling")
+
+		c = mocks.NewClient(t)
+		c.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(nil, late)
+		_, err = control.New(c, o).Status(t.Context(), "traffic")
+		require.ErrorIs(t, err, full)
+		require.Less(t, time.Since(began), 5*time.Second, "of virtual time")
+	})
+}
+
 // TestWaitServingAwaitsTheChangeUnderWay: what has failed before is made again, as where the
 // host or the gateway that was to do it had left and has come back.
 func TestWaitServingAwaitsTheChangeUnderWay(t *testing.T) {

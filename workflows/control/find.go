@@ -39,7 +39,7 @@ func (c *Control) find(ctx context.Context, name string) (scheduler.Kind, error)
 // an older program's.
 func (c *Control) runs(ctx context.Context, id string) (bool, error) {
 	var d *workflowservice.DescribeWorkflowExecutionResponse
-	err := patiently(ctx, func() (err error) {
+	err := c.patiently(ctx, func() (err error) {
 		d, err = c.client.DescribeWorkflowExecution(ctx, id, "")
 		return err
 	})

@@ -20,10 +20,15 @@ const patience = time.Minute
 const againAfter = 100 * time.Millisecond
 
 // patiently asks what may be asked twice until it is answered in time, ctx ends, or patience
-// is over.
-func patiently(ctx context.Context, ask func() error) error {
+// is over, or something is known to be in the way.
+func (c *Control) patiently(ctx context.Context, ask func() error) error {
 	for began := time.Now(); ; {
 		err := ask()
+		if late(err) {
+			if why := c.hindrance(); why != nil {
+				return why
+			}
+		}
 		if !late(err) || time.Since(began) >= patience || sleep.Timer(ctx, againAfter) != nil {
 			return err
 		}
@@ -33,4 +38,11 @@ func patiently(ctx context.Context, ask func() error) error {
 // late says that an answer has not come in time; what was asked for may have been done.
 func late(err error) bool {
 	return errors.As(err, new(*serviceerror.DeadlineExceeded)) || errors.As(err, new(*client.WorkflowUpdateServiceTimeoutOrCanceledError))
+}
+
+func (c *Control) hindrance() error {
+	if c.options.Hindrance == nil {
+		return nil
+	}
+	return c.options.Hindrance()
 }

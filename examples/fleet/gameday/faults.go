@@ -40,7 +40,12 @@ func (f *fleet) faults() ([]fault, error) {
 		}
 	}
 	for _, m := range append(f.members(), f.temporal()) {
-		add("kill -9", m.name, func(ctx context.Context, _ *rand.Rand) error { return f.killed(ctx, m.name) })
+		add("kill -9", m.name, func(ctx context.Context, _ *rand.Rand) error {
+			if err := f.refuse(ctx); err != nil {
+				return err
+			}
+			return f.killed(ctx, m.name)
+		})
 		add("SIGSTOP", m.name, func(ctx context.Context, r *rand.Rand) error {
 			f.signal(m.name, syscall.SIGSTOP)
 			wait(ctx, some(r, 2*time.Second, 8*time.Second))

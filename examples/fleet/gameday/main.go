@@ -7,7 +7,7 @@
 //	go build -o bin/harpagon ./cmd/harpagon
 //	go run ./examples/fleet/gameday -harpagon bin/harpagon -for 30m -postgres
 //
-// Processes are killed (kill -9) and started again, or stopped (SIGSTOP) and continued;
+// Processes are killed (kill -9), after a change was refused, and started again, or stopped (SIGSTOP) and continued;
 // connections, all of which go through relays of this program, are cut, refused, or stand
 // still; Temporal and its database go away; disks are full, may only be read, or have been
 // written over. Disks need root, and are left out without.

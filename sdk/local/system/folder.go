@@ -133,11 +133,11 @@ func (f Folder) Endpoints() (Endpoints, error) {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !f.Running() {
 		return e, fmt.Errorf("%w (looked in %s)", ErrNotRunning, f)
 	}
-	if err == nil {
-		err = json.Unmarshal(b, &e)
-	}
 	if err != nil {
 		return e, fmt.Errorf("harpagon: state folder %s: %w", f, err)
+	}
+	if err := json.Unmarshal(b, &e); err != nil {
+		return e, fmt.Errorf("harpagon: %s, which says where the system answers, is damaged; start the system again, which writes it anew: %w", f.endpoints(), err)
 	}
 	return e, nil
 }
@@ -166,11 +166,40 @@ func (f Folder) remembered() (all []placement.Device, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(b, &all)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("harpagon: state folder %s: %w", f, err)
 	}
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, fmt.Errorf("harpagon: %s, which lists the devices of the start before, is damaged; name the declaration once more, which writes it anew: harpagon up PATH: %w", f.devices(), err)
+	}
 	return all, nil
+}
+
+// probe is how much must find room on the disk of the folder: Temporal writes pages of 4 KiB,
+// some at a time.
+const probe = 64 << 10
+
+// Hindrance says why nothing can be written to the folder, where the disk is the reason: it is
+// full, may only be read, or fails. Without one, or where this process may not write, it is nil.
+func (f Folder) Hindrance() error {
+	file, err := os.CreateTemp(string(f), ".room-*")
+	if err == nil {
+		_, err = file.Write(make([]byte, probe))
+		_ = file.Close()
+		_ = os.Remove(file.Name())
+	}
+	for _, of := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EFBIG, syscall.EIO} {
+		if errors.Is(err, of) {
+			return fmt.Errorf("harpagon: nothing can be written to the state folder %s: %w; what serves goes on serving, and everything else goes on as soon as there is room", f, of)
+		}
+	}
+	return nil
+}
+
+// Explain adds to an error that the disk of the folder may be its reason.
+func (f Folder) Explain(err error) error {
+	if why := f.Hindrance(); err != nil && why != nil && !errors.Is(err, errors.Unwrap(why)) {
+		return fmt.Errorf("%w (%w)", why, err)
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,4 +94,49 @@ func TestFolderOnADiskThatTakesNothing(t *testing.T) {
 			require.NoError(t, fault.End(d))
 		})
 	}
+}
+
+// What cannot be written is named with its reason, and what failed for it says so.
+func TestFolderSaysThatItsDiskIsFull(t *testing.T) {
+	for _, fault := range disktest.Faults() {
+		t.Run(fault.Name, func(t *testing.T) {
+			d := disktest.New(t)
+			f := Folder(d.Folder)
+			late := errors.New("context deadline exceeded")
+			require.NoError(t, f.Hindrance())
+			require.Equal(t, late, f.Explain(late))
+			require.NoError(t, f.Explain(nil))
+			require.NoError(t, fault.Begin(d))
+			require.ErrorContains(t, f.Hindrance(), "nothing can be written to the state folder "+d.Folder)
+			require.ErrorIs(t, f.Explain(late), late)
+			require.ErrorContains(t, f.Explain(late), "nothing can be written")
+			require.NoError(t, f.Explain(nil))
+			_, err := Start(t.Context(), Options{StateDir: d.Folder, Environ: []string{}})
+			require.ErrorContains(t, err, d.Folder)
+			require.NotContains(t, err.Error(), "control role")
+			require.NoError(t, fault.End(d))
+			require.NoError(t, f.Hindrance())
+			left, err := os.ReadDir(d.Folder)
+			require.NoError(t, err)
+			for _, e := range left {
+				assert.NotContains(t, e.Name(), "room", "nothing is left of looking")
+			}
+		})
+	}
+	require.NoError(t, Folder(filepath.Join(t.TempDir(), "none")).Hindrance(), "a folder that is not there is no full disk")
+}
+
+func TestDamagedFilesAreNamed(t *testing.T) {
+	f := Folder(t.TempDir())
+	for _, path := range []string{f.devices(), f.endpoints()} {
+		require.NoError(t, os.WriteFile(path, []byte("[{\"Host\": \"lo"), 0o600))
+	}
+	_, err := f.remembered()
+	require.ErrorContains(t, err, f.devices())
+	require.ErrorContains(t, err, "harpagon up PATH")
+	unlock, err := f.open()
+	require.NoError(t, err)
+	defer unlock()
+	_, err = f.Endpoints()
+	require.ErrorContains(t, err, f.endpoints())
 }

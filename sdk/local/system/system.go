@@ -11,6 +11,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/child"
 	"github.com/harpagon/harpagon/executors/content"
@@ -83,7 +84,7 @@ func Start(ctx context.Context, o Options) (*System, error) {
 	}
 	s := &System{folder: Folder(o.StateDir), say: lineWriter(o.Progress)}
 	if err := s.start(ctx, o); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(s.folder.Explain(err), s.Close())
 	}
 	return s, nil
 }
@@ -110,6 +111,9 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 	}
 	if err := listen.Free(o.HTTPAddr, o.GRPCAddr, ui, o.StoreAddr); err != nil {
 		return err // before what takes a while
+	}
+	if err := s.folder.Hindrance(); err != nil {
+		return err
 	}
 	if s.engines, err = output.OpenLog(s.folder.log("engines")); err != nil {
 		return fmt.Errorf("harpagon: %w", err)
@@ -224,6 +228,9 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 		if err != nil {
 			return err
 		}
+		if status.Phase == workflows.Drained {
+			continue
+		}
 		if err := s.installed(ctx, name); err != nil {
 			return err
 		}
@@ -235,7 +242,9 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 // hearWithin is how long a service may take to hear that this host is there.
 const hearWithin = 10 * time.Second
 
-// await waits until a service serves what was asked for, if anything was. A service that goes
+// await waits until a service serves what was asked for, if anything was, also where that is
+// tried again for what passes. Where that was
+// refused, what served before does, and it is said why. A service that goes
 // on as it was may have looked for its host before that had joined again: it plans anew when
 // it hears of it, so for a while its failure is not the last word.
 func (s *System) await(ctx context.Context, commands *control.Control, name string, asked workflows.ChangeReply) (control.Status, error) {
@@ -245,10 +254,24 @@ func (s *System) await(ctx context.Context, commands *control.Control, name stri
 			s.say("%s %s: %s", status.Kind, status.Name, status.Phase)
 		})
 		var failed *control.FailedError
+		if errors.As(err, &failed) && failed.Serving > 0 {
+			s.say("%v", err)
+			asked, goesOn = workflows.ChangeReply{}, true
+			continue
+		}
+		if failed != nil && passing(failed.Failure) && sleep.Timer(ctx, time.Until(failed.Failure.RetryAt)) == nil {
+			s.say("%v", err)
+			continue
+		}
 		if !goesOn || !errors.As(err, &failed) || time.Since(began) > hearWithin || sleep.Timer(ctx, 100*time.Millisecond) != nil {
 			return status, err
 		}
 	}
+}
+
+// passing says that a change failed for what passes: it is tried again, and that may help.
+func passing(f workflows.Failure) bool {
+	return !f.RetryAt.IsZero() && f.Type != activities.TypeLoad && f.Type != activities.TypeMisfit
 }
 
 // installed waits until the gateway has the service. After a restart the
@@ -273,8 +296,12 @@ func Control(c client.Client, o Options) *control.Control {
 	if attach == "" {
 		attach = roles.LocalGateway
 	}
+	var hindrance func() error
+	if o.StateDir != "" && !External(o.Environ) {
+		hindrance = Folder(o.StateDir).Hindrance
+	}
 	return control.New(c, control.Options{
-		Poll: 50 * time.Millisecond,
+		Poll: 50 * time.Millisecond, Hindrance: hindrance,
 		Settings: workflows.Settings{
 			Gateway: attach, SearchAttributes: true, HeartbeatTimeout: heartbeatTimeout,
 			MaxShare: o.MaxShare, Fixed: o.Fixed, PrepareTimeout: prepareTimeout,

@@ -60,14 +60,17 @@ func (t *TemporalAt) dial(ctx context.Context) (client.Client, error) {
 
 // With runs a command over a Control.
 func (t *TemporalAt) With(ctx context.Context, do func(*control.Control) error) error {
+	if system.External(t.Deps.Environ) {
+		return t.with(ctx, system.Options{Attach: t.Attach}, do)
+	}
+	return system.Folder(t.State).Explain(t.with(ctx, system.Options{StateDir: t.State}, do))
+}
+
+func (t *TemporalAt) with(ctx context.Context, o system.Options, do func(*control.Control) error) error {
 	c, err := t.dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	o := system.Options{}
-	if system.External(t.Deps.Environ) {
-		o.Attach = t.Attach
-	}
 	return do(system.Control(c, o))
 }

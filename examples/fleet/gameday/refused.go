@@ -1,0 +1,20 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// refusedRate cannot be planned for with what there is, in requests per second.
+const refusedRate = 1_000_000
+
+// refuse applies what cannot be carried out, so that the next fault meets a fleet that was
+// asked for something else than it serves: that must leave no trace.
+func (f *fleet) refuse(ctx context.Context) error {
+	out, err := f.command(ctx, "apply", f.options.folder, "--var", fmt.Sprintf("rate=%d", refusedRate)).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "goes on serving") {
+		return fmt.Errorf("apply of %d requests per second was not refused: %v: %s", refusedRate, err, out)
+	}
+	return nil
+}
