@@ -125,6 +125,11 @@ func TestKnownHindrancesEndTheWait(t *testing.T) {
 		_, err = control.New(c, o).Status(t.Context(), "traffic")
 		require.ErrorIs(t, err, full)
 		require.Less(t, time.Since(began), 5*time.Second, "of virtual time")
+
+		require.ErrorContains(t, control.Explain(late), "as on a full disk")
+		require.ErrorIs(t, control.Explain(late), late)
+		require.NoError(t, control.Explain(nil))
+		require.Equal(t, full, control.Explain(full), "which says it itself")
 	})
 }
 

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -33,6 +34,14 @@ func (c *Control) patiently(ctx context.Context, ask func() error) error {
 			return err
 		}
 	}
+}
+
+// Explain adds to an error what may be its reason where the server has not answered in time.
+func Explain(err error) error {
+	if late(err) {
+		return fmt.Errorf("the Temporal server does not answer in time: it is overloaded, or cannot write its state, as on a full disk; its log says which, and what serves goes on serving (%w)", err)
+	}
+	return err
 }
 
 // late says that an answer has not come in time; what was asked for may have been done.

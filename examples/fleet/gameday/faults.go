@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -144,11 +145,11 @@ func (f *fleet) diskFaults(add func(string, string, func(context.Context, *rand.
 		if err := d.Fill(); err != nil {
 			return err
 		}
-		wait(ctx, 8*time.Second)
+		said := f.saysWhy(ctx)
 		if err := d.Free(); err != nil {
 			return err
 		}
-		return f.revived(ctx)
+		return errors.Join(said, f.revived(ctx))
 	})
 	add("damaged,", f.state(), func(ctx context.Context, r *rand.Rand) error {
 		d, kept := f.disks[f.state()], filepath.Join(f.work, "kept")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // refusedRate cannot be planned for with what there is, in requests per second.
@@ -17,4 +18,16 @@ func (f *fleet) refuse(ctx context.Context) error {
 		return fmt.Errorf("apply of %d requests per second was not refused: %v: %s", refusedRate, err, out)
 	}
 	return nil
+}
+
+// saysWhy looks at a fleet whose Temporal cannot write: somebody who asks is answered, or is
+// told what may be the reason.
+func (f *fleet) saysWhy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	defer cancel()
+	out, err := f.command(ctx, "status").CombinedOutput()
+	if err == nil || strings.Contains(string(out), "cannot write its state") || strings.Contains(string(out), "no Temporal server answers") {
+		return nil
+	}
+	return fmt.Errorf("status on a full disk: %w: %s", err, out)
 }

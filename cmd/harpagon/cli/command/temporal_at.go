@@ -61,7 +61,7 @@ func (t *TemporalAt) dial(ctx context.Context) (client.Client, error) {
 // With runs a command over a Control.
 func (t *TemporalAt) With(ctx context.Context, do func(*control.Control) error) error {
 	if system.External(t.Deps.Environ) {
-		return t.with(ctx, system.Options{Attach: t.Attach}, do)
+		return control.Explain(t.with(ctx, system.Options{Attach: t.Attach}, do))
 	}
 	return system.Folder(t.State).Explain(t.with(ctx, system.Options{StateDir: t.State}, do))
 }
