@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 )
@@ -48,24 +49,72 @@ func (f *Fleet) update(ctx context.Context, name string, arg any) (view FleetVie
 // UpdateFleet sends an update to the fleet workflow, starting it when it does
 // not run, and returns the fleet as it is then.
 func UpdateFleet(ctx context.Context, c client.Client, name string, arg any) (view FleetView, err error) {
-	start := c.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
-		ID:                       FleetID,
-		TaskQueue:                ControlQueue,
-		WorkflowIDConflictPolicy: useExisting,
-		StaticSummary:            "hosts and devices, and which pipeline uses them",
-	}, FleetWorkflow, nil)
-	handle, err := c.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
-		StartWorkflowOperation: start,
-		UpdateOptions: client.UpdateWorkflowOptions{
-			WorkflowID:   FleetID,
-			UpdateName:   name,
-			Args:         []any{arg},
-			WaitForStage: client.WorkflowUpdateStageCompleted,
-		},
+	update := client.UpdateWorkflowOptions{
+		WorkflowID:   FleetID,
+		UpdateName:   name,
+		Args:         []any{arg},
+		WaitForStage: client.WorkflowUpdateStageCompleted,
+	}
+	handle, err := c.UpdateWorkflow(ctx, update)
+	if err == nil {
+		err = handle.Get(ctx, &view)
+	}
+	if !errors.As(err, new(*serviceerror.NotFound)) {
+		return view, err
+	}
+	start, err := startsFleet(ctx, c)
+	if err != nil {
+		return view, err
+	}
+	handle, err = c.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
+		StartWorkflowOperation: c.NewWithStartWorkflowOperation(start.options, FleetWorkflow, start.state),
+		UpdateOptions:          update,
 	})
 	if err != nil {
 		return view, err
 	}
 	err = handle.Get(ctx, &view)
 	return view, err
+}
+
+// fleetStart is how the fleet's workflow starts.
+type fleetStart struct {
+	options client.StartWorkflowOptions
+	state   any // nil for the first of all
+}
+
+// startsFleet has the fleet begin with what it knew when somebody ended it.
+func startsFleet(ctx context.Context, c client.Client) (s fleetStart, err error) {
+	s.options = client.StartWorkflowOptions{
+		ID:                       FleetID,
+		TaskQueue:                ControlQueue,
+		WorkflowIDConflictPolicy: useExisting,
+		StaticSummary:            "hosts and devices, and which pipeline uses them",
+	}
+	state, err := lastState(ctx, c, FleetID)
+	if state != nil {
+		s.state = state
+	}
+	return s, err
+}
+
+// EnsureFleet starts the fleet's workflow again where somebody has ended it, and has it go on
+// where it is paused.
+func EnsureFleet(ctx context.Context, c client.Client, namespace string) error {
+	d, err := c.DescribeWorkflowExecution(ctx, FleetID, "")
+	if errors.As(err, new(*serviceerror.NotFound)) {
+		return nil // nobody has joined yet
+	}
+	if err != nil {
+		return err
+	}
+	if Goes(d.GetWorkflowExecutionInfo().GetStatus()) {
+		return Resume(ctx, c, namespace, d)
+	}
+	start, err := startsFleet(ctx, c)
+	if err != nil {
+		return err
+	}
+	_, err = c.ExecuteWorkflow(ctx, start.options, FleetWorkflow, start.state)
+	return err
 }

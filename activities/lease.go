@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -29,10 +29,16 @@ var (
 type Pulse func(ctx context.Context, token []byte, details any) error
 
 // ClientPulse heartbeats through the client. Unlike activity.RecordHeartbeat,
-// which batches and swallows errors, it tells whether the server has heard.
+// which batches and swallows errors, it tells whether the server has heard. What somebody has paused goes
+// on with another attempt.
 func ClientPulse(c client.Client) Pulse {
 	return func(ctx context.Context, token []byte, details any) error {
 		err := c.RecordActivityHeartbeat(ctx, token, details)
+		if errors.Is(err, activity.ErrActivityPaused) { // the attempt ends, and nobody would offer the next one
+			i := activity.GetInfo(ctx)
+			at := &commonpb.WorkflowExecution{WorkflowId: i.WorkflowExecution.ID, RunId: i.WorkflowExecution.RunID}
+			_ = resumeActivity(ctx, c, i.WorkflowNamespace, at, i.ActivityID) // or control roles do
+		}
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) && over(ctx, c) {
 			return ErrOver
@@ -46,7 +52,7 @@ func ClientPulse(c client.Client) Pulse {
 func over(ctx context.Context, c client.Client) bool {
 	of := activity.GetInfo(ctx).WorkflowExecution
 	w, err := c.DescribeWorkflowExecution(ctx, of.ID, of.RunID)
-	return err == nil && w.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	return err == nil && !Goes(w.GetWorkflowExecutionInfo().GetStatus())
 }
 
 // beats is the number of heartbeats in one timeout.

@@ -27,7 +27,6 @@ const (
 // is one that is not held.
 type Presence struct {
 	attempts atomic.Int32
-	replaced atomic.Bool
 	fenced   atomic.Bool
 
 	make sync.Once
@@ -38,14 +37,11 @@ type Presence struct {
 // it up, as far as is known: while the server is away, it is held.
 func (p *Presence) Held() bool { return p.attempts.Load() > 0 }
 
-// Replaced says that another process has joined the fleet under the same name.
-func (p *Presence) Replaced() bool { return p.replaced.Load() }
-
-// Fenced says that the server has given up the attempt that held it last.
+// Fenced says that the server has given up the attempt that held it last, or cancelled it.
 func (p *Presence) Fenced() bool { return p.fenced.Load() }
 
-// Over tells when the workflow that held it has ended: the fleet has lost it, and does not
-// offer to hold it again.
+// Over tells when the workflow that held it has ended, or was cancelled: another process may
+// have its name, the fleet may have lost it, or a person may have ended that workflow.
 func (p *Presence) Over() <-chan struct{} {
 	p.make.Do(func() { p.over = make(chan struct{}, 1) })
 	return p.over
@@ -60,8 +56,7 @@ func (p *Presence) hold(ctx context.Context, l lease) error {
 	<-work.Done()
 	release()
 	cause := context.Cause(work)
-	over := errors.Is(cause, ErrOver)
-	p.replaced.Store(p.Replaced() || errors.Is(cause, ErrCancelled))
+	over := errors.Is(cause, ErrOver) || errors.Is(cause, ErrCancelled)
 	p.fenced.Store(over || errors.Is(cause, ErrFenced))
 	p.attempts.Add(-1)
 	if over {

@@ -28,8 +28,13 @@ const (
 	FleetDevices  = "devices"  // query: -> FleetView
 	FleetLeave    = "leave"    // update: name of a host that is about to go -> FleetView
 	FleetDoubt    = "doubt"    // signal: name of a host to which a gateway has lost its connections
+	FleetUnheld   = "unheld"   // signal: ID of a workflow that held a host or a member, and was ended
 	TypeConflict  = "Conflict" // error type of a reservation that came too late
 )
+
+// QueryState asks the workflow of a service, or the fleet's, for all that it knows, so that
+// another can go on from there; one that has been ended answers, too.
+const QueryState = "state"
 
 // Error types on which no retry helps.
 const (

@@ -121,6 +121,13 @@ func OfKind(all []Member, kind Kind) (some []Member) {
 	return some
 }
 
+// Taken says whether another process is in the fleet under a member's name.
+func (v FleetView) Taken(m Member) bool {
+	return slices.ContainsFunc(v.Members, func(other Member) bool {
+		return other.Kind == m.Kind && other.Name == m.Name && other.Instance != m.Instance
+	})
+}
+
 // Attached are the gateways and the dispatchers, to which executors attach.
 func (v FleetView) Attached() []Member { return append(v.Gateways(), v.Dispatchers()...) }
 

@@ -208,6 +208,9 @@ func (s *service) disturbed() string {
 		}
 	}
 	s.Ended, s.Lost, s.Leaving = map[string]string{}, nil, nil // of none of them
+	if s.Astray != "" {
+		return s.Astray
+	}
 	if s.Reinstall {
 		return "the gateway started anew"
 	}

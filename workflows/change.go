@@ -227,6 +227,7 @@ func (s *service) serve(ctx workflow.Context, reply RescheduleReply) {
 	s.Serving, s.Running = &reply.Deployed, reply.Running
 	s.Declarations = s.Declarations.Carried(s.carried())
 	s.installed(reply)
+	s.Missing = nil
 	s.Failure, s.Failures, s.Reinstall, s.NotInstalled = nil, 0, false, false
 	if reply.Warning != "" {
 		workflow.GetLogger(ctx).Warn("old executors were cancelled before they had finished", "reason", reply.Warning)
@@ -245,6 +246,9 @@ func (s *service) fail(ctx workflow.Context, generation int, err error) {
 	}
 	s.Pending = s.Pending || s.Joined // the host has come since the change looked for one
 	s.Pending = s.Pending || s.newcomers() && s.Failure.Type == activities.TypeLeft
+	if why := interrupted(err); why != "" && mends(ctx) {
+		s.Failure.Reason, s.Astray, s.Pending = why, why, true
+	}
 	final := s.Failure.Type == activities.TypeInfeasible || s.Failure.Type == activities.TypeInvalid || s.Failure.Type == activities.TypeReverted
 	if !final && !s.Pending {
 		s.RetryAt = s.retryTime(ctx)

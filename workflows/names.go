@@ -7,6 +7,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/workflows/fleet"
 )
@@ -26,11 +27,13 @@ const (
 	UpdateDrain    = "drain"    // string: the reason -> ChangeReply
 	UpdateDelete   = "delete"   // string: the reason -> ChangeReply
 
-	QueryStatus = "status" // -> Status
+	QueryStatus = "status"              // -> Status
+	QueryState  = activities.QueryState // -> State
 
 	SignalMeasures       = "measures"          // autoscale.Measures
 	SignalFleetChanged   = fleet.SignalChanged // fleet.Change
 	SignalGatewayStarted = "gateway-started"   // string: address, of a gateway older than the fleet's members
+	SignalMissing        = "missing"           // Missing
 
 	signalGateways = "gateways" // []activities.Member, to the reschedule under way: those that there are
 	signalProgress = "progress" // Phase, from the reschedule under way

@@ -109,6 +109,7 @@ func Reschedule(ctx workflow.Context, in RescheduleRequest) (RescheduleReply, er
 		c.undo(ctx)
 		return RescheduleReply{}, err
 	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // traffic has moved: there is no way back
 	c.releaseOld(ctx)
 	c.show(ctx, "done")
 	return RescheduleReply{
@@ -213,6 +214,7 @@ func (c *change) carryOut(ctx workflow.Context) error {
 		return err
 	}
 	c.show(ctx, "moving traffic")
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // of gateways, some would have moved it and others not
 	summary = fmt.Sprintf("move traffic to generation %d: %s", c.Generation, compare(c.Serving, &c.next).Describe())
 	var err error
 	c.behind, err = gateways.Failed(ctx, gateways.Begin(ctx, all, summary, installTimeout, gateway.Install, c.deployment))

@@ -18,6 +18,8 @@ type service struct {
 	under    string // ID of the reschedule under way
 	several  bool   // it knows of several gateways
 	older    bool   // it does not, and there are some by now: a new run will
+	run      string // see fleet.Reset
+	examines bool   // executors that gateways miss are looked at
 }
 
 // Service owns one service until it is deleted. Handlers only change the state;
@@ -25,10 +27,13 @@ type service struct {
 func Service(ctx workflow.Context, state State) error {
 	s := &service{State: state}
 	s.init()
+	asked := ctx // to end, by a person
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if err := s.setHandlers(ctx); err != nil {
 		return err
 	}
 	s.receiveSignals(ctx)
+	s.endWith(ctx, asked)
 	s.meetGateways(ctx)
 	for {
 		s.show(ctx)
@@ -39,8 +44,13 @@ func Service(ctx workflow.Context, state State) error {
 		case s.Stop != "":
 			if s.stop(ctx); s.ended {
 				s.show(ctx)
-				return workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+				if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
+					return err
+				}
+				return asked.Err()
 			}
+		case s.Astray != "":
+			s.takeStock(ctx)
 		case s.removeLost(ctx), s.moveAway(ctx):
 		case s.Mend != "":
 			s.repair(ctx)
@@ -74,7 +84,10 @@ func (s *service) init() {
 // awaitWork waits until there is something to do, or a failed change is due
 // again.
 func (s *service) awaitWork(ctx workflow.Context) error {
-	ready := func() bool { return s.hasWork() || s.historyFull(ctx) }
+	ready := func() bool {
+		s.wasReset(ctx) // which nothing else tells
+		return s.hasWork() || s.historyFull(ctx)
+	}
 	if s.RetryAt.IsZero() {
 		return workflow.Await(ctx, ready)
 	}
@@ -90,7 +103,7 @@ func (s *service) awaitWork(ctx workflow.Context) error {
 }
 
 func (s *service) hasWork() bool {
-	return s.Stop != "" || s.Mend != "" || s.Pending || s.newcomers() || s.Reinstall || len(s.Lost)+len(s.Leaving)+len(s.Ended) > 0
+	return s.Stop != "" || s.Astray != "" || s.Mend != "" || s.Pending || s.newcomers() || s.Reinstall || len(s.Lost)+len(s.Leaving)+len(s.Ended) > 0
 }
 
 func (s *service) historyFull(ctx workflow.Context) bool {

@@ -99,7 +99,7 @@ func (s *service) status() Status {
 		Kind: s.Kind, Name: s.Name, Phase: s.Phase, Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}),
 		Cause: s.Cause, Pending: s.Pending || s.changing, Policy: planning.Policy, CostModel: planning.CostModel,
 		Decisions: s.Decisions, Declared: s.Declarations.Summaries(s.carried()), Failure: s.Failure, Measures: s.Measures,
-		Executors: slots(s.Running),
+		Executors: slots(s.Running), Missing: s.absent(),
 	}
 	if s.Serving == nil {
 		return st

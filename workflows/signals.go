@@ -14,7 +14,7 @@ import (
 )
 
 func signalNames() []string {
-	return []string{SignalMeasures, SignalFleetChanged, running.SignalExecutorEnded, SignalGatewayStarted, signalProgress}
+	return []string{SignalMeasures, SignalFleetChanged, running.SignalExecutorEnded, SignalGatewayStarted, signalProgress, SignalMissing}
 }
 
 // receiveSignals starts the goroutines that receive signals.
@@ -66,6 +66,11 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 			s.Settings.Gateway = cmp.Or(address, s.Settings.Gateway)
 			s.Reinstall = true
 		}
+	case SignalMissing:
+		var m Missing
+		if received = from(&m); received {
+			s.missing(ctx, m)
+		}
 	case signalProgress:
 		var phase Phase
 		if received = from(&phase); received && s.Phase == Planning {
@@ -81,8 +86,11 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 func (s *service) fleetChanged(ctx workflow.Context, c fleet.Change) {
 	for _, r := range s.Running {
 		if slices.Contains(c.Restarted, r.Slot.Host) {
-			workflow.SignalExternalWorkflow(ctx, r.Workflow, "", running.SignalHostRestarted, nil) // one that has ended need not hear it
+			s.hearAgain(ctx, r, workflow.SignalExternalWorkflow(ctx, r.Workflow, "", running.SignalHostRestarted, nil))
 		}
+	}
+	if c.Anew {
+		s.Met, s.Astray = false, cmp.Or(s.Astray, anew)
 	}
 	s.Lost = append(s.Lost, c.Lost...)
 	s.Leaving = append(s.Leaving, c.Leaving...)

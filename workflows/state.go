@@ -80,6 +80,13 @@ type State struct {
 	Joined    bool              // a host has come since the last change began
 	Reinstall bool              // the gateway has started anew
 
+	// Astray is why it may not know what runs: it looks before it does anything else. Renewed
+	// says that gateways may have been told of later generations than it knows of.
+	Astray  string `json:",omitempty"`
+	Renewed bool   `json:",omitempty"`
+
+	Missing map[string]Missing `json:",omitempty"` // executors that gateways wait for, by gateway
+
 	NotInstalled bool // the gateway has started anew and could not take what serves
 	Stop         Stop
 	Stopping     Stop `json:",omitempty"` // under way
@@ -159,6 +166,13 @@ type Detectors struct {
 type ApplicationDrift struct {
 	Application string
 	Drift       autoscale.Drift
+}
+
+// Missing are executors of what a gateway serves that are not attached to it.
+type Missing struct {
+	Gateway    string
+	Generation int
+	Executors  []string // none any more where empty
 }
 
 // Seen is what a gateway saw lately.

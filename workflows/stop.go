@@ -166,6 +166,11 @@ func (s *service) gatewaysChanged(ctx workflow.Context, c fleet.Change) {
 			delete(s.Seen, name)
 		}
 	}
+	for _, name := range workflow.DeterministicKeys(s.Missing) {
+		if !slices.ContainsFunc(s.Gateways, func(g activities.Member) bool { return g.Name == name }) {
+			delete(s.Missing, name)
+		}
+	}
 	s.older = !s.several
 	if len(c.New) > 0 && s.Failure != nil && !s.Pending && s.Stop == "" && s.Stopping == "" {
 		s.tryAgain(ctx)

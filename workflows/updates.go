@@ -34,6 +34,9 @@ func (s *service) setHandlers(ctx workflow.Context) error {
 			return err
 		}
 	}
+	if err := workflow.SetQueryHandler(ctx, QueryState, func() (State, error) { return s.state(), nil }); err != nil {
+		return err
+	}
 	return workflow.SetQueryHandler(ctx, QueryStatus, func() (Status, error) { return s.status(), nil })
 }
 

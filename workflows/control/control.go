@@ -151,7 +151,11 @@ func (c *Control) Delete(ctx context.Context, service, why string) (scheduler.Ki
 		return kind, err
 	}
 	defer c.forget(service)
-	return kind, c.client.GetWorkflow(ctx, workflows.ServiceID(kind, service), "").Get(ctx, nil)
+	err = c.client.GetWorkflow(ctx, workflows.ServiceID(kind, service), "").Get(ctx, nil)
+	if temporal.IsCanceledError(err) { // by somebody else, to the same end
+		err = nil
+	}
+	return kind, err
 }
 
 // Status tells how a service is. The error is ErrNotFound when it does not run.
@@ -169,8 +173,8 @@ func (c *Control) Status(ctx context.Context, service string) (s Status, err err
 	return s, err
 }
 
-// List names the services that run, sorted. It is as fresh as Temporal's
-// visibility store, which may lag by seconds.
+// List names the services that run, or that somebody has ended and the fleet counts on,
+// sorted. It is as fresh as Temporal's visibility store, which may lag by seconds.
 func (c *Control) List(ctx context.Context) ([]string, error) {
 	all, err := c.list(ctx, fmt.Sprintf("WorkflowType = '%s'", workflows.TypeService))
 	if err != nil {
@@ -181,6 +185,20 @@ func (c *Control) List(ctx context.Context) ([]string, error) {
 		kind, name, _ := strings.Cut(e.Execution.WorkflowId, "/")
 		c.remember(name, scheduler.Kind(kind))
 		names = append(names, name)
+	}
+	view, err := c.Fleet(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("control: listing services: %w", err)
+	}
+	for id, r := range counted(view) {
+		if _, name, _ := strings.Cut(id, "/"); r == served && !slices.Contains(names, name) {
+			switch _, err := c.find(ctx, name); {
+			case err == nil:
+				names = append(names, name)
+			case !errors.Is(err, ErrNotFound):
+				return nil, err
+			}
+		}
 	}
 	slices.Sort(names)
 	return names, nil
@@ -288,6 +306,13 @@ func (e *FailedError) Error() string {
 		s += fmt.Sprintf("; generation %d goes on serving", e.Serving)
 	}
 	return s
+}
+
+// SendMissing tells a service which of its executors are not attached to a gateway.
+func (c *Control) SendMissing(ctx context.Context, service string, m workflows.Missing) error {
+	return c.with(ctx, service, func(id string) error {
+		return c.client.SignalWorkflow(ctx, id, "", workflows.SignalMissing, m)
+	})
 }
 
 // SendMeasures tells a service what its gateway saw. One every ten seconds or

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/workflows"
 )
@@ -35,8 +35,8 @@ func (c *Control) find(ctx context.Context, name string) (scheduler.Kind, error)
 	return "", fmt.Errorf("%q: %w", name, ErrNotFound)
 }
 
-// runs says whether a service workflow of that ID runs. One of another type is
-// an older program's.
+// runs says whether a service workflow of that ID runs, after it has been started again where
+// somebody has terminated it. One of another type is an older program's.
 func (c *Control) runs(ctx context.Context, id string) (bool, error) {
 	var d *workflowservice.DescribeWorkflowExecutionResponse
 	err := c.patiently(ctx, func() (err error) {
@@ -50,13 +50,13 @@ func (c *Control) runs(ctx context.Context, id string) (bool, error) {
 		return false, err
 	}
 	info := d.GetWorkflowExecutionInfo()
-	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return false, nil
-	}
-	if name := info.GetType().GetName(); name != workflows.TypeService {
+	if name := info.GetType().GetName(); activities.Goes(info.GetStatus()) && name != workflows.TypeService {
 		return false, &OldError{IDs: []string{id}}
 	}
-	return true, nil
+	if activities.Goes(info.GetStatus()) {
+		return true, nil
+	}
+	return c.restored(ctx, id, d)
 }
 
 func (c *Control) remember(name string, kind scheduler.Kind) {

@@ -61,6 +61,7 @@ type fleet struct {
 	joined  bool                 // dispatchers have come or gone and gateways have not been told
 	asked   map[string]time.Time // until when hosts that were doubted are not asked again
 	telling int                  // members that are being told or asked
+	run     string               // see Reset
 	handled int
 }
 
@@ -75,12 +76,19 @@ func Fleet(ctx workflow.Context, state *State) error {
 	if err := f.setHandlers(ctx); err != nil {
 		return err
 	}
+	asked := ctx // to end, by a person: another run goes on then, since what serves needs the fleet
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	workflow.Go(ctx, f.receiveLost)
 	workflow.Go(ctx, f.receiveMembersLost)
 	workflow.Go(ctx, f.receiveDoubts)
+	workflow.Go(ctx, f.receiveUnheld)
 	for {
 		f.show(ctx)
-		if err := workflow.Await(ctx, func() bool { return f.hasWork() || f.historyFull(ctx) }); err != nil {
+		err := workflow.Await(ctx, func() bool {
+			f.wasReset(ctx) // which nothing else tells
+			return f.hasWork() || f.historyFull(ctx) || asked.Err() != nil
+		})
+		if err != nil {
 			return err
 		}
 		if f.hasWork() {
@@ -140,6 +148,9 @@ func (f *fleet) historyFull(ctx workflow.Context) bool {
 
 func (f *fleet) setHandlers(ctx workflow.Context) error {
 	if err := workflow.SetQueryHandler(ctx, activities.FleetDevices, func() (activities.FleetView, error) { return f.view(), nil }); err != nil {
+		return err
+	}
+	if err := workflow.SetQueryHandler(ctx, activities.QueryState, func() (*State, error) { return &f.State, nil }); err != nil {
 		return err
 	}
 	for _, u := range []struct {
@@ -295,11 +306,15 @@ func (f *fleet) receivePending(ctx workflow.Context) {
 	}
 	members := workflow.GetSignalChannel(ctx, signalMemberLost)
 	for lost := (memberLost{}); members.ReceiveAsync(&lost); lost = (memberLost{}) {
-		f.memberLost(ctx, lost.Member)
+		f.memberLost(ctx, lost)
 	}
 	doubts := workflow.GetSignalChannel(ctx, activities.FleetDoubt)
 	for host := ""; doubts.ReceiveAsync(&host); host = "" {
 		f.doubt(ctx, host)
+	}
+	unheld := workflow.GetSignalChannel(ctx, activities.FleetUnheld)
+	for id := ""; unheld.ReceiveAsync(&id); id = "" {
+		f.holdAgain(id)
 	}
 }
 
@@ -308,7 +323,7 @@ func (f *fleet) lost(l hostLost) {
 	h := f.Hosts[l.Name]
 	switch {
 	case h == nil:
-	case h.Incarnation > l.Incarnation: // it has joined again meanwhile
+	case h.Incarnation > l.Incarnation, l.Reason == cancelled: // it has joined again meanwhile, or is there still
 		f.starts = append(f.starts, l.Name)
 	default:
 		f.remove(l.Name)

@@ -21,6 +21,9 @@ func Host(ctx workflow.Context, in HostInput) error {
 	var host *activities.Host
 	lost := hostLost{Name: in.Info.Name, Incarnation: in.Incarnation}
 	lost.Reason = hold(ctx, activities.HostQueue(in.Info.Name), in.HeartbeatTimeout, ReturnTime, "host "+in.Info.Name, host.HoldHost, in.Info)
+	if ctx.Err() != nil {
+		lost.Reason = cancelled
+	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return workflow.SignalExternalWorkflow(ctx, activities.FleetID, "", signalHostLost, lost).Get(ctx, nil)
 }

@@ -27,6 +27,9 @@ func Member(ctx workflow.Context, in MemberInput) error {
 	m := in.Member
 	var gateway *activities.GatewayActivities
 	why := hold(ctx, m.Queue(), in.HeartbeatTimeout, 0, string(m.Kind)+" "+m.Name, gateway.HoldMember, m)
+	if ctx.Err() != nil {
+		why = cancelled
+	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return workflow.SignalExternalWorkflow(ctx, activities.FleetID, "", signalMemberLost, memberLost{m, why}).Get(ctx, nil)
 }

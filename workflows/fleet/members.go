@@ -60,14 +60,19 @@ func (f *fleet) receiveMembersLost(ctx workflow.Context) {
 	for {
 		var lost memberLost
 		ends.Receive(ctx, &lost)
-		f.memberLost(ctx, lost.Member)
+		f.memberLost(ctx, lost)
 	}
 }
 
-func (f *fleet) memberLost(ctx workflow.Context, m activities.Member) {
+func (f *fleet) memberLost(ctx workflow.Context, lost memberLost) {
 	f.changed()
+	m := lost.Member
 	if f.Members[memberKey(m)].Instance != m.Instance {
 		return // another has its name
+	}
+	if lost.Reason == cancelled { // by a person
+		f.enters = append(f.enters, f.Members[memberKey(m)])
+		return
 	}
 	delete(f.Members, memberKey(m))
 	switch m.Kind {

@@ -50,9 +50,13 @@ type Change struct {
 	New      []activities.Member `json:",omitempty"` // those of them that have just joined
 
 	Offers bool `json:",omitempty"` // hosts can be had that could not before
+
+	Anew bool `json:",omitempty"` // the fleet may not know what the service holds: it is to say so
 }
 
-func (c *Change) ofHosts() bool { return len(c.Joined)+len(c.Lost)+len(c.Leaving) > 0 || c.Offers }
+func (c *Change) ofHosts() bool {
+	return len(c.Joined)+len(c.Lost)+len(c.Leaving) > 0 || c.Offers || c.Anew
+}
 
 // HostID is the workflow ID of a host.
 func HostID(name string) string { return "host/" + name }

@@ -46,6 +46,9 @@ func (s Status) Describe() string {
 	if s.Failure != nil {
 		b.WriteString(s.Failure.Describe())
 	}
+	if len(s.Missing) > 0 {
+		fmt.Fprintf(&b, "%d of %d executors are not attached to a gateway: %s\n", len(s.Missing), len(s.Executors), strings.Join(s.Missing, ", "))
+	}
 	b.WriteString(s.Promise())
 	if s.Plan != nil {
 		fmt.Fprintf(&b, "\n%s", s.Plan.Describe())

@@ -31,6 +31,7 @@ type Status struct {
 	Dispatch   string          `json:",omitempty"` // policy that dispatches; empty when nothing serves
 	Plan       *scheduler.Plan // that serves; nil when none does
 	Executors  []placement.Slot
+	Missing    []string               `json:",omitempty"` // those of Executors that a gateway waits for
 	Files      []ModuleFiles          `json:",omitempty"` // of the plan that serves
 	Decisions  []Decision             // oldest first
 	Declared   []declarations.Summary `json:",omitempty"` // declarations that have served and are kept, oldest first

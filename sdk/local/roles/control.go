@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,9 @@ func StartControl(ctx context.Context, c client.Client, o ProvisionOptions) (*Co
 	}
 	life, end := context.WithCancel(context.Background())
 	r := &Control{worker: w, end: end}
+	r.running.Go(func() {
+		keep(life, control.NewKeeper(control.New(c, control.Options{}), cmp.Or(o.Namespace, "default")))
+	})
 	for _, p := range o.Provisioners {
 		if err := r.provision(life, c, p, o); err != nil {
 			r.Stop()
@@ -55,6 +59,25 @@ func StartControl(ctx context.Context, c client.Client, o ProvisionOptions) (*Co
 		}
 	}
 	return r, nil
+}
+
+// keepEvery is the pace at which a control role looks whether all runs that should.
+const keepEvery = 2 * time.Second
+
+// keep looks again and again, until life ends. What goes wrong is looked at again.
+func keep(life context.Context, k *control.Keeper) {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-life.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(life, joinWithin)
+		_ = k.Look(ctx)
+		cancel()
+	}
 }
 
 // Stop ends the role after the tasks under way. Hosts that it has made go on.

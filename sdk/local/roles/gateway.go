@@ -184,6 +184,8 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	if every <= 0 {
 		every = DefaultMeasureEvery
 	}
+	missed := &misses{gateway: r.Member.Name, from: r.Gateway, tell: commands.SendMissing}
+	r.servers.Go(func() { missed.keep(life) })
 	r.servers.Go(func() { report(life, commands, r.Member.Name, r.Gateway, every) })
 	r.servers.Go(func() { newRecorder(o.Record, tell, r.Gateway.Recording).keep(life) })
 	return r, nil

@@ -55,7 +55,7 @@ func (r *Gateway) join(ctx, life context.Context, c client.Client, commands *con
 	r.servers.Go(func() { r.front.keepReviewing(life, commands) })
 	r.servers.Go(func() {
 		enter := func(ctx context.Context) error {
-			view, err := commands.Enter(ctx, r.Member)
+			view, err := reenter(ctx, commands, r.Member)
 			if err == nil {
 				r.learn(view)
 				r.front.review(ctx, commands)

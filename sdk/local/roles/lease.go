@@ -76,16 +76,20 @@ func (d *Dispatcher) join(ctx, life context.Context, c client.Client, o Dispatch
 	if err := l.worker.Start(); err != nil {
 		return fmt.Errorf("roles: dispatcher: %w", err)
 	}
+	view, err := l.commands.Enter(ctx, l.member)
+	if err == nil {
+		err = l.applyView(ctx, view)
+	}
+	if err != nil {
+		l.worker.Stop()
+		return fmt.Errorf("roles: dispatcher: does a control role run? %w", err)
+	}
 	enter := func(ctx context.Context) error {
-		view, err := l.commands.Enter(ctx, l.member)
+		view, err := reenter(ctx, l.commands, l.member)
 		if err != nil {
 			return err
 		}
 		return l.applyView(ctx, view)
-	}
-	if err := enter(ctx); err != nil {
-		l.worker.Stop()
-		return fmt.Errorf("roles: dispatcher: does a control role run? %w", err)
 	}
 	d.servers.Go(func() { l.run(life) })
 	d.servers.Go(func() {

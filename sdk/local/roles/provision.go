@@ -16,8 +16,10 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// ProvisionOptions says what a control role has made: which hosts, and functions where.
+// ProvisionOptions says where a control role runs workflows and what it has made: which hosts,
+// and functions where.
 type ProvisionOptions struct {
+	Namespace    string   // of the client; empty means Temporal's default
 	Allow        []string // HOST or HOST:PORT of providers that may be told to make functions; none allow all
 	Provisioners []made.Provisioner
 	Folder       string       // where the drivers remember what they have made

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/workflows/control"
 )
 
 // How a member of the fleet notices that it is one no more: the fleet offers its
@@ -36,9 +37,6 @@ func stay(life context.Context, p *activities.Presence, join func(context.Contex
 		case <-life.Done():
 			return false
 		}
-		if p.Replaced() {
-			return true
-		}
 		if missed++; p.Held() {
 			missed, over = 0, false
 		}
@@ -55,4 +53,12 @@ func stay(life context.Context, p *activities.Presence, join func(context.Contex
 			missed = 0
 		}
 	}
+}
+
+// reenter has a member join again, unless another process has its name by now.
+func reenter(ctx context.Context, commands *control.Control, m activities.Member) (view activities.FleetView, err error) {
+	if view, err = commands.Fleet(ctx); err == nil && view.Taken(m) {
+		return view, errTaken
+	}
+	return commands.Enter(ctx, m)
 }

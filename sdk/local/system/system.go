@@ -151,7 +151,7 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 
 func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Document, engines []executors.Engine) (err error) {
 	c := s.temporal.client
-	if s.control, err = roles.StartControl(ctx, c, roles.ProvisionOptions{}); err != nil {
+	if s.control, err = roles.StartControl(ctx, c, roles.ProvisionOptions{Namespace: s.temporal.namespace}); err != nil {
 		return err
 	}
 	if o.StoreAddr != "" {

@@ -64,6 +64,7 @@ the file says: worker processes of this machine, or commands of yours for a clou
 		return err
 	}
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, namespace string, proof secure.Credentials) error {
+		provision.Namespace = namespace
 		provision.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		if err := roles.EnsureSearchAttributes(ctx, t, namespace); err != nil {
 			return err
