@@ -64,19 +64,6 @@ func (g *Gateway) missing(all []*deployed) (names []string, err error) {
 	return names, nil
 }
 
-// Missing are the executors of what serves that are not attached.
-func (g *Gateway) Missing(service string) (names []string) {
-	d, _ := g.Deployment(service)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i := range d.Slots {
-		if name := d.Slots[i].Executor; g.executors[name] == nil {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // nodesOf are those that an executor of a slot serves: its module's, or all.
 func (gr *deployed) nodesOf(module string) []*graph.Node {
 	if module == placement.AllModules {

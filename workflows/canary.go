@@ -19,6 +19,7 @@ import (
 	"github.com/harpagon/harpagon/workflows/declarations"
 	"github.com/harpagon/harpagon/workflows/gateways"
 	"github.com/harpagon/harpagon/workflows/options"
+	"github.com/harpagon/harpagon/workflows/rescheduling"
 	"github.com/harpagon/harpagon/workflows/status"
 )
 
@@ -111,7 +112,7 @@ func (s *service) giveShare(ctx workflow.Context, some []activities.Member, u pi
 	if !u.Tried() {
 		summary = fmt.Sprintf("generation %d gets no more requests of the trial", s.Trial.Generation)
 	}
-	return gateways.Await(ctx, gateways.Begin(ctx, gateways.Queues(ctx, some, s.present), summary, installTimeout, gateway.Try, activities.TryInput{Service: s.Name, Update: u}))
+	return gateways.Await(ctx, gateways.Begin(ctx, gateways.Queues(ctx, some, s.present), summary, rescheduling.InstallTimeout, gateway.Try, activities.TryInput{Service: s.Name, Update: u}))
 }
 
 // planWithTried has a generation that is given all requests planned with what its modules
@@ -164,7 +165,7 @@ func (s *service) costs(ctx workflow.Context, spec scheduler.Spec) (c rollout.Co
 	perRequest := func(plan scheduler.Plan, rate float64) float64 {
 		return plan.CostPerHour() / rate / time.Hour.Seconds()
 	}
-	return rollout.Cost{Stable: perRequest(s.Serving.Plan, s.Serving.rate()), Canary: perRequest(next, spec.Pipeline.Rate)}, nil
+	return rollout.Cost{Stable: perRequest(s.Serving.Plan, s.Serving.Rate()), Canary: perRequest(next, spec.Pipeline.Rate)}, nil
 }
 
 // hold waits for a verdict. Hold itself says that something else is asked for.
@@ -239,13 +240,13 @@ func (s *service) endTrial(ctx workflow.Context) {
 		log.Warn("a gateway did not end the trial", "error", err)
 	}
 	var gateway *activities.GatewayActivities
-	if err := gateways.Await(ctx, gateways.Begin(ctx, all, "finish what was tried", releaseTimeout, gateway.Remove, name, placement.Age{})); err != nil {
+	if err := gateways.Await(ctx, gateways.Begin(ctx, all, "finish what was tried", rescheduling.ReleaseTimeout, gateway.Remove, name, placement.Age{})); err != nil {
 		log.Warn("a gateway did not finish the requests of the trial", "error", err)
 	}
-	if err := release(ctx, all, name, slots(s.Trial.Running)); err != nil {
+	if err := rescheduling.Release(ctx, all, name, rescheduling.Slots(s.Trial.Running)); err != nil {
 		log.Warn("executors of the trial did not finish in time", "error", err)
 	}
-	cancelExecutors(ctx, s.Trial.Running)
+	rescheduling.Cancel(ctx, s.Trial.Running)
 	var fleet *activities.Fleet
 	nothing := activities.Reservation{Service: ServiceID(s.Kind, name), Slots: []placement.Slot{}, Forget: true}
 	if err := workflow.ExecuteActivity(options.Fleet(ctx, "give the devices of the trial back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {

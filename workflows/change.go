@@ -24,7 +24,7 @@ func (s *service) change(ctx workflow.Context) {
 	if s.Serving == nil {
 		s.announce(ctx, s.Gateways)
 	}
-	if s.Serving != nil && s.Serving.Generation == s.Generation && mends(ctx) {
+	if s.Serving != nil && s.Serving.Generation == s.Generation && mendsFirst(ctx) {
 		s.Generation++ // what serves was mended under it
 	}
 	generation, cause, by := s.Generation, s.Cause, s.By // they may be replaced meanwhile
@@ -54,16 +54,16 @@ func (s *service) change(ctx workflow.Context) {
 	s.fail(ctx, generation, err)
 	switch {
 	case !s.broken():
-	case mends(ctx):
-		s.Mend = s.missing()
+	case mendsFirst(ctx):
+		s.Mend = s.lack()
 	case !s.hasWork():
-		s.Mend = s.missing()
+		s.Mend = s.lack()
 		s.repair(ctx)
 	}
 }
 
-// missing says what is missing of what serves.
-func (s *service) missing() string {
+// lack is what is missing of what serves.
+func (s *service) lack() string {
 	if s.NotInstalled {
 		return "the gateway is without the plan that serves"
 	}

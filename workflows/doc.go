@@ -11,7 +11,7 @@
 //     status says why.
 //   - `profile` (package profiling) measures modules that have no profile, one activity a module
 //     and kind of hardware.
-//   - `reschedule` is one change, from the old plan to the new one: Plan, Place,
+//   - `reschedule` (package rescheduling) is one change, from the old plan to the new one: Plan, Place,
 //     Reconcile, start executors, Prepare, Install, Release. The plan of a
 //     function has no slots, so nothing is placed or started for it.
 //   - `executor` (ID executor/...) owns one executor's long-running activity.
@@ -22,7 +22,7 @@
 //   - `host` (ID host/NAME) keeps one host in the fleet as long as the host
 //     heartbeats.
 //
-// Start reading at Service (service.go), then Reschedule. What differs by kind is
+// Start reading at Service (service.go), then package rescheduling. What differs by kind is
 // in drift.go (which measure calls for another plan) and check.go; what a kind
 // needs to be planned and served is in package scheduler (Solve, Spec.Deploy).
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/workflows/fleet"
 	"github.com/harpagon/harpagon/workflows/options"
+	"github.com/harpagon/harpagon/workflows/rescheduling"
 )
 
 // What people do to workflows in Temporal's UI. A service whose workflow is cancelled is
@@ -139,7 +140,7 @@ func (s *service) takeStock(ctx workflow.Context) {
 				s.Running = append(s.Running, Running{Slot: slot, Workflow: w})
 			}
 		}
-		all := activities.Reservation{Service: id, Slots: slots(s.Running)}
+		all := activities.Reservation{Service: id, Slots: rescheduling.Slots(s.Running)}
 		err = workflow.ExecuteActivity(options.Fleet(ctx, fmt.Sprintf("reserve the %d slots that are in use", len(all.Slots))), fleet.Reserve, all).Get(ctx, &stock.View)
 	}
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *service) takeStock(ctx workflow.Context) {
 	for _, w := range stock.Strays {
 		strays = append(strays, Running{Workflow: w})
 	}
-	cancelExecutors(ctx, strays)
+	rescheduling.Cancel(ctx, strays)
 	known := s.Gateways
 	s.Met, s.Gateways = true, stock.View.Gateways()
 	s.meet(slices.DeleteFunc(stock.View.Gateways(), func(g activities.Member) bool { return slices.Contains(known, g) })...)

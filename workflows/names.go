@@ -10,12 +10,13 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/rescheduling"
 )
 
 // Workflow types.
 const (
 	TypeService    = "service"
-	TypeReschedule = "reschedule"
+	TypeReschedule = rescheduling.Type
 )
 
 // Messages of the service workflow.
@@ -34,9 +35,6 @@ const (
 	SignalFleetChanged   = fleet.SignalChanged // fleet.Change
 	SignalGatewayStarted = "gateway-started"   // string: address, of a gateway older than the fleet's members
 	SignalMissing        = "missing"           // Missing
-
-	signalGateways = "gateways" // []activities.Member, to the reschedule under way: those that there are
-	signalProgress = "progress" // Phase, from the reschedule under way
 )
 
 // ApplyRequest replaces the spec of a service.
@@ -80,16 +78,10 @@ type ChangeReply struct {
 func ServiceID(kind scheduler.Kind, name string) string { return string(kind) + "/" + name }
 
 // SpecID is the workflow ID of the service that a spec declares.
-func SpecID(s scheduler.Spec) string { return ServiceID(s.Kind(), s.Name()) }
+func SpecID(s scheduler.Spec) string { return rescheduling.SpecID(s) }
 
 func rescheduleID(service string, n int) string {
 	return fmt.Sprintf("reschedule/%s/%d", service, n)
-}
-
-// executorID is unique for every start of an executor, because an executor of
-// the same name may still be draining.
-func executorID(executor string, n int) string {
-	return fmt.Sprintf("executor/%s/%d", executor, n)
 }
 
 // Attribute is a search attribute that services set.

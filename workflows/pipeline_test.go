@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/rescheduling"
 	"github.com/harpagon/harpagon/workflows/running"
 )
 
@@ -399,7 +400,7 @@ func TestExecutorEndedIsReplaced(t *testing.T) {
 	w := newWorld(4)
 	script(t, w, Settings{}, apply(20), func(r *rig) {
 		name := r.status().Executors[0].Executor
-		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: executorID(name, 1), Executor: name, Reason: "out of memory"})
+		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: rescheduling.ExecutorID(name, 1), Executor: name, Reason: "out of memory"})
 		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: "executor/of/long/ago", Reason: "drained"})
 	}, func(r *rig) {
 		s := r.status()
@@ -415,7 +416,7 @@ func TestRepairWhenTheLatestSpecDoesNotFit(t *testing.T) {
 		r.update(UpdateRescale, RescaleRequest{Rate: 5000})
 	}, func(r *rig) {
 		name := r.status().Executors[0].Executor
-		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: executorID(name, 1), Executor: name, Reason: "out of memory"})
+		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: rescheduling.ExecutorID(name, 1), Executor: name, Reason: "out of memory"})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, Serving, s.Phase)

@@ -17,6 +17,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/workflows/faults"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/rescheduling"
 	"github.com/harpagon/harpagon/workflows/running"
 )
 
@@ -115,7 +116,7 @@ func TestAPoolThatLosesDevicesIsPlannedAnew(t *testing.T) {
 		for _, run := range s.Executors {
 			if run.Device == "cpu/4" {
 				for i := range 30 { // whichever reschedule has started it
-					r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: executorID(run.Executor, i), Executor: run.Executor, Reason: "a fault"})
+					r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: rescheduling.ExecutorID(run.Executor, i), Executor: run.Executor, Reason: "a fault"})
 				}
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/rescheduling"
 	"github.com/harpagon/harpagon/workflows/running"
 )
 
@@ -102,7 +103,7 @@ func (l *loss) lose(r *rig) {
 		r.at(at, change(fleet.Change{Joined: []string{"one"}, Restarted: []string{"one"}}, host("one", 4)))
 		for _, e := range r.status().Executors {
 			r.at(l.soon(), func() {
-				r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: executorID(e.Executor, 1), Executor: e.Executor, Reason: "its process ended"})
+				r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: rescheduling.ExecutorID(e.Executor, 1), Executor: e.Executor, Reason: "its process ended"})
 			})
 		}
 	}

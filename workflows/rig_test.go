@@ -24,6 +24,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows/profiling"
+	"github.com/harpagon/harpagon/workflows/rescheduling"
 	"github.com/harpagon/harpagon/workflows/running"
 )
 
@@ -79,7 +80,7 @@ func host(name string, devices int) activities.HostInfo {
 }
 
 func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
-	for name, f := range map[string]any{TypeService: Service, profiling.TypeProfile: profiling.Profile, TypeReschedule: Reschedule, running.TypeExecutor: w.executor} {
+	for name, f := range map[string]any{TypeService: Service, profiling.TypeProfile: profiling.Profile, TypeReschedule: rescheduling.Reschedule, running.TypeExecutor: w.executor} {
 		env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	env.RegisterActivity(&activities.Planning{})
@@ -352,7 +353,7 @@ func newRig(t *testing.T, w *world) *rig {
 
 // deliver hands signals of executors and reschedules to the service, and its own to them.
 func (r *rig) deliver(id, name string, arg any) error {
-	if name == signalGateways {
+	if name == rescheduling.SignalGateways {
 		return r.SignalWorkflowByID(id, name, arg)
 	}
 	r.SignalWorkflow(name, arg) // before the clock may go on

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/workflows/rescheduling"
 )
 
 // service drives State.
@@ -143,18 +144,18 @@ func (s *service) again(ctx workflow.Context, cause string) {
 	s.Failure.Generation = s.Generation // of the same declaration
 }
 
-// patchMend marks services that mend what serves before they try again what was refused.
-const patchMend = "what serves is mended first"
+// patchMendFirst marks services that mend what serves before they try again what was refused.
+const patchMendFirst = "what serves is mended first"
 
 // refused says that another declaration than the one that serves is asked for, and could not
 // be carried out. It leaves no trace in what serves.
 func (s *service) refused(ctx workflow.Context) bool {
 	return s.Failure != nil && s.Serving != nil && s.Failure.Generation == s.Generation && !s.changing &&
-		s.Declarations.By(s.Generation) != s.Declarations.By(s.carried()) && mends(ctx)
+		s.Declarations.By(s.Generation) != s.Declarations.By(s.carried()) && mendsFirst(ctx)
 }
 
-func mends(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, patchMend, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+func mendsFirst(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, patchMendFirst, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // broken says that executors of what serves are missing, or that the gateway has it not.
@@ -188,7 +189,7 @@ func (s *service) removeLost(ctx workflow.Context) bool {
 	}
 	s.Running = left
 	s.again(ctx, cause)
-	cancelExecutors(ctx, stranded)
+	rescheduling.Cancel(ctx, stranded)
 	return true
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
+	"github.com/harpagon/harpagon/workflows/rescheduling"
 	"github.com/harpagon/harpagon/workflows/status"
 )
 
@@ -77,7 +78,7 @@ func (s *service) summary(spec scheduler.Spec, generation int, cause string) str
 	if s.Serving == nil {
 		return fmt.Sprintf("generation %d of %s, %s: %s", generation, s.Name, to, cause)
 	}
-	change := "rate " + status.FromTo(quantity.Number(s.Serving.rate())+"/s", to)
+	change := "rate " + status.FromTo(quantity.Number(s.Serving.Rate())+"/s", to)
 	if from := s.Serving.Spec.SLO(); from != spec.SLO() {
 		change += fmt.Sprintf(", SLO %v -> %v", from, spec.SLO())
 	}
@@ -99,15 +100,15 @@ func (s *service) status() Status {
 		Kind: s.Kind, Name: s.Name, Phase: s.Phase, Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}),
 		Cause: s.Cause, Pending: s.Pending || s.changing, Policy: planning.Policy, CostModel: planning.CostModel,
 		Decisions: s.Decisions, Declared: s.Declarations.Summaries(s.carried()), Failure: s.Failure, Measures: s.Measures,
-		Executors: slots(s.Running), Missing: s.absent(),
+		Executors: rescheduling.Slots(s.Running), Missing: s.absent(),
 	}
 	if s.Serving == nil {
 		return st
 	}
-	d := s.Serving.deployment()
+	d := s.Serving.Deployment()
 	st.Plan, st.Serving, st.Generation = &s.Serving.Plan, s.Serving.Generation, s.Serving.Generation
 	st.Policy, st.CostModel = st.Plan.Policy()
-	st.Rate, st.Cost = s.Serving.rate(), st.Plan.CostPerHour()
+	st.Rate, st.Cost = s.Serving.Rate(), st.Plan.CostPerHour()
 	switch s.Kind {
 	case scheduler.KindFunction:
 	case scheduler.KindCluster:
@@ -115,7 +116,7 @@ func (s *service) status() Status {
 	default:
 		st.Dispatch = cmp.Or(d.Pipeline.Dispatch, factory.Default)
 	}
-	all := modules(&d)
+	all := rescheduling.Modules(&d)
 	for _, m := range all {
 		if len(m.Content) > 0 {
 			st.Files = append(st.Files, ModuleFiles{Module: m.Name, Files: m.Content})

@@ -10,11 +10,12 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows/asking"
 	"github.com/harpagon/harpagon/workflows/fleet"
+	"github.com/harpagon/harpagon/workflows/rescheduling"
 	"github.com/harpagon/harpagon/workflows/running"
 )
 
 func signalNames() []string {
-	return []string{SignalMeasures, SignalFleetChanged, running.SignalExecutorEnded, SignalGatewayStarted, signalProgress, SignalMissing}
+	return []string{SignalMeasures, SignalFleetChanged, running.SignalExecutorEnded, SignalGatewayStarted, rescheduling.SignalProgress, SignalMissing}
 }
 
 // receiveSignals starts the goroutines that receive signals.
@@ -71,7 +72,7 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 		if received = from(&m); received {
 			s.missing(ctx, m)
 		}
-	case signalProgress:
+	case rescheduling.SignalProgress:
 		var phase Phase
 		if received = from(&phase); received && s.Phase == Planning {
 			s.setPhase(ctx, phase)
@@ -110,7 +111,7 @@ const patchShort = "short of devices"
 // tryAgain has what has failed tried again now, after what serves is mended.
 func (s *service) tryAgain(ctx workflow.Context) {
 	if s.Mend == "" && s.broken() && s.refused(ctx) {
-		s.again(ctx, s.missing())
+		s.again(ctx, s.lack())
 	}
 	s.RetryAt, s.Pending = time.Time{}, true
 }

@@ -10,31 +10,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
-	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/workflows/declarations"
-)
-
-// Settings of one service's workflow. The zero value works.
-type Settings struct {
-	Gateway          string        // address that executors dial
-	SearchAttributes bool          // set search attributes; the namespace must know them
-	HeartbeatTimeout time.Duration // of executors; 0 means activities.DefaultHeartbeatTimeout
-	PrepareTimeout   time.Duration // for new executors to be ready; 0 means DefaultPrepareTimeout
-	RetryAfter       time.Duration // after a failed change; doubles up to ten times that; 0 means DefaultRetryAfter
-	MaxShare         float64       // see placement.Request
-	ContinueAfter    int           // continue as new after so many messages; 0: when the server suggests it
-	Fixed            bool          // do not follow what is measured
-	Drift            autoscale.DriftOptions
-	Mix              autoscale.MixOptions      `json:",omitzero"` // of pools
-	Pace             autoscale.PaceOptions     `json:",omitzero"`
-	Transfers        autoscale.TransferOptions `json:",omitzero"`
-}
-
-// Defaults of Settings.
-const (
-	DefaultPrepareTimeout = 3 * time.Minute
-	DefaultRetryAfter     = 30 * time.Second
 )
 
 // State is everything a service workflow knows. It is the workflow's input, so
@@ -112,38 +89,6 @@ const (
 	StopDrain  Stop = "drain"
 	StopDelete Stop = "delete"
 )
-
-// Deployed is one generation of a service as a gateway serves it.
-type Deployed struct {
-	Generation int
-	Life       int            `json:",omitempty"` // of the service
-	Spec       scheduler.Spec // with the profiles that it was planned with
-	Plan       scheduler.Plan
-	Slots      []placement.Slot
-}
-
-func (d *Deployed) deployment() placement.Deployment {
-	all := d.Spec.Deploy(d.Generation, d.Plan)
-	all.Slots, all.Life = d.Slots, d.Life
-	return all
-}
-
-func (d *Deployed) rate() float64 { return d.Spec.Rate(d.Plan) }
-
-// Running is an executor and the workflow that owns it.
-type Running struct {
-	Slot     placement.Slot
-	Workflow string // ID
-}
-
-// compare is the change from what serves, nil for nothing, to another plan.
-func compare(serving *Deployed, to *Deployed) Change {
-	c := Change{ToRate: to.rate(), ToCost: to.Plan.CostPerHour(), ToSLO: to.Spec.SLO(), First: serving == nil}
-	if serving != nil {
-		c.FromRate, c.FromCost, c.FromSLO = serving.rate(), serving.Plan.CostPerHour(), serving.Spec.SLO()
-	}
-	return c
-}
 
 // Detectors watch what the gateway measures for what calls for another plan: of a
 // pipeline its rate and what its batches take, of a pool the sizes of queries, of

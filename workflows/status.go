@@ -1,6 +1,24 @@
 package workflows
 
-import "github.com/harpagon/harpagon/workflows/status"
+import (
+	"github.com/harpagon/harpagon/workflows/rescheduling"
+	"github.com/harpagon/harpagon/workflows/status"
+)
+
+// What a change is given and leaves behind; see package rescheduling.
+type (
+	Settings          = rescheduling.Settings
+	Deployed          = rescheduling.Deployed
+	Running           = rescheduling.Running
+	RescheduleRequest = rescheduling.Request
+	RescheduleReply   = rescheduling.Reply
+)
+
+// Defaults of Settings.
+const (
+	DefaultPrepareTimeout = rescheduling.DefaultPrepareTimeout
+	DefaultRetryAfter     = rescheduling.DefaultRetryAfter
+)
 
 // What is told of a service; see package status.
 type (

@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/workflows/gateways"
 	"github.com/harpagon/harpagon/workflows/options"
 	"github.com/harpagon/harpagon/workflows/provisioning"
+	"github.com/harpagon/harpagon/workflows/rescheduling"
 )
 
 // reinstall tells a gateway that has started anew what serves. It waits for
@@ -41,7 +42,7 @@ func (s *service) reinstall(ctx workflow.Context) {
 // function's provider is not asked first: it may be back for the first request.
 func (s *service) install(ctx workflow.Context, all []gateways.Queue, serving Deployed) error {
 	var gateway *activities.GatewayActivities
-	d := serving.deployment()
+	d := serving.Deployment()
 	if len(d.Slots) > 0 {
 		patience := cmp.Or(s.Settings.PrepareTimeout, DefaultPrepareTimeout)
 		wait, cancel := workflow.WithCancel(ctx)
@@ -58,7 +59,7 @@ func (s *service) install(ctx workflow.Context, all []gateways.Queue, serving De
 		}
 	}
 	summary := fmt.Sprintf("install generation %d again", d.Generation)
-	return gateways.Await(ctx, gateways.Begin(ctx, all, summary, installTimeout, gateway.Install, d))
+	return gateways.Await(ctx, gateways.Begin(ctx, all, summary, rescheduling.InstallTimeout, gateway.Install, d))
 }
 
 // stop ends serving, and everything that runs. What goes wrong at the gateway
@@ -71,7 +72,7 @@ func (s *service) stop(ctx workflow.Context) {
 	log := workflow.GetLogger(ctx)
 	all := gateways.Queues(ctx, s.Gateways, s.present)
 	if s.Serving != nil || s.several && len(all) > 0 {
-		if err := gateways.Await(ctx, gateways.Begin(ctx, all, "finish the requests under way", releaseTimeout, gateway.Remove, s.Name, s.since(stop))); err != nil {
+		if err := gateways.Await(ctx, gateways.Begin(ctx, all, "finish the requests under way", rescheduling.ReleaseTimeout, gateway.Remove, s.Name, s.since(stop))); err != nil {
 			log.Warn("a gateway did not finish its requests", "error", err)
 		}
 	}
@@ -79,13 +80,13 @@ func (s *service) stop(ctx workflow.Context) {
 		s.announce(ctx, s.Gateways)
 	}
 	if len(s.Running) > 0 {
-		if err := release(ctx, all, s.Name, slots(s.Running)); err != nil {
+		if err := rescheduling.Release(ctx, all, s.Name, rescheduling.Slots(s.Running)); err != nil {
 			log.Warn("executors did not finish in time", "error", err)
 		}
 	}
-	cancelExecutors(ctx, s.Running)
+	rescheduling.Cancel(ctx, s.Running)
 	if s.Serving != nil {
-		if err := provisioning.DeleteAll(ctx, s.Serving.deployment().Function); err != nil {
+		if err := provisioning.DeleteAll(ctx, s.Serving.Deployment().Function); err != nil {
 			log.Error("functions are left at their provider", "error", err)
 		}
 	}
@@ -158,7 +159,7 @@ func (s *service) gatewaysChanged(ctx workflow.Context, c fleet.Change) {
 	}
 	s.Gateways = c.Gateways
 	if s.under != "" && gateways.Left(ctx) {
-		workflow.SignalExternalWorkflow(ctx, s.under, "", signalGateways, s.Gateways) // one that has ended need not hear it
+		workflow.SignalExternalWorkflow(ctx, s.under, "", rescheduling.SignalGateways, s.Gateways) // one that has ended need not hear it
 	}
 	s.meet(c.New...)
 	for _, name := range workflow.DeterministicKeys(s.Seen) {
@@ -225,7 +226,7 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 		s.again(ctx, "the gateway started anew and could not serve the plan: "+activities.Reason(err))
 	default:
 		var gateway *activities.GatewayActivities
-		parts := gateways.Begin(ctx, all, "install what serves, though executors are missing", installTimeout, gateway.Install, s.Serving.deployment())
+		parts := gateways.Begin(ctx, all, "install what serves, though executors are missing", rescheduling.InstallTimeout, gateway.Install, s.Serving.Deployment())
 		if err := gateways.Await(ctx, parts); err != nil {
 			workflow.GetLogger(ctx).Warn("gateways that have joined do not serve", "error", err)
 		}

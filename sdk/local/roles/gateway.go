@@ -155,7 +155,8 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 			_ = commands.Doubt(ctx, host) // or its heartbeats tell, later
 		}()
 	})
-	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer(), traces.Observer(), written.Observer(), doubted.observer())
+	missed := &misses{tell: commands.SendMissing}
+	o.Gateway.Observer = gateway.Tee(o.Gateway.Observer, collected.Observer(), seen.Observer(), traces.Observer(), written.Observer(), doubted.observer(), missed.observer())
 	r := &Gateway{
 		Gateway: gateway.New(o.Gateway), Bytes: o.Gateway.Bytes, Attach: LocalGateway, quit: quit, metrics: collected, seen: seen, traces: traces, written: written,
 		replaced: make(chan struct{}),
@@ -184,7 +185,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	if every <= 0 {
 		every = DefaultMeasureEvery
 	}
-	missed := &misses{gateway: r.Member.Name, from: r.Gateway, tell: commands.SendMissing}
+	missed.gateway, missed.from = r.Member.Name, r.Gateway
 	r.servers.Go(func() { missed.keep(life) })
 	r.servers.Go(func() { report(life, commands, r.Member.Name, r.Gateway, every) })
 	r.servers.Go(func() { newRecorder(o.Record, tell, r.Gateway.Recording).keep(life) })

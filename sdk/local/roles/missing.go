@@ -3,8 +3,10 @@ package roles
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows"
 )
@@ -24,10 +26,12 @@ type misses struct {
 	gateway string
 	from    interface {
 		Services() []string
-		Missing(service string) []string
 		Deployment(service string) (placement.Deployment, bool)
 	}
 	tell func(ctx context.Context, service string, m workflows.Missing) error
+
+	mu       sync.Mutex
+	attached map[string]int // connections by executor
 
 	before map[string][]string // missed at the last look, by service
 	told   map[string]said     // by service
@@ -36,6 +40,38 @@ type misses struct {
 type said struct {
 	executors []string
 	at        time.Time
+}
+
+func (m *misses) observer() gateway.Observer {
+	return gateway.Observer{
+		Attached: func(e gateway.ExecutorInfo) { m.count(e.Executor, 1) },
+		Detached: func(e gateway.ExecutorInfo) { m.count(e.Executor, -1) },
+	}
+}
+
+// count notes a connection that has come or gone. Of an executor that comes again, the new one
+// may come before the old one goes.
+func (m *misses) count(executor string, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.attached == nil {
+		m.attached = map[string]int{}
+	}
+	if m.attached[executor] += n; m.attached[executor] == 0 {
+		delete(m.attached, executor)
+	}
+}
+
+// missing are the executors of a deployment that are not attached.
+func (m *misses) missing(d placement.Deployment) (names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range d.Slots {
+		if name := d.Slots[i].Executor; m.attached[name] == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // keep looks again and again until life ends.
@@ -58,14 +94,14 @@ func (m *misses) keep(life context.Context) {
 func (m *misses) look(ctx context.Context) {
 	now, all := map[string][]string{}, map[string]said{}
 	for _, service := range m.from.Services() {
-		now[service] = m.from.Missing(service)
+		d, _ := m.from.Deployment(service)
+		now[service] = m.missing(d)
 		long := slices.DeleteFunc(slices.Clone(now[service]), func(e string) bool { return !slices.Contains(m.before[service], e) })
 		was := m.told[service]
 		if slices.Equal(long, was.executors) && (len(long) == 0 || time.Since(was.at) < missAgain) {
 			all[service] = was
 			continue
 		}
-		d, _ := m.from.Deployment(service)
 		if m.tell(ctx, service, workflows.Missing{Gateway: m.gateway, Generation: d.Generation, Executors: long}) == nil {
 			was = said{long, time.Now()}
 		}

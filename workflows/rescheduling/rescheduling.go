@@ -1,4 +1,7 @@
-package workflows
+// Package rescheduling carries out one change of a service, from the plan that serves to
+// another, as a workflow of its own: it chooses a plan, places executors and reserves their
+// devices, starts them, moves traffic, and lets the old ones go.
+package rescheduling
 
 import (
 	"cmp"
@@ -23,10 +26,11 @@ import (
 	"github.com/harpagon/harpagon/workflows/options"
 	"github.com/harpagon/harpagon/workflows/provisioning"
 	"github.com/harpagon/harpagon/workflows/running"
+	"github.com/harpagon/harpagon/workflows/status"
 )
 
-// RescheduleRequest is the input of the reschedule workflow.
-type RescheduleRequest struct {
+// Request is the input of the reschedule workflow.
+type Request struct {
 	Spec       scheduler.Spec   // profiles included
 	Beside     []scheduler.Spec // to be planned together with it
 	Generation int
@@ -44,11 +48,11 @@ type RescheduleRequest struct {
 	Replaces   string          `json:",omitempty"` // ID under which a trial holds devices that this change may use
 }
 
-// RescheduleReply is its result: what serves now.
-type RescheduleReply struct {
+// Reply is its result: what serves now.
+type Reply struct {
 	Deployed    Deployed
 	Running     []Running
-	Change      Change
+	Change      status.Change
 	Start, Stop int // executors
 	Warning     string
 	Gateways    []activities.Member `json:",omitempty"` // that there were when it was made
@@ -60,12 +64,12 @@ const (
 	// deployed.
 	providerTimeout = 20 * time.Second
 
-	// installTimeout bounds how long a gateway may take to move traffic.
-	installTimeout = time.Minute
+	// InstallTimeout bounds how long a gateway may take to move traffic.
+	InstallTimeout = time.Minute
 
-	// releaseTimeout bounds how long old executors may take to finish what they
+	// ReleaseTimeout bounds how long old executors may take to finish what they
 	// hold; they are cancelled afterwards either way.
-	releaseTimeout = 2 * time.Minute
+	ReleaseTimeout = 2 * time.Minute
 
 	// placeAttempts bounds how often an older change redoes a placement because the fleet
 	// changed between looking and reserving.
@@ -74,7 +78,7 @@ const (
 
 // change is one reschedule under way.
 type change struct {
-	RescheduleRequest
+	Request
 	id         string // of the service's workflow
 	view       activities.FleetView
 	next       Deployed
@@ -93,27 +97,27 @@ type change struct {
 // Reschedule leads a service from the plan that serves to the best plan for the
 // spec. It makes before it breaks: until the new executors are ready, nothing
 // changes for requests, and when it fails, what it started is taken back.
-func Reschedule(ctx workflow.Context, in RescheduleRequest) (RescheduleReply, error) {
-	c := &change{RescheduleRequest: in, id: SpecID(in.Spec)}
-	c.told = workflow.GetSignalChannel(ctx, signalGateways)
+func Reschedule(ctx workflow.Context, in Request) (Reply, error) {
+	c := &change{Request: in, id: SpecID(in.Spec)}
+	c.told = workflow.GetSignalChannel(ctx, SignalGateways)
 	c.next = Deployed{Generation: in.Generation, Life: in.Life, Spec: in.Spec}
 	c.show(ctx, "choosing a plan")
 	if err := c.choosePlan(ctx); err != nil {
-		return RescheduleReply{}, c.asks().Ask(ctx, err)
+		return Reply{}, c.asks().Ask(ctx, err)
 	}
 	c.wants = c.asks().Rest(ctx, c.next.Plan)
 	if err := c.place(ctx); err != nil {
-		return RescheduleReply{}, c.asks().Ask(ctx, err)
+		return Reply{}, c.asks().Ask(ctx, err)
 	}
 	if err := c.carryOut(ctx); err != nil {
 		c.undo(ctx)
-		return RescheduleReply{}, err
+		return Reply{}, err
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // traffic has moved: there is no way back
 	c.releaseOld(ctx)
 	c.show(ctx, "done")
-	return RescheduleReply{
-		Deployed: c.next, Running: c.running(), Change: compare(c.Serving, &c.next),
+	return Reply{
+		Deployed: c.next, Running: c.running(), Change: Compare(c.Serving, &c.next),
 		Start: len(c.changes.Start), Stop: len(c.changes.Stop), Warning: c.warning,
 		Gateways: c.view.Gateways(), Behind: c.behind,
 	}, nil
@@ -126,7 +130,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 	}
 	if c.Given != nil {
 		c.next.Plan, c.next.Spec = *c.Given, c.Spec.As(*c.Given)
-		c.deployment = c.next.deployment()
+		c.deployment = c.next.Deployment()
 		return nil
 	}
 	ctx = options.Plan(ctx, c.planSummary())
@@ -147,7 +151,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 		return err
 	}
 	c.next.Spec = c.Spec.As(c.next.Plan)
-	c.deployment = c.next.deployment()
+	c.deployment = c.next.Deployment()
 	return nil
 }
 
@@ -194,7 +198,7 @@ func (c *change) viewFleet(ctx workflow.Context) error {
 // carryOut starts what is missing and moves traffic once it is ready.
 func (c *change) carryOut(ctx workflow.Context) error {
 	c.show(ctx, "starting executors")
-	c.reportPhase(ctx, Reconciling)
+	c.reportPhase(ctx, status.Reconciling)
 	if err := c.start(ctx); err != nil {
 		return err
 	}
@@ -215,9 +219,9 @@ func (c *change) carryOut(ctx workflow.Context) error {
 	}
 	c.show(ctx, "moving traffic")
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // of gateways, some would have moved it and others not
-	summary = fmt.Sprintf("move traffic to generation %d: %s", c.Generation, compare(c.Serving, &c.next).Describe())
+	summary = fmt.Sprintf("move traffic to generation %d: %s", c.Generation, Compare(c.Serving, &c.next).Describe())
 	var err error
-	c.behind, err = gateways.Failed(ctx, gateways.Begin(ctx, all, summary, installTimeout, gateway.Install, c.deployment))
+	c.behind, err = gateways.Failed(ctx, gateways.Begin(ctx, all, summary, InstallTimeout, gateway.Install, c.deployment))
 	return err
 }
 
@@ -263,9 +267,9 @@ func (c *change) ready(ctx workflow.Context, prepared []gateways.Part) error {
 }
 
 // reportPhase tells the service how far the change is.
-func (c *change) reportPhase(ctx workflow.Context, phase Phase) {
+func (c *change) reportPhase(ctx workflow.Context, phase status.Phase) {
 	if parent := workflow.GetInfo(ctx).ParentWorkflowExecution; parent != nil {
-		workflow.SignalExternalWorkflow(ctx, parent.ID, "", signalProgress, phase)
+		workflow.SignalExternalWorkflow(ctx, parent.ID, "", SignalProgress, phase)
 	}
 }
 
@@ -316,7 +320,7 @@ func (c *change) start(ctx workflow.Context) error {
 				continue
 			}
 			c.ends = append(c.ends, begun[i])
-			c.started = append(c.started, Running{Slot: slot, Workflow: executorID(slot.Executor, c.Number)})
+			c.started = append(c.started, Running{Slot: slot, Workflow: ExecutorID(slot.Executor, c.Number)})
 		}
 		if failed != nil {
 			return failed
@@ -340,7 +344,7 @@ func firstOf[T any](list []T, many, bytes int, size func(T) int) (first, rest []
 
 func (c *change) begin(ctx workflow.Context, slot placement.Slot) workflow.ChildWorkflowFuture {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:        executorID(slot.Executor, c.Number),
+		WorkflowID:        ExecutorID(slot.Executor, c.Number),
 		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		StaticSummary:     slot.Describe(),
 		StaticDetails:     fmt.Sprintf("Started by generation %d of %s: %s", c.Generation, slot.Pipeline, c.Reason),
@@ -361,7 +365,7 @@ func (c *change) input(slot placement.Slot) running.ExecutorInput {
 func (c *change) releaseOld(ctx workflow.Context) {
 	if f := c.functions(); f.Managed() { // deleted after the last request that may call them
 		c.show(ctx, "deleting functions that are not called any more")
-		err := release(ctx, c.queues(ctx), c.Spec.Name(), nil)
+		err := Release(ctx, c.queues(ctx), c.Spec.Name(), nil)
 		if err == nil {
 			err = f.Delete(ctx)
 		}
@@ -374,18 +378,18 @@ func (c *change) releaseOld(ctx workflow.Context) {
 		return
 	}
 	c.show(ctx, "releasing old executors")
-	warning := release(ctx, c.queues(ctx), c.Spec.Name(), c.changes.Stop)
+	warning := Release(ctx, c.queues(ctx), c.Spec.Name(), c.changes.Stop)
 	if warning != nil {
 		c.warning = activities.Reason(warning)
 	}
-	cancelExecutors(ctx, c.stopped())
+	Cancel(ctx, c.stopped())
 }
 
 // functions are those that are to be created and deleted.
 func (c *change) functions() provisioning.Change {
 	f := provisioning.Change{Next: c.deployment.Function}
 	if c.Serving != nil {
-		f.Before = c.Serving.deployment().Function
+		f.Before = c.Serving.Deployment().Function
 	}
 	return f
 }
@@ -400,7 +404,7 @@ func (c *change) undo(ctx workflow.Context) {
 			left = append(left, r)
 		}
 	}
-	cancelExecutors(ctx, left)
+	Cancel(ctx, left)
 	if err := c.functions().Restore(ctx); err != nil {
 		workflow.GetLogger(ctx).Error("functions of a change that failed are left", "error", err)
 	}
@@ -408,7 +412,7 @@ func (c *change) undo(ctx workflow.Context) {
 		return // nothing was reserved
 	}
 	var fleet *activities.Fleet
-	before := activities.Reservation{Service: c.id, Slots: slots(c.Running)}
+	before := activities.Reservation{Service: c.id, Slots: Slots(c.Running)}
 	if err := workflow.ExecuteActivity(options.Fleet(ctx, "restore the reservation"), fleet.Reserve, before).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Error("reservation not restored", "error", err)
 	}
@@ -444,7 +448,7 @@ func (c *change) stopped() []Running {
 func (c *change) show(ctx workflow.Context, step string) {
 	text := fmt.Sprintf("**%s**\n\nGeneration %d of `%s`, because: %s\n", step, c.Generation, c.id, c.Reason)
 	if c.next.Plan != (scheduler.Plan{}) {
-		text += fmt.Sprintf("\n%s\n\n```\n%s```\n", compare(c.Serving, &c.next).Describe(), c.next.Plan.Describe())
+		text += fmt.Sprintf("\n%s\n\n```\n%s```\n", Compare(c.Serving, &c.next).Describe(), c.next.Plan.Describe())
 	}
 	if len(c.next.Slots) > 0 {
 		text += "\n```\n" + c.changes.Describe() + "```\n"
@@ -452,7 +456,8 @@ func (c *change) show(ctx workflow.Context, step string) {
 	workflow.SetCurrentDetails(ctx, text)
 }
 
-func slots(running []Running) []placement.Slot {
+// Slots are those of executors.
+func Slots(running []Running) []placement.Slot {
 	all := make([]placement.Slot, 0, len(running))
 	for _, r := range running {
 		all = append(all, r.Slot)
@@ -460,23 +465,23 @@ func slots(running []Running) []placement.Slot {
 	return all
 }
 
-// release lets executors go at all gateways, the last of which has switched.
-func release(ctx workflow.Context, all []gateways.Queue, service string, leaving []placement.Slot) error {
+// Release lets executors go at all gateways, the last of which has switched.
+func Release(ctx workflow.Context, all []gateways.Queue, service string, leaving []placement.Slot) error {
 	var gateway *activities.GatewayActivities
 	in := activities.ReleaseInput{Service: service}
 	for _, s := range leaving {
 		in.Executors = append(in.Executors, s.Executor)
 	}
 	summary := fmt.Sprintf("let %d executors finish what they hold", len(leaving))
-	return gateways.Await(ctx, gateways.Begin(ctx, all, summary, releaseTimeout, gateway.Release, in))
+	return gateways.Await(ctx, gateways.Begin(ctx, all, summary, ReleaseTimeout, gateway.Release, in))
 }
 
 // patchCancelTogether marks workflows that cancel many executors at once; older ones wait
 // for each before the next.
 const patchCancelTogether = "cancel together"
 
-// cancelExecutors ends executors; one that has ended already is fine.
-func cancelExecutors(ctx workflow.Context, running []Running) {
+// Cancel ends executors; one that has ended already is fine.
+func Cancel(ctx workflow.Context, running []Running) {
 	many := 1
 	if len(running) > 1 && workflow.GetVersion(ctx, patchCancelTogether, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
 		many = startTogether

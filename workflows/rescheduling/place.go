@@ -1,4 +1,4 @@
-package workflows
+package rescheduling
 
 import (
 	"fmt"
@@ -58,8 +58,8 @@ func (c *change) settle(ctx workflow.Context, engines map[string]placement.Modul
 	return c.placed(ctx, out.Placement)
 }
 
-// modules are those of a deployment; of a cluster, those of all its pipelines.
-func modules(d *placement.Deployment) []pipelines.Module {
+// Modules are those of a deployment; of a cluster, those of all its pipelines.
+func Modules(d *placement.Deployment) []pipelines.Module {
 	if d.Cluster != nil {
 		return d.Cluster.Union()
 	}
@@ -76,7 +76,7 @@ func (c *change) identify(ctx workflow.Context) (engines map[string]placement.Mo
 	ctx = options.Short(ctx, "read the digests of the models")
 	ctx = workflow.WithTaskQueue(ctx, activities.HostQueue(near))
 	ctx = workflow.WithScheduleToStartTimeout(ctx, fleet.HostPatience)
-	err = workflow.ExecuteActivity(ctx, host.Identify, activities.IdentifyInput{Modules: modules(&c.deployment)}).Get(ctx, &engines)
+	err = workflow.ExecuteActivity(ctx, host.Identify, activities.IdentifyInput{Modules: Modules(&c.deployment)}).Get(ctx, &engines)
 	return engines, err
 }
 
@@ -110,10 +110,10 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 // request asks for a placement, of a cluster or of anything else, on devices still to be said.
 func (c *change) request(engines map[string]placement.ModuleEngine) (*placement.Request, *placement.ClusterRequest) {
 	if cluster := c.deployment.Cluster; cluster != nil {
-		return nil, &placement.ClusterRequest{Cluster: *cluster, Engines: engines, Actual: slots(c.Running)}
+		return nil, &placement.ClusterRequest{Cluster: *cluster, Engines: engines, Actual: Slots(c.Running)}
 	}
 	return &placement.Request{
-		Pipeline: c.deployment.Pipeline, Plan: c.deployment.Plan, Engines: engines, Actual: slots(c.Running),
+		Pipeline: c.deployment.Pipeline, Plan: c.deployment.Plan, Engines: engines, Actual: Slots(c.Running),
 		MaxShare: c.Settings.MaxShare, Whole: c.Spec.Pool != nil,
 	}, nil
 }
@@ -122,6 +122,6 @@ func (c *change) request(engines map[string]placement.ModuleEngine) (*placement.
 func (c *change) placed(ctx workflow.Context, p placement.Placement) error {
 	var planning activities.Planning
 	c.next.Slots, c.deployment.Slots = p.Slots, p.Slots
-	in := activities.ReconcileInput{Desired: p.Slots, Actual: slots(c.Running)}
+	in := activities.ReconcileInput{Desired: p.Slots, Actual: Slots(c.Running)}
 	return workflow.ExecuteActivity(options.Short(ctx, "say what to start, keep and stop"), planning.Reconcile, in).Get(ctx, &c.changes)
 }
