@@ -70,6 +70,7 @@ func (f *fleet) faults() ([]fault, error) {
 	add("away", "temporal", f.away)
 	n := 0
 	add("change", "plan", func(ctx context.Context, _ *rand.Rand) error { n++; return f.change(ctx, n) })
+	f.personFaults(add)
 	f.diskFaults(add)
 	slices.SortFunc(all, func(a, b fault) int { return cmp.Compare(a.name(), b.name()) })
 	if len(all) == 0 {

@@ -9,8 +9,9 @@
 //
 // Processes are killed (kill -9), after a change was refused, and started again, or stopped (SIGSTOP) and continued;
 // connections, all of which go through relays of this program, are cut, refused, or stand
-// still; Temporal and its database go away; disks are full, may only be read, or have been
-// written over. Disks need root, and are left out without.
+// still; Temporal and its database go away; workflows of every type are cancelled, terminated,
+// reset, and their activities paused, as in Temporal's UI; disks are full, may only be read, or
+// have been written over. Disks need root, and are left out without.
 package main
 
 import (
