@@ -53,6 +53,8 @@ type world struct {
 
 	provisioners []activities.Member
 
+	over string // why it is over with executors that are looked at; empty where it is not
+
 	loadErr   error  // of executors, which end with it at once
 	engine    string // of every module; empty means emulated
 	kept      []activities.KeepInput
@@ -89,7 +91,7 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 		"KeepProfile":     w.keep,
 		"ManageFunctions": w.manage,
 		"Prepare":         w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove, "Announce": w.announce,
-		"Try": w.try,
+		"Try": w.try, "Examine": w.examine,
 	} {
 		env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
@@ -101,6 +103,18 @@ func (w *world) watch(context.Context, string) (activities.FleetView, error) {
 	view := w.fleet
 	view.Members = append(slices.Clone(w.gateways), w.provisioners...)
 	return view, nil
+}
+
+func (w *world) examine(_ context.Context, ids []string) (map[string]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	over := map[string]string{}
+	for _, id := range ids {
+		if w.over != "" {
+			over[id] = w.over
+		}
+	}
+	return over, nil
 }
 
 func (w *world) want(_ context.Context, r activities.WantRequest) (activities.FleetView, error) {

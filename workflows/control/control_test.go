@@ -290,6 +290,7 @@ func TestListFollowsPages(t *testing.T) {
 	}
 	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(page("b", "more"), nil).Once()
 	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(page("a", ""), nil).Once()
+	c.On("QueryWorkflow", mock.Anything, activities.FleetID, "", activities.FleetDevices).Return(nil, serviceerror.NewNotFound("nobody has joined"))
 	names, err := control.New(c, control.Options{}).List(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b"}, names)

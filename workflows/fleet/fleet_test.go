@@ -277,6 +277,21 @@ func TestFleetTellsOfRestarts(t *testing.T) {
 	require.ErrorAs(t, r.GetWorkflowError(), new(*workflow.ContinueAsNewError))
 }
 
+// TestFleetGoesOnWhenPeopleEndIt: its own workflow, and one that holds a host.
+func TestFleetGoesOnWhenPeopleEndIt(t *testing.T) {
+	r := newFleetRig()
+	at := func(n int, f func()) { r.RegisterDelayedCallback(f, time.Duration(n)*time.Second) }
+	at(1, func() { r.update(activities.FleetJoin, host("one", 2)) })
+	at(2, func() { r.SignalWorkflow(signalHostLost, hostLost{Name: "one", Incarnation: 99, Reason: cancelled}) })
+	at(3, r.CancelWorkflow)
+	r.ExecuteWorkflow(TypeFleet, nil)
+	var next *workflow.ContinueAsNewError
+	require.ErrorAs(t, r.GetWorkflowError(), &next)
+	var state State
+	require.NoError(t, fromPayloads(next, &state))
+	assert.Contains(t, state.Hosts, "one")
+}
+
 func TestHostTellsTheFleet(t *testing.T) {
 	for name, end := range map[string]error{
 		"left":   nil,

@@ -46,9 +46,6 @@ func (s Status) Describe() string {
 	if s.Failure != nil {
 		b.WriteString(s.Failure.Describe())
 	}
-	if len(s.Missing) > 0 {
-		fmt.Fprintf(&b, "%d of %d executors are not attached to a gateway: %s\n", len(s.Missing), len(s.Executors), strings.Join(s.Missing, ", "))
-	}
 	b.WriteString(s.Promise())
 	if s.Plan != nil {
 		fmt.Fprintf(&b, "\n%s", s.Plan.Describe())
@@ -107,6 +104,9 @@ func (s Status) Promise() string { return s.Alarms() + s.Remarks() }
 // not if it goes on like this.
 func (s Status) Alarms() string {
 	var b strings.Builder
+	if len(s.Missing) > 0 {
+		fmt.Fprintf(&b, "%d of %d executors are not attached to a gateway: %s\n", len(s.Missing), len(s.Executors), strings.Join(s.Missing, ", "))
+	}
 	if s.Plan != nil && s.Plan.Pipeline != nil && !s.Plan.Pipeline.Sound {
 		fmt.Fprintf(&b, "the plan of policy %s is not sound, which is allowed: some of its windows cannot be kept\n", s.Policy)
 	}

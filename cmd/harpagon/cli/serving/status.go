@@ -120,8 +120,12 @@ func writeStatuses(to io.Writer, all []control.Status) error {
 		if m := s.Measures; m != nil {
 			measured = fmt.Sprintf("%s\t%s\t%s\t%d", quantity.Number(m.Offered), quantity.Percent(m.Attainment), quantity.Duration(m.Latency.P99), m.Invalid)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%d\t%s\n", s.Name, s.Phase, s.Generation, policyOf(s),
-			quantity.Number(s.Rate), quantity.Money(s.Cost), len(s.Executors), measured)
+		executors := fmt.Sprint(len(s.Executors))
+		if n := len(s.Missing); n > 0 {
+			executors = fmt.Sprintf("%d of %d", len(s.Executors)-n, len(s.Executors))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Phase, s.Generation, policyOf(s),
+			quantity.Number(s.Rate), quantity.Money(s.Cost), executors, measured)
 	}
 	if err := w.Flush(); err != nil {
 		return err
