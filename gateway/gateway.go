@@ -192,7 +192,7 @@ func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 	gr := p.current.Load()
 	m := &wire.Metadata{
 		Pipeline: name, Generation: gr.Deployment.Generation, SLO: gr.SLO, Ready: true,
-		Inputs: slices.Clone(gr.Inputs), Platform: platform(gr.Deployment.Slots),
+		Inputs: slices.Clone(gr.Inputs), Platform: oip.PlatformOf(placement.EmulatedBy(gr.Deployment.Slots)),
 	}
 	if f := gr.function; f != nil {
 		if err := f.metadata(m, application); err != nil {
@@ -211,14 +211,6 @@ func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 	return m, nil
 }
 
-// platform says so where answers are made up.
-func platform(slots []placement.Slot) string {
-	if len(placement.EmulatedBy(slots)) > 0 {
-		return oip.PlatformEmulated
-	}
-	return ""
-}
-
 // describeCluster is Metadata of a cluster.
 func (g *Gateway) describeCluster(name string) (*wire.Metadata, error) {
 	g.mu.Lock()
@@ -227,7 +219,7 @@ func (g *Gateway) describeCluster(name string) (*wire.Metadata, error) {
 	if c == nil {
 		return nil, notFound(name)
 	}
-	m := &wire.Metadata{Pipeline: name, Generation: c.deployment.Generation, Ready: true, Platform: platform(c.deployment.Slots)}
+	m := &wire.Metadata{Pipeline: name, Generation: c.deployment.Generation, Ready: true, Platform: oip.PlatformOf(placement.EmulatedBy(c.deployment.Slots))}
 	for _, p := range c.members {
 		gr := p.current.Load()
 		m.Members = append(m.Members, pipelines.Application{Name: p.name, SLO: gr.SLO, Rate: gr.Deployment.Pipeline.Rate})

@@ -132,8 +132,8 @@ func TestMetadata(t *testing.T) {
 	m, err := g.Metadata(context.Background(), "p")
 	require.NoError(t, err)
 	require.True(t, m.Ready)
-	require.Empty(t, m.Platform)
-	require.Equal(t, oip.PlatformEmulated, platform([]placement.Slot{{Engine: "gorgonia"}, {Engine: "emulated+function"}}), "one module suffices")
+	require.Equal(t, oip.Platform, m.Platform)
+	require.Equal(t, oip.PlatformEmulated, oip.PlatformOf(placement.EmulatedBy([]placement.Slot{{Engine: "gorgonia"}, {Engine: "emulated+function"}})), "one module suffices")
 	require.Equal(t, 3, m.Generation)
 	require.Equal(t, "x", m.Inputs[0].Name)
 	shapes := map[string][]int64{}

@@ -140,7 +140,7 @@ func TestAlarmsAreForAlarms(t *testing.T) {
 		assert.NotContains(t, body, `class="attention"`)
 		assert.Contains(t, body, `<span class="badge">emulated</span>`)
 	}
-	assert.Contains(t, page, "answers are emulated: no network runs for detect")
+	assert.Contains(t, page, "answers of traffic are emulated: no network runs for detect")
 	assert.Contains(t, page, "detect is planned with 70 ms")
 	assert.Contains(t, page, "requests come otherwise than planned for")
 

@@ -17,6 +17,14 @@ const (
 	PlatformEmulated = "harpagon_emulated"
 )
 
+// PlatformOf is the platform where answers of some modules are made up.
+func PlatformOf(emulated []string) string {
+	if len(emulated) > 0 {
+		return PlatformEmulated
+	}
+	return Platform
+}
+
 type metadataJSON struct {
 	Name       string             `json:"name"`
 	Versions   []string           `json:"versions"`

@@ -138,9 +138,7 @@ func (s Status) Alarms() string {
 // to do anything about.
 func (s Status) Remarks() string {
 	var b strings.Builder
-	if modules := placement.EmulatedBy(s.Executors); len(modules) > 0 {
-		fmt.Fprintf(&b, "answers are emulated: no network runs for %s; outputs are made up, in the time that profiles say\n", strings.Join(modules, ", "))
-	}
+	b.WriteString(s.Emulated())
 	if s.Away != nil && s.Away.Rate <= s.Away.Planned {
 		b.WriteString(s.away())
 	}
@@ -161,6 +159,15 @@ func (s Status) Remarks() string {
 		fmt.Fprintf(&b, "%s\n", s.ways())
 	}
 	return b.String()
+}
+
+// Emulated is a line that says whose answers are made up; empty where networks run.
+func (s Status) Emulated() string {
+	modules := placement.EmulatedBy(s.Executors)
+	if len(modules) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("answers of %s are emulated: no network runs for %s; outputs are made up, in the time that profiles say\n", s.Name, strings.Join(modules, ", "))
 }
 
 func (s Status) away() string {

@@ -74,14 +74,10 @@ from any other file as raw little-endian elements.`,
 		if err != nil {
 			return err
 		}
-		emulated := m.Platform == oip.PlatformEmulated
 		if f.asJSON {
-			return command.WriteJSON(d.Stdout, inferJSON(result, emulated))
+			return command.WriteJSON(d.Stdout, inferJSON(result, m.Platform))
 		}
-		fmt.Fprint(d.Stdout, describeAnswer(result))
-		if emulated {
-			fmt.Fprintln(d.Stdout, "\nThe answer is emulated: no network has run for some of its modules, or for none\n(harpagon status).")
-		}
+		fmt.Fprint(d.Stdout, describeAnswer(result), command.Emulated(m.Platform))
 		return nil
 	}
 	return c
@@ -136,7 +132,7 @@ func describeAnswer(r *sdk.Result) string {
 }
 
 // inferJSON is the answer for programs; tensors as the protocol writes them.
-func inferJSON(r *sdk.Result, emulated bool) any {
+func inferJSON(r *sdk.Result, platform string) any {
 	type tensor struct {
 		Name     string          `json:"name"`
 		Datatype string          `json:"datatype"`
@@ -160,7 +156,7 @@ func inferJSON(r *sdk.Result, emulated bool) any {
 		Emulated   bool     `json:"emulated,omitempty"`
 		Outputs    []tensor `json:"outputs"`
 		Stages     []stage  `json:"stages"`
-	}{Pipeline: r.Response().Pipeline, Generation: r.Generation(), ElapsedMS: quantity.Millis(r.Elapsed()), Emulated: emulated}
+	}{Pipeline: r.Response().Pipeline, Generation: r.Generation(), ElapsedMS: quantity.Millis(r.Elapsed()), Emulated: platform == oip.PlatformEmulated}
 	for _, o := range r.Response().Outputs {
 		var data any = o.Data
 		if texts, err := o.Strings(); err == nil {

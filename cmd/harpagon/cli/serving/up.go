@@ -11,7 +11,6 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
-	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -108,9 +107,7 @@ func up(ctx context.Context, d *command.Deps, o system.Options) (err error) {
 	}
 	fmt.Fprintf(d.Stdout, "\nready after %.1f s: %s\n", time.Since(begin).Seconds(), counts(s.Services))
 	for _, status := range s.Services {
-		if modules := placement.EmulatedBy(status.Executors); len(modules) > 0 {
-			fmt.Fprintf(d.Stdout, "emulated     answers of %s are made up: no network runs for %s\n", status.Name, strings.Join(modules, ", "))
-		}
+		fmt.Fprint(d.Stdout, status.Emulated())
 		for _, model := range models(status) {
 			fmt.Fprintf(d.Stdout, "endpoint     %s/v2/models/%s\n", s.GatewayURL, model)
 		}
