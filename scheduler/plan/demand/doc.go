@@ -26,7 +26,11 @@
 // it is d + b/T.
 //
 // NonPreemptive is the same question for the other end: whether one device can
-// run the batches of several groups, one at a time, each by its deadline.
+// run the batches of several groups, one at a time, each by its deadline. It speaks of a
+// device that takes what is due first, due one Deadline after its batch was closed (not
+// after its first request came), of all batches that are closed: where a group closes one
+// while its last is still running, the device goes on only when it knows of that one. A
+// batch beside those that are counted may take the device as long as Slack says.
 //
 // # Composition
 //
