@@ -220,6 +220,29 @@ func (p *tc) needed(at int32, i int, withoutOpen bool) dispatch.Time {
 	return release + dispatch.Time(i)*g.period + g.window
 }
 
+// note looks for requests that are given up as Late.
+func (p *tc) note(actions []dispatch.Action) {
+	for i := range actions {
+		p.missed = p.missed || actions[i].Act == dispatch.Drop && actions[i].Reason == dispatch.Late
+	}
+}
+
+// judge voids the promise for a while where a request was late, or more come than it is for.
+// Then it is tried again for as long, whoever is late: devices that are used to the full keep
+// up by the schedule of the plan only, and what waits from before is late at first.
+func (p *tc) judge() {
+	if p.starts == EarlyWithinPromise && (p.missed && p.now >= p.trial || p.beyond()) {
+		p.void = p.now + VoidFor
+		p.trial = p.void + VoidFor
+	}
+	p.missed = false
+}
+
+// beyond says whether clearly more come than the plan is for.
+func (p *tc) beyond() bool {
+	return p.declared > 0 && p.meter.Rate > beyondShare*p.declared+beyondRate
+}
+
 // tell says when a shared device is needed next, where that has changed.
 func (p *tc) tell(at int32, out []dispatch.Action) []dispatch.Action {
 	g := &p.groups[at]

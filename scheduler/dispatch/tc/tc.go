@@ -330,29 +330,6 @@ func (p *tc) free() bool {
 	return p.starts == EarlyAlways || p.starts == EarlyWithinPromise && p.now < p.void
 }
 
-// note looks for requests that are given up as Late.
-func (p *tc) note(actions []dispatch.Action) {
-	for i := range actions {
-		p.missed = p.missed || actions[i].Act == dispatch.Drop && actions[i].Reason == dispatch.Late
-	}
-}
-
-// judge voids the promise for a while where a request was late, or more come than it is for.
-// Then it is tried again for as long, whoever is late: devices that are used to the full keep
-// up by the schedule of the plan only, and what waits from before is late at first.
-func (p *tc) judge() {
-	if p.starts == EarlyWithinPromise && (p.missed && p.now >= p.trial || p.beyond()) {
-		p.void = p.now + VoidFor
-		p.trial = p.void + VoidFor
-	}
-	p.missed = false
-}
-
-// beyond says whether clearly more come than the plan is for.
-func (p *tc) beyond() bool {
-	return p.declared > 0 && p.meter.Rate > beyondShare*p.declared+beyondRate
-}
-
 // arm asks for a timer unless one that comes no later is set already.
 func (p *tc) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action {
 	if wake == never || p.armed <= wake {
