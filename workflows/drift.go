@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
@@ -58,10 +59,11 @@ func (s *service) measured(ctx workflow.Context, m autoscale.Measures) {
 	case scheduler.KindPipeline:
 		s.Answered.Observe(m, s.Serving.Plan.Pipeline, s.Serving.Generation)
 		s.Detectors.Arrivals.Observe(m)
+		s.Detectors.Promise.Observe(m, s.Serving.Spec.Pipeline, s.Serving.Plan.Pipeline)
 		switch changed := s.paceMeasured(ctx, m); {
 		case s.Settings.Fixed:
 			observe(&s.Detectors.Rate, m) // to be told
-		case !changed && !s.transfersMeasured(m) && !s.arrivalsMeasured():
+		case !changed && !s.transfersMeasured(m) && !s.arrivalsMeasured() && !s.fanoutMeasured(ctx, m):
 			s.rateMeasured(m)
 		}
 	case scheduler.KindPool:
@@ -116,6 +118,35 @@ func (s *service) arrivalsMeasured() bool {
 	p.Arrivals, p.Trace = advice.Arrivals(), nil
 	s.Spec.Pipeline = &p
 	s.replan(advice.Describe() + "; planned for " + p.Arrivals)
+	return true
+}
+
+// patchFanout marks services that are planned anew with the fan-out that was measured.
+const patchFanout = "fan-out measured"
+
+// fanoutMeasured is true when the promise has not been kept for long and modules are sent more
+// requests than declared: then another plan differs. With the same numbers it would be the
+// same, and the reason stays to be told.
+func (s *service) fanoutMeasured(ctx workflow.Context, m autoscale.Measures) bool {
+	broken := s.Detectors.Promise.Broken(s.Serving.Spec.Pipeline)
+	if broken == nil {
+		return false
+	}
+	p := *s.Spec.Pipeline
+	p.Modules = slices.Clone(p.Modules)
+	more := ""
+	for i := range p.Modules {
+		one := &p.Modules[i]
+		if seen := autoscale.Fanout(m, &p, one.Name); one.Scatter && seen > (1+replanChange)*one.Fanout {
+			more += fmt.Sprintf("; %s is sent %s requests for each that it follows, declared %s", one.Name, quantity.Number(seen), quantity.Number(one.Fanout))
+			one.Fanout = autoscale.RoundUp(seen)
+		}
+	}
+	if more == "" || workflow.GetVersion(ctx, patchFanout, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return false
+	}
+	s.Spec.Pipeline = &p
+	s.replan(broken.Describe() + more)
 	return true
 }
 

@@ -177,7 +177,8 @@ func TestArrivalsOtherThanDeclaredAreToldAndPlannedFor(t *testing.T) {
 		assert.Contains(t, s.Cause, "requests come in more bursts than declared")
 		assert.Contains(t, s.Cause, "planned for poisson")
 		assert.Equal(t, "poisson", w.installed[1].Pipeline.Arrivals)
-		assert.Empty(t, s.Promise(), "the new plan counts on it")
+		assert.NotContains(t, s.Promise(), "requests come", "the new plan counts on it")
+		assert.Contains(t, s.Promise(), "promise not kept for ", "what the gateway tells does not get better")
 		come(20, 1.1, 20)(r)
 	}, func(r *rig) {
 		s := r.status()
@@ -197,5 +198,41 @@ func TestFixedPlansTellWhatIsOtherThanDeclared(t *testing.T) {
 		assert.Contains(t, s.Promise(), "requests come in more bursts than declared")
 		assert.Contains(t, s.Promise(), "requests come otherwise than planned for: rate 30/s for ")
 		assert.Contains(t, s.Promise(), ", planned 20/s")
+	})
+}
+
+// misses lets the gateway tell for half a minute that every request is late, and how many come to
+// module vehicle for each.
+func misses(fanout float64) func(*rig) {
+	return func(r *rig) {
+		now := r.Now()
+		for at := 5 * time.Second; at < 40*time.Second; at += 5 * time.Second {
+			m := autoscale.Measures{Pipeline: "traffic", From: now.Add(at - 10*time.Second), To: now.Add(at), Offered: 20, Arrived: 200, Late: 200,
+				Modules: []autoscale.ModuleMeasures{{Name: "detect", Rate: 20}, {Name: "vehicle", Rate: fanout * 20, Queue: autoscale.Percentiles{P99: time.Second}}}}
+			r.at(at, func() { r.SignalWorkflow(SignalMeasures, m) })
+		}
+	}
+}
+
+// TestAPromiseThatIsNotKept is told with its reason, and planned around where what was measured
+// makes another plan; else the reason stays, and nothing changes.
+func TestAPromiseThatIsNotKept(t *testing.T) {
+	w := newWorld(8)
+	spec := traffic(20)
+	spec.Pipeline.Modules[1].Scatter, spec.Pipeline.Modules[1].Fanout = true, 2
+	script(t, w, Settings{}, func(r *rig) { r.update(UpdateApply, ApplyRequest{Spec: spec}) }, misses(2), misses(2), misses(2), func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 1, s.Serving, "the same numbers make the same plan")
+		require.NotNil(t, s.Broken)
+		assert.Equal(t, "vehicle", s.Broken.Module)
+		assert.Contains(t, s.Describe(), "promise not kept for ")
+		assert.Contains(t, s.Describe(), "vehicle keeps requests for 1000 ms")
+		misses(3)(r)
+	}, func(r *rig) {
+		s := r.status()
+		require.Equal(t, 2, s.Serving)
+		assert.Contains(t, s.Cause, "vehicle is sent 3 requests for each that it follows, declared 2")
+		assert.InDelta(t, 3, w.installed[1].Pipeline.Module("vehicle").Fanout, 0.01)
+		assert.Nil(t, s.Broken, "the new plan begins anew")
 	})
 }

@@ -125,6 +125,9 @@ func (s *service) status() Status {
 	st.Transfers, st.Transfer = s.Detectors.Transfers.Hosts, s.Transfer
 	st.Scale, st.Answered = s.Detectors.Scale, s.Answered
 	st.Arrivals, st.Away = s.Detectors.Arrivals.Seen(), s.Detectors.Rate.Away()
+	if p := s.Serving.Spec.Pipeline; p != nil {
+		st.Broken = s.Detectors.Promise.Broken(p)
+	}
 	st.Void, st.Healed, st.Disturbed = s.slower(), s.healed(), pipelines.Disturbed(all...)
 	if t := s.Trial; t != nil {
 		st.Trial = &TrialStatus{Seen: t.seen(), Since: t.Since, Update: t.Update}

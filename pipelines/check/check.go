@@ -236,7 +236,11 @@ func (v *validator) objective(p *pipelines.Pipeline, path string) {
 		v.errorf(path+".arrivals", "Invalid arrivals", "%s.", strings.ToUpper(err.Error()[:1])+err.Error()[1:])
 	}
 	if p.Attainment > 0 && err == nil && kind == pipelines.ArrivalsEven {
-		v.warnf(path+".attainment", "Attainment without random arrivals", "With even arrivals every request of a plan that is proven meets the SLO. Say how requests come, as in arrivals = \"poisson\", to plan for the attainment.")
+		holds := "every request of a plan that is proven meets the SLO"
+		if slices.ContainsFunc(p.Modules, func(m pipelines.Module) bool { return m.Scatter }) {
+			holds = "no attainment is planned for, and the items into which a request is divided (fanout) come at once, so that some may miss the SLO that even ones would meet"
+		}
+		v.warnf(path+".attainment", "Attainment without random arrivals", "With even arrivals %s. Say how requests come, as in arrivals = \"poisson\", to plan for the attainment.", holds)
 	}
 	v.dispatch(p.Dispatch, path+".dispatch")
 }

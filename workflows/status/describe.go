@@ -110,6 +110,9 @@ func (s Status) Alarms() string {
 	if s.Plan != nil && s.Plan.Pipeline != nil && !s.Plan.Pipeline.Sound {
 		fmt.Fprintf(&b, "the plan of policy %s is not sound, which is allowed: some of its windows cannot be kept\n", s.Policy)
 	}
+	if s.Broken != nil {
+		fmt.Fprintf(&b, "%s\n", s.Broken.Describe())
+	}
 	for _, v := range s.Void {
 		a := autoscale.PaceAdvice{Module: v.Module, Hardware: v.Hardware, Held: v.Held,
 			Deviation: autoscale.Deviation{Size: v.Size, Measured: v.Measured, Profiled: v.Profiled, Concurrency: v.Concurrency}}

@@ -51,6 +51,9 @@ type Status struct {
 	Arrivals *autoscale.ArrivalsAdvice `json:",omitempty"`
 	Away     *autoscale.Advice         `json:",omitempty"`
 
+	// Broken says why too few requests have been in time for long; nil while enough are.
+	Broken *autoscale.Broken `json:",omitempty"`
+
 	// Answered is which variants have answered how many requests, where modules have some.
 	Answered autoscale.Answered `json:",omitzero"`
 

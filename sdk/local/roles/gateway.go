@@ -24,6 +24,7 @@ import (
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/gateway/tracing"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/attach/attachtcp"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -111,16 +112,17 @@ type Gateway struct {
 	presence activities.Presence
 	replaced chan struct{} // closed when another process has taken the name
 
-	metrics *metrics.Metrics
-	seen    *statistics.Collector
-	traces  *tracing.Tracer // nil where the environment asks for none
-	written *logs.Logger    // nil without
-	workers []worker.Worker
-	quit    context.CancelFunc // of the servers
-	servers sync.WaitGroup
-	mu      sync.Mutex
-	failed  error
-	streams sync.WaitGroup // of Pipe
+	metrics  *metrics.Metrics
+	seen     *statistics.Collector
+	traces   *tracing.Tracer // nil where the environment asks for none
+	written  *logs.Logger    // nil without
+	promises promises
+	workers  []worker.Worker
+	quit     context.CancelFunc // of the servers
+	servers  sync.WaitGroup
+	mu       sync.Mutex
+	failed   error
+	streams  sync.WaitGroup // of Pipe
 }
 
 // StartGateway starts the role and joins the fleet, which a control role must answer
@@ -162,6 +164,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		replaced: make(chan struct{}),
 	}
 	collected.Registry().MustRegister(metrics.Services(r.deployments), metrics.Trials(r.Gateway.Trials))
+	collected.Registry().MustRegister(metrics.Promises(func() map[string]autoscale.Broken { return r.promises.broken(r.Gateway.Services()) }))
 	collected.Keep(r.Gateway.Told)
 	r.front = newFront(r.Gateway)
 	if err := r.listen(life, o, commands); err != nil {
@@ -187,7 +190,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	}
 	missed.gateway, missed.from = r.Member.Name, r.Gateway
 	r.servers.Go(func() { missed.keep(life) })
-	r.servers.Go(func() { report(life, commands, r.Member.Name, r.Gateway, every) })
+	r.servers.Go(func() { report(life, commands, r.Member.Name, r.Gateway, every, &r.promises) })
 	r.servers.Go(func() { newRecorder(o.Record, tell, r.Gateway.Recording).keep(life) })
 	return r, nil
 }
@@ -312,7 +315,7 @@ func (r *Gateway) close() {
 const lastSpans = 2 * time.Second
 
 // report tells every service that had requests what the gateway saw of it.
-func report(ctx context.Context, commands *control.Control, name string, from *gateway.Gateway, every time.Duration) {
+func report(ctx context.Context, commands *control.Control, name string, from *gateway.Gateway, every time.Duration, kept *promises) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -322,7 +325,9 @@ func report(ctx context.Context, commands *control.Control, name string, from *g
 			return
 		}
 		for _, service := range from.Services() {
-			if m := from.Measures(service); m.Offered > 0 {
+			m := from.Measures(service)
+			kept.see(from, service, m)
+			if m.Offered > 0 {
 				m.Gateway = name
 				_ = commands.SendMeasures(ctx, m) // a service that cannot be told now receives the next report
 			}

@@ -1,0 +1,149 @@
+package autoscale
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// PromiseHold is how long too few requests must be in time until that is told.
+const PromiseHold = time.Minute
+
+// Promise watches whether a pipeline's plan keeps what it promises, whatever the cause of that
+// it does not. Like Drift it is a value that a workflow may keep; the zero value is ready.
+type Promise struct {
+	Since     time.Time `json:",omitzero"` // when it was first not kept; zero while it is
+	Last      time.Time `json:",omitzero"` // end of the last measures
+	Kept, All float64   `json:",omitzero"` // requests answered in time, and all, since then
+	Cause     `json:",omitzero"`
+}
+
+// Cause is why a promise is not kept: in a word, with the module that it is about, if any, and
+// in a sentence.
+type Cause struct {
+	Reason, Module, Why string `json:",omitempty"`
+}
+
+// The reasons.
+const (
+	ReasonRate    = "rate"    // more requests come than planned for
+	ReasonFails   = "fails"   // a module fails
+	ReasonRefused = "refused" // most that are not in time are refused when they come
+	ReasonLate    = "late"    // a module keeps requests beyond its budget
+)
+
+// Broken is a promise that was not kept for long.
+type Broken struct {
+	Held       time.Duration
+	Attainment float64 // meanwhile
+	Target     float64
+	Cause
+}
+
+// Describe says it in one line.
+func (b Broken) Describe() string {
+	return fmt.Sprintf("promise not kept for %v: %s in time, %s promised; %s",
+		b.Held.Round(time.Second), quantity.Percent(b.Attainment), quantity.Percent(b.Target), b.Why)
+}
+
+// Promised is the share of a pipeline's requests that are to be in time: what is declared, and
+// by default as much of even arrivals as of random ones; 0 where nothing is asked for.
+func Promised(p *pipelines.Pipeline) float64 {
+	if p.Attainment < 0 || p.SLO <= 0 {
+		return 0
+	}
+	return cmp.Or(p.Target(), pipelines.DefaultAttainment)
+}
+
+// Observe takes the measures of the next span of time, of a pipeline as it was planned.
+func (p *Promise) Observe(m Measures, of *pipelines.Pipeline, planned *plan.Plan) {
+	begin, fresh := m.since(p.Last)
+	if fresh <= 0 {
+		return
+	}
+	target := Promised(of)
+	if m.Outcomes() == 0 || m.Attainment >= target {
+		*p = Promise{Last: m.To}
+		return
+	}
+	p.Last = m.To
+	if p.Since.IsZero() {
+		p.Since = begin
+	}
+	part := fresh.Seconds() / m.Span().Seconds()
+	p.Kept, p.All = p.Kept+part*float64(m.Completed), p.All+part*float64(m.Outcomes())
+	p.Cause = cause(m, of, planned)
+}
+
+// Broken is what is worth telling; nil is nothing.
+func (p *Promise) Broken(of *pipelines.Pipeline) *Broken {
+	held := p.Last.Sub(p.Since)
+	if p.Since.IsZero() || held < PromiseHold {
+		return nil
+	}
+	return &Broken{Held: held, Attainment: p.Kept / cmp.Or(p.All, 1), Target: Promised(of), Cause: p.Cause}
+}
+
+// cause finds what most probably keeps requests from being in time: more of them than planned
+// for, a module that fails, the module that keeps them the longest beyond its budget, or that
+// they are refused when they come.
+func cause(m Measures, of *pipelines.Pipeline, planned *plan.Plan) Cause {
+	if of.Rate > 0 && m.Offered > (1+DefaultAbove)*of.Rate {
+		return Cause{ReasonRate, "", fmt.Sprintf("%s requests/s come, and %s are planned for", quantity.Number(m.Offered), quantity.Number(of.Rate))}
+	}
+	for _, one := range m.Modules {
+		if one.Failed > 0 && one.Failure != "" && 2*m.Failed > m.Outcomes()-m.Completed {
+			return Cause{ReasonFails, one.Name, one.Name + " fails: " + one.Failure}
+		}
+	}
+	if 2*m.Refused > m.Outcomes()-m.Completed {
+		return Cause{ReasonRefused, "", fmt.Sprintf("%s are refused when they come, because what is under way leaves no time for them", quantity.Percent(float64(m.Refused)/float64(m.Outcomes())))}
+	}
+	var worst *ModuleMeasures
+	var most, stays, budget time.Duration
+	for i := range planned.Modules {
+		seen := m.Module(planned.Modules[i].Name)
+		if seen == nil {
+			continue
+		}
+		stay := seen.Queue.P99 + seen.Wait.P99 + seen.Compute.P99 + seen.Transfer.P99
+		if beyond := stay - planned.Modules[i].Budget; worst == nil || beyond > most {
+			worst, most, stays, budget = seen, beyond, stay, planned.Modules[i].Budget
+		}
+	}
+	if worst == nil {
+		return Cause{ReasonLate, "", "nothing is known of its modules"}
+	}
+	text := fmt.Sprintf("%s keeps requests for %s and %s are planned (99 of 100: %s for a device, %s for their batch, %s computed, %s on the way)",
+		worst.Name, quantity.Duration(stays), quantity.Duration(budget),
+		quantity.Duration(worst.Queue.P99), quantity.Duration(worst.Wait.P99), quantity.Duration(worst.Compute.P99), quantity.Duration(worst.Transfer.P99))
+	if declared := of.Module(worst.Name); declared != nil && declared.Scatter {
+		text += fmt.Sprintf("; the items into which a request is divided come to it at once, %s on average", quantity.Number(Fanout(m, of, worst.Name)))
+	}
+	return Cause{ReasonLate, worst.Name, text}
+}
+
+// Fanout is how many requests came to a module for each of those that it follows; 0 where that
+// is not known.
+func Fanout(m Measures, of *pipelines.Pipeline, module string) float64 {
+	seen, declared := m.Module(module), of.Module(module)
+	if seen == nil || declared == nil {
+		return 0
+	}
+	above := 0.0
+	for _, b := range declared.Inputs {
+		if from := m.Module(b.From.Module); from != nil {
+			above = max(above, from.Rate)
+		} else if !b.IsConstant() && b.From.Module == "" {
+			above = max(above, m.Offered)
+		}
+	}
+	if above == 0 {
+		return 0
+	}
+	return seen.Rate / above
+}
