@@ -174,6 +174,9 @@ func (s *service) deployment(of spec) (placement.Deployment, []placement.Slot, e
 		return placement.Deployment{}, nil, fmt.Errorf("no host")
 	}
 	d := placement.Deployment{Generation: s.generation, Life: s.life, Pipeline: s.pipeline(of)}
+	if s.world.faults.hang > 0 {
+		s.profile(&d.Pipeline)
+	}
 	var fresh []placement.Slot
 	window := s.world.duration
 	for i := range s.above {

@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -106,8 +107,17 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 		w.history.harm(ids, wire.CodeInternal)
 		return answers[:len(answers)-1], nil
 	}
-	for _, id := range ids {
+	if w.chance(f.hang, "hang", i.module, i.device, now) {
+		return nil, i.hang(ctx, hash(w.seed, "heeds", now)%2 == 0)
+	}
+	for k, id := range ids {
 		switch {
+		case w.chance(f.hang, "stuck", id):
+			w.history.kill(i.module, id)
+			return nil, i.hang(ctx, id%2 == 0)
+		case w.chance(f.nan, "nan", i.module, id):
+			w.history.harm([]int{id}, wire.CodeInternal)
+			answers[k][0] = wire.FromFloat32([]float32{float32(math.NaN()), float32(id)}, 2)
 		case w.chance(f.poison, "poison", id):
 			w.history.harm(ids, wire.CodeInvalid)
 			return nil, wire.Errorf(wire.CodeInvalid, i.module, "request %d is not to its taste", id)
@@ -118,4 +128,15 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 		}
 	}
 	return answers, nil
+}
+
+// hang answers nothing any more; one that heeds its context sees when it is given up.
+func (i *instance) hang(ctx context.Context, heeds bool) error {
+	i.gone.Store(true)
+	if heeds {
+		<-ctx.Done()
+	} else {
+		<-i.world.life.Done()
+	}
+	return wire.Errorf(wire.CodeUnavailable, i.module, "it hangs")
 }

@@ -130,6 +130,9 @@ func draw(seed uint64, disk func() string) *world {
 	if more.IntN(4) == 0 {
 		w.disk, w.fills = disk(), true
 	}
+	if !w.faults.none() && more.IntN(3) == 0 {
+		w.faults.hang, w.faults.nan = 0.01*more.Float64(), 0.02*more.Float64()
+	}
 	if w.hurried = w.shared && w.faults.every == 0 && more.IntN(2) == 0; w.hurried {
 		w.trouble = 4 * time.Second
 	}
@@ -337,6 +340,9 @@ func (w *world) settle() {
 		w.pause(100 * time.Millisecond)
 	}
 	w.pause(2 * time.Second) // patience with requests that were lost
+	if w.faults.hang > 0 {
+		w.pause(2 * time.Second) // and with engines that hang
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.whole = true

@@ -73,14 +73,21 @@ func (w *world) learn(d placement.Deployment) {
 // declaration is the spec as somebody applies it.
 func (s *service) declaration(of spec) scheduler.Spec {
 	p := s.pipeline(of)
+	s.profile(&p)
 	for i := range p.Modules {
-		m := &p.Modules[i]
-		m.Fanout = 1
-		for batch := 1; batch <= s.batch; batch++ {
-			m.Profile.Points = append(m.Profile.Points, pipelines.Point{Hardware: "cpu", Batch: batch, Concurrency: 1, Duration: s.world.duration + time.Duration(batch)})
-		}
+		p.Modules[i].Fanout = 1
 	}
 	return scheduler.Spec{Pipeline: &p, Hardware: []pipelines.Hardware{{Name: "cpu", Price: 0.1}}}
+}
+
+// profile says of all modules how long their batches take.
+func (s *service) profile(p *pipelines.Pipeline) {
+	for i := range p.Modules {
+		for batch := 1; batch <= s.batch; batch++ {
+			p.Modules[i].Profile.Points = append(p.Modules[i].Profile.Points,
+				pipelines.Point{Hardware: "cpu", Batch: batch, Concurrency: 1, Duration: s.world.duration + time.Duration(batch)})
+		}
+	}
 }
 
 // apply declares a spec; it returns when that is accepted.

@@ -23,6 +23,7 @@ import (
 // faults are what goes wrong: chances of engines, and how often what else happens.
 type faults struct {
 	load, slow, crash, panics, wrong, poison float64
+	hang, nan                                float64
 	every                                    time.Duration // between troubles of processes and connections; 0 is never
 }
 
@@ -375,7 +376,7 @@ func (w *world) ask(r *rand.Rand, s *service, leaves time.Duration, hurried time
 	w.history.mu.Lock()
 	w.history.requests[q.id] = q
 	w.history.mu.Unlock()
-	response, err := own.Infer(ctx, &wire.InferRequest{ID: fmt.Sprint(q.id), Pipeline: s.name, Inputs: []wire.NamedTensor{
+	response, err := own.Infer(ctx, &wire.InferRequest{ID: fmt.Sprint(q.id), Pipeline: s.name, Textual: func(string) bool { return true }, Inputs: []wire.NamedTensor{
 		{Name: "x", Tensor: wire.FromFloat32([]float32{q.value, float32(q.id)}, 2)},
 	}})
 	var typed *wire.Error
