@@ -89,8 +89,8 @@ func (p *Promise) Broken(of *pipelines.Pipeline) *Broken {
 }
 
 // cause finds what most probably keeps requests from being in time: more of them than planned
-// for, a module that fails, the module that keeps them the longest beyond its budget, or that
-// they are refused when they come.
+// for, a module that fails, that they are refused when they come or given up as they are
+// divided, or the module that keeps them the longest beyond its budget.
 func cause(m Measures, of *pipelines.Pipeline, planned *plan.Plan) Cause {
 	if of.Rate > 0 && m.Offered > (1+DefaultAbove)*of.Rate {
 		return Cause{ReasonRate, "", fmt.Sprintf("%s requests/s come, and %s are planned for", quantity.Number(m.Offered), quantity.Number(of.Rate))}
@@ -102,6 +102,11 @@ func cause(m Measures, of *pipelines.Pipeline, planned *plan.Plan) Cause {
 	}
 	if 2*m.Refused > m.Outcomes()-m.Completed {
 		return Cause{ReasonRefused, "", fmt.Sprintf("%s are refused when they come, because what is under way leaves no time for them", quantity.Percent(float64(m.Refused)/float64(m.Outcomes())))}
+	}
+	if 2*m.Dropped > m.Outcomes()-m.Completed {
+		if given, ok := divided(m, of); ok {
+			return given
+		}
 	}
 	var worst *ModuleMeasures
 	var most, stays, budget time.Duration
@@ -125,6 +130,20 @@ func cause(m Measures, of *pipelines.Pipeline, planned *plan.Plan) Cause {
 		text += fmt.Sprintf("; the items into which a request is divided come to it at once, %s on average", quantity.Number(Fanout(m, of, worst.Name)))
 	}
 	return Cause{ReasonLate, worst.Name, text}
+}
+
+// divided is the cause where requests are given up as they are divided: then their items come to
+// no module, and none has given them up.
+func divided(m Measures, of *pipelines.Pipeline) (Cause, bool) {
+	for _, one := range of.Modules {
+		seen := m.Module(one.Name)
+		if !one.Scatter || seen != nil && (seen.Dropped > 0 || 2*Fanout(m, of, one.Name) > one.Fanout) {
+			continue
+		}
+		return Cause{ReasonLate, one.Name, fmt.Sprintf("%s are given up before %s: the items into which a request is divided come to it at once, %s as declared, and cannot all be in time",
+			quantity.Percent(float64(m.Dropped)/float64(m.Outcomes())), one.Name, quantity.Number(one.Fanout))}, true
+	}
+	return Cause{}, false
 }
 
 // Fanout is how many requests came to a module for each of those that it follows; 0 where that

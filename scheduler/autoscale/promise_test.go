@@ -27,6 +27,7 @@ func TestAPromiseThatIsNotKeptNamesItsReason(t *testing.T) {
 	more := late
 	more.Offered = 9
 	failing := Measures{Offered: 5, Failed: 50, Modules: []ModuleMeasures{{Name: "detect", Failed: 50, Failure: "out of memory"}}}
+	unfit := Measures{Offered: 5, Dropped: 50, Modules: []ModuleMeasures{{Name: "detect", Rate: 5, Compute: at(18 * ms)}, {Name: "classify"}}}
 	kept := Measures{Offered: 5, Completed: 50}
 	for _, c := range []struct {
 		m   Measures
@@ -36,6 +37,7 @@ func TestAPromiseThatIsNotKeptNamesItsReason(t *testing.T) {
 		{refused, "promise not kept for 1m0s: 40 % in time, 99 % promised; 60 % are refused when they come, because what is under way leaves no time for them"},
 		{more, "promise not kept for 1m0s: 0 % in time, 99 % promised; 9 requests/s come, and 5 are planned for"},
 		{failing, "promise not kept for 1m0s: 0 % in time, 99 % promised; detect fails: out of memory"},
+		{unfit, "promise not kept for 1m0s: 0 % in time, 99 % promised; 100 % are given up before classify: the items into which a request is divided come to it at once, 16 as declared, and cannot all be in time"},
 		{kept, ""},
 		{Measures{}, ""},
 	} {
