@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
@@ -125,28 +124,15 @@ func (s *service) arrivalsMeasured() bool {
 const patchFanout = "fan-out measured"
 
 // fanoutMeasured is true when the promise has not been kept for long and modules are sent more
-// requests than declared: then another plan differs. With the same numbers it would be the
-// same, and the reason stays to be told.
+// requests than declared: then another plan differs. Else the reason stays to be told.
 func (s *service) fanoutMeasured(ctx workflow.Context, m autoscale.Measures) bool {
 	broken := s.Detectors.Promise.Broken(s.Serving.Spec.Pipeline)
-	if broken == nil {
+	wider, how := autoscale.Wider(m, *s.Spec.Pipeline, replanChange)
+	if broken == nil || how == "" || workflow.GetVersion(ctx, patchFanout, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return false
 	}
-	p := *s.Spec.Pipeline
-	p.Modules = slices.Clone(p.Modules)
-	more := ""
-	for i := range p.Modules {
-		one := &p.Modules[i]
-		if seen := autoscale.Fanout(m, &p, one.Name); one.Scatter && seen > (1+replanChange)*one.Fanout {
-			more += fmt.Sprintf("; %s is sent %s requests for each that it follows, declared %s", one.Name, quantity.Number(seen), quantity.Number(one.Fanout))
-			one.Fanout = autoscale.RoundUp(seen)
-		}
-	}
-	if more == "" || workflow.GetVersion(ctx, patchFanout, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-		return false
-	}
-	s.Spec.Pipeline = &p
-	s.replan(broken.Describe() + more)
+	s.Spec.Pipeline = &wider
+	s.replan(broken.Describe() + how)
 	return true
 }
 

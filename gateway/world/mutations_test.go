@@ -60,7 +60,7 @@ var mutations = []mutation{
 		"it.Gather(e.route(it.Node), m.Items[first:row])", "it.Gather(e.route(it.Node), m.Items[:row-first])"},
 	{"answers go to the wrong requests after one has failed", "executors/batch.go",
 		"			w.answers[i] = answers[0]\n			continue", "			w.answers[0] = answers[0]\n			continue"},
-	{"generations share what they must not", "dispatcher/generation.go",
+	{"generations share what they must not", "scheduler/placement/identity.go",
 		`"%s|%s|%s|%s|%v|%v", digest, m.Function, m.Model,`, `"%s|%s|%s|%s|%v|%v", digest, m.Function, "",`},
 	{"executors are released under requests", "gateway/install.go",
 		"return !g.wanted(pipelineName, executors) }", "return true }"},

@@ -3,6 +3,7 @@ package autoscale
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -165,4 +166,18 @@ func Fanout(m Measures, of *pipelines.Pipeline, module string) float64 {
 		return 0
 	}
 	return seen.Rate / above
+}
+
+// Wider is the pipeline with the fan-out that was measured where that is more than declared by
+// the share, and how that differs; empty where it is not.
+func Wider(m Measures, p pipelines.Pipeline, share float64) (_ pipelines.Pipeline, how string) {
+	p.Modules = slices.Clone(p.Modules)
+	for i := range p.Modules {
+		one := &p.Modules[i]
+		if seen := Fanout(m, &p, one.Name); one.Scatter && seen > (1+share)*one.Fanout {
+			how += fmt.Sprintf("; %s is sent %s requests for each that it follows, declared %s", one.Name, quantity.Number(seen), quantity.Number(one.Fanout))
+			one.Fanout = RoundUp(seen)
+		}
+	}
+	return p, how
 }
