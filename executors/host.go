@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/executors/content"
+	"github.com/harpagon/harpagon/executors/memory"
 	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/pipelines"
@@ -68,8 +69,7 @@ type Host struct {
 	// one that it asks for; may be nil.
 	Notice func(string)
 
-	// Memory bounds what steps make; nil bounds nothing.
-	Memory Memory
+	Memory memory.Bound // of what steps make; nil for none
 
 	Retry        Backoff       // between attempts to attach and to reload
 	DrainTimeout time.Duration // for orderly draining after cancellation; zero is DefaultDrainTimeout

@@ -7,10 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/executors/memory"
 	"github.com/harpagon/harpagon/wire"
 )
 
-// room is a Memory of so many bytes.
+// room is a bound of so many bytes.
 type room struct {
 	mu         sync.Mutex
 	left, used int64
@@ -42,7 +43,7 @@ func TestWhatABatchMakesIsHeldUntilItIsAnswered(t *testing.T) {
 			var kept []func()
 			for _, in := range items {
 				v, _ := in[0].Float32s()
-				release, err := Reserve(ctx, int64(v[0]))
+				release, err := memory.Reserve(ctx, int64(v[0]))
 				if err != nil {
 					for _, release := range kept {
 						release()

@@ -85,11 +85,8 @@ func (e *executor) call(b *dispatcher.Batch) {
 			it.Of.Fail(staged(out.Err, e.hello.Module, it, now))
 			continue
 		}
-		if err := keep(it.Of, out.Items[i], out.Cold); err != nil {
-			it.Of.Fail(staged(err, e.hello.Module, it, now))
-			continue
-		}
-		it.Of.Complete(it, b, nil)
+		keep(it.Of, out.Items[i], out.Cold)
+		it.Of.Complete(it, b, wire.Tensors(out.Items[i]))
 	}
 }
 
@@ -108,20 +105,14 @@ func (f *function) take(r *graph.Request) {
 	}
 }
 
-// keep notes the answer of a call, unless the request is over or there is no room for it.
-func keep(r *graph.Request, answer []wire.NamedTensor, cold bool) *wire.Error {
+// keep notes the answer of a call, unless the request is over.
+func keep(r *graph.Request, answer []wire.NamedTensor, cold bool) {
 	if !r.Unless() {
-		return nil
+		return
 	}
 	defer r.Unlock()
-	for i := range answer {
-		if err := r.Keep(int64(len(answer[i].Data))); err != nil {
-			return err
-		}
-	}
 	f := functionOf(r)
 	f.answer, f.cold = answer, cold
-	return nil
 }
 
 // count counts a call of a group that has ended.

@@ -12,8 +12,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// minPatience is the least time that a late request is given to come home; see
-// patience.
+// minPatience is the least time that a late request is given to come home.
 const minPatience = time.Second
 
 // Infer runs one request through its pipeline and waits for the answer. Every
@@ -200,8 +199,7 @@ func (g *Gateway) timer(d time.Duration) *time.Timer {
 	return time.NewTimer(d)
 }
 
-// patience is how long after its deadline a request that an engine holds is
-// still waited for: once more as long as it was given.
+// patience is how long a request that an engine holds is waited for when it is late: as long again.
 func patience(r *graph.Request) time.Duration {
 	return max(r.Deadline-r.Arrival, minPatience)
 }

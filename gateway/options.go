@@ -67,10 +67,7 @@ type Options struct {
 	// Dispatched leaves it to dispatchers elsewhere when and where the items of
 	// modules run; see Gateway.Follow.
 	Dispatched bool
-
-	// Bytes bounds the memory of what modules make of requests; nil bounds nothing. Who
-	// takes requests counts what they bring.
-	Bytes *inflight.Bytes
+	Bytes      *inflight.Bytes // bounds what modules make of requests; nil bounds nothing
 
 	// Observer is told what happens.
 	Observer Observer

@@ -15,6 +15,15 @@ type NamedTensor struct {
 	Tensor
 }
 
+// Tensors are those of named ones, in their order.
+func Tensors(named []NamedTensor) []Tensor {
+	all := make([]Tensor, len(named))
+	for i := range named {
+		all[i] = named[i].Tensor
+	}
+	return all
+}
+
 // DataSize is how many bytes the data of tensors are.
 func DataSize(tensors []Tensor) (n int64) {
 	for i := range tensors {

@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/memory"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -48,7 +48,7 @@ func prepareCrop(p *Parameters) (Step, error) {
 		},
 		Call: func(ctx context.Context, inputs []wire.Tensor) ([]wire.Tensor, error) {
 			n := min(inputs[1].Shape[0], int64(most)) * inputs[0].Shape[0] * int64(4*height*width)
-			release, err := executors.Reserve(ctx, n)
+			release, err := memory.Reserve(ctx, n)
 			if err != nil {
 				return nil, err
 			}

@@ -11,7 +11,7 @@ import (
 	"image/png"
 	"math/rand/v2"
 
-	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/memory"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -63,7 +63,7 @@ func prepareDecode(p *Parameters) (Step, error) {
 			if err != nil {
 				return nil, err
 			}
-			release, err := executors.Reserve(ctx, int64(pixels)*int64(each+channels))
+			release, err := memory.Reserve(ctx, int64(pixels)*int64(each+channels))
 			if err != nil {
 				return nil, err
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/memory"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/stalltest"
 )
@@ -253,7 +254,7 @@ func TestPicturesAskForMemoryBeforeTheyAreDecoded(t *testing.T) {
 		i := load(t, "decode_image", nil)
 		want := 40 * 20 * (3 + c.each)
 		m := &room{limit: want}
-		ctx, done := executors.WithMemory(t.Context(), m)
+		ctx, done := memory.With(t.Context(), m)
 		_, err := i.Run(ctx, [][]wire.Tensor{{fileTensor(c.file)}})
 		require.Equal(t, want, m.most, name)
 		if err == nil {
@@ -262,7 +263,7 @@ func TestPicturesAskForMemoryBeforeTheyAreDecoded(t *testing.T) {
 		done()
 		require.Zero(t, m.used, name)
 		m.limit = want - 1
-		ctx, done = executors.WithMemory(t.Context(), m)
+		ctx, done = memory.With(t.Context(), m)
 		_, err = i.Run(ctx, [][]wire.Tensor{{fileTensor(c.file)}})
 		var typed *wire.Error
 		require.ErrorAs(t, err, &typed, name)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/memory"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -72,7 +73,7 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) (_ [][]wire.T
 		if err != nil {
 			return nil, i.typed(err)
 		}
-		release, err := executors.Reserve(ctx, wire.DataSize(outputs))
+		release, err := memory.Reserve(ctx, wire.DataSize(outputs))
 		if err != nil {
 			return nil, i.typed(err)
 		}

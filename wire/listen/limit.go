@@ -197,7 +197,7 @@ func (p *Place) NetConn() net.Conn { return p.Conn }
 // Bytes of strangers that led to no request yet: of heads that are not whole, which take
 // some twenty times as many once they are read apart, and of what precedes TLS.
 const (
-	mostUnheard = 4 << 20 // of all connections of a port, beyond those
+	mostUnheard = 2 << 20 // of all connections of a port, beyond those
 	fewUnheard  = 2 << 10 // that each has
 )
 

@@ -23,6 +23,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/executors/memory"
 	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/gateway/metrics"
@@ -63,7 +64,7 @@ type HostOptions struct {
 	Confine executors.Confinement
 
 	// Memory bounds what the steps of modules make, such as pictures; nil bounds nothing.
-	Memory executors.Memory
+	Memory memory.Bound
 
 	// Progress is told in words what the host does; may be nil.
 	Progress func(string)

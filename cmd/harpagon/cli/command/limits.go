@@ -24,7 +24,7 @@ type LimitFlags struct {
 
 // Register adds the flags to a command.
 func (f *LimitFlags) Register(c *cobra.Command) {
-	c.Flags().StringVar(&f.bytes, "max-bytes", "", "how much memory the bodies of requests under way may take, such as 2GiB; a quarter of the machine's when left out")
+	c.Flags().StringVar(&f.bytes, "max-bytes", "", "how much memory the requests under way may take, with what is made of them, such as 2GiB; a quarter of the machine's when left out")
 	c.Flags().StringVar(&f.pipeline, "max-bytes-per-pipeline", "", "how much of it the requests to one pipeline may take; all when left out")
 	RegisterConnections(c, &f.connections)
 }

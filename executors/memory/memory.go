@@ -1,17 +1,19 @@
-package executors
+// Package memory bounds what batches make on a host, such as pictures: they ask before they
+// take it.
+package memory
 
 import (
 	"context"
 	"sync"
 )
 
-// Memory bounds the bytes that batches take on this host for what their steps make. Take
-// takes n of them until release is called, or says that they are too many, as a *wire.Error.
-type Memory interface {
+// Bound is on the bytes that batches take. Take takes n of them until release is called, or
+// says that they are too many, as a *wire.Error.
+type Bound interface {
 	Take(n int64) (release func(), err error)
 }
 
-// Reserve takes n bytes of the host's Memory for a batch, before they are used: until
+// Reserve takes n bytes of the host's Bound for a batch, before they are used: until
 // release is called, or else until the batch has ended and its answers were handed on.
 // ctx is what the engine's Run was given.
 func Reserve(ctx context.Context, n int64) (release func(), err error) {
@@ -34,13 +36,13 @@ type holdKey struct{}
 
 // hold is what a batch has reserved.
 type hold struct {
-	of  Memory
+	of  Bound
 	mu  sync.Mutex
 	all []func()
 }
 
-// WithMemory lets a batch Reserve, of what is not nil, until done is called.
-func WithMemory(ctx context.Context, m Memory) (_ context.Context, done func()) {
+// With lets a batch Reserve of a Bound until done is called; nil bounds nothing.
+func With(ctx context.Context, m Bound) (_ context.Context, done func()) {
 	if m == nil {
 		return ctx, func() {}
 	}
