@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"math/bits"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -113,7 +114,10 @@ func plain(ctx context.Context) {
 }
 
 // codec reads requests with room for them, and sends answers that are messages already, and anything else as gRPC does.
-type codec struct{ oipgrpc.Codec }
+type codec struct {
+	oipgrpc.Codec
+	copying *sync.Mutex // a long message
+}
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
@@ -129,7 +133,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if in, ok := v.(*incoming); ok {
-		return in.take(data.Len(), func(call *oipgrpc.Call) error { return c.Codec.Unmarshal(data, call) })
+		return in.take(data.Len(), c.copying, func(call *oipgrpc.Call) error { return c.Codec.Unmarshal(data, call) })
 	}
 	return c.Codec.Unmarshal(data, v)
 }

@@ -19,6 +19,7 @@ import (
 // incoming is a request with what it holds until it is answered.
 type incoming struct {
 	oipgrpc.Call
+	by   *call // nil where its connection is not metered
 	held inflight.Held
 	full error // there is no room for it
 }
@@ -26,27 +27,30 @@ type incoming struct {
 // receive reads the next message of a call into a request, whose held is released by who has
 // called.
 func (s *server) receive(k *call, read func(any) error) (*incoming, error) {
-	in := &incoming{held: s.options.Bytes.Begin("")}
+	in := &incoming{by: k, held: s.options.Bytes.Begin("")}
 	if err := read(in); err != nil {
 		in.held.Release()
 		return nil, err
 	}
-	k.read(in.Size)
 	if in.full == nil {
 		in.full = in.held.Assign(in.Request.Pipeline)
 	}
 	return in, nil
 }
 
-// fewBytes is how much is copied of a message even where there is no room: by a stream, its
-// number says who is to be told.
+// fewBytes is how long messages are that are copied without waiting, and even where there is no
+// room: by a stream, its number says who is to be told.
 const fewBytes = 64 << 10
 
-// take copies a message, which counts from before that.
-func (in *incoming) take(size int, unmarshal func(*oipgrpc.Call) error) error {
-	if in.full = in.held.Grow(int64(size)); in.full != nil && size > fewBytes {
-		in.Size = size
-		return nil
+// take copies a message to where its request finds it. Of long ones it is one at a time: while
+// it is copied it is there twice.
+func (in *incoming) take(size int, one *sync.Mutex, unmarshal func(*oipgrpc.Call) error) error {
+	if in.full = in.by.read(size, &in.held); size > fewBytes {
+		if in.full != nil {
+			return nil
+		}
+		one.Lock()
+		defer one.Unlock()
 	}
 	return unmarshal(&in.Call)
 }

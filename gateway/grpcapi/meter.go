@@ -81,6 +81,8 @@ func (k *call) refuse(why error) {
 	if k.over || k.why != nil {
 		return
 	}
+	k.held.Shrink(k.frames) // gRPC gives it back at once, and others need not be refused for it
+	k.frames, k.unread = 0, 0
 	if k.why = why; k.teller != nil {
 		go k.tell(k.teller)
 	}
@@ -99,10 +101,11 @@ func (k *call) start(ctx context.Context) error {
 	return k.why
 }
 
-// read says that a message of so many bytes was taken from gRPC, which holds it no more.
-func (k *call) read(n int) {
+// read says that a message of so many bytes is taken from gRPC, which holds it no more: it
+// counts for its request from now on. It fails where there is no room for what it counts for more.
+func (k *call) read(n int, by *inflight.Held) error {
 	if k == nil {
-		return
+		return by.Grow(int64(n))
 	}
 	k.on.mu.Lock()
 	defer k.on.mu.Unlock()
@@ -115,7 +118,9 @@ func (k *call) read(n int) {
 		k.unread = 0
 	}
 	k.frames -= share
-	k.held.Shrink(share)
+	moved := k.held.Move(min(share, int64(n)), by)
+	k.held.Shrink(share - moved)
+	return by.Grow(int64(n) - moved)
 }
 
 // messageHead is how many bytes are before each message.

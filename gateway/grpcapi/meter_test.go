@@ -131,14 +131,14 @@ func (h *hostile) bring(id uint32, data []byte) string {
 		for h.ended[id] == "" && h.ended[0] == "" && (h.window[0] <= 0 || h.window[id] <= 0) {
 			h.changed.Wait()
 		}
+		if why := h.ended[id] + h.ended[0]; why != "" {
+			h.mu.Unlock()
+			return why
+		}
 		n := min(int64(len(data)), 16<<10, h.window[0], h.window[id])
-		why := h.ended[id] + h.ended[0]
 		h.window[0] -= n
 		h.window[id] -= n
 		h.mu.Unlock()
-		if why != "" {
-			return why
-		}
 		h.writes.Lock()
 		err := h.f.WriteData(id, false, data[:n])
 		h.writes.Unlock()
@@ -277,7 +277,7 @@ func TestMessagesThatDoNotComeInTime(t *testing.T) {
 	require.Equal(t, codes.DeadlineExceeded, status.Code(comes.start(gone)))
 	require.NoError(t, idle.start(gone))
 	require.True(t, left.over)
-	idle.read(0)
+	require.NoError(t, idle.read(0, new(inflight.Held)))
 }
 
 // TestWhatIsReadCountsOnce: a message counts while it comes, while its request is under way,
@@ -290,10 +290,13 @@ func TestWhatIsReadCountsOnce(t *testing.T) {
 	c.data(1, 4<<10)
 	c.data(1, 4<<10)
 	require.Equal(t, int64(perCall+8<<10), held.Now())
-	k.read(4<<10 - messageHead)
-	require.Equal(t, int64(perCall+4<<10), held.Now())
-	k.read(4<<10 - messageHead)
-	require.Equal(t, int64(perCall), held.Now())
+	first, second := held.Begin(""), held.Begin("")
+	require.NoError(t, k.read(4<<10-messageHead, &first))
+	require.Equal(t, int64(perCall+8<<10-messageHead), held.Now())
+	require.NoError(t, k.read(4<<10-messageHead, &second))
+	first.Release()
+	require.Equal(t, int64(perCall+4<<10-messageHead), held.Now())
+	second.Release()
 	k.end()
 	k.end()
 	require.Zero(t, held.Now())
@@ -306,4 +309,42 @@ func TestWhatIsReadCountsOnce(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Eventually(t, func() bool { return kept.Now() == 0 }, time.Minute, time.Millisecond)
+}
+
+// TestAMessageOfAllThereIsRoomFor is taken in, and of many that together are too large the rest
+// is refused, not all.
+func TestAMessageOfAllThereIsRoomFor(t *testing.T) {
+	const size = 4 << 20
+	held := inflight.New(inflight.Limits{Total: size + 256<<10})
+	to := listening(t, &backend{ready: true}, Options{Bytes: held})
+	c := pb.NewGRPCInferenceServiceClient(dial(t, to))
+	q := question()
+	q.ModelVersion = "99" // which is not served, and that is seen when it has been read
+	q.Inputs[0].Shape, q.RawInputContents = []int64{size / 4}, [][]byte{make([]byte, size)}
+	_, err := c.ModelInfer(t.Context(), q)
+	require.Equal(t, codes.NotFound, status.Code(err), "%v", err)
+
+	h := attack(t, to)
+	var all []uint32
+	for range 8 {
+		all = append(all, h.begin(byCall))
+	}
+	for part := message(size); len(part) > 0; part = part[min(len(part), 64<<10):] {
+		for _, id := range all {
+			_ = h.bring(id, part[:min(len(part), 64<<10)])
+		}
+	}
+	refused := 0
+	require.Eventually(t, func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		refused = 0
+		for _, id := range all {
+			if h.ended[id] == exhausted {
+				refused++
+			}
+		}
+		return refused >= 7
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, 7, refused)
 }

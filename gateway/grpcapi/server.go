@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -88,7 +89,7 @@ func New(b wire.Backend, o Options) *grpc.Server {
 		experimental.BufferPool(pools),
 		grpc.InTapHandle(s.tap),
 		grpc.NumStreamWorkers(workers),
-		grpc.ForceServerCodecV2(codec{oipgrpc.NewCodec()}),
+		grpc.ForceServerCodecV2(codec{oipgrpc.NewCodec(), new(sync.Mutex)}),
 	}
 	if !o.Callers.Open() {
 		all = append(all, grpc.ChainUnaryInterceptor(s.guard))

@@ -84,6 +84,14 @@ func (h *Held) Assign(pipeline string) error {
 	return h.Grow(n)
 }
 
+// Move gives n bytes at most to another request, which nobody else can take meanwhile, and says
+// how many. Neither has a pipeline yet.
+func (h *Held) Move(n int64, to *Held) int64 {
+	n = max(min(n, h.bytes), 0)
+	h.bytes, to.bytes = h.bytes-n, to.bytes+n
+	return n
+}
+
 // Shrink gives n bytes back.
 func (h *Held) Shrink(n int64) {
 	b := h.of
