@@ -34,14 +34,10 @@ func (r *reserving) QueryWorkflow(context.Context, string, string, string, ...an
 	return client.NewValue(p), err
 }
 
-func (r *reserving) NewWithStartWorkflowOperation(client.StartWorkflowOptions, any, ...any) client.WithStartWorkflowOperation {
-	return nil
-}
-
-func (r *reserving) UpdateWithStartWorkflow(_ context.Context, o client.UpdateWithStartWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+func (r *reserving) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	in := o.UpdateOptions.Args[0].(Reservation)
+	in := o.Args[0].(Reservation)
 	if r.attempts++; in.Version != r.view.Version {
 		return nil, temporal.NewApplicationError("another was faster", TypeConflict)
 	}

@@ -164,7 +164,7 @@ func (s *service) takeStock(ctx workflow.Context) {
 	case s.Pending:
 		s.Generation++ // gateways may have some of the one that was under way
 	case changed && s.Serving != nil:
-		s.replan(cause)
+		s.again(ctx, cause)
 	}
 }
 

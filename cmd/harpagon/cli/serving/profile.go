@@ -16,7 +16,6 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/wire/replace"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -138,7 +137,7 @@ func (f *profileFlags) run(ctx context.Context, d *command.Deps, doc pipelines.D
 		return err
 	}
 	all := []profiled{}
-	var failures []error // of modules; the others are measured all the same
+	var failures []error // of each module, nil for none; the others are measured all the same
 	services := slices.Clone(doc.Pipelines)
 	for i := range doc.Pools {
 		services = append(services, doc.Pools[i].Served())
@@ -149,11 +148,11 @@ func (f *profileFlags) run(ctx context.Context, d *command.Deps, doc pipelines.D
 			return err
 		}
 		for _, m := range p.Modules {
-			if f.module != "" && m.Name != f.module || executors.EngineName(m) == executors.EngineEmulated {
+			if f.module != "" && m.Name != f.module || executors.EngineName(m) == executors.EngineEmulated || ctx.Err() != nil {
 				continue // emulated modules are their profile
 			}
 			one := profiled{Pipeline: p.Name, Module: m.Name}
-			for _, on := range measuredOn(m, found) {
+			for _, on := range devices.Measuring(m, found) {
 				task := executors.NewMeasureTask(p, m.Name, on.Hardware, on.Name, executors.Signatures(engines...))
 				task.Cores = on.Cores
 				if len(f.levels) > 0 {
@@ -161,34 +160,17 @@ func (f *profileFlags) run(ctx context.Context, d *command.Deps, doc pipelines.D
 				}
 				points, err := f.measure(ctx, d, host, kept, asked, p.Name, task)
 				one.Points = append(one.Points, points...)
-				if err != nil {
-					failures = append(failures, err)
-				}
+				failures = append(failures, err)
 			}
 			if len(one.Points) > 0 {
 				all = append(all, one)
 			}
-			if ctx.Err() != nil {
-				return errors.Join(append(failures, f.write(d, all))...)
-			}
 		}
 	}
-	if len(all) == 0 && len(failures) == 0 {
+	if len(failures) == 0 {
 		return fmt.Errorf("there is nothing to measure: no module with a model or a function%s", ofName(f.module))
 	}
 	return errors.Join(append(failures, f.write(d, all))...)
-}
-
-// measuredOn are the devices to measure a module on: a core, or every kind of instance
-// for a pool.
-func measuredOn(m pipelines.Module, found []placement.Device) []placement.Device {
-	instances := slices.DeleteFunc(slices.Clone(found[1:]), func(d placement.Device) bool {
-		return len(m.Hardware) > 0 && !slices.Contains(m.Hardware, d.Hardware)
-	})
-	if m.Sized && len(instances) > 0 {
-		return instances
-	}
-	return found[:1]
 }
 
 // ask lets the system on the state folder measure a pipeline anew that it
