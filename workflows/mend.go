@@ -102,6 +102,9 @@ func (s *service) absent() (names []string) {
 			names = append(names, m.Executors...)
 		}
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { // it is lost already
+		return !slices.ContainsFunc(s.Running, func(r Running) bool { return r.Slot.Executor == name })
+	})
 	slices.Sort(names)
 	return slices.Compact(names)
 }
