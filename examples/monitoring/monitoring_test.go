@@ -25,6 +25,7 @@ import (
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/rollout"
@@ -46,7 +47,10 @@ func everything() *metrics.Metrics {
 			Pipeline: pipelines.Pipeline{Name: "p", Rate: 10, SLO: time.Second, Attainment: 0.99},
 			Plan:     plan.Plan{Cost: 3.6, Sound: true, Expected: &plan.Expectation{Attainment: 0.995}},
 		}}
-	}), metrics.Trials(func() map[string]rollout.Seen { return map[string]rollout.Seen{"p": {Generation: 2}} }))
+	}), metrics.Trials(func() map[string]rollout.Seen { return map[string]rollout.Seen{"p": {Generation: 2}} }),
+		metrics.Promises(func() map[string]autoscale.Broken {
+			return map[string]autoscale.Broken{"p": {Module: "m", Reason: "late"}}
+		}))
 	o := m.Observer()
 	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 1, Policies: map[string]string{"m": "tc"}})
 	o.Attached(gateway.ExecutorInfo{Pipeline: "p", Module: "m"})

@@ -113,8 +113,8 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 	assert.Contains(t, run(t, "replay", file).stderr, "cut off")
 	write([]byte("hello"))
 	assert.Contains(t, run(t, "replay", file).stderr, "no recording of harpagon")
-	good[7] = 2
+	good[7] = 3
 	write(good)
-	assert.Contains(t, run(t, "replay", file).stderr, "version 2 of the format; this harpagon reads version 1")
+	assert.Contains(t, run(t, "replay", file).stderr, "version 3 of the format; this harpagon reads version 2")
 	assert.Contains(t, run(t, "simulate", smallFolder(t, "400ms"), "--duration", "1s", "--record", "/no/such/folder/x").stderr, "the recording was not written")
 }
