@@ -49,7 +49,7 @@ func everything() *metrics.Metrics {
 		}}
 	}), metrics.Trials(func() map[string]rollout.Seen { return map[string]rollout.Seen{"p": {Generation: 2}} }),
 		metrics.Promises(func() map[string]autoscale.Broken {
-			return map[string]autoscale.Broken{"p": {Module: "m", Reason: "late"}}
+			return map[string]autoscale.Broken{"p": {Cause: autoscale.Cause{Module: "m", Reason: autoscale.ReasonLate}}}
 		}))
 	o := m.Observer()
 	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 1, Policies: map[string]string{"m": "tc"}})
