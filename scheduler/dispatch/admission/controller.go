@@ -17,7 +17,8 @@ type Time = dispatch.Time
 // Service is what admission must know of a service.
 type Service struct {
 	SLO      Time
-	Promised bool // its plan promises every even request to be in time
+	Promised bool    // its plan promises every even request to be in time
+	Rate     float64 // requests per second that it is planned for; 0 if unknown
 	Modules  []Module
 }
 
@@ -121,7 +122,7 @@ const (
 // requests.
 const (
 	wasteWeight  = 256
-	wasteReserve = 20
+	wasteReserve = 40
 )
 
 // What is kept in reserve: see adjust. More than reserveMost costs more than it saves where
@@ -145,7 +146,7 @@ const (
 // Add enters a service and returns its number, which is never 0.
 func (c *Controller) Add(s Service) int {
 	c.last++
-	c.services = append(c.services, &service{number: c.last, deadlines: newHorizon(s.SLO)})
+	c.services = append(c.services, &service{number: c.last, deadlines: newHorizon(s.SLO), meter: measure.NewMeter(s.Rate)})
 	c.Change(c.last, s)
 	return c.last
 }
@@ -227,7 +228,7 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	switch {
 	case deadline != 0 && deadline <= now: // it came long before it was read
 		return false
-	case s.underWay == 0 || deadline == 0 || c.idle(s) || s.promised(now) && s.pressure() == 0:
+	case s.underWay == 0 || deadline == 0 || c.idle(s) || s.promised(now):
 		s.stands(now, math.Inf(-1))
 		return true
 	}
@@ -240,7 +241,7 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	for i := range s.devices {
 		d := &s.devices[i]
 		own, left := d.request+float64(d.lead), s.left(d, deadline-now)
-		work := own - d.last
+		work := own - d.last*(1-s.care()/2)
 		for _, other := range c.services {
 			if work > left {
 				break
@@ -369,11 +370,13 @@ func (s *service) adjust(late bool) {
 }
 
 // kept is the part of the time until a deadline, beyond the lead, that is not given away: the reserve, and
-// where more come than the devices can do, more of it the more is wasted on those taken in:
-// others come for those refused, and the devices stay full. At less load nobody would.
-func (s *service) kept() float64 {
-	return max(s.reserve, min(reserveMost, wasteReserve*s.wasted)*s.pressure())
-}
+// more of it the more is wasted on those taken in.
+func (s *service) kept() float64 { return max(s.reserve, min(reserveMost, s.care())) }
+
+// care is how much more than what is wasted on those taken in is kept from others, from 0 to 1,
+// where more come than the devices can do: others come for those refused, and the devices stay
+// full. At less load nobody would.
+func (s *service) care() float64 { return min(1, wasteReserve*s.wasted) * s.pressure() }
 
 // Spent notes device time that has gone to a request: useful where that is in time.
 func (c *Controller) Spent(now Time, number int, took Time, useful bool) {
@@ -401,8 +404,10 @@ func (s *service) refuse(now Time) {
 func (s *service) miss(now Time) { s.void = now + tc.VoidFor }
 
 // promised says whether the plan's promise counts. Once a request has been missed
-// all the same, what it takes for granted does not hold.
-func (s *service) promised(now Time) bool { return s.Promised && now >= s.void }
+// all the same, or clearly more come than planned for, what it takes for granted does not hold.
+func (s *service) promised(now Time) bool {
+	return s.Promised && now >= s.void && !tc.Beyond(s.meter.Rate, s.Rate)
+}
 
 // pressure is how far more comes than the devices can do, in full batches: from 0 while they
 // can do about all to 1 where a good part must be turned away whatever is done.

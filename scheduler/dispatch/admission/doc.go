@@ -22,11 +22,14 @@
 // least that must pass, so that the rule refuses nobody who would be in time: that
 // is left to what is kept in reserve.
 //
+// While the promise of a plan holds, no request is tested: the proof is the test.
+//
 // Of the time until the deadline, beyond the lead, a part is kept in reserve, as much as it takes
 // that few of those taken in are late after all: threads that are not punctual,
-// bursts that leave batches small, work that was judged too short. Where more come than the
+// bursts that leave batches small, durations that vary. Where more come than the
 // devices can do, more is kept the more device time goes to requests that are not in time
-// after all: who is refused in their place costs nothing, and those taken in fill the devices.
+// after all, and up to half of the last batch besides: who is refused in their place costs
+// nothing, and those taken in fill the devices.
 // A queue that does not empty is shortened to what keeps batches full (see standing.go).
 //
 // What no rule can know on arrival is how many items a request will have. Fits asks again

@@ -231,16 +231,16 @@ func (p *tc) note(actions []dispatch.Action) {
 // Then it is tried again for as long, whoever is late: devices that are used to the full keep
 // up by the schedule of the plan only, and what waits from before is late at first.
 func (p *tc) judge() {
-	if p.starts == EarlyWithinPromise && (p.missed && p.now >= p.trial || p.beyond()) {
+	if p.starts == EarlyWithinPromise && (p.missed && p.now >= p.trial || Beyond(p.meter.Rate, p.declared)) {
 		p.void = p.now + VoidFor
 		p.trial = p.void + VoidFor
 	}
 	p.missed = false
 }
 
-// beyond says whether clearly more come than the plan is for.
-func (p *tc) beyond() bool {
-	return p.declared > 0 && p.meter.Rate > beyondShare*p.declared+beyondRate
+// Beyond says whether clearly more requests a second come than a plan is for; 0 is not known.
+func Beyond(rate, declared float64) bool {
+	return declared > 0 && rate > beyondShare*declared+beyondRate
 }
 
 // tell says when a shared device is needed next, where that has changed.

@@ -14,7 +14,7 @@ import (
 // the executors of a group are. A module that the plan does not know counts as
 // no work.
 func Admission(declared *pipelines.Pipeline, p *plan.Plan, modules []string, devices func(module string, group int) []int) admission.Service {
-	s := admission.Service{SLO: declared.SLO, Promised: Early(true, declared, p) == tc.EarlyWithinPromise}
+	s := admission.Service{SLO: declared.SLO, Rate: declared.Rate, Promised: Early(true, declared, p) == tc.EarlyWithinPromise}
 	one := *declared
 	if one.Rate <= 0 {
 		one.Rate = 1
