@@ -138,7 +138,7 @@ func (s *server) attach(ctx context.Context, m executors.Model) error {
 	return err
 }
 
-// How often, and for how long, a command is asked whether it listens yet.
+// How often at most, and for how long, a command is asked whether it listens yet.
 const (
 	askAgain = 20 * time.Millisecond
 	askTime  = 5 * time.Second
@@ -147,12 +147,12 @@ const (
 // dial waits until somebody listens on the socket, and finds out which protocol
 // it is: who does not understand HTTP is asked over gRPC.
 func (s *server) dial(ctx context.Context) (remote.Server, error) {
-	for wait := askAgain; ; wait = min(2*wait, time.Second) {
+	for began := time.Now(); ; {
 		client, err := s.try(ctx)
 		if client != nil {
 			return client, nil
 		}
-		if sleep.Timer(ctx, wait) != nil {
+		if sleep.Again(ctx, began, askAgain, time.Second) != nil {
 			return nil, fmt.Errorf("nothing answers on its socket within %v: %w", s.options.StartTimeout, err)
 		}
 	}

@@ -40,7 +40,7 @@ func (in *Instance) wait(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, in.options.LoadTimeout)
 	defer cancel()
 	var why error // what was said last
-	for n := 1; ; n++ {
+	for began := time.Now(); ; {
 		err := in.ready(limited)
 		if err == nil {
 			return nil
@@ -55,7 +55,7 @@ func (in *Instance) wait(ctx context.Context) error {
 		if refused(err) {
 			return err
 		}
-		if sleep.Timer(limited, executors.Backoff{Min: again, Max: time.Second}.After(n)) != nil {
+		if sleep.Again(limited, began, again, time.Second) != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

@@ -20,3 +20,10 @@ func Timer(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// Again waits before something is asked for again that has been awaited since then: a tenth of
+// that time, within bounds. So it is found at most a tenth later than it is there, where waits
+// that double may find it after twice the time.
+func Again(ctx context.Context, since time.Time, least, most time.Duration) error {
+	return Timer(ctx, min(max(time.Since(since)/10, least), most))
+}

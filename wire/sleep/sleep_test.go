@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,20 @@ func TestForEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	require.ErrorIs(t, For(ctx, time.Hour), context.DeadlineExceeded)
 	require.ErrorIs(t, For(ctx, time.Microsecond), context.DeadlineExceeded)
+}
+
+// TestAgainFindsThingsSoon: what comes after so long is found at most a tenth later.
+func TestAgainFindsThingsSoon(t *testing.T) {
+	const least = 20 * time.Millisecond
+	for _, comes := range []time.Duration{0, 10 * time.Millisecond, 630 * time.Millisecond, 1270 * time.Millisecond, 7 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			for time.Since(began) < comes {
+				require.NoError(t, Again(t.Context(), began, least, time.Second))
+			}
+			require.LessOrEqual(t, time.Since(began), comes+max(comes/10, least))
+		})
+	}
 }
 
 // BenchmarkFor reports how late it returns, in microseconds at the median
