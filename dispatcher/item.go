@@ -43,6 +43,15 @@ func (r *Request) End() { r.over.Store(true) }
 // the engine was lost over.
 func (it *Item) CostEngine() bool { return it.Attempts > 0 && it.lost == nil }
 
+// ComesAgain says that the item was queued before by another dispatcher, and whether it was lost
+// with its executor.
+func (it *Item) ComesAgain(lost bool) {
+	it.Attempts = 1
+	if lost {
+		it.lost = new(loss)
+	}
+}
+
 // Over says whether the request is over.
 func (r *Request) Over() bool { return r.over.Load() }
 
@@ -164,12 +173,16 @@ func (d Drop) Word() string {
 	return ""
 }
 
-// request is the item as the policy sees it. The station's lock is held.
+// request is the item as the policy sees it: one that may have cost an engine comes after all
+// that are here and have not, since it may cost the next one. The station's lock is held.
 func (it *Item) request() dispatch.Request {
 	q := dispatch.Request{ID: it.id, Size: it.Size, Class: it.class}
 	r := it.Request
 	n := &r.Generation.Nodes[it.Index]
 	n.SetTimes(&q, r.Arrival, r.Deadline, n.Keep.Least)
+	if it.CostEngine() {
+		q.Arrival = max(q.Arrival, it.station().newest)
+	}
 	return q
 }
 

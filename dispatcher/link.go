@@ -243,7 +243,7 @@ func (l *Link) arrive(s *station, it *Item, more bool, now dispatch.Time) {
 	l.conn.Send(&queue.Message{
 		Kind: queue.Arrive, Generation: l.tell(g), Request: l.request(r), Station: l.stations.Number(s), Item: uint64(it.id),
 		Node: uint64(node), Size: uint64(it.Size), Age: now - r.Arrival, Left: r.Deadline - now, Timed: r.Deadline != 0,
-		Again: it.Attempts > 0, More: more,
+		Again: it.Attempts > 0, Lost: it.lost != nil, More: more,
 	})
 }
 

@@ -26,6 +26,7 @@ type station struct {
 	slots   []slot
 	free    []uint32
 	lanes   []lane        // by ExecutorID
+	newest  dispatch.Time // virtual arrival of those that have cost no engine, until now at the most
 	tail    dispatch.Time // from when executors say that a batch is about to end until it is back, at the most lately
 	up      int           // lanes that the policy knows of or will, once their engines are back
 	downAt  dispatch.Time
@@ -100,11 +101,15 @@ func (s *station) arrive(now dispatch.Time, it *Item, more bool, fx []effect) []
 	it.state = queued
 	it.accountWait(1)
 	it.id = s.put(it)
+	r := it.request()
+	if !it.CostEngine() {
+		s.newest = max(s.newest, min(now, r.Arrival))
+	}
 	if s.elsewhere {
 		s.link.arrive(s, it, more, now)
 		return fx
 	}
-	return s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request(), More: more}, fx)
+	return s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: r, More: more}, fx)
 }
 
 // step reports an event to the policy and carries its actions out as far as

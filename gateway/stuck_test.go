@@ -22,6 +22,7 @@ import (
 type moody struct {
 	mu    sync.Mutex
 	sizes []int
+	loads time.Duration // how long it takes to load
 }
 
 const askHang = -17
@@ -29,7 +30,13 @@ const askHang = -17
 func (*moody) Name() string    { return "moody" }
 func (*moody) Version() string { return "1" }
 
-func (m *moody) Load(context.Context, executors.Model) (executors.Instance, error) { return m, nil }
+func (m *moody) Load(context.Context, executors.Model) (executors.Instance, error) {
+	m.mu.Lock()
+	loads := m.loads
+	m.mu.Unlock()
+	time.Sleep(loads)
+	return m, nil
+}
 
 func (*moody) Signature() pipelines.Signature { return addOne.sig }
 func (*moody) Memory() int64                  { return 0 }
@@ -167,4 +174,25 @@ func TestMatesOfARequestThatKillsAreAnswered(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestARequestThatKillsWaitsForOthers: what may have cost an engine is computed after all that
+// wait and have not, so that they wait for one engine to be loaded and not for two.
+func TestARequestThatKillsWaitsForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, engine := moodies(t, map[*placement.Deployment][]string{profiledAs("p", 1500*time.Millisecond, 1, 1): {"gpu/0"}})
+		engine.mu.Lock()
+		engine.loads = time.Second
+		engine.mu.Unlock()
+		var killed error
+		var under sync.WaitGroup
+		under.Go(func() { _, errs := askAll(g, "p", askDeath); killed = errs[0] })
+		time.Sleep(500 * time.Microsecond) // it runs
+		_, errs := askAll(g, "p", 1, 2, 3, 4, 5, 6, 7)
+		under.Wait()
+		require.ErrorIs(t, killed, wire.ErrUnavailable)
+		for i, err := range errs {
+			require.NoError(t, err, "of %d", i+1)
+		}
+	})
 }

@@ -49,8 +49,8 @@ const (
 type coming struct {
 	generation, request, station, item, node, size uint64
 
-	age, left          time.Duration
-	timed, again, more bool
+	age, left                time.Duration
+	timed, again, lost, more bool
 }
 
 // arriveAll takes in the items that have come.
@@ -119,7 +119,7 @@ func (p *peer) arrive(c *coming) (*peerItem, error) {
 	it.ref = queue.Ref{Station: c.station, Item: c.item}
 	it.Request, it.Holder, it.Index, it.Size, it.More = &r.Request, it, index, int32(c.size), c.more
 	if c.again {
-		it.Attempts = 1
+		it.ComesAgain(c.lost)
 	}
 	if fresh && !p.server.dispatcher.Admit(of, p.now, r.Deadline) {
 		r.refused = true

@@ -282,7 +282,7 @@ func (p *peer) handle(m *queue.Message) error {
 	case queue.Arrive:
 		p.coming = append(p.coming, coming{
 			generation: m.Generation, request: m.Request, station: m.Station, item: m.Item, node: m.Node, size: m.Size,
-			age: m.Age, left: m.Left, timed: m.Timed, again: m.Again, more: m.More,
+			age: m.Age, left: m.Left, timed: m.Timed, again: m.Again, lost: m.Lost, more: m.More,
 		})
 		if len(p.coming) == cap(p.coming) || p.conn.Next() != queue.Arrive {
 			return p.arriveAll()

@@ -19,7 +19,7 @@ const (
 	Install                 // G: Generation (its number from now on), Text (a placement.Deployment as JSON)
 	Forget                  // G: Generation has no requests any more
 	Remove                  // G: Text (service) is not served any more
-	Arrive                  // G: Generation, Request, Station, Item, Node, Size, Again, More, Age, Left, Timed
+	Arrive                  // G: Generation, Request, Station, Item, Node, Size, Again, Lost, More, Age, Left, Timed
 	Cancel                  // G: Station, Item
 	Leave                   // G: Request, How
 	Release                 // G: Text (executor) is needed no more
@@ -65,6 +65,7 @@ type Message struct {
 	Left  time.Duration // until the request's deadline; of Start until the batch is due
 	Timed bool          // there is a deadline
 	Again bool          // the item was queued before and came back without an answer
+	Lost  bool          // with its executor, so that it is not what an engine was lost over
 	More  bool          // others of the request come to the module with it, in the messages after this
 
 	Items []Ref
@@ -158,6 +159,7 @@ const (
 	flagTimed = 1 << iota
 	flagAgain
 	flagMore
+	flagLost
 )
 
 func (m *Message) flags() (f byte) {
@@ -169,6 +171,9 @@ func (m *Message) flags() (f byte) {
 	}
 	if m.More {
 		f |= flagMore
+	}
+	if m.Lost {
+		f |= flagLost
 	}
 	return f
 }
@@ -206,7 +211,7 @@ func Parse(frame []byte, m *Message) error {
 		m.Text = p.bytes()
 	case Arrive:
 		flags := p.byte()
-		m.Timed, m.Again, m.More = flags&flagTimed != 0, flags&flagAgain != 0, flags&flagMore != 0
+		m.Timed, m.Again, m.More, m.Lost = flags&flagTimed != 0, flags&flagAgain != 0, flags&flagMore != 0, flags&flagLost != 0
 		m.Generation, m.Request, m.Station, m.Item, m.Node, m.Size = p.uint(), p.uint(), p.uint(), p.uint(), p.uint(), p.uint()
 		m.Age, m.Left = p.duration(), p.duration()
 	case Cancel:

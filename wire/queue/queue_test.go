@@ -25,7 +25,7 @@ func all() []Message {
 		{Kind: Install, Generation: 3, Text: bytes.Repeat([]byte("x"), 300)},
 		{Kind: Forget, Generation: 3},
 		{Kind: Remove, Text: []byte("traffic")},
-		{Kind: Arrive, Generation: 1, Request: 1 << 40, Station: 2, Item: 7<<32 | 5, Node: 1, Size: 3, Age: -time.Millisecond, Left: time.Second, Timed: true, Again: true},
+		{Kind: Arrive, Generation: 1, Request: 1 << 40, Station: 2, Item: 7<<32 | 5, Node: 1, Size: 3, Age: -time.Millisecond, Left: time.Second, Timed: true, Again: true, Lost: true},
 		{Kind: Cancel, Station: 2, Item: 9},
 		{Kind: Leave, Request: 4, How: 2},
 		{Kind: Release, Text: []byte("detect/1/0")},
