@@ -168,7 +168,7 @@ func (s *station) neighbours(now dispatch.Time, fx []effect) []effect {
 			l.alone = !l.alone
 			fx = s.decide(now, dispatch.Event{Kind: dispatch.DeviceAlone, Executor: dispatch.ExecutorID(i), Alone: l.alone}, fx)
 		case l.held:
-			fx = s.announce(now, dispatch.ExecutorID(i), fx)
+			fx = s.know(now, dispatch.ExecutorID(i), fx)
 		}
 	}
 	return fx

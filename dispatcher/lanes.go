@@ -136,10 +136,17 @@ func (s *station) newLane(m member) dispatch.ExecutorID {
 
 func (s *station) announce(now dispatch.Time, id dispatch.ExecutorID, fx []effect) []effect {
 	fx = s.neighbours(now, fx)
-	l := &s.lanes[id]
-	if l.known {
+	if s.lanes[id].known {
 		return fx
 	}
+	return s.know(now, id, fx)
+}
+
+// know tells the policy of an executor that it does not know, unless that is stuck. It is apart
+// from announce so that neighbours, which needs it, does not call itself: what calls itself has
+// its effects on the heap.
+func (s *station) know(now dispatch.Time, id dispatch.ExecutorID, fx []effect) []effect {
+	l := &s.lanes[id]
 	if l.held = l.exec.isStuck(); l.held {
 		return fx
 	}
