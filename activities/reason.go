@@ -33,3 +33,13 @@ func ReasonType(err error) (name string) {
 	}
 	return name
 }
+
+// Failed is the error with which a workflow ends that has failed. Temporal takes one that fails
+// because something that it called was cancelled for cancelled itself, and whoever waits for
+// it could not tell that from somebody ending it.
+func Failed(err error, cancelled bool) error {
+	if cancelled || !errors.As(err, new(*temporal.CanceledError)) && !errors.As(err, new(*temporal.TerminatedError)) {
+		return err
+	}
+	return temporal.NewApplicationError(Reason(err), ReasonType(err))
+}

@@ -172,7 +172,7 @@ func (s *service) takeStock(ctx workflow.Context) {
 }
 
 // interrupted says that somebody has ended the workflow of a change, or of a measurement for
-// it; empty where it has ended by itself.
+// it; empty where it has ended by itself, which it then says (activities.Failed).
 func interrupted(err error) string {
 	switch {
 	case errors.As(err, new(*temporal.TerminatedError)):

@@ -53,7 +53,8 @@ type world struct {
 
 	provisioners []activities.Member
 
-	over string // why it is over with executors that are looked at; empty where it is not
+	stocks int    // how often a service looked what runs of it, which is what it knows
+	over   string // why it is over with executors that are looked at; empty where it is not
 
 	loadErr   error  // of executors, which end with it at once
 	engine    string // of every module; empty means emulated
@@ -91,7 +92,7 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 		"KeepProfile":     w.keep,
 		"ManageFunctions": w.manage,
 		"Prepare":         w.prepare, "Install": w.install, "Release": w.release, "Remove": w.remove, "Announce": w.announce,
-		"Try": w.try, "Examine": w.examine,
+		"Try": w.try, "Examine": w.examine, "TakeStock": w.takeStock,
 	} {
 		env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
@@ -115,6 +116,14 @@ func (w *world) examine(_ context.Context, ids []string) (map[string]string, err
 		}
 	}
 	return over, nil
+}
+
+func (w *world) takeStock(ctx context.Context, in activities.StockInput) (s activities.Stock, err error) {
+	s.View, err = w.watch(ctx, in.Service)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stocks++
+	return s, err
 }
 
 func (w *world) want(_ context.Context, r activities.WantRequest) (activities.FleetView, error) {

@@ -48,8 +48,9 @@ type measurement struct {
 // that may run it and that the fleet has. Modules on the same kind are
 // measured one after the other, so that they do not disturb each other; kinds
 // side by side.
-func Profile(ctx workflow.Context, in Request) (Reply, error) {
-	reply := Reply{Points: map[string][]pipelines.Point{}}
+func Profile(ctx workflow.Context, in Request) (reply Reply, err error) {
+	defer func() { err = activities.Failed(err, ctx.Err() != nil) }()
+	reply = Reply{Points: map[string][]pipelines.Point{}}
 	todo := Lacking(in.Pipeline)
 	if len(todo) == 0 {
 		return reply, nil

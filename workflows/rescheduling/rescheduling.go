@@ -97,7 +97,9 @@ type change struct {
 // Reschedule leads a service from the plan that serves to the best plan for the
 // spec. It makes before it breaks: until the new executors are ready, nothing
 // changes for requests, and when it fails, what it started is taken back.
-func Reschedule(ctx workflow.Context, in Request) (Reply, error) {
+func Reschedule(ctx workflow.Context, in Request) (reply Reply, err error) {
+	own := ctx
+	defer func() { err = activities.Failed(err, own.Err() != nil) }()
 	c := &change{Request: in, id: SpecID(in.Spec)}
 	c.told = workflow.GetSignalChannel(ctx, SignalGateways)
 	c.next = Deployed{Generation: in.Generation, Life: in.Life, Spec: in.Spec}
