@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -30,14 +28,7 @@ type taker struct {
 
 // register registers the activities, most of which their processes do.
 func (t *temporalServer) register(e *environment) {
-	planning := &activities.Planning{}
-	e.RegisterActivity(planning)
-	e.RegisterActivityWithOptions(func(ctx context.Context, r placement.Request) (placement.Placement, error) {
-		r.Actual, r.Reserved = renamed(r.Actual, idSign, slotSign), renamed(r.Reserved, idSign, slotSign)
-		p, err := planning.Place(ctx, r)
-		p.Slots = renamed(p.Slots, slotSign, idSign)
-		return p, err
-	}, activity.RegisterOptions{Name: "Place", DisableAlreadyRegisteredCheck: true})
+	e.RegisterActivity(&activities.Planning{})
 	e.RegisterActivity(&activities.Fleet{Client: t})
 	for name, f := range map[string]any{
 		"Live": func(context.Context) error { <-t.world.life.Done(); return nil },
@@ -74,21 +65,6 @@ func (t *temporalServer) register(e *environment) {
 	} {
 		e.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
-}
-
-// The environment finds no activity of a workflow in whose ID there is a #, which those of
-// executors have from the names of slots. In worlds these have another sign in its place.
-const (
-	slotSign = "#"
-	idSign   = "+"
-)
-
-func renamed(all []placement.Slot, from, to string) []placement.Slot {
-	all = slices.Clone(all)
-	for i := range all {
-		all[i].Executor = strings.ReplaceAll(all[i].Executor, from, to)
-	}
-	return all
 }
 
 // there has an activity done by whoever takes the tasks of its queue.

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -35,7 +36,8 @@ import (
 //
 // What the environment cannot: a workflow cannot continue as new, because an environment
 // lasts for as long as what its workflow has started; whoever cancels a workflow ends it
-// without a word (see start); and it finds no activity of a workflow with a # in its ID.
+// without a word (see start); and it finds no activity of a workflow with a # in its ID (see
+// signs).
 type temporalServer struct {
 	client.Client // of what else a client can do, nothing is asked
 	world         *world
@@ -92,7 +94,7 @@ func (t *temporalServer) start(id, kind string, input any) {
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	e := &environment{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), id: id, done: make(chan struct{})}
 	e.SetTestTimeout(fleet.Forever)
-	e.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Hour})
+	e.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Hour, Interceptors: []interceptor.WorkerInterceptor{&signs{}}})
 	e.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: id, TaskQueue: activities.ControlQueue})
 	workflows.Register(e)
 	e.RegisterWorkflowWithOptions(rooted(e, fleet.Fleet), workflow.RegisterOptions{Name: rootFleet})
