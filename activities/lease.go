@@ -37,7 +37,7 @@ func ClientPulse(c client.Client) Pulse {
 		if errors.Is(err, activity.ErrActivityPaused) { // the attempt ends, and nobody would offer the next one
 			i := activity.GetInfo(ctx)
 			at := &commonpb.WorkflowExecution{WorkflowId: i.WorkflowExecution.ID, RunId: i.WorkflowExecution.RunID}
-			_ = resumeActivity(ctx, c, i.WorkflowNamespace, at, i.ActivityID) // or control roles do
+			_ = resumeActivity(ctx, c, i.Namespace, at, i.ActivityID) // or control roles do
 		}
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) && over(ctx, c) {

@@ -86,7 +86,7 @@ func (f *Fleet) Examine(ctx context.Context, ids []string) (map[string]string, e
 		}
 		if why != "" {
 			over[id] = why
-		} else if err := Resume(ctx, f.Client, activity.GetInfo(ctx).WorkflowNamespace, d); err != nil {
+		} else if err := Resume(ctx, f.Client, activity.GetInfo(ctx).Namespace, d); err != nil {
 			return nil, err
 		}
 	}

@@ -20,15 +20,15 @@ const MaxText = 16 << 20
 // Open opens a file that a declaration names. What is no regular file, such as a
 // folder, a device or a pipe, is an error, and is not waited for.
 func Open(path string) (*os.File, fs.FileInfo, error) {
-	info, err := Stat(path) // opening some devices already does something
-	if err != nil {
+	if _, err := Stat(path); err != nil { // opening some devices already does something
 		return nil, nil, err
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	if info, err = f.Stat(); err == nil {
+	info, err := f.Stat()
+	if err == nil {
 		err = Regular(path, info)
 	}
 	if err != nil {
