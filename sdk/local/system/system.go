@@ -269,9 +269,10 @@ func (s *System) await(ctx context.Context, commands *control.Control, name stri
 	}
 }
 
-// passing says that a change failed for what passes: it is tried again, and that may help.
+// passing says that a change failed for what passes by itself: others had reserved what it was
+// placed on.
 func passing(f workflows.Failure) bool {
-	return !f.RetryAt.IsZero() && f.Type != activities.TypeLoad && f.Type != activities.TypeMisfit
+	return !f.RetryAt.IsZero() && f.Type == activities.TypeConflict
 }
 
 // installed waits until the gateway has the service. After a restart the
