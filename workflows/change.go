@@ -83,8 +83,8 @@ func (s *service) repair(ctx workflow.Context) {
 		s.Carries = by
 		s.serve(ctx, reply)
 	} else {
-		if s.broken() {
-			failure.RetryAt = cmp.Or(failure.RetryAt, s.retryTime(ctx))
+		if s.broken() && !failure.RetryAt.After(workflow.Now(ctx)) { // else it would be due at once, again and again
+			failure.RetryAt = s.retryTime(ctx)
 		}
 		s.setPhase(ctx, s.idle())
 	}
