@@ -121,6 +121,7 @@ type Batch struct {
 	lane    int32         // -1 when the station has forgotten it; under station.mu
 	soon    dispatch.Time // when it was said to be about to end; 0 where it was not
 	group   int32         // that it runs for; -1 once another plan has come
+	Apart   bool          // items of it may have cost an engine: they run singly
 	stuck   dispatch.Time // when it takes far longer than its profile; 0 where that is not known
 	misses  dispatch.Time // and has missed a deadline by then; dispatch.Never where it cannot
 	few     [4]*Item      // items of a small batch

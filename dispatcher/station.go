@@ -251,6 +251,7 @@ func (b *Batch) hold(it *Item) {
 
 // note makes the batch due with the item, and known to its gateway.
 func (b *Batch) note(it *Item) {
+	b.Apart = b.Apart || it.CostEngine() // here, since an executor that is lost changes its items at once
 	r := it.Request
 	n := &r.Generation.Nodes[it.Index]
 	due := n.Due(r.Arrival, r.Deadline, n.Keep.Least)

@@ -70,14 +70,13 @@ type launchMessage struct {
 func (e *executor) launch(started *dispatcher.Batch) {
 	e.gateway.batchBegin(started)
 	p := &launchMessage{batch: attach.Batch{
-		ID: started.ID, Module: itemOf(started.Items[0]).Node.Resident, Due: e.gateway.epoch.Add(started.Due), Part: started.Whole,
+		ID: started.ID, Module: itemOf(started.Items[0]).Node.Resident, Due: e.gateway.epoch.Add(started.Due), Part: started.Whole, Apart: started.Apart,
 	}}
 	b := &p.batch
 	if b.Items = p.few[:0]; started.Rows > len(p.few) {
 		b.Items = make([][]wire.Tensor, 0, started.Rows)
 	}
 	for _, it := range started.Items {
-		b.Apart = b.Apart || it.CostEngine()
 		it := itemOf(it)
 		it.Starts(started)
 		b.Items = it.AppendRows(b.Items, e.route(it.Node))
