@@ -373,9 +373,8 @@ func (s *service) adjust(late bool) {
 // more of it the more is wasted on those taken in.
 func (s *service) kept() float64 { return max(s.reserve, min(reserveMost, s.care())) }
 
-// care is how much more than what is wasted on those taken in is kept from others, from 0 to 1,
-// where more come than the devices can do: others come for those refused, and the devices stay
-// full. At less load nobody would.
+// care grows from 0 to 1 with the device time that is wasted on those taken in, where more come
+// than the devices can do: others come for those refused then, and the devices stay full.
 func (s *service) care() float64 { return min(1, wasteReserve*s.wasted) * s.pressure() }
 
 // Spent notes device time that has gone to a request: useful where that is in time.

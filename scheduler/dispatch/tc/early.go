@@ -63,8 +63,8 @@ func (p *tc) mayStart(g *group) bool {
 func (p *tc) asking() bool { return p.question.Act == dispatch.Ask }
 
 // granted says whether the device of an idle executor is granted for a batch that begins with
-// that request; counted says that it is the next one of the schedule. Where nobody has asked yet, it asks and says no; with the answer the group is
-// looked at again. The device goes to what ends first, so that work on a request is finished
+// that request; counted says that it is the next one of the schedule. Where nobody has asked yet,
+// it asks and says no; with the answer the group is looked at again. The device goes to what ends first, so that work on a request is finished
 // before more is begun.
 func (p *tc) granted(g *group, first *dispatch.Request, takes dispatch.Time, counted bool) bool {
 	id := g.idle[0]
