@@ -63,10 +63,7 @@ func TestServicesAreSettledInTurn(t *testing.T) {
 		devices = append(devices, placement.Device{Host: "one", Name: fmt.Sprint("cpu/", i), Hardware: "cpu"})
 	}
 	fleet := &reserving{view: FleetView{Version: 1, Hosts: []HostInfo{{Name: "one", Devices: devices}}}}
-	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	f := &Fleet{Client: fleet}
-	env.RegisterActivity(f.Settle)
-	env.SetTestTimeout(time.Minute)
 	var all sync.WaitGroup
 	for i := range many {
 		name := fmt.Sprint("p", i)
@@ -75,6 +72,9 @@ func TestServicesAreSettledInTurn(t *testing.T) {
 			Pipeline: pipelines.Pipeline{Name: name, Modules: []pipelines.Module{{Name: "m"}}},
 			Plan:     plan.Plan{Pipeline: name, Modules: []plan.Module{{Name: "m", Rate: 100, Groups: []plan.Group{g}}}},
 		}}
+		env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment() // one runs one activity at a time
+		env.RegisterActivity(f.Settle)
+		env.SetTestTimeout(time.Minute)
 		all.Go(func() {
 			_, err := env.ExecuteActivity(f.Settle, in)
 			assert.NoError(t, err, name)
