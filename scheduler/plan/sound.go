@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -80,7 +81,14 @@ func (m *Module) widen() bool {
 		return m.Proven <= m.Budget
 	}
 	m.Groups = promising(m.Groups, min(m.Proven, m.Budget))
-	return m.Proven <= m.Budget
+	return m.Proven <= m.Budget && (len(busy) < 2 || !m.shares() || counted(m.Rate, m.busy()))
+}
+
+// shares says whether a group runs on a shared device. The test of such a device counts batches
+// that follow each other one period apart. Where a request may come before the release of its
+// batch, which then starts sooner, they may follow each other faster.
+func (m *Module) shares() bool {
+	return slices.ContainsFunc(m.Groups, func(g Group) bool { return g.Deadline > 0 })
 }
 
 func (m *Module) demands() (groups []demand.Group, durations []float64) {

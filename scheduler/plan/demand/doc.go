@@ -77,8 +77,9 @@
 //     finds one. A request may so come up to 1/T before the release of its
 //     batch: windows need one inter-arrival time more, at the most. The room of
 //     b - f·P more makes up for it in nearly all cases; Counted plays requests
-//     to find out. One group alone with W = P needs nothing: every request lies
-//     in one period, and no more than b of them in any.
+//     to find out, which is a proof where the schedules begin anew on the way.
+//     One group alone with W = P needs nothing: every request lies in one
+//     period, and no more than b of them in any.
 //
 // Requests that stay away do no harm, for those that come can go where they would
 // have gone. So the promise holds for every stream whose requests are at least

@@ -195,7 +195,7 @@ func singly(rate float64, members []member, latency time.Duration) time.Duration
 	var groups []plan.Group
 	for i, s := range split {
 		if m := members[i]; s.rate > plan.RateTolerance*rate {
-			groups = append(groups, plan.Group{Batch: m.Batch, Duration: m.Duration, Period: plan.ToDuration(s.period), Machines: float64(m.n)})
+			groups = append(groups, plan.Group{Batch: m.Batch, Duration: m.Duration, Period: plan.ToDuration(s.period), Machines: float64(m.n), Rate: s.rate})
 		}
 	}
 	return plan.SingleMargin(rate, groups, latency)
