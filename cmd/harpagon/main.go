@@ -14,7 +14,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/executors/onnxruntime"
@@ -33,7 +32,7 @@ func run() int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	start := time.Now()
-	d := command.Deps{
+	d := cli.Deps{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ:    os.Environ(),
 		Version:    version(),

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 func main() {
@@ -30,7 +29,7 @@ func write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	root := cli.New(command.Deps{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+	root := cli.New(cli.Deps{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
 	root.DisableAutoGenTag = true // pages of one version are the same bytes
 	return doc.GenManTree(root, &doc.GenManHeader{Title: "HARPAGON", Section: "1", Source: "Harpagon", Manual: "Harpagon"}, folder)
 }

@@ -18,14 +18,13 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 // checkCommand asks the program whether a command and its flags exist.
 func checkCommand(t *testing.T, where string, args []string) {
 	t.Helper()
 	var out bytes.Buffer
-	root := cli.New(command.Deps{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out})
+	root := cli.New(cli.Deps{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out})
 	c, _, err := root.Find(args[:1])
 	require.NoError(t, err, where)
 	require.NotEqual(t, root, c, "%s: there is no command %q", where, args[0])

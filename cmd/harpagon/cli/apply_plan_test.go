@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 // What has changed since it was planned is refused before anything is asked of a system;
@@ -35,10 +33,10 @@ func TestApplyRefusesStalePlans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := smallFolder(t, "400ms")
 			out := filepath.Join(t.TempDir(), "plan.json")
-			require.Equal(t, command.ExitOK, run(t, "plan", dir, "--out", out).code)
+			require.Equal(t, ExitOK, run(t, "plan", dir, "--out", out).code)
 			c.change(dir, out)
 			got := run(t, "apply", "--plan", out, "--state", filepath.Join(t.TempDir(), "none"))
-			assert.Equal(t, command.ExitError, got.code)
+			assert.Equal(t, ExitError, got.code)
 			assert.Contains(t, got.stderr, c.says)
 		})
 	}

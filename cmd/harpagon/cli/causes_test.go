@@ -19,7 +19,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
 )
@@ -148,7 +147,7 @@ func TestRootCausesReachEverySurface(t *testing.T) {
 		})
 	}
 	missing := run(t, "apply", write("missing.hcl", strings.Replace(fmt.Sprintf(causeHCL, "missing", ""), "oip.py", "none.py", 1)), "--state", state)
-	assert.Equal(t, command.ExitError, missing.code)
+	assert.Equal(t, ExitError, missing.code)
 	assert.Contains(t, missing.stderr, "none.py")
 	assert.Contains(t, missing.stderr, "missing.hcl line ")
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/functions"
 )
@@ -30,12 +29,12 @@ type result struct {
 
 func run(t *testing.T, args ...string) result {
 	t.Helper()
-	return runWith(t, command.Deps{}, args...)
+	return runWith(t, Deps{}, args...)
 }
 
 // runWith runs a command line in a world without environment, whose clock
 // stands still.
-func runWith(t *testing.T, d command.Deps, args ...string) result {
+func runWith(t *testing.T, d Deps, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	d.Stdout, d.Stderr = &stdout, &stderr
@@ -55,7 +54,7 @@ func runWith(t *testing.T, d command.Deps, args ...string) result {
 // width.
 func fitsWidth(t *testing.T, args []string, text string) {
 	t.Helper()
-	root := New(command.Deps{Stdout: io.Discard, Stderr: io.Discard})
+	root := New(Deps{Stdout: io.Discard, Stderr: io.Discard})
 	c, flags, err := root.Find(args)
 	if err != nil || forPrograms(c) || slices.Contains(flags, "--json") || slices.Contains(flags, "--markdown") {
 		return
@@ -63,7 +62,7 @@ func fitsWidth(t *testing.T, args []string, text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if strings.Contains(strings.TrimSpace(line), " ") { // a word alone cannot be broken
-			require.LessOrEqual(t, len([]rune(line)), command.LineWidth, "%v writes %q", args, line)
+			require.LessOrEqual(t, len([]rune(line)), LineWidth, "%v writes %q", args, line)
 		}
 	}
 }

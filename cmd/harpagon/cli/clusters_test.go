@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 const aCluster = `hardware "gpu" { price = 2 }
@@ -61,7 +59,7 @@ func TestClusterFromPlanToSimulation(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.hcl"), []byte(aCluster), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.csv"), []byte("hardware,batch,duration_ms\ngpu,1,5\ngpu,2,6\ngpu,4,8\ngpu,8,12\n"), 0o600))
 	got := run(t, "plan", dir, "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	fitsSchema(t, []string{"plan", "--json"}, got.stdout)
 	var plans struct {
 		Plans    []any
@@ -84,7 +82,7 @@ func TestClusterFromPlanToSimulation(t *testing.T) {
 	assert.InDelta(t, 50, c.Pipelines[0].Budgets["m"]+c.Pipelines[0].Budgets["n"], 0.01)
 
 	got = run(t, "simulate", dir, "--duration", "5s", "--find-goodput", "--tolerance", "0.1", "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	fitsSchema(t, []string{"simulate", "--json"}, got.stdout)
 	var simulated struct {
 		Simulations []struct {
@@ -113,7 +111,7 @@ func TestClusterFromPlanToSimulation(t *testing.T) {
 	}
 
 	got = run(t, "compare", dir, "--policy", "exact", "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	fitsSchema(t, []string{"compare", "--json"}, got.stdout)
 	assert.Contains(t, run(t, "compare", dir, "--policy", "exact").stdout, "cluster vision beside its pipelines on devices of their own")
 }
@@ -122,7 +120,7 @@ func TestClusterFromPlanToSimulation(t *testing.T) {
 // search for goodput is refused.
 func TestSimulateAClusterThatFollowsItsLoad(t *testing.T) {
 	got := run(t, "simulate", "../../../examples/cluster/emulated", "--rate", "900", "--duration", "2m", "--scale", "2s", "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	fitsSchema(t, []string{"simulate", "--json"}, got.stdout)
 	var out struct {
 		Scaled []struct {
@@ -140,6 +138,6 @@ func TestSimulateAClusterThatFollowsItsLoad(t *testing.T) {
 	assert.NotZero(t, one.Changes)
 	assert.Greater(t, one.Mean, float64(one.Sizes[0].Devices))
 	got = run(t, "simulate", "../../../examples/cluster/emulated", "--scale", "2s", "--find-goodput")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "leave out --scale")
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
@@ -20,7 +18,7 @@ import (
 func TestCompareHelp(t *testing.T) {
 	for _, args := range [][]string{{"compare"}, {"reproduce"}} {
 		got := run(t, append(args, "--help")...)
-		assert.Equal(t, command.ExitOK, got.code)
+		assert.Equal(t, ExitOK, got.code)
 		assert.Empty(t, got.stderr)
 		golden(t, "help/"+strings.Join(args, "-")+".txt", got.stdout)
 	}
@@ -50,7 +48,7 @@ type compared struct {
 func TestCompare(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	got := run(t, "compare", dir, "--cost-model", "proportional", "--policy", "exact,harpagon")
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Empty(t, got.stderr)
 	golden(t, "compare.txt", got.stdout)
 }
@@ -60,7 +58,7 @@ func TestCompare(t *testing.T) {
 func TestCompareIsAboutEveryPolicy(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	got := run(t, "compare", dir, "--cost-model", strings.Join(plan.CostModels(), ","), "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	var out compared
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	require.Len(t, out.Comparisons, len(plan.CostModels()))
@@ -76,7 +74,7 @@ func TestCompareIsAboutEveryPolicy(t *testing.T) {
 			} else {
 				assert.NotEmpty(t, p.Note, "%s, %s", c.CostModel, p.Policy)
 			}
-			var alone planning.Plans
+			var alone Plans
 			text := run(t, "plan", dir, "--json", "--policy", p.Policy, "--cost-model", c.CostModel).stdout
 			require.NoError(t, json.Unmarshal([]byte(text), &alone))
 			assert.InDelta(t, alone.Plans[0].Cost, p.Cost, 1e-9)
@@ -96,7 +94,7 @@ func TestCompareSeveralPipelines(t *testing.T) {
 	other = other[strings.Index(other, "pipeline"):]
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.hcl"), []byte(other), 0o644))
 	got := run(t, "compare", dir)
-	assert.Equal(t, command.ExitError, got.code, "one has no plan")
+	assert.Equal(t, ExitError, got.code, "one has no plan")
 	assert.Empty(t, got.stderr)
 	assert.Contains(t, got.stdout, "other at 100 requests per second within 9 ms")
 	assert.Contains(t, got.stdout, "No policy found a plan whose promise can be kept")
@@ -107,7 +105,7 @@ func TestComparePictures(t *testing.T) {
 	dir, out := smallFolder(t, "400ms"), t.TempDir()
 	svg, image := filepath.Join(out, "a.svg"), filepath.Join(out, "a.png")
 	got := run(t, "compare", dir, "--plot", svg, "--points", "6", "--json", "--cost-model", "proportional")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stderr, "wrote "+svg)
 	assert.Contains(t, got.stderr, "small over slo: ")
 	for _, text := range []string{"cost over SLO", "cost over rate", "declared", "exact", "harpagon"} {
@@ -120,7 +118,7 @@ func TestComparePictures(t *testing.T) {
 	assert.Len(t, sweeps.Sweeps[0].Curves[0].Points, 6)
 
 	got = run(t, "compare", dir, "--plot", image, "--points", "4", "--over", "rate", "--policy", "exact")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	file, err := os.Open(image)
 	require.NoError(t, err)
 	defer file.Close()
@@ -129,8 +127,8 @@ func TestComparePictures(t *testing.T) {
 }
 
 func TestProgressOnATerminal(t *testing.T) {
-	got := runWith(t, command.Deps{Terminal: true}, "compare", smallFolder(t, "400ms"), "--plot", filepath.Join(t.TempDir(), "a.svg"), "--points", "4", "--policy", "exact")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	got := runWith(t, Deps{Terminal: true}, "compare", smallFolder(t, "400ms"), "--plot", filepath.Join(t.TempDir(), "a.svg"), "--points", "4", "--policy", "exact")
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stderr, "\r\x1b[Ksmall over slo: 4 of 4")
 }
 
@@ -150,7 +148,7 @@ func TestWrongUseOfCompareAndBench(t *testing.T) {
 		{[]string{"compare", root + "/examples/traffic"}, []string{"harpagon profile"}},
 	} {
 		got := run(t, c.args...)
-		assert.Equal(t, command.ExitError, got.code, c.args)
+		assert.Equal(t, ExitError, got.code, c.args)
 		assert.Empty(t, got.stdout, c.args)
 		for _, text := range c.says {
 			assert.Contains(t, got.stderr, text, c.args)
@@ -160,6 +158,6 @@ func TestWrongUseOfCompareAndBench(t *testing.T) {
 
 func TestNoHalfPicture(t *testing.T) {
 	got := run(t, "compare", smallFolder(t, "400ms"), "--plot", filepath.Join(t.TempDir(), "nowhere", "a.svg"), "--points", "2", "--policy", "exact")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "the picture was not drawn")
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
@@ -25,7 +24,7 @@ const completionTime = 2 * time.Second
 
 // complete teaches the shell what may stand where: values of flags, files of
 // declarations, and the names of what runs.
-func complete(root *cobra.Command, d *command.Deps) {
+func complete(root *cobra.Command, d *Deps) {
 	for _, c := range root.Commands() {
 		complete(c, d)
 	}
@@ -118,7 +117,7 @@ func variables(_ *cobra.Command, paths []string, typed string) ([]cobra.Completi
 
 // running completes the names of services that run, those that
 // stand there already left out. Where nothing answers there are none.
-func running(d *command.Deps, c *cobra.Command, given []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func running(d *Deps, c *cobra.Command, given []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTime)
 	defer cancel()
 	state := ""
@@ -128,7 +127,7 @@ func running(d *command.Deps, c *cobra.Command, given []string, typed string) ([
 	find := d.Running
 	if find == nil {
 		find = func(ctx context.Context, state string) ([]string, error) {
-			return namesOf(ctx, &command.TemporalAt{Deps: d, State: state})
+			return namesOf(ctx, &TemporalAt{Deps: d, State: state})
 		}
 	}
 	names, err := find(ctx, state)
@@ -145,7 +144,7 @@ func running(d *command.Deps, c *cobra.Command, given []string, typed string) ([
 	return fit, cobra.ShellCompDirectiveNoFileComp
 }
 
-func namesOf(ctx context.Context, at *command.TemporalAt) (names []string, err error) {
+func namesOf(ctx context.Context, at *TemporalAt) (names []string, err error) {
 	err = at.With(ctx, func(c *control.Control) error {
 		names, err = c.List(ctx)
 		return err

@@ -10,13 +10,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 func TestCompletion(t *testing.T) {
 	dir := folder(t, map[string]string{"p.hcl": "variable \"rate\" {\n default = 1\n}\nvariable \"slo\" {\n default = \"1s\"\n}\n"})
-	d := command.Deps{Running: func(_ context.Context, state string) ([]string, error) {
+	d := Deps{Running: func(_ context.Context, state string) ([]string, error) {
 		if state != "there" {
 			return nil, errors.New("no system runs")
 		}
@@ -52,7 +50,7 @@ func TestCompletion(t *testing.T) {
 				words = append(words, "")
 			}
 			got := runWith(t, d, words...)
-			require.Equal(t, command.ExitOK, got.code, got.stderr)
+			require.Equal(t, ExitOK, got.code, got.stderr)
 			for _, word := range strings.Fields(want) {
 				assert.Contains(t, "\n"+got.stdout, "\n"+word, got.stdout)
 			}
@@ -65,7 +63,7 @@ func TestCompletion(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	got := run(t, "version")
-	assert.Equal(t, command.ExitOK, got.code)
+	assert.Equal(t, ExitOK, got.code)
 	for _, says := range []string{"harpagon  v1.2.3\n", "commit ", "go        go1.", "embedded  no", "gorgonia", "emulated"} {
 		assert.Contains(t, got.stdout, says)
 	}
@@ -81,7 +79,7 @@ func TestInterruptedCommandsAreLeft(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waits := make(chan struct{})
 	defer close(waits)
-	var d command.Deps
+	var d Deps
 	d.Stdout, d.Stderr = &strings.Builder{}, &strings.Builder{}
 	d.Running = func(context.Context, string) ([]string, error) {
 		cancel()
@@ -92,11 +90,11 @@ func TestInterruptedCommandsAreLeft(t *testing.T) {
 	go func() { done <- Run(ctx, d, []string{"__complete", "status", ""}) }()
 	select {
 	case code := <-done:
-		assert.Equal(t, command.ExitInterrupted, code)
+		assert.Equal(t, ExitInterrupted, code)
 	case <-time.After(time.Minute):
 		t.Fatal("it goes on")
 	}
-	for _, s := range stages(&command.Deps{}) {
+	for _, s := range stages(&Deps{}) {
 		for _, c := range s.commands {
 			if cleansUp(c.Name()) {
 				return // the names are those of commands

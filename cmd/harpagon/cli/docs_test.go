@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/pipelines/files"
@@ -40,7 +39,7 @@ func TestReferenceOfTheLanguage(t *testing.T) {
 				assert.NotEmpty(t, points)
 				return
 			}
-			at := "planning/" + planning.TemplateRoot
+			at := "planning/" + TemplateRoot
 			if strings.Contains(fence[2], "aws-2026-11.csv") {
 				at = folder
 			}

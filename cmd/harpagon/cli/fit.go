@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"io"
 	"strings"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 // narrowest is the least width that text is laid out for.
@@ -76,7 +74,7 @@ func folded(line string, width int) string {
 	}
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 	inner := max(width-len(indent)-2, narrowest/2)
-	return indent + command.Wrapped(line, inner, indent+"  ")
+	return indent + Wrapped(line, inner, indent+"  ")
 }
 
 // leastGaps is how many gaps of two spaces or more make a line one of a table.

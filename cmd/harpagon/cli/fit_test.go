@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/serving"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/scheduler"
@@ -64,7 +62,7 @@ func TestFitted(t *testing.T) {
 func TestOutputForProgramsIsLeftAlone(t *testing.T) {
 	long := strings.Repeat("word ", 100)
 	var to bytes.Buffer
-	f := &fitter{to: &to, width: command.LineWidth, whole: true}
+	f := &fitter{to: &to, width: LineWidth, whole: true}
 	_, err := f.Write([]byte(long))
 	require.NoError(t, err)
 	assert.Equal(t, long, to.String())
@@ -103,7 +101,7 @@ func TestTextFitsTheWidth(t *testing.T) {
 	for _, name := range []string{"traffic", "face", "pose", "caption", "actdet"} {
 		lines = append(lines, append([]string{"plan", "--policy", "harpagon"}, in(library, "hardware.hcl", name+".hcl")...))
 	}
-	for _, s := range stages(&command.Deps{}) {
+	for _, s := range stages(&Deps{}) {
 		for _, c := range s.commands {
 			lines = append(lines, []string{c.Name(), "--help"})
 		}
@@ -117,9 +115,9 @@ func TestTextFitsTheWidth(t *testing.T) {
 // that are long; and on narrower terminals.
 func TestTextAboutWhatRunsFitsTheWidth(t *testing.T) {
 	s := talkative()
-	for _, width := range []int{60, 80, command.LineWidth, 160} {
+	for _, width := range []int{60, 80, LineWidth, 160} {
 		for name, write := range map[string]func(io.Writer) error{
-			"status":  func(w io.Writer) error { return serving.WriteServices(w, []control.Status{s, s, s}) },
+			"status":  func(w io.Writer) error { return WriteServices(w, []control.Status{s, s, s}) },
 			"explain": func(w io.Writer) error { _, err := io.WriteString(w, s.Describe()); return err },
 		} {
 			var b bytes.Buffer

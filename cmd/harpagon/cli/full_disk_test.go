@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/wire/disktest"
 )
@@ -30,8 +29,8 @@ func TestAFullDiskIsNamed(t *testing.T) {
 	defer func() { assert.NoError(t, s.Close()) }()
 	require.NoError(t, disk.Fill())
 	got := run(t, "apply", example, "--var", "rate=60", "--state", state)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "nothing can be written to the state folder "+state+": no space left on device")
 	require.NoError(t, disk.Free())
-	require.Eventually(t, func() bool { return run(t, "status", "--state", state).code == command.ExitOK }, 2*time.Minute, time.Second)
+	require.Eventually(t, func() bool { return run(t, "status", "--state", state).code == ExitOK }, 2*time.Minute, time.Second)
 }

@@ -17,8 +17,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/serving"
 	"github.com/harpagon/harpagon/executors/provider"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
@@ -92,7 +90,7 @@ func TestProviderRunsAndBills(t *testing.T) {
 	var out, errs safe
 	code := make(chan int, 1)
 	go func() {
-		code <- Run(ctx, command.Deps{Stdout: &out, Stderr: &errs, Environ: []string{}}, []string{
+		code <- Run(ctx, Deps{Stdout: &out, Stderr: &errs, Environ: []string{}}, []string{
 			"provider", quickFolder(t, "http://127.0.0.1:9100"), "--listen", "127.0.0.1:0", "--cold-start", "0", "--steady",
 		})
 	}()
@@ -106,7 +104,7 @@ func TestProviderRunsAndBills(t *testing.T) {
 	resp.Body.Close()
 	require.Equal(t, 200, resp.StatusCode, string(text))
 	cancel()
-	assert.Equal(t, command.ExitOK, <-code, errs.text())
+	assert.Equal(t, ExitOK, <-code, errs.text())
 	assert.Contains(t, out.text(), "provider cloud runs 1 function")
 	assert.Contains(t, out.text(), "ranker-gpu-2: 1 calls with 3 requests, 1 cold starts, 0 refused")
 	assert.Contains(t, out.text(), "per million requests")
@@ -130,7 +128,7 @@ func TestProviderRefusals(t *testing.T) {
 		`provider "other" has no url`:                        {two, "--provider", "other"},
 	} {
 		got := run(t, append([]string{"provider"}, args...)...)
-		assert.Equal(t, command.ExitError, got.code, want)
+		assert.Equal(t, ExitError, got.code, want)
 		assert.Contains(t, got.stderr, want)
 	}
 }
@@ -143,9 +141,9 @@ func TestFunctionsNeedAnAddressToBeServed(t *testing.T) {
 		"ranker.hcl":  strings.Join(append(lines[:4:4], lines[5:]...), "\n"),
 		"ranker.json": `{"gpu":{"xi1":0.001,"xi2":0.002,"Mmax_gb":8}}`,
 	})
-	assert.Equal(t, command.ExitOK, run(t, "plan", unreachable).code)
+	assert.Equal(t, ExitOK, run(t, "plan", unreachable).code)
 	got := run(t, "apply", unreachable)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, `provider "cloud" has no url, so function "ranker" can be planned and not served`)
 }
 
@@ -175,7 +173,7 @@ func TestLoadOfAFunction(t *testing.T) {
 	defer at.Close()
 
 	got := run(t, "load", "ranker", "--gateway", at.URL, "--duration", "1s", "--warmup", "0s", "--rate", "45", "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	var out struct {
 		Function     string
 		Applications []struct {
@@ -190,11 +188,11 @@ func TestLoadOfAFunction(t *testing.T) {
 	assert.InDeltaSlice(t, []float64{15, 30}, []float64{out.Applications[0].Offered, out.Applications[1].Offered}, 1e-9)
 
 	got = run(t, "load", "ranker/calm", "--gateway", at.URL, "--duration", "1s", "--warmup", "0s", "--rate", "20")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "ranker/calm: ")
 	input := filepath.Join(folder(t, map[string]string{"x.json": "[1, 2]"}), "x.json")
 	got = run(t, "infer", "ranker/hasty", "--gateway", at.URL, "--input", "x="+input)
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "GB GPU")
 
 	m := serves.Measures("ranker")
@@ -203,10 +201,10 @@ func TestLoadOfAFunction(t *testing.T) {
 		Plan: &scheduler.Plan{Function: &plan}, Measures: &m,
 	}
 	var text bytes.Buffer
-	require.NoError(t, serving.WriteServices(&text, []control.Status{status}))
+	require.NoError(t, WriteServices(&text, []control.Status{status}))
 	assert.Regexp(t, `ranker +serving +1 +exact +90 +[0-9.]+ +1 +`, text.String())
 	assert.Contains(t, text.String(), "of a cold start")
 	text.Reset()
-	require.NoError(t, serving.WriteServices(&text, nil))
+	require.NoError(t, WriteServices(&text, nil))
 	assert.Contains(t, text.String(), "Nothing runs")
 }

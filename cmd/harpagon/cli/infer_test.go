@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/wire/oip"
 )
 
@@ -29,7 +28,7 @@ func TestInferSaysThatAnAnswerIsEmulated(t *testing.T) {
 	args := []string{"infer", "m", "--gateway", at.URL, "--input", "x=" + filepath.Join(folder(t, map[string]string{"x.json": "[1, 2]"}), "x.json")}
 	for _, emulated := range []bool{true, false} {
 		got := run(t, args...)
-		require.Equal(t, command.ExitOK, got.code, got.stderr)
+		require.Equal(t, ExitOK, got.code, got.stderr)
 		assert.Equal(t, emulated, strings.Contains(got.stdout, "The answer is emulated"), got.stdout)
 		got = run(t, append(args, "--json")...)
 		assert.Equal(t, emulated, strings.Contains(got.stdout, `"emulated": true`), got.stdout)

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/sdktest"
@@ -69,11 +68,11 @@ func TestLoadsAnyServerOfTheProtocol(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got := run(t, append([]string{"load", "scores", "--gateway", at, "--rate", "50", "--duration", "400ms", "--warmup", "0s", "--json"}, c.args...)...)
 			if c.says != "" {
-				require.NotEqual(t, command.ExitOK, got.code)
+				require.NotEqual(t, ExitOK, got.code)
 				assert.Contains(t, got.stderr, c.says)
 				return
 			}
-			require.Equal(t, command.ExitOK, got.code, got.stderr)
+			require.Equal(t, ExitOK, got.code, got.stderr)
 			var report struct {
 				SLO       float64 `json:"slo_ms"`
 				Requests  int
@@ -98,7 +97,7 @@ func TestLoadsOverGRPC(t *testing.T) {
 		}}, grpcapi.Options{}))
 	}()
 	got := run(t, "load", "p", "--gateway", "grpc://"+l.Addr().String(), "--slo", "1m", "--rate", "50", "--duration", "400ms", "--warmup", "0s", "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, `"attainment": 1,`)
 	quit()
 	require.NoError(t, <-over)

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 func TestOnlineCommandsSayWhatIsMissing(t *testing.T) {
@@ -25,8 +23,8 @@ func TestOnlineCommandsSayWhatIsMissing(t *testing.T) {
 		{[]string{"profile"}, "name an HCL file"},
 	} {
 		var out, errs bytes.Buffer
-		code := Run(t.Context(), command.Deps{Stdout: &out, Stderr: &errs, Environ: []string{}}, c.args)
-		assert.Equal(t, command.ExitError, code, c.args)
+		code := Run(t.Context(), Deps{Stdout: &out, Stderr: &errs, Environ: []string{}}, c.args)
+		assert.Equal(t, ExitError, code, c.args)
 		assert.Contains(t, errs.String(), c.want, c.args)
 	}
 }

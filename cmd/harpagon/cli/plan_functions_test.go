@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
@@ -19,13 +18,13 @@ const functionsExample = "../../../examples/functions"
 
 func TestPlanFunctions(t *testing.T) {
 	got := run(t, "plan", functionsExample)
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Empty(t, got.stderr)
 	golden(t, "functions.txt", got.stdout)
 
 	for _, policy := range []string{"exact", "harmonybatch", "batch", "mbs+", "mbs+ optimal"} {
 		got = run(t, "plan", functionsExample, "--policy", policy, "--json")
-		assert.Equal(t, command.ExitOK, got.code, got.stderr)
+		assert.Equal(t, ExitOK, got.code, got.stderr)
 		var out struct {
 			Plans     []any
 			Functions []struct {
@@ -43,16 +42,16 @@ func TestPlanFunctions(t *testing.T) {
 	}
 
 	got = run(t, "validate", functionsExample)
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "1 function")
 }
 
 func TestPlanFunctionsPolicies(t *testing.T) {
 	got := run(t, "plan", functionsExample, "--policy", "nexus")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, `for functions there is exact, harmonybatch, batch, mbs+, mbs+ optimal`)
 	got = run(t, "plan", smallFolder(t, "400ms"), "--policy", "mbs+")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "none is declared")
 }
 
@@ -69,10 +68,10 @@ func TestPlanFunctionsThatCannotBe(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.hcl"), []byte(changed), 0o600))
 
 	got := run(t, "validate", dir)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "SLO cannot be met")
 	got = run(t, "plan", dir, "--json")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Empty(t, got.stderr)
 	var out struct{ Functions []map[string]any }
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
@@ -83,19 +82,19 @@ func TestPlanFunctionsThatCannotBe(t *testing.T) {
 
 func TestPlanFunctionsDetailedExitCode(t *testing.T) {
 	kept := filepath.Join(t.TempDir(), "plan.json")
-	assert.Equal(t, command.ExitChanges, run(t, "plan", functionsExample, "--out", kept, "--detailed-exitcode").code)
-	assert.Equal(t, command.ExitOK, run(t, "plan", functionsExample, "--out", kept, "--detailed-exitcode").code)
-	assert.Equal(t, command.ExitChanges, run(t, "plan", functionsExample, "--var", "billing=0s", "--out", kept, "--detailed-exitcode").code)
+	assert.Equal(t, ExitChanges, run(t, "plan", functionsExample, "--out", kept, "--detailed-exitcode").code)
+	assert.Equal(t, ExitOK, run(t, "plan", functionsExample, "--out", kept, "--detailed-exitcode").code)
+	assert.Equal(t, ExitChanges, run(t, "plan", functionsExample, "--var", "billing=0s", "--out", kept, "--detailed-exitcode").code)
 }
 
 func TestCompareFunctions(t *testing.T) {
 	got := run(t, "compare", functionsExample)
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	for _, text := range []string{"vgg19", "exact", "harmonybatch", "batch", "mbs+", "mbs+ optimal", "per million"} {
 		assert.Contains(t, got.stdout, text)
 	}
 	got = run(t, "compare", functionsExample, "--policy", "batch", "--json")
-	assert.Equal(t, command.ExitError, got.code, "the plan of policy batch is not sound")
+	assert.Equal(t, ExitError, got.code, "the plan of policy batch is not sound")
 	var out struct {
 		Functions []struct{ Plans []map[string]any }
 	}
@@ -125,7 +124,7 @@ func TestDocumentOfFunctions(t *testing.T) {
 
 func TestSimulateFunctions(t *testing.T) {
 	got := run(t, "simulate", functionsExample, "--duration", "120s", "--json")
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	var out struct {
 		Functions []struct {
 			Dispatch                                    string
@@ -146,16 +145,16 @@ func TestSimulateFunctions(t *testing.T) {
 
 	assert.Equal(t, got, run(t, "simulate", functionsExample, "--duration", "120s", "--json"), "the same seed, the same result")
 	got = run(t, "simulate", functionsExample, "--arrivals", "even")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "poisson")
 	for _, flags := range [][]string{{"--pool", "gpu=2"}, {"--find-goodput"}, {"--dispatch", "tc"}} {
 		got = run(t, append([]string{"simulate", functionsExample}, flags...)...)
-		assert.Equal(t, command.ExitError, got.code)
+		assert.Equal(t, ExitError, got.code)
 		assert.Contains(t, got.stderr, flags[0])
 		assert.Contains(t, got.stderr, " is for pipelines and pools")
 	}
 	got = run(t, "compare", functionsExample, "--plot", filepath.Join(t.TempDir(), "x.svg"))
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "--plot draws costs of pipelines")
 }
 
@@ -165,7 +164,7 @@ func TestTableIFromFiles(t *testing.T) {
 	terms := functionsExample + "/terms"
 	cost := func(policy string, groups int) float64 {
 		got := run(t, "plan", terms, "--policy", policy, "--json")
-		require.Equal(t, command.ExitOK, got.code, got.stderr)
+		require.Equal(t, ExitOK, got.code, got.stderr)
 		var out struct {
 			Functions []struct {
 				CostPerRequest float64           `json:"cost_per_request"`

@@ -9,9 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
 )
 
 const examplePool = root + "/examples/pool"
@@ -20,7 +17,7 @@ func TestPlanPool(t *testing.T) {
 	goodput := map[string]float64{}
 	for _, policy := range []string{"homogeneous", "kairos", "exact"} {
 		got := run(t, "plan", examplePool, "--policy", policy, "--json")
-		require.Equal(t, command.ExitOK, got.code, got.stderr)
+		require.Equal(t, ExitOK, got.code, got.stderr)
 		var out struct {
 			Plans []any
 			Pools []struct {
@@ -50,55 +47,55 @@ func TestPlanPool(t *testing.T) {
 // validate calls an error at its place.
 func TestPlanOfAnInfeasiblePool(t *testing.T) {
 	got := run(t, "plan", examplePool, "--var", "budget=0.5", "--json")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Empty(t, got.stderr)
 	assert.Contains(t, got.stdout, `"status": "infeasible"`)
 	assert.Contains(t, got.stdout, `"instances": {}`)
 
 	got = run(t, "validate", examplePool, "--var", "budget=0.5")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "Budget too small")
 	assert.Contains(t, got.stderr, "pool.hcl line")
 }
 
 func TestPlanPoolPolicies(t *testing.T) {
 	got := run(t, "plan", examplePool, "--policy", "nexus")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, `for pools there is exact`)
 	got = run(t, "plan", smallFolder(t, "400ms"), "--policy", "kairos")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, `policy "kairos" plans pools, and none is declared`)
 }
 
 func TestPlanPoolKeepsAndCompares(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "plan.json")
 	args := []string{"plan", examplePool, "--policy", "homogeneous", "--out", out, "--detailed-exitcode"}
-	assert.Equal(t, command.ExitChanges, run(t, args...).code, "new")
-	assert.Equal(t, command.ExitOK, run(t, args...).code, "the same")
-	assert.Equal(t, command.ExitChanges, run(t, append(args, "--var", "budget=2")...).code, "another")
+	assert.Equal(t, ExitChanges, run(t, args...).code, "new")
+	assert.Equal(t, ExitOK, run(t, args...).code, "the same")
+	assert.Equal(t, ExitChanges, run(t, append(args, "--var", "budget=2")...).code, "another")
 	_, err := os.Stat(out)
 	assert.NoError(t, err)
 }
 
 func TestPoolsAreValidated(t *testing.T) {
 	got := run(t, "validate", examplePool)
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "1 pool")
 }
 
 func TestComparePools(t *testing.T) {
 	got := run(t, "compare", examplePool, "--policy", "kairos,homogeneous")
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "ranking: goodput in queries/s with poisson arrivals, budget 3.00 an hour")
 	assert.Contains(t, got.stdout, "15 x cpu-small, 2 x gpu")
 	assert.NotContains(t, got.stdout, "exact")
-	assert.Equal(t, command.ExitError, run(t, "compare", examplePool, "--policy", "kairos", "--var", "budget=0.5").code)
+	assert.Equal(t, ExitError, run(t, "compare", examplePool, "--policy", "kairos", "--var", "budget=0.5").code)
 }
 
 func TestSimulatePools(t *testing.T) {
 	got := run(t, "simulate", examplePool, "--policy", "kairos", "--rate", "600", "--duration", "5s", "--seed", "3", "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
-	var out struct{ Pools []planning.SimulatedPool }
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	var out struct{ Pools []SimulatedPool }
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	require.Len(t, out.Pools, 1)
 	p := out.Pools[0]
@@ -109,9 +106,9 @@ func TestSimulatePools(t *testing.T) {
 	assert.NotEmpty(t, p.Utilisation)
 
 	got = run(t, "simulate", examplePool, "--policy", "kairos", "--rate", "600", "--duration", "2s", "--dispatch", "ribbon")
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "ranking: ribbon dispatch, poisson arrivals, seed 1, 600 queries/s")
 	got = run(t, "simulate", examplePool, "--dispatch", "tc")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "choose one of matching, ribbon, clockwork")
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/language"
@@ -44,9 +43,9 @@ pipeline "p" {
   output "y" { value = module.m.output }
 }
 `), 0o644))
-	assert.Equal(t, command.ExitError, run(t, "plan", file).code, "nothing is known of m")
+	assert.Equal(t, ExitError, run(t, "plan", file).code, "nothing is known of m")
 	got := run(t, "plan", file, "--state", filepath.Join(state, "none"))
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "there is no state folder")
 
 	config, diags := language.Load(language.LoadOptions{}, file)
@@ -57,13 +56,13 @@ pipeline "p" {
 	}
 	require.NoError(t, system.Folder(state).Kept(engines).Save(task, []pipelines.Point{at(1, 20*time.Millisecond), at(2, 30*time.Millisecond)}))
 	got = run(t, "plan", file, "--state", state)
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "p: optimal plan")
 	assert.Empty(t, got.stderr)
 
 	require.NoError(t, system.Folder(state).Kept(engines).Save(task, []pipelines.Point{at(1, 800*time.Millisecond), at(2, 900*time.Millisecond)}))
 	got = run(t, "plan", file, "--state", state)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stdout, "others used up to 0.9 cores while m was profiled", "a refused plan says what may be wrong with its profile")
 	assert.Contains(t, got.stdout, "harpagon profile --again")
 }

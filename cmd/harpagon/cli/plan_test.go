@@ -10,20 +10,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 func TestPlan(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	got := run(t, "plan", dir)
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Empty(t, got.stderr)
 	golden(t, "plan.txt", got.stdout)
 
 	got = run(t, "plan", dir, "--json")
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	golden(t, "plan.json", got.stdout)
 }
 
@@ -32,7 +30,7 @@ func TestPlanOptions(t *testing.T) {
 	whole := run(t, "plan", dir, "--policy", "exact", "--cost-model", "shared")
 	assert.Equal(t, run(t, "plan", dir), whole)
 	cut := run(t, "plan", dir, "--without", "batch,dummy", "--without", "direct")
-	assert.Equal(t, command.ExitOK, cut.code, cut.stderr)
+	assert.Equal(t, ExitOK, cut.code, cut.stderr)
 	assert.NotEqual(t, whole.stdout, cut.stdout)
 	tight := smallFolder(t, "120ms") // with plenty of time, all splits give each module what it wants
 	assert.NotEqual(t, run(t, "plan", tight, "--split", "lc").stdout, run(t, "plan", tight, "--split", "quantized:20ms").stdout)
@@ -46,9 +44,9 @@ func TestPlanOfTheInfeasible(t *testing.T) {
 	other = other[strings.Index(other, "pipeline"):]
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.hcl"), []byte(other), 0o644))
 
-	assert.Equal(t, command.ExitError, run(t, "validate", dir).code)
+	assert.Equal(t, ExitError, run(t, "validate", dir).code)
 	got := run(t, "plan", dir, "--json", "--detailed-exitcode")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Empty(t, got.stderr)
 	var out struct{ Plans []map[string]any }
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
@@ -59,7 +57,7 @@ func TestPlanOfTheInfeasible(t *testing.T) {
 	assert.Empty(t, out.Plans[1]["modules"])
 
 	got = run(t, "plan", dir)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stdout, "small: infeasible: ")
 	assert.Contains(t, got.stdout, "other: optimal plan")
 }
@@ -67,7 +65,7 @@ func TestPlanOfTheInfeasible(t *testing.T) {
 func TestPlanNeedsAValidDeclaration(t *testing.T) {
 	dir := smallFolder(t, "400")
 	got := run(t, "plan", dir, "--json")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Empty(t, got.stdout)
 	assert.Contains(t, got.stderr, `"400" is not a duration`)
 	assert.Contains(t, got.stderr, "small.hcl line 6")
@@ -75,7 +73,7 @@ func TestPlanNeedsAValidDeclaration(t *testing.T) {
 
 func TestPlanNeedsProfiles(t *testing.T) {
 	got := run(t, "plan", root+"/examples/traffic")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Empty(t, got.stdout)
 	assert.Contains(t, got.stderr, "traffic.detect, traffic.boxes")
 	assert.Contains(t, got.stderr, "harpagon profile "+root+"/examples/traffic")
@@ -86,7 +84,7 @@ func TestPlanKeepsAndCompares(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	out := filepath.Join(t.TempDir(), "plan.json")
 	args := []string{"plan", dir, "--out", out, "--detailed-exitcode"}
-	assert.Equal(t, command.ExitChanges, run(t, args...).code, "new")
+	assert.Equal(t, ExitChanges, run(t, args...).code, "new")
 	var kept map[string]any
 	require.NoError(t, json.Unmarshal([]byte(read(t, out)), &kept))
 	require.Contains(t, kept, "made", "from what it was made is added")
@@ -94,14 +92,14 @@ func TestPlanKeepsAndCompares(t *testing.T) {
 	text, err := json.Marshal(kept)
 	require.NoError(t, err)
 	assert.JSONEq(t, run(t, "plan", dir, "--json").stdout, string(text))
-	assert.Equal(t, command.ExitOK, run(t, args...).code, "the same")
-	assert.Equal(t, command.ExitChanges, run(t, append(args, "--without", "batch")...).code, "another")
-	assert.Equal(t, command.ExitOK, run(t, "plan", dir, "--out", out).code)
-	assert.Equal(t, command.ExitChanges, run(t, "plan", dir, "--detailed-exitcode").code, "it needs devices")
+	assert.Equal(t, ExitOK, run(t, args...).code, "the same")
+	assert.Equal(t, ExitChanges, run(t, append(args, "--without", "batch")...).code, "another")
+	assert.Equal(t, ExitOK, run(t, "plan", dir, "--out", out).code)
+	assert.Equal(t, ExitChanges, run(t, "plan", dir, "--detailed-exitcode").code, "it needs devices")
 
 	require.NoError(t, os.WriteFile(out, []byte("a letter"), 0o644))
 	got := run(t, args...)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "name another file")
 	assert.Equal(t, "a letter", read(t, out))
 }
@@ -119,9 +117,9 @@ func TestPlanBlock(t *testing.T) {
 		require.NoError(t, os.WriteFile(files[0], []byte(changed), 0o600))
 	}
 	planned := func(flags ...string) plan.Plan {
-		var all planning.Plans
+		var all Plans
 		got := run(t, append([]string{"plan", folder, "--json"}, flags...)...)
-		require.Equal(t, command.ExitOK, got.code, got.stderr)
+		require.Equal(t, ExitOK, got.code, got.stderr)
 		require.NoError(t, json.Unmarshal([]byte(got.stdout), &all))
 		return all.Plans[0]
 	}
@@ -133,14 +131,14 @@ func TestPlanBlock(t *testing.T) {
 	p = planned("--cost-model", "proportional")
 	assert.Equal(t, [2]string{"nexus", "proportional"}, [2]string{p.Policy, p.CostModel})
 	got := run(t, "plan", folder, "--without", "merge")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "--without: pipeline \"")
 	assert.Contains(t, got.stderr, "Policy nexus has no steps to switch off")
 
 	declare(`policy = "kairos"`)
 	for _, name := range []string{"validate", "plan", "compare", "simulate", "apply"} {
 		got := run(t, name, folder)
-		assert.Equal(t, command.ExitError, got.code)
+		assert.Equal(t, ExitError, got.code)
 		assert.Contains(t, got.stderr+got.stdout, `Policy "kairos" plans pools, and this is a pipeline`, name)
 	}
 	got = run(t, "simulate", folder, "--pool", "cpu=1", "--policy", "exact")

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
@@ -94,7 +93,7 @@ func TestAPoolServesOnWhenABadDeclarationIsApplied(t *testing.T) {
 			write("pool.hcl", c.hcl)
 			write("sizes.csv", c.sizes)
 			got := run(t, "apply", dir, "--state", state)
-			assert.Equal(t, command.ExitError, got.code)
+			assert.Equal(t, ExitError, got.code)
 			assert.Contains(t, got.stderr, c.place)
 			assert.Contains(t, joined(got.stderr), c.says)
 		})
@@ -103,7 +102,7 @@ func TestAPoolServesOnWhenABadDeclarationIsApplied(t *testing.T) {
 	other := strings.NewReplacer(`["gpu", "cpu"]`, `["cpu", "tpu"]`, `base     = "gpu"`, `base     = "tpu"`).Replace(refusedPool)
 	write("pool.hcl", "hardware \"tpu\" {\n  price = 0.2\n}\n\n"+other)
 	got := run(t, "apply", dir, "--state", state)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	const hint = `no worker offers the base "tpu", of which a pool has at least one instance; start one with harpagon worker --hardware tpu`
 	assert.Contains(t, joined(got.stderr), hint)
 	status := joined(run(t, "status", "ranking", "--state", state).stdout)

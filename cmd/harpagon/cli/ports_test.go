@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
@@ -39,12 +38,12 @@ func TestABusyPortIsNamedWithItsFlag(t *testing.T) {
 		{"dispatcher", "--listen", nil}, {"worker", "--metrics", nil}, {"control", "--store-listen", nil},
 		{"temporal", "--addr", append(state(), "--ui", "")}, {"temporal", "--ui", append(state(), "--addr", "127.0.0.1:0")},
 	} {
-		d := command.Deps{Environ: []string{"TEMPORAL_ADDRESS=127.0.0.1:1"}, Start: system.Start, Temporal: noTemporal}
+		d := Deps{Environ: []string{"TEMPORAL_ADDRESS=127.0.0.1:1"}, Start: system.Start, Temporal: noTemporal}
 		if c.command == "up" {
 			d.Environ = nil
 		}
 		got := runWith(t, d, append(append([]string{c.command}, c.args...), c.flag, busy)...)
-		assert.Equal(t, command.ExitError, got.code)
+		assert.Equal(t, ExitError, got.code)
 		assert.Contains(t, got.stderr, "port "+port+" on 127.0.0.1 is in use by another program", "%s %s", c.command, c.flag)
 		assert.Contains(t, got.stderr, "choose another with "+c.flag+" ", "%s %s", c.command, c.flag)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors/provider"
 	"github.com/harpagon/harpagon/pipelines/files"
 	"github.com/harpagon/harpagon/pipelines/language"
@@ -35,7 +34,7 @@ func TestProfileFit(t *testing.T) {
 	require.NoError(t, os.WriteFile(calls, []byte(b.String()), 0o600))
 
 	got := run(t, "profile", "--fit", calls, "--out", out)
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stderr, "cpu, batch 1, maximum")
 	text, err := os.ReadFile(out)
 	require.NoError(t, err)
@@ -60,7 +59,7 @@ func TestProfileFitRefuses(t *testing.T) {
 		calls := filepath.Join(t.TempDir(), "calls.csv")
 		require.NoError(t, os.WriteFile(calls, []byte(text), 0o600))
 		got := run(t, "profile", "--fit", calls)
-		assert.Equal(t, command.ExitError, got.code)
+		assert.Equal(t, ExitError, got.code)
 		assert.Contains(t, got.stderr, want)
 	}
 	assert.Contains(t, run(t, "profile", "--fit", "none.csv").stderr, "cannot be read")
@@ -108,7 +107,7 @@ function "f" {
 
 	calls := filepath.Join(dir, "calls.csv")
 	got := run(t, "profile", dir, "--function", "f", "--calls", "2", "--out", file, "--save-calls", calls)
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	for _, want := range []string{"0.5 vCPU, batch 1: ", "by the declared terms", "the way to the provider and back takes", "a cold start takes", "cpu, batch 1, average", "wrote " + file, "wrote " + calls} {
 		assert.Contains(t, got.stderr, want)
 	}
@@ -121,16 +120,16 @@ function "f" {
 	assert.GreaterOrEqual(t, p.Calls.ColdStart, 0.002)
 
 	got = run(t, "plan", dir)
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "which no maximum latency holds")
 	again := run(t, "profile", "--fit", calls)
-	require.Equal(t, command.ExitOK, again.code, again.stderr)
+	require.Equal(t, ExitOK, again.code, again.stderr)
 	assert.Contains(t, again.stdout, `"cpu_max"`)
 
 	assert.Contains(t, run(t, "profile", dir, "--function", "g").stderr, `no function is called "g"`)
 	assert.Contains(t, run(t, "profile", dir, "--function", "f", "--calls", "0").stderr, "--calls 0: take 1 or more")
 	s.Close()
 	got = run(t, "profile", dir, "--function", "f", "--calls", "1")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "cannot be reached")
 }

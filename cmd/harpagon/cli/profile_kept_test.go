@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 const halfHCL = `
@@ -50,19 +48,19 @@ func TestProfileKeepsWhatItMeasured(t *testing.T) {
 	require.NoError(t, os.Mkdir(state, 0o700))
 
 	got := run(t, "profile", file, "--concurrency", "1")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, `"fails"`)
 	assert.Contains(t, got.stdout, "# half.works\n")
 	assert.Contains(t, got.stdout, "cpu,1,")
 
 	got = run(t, "profile", file, "--concurrency", "1", "--out", out, "--state", state)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	text, err := os.ReadFile(filepath.Join(out, "half-works.csv"))
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "cpu,2,")
 	assert.NoFileExists(t, filepath.Join(out, "half-fails.csv"))
 
 	got = run(t, "profile", file, "--concurrency", "1", "--state", state)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "as kept in "+state, "nothing is measured twice")
 }

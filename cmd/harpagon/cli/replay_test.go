@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
@@ -19,10 +17,10 @@ import (
 func TestReplayPoolsAndFunctions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.harprec")
 	got := run(t, "simulate", examplePool, root+"/examples/functions", "--duration", "2s", "--record", file)
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	got = run(t, "replay", file, "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
-	var out planning.Replayed
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	var out Replayed
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	policies := map[string]string{}
 	for _, s := range out.Stations {
@@ -34,9 +32,9 @@ func TestReplayPoolsAndFunctions(t *testing.T) {
 
 	for _, policy := range pool.Dispatches() {
 		got = run(t, "simulate", examplePool, "--policy", "homogeneous", "--duration", "2s", "--dispatch", policy, "--record", file)
-		require.Equal(t, command.ExitOK, got.code, got.stderr)
+		require.Equal(t, ExitOK, got.code, got.stderr)
 		got = run(t, "replay", file, "--json")
-		require.Equal(t, command.ExitOK, got.code, got.stderr)
+		require.Equal(t, ExitOK, got.code, got.stderr)
 		require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 		assert.True(t, out.Same, policy)
 		assert.Equal(t, policy, out.Stations[0].Policy)
@@ -47,24 +45,24 @@ func TestReplay(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	file, picture := filepath.Join(dir, "run.harprec"), filepath.Join(dir, "batches.svg")
 	got := run(t, "simulate", dir, "--duration", "5s", "--arrivals", "poisson", "--record", file)
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stderr, "wrote "+file)
 
 	got = run(t, "replay", file, "--plot", picture)
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "/vehicle: ")
 	assert.Contains(t, got.stdout, ": the same\n")
 	assert.Contains(t, read(t, picture), "vehicle")
 
 	got = run(t, "replay", file, "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
-	var out planning.Replayed
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	var out Replayed
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	assert.True(t, out.Same)
 	assert.Positive(t, out.Stations[0].Batches)
 
 	got = run(t, "replay", file, "--station", "p/nobody")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "--station p/nobody is not in the recording; it has [")
 }
 
@@ -72,7 +70,7 @@ func TestReplay(t *testing.T) {
 func TestReplayFindsTheFirstDifference(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	file := filepath.Join(dir, "run.harprec")
-	require.Equal(t, command.ExitOK, run(t, "simulate", dir, "--duration", "5s", "--arrivals", "poisson", "--record", file).code)
+	require.Equal(t, ExitOK, run(t, "simulate", dir, "--duration", "5s", "--arrivals", "poisson", "--record", file).code)
 	r, err := recording.Parse([]byte(read(t, file)))
 	require.NoError(t, err)
 	for i := range r.Stations {
@@ -85,12 +83,12 @@ func TestReplayFindsTheFirstDifference(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, changed, 0o600))
 	got := run(t, "replay", file)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stdout, "differs at")
 	assert.Contains(t, got.stdout, "recorded: ")
 	assert.Contains(t, got.stdout, "the policy then:\ntc: ")
 	got = run(t, "replay", file, "--json", "--plot", filepath.Join(dir, "batches.svg"))
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stdout, `"same": false`)
 }
 
@@ -103,7 +101,7 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 
 	write(good)
 	got := run(t, "replay", file)
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "nothing was served")
 	assert.Contains(t, run(t, "replay", file, "--plot", filepath.Join(dir, "x.svg")).stderr, "nothing to draw")
 	assert.Contains(t, run(t, "replay", file, "--plot", "x.bmp").stderr, "--plot")

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/experiments"
 )
 
@@ -32,7 +31,7 @@ type figuresJSON struct {
 // TestListOfFiguresIsComplete: what is listed is what can be made.
 func TestListOfFiguresIsComplete(t *testing.T) {
 	got := run(t, "reproduce", "--list", "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	var out figuresJSON
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	text := run(t, "reproduce", "--list").stdout
@@ -63,7 +62,7 @@ func TestWhatIsNotMade(t *testing.T) {
 			continue
 		}
 		got := run(t, "reproduce", p.ID)
-		assert.Equal(t, command.ExitError, got.code, p.ID)
+		assert.Equal(t, ExitError, got.code, p.ID)
 		assert.Contains(t, strings.Join(strings.Fields(got.stderr), " "), p.Why, p.ID)
 	}
 	got := run(t, "reproduce", "symphony/figure7", "--list")
@@ -72,7 +71,7 @@ func TestWhatIsNotMade(t *testing.T) {
 
 func TestReproduceForPrograms(t *testing.T) {
 	got := run(t, "reproduce", "symphony/table2", "--json")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	var out figuresJSON
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	require.Len(t, out.Figures, 1)
@@ -90,7 +89,7 @@ func TestReproduceForPrograms(t *testing.T) {
 func TestReproduceToAFolder(t *testing.T) {
 	dir := t.TempDir()
 	got := run(t, "reproduce", "symphony/devices", "symphony/table2", "--out", dir)
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	for _, text := range []string{"From one device to a thousand", "Adaptive over deferred: ", "table 2", "goodput over deferred's, group 1 model"} {
 		assert.Contains(t, got.stdout, text)
 	}
@@ -119,7 +118,7 @@ func TestReproduceRefuses(t *testing.T) {
 		{[]string{"symphony/table2", "--out", os.DevNull}, "--out: "},
 	} {
 		got := run(t, append([]string{"reproduce"}, row.args...)...)
-		assert.Equal(t, command.ExitError, got.code)
+		assert.Equal(t, ExitError, got.code)
 		assert.Contains(t, got.stderr, row.says)
 	}
 }
@@ -129,8 +128,8 @@ func TestReproduceStopsWhenAsked(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var out, err strings.Builder
-	code := Run(ctx, command.Deps{Stdout: &out, Stderr: &err}, []string{"reproduce", "symphony/table2", "simulating/promises", "--json"})
-	assert.Equal(t, command.ExitError, code)
+	code := Run(ctx, Deps{Stdout: &out, Stderr: &err}, []string{"reproduce", "symphony/table2", "simulating/promises", "--json"})
+	assert.Equal(t, ExitError, code)
 	assert.Contains(t, err.String(), "stopped; 1 of 2 figures are done")
 	assert.True(t, json.Valid([]byte(out.String())))
 }

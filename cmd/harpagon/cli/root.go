@@ -10,12 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/changing"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/hosting"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/planning"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/serving"
 )
 
 // stage is a part of a user's journey, in the order of the help text.
@@ -25,20 +19,20 @@ type stage struct {
 }
 
 // stages lists every command. A new one is a line here.
-func stages(d *command.Deps) []stage {
+func stages(d *Deps) []stage {
 	return []stage{
-		{"Declare a pipeline:", []*cobra.Command{planning.NewInitCommand(d), planning.NewFmtCommand(d), planning.NewValidateCommand(d)}},
-		{"Know what it will take:", []*cobra.Command{serving.NewEnginesCommand(d), serving.NewProfileCommand(d), planning.NewPlanCommand(d), planning.NewSimulateCommand(d), planning.NewReplayCommand(d), planning.NewCompareCommand(d), planning.NewReproduceCommand(d)}},
-		{"Run it:", []*cobra.Command{serving.NewUpCommand(d), changing.NewApplyCommand(d), serving.NewStatusCommand(d), serving.NewExplainCommand(d), changing.NewHistoryCommand(d), changing.NewRollbackCommand(d), changing.NewDownCommand(d)}},
-		{"Use what runs:", []*cobra.Command{serving.NewInferCommand(d), serving.NewLoadCommand(d)}},
-		{"See it all at once:", []*cobra.Command{serving.NewDemoCommand(d)}},
-		{"Run the roles on hosts of their own:", []*cobra.Command{hosting.NewGatewayCommand(d), hosting.NewDispatcherCommand(d), hosting.NewWorkerCommand(d), hosting.NewControlCommand(d), newTemporalCommand(d), serving.NewProviderCommand(d)}},
+		{"Declare a pipeline:", []*cobra.Command{NewInitCommand(d), NewFmtCommand(d), NewValidateCommand(d)}},
+		{"Know what it will take:", []*cobra.Command{NewEnginesCommand(d), NewProfileCommand(d), NewPlanCommand(d), NewSimulateCommand(d), NewReplayCommand(d), NewCompareCommand(d), NewReproduceCommand(d)}},
+		{"Run it:", []*cobra.Command{NewUpCommand(d), NewApplyCommand(d), NewStatusCommand(d), NewExplainCommand(d), NewHistoryCommand(d), NewRollbackCommand(d), NewDownCommand(d)}},
+		{"Use what runs:", []*cobra.Command{NewInferCommand(d), NewLoadCommand(d)}},
+		{"See it all at once:", []*cobra.Command{NewDemoCommand(d)}},
+		{"Run the roles on hosts of their own:", []*cobra.Command{NewGatewayCommand(d), NewDispatcherCommand(d), NewWorkerCommand(d), NewControlCommand(d), newTemporalCommand(d), NewProviderCommand(d)}},
 		{"About this program:", []*cobra.Command{newVersionCommand(d), newSchemaCommand(d)}},
 	}
 }
 
 // New makes the command harpagon.
-func New(d command.Deps) *cobra.Command {
+func New(d Deps) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "harpagon",
 		Short: "Serve pipelines of neural networks for the least money that keeps their latency objective",
@@ -55,14 +49,14 @@ A pipeline is declared in HCL: harpagon init writes one to start from.`,
 	root.SetIn(d.Stdin)
 	root.SetOut(d.Stdout)
 	root.SetErr(d.Stderr)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return command.WrongUse(c, err) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return WrongUse(c, err) })
 	journey := stages(&d)
 	for _, s := range journey {
 		root.AddCommand(s.commands...)
 	}
 	complete(root, &d)
 	// Cobra breaks no line of its own accord.
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", command.LineWidth)))
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", LineWidth)))
 	others := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if c != root {
@@ -97,10 +91,10 @@ const graceTime = 2 * time.Second
 // Run runs one command line, without the name of the program, and returns the
 // exit code. When ctx ends, commands that started something stop it first;
 // others, which may be deep in a search, are left after a moment.
-func Run(ctx context.Context, d command.Deps, args []string) int {
+func Run(ctx context.Context, d Deps, args []string) int {
 	width := d.Width
 	if width <= 0 || !d.Terminal {
-		width = command.LineWidth
+		width = LineWidth
 	}
 	out := &fitter{to: d.Stdout, width: width}
 	d.Stdout = out
@@ -110,7 +104,7 @@ func Run(ctx context.Context, d command.Deps, args []string) int {
 	done := make(chan int, 1)
 	go func() {
 		c, err := root.ExecuteContextC(ctx)
-		done <- command.Report(d.Stderr, errors.Join(command.NamePort(c, err), out.flush()))
+		done <- Report(d.Stderr, errors.Join(NamePort(c, err), out.flush()))
 	}()
 	select {
 	case code := <-done:
@@ -125,7 +119,7 @@ func Run(ctx context.Context, d command.Deps, args []string) int {
 		return code
 	case <-time.After(graceTime):
 		fmt.Fprintln(d.Stderr, "harpagon: interrupted")
-		return command.ExitInterrupted
+		return ExitInterrupted
 	}
 }
 

@@ -11,15 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/serving"
 )
 
 func TestHelp(t *testing.T) {
 	for _, name := range []string{"init", "fmt", "validate", "engines", "plan"} {
 		got := run(t, name, "--help")
-		assert.Equal(t, command.ExitOK, got.code)
+		assert.Equal(t, ExitOK, got.code)
 		assert.Empty(t, got.stderr)
 		golden(t, "help/"+name+".txt", got.stdout)
 	}
@@ -28,7 +25,7 @@ func TestHelp(t *testing.T) {
 func TestHelpFollowsTheJourney(t *testing.T) {
 	bare, help := run(t), run(t, "--help")
 	assert.Equal(t, help, bare)
-	assert.Equal(t, command.ExitOK, help.code)
+	assert.Equal(t, ExitOK, help.code)
 	last := 0
 	for _, word := range []string{"Declare a pipeline", "  init ", "  fmt ", "  validate ", "Know what it will take", "  plan ", "Exit codes"} {
 		at := strings.Index(help.stdout, word)
@@ -38,7 +35,7 @@ func TestHelpFollowsTheJourney(t *testing.T) {
 }
 
 func TestEveryCommandExplainsItself(t *testing.T) {
-	for _, s := range stages(&command.Deps{}) {
+	for _, s := range stages(&Deps{}) {
 		for _, c := range s.commands {
 			assert.NotEmpty(t, c.Short, c.Name())
 			assert.Contains(t, c.Example, "harpagon "+c.Name(), "%s has no example", c.Name())
@@ -47,7 +44,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 }
 
 func TestVersionFlag(t *testing.T) {
-	assert.Equal(t, result{command.ExitOK, "harpagon version v1.2.3\n", ""}, run(t, "--version"))
+	assert.Equal(t, result{ExitOK, "harpagon version v1.2.3\n", ""}, run(t, "--version"))
 }
 
 func TestWrongUse(t *testing.T) {
@@ -69,7 +66,7 @@ func TestWrongUse(t *testing.T) {
 		{[]string{"fmt", "nowhere.hcl"}, []string{"nowhere.hcl does not exist"}},
 	} {
 		got := run(t, c.args...)
-		assert.Equal(t, command.ExitError, got.code, c.args)
+		assert.Equal(t, ExitError, got.code, c.args)
 		assert.Empty(t, got.stdout, c.args)
 		for _, text := range c.says {
 			assert.Contains(t, got.stderr, text, c.args)
@@ -86,27 +83,27 @@ func TestReport(t *testing.T) {
 		text string
 	}{
 		{nil, 0, ""},
-		{command.ErrReported, 1, ""},
-		{command.ErrChanges, 2, ""},
+		{ErrReported, 1, ""},
+		{ErrChanges, 2, ""},
 		{errors.New("the port is in use"), 1, "harpagon: the port is in use\n"},
 		{fmt.Errorf("harpagon: %w", errors.New("the port is in use")), 1, "harpagon: the port is in use\n"},
 	} {
 		var b strings.Builder
-		assert.Equal(t, c.code, command.Report(&b, c.err))
+		assert.Equal(t, c.code, Report(&b, c.err))
 		assert.Equal(t, c.text, b.String())
 	}
 }
 
 func TestWrongUseNamesTheCommand(t *testing.T) {
-	assert.ErrorContains(t, command.WrongUse(&cobra.Command{Use: "up PATH"}, errors.New("no")), "no; up --help tells")
+	assert.ErrorContains(t, WrongUse(&cobra.Command{Use: "up PATH"}, errors.New("no")), "no; up --help tells")
 }
 
 func TestEnginesCommand(t *testing.T) {
 	var out bytes.Buffer
-	require.Zero(t, Run(t.Context(), command.Deps{Stdout: &out, Stderr: &out}, []string{"engines", "--json"}))
-	var got struct{ Engines []serving.EngineReport }
+	require.Zero(t, Run(t.Context(), Deps{Stdout: &out, Stderr: &out}, []string{"engines", "--json"}))
+	var got struct{ Engines []EngineReport }
 	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
-	names := map[string]serving.EngineReport{}
+	names := map[string]EngineReport{}
 	for _, e := range got.Engines {
 		names[e.Name] = e
 		assert.True(t, e.Ready || e.Reason != "" && e.Install != "", e.Name)

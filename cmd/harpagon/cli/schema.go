@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 // schemas holds what --json prints, a JSON Schema (draft 2020-12) a command.
@@ -16,7 +14,7 @@ import (
 //go:embed schemas/*.json
 var schemas embed.FS
 
-func newSchemaCommand(d *command.Deps) *cobra.Command {
+func newSchemaCommand(d *Deps) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [COMMAND]",
 		Short: "Print the JSON Schema of what a command prints with --json",

@@ -10,8 +10,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 // fitsSchema compares what a command printed with --json with its schema. Every
@@ -52,13 +50,13 @@ func TestSchemas(t *testing.T) {
 		})
 	}
 	got := run(t, "schema", "plam")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, `there is no schema "plam"; there are apply,`)
 }
 
 // Every command with --json has a schema.
 func TestEveryJSONHasASchema(t *testing.T) {
-	for _, s := range stages(&command.Deps{}) {
+	for _, s := range stages(&Deps{}) {
 		for _, c := range s.commands {
 			if c.Flags().Lookup("json") != nil {
 				assert.Contains(t, schemaNames(), c.Name())

@@ -9,19 +9,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 )
 
 func TestSimulate(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	got := run(t, "simulate", dir, "--duration", "10s", "--arrivals", "poisson")
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	golden(t, "simulate.txt", got.stdout)
 	assert.Equal(t, got, run(t, "simulate", dir, "--duration", "10s", "--arrivals", "poisson"), "the same seed")
 
 	got = run(t, "simulate", dir, "--json", "--duration", "10s", "--pool", "v100=2", "--dispatch", "deferred", "--find-goodput", "--tolerance", "0.05")
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	var out struct{ Simulations []map[string]any }
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	require.Len(t, out.Simulations, 1)
@@ -40,7 +38,7 @@ func TestSimulate(t *testing.T) {
 // TestSimulateKeepsAPlan: every even request of a plan is in time.
 func TestSimulateKeepsAPlan(t *testing.T) {
 	got := run(t, "simulate", smallFolder(t, "120ms"), "--json", "--dispatch", "tc", "--arrivals", "even", "--duration", "20s")
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	var out struct {
 		Simulations []struct{ Requests, Completed int }
 	}
@@ -53,7 +51,7 @@ func TestSimulatePictures(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	picture, events := filepath.Join(dir, "batches.svg"), filepath.Join(dir, "events.json")
 	got := run(t, "simulate", dir, "--duration", "5s", "--plot", picture, "--trace-events", events)
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, read(t, picture), "vehicle")
 	var trace struct{ TraceEvents []map[string]any }
 	require.NoError(t, json.Unmarshal([]byte(read(t, events)), &trace))
@@ -65,14 +63,14 @@ func TestSimulateTraces(t *testing.T) {
 	trace := filepath.Join(dir, "counts.csv")
 	require.NoError(t, os.WriteFile(trace, []byte("0,5\n3,7\n"), 0o644))
 	got := run(t, "simulate", dir, "--arrivals", "trace:"+trace)
-	require.Equal(t, command.ExitOK, got.code, got.stderr)
+	require.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "small: 12 requests at 3/s")
 	require.NoError(t, os.WriteFile(trace, []byte("1.5\n2.5\n2\n"), 0o644))
 	got = run(t, "simulate", dir, "--arrivals", "replay:"+trace)
-	assert.Equal(t, command.ExitError, got.code, got.stdout)
+	assert.Equal(t, ExitError, got.code, got.stdout)
 	assert.Contains(t, got.stderr, "counts.csv line 3")
 	got = run(t, "simulate", dir, "--rate", "0")
-	assert.Equal(t, command.ExitOK, got.code, got.stderr)
+	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Contains(t, got.stdout, "small: 0 requests")
 }
 
@@ -95,12 +93,12 @@ func TestSimulateSaysWhatIsWrong(t *testing.T) {
 		"--seeds 0":                    "at least one seed",
 	} {
 		got := run(t, append([]string{"simulate", dir}, strings.Fields(args)...)...)
-		assert.Equal(t, command.ExitError, got.code, args)
+		assert.Equal(t, ExitError, got.code, args)
 		assert.Contains(t, got.stderr, want, args)
 		assert.Empty(t, got.stdout, args)
 	}
 	got := run(t, "simulate", smallFolder(t, "9ms"), "--json")
-	assert.Equal(t, command.ExitError, got.code, got.stdout)
+	assert.Equal(t, ExitError, got.code, got.stdout)
 	assert.Contains(t, got.stdout, `"infeasible"`)
 }
 
@@ -110,7 +108,7 @@ func TestSimulateANetwork(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	median := func(delay string) float64 {
 		got := run(t, "simulate", dir, "--pool", "v100=4", "--duration", "10s", "--delay-control", delay, "--delay-data", "100us", "--json")
-		require.Equal(t, command.ExitOK, got.code, got.stderr)
+		require.Equal(t, ExitOK, got.code, got.stderr)
 		var out struct {
 			Simulations []struct {
 				Latency struct{ P50 float64 } `json:"latency_ms"`
@@ -125,10 +123,10 @@ func TestSimulateANetwork(t *testing.T) {
 		assert.Greater(t, median(delay), none+5, delay)
 	}
 	got := run(t, "simulate", dir, "--delay-control", "soon")
-	assert.Equal(t, command.ExitError, got.code, got.stdout)
+	assert.Equal(t, ExitError, got.code, got.stdout)
 	assert.Contains(t, got.stderr, "--delay-control soon: write a time such as 1ms")
 	require.NoError(t, os.WriteFile(file, []byte("50,10\n99,5\n"), 0o644))
 	got = run(t, "simulate", dir, "--delay-data", "percentiles:"+file)
-	assert.Equal(t, command.ExitError, got.code, got.stdout)
+	assert.Equal(t, ExitError, got.code, got.stdout)
 	assert.Contains(t, got.stderr, "net.csv line 2, column 4")
 }

@@ -8,8 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/serving"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -28,13 +26,13 @@ func TestStatusCountsMistakesOfCallersApart(t *testing.T) {
 		all = append(all, s)
 	}
 	var text bytes.Buffer
-	require.NoError(t, serving.WriteServices(&text, all))
+	require.NoError(t, WriteServices(&text, all))
 	lines := strings.Split(text.String(), "\n")
 	assert.True(t, strings.HasSuffix(lines[0], "invalid"), lines[0])
 	assert.Contains(t, lines[1], "100 %")
 	assert.True(t, strings.HasSuffix(lines[1], "17"), lines[1])
 	assert.True(t, strings.HasSuffix(lines[3], "-"), lines[3])
-	for line := range strings.Lines(fitted(text.String(), command.LineWidth)) {
-		assert.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), command.LineWidth, line)
+	for line := range strings.Lines(fitted(text.String(), LineWidth)) {
+		assert.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), LineWidth, line)
 	}
 }

@@ -7,16 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
 // newTemporalCommand makes harpagon temporal.
-func newTemporalCommand(d *command.Deps) *cobra.Command {
+func newTemporalCommand(d *Deps) *cobra.Command {
 	o := system.TemporalOptions{}
 	var state string
-	var security command.SecurityFlags
+	var security SecurityFlags
 	c := &cobra.Command{
 		Use:   "temporal",
 		Short: "Run the embedded Temporal server alone, or as one of a cluster",
@@ -44,9 +43,9 @@ CA; clients give theirs the same way and set TEMPORAL_TLS=true.`,
 	security.Register(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if d.Temporal == nil {
-			return command.ErrNoServer
+			return ErrNoServer
 		}
-		if err := command.CheckPorts(c); err != nil {
+		if err := CheckPorts(c); err != nil {
 			return err
 		}
 		if err := os.MkdirAll(state, 0o700); err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/examples/ocr"
 	"github.com/harpagon/harpagon/pipelines/language"
 )
@@ -42,12 +41,12 @@ func TestEveryDeclarationOfTheRepository(t *testing.T) {
 			if why := missing(dir); why != nil {
 				t.Logf("not validated: %v", why)
 			} else {
-				got := runWith(t, command.Deps{Environ: os.Environ()}, "validate", dir)
-				assert.Equal(t, command.ExitOK, got.code, got.stderr)
+				got := runWith(t, Deps{Environ: os.Environ()}, "validate", dir)
+				assert.Equal(t, ExitOK, got.code, got.stderr)
 				assert.Empty(t, got.stderr)
 			}
 			got := run(t, "fmt", "--check", "--diff", dir)
-			assert.Equal(t, command.ExitOK, got.code, "run harpagon fmt %s\n%s", dir, got.stdout)
+			assert.Equal(t, ExitOK, got.code, "run harpagon fmt %s\n%s", dir, got.stdout)
 		})
 	}
 }
@@ -69,7 +68,7 @@ func missing(dir string) error {
 
 func TestValidateSaysWhatItChecked(t *testing.T) {
 	got := run(t, "validate", smallFolder(t, "400ms"))
-	assert.Equal(t, result{command.ExitOK,
+	assert.Equal(t, result{ExitOK,
 		"Valid: 1 file, 1 pipeline, 2 modules, 1 kind of hardware, 6 profile points; shapes between modules\n  compared.\n", ""}, got)
 }
 
@@ -81,7 +80,7 @@ func TestValidateFindsEverythingAtItsPlace(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 
 	got := run(t, "validate", dir)
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Empty(t, got.stdout)
 	for _, text := range []string{"small.hcl line 2", "without unit or quotes", "small.hcl line 21", `Did you mean "detect"?`, "module.detekt.vehicles", "SLO 9ms cannot be met", "Not valid: "} {
 		assert.Contains(t, got.stderr, text)
@@ -89,7 +88,7 @@ func TestValidateFindsEverythingAtItsPlace(t *testing.T) {
 	assert.NotContains(t, got.stderr, "\x1b[", "no colours without a terminal")
 
 	got = run(t, "validate", dir, "--json")
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Empty(t, got.stderr)
 	var out struct {
 		Valid    bool
@@ -104,13 +103,13 @@ func TestValidateFindsEverythingAtItsPlace(t *testing.T) {
 
 func TestValidateAsJSON(t *testing.T) {
 	got := run(t, "validate", smallFolder(t, "400ms"), "--json")
-	assert.Equal(t, result{command.ExitOK, "{\n  \"valid\": true,\n  \"findings\": []\n}\n", ""}, got)
+	assert.Equal(t, result{ExitOK, "{\n  \"valid\": true,\n  \"findings\": []\n}\n", ""}, got)
 }
 
 func TestColoursAreForTerminals(t *testing.T) {
 	dir := smallFolder(t, "9ms")
-	assert.Contains(t, runWith(t, command.Deps{Terminal: true}, "validate", dir).stderr, "\x1b[")
-	assert.NotContains(t, runWith(t, command.Deps{Terminal: true, Environ: []string{"NO_COLOR=1"}}, "validate", dir).stderr, "\x1b[")
+	assert.Contains(t, runWith(t, Deps{Terminal: true}, "validate", dir).stderr, "\x1b[")
+	assert.NotContains(t, runWith(t, Deps{Terminal: true, Environ: []string{"NO_COLOR=1"}}, "validate", dir).stderr, "\x1b[")
 }
 
 func TestVariables(t *testing.T) {
@@ -120,9 +119,9 @@ func TestVariables(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	file := filepath.Join(dir, "values.txt")
 	require.NoError(t, os.WriteFile(file, []byte("slo = \"8ms\"\n"), 0o644))
-	env := command.Deps{Environ: []string{"HARPAGON_VAR_slo=9ms"}}
+	env := Deps{Environ: []string{"HARPAGON_VAR_slo=9ms"}}
 
-	assert.Equal(t, command.ExitOK, run(t, "validate", dir).code)
+	assert.Equal(t, ExitOK, run(t, "validate", dir).code)
 	assert.Contains(t, runWith(t, env, "validate", dir).stderr, "SLO 9ms cannot be met")
 	assert.Contains(t, runWith(t, env, "validate", dir, "--var-file", file).stderr, "SLO 8ms cannot be met")
 	assert.Contains(t, runWith(t, env, "validate", dir, "--var-file", file, "--var", "slo=7ms").stderr, "SLO 7ms cannot be met")
@@ -133,6 +132,6 @@ func TestValidateOfNothing(t *testing.T) {
 	assert.Contains(t, run(t, "validate", "nowhere").stderr, "harpagon init")
 	assert.Contains(t, run(t, "validate", t.TempDir()).stderr, "holds no *.hcl files")
 	got := run(t, "validate", folder(t, map[string]string{"a.hcl": "# nothing yet\n"}))
-	assert.Equal(t, command.ExitError, got.code)
+	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "declare no pipeline")
 }

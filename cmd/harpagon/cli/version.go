@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/cmd/harpagon/cli/command"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
@@ -25,7 +24,7 @@ type versionReport struct {
 	Engines  []string `json:"engines"`  // compiled in; harpagon engines says which are ready
 }
 
-func newVersionCommand(d *command.Deps) *cobra.Command {
+func newVersionCommand(d *Deps) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "version",
@@ -36,7 +35,7 @@ func newVersionCommand(d *command.Deps) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			r := reportVersion(d)
 			if asJSON {
-				return command.WriteJSON(d.Stdout, r)
+				return WriteJSON(d.Stdout, r)
 			}
 			_, err := fmt.Fprint(d.Stdout, r.describe())
 			return err
@@ -46,7 +45,7 @@ func newVersionCommand(d *command.Deps) *cobra.Command {
 	return c
 }
 
-func reportVersion(d *command.Deps) versionReport {
+func reportVersion(d *Deps) versionReport {
 	r := versionReport{
 		Version: d.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		Embedded: d.Start != nil, Engines: engineNames(),
@@ -95,5 +94,5 @@ func (r versionReport) describe() string {
 		embedded = "yes"
 	}
 	return fmt.Sprintf("harpagon  %s\ncommit    %s\ngo        %s, %s\nembedded  %s\nengines   %s\n",
-		r.Version, commit, r.Go, r.Platform, embedded, command.Wrapped(strings.Join(r.Engines, ", "), command.LineWidth-10, "          "))
+		r.Version, commit, r.Go, r.Platform, embedded, Wrapped(strings.Join(r.Engines, ", "), LineWidth-10, "          "))
 }

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// template is what init writes, relative to templateRoot.
+//
+//go:embed template
+var template embed.FS
+
+// TemplateRoot is where the example stands that init writes.
+const TemplateRoot = "template"
+
+// NewInitCommand makes harpagon init.
+func NewInitCommand(d *Deps) *cobra.Command {
+	return &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write an example pipeline to start from",
+		Long: `Writes a commented pipeline.hcl and the profiles that it names into a folder, the
+current one by default. It validates and plans at once, without models and
+devices: its profiles are synthetic, made up to look like those of two networks.
+Existing files are never overwritten.`,
+		Example: `  harpagon init mypipeline
+  harpagon plan mypipeline`,
+		Args: atMostOneFolder,
+		RunE: func(_ *cobra.Command, args []string) error {
+			folder := "."
+			if len(args) == 1 {
+				folder = args[0]
+			}
+			return initialise(d, folder)
+		},
+	}
+}
+
+func atMostOneFolder(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return WrongUse(c, fmt.Errorf("init writes into one folder, not into %d", len(args)))
+	}
+	return nil
+}
+
+// initialise writes all files, or none where one is there already.
+func initialise(d *Deps, folder string) error {
+	names, err := templateFiles()
+	if err != nil {
+		return err
+	}
+	var taken []string
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(folder, name)); err == nil {
+			taken = append(taken, filepath.Join(folder, name))
+		}
+	}
+	if len(taken) > 0 {
+		return fmt.Errorf("%s: there already, and init overwrites nothing; name another folder: harpagon init DIR", strings.Join(taken, ", "))
+	}
+	for _, name := range names {
+		if err := writeTemplate(folder, name); err != nil {
+			return err
+		}
+		fmt.Fprintln(d.Stdout, "wrote", filepath.Join(folder, name))
+	}
+	_, err = fmt.Fprintf(d.Stdout, "\nThe profiles are synthetic, so that you can plan at once:\n\n  harpagon plan %s\n\nThen put your models in, and take the profiles out to have them measured.\n", folder)
+	return err
+}
+
+func templateFiles() ([]string, error) {
+	var names []string
+	err := fs.WalkDir(template, TemplateRoot, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			names = append(names, filepath.FromSlash(strings.TrimPrefix(path, TemplateRoot+"/")))
+		}
+		return err
+	})
+	return names, err
+}
+
+// writeTemplate refuses to overwrite even a file that came after the check.
+func writeTemplate(folder, name string) error {
+	text, err := template.ReadFile(TemplateRoot + "/" + filepath.ToSlash(name))
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(folder, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Close()); err != nil {
+		_ = os.Remove(path) // half of it would keep the next attempt from writing it
+	}
+	return err
+}

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/harpagon/harpagon/cmd/harpagon/chart"
+	"github.com/harpagon/harpagon/wire/replace"
+)
+
+// CheckPicture says early that a picture cannot be written to the file.
+func CheckPicture(path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := chart.Check(path); err != nil {
+		return fmt.Errorf("--plot %w", err)
+	}
+	return nil
+}
+
+// Drawing is a picture of package chart; the name of the file says in which format
+// it is written.
+type Drawing interface {
+	Write(w io.Writer, name string) error
+}
+
+// WritePicture draws to a file; one that was there stays where that fails.
+func WritePicture(d *Deps, path string, p Drawing) error {
+	var drawn bytes.Buffer
+	err := p.Write(&drawn, path)
+	if err == nil {
+		err = replace.File(path, drawn.Bytes(), 0o666)
+	}
+	if err != nil {
+		return fmt.Errorf("the picture was not drawn: %w", err)
+	}
+	fmt.Fprintf(d.Stderr, "wrote %s\n", path)
+	return nil
+}

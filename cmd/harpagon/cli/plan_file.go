@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler"
+	"github.com/harpagon/harpagon/scheduler/cluster"
+	"github.com/harpagon/harpagon/scheduler/functions"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/pool"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+// Made says what the plans of a file were made from, so that apply --plan can tell
+// whether they still hold.
+type Made struct {
+	Version     string             `json:"version"` // of the program
+	Paths       []string           `json:"paths"`   // of the declaration
+	Vars        []string           `json:"vars,omitempty"`
+	VarFiles    []string           `json:"var_files,omitempty"`
+	Planning    pipelines.Planning `json:"planning,omitzero"` // flags
+	Declared    string             `json:"declared"`          // digest of the services, profiles included
+	Fleet       string             `json:"fleet,omitempty"`   // digest of devices and what others hold; empty where no system ran
+	Generations map[string]int     `json:"generations"`       // of the services, where a system ran
+	Digest      string             `json:"digest"`            // of the file
+}
+
+// NewMade notes what plans are made from.
+func NewMade(x *Declaration, f *PlanningFlags, paths []string, specs []scheduler.Spec, fleet *scheduler.Fleet) (*Made, error) {
+	m := &Made{Version: x.Deps.Version, Vars: x.Vars, Planning: f.Given, Declared: digest(specs), Generations: map[string]int{}}
+	if fleet != nil {
+		m.Fleet = digest(fleet)
+	}
+	for to, all := range map[*[]string][]string{&m.Paths: paths, &m.VarFiles: x.Files} {
+		for _, path := range all {
+			at, err := filepath.Abs(path)
+			if err != nil {
+				return nil, err
+			}
+			*to = append(*to, at)
+		}
+	}
+	return m, nil
+}
+
+// Look notes which generations of the services are in force.
+func (m *Made) Look(ctx context.Context, commands *control.Control, specs []scheduler.Spec) (err error) {
+	m.Generations, err = generations(ctx, commands, specs)
+	return err
+}
+
+// generations are those in force; a service that does not run has none.
+func generations(ctx context.Context, commands *control.Control, specs []scheduler.Spec) (map[string]int, error) {
+	all := map[string]int{}
+	for _, spec := range specs {
+		s, err := commands.Status(ctx, spec.Name())
+		switch {
+		case errors.Is(err, control.ErrNotFound):
+		case err != nil:
+			return nil, err
+		case s.Asked != nil:
+			all[spec.Name()] = s.Asked.Generation
+		default:
+			all[spec.Name()] = s.Generation
+		}
+	}
+	return all, nil
+}
+
+func digest(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error() // and no digest is
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// PlanFile is what plan --out writes: what plan --json prints, and from what it was made.
+type PlanFile struct {
+	Plans     []plan.Plan      `json:"plans"`
+	Pools     []pool.Plan      `json:"pools,omitempty"`
+	Functions []functions.Plan `json:"functions,omitempty"`
+	Clusters  []cluster.Plan   `json:"clusters,omitempty"`
+	Made      *Made            `json:"made,omitempty"`
+}
+
+// Sealed writes a value with a field Made, which is given the digest of all of it.
+func Sealed(v any, made *Made) ([]byte, error) {
+	made.Digest = ""
+	for range 2 {
+		var text bytes.Buffer
+		if err := WriteJSON(&text, v); err != nil {
+			return nil, err
+		}
+		if made.Digest != "" {
+			return text.Bytes(), nil
+		}
+		sum, err := sealOf(text.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		made.Digest = sum
+	}
+	return nil, errors.New("command: no digest")
+}
+
+// partsOf are the fields of a file, and of what it says of how it was made: of those that
+// stand twice the last one.
+func partsOf(text []byte) (parts, made map[string]json.RawMessage, err error) {
+	if err := json.Unmarshal(text, &parts); err != nil {
+		return nil, nil, err
+	}
+	if len(parts["made"]) > 0 {
+		err = json.Unmarshal(parts["made"], &made)
+	}
+	return parts, made, err
+}
+
+// sealOf is the digest of a file whatever its white space, and without that in it.
+func sealOf(text []byte) (string, error) {
+	parts, made, err := partsOf(text)
+	if err != nil {
+		return "", err
+	}
+	delete(made, "digest")
+	delete(parts, "made")
+	var all bytes.Buffer
+	for _, object := range []map[string]json.RawMessage{parts, made} {
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			all.WriteString(name + "\n")
+			if err := json.Compact(&all, object[name]); err != nil {
+				return "", err
+			}
+		}
+	}
+	sum := sha256.Sum256(all.Bytes())
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// ReadPlanFile reads what plan --out wrote, with this version of the program, and
+// nobody has edited.
+func ReadPlanFile(path, version string) (*PlanFile, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--plan: %w", err)
+	}
+	var f PlanFile
+	if err := f.parse(text); err != nil {
+		return nil, fmt.Errorf("--plan %s: it holds something else than plans (%w); write it with harpagon plan --out", path, err)
+	}
+	if f.Made == nil {
+		return nil, fmt.Errorf("--plan %s: it does not say what it was made from; write it with harpagon plan --out", path)
+	}
+	if f.Made.Version != version {
+		return nil, fmt.Errorf("--plan %s: version %s of harpagon has made it, and this is %s, which may plan otherwise; make it again with harpagon plan --out", path, f.Made.Version, version)
+	}
+	if sum, err := sealOf(text); err != nil || sum != f.Made.Digest {
+		return nil, fmt.Errorf("--plan %s: it was changed after it was made, so that nobody has planned it; change the declaration instead, and make it again with harpagon plan --out", path)
+	}
+	return &f, nil
+}
+
+// parse reads the fields that the digest is of: of a field that stands twice, decoding
+// would mix both.
+func (f *PlanFile) parse(text []byte) error {
+	parts, made, err := partsOf(text)
+	if err != nil {
+		return err
+	}
+	if made != nil {
+		if parts["made"], err = json.Marshal(made); err != nil {
+			return err
+		}
+	}
+	if text, err = json.Marshal(parts); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, f)
+}
+
+// Of is the plan of a service; nil where the file has none.
+func (f *PlanFile) Of(s scheduler.Spec) *scheduler.Plan {
+	for i := range f.Plans {
+		if s.Pipeline != nil && f.Plans[i].Pipeline == s.Name() {
+			return &scheduler.Plan{Pipeline: &f.Plans[i]}
+		}
+	}
+	for i := range f.Pools {
+		if s.Pool != nil && f.Pools[i].Pool == s.Name() {
+			return &scheduler.Plan{Pool: &f.Pools[i]}
+		}
+	}
+	for i := range f.Functions {
+		if s.Function != nil && f.Functions[i].Function == s.Name() {
+			return &scheduler.Plan{Function: &f.Functions[i]}
+		}
+	}
+	for i := range f.Clusters {
+		if s.Cluster != nil && f.Clusters[i].Cluster == s.Name() {
+			return &scheduler.Plan{Cluster: &f.Clusters[i]}
+		}
+	}
+	return nil
+}
+
+// Declaration reads the files that the plans were made from.
+func (m *Made) Declaration(x *Declaration, f *PlanningFlags, state string) (*pipelines.Document, error) {
+	x.Vars, x.Files, f.Given = m.Vars, m.VarFiles, m.Planning
+	doc, err := f.Servable(x, m.Paths)
+	if err != nil {
+		return nil, err
+	}
+	filled := *doc
+	filled.Pipelines, filled.Pools = slices.Clone(doc.Pipelines), slices.Clone(doc.Pools)
+	for i := range filled.Pipelines {
+		filled.Pipelines[i].Modules = slices.Clone(filled.Pipelines[i].Modules)
+	}
+	if err := (&StateFlag{Dir: state}).Fill(&filled); err != nil {
+		return nil, err
+	}
+	if digest(scheduler.Specs(&filled)) != m.Declared {
+		return nil, errors.New("the declaration, or a profile, has changed since these plans were made; make them again with harpagon plan --out")
+	}
+	return doc, nil
+}
+
+// Fresh says why the plans must not be applied to the system as it is now.
+func (m *Made) Fresh(ctx context.Context, d *Deps, commands *control.Control, state string, specs []scheduler.Spec) error {
+	now, err := generations(ctx, commands, specs)
+	if err != nil {
+		return err
+	}
+	for _, s := range specs {
+		if was, is := m.Generations[s.Name()], now[s.Name()]; was != is {
+			return fmt.Errorf("%s %s is at generation %d, and was at %d when this was planned; make the plans again with harpagon plan --out", s.Kind(), s.Name(), is, was)
+		}
+	}
+	if m.Fleet == "" {
+		return nil // no system ran then; whether there is room, placing says
+	}
+	fleet, runs, err := (&StateFlag{Dir: state}).Fleet(ctx, d, specs)
+	if err == nil && (!runs || digest(&fleet) != m.Fleet) {
+		err = errors.New("devices, or what other services hold of them, have changed since these plans were made; make them again with harpagon plan --out")
+	}
+	return err
+}

@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/experiments"
+	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire/replace"
+)
+
+type reproduceFlags struct {
+	list, full         bool
+	asJSON, asMarkdown bool
+	out, plot, trace   string
+}
+
+// NewReproduceCommand makes harpagon reproduce.
+func NewReproduceCommand(d *Deps) *cobra.Command {
+	var f reproduceFlags
+	all := experiments.All()
+	c := &cobra.Command{
+		Use:   "reproduce [ID...]",
+		Short: "Make figures and tables of the papers and of the docs anew",
+		Long: `Measures what the papers and the docs of Harpagon show, and prints it as tables, with
+what the papers print beside it: a small part of each, or with --full the whole.
+--list names the figures and says how long the whole of each takes on two cores,
+which of them show what other figures of the papers do, and why the rest is not made;
+symphony stands for all whose ID begins with symphony/, and without any ID all are made.
+
+The same is drawn at random everywhere, so what is planned or simulated can be
+repeated to the digit; times are this machine's. They are processor time where the
+system tells it, so that other work hardly matters.`,
+		Example: `  harpagon reproduce --list
+  harpagon reproduce symphony/table4
+  harpagon reproduce symphony planning/growth --full --out figures
+  harpagon reproduce harpagon piccolo --markdown > papers.md
+  harpagon reproduce harmonybatch/traces --trace invocations_per_function_md.anon.d01.csv`,
+		ValidArgsFunction: func(_ *cobra.Command, given []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return slices.DeleteFunc(figureIDs(all), func(id string) bool {
+				return slices.Contains(given, id) || !strings.HasPrefix(id, begun)
+			}), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	flags := c.Flags()
+	flags.BoolVar(&f.list, "list", false, "name the figures instead of making them")
+	flags.BoolVar(&f.full, "full", false, "the whole of each, for as long as --list says; without it a small part, within seconds to a minute")
+	flags.BoolVar(&f.asJSON, "json", false, "print the rows as JSON")
+	flags.BoolVar(&f.asMarkdown, "markdown", false, "print the tables as Markdown")
+	flags.StringVar(&f.out, "out", "", "write each figure to `folder`, too: ID.md, ID.csv, and ID.svg where it can be drawn")
+	flags.StringVar(&f.plot, "plot", "", "draw each figure that can be drawn to `folder`: ID.svg")
+	flags.StringVar(&f.trace, "trace", "", "for harmonybatch/traces: a `file` of requests a minute, as the Azure Functions trace has them, in place of drawn ones")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if f.asJSON && f.asMarkdown {
+			return WrongUse(c, errors.New("--json and --markdown exclude each other; take one of them"))
+		}
+		if f.list {
+			return f.writeList(d, all, args)
+		}
+		chosen, err := choose(all, args)
+		if err != nil {
+			return err
+		}
+		return f.make(c.Context(), d, chosen, f.command(args))
+	}
+	return c
+}
+
+// choose finds the figures that were asked for, each once; all where none was.
+func choose(all []figure.Figure, ids []string) ([]figure.Figure, error) {
+	if len(ids) == 0 {
+		return all, nil
+	}
+	var chosen []figure.Figure
+	for _, id := range ids {
+		id = strings.TrimSuffix(id, "/")
+		found := experiments.Find(all, id)
+		for _, p := range experiments.FindElsewhere(id) {
+			switch {
+			case p.ID != id:
+			case p.Why != "":
+				return nil, fmt.Errorf("%s cannot be made: it %s", p.ID, p.Why)
+			default:
+				found = experiments.Find(all, p.In)
+			}
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("there is no figure %q.%s harpagon reproduce --list names all", id, pipelines.Suggest(id, figureIDs(all)))
+		}
+		for _, one := range found {
+			if !slices.ContainsFunc(chosen, func(f figure.Figure) bool { return f.ID == one.ID }) {
+				chosen = append(chosen, one)
+			}
+		}
+	}
+	return chosen, nil
+}
+
+func figureIDs(all []figure.Figure) []string {
+	ids := make([]string, len(all))
+	for i := range all {
+		ids[i] = all[i].ID
+	}
+	return ids
+}
+
+// figureJSON is a figure in the JSON of the command; a list has no rows.
+type figureJSON struct {
+	ID      string       `json:"id"`
+	Title   string       `json:"title"`
+	Seconds int          `json:"seconds"`
+	Rows    []figure.Row `json:"rows,omitempty"`
+	Notes   []string     `json:"notes,omitempty"`
+}
+
+// writeList names the figures with the IDs, all without any, and what of the papers is
+// shown by them or not at all.
+func (f *reproduceFlags) writeList(d *Deps, all []figure.Figure, ids []string) error {
+	chosen, elsewhere := all, experiments.Elsewhere()
+	if len(ids) > 0 {
+		chosen, elsewhere = nil, nil
+		for _, id := range ids {
+			id = strings.TrimSuffix(id, "/")
+			figures, others := experiments.Find(all, id), experiments.FindElsewhere(id)
+			if len(figures)+len(others) == 0 {
+				_, err := choose(all, []string{id})
+				return err
+			}
+			chosen, elsewhere = append(chosen, figures...), append(elsewhere, others...)
+		}
+	}
+	list := []figureJSON{}
+	g := figure.Grid{Header: []string{"id", "takes", "title"}}
+	for _, one := range chosen {
+		list = append(list, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds})
+		g.Rows = append(g.Rows, []string{one.ID, (time.Duration(one.Seconds) * time.Second).String(), one.Title})
+	}
+	switch {
+	case f.asJSON:
+		return WriteJSON(d.Stdout, map[string]any{"figures": list, "elsewhere": elsewhere})
+	case f.asMarkdown:
+		for _, p := range elsewhere {
+			g.Rows = append(g.Rows, []string{p.ID, "-", p.Title + ": " + where(p)})
+		}
+		_, err := io.WriteString(d.Stdout, g.Markdown())
+		return err
+	}
+	const before = 33 // columns
+	for _, row := range g.Rows {
+		title := Wrapped(row[2], LineWidth-before, strings.Repeat(" ", before))
+		fmt.Fprintf(d.Stdout, "%-22s %8s  %s\n", row[0], row[1], title)
+	}
+	for _, p := range elsewhere {
+		title := Wrapped(p.Title+": "+where(p), LineWidth-before, strings.Repeat(" ", before))
+		fmt.Fprintf(d.Stdout, "%-22s %8s  %s\n", p.ID, "-", title)
+	}
+	return nil
+}
+
+// where says where a figure of a paper is found.
+func where(p experiments.Printed) string {
+	if p.In != "" {
+		return "see " + p.In
+	}
+	return p.Why
+}
+
+// make makes the figures one after the other. Each is printed and written when
+// it is done, so that one who stops it keeps what there is.
+func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []figure.Figure, line string) error {
+	e := d.Env()
+	e.Quick, e.Trace = !f.full, f.trace
+	made := []figureJSON{}
+	head := f.head(line)
+	var err error
+	for i := range chosen {
+		one := &chosen[i]
+		fmt.Fprintf(d.Stderr, "%s (%d of %d)\n", one.ID, i+1, len(chosen))
+		var r figure.Result
+		if r, err = one.Run(ctx, e); err != nil {
+			if errors.Is(err, context.Canceled) {
+				err = fmt.Errorf("stopped; %d of %d figures are done", i, len(chosen))
+			} else {
+				err = fmt.Errorf("%s: %w", one.ID, err)
+			}
+			break
+		}
+		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Rows: r.Rows, Notes: r.Sentences()})
+		switch {
+		case f.asJSON:
+		case f.asMarkdown:
+			fmt.Fprint(d.Stdout, head, one.Markdown(r), "\n")
+			head = ""
+		default:
+			fmt.Fprint(d.Stdout, one.Text(r), "\n")
+		}
+		if err = f.keep(d, one, r, f.head(line)); err != nil {
+			break
+		}
+	}
+	if f.asJSON {
+		err = errors.Join(err, WriteJSON(d.Stdout, map[string]any{"figures": made}))
+	}
+	return err
+}
+
+// keep writes a figure to the folder that was asked for.
+func (f *reproduceFlags) keep(d *Deps, one *figure.Figure, r figure.Result, head string) error {
+	if f.plot != "" && f.plot != f.out && one.Picture != nil {
+		if err := drawFigures(d, "--plot", filepath.Join(f.plot, filepath.FromSlash(one.ID)), one, r); err != nil {
+			return err
+		}
+	}
+	if f.out == "" {
+		return nil
+	}
+	name := filepath.Join(f.out, filepath.FromSlash(one.ID))
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	err := replace.File(name+".md", []byte(head+one.Markdown(r)), 0o666)
+	if err == nil {
+		err = writeCSV(name+".csv", r)
+	}
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	fmt.Fprintf(d.Stderr, "wrote %s.md and .csv\n", name)
+	if one.Picture == nil {
+		return nil
+	}
+	return drawFigures(d, "--out", name, one, r)
+}
+
+// drawFigures writes the picture of a figure, for a flag.
+func drawFigures(d *Deps, flag, name string, one *figure.Figure, r figure.Result) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return WritePicture(d, name+".svg", drawn(one, r))
+}
+
+func writeCSV(name string, r figure.Result) error {
+	var text bytes.Buffer
+	if err := figure.WriteCSV(&text, r); err != nil {
+		return err
+	}
+	return replace.File(name, text.Bytes(), 0o666)
+}
+
+// head says how Markdown was made.
+func (f *reproduceFlags) head(command string) string {
+	return fmt.Sprintf("Made by `%s` on %s, %d cores (%s/%s).\n\n", command, runtime.Version(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH)
+}
+
+// command is the command line that prints the same.
+func (f *reproduceFlags) command(ids []string) string {
+	words := append([]string{"harpagon reproduce"}, ids...)
+	if f.full {
+		words = append(words, "--full")
+	}
+	if f.trace != "" {
+		words = append(words, "--trace", filepath.Base(f.trace))
+	}
+	return strings.Join(append(words, "--markdown"), " ")
+}

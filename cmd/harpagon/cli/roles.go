@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
+
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/executors/hosts"
+	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/sdk/local/roles"
+	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/wire/keepalive"
+	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/secure"
+)
+
+// NewControlCommand makes harpagon control.
+func NewControlCommand(d *Deps) *cobra.Command {
+	var o roles.StoreOptions
+	var file, size string
+	var provision roles.ProvisionOptions
+	c := &cobra.Command{
+		Use:   "control",
+		Short: "Run the workflows, against a Temporal server",
+		Long: `Runs the workflows that hold what is declared. With --store-listen it also keeps
+the models that apply sends, and gives them to workers that ask by digest; one
+that other hosts can reach asks for the token in ` + TokenVariable + `.
+
+With --provision it makes hosts when services need them and ends those that are idle, as
+the file says: worker processes of this machine, or commands of yours for a cloud.`,
+		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon control
+  TEMPORAL_ADDRESS=temporal:7233 harpagon control --store-listen 127.0.0.1:8092 --store-dir /var/lib/harpagon/models
+  TEMPORAL_ADDRESS=temporal:7233 harpagon control --provision /etc/harpagon/hosts.hcl`,
+		Args: cobra.NoArgs,
+	}
+	c.Flags().StringVar(&o.Addr, "store-listen", "", "`address` at which to serve models; empty serves none")
+	c.Flags().StringVar(&o.Dir, "store-dir", system.Folder(system.DefaultStateDir).Models(), "`folder` of the models that --store-listen serves")
+	c.Flags().StringVar(&size, "store-size", "", "how much that store may take, such as 2TiB (default 500GiB)")
+	c.Flags().StringVar(&file, "provision", "", "`file` that says how hosts are made (docs/fleet.md); empty makes none")
+	c.Flags().StringVar(&provision.Folder, "provision-dir", system.Folder(system.DefaultStateDir).Hosts(), "`folder` in which --provision remembers what it has made")
+	c.Flags().StringArrayVar(&provision.Allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider that declarations may have told to make functions, and no other; may be repeated (default any)")
+	c.PreRunE = func(*cobra.Command, []string) (err error) {
+		if o.Limit, err = Size("store-size", size); err != nil {
+			return err
+		}
+		if file != "" {
+			provision.Provisioners, err = hosts.Load(file)
+		}
+		return err
+	}
+	return withTemporal(d, c, func(ctx context.Context, t client.Client, namespace string, proof secure.Credentials) error {
+		provision.Namespace = namespace
+		provision.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
+		if err := roles.EnsureSearchAttributes(ctx, t, namespace); err != nil {
+			return err
+		}
+		if o.Addr != "" {
+			o.Credentials = proof
+			store, err := roles.StartStore(o)
+			if err != nil {
+				return err
+			}
+			defer store.Stop()
+			fmt.Fprintf(d.Stdout, "store      %s\n", store.URL())
+		}
+		fmt.Fprintln(d.Stderr, "control runs")
+		return roles.RunControl(ctx, t, provision)
+	})
+}
+
+// NewWorkerCommand makes harpagon worker.
+func NewWorkerCommand(d *Deps) *cobra.Command {
+	var o roles.HostOptions
+	var cores int
+	var gpus bool
+	var kind string
+	var emulate map[string]int
+	var from StoreFlag
+	var cache CacheFlags
+	c := &cobra.Command{
+		Use:   "worker",
+		Short: "Offer this machine's devices, against a Temporal server",
+		Long: `Joins the fleet with the devices of this machine; profiles modules and runs
+executors on them. Models come by their digests: from --store, or else from the
+paths that the declaration names, where these exist here and still hold what was
+applied. They are kept in --cache. With --hardware the cores are one instance of
+that kind, as pools use them. The gateway's and the store's token is read from
+` + TokenVariable + `.
+
+Told to stop (SIGTERM), it gives the fleet notice: nothing new is placed on it, services
+move what they run there, and it ends when nothing is left or --notice is over.
+
+With --emulate it offers devices that are not there, and runs every module by taking
+the time that its profile says: to try a fleet of any size on a few machines.`,
+		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name gpu-7 --store http://127.0.0.1:8092
+  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name c5n-1 --hardware c5n.2xlarge --cores 8`,
+		Args: cobra.NoArgs,
+	}
+	name, _ := os.Hostname()
+	c.Flags().StringVar(&o.Name, "name", name, "of this host; must stay the same when it restarts")
+	c.Flags().Lookup("name").DefValue = "its own name" // help and manual are not of this machine
+	c.Flags().IntVar(&cores, "cores", 0, "how many cores to offer; 0 means all")
+	c.Flags().StringVar(&kind, "hardware", "", "`name` of a kind of instance: offer the cores as one device of it, on which an engine computes with as many threads")
+	c.Flags().BoolVar(&gpus, "gpus", false, "offer the NVIDIA GPUs, too")
+	c.Flags().StringToIntVar(&emulate, "emulate", nil, "`KIND=N`: offer so many emulated devices of a kind of hardware, and no others; several may be given, with commas or by repeating the flag")
+	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
+	c.Flags().DurationVar(&o.Notice, "notice", 10*time.Second, "how long to wait, when told to stop, for services to move what they run here")
+	c.Flags().StringVar(&o.ProfileDir, "profiles", "", "`folder` that keeps measured profiles")
+	c.Flags().StringArrayVar(&o.Confine.Folders, "allow-folder", nil, "`folder` from which declarations may have files read by their paths, and no other; may be repeated (default any)")
+	c.Flags().StringArrayVar(&o.Confine.Commands, "allow-command", nil, "`program` that declarations may have run, as they write it, and no other; may be repeated (default any)")
+	c.Flags().StringArrayVar(&o.Confine.Addresses, "allow-address", nil, "`HOST or HOST:PORT` of a server that declarations may have asked, and no other; may be repeated (default any)")
+	registerKeepalive(c, &o.Keepalive)
+	from.Register(c, "`address` from which to take models")
+	cache.Register(c)
+	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string, proof secure.Credentials) error {
+		store, err := from.Store("", proof)
+		if err != nil {
+			return err
+		}
+		if o.Content, err = cache.Cache(store); err != nil {
+			return err
+		}
+		if o.Devices, err = offered(devices.Config{Host: o.Name, Cores: cores, Kind: kind}, gpus, emulate); err != nil {
+			return err
+		}
+		if len(emulate) > 0 {
+			o.ForceEngine = executors.EngineEmulated
+		}
+		o.Engines, o.Credentials = system.Engines(nil, nil, nil), proof
+		o.Memory = inflight.New(inflight.Limits{Total: RequestBytes()})
+		o.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
+		fmt.Fprintf(d.Stderr, "worker %s offers %s\n", o.Name, quantity.Count(len(o.Devices), "device"))
+		return roles.RunWorker(ctx, t, o)
+	})
+}
+
+// NewGatewayCommand makes harpagon gateway.
+func NewGatewayCommand(d *Deps) *cobra.Command {
+	o := roles.GatewayOptions{Version: d.Version}
+	c := &cobra.Command{
+		Use:   "gateway",
+		Short: "Take requests, against a Temporal server",
+		Long: `Serves pipelines by the Open Inference Protocol, and takes the streams of
+executors on other hosts. There may be any number of gateways: each serves every
+pipeline, and executors attach to all of them. Addresses that other hosts can reach
+need a token, read from ` + TokenVariable + `, which clients and workers must then have.`,
+		Example: `  TEMPORAL_ADDRESS=temporal:7233 HARPAGON_TOKEN=secret harpagon gateway --http :8080 --attach :8090 --advertise gateway:8090`,
+		Args:    cobra.NoArgs,
+	}
+	c.Flags().StringVar(&o.HTTPAddr, "http", "127.0.0.1:8080", "`address` for requests")
+	c.Flags().StringVar(&o.GRPCAddr, "grpc", "127.0.0.1:8081", "`address` for requests over gRPC; empty serves none")
+	c.Flags().StringVar(&o.AttachAddr, "attach", "127.0.0.1:8090", "`address` for executors")
+	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which workers reach --attach, where that is another")
+	c.Flags().StringSliceVar(&o.Dispatchers, "dispatcher", nil, "`address` of a dispatcher that decides for this gateway; several may be given; "+roles.OfFleet+" for all that have joined the fleet. Without, the gateway decides itself")
+	c.Flags().StringVar(&o.Record, "record", "", RecordUsage)
+	var allow []string
+	c.Flags().StringArrayVar(&allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider whose functions declarations may have called, and no other; may be repeated (default any)")
+	registerKeepalive(c, &o.Keepalive)
+	var limits LimitFlags
+	limits.Register(c)
+	c.Flags().StringVar(&o.Name, "name", "", "of this gateway, another for each; the host's name and the port where it is left out")
+	c.Flags().DurationVar(&o.Notice, "notice", 3*time.Second, "how long to go on taking requests when told to stop, after saying that it is not ready")
+	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string, proof secure.Credentials) error {
+		var err error
+		if o.Limits, err = limits.Limits(); err != nil {
+			return err
+		}
+		d.Bound(o.Limits.Bytes)
+		o.Credentials = proof
+		o.Gateway.Invoker = invoke.New(invoke.Options{Allow: allow})
+		o.Log = func(line string) { fmt.Fprintln(d.Stderr, line) }
+		o.Logger = slog.New(slog.NewTextHandler(d.Stderr, nil))
+		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {
+			fmt.Fprintf(d.Stdout, "endpoint   %s\ngRPC       %s\nexecutors  %s\n", g.URL(), g.GRPC, g.Attach)
+		})
+	})
+}
+
+// registerKeepalive adds the flag of roles that are joined by streams.
+func registerKeepalive(c *cobra.Command, patience *time.Duration) {
+	c.Flags().DurationVar(patience, "keepalive", keepalive.DefaultPatience, "how long others may be silent, although asked, before they count as gone")
+}
+
+// withTemporal makes a role's command: it dials the server that the environment
+// names, and runs until it is interrupted.
+func withTemporal(d *Deps, c *cobra.Command, run func(context.Context, client.Client, string, secure.Credentials) error) *cobra.Command {
+	var security SecurityFlags
+	security.Register(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		d.Settle(c.Context())
+		warnOfFewDescriptors(d)
+		proof, err := security.Credentials()
+		if err != nil {
+			return err
+		}
+		go proof.Watch(c.Context(), func(line string) { fmt.Fprintln(d.Stderr, line) })
+		if !system.External(d.Environ) {
+			return errors.New("a role needs a Temporal server: set TEMPORAL_ADDRESS to one, or run everything in one process with harpagon up")
+		}
+		if err := CheckPorts(c); err != nil {
+			return err
+		}
+		t, namespace, err := dialTemporal(c.Context(), d, proof)
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		return run(c.Context(), t, namespace, proof)
+	}
+	return c
+}
+
+// warnOfFewDescriptors says when the process may have few files and connections open.
+func warnOfFewDescriptors(d *Deps) {
+	if few := listen.Few(); few != "" {
+		fmt.Fprintln(d.Stderr, few)
+	}
+}
+
+// dialTemporal dials the server that the environment names.
+func dialTemporal(ctx context.Context, d *Deps, proof secure.Credentials) (t client.Client, namespace string, err error) {
+	options, err := system.FromEnvironment(proof)
+	if err != nil {
+		return nil, "", err
+	}
+	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(d.Stderr, nil)))
+	t, err = reach(ctx, options, func(line string) { fmt.Fprintln(d.Stderr, line) })
+	return t, options.Namespace, err
+}
+
+// reachEvery is the pace at which a role looks for a Temporal server that is away.
+const reachEvery = time.Second
+
+// reach dials a Temporal server. While it is away it waits, and says so once: hosts start
+// in any order. What is wrong otherwise, such as a certificate, stays wrong.
+func reach(ctx context.Context, o client.Options, tell func(string)) (client.Client, error) {
+	for told := false; ; {
+		t, err := client.DialContext(ctx, o)
+		if err == nil {
+			return t, nil
+		}
+		why := secure.Explain(err, o.HostPort)
+		var away *serviceerror.Unavailable
+		if !errors.As(err, &away) && !errors.Is(err, context.DeadlineExceeded) || why != err {
+			return nil, fmt.Errorf("the Temporal server at %s cannot be used: %w", o.HostPort, why)
+		}
+		if !told {
+			tell(fmt.Sprintf("no Temporal server answers at %s; waiting for one (%v)", o.HostPort, err))
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no Temporal server answers at %s: %w", o.HostPort, err)
+		case <-time.After(reachEvery):
+		}
+	}
+}

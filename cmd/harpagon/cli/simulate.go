@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+	draws "github.com/harpagon/harpagon/scheduler/simulate/draw"
+)
+
+type simulateFlags struct {
+	options  simulate.Options
+	arrivals string
+	rate     float64
+	pool     []string
+	lose     []string
+	spread   string
+
+	delayControl, delayData string
+
+	goodput    bool
+	attainment float64
+	tolerance  float64
+	seeds      int
+
+	plot      string
+	plotFrom  time.Duration
+	plotSpan  time.Duration
+	trace     string
+	record    string
+	recording stations
+	asJSON    bool
+	scale     time.Duration
+	scales    bool // flags that were given
+	hasRate   bool
+	hasLength bool
+	state     StateFlag
+	planning  PlanningFlags
+}
+
+// NewSimulateCommand makes harpagon simulate.
+func NewSimulateCommand(d *Deps) *cobra.Command {
+	var f simulateFlags
+	c := &cobra.Command{
+		Use:   "simulate PATH...",
+		Short: "Play random requests against the plan, on a virtual clock",
+		Long: `Plays requests against what would run, on a virtual clock, and prints what becomes
+of them: how many are in time, late, dropped or refused, their latencies, the
+batches and how busy the devices are. The dispatchers are the ones that the
+gateway drives; the same seed gives the same result everywhere.
+
+It plans the services as harpagon plan does, with the same flags, and runs that
+plan, whatever rate is offered. With --pool all pipelines share one pool of devices
+instead, with one dispatcher and no plan.
+
+Functions are planned and replayed on Poisson arrivals, through the dispatcher
+that keeps a timeout for each application, and billed as their provider would.
+
+Pools are planned, and queries of their sizes are played against the instances, at
+the plan's goodput where no rate is given; --dispatch chooses matching, ribbon,
+clockwork or drs (DeepRecSys).
+
+--rate is the total over all pipelines, in proportion to their declared rates.
+Traces and replays come as they were recorded unless a rate is given.
+
+--find-goodput looks for the highest total rate at which every pipeline reaches the
+attainment (99 % of its requests within the SLO).`,
+		Example: `  harpagon simulate pipeline.hcl --arrivals poisson --rate 120
+  harpagon simulate . --arrivals gamma:0.1 --find-goodput --json
+  harpagon simulate models.hcl --pool gpu=8 --dispatch deferred --arrivals poisson --find-goodput --seeds 5
+  harpagon simulate . --arrivals trace:counts.csv --plot batches.svg --trace-events batches.json
+  harpagon simulate . --lose 0@10s-20s --delay-control 100us --delay-data 50us --noise 0.05`,
+		Args: SomePaths,
+	}
+	x := NewDeclaration(d, c)
+	f.register(c)
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		f.hasRate, f.hasLength, f.scales = c.Flags().Changed("rate"), c.Flags().Changed("duration"), c.Flags().Changed("scale")
+		if err := f.check(); err != nil {
+			return WrongUse(c, err)
+		}
+		if err := f.readDelays(d); err != nil {
+			return err
+		}
+		doc, err := plannable(x, &f.planning, &f.state, paths)
+		if err != nil {
+			return err
+		}
+		return f.run(c.Context(), d, doc)
+	}
+	return c
+}
+
+func (f *simulateFlags) register(c *cobra.Command) {
+	flags := c.Flags()
+	f.state.Register(c, KeptUsage)
+	f.planning.Register(c)
+	flags.StringVar(&f.options.Dispatch, "dispatch", "", fmt.Sprintf("the dispatch policy: tc (for plans; their default), %s (default for a pool: %s)",
+		strings.Join(shared.Names(), ", "), simulate.DefaultClusterDispatch()))
+	flags.StringVar(&f.arrivals, "arrivals", "", "how requests come: even, poisson, gamma:SHAPE, trace:FILE (requests in each second) or replay:FILE (instants); as declared when left out")
+	flags.Float64Var(&f.rate, "rate", 0, "requests per second, over all pipelines; as declared, or recorded, when left out")
+	flags.DurationVar(&f.options.Duration, "duration", time.Minute, "how long requests come and are counted; all of a trace or replay when left out")
+	flags.DurationVar(&f.options.Warmup, "warmup", 0, "how long they come before that and are not counted")
+	flags.Uint64Var(&f.options.Seed, "seed", 1, "of all that is random")
+	flags.StringSliceVar(&f.pool, "pool", nil, "share so many devices among all pipelines, without a plan: `hardware=N`; may be repeated")
+	flags.BoolVar(&f.goodput, "find-goodput", false, "find the highest rate at which every pipeline keeps the attainment")
+	flags.Float64Var(&f.attainment, "attainment", simulate.DefaultAttainment, "the share of each pipeline's requests to be in time, for --find-goodput")
+	flags.Float64Var(&f.tolerance, "tolerance", simulate.DefaultTolerance, "how close to come to the goodput, as a part of it")
+	flags.IntVar(&f.seeds, "seeds", 1, "how many seeds to average over at each rate of --find-goodput, from --seed up")
+	flags.StringVar(&f.delayControl, "delay-control", "0s", "`time` that a batch takes to its device: a duration, uniform:LEAST,MOST, lognormal:MEAN,VARIATION or percentiles:FILE")
+	flags.StringVar(&f.delayData, "delay-data", "0s", "`time` on top for each request of the batch, written the same way")
+	flags.Float64Var(&f.options.Noise, "noise", 0, "coefficient of variation of the time of a batch around its profile")
+	flags.StringVar(&f.spread, "fanout", string(draws.SpreadPoisson), "how fan-out varies around a mean that is not whole: poisson or near")
+	flags.StringArrayVar(&f.lose, "lose", nil, "lose a device and get it back: `DEVICE@FROM-TO`, such as 0@10s-20s; may be repeated; without TO it stays away")
+	flags.DurationVar(&f.scale, "scale", 0, "let declared clusters follow their own advice between min and max devices; they serve so long after they are asked for")
+	flags.BoolVar(&f.options.Admission, "admission", true, "refuse requests that could not be answered in time when they come, as gateways do; of plans")
+	flags.BoolVar(&f.options.Eager, "eager", true, "let idle devices start early under policy tc where no promise is broken, as gateways do: shorter latencies where there is time to spare")
+	flags.StringVar(&f.plot, "plot", "", "draw batches over time and device to a `file` that ends in .svg or .png")
+	flags.DurationVar(&f.plotFrom, "plot-from", 0, "where the drawing begins; in the middle of the run when left out")
+	flags.DurationVar(&f.plotSpan, "plot-span", 0, "the time that it shows; about thirty batches of a device when left out")
+	flags.StringVar(&f.trace, "trace-events", "", "write all batches to a `file` that chrome://tracing and ui.perfetto.dev open")
+	flags.StringVar(&f.record, "record", "", "write what dispatchers were told and decided to a `file` for harpagon replay")
+	flags.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
+}
+
+// readDelays reads how slow the network is.
+func (f *simulateFlags) readDelays(d *Deps) (err error) {
+	delay := &f.options.Delay
+	if delay.Message, err = ReadTimes(d, "delay-control", f.delayControl); err != nil {
+		return err
+	}
+	delay.Request, err = ReadTimes(d, "delay-data", f.delayData)
+	return err
+}
+
+func (f *simulateFlags) check() error {
+	if err := CheckPicture(f.plot); err != nil {
+		return err
+	}
+	f.options.Spread = draws.Spread(f.spread)
+	if name := f.planning.First(); name != "" && len(f.pool) > 0 {
+		return fmt.Errorf("--pool runs pipelines without a plan, and --%s says how to plan; leave one of them out", name)
+	}
+	switch {
+	case f.seeds < 1:
+		return fmt.Errorf("--seeds %d: take at least one seed", f.seeds)
+	case f.hasRate && !(f.rate >= 0):
+		return fmt.Errorf("--rate %v: a rate is a number of requests per second, zero or more", f.rate)
+	case f.options.Duration <= 0:
+		return fmt.Errorf("--duration %v: take a time above zero, such as 60s", f.options.Duration)
+	}
+	for _, text := range f.lose {
+		o, err := parseOutage(text)
+		if err != nil {
+			return err
+		}
+		f.options.Outages = append(f.options.Outages, o)
+	}
+	return nil
+}

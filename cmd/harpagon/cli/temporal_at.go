@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+// TemporalAt says where the workflows are: at the server that the TEMPORAL_*
+// variables name, or at the one of the system on the state folder.
+type TemporalAt struct {
+	Deps   *Deps
+	State  string
+	Attach string // where executors of new pipelines dial, on a server elsewhere
+
+	Security SecurityFlags
+}
+
+// NewTemporalAt adds the flags that say where Temporal is.
+func NewTemporalAt(d *Deps, c *cobra.Command) *TemporalAt {
+	t := &TemporalAt{Deps: d}
+	c.Flags().StringVar(&t.State, "state", system.DefaultStateDir, "state `folder` of the running system; TEMPORAL_ADDRESS goes before it")
+	t.Security.Register(c)
+	return t
+}
+
+// dial connects; the caller closes the client.
+func (t *TemporalAt) dial(ctx context.Context) (client.Client, error) {
+	options := client.Options{}
+	if system.External(t.Deps.Environ) {
+		proof, err := t.Security.Credentials()
+		if err != nil {
+			return nil, err
+		}
+		if options, err = system.FromEnvironment(proof); err != nil {
+			return nil, err
+		}
+	} else {
+		e, err := system.Folder(t.State).Endpoints()
+		if err != nil {
+			return nil, err
+		}
+		options.HostPort, options.Namespace = e.Temporal, e.Namespace
+	}
+	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("no Temporal server answers at %s: %w", options.HostPort, err)
+	}
+	return c, nil
+}
+
+// With runs a command over a Control.
+func (t *TemporalAt) With(ctx context.Context, do func(*control.Control) error) error {
+	if system.External(t.Deps.Environ) {
+		return control.Explain(t.with(ctx, system.Options{Attach: t.Attach}, do))
+	}
+	return system.Folder(t.State).Explain(t.with(ctx, system.Options{StateDir: t.State}, do))
+}
+
+func (t *TemporalAt) with(ctx context.Context, o system.Options, do func(*control.Control) error) error {
+	c, err := t.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return do(system.Control(c, o))
+}

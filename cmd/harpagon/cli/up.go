@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/sdk/local/system"
+	"github.com/harpagon/harpagon/workflows/control"
+)
+
+// NewUpCommand makes harpagon up.
+func NewUpCommand(d *Deps) *cobra.Command {
+	var o system.Options
+	var planning PlanningFlags
+	c := &cobra.Command{
+		Use:   "up PATH...",
+		Short: "Run pipelines on this machine, with everything they need",
+		Long: `Starts Temporal with its UI in a process of its own, and a gateway and a worker in
+this one; measures the modules that have no profile, plans, starts executors, and
+serves until it is interrupted. What it knows is kept in the state folder: it goes
+on there when it starts again, without a PATH even, also after it was killed.
+
+With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
+		Example: `  harpagon up examples/traffic
+  harpagon up examples/traffic --var rate=20 --http 127.0.0.1:9000
+  harpagon up pipeline.hcl --engine emulated`,
+	}
+	x := NewDeclaration(d, c)
+	flags := c.Flags()
+	flags.StringVar(&o.StateDir, "state", system.DefaultStateDir, "state `folder`")
+	flags.StringVar(&o.HTTPAddr, "http", "127.0.0.1:8080", "`address` for requests; port 0 takes one that is free")
+	flags.StringVar(&o.GRPCAddr, "grpc", "127.0.0.1:8081", "`address` for requests over gRPC; port 0 takes one that is free")
+	flags.StringVar(&o.UIAddr, "ui", "127.0.0.1:8233", "`address` for Temporal's UI; port 0 takes one that is free")
+	flags.BoolVar(&o.WithoutUI, "without-ui", false, "leave Temporal's UI out")
+	flags.StringVar(&o.Engine, "engine", "", "`name` of the engine for every module, such as emulated")
+	flags.IntVar(&o.Cores, "cores", 0, "how many cores to offer; 0 means all")
+	flags.BoolVar(&o.GPUs, "gpus", false, "offer the NVIDIA GPUs, too")
+	planning.Register(c)
+	flags.StringVar(&o.StoreAddr, "store-listen", "", "`address` at which workers elsewhere take models; empty serves none")
+	var fetch FetchFlag
+	var cache CacheFlags
+	fetch.Register(c)
+	var limits LimitFlags
+	limits.Register(c)
+	var security SecurityFlags
+	security.Register(c)
+	cache.RegisterSize(c)
+	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
+	flags.StringVar(&o.Record, "record", "", RecordUsage)
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		d.Settle(c.Context())
+		if err := planning.Check(); err != nil {
+			return err
+		}
+		var err error
+		if o.Fetch, err = fetch.Fetcher(); err != nil {
+			return err
+		}
+		if o.Limits, err = limits.Limits(); err != nil {
+			return err
+		}
+		d.Bound(o.Limits.Bytes)
+		if o.Credentials, err = security.Credentials(); err != nil {
+			return err
+		}
+		go o.Credentials.Watch(c.Context(), func(line string) { fmt.Fprintln(d.Stderr, line) })
+		if o.CacheSize, err = cache.Limit(); err != nil {
+			return err
+		}
+		if d.Start == nil {
+			return ErrNoServer
+		}
+		if len(paths) > 0 {
+			if _, err := planning.Servable(x, paths); err != nil {
+				return err
+			}
+		} else if name := planning.First(); name != "" {
+			return WrongUse(c, fmt.Errorf("--%s says how to plan what is declared, and no PATH is given; name the files, or leave it out", name))
+		}
+		o.Plan = planning.Given
+		o.Files, o.VarFiles, o.Vars, o.Environ = paths, x.Files, map[string]string{}, d.Environ
+		for _, v := range x.Vars {
+			name, value, _ := strings.Cut(v, "=") // document has checked them
+			o.Vars[name] = value
+		}
+		return up(c.Context(), d, o)
+	}
+	return c
+}
+
+func up(ctx context.Context, d *Deps, o system.Options) (err error) {
+	begin := time.Now()
+	s, err := start(ctx, d, o)
+	if err != nil {
+		return err
+	}
+	defer stopSystem(d, s, &err)
+	for _, status := range s.Services {
+		fmt.Fprintf(d.Stdout, "\n%s", status.Plan.Describe())
+	}
+	fmt.Fprintf(d.Stdout, "\nready after %.1f s: %s\n", time.Since(begin).Seconds(), counts(s.Services))
+	for _, status := range s.Services {
+		fmt.Fprint(d.Stdout, status.Emulated())
+		for _, model := range models(status) {
+			fmt.Fprintf(d.Stdout, "endpoint     %s/v2/models/%s\n", s.GatewayURL, model)
+		}
+	}
+	if s.GatewayGRPC != "" {
+		fmt.Fprintf(d.Stdout, "gRPC         %s\n", s.GatewayGRPC)
+	}
+	if s.StoreURL != "" {
+		fmt.Fprintf(d.Stdout, "models       %s\n", s.StoreURL)
+	}
+	fmt.Fprintf(d.Stdout, "console      %s/\n", s.GatewayURL)
+	if s.UIURL != "" {
+		fmt.Fprintf(d.Stdout, "Temporal UI  %s\n", s.UIURL)
+	}
+	fmt.Fprintf(d.Stdout, "Temporal     %s\n", s.TemporalAddress)
+	<-ctx.Done()
+	return nil
+}
+
+// start starts a system that tells of its progress.
+func start(ctx context.Context, d *Deps, o system.Options) (*system.System, error) {
+	begin := time.Now()
+	o.Progress = func(line string) { fmt.Fprintf(d.Stderr, "%6.1fs %s\n", time.Since(begin).Seconds(), line) }
+	return d.Start(ctx, o)
+}
+
+// stopSystem ends a system. What goes wrong then is the error where there was none before.
+func stopSystem(d *Deps, s *system.System, err *error) {
+	fmt.Fprintln(d.Stderr, "stopping")
+	if closed := s.Close(); *err == nil {
+		*err = closed
+	}
+}
+
+// models are the names that requests give: of a function, one for each
+// application, and of a cluster its pipelines.
+func models(s control.Status) (names []string) {
+	switch s.Kind {
+	case pipelines.KindFunction:
+	case pipelines.KindCluster:
+		for _, p := range s.Plan.Cluster.Pipelines {
+			names = append(names, p.Name)
+		}
+		return names
+	default:
+		return []string{s.Name}
+	}
+	for _, g := range s.Plan.Function.Groups {
+		for _, a := range g.Applications {
+			names = append(names, s.Name+"/"+a.Name)
+		}
+	}
+	return names
+}
+
+// counts says what serves, such as "1 pipeline, 2 functions".
+func counts(all []control.Status) string {
+	var parts []string
+	for _, kind := range []pipelines.Kind{pipelines.KindPipeline, pipelines.KindPool, pipelines.KindFunction, pipelines.KindCluster} {
+		n := 0
+		for _, s := range all {
+			if s.Kind == kind {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, quantity.Count(n, string(kind)))
+		}
+	}
+	if len(parts) == 0 {
+		return quantity.Count(0, "service")
+	}
+	return strings.Join(parts, ", ")
+}
