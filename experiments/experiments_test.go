@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/experiments"
-	"github.com/harpagon/harpagon/experiments/figure"
 )
 
 // long lists figures of which even a quick look takes a while; tests of their
@@ -36,7 +35,7 @@ func TestFiguresRun(t *testing.T) {
 		}
 		t.Run(f.ID, func(t *testing.T) {
 			start := time.Now()
-			r, err := f.Run(t.Context(), &figure.Env{Quick: true, Clock: func() time.Duration { return time.Since(began) }})
+			r, err := f.Run(t.Context(), &experiments.Env{Quick: true, Clock: func() time.Duration { return time.Since(began) }})
 			require.NoError(t, err)
 			require.NotEmpty(t, r.Rows)
 			seen, drawn := map[string]bool{}, 0

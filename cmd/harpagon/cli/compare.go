@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/experiments/planning"
+	"github.com/harpagon/harpagon/experiments"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler"
@@ -102,10 +102,10 @@ func (f *compareFlags) check() error {
 		return errors.New("--over chooses what a picture shows; add --plot FILE.svg")
 	}
 	if len(f.over) == 0 {
-		f.over = []string{planning.OverSLO, planning.OverRate}
+		f.over = []string{experiments.OverSLO, experiments.OverRate}
 	}
 	for _, o := range f.over {
-		if o != planning.OverSLO && o != planning.OverRate {
+		if o != experiments.OverSLO && o != experiments.OverRate {
 			return fmt.Errorf("costs cannot be drawn over %q; take slo or rate", o)
 		}
 	}
@@ -140,14 +140,14 @@ const maxPoints = 2000
 // variants are the policies asked for under a cost model, empty for the declared
 // one. The declared policy is planned as its plan block says, and the steps and
 // split of the flags are for the policies that have them.
-func (f *compareFlags) variants(declared pipelines.Planning, model string) []planning.Variant {
-	var all []planning.Variant
+func (f *compareFlags) variants(declared pipelines.Planning, model string) []experiments.Variant {
+	var all []experiments.Variant
 	for _, name := range f.policiesOf(scheduler.KindPipeline) {
 		p := declared.Override(scheduler.KindPipeline, pipelines.Planning{Policy: name, CostModel: model})
 		if with := p.Override(scheduler.KindPipeline, f.steps.Given); len(with.Faults(scheduler.KindPipeline)) == 0 {
 			p = with
 		}
-		all = append(all, planning.Variant{Name: name, Options: scheduler.Options(p, scheduler.Limits{Stop: f.stop})})
+		all = append(all, experiments.Variant{Name: name, Options: scheduler.Options(p, scheduler.Limits{Stop: f.stop})})
 	}
 	return all
 }
@@ -174,9 +174,9 @@ func (f *compareFlags) checkSteps() error {
 
 // comparisons is the JSON of the command.
 type comparisons struct {
-	Comparisons []planning.Comparison `json:"comparisons"`
-	Together    []planning.Together   `json:"together,omitempty"`
-	Sweeps      []planning.Sweep      `json:"sweeps,omitempty"`
+	Comparisons []experiments.Comparison `json:"comparisons"`
+	Together    []experiments.Together   `json:"together,omitempty"`
+	Sweeps      []experiments.Sweep      `json:"sweeps,omitempty"`
 
 	Functions []functions.Comparison `json:"functions,omitempty"`
 	Pools     []pool.Comparison      `json:"pools,omitempty"`
@@ -187,7 +187,7 @@ func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document
 	stop, done := d.Searching(ctx, "searching for plans")
 	defer done()
 	f.stop = stop
-	all := comparisons{Comparisons: []planning.Comparison{}}
+	all := comparisons{Comparisons: []experiments.Comparison{}}
 	var problems []plan.Problem
 	for _, p := range doc.Pipelines {
 		problems = append(problems, plan.Problem{Pipeline: p, Hardware: doc.Hardware})
@@ -197,10 +197,10 @@ func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			all.Comparisons = append(all.Comparisons, planning.Compare(p, f.variants(p.Pipeline.Plan, model), d.Clock, f.limit))
+			all.Comparisons = append(all.Comparisons, experiments.Compare(p, f.variants(p.Pipeline.Plan, model), d.Clock, f.limit))
 		}
 		if len(problems) > 1 {
-			all.Together = append(all.Together, planning.PlanTogether(problems, f.variants(pipelines.Planning{}, model), d.Clock, f.limit))
+			all.Together = append(all.Together, experiments.PlanTogether(problems, f.variants(pipelines.Planning{}, model), d.Clock, f.limit))
 		}
 	}
 	if err := f.others(ctx, d, doc, &all); err != nil {
@@ -240,7 +240,7 @@ func (c comparisons) write(w io.Writer, asJSON bool) error {
 // verdict is an error when nothing can be promised for some pipeline; its table
 // says why.
 func (c comparisons) verdict() error {
-	none := slices.ContainsFunc(c.Comparisons, func(one planning.Comparison) bool { return one.Best == "" }) ||
+	none := slices.ContainsFunc(c.Comparisons, func(one experiments.Comparison) bool { return one.Best == "" }) ||
 		slices.ContainsFunc(c.Functions, func(one functions.Comparison) bool { return one.Best() == nil }) ||
 		slices.ContainsFunc(c.Pools, func(one pool.Comparison) bool { return one.Best() == nil }) ||
 		slices.ContainsFunc(c.Clusters, func(one cluster.Comparison) bool { return one.Best == "" })

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
-	"github.com/harpagon/harpagon/experiments/planning"
+	"github.com/harpagon/harpagon/experiments"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
@@ -53,8 +53,8 @@ func unique(list []string) []string {
 }
 
 // drawn leaves out what would take too long to draw, and says so.
-func (f *compareFlags) drawn(d *Deps, c planning.Comparison, variants []planning.Variant) []planning.Variant {
-	var list []planning.Variant
+func (f *compareFlags) drawn(d *Deps, c experiments.Comparison, variants []experiments.Variant) []experiments.Variant {
+	var list []experiments.Variant
 	for i, v := range variants {
 		took := c.Entries[i].Plan.SolveTime
 		if ms := quantity.Millis(took); ms > slowest && !slices.Contains(f.policies, v.Name) {
@@ -68,12 +68,12 @@ func (f *compareFlags) drawn(d *Deps, c planning.Comparison, variants []planning
 }
 
 // sweep plans all points on all cores.
-func (f *compareFlags) sweep(ctx context.Context, d *Deps, p plan.Problem, over string, variants []planning.Variant) (planning.Sweep, error) {
-	x := planning.Along(p, over, f.points)
+func (f *compareFlags) sweep(ctx context.Context, d *Deps, p plan.Problem, over string, variants []experiments.Variant) (experiments.Sweep, error) {
+	x := experiments.Along(p, over, f.points)
 	if len(x) == 0 {
-		return planning.Sweep{}, fmt.Errorf("there is nothing to draw over the %s of pipeline %s; give it a rate above zero and profiles", over, p.Pipeline.Name)
+		return experiments.Sweep{}, fmt.Errorf("there is nothing to draw over the %s of pipeline %s; give it a rate above zero and profiles", over, p.Pipeline.Name)
 	}
-	s := planning.NewSweep(p, over, x, variants)
+	s := experiments.NewSweep(p, over, x, variants)
 	what := fmt.Sprintf("%s over %s", p.Pipeline.Name, over)
 	err := d.Env().Each(ctx, what, len(x)*len(variants), func(i int) error {
 		v, k := i%len(variants), i/len(variants)
@@ -84,9 +84,9 @@ func (f *compareFlags) sweep(ctx context.Context, d *Deps, p plan.Problem, over 
 }
 
 // panelOf shows a sweep; with the pipeline's name where there are several.
-func panelOf(s planning.Sweep, several bool) chart.Panel {
+func panelOf(s experiments.Sweep, several bool) chart.Panel {
 	panel := chart.Panel{Title: "cost over rate", XLabel: "requests per second", YLabel: "cost per hour", Mark: &chart.Mark{X: s.Declared, Name: "declared"}}
-	if s.Over == planning.OverSLO {
+	if s.Over == experiments.OverSLO {
 		panel.Title, panel.XLabel = "cost over SLO", "SLO in ms"
 	}
 	if several {
@@ -104,10 +104,10 @@ func panelOf(s planning.Sweep, several bool) chart.Panel {
 }
 
 // unkept are the ranges where no policy has a sound plan.
-func unkept(s planning.Sweep) []chart.Shaded {
+func unkept(s experiments.Sweep) []chart.Shaded {
 	var list []chart.Shaded
 	for k, x := range s.X {
-		kept := slices.ContainsFunc(s.Curves, func(c planning.SweepLine) bool { return c.Points[k].Feasible && c.Points[k].Sound })
+		kept := slices.ContainsFunc(s.Curves, func(c experiments.SweepLine) bool { return c.Points[k].Feasible && c.Points[k].Sound })
 		if kept {
 			continue
 		}

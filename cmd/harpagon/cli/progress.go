@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/experiments"
 )
 
 // Progress is shown that often: on a terminal in place, elsewhere as a line each
@@ -16,9 +16,9 @@ const (
 )
 
 // Env is what long work is run with: it shows on standard error how far it is.
-func (d *Deps) Env() *figure.Env {
+func (d *Deps) Env() *experiments.Env {
 	var shown time.Duration
-	e := &figure.Env{Clock: d.CPUClock}
+	e := &experiments.Env{Clock: d.CPUClock}
 	if e.Clock == nil {
 		e.Clock = d.Clock
 	}

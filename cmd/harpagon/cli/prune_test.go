@@ -13,12 +13,12 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 )
 
-// listed are services by name.
-type listed []string
+// runningServices are services by name.
+type runningServices []string
 
-func (r *listed) List(context.Context) ([]string, error) { return append([]string{}, *r...), nil }
+func (r *runningServices) List(context.Context) ([]string, error) { return append([]string{}, *r...), nil }
 
-func (r *listed) Delete(_ context.Context, name, _ string) (pipelines.Kind, error) {
+func (r *runningServices) Delete(_ context.Context, name, _ string) (pipelines.Kind, error) {
 	kept := (*r)[:0]
 	for _, one := range *r {
 		if one != name {
@@ -38,21 +38,21 @@ func TestPrune(t *testing.T) {
 		terminal bool
 		typed    string
 		wait     time.Duration
-		left     listed
+		left     runningServices
 		says     string
 	}{
-		"not asked for":   {pruneFlags{}, false, "", 0, listed{"a", "b", "c"}, ""},
-		"said beforehand": {pruneFlags{prune: true, yes: true}, false, "", time.Minute, listed{"b"}, ""},
-		"typed":           {pruneFlags{prune: true}, true, "yes\n", time.Minute, listed{"b"}, ""},
-		"typed otherwise": {pruneFlags{prune: true}, true, "y\n", time.Minute, listed{"a", "b", "c"}, "nothing was changed: --prune would delete a, c; say --yes"},
-		"no terminal":     {pruneFlags{prune: true}, false, "yes\n", time.Minute, listed{"a", "b", "c"}, "say --yes to delete without asking"},
-		"without waiting": {pruneFlags{prune: true, yes: true}, false, "", 0, listed{"a", "b", "c"}, "give --wait a time"},
+		"not asked for":   {pruneFlags{}, false, "", 0, runningServices{"a", "b", "c"}, ""},
+		"said beforehand": {pruneFlags{prune: true, yes: true}, false, "", time.Minute, runningServices{"b"}, ""},
+		"typed":           {pruneFlags{prune: true}, true, "yes\n", time.Minute, runningServices{"b"}, ""},
+		"typed otherwise": {pruneFlags{prune: true}, true, "y\n", time.Minute, runningServices{"a", "b", "c"}, "nothing was changed: --prune would delete a, c; say --yes"},
+		"no terminal":     {pruneFlags{prune: true}, false, "yes\n", time.Minute, runningServices{"a", "b", "c"}, "say --yes to delete without asking"},
+		"without waiting": {pruneFlags{prune: true, yes: true}, false, "", 0, runningServices{"a", "b", "c"}, "give --wait a time"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := listed{"a", "b", "c"}
+			all := runningServices{"a", "b", "c"}
 			d := &Deps{Stdin: strings.NewReader(c.typed), Stderr: &bytes.Buffer{}, Terminal: c.terminal}
 			names, err := c.flags.ask(t.Context(), d, &all, declared, c.wait)
-			require.Equal(t, listed{"a", "b", "c"}, all)
+			require.Equal(t, runningServices{"a", "b", "c"}, all)
 			if c.says != "" {
 				require.ErrorContains(t, err, c.says)
 				return

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/experiments"
-	"github.com/harpagon/harpagon/experiments/figure"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire/replace"
 )
@@ -79,11 +78,11 @@ system tells it, so that other work hardly matters.`,
 }
 
 // choose finds the figures that were asked for, each once; all where none was.
-func choose(all []figure.Figure, ids []string) ([]figure.Figure, error) {
+func choose(all []experiments.Figure, ids []string) ([]experiments.Figure, error) {
 	if len(ids) == 0 {
 		return all, nil
 	}
-	var chosen []figure.Figure
+	var chosen []experiments.Figure
 	for _, id := range ids {
 		id = strings.TrimSuffix(id, "/")
 		found := experiments.Find(all, id)
@@ -100,7 +99,7 @@ func choose(all []figure.Figure, ids []string) ([]figure.Figure, error) {
 			return nil, fmt.Errorf("there is no figure %q.%s harpagon reproduce --list names all", id, pipelines.Suggest(id, figureIDs(all)))
 		}
 		for _, one := range found {
-			if !slices.ContainsFunc(chosen, func(f figure.Figure) bool { return f.ID == one.ID }) {
+			if !slices.ContainsFunc(chosen, func(f experiments.Figure) bool { return f.ID == one.ID }) {
 				chosen = append(chosen, one)
 			}
 		}
@@ -108,7 +107,7 @@ func choose(all []figure.Figure, ids []string) ([]figure.Figure, error) {
 	return chosen, nil
 }
 
-func figureIDs(all []figure.Figure) []string {
+func figureIDs(all []experiments.Figure) []string {
 	ids := make([]string, len(all))
 	for i := range all {
 		ids[i] = all[i].ID
@@ -118,16 +117,16 @@ func figureIDs(all []figure.Figure) []string {
 
 // figureJSON is a figure in the JSON of the command; a list has no rows.
 type figureJSON struct {
-	ID      string       `json:"id"`
-	Title   string       `json:"title"`
-	Seconds int          `json:"seconds"`
-	Rows    []figure.Row `json:"rows,omitempty"`
-	Notes   []string     `json:"notes,omitempty"`
+	ID      string            `json:"id"`
+	Title   string            `json:"title"`
+	Seconds int               `json:"seconds"`
+	Rows    []experiments.Row `json:"rows,omitempty"`
+	Notes   []string          `json:"notes,omitempty"`
 }
 
 // writeList names the figures with the IDs, all without any, and what of the papers is
 // shown by them or not at all.
-func (f *reproduceFlags) writeList(d *Deps, all []figure.Figure, ids []string) error {
+func (f *reproduceFlags) writeList(d *Deps, all []experiments.Figure, ids []string) error {
 	chosen, elsewhere := all, experiments.Elsewhere()
 	if len(ids) > 0 {
 		chosen, elsewhere = nil, nil
@@ -142,7 +141,7 @@ func (f *reproduceFlags) writeList(d *Deps, all []figure.Figure, ids []string) e
 		}
 	}
 	list := []figureJSON{}
-	g := figure.Grid{Header: []string{"id", "takes", "title"}}
+	g := experiments.Grid{Header: []string{"id", "takes", "title"}}
 	for _, one := range chosen {
 		list = append(list, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds})
 		g.Rows = append(g.Rows, []string{one.ID, (time.Duration(one.Seconds) * time.Second).String(), one.Title})
@@ -179,7 +178,7 @@ func where(p experiments.Printed) string {
 
 // make makes the figures one after the other. Each is printed and written when
 // it is done, so that one who stops it keeps what there is.
-func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []figure.Figure, line string) error {
+func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments.Figure, line string) error {
 	e := d.Env()
 	e.Quick, e.Trace = !f.full, f.trace
 	made := []figureJSON{}
@@ -188,7 +187,7 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []figure.Figu
 	for i := range chosen {
 		one := &chosen[i]
 		fmt.Fprintf(d.Stderr, "%s (%d of %d)\n", one.ID, i+1, len(chosen))
-		var r figure.Result
+		var r experiments.Result
 		if r, err = one.Run(ctx, e); err != nil {
 			if errors.Is(err, context.Canceled) {
 				err = fmt.Errorf("stopped; %d of %d figures are done", i, len(chosen))
@@ -217,7 +216,7 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []figure.Figu
 }
 
 // keep writes a figure to the folder that was asked for.
-func (f *reproduceFlags) keep(d *Deps, one *figure.Figure, r figure.Result, head string) error {
+func (f *reproduceFlags) keep(d *Deps, one *experiments.Figure, r experiments.Result, head string) error {
 	if f.plot != "" && f.plot != f.out && one.Picture != nil {
 		if err := drawFigures(d, "--plot", filepath.Join(f.plot, filepath.FromSlash(one.ID)), one, r); err != nil {
 			return err
@@ -245,16 +244,16 @@ func (f *reproduceFlags) keep(d *Deps, one *figure.Figure, r figure.Result, head
 }
 
 // drawFigures writes the picture of a figure, for a flag.
-func drawFigures(d *Deps, flag, name string, one *figure.Figure, r figure.Result) error {
+func drawFigures(d *Deps, flag, name string, one *experiments.Figure, r experiments.Result) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
 	return WritePicture(d, name+".svg", drawn(one, r))
 }
 
-func writeCSV(name string, r figure.Result) error {
+func writeCSV(name string, r experiments.Result) error {
 	var text bytes.Buffer
-	if err := figure.WriteCSV(&text, r); err != nil {
+	if err := experiments.WriteCSV(&text, r); err != nil {
 		return err
 	}
 	return replace.File(name, text.Bytes(), 0o666)

@@ -5,14 +5,14 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
-	"github.com/harpagon/harpagon/experiments/figure"
+	"github.com/harpagon/harpagon/experiments"
 )
 
 // across is how many panels stand in a row of a picture, at most.
 const across = 4
 
 // drawn makes the picture of a figure: a panel for each group of its rows.
-func drawn(f *figure.Figure, r figure.Result) chart.Picture {
+func drawn(f *experiments.Figure, r experiments.Result) chart.Picture {
 	var panels []chart.Panel
 	var systems []string
 	for _, row := range r.Rows {
@@ -42,7 +42,7 @@ func drawn(f *figure.Figure, r figure.Result) chart.Picture {
 const leastShown = 0.001
 
 // panelOfRow finds the panel that a row belongs to, or adds it.
-func panelOfRow(panels *[]chart.Panel, p *figure.Picture, row *figure.Row) *chart.Panel {
+func panelOfRow(panels *[]chart.Panel, p *experiments.Picture, row *experiments.Row) *chart.Panel {
 	var words []string
 	for _, name := range p.Panel {
 		words = append(words, strings.ReplaceAll(name, "_", " ")+" "+row.Setting.Text(name))

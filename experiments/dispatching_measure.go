@@ -1,0 +1,154 @@
+package experiments
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/scheduler/dispatch/limit"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+	"github.com/harpagon/harpagon/scheduler/simulate/draw"
+)
+
+// Effort says how closely to look.
+type Effort struct {
+	Requests  float64 // in every run, about
+	Each      float64 // to every model at least, however few are its own, as far as mostRequests go
+	Seeds     int
+	Tolerance float64 // of goodput
+}
+
+// Full is what the tables of the documents are made with, Quick what a look
+// takes.
+func Full() Effort  { return Effort{Requests: 150_000, Each: 8_000, Seeds: 1, Tolerance: 0.004} }
+func Quick() Effort { return Effort{Requests: 8_000, Each: 1_000, Seeds: 1, Tolerance: 0.03} }
+
+// Bounds of a run.
+const (
+	leastSLOs = 60.0 // a run lasts that many SLOs at least
+	warmSLOs  = 20.0 // before it
+	giveUp    = 4.0  // times the misses that are allowed end a run
+	overload  = 3.0  // times the goodput
+
+	mostRequests = 2_000_000 // in a run
+
+	leastShare = 0.01 // of Bound: a policy that does not reach it has no goodput
+	closely    = 4.0
+)
+
+// Measured is how a policy did in a setting.
+type Measured struct {
+	Policy   string
+	Goodput  float64
+	Batch    float64
+	Busy     float64
+	Overload float64 // requests in time at three times the goodput, as a share of it
+}
+
+// Measure finds the goodput of a pool policy, and what is left of it under
+// overload. Stop ends it early, with simulate.ErrStopped.
+func (s *DispatchSetting) Measure(policy string, e Effort, stop func() bool) (Measured, error) {
+	m := Measured{Policy: policy}
+	run := func(rate float64, seed uint64) (simulate.Result, error) {
+		o := s.options(policy, rate, e, stop)
+		o.Seed = seed
+		o.GiveUp = int64(giveUp*(1-simulate.DefaultAttainment)*rate*o.Duration.Seconds()) + 1000
+		return simulate.OnCluster(s.Loads(rate), s.pool(), o)
+	}
+	search := simulate.Search{Tolerance: e.Tolerance, Seeds: e.Seeds, Seed: 1, Start: s.Bound() / 2}
+	if s.Seeds > e.Seeds { // a setting to be known closely
+		search.Seeds, search.Tolerance = s.Seeds, e.Tolerance/closely
+	}
+	if r, err := run(leastShare*s.Bound(), 1); err != nil {
+		return m, err
+	} else if r.Least() < simulate.DefaultAttainment {
+		return m, nil // no goodput to speak of
+	}
+	found, err := simulate.FindGoodput(run, search)
+	if err != nil || found.Rate == 0 {
+		return m, err
+	}
+	m.Goodput = found.Rate
+	at, err := simulate.OnCluster(s.Loads(found.Rate), s.pool(), s.options(policy, found.Rate, e, stop))
+	if err != nil {
+		return m, err
+	}
+	for _, d := range at.Devices {
+		m.Busy += d.Utilisation / float64(len(at.Devices))
+	}
+	m.Batch = meanBatch(at)
+	over, err := simulate.OnCluster(s.Loads(overload*found.Rate), s.pool(), s.options(policy, overload*found.Rate, e, stop))
+	m.Overload = float64(over.Total().Completed) / over.Duration.Seconds() / found.Rate
+	return m, err
+}
+
+// meanBatch is over all batches of a run.
+func meanBatch(r simulate.Result) float64 {
+	var served, batches float64
+	for _, p := range r.Pipelines {
+		for _, m := range p.Modules {
+			served += m.MeanBatch * float64(m.Batches)
+			batches += float64(m.Batches)
+		}
+	}
+	return served / max(1, batches)
+}
+
+func (s *DispatchSetting) pool() []simulate.Devices {
+	return []simulate.Devices{{Hardware: deviceKind, Count: s.Devices}}
+}
+
+func (s *DispatchSetting) options(policy string, rate float64, e Effort, stop func() bool) simulate.Options {
+	slo := 0.0
+	for _, n := range s.Models {
+		slo = max(slo, n.SLO/1000)
+	}
+	requests := max(e.Requests, min(mostRequests, e.Each/slices.Min(s.weights())))
+	duration := max(requests/rate, leastSLOs*slo)
+	return simulate.Options{
+		Dispatch: policy, Duration: seconds(duration), Warmup: seconds(warmSLOs * slo),
+		Seed: 1, Delay: draw.Fixed(s.Delay), Stop: stop,
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s * 1e9)) }
+
+// Physical bounds the goodput of any dispatcher, even one that knows all
+// arrivals beforehand, for a setting of one model, Poisson arrivals and no
+// delays: the rate at which the bound of package limit falls to 99 %.
+func (s *DispatchSetting) Physical(e Effort) (float64, error) {
+	n := s.Models[0]
+	low, high := s.Bound()/2, s.Bound()
+	for high-low > e.Tolerance*high {
+		rate := (low + high) / 2
+		r, err := limit.Upper(limit.Problem{
+			Arrivals: poisson(rate, int(e.Requests*limitShare)), Durations: n.Table(largestBatch), SLO: millis(n.SLO), Executors: s.Devices,
+		}, limit.Options{})
+		if err != nil {
+			return 0, err
+		}
+		if r.Attainment >= simulate.DefaultAttainment {
+			low = rate
+		} else {
+			high = rate
+		}
+	}
+	return high, nil
+}
+
+// limitShare of the requests of a run are enough for the bound, which takes
+// long.
+const limitShare = 0.03
+
+func poisson(rate float64, n int) []time.Duration {
+	p := arrivals.Process{Kind: pipelines.ArrivalsPoisson}
+	stream := p.Stream(rate, math.MaxInt64, rand.New(rand.NewPCG(1, 2)))
+	list := make([]time.Duration, n)
+	for i := range list {
+		list[i] = stream.Next()
+	}
+	return list
+}

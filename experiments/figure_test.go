@@ -1,0 +1,110 @@
+package experiments_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/experiments"
+)
+
+func example() (experiments.Figure, experiments.Result) {
+	var r experiments.Result
+	for _, load := range []float64{1, 2.5} {
+		at := experiments.Set("arrivals", "even", "load", load)
+		r.AddPrinted(at, "ours", "goodput", "1/s", 1000*load, 900)
+		r.Add(at, "theirs", "goodput", "1/s", 0.5)
+		r.Add(at, "ours", "late", "%", load)
+	}
+	r.Add(experiments.Set("arrivals", "even", "load", 9), "ours", "late", "%", math.NaN())
+	r.AddPrinted(experiments.Set("arrivals", "even", "load", 9), "ours", "late", "%", 9, 10)
+	r.Note("That is %s.", "all")
+	r.Explain("ours, theirs", "goodput", "they differ.")
+	return experiments.Figure{ID: "a/b", Title: "An example", Layout: experiments.Layout{Down: []string{"load"}, Across: []string{experiments.System}}}, r
+}
+
+func TestMarkdown(t *testing.T) {
+	f, r := example()
+	assert.Equal(t, `### An example
+
+goodput (1/s), arrivals even:
+
+| load | ours | paper | theirs |
+| --- | ---: | ---: | ---: |
+| 1 | 1000 | 900 | 0.5 |
+| 2.5 | 2500 | 900 | 0.5 |
+
+late (%), arrivals even:
+
+| load | ours | paper |
+| --- | ---: | ---: |
+| 1 | 1 | - |
+| 2.5 | 2.5 | - |
+| 9 | 9 | 10 |
+
+That is all.
+
+Not as printed, ours (goodput): they differ.
+`, f.Markdown(r))
+}
+
+// TestCauses: what is far from the printed numbers has a cause, or is named without one.
+func TestCauses(t *testing.T) {
+	_, r := example()
+	assert.Empty(t, r.Unexplained())
+	r.Causes = nil
+	assert.Len(t, r.Unexplained(), 1, "1000 for 900 is near")
+	assert.Equal(t, []string{"That is all.", "Not as printed, and the cause is not known: ours (goodput)."}, r.Sentences())
+	r.Explain("", "late", "of nothing.")
+	assert.Len(t, r.Unexplained(), 1)
+	r.Explain("", "", "of all.")
+	assert.Equal(t, []string{"That is all.", "Not as printed, ours (goodput): of all."}, r.Sentences())
+}
+
+func TestText(t *testing.T) {
+	f, r := example()
+	assert.Contains(t, f.Text(r), "An example [a/b]\n\ngoodput (1/s), arrivals even\n  load  ours  paper  theirs\n  1     1000    900     0.5\n")
+}
+
+func TestCSV(t *testing.T) {
+	_, r := example()
+	var b strings.Builder
+	require.NoError(t, experiments.WriteCSV(&b, r))
+	assert.Equal(t, "arrivals,load,system,metric,unit,ours,paper\neven,1,ours,goodput,1/s,1000,900\n", strings.Join(strings.SplitAfter(b.String(), "\n")[:2], ""))
+}
+
+func TestJSON(t *testing.T) {
+	_, r := example()
+	text, err := json.Marshal(r.Rows[:2])
+	require.NoError(t, err)
+	assert.Equal(t, `[{"setting":{"arrivals":"even","load":1},"system":"ours","metric":"goodput","unit":"1/s","ours":1000,"paper":900},`+
+		`{"setting":{"arrivals":"even","load":1},"system":"theirs","metric":"goodput","unit":"1/s","ours":0.5,"paper":null}]`, string(text))
+}
+
+func TestEach(t *testing.T) {
+	last := 0
+	e := &experiments.Env{Progress: func(_ string, done, all int) { assert.Equal(t, last+1, done); last = done; assert.Equal(t, 50, all) }}
+	var sum atomic.Int64
+	require.NoError(t, e.Each(t.Context(), "work", 50, func(i int) error { sum.Add(int64(i)); return nil }))
+	assert.Equal(t, int64(49*50/2), sum.Load())
+	assert.Equal(t, 50, last)
+
+	e.Progress = nil
+	wrong := errors.New("wrong")
+	assert.ErrorIs(t, e.Each(t.Context(), "work", 1000, func(i int) error {
+		if i == 3 {
+			return wrong
+		}
+		return nil
+	}), wrong)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	assert.ErrorIs(t, e.Each(stopped, "work", 1000, func(int) error { t.Error("runs"); return nil }), context.Canceled)
+}

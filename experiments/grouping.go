@@ -1,0 +1,274 @@
+package experiments
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/harpagon/harpagon/experiments/published"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/functions"
+)
+
+// Inputs that are drawn, and minutes that are planned for: all, and for a quick
+// look.
+const (
+	inputs, fewInputs   = 500, 20
+	minutes, fewMinutes = 120, 2
+)
+
+// groupingFigures are those about applications that share functions.
+func groupingFigures() []Figure {
+	bySystem := Layout{Down: []string{System}, Across: []string{Metric}}
+	byMetric := Layout{Down: []string{Metric}, Across: []string{System}}
+	return []Figure{
+		{ID: "harmonybatch/table1", Title: "Three applications of VGG-19: costs over those of BATCH (HarmonyBatch, table I)", Seconds: 1, Layout: bySystem, Run: table1},
+		{ID: "harmonybatch/table4", Title: "Computation time over the number of applications (HarmonyBatch, table IV)", Seconds: 1,
+			Layout: Layout{Down: []string{"applications"}, Across: []string{System}}, Run: harmonyTable4},
+		{ID: "harmonybatch/figure13", Title: "What merging saves, from a function for each of eight applications on (HarmonyBatch, figures 13 and 14)", Seconds: 1,
+			Layout: Layout{Down: []string{"model"}, Across: []string{Metric}}, Run: merging},
+		{ID: "harmonybatch/drawn", Title: "The best partition beside the paper's, on 500 drawn inputs", Seconds: 60, Layout: byMetric, Run: drawn},
+		{ID: "harmonybatch/traces", Title: "Four applications over two hours, planned anew every minute (HarmonyBatch, section V)", Seconds: 120,
+			Layout: Layout{Down: []string{"model", "billing"}, Across: []string{System}}, Run: traces},
+		{ID: "harmonybatch/model", Title: "What requests cost beside what the plan says, where arrivals are random", Seconds: 60, Layout: byMetric, Run: model},
+	}
+}
+
+// drawFunctions is the i-th input of a suite, of 2 to most applications.
+func drawFunctions(seed uint64, i, most int) functions.Problem {
+	f, p := published.DrawFunction(seed, i, most)
+	return functions.Problem{Function: f, Provider: p}
+}
+
+func partOf(e *Env, all, few int) int {
+	if e.Quick {
+		return few
+	}
+	return all
+}
+
+// drawn plans the inputs by every policy: the best partition never costs more
+// than the paper's, and never less than the bound.
+func drawn(ctx context.Context, e *Env) (Result, error) {
+	var out Result
+	all := make([]functions.Comparison, partOf(e, inputs, fewInputs))
+	err := e.Each(ctx, "Drawn inputs", len(all), func(i int) (err error) {
+		all[i], err = functions.Compare(drawFunctions(1, i, 24), functions.Options{})
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	var saved, most, gaps, mostGap, overMBS, better, open float64
+	for i, c := range all {
+		exact, paper := c.Plan(functions.PolicyExact), c.Plan(functions.PolicyHarmonyBatch)
+		if exact.CostPerRequest > paper.CostPerRequest*(1+1e-9) || exact.LowerBound > exact.CostPerRequest*(1+1e-9) || !exact.Sound || !paper.Sound {
+			out.Note("DEFECT: on input %d exact costs %g, its bound is %g, and harmonybatch costs %g.", i, exact.CostPerRequest, exact.LowerBound, paper.CostPerRequest)
+		}
+		share := 1 - exact.CostPerRequest/paper.CostPerRequest
+		saved, most = saved+share, max(most, share)
+		if share > 1e-6 {
+			better++
+		}
+		if exact.Status != functions.Optimal {
+			open, gaps, mostGap = open+1, gaps+exact.Gap(), max(mostGap, exact.Gap())
+		}
+		if mbs := c.Plan(functions.PolicyMBS); mbs.Status != functions.Infeasible {
+			overMBS += 1 - exact.CostPerRequest/mbs.CostPerRequest
+		}
+	}
+	n := float64(len(all))
+	for _, m := range []struct {
+		name, unit string
+		is         float64
+	}{
+		{"inputs", "", n},
+		{"costs less than harmonybatch on", "inputs", better},
+		{"saves over harmonybatch, on average", "%", 100 * saved / n},
+		{"saves over harmonybatch, at most", "%", 100 * most},
+		{"saves over mbs+, on average", "%", 100 * overMBS / n},
+		{"too many applications for a proof", "inputs", open},
+		{"gap to the bound there, on average", "%", 100 * gaps / open},
+		{"gap to the bound there, at most", "%", 100 * mostGap},
+	} {
+		out.Add(nil, functions.PolicyExact, m.name, m.unit, m.is)
+	}
+	return out, nil
+}
+
+// rates are requests per second of four applications, minute by minute. They
+// have the mean rates of the four applications of Azure Functions that the
+// paper replays (7.5, 15.6, 28.7 and 11.2 requests per second), and are drawn
+// from a seed: every minute is its mean times a log-normal factor.
+func rates(seed uint64) [][]float64 {
+	r := rand.New(rand.NewPCG(seed, 0))
+	const spread = 0.3
+	var all [][]float64
+	for range minutes {
+		var one []float64
+		for _, mean := range printedMeans() {
+			one = append(one, mean*math.Exp(spread*r.NormFloat64()-spread*spread/2))
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// setting is a model and how its functions are billed.
+type setting struct {
+	model      string
+	billing    time.Duration
+	gpu        time.Duration // billing of GPU functions where it is another
+	objectives []time.Duration
+}
+
+func settings() []setting {
+	var all []setting
+	for _, billing := range [][2]time.Duration{{0, 0}, {0, time.Second}, {time.Second, 0}} {
+		for _, model := range []string{"VGG-19", "BERT", "GPT-2", "VideoMAE"} {
+			s := setting{model, billing[0], billing[1], []time.Duration{300, 500, 800, 1000}}
+			if model == "GPT-2" || model == "VideoMAE" {
+				s.objectives = []time.Duration{1000, 1400, 2000, 2400}
+			}
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// terms says how functions are billed.
+func (s *setting) terms() string {
+	switch {
+	case s.gpu > 0:
+		return "GPUs by the second"
+	case s.billing > 0:
+		return "by the second"
+	}
+	return "as it is"
+}
+
+// spent is what one policy spends over the minutes.
+type spent struct{ money, requests, missed float64 }
+
+// traces plans anew every minute, by every policy, and replays each plan on
+// Poisson arrivals.
+func traces(ctx context.Context, e *Env) (Result, error) {
+	var out Result
+	all := settings()
+	sums := make([]map[string]spent, len(all))
+	some, drawn := rates(1), ", and the counts of its trace are not those drawn here"
+	if e.Trace != "" {
+		var err error
+		drawn = ""
+		if some, err = counted(e.Trace); err != nil {
+			return out, err
+		}
+		out.Note("Counts are those of %s: of its functions, four with mean rates nearest to the paper's.", filepath.Base(e.Trace))
+	}
+	some = some[:min(len(some), partOf(e, minutes, fewMinutes))]
+	err := e.Each(ctx, "Two hours", len(all), func(i int) (err error) {
+		sums[i], err = all[i].follow(ctx, some)
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	for i, s := range all {
+		at := Set("model", s.model, "billing", s.terms())
+		var p printedGroups
+		if s.gpu > 0 { // as the paper's provider bills
+			p = ofModels()[s.model]
+		}
+		for _, policy := range functions.Policies() {
+			x := sums[i][policy]
+			out.Add(at, policy, "money per million requests", "", 1e6*x.money/x.requests)
+			missed := 0.0
+			if policy == functions.PolicyBatch {
+				missed = p.missed
+			}
+			out.AddPrinted(at, policy, "requests that miss their objective", "%", 100*x.missed/x.requests, missed)
+		}
+		saved := func(over string) float64 {
+			return cents(1 - sums[i][functions.PolicyHarmonyBatch].money/sums[i][over].money)
+		}
+		out.Add(at, functions.PolicyHarmonyBatch+" over "+functions.PolicyBatch, "saved", "%", saved(functions.PolicyBatch))
+		out.AddPrinted(at, functions.PolicyHarmonyBatch+" over "+functions.PolicyMBS, "saved", "%", saved(functions.PolicyMBS), p.saved)
+	}
+	out.Explain(functions.PolicyHarmonyBatch+" over "+functions.PolicyMBS, "saved", "most of what the paper's MBS+ loses is in its search. Here that is told which functions keep the objectives, and its eleven tries find nearly the best; what is left is what dividing requests evenly costs.")
+	out.Explain(functions.PolicyBatch, "requests that miss their objective", "the printed shares are read off a chart"+drawn+"; what BATCH takes for the longest latency is the average, so how many are late follows from the spread of latencies and from gaps between requests.")
+	out.Note("The paper states savings of up to 82.9 %% over the two baselines together.")
+	return out, nil
+}
+
+// cents is a share in per cent, to the hundredth.
+func cents(share float64) float64 { return math.Round(1e4*share) / 100 }
+
+// follow adds up what every policy spends.
+func (s setting) follow(ctx context.Context, minutes [][]float64) (map[string]spent, error) {
+	sums := map[string]spent{}
+	for minute, rates := range minutes {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		p := functions.Problem{Provider: published.Cloud(), Function: pipelines.Function{Name: s.model, Provider: "cloud", Profile: published.HarmonyBatch()[s.model]}}
+		p.Provider.Billing, p.Provider.GPUBilling = s.billing, s.gpu
+		for i, rate := range rates {
+			if rate == 0 { // counts may be
+				continue
+			}
+			p.Function.Applications = append(p.Function.Applications, pipelines.Application{
+				Name: fmt.Sprintf("app%d", i+1), SLO: s.objectives[i] * time.Millisecond, Rate: rate,
+			})
+		}
+		if len(p.Function.Applications) == 0 {
+			continue
+		}
+		c, err := functions.Compare(p, functions.Options{})
+		if err != nil {
+			return nil, err
+		}
+		for _, plan := range c.Plans {
+			got, err := functions.Simulate(p, plan, functions.SimulateOptions{Duration: time.Minute, Seed: uint64(minute)})
+			if err != nil {
+				return nil, err
+			}
+			x := sums[plan.Policy]
+			x.money += plan.CostPerRequest * float64(got.Requests)
+			x.requests += float64(got.Requests)
+			x.missed += float64(got.Late + got.Dropped)
+			sums[plan.Policy] = x
+		}
+	}
+	return sums, nil
+}
+
+// model replays the best plans of drawn inputs: the plan takes every batch for
+// full, and arrivals that come in bursts and gaps fill them less often.
+func model(ctx context.Context, e *Env) (Result, error) {
+	var out Result
+	over := make([]float64, partOf(e, inputs, fewInputs))
+	err := e.Each(ctx, "Replays", len(over), func(i int) error {
+		p := drawFunctions(8, i, 10)
+		plan, err := functions.Solve(p, functions.Options{})
+		if err != nil {
+			return err
+		}
+		got, err := functions.Simulate(p, plan, functions.SimulateOptions{Duration: time.Duration(4000 / plan.Rate * float64(time.Second)), Seed: 1})
+		over[i] = got.CostPerRequest/got.Predicted - 1
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	sum, most := 0.0, 0.0
+	for _, x := range over {
+		sum, most = sum+x, max(most, x)
+	}
+	out.Add(nil, functions.PolicyExact, "inputs", "", float64(len(over)))
+	out.Add(nil, functions.PolicyExact, "requests cost more than the plan says, on average", "%", 100*sum/float64(len(over)))
+	out.Add(nil, functions.PolicyExact, "and at most", "%", 100*most)
+	return out, nil
+}

@@ -1,0 +1,195 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+	promised "github.com/harpagon/harpagon/scheduler/simulate/promise"
+)
+
+// simulatingFigures are those about plans that are played request by request.
+func simulatingFigures() []Figure {
+	return []Figure{
+		{ID: "simulating/promises", Title: "Plans that are proven for every request, played request by request", Seconds: 10000,
+			Layout: Layout{Down: []string{"cost_model", System}, Across: []string{Metric}},
+			Run: func(ctx context.Context, e *Env) (Result, error) {
+				if e.Quick {
+					return promises(ctx, e, 2)
+				}
+				return promises(ctx, e, DefaultWorkloads)
+			}},
+		{ID: "simulating/early", Title: "Early starts beside windows that are kept; latencies as shares of the SLO", Seconds: 60,
+			Layout: Layout{Down: []string{"arrivals", "load"}, Across: []string{Metric, System}},
+			Run: func(ctx context.Context, e *Env) (Result, error) {
+				if e.Quick {
+					return early(ctx, e, 2)
+				}
+				return early(ctx, e, 40)
+			}},
+	}
+}
+
+// withoutFanout is the problem with every fan-out set to one.
+func withoutFanout(p plan.Problem) plan.Problem {
+	p.Pipeline.Modules = slices.Clone(p.Pipeline.Modules)
+	for i := range p.Pipeline.Modules {
+		p.Pipeline.Modules[i].Scatter, p.Pipeline.Modules[i].Fanout = false, 1
+	}
+	return p
+}
+
+// promise counts the plans of a policy that are proven for every request of an
+// even stream, and those that kept it.
+type promise struct {
+	model, policy string
+	proven, kept  int
+}
+
+// promises plays n workloads of the suite, each as declared and with every
+// fan-out set to one, under every cost model and by every policy, with early
+// starts and without. Exhaustive searches run on as many workloads as in the
+// tables of package planning where all workloads are played, and on none
+// otherwise.
+func promises(ctx context.Context, e *Env, n int) (Result, error) {
+	var out Result
+	workloads, err := Workloads(DefaultSeed, n)
+	if err != nil {
+		return out, err
+	}
+	var all []promise
+	var broken []error
+	played := make([][]promise, len(workloads))
+	failed := make([]error, len(workloads))
+	err = e.Each(ctx, "Plans played request by request", len(workloads), func(i int) error {
+		played[i], failed[i] = play(&workloads[i], e.Clock, n >= DefaultWorkloads)
+		return nil
+	})
+	for i, list := range played {
+		broken = append(broken, failed[i])
+		for _, one := range list {
+			k := slices.IndexFunc(all, func(p promise) bool { return p.model == one.model && p.policy == one.policy })
+			if k < 0 {
+				k = len(all)
+				all = append(all, promise{model: one.model, policy: one.policy})
+			}
+			all[k].proven, all[k].kept = all[k].proven+one.proven, all[k].kept+one.kept
+		}
+	}
+	for _, p := range all {
+		at := Set("cost_model", p.model)
+		out.Add(at, p.policy, "proven", "", float64(p.proven))
+		out.Add(at, p.policy, "kept", "", float64(p.kept))
+	}
+	if why := errors.Join(broken...); why != nil {
+		out.Note("DEFECT: %v", why)
+	}
+	return out, err
+}
+
+// play plans one workload in every way and plays the plans. The error names
+// those that did not keep their promise.
+func play(w *Workload, clock func() time.Duration, slow bool) (list []promise, broken error) {
+	for _, p := range []plan.Problem{w.Problem, withoutFanout(w.Problem)} {
+		for _, model := range plan.CostModels() {
+			for _, v := range PlanningPolicies(model) {
+				if v.Every > 1 && (!slow || w.ID%v.Every != 0) {
+					continue
+				}
+				o := v.Options
+				o.Clock, o.TimeLimit = clock, 10*time.Second
+				got := policies.Solve(p, o)
+				if got.Status == plan.Infeasible || !got.Sound || got.Proof != plan.EveryRequest {
+					continue
+				}
+				one := promise{model: model, policy: v.Name, proven: 1, kept: 1}
+				for _, eager := range []bool{false, true} {
+					if err := promised.Keeps([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, promised.Keeping{Eager: eager, Admission: eager}); err != nil {
+						one.kept, broken = 0, errors.Join(broken, errors.New(w.Describe()+" by "+v.Name+", "+model+": "+err.Error()))
+					}
+				}
+				list = append(list, one)
+			}
+		}
+	}
+	return list, broken
+}
+
+// Ways to start batches that early compares.
+const (
+	windowsKept = "windows kept"
+	earlyStarts = "early starts"
+)
+
+// early plays n workloads without fan-out, planned by exact on whole and on
+// shared devices, with early starts and without, and averages.
+func early(ctx context.Context, e *Env, n int) (Result, error) {
+	var out Result
+	workloads, err := Workloads(DefaultSeed, n)
+	if err != nil {
+		return out, err
+	}
+	models := []string{plan.CostWhole, plan.CostShared}
+	loads, plans := make([]simulate.Load, n*len(models)), make([]plan.Plan, n*len(models))
+	err = e.Each(ctx, "Planning", len(plans), func(i int) error {
+		p := withoutFanout(workloads[i/len(models)].Problem)
+		loads[i], plans[i] = simulate.Load{Pipeline: p.Pipeline}, policies.Solve(p, plan.Options{CostModel: models[i%len(models)]})
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	type run struct {
+		kind  string
+		part  float64
+		eager bool
+		means attainedMeans
+	}
+	var runs []run
+	for _, kind := range []string{pipelines.ArrivalsEven, pipelines.ArrivalsPoisson} {
+		for _, part := range []float64{0.5, 0.8, 1} {
+			runs = append(runs, run{kind: kind, part: part}, run{kind: kind, part: part, eager: true})
+		}
+	}
+	err = e.Each(ctx, "Early starts", len(runs), func(i int) (err error) {
+		r := &runs[i]
+		r.means, err = averageAttained(loads, plans, r.kind, r.part, r.eager)
+		return err
+	})
+	for _, r := range runs {
+		at, system := Set("arrivals", r.kind, "load", r.part), windowsKept
+		if r.eager {
+			system = earlyStarts
+		}
+		out.Add(at, system, "attained", "%", 100*r.means.attained)
+		out.Add(at, system, "p50", "", r.means.p50)
+		out.Add(at, system, "p99", "", r.means.p99)
+	}
+	return out, err
+}
+
+// attainedMeans are averages over plans; latencies are shares of the SLO.
+type attainedMeans struct{ attained, p50, p99 float64 }
+
+// averageAttained plays 2000 requests of every load at a part of its rate.
+func averageAttained(loads []simulate.Load, plans []plan.Plan, kind string, part float64, eager bool) (m attainedMeans, err error) {
+	n := float64(len(loads))
+	for i, l := range loads {
+		l.Arrivals, l.Rate = arrivals.Process{Kind: kind}, part*l.Pipeline.Rate
+		r, err := simulate.OnPlans([]simulate.Load{l}, plans[i:i+1], simulate.Options{Eager: eager, Duration: time.Duration(2000 / l.Pipeline.Rate * float64(time.Second))})
+		if err != nil {
+			return m, err
+		}
+		one := r.Pipelines[0]
+		m.attained += float64(one.Completed) / float64(one.Requests) / n
+		m.p50 += float64(one.Latency.P50) / float64(l.Pipeline.SLO) / n
+		m.p99 += float64(one.Latency.P99) / float64(l.Pipeline.SLO) / n
+	}
+	return m, nil
+}

@@ -1,0 +1,207 @@
+package experiments
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
+)
+
+// Names of what is in every row beside its setting, for a Layout.
+const (
+	System = "system"
+	Metric = "metric"
+)
+
+// Layout says by what the numbers of a table are found: Down names the columns
+// that stand before the numbers, Across what heads the numbers. Each is System,
+// Metric or the name of a value of the settings. Rows that differ in anything
+// else belong to different tables.
+type Layout struct{ Down, Across []string }
+
+// Tables are the rows as one or several tables.
+func (f *Figure) Tables(r Result) []Grid {
+	var tables []*pivot
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		caption := row.rest(f.Layout)
+		k := slices.IndexFunc(tables, func(t *pivot) bool { return t.caption == caption })
+		if k < 0 {
+			k = len(tables)
+			tables = append(tables, &pivot{caption: caption, layout: f.Layout})
+		}
+		tables[k].add(row)
+	}
+	grids := make([]Grid, len(tables))
+	for i, t := range tables {
+		grids[i] = t.grid()
+	}
+	return grids
+}
+
+// value is what the row has under the name, as text.
+func (r *Row) value(name string) string {
+	switch name {
+	case System:
+		return r.System
+	case Metric:
+		if r.Unit != "" {
+			return r.Metric + " (" + r.Unit + ")"
+		}
+		return r.Metric
+	}
+	return r.Setting.Text(name)
+}
+
+// rest says what neither goes down nor across.
+func (r *Row) rest(l Layout) string {
+	placed := func(name string) bool { return slices.Contains(l.Down, name) || slices.Contains(l.Across, name) }
+	var words []string
+	if !placed(Metric) {
+		words = append(words, r.value(Metric))
+	}
+	for _, v := range r.Setting {
+		if !placed(v.Name) {
+			words = append(words, strings.ReplaceAll(v.Name, "_", " ")+" "+r.value(v.Name))
+		}
+	}
+	if !placed(System) && r.System != "" {
+		words = append(words, r.System)
+	}
+	return strings.Join(words, ", ")
+}
+
+// pivot is a table that is being filled.
+type pivot struct {
+	caption string
+	layout  Layout
+	lines   []line
+	columns []column
+}
+
+type line struct {
+	cells   []string
+	numbers map[string]*Row // by what heads them
+}
+
+type column struct {
+	head    string
+	printed bool // some number of it stands in the paper
+}
+
+func (p *pivot) add(r *Row) {
+	values := func(names []string) []string {
+		list := make([]string, len(names))
+		for i, name := range names {
+			list[i] = r.value(name)
+		}
+		return list
+	}
+	down, head := values(p.layout.Down), strings.Join(values(p.layout.Across), ", ")
+	at := slices.IndexFunc(p.lines, func(l line) bool { return slices.Equal(l.cells, down) })
+	if at < 0 {
+		at = len(p.lines)
+		p.lines = append(p.lines, line{cells: down, numbers: map[string]*Row{}})
+	}
+	p.lines[at].numbers[head] = r
+	k := slices.IndexFunc(p.columns, func(c column) bool { return c.head == head })
+	if k < 0 {
+		k = len(p.columns)
+		p.columns = append(p.columns, column{head: head})
+	}
+	p.columns[k].printed = p.columns[k].printed || r.Paper != nil
+}
+
+func (p *pivot) grid() Grid {
+	g := Grid{Caption: p.caption, Prose: len(p.layout.Down) - 1}
+	for _, name := range p.layout.Down {
+		g.Header = append(g.Header, strings.ReplaceAll(name, "_", " "))
+	}
+	for _, c := range p.columns {
+		if g.Header = append(g.Header, c.head); c.printed {
+			g.Header = append(g.Header, "paper")
+		}
+	}
+	for _, l := range p.lines {
+		cells := slices.Clone(l.cells)
+		for _, c := range p.columns {
+			ours, paper := "-", "-"
+			if r := l.numbers[c.head]; r != nil {
+				g.Numbers++
+				ours = quantity.Number(r.Ours)
+				if r.Paper != nil {
+					paper = quantity.Number(*r.Paper)
+				}
+			}
+			if cells = append(cells, ours); c.printed {
+				cells = append(cells, paper)
+			}
+		}
+		g.Rows = append(g.Rows, cells)
+	}
+	return g
+}
+
+// Text writes the figure for terminals.
+func (f *Figure) Text(r Result) string {
+	parts := []string{f.Title + " [" + f.ID + "]\n"}
+	for _, g := range f.Tables(r) {
+		parts = append(parts, g.captioned("%s\n")+g.Text())
+	}
+	return strings.Join(append(parts, paragraphs(r.Sentences())...), "\n")
+}
+
+// Markdown writes the figure for documents.
+func (f *Figure) Markdown(r Result) string {
+	parts := []string{"### " + f.Title + "\n"}
+	for _, g := range f.Tables(r) {
+		parts = append(parts, g.captioned("%s:\n\n")+g.Markdown())
+	}
+	return strings.Join(append(parts, paragraphs(r.Sentences())...), "\n")
+}
+
+func paragraphs(notes []string) []string {
+	var list []string
+	for _, n := range notes {
+		list = append(list, n+"\n")
+	}
+	return list
+}
+
+func (g Grid) captioned(format string) string {
+	if g.Caption == "" {
+		return ""
+	}
+	return fmt.Sprintf(format, g.Caption)
+}
+
+// WriteCSV writes the rows, a line each: the values of the settings first.
+func WriteCSV(w io.Writer, r Result) error {
+	var names []string
+	for _, row := range r.Rows {
+		for _, v := range row.Setting {
+			if !slices.Contains(names, v.Name) {
+				names = append(names, v.Name)
+			}
+		}
+	}
+	out := csv.NewWriter(w)
+	lines := [][]string{append(slices.Clone(names), "system", "metric", "unit", "ours", "paper")}
+	exact := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	for _, row := range r.Rows {
+		var cells []string
+		for _, name := range names {
+			cells = append(cells, row.value(name))
+		}
+		paper := ""
+		if row.Paper != nil {
+			paper = exact(*row.Paper)
+		}
+		lines = append(lines, append(cells, row.System, row.Metric, row.Unit, exact(row.Ours), paper))
+	}
+	return out.WriteAll(lines)
+}
