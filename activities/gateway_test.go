@@ -14,11 +14,11 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/wire/disktest"
 )
 
 // stub is a gateway that says what it is told to.
@@ -124,9 +124,9 @@ func TestProfileStore(t *testing.T) {
 }
 
 func TestAProfileStaysOnADiskThatTakesNothing(t *testing.T) {
-	for _, fault := range disktest.Faults() {
+	for _, fault := range testkit.DiskFaults() {
 		t.Run(fault.Name, func(t *testing.T) {
-			d := disktest.New(t)
+			d := testkit.NewDisk(t)
 			s := ProfileStore{Dir: filepath.Join(d.Folder, "profiles")}
 			key := ProfileKey{Model: "sha256:1"}
 			want := []pipelines.Point{point("cpu", 1)}

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // ProfileStore keeps measured points as files, one a key. The zero value keeps
@@ -78,7 +78,7 @@ func (s ProfileStore) Save(key ProfileKey, points []pipelines.Point) error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return fmt.Errorf("activities: creating the folder of kept profiles: %w", err)
 	}
-	if err := replace.File(path, b, 0o600); err != nil {
+	if err := osutil.ReplaceFile(path, b, 0o600); err != nil {
 		return fmt.Errorf("activities: keeping a profile: %w", err)
 	}
 	return nil

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors/turns"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/attach/assembly"
-	"github.com/harpagon/harpagon/wire/sleep"
+	"github.com/harpagon/harpagon/wire/attach"
 )
 
 // maxReloads is how often in a row an engine may fail to load again before its
@@ -63,9 +63,9 @@ type executor struct {
 	staging   bool // a batch ahead goes to the engine at once
 	device    *turns.Device
 	turn      turns.User
-	assembly  assembly.Assembly // of batches that come in parts
-	lanes     lanes             // one for every batch that may run at once
-	attached  atomic.Int32      // streams
+	assembly  attach.Assembly // of batches that come in parts
+	lanes     lanes           // one for every batch that may run at once
+	attached  atomic.Int32    // streams
 	counters
 }
 
@@ -156,7 +156,7 @@ func (e *executor) reload(ctx, run context.Context, c *lane, cause error) error 
 	for attempt := 1; ; attempt++ {
 		e.fail(cause)
 		e.observer.reloading(e.status, attempt, cause)
-		if sleep.Timer(ctx, e.host.Retry.After(c.crashes+attempt-2)) != nil {
+		if osutil.SleepTimer(ctx, e.host.Retry.After(c.crashes+attempt-2)) != nil {
 			return nil
 		}
 		err := e.fill(ctx, run, c)

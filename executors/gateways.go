@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/harpagon/harpagon/wire/sleep"
+	"github.com/harpagon/harpagon/internal/osutil"
 )
 
 // attachment is what binds an executor to one gateway.
@@ -77,7 +77,7 @@ func (e *executor) attachUntilDrained(ctx, run context.Context, stop func(), a *
 		if e.attached.Load() == 0 {
 			e.enter(Attaching)
 		}
-		if sleep.Timer(a.dialing, e.host.Retry.After(attempt)) != nil {
+		if osutil.SleepTimer(a.dialing, e.host.Retry.After(attempt)) != nil {
 			return attachmentEnd{attachment: a}
 		}
 		begin := time.Now()

@@ -5,7 +5,7 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"github.com/harpagon/harpagon/wire/processors"
+	"github.com/harpagon/harpagon/internal/osutil"
 )
 
 // measureRun runs f and says what it took.
@@ -13,9 +13,9 @@ func measureRun(f func()) CoresResult {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	cpu, waits, begin := processors.Used(), waited(), time.Now()
+	cpu, waits, begin := osutil.ProcessorTime(), waited(), time.Now()
 	f()
-	r := CoresResult{Wall: time.Since(begin), CPU: processors.Used() - cpu, Waited: waited() - waits}
+	r := CoresResult{Wall: time.Since(begin), CPU: osutil.ProcessorTime() - cpu, Waited: waited() - waits}
 	runtime.ReadMemStats(&after)
 	r.Allocations = after.Mallocs - before.Mallocs
 	return r

@@ -13,7 +13,6 @@ import (
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 )
 
 // TestGivenUpSaysWhyAndWhatToDo asks, for all reasons why an item is given up, what
@@ -43,7 +42,7 @@ func TestGivenUpSaysWhyAndWhatToDo(t *testing.T) {
 			it.Node.Name = "detect"
 			err := refusal(at, it, test.why)
 			answer := httptest.NewRecorder()
-			oiphttp.Fail(answer, err)
+			oip.WriteError(answer, err)
 			for surface, got := range map[string]error{"gateway": err, "http": oip.DecodeError(answer.Code, answer.Body.Bytes()), "grpc": oipgrpc.DecodeError(oipgrpc.EncodeError(err))} {
 				var typed *wire.Error
 				require.ErrorAs(t, got, &typed, surface)

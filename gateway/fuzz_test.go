@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // claims are messages of an executor, drawn from any bytes: four make one, of small
@@ -68,7 +68,7 @@ func FuzzAttach(f *testing.F) {
 	f.Add([]byte{7, 0, 0, 0, 0, 1, 129, 0, 8, 1, 0, 0, 5, 1, 1, 0, 9, 0, 0, 0})
 	f.Add([]byte{0, 1, 1, 0, 43, 1, 18, 0, 0, 2, 1, 232}) // an output whose data is a byte short
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		defer stalltest.Watch(t, len(raw))()
+		defer testkit.WatchStalls(t, len(raw))()
 		synctest.Test(t, func(t *testing.T) { attachAnything(t, raw) })
 	})
 }

@@ -24,16 +24,16 @@ import (
 	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // caller asks over a protocol, and says what became of the request.
@@ -99,7 +99,7 @@ func overHTTP(ctx context.Context, t *testing.T, g *gateway.Gateway, held *infli
 		MaxIdleConnsPerHost: 4096,
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return l.DialContext(ctx) },
 	}
-	client := oiphttp.New(oiphttp.Options{URL: "http://gateway", Binary: true, HTTP: &http.Client{Transport: transport}})
+	client := oip.NewClient(oip.ClientOptions{URL: "http://gateway", Binary: true, HTTP: &http.Client{Transport: transport}})
 	ask := func(ctx context.Context, q *wire.InferRequest) became {
 		switch _, err := client.Infer(ctx, q, ""); {
 		case err == nil:
@@ -188,7 +188,7 @@ func emulatedPair(ctx context.Context, t *testing.T, elements int64, slo time.Du
 	host := &executors.Host{Name: "h", Engines: []executors.Engine{emulated.New(emulated.Options{
 		Signatures: func(pipelines.Module) (pipelines.Signature, error) { return signature, nil },
 		Duration:   func(_ executors.Model, batch int) time.Duration { return took(batch) },
-		Sleep:      sleep.Timer, // in virtual time
+		Sleep:      osutil.SleepTimer, // in virtual time
 	})}}
 	from := pipelines.Ref{Port: "x"}
 	for _, name := range []string{"m", "n"} {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/attach/attachtcp"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -23,15 +22,15 @@ func TestExecutorsOfAnotherHost(t *testing.T) {
 	require.NoError(t, err)
 	served := make(chan error, 1)
 	serving, stopServing := context.WithCancel(ctx)
-	o := attachtcp.Options{Credentials: secure.Credentials{Token: "secret"}, Keepalive: time.Minute} // a busy machine is no second break
-	go func() { served <- attachtcp.Serve(serving, l, o, g.Attach) }()
+	o := attach.TCPOptions{Credentials: secure.Credentials{Token: "secret"}, Keepalive: time.Minute} // a busy machine is no second break
+	go func() { served <- attach.Serve(serving, l, o, g.Attach) }()
 
 	specs := map[string]spec{"m": {kind: addOne, executors: 2}}
 	d := deployment(single(long), 1, specs)
 	ended := map[string]chan struct{}{}
 	streams := map[string]attach.Stream{}
 	dial := func(name string) {
-		s, err := attachtcp.Dialer{Options: o}.Dial(ctx, l.Addr().String())
+		s, err := attach.Dialer{TCPOptions: o}.Dial(ctx, l.Addr().String())
 		require.NoError(t, err)
 		w := &worker{kind: addOne}
 		require.NoError(t, s.Send(&attach.Message{Hello: &attach.Hello{Executor: name, Pipeline: "p", Module: "m", Token: "secret", Signature: addOne.sig}}))

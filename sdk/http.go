@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 // Connection is the way to one gateway. Those over HTTP are this package's own; package
@@ -33,12 +33,12 @@ type Connection interface {
 type overHTTP struct {
 	base   string
 	http   *http.Client
-	client *oiphttp.Client
+	client *oip.Client
 }
 
 func newOverHTTP(base, token string, client *http.Client) *overHTTP {
 	t := &overHTTP{base: base, http: client}
-	t.client = oiphttp.New(oiphttp.Options{URL: base, Token: token, MaxAnswer: math.MaxInt64 - 1, Binary: true, HTTP: client, Broken: t.unreachable})
+	t.client = oip.NewClient(oip.ClientOptions{URL: base, Token: token, MaxAnswer: math.MaxInt64 - 1, Binary: true, HTTP: client, Broken: t.unreachable})
 	return t
 }
 

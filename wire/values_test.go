@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/harpagon/harpagon/wire/stalltest"
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 func TestTensorsKeepTheirValues(t *testing.T) {
@@ -93,7 +93,7 @@ func FuzzValidate(f *testing.F) {
 	f.Add("BYTES", []byte{1, 0, 0, 0, 'a'}, int64(1), int64(1))
 	f.Add("FP32", make([]byte, 8), int64(2), int64(1))
 	f.Fuzz(func(t *testing.T, datatype string, data []byte, a, b int64) {
-		defer stalltest.Watch(t, len(data))()
+		defer testkit.WatchStalls(t, len(data))()
 		tensor := Tensor{datatype, []int64{a, b}, data}
 		if tensor.Validate() != nil {
 			return

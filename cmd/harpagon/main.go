@@ -17,9 +17,9 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/executors/onnxruntime"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/embedded"
-	"github.com/harpagon/harpagon/wire/processors"
 )
 
 func main() {
@@ -42,7 +42,7 @@ func run() int {
 		Clock:      func() time.Duration { return time.Since(start) },
 		CPUClock:   threadClock(),
 		Loosen:     loosen,
-		Follow:     processors.Follow,
+		Follow:     osutil.FollowProcessors,
 	}
 	if !embedded.LeftOut {
 		d.Start, d.Temporal = local.Start, local.Temporal

@@ -15,8 +15,8 @@ import (
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/keepalive"
 	"github.com/harpagon/harpagon/wire/queue"
+	"github.com/harpagon/harpagon/wire/stream"
 )
 
 // TestAStoppedGatewayHoldsNoExecutor holds that an executor does not wait for the tensors
@@ -52,8 +52,8 @@ func TestAStoppedGatewayHoldsNoExecutor(t *testing.T) {
 		m, err := executor.Recv()
 		require.NoError(t, err)
 		require.NotNil(t, m.Skip)
-		assert.LessOrEqual(t, time.Since(stopped), keepalive.DefaultPatience*3/4, "and not a quarter more than all of it")
-		require.ErrorIs(t, <-served, keepalive.ErrSilent)
+		assert.LessOrEqual(t, time.Since(stopped), stream.DefaultSilence*3/4, "and not a quarter more than all of it")
+		require.ErrorIs(t, <-served, stream.ErrSilent)
 		require.NoError(t, errors.Join(executor.Close(), near.Close()))
 		<-attached
 	})

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/queue"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // said is what the other side of a connection says, drawn from any bytes: eight make a
@@ -62,7 +62,7 @@ func FuzzServe(f *testing.F) {
 	f.Add([]byte{2, 1, 0, 0, 0, 0, 0, 0, 5, 1, 0, 0, 0, 0, 0, 0, 6, 1, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{2, 1, 0, 0, 0, 0, 0, 0, 5, 1, 0, 0, 0, 0, 1, 64, 5, 1, 1, 0, 0, 0, 0, 16, 3, 1, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 1, 0})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		defer stalltest.Watch(t, len(raw))()
+		defer testkit.WatchStalls(t, len(raw))()
 		s := New(dispatcher.New(clockOf(time.Now())), Options{Name: "d", Patience: -1})
 		s.Claim()
 		executor, control := attach.Pipe()
@@ -88,7 +88,7 @@ func FuzzFollow(f *testing.F) {
 	f.Add([]byte{10, 1, 0, 0, 0, 0, 0, 0, 13, 0, 0, 0, 1, 0, 0, 0, 12, 1, 0, 0, 1, 0, 0, 0})
 	f.Add([]byte{10, 3, 0, 0, 0, 0, 0, 0, 18, 1, 0, 0, 1, 0, 1, 0, 11, 0, 0, 0, 0, 0, 0, 0, 13, 0, 0, 0, 1, 0, 1, 1})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		defer stalltest.Watch(t, len(raw))()
+		defer testkit.WatchStalls(t, len(raw))()
 		d, h := follower(time.Now()), &holder{}
 		items := []*dispatcher.Item{h.install(t, d, 1), h.install(t, d, 2)}
 		finish(d, items[0])

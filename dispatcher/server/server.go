@@ -18,10 +18,10 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/wire/frames"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/queue"
 	"github.com/harpagon/harpagon/wire/secure"
+	"github.com/harpagon/harpagon/wire/stream"
 )
 
 // Server lets gateways and executors of other processes use a Dispatcher: gateways by
@@ -32,7 +32,7 @@ type Server struct {
 	options    Options
 	claims     uint64 // see Claim; 0 where it does not
 
-	strangers frames.Strangers // that have not joined
+	strangers stream.Strangers // that have not joined
 
 	mu          sync.Mutex
 	owns        map[string]uint64 // epoch by service; "" is all

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 func TestItemsRoundTrip(t *testing.T) {
@@ -43,7 +43,7 @@ func FuzzParseItems(f *testing.F) {
 	f.Add(placed)
 	memory := make([]byte, 100)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		defer stalltest.Watch(t, len(raw))()
+		defer testkit.WatchStalls(t, len(raw))()
 		if items, err := (&parser{shared: memory}).parse(raw); err == nil {
 			to := area{all: memory, to: len(memory)}
 			to.take(items) // whatever they point at can be read

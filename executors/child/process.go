@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors/devices"
-	"github.com/harpagon/harpagon/executors/output"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -30,7 +30,7 @@ type process struct {
 	word           hello
 
 	cmd      *exec.Cmd
-	output   *output.Lines
+	output   *osutil.Lines
 	requests *os.File
 	replies  *os.File
 	life     *os.File
@@ -94,7 +94,7 @@ func (p *process) spawn() error {
 	}
 	theirs, err := p.connect()
 	if err == nil {
-		p.output = output.New(p.options.Output, fmt.Sprintf("[%s %s] ", p.engine, p.module))
+		p.output = osutil.NewLines(p.options.Output, fmt.Sprintf("[%s %s] ", p.engine, p.module))
 		p.cmd = exec.Command(command[0], command[1:]...)
 		p.cmd.Env = environment(os.Environ(), p.options.Env, p.engine, p.device)
 		p.cmd.Stdout, p.cmd.Stderr = p.output, p.output

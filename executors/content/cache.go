@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // DefaultLimit is how much a cache keeps.
@@ -122,7 +122,7 @@ func (c *Cache) take(ctx context.Context, s Store, f pipelines.File) error {
 }
 
 func (c *Cache) copy(ctx context.Context, f pipelines.File) error {
-	from, _, err := named.Open(f.Path)
+	from, _, err := osutil.OpenFile(f.Path)
 	if err != nil {
 		return err
 	}

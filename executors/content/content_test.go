@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/disktest"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -391,7 +391,7 @@ func TestADiskThatTakesNothing(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "m.onnx")
 	write(t, model, strings.Repeat("m", 10_000))
 	m := pinned(t, Pinning{}, pipelines.Module{Name: "m", Model: model})
-	for _, fault := range disktest.Faults() {
+	for _, fault := range testkit.DiskFaults() {
 		for what, before := range map[string]func(*testing.T, *Cache){
 			"nothing": func(*testing.T, *Cache) {},
 			"the file, in no folder": func(t *testing.T, c *Cache) {
@@ -402,7 +402,7 @@ func TestADiskThatTakesNothing(t *testing.T) {
 			},
 		} {
 			t.Run(fault.Name+"/with "+what, func(t *testing.T) {
-				d := disktest.New(t)
+				d := testkit.NewDisk(t)
 				c := &Cache{Dir: d.Folder}
 				before(t, c)
 				require.NoError(t, fault.Begin(d))

@@ -10,8 +10,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/named"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
@@ -34,7 +34,7 @@ func Sum(r io.Reader) (digest string, size int64, err error) {
 
 // read describes a file of this machine.
 func read(path string) (pipelines.File, error) {
-	f, info, err := named.Open(path)
+	f, info, err := osutil.OpenFile(path)
 	if err != nil {
 		return pipelines.File{}, err
 	}

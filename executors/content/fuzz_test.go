@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/wire/secure"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // FuzzHandler sends any bytes that make a request of HTTP to a store: nothing lies in it
@@ -31,7 +31,7 @@ func FuzzHandler(f *testing.F) {
 	require.NoError(f, os.WriteFile(filepath.Join(root, "outside"), []byte("beside it"), 0o600))
 	h := Handler(Folder(store), 0, secure.Guard{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		defer stalltest.Watch(t, len(raw))()
+		defer testkit.WatchStalls(t, len(raw))()
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
 		if err != nil {
 			return

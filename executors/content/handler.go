@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -26,7 +26,7 @@ func Handler(f Folder, limit int64, callers secure.Guard) http.Handler {
 		return secure.Apply // HEAD, too: who applies looks what is there
 	}
 	guard := func(next http.HandlerFunc) http.HandlerFunc {
-		return oiphttp.AuthorizedFor(callers, scope, "this store", next)
+		return oip.AuthorizedFor(callers, scope, "this store", next)
 	}
 	mux.HandleFunc("GET /sha256/{digest}", guard(func(w http.ResponseWriter, r *http.Request) {
 		digest := "sha256:" + r.PathValue("digest")

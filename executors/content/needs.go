@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/executors/onnx"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // mostFiles bounds the files of a folder that a command names.
@@ -53,7 +53,7 @@ func commandFiles(m pipelines.Module) (all []string, err error) {
 		case info.Mode().IsRegular():
 			all = append(all, path)
 		case !info.IsDir() && slices.Contains(m.Files, path):
-			return nil, named.Regular(path, info)
+			return nil, osutil.RegularFile(path, info)
 		case info.IsDir() && (path == m.Model || slices.Contains(m.Files, path)):
 			within, err := folderFiles(path)
 			if err != nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/executors/onnx"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // Pinning says what becomes of the files of a declaration that is applied.
@@ -92,7 +92,7 @@ func (p Pinning) send(ctx context.Context, f pipelines.File, at string) error {
 	if p.Progress != nil {
 		p.Progress(fmt.Sprintf("sending %s %s to %s", filepath.Base(f.Path), f.Short(), p.Store))
 	}
-	from, _, err := named.Open(at)
+	from, _, err := osutil.OpenFile(at)
 	if err != nil {
 		return err
 	}

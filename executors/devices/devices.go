@@ -5,9 +5,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/wire/processors"
 )
 
 // CPU is the hardware name of a processor core.
@@ -88,7 +88,7 @@ func Visible(device string) string {
 func Local(c Config) ([]placement.Device, error) {
 	cores := c.Cores
 	if cores == 0 {
-		cores = processors.Most()
+		cores = osutil.MostProcessors()
 	}
 	var all []placement.Device
 	if c.Kind != "" && cores > 0 {

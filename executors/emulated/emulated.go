@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // Options of the engine; the zero value is what serving uses.
@@ -43,7 +43,7 @@ type Options struct {
 // New returns the engine "emulated".
 func New(o Options) executors.Engine {
 	if o.Sleep == nil {
-		o.Sleep = sleep.For
+		o.Sleep = osutil.Sleep
 	}
 	return &engine{options: o}
 }

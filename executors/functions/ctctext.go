@@ -9,8 +9,8 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/named"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -78,7 +78,7 @@ func prepareCTC(p *Parameters) (Step, error) {
 }
 
 func readDictionary(path string) ([]string, error) {
-	raw, err := named.Read(path, maxDictionary)
+	raw, err := osutil.ReadFile(path, maxDictionary)
 	if err != nil {
 		return nil, fmt.Errorf("names a file that cannot be read (%w)", err)
 	}

@@ -19,8 +19,8 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/memory"
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // picture draws a pattern of slopes on any kind of image.
@@ -118,7 +118,7 @@ func FuzzDecodeImage(f *testing.F) {
 	f.Add([]byte("\xff\xd8\xff\xe0"))
 	i := load(f, "decode_image", params{"max_pixels": 65536.0})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer stalltest.Watch(t, len(data))()
+		defer testkit.WatchStalls(t, len(data))()
 		answers, err := i.Run(t.Context(), [][]wire.Tensor{{fileTensor(data)}})
 		if err != nil {
 			require.ErrorIs(t, err, wire.ErrInvalid)

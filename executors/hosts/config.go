@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // Provisioner declares how hosts of one kind of hardware are made.
@@ -77,7 +77,7 @@ type commandsBlock struct {
 
 // Load reads the file of a control role. The error names every mistake with its place.
 func Load(path string) ([]Provisioner, error) {
-	src, err := named.ReadGiven(path, maxFile)
+	src, err := osutil.ReadGivenFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("hosts: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/wire/stalltest"
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 const example = `
@@ -81,7 +81,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(example))
 	f.Add([]byte(`provisioner "a" { max = 1`))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		defer stalltest.Watch(t, len(src))()
+		defer testkit.WatchStalls(t, len(src))()
 		all, err := Parse("h.hcl", src)
 		if err != nil {
 			return

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/harpagon/harpagon/wire/replace"
+	"github.com/harpagon/harpagon/internal/osutil"
 )
 
 // Driver makes and ends hosts of one kind. Its methods may be called for several hosts at
@@ -79,7 +79,7 @@ func (r records) write(name string, to record) error {
 	if err != nil {
 		return err
 	}
-	if err := replace.File(r.path(name), text, 0o600); err != nil {
+	if err := osutil.ReplaceFile(r.path(name), text, 0o600); err != nil {
 		return fmt.Errorf("hosts: %w", err)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/wire/disktest"
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 // The test's own program stands in for harpagon.
@@ -51,9 +51,9 @@ func processesAt(t *testing.T, folder string, flags ...string) *processes {
 
 // No host runs that is not remembered, and none is forgotten.
 func TestHostsOnADiskThatTakesNothing(t *testing.T) {
-	for _, fault := range disktest.Faults() {
+	for _, fault := range testkit.DiskFaults() {
 		t.Run(fault.Name, func(t *testing.T) {
-			d := disktest.New(t)
+			d := testkit.NewDisk(t)
 			p := processesAt(t, d.Folder)
 			require.NoError(t, p.write("old", record{Since: time.Now(), Made: true, PID: os.Getpid(), Started: "before"})) // a process that has ended
 			remembered := list(t, p)

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/harpagon/harpagon/executors/output"
+	"github.com/harpagon/harpagon/internal/osutil"
 )
 
 // processes is the driver that starts workers on this machine.
@@ -129,7 +129,7 @@ func (p *processes) Delete(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	if err := output.RemoveLog(p.log(name)); err != nil {
+	if err := osutil.RemoveLog(p.log(name)); err != nil {
 		return fmt.Errorf("hosts: %w", err)
 	}
 	return p.forget(name)
@@ -164,7 +164,7 @@ func (p *processes) end(ctx context.Context, name string, of record) error {
 func (p *processes) List() ([]Made, error) {
 	return p.list(func(name string, of record) string {
 		if lives(of) {
-			_ = output.Trim(p.log(name)) // what does not go now goes with the next look
+			_ = osutil.TrimLog(p.log(name)) // what does not go now goes with the next look
 			return ""
 		}
 		return strings.TrimSuffix("its process has ended"+quoted(p.said(name)), ": ")

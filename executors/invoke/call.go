@@ -13,7 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 // Batch is one call: the requests, each with the same names, datatypes and
@@ -112,7 +112,7 @@ func (t *Target) attempt(ctx context.Context, b Batch, body []byte, header int, 
 	begin := time.Now()
 	limit, cancel := context.WithTimeout(ctx, t.provider.CallTimeout())
 	defer cancel()
-	answer, err := oiphttp.Do(limit, t.invoker.client, oiphttp.Request{
+	answer, err := oip.Do(limit, t.invoker.client, oip.HTTPRequest{
 		Method: http.MethodPost, URL: t.URL + "/infer", Token: t.token, Body: body, Header: header, MaxAnswer: maxAnswer,
 	})
 	if answer == nil {
@@ -125,7 +125,7 @@ func (t *Target) attempt(ctx context.Context, b Batch, body []byte, header int, 
 	switch {
 	case err != nil && limit.Err() != nil:
 		return t.unanswered(ctx, limit, err, time.Since(begin), out)
-	case errors.Is(err, oiphttp.ErrTooLong):
+	case errors.Is(err, oip.ErrTooLong):
 		out.fail(Garbage, wire.CodeInternal, "function %s answered more than %d bytes", t.name, maxAnswer)
 	case err != nil:
 		out.fail(Broken, wire.CodeUnavailable, "the answer of function %s broke off: %v", t.name, err)
@@ -164,7 +164,7 @@ func (o *Outcome) ran(took time.Duration) {
 }
 
 // throttled reads when to come again; never where that is not said.
-func throttled(answer *oiphttp.Answer, out *Outcome) time.Duration {
+func throttled(answer *oip.HTTPAnswer, out *Outcome) time.Duration {
 	code := wire.CodeOverloaded
 	if answer.Status == http.StatusServiceUnavailable {
 		code = wire.CodeUnavailable

@@ -8,7 +8,6 @@ import (
 
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 )
 
 // maxAnswer bounds the answer of a call, in bytes.
@@ -42,7 +41,7 @@ func (t *Target) encode(b Batch) (body []byte, header int, err error) {
 }
 
 // decode takes the answer apart into one for each of n requests.
-func (t *Target) decode(answer *oiphttp.Answer, n int, out *Outcome) {
+func (t *Target) decode(answer *oip.HTTPAnswer, n int, out *Outcome) {
 	header, err := answer.JSON()
 	var r *wire.InferResponse
 	if err == nil {

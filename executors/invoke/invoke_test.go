@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // target calls a server at the URL: 2 vCPU at 1 per second, billed by 100 ms, 0.5
@@ -370,7 +370,7 @@ func FuzzServerTiming(f *testing.F) {
 	f.Add(`init;dur=1.5, run;desc="a";dur=2`)
 	f.Add(`;;,=;dur`)
 	f.Fuzz(func(t *testing.T, s string) {
-		defer stalltest.Watch(t, len(s))()
+		defer testkit.WatchStalls(t, len(s))()
 		all, _ := serverTiming(http.Header{"Server-Timing": {s}})
 		for _, d := range all {
 			if d < 0 {

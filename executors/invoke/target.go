@@ -11,13 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 	"github.com/harpagon/harpagon/wire/secure"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // Options of an Invoker. The zero value is what serving uses.
@@ -55,7 +54,7 @@ func New(o Options) *Invoker {
 		i.getenv = os.Getenv
 	}
 	if i.sleep == nil {
-		i.sleep = sleep.Timer
+		i.sleep = osutil.SleepTimer
 	}
 	return i
 }
@@ -136,7 +135,7 @@ func unbatched(ports []pipelines.Port) []pipelines.Port {
 
 func (t *Target) get(ctx context.Context, at string) ([]byte, error) {
 	const enough = 1 << 20
-	answer, err := oiphttp.Do(ctx, t.invoker.client, oiphttp.Request{Method: http.MethodGet, URL: at, Token: t.token, MaxAnswer: enough})
+	answer, err := oip.Do(ctx, t.invoker.client, oip.HTTPRequest{Method: http.MethodGet, URL: at, Token: t.token, MaxAnswer: enough})
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/harpagon/harpagon/pipelines/named"
+	"github.com/harpagon/harpagon/internal/osutil"
 )
 
 // maxDepth bounds graphs within graphs.
@@ -16,14 +16,14 @@ const maxDepth = 32
 // no ONNX model names none: that is for whoever loads it to say. The error is that
 // of reading the file, or of a name that leads out of the folder.
 func ExternalData(path string) ([]string, error) {
-	info, err := named.Stat(path)
+	info, err := osutil.StatFile(path)
 	if err != nil {
 		return nil, err
 	}
 	if info.Size() > maxFile {
 		return nil, nil // a model of that size holds its tensors itself, or nobody can read it
 	}
-	raw, err := named.Read(path, maxFile)
+	raw, err := osutil.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@ package onnx
 import (
 	"fmt"
 
-	"github.com/harpagon/harpagon/pipelines/named"
+	"github.com/harpagon/harpagon/internal/osutil"
 )
 
 // maxFile bounds a model file; larger networks belong to another engine.
@@ -119,7 +119,7 @@ func ReadFile(path string) (*Model, error) {
 }
 
 func readFile(path string) ([]byte, error) {
-	raw, err := named.Read(path, maxFile)
+	raw, err := osutil.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("onnx: %w; check the module's model attribute", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 func small() *Model {
@@ -164,7 +164,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(small().Encode())
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		defer stalltest.Watch(t, len(raw))()
+		defer testkit.WatchStalls(t, len(raw))()
 		m, err := Decode(raw)
 		if err != nil {
 			return

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // instance is a model that one command serves, and the next one when that ends.
@@ -68,7 +68,7 @@ func (in *instance) keep() {
 			s.close()
 		}
 		failures++
-		if sleep.Timer(in.life, in.options.Retry.After(failures)) != nil {
+		if osutil.SleepTimer(in.life, in.options.Retry.After(failures)) != nil {
 			in.put(nil, errClosed)
 			return
 		}

@@ -14,12 +14,10 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
-	"github.com/harpagon/harpagon/executors/output"
 	"github.com/harpagon/harpagon/executors/remote"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // server is a command that serves.
@@ -28,7 +26,7 @@ type server struct {
 	folder  string // of the socket
 	cmd     *exec.Cmd
 	life    *os.File // its end makes the supervisor end the command
-	output  *output.Lines
+	output  *osutil.Lines
 	exited  chan struct{} // closed when supervisor and command are gone
 	options *Options
 	model   *remote.Instance
@@ -100,7 +98,7 @@ func (s *server) spawn(m executors.Model) error {
 		}
 		arguments = append(arguments, a)
 	}
-	s.output = output.New(s.options.Output, "[process "+m.Module.Name+"] ")
+	s.output = osutil.NewLines(s.options.Output, "[process "+m.Module.Name+"] ")
 	s.cmd = exec.Command(supervisor[0], arguments...)
 	s.cmd.Env = append(os.Environ(), marker+"="+strconv.FormatInt(s.options.StopTimeout.Milliseconds(), 10),
 		offset+"="+strconv.Itoa(len(supervisor)),
@@ -152,7 +150,7 @@ func (s *server) dial(ctx context.Context) (remote.Server, error) {
 		if client != nil {
 			return client, nil
 		}
-		if sleep.Again(ctx, began, askAgain, time.Second) != nil {
+		if osutil.SleepAgain(ctx, began, askAgain, time.Second) != nil {
 			return nil, fmt.Errorf("nothing answers on its socket within %v: %w", s.options.StartTimeout, err)
 		}
 	}
@@ -164,7 +162,7 @@ func (s *server) try(ctx context.Context) (remote.Server, error) {
 	if _, err := os.Stat(s.socket()); err != nil {
 		return nil, errors.New("there is no socket")
 	}
-	web := oiphttp.New(oiphttp.Options{URL: "http://localhost", Socket: s.socket(), MaxAnswer: int64(s.options.MaxAnswer)})
+	web := oip.NewClient(oip.ClientOptions{URL: "http://localhost", Socket: s.socket(), MaxAnswer: int64(s.options.MaxAnswer)})
 	err := web.Live(ctx)
 	if err == nil {
 		return web, nil

@@ -14,7 +14,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -25,11 +24,11 @@ func (h *Host) route() {
 	h.mux = http.NewServeMux()
 	h.mux.HandleFunc("GET "+BillPath, h.showBill)
 	h.mux.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {
-		oiphttp.Write(w, []byte(`{"name":"harpagon provider","version":"1","extensions":["binary_tensor_data"]}`), nil)
+		oip.WriteHTTP(w, []byte(`{"name":"harpagon provider","version":"1","extensions":["binary_tensor_data"]}`), nil)
 	})
 	for _, path := range []string{"/v2/health/live", "/v2/health/ready"} {
 		h.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			oiphttp.Write(w, []byte(`{"live":true,"ready":true}`), nil)
+			oip.WriteHTTP(w, []byte(`{"live":true,"ready":true}`), nil)
 		})
 	}
 	h.routeManaging()
@@ -41,14 +40,14 @@ func (h *Host) route() {
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serve := h.mux.ServeHTTP
 	if strings.HasPrefix(r.URL.Path, "/v2/models/") || strings.HasPrefix(r.URL.Path, provision.Path) {
-		serve = oiphttp.Authorized(secure.Credentials{Token: h.options.Token}.Guard(), "the provider", serve)
+		serve = oip.Authorized(secure.Credentials{Token: h.options.Token}.Guard(), "the provider", serve)
 	}
 	serve(w, r)
 }
 
 func (h *Host) showBill(w http.ResponseWriter, _ *http.Request) {
 	body, err := json.MarshalIndent(h.Bill(), "", "  ")
-	oiphttp.Write(w, append(body, '\n'), err)
+	oip.WriteHTTP(w, append(body, '\n'), err)
 }
 
 func unknown(path string) *wire.Error {
@@ -62,13 +61,13 @@ func (h *Host) describe(w http.ResponseWriter, r *http.Request) {
 	d := h.find(path)
 	switch {
 	case d == nil:
-		oiphttp.Fail(w, unknown(path))
+		oip.WriteError(w, unknown(path))
 	case ready:
-		oiphttp.Write(w, []byte(`{"ready":true}`), nil)
+		oip.WriteHTTP(w, []byte(`{"ready":true}`), nil)
 	default:
 		s := d.place.signature
 		body, err := oip.EncodeMetadata(&wire.Metadata{Pipeline: d.bill.Name, Ready: true, Inputs: batched(s.Inputs), Outputs: batched(s.Outputs)})
-		oiphttp.Write(w, body, err)
+		oip.WriteHTTP(w, body, err)
 	}
 }
 
@@ -86,17 +85,17 @@ func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutSuffix(r.URL.Path, "/infer")
 	d := h.find(path)
 	if !ok || d == nil {
-		oiphttp.Fail(w, unknown(path))
+		oip.WriteError(w, unknown(path))
 		return
 	}
-	call, err := oiphttp.Read(w, r, oiphttp.Bounds{Most: h.options.MaxBody})
+	call, err := oip.ReadHTTP(w, r, oip.Bounds{Most: h.options.MaxBody})
 	if err != nil {
-		oiphttp.Fail(w, err)
+		oip.WriteError(w, err)
 		return
 	}
 	items, err := d.items(call.Request.Inputs)
 	if err != nil {
-		oiphttp.Fail(w, err)
+		oip.WriteError(w, err)
 		return
 	}
 	done := d.run(items)
@@ -109,7 +108,7 @@ func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(invoke.HeaderCharge, strconv.FormatFloat(done.cost, 'g', -1, 64))
 	}
 	if done.err != nil {
-		oiphttp.Fail(w, done.err)
+		oip.WriteError(w, done.err)
 		return
 	}
 	d.answer(w, call, done.answers)
@@ -170,12 +169,12 @@ func (d *deployed) answer(w http.ResponseWriter, call *oip.Call, answers [][]wir
 		}
 		stacked, err := wire.Stack(rows)
 		if err != nil {
-			oiphttp.Fail(w, fmt.Errorf("output %q: %w", port.Name, err))
+			oip.WriteError(w, fmt.Errorf("output %q: %w", port.Name, err))
 			return
 		}
 		out.Outputs = append(out.Outputs, wire.NamedTensor{Name: port.Name, Tensor: stacked})
 	}
-	oiphttp.WriteAnswer(w, call, &out, nil)
+	oip.WriteAnswer(w, call, &out, nil)
 }
 
 func typed(err error) *wire.Error {

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // deployed is one function of one size.
@@ -100,7 +100,7 @@ func (d *deployed) run(items [][]wire.Tensor) run {
 
 // start is a cold start: the platform's part, then the model's.
 func (d *deployed) start(ctx context.Context) (*instance, error) {
-	if err := sleep.Timer(ctx, d.host.options.ColdStart); err != nil {
+	if err := osutil.SleepTimer(ctx, d.host.options.ColdStart); err != nil {
 		return nil, err
 	}
 	m := d.place.model
@@ -130,7 +130,7 @@ func (d *deployed) pace(ctx context.Context, n int, passed time.Duration) time.D
 	case offer.VCPU < 1:
 		whole = time.Duration(float64(passed) / offer.VCPU)
 	}
-	_ = sleep.Timer(ctx, whole-passed) // the end of ctx is seen by the caller
+	_ = osutil.SleepTimer(ctx, whole-passed) // the end of ctx is seen by the caller
 	return whole
 }
 

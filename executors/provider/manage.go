@@ -13,7 +13,7 @@ import (
 	"github.com/harpagon/harpagon/executors/provision"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 // A provider with manage = true has the functions that it was told to have, and
@@ -143,9 +143,9 @@ func (h *Host) routeManaging() {
 
 func (h *Host) reply(w http.ResponseWriter, answer any, err error) {
 	if err != nil {
-		oiphttp.Fail(w, wire.Errorf(wire.CodeInvalid, "", "%s", err))
+		oip.WriteError(w, wire.Errorf(wire.CodeInvalid, "", "%s", err))
 		return
 	}
 	body, err := json.Marshal(answer)
-	oiphttp.Write(w, body, err)
+	oip.WriteHTTP(w, body, err)
 }

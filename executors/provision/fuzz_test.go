@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors/provision"
-	"github.com/harpagon/harpagon/wire/stalltest"
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 // says answers every request alike.
@@ -30,7 +30,7 @@ func FuzzDescribe(f *testing.F) {
 	f.Add(404, `{"error":"secret"}`)
 	f.Add(503, `<html>`)
 	f.Fuzz(func(t *testing.T, status int, body string) {
-		defer stalltest.Watch(t, len(body))()
+		defer testkit.WatchStalls(t, len(body))()
 		p := cloud("http://cloud.internal")
 		h, err := provision.NewHook(&p, provision.HookOptions{Client: &http.Client{Transport: says{status, body}}, Getenv: func(string) string { return "secret" }})
 		require.NoError(t, err)

@@ -14,7 +14,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire/oip"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -150,7 +149,7 @@ func (h *Hook) Describe(ctx context.Context, function string) ([]Described, erro
 func (h *Hook) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, messageTime)
 	defer cancel()
-	answer, err := oiphttp.Do(ctx, h.client, oiphttp.Request{Method: method, URL: h.url + path, Token: h.token, Body: body, Header: -1, MaxAnswer: maxList})
+	answer, err := oip.Do(ctx, h.client, oip.HTTPRequest{Method: method, URL: h.url + path, Token: h.token, Body: body, Header: -1, MaxAnswer: maxList})
 	switch {
 	case answer == nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("%s has not answered within %v", h.url, messageTime)

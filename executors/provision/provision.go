@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/scheduler/functions"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // State of a function at its provider.
@@ -107,7 +107,7 @@ func ready(ctx context.Context, p Provisioner, function string, want []functions
 		if waits == "" {
 			return nil
 		}
-		if sleep.Timer(ctx, pollEvery) != nil {
+		if osutil.SleepTimer(ctx, pollEvery) != nil {
 			return fmt.Errorf("provision: %s is not ready in time", waits)
 		}
 	}

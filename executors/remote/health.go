@@ -9,8 +9,8 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/warm"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // How long one question about health may take, and how many fail in a row
@@ -55,7 +55,7 @@ func (in *Instance) wait(ctx context.Context) error {
 		if refused(err) {
 			return err
 		}
-		if sleep.Again(limited, began, again, time.Second) != nil {
+		if osutil.SleepAgain(limited, began, again, time.Second) != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -71,7 +71,7 @@ func refused(err error) bool { return errors.Is(err, wire.ErrInvalid) }
 // watchHealth asks until ctx ends.
 func (in *Instance) watchHealth(ctx context.Context) {
 	failures := 0
-	for sleep.Timer(ctx, in.options.HealthPeriod) == nil {
+	for osutil.SleepTimer(ctx, in.options.HealthPeriod) == nil {
 		err := in.ready(ctx)
 		switch {
 		case ctx.Err() != nil:

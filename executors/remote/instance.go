@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // Instance is a model on a server. Close ends its connection, not the server.
@@ -323,7 +323,7 @@ func (in *Instance) ask(ctx context.Context, q *wire.InferRequest) ([]wire.Tenso
 	var err error
 	for n := 1; ; n++ {
 		r, err = in.target.Server.Infer(ctx, q, in.target.Version)
-		if err == nil || n == attempts || !safe(err) || sleep.Timer(ctx, again<<(n-1)) != nil {
+		if err == nil || n == attempts || !safe(err) || osutil.SleepTimer(ctx, again<<(n-1)) != nil {
 			break
 		}
 	}

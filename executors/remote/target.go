@@ -11,8 +11,8 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -52,7 +52,7 @@ func dial(r pipelines.Remote, o *Options) (Target, error) {
 		return t, fmt.Errorf("the token of %s would travel without TLS, for everybody on the way to read; name the server as %ss://", t.Where, r.Scheme)
 	}
 	if !strings.HasPrefix(r.Scheme, "grpc") {
-		t.Server = oiphttp.New(oiphttp.Options{URL: t.Where, Token: token, MaxAnswer: int64(o.MaxAnswer)})
+		t.Server = oip.NewClient(oip.ClientOptions{URL: t.Where, Token: token, MaxAnswer: int64(o.MaxAnswer)})
 		return t, nil
 	}
 	options := oipgrpc.ClientOptions{Address: r.Host, Token: token, MaxAnswer: o.MaxAnswer}

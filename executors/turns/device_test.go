@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/harpagon/harpagon/wire/clocktest"
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 func user(concurrency int) *User { return &User{Concurrency: concurrency} }
@@ -53,7 +53,7 @@ func TestDeviceDoesNotMindAClockThatIsSet(t *testing.T) {
 		var order []int
 		for i, set := range []time.Duration{0, -time.Hour, time.Hour, -2 * time.Hour} {
 			go func() {
-				due := clocktest.Set(time.Now(), set).Add(time.Second)
+				due := testkit.SetClock(time.Now(), set).Add(time.Second)
 				_, err := d.Acquire(t.Context(), user(1), due)
 				require.NoError(t, err)
 				order = append(order, i)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/attach/attachtcp"
+	"github.com/harpagon/harpagon/wire/attach"
 )
 
 func double(_ context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
@@ -29,7 +29,7 @@ func double(_ context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
 }
 
 func TestTheWayThereAndBack(t *testing.T) {
-	for name, loop := range map[string]way.Loop{"in memory": nil, "over the loopback interface": attachtcp.Dialer{}.Loop} {
+	for name, loop := range map[string]way.Loop{"in memory": nil, "over the loopback interface": attach.Dialer{}.Loop} {
 		t.Run(name, func(t *testing.T) {
 			w, err := way.Open(loop, double)
 			require.NoError(t, err)

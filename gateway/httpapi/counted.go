@@ -8,7 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/wire/listen"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 // Counted has the answers of a handler count until they are written, as those to requests
@@ -24,7 +24,7 @@ func Counted(b *inflight.Bytes, h http.Handler) http.Handler {
 		held := b.Begin("")
 		defer held.Release()
 		if err := held.Grow(int64(whole.held.Cap())); err != nil {
-			oiphttp.Fail(w, err)
+			oip.WriteError(w, err)
 			return
 		}
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(listen.AnswerTime)) // not every writer has one

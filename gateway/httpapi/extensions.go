@@ -8,7 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 // extend adds the protocol's extensions for the list of models and statistics.
@@ -39,13 +39,13 @@ func (s *server) index(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(io.LimitReader(r.Body, enough))
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &asked); err != nil {
-			oiphttp.Fail(w, wire.Errorf(wire.CodeInvalid, "", "the body is not valid JSON of the protocol: %v", err))
+			oip.WriteError(w, wire.Errorf(wire.CodeInvalid, "", "the body is not valid JSON of the protocol: %v", err))
 			return
 		}
 	}
 	all, err := s.all(r)
 	if err != nil {
-		oiphttp.Fail(w, err)
+		oip.WriteError(w, err)
 		return
 	}
 	out := []indexJSON{}
@@ -59,7 +59,7 @@ func (s *server) index(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	answer, err := json.Marshal(out)
-	oiphttp.Write(w, answer, err)
+	oip.WriteHTTP(w, answer, err)
 }
 
 // all are the pipelines, in order of name.
@@ -80,7 +80,7 @@ func (s *server) all(r *http.Request) ([]*wire.Metadata, error) {
 func (s *server) allStatistics(w http.ResponseWriter, r *http.Request) {
 	all, err := s.all(r)
 	if err != nil {
-		oiphttp.Fail(w, err)
+		oip.WriteError(w, err)
 		return
 	}
 	s.tell(w, all)
@@ -89,7 +89,7 @@ func (s *server) allStatistics(w http.ResponseWriter, r *http.Request) {
 func (s *server) modelStatistics(w http.ResponseWriter, r *http.Request) {
 	m, err := s.model(r)
 	if err != nil {
-		oiphttp.Fail(w, err)
+		oip.WriteError(w, err)
 		return
 	}
 	s.tell(w, []*wire.Metadata{m})
@@ -139,5 +139,5 @@ func (s *server) tell(w http.ResponseWriter, all []*wire.Metadata) {
 		out = append(out, one)
 	}
 	answer, err := json.Marshal(map[string]any{"model_stats": out})
-	oiphttp.Write(w, answer, err)
+	oip.WriteHTTP(w, answer, err)
 }

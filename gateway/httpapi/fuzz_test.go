@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/gateway/inflight"
-	"github.com/harpagon/harpagon/wire/stalltest"
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 // FuzzRequests sends any bytes that make a request of HTTP: each gets an answer that blames
@@ -28,7 +28,7 @@ func FuzzRequests(f *testing.F) {
 	held := inflight.New(inflight.Limits{Total: 1 << 30})
 	h := New(&backend{ready: true}, Options{Bytes: held})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		defer stalltest.Watch(t, len(raw))()
+		defer testkit.WatchStalls(t, len(raw))()
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
 		if err != nil {
 			return

@@ -10,7 +10,6 @@ import (
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -52,7 +51,7 @@ func New(b wire.Backend, o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2/health/live", s.live)
 	mux.HandleFunc("GET /v2/health/ready", s.ready)
-	mux.HandleFunc("GET /v2", oiphttp.Authorized(o.Callers, "this gateway", s.about)) // any token will do
+	mux.HandleFunc("GET /v2", oip.Authorized(o.Callers, "this gateway", s.about)) // any token will do
 	mux.HandleFunc("GET /v2/models", s.guard(s.list))
 	for _, model := range []string{"/v2/models/{name}", "/v2/models/{name}/versions/{version}"} {
 		mux.HandleFunc("GET "+model, s.guardModel(s.metadata))
@@ -72,17 +71,17 @@ func New(b wire.Backend, o Options) http.Handler {
 
 // guard asks for the token of somebody who may look.
 func (s *server) guard(next http.HandlerFunc) http.HandlerFunc {
-	return oiphttp.Authorized(s.options.Callers.For(secure.Read), "this gateway", next)
+	return oip.Authorized(s.options.Callers.For(secure.Read), "this gateway", next)
 }
 
 // guardModel asks for the token of somebody who may send requests to the model.
 func (s *server) guardModel(next http.HandlerFunc) http.HandlerFunc {
 	scope := func(r *http.Request) secure.Scope { return secure.InferAt(r.PathValue("name")) }
-	return oiphttp.AuthorizedFor(s.options.Callers, scope, "this gateway", next)
+	return oip.AuthorizedFor(s.options.Callers, scope, "this gateway", next)
 }
 
 func (s *server) live(w http.ResponseWriter, _ *http.Request) {
-	oiphttp.Write(w, []byte(`{"live":true}`), nil)
+	oip.WriteHTTP(w, []byte(`{"live":true}`), nil)
 }
 
 // readier is a backend that may not be ready whatever its pipelines are.
@@ -94,15 +93,15 @@ type readier interface{ Ready() error }
 func (s *server) ready(w http.ResponseWriter, _ *http.Request) {
 	if b, ok := s.backend.(readier); ok {
 		if err := b.Ready(); err != nil {
-			oiphttp.Fail(w, err)
+			oip.WriteError(w, err)
 			return
 		}
 	}
-	oiphttp.Write(w, []byte(`{"ready":true}`), nil)
+	oip.WriteHTTP(w, []byte(`{"ready":true}`), nil)
 }
 
 func unready(w http.ResponseWriter, m *wire.Metadata) {
-	oiphttp.Fail(w, wire.Errorf(wire.CodeUnavailable, "", "pipeline %q is not ready: %s", m.Pipeline, m.Reason))
+	oip.WriteError(w, wire.Errorf(wire.CodeUnavailable, "", "pipeline %q is not ready: %s", m.Pipeline, m.Reason))
 }
 
 func (s *server) about(w http.ResponseWriter, _ *http.Request) {
@@ -114,38 +113,38 @@ func (s *server) about(w http.ResponseWriter, _ *http.Request) {
 	if s.options.Statistics != nil {
 		extensions += `,"statistics"`
 	}
-	oiphttp.Write(w, []byte(`{"name":"harpagon","version":`+strconv.Quote(version)+`,"extensions":[`+extensions+`]}`), nil)
+	oip.WriteHTTP(w, []byte(`{"name":"harpagon","version":`+strconv.Quote(version)+`,"extensions":[`+extensions+`]}`), nil)
 }
 
 func (s *server) list(w http.ResponseWriter, r *http.Request) {
 	names, err := s.backend.Pipelines(r.Context())
 	if err != nil {
-		oiphttp.Fail(w, err)
+		oip.WriteError(w, err)
 		return
 	}
 	body, err := oip.EncodeList(names)
-	oiphttp.Write(w, body, err)
+	oip.WriteHTTP(w, body, err)
 }
 
 func (s *server) metadata(w http.ResponseWriter, r *http.Request) {
 	m, err := s.model(r)
 	if err != nil {
-		oiphttp.Fail(w, err)
+		oip.WriteError(w, err)
 		return
 	}
 	body, err := oip.EncodeMetadata(m)
-	oiphttp.Write(w, body, err)
+	oip.WriteHTTP(w, body, err)
 }
 
 func (s *server) modelReady(w http.ResponseWriter, r *http.Request) {
 	m, err := s.model(r)
 	switch {
 	case err != nil:
-		oiphttp.Fail(w, err)
+		oip.WriteError(w, err)
 	case !m.Ready:
 		unready(w, m)
 	default:
-		oiphttp.Write(w, []byte(`{"name":`+strconv.Quote(m.Pipeline)+`,"ready":true}`), nil)
+		oip.WriteHTTP(w, []byte(`{"name":`+strconv.Quote(m.Pipeline)+`,"ready":true}`), nil)
 	}
 }
 

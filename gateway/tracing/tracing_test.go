@@ -28,7 +28,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 // serve runs a pipeline of two modules, the second slow enough to be late.
@@ -109,7 +109,7 @@ func TestLateRequestFromClientToEngine(t *testing.T) {
 	callers := tracetest.NewInMemoryExporter()
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(callers))
 	ctx, root := tp.Tracer("caller").Start(t.Context(), "call")
-	c := oiphttp.New(oiphttp.Options{URL: front.URL, Binary: true})
+	c := oip.NewClient(oip.ClientOptions{URL: front.URL, Binary: true})
 	defer c.Close()
 	answer, err := c.Infer(ctx, &question, "")
 	require.NoError(t, err)

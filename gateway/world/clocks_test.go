@@ -4,10 +4,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/attach/attachtcp"
-	pb "github.com/harpagon/harpagon/wire/attach/attachtcp/attachpb"
-	"github.com/harpagon/harpagon/wire/clocktest"
+	pb "github.com/harpagon/harpagon/wire/attach/attachpb"
 )
 
 // The clocks of processes, and that of control, are up to hours wrong, each by another
@@ -25,7 +24,7 @@ func (p *process) clock() time.Time {
 	p.mu.Lock()
 	by := p.wrong
 	p.mu.Unlock()
-	return clocktest.Set(time.Now(), by)
+	return testkit.SetClock(time.Now(), by)
 }
 
 func (p *process) setClock(by time.Duration) {
@@ -64,7 +63,7 @@ func (w *world) nextEpoch() uint64 {
 // counts what is due from when it began, which in virtual time is a time of day; so that is
 // the world's, and only hosts read it by their own clocks.
 func (w *world) sent(m *attach.Message, by *process) (*pb.Message, error) {
-	p, err := attachtcp.Encode(m, time.Now())
+	p, err := attach.Encode(m, time.Now())
 	if err != nil {
 		w.history.violate("%s cannot send %+v: %v", by.name, m, err)
 	}
@@ -72,7 +71,7 @@ func (w *world) sent(m *attach.Message, by *process) (*pb.Message, error) {
 }
 
 func (w *world) received(p *pb.Message, by *process) *attach.Message {
-	m, err := attachtcp.Decode(p, by.clock())
+	m, err := attach.Decode(p, by.clock())
 	if err != nil {
 		w.history.violate("%s cannot read %v: %v", by.name, p, err)
 	}

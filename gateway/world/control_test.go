@@ -11,10 +11,10 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // spec is one version of a service's declaration.
@@ -396,7 +396,7 @@ func (s *service) enter(ctx context.Context, g *gateway.Gateway) {
 		if err == nil {
 			return
 		}
-		_ = sleep.Timer(ctx, 20*time.Millisecond)
+		_ = osutil.SleepTimer(ctx, 20*time.Millisecond)
 	}
 }
 

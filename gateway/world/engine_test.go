@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // engine adds up the first numbers of its inputs and its version; the second number of a
@@ -34,7 +34,7 @@ func (w *world) chance(p float64, what string, about ...any) bool {
 }
 
 func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {
-	if err := sleep.Timer(ctx, e.world.load); err != nil {
+	if err := osutil.SleepTimer(ctx, e.world.load); err != nil {
 		return nil, err
 	}
 	if e.world.chance(e.world.faults.load, "load", m.Module.Name, m.Device, time.Now().UnixNano()) {
@@ -92,7 +92,7 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 	if w.chance(f.slow, "slow", i.module, i.device, now) {
 		took *= 10
 	}
-	if err := sleep.Timer(ctx, took); err != nil {
+	if err := osutil.SleepTimer(ctx, took); err != nil {
 		return nil, wire.Errorf(wire.CodeUnavailable, i.module, "%v", err)
 	}
 	w.history.compute(i.module, ids)

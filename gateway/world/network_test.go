@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/wire/attach"
-	pb "github.com/harpagon/harpagon/wire/attach/attachtcp/attachpb"
-	"github.com/harpagon/harpagon/wire/keepalive"
+	pb "github.com/harpagon/harpagon/wire/attach/attachpb"
+	"github.com/harpagon/harpagon/wire/stream"
 )
 
 var errCut = errors.New("the connection was cut")
@@ -145,8 +145,8 @@ func (l *link) stop(d time.Duration) {
 
 // silentFor ends a connection as attachtcp does, which gives up a silent peer.
 func (l *link) silentFor(d time.Duration) {
-	if !l.watched && d > keepalive.DefaultPatience {
-		time.AfterFunc(keepalive.DefaultPatience, l.cut)
+	if !l.watched && d > stream.DefaultSilence {
+		time.AfterFunc(stream.DefaultSilence, l.cut)
 	}
 }
 

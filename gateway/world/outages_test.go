@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // Control is away at times, longer than anything that processes are patient with: nothing
@@ -50,7 +50,7 @@ func (w *world) takeControl() {
 // awaitControl returns when control is there.
 func (w *world) awaitControl(ctx context.Context) {
 	for left := w.outage(); left > 0 && ctx.Err() == nil; left = w.outage() {
-		_ = sleep.Timer(ctx, min(left, 50*time.Millisecond))
+		_ = osutil.SleepTimer(ctx, min(left, 50*time.Millisecond))
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // taker is a process that takes the tasks of a queue, and does them by the activities that
@@ -105,8 +105,8 @@ func answered[In, Out any](t *temporalServer, do func(context.Context, *taker, I
 		if i.HeartbeatTimeout == 0 {
 			return out, errors.New("its process was killed")
 		}
-		_ = sleep.Timer(t.world.life, 2*i.HeartbeatTimeout) // the environment looks every half
-		return out, nil                                     // which it does not take any more
+		_ = osutil.SleepTimer(t.world.life, 2*i.HeartbeatTimeout) // the environment looks every half
+		return out, nil                                           // which it does not take any more
 	}
 }
 
@@ -120,13 +120,13 @@ func (t *temporalServer) taken(ctx context.Context, queue string) *taker {
 		p := t.takers[queue]
 		t.mu.Unlock()
 		if p != nil && p.life.Err() == nil && p.process.alive() {
-			_ = sleep.Timer(p.life, time.Until(p.process.heldUntil()))
+			_ = osutil.SleepTimer(p.life, time.Until(p.process.heldUntil()))
 			return p
 		}
 		if time.Now().After(until) {
 			return nil
 		}
-		_ = sleep.Timer(ctx, 50*time.Millisecond)
+		_ = osutil.SleepTimer(ctx, 50*time.Millisecond)
 	}
 	return nil
 }
@@ -165,11 +165,11 @@ func (t *temporalServer) stay(life context.Context, presence *activities.Presenc
 		stop()
 		if err != nil {
 			t.world.history.note("%v", err)
-			_ = sleep.Timer(life, 500*time.Millisecond)
+			_ = osutil.SleepTimer(life, 500*time.Millisecond)
 			continue
 		}
 		for held := true; held && life.Err() == nil; held = presence.Held() {
-			_ = sleep.Timer(life, 2*time.Second)
+			_ = osutil.SleepTimer(life, 2*time.Second)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func (t *temporalServer) joinGateway(life context.Context, g *gatewayProcess, ow
 	})
 	for _, s := range t.world.services {
 		for d, ok := own.Deployment(s.name); (!ok || d.Generation == 0) && life.Err() == nil; d, ok = own.Deployment(s.name) {
-			_ = sleep.Timer(life, 20*time.Millisecond)
+			_ = osutil.SleepTimer(life, 20*time.Millisecond)
 		}
 	}
 }

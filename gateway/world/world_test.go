@@ -15,9 +15,9 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/metrics"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // faults are what goes wrong: chances of engines, and how often what else happens.
@@ -86,7 +86,7 @@ func (w *world) troubled() bool {
 }
 
 // pause sleeps, and says whether the world goes on.
-func (w *world) pause(d time.Duration) bool { return sleep.Timer(w.life, d) == nil }
+func (w *world) pause(d time.Duration) bool { return osutil.SleepTimer(w.life, d) == nil }
 
 // gatewayProcess is a gateway that may be killed and started again.
 type gatewayProcess struct {
@@ -167,7 +167,7 @@ func (w *world) follow(ctx context.Context, g *gatewayProcess, own *gateway.Gate
 			_ = own.Follow(near, g.name, "", 0)
 			unlink()
 		}
-		_ = sleep.Timer(ctx, between(r, 20*time.Millisecond, 80*time.Millisecond))
+		_ = osutil.SleepTimer(ctx, between(r, 20*time.Millisecond, 80*time.Millisecond))
 	}
 }
 

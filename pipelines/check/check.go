@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/named"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
@@ -338,9 +338,9 @@ func (v *validator) modelFile(m *pipelines.Module, path string) {
 	case info.IsDir():
 		v.modelless[m.Model] = true
 		v.errorf(path+".model", "Missing model", "%s is a folder; name an ONNX file.", m.Model)
-	case named.Regular(m.Model, info) != nil:
+	case osutil.RegularFile(m.Model, info) != nil:
 		v.modelless[m.Model] = true
-		v.errorf(path+".model", "Unusable model", "%v.", named.Regular(m.Model, info))
+		v.errorf(path+".model", "Unusable model", "%v.", osutil.RegularFile(m.Model, info))
 	case len(m.Command) > 0:
 	case info.Size() == 0 && len(m.Profile.Points) == 0:
 		v.modelless[m.Model] = true

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // served checks the parts of a module that only these engines have: an address
@@ -37,8 +37,8 @@ func (v *validator) served(m *pipelines.Module, path string) {
 		switch {
 		case err != nil:
 			v.errorf(path+".files", "Missing file", "%s does not exist; paths are relative to the folder of this file.", f)
-		case !info.IsDir() && named.Regular(f, info) != nil:
-			v.errorf(path+".files", "Unusable file", "%v.", named.Regular(f, info))
+		case !info.IsDir() && osutil.RegularFile(f, info) != nil:
+			v.errorf(path+".files", "Unusable file", "%v.", osutil.RegularFile(f, info))
 		}
 	}
 	switch {

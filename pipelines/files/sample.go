@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // maxSample bounds a sample in JSON, as much as a request may have.
@@ -44,7 +44,7 @@ func SampleShape(in pipelines.Port, path string) ([]int64, error) {
 }
 
 func pictureShape(path, ext string) ([]int64, error) {
-	f, _, err := named.Open(path)
+	f, _, err := osutil.OpenFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func pictureShape(path, ext string) ([]int64, error) {
 }
 
 func jsonShape(path string) ([]int64, error) {
-	raw, err := named.Read(path, maxSample)
+	raw, err := osutil.ReadFile(path, maxSample)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func jsonShape(path string) ([]int64, error) {
 }
 
 func rawShape(in pipelines.Port, path string) ([]int64, error) {
-	info, err := named.Stat(path)
+	info, err := osutil.StatFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 func TestReadTrace(t *testing.T) {
@@ -132,7 +132,7 @@ func FuzzReadTrace(f *testing.F) {
 	f.Add([]byte("3\n0\n# quiet\n\n2.5\n"))
 	f.Add([]byte("second,count\n2, 4\n5,1\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		defer stalltest.Watch(t, len(src))()
+		defer testkit.WatchStalls(t, len(src))()
 		trace, diags := files.ReadTrace("t.csv", src)
 		for _, d := range diags {
 			if d.Subject == nil || d.Subject.Start.Line < 1 || d.Subject.Start.Column < 1 || d.Subject.End.Byte > len(src) {
@@ -174,7 +174,7 @@ func TestReadPercentiles(t *testing.T) {
 func FuzzReadPercentiles(f *testing.F) {
 	f.Add([]byte("percent,ms\n50,0.8\n99,2.5\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		defer stalltest.Watch(t, len(src))()
+		defer testkit.WatchStalls(t, len(src))()
 		percents, times, diags := files.ReadPercentiles("p.csv", src)
 		for _, d := range diags {
 			if d.Subject == nil || d.Subject.Start.Line < 1 || d.Subject.Start.Column < 1 || d.Subject.End.Byte > len(src) {
@@ -193,7 +193,7 @@ func FuzzReadStamps(f *testing.F) {
 	f.Add([]byte("TIMESTAMP,Tokens\n0.5,7\n0.5,1\n2,3\n"))
 	f.Add([]byte("2023-11-16 18:15:46.5\n2023-11-16 18:15:47.75\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		defer stalltest.Watch(t, len(src))()
+		defer testkit.WatchStalls(t, len(src))()
 		all, diags := files.ReadStamps("s.csv", src)
 		for _, d := range diags {
 			if d.Subject == nil || d.Subject.Start.Line < 1 || d.Subject.Start.Column < 1 || d.Subject.End.Byte > len(src) {

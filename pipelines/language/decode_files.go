@@ -10,15 +10,15 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // read is the content of a file that an attribute names, kept for the snippets of
 // diagnostics. Where it cannot be read, hint says what such a file is.
 func (d *decoder) read(path string, a *hcl.Attribute, what, hint string) ([]byte, bool) {
-	src, err := named.Read(path, named.MaxText)
+	src, err := osutil.ReadFile(path, osutil.MaxText)
 	if err != nil {
 		d.report(files.Problem("Missing "+what, fmt.Sprintf("%v. %s", err, hint), ptr(a.Expr.Range())))
 		return nil, false

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 const cloudHCL = `provider "cloud" {
@@ -330,7 +330,7 @@ func FuzzReadFunctionProfile(f *testing.F) {
 	f.Add([]byte(`{"cpu_avg":[],"cpu_max":[{}],"gpu":null}`))
 	f.Add([]byte(`{"gpu":{"xi1":1,"xi2":-0.5,"max_batch":3,"batch_thresholds_for_gpu_mem":[1,2]}}`))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		defer stalltest.Watch(t, len(src))()
+		defer testkit.WatchStalls(t, len(src))()
 		p, diags := files.ReadFunctionProfile("p.json", src)
 		for _, d := range diags {
 			if d.Severity == hcl.DiagError && (d.Subject == nil || d.Subject.Start.Line < 1) {
@@ -357,7 +357,7 @@ func FuzzParseFunctions(f *testing.F) {
 	f.Add([]byte(`provider "a.b" { invocation = 0, vcpu = { "min" = 1, (x) = 2 } }`))
 	f.Add([]byte(`function "f" { provider = provider["a.b"] }`))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		defer stalltest.Watch(t, len(src))()
+		defer testkit.WatchStalls(t, len(src))()
 		c, _ := Parse("/fuzz.hcl", src)
 		c.Validate(nil)
 		if len(c.Document.Functions) > 100 {

@@ -12,9 +12,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // maxSource bounds one file of a declaration.
@@ -108,7 +108,7 @@ func sourcesIn(path string) ([]string, error) {
 }
 
 func (c *Config) parseFile(name string) (hcl.Body, hcl.Diagnostics) {
-	src, err := named.ReadGiven(name, maxSource)
+	src, err := osutil.ReadGivenFile(name, maxSource)
 	if err != nil {
 		return nil, hcl.Diagnostics{files.Problem("Cannot read the declaration", err.Error(), nil)}
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 const ranking = `hardware "gpu" {
@@ -213,7 +213,7 @@ func FuzzSizes(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		defer stalltest.Watch(t, len(src))()
+		defer testkit.WatchStalls(t, len(src))()
 		m, diags := files.ReadSizes("s.csv", src)
 		for _, d := range diags {
 			require.NotNil(t, d.Subject)
@@ -238,7 +238,7 @@ func FuzzPool(f *testing.F) {
 		require.NoError(f, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		defer stalltest.Watch(t, len(src))()
+		defer testkit.WatchStalls(t, len(src))()
 		c, diags := Parse(filepath.Join(dir, "a.hcl"), src)
 		found := append(diags, c.Validate(nil)...)
 		if found.HasErrors() {

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
 	"github.com/harpagon/harpagon/pipelines/language"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 const priceList = `# what devices cost in a region
@@ -118,7 +118,7 @@ func FuzzReadPrices(f *testing.F) {
 		f.Add(src)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
-		defer stalltest.Watch(t, len(src))()
+		defer testkit.WatchStalls(t, len(src))()
 		list, diags := files.ReadPrices("p.csv", []byte(src))
 		for _, d := range diags {
 			if d.Subject == nil || d.Subject.Start.Line < 1 || d.Subject.Start.Line > 1+strings.Count(src, "\n") {

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // drawDocument draws a document such as the builder makes.
@@ -134,7 +134,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(src))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		defer stalltest.Watch(t, len(src))()
+		defer testkit.WatchStalls(t, len(src))()
 		c, diags := Parse("/fuzz.hcl", src)
 		if diags.HasErrors() {
 			return
@@ -160,7 +160,7 @@ func FuzzReadProfile(f *testing.F) {
 	f.Add([]byte("hardware,batch,duration_ms,memory_mib\n# note\nv100,1,2,3\nv100,2,1,\n"))
 	f.Add([]byte("hardware,batch,duration_ms,spread_ms,others_cores\ncpu,1,2,0.25,\ncpu,2,3,,1.5\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		defer stalltest.Watch(t, len(src))()
+		defer testkit.WatchStalls(t, len(src))()
 		points, diags := files.ReadProfile("p.csv", src)
 		for _, d := range diags {
 			if d.Subject == nil || d.Subject.Start.Line < 1 {

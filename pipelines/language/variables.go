@@ -14,9 +14,9 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/pipelines/named"
 )
 
 // envPrefix marks environment variables that set variables of a declaration.
@@ -102,7 +102,7 @@ func declares(variables hcl.Blocks, name string) bool {
 
 // varFile reads name = value lines.
 func (d *decoder) varFile(name string) map[string]given {
-	src, err := named.ReadGiven(name, maxSource)
+	src, err := osutil.ReadGivenFile(name, maxSource)
 	if err != nil {
 		d.report(files.Problem("Cannot read the variables", err.Error(), nil))
 		return nil

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // What a plan's JSON decodes to encodes and decodes to the same, and describes
@@ -20,7 +20,7 @@ func FuzzPlanJSON(f *testing.F) {
 	f.Add([]byte(`{"status":"infeasible","reason":"why","modules":[{"name":"m","groups":[]}]}`))
 	f.Add([]byte(`{"slo_ms":1e300}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer stalltest.Watch(t, len(data))()
+		defer testkit.WatchStalls(t, len(data))()
 		var p plan.Plan
 		if json.Unmarshal(data, &p) != nil {
 			return

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/plantest"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // everyPolicy is each policy under each cost model that it has.
@@ -82,7 +82,7 @@ func FuzzNumbers(f *testing.F) {
 	f.Add(0.0, 0.0, 0.0, 1.0, int64(1e9), int64(1e9), 1, 0, 3, uint8(12))
 	all := everyPolicy()
 	f.Fuzz(func(t *testing.T, rate, fanout, own, price float64, slo, duration int64, batch, concurrency, count int, which uint8) {
-		defer stalltest.Watch(t, 0)()
+		defer testkit.WatchStalls(t, 0)()
 		p := plantest.Traffic()
 		p.Pipeline.Rate, p.Pipeline.SLO = rate, time.Duration(slo)
 		p.Pipeline.Modules[1].Fanout, p.Pipeline.Modules[2].Rate = fanout, own

@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 func TestRunCountsEveryRequestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int64
 		report, err := Run(t.Context(), Options{
-			Pipeline: "p", SLO: 100 * time.Millisecond, Rate: 10, Duration: 10 * time.Second, Warmup: 2 * time.Second, Seed: 1, Sleep: sleep.Timer,
+			Pipeline: "p", SLO: 100 * time.Millisecond, Rate: 10, Duration: 10 * time.Second, Warmup: 2 * time.Second, Seed: 1, Sleep: osutil.SleepTimer,
 		}, func(ctx context.Context, n int) (*wire.InferResponse, error) {
 			sent.Add(1)
 			switch n % 4 {
@@ -48,7 +48,7 @@ func TestRunCountsEveryRequestOnce(t *testing.T) {
 func TestLatencyCountsFromTheIntendedInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// A target that stalls for its caller: the generator must not wait for it.
-		report, err := Run(t.Context(), Options{Pipeline: "p", SLO: time.Second, Rate: 100, Duration: time.Second, Seed: 1, Sleep: sleep.Timer},
+		report, err := Run(t.Context(), Options{Pipeline: "p", SLO: time.Second, Rate: 100, Duration: time.Second, Seed: 1, Sleep: osutil.SleepTimer},
 			func(ctx context.Context, n int) (*wire.InferResponse, error) {
 				time.Sleep(500 * time.Millisecond)
 				return &wire.InferResponse{}, nil
@@ -64,7 +64,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		report, err := Run(ctx, Options{Pipeline: "p", SLO: time.Second, Rate: 10, Duration: time.Hour, Seed: 1, Sleep: sleep.Timer},
+		report, err := Run(ctx, Options{Pipeline: "p", SLO: time.Second, Rate: 10, Duration: time.Hour, Seed: 1, Sleep: osutil.SleepTimer},
 			func(ctx context.Context, n int) (*wire.InferResponse, error) { return &wire.InferResponse{}, nil })
 		require.NoError(t, err)
 		assert.InDelta(t, 30, report.Requests, 1)
@@ -74,9 +74,9 @@ func TestRunEndsWithItsContext(t *testing.T) {
 // TestCallers has two callers send one request after the other, which takes 50 ms.
 func TestCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		report, err := Run(t.Context(), Options{Pipeline: "p", SLO: time.Second, Callers: 2, Warmup: time.Second, Duration: 10 * time.Second, Sleep: sleep.Timer},
+		report, err := Run(t.Context(), Options{Pipeline: "p", SLO: time.Second, Callers: 2, Warmup: time.Second, Duration: 10 * time.Second, Sleep: osutil.SleepTimer},
 			func(ctx context.Context, n int) (*wire.InferResponse, error) {
-				return &wire.InferResponse{}, sleep.Timer(ctx, 50*time.Millisecond)
+				return &wire.InferResponse{}, osutil.SleepTimer(ctx, 50*time.Millisecond)
 			})
 		require.NoError(t, err)
 		assert.Equal(t, 2*10*20, report.Completed)
@@ -104,7 +104,7 @@ func TestReportAsTextAndJSON(t *testing.T) {
 // does whose processors are taken: what was to be sent then is left out, and told.
 func TestAGeneratorThatFallsBehindSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &runner{o: Options{Pipeline: "p", SLO: 100 * time.Millisecond, Rate: 10, Duration: 4 * time.Second, Sleep: sleep.Timer}, start: time.Now()}
+		r := &runner{o: Options{Pipeline: "p", SLO: 100 * time.Millisecond, Rate: 10, Duration: 4 * time.Second, Sleep: osutil.SleepTimer}, start: time.Now()}
 		r.send = func(context.Context, int) (*wire.InferResponse, error) { return &wire.InferResponse{}, nil }
 		r.counts = newCounts(r.o)
 		r.inFlight = make(chan struct{}, maxInFlight)

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // maxInFlight bounds the requests that wait for an answer; beyond it the generator
@@ -39,7 +39,7 @@ type Options struct {
 	Seed     uint64
 	Timeout  time.Duration  // of one request; 0 means ten times SLO, at least 10 s
 	Progress func(Progress) // called about once a second; may be nil
-	// Sleep waits for the next instant; nil is sleep.For, which is late by some 0.05 ms.
+	// Sleep waits for the next instant; nil is osutil.For, which is late by some 0.05 ms.
 	// Its lateness is counted as latency.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options, send Send) (*Report, error) {
 		o.Timeout = max(10*o.SLO, 10*time.Second)
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep.For
+		o.Sleep = osutil.Sleep
 	}
 	r := &runner{o: o, send: send, start: time.Now(), counts: newCounts(o)}
 	r.run(ctx, instants)

@@ -5,10 +5,48 @@
 // Where a dispatcher stands between several gateways and the executor, the executor
 // has a stream to it, too. A batch may then come in parts, one from every gateway that
 // holds some of its items; each gets a Result for its part, and the dispatcher is told
-// that the batch is Done. Package assembly puts the parts together.
+// that the batch is Done. Assembly puts the parts together.
 //
 // The same messages travel over TCP between hosts and over Go channels within
 // one process; neither side can tell which.
+//
+// # Batches in parts
+//
+// Assembly puts batches together that come in parts from several gateways.
+//
+// An Assembly stands between an executor and its streams to gateways and dispatchers.
+// A batch of its own passes as it is. A part is held until all of its batch have come;
+// then the joint batch comes out of the stream of the last one, and what the executor answers
+// is taken apart again: a Result to every gateway for its part, and Done to the
+// dispatcher whose batch it is.
+//
+//	gateway A ── part 0 ──┐
+//	gateway B ── part 1 ──┴──> whole ──> engine ──> Result ──┬──> A
+//	                                                         ├──> B
+//	                                                         └── Done ──> dispatcher
+//
+// Where the dispatcher says that a part will not come, or none has come for AssemblyPatience,
+// the others run without it; a part that comes later is answered as "unavailable",
+// upon which its gateway queues its items anew. Parts that a replaced dispatcher has
+// ordered are answered in the same way.
+//
+// # Over TCP
+//
+// Serve and Dialer carry the stream over TCP, for hosts apart, in the frames of package
+// stream, with TLS or without. Each side sees a Stream like that of Pipe: Send never waits,
+// and what was sent before Close still arrives.
+//
+// The gateway calls Serve with Gateway.Attach; a worker's Host dials with
+// Dialer.Dial. Both must have the same token. Without TLS the token and all
+// tensors travel in the clear: set TLS outside a trusted network.
+//
+// Either side sends a preamble with the version. Behind it the executor sends its token.
+// Then a frame is a byte for its kind and a message of attachpb, or at last, either way,
+// the end: with the reason as text, which is empty in good order. A connection that ends
+// without one is broken.
+//
+// Who receives reads the connection himself. Where nobody has for a while, because of a long
+// batch, another goroutine reads ahead, so that the other side hears that this one lives.
 package attach
 
 import (

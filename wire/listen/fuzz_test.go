@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 
-	"github.com/harpagon/harpagon/wire/stalltest"
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 // FuzzRefuseCall has a caller beyond the most connections say anything: it is told a few
@@ -28,7 +28,7 @@ func FuzzRefuseCall(f *testing.F) {
 	f.Add(begins(func(to *http2.Framer) { _ = to.WriteRawFrame(http2.FrameHeaders, 0xff, 1, []byte{9}) }))
 	f.Add(begins(func(to *http2.Framer) { _ = to.WriteRawFrame(http2.FrameData, 0, 1, make([]byte, 17<<10)) }))
 	f.Fuzz(func(t *testing.T, says []byte) {
-		defer stalltest.Watch(t, len(says))()
+		defer testkit.WatchStalls(t, len(says))()
 		var told bytes.Buffer
 		refuseCall(struct {
 			io.Reader

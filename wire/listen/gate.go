@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/harpagon/harpagon/wire/processors"
+	"github.com/harpagon/harpagon/internal/osutil"
 )
 
 // Gate is a listener of which only so many connections are read at a time: one that has
@@ -20,7 +20,7 @@ import (
 // time, and where all were read in the order in which they came, soon none would be.
 // Every so many turns the oldest goes, so that each is told so.
 func Gate(l net.Listener) net.Listener {
-	return &gatedListener{Listener: l, gate: &gate{free: readersPerCore * processors.Most()}}
+	return &gatedListener{Listener: l, gate: &gate{free: readersPerCore * osutil.MostProcessors()}}
 }
 
 const (

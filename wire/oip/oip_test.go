@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // anyTensor draws a sound tensor of any datatype.
@@ -180,7 +180,7 @@ func FuzzDecodeAbout(f *testing.F) {
 	f.Add([]byte(`{"error":"why","code":"overloaded","stage":"m","budget_ns":5}`), 503)
 	f.Add([]byte(`[{"module":"m","items":1,"batch":2,"queue_ns":3}]`), 500)
 	f.Fuzz(func(t *testing.T, body []byte, status int) {
-		defer stalltest.Watch(t, len(body))()
+		defer testkit.WatchStalls(t, len(body))()
 		typed := func(err error) {
 			if err != nil {
 				require.ErrorIs(t, err, wire.ErrInvalid)
@@ -211,7 +211,7 @@ func FuzzDecodeRequest(f *testing.F) {
 	f.Add([]byte(`{"inputs":[{"name":"x","shape":[2,1],"datatype":"BYTES","data":[["a\""],["b"]]}]}`), -1)
 	f.Add([]byte(`{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[1e3]}],"parameters":{"timeout":5}}`), -1)
 	f.Fuzz(func(t *testing.T, body []byte, header int) {
-		defer stalltest.Watch(t, len(body))()
+		defer testkit.WatchStalls(t, len(body))()
 		c, err := DecodeRequest(body, max(header, -1))
 		if err != nil {
 			if !errors.Is(err, wire.ErrInvalid) {
@@ -234,7 +234,7 @@ func FuzzDecodeRequest(f *testing.F) {
 func FuzzDecodeResponse(f *testing.F) {
 	f.Add([]byte(`{"model_name":"p","outputs":[{"name":"y","shape":[1],"datatype":"BYTES","data":["a"]}],"parameters":{"stages":"[]"}}`), -1)
 	f.Fuzz(func(t *testing.T, body []byte, header int) {
-		defer stalltest.Watch(t, len(body))()
+		defer testkit.WatchStalls(t, len(body))()
 		if _, err := DecodeResponse(body, max(header, -1)); err != nil && !errors.Is(err, wire.ErrInvalid) {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // bodies are JSON parts as clients and servers write them, and nearly so.
@@ -86,7 +86,7 @@ func FuzzScan(f *testing.F) {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		defer stalltest.Watch(t, len(raw))()
+		defer testkit.WatchStalls(t, len(raw))()
 		requireTwins(t, raw)
 	})
 }

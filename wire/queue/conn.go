@@ -7,8 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/harpagon/harpagon/wire/frames"
-	"github.com/harpagon/harpagon/wire/keepalive"
+	"github.com/harpagon/harpagon/wire/stream"
 )
 
 // version of the protocol.
@@ -41,7 +40,7 @@ func Refusal(why string) []byte { return Append(preamble[:], &Message{Kind: Fail
 type Conn struct {
 	Peer string // its name
 
-	conn  *frames.Conn
+	conn  *stream.Conn
 	asked atomic.Int32 // whether it lives, since anything has come
 }
 
@@ -52,7 +51,7 @@ type Self struct {
 	Token string // that a gateway shows; a dispatcher shows none to whoever comes
 
 	// Patience is how long the other side may be silent before the connection ends; see
-	// keepalive.Conn.Listen.
+	// stream.Conn.Listen.
 	Patience time.Duration
 
 	// Doubt is called when the other side has been silent for three quarters of that at most; see
@@ -69,8 +68,8 @@ const doubtful = 2
 // closes the connection. The error is a *PeerError where the other side is something
 // else, or does not take us.
 func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (*Conn, error) {
-	q := &Conn{conn: frames.New(c, frames.Options{
-		Buffer: 64 << 10, MaxFrame: MaxFrame, First: frames.MostGreeting, Backlog: maxBacklog, Corked: true,
+	q := &Conn{conn: stream.NewConn(c, stream.ConnOptions{
+		Buffer: 64 << 10, MaxFrame: MaxFrame, First: stream.MostGreeting, Backlog: maxBacklog, Corked: true,
 		Held: self.Role == Dispatcher, // it listens first, and can tell clients what it is
 	})}
 	q.conn.Send(preamble[:])
@@ -89,7 +88,7 @@ func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (
 			}
 		}
 		if q.conn.Listen(q.conn.Over(), self.Patience, expected, ask) {
-			q.conn.End(keepalive.ErrSilent)
+			q.conn.End(stream.ErrSilent)
 		}
 	}()
 	return q, nil
@@ -112,7 +111,7 @@ func (q *Conn) handshake(role, want Role, accept func(*Message) error) error {
 	if err := q.conn.First(first[:]); err != nil {
 		return wrong("it closed the connection before it said who it is: %v; is that the port of a %s?", err, want)
 	}
-	if role == Dispatcher && frames.FromClient(first[:]) {
+	if role == Dispatcher && stream.FromClient(first[:]) {
 		q.conn.RefuseClient(toClients)
 		q.conn.Drain()
 		return wrong("a client sends requests there; it was told to send them to a gateway")

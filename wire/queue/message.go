@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/harpagon/harpagon/wire/frames"
+	"github.com/harpagon/harpagon/wire/stream"
 )
 
 // Kind of a Message.
@@ -114,8 +114,8 @@ const (
 
 // Append adds the frame of a message.
 func Append(to []byte, m *Message) []byte {
-	to, at := frames.Begin(to)
-	return frames.Finish(m.appendFields(append(to, byte(m.Kind))), at)
+	to, at := stream.Begin(to)
+	return stream.Finish(m.appendFields(append(to, byte(m.Kind))), at)
 }
 
 func (m *Message) appendFields(to []byte) []byte {

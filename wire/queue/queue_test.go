@@ -13,9 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/wire/frames"
-	"github.com/harpagon/harpagon/wire/keepalive"
-	"github.com/harpagon/harpagon/wire/stalltest"
+	"github.com/harpagon/harpagon/internal/testkit"
+	"github.com/harpagon/harpagon/wire/stream"
 )
 
 // all has a message of every kind.
@@ -77,7 +76,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte{byte(Start), 0, 1, 1, 1, 1, 1, 1, 0xff, 0xff, 3})
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		defer stalltest.Watch(t, len(frame))()
+		defer testkit.WatchStalls(t, len(frame))()
 		var m, again Message
 		if Parse(frame, &m) != nil {
 			return
@@ -186,7 +185,7 @@ func TestASilentPeer(t *testing.T) {
 		c, err := Open(a, Self{Role: Gateway, Patience: 200 * time.Millisecond, Doubt: doubt}, Dispatcher, nil)
 		require.NoError(t, err)
 		assert.False(t, c.Doubtful())
-		require.ErrorIs(t, c.Receive(new(Message)), keepalive.ErrSilent)
+		require.ErrorIs(t, c.Receive(new(Message)), stream.ErrSilent)
 		assert.True(t, c.Doubtful())
 		assert.Equal(t, 100*time.Millisecond, doubted, "when it has not answered the first question")
 		require.NoError(t, errors.Join(c.conn.Conn.Close(), b.Close()))
@@ -228,7 +227,7 @@ func TestSendLater(t *testing.T) {
 		later := func(n uint64) { near.SendLater(&Message{Kind: Leave, Request: n}) }
 		later(1)
 		later(2)
-		time.Sleep(frames.AtLatest - 1)
+		time.Sleep(stream.AtLatest - 1)
 		synctest.Wait()
 		require.Empty(t, came)
 		near.Send(&Message{Kind: Cancel})
@@ -239,7 +238,7 @@ func TestSendLater(t *testing.T) {
 		later(3)
 		synctest.Wait()
 		require.Empty(t, came)
-		time.Sleep(frames.AtLatest)
+		time.Sleep(stream.AtLatest)
 		synctest.Wait()
 		require.EqualValues(t, 3, <-came)
 		later(4)

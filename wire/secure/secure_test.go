@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/wire/listen"
-	"github.com/harpagon/harpagon/wire/oip/oiphttp"
+	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
@@ -21,7 +21,7 @@ func serve(t *testing.T, c secure.Credentials) string {
 	l, err := listen.HTTP("127.0.0.1:0", c, 0)
 	require.NoError(t, err)
 	yes := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("yes")) }
-	server := &http.Server{Handler: oiphttp.Authorized(c.Guard(), "this server", yes)}
+	server := &http.Server{Handler: oip.Authorized(c.Guard(), "this server", yes)}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return l.Addr().String()

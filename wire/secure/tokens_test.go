@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/secure"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 func line(name, scopes, token string) string {
@@ -138,7 +138,7 @@ func FuzzTokens(f *testing.F) {
 	f.Add([]byte(line("alice", "infer:traffic,read", "a") + "# x\n\n" + line("b", "join", "b")))
 	f.Add([]byte("a infer:,x sha256:00"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		defer stalltest.Watch(t, len(text))()
+		defer testkit.WatchStalls(t, len(text))()
 		all, err := secure.ParseTokens(text)
 		if err != nil {
 			return

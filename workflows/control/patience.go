@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
-	"github.com/harpagon/harpagon/wire/sleep"
+	"github.com/harpagon/harpagon/internal/osutil"
 )
 
 // patience is how long a server is asked again that has not answered within the time that
@@ -30,7 +30,7 @@ func (c *Control) patiently(ctx context.Context, ask func() error) error {
 				return why
 			}
 		}
-		if !late(err) || time.Since(began) >= patience || sleep.Timer(ctx, againAfter) != nil {
+		if !late(err) || time.Since(began) >= patience || osutil.SleepTimer(ctx, againAfter) != nil {
 			return err
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines/language"
-	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // stdinName stands for standard input where a path is expected.
@@ -144,7 +144,7 @@ func (f *formatter) file(name string) error {
 	if err := f.tell(name, src, formatted); err != nil || f.check || !f.write {
 		return err
 	}
-	return replace.File(name, formatted, 0o644)
+	return osutil.ReplaceFile(name, formatted, 0o644)
 }
 
 // format shows what is wrong with a file that cannot be parsed.

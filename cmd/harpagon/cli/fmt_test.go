@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/wire/disktest"
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 const (
@@ -26,9 +26,9 @@ func read(t *testing.T, path string) string {
 
 // A declaration is not lost by being formatted on a disk that takes nothing more.
 func TestFmtOnADiskThatTakesNothing(t *testing.T) {
-	for _, fault := range disktest.Faults() {
+	for _, fault := range testkit.DiskFaults() {
 		t.Run(fault.Name, func(t *testing.T) {
-			d := disktest.New(t)
+			d := testkit.NewDisk(t)
 			path := filepath.Join(d.Folder, "a.hcl")
 			require.NoError(t, os.WriteFile(path, []byte(ugly), 0o600))
 			require.NoError(t, fault.Begin(d))

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/sdk/local"
-	"github.com/harpagon/harpagon/wire/disktest"
 )
 
 // TestAFullDiskIsNamed: who asks a system that cannot write its state is told so, and answered
 // again as soon as there is room.
 func TestAFullDiskIsNamed(t *testing.T) {
-	disk, err := disktest.Mount(filepath.Join(t.TempDir(), "disk"), "size=64m,mode=0700")
+	disk, err := testkit.MountDisk(filepath.Join(t.TempDir(), "disk"), "size=64m,mode=0700")
 	if err != nil {
 		t.Skip("without a disk of its own: ", err)
 	}

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // FuzzReadPlanFile reads any text, and what plan --out wrote with a part replaced by it: a
@@ -27,7 +27,7 @@ func FuzzReadPlanFile(f *testing.F) {
 	f.Add([]byte(`"made":{"generations":{"q":1}},`), uint(1), uint(0))
 	path := filepath.Join(f.TempDir(), "plan.json")
 	f.Fuzz(func(t *testing.T, with []byte, from, length uint) {
-		defer stalltest.Watch(t, len(with))()
+		defer testkit.WatchStalls(t, len(with))()
 		from = min(from, uint(len(sealed)))
 		text := append(append(append([]byte{}, sealed[:from]...), with...), sealed[min(from+min(length, uint(len(sealed))), uint(len(sealed))):]...)
 		require.NoError(t, os.WriteFile(path, text, 0o600))

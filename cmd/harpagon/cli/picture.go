@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
-	"github.com/harpagon/harpagon/wire/replace"
+	"github.com/harpagon/harpagon/internal/osutil"
 )
 
 // CheckPicture says early that a picture cannot be written to the file.
@@ -31,7 +31,7 @@ func WritePicture(d *Deps, path string, p Drawing) error {
 	var drawn bytes.Buffer
 	err := p.Write(&drawn, path)
 	if err == nil {
-		err = replace.File(path, drawn.Bytes(), 0o666)
+		err = osutil.ReplaceFile(path, drawn.Bytes(), 0o666)
 	}
 	if err != nil {
 		return fmt.Errorf("the picture was not drawn: %w", err)

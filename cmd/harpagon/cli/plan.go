@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler"
@@ -22,7 +23,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
-	"github.com/harpagon/harpagon/wire/replace"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -272,7 +272,7 @@ func (f *planFlags) keep(all Plans) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := replace.File(f.out, text, 0o644); err != nil {
+	if err := osutil.ReplaceFile(f.out, text, 0o644); err != nil {
 		return false, fmt.Errorf("the plans were not kept: %w", err)
 	}
 	return !earlier.same(all), nil

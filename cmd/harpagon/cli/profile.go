@@ -14,9 +14,9 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/rounds"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/system"
-	"github.com/harpagon/harpagon/wire/replace"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -258,7 +258,7 @@ func (f *profileFlags) write(d *Deps, all []profiled) error {
 			continue
 		}
 		path := filepath.Join(f.out, one.Pipeline+"-"+one.Module+".csv")
-		if err := replace.File(path, csv, 0o644); err != nil {
+		if err := osutil.ReplaceFile(path, csv, 0o644); err != nil {
 			return err
 		}
 		fmt.Fprintf(d.Stderr, "wrote %s\n", path)

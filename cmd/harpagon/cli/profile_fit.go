@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
-	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // callColumns are those that a file of measured calls has, in any order.
@@ -53,7 +53,7 @@ func (f *profileFlags) fitted(d *Deps, samples []functions.Sample, about pipelin
 		_, err = d.Stdout.Write(text)
 		return err
 	}
-	if err := replace.File(f.out, text, 0o644); err != nil {
+	if err := osutil.ReplaceFile(f.out, text, 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.Stderr, "wrote %s\n", f.out)

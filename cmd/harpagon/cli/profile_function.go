@@ -14,10 +14,10 @@ import (
 	"github.com/harpagon/harpagon/executors/invoke"
 	"github.com/harpagon/harpagon/executors/provision"
 	"github.com/harpagon/harpagon/executors/survey"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/functions"
-	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // survey calls a function of the declaration and fits its model.
@@ -108,7 +108,7 @@ func (f *profileFlags) saveCalls(d *Deps, samples []functions.Sample) error {
 	if err := w.WriteAll(rows); err != nil {
 		return err
 	}
-	if err := replace.File(f.save, b.Bytes(), 0o644); err != nil {
+	if err := osutil.ReplaceFile(f.save, b.Bytes(), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.Stderr, "wrote %s\n", f.save)

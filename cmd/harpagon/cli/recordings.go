@@ -3,8 +3,8 @@ package cli
 import (
 	"fmt"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
-	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // stations are the recorders of all that a simulation plays.
@@ -46,7 +46,7 @@ func (s *stations) write(d *Deps, path string) error {
 	}
 	text, err := made.Append(nil)
 	if err == nil {
-		err = replace.File(path, text, 0o644)
+		err = osutil.ReplaceFile(path, text, 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("the recording was not written: %w", err)

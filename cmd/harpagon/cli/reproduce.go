@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/experiments"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/wire/replace"
 )
 
 type reproduceFlags struct {
@@ -229,7 +229,7 @@ func (f *reproduceFlags) keep(d *Deps, one *experiments.Figure, r experiments.Re
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	err := replace.File(name+".md", []byte(head+one.Markdown(r)), 0o666)
+	err := osutil.ReplaceFile(name+".md", []byte(head+one.Markdown(r)), 0o666)
 	if err == nil {
 		err = writeCSV(name+".csv", r)
 	}
@@ -256,7 +256,7 @@ func writeCSV(name string, r experiments.Result) error {
 	if err := experiments.WriteCSV(&text, r); err != nil {
 		return err
 	}
-	return replace.File(name, text.Bytes(), 0o666)
+	return osutil.ReplaceFile(name, text.Bytes(), 0o666)
 }
 
 // head says how Markdown was made.

@@ -23,9 +23,9 @@ import (
 	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
-	"github.com/harpagon/harpagon/wire/keepalive"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
+	"github.com/harpagon/harpagon/wire/stream"
 )
 
 // NewControlCommand makes harpagon control.
@@ -192,7 +192,7 @@ need a token, read from ` + TokenVariable + `, which clients and workers must th
 
 // registerKeepalive adds the flag of roles that are joined by streams.
 func registerKeepalive(c *cobra.Command, patience *time.Duration) {
-	c.Flags().DurationVar(patience, "keepalive", keepalive.DefaultPatience, "how long others may be silent, although asked, before they count as gone")
+	c.Flags().DurationVar(patience, "keepalive", stream.DefaultSilence, "how long others may be silent, although asked, before they count as gone")
 }
 
 // withTemporal makes a role's command: it dials the server that the environment

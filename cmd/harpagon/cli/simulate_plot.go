@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/cmd/harpagon/chart"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/simulate"
-	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // recorder keeps the batches of a run, as far as a picture or a file of events
@@ -45,7 +45,7 @@ func (r *recorder) write(d *Deps, f *simulateFlags, result simulate.Result) erro
 		fmt.Fprintf(d.Stderr, "only the first %d batches were kept, %d more were not; take a shorter --duration to have all\n", mostBatches, r.left)
 	}
 	if f.trace != "" {
-		if err := replace.File(f.trace, simulate.TraceEvents(result, r.batches), 0o644); err != nil {
+		if err := osutil.ReplaceFile(f.trace, simulate.TraceEvents(result, r.batches), 0o644); err != nil {
 			return fmt.Errorf("the trace was not written: %w", err)
 		}
 		fmt.Fprintf(d.Stderr, "wrote %s\n", f.trace)

@@ -8,15 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/harpagon/harpagon/wire/disktest"
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 // disk is a small file system in memory, so that it can be full without harm to others.
-type disk struct{ *disktest.Disk }
+type disk struct{ *testkit.Disk }
 
 // mount makes one of some MiB, which whoever has the number owns.
 func mount(folder string, mib, owner int) (disk, error) {
-	d, err := disktest.Mount(folder, fmt.Sprintf("size=%dm,mode=0700,uid=%d", mib, owner))
+	d, err := testkit.MountDisk(folder, fmt.Sprintf("size=%dm,mode=0700,uid=%d", mib, owner))
 	return disk{d}, err
 }
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 // FuzzReplay forges single steps of recordings that are otherwise right, which
@@ -22,7 +22,7 @@ func FuzzReplay(f *testing.F) {
 		f.Add(uint8(i), uint64(i), uint8(40), uint16(20), uint8(i), int64(1))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, seed uint64, length uint8, at uint16, how uint8, value int64) {
-		defer stalltest.Watch(t, int(length))()
+		defer testkit.WatchStalls(t, int(length))()
 		r := &Recorder{}
 		play(t, all[names[int(which)%len(names)]], seed, int(length), r)
 		part := r.Parts()[0]

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/baseline"
@@ -18,7 +19,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 const ms = time.Millisecond
@@ -322,7 +322,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(r.Parts()[0].Steps)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		defer stalltest.Watch(t, len(b))()
+		defer testkit.WatchStalls(t, len(b))()
 		if r, err := Parse(b); err == nil {
 			for _, s := range r.Stations {
 				_, _ = Replay(s)

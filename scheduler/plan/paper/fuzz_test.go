@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/wire/stalltest"
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 func FuzzSplit(f *testing.F) {
@@ -13,7 +13,7 @@ func FuzzSplit(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		defer stalltest.Watch(t, len(s))()
+		defer testkit.WatchStalls(t, len(s))()
 		got, err := parseSplit(s)
 		if err == nil && got.kind == "quantized" {
 			require.Positive(t, got.step)

@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/harpagon/harpagon/executors/output"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/sdk/local/embedded"
-	"github.com/harpagon/harpagon/wire/sleep"
 )
 
 // Server is a Temporal server in a child process.
@@ -71,7 +70,7 @@ func (s *Server) keep(ctx context.Context) {
 			pause = 0
 		}
 		for started := false; !started; {
-			if sleep.Timer(ctx, pause) != nil {
+			if osutil.SleepTimer(ctx, pause) != nil {
 				return
 			}
 			pause = min(max(2*pause, firstPause), longestPause)
@@ -90,7 +89,7 @@ func (s *Server) await(child *process) {
 			return
 		case <-look.C:
 			if s.options.LogFile != "" {
-				_ = output.Trim(s.options.LogFile) // what does not go now goes with the next look
+				_ = osutil.TrimLog(s.options.LogFile) // what does not go now goes with the next look
 			}
 		}
 	}

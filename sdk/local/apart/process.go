@@ -14,9 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/harpagon/harpagon/executors/output"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/sdk/local/embedded"
-	"github.com/harpagon/harpagon/wire/processors"
 )
 
 // How long a server may take to end: to write what it holds, or when it did not start.
@@ -29,7 +28,7 @@ const (
 type process struct {
 	cmd    *exec.Cmd
 	log    *os.File // nil where nothing is kept
-	output *output.Lines
+	output *osutil.Lines
 	line   io.WriteCloser // standard input; closing it ends the child
 	once   sync.Once
 	exited chan struct{} // closed when the child is gone
@@ -42,7 +41,7 @@ func spawn(ctx context.Context, o embedded.Options) (p *process, w word, err err
 		return nil, w, fmt.Errorf("apart: %w", err)
 	}
 	p = &process{cmd: exec.Command(self), log: logFile(o.LogFile), exited: make(chan struct{})}
-	p.output = output.New(discarded(p.log), "")
+	p.output = osutil.NewLines(discarded(p.log), "")
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = append(os.Environ(), marker+"=1"), p.output, p.output
 	p.cmd.SysProcAttr = ofItsOwn()
 	answer, err := p.start()
@@ -140,7 +139,7 @@ func (p *process) end() string {
 func settle(ctx context.Context) {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	_ = os.Unsetenv(marker)
-	processors.Follow(ctx)
+	osutil.FollowProcessors(ctx)
 }
 
 // logFile is the log, to append to; nil where there is none.

@@ -17,11 +17,11 @@ import (
 	"github.com/harpagon/harpagon/dispatcher/server"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
-	"github.com/harpagon/harpagon/wire/attach/attachtcp"
-	"github.com/harpagon/harpagon/wire/frames"
+	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/queue"
 	"github.com/harpagon/harpagon/wire/secure"
+	"github.com/harpagon/harpagon/wire/stream"
 )
 
 // DispatcherOptions describes a dispatcher.
@@ -71,13 +71,13 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 		_ = gateways.Close()
 		return nil, err
 	}
-	executors, err := listen.Frames(next, o.Credentials, o.Connections, attachtcp.Refusal(listen.Beyond))
+	executors, err := listen.Frames(next, o.Credentials, o.Connections, attach.Refusal(listen.Beyond))
 	if err != nil {
 		_ = gateways.Close()
 		return nil, fmt.Errorf("roles: dispatcher: executors come to the port after that of gateways: %w", err)
 	}
 	address := gateways.Addr().String()
-	if gateways, err = listen.TLS(frames.Listener(gateways), o.Credentials.Identity); err != nil {
+	if gateways, err = listen.TLS(stream.Listener(gateways), o.Credentials.Identity); err != nil {
 		_ = executors.Close()
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 		}).keep(life)
 	})
 	d.servers.Go(func() {
-		_ = attachtcp.Serve(life, executors, attachtcp.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}, d.Server.Attach)
+		_ = attach.Serve(life, executors, attach.TCPOptions{Credentials: o.Credentials, Keepalive: o.Keepalive}, d.Server.Attach)
 	})
 	if o.Client == nil {
 		return d, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/sdk"
-	"github.com/harpagon/harpagon/wire/attach/attachtcp"
+	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
@@ -119,7 +119,7 @@ func TestADispatchersAddressThatIsAPortForExecutors(t *testing.T) {
 	defer g.Close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	go func() { _ = attachtcp.Serve(t.Context(), l, attachtcp.Options{}, g.Attach) }()
+	go func() { _ = attach.Serve(t.Context(), l, attach.TCPOptions{}, g.Attach) }()
 	var says heard
 	joined(t, g, l.Addr().String(), secure.Credentials{}, &says)
 	require.Eventually(t, func() bool { return says.first() != "" }, 10*time.Second, time.Millisecond)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/gateway"
-	"github.com/harpagon/harpagon/wire/frames"
 	"github.com/harpagon/harpagon/wire/secure"
+	"github.com/harpagon/harpagon/wire/stream"
 )
 
 // OfFleet stands for the addresses of the dispatchers that are members of the fleet.
@@ -119,5 +119,5 @@ func dialDispatcher(ctx context.Context, address string, c secure.Credentials) (
 	if c.Identity != nil {
 		over = c.Identity.Client(host)
 	}
-	return frames.Dial(ctx, address, over)
+	return stream.Dial(ctx, address, over)
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/harpagon/harpagon/gateway/tracing"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/attach/attachtcp"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -200,7 +199,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *control.Control) error {
 	bytes := o.Gateway.Bytes
 	if o.AttachAddr != "" {
-		l, err := listen.Frames(o.AttachAddr, o.Credentials, o.Limits.Connections, attachtcp.Refusal(listen.Beyond))
+		l, err := listen.Frames(o.AttachAddr, o.Credentials, o.Limits.Connections, attach.Refusal(listen.Beyond))
 		if err != nil {
 			return err
 		}
@@ -208,7 +207,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 			r.Attach = l.Addr().String()
 		}
 		r.serve(l, func() error {
-			return attachtcp.Serve(life, l, attachtcp.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}, r.Gateway.Attach)
+			return attach.Serve(life, l, attach.TCPOptions{Credentials: o.Credentials, Keepalive: o.Keepalive}, r.Gateway.Attach)
 		})
 	}
 	if o.HTTPAddr != "" {

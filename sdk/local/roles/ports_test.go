@@ -24,13 +24,12 @@ import (
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/attach/attachtcp"
-	"github.com/harpagon/harpagon/wire/frames"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 	"github.com/harpagon/harpagon/wire/queue"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/wire/secure/securegrpc"
 	"github.com/harpagon/harpagon/wire/secure/securetest"
+	"github.com/harpagon/harpagon/wire/stream"
 )
 
 // caller is who comes to a port, with what it has to show.
@@ -102,7 +101,7 @@ func overGRPC(t *testing.T, address string, as secure.Credentials, call func(con
 // as what an executor does not say twice.
 func attaches(t *testing.T, address string, as secure.Credentials) bool {
 	as.Plain = true
-	s, err := attachtcp.Dialer{Options: attachtcp.Options{Credentials: as}}.Dial(t.Context(), address)
+	s, err := attach.Dialer{TCPOptions: attach.TCPOptions{Credentials: as}}.Dial(t.Context(), address)
 	if err != nil {
 		return false
 	}
@@ -125,9 +124,9 @@ func joins(t *testing.T, p ports, as secure.Credentials) bool {
 	require.NoError(t, err)
 	var c net.Conn
 	if as.Identity == nil {
-		c, err = frames.Dial(ctx, p.dispatcher, nil)
+		c, err = stream.Dial(ctx, p.dispatcher, nil)
 	} else {
-		c, err = frames.Dial(ctx, p.dispatcher, as.Identity.Client(host))
+		c, err = stream.Dial(ctx, p.dispatcher, as.Identity.Client(host))
 	}
 	if err != nil {
 		return false

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
-	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // recordMemory is kept for every module where a recording is asked for beforehand.
@@ -67,7 +67,7 @@ func (r recorder) write() error {
 	if err != nil {
 		return err
 	}
-	return replace.File(r.path, text, 0o600)
+	return osutil.ReplaceFile(r.path, text, 0o600)
 }
 
 // checkRecord says early that a recording cannot be written to the file.

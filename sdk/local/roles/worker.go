@@ -30,7 +30,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
-	"github.com/harpagon/harpagon/wire/attach/attachtcp"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -112,7 +111,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	}
 	var loop way.Loop // in memory, as gateways of this process are reached
 	if o.Dial == nil {
-		over := attachtcp.Dialer{Options: attachtcp.Options{Credentials: o.Credentials, Keepalive: o.Keepalive}}
+		over := attach.Dialer{TCPOptions: attach.TCPOptions{Credentials: o.Credentials, Keepalive: o.Keepalive}}
 		o.Dial, loop = over.Dial, over.Loop
 	}
 	if o.Machine == "" {

@@ -14,9 +14,9 @@ import (
 	"github.com/harpagon/harpagon/executors/onnxruntime"
 	"github.com/harpagon/harpagon/executors/process"
 	"github.com/harpagon/harpagon/executors/remote"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/wire/processors"
 )
 
 // emulatedDevices stands in for "as many as you like" of a kind of hardware
@@ -89,7 +89,7 @@ func declaredInstances(host string, doc pipelines.Document, cores int) (all []pl
 		return nil, cores
 	}
 	if left = cores; left == 0 {
-		left = processors.Most()
+		left = osutil.MostProcessors()
 	}
 	for _, h := range doc.Hardware {
 		for i := 0; h.Cores > 0 && i < max(h.Count, 1) && left >= h.Cores; i++ {

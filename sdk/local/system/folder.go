@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/wire/replace"
 )
 
 // layout is the version of the state folder. It changes when an older program
@@ -66,7 +66,7 @@ func (f Folder) open() (unlock func(), err error) {
 func (f Folder) check() error {
 	b, err := os.ReadFile(f.version())
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := replace.File(f.version(), []byte(layout+"\n"), 0o644); err != nil {
+		if err := osutil.ReplaceFile(f.version(), []byte(layout+"\n"), 0o644); err != nil {
 			return fmt.Errorf("harpagon: state folder %s: %w", f, err)
 		}
 		return nil
@@ -150,7 +150,7 @@ func (f Folder) write(path string, content any) error {
 	if err != nil {
 		return err
 	}
-	if err := replace.File(path, append(b, '\n'), 0o644); err != nil {
+	if err := osutil.ReplaceFile(path, append(b, '\n'), 0o644); err != nil {
 		return fmt.Errorf("harpagon: state folder %s: %w", f, err)
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/wire/disktest"
 )
 
 func TestFolderIsForOneSystemAtATime(t *testing.T) {
@@ -72,9 +72,9 @@ func TestExternal(t *testing.T) {
 
 // What begins on a full disk must not look like the folder of another Harpagon afterwards.
 func TestFolderOnADiskThatTakesNothing(t *testing.T) {
-	for _, fault := range disktest.Faults() {
+	for _, fault := range testkit.DiskFaults() {
 		t.Run(fault.Name, func(t *testing.T) {
-			d := disktest.New(t)
+			d := testkit.NewDisk(t)
 			f := Folder(filepath.Join(d.Folder, "state"))
 			require.NoError(t, os.Mkdir(string(f), 0o700))
 			require.NoError(t, fault.Begin(d))
@@ -98,9 +98,9 @@ func TestFolderOnADiskThatTakesNothing(t *testing.T) {
 
 // What cannot be written is named with its reason, and what failed for it says so.
 func TestFolderSaysThatItsDiskIsFull(t *testing.T) {
-	for _, fault := range disktest.Faults() {
+	for _, fault := range testkit.DiskFaults() {
 		t.Run(fault.Name, func(t *testing.T) {
-			d := disktest.New(t)
+			d := testkit.NewDisk(t)
 			f := Folder(d.Folder)
 			late := errors.New("context deadline exceeded")
 			require.NoError(t, f.Hindrance())

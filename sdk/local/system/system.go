@@ -15,8 +15,8 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/child"
 	"github.com/harpagon/harpagon/executors/content"
-	"github.com/harpagon/harpagon/executors/output"
 	"github.com/harpagon/harpagon/executors/process"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/scheduler"
@@ -24,7 +24,6 @@ import (
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/wire/listen"
-	"github.com/harpagon/harpagon/wire/sleep"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -57,7 +56,7 @@ type System struct {
 	gateway  *roles.Gateway
 	worker   *roles.Worker
 	store    *roles.Store // nil where hosts elsewhere are not served
-	engines  *output.Log
+	engines  *osutil.Log
 	client   *sdk.Client
 	say      func(string, ...any)
 	closing  sync.Once
@@ -115,7 +114,7 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 	if err := s.folder.Hindrance(); err != nil {
 		return err
 	}
-	if s.engines, err = output.OpenLog(s.folder.log("engines")); err != nil {
+	if s.engines, err = osutil.OpenLog(s.folder.log("engines")); err != nil {
 		return fmt.Errorf("harpagon: %w", err)
 	}
 	engines := Engines(o.Functions, o.Command, s.engines)
@@ -259,11 +258,11 @@ func (s *System) await(ctx context.Context, commands *control.Control, name stri
 			asked, goesOn = workflows.ChangeReply{}, true
 			continue
 		}
-		if failed != nil && passing(failed.Failure) && sleep.Timer(ctx, time.Until(failed.Failure.RetryAt)) == nil {
+		if failed != nil && passing(failed.Failure) && osutil.SleepTimer(ctx, time.Until(failed.Failure.RetryAt)) == nil {
 			s.say("%v", err)
 			continue
 		}
-		if !goesOn || !errors.As(err, &failed) || time.Since(began) > hearWithin || sleep.Timer(ctx, 100*time.Millisecond) != nil {
+		if !goesOn || !errors.As(err, &failed) || time.Since(began) > hearWithin || osutil.SleepTimer(ctx, 100*time.Millisecond) != nil {
 			return status, err
 		}
 	}

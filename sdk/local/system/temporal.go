@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 
-	"github.com/harpagon/harpagon/executors/output"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/wire/secure"
 )
@@ -41,7 +41,7 @@ type connection struct {
 
 // connect dials the server that the environment names, or starts one.
 func connect(ctx context.Context, o Options, f Folder) (c *connection, err error) {
-	file, err := output.OpenLog(f.log("harpagon"))
+	file, err := osutil.OpenLog(f.log("harpagon"))
 	if err != nil {
 		return nil, fmt.Errorf("harpagon: %w", err)
 	}

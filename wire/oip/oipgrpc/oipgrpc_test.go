@@ -15,11 +15,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
-	"github.com/harpagon/harpagon/wire/stalltest"
 )
 
 var datatypes = []string{
@@ -179,7 +179,7 @@ func FuzzDecode(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(r.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		defer stalltest.Watch(t, len(b))()
+		defer testkit.WatchStalls(t, len(b))()
 		requireTwins(t, b)
 		var m pb.ModelInferRequest
 		if proto.Unmarshal(b, &m) == nil {

@@ -1,3 +1,0 @@
-// Package disktest is for tests only: disks that are small, full or may only be read. They are
-// in memory, and only root may have them.
-package disktest

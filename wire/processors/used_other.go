@@ -1,8 +1,0 @@
-//go:build !unix
-
-package processors
-
-import "time"
-
-// Used cannot be told here.
-func Used() time.Duration { return 0 }
