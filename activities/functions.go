@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/harpagon/harpagon/executors/provision"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
@@ -14,7 +14,7 @@ import (
 // Functions are the activities that create and delete functions at providers.
 type Functions struct {
 	// Provisioner says how a provider is told; nil means over HTTP.
-	Provisioner func(p *pipelines.Provider) (provision.Provisioner, error)
+	Provisioner func(p *pipelines.Provider) (serverless.Provisioner, error)
 
 	// Allow are HOST or HOST:PORT of providers that may be told so; none allow all.
 	Allow []string
@@ -34,17 +34,17 @@ func (f *Functions) ManageFunctions(ctx context.Context, in ManageInput) (functi
 	defer beat(ctx, nothing)()
 	how := f.Provisioner
 	if how == nil {
-		how = func(p *pipelines.Provider) (provision.Provisioner, error) {
-			return provision.NewHook(p, provision.HookOptions{Allow: f.Allow})
+		how = func(p *pipelines.Provider) (serverless.Provisioner, error) {
+			return serverless.NewHook(p, serverless.HookOptions{Allow: f.Allow})
 		}
 	}
 	p, err := how(&in.Provider)
 	var done functions.Managing
 	if err == nil {
-		done, err = provision.Ensure(ctx, p, in.Function, in.Want)
+		done, err = serverless.Ensure(ctx, p, in.Function, in.Want)
 	}
 	switch {
-	case errors.Is(err, provision.ErrRefused):
+	case errors.Is(err, serverless.ErrRefused):
 		return done, temporal.NewNonRetryableApplicationError(err.Error(), TypeNotReady, nil)
 	case err != nil && ctx.Err() == nil:
 		return done, temporal.NewApplicationError(err.Error(), TypeNotReady)

@@ -15,7 +15,6 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/devices"
-	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -25,7 +24,7 @@ const useExisting = enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
 // Executors is what the activities want of a host; *executors.Host is one.
 type Executors interface {
 	RunExecutor(ctx context.Context, t executors.Task, o executors.Observer) error
-	Measure(ctx context.Context, t executors.MeasureTask, from rounds.Measured, tell func(rounds.Measured)) ([]pipelines.Point, error)
+	Measure(ctx context.Context, t executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error)
 	Fit(ctx context.Context, t executors.MeasureTask) (executors.MeasureTask, error)
 	EngineFor(m pipelines.Module) (executors.Engine, error)
 	Status(executor string) (executors.Status, bool)

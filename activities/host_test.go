@@ -19,7 +19,6 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/emulated"
-	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
@@ -43,7 +42,7 @@ func (f *fake) RunExecutor(ctx context.Context, t executors.Task, o executors.Ob
 	return err
 }
 
-func (f *fake) Measure(_ context.Context, t executors.MeasureTask, from rounds.Measured, tell func(rounds.Measured)) ([]pipelines.Point, error) {
+func (f *fake) Measure(_ context.Context, t executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error) {
 	var all []pipelines.Point
 	for _, batch := range []int{1, 2, 4} {
 		known := false
@@ -61,7 +60,7 @@ func (f *fake) Measure(_ context.Context, t executors.MeasureTask, from rounds.M
 		f.measured = append(f.measured, batch)
 		p := point(t.Hardware, batch)
 		all = append(all, p)
-		tell(rounds.Measured{Points: all})
+		tell(executors.Measured{Points: all})
 	}
 	return all, nil
 }
@@ -157,7 +156,7 @@ func TestProfileResumesFromHeartbeat(t *testing.T) {
 	f := &fake{failAt: 4}
 	h := &Host{Name: "one", Executors: f}
 	env := environment(h)
-	var beats rounds.Measured
+	var beats executors.Measured
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) { _ = details.Get(&beats) })
 	_, err := env.ExecuteActivity(h.ProfileModule, input())
 	require.ErrorContains(t, err, "fell off the bus")
@@ -167,7 +166,7 @@ func TestProfileResumesFromHeartbeat(t *testing.T) {
 		details  any
 		measured []int
 	}{
-		{"of an attempt before", rounds.Measured{Points: []pipelines.Point{point("cpu", 1), point("cpu", 2)}}, []int{4}},
+		{"of an attempt before", executors.Measured{Points: []pipelines.Point{point("cpu", 1), point("cpu", 2)}}, []int{4}},
 		{"of an older version", []pipelines.Point{point("cpu", 1)}, []int{1, 2, 4}},
 	} {
 		f.failAt, f.measured = 0, nil

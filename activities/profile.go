@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/pipelines"
 )
 
@@ -42,7 +41,7 @@ func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResul
 		so.measured.Points = merge(known, so.measured.Points)
 	}
 	missing := len(task.Missing(so.measured.Points))
-	points, err := h.Executors.Measure(ctx, task, so.measured, func(m rounds.Measured) {
+	points, err := h.Executors.Measure(ctx, task, so.measured, func(m executors.Measured) {
 		so.set(m)
 		activity.RecordHeartbeat(ctx, m)
 	})
@@ -66,10 +65,10 @@ func (h *Host) KeepProfile(_ context.Context, in KeepInput) error {
 }
 
 // resumed is how far an earlier attempt came.
-func resumed(ctx context.Context) rounds.Measured {
-	var m rounds.Measured
+func resumed(ctx context.Context) executors.Measured {
+	var m executors.Measured
 	if activity.HasHeartbeatDetails(ctx) && activity.GetHeartbeatDetails(ctx, &m) != nil {
-		return rounds.Measured{} // details of an older version: measure again
+		return executors.Measured{} // details of an older version: measure again
 	}
 	return m
 }
@@ -77,10 +76,10 @@ func resumed(ctx context.Context) rounds.Measured {
 // latest is what heartbeats carry.
 type latest struct {
 	mu       sync.Mutex
-	measured rounds.Measured
+	measured executors.Measured
 }
 
-func (l *latest) set(m rounds.Measured) {
+func (l *latest) set(m executors.Measured) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.measured = m

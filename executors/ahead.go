@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -49,7 +48,7 @@ func (e *executor) announceEnd(c *lane, b *attach.Batch, w *work, soon func(atta
 	if soon == nil || expected == 0 || !e.device.Alone() {
 		return nil
 	}
-	return time.AfterFunc(expected-turns.Lead(expected), func() { soon(attach.Soon{ID: b.ID, Compute: expected}) })
+	return time.AfterFunc(expected-Lead(expected), func() { soon(attach.Soon{ID: b.ID, Compute: expected}) })
 }
 
 // staged waits for the answer to what an engine was given before.

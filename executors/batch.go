@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/harpagon/harpagon/executors/memory"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -31,7 +30,7 @@ func (e *executor) run(ctx context.Context, c *lane, b *attach.Batch, soon func(
 	r.message.Result = &r.result
 	info := BatchInfo{Executor: e.task.Slot.Executor, ID: b.ID, Size: len(b.Items), Due: b.Due}
 	w := e.examine(c, b)
-	ctx, done := memory.With(ctx, e.host.Memory)
+	ctx, done := WithMemory(ctx, e.host.Memory)
 	defer done()
 	if len(w.good) > 0 {
 		e.compute(ctx, c, b, w, soon, &info)

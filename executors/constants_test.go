@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors/content"
-	"github.com/harpagon/harpagon/executors/feeds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/wire"
@@ -66,7 +65,7 @@ func TestEnginesAreFedConstants(t *testing.T) {
 	_, err = in.Run(t.Context(), [][]wire.Tensor{{}})
 	require.ErrorContains(t, err, "0 tensors where 1 are expected")
 	sampler, _ := in.(Sampler)
-	sampled := feeds.Sample(in.Signature().Inputs, sampler, nil, rand.New(rand.NewPCG(1, 1)))
+	sampled := SampleInputs(in.Signature().Inputs, sampler, nil, rand.New(rand.NewPCG(1, 1)))
 	require.NoError(t, Check(in.Signature().Inputs, sampled))
 
 	m.Inputs[1].Value = 7.0

@@ -34,4 +34,74 @@
 // Go), emulated (sleeps for profiled durations), gorgonia with child (networks
 // in a process of their own), remote (models on other servers), process
 // (commands that serve a model), and reference (slow and plain, for checks).
+//
+// # Devices
+//
+// A DeviceQueue says whose turn it is on a device, and how long turns take.
+//
+// A DeviceQueue is given to its users one after the other, whoever is due first.
+// Durations are how long batches have taken there, from which Lead tells when the
+// next one is best called for.
+//
+// # Measuring
+//
+// A Measurement says how a measurement of a module goes, and what becomes of its
+// runs. It knows batch sizes and durations only; Host.Measure says how
+// instances are loaded and run.
+//
+// For one number of batches at a time, a Measurement loads instances for one batch
+// size after the other, to know their memory, and then measures all sizes on those
+// of the largest, in rounds: every size has its turn in each, so that what disturbs
+// the machine for a while disturbs all sizes alike. It goes on until every size has
+// enough runs (RoundLimits) and half of the rounds were calm, or patience ends:
+//
+//	load 1 ── load 4 ── load 16 ── round: 1 4 16 ── round: 16 4 1 ── ... ── points
+//
+// Durations are taken from the calm rounds, or the calmest half; spreads from all.
+// What is known at any time is Measured: told after every round, and enough to go
+// on from when the measurement was interrupted.
+//
+// # What modules are sent
+//
+// FeedsOf says what a pipeline sends to a module, and makes such requests for
+// what has to be tried without real ones: measuring, warming up, loads.
+//
+// # Warming up
+//
+// WarmUp runs models before requests do, for every batch size that may be sent.
+//
+// What an engine prepares for each size when it first runs one, as the choice of kernels on a GPU,
+// takes up to seconds, in which requests are lost. Batches that are not full have sizes that no
+// plan names; so these are run, too, if the engine turns out to prepare for each.
+//
+// # Round trips
+//
+// A RoundTrip puts what computes queries at the far end of a stream, as an instance of
+// a pool is for its gateway: a query is cut into its items there, sent, computed, sent
+// back and put together. Durations that are measured so have the way in them, for it is
+// part of what the objective of a query covers.
+//
+// # Other load
+//
+// ReadProcessors tells how much of the machine's processors others use: work that
+// is neither this process nor one that it has started.
+//
+// Two readings make a ProcessorUse:
+//
+//	before, err := busy.ReadProcessors()
+//	... measure something ...
+//	after, err := busy.ReadProcessors()
+//	use := after.Since(before)
+//	fmt.Println(use.Describe()) // others used 0.9 of 2 cores meanwhile
+//
+// On Linux the source is /proc: the processor time of all (/proc/stat, time that
+// a hypervisor gave away counts as used) less that of this process and its
+// descendants (/proc/PID/stat). The kernel counts in ticks of 10 ms, so that a
+// ProcessorUse of much less than a second says little. Elsewhere nothing is known, and
+// ReadProcessors says so with ErrUseUnknown.
+//
+// # Memory
+//
+// ReserveMemory bounds what batches make on a host, such as pictures: they ask before they
+// take it.
 package executors

@@ -7,8 +7,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/emulated"
-	"github.com/harpagon/harpagon/executors/functions"
-	"github.com/harpagon/harpagon/executors/rounds"
+	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
@@ -20,7 +19,7 @@ func ExampleHost_RunExecutor() {
 	gateway, end := attach.Pipe()
 	host := &executors.Host{
 		Name:    "a",
-		Engines: []executors.Engine{functions.New(functions.Builtin())},
+		Engines: []executors.Engine{steps.New(steps.Builtin())},
 		Dial:    func(context.Context, string) (attach.Stream, error) { return end, nil },
 	}
 	task := executors.Task{
@@ -61,9 +60,9 @@ func ExampleHost_Measure() {
 	})}}
 	task := executors.MeasureTask{
 		Module: pipelines.Module{Name: "m", Batches: []int{1, 2}}, Hardware: "v100",
-		Limits: rounds.Limits{MinRuns: 3, MaxRuns: 3, Patience: 1},
+		Limits: executors.RoundLimits{MinRuns: 3, MaxRuns: 3, Patience: 1},
 	}
-	points, err := host.Measure(context.Background(), task, rounds.Measured{}, nil)
+	points, err := host.Measure(context.Background(), task, executors.Measured{}, nil)
 	for _, p := range points {
 		fmt.Println(p.Batch, p.Duration >= time.Duration(p.Batch)*10*time.Millisecond)
 	}

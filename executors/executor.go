@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -61,8 +60,8 @@ type executor struct {
 	observer  Observer
 	residents []resident
 	staging   bool // a batch ahead goes to the engine at once
-	device    *turns.Device
-	turn      turns.User
+	device    *DeviceQueue
+	turn      QueueUser
 	assembly  attach.Assembly // of batches that come in parts
 	lanes     lanes           // one for every batch that may run at once
 	attached  atomic.Int32    // streams
@@ -74,17 +73,17 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	queue := new(turns.Device)
+	queue := new(DeviceQueue)
 	if t.Slot.Device != "" && !t.Slot.Rides {
 		if queue, err = h.device(t.Slot.Device); err != nil {
 			return nil, err
 		}
 	}
-	e := &executor{host: h, task: t, observer: o, residents: residents, device: queue, turn: turns.User{Concurrency: t.concurrency()}}
+	e := &executor{host: h, task: t, observer: o, residents: residents, device: queue, turn: QueueUser{Concurrency: t.concurrency()}}
 	e.enter(Loading)
 	e.lanes.open(t.concurrency(), 1)
 	for _, c := range e.lanes.all {
-		c.took = make([]turns.Durations, len(residents))
+		c.took = make([]Durations, len(residents))
 	}
 	e.staging = e.together()
 	return e, nil

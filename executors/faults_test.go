@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -177,7 +176,7 @@ func faultRun(t *testing.T, rng *rand.Rand) {
 		require.NoError(t, <-ends[name])
 	}
 	require.Empty(t, c.watch.broken)
-	waited, err := c.host.devices["cpu/0"].Acquire(t.Context(), new(turns.User), time.Time{})
+	waited, err := c.host.devices["cpu/0"].Acquire(t.Context(), new(QueueUser), time.Time{})
 	require.NoError(t, err)
 	require.False(t, waited, "nobody has it or waits for it")
 }

@@ -8,11 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/executors/content"
-	"github.com/harpagon/harpagon/executors/memory"
-	"github.com/harpagon/harpagon/executors/turns"
-	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -45,7 +41,7 @@ type Host struct {
 
 	// Loop opens such a stream to this host itself, over which instances of pools
 	// are measured; nil means in memory.
-	Loop way.Loop
+	Loop Loopback
 
 	// Gateways are those that executors attach to; without any, each to the one that
 	// its task names.
@@ -62,20 +58,20 @@ type Host struct {
 	Confine Confinement
 
 	// Busy tells how much of the processors is used, for Measure; nil means
-	// busy.Read.
-	Busy func() (busy.Reading, error)
+	// Read.
+	Busy func() (ProcessorReading, error)
 
 	// Notice is told in one line when another engine serves a module than the
 	// one that it asks for; may be nil.
 	Notice func(string)
 
-	Memory memory.Bound // of what steps make; nil for none
+	Memory MemoryBound // of what steps make; nil for none
 
 	Retry        Backoff       // between attempts to attach and to reload
 	DrainTimeout time.Duration // for orderly draining after cancellation; zero is DefaultDrainTimeout
 
 	mu      sync.Mutex
-	devices map[string]*turns.Device
+	devices map[string]*DeviceQueue
 	running map[string]*executor
 	noticed map[string]bool
 }
@@ -132,7 +128,7 @@ func (h *Host) engineOf(t Task) (Engine, error) {
 }
 
 // device returns the queue of a device, which all executors on it share.
-func (h *Host) device(name string) (*turns.Device, error) {
+func (h *Host) device(name string) (*DeviceQueue, error) {
 	known := func(d placement.Device) bool { return d.Name == name }
 	if len(h.Devices) > 0 && !slices.ContainsFunc(h.Devices, known) {
 		return nil, fmt.Errorf("executors: host %q has no device %q; place the executor anew on a device that exists", h.Name, name)
@@ -140,10 +136,10 @@ func (h *Host) device(name string) (*turns.Device, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.devices == nil {
-		h.devices = make(map[string]*turns.Device)
+		h.devices = make(map[string]*DeviceQueue)
 	}
 	if h.devices[name] == nil {
-		h.devices[name] = new(turns.Device)
+		h.devices[name] = new(DeviceQueue)
 	}
 	return h.devices[name], nil
 }

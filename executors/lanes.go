@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/harpagon/harpagon/executors/turns"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -22,7 +21,7 @@ type lane struct {
 	// Used by who has the device.
 	lost    *wire.Error             // the engine is gone; nil again once it is loaded anew
 	crashes int                     // since the last batch that was computed
-	took    []turns.Durations       // by resident
+	took    []Durations             // by resident
 	behind  map[int]<-chan struct{} // residents whose instances were given up at work, until they have ended
 }
 

@@ -10,8 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/emulated"
-	"github.com/harpagon/harpagon/executors/functions"
-	"github.com/harpagon/harpagon/executors/rounds"
+	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
@@ -110,8 +109,8 @@ func TestOverThePipe(t *testing.T) {
 }
 
 func TestFunctionsAreMeasuredWithTheirOwnSamples(t *testing.T) {
-	registry := functions.Builtin()
-	engine := functions.New(registry)
+	registry := steps.Builtin()
+	engine := steps.New(registry)
 	known := executors.Signatures(engine)
 	p := pipelines.Pipeline{
 		Inputs: []pipelines.Port{{Name: "frame", Datatype: "FP32", Shape: []int64{3, 24, 24}}},
@@ -125,11 +124,11 @@ func TestFunctionsAreMeasuredWithTheirOwnSamples(t *testing.T) {
 	host := &executors.Host{Engines: []executors.Engine{engine}}
 	for _, m := range p.Modules {
 		task := executors.NewMeasureTask(p, m.Name, "cpu", "cpu/0", known)
-		task.Batches, task.Limits = []int{1, 3}, rounds.Limits{MinRuns: 3, MaxRuns: 3, Patience: 1}
-		points, err := host.Measure(t.Context(), task, rounds.Measured{}, nil)
+		task.Batches, task.Limits = []int{1, 3}, executors.RoundLimits{MinRuns: 3, MaxRuns: 3, Patience: 1}
+		points, err := host.Measure(t.Context(), task, executors.Measured{}, nil)
 		require.NoError(t, err)
 		require.Len(t, points, 2)
-		require.GreaterOrEqual(t, points[0].Duration, rounds.ShortestDuration)
+		require.GreaterOrEqual(t, points[0].Duration, executors.ShortestDuration)
 	}
 }
 

@@ -11,11 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/harpagon/harpagon/executors/busy"
-	"github.com/harpagon/harpagon/executors/feeds"
-	"github.com/harpagon/harpagon/executors/rounds"
-	"github.com/harpagon/harpagon/executors/turns"
-	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/pipelines/isotonic"
@@ -42,18 +37,18 @@ type MeasureTask struct {
 	Concurrency []int `json:",omitempty"`
 
 	// Feeds says for inputs, by name, what the pipeline really sends where the
-	// module's signature leaves it open; see feeds.Of.
+	// module's signature leaves it open; see Of.
 	Feeds map[string]pipelines.Port
 
 	Outputs    []string           // see Model
 	OutputRows map[string]float64 // see Model
-	Limits     rounds.Limits      // zero fields: rounds.DefaultLimits
+	Limits     RoundLimits        // zero fields: DefaultLimits
 }
 
 // NewMeasureTask takes the task for one module out of a pipeline, with as many
 // batches at a time as its plan may use. signatures may be nil.
 func NewMeasureTask(p pipelines.Pipeline, module, hardware, device string, signatures check.SignatureFunc) MeasureTask {
-	t := MeasureTask{Hardware: hardware, Device: device, Concurrency: p.Plan.Concurrencies(), Feeds: feeds.Of(p, module, signatures)}
+	t := MeasureTask{Hardware: hardware, Device: device, Concurrency: p.Plan.Concurrencies(), Feeds: FeedsOf(p, module, signatures)}
 	for _, m := range p.Modules {
 		if m.Name == module {
 			t.Module = m
@@ -92,7 +87,7 @@ func (t MeasureTask) batches() []int {
 // makes its own. While the device also serves, every run takes its turn. Times
 // are of the monotonic clock: one that is set meanwhile changes nothing. On an
 // error the points in from are returned with it.
-func (h *Host) Measure(ctx context.Context, t MeasureTask, from rounds.Measured, tell func(rounds.Measured)) ([]pipelines.Point, error) {
+func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell func(Measured)) ([]pipelines.Point, error) {
 	begin := time.Now()
 	placed, release, err := h.place(ctx, t.Module)
 	if err != nil {
@@ -112,9 +107,9 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from rounds.Measured,
 	defer queue.Leave()
 	t = t.Fit(engine)
 	l := &loader{host: h, MeasureTask: t, engine: engine, queue: queue}
-	m := rounds.Measurement{Measured: from, Hardware: t.Hardware, Limits: t.Limits.WithDefaults(), Load: l.load, Busy: h.Busy, Progress: tell}
+	m := Measurement{Measured: from, Hardware: t.Hardware, Limits: t.Limits.WithDefaults(), Load: l.load, Busy: h.Busy, Progress: tell}
 	if m.Busy == nil {
-		m.Busy = busy.Read
+		m.Busy = ReadProcessors
 	}
 	m.Points = slices.DeleteFunc(slices.Clone(from.Points), func(p pipelines.Point) bool { return !t.Own(p) })
 	missing := t.Missing(m.Points)
@@ -175,7 +170,7 @@ func (t MeasureTask) Missing(points []pipelines.Point) (all []Setting) {
 // distant is an instance with the way to it.
 type distant struct {
 	Instance
-	to *way.Way
+	to *RoundTrip
 }
 
 func (d distant) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
@@ -187,7 +182,7 @@ func (d distant) Close() error { return errors.Join(d.to.Close(), d.Instance.Clo
 // prepared is the instances that run side by side, with a sampled batch of every
 // size.
 type prepared struct {
-	queue     *turns.Device
+	queue     *DeviceQueue
 	instances []Instance
 	items     map[int][][]wire.Tensor
 }
@@ -212,12 +207,12 @@ type loader struct {
 	MeasureTask
 	host   *Host
 	engine Engine
-	queue  *turns.Device
+	queue  *DeviceQueue
 }
 
 // load loads the module, as often as it is to run side by side, for batch sizes up to n, as an executor does that is to
 // run partly filled batches too, so that its memory is that of the executor.
-func (l *loader) load(ctx context.Context, together, n int) (rounds.Instances, error) {
+func (l *loader) load(ctx context.Context, together, n int) (Instances, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("a batch has at least one request; correct batches")
 	}
@@ -241,7 +236,7 @@ func (l *loader) load(ctx context.Context, together, n int) (rounds.Instances, e
 	sampler, _ := instance.(Sampler)
 	if l.Module.Sized {
 		for i, one := range p.instances {
-			to, err := way.Open(l.host.Loop, one.Run)
+			to, err := OpenRoundTrip(l.host.Loop, one.Run)
 			if err != nil {
 				p.Close()
 				return nil, fmt.Errorf("the way to it cannot be measured: %w", err)
@@ -252,7 +247,7 @@ func (l *loader) load(ctx context.Context, together, n int) (rounds.Instances, e
 	for _, size := range sizes {
 		rng := rand.New(rand.NewPCG(uint64(size), 0))
 		for range size {
-			p.items[size] = append(p.items[size], feeds.Sample(instance.Signature().Inputs, sampler, l.Feeds, rng))
+			p.items[size] = append(p.items[size], SampleInputs(instance.Signature().Inputs, sampler, l.Feeds, rng))
 		}
 	}
 	if err := Check(instance.Signature().Inputs, p.items[n][0]); err != nil {
@@ -269,7 +264,7 @@ func (p prepared) Run(ctx context.Context, size int) (time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if _, err := p.queue.Acquire(ctx, new(turns.User), time.Now()); err != nil {
+	if _, err := p.queue.Acquire(ctx, new(QueueUser), time.Now()); err != nil {
 		return 0, err
 	}
 	defer p.queue.Release()

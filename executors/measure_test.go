@@ -12,9 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/executors/busy"
-	"github.com/harpagon/harpagon/executors/feeds"
-	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/wire"
@@ -25,7 +22,7 @@ func measured(batches ...int) MeasureTask {
 		Module:   pipelines.Module{Name: "m", Engine: "fake", Batches: batches},
 		Hardware: "cpu",
 		Device:   "cpu/0",
-		Limits:   rounds.Limits{Warmups: 2, MinRuns: 20, MaxRuns: 100, MinTime: time.Second, MaxTime: 10 * time.Second, Patience: 10 * time.Second},
+		Limits:   RoundLimits{Warmups: 2, MinRuns: 20, MaxRuns: 100, MinTime: time.Second, MaxTime: 10 * time.Second, Patience: 10 * time.Second},
 	}
 }
 
@@ -46,8 +43,8 @@ func TestMeasureStatesALowQuantileAndTheSpread(t *testing.T) {
 			time.Sleep(d)
 			return nil
 		}
-		var told []rounds.Measured
-		points, err := r.host.Measure(t.Context(), measured(4, 1, 4), rounds.Measured{}, func(m rounds.Measured) { told = append(told, m) })
+		var told []Measured
+		points, err := r.host.Measure(t.Context(), measured(4, 1, 4), Measured{}, func(m Measured) { told = append(told, m) })
 		require.NoError(t, err)
 		memory := 100. / (1 << 20)
 		require.Equal(t, []pipelines.Point{
@@ -76,8 +73,8 @@ func TestMeasureBatchesAtATime(t *testing.T) {
 		}
 		task := measured(1, 4)
 		task.Concurrency = []int{1, 2, 4}
-		var told []rounds.Measured
-		points, err := r.host.Measure(t.Context(), task, rounds.Measured{}, func(m rounds.Measured) { told = append(told, m) })
+		var told []Measured
+		points, err := r.host.Measure(t.Context(), task, Measured{}, func(m Measured) { told = append(told, m) })
 		require.NoError(t, err)
 		require.Len(t, points, 6)
 		for _, p := range points {
@@ -112,7 +109,7 @@ func TestMeasureTakesTurnsAmongSizes(t *testing.T) {
 			time.Sleep(d)
 			return nil
 		}
-		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), rounds.Measured{}, nil)
+		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), Measured{}, nil)
 		require.NoError(t, err)
 		for i, b := range []int{1, 2, 4, 8} {
 			require.Equal(t, time.Duration(10+b)*time.Millisecond, points[i].Duration)
@@ -133,7 +130,7 @@ func TestMeasureMakesLargerBatchesTakeNoLess(t *testing.T) {
 			time.Sleep(map[int]time.Duration{1: 12, 2: 10, 4: 30}[len(items)] * time.Millisecond)
 			return nil
 		}
-		points, err := r.host.Measure(t.Context(), measured(1, 2, 4), rounds.Measured{}, nil)
+		points, err := r.host.Measure(t.Context(), measured(1, 2, 4), Measured{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond},
 			[]time.Duration{points[0].Duration, points[1].Duration, points[2].Duration})
@@ -145,11 +142,11 @@ func TestMeasureMakesLargerBatchesTakeNoLess(t *testing.T) {
 func busyness(r *rig, others func(time.Duration) float64) {
 	begin := time.Now()
 	var last, spent time.Duration
-	r.host.Busy = func() (busy.Reading, error) {
+	r.host.Busy = func() (ProcessorReading, error) {
 		for now := time.Since(begin); last < now; last += 10 * time.Millisecond {
 			spent += time.Duration(others(last) * float64(10*time.Millisecond))
 		}
-		return busy.Reading{At: time.Now(), Cores: 2, All: spent}, nil
+		return ProcessorReading{At: time.Now(), Cores: 2, All: spent}, nil
 	}
 }
 
@@ -170,7 +167,7 @@ func TestMeasureWaitsForACalmMachine(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			return nil
 		}
-		points, err := r.host.Measure(t.Context(), measured(1, 2), rounds.Measured{}, nil)
+		points, err := r.host.Measure(t.Context(), measured(1, 2), Measured{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, 10*time.Millisecond, points[1].Duration, "of the calm rounds")
 		require.Equal(t, 10*time.Millisecond, points[1].Spread, "of all")
@@ -179,7 +176,7 @@ func TestMeasureWaitsForACalmMachine(t *testing.T) {
 
 		busyness(r, func(time.Duration) float64 { return 0.9 })
 		begin = time.Now()
-		points, err = r.host.Measure(t.Context(), measured(1, 2), rounds.Measured{}, nil)
+		points, err = r.host.Measure(t.Context(), measured(1, 2), Measured{}, nil)
 		require.NoError(t, err)
 		require.InDelta(t, 0.9, points[0].Others, 0.05, "it does not wait for ever, and says so")
 	})
@@ -194,8 +191,8 @@ func TestMeasureResumes(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return nil
 		}
-		var so rounds.Measured
-		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), rounds.Measured{}, func(m rounds.Measured) { so = m })
+		var so Measured
+		points, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), Measured{}, func(m Measured) { so = m })
 		require.ErrorContains(t, err, `measuring module "m" on cpu with engine "fake" at batch 4`)
 		require.ErrorIs(t, err, wire.ErrUnavailable)
 		require.Empty(t, points)
@@ -203,7 +200,7 @@ func TestMeasureResumes(t *testing.T) {
 
 		kept, err := json.Marshal(so) // as a heartbeat carries it
 		require.NoError(t, err)
-		so = rounds.Measured{}
+		so = Measured{}
 		require.NoError(t, json.Unmarshal(kept, &so))
 		r.engine.loads = 0
 		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
@@ -211,7 +208,7 @@ func TestMeasureResumes(t *testing.T) {
 			return nil
 		}
 		stop, cancel := context.WithCancel(t.Context())
-		_, err = r.host.Measure(stop, measured(1, 2, 4, 8), so, func(m rounds.Measured) {
+		_, err = r.host.Measure(stop, measured(1, 2, 4, 8), so, func(m Measured) {
 			if so = m; len(m.Rounds) == 3 {
 				cancel()
 			}
@@ -221,7 +218,7 @@ func TestMeasureResumes(t *testing.T) {
 
 		so.Points = []pipelines.Point{{Hardware: "t4", Batch: 4, Duration: 1}, {Hardware: "cpu", Batch: 8, Concurrency: 2, Duration: 2}, {Hardware: "cpu", Batch: 1, Duration: 500}}
 		var gone int
-		all, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), so, func(m rounds.Measured) { gone = len(m.Rounds) })
+		all, err := r.host.Measure(t.Context(), measured(1, 2, 4, 8), so, func(m Measured) { gone = len(m.Rounds) })
 		require.NoError(t, err)
 		require.Greater(t, gone, 3)
 		require.Len(t, all, 4)
@@ -235,13 +232,13 @@ func TestMeasureHasItsBounds(t *testing.T) {
 		runs := 0
 		takes := time.Duration(0)
 		r.engine.run = func(context.Context, [][]wire.Tensor) error { runs++; time.Sleep(takes); return nil }
-		points, err := r.host.Measure(t.Context(), measured(1), rounds.Measured{}, nil)
+		points, err := r.host.Measure(t.Context(), measured(1), Measured{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, 102, runs, "at most MaxRuns and the warm-up")
-		require.Equal(t, rounds.ShortestDuration, points[0].Duration, "nothing is free")
+		require.Equal(t, ShortestDuration, points[0].Duration, "nothing is free")
 
 		runs, takes = 0, time.Minute
-		_, err = r.host.Measure(t.Context(), measured(1), rounds.Measured{}, nil)
+		_, err = r.host.Measure(t.Context(), measured(1), Measured{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, 5, runs, "a few, however long they take")
 	})
@@ -252,21 +249,21 @@ func TestMeasureStops(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(100 * time.Millisecond); return nil }
-		_, err := r.host.Measure(ctx, measured(1), rounds.Measured{}, nil)
+		_, err := r.host.Measure(ctx, measured(1), Measured{}, nil)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Zero(t, r.engine.open)
 
-		_, err = r.host.Measure(t.Context(), measured(0), rounds.Measured{}, nil)
+		_, err = r.host.Measure(t.Context(), measured(0), Measured{}, nil)
 		require.ErrorContains(t, err, "a batch has at least one request")
 		r.engine.load = func(int) error { return errors.New("damaged file") }
-		_, err = r.host.Measure(t.Context(), measured(1), rounds.Measured{}, nil)
+		_, err = r.host.Measure(t.Context(), measured(1), Measured{}, nil)
 		require.ErrorContains(t, err, "damaged file")
 		job := measured(1)
 		job.Device = "gpu/7"
-		_, err = r.host.Measure(t.Context(), job, rounds.Measured{}, nil)
+		_, err = r.host.Measure(t.Context(), job, Measured{}, nil)
 		require.ErrorContains(t, err, `no device "gpu/7"`)
 		job.Module.Engine = "none"
-		_, err = r.host.Measure(t.Context(), job, rounds.Measured{}, nil)
+		_, err = r.host.Measure(t.Context(), job, Measured{}, nil)
 		require.ErrorContains(t, err, `needs engine "none"`)
 	})
 }
@@ -278,7 +275,7 @@ func TestMeasureTakesTurnsWithServing(t *testing.T) {
 		r.accept()
 		done := make(chan []pipelines.Point, 1)
 		go func() {
-			points, _ := r.host.Measure(t.Context(), measured(1), rounds.Measured{}, nil)
+			points, _ := r.host.Measure(t.Context(), measured(1), Measured{}, nil)
 			done <- points
 		}()
 		synctest.Wait()
@@ -310,13 +307,13 @@ func TestMeasureTaskOfAPipeline(t *testing.T) {
 	require.Equal(t, map[string]pipelines.Port{"image": port("image", 3, 96, 96), "boxes": port("boxes", 4, 4)}, crop.Feeds)
 	require.Equal(t, []string{"crops"}, crop.Outputs)
 	require.Equal(t, map[string]pipelines.Port{"x": {Name: "x", Datatype: "FP32", Shape: []int64{4, 8, 8}}},
-		feeds.Of(p, "kind", signatures), "a row at a time")
-	require.Empty(t, feeds.Of(p, "kind", nil))
-	require.Equal(t, []int64{3, 96, 96}, feeds.Of(p, "detect", nil)["image"].Shape)
+		FeedsOf(p, "kind", signatures), "a row at a time")
+	require.Empty(t, FeedsOf(p, "kind", nil))
+	require.Equal(t, []int64{3, 96, 96}, FeedsOf(p, "detect", nil)["image"].Shape)
 	p.Modules[2].Fanout = 9.5
-	require.Equal(t, []int64{10, 4}, feeds.Of(p, "crop", signatures)["boxes"].Shape)
+	require.Equal(t, []int64{10, 4}, FeedsOf(p, "crop", signatures)["boxes"].Shape)
 	require.Equal(t, []int{1, 2, 4, 8, 16, 32}, crop.batches())
-	require.Equal(t, rounds.DefaultLimits(), crop.Limits.WithDefaults())
+	require.Equal(t, DefaultRoundLimits(), crop.Limits.WithDefaults())
 }
 
 func TestFeedsAreTypical(t *testing.T) {
@@ -326,12 +323,12 @@ func TestFeedsAreTypical(t *testing.T) {
 	signatures := func(m pipelines.Module) (pipelines.Signature, error) {
 		return pipelines.Signature{Inputs: []pipelines.Port{port("x", -1, -1), {Name: "boxes", Datatype: "FP16", Shape: []int64{-1, 4}}}, Outputs: []pipelines.Port{port("crops", -1, -1, 8, 8)}}, nil
 	}
-	require.Equal(t, []int64{3, 640, 480}, feeds.Of(p, "detect", nil)["image"].Shape)
+	require.Equal(t, []int64{3, 640, 480}, FeedsOf(p, "detect", nil)["image"].Shape)
 	p.Module("crop").Typical = map[string][]int64{"boxes": {7, 4}, "image": {3, 8, 8}}
 	require.Equal(t, map[string]pipelines.Port{"image": port("image", 3, 8, 8), "boxes": {Name: "boxes", Datatype: "FP16", Shape: []int64{7, 4}}},
-		feeds.Of(p, "crop", signatures), "the module goes before the pipeline")
+		FeedsOf(p, "crop", signatures), "the module goes before the pipeline")
 	p.Inputs[0].Typical = nil
-	require.Equal(t, []int64{3, -1, -1}, feeds.Of(p, "detect", nil)["image"].Shape)
+	require.Equal(t, []int64{3, -1, -1}, FeedsOf(p, "detect", nil)["image"].Shape)
 }
 
 // open is an instance with one input of every datatype.
@@ -348,7 +345,7 @@ func (open) Signature() pipelines.Signature {
 
 func TestSamplesFitTheSignature(t *testing.T) {
 	fed := map[string]pipelines.Port{"fed": {Datatype: "INT64", Shape: []int64{7}}, "FP32": {Shape: []int64{5, 9, -1}}}
-	got := feeds.Sample(open{}.Signature().Inputs, nil, fed, rand.New(rand.NewPCG(1, 1)))
+	got := SampleInputs(open{}.Signature().Inputs, nil, fed, rand.New(rand.NewPCG(1, 1)))
 	require.NoError(t, Check(open{}.Signature().Inputs, got))
 	require.Equal(t, []int64{5, 2, 32}, got[0].Shape)
 	require.Equal(t, []int64{4, 2, 32}, got[1].Shape)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/executors/memory"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -43,7 +42,7 @@ func TestWhatABatchMakesIsHeldUntilItIsAnswered(t *testing.T) {
 			var kept []func()
 			for _, in := range items {
 				v, _ := in[0].Float32s()
-				release, err := memory.Reserve(ctx, int64(v[0]))
+				release, err := ReserveMemory(ctx, int64(v[0]))
 				if err != nil {
 					for _, release := range kept {
 						release()

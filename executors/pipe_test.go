@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/executors/busy"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
@@ -229,7 +228,7 @@ func newRig(t *testing.T) *rig {
 		Devices: []placement.Device{{Name: "cpu/0"}},
 		Engines: []Engine{engine},
 		Dial:    g.dial,
-		Busy:    func() (busy.Reading, error) { return busy.Reading{}, busy.ErrUnknown },
+		Busy:    func() (ProcessorReading, error) { return ProcessorReading{}, ErrUseUnknown },
 	}
 	return &rig{gate: g, host: host, engine: engine}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/harpagon/harpagon/executors/feeds"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -103,7 +102,7 @@ func (h *Host) settle(t Task) ([]resident, error) {
 		r := resident{name: one.resident, module: one.Module.Name, engine: engine, model: one.model()}
 		r.slowest = r.model.Module.Profile.SlowestRuns(t.Slot.Hardware, r.model.Concurrency)
 		r.model.Cores = h.coresOf(t.Slot.Device)
-		r.model.Feeds = feeds.Of(one.Source, one.Module.Name, h.Signatures())
+		r.model.Feeds = FeedsOf(one.Source, one.Module.Name, h.Signatures())
 		all = append(all, r)
 	}
 	return all, nil

@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 
 	"github.com/harpagon/harpagon/dispatcher"
-	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
@@ -15,7 +15,7 @@ import (
 // its own to the provider.
 
 // caller makes the executor of a group.
-func (g *Gateway) caller(f *function, group int, name string, t *invoke.Target) *executor {
+func (g *Gateway) caller(f *function, group int, name string, t *serverless.Target) *executor {
 	e := &executor{gateway: g, function: f, target: t}
 	e.hello = attach.Hello{Executor: t.URL, Pipeline: f.deployment.Function.Name, Module: name, Hardware: name, Concurrency: 1}
 	e.registration = g.queue.NewCaller(t.URL, name, group, e)
@@ -56,7 +56,7 @@ func (e *executor) call(b *dispatcher.Batch) {
 	g := e.gateway
 	defer g.queue.CallOver()
 	g.batchBegin(b)
-	batch := invoke.Batch{Items: make([][]wire.NamedTensor, len(b.Items))}
+	batch := serverless.Batch{Items: make([][]wire.NamedTensor, len(b.Items))}
 	latest := dispatch.Time(0)
 	for i, it := range b.Items {
 		r := itemOf(it).Of
@@ -116,11 +116,11 @@ func keep(r *graph.Request, answer []wire.NamedTensor, cold bool) {
 }
 
 // count counts a call of a group that has ended.
-func (f *function) count(group, requests int, out *invoke.Outcome) {
+func (f *function) count(group, requests int, out *serverless.Outcome) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case out.Kind == invoke.Unreachable:
+	case out.Kind == serverless.Unreachable:
 		f.unreachable = out.Err.Reason
 	case out.Ran:
 		f.unreachable = ""

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/harpagon/harpagon/dispatcher"
-	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
@@ -24,7 +24,7 @@ type executor struct {
 
 	// Of a function: its batches are calls, and it has no stream; see call.go.
 	function *function
-	target   *invoke.Target
+	target   *serverless.Target
 
 	sending sync.Mutex
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/dispatcher/stats"
-	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
@@ -75,7 +75,7 @@ func (g *Gateway) function(ctx context.Context, d *functions.Deployment, mustAns
 			if len(f.inputs) == 0 {
 				f.inputs = m.Inputs
 			}
-		case mustAnswer && !errors.Is(err, invoke.ErrUnknown):
+		case mustAnswer && !errors.Is(err, serverless.ErrUnknown):
 			return nil, fmt.Errorf("gateway: function %q cannot be reached: %w; is the provider there? harpagon provider stands in for one on this machine", d.Function.Name, err)
 		}
 		f.executors = append(f.executors, g.caller(f, i, name, t))

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/executors/serverless"
 )
 
 // instant answers calls at once, on the goroutine of the caller.
@@ -34,7 +34,7 @@ func (r *recorder) WriteHeader(int)     {}
 // BenchmarkFunction is what a request costs the gateway, its share of the call's
 // coding included, with full batches and a provider that answers at once.
 func BenchmarkFunction(b *testing.B) {
-	g := New(Options{Invoker: invoke.New(invoke.Options{Client: &http.Client{Transport: instant(good)}})})
+	g := New(Options{Invoker: serverless.NewInvoker(serverless.InvokerOptions{Client: &http.Client{Transport: instant(good)}})})
 	defer g.Close()
 	d := deploy(b, 1, patient)
 	if err := g.Install(context.Background(), d); err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/executors/provider"
-	"github.com/harpagon/harpagon/executors/provision"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
@@ -31,7 +30,7 @@ func managedFunctions(t *testing.T) {
 		}
 	}
 	loads := [][2]float64{{2, 3}, {40, 60}, {120, 160}, {2, 3}}
-	h := host(t, provider.Options{ColdStart: 800 * time.Millisecond, Seed: 1}, rates(1, 1))
+	h := host(t, serverless.Options{ColdStart: 800 * time.Millisecond, Seed: 1}, rates(1, 1))
 	g := recorded(t, Options{Invoker: invoker(h), Margin: -1})
 	defer g.Close()
 	ctx := context.Background()
@@ -43,9 +42,9 @@ func managedFunctions(t *testing.T) {
 		d := deploy(t, generation+1, rates(load[0], load[1]))
 		want := d.Function.Managed()
 		ensure := func(what []functions.Managed) {
-			c, err := provision.Ensure(ctx, h, "net", what)
+			c, err := serverless.Ensure(ctx, h, "net", what)
 			require.NoError(t, err)
-			again, err := provision.Ensure(ctx, h, "net", what)
+			again, err := serverless.Ensure(ctx, h, "net", what)
 			require.NoError(t, err)
 			require.Equal(t, "nothing to do", again.Describe())
 			t.Logf("generation %d: %s", generation+1, c.Describe())
@@ -82,7 +81,7 @@ func managedFunctions(t *testing.T) {
 			assert.Zero(t, n, "no request is lost: %v", name)
 		}
 	}
-	_, err := provision.Ensure(ctx, h, "net", nil)
+	_, err := serverless.Ensure(ctx, h, "net", nil)
 	require.NoError(t, err)
 	has, err := h.Describe(ctx, "net")
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/wire"
@@ -114,7 +114,7 @@ func play(t *testing.T, p *script, visits []visit, limit int, change time.Durati
 		defer mu.Unlock()
 		wrong = append(wrong, fmt.Sprintf(format, args...))
 	}
-	g := New(Options{Invoker: invoke.New(invoke.Options{Client: &http.Client{Transport: p}}), Observer: Observer{
+	g := New(Options{Invoker: serverless.NewInvoker(serverless.InvokerOptions{Client: &http.Client{Transport: p}}), Observer: Observer{
 		RequestEnd: func(RequestInfo) { mu.Lock(); defer mu.Unlock(); ended++ },
 	}})
 	narrow := func(_ *pipelines.Function, c *pipelines.Provider) { c.Concurrency = limit }

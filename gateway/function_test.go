@@ -16,8 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors/emulated"
-	"github.com/harpagon/harpagon/executors/invoke"
-	"github.com/harpagon/harpagon/executors/provider"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -90,21 +89,21 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-func invoker(h http.Handler) *invoke.Invoker {
-	return invoke.New(invoke.Options{Client: &http.Client{Transport: direct{h}}})
+func invoker(h http.Handler) *serverless.Invoker {
+	return serverless.NewInvoker(serverless.InvokerOptions{Client: &http.Client{Transport: direct{h}}})
 }
 
 // cloudAddress is where functions are called; nothing listens there.
 const cloudAddress = "http://127.0.0.1:1"
 
 // host runs the provider of this repository.
-func host(t testing.TB, o provider.Options, change ...func(*pipelines.Function, *pipelines.Provider)) *provider.Host {
+func host(t testing.TB, o serverless.Options, change ...func(*pipelines.Function, *pipelines.Provider)) *serverless.Host {
 	f, cloud := quick(cloudAddress)
 	for _, c := range change {
 		c(&f, &cloud)
 	}
 	o.Problems = []functions.Problem{{Function: f, Provider: cloud}}
-	h, err := provider.New(o)
+	h, err := serverless.New(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = h.Close() })
 	return h
@@ -131,7 +130,7 @@ func askOf(application string, a, b float32) *wire.InferRequest {
 func TestServesPoissonArrivals(t *testing.T) { synctest.Test(t, servePoissonArrivals) }
 
 func servePoissonArrivals(t *testing.T) {
-	h := host(t, provider.Options{ColdStart: time.Millisecond, Seed: 1})
+	h := host(t, serverless.Options{ColdStart: time.Millisecond, Seed: 1})
 	d := deploy(t, 1)
 	var told struct{ begin, end, calls, installs atomic.Int64 }
 	g := serveFunction(t, Options{Observer: Observer{

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/dispatcher"
-	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
@@ -57,7 +57,7 @@ type Options struct {
 	Margin time.Duration
 
 	// Invoker calls the functions of providers; nil makes one.
-	Invoker *invoke.Invoker
+	Invoker *serverless.Invoker
 
 	// Record is how many bytes of the latest events and decisions are kept for every
 	// module, for Recording. 0 means DefaultRecord, some minutes at a hundred requests
@@ -94,7 +94,7 @@ func (o Options) withDefaults() Options {
 		o.Margin, o.functionMargin = DefaultMargin, DefaultFunctionMargin
 	}
 	if o.Invoker == nil {
-		o.Invoker = invoke.New(invoke.Options{})
+		o.Invoker = serverless.NewInvoker(serverless.InvokerOptions{})
 	}
 	return o
 }

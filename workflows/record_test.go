@@ -22,8 +22,8 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/emulated"
-	steps "github.com/harpagon/harpagon/executors/functions"
-	"github.com/harpagon/harpagon/executors/provider"
+	"github.com/harpagon/harpagon/executors/serverless"
+	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
@@ -199,7 +199,7 @@ func (r recorder) function(ctx context.Context) {
 	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { answers.ServeHTTP(w, q) }))
 	defer at.Close()
 	spec := functionSpec(at.URL, 10)
-	cloud, err := provider.New(provider.Options{Problems: []functions.Problem{{Function: *spec.Function, Provider: *spec.Provider}}, ColdStart: -1})
+	cloud, err := serverless.New(serverless.Options{Problems: []functions.Problem{{Function: *spec.Function, Provider: *spec.Provider}}, ColdStart: -1})
 	require.NoError(r, err)
 	defer cloud.Close()
 	answers = cloud

@@ -15,8 +15,8 @@ import (
 
 	"github.com/harpagon/harpagon/cmd/harpagon/cli"
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/executors/onnxruntime"
+	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/embedded"
@@ -38,7 +38,7 @@ func run() int {
 		Version:    version(),
 		Terminal:   term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 		Width:      width(),
-		Signatures: executors.Signatures(functions.New(functions.Builtin()), onnxruntime.New(onnxruntime.Options{})),
+		Signatures: executors.Signatures(steps.New(steps.Builtin()), onnxruntime.New(onnxruntime.Options{})),
 		Clock:      func() time.Duration { return time.Since(start) },
 		CPUClock:   threadClock(),
 		Loosen:     loosen,

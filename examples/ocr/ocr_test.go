@@ -11,7 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/examples/ocr/page"
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines/language"
 )
 
@@ -64,7 +64,7 @@ func TestDeclarationIsValid(t *testing.T) {
 	needs(t)
 	c, diags := language.Load(language.LoadOptions{Env: os.Environ()}, "ocr.hcl")
 	require.Empty(t, diags)
-	require.Empty(t, c.Validate(executors.Signatures(functions.New(functions.Builtin()))))
+	require.Empty(t, c.Validate(executors.Signatures(steps.New(steps.Builtin()))))
 }
 
 func TestPagesComeFromTheirSeed(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/executors/onnxruntime"
+	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -51,7 +51,7 @@ func NewReader(declaration string) (*Reader, error) {
 		return nil, diags
 	}
 	r := &Reader{modules: map[string]executors.Instance{}, Took: map[string]time.Duration{}}
-	network, step := onnxruntime.New(onnxruntime.Options{}), functions.New(functions.Builtin())
+	network, step := onnxruntime.New(onnxruntime.Options{}), steps.New(steps.Builtin())
 	for _, m := range c.Document.Pipelines[0].Modules {
 		engine := step
 		if m.Model != "" {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/harpagon/harpagon/examples/traffic/scene"
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/executors/gorgonia"
+	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -137,7 +137,7 @@ type evaluator struct {
 
 func newEvaluator(models string) (*evaluator, error) {
 	e := &evaluator{}
-	network, step := gorgonia.New(), functions.New(functions.Builtin())
+	network, step := gorgonia.New(), steps.New(steps.Builtin())
 	load := func(to *executors.Instance, engine executors.Engine, m pipelines.Module, batches ...int) error {
 		in, err := engine.Load(context.Background(), executors.Model{Module: m, Batches: batches, MaxBatch: batches[len(batches)-1]})
 		if err != nil {
@@ -256,7 +256,7 @@ func name(ctx context.Context, crops wire.Tensor, network, label executors.Insta
 // Crop cuts one box out of a scene as the pipeline's crop step does: pixels of
 // shape [3, CropSide, CropSide].
 func Crop(s scene.Scene, box [4]float32) []float32 {
-	step, err := functions.New(functions.Builtin()).Load(context.Background(), executors.Model{
+	step, err := steps.New(steps.Builtin()).Load(context.Background(), executors.Model{
 		Module: pipelines.Module{Name: "crop", Function: "crop", Parameters: cropParameters()}, Batches: []int{1}, MaxBatch: 1,
 	})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/examples/traffic/scene"
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines/language"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -41,7 +41,7 @@ func TestModelsAreSmall(t *testing.T) {
 func TestDeclarationAgrees(t *testing.T) {
 	c, diags := language.Load(language.LoadOptions{}, "traffic.hcl")
 	require.Empty(t, diags)
-	require.Empty(t, c.Validate(executors.Signatures(functions.New(functions.Builtin()))))
+	require.Empty(t, c.Validate(executors.Signatures(steps.New(steps.Builtin()))))
 	p := c.Document.Pipelines[0]
 	assert.Equal(t, boxParameters(), p.Module("boxes").Parameters)
 	assert.Equal(t, cropParameters(), p.Module("crops").Parameters)

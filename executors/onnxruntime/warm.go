@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/harpagon/harpagon/executors/warm"
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -16,7 +16,7 @@ import (
 // warmUp runs every batch size on zeros; a model whose sizes nobody knows is not warmed up. tuned
 // says that the provider chooses kernels for each size.
 func (in *instance) warmUp(ctx context.Context, sizes []int, feeds map[string]pipelines.Port, tuned bool) error {
-	item, ok := warm.Item(in.signature.Inputs, feeds)
+	item, ok := executors.WarmItem(in.signature.Inputs, feeds)
 	if !ok {
 		return nil
 	}
@@ -24,11 +24,11 @@ func (in *instance) warmUp(ctx context.Context, sizes []int, feeds map[string]pi
 		_, err := in.Run(ctx, slices.Repeat([][]wire.Tensor{item}, n))
 		return err
 	}
-	if err := warm.Up(ctx, sizes, run); err != nil {
+	if err := executors.WarmUp(ctx, sizes, run); err != nil {
 		return err
 	}
 	if tuned {
-		warm.Between(ctx, sizes, run)
+		executors.WarmBetween(ctx, sizes, run)
 	}
 	return ctx.Err()
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/executors/warm"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -103,7 +102,7 @@ func (in *Instance) isDown() error {
 
 // warmUp runs every batch size on zeros; a model whose sizes nobody knows is not warmed up.
 func (in *Instance) warmUp(ctx context.Context, m executors.Model) error {
-	item, ok := warm.Item(in.signature.Inputs, m.Feeds)
+	item, ok := executors.WarmItem(in.signature.Inputs, m.Feeds)
 	if !ok {
 		return nil
 	}
@@ -121,9 +120,9 @@ func (in *Instance) warmUp(ctx context.Context, m executors.Model) error {
 		}
 		return nil
 	}
-	if err := warm.Up(ctx, sizes, run); err != nil {
+	if err := executors.WarmUp(ctx, sizes, run); err != nil {
 		return err
 	}
-	warm.Between(ctx, sizes, run)
+	executors.WarmBetween(ctx, sizes, run)
 	return ctx.Err()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/executors/provider"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/pipelines/language"
@@ -79,7 +79,7 @@ func TestFunctionsAreServed(t *testing.T) {
 
 	declare(s.URL)
 	problem := declared(t, files)
-	host, err := provider.New(provider.Options{Problems: []functions.Problem{problem}, ColdStart: -1})
+	host, err := serverless.New(serverless.Options{Problems: []functions.Problem{problem}, ColdStart: -1})
 	require.NoError(t, err)
 	defer host.Close()
 	answers = host

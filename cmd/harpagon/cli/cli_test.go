@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/executors/steps"
 )
 
 var update = flag.Bool("update", false, "write the golden texts anew")
@@ -42,7 +42,7 @@ func runWith(t *testing.T, d Deps, args ...string) result {
 		d.Stdin = strings.NewReader("")
 	}
 	d.Version = "v1.2.3"
-	d.Signatures = executors.Signatures(functions.New(functions.Builtin()))
+	d.Signatures = executors.Signatures(steps.New(steps.Builtin()))
 	d.Clock = func() time.Duration { return 0 }
 	code := Run(context.Background(), d, args)
 	fitsSchema(t, args, stdout.String())

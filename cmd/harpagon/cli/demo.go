@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/examples/traffic"
-	"github.com/harpagon/harpagon/executors/busy"
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/pipelines/quantity"
@@ -93,12 +93,12 @@ func (f *demoFlags) run(ctx context.Context, d *Deps) (err error) {
 	fmt.Fprintf(d.Stdout, "\n%s\n", status.Plan.Describe())
 	run := newDemoRun(status.Plan.Pipeline.SLO, f.duration)
 	f.show(ctx, d, s.Client(), frames, run)
-	before, _ := busy.Read() // where it is not known, the verdict does without
+	before, _ := executors.ReadProcessors() // where it is not known, the verdict does without
 	report, err := f.offer(ctx, d, s.Client(), frames, status.Rate, run)
 	if err != nil {
 		return err
 	}
-	after, _ := busy.Read()
+	after, _ := executors.ReadProcessors()
 	fmt.Fprintf(d.Stdout, "\n%s\n", report.Describe())
 	fmt.Fprintf(d.Stdout, "cost         %.4f per hour\n", status.Cost)
 	fmt.Fprintf(d.Stdout, "Temporal UI  %s\nendpoint     %s/v2/models/%s\n", s.UIURL, s.GatewayURL, status.Name)

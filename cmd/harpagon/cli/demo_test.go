@@ -12,7 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/examples/traffic"
 	"github.com/harpagon/harpagon/examples/traffic/scene"
-	"github.com/harpagon/harpagon/executors/busy"
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/sdk/load"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -46,12 +46,12 @@ func sent(n, late int, burst bool) (*demoRun, *load.Report) {
 }
 
 func TestDemoVerdict(t *testing.T) {
-	quiet := busy.Use{Elapsed: time.Second, Cores: 2, Own: 0.5, Others: 0.02}
-	loud := busy.Use{Elapsed: time.Second, Cores: 2, Own: 0.5, Others: 0.9}
+	quiet := executors.ProcessorUse{Elapsed: time.Second, Cores: 2, Own: 0.5, Others: 0.02}
+	loud := executors.ProcessorUse{Elapsed: time.Second, Cores: 2, Own: 0.5, Others: 0.9}
 	for name, test := range map[string]struct {
 		n, late int
 		burst   bool
-		use     busy.Use
+		use     executors.ProcessorUse
 		fails   bool
 		says    string
 	}{
@@ -63,7 +63,7 @@ func TestDemoVerdict(t *testing.T) {
 		"a fifth late beside others":          {1000, 200, false, loud, false, "what others use of the machine may be why"},
 		"nothing in time":                     {200, 200, false, quiet, true, "less than chance and others explain"},
 		"nothing in time, whatever others do": {200, 200, false, loud, true, "less than chance and others explain"},
-		"machine not known":                   {1000, 200, false, busy.Use{}, true, "attainment 0.8000 of 0.99 expected: less"},
+		"machine not known":                   {1000, 200, false, executors.ProcessorUse{}, true, "attainment 0.8000 of 0.99 expected: less"},
 		"hardly anything sent":                {3, 1, false, quiet, false, "too few requests to tell"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestDemoVerdictOnAnswersAndRequests(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			r, report := sent(500, 0, false)
 			spoil(r, report)
-			text, failed := verdict(r.findings(report, demoTarget, busy.Use{}))
+			text, failed := verdict(r.findings(report, demoTarget, executors.ProcessorUse{}))
 			assert.True(t, failed)
 			assert.Contains(t, text, "FAILED  "+says)
 		})
@@ -105,7 +105,7 @@ func TestDemoVerdictOnAnswersAndRequests(t *testing.T) {
 		r, report := sent(500, 0, false)
 		r.add(frame, -1, 0, nil, errors.New("deadline at vehicle"))
 		report.Errors["deadline"], report.Completed = 1, report.Completed-1
-		_, failed := verdict(r.findings(report, demoTarget, busy.Use{}))
+		_, failed := verdict(r.findings(report, demoTarget, executors.ProcessorUse{}))
 		assert.False(t, failed)
 		assert.EqualError(t, r.first, "deadline at vehicle")
 	})

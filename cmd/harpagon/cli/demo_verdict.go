@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/examples/traffic"
-	"github.com/harpagon/harpagon/executors/busy"
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 	"github.com/harpagon/harpagon/sdk/load"
@@ -98,7 +98,7 @@ type finding struct {
 // machine does besides. Attainment counts when it is below the target by more
 // than chance explains, after what others used of the machine is allowed for: a
 // core that others have is one that requests wait for.
-func (r *demoRun) findings(report *load.Report, target float64, use busy.Use) []finding {
+func (r *demoRun) findings(report *load.Report, target float64, use executors.ProcessorUse) []finding {
 	all := []finding{r.answered()}
 	if failed, n := failures(report); n > 0 {
 		all = append(all, finding{"requests failed for other reasons than time: " + failed, true})
@@ -126,7 +126,7 @@ func (r *demoRun) answered() finding {
 }
 
 // attained compares the attainment with the target.
-func (r *demoRun) attained(report *load.Report, target float64, use busy.Use) finding {
+func (r *demoRun) attained(report *load.Report, target float64, use executors.ProcessorUse) finding {
 	bound := simulate.OverTime(r.good[:], r.total[:], demoConfidence)
 	allowed, besides := target, ""
 	if use.Known() {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines/files"
 	"github.com/harpagon/harpagon/pipelines/language"
 )
@@ -48,7 +48,7 @@ func TestReferenceOfTheLanguage(t *testing.T) {
 			formatted, diags := language.Format("doc.hcl", src)
 			assert.Empty(t, diags)
 			assert.Equal(t, string(src), string(formatted))
-			diags = config.Validate(executors.Signatures(functions.New(functions.Builtin())))
+			diags = config.Validate(executors.Signatures(steps.New(steps.Builtin())))
 			for _, d := range diags {
 				if len(config.Document.Pipelines) > 0 || d.Severity != hcl.DiagError || d.Summary != "No pipeline" {
 					t.Errorf("%v", d)
@@ -58,7 +58,7 @@ func TestReferenceOfTheLanguage(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, found["hcl"], 3)
 	assert.Equal(t, 2, found["csv"], "a price list and a profile")
-	for _, name := range functions.Builtin().Names() {
+	for _, name := range steps.Builtin().Names() {
 		assert.True(t, strings.Contains(text, "| `"+name+"` |"), "the function %s is not in the reference", name)
 	}
 }

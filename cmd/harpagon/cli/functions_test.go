@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/executors/provider"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/pipelines"
@@ -155,7 +155,7 @@ func TestLoadOfAFunction(t *testing.T) {
 	config, diags := language.Load(language.LoadOptions{}, quickFolder(t, cloud.URL))
 	require.Empty(t, diags)
 	problem := functions.Problem{Function: config.Document.Functions[0], Provider: config.Document.Providers[0]}
-	host, err := provider.New(provider.Options{Problems: []functions.Problem{problem}, ColdStart: -1})
+	host, err := serverless.New(serverless.Options{Problems: []functions.Problem{problem}, ColdStart: -1})
 	require.NoError(t, err)
 	defer host.Close()
 	answers = host

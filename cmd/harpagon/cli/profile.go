@@ -13,7 +13,6 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
-	"github.com/harpagon/harpagon/executors/rounds"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/system"
@@ -211,7 +210,7 @@ func (f *profileFlags) measure(ctx context.Context, d *Deps, host *executors.Hos
 	}
 	name := pipeline + "." + task.Module.Name
 	missing := task.Missing(known)
-	points, failed := host.Measure(ctx, task, rounds.Measured{Points: known}, nil)
+	points, failed := host.Measure(ctx, task, executors.Measured{Points: known}, nil)
 	for _, q := range points {
 		from := ""
 		switch {

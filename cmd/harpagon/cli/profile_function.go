@@ -11,9 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/executors/invoke"
-	"github.com/harpagon/harpagon/executors/provision"
-	"github.com/harpagon/harpagon/executors/survey"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
@@ -33,15 +31,15 @@ func (f *profileFlags) survey(c *cobra.Command, d *Deps, x *Declaration, paths [
 	if err != nil {
 		return err
 	}
-	o := survey.Options{Calls: f.each, Report: func(line string) { fmt.Fprintln(d.Stderr, line) }}
+	o := serverless.SurveyOptions{Calls: f.each, Report: func(line string) { fmt.Fprintln(d.Stderr, line) }}
 	if problem.Provider.Manage {
-		if o.Provisioner, err = provision.NewHook(&problem.Provider, provision.HookOptions{}); err != nil {
+		if o.Provisioner, err = serverless.NewHook(&problem.Provider, serverless.HookOptions{}); err != nil {
 			return err
 		}
 	}
-	i := invoke.New(invoke.Options{})
+	i := serverless.NewInvoker(serverless.InvokerOptions{})
 	defer i.Close()
-	got, err := survey.Run(c.Context(), i, problem, o)
+	got, err := serverless.Survey(c.Context(), i, problem, o)
 	if kept := f.saveCalls(d, got.Samples); err == nil {
 		err = kept
 	}
@@ -72,7 +70,7 @@ func (f *profileFlags) problem(doc *pipelines.Document) (functions.Problem, erro
 }
 
 // told says what was measured besides the model.
-func (f *profileFlags) told(d *Deps, got survey.Result) pipelines.CallTimes {
+func (f *profileFlags) told(d *Deps, got serverless.SurveyResult) pipelines.CallTimes {
 	var calls pipelines.CallTimes
 	fmt.Fprintf(d.Stderr, "the calls cost %s by the declared terms\n", quantity.Money(got.Cost))
 	if got.Estimated {

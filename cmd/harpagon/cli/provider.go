@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/executors/provider"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
@@ -26,7 +26,7 @@ type providerFlags struct {
 	listen  string
 	name    string
 	pace    string
-	options provider.Options
+	options serverless.Options
 }
 
 // NewProviderCommand makes harpagon provider.
@@ -51,10 +51,10 @@ on the share of a core that the function has, instead of the profile's.`,
 	flags := c.Flags()
 	flags.StringVar(&f.listen, "listen", "", "`address`, instead of the one in the provider's url")
 	flags.StringVar(&f.name, "provider", "", "`name` of the provider, where the files declare several")
-	flags.StringVar(&f.pace, "pace", string(provider.PaceProfile), "how long a batch takes: profile or share")
+	flags.StringVar(&f.pace, "pace", string(serverless.PaceProfile), "how long a batch takes: profile or share")
 	flags.BoolVar(&f.options.Steady, "steady", false, "let every batch take its average time, without chance")
-	flags.DurationVar(&f.options.ColdStart, "cold-start", provider.DefaultColdStart, "how long an instance takes to start, before its model is loaded")
-	flags.DurationVar(&f.options.Keep, "keep", provider.DefaultKeep, "how long an idle instance is kept")
+	flags.DurationVar(&f.options.ColdStart, "cold-start", serverless.DefaultColdStart, "how long an instance takes to start, before its model is loaded")
+	flags.DurationVar(&f.options.Keep, "keep", serverless.DefaultKeep, "how long an idle instance is kept")
 	flags.IntVar(&f.options.Limit, "limit", 0, "most instances of one size; 0 takes the provider's concurrency")
 	flags.Uint64Var(&f.options.Seed, "seed", 1, "of the times that batches take")
 	c.RunE = func(c *cobra.Command, paths []string) error {
@@ -76,8 +76,8 @@ func (f *providerFlags) run(ctx context.Context, d *Deps, doc *pipelines.Documen
 	if o.ColdStart == 0 {
 		o.ColdStart = -1 // none, where zero means the default
 	}
-	switch o.Pace = provider.Pace(f.pace); o.Pace {
-	case provider.PaceProfile, provider.PaceShare:
+	switch o.Pace = serverless.Pace(f.pace); o.Pace {
+	case serverless.PaceProfile, serverless.PaceShare:
 	default:
 		return fmt.Errorf("--pace %s: write profile or share", f.pace)
 	}
@@ -96,7 +96,7 @@ func (f *providerFlags) run(ctx context.Context, d *Deps, doc *pipelines.Documen
 		return err
 	}
 	o.Engines = system.Engines(nil, nil, nil)
-	host, err := provider.New(o)
+	host, err := serverless.New(o)
 	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), "provider: "))
 	}
@@ -106,7 +106,7 @@ func (f *providerFlags) run(ctx context.Context, d *Deps, doc *pipelines.Documen
 		return err
 	}
 	fmt.Fprintf(d.Stdout, "provider %s runs %s\n", cloud.Name, quantity.Count(len(o.Problems), "function"))
-	fmt.Fprintf(d.Stdout, "address  %s\nbill     http://%s%s\n", cloud.URL, l.Addr(), provider.BillPath)
+	fmt.Fprintf(d.Stdout, "address  %s\nbill     http://%s%s\n", cloud.URL, l.Addr(), serverless.BillPath)
 	begin := time.Now()
 	err = httpapi.Serve(ctx, l, host)
 	fmt.Fprint(d.Stdout, describeBill(host.Bill(), time.Since(begin)))
@@ -157,7 +157,7 @@ func (f *providerFlags) address(p *pipelines.Provider) (string, error) {
 }
 
 // describeBill is the bill for people.
-func describeBill(b provider.Bill, ran time.Duration) string {
+func describeBill(b serverless.Bill, ran time.Duration) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "\nbill after %s\n", ran.Round(time.Second))
 	for _, i := range b.Items {

@@ -19,7 +19,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/hosts"
-	"github.com/harpagon/harpagon/executors/invoke"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
@@ -181,7 +181,7 @@ need a token, read from ` + TokenVariable + `, which clients and workers must th
 		}
 		d.Bound(o.Limits.Bytes)
 		o.Credentials = proof
-		o.Gateway.Invoker = invoke.New(invoke.Options{Allow: allow})
+		o.Gateway.Invoker = serverless.NewInvoker(serverless.InvokerOptions{Allow: allow})
 		o.Log = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		o.Logger = slog.New(slog.NewTextHandler(d.Stderr, nil))
 		return roles.RunGateway(ctx, t, o, func(g *roles.Gateway) {

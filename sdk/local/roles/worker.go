@@ -23,9 +23,6 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/devices"
-	"github.com/harpagon/harpagon/executors/memory"
-	"github.com/harpagon/harpagon/executors/rounds"
-	"github.com/harpagon/harpagon/executors/way"
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -63,7 +60,7 @@ type HostOptions struct {
 	Confine executors.Confinement
 
 	// Memory bounds what the steps of modules make, such as pictures; nil bounds nothing.
-	Memory memory.Bound
+	Memory executors.MemoryBound
 
 	// Progress is told in words what the host does; may be nil.
 	Progress func(string)
@@ -109,7 +106,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	case len(o.Devices) == 0:
 		return nil, fmt.Errorf("roles: host %q offers no devices; it would never be given work", o.Name)
 	}
-	var loop way.Loop // in memory, as gateways of this process are reached
+	var loop executors.Loopback // in memory, as gateways of this process are reached
 	if o.Dial == nil {
 		over := attach.Dialer{TCPOptions: attach.TCPOptions{Credentials: o.Credentials, Keepalive: o.Keepalive}}
 		o.Dial, loop = over.Dial, over.Loop
@@ -235,7 +232,7 @@ func (t told) say(format string, args ...any) {
 }
 
 // Measure tells the points, and whether the machine was calm meanwhile.
-func (t told) Measure(ctx context.Context, m executors.MeasureTask, from rounds.Measured, tell func(rounds.Measured)) ([]pipelines.Point, error) {
+func (t told) Measure(ctx context.Context, m executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error) {
 	measured := m.Missing(from.Points)
 	points, err := t.Host.Measure(ctx, m, from, tell)
 	if err != nil || len(measured) == 0 {

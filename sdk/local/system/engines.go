@@ -9,11 +9,11 @@ import (
 	"github.com/harpagon/harpagon/executors/child"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/emulated"
-	"github.com/harpagon/harpagon/executors/functions"
 	"github.com/harpagon/harpagon/executors/gorgonia"
 	"github.com/harpagon/harpagon/executors/onnxruntime"
 	"github.com/harpagon/harpagon/executors/process"
 	"github.com/harpagon/harpagon/executors/remote"
+	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -45,11 +45,11 @@ var errChild = errors.New("harpagon: this process was started to run a network, 
 
 // Engines are all engines of the project. Networks run in child processes
 // started by command, this program when empty; what they print goes to log.
-func Engines(registry *functions.Registry, command []string, log io.Writer) []executors.Engine {
+func Engines(registry *steps.Registry, command []string, log io.Writer) []executors.Engine {
 	if registry == nil {
-		registry = functions.Builtin()
+		registry = steps.Builtin()
 	}
-	steps := functions.New(registry)
+	steps := steps.New(registry)
 	all := []executors.Engine{steps, inChild(gorgonia.New(), command, log)}
 	for _, p := range onnxruntime.Providers() {
 		o := onnxruntime.Options{Provider: p}

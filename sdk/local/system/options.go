@@ -7,7 +7,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/harpagon/harpagon/executors/content"
-	"github.com/harpagon/harpagon/executors/functions"
+	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/wire/secure"
@@ -44,13 +44,13 @@ type Options struct {
 	// on devices that are only declared. Empty means none.
 	Engine string
 
-	Cores     int                 // of this machine to offer; 0 means all
-	GPUs      bool                // offer its NVIDIA GPUs, too
-	Functions *functions.Registry // processing steps; nil means the built-in ones
-	Plan      pipelines.Planning  // goes before the plan blocks of what is declared
-	MaxShare  float64             // of a device's time to plan with; 0 means placement.DefaultMaxShare
-	Fixed     bool                // do not plan anew when the load drifts
-	Record    string              // file for a recording of the gateway's decisions; see roles.GatewayOptions
+	Cores     int                // of this machine to offer; 0 means all
+	GPUs      bool               // offer its NVIDIA GPUs, too
+	Functions *steps.Registry    // processing steps; nil means the built-in ones
+	Plan      pipelines.Planning // goes before the plan blocks of what is declared
+	MaxShare  float64            // of a device's time to plan with; 0 means placement.DefaultMaxShare
+	Fixed     bool               // do not plan anew when the load drifts
+	Record    string             // file for a recording of the gateway's decisions; see roles.GatewayOptions
 
 	// Credentials are what the gateway and the store ask of their callers.
 	Credentials secure.Credentials

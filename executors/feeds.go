@@ -1,0 +1,192 @@
+package executors
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/check"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// What stands for a dimension that nobody knows and for which the declaration
+// names nothing typical.
+const (
+	openRows = 4  // the first of a tensor
+	openSide = 32 // any other
+)
+
+// FeedsOf says what a pipeline sends to the inputs of a module: the datatypes
+// and shapes of the tensors that they are bound to, without the first
+// dimension where the module splits it. Rows of which only a mean is known are
+// counted as the greatest fanout in the pipeline, rounded up, but at least 4.
+// What the declaration calls typical goes before: of the module's input, or of
+// the pipeline's input that feeds it. signatures may be nil; inputs whose source
+// it does not know are left out, unless the module says what is typical.
+func FeedsOf(p pipelines.Pipeline, module string, signatures check.SignatureFunc) map[string]pipelines.Port {
+	feeds := make(map[string]pipelines.Port)
+	rows := int64(openRows)
+	for _, m := range p.Modules {
+		rows = max(rows, int64(math.Ceil(m.Fanout)))
+	}
+	for _, m := range p.Modules {
+		if m.Name != module {
+			continue
+		}
+		own, _ := signature(m, signatures)
+		for _, b := range m.Inputs {
+			port, ok := source(p, b.From, signatures)
+			if typical := m.Typical[b.Name]; len(typical) > 0 {
+				datatype := cmp.Or(ownDatatype(own, b.Name), port.Datatype)
+				feeds[b.Name] = pipelines.Port{Name: b.Name, Datatype: datatype, Shape: typical}
+				continue
+			}
+			if !ok {
+				continue
+			}
+			declared := port.Shape
+			port.Shape = slices.Clone(declared)
+			if port.Typical != nil && len(port.Typical) == len(declared) {
+				port.Shape = slices.Clone(port.Typical)
+			}
+			if m.Scatter && splits(pipelines.Port{Shape: declared}, own, b.Name) {
+				port.Shape = port.Shape[1:]
+			}
+			if len(port.Shape) > 0 && port.Shape[0] < 0 {
+				port.Shape[0] = rows
+			}
+			feeds[b.Name] = pipelines.Port{Name: b.Name, Datatype: port.Datatype, Shape: port.Shape}
+		}
+	}
+	return feeds
+}
+
+func signature(m pipelines.Module, signatures check.SignatureFunc) (pipelines.Signature, bool) {
+	if signatures == nil {
+		return pipelines.Signature{}, false
+	}
+	sig, err := signatures(m)
+	return sig, err == nil
+}
+
+// ownDatatype is what a module's signature says of an input; empty when unknown.
+func ownDatatype(own pipelines.Signature, input string) string {
+	if i := slices.IndexFunc(own.Inputs, func(p pipelines.Port) bool { return p.Name == input }); i >= 0 {
+		return own.Inputs[i].Datatype
+	}
+	return ""
+}
+
+// source is the tensor that a reference points at.
+func source(p pipelines.Pipeline, r pipelines.Ref, signatures check.SignatureFunc) (pipelines.Port, bool) {
+	ports := p.Inputs
+	if r.Module != "" {
+		i := slices.IndexFunc(p.Modules, func(m pipelines.Module) bool { return m.Name == r.Module })
+		if i < 0 {
+			return pipelines.Port{}, false
+		}
+		sig, _ := signature(p.Modules[i], signatures)
+		ports = sig.Outputs
+	}
+	i := slices.IndexFunc(ports, func(port pipelines.Port) bool { return port.Name == r.Port })
+	if i < 0 || ports[i].Datatype == "" {
+		return pipelines.Port{}, false
+	}
+	return ports[i], true
+}
+
+// splits says whether a scattering module receives one row of the tensor at a
+// time: its first dimension varies, and the input has one dimension less, or
+// is unknown.
+func splits(port pipelines.Port, own pipelines.Signature, input string) bool {
+	if len(port.Shape) == 0 || port.Shape[0] >= 0 {
+		return false
+	}
+	i := slices.IndexFunc(own.Inputs, func(p pipelines.Port) bool { return p.Name == input })
+	return i < 0 || own.Inputs[i].Datatype == "" || len(own.Inputs[i].Shape) == len(port.Shape)-1
+}
+
+// FeedSampler makes its own inputs, one for every shape, where random numbers would not
+// do (see executors.FeedSampler).
+type FeedSampler interface {
+	Sample(shapes [][]int64, rng *rand.Rand) []wire.Tensor
+}
+
+// SampleInputs makes one request for a module with the inputs; own may be nil.
+func SampleInputs(inputs []pipelines.Port, own FeedSampler, feeds map[string]pipelines.Port, rng *rand.Rand) []wire.Tensor {
+	shapes := make([][]int64, len(inputs))
+	tensors := make([]wire.Tensor, len(inputs))
+	for i, port := range inputs {
+		feed, fed := feeds[port.Name]
+		if port.Datatype == "" {
+			port = feed
+			if !fed {
+				port = pipelines.Port{Datatype: wire.FP32, Shape: []int64{1}}
+			}
+		}
+		shapes[i] = closed(port.Shape, feed.Shape)
+		tensors[i] = random(port.Datatype, shapes[i], rng)
+	}
+	if own != nil {
+		return own.Sample(shapes, rng)
+	}
+	return tensors
+}
+
+// closed fills the open dimensions of a shape.
+func closed(shape, feed []int64) []int64 {
+	full := slices.Clone(shape)
+	for i, d := range full {
+		switch {
+		case d >= 0:
+		case len(feed) == len(full) && feed[i] >= 0:
+			full[i] = feed[i]
+		case i == 0:
+			full[i] = openRows
+		default:
+			full[i] = openSide
+		}
+	}
+	return full
+}
+
+// random is a tensor of numbers between 0 and 1, whole numbers below 128,
+// truth values, or short words.
+func random(datatype string, shape []int64, rng *rand.Rand) wire.Tensor {
+	t := wire.Tensor{Datatype: datatype, Shape: shape}
+	size, n := wire.Size(datatype), t.Len()
+	if datatype == wire.Bytes {
+		words := make([]string, n)
+		for i := range words {
+			words[i] = fmt.Sprintf("word%d", rng.IntN(1000))
+		}
+		return wire.FromStrings(words).Reshape(shape...)
+	}
+	t.Data = make([]byte, max(size*n, 0))
+	for i := range max(n, 0) {
+		element(datatype, t.Data[i*size:], rng)
+	}
+	return t
+}
+
+func element(datatype string, to []byte, rng *rand.Rand) {
+	const half16, halfBrain = 0x3800, 0x3f00 // 0.5; the low bits vary it
+	switch datatype {
+	case wire.FP32:
+		binary.LittleEndian.PutUint32(to, math.Float32bits(rng.Float32()))
+	case wire.FP64:
+		binary.LittleEndian.PutUint64(to, math.Float64bits(rng.Float64()))
+	case wire.FP16:
+		binary.LittleEndian.PutUint16(to, half16+uint16(rng.IntN(1024)))
+	case wire.BF16:
+		binary.LittleEndian.PutUint16(to, halfBrain+uint16(rng.IntN(128)))
+	case wire.Bool:
+		to[0] = byte(rng.IntN(2))
+	default: // whole numbers: little-endian, so that the first byte is the lowest
+		to[0] = byte(rng.IntN(128))
+	}
+}

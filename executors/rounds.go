@@ -1,0 +1,208 @@
+package executors
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+const (
+	passes = 10 // over all batch sizes, each with its share of the runs
+
+	// roundTime is the least that a round lasts: processor times are counted in
+	// ticks of 10 ms, and say little of less.
+	roundTime = 250 * time.Millisecond
+)
+
+// Measured is how far a measurement is. It travels as JSON.
+type Measured struct {
+	Points []pipelines.Point // that are known
+
+	// What is under way is of Concurrency batches at a time; 0 means 1.
+	Concurrency int           `json:",omitempty"`
+	Memory      map[int]int64 `json:",omitempty"` // bytes, by batch size
+	Rounds      []Round       `json:",omitempty"`
+}
+
+// Round is a stretch of time in which every batch size had its turn.
+type Round struct {
+	Runs   map[int][]time.Duration // by batch size
+	Others float64                 // cores that others used; 0 when unknown
+	Cores  int                     // of the machine; 0 when unknown
+}
+
+// Instances are loaded for batches of up to some size, as many as batches are
+// measured at a time.
+type Instances interface {
+	// Run runs one batch of that size on each at once, and says how long the last
+	// of them took.
+	Run(ctx context.Context, size int) (time.Duration, error)
+	// Memory is that of all, in bytes.
+	Memory() int64
+	// Close frees them.
+	Close()
+}
+
+// Measurement is one under way.
+type Measurement struct {
+	Measured
+	Hardware string      // kind that points are of
+	Limits   RoundLimits // without zero fields; see RoundLimits.WithDefaults
+
+	// Load loads as many instances as batches are measured at a time, for batches of
+	// up to a size.
+	Load     func(ctx context.Context, together, size int) (Instances, error)
+	Busy     func() (ProcessorReading, error) // how much of the processors is used
+	Progress func(Measured)                   // after every step; may be nil
+
+	sizes []int // rising
+}
+
+// Run measures batch sizes, which rise, with so many batches at a time, and adds
+// their points. What was under way of another number of batches at a time is done
+// with. After an error, which says at which
+// batch size it was, the points are those from before.
+func (m *Measurement) Run(ctx context.Context, concurrency int, sizes []int) error {
+	m.sizes = sizes
+	if max(m.Concurrency, 1) != concurrency {
+		m.Measured = Measured{Points: m.Points, Concurrency: concurrency}
+	}
+	if m.Memory == nil {
+		m.Memory = map[int]int64{}
+	}
+	largest := m.sizes[len(m.sizes)-1]
+	for _, size := range m.sizes {
+		if _, known := m.Memory[size]; known && size != largest {
+			continue
+		}
+		if err := m.measureSize(ctx, size, size == largest); err != nil {
+			return err
+		}
+	}
+	m.Points = append(m.Points, m.points()...)
+	return nil
+}
+
+// measureSize loads the module for a batch size and notes its memory. With rounds it
+// goes on to measure all sizes on that instance.
+func (m *Measurement) measureSize(ctx context.Context, size int, rounds bool) error {
+	p, err := m.Load(ctx, max(m.Concurrency, 1), size)
+	if err != nil {
+		return at(size, err)
+	}
+	defer p.Close()
+	warm := []int{size}
+	if rounds {
+		warm = m.sizes
+	}
+	for _, n := range warm {
+		for range m.Limits.Warmups {
+			if _, err := p.Run(ctx, n); err != nil {
+				return at(n, err)
+			}
+		}
+	}
+	m.Memory[size] = p.Memory()
+	m.report()
+	if rounds {
+		return m.rounds(ctx, p)
+	}
+	return nil
+}
+
+func at(size int, err error) error { return fmt.Errorf("at batch %d: %w", size, err) }
+
+func (m *Measurement) report() {
+	if m.Progress != nil {
+		so := m.Measured
+		so.Memory = maps.Clone(so.Memory) // it grows; rounds stay as they are
+		m.Progress(so)
+	}
+}
+
+// rounds goes on until all sizes have enough runs, and then until half of the
+// rounds were calm or patience ends.
+func (m *Measurement) rounds(ctx context.Context, p Instances) error {
+	begin := time.Now()
+	for {
+		enough := m.enough()
+		if enough && (m.undisturbed() || time.Since(begin) >= m.Limits.Patience) {
+			return nil
+		}
+		r, err := m.round(ctx, p, enough)
+		if err != nil {
+			return err
+		}
+		m.Rounds = append(m.Rounds, r)
+		m.report()
+	}
+}
+
+// round is one or more passes. In every other one the sizes come in falling
+// order. Sizes that have enough runs are left out, unless all have.
+func (m *Measurement) round(ctx context.Context, p Instances, all bool) (Round, error) {
+	r := Round{Runs: map[int][]time.Duration{}}
+	before, errBefore := m.Busy()
+	begin := time.Now()
+	for pass := len(m.Rounds); ; pass++ {
+		ran := false
+		for i := range m.sizes {
+			size := m.sizes[i]
+			if pass%2 == 1 {
+				size = m.sizes[len(m.sizes)-1-i]
+			}
+			if !all && m.Limits.enough(append(m.runs(size, m.Rounds), r.Runs[size]...)) {
+				continue
+			}
+			ran = true
+			turn, err := m.turn(ctx, p, size)
+			if err != nil {
+				return r, at(size, err)
+			}
+			if !all || len(r.Runs[size]) == 0 { // in patience a share a round will do
+				r.Runs[size] = append(r.Runs[size], turn...)
+			}
+		}
+		if !ran || time.Since(begin) >= roundTime {
+			break
+		}
+	}
+	after, errAfter := m.Busy()
+	if use := after.Since(before); errBefore == nil && errAfter == nil && use.Known() {
+		r.Others, r.Cores = use.Others, use.Cores
+	}
+	return r, nil
+}
+
+// turn is the share of a batch size in a pass: at least one run.
+func (m *Measurement) turn(ctx context.Context, p Instances, size int) ([]time.Duration, error) {
+	var runs []time.Duration
+	share := RoundLimits{
+		MinRuns: (m.Limits.MinRuns + passes - 1) / passes, MaxRuns: (m.Limits.MaxRuns + passes - 1) / passes,
+		MinTime: m.Limits.MinTime / passes, MaxTime: m.Limits.MaxTime / passes,
+	}
+	for !share.reached(runs, 1) {
+		took, err := p.Run(ctx, size)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, took)
+	}
+	return runs, nil
+}
+
+func (m *Measurement) enough() bool {
+	return !slices.ContainsFunc(m.sizes, func(size int) bool { return !m.Limits.enough(m.runs(size, m.Rounds)) })
+}
+
+func (m *Measurement) runs(size int, rounds []Round) []time.Duration {
+	var all []time.Duration
+	for _, r := range rounds {
+		all = append(all, r.Runs[size]...)
+	}
+	return all
+}

@@ -1,0 +1,92 @@
+// Package serverless calls functions at a provider, creates and measures them, and stands
+// in for a provider on one machine.
+//
+// # A stand-in for a provider
+//
+// A Host stands in for a cloud that runs functions: for examples, tests and trials. It answers the Open Inference Protocol at the
+// addresses that a provider's URL template makes, and bills as the declaration
+// says.
+//
+// A function of one size runs in instances. Each runs one batch at a time; a
+// call that finds none idle starts one more, which is a cold start, up to a
+// limit, beyond which calls are refused with status 429. An instance that idles
+// for long enough is gone.
+//
+// How long a batch takes is drawn from the function's profile (PaceProfile):
+// around the average, with the maximum as the 99th percentile and cut off there,
+// as the planner's model has it. Where the function has a model, an engine
+// computes the answer and the instance waits out the rest. PaceShare takes the
+// engine's own time instead, and stretches it to the share of a core that a CPU
+// function has, as a scheduler that lets it run for a part of every period
+// would.
+//
+// The answer's header Server-Timing tells the time that is billed, and that of a
+// cold start, which is not. GET /billing is the bill as JSON.
+//
+// # Calling
+//
+// An Invoker calls functions at a provider: one HTTP request of the Open
+// Inference Protocol a batch, with the requests of the batch stacked along a
+// first dimension.
+//
+// A Target is one function of one size. Target.Call sends a batch and returns an
+// Outcome, which is complete whatever happens: answers or a typed error, how
+// often the call was sent, whether it met a cold start, how long the provider
+// bills it and what that costs.
+//
+// # What is sent again
+//
+// Only what has certainly not run: a connection that could not be made, and an
+// answer 429 or 503 that says with Retry-After when to come again. Everything
+// else may have run and been billed, and may go wrong the same way again. And
+// only while a request of the batch can still be answered in time: the wait and
+// the function's average latency must end before the batch's latest deadline.
+//
+// # What a provider tells
+//
+// The header Server-Timing, where there is one, tells the time in milliseconds:
+//
+//	Server-Timing: init;dur=412.5, run;dur=183.2
+//
+// init is there after a cold start only, and run is what is billed. A provider
+// that sends none is billed by this side's clock, network and all, and only the
+// first call of an address counts as a cold start; Outcome.Estimated says so.
+//
+// The header Harpagon-Charge, where there is one, tells what the provider asks for the
+// call, in money. It is set beside what the declared terms make of the time.
+//
+// # Provisioning
+//
+// A Provisioner creates, resizes and deletes a provider's functions before
+// traffic moves to them and after it has left.
+//
+// It is how a provider is told. Hook is one over HTTP, for any cloud in
+// front of which somebody puts a few lines that translate; harpagon provider answers
+// it on this machine, and its host is a Provisioner itself, for programs that have it
+// inside. Ensure brings a provider to what is wanted, by any of them. It may be
+// repeated: what is there already is left alone.
+//
+// # The hook
+//
+//	GET    URL?function=NAME   what there is of the function: {"functions": [Function, ...]}
+//	PUT    URL/NAME            create or resize it, with a Function as the body
+//	DELETE URL/NAME            delete it; one that is not there is deleted
+//
+// PUT and DELETE answer 200, 201 or 204 when it is done, or 202 when it has begun; then
+// the list says "pending" as its state until it is "ready", or "failed" and a reason.
+// Any other status is a refusal, and the answer's text, or its member "error", says
+// why.
+//
+// # Measuring
+//
+// Survey calls the functions of a provider in several sizes and batches, and
+// times what comes back: what a model's coefficients are fitted from
+// (functions.Fit), and how long the way to the provider and its cold starts take
+// besides.
+//
+// Every function is called once to start an instance, which is not counted among its
+// times, and then a number of times in turn. A batch that a function refuses, because
+// it does not fit its memory for one, is noted, and larger ones are not tried on it. A
+// provider that is managed has the functions created before they are called, beside
+// what it has, and is left with what it had.
+package serverless

@@ -1,0 +1,187 @@
+package serverless
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
+	"github.com/harpagon/harpagon/wire/secure"
+)
+
+// BillPath is where the bill is.
+const BillPath = "/billing"
+
+func (h *Host) route() {
+	h.mux = http.NewServeMux()
+	h.mux.HandleFunc("GET "+BillPath, h.showBill)
+	h.mux.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {
+		oip.WriteHTTP(w, []byte(`{"name":"harpagon provider","version":"1","extensions":["binary_tensor_data"]}`), nil)
+	})
+	for _, path := range []string{"/v2/health/live", "/v2/health/ready"} {
+		h.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			oip.WriteHTTP(w, []byte(`{"live":true,"ready":true}`), nil)
+		})
+	}
+	h.routeManaging()
+	h.mux.HandleFunc("GET /", h.describe)
+	h.mux.HandleFunc("POST /", h.infer)
+}
+
+// ServeHTTP answers the protocol.
+func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	serve := h.mux.ServeHTTP
+	if strings.HasPrefix(r.URL.Path, "/v2/models/") || strings.HasPrefix(r.URL.Path, Path) {
+		serve = oip.Authorized(secure.Credentials{Token: h.options.Token}.Guard(), "the provider", serve)
+	}
+	serve(w, r)
+}
+
+func (h *Host) showBill(w http.ResponseWriter, _ *http.Request) {
+	body, err := json.MarshalIndent(h.Bill(), "", "  ")
+	oip.WriteHTTP(w, append(body, '\n'), err)
+}
+
+func unknown(path string) *wire.Error {
+	return wire.Errorf(wire.CodeNotFound, "", "no function of the declaration is called at %s", path)
+}
+
+// describe is the metadata of a function, and whether it is ready: it always
+// is.
+func (h *Host) describe(w http.ResponseWriter, r *http.Request) {
+	path, ready := strings.CutSuffix(r.URL.Path, "/ready")
+	d := h.find(path)
+	switch {
+	case d == nil:
+		oip.WriteError(w, unknown(path))
+	case ready:
+		oip.WriteHTTP(w, []byte(`{"ready":true}`), nil)
+	default:
+		s := d.place.signature
+		body, err := oip.EncodeMetadata(&wire.Metadata{Pipeline: d.bill.Name, Ready: true, Inputs: batched(s.Inputs), Outputs: batched(s.Outputs)})
+		oip.WriteHTTP(w, body, err)
+	}
+}
+
+// batched puts the batch before the shape of one request.
+func batched(ports []pipelines.Port) []pipelines.Port {
+	all := make([]pipelines.Port, len(ports))
+	for i, p := range ports {
+		all[i] = p
+		all[i].Shape = append([]int64{-1}, p.Shape...)
+	}
+	return all
+}
+
+func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
+	path, ok := strings.CutSuffix(r.URL.Path, "/infer")
+	d := h.find(path)
+	if !ok || d == nil {
+		oip.WriteError(w, unknown(path))
+		return
+	}
+	call, err := oip.ReadHTTP(w, r, oip.Bounds{Most: h.options.MaxBody})
+	if err != nil {
+		oip.WriteError(w, err)
+		return
+	}
+	items, err := d.items(call.Request.Inputs)
+	if err != nil {
+		oip.WriteError(w, err)
+		return
+	}
+	done := d.run(items)
+	timing := fmt.Sprintf("run;dur=%.3f", quantity.Millis(done.took))
+	if done.init > 0 {
+		timing = fmt.Sprintf("init;dur=%.3f, %s", quantity.Millis(done.init), timing)
+	}
+	if done.took > 0 {
+		w.Header().Set("Server-Timing", timing)
+		w.Header().Set(HeaderCharge, strconv.FormatFloat(done.cost, 'g', -1, 64))
+	}
+	if done.err != nil {
+		oip.WriteError(w, done.err)
+		return
+	}
+	d.answer(w, call, done.answers)
+}
+
+// items takes the tensors of a call apart into requests, in the order of the
+// signature where there is one.
+func (d *deployed) items(inputs []wire.NamedTensor) ([][]wire.Tensor, error) {
+	if len(inputs) == 0 {
+		return nil, wire.Errorf(wire.CodeInvalid, "", "the call has no inputs")
+	}
+	n := -1
+	var named [][]wire.NamedTensor
+	for _, in := range inputs {
+		rows, err := wire.Rows(in.Tensor)
+		if err != nil {
+			return nil, wire.Errorf(wire.CodeInvalid, "", "input %q: %v", in.Name, err)
+		}
+		if n < 0 {
+			n, named = len(rows), make([][]wire.NamedTensor, len(rows))
+		}
+		if len(rows) != n {
+			return nil, wire.Errorf(wire.CodeInvalid, "", "input %q holds %d requests, and the first input %d", in.Name, len(rows), n)
+		}
+		for i, row := range rows {
+			named[i] = append(named[i], wire.NamedTensor{Name: in.Name, Tensor: row})
+		}
+	}
+	if _, fits := d.place.problem.Find(d.size, max(n, 1)); n < 1 || !fits {
+		return nil, wire.Errorf(wire.CodeInvalid, "", "a batch of %d does not fit function %s", n, d.bill.Name)
+	}
+	return d.arrange(named)
+}
+
+func (d *deployed) arrange(named [][]wire.NamedTensor) ([][]wire.Tensor, error) {
+	items := make([][]wire.Tensor, len(named))
+	for i, item := range named {
+		if ports := d.place.signature.Inputs; len(ports) > 0 {
+			var err *wire.Error
+			if items[i], err = wire.Arrange(ports, item, "the function"); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for _, t := range item {
+			items[i] = append(items[i], t.Tensor)
+		}
+	}
+	return items, nil
+}
+
+func (d *deployed) answer(w http.ResponseWriter, call *oip.Call, answers [][]wire.Tensor) {
+	out := wire.InferResponse{ID: call.Request.ID, Pipeline: d.bill.Name}
+	for j, port := range d.place.signature.Outputs {
+		rows := make([]wire.Tensor, len(answers))
+		for i := range answers {
+			rows[i] = answers[i][j]
+		}
+		stacked, err := wire.Stack(rows)
+		if err != nil {
+			oip.WriteError(w, fmt.Errorf("output %q: %w", port.Name, err))
+			return
+		}
+		out.Outputs = append(out.Outputs, wire.NamedTensor{Name: port.Name, Tensor: stacked})
+	}
+	oip.WriteAnswer(w, call, &out, nil)
+}
+
+func typed(err error) *wire.Error {
+	if err == nil {
+		return nil
+	}
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return wire.Errorf(wire.CodeInternal, "", "%v", err)
+}
