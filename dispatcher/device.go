@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"sync"
 
-	"github.com/harpagon/harpagon/dispatcher/stuck"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 )
@@ -18,7 +17,7 @@ type device struct {
 	mu      sync.Mutex
 	arbiter tc.Arbiter
 	asking  map[int]asker // by user of the arbiter: who asked last for it
-	watch   stuck.Watch[*Batch]
+	watch   StuckWatch[*Batch]
 }
 
 // asker is a lane of a station.
@@ -36,7 +35,7 @@ func (d *Dispatcher) device(host, name string) *device {
 		d.numbered++
 		at = &device{number: d.numbered, dispatcher: d}
 		at.watch.Now = d.options.Now
-		at.watch.Timer = func() stuck.Timer { return d.options.NewTimer(at.look) }
+		at.watch.Timer = func() StuckTimer { return d.options.NewTimer(at.look) }
 	}
 	if name != "" {
 		d.devices[key] = at

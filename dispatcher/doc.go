@@ -77,4 +77,29 @@
 //
 // Order: Dispatcher.mu, station.mu, Executor.mu, device.mu and account.mu. Gateways are
 // told only after a station's lock has been released; they must not block.
+//
+// # Numbers of remote stations
+//
+// RemoteIDs gives the stations of a gateway the numbers by which it calls them to a
+// dispatcher elsewhere.
+//
+// # Policies
+//
+// BuildPolicies makes the dispatch policies of a deployment's modules, from what the
+// plan says of their time and from what a dispatcher allows itself.
+//
+// # Counts
+//
+// ServiceStats and ModuleStats count what a gateway sees: requests by outcome and latency, items
+// and batches of modules, and how long batches take. Rates and latencies look back
+// on the last seconds, a figure for each (ring.go); totals count from the beginning.
+//
+// # Stuck batches
+//
+// A StuckWatch finds batches that take far longer than their profile
+// (pipelines.SlowestRuns).
+//
+// The executor of such a batch will give its engine up; until then nothing that shares the
+// device gets on. From the first deadline on that the batch misses, policies do without the
+// executors of the device, so that their items go to others, until the batch has ended.
 package dispatcher

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/harpagon/harpagon/dispatcher/policies"
 	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -17,12 +16,12 @@ type Generation struct {
 	*flow.Graph
 	Deployment placement.Deployment
 
-	policies []policies.Made // by node; they are the stations' once it is installed
-	stations []*station      // by node
-	number   int             // in its account; see unguarded
-	account  *account        // nil where it is unguarded
-	largest  int             // size of a pool's query; 0 where requests are none
-	apps     []string        // of a function, by class
+	policies []BuiltPolicy // by node; they are the stations' once it is installed
+	stations []*station    // by node
+	number   int           // in its account; see unguarded
+	account  *account      // nil where it is unguarded
+	largest  int           // size of a pool's query; 0 where requests are none
+	apps     []string      // of a function, by class
 
 	// Of a part of a cluster: its pipelines, in their order. Each of them is a
 	// generation with a graph of its own, whose nodes stand in whole from base on.
@@ -58,14 +57,14 @@ func (d *Dispatcher) Compile(of placement.Deployment) (*Generation, error) {
 			}
 		}
 	}
-	policies.Schedule(&g.Deployment, compiled)
-	g.policies, err = policies.Make(&g.Deployment, compiled, d.limits())
+	ScheduleGraph(&g.Deployment, compiled)
+	g.policies, err = BuildPolicies(&g.Deployment, compiled, d.limits())
 	return g, err
 }
 
-func (d *Dispatcher) limits() policies.Limits {
+func (d *Dispatcher) limits() PolicyLimits {
 	o := &d.options
-	return policies.Limits{MaxQueue: o.MaxQueue, MaxCalls: o.MaxCalls, Patient: o.Patient, Margin: o.Margin, FunctionMargin: o.FunctionMargin}
+	return PolicyLimits{MaxQueue: o.MaxQueue, MaxCalls: o.MaxCalls, Patient: o.Patient, Margin: o.Margin, FunctionMargin: o.FunctionMargin}
 }
 
 // Largest is the size of the largest query of a pool; 0 where requests are none.
@@ -168,7 +167,7 @@ func (d *Dispatcher) setup(g *Generation, index int, unfit []string) setup {
 
 // shapes are those of the groups of executors of a module.
 func shapes(of *placement.Deployment, module string) (all []groupShape) {
-	for _, group := range policies.Groups(of, module) {
+	for _, group := range PolicyGroups(of, module) {
 		all = append(all, groupShape{batch: group.Batch, window: group.Window})
 	}
 	return all

@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"sync/atomic"
 
-	"github.com/harpagon/harpagon/dispatcher/stats"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -73,7 +72,7 @@ type Item struct {
 	Settled  bool // what the last Cancel has found: it is back, and the dispatcher holds it no more
 	More     bool // others of its request come to the module in the same instant, after it
 	Times
-	stats *stats.Module // that counts it
+	stats *ModuleStats // that counts it
 	id    dispatch.RequestID
 	lost  *loss // the last; nil without
 

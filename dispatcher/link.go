@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/harpagon/harpagon/dispatcher/numbers"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -30,7 +29,7 @@ type Link struct {
 	mu          sync.Mutex
 	generations map[*Generation]uint64
 	numbered    uint64
-	stations    numbers.Numbers[*station]
+	stations    RemoteIDs[*station]
 	requests    []*Request // by number; nil where it is free
 	free        []uint64
 }

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/harpagon/harpagon/dispatcher/stats"
-	"github.com/harpagon/harpagon/dispatcher/stuck"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
@@ -33,9 +31,9 @@ type station struct {
 	moves   int64 // of Dispatcher.moves that the policy knows of
 	timer   Timer
 	actions []dispatch.Action
-	stats   stats.Module
+	stats   ModuleStats
 
-	slowest stuck.Runs
+	slowest SlowRuns
 
 	recorder *recording.Recorder // of the policy's steps; nil where nothing is recorded
 
@@ -223,7 +221,7 @@ func (b *Batch) begin(closed dispatch.Time, size int) {
 func (s *station) stick(b *Batch, e *Executor) {
 	g, index := b.Items[0].Request.Generation, b.Items[0].Index
 	_, node := g.placeOf(index)
-	runs := s.slowest.Of(stuck.Key{Of: g.Deployment.Age(), Node: node, Hardware: e.Hardware, Concurrency: e.concurrency},
+	runs := s.slowest.Of(RunKey{Of: g.Deployment.Age(), Node: node, Hardware: e.Hardware, Concurrency: e.concurrency},
 		g.Deployment.Pipeline.Module(g.Nodes[index].Module))
 	if took := runs.Stuck(b.Rows); took > 0 {
 		b.stuck, b.misses = b.At+took, dispatch.Never

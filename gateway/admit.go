@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/harpagon/harpagon/gateway/graph"
-	"github.com/harpagon/harpagon/gateway/tenants"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
@@ -51,7 +49,7 @@ func (gr *deployed) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
 		return inputs, nil // its answers say what outputs it has
 	}
 	for _, name := range q.Outputs {
-		if !slices.ContainsFunc(gr.Outputs, func(o graph.Output) bool { return o.Name == name }) {
+		if !slices.ContainsFunc(gr.Outputs, func(o Output) bool { return o.Name == name }) {
 			return nil, wire.Errorf(wire.CodeInvalid, "", "there is no output %q in pipeline %q", name, q.Pipeline)
 		}
 	}
@@ -131,13 +129,13 @@ func (g *Gateway) takeIn(p *pipeline, gr *deployed, t *wire.Tenant, underWay int
 	if !g.tenants.Any() {
 		return false, g.fits(gr, underWay, most, 0, now, arrival, deadline)
 	}
-	return p.shares.TakeIn(t, underWay, &tenants.Admission{
+	return p.shares.TakeIn(t, underWay, &Admission{
 		Now: now, Deadline: deadline, Soon: deadline != 0 && deadline < arrival+gr.SLO, Most: most,
 		Fits: func(underWay, most int64, left float64) *wire.Error {
 			return g.fits(gr, underWay, most, left, now, arrival, deadline)
 		},
 		Drop: func(holder any) {
-			r := holder.(*graph.Request)
+			r := holder.(*Request)
 			r.Fail(timed(r, g.now(), wire.CodeOverloaded, "it has made room for a caller that is below its share, while this one is above; send fewer requests, or scale the pipeline up"))
 		},
 	})
@@ -163,7 +161,7 @@ func (g *Gateway) fits(gr *deployed, underWay, most int64, left float64, now, ar
 }
 
 // leave counts an admitted request out.
-func (g *Gateway) leave(r *graph.Request, now dispatch.Time, o Outcome) {
+func (g *Gateway) leave(r *Request, now dispatch.Time, o Outcome) {
 	how := admission.InTime
 	switch o {
 	case Late:

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/dispatcher"
-	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -133,11 +132,11 @@ func (e *executor) serve(g *Gateway, gr *deployed, module string) bool {
 }
 
 // checkRoute says why an executor cannot serve a node.
-func checkRoute(n *graph.Node, e *executor) error {
+func checkRoute(n *Node, e *executor) error {
 	if n == nil {
 		return nil
 	}
-	if r := graph.NewRoute(n, &e.hello); r.Err != nil {
+	if r := NewRoute(n, &e.hello); r.Err != nil {
 		return r.Err
 	}
 	return nil

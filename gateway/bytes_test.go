@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -22,7 +21,7 @@ var swell = kind{
 
 // TestWhatModulesMakeCounts asks for more than a gateway may hold.
 func TestWhatModulesMakeCounts(t *testing.T) {
-	held := inflight.New(inflight.Limits{Total: 1 << 20})
+	held := NewBytes(ByteLimits{Total: 1 << 20})
 	specs := map[string]spec{"m": {kind: swell}}
 	g, workers := serve(t, Options{Bytes: held}, deployment(single(time.Minute), 1, specs), specs)
 	defer stop(g, workers)
@@ -46,7 +45,7 @@ func TestWhatModulesMakeCounts(t *testing.T) {
 
 // TestRowsThatAreGatheredCount has a request that small parts are made of, one by one.
 func TestRowsThatAreGatheredCount(t *testing.T) {
-	held := inflight.New(inflight.Limits{Total: 4 << 10})
+	held := NewBytes(ByteLimits{Total: 4 << 10})
 	d := deployment(fanning(time.Minute), 1, fanningSpecs())
 	g, workers := serve(t, Options{Bytes: held}, d, fanningSpecs())
 	defer stop(g, workers)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/executors/serverless"
-	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -92,7 +91,7 @@ func (e *executor) call(b *dispatcher.Batch) {
 
 // take notes that a request runs by this generation of the function, which may be a
 // later one than it came to, unless the request is over.
-func (f *function) take(r *graph.Request) {
+func (f *function) take(r *Request) {
 	if !r.Unless() {
 		return
 	}
@@ -106,7 +105,7 @@ func (f *function) take(r *graph.Request) {
 }
 
 // keep notes the answer of a call, unless the request is over.
-func keep(r *graph.Request, answer []wire.NamedTensor, cold bool) {
+func keep(r *Request, answer []wire.NamedTensor, cold bool) {
 	if !r.Unless() {
 		return
 	}

@@ -6,7 +6,7 @@
 //	                 └── ...     ^                                       │
 //	                             └────────────── outputs ────────────────┘
 //
-// A gateway holds requests, their tensors and their outcomes. Package graph runs a
+// A gateway holds requests, their tensors and their outcomes. A Graph runs a
 // request through the modules of its service; package dispatcher, which sees names,
 // sizes and times only, decides when and where an item of a module runs. When a batch
 // starts, the gateway sends the tensors of its items to the executor; the outputs that
@@ -64,4 +64,73 @@
 // Order: Gateway.mu, those of the dispatcher, executor.mu. A request's lock is held
 // while no other lock is taken. Streams do not block on Send, which is what lets an
 // Install start batches while it holds Gateway.mu.
+//
+// # Graphs
+//
+// A Graph runs a request through the modules of its service, with its tensors. It is a deployment compiled for running: the modules in order, where the
+// tensors of each come from, and the scopes of items that fan-out opens (package
+// scheduler/flow). A Request begins with what needs only its inputs; every item that
+// is complete makes others ready, until the last output is there. Ready items go to
+// the graph's Queue, and come back by Complete or Fail.
+//
+// # Items and scopes
+//
+// A request is one item. A module that declares a fan-out splits every input
+// that is one rank higher than a row into k items, and everything that follows
+// from one of them belongs to its scope, until a module or an output outside
+// the scope gathers the items again, in order. k may be zero.
+//
+// # Rows
+//
+// A query of a pool is one item of several rows, which travel to its executor as a
+// batch of their own (rows.go). A Route says how the tensors of a module lie in the
+// signature of an executor.
+//
+// # Ends
+//
+// A request ends once, whatever comes afterwards: with its outputs, or with the first
+// error. The items that still wait are then taken back.
+//
+// # Bytes in flight
+//
+// Bytes bounds the memory of requests that are under way, in bytes: of a
+// gateway, and of each pipeline. A request counts with its body from before that is
+// read until it is answered, with what it is decoded to, with what modules make of it, and
+// with its answer until that is written. Beyond a bound it is
+// refused, typed, so that many large requests at once, and callers who do not read,
+// cost time and not the process.
+//
+// # Tenants
+//
+// Tenants divides what services take in among the tokens that callers have, by
+// admission.Shares, and holds each token to the rate that it may send. Callers without a
+// token of their own are one tenant together, of weight 1. Until a named token has come
+// nothing is counted and no lock is taken.
+//
+//	if err := all.Allow(tenant, time.Now()); err != nil ...
+//	paid, err := service.TakeIn(tenant, n, &own)     // own admission: what there is room for
+//	service.Enter(tenant, &request.Share, paid)
+//	all.Begun(&request.Share)                        // when an engine has it
+//	service.Leave(tenant, &request.Share, lost, now) // in the end
+//
+// # Logs
+//
+// A Logger writes what a gateway sees go wrong, and what it is told to serve, as
+// structured records (log/slog).
+//
+// Whenever requests fail, the log says so: the first request of a kind (service, outcome,
+// module, code) is written at once with its reason, and how many more there were within
+// LogEvery follows in one record, so that a flood of failures neither hides the log nor
+// fills the disk. Requests that are answered in time cost one comparison.
+//
+//	l := gateway.NewLog(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
+//	g := gateway.New(gateway.Options{Observer: l.Observer()})
+//	defer l.Close()
+//
+// # Statistics
+//
+// A StatisticsCollector adds up what the statistics extension of the Open
+// Inference Protocol tells of a model: requests answered and failed, the time
+// that they waited and that engines computed, and batches by size. It is an
+// observer of a gateway; package grpcapi and package httpapi answer from it.
 package gateway

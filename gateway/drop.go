@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/dispatcher"
-	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
@@ -29,7 +28,7 @@ func (g *Gateway) Drop(dropped *dispatcher.Item, why dispatcher.Drop) {
 }
 
 // refusal tells the caller why an item was given up.
-func refusal(now dispatch.Time, it *graph.Item, why dispatcher.Drop) *wire.Error {
+func refusal(now dispatch.Time, it *Item, why dispatcher.Drop) *wire.Error {
 	e := timed(it.Of, now, wire.CodeUnavailable, "")
 	e.Stage = stageOf(it)
 	switch why {
@@ -56,7 +55,7 @@ func refusal(now dispatch.Time, it *graph.Item, why dispatcher.Drop) *wire.Error
 }
 
 // tooLate tells a queue that is too long from modules above that took too long.
-func tooLate(now dispatch.Time, it *graph.Item) string {
+func tooLate(now dispatch.Time, it *Item) string {
 	waited, before := now-it.Ready, it.Ready-it.Of.Arrival
 	where := fmt.Sprintf("it waited %s for a device here", quantity.Duration(waited))
 	if before > waited {
@@ -67,7 +66,7 @@ func tooLate(now dispatch.Time, it *graph.Item) string {
 
 // stageOf is the name under which the item's module is reported: of a function, that
 // of the group.
-func stageOf(it *graph.Item) string {
+func stageOf(it *Item) string {
 	if f := functionOf(it.Of); f != nil {
 		return f.app.stage
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/dispatcher"
-	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
@@ -37,7 +36,7 @@ func TestGivenUpSaysWhyAndWhatToDo(t *testing.T) {
 		"being ended": {dispatcher.Stopping, 0, wire.CodeUnavailable, "the gateway is stopping", "again"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			it := &graph.Item{Of: &graph.Request{Graph: &graph.Graph{}}, Node: &graph.Node{}}
+			it := &Item{Of: &Request{Graph: &Graph{}}, Node: &Node{}}
 			it.Of.Deadline, it.Ready = at, test.ready
 			it.Node.Name = "detect"
 			err := refusal(at, it, test.why)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/executors/serverless"
-	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -19,8 +18,8 @@ type executor struct {
 	gone         chan struct{}        // closed when the stream has ended
 	registration *dispatcher.Executor // it, as the dispatcher knows it
 
-	modules []*graph.Module // that it serves or has served last; under Gateway.mu
-	cluster string          // in which it serves; under Gateway.mu
+	modules []*Module // that it serves or has served last; under Gateway.mu
+	cluster string    // in which it serves; under Gateway.mu
 
 	// Of a function: its batches are calls, and it has no stream; see call.go.
 	function *function
@@ -30,7 +29,7 @@ type executor struct {
 
 	mu      sync.Mutex
 	parting parting
-	routes  map[*graph.Node]*graph.Route
+	routes  map[*Node]*Route
 }
 
 // parting is how an executor is to leave once it holds nothing.
@@ -56,7 +55,7 @@ func (g *Gateway) Start(b *dispatcher.Batch, items []*dispatcher.Item, _ int) {
 	e.launch(b)
 }
 
-func itemOf(it *dispatcher.Item) *graph.Item { return it.Holder.(*graph.Item) }
+func itemOf(it *dispatcher.Item) *Item { return it.Holder.(*Item) }
 
 // launchMessage is a message with its batch, made in one piece.
 type launchMessage struct {
@@ -192,7 +191,7 @@ func (e *executor) result(m *attach.Result) {
 
 // again queues an item anew that has failed because its engine was lost: once; or
 // that no engine has seen. Whatever failed otherwise fails.
-func (g *Gateway) again(it *graph.Item, err *wire.Error, untouched bool) {
+func (g *Gateway) again(it *Item, err *wire.Error, untouched bool) {
 	it.Starts(nil)
 	if err.Code != wire.CodeUnavailable || !g.queue.Requeue(&it.Item, untouched) {
 		it.Of.Fail(err)
@@ -216,7 +215,7 @@ func firstOf(m *attach.Result, all *wire.Error) *wire.Error {
 }
 
 // staged completes an executor's error with what the gateway knows.
-func staged(err *wire.Error, stage string, it *graph.Item, now dispatch.Time) *wire.Error {
+func staged(err *wire.Error, stage string, it *Item, now dispatch.Time) *wire.Error {
 	c := *err
 	if c.Stage == "" {
 		c.Stage = stage
@@ -240,7 +239,7 @@ func (e *executor) lost(cause error) {
 }
 
 // route finds or makes the executor's route for a node.
-func (e *executor) route(n *graph.Node) *graph.Route {
+func (e *executor) route(n *Node) *Route {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if r := e.routes[n]; r != nil {
@@ -248,9 +247,9 @@ func (e *executor) route(n *graph.Node) *graph.Route {
 	}
 	const generations = 4 // a deployment and those just before it
 	if e.routes == nil || len(e.routes) >= generations*max(1, len(e.hello.Residents)) {
-		e.routes = make(map[*graph.Node]*graph.Route)
+		e.routes = make(map[*Node]*Route)
 	}
-	r := graph.NewRoute(n, &e.hello)
+	r := NewRoute(n, &e.hello)
 	e.routes[n] = r
 	return r
 }

@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/harpagon/harpagon/dispatcher/stats"
+	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/executors/serverless"
-	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -44,7 +43,7 @@ type application struct {
 	stage string // name of the group
 	slo   time.Duration
 	rate  float64 // as planned
-	stats stats.Application
+	stats dispatcher.ApplicationStats
 }
 
 // describeTime is how long Install waits for a provider to describe its
@@ -186,7 +185,7 @@ type functionRequest struct {
 }
 
 // functionOf is what a request of a function has besides; nil for any other.
-func functionOf(r *graph.Request) *functionRequest {
+func functionOf(r *Request) *functionRequest {
 	if !r.Graph.Whole {
 		return nil
 	}
@@ -196,9 +195,9 @@ func functionOf(r *graph.Request) *functionRequest {
 // newFunctionRequest makes a request of a function and names its tensors: in the
 // order of the function's inputs where they are known, and as they were given where
 // not.
-func (g *Gateway) newFunctionRequest(gr *graph.Graph, a *application, inputs []wire.Tensor, given []wire.NamedTensor, arrival, deadline dispatch.Time) *graph.Request {
+func (g *Gateway) newFunctionRequest(gr *Graph, a *application, inputs []wire.Tensor, given []wire.NamedTensor, arrival, deadline dispatch.Time) *Request {
 	both := &struct {
-		graph.Request
+		Request
 		function functionRequest
 	}{function: functionRequest{app: a, inputs: given}}
 	r, f := &both.Request, &both.function

@@ -11,9 +11,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/dispatcher"
-	"github.com/harpagon/harpagon/dispatcher/stats"
-	"github.com/harpagon/harpagon/gateway/graph"
-	"github.com/harpagon/harpagon/gateway/tenants"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -34,7 +31,7 @@ type Gateway struct {
 	clusters  map[string]*cluster                  // whose pipelines are among them; under mu
 
 	failures failures
-	tenants  tenants.Tenants
+	tenants  Tenants
 	timers   sync.Pool // of *time.Timer that are stopped; see wait
 
 	life     context.Context // of calls
@@ -55,17 +52,17 @@ type pipeline struct {
 	current  atomic.Pointer[deployed]
 	accepted atomic.Int64 // requests under way
 	gone     atomic.Bool  // it takes in none any more
-	stats    stats.Service
-	shares   tenants.Service        // of what it takes in
+	stats    dispatcher.ServiceStats
+	shares   Service                // of what it takes in
 	canary   atomic.Pointer[canary] // another generation that gets a share of its requests; nil for none
 
-	modules map[string]*graph.Module // of the current graph; under Gateway.mu
-	old     []*deployed              // that may still have requests; under Gateway.mu
+	modules map[string]*Module // of the current graph; under Gateway.mu
+	old     []*deployed        // that may still have requests; under Gateway.mu
 }
 
 // deployed is a graph with what serves it.
 type deployed struct {
-	*graph.Graph
+	*Graph
 	function *function // nil where executors of this fleet serve
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -87,11 +86,11 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	if o := g.options.Observer.RequestBegin; o != nil {
 		o(RequestInfo{Pipeline: labelOf(app, q), ID: q.ID, Caller: tenant.Caller(), Generation: gr.Deployment.Generation})
 	}
-	var r *graph.Request
+	var r *Request
 	if app != nil {
 		r = g.newFunctionRequest(gr.Graph, app, inputs, q.Inputs, arrival, deadline)
 	} else {
-		r = graph.New(gr.Graph, inputs, arrival, deadline)
+		r = NewRequest(gr.Graph, inputs, arrival, deadline)
 	}
 	r.Made = g.options.Bytes.Begin(p.name)
 	defer r.Made.Release()
@@ -156,7 +155,7 @@ func (g *Gateway) deadline(ctx context.Context, slo time.Duration, arrival dispa
 // wait blocks until the request is over, its caller has gone, or its deadline has passed
 // and its batch is stuck, or patience has run out with an executor that does not answer.
 // Calls of functions end by themselves. It is now, or was a moment ago.
-func (g *Gateway) wait(ctx context.Context, r *graph.Request, now dispatch.Time) {
+func (g *Gateway) wait(ctx context.Context, r *Request, now dispatch.Time) {
 	var lapsed <-chan time.Time
 	var timer *time.Timer
 	if r.Deadline != 0 && !r.Graph.Whole {
@@ -200,11 +199,11 @@ func (g *Gateway) timer(d time.Duration) *time.Timer {
 }
 
 // patience is how long a request that an engine holds is waited for when it is late: as long again.
-func patience(r *graph.Request) time.Duration {
+func patience(r *Request) time.Duration {
 	return max(r.Deadline-r.Arrival, minPatience)
 }
 
-func (g *Gateway) abandoned(ctx context.Context, r *graph.Request) *wire.Error {
+func (g *Gateway) abandoned(ctx context.Context, r *Request) *wire.Error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		e := timed(r, g.now(), wire.CodeDeadline, "the caller's deadline has passed while it waited or was computed; give it longer, or send fewer requests")
 		e.Stage = strings.Join(r.Pending(), ", ")
@@ -213,7 +212,7 @@ func (g *Gateway) abandoned(ctx context.Context, r *graph.Request) *wire.Error {
 	return timed(r, g.now(), wire.CodeCanceled, "the caller has gone")
 }
 
-func timed(r *graph.Request, now dispatch.Time, code wire.Code, reason string) *wire.Error {
+func timed(r *Request, now dispatch.Time, code wire.Code, reason string) *wire.Error {
 	e := &wire.Error{Code: code, Reason: reason, Elapsed: now - r.Arrival}
 	if r.Deadline != 0 {
 		e.Budget = r.Deadline - r.Arrival
@@ -222,7 +221,7 @@ func timed(r *graph.Request, now dispatch.Time, code wire.Code, reason string) *
 }
 
 // answer counts the one outcome of an accepted request.
-func (g *Gateway) answer(ctx context.Context, p *pipeline, r *graph.Request, tenant *wire.Tenant, q *wire.InferRequest) (*wire.InferResponse, error) {
+func (g *Gateway) answer(ctx context.Context, p *pipeline, r *Request, tenant *wire.Tenant, q *wire.InferRequest) (*wire.InferResponse, error) {
 	info := RequestInfo{Pipeline: q.Pipeline, ID: q.ID, Caller: tenant.Caller(), Generation: r.Graph.Deployment.Generation}
 	resp, err := g.response(r, q)
 	if err == nil {
@@ -286,7 +285,7 @@ func (g *Gateway) refuse(ctx context.Context, p *pipeline, gr *deployed, app *ap
 
 // outcome is how the request ended. What an engine refuses of a module that
 // receives an input of the pipeline as it came is the caller's mistake.
-func outcome(r *graph.Request, err *wire.Error) Outcome {
+func outcome(r *Request, err *wire.Error) Outcome {
 	switch {
 	case err == nil:
 		return Completed
@@ -307,7 +306,7 @@ func outcome(r *graph.Request, err *wire.Error) Outcome {
 }
 
 // response gathers the outputs that the caller wants.
-func (g *Gateway) response(r *graph.Request, q *wire.InferRequest) (*wire.InferResponse, *wire.Error) {
+func (g *Gateway) response(r *Request, q *wire.InferRequest) (*wire.InferResponse, *wire.Error) {
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
@@ -337,7 +336,7 @@ func (g *Gateway) response(r *graph.Request, q *wire.InferRequest) (*wire.InferR
 
 // spoken is the failure of a network that has answered what is no number, as JSON is wanted.
 // It is found before the request counts as answered.
-func (g *Gateway) spoken(r *graph.Request, q *wire.InferRequest, resp *wire.InferResponse) *wire.Error {
+func (g *Gateway) spoken(r *Request, q *wire.InferRequest, resp *wire.InferResponse) *wire.Error {
 	for i := 0; q.Textual != nil && i < len(resp.Outputs); i++ {
 		o := &resp.Outputs[i]
 		if !q.Textual(o.Name) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -65,12 +64,12 @@ func (g *Gateway) missing(all []*deployed) (names []string, err error) {
 }
 
 // nodesOf are those that an executor of a slot serves: its module's, or all.
-func (gr *deployed) nodesOf(module string) []*graph.Node {
+func (gr *deployed) nodesOf(module string) []*Node {
 	if module == placement.AllModules {
 		return gr.Nodes
 	}
 	if n := gr.Node(module); n != nil {
-		return []*graph.Node{n}
+		return []*Node{n}
 	}
 	return nil
 }
@@ -151,7 +150,7 @@ func (g *Gateway) compile(ctx context.Context, d placement.Deployment, mustAnswe
 	}
 	generation, err := g.queue.Compile(d)
 	if err == nil {
-		gr.Graph, err = graph.Compile(generation, g.queue, g)
+		gr.Graph, err = Compile(generation, g.queue, g)
 	}
 	return gr, err
 }
@@ -180,11 +179,11 @@ func (g *Gateway) installed(p *pipeline, gr, before *deployed, moved int) {
 // assignExecutors gives every node of the graph its module, and notes which executors serve it.
 // It returns those that cannot. Gateway.mu is held.
 func (g *Gateway) assignExecutors(p *pipeline, gr *deployed) (unfit []string) {
-	modules := make(map[string]*graph.Module, len(gr.Nodes))
+	modules := make(map[string]*Module, len(gr.Nodes))
 	for _, n := range gr.Nodes {
 		identity := placement.Identity(&gr.Deployment, n.Name)
 		if n.Module = p.modules[n.Name]; n.Module == nil || n.Module.Identity != identity {
-			n.Module = &graph.Module{Identity: identity}
+			n.Module = &Module{Identity: identity}
 		}
 		modules[n.Name] = n.Module
 	}
@@ -265,7 +264,7 @@ func (g *Gateway) wanted(pipelineName string, executors []string) bool {
 	}
 	retired := func(name string) bool {
 		e := g.executors[name]
-		return e != nil && len(e.modules) > 0 && !slices.ContainsFunc(e.modules, func(m *graph.Module) bool {
+		return e != nil && len(e.modules) > 0 && !slices.ContainsFunc(e.modules, func(m *Module) bool {
 			return slices.ContainsFunc(all, func(p *pipeline) bool { return p.uses(m) })
 		})
 	}
@@ -273,7 +272,7 @@ func (g *Gateway) wanted(pipelineName string, executors []string) bool {
 }
 
 // uses says whether the current graph has the module. Gateway.mu is held.
-func (p *pipeline) uses(m *graph.Module) bool {
+func (p *pipeline) uses(m *Module) bool {
 	for _, used := range p.modules {
 		if used == m {
 			return true
@@ -352,7 +351,7 @@ func (g *Gateway) compileCluster(d *placement.Deployment) ([]partOf, error) {
 		}
 		part := partOf{whole: whole}
 		for _, m := range whole.Members() {
-			gr, err := graph.Compile(m, g.queue, g)
+			gr, err := Compile(m, g.queue, g)
 			if err != nil {
 				return nil, err
 			}

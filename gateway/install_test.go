@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/dispatcher"
-	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -203,7 +202,7 @@ const keptGenerations = 6
 type traces struct {
 	generation int
 	deployed   weak.Pointer[deployed]
-	graph      weak.Pointer[graph.Graph]
+	graph      weak.Pointer[Graph]
 	compiled   weak.Pointer[dispatcher.Generation]
 }
 

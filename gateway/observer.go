@@ -3,7 +3,7 @@ package gateway
 import (
 	"time"
 
-	"github.com/harpagon/harpagon/dispatcher/stats"
+	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -24,17 +24,17 @@ type Observer struct {
 }
 
 // Outcome is how a request ended.
-type Outcome = stats.Outcome
+type Outcome = dispatcher.Outcome
 
 // The outcomes. Completed and Late have answers.
 const (
-	Completed = stats.Completed // answered within its deadline
-	Late      = stats.Late      // answered after its deadline
-	Dropped   = stats.Dropped   // given up because the deadline could no longer be met
-	Refused   = stats.Refused   // refused on arrival
-	Failed    = stats.Failed    // an error of engine, executor or gateway
-	Cancelled = stats.Cancelled // the caller went away
-	Invalid   = stats.Invalid   // wrong in itself, on arrival or for an engine: the caller's mistake
+	Completed = dispatcher.Completed      // answered within its deadline
+	Late      = dispatcher.LateOutcome    // answered after its deadline
+	Dropped   = dispatcher.Dropped        // given up because the deadline could no longer be met
+	Refused   = dispatcher.RefusedOutcome // refused on arrival
+	Failed    = dispatcher.Failed         // an error of engine, executor or gateway
+	Cancelled = dispatcher.Cancelled      // the caller went away
+	Invalid   = dispatcher.Invalid        // wrong in itself, on arrival or for an engine: the caller's mistake
 )
 
 // RequestInfo describes one request. The slices are read-only.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/executors/serverless"
-	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
@@ -67,7 +66,7 @@ type Options struct {
 	// Dispatched leaves it to dispatchers elsewhere when and where the items of
 	// modules run; see Gateway.Follow.
 	Dispatched bool
-	Bytes      *inflight.Bytes // bounds what modules make of requests; nil bounds nothing
+	Bytes      *Bytes // bounds what modules make of requests; nil bounds nothing
 
 	// Observer is told what happens.
 	Observer Observer

@@ -23,7 +23,6 @@ import (
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
-	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -89,7 +88,7 @@ func (p *pipes) Close() error {
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "pipe"} }
 
 // overHTTP serves the gateway over HTTP on a network in memory, as the role does.
-func overHTTP(ctx context.Context, t *testing.T, g *gateway.Gateway, held *inflight.Bytes) (caller, func()) {
+func overHTTP(ctx context.Context, t *testing.T, g *gateway.Gateway, held *gateway.Bytes) (caller, func()) {
 	l := newPipes()
 	over := make(chan error, 1)
 	go func() {
@@ -118,7 +117,7 @@ func overHTTP(ctx context.Context, t *testing.T, g *gateway.Gateway, held *infli
 }
 
 // overGRPC does so over gRPC.
-func overGRPC(ctx context.Context, t *testing.T, g *gateway.Gateway, held *inflight.Bytes) (caller, func()) {
+func overGRPC(ctx context.Context, t *testing.T, g *gateway.Gateway, held *gateway.Bytes) (caller, func()) {
 	l := newPipes()
 	over := make(chan error, 1)
 	go func() { over <- grpcapi.Serve(ctx, l, grpcapi.New(g, grpcapi.Options{Bytes: held})) }()
@@ -236,7 +235,7 @@ func TestOverloadOfCallers(t *testing.T) {
 	const slo, span, capacity, recovery = 400 * time.Millisecond, 10 * time.Second, 100, 5 * time.Second
 	const elements, bound = 2048, 1 << 20 // 8 KiB a request
 	body := []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32(make([]float32, elements), elements)}}
-	for name, over := range map[string]func(context.Context, *testing.T, *gateway.Gateway, *inflight.Bytes) (caller, func()){"http": overHTTP, "grpc": overGRPC} {
+	for name, over := range map[string]func(context.Context, *testing.T, *gateway.Gateway, *gateway.Bytes) (caller, func()){"http": overHTTP, "grpc": overGRPC} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g, stopped := emulatedPair(t.Context(), t, elements, slo, capacity, func(batch int) time.Duration {
@@ -244,7 +243,7 @@ func TestOverloadOfCallers(t *testing.T) {
 				})
 				defer stopped()
 				ctx, quit := context.WithCancel(t.Context())
-				held := inflight.New(inflight.Limits{Total: bound})
+				held := gateway.NewBytes(gateway.ByteLimits{Total: bound})
 				ask, closed := over(ctx, t, g, held)
 				defer closed()
 				defer quit()

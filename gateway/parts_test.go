@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
@@ -139,7 +138,7 @@ func TestWhatIsABatch(t *testing.T) {
 // of its input, and one that fails by itself.
 func TestMistakesOfCallersCountInNoAttainment(t *testing.T) {
 	specs := map[string]spec{"m": {kind: addOne}}
-	r := graph.New(mustCompile(t, deployment(single(long), 1, specs)), nil, 0, 0)
+	r := NewRequest(mustCompile(t, deployment(single(long), 1, specs)), nil, 0, 0)
 	for code, want := range map[wire.Code]Outcome{
 		wire.CodeInvalid: Invalid, wire.CodeInternal: Failed, wire.CodeUnavailable: Failed, wire.CodeDeadline: Dropped, wire.CodeCanceled: Cancelled,
 	} {
@@ -147,7 +146,7 @@ func TestMistakesOfCallersCountInNoAttainment(t *testing.T) {
 	}
 	require.Equal(t, Completed, outcome(r, nil))
 	// What another module has made is no mistake of the caller.
-	deeper := graph.New(mustCompile(t, deployment(fanning(long), 1, fanningSpecs())), nil, 0, 0)
+	deeper := NewRequest(mustCompile(t, deployment(fanning(long), 1, fanningSpecs())), nil, 0, 0)
 	for _, n := range deeper.Graph.Nodes {
 		want := Failed
 		if n.Brought() {
@@ -157,7 +156,7 @@ func TestMistakesOfCallersCountInNoAttainment(t *testing.T) {
 	}
 }
 
-func mustCompile(t *testing.T, d placement.Deployment) *graph.Graph {
+func mustCompile(t *testing.T, d placement.Deployment) *Graph {
 	gr, err := New(Options{}).compile(t.Context(), d, false)
 	require.NoError(t, err)
 	return gr.Graph

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/harpagon/harpagon/gateway/graph"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
@@ -16,7 +15,7 @@ type TraceInfo struct {
 	Budget         time.Duration // from arrival to deadline; 0 when there is none
 
 	gateway *Gateway
-	request *graph.Request // nil when it was refused
+	request *Request // nil when it was refused
 }
 
 // StepInfo is one run of a module for a request. Of a step that was not completed only
@@ -65,7 +64,7 @@ func (t *TraceInfo) Steps() []StepInfo {
 }
 
 // traced tells of a request that is over; r is nil where it was refused.
-func (g *Gateway) traced(ctx context.Context, info RequestInfo, r *graph.Request, arrival, now dispatch.Time) {
+func (g *Gateway) traced(ctx context.Context, info RequestInfo, r *Request, arrival, now dispatch.Time) {
 	o := g.options.Observer.Traced
 	if o == nil {
 		return

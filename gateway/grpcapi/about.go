@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/harpagon/harpagon/gateway/statistics"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
@@ -109,7 +109,7 @@ func (s *server) ModelStatistics(ctx context.Context, q *pb.ModelStatisticsReque
 	return out, nil
 }
 
-func encodeStatistics(m *wire.Metadata, p statistics.Pipeline) *pb.ModelStatistics {
+func encodeStatistics(m *wire.Metadata, p gateway.PipelineStatistics) *pb.ModelStatistics {
 	out := &pb.ModelStatistics{
 		Name: m.Pipeline, Version: strconv.Itoa(m.Generation),
 		InferenceCount: uint64(p.Success.Count), ExecutionCount: uint64(p.Executed),
@@ -129,7 +129,7 @@ func encodeStatistics(m *wire.Metadata, p statistics.Pipeline) *pb.ModelStatisti
 	return out
 }
 
-func encodeDuration(d statistics.Duration) *pb.StatisticDuration {
+func encodeDuration(d gateway.DurationStatistics) *pb.StatisticDuration {
 	return &pb.StatisticDuration{Count: uint64(d.Count), Ns: uint64(d.Total)}
 }
 

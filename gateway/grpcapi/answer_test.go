@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
@@ -27,7 +27,7 @@ import (
 
 // answering serves answers of so many bytes over a network in memory, whose connections
 // hold hardly anything of what is not read: nothing is while the ears are locked.
-func answering(t *testing.T, size int, held *inflight.Bytes) (*grpc.ClientConn, *sync.RWMutex) {
+func answering(t *testing.T, size int, held *gateway.Bytes) (*grpc.ClientConn, *sync.RWMutex) {
 	l := bufconn.Listen(1 << 10)
 	b := &backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 		return &wire.InferResponse{Pipeline: q.Pipeline, Outputs: []wire.NamedTensor{{Name: "y", Tensor: wire.FromUint8(make([]byte, size))}}}, nil
@@ -76,7 +76,7 @@ func ask(ctx context.Context, t *testing.T, c *grpc.ClientConn) grpc.ClientStrea
 
 // full asks until no further answer may be held, and a few times more, and reads nothing
 // but refusals. It returns who has an answer to read.
-func full(ctx context.Context, t *testing.T, c *grpc.ClientConn, answers, size int, held *inflight.Bytes) []grpc.ClientStream {
+func full(ctx context.Context, t *testing.T, c *grpc.ClientConn, answers, size int, held *gateway.Bytes) []grpc.ClientStream {
 	var all []grpc.ClientStream
 	for n := range answers { // one by one: calls whose messages come have not room for all at once
 		all = append(all, ask(ctx, t, c))
@@ -115,7 +115,7 @@ func TestAnswersThatAreNotReadAreHeld(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			held := inflight.New(inflight.Limits{Total: int64(bound)})
+			held := gateway.NewBytes(gateway.ByteLimits{Total: int64(bound)})
 			c, _ := answering(t, size, held)
 			ctx, hangUp := context.WithCancel(t.Context())
 			defer hangUp()
@@ -130,7 +130,7 @@ func TestAnswersThatAreNotReadAreHeld(t *testing.T) {
 // asked for.
 func TestAnswersThatAreReadAreNotHeld(t *testing.T) {
 	for _, size := range []int{1, 1 << 10, 100 << 10, 3 << 20} {
-		held := inflight.New(inflight.Limits{Total: 1 << 30})
+		held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
 		c, _ := answering(t, size, held)
 		client := pb.NewGRPCInferenceServiceClient(c)
 		for range 20 {
@@ -147,7 +147,7 @@ func TestAnswersThatAreReadAreNotHeld(t *testing.T) {
 // while.
 func TestSmallAnswersThatAreNotRead(t *testing.T) {
 	const answers, bound = 100, 100*smallest + 16*perCall
-	held := inflight.New(inflight.Limits{Total: bound})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: bound})
 	c, ears := answering(t, 8, held)
 	client := pb.NewGRPCInferenceServiceClient(c)
 	_, err := client.ModelInfer(t.Context(), question())
@@ -180,7 +180,7 @@ func TestSmallAnswersThatAreNotRead(t *testing.T) {
 // TestAConnectionThatDoesNotReadEnds holds that it keeps out the others for so long only.
 func TestAConnectionThatDoesNotReadEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		held := inflight.New(inflight.Limits{Total: 1 << 30})
+		held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
 		c, _ := answering(t, 200<<10, held)
 		begin := time.Now()
 		ask(t.Context(), t, c)
@@ -204,7 +204,7 @@ func TestAConnectionThatDoesNotReadEnds(t *testing.T) {
 
 // TestAForgottenAnswerIsNotHeld makes some that gRPC loses.
 func TestAForgottenAnswerIsNotHeld(t *testing.T) {
-	held := inflight.New(inflight.Limits{Total: 1 << 20})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 20})
 	s := &server{options: Options{Bytes: held}}
 	c := new(conn)
 	lose := func(c *conn) {
@@ -238,7 +238,7 @@ func TestAForgottenAnswerIsNotHeld(t *testing.T) {
 // TestAnswersAreNotCompressed holds that a caller cannot have answers in memory that
 // nobody counts.
 func TestAnswersAreNotCompressed(t *testing.T) {
-	held := inflight.New(inflight.Limits{Total: 1 << 30})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
 	c, _ := answering(t, 1<<10, held)
 	client := pb.NewGRPCInferenceServiceClient(c)
 	var header metadata.MD

@@ -14,8 +14,6 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/gateway"
-	"github.com/harpagon/harpagon/gateway/inflight"
-	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -70,7 +68,7 @@ func instant(t testing.TB, o gateway.Options) *gateway.Gateway {
 }
 
 func TestAGatewayIsABackend(t *testing.T) {
-	seen := statistics.New()
+	seen := gateway.NewStatistics()
 	c := serve(t, instant(t, gateway.Options{Observer: seen.Observer()}), Options{Statistics: seen.Of})
 	out, err := c.ModelInfer(t.Context(), question())
 	require.NoError(t, err)
@@ -117,7 +115,7 @@ func serveEcho(t testing.TB) net.Addr {
 //
 //	go test -run xxx -bench . ./gateway/grpcapi
 func sides(b *testing.B, run func(b *testing.B, ask func() error)) {
-	held := inflight.New(inflight.Limits{Total: 1 << 30})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
 	stub := func(b *testing.B, to net.Addr) func() error {
 		c := pb.NewGRPCInferenceServiceClient(dial(b, to))
 		return func() error {

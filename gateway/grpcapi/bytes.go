@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
@@ -20,7 +20,7 @@ import (
 type incoming struct {
 	oipgrpc.Call
 	by   *call // nil where its connection is not metered
-	held inflight.Held
+	held gateway.HeldBytes
 	full error // there is no room for it
 }
 

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/gateway"
 )
 
 // gRPC tells of a message when it is complete, and holds without bound what is not. So what
@@ -43,7 +43,7 @@ type call struct {
 	// Under the lock of the connection.
 	waits  bool      // for its only message
 	since  time.Time // when it began to wait, for that or for the end of one
-	held   inflight.Held
+	held   gateway.HeldBytes
 	unread int64 // bytes that have come and are not read
 	frames int64 // that they count for
 	most   int64 // that may be unread; 0 means as many as there is room for
@@ -103,7 +103,7 @@ func (k *call) start(ctx context.Context) error {
 
 // read says that a message of so many bytes is taken from gRPC, which holds it no more: it
 // counts for its request from now on. It fails where there is no room for what it counts for more.
-func (k *call) read(n int, by *inflight.Held) error {
+func (k *call) read(n int, by *gateway.HeldBytes) error {
 	if k == nil {
 		return by.Grow(int64(n))
 	}
@@ -147,7 +147,7 @@ func (k *call) drop() {
 
 // begin is a call, whose headers were read last, from its context. It fails where there is no
 // room for it.
-func (c *conn) begin(ctx context.Context, of *inflight.Bytes, k *call) error {
+func (c *conn) begin(ctx context.Context, of *gateway.Bytes, k *call) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k.Context, k.on, k.stream, k.since, k.held = ctx, c, c.heading, time.Now(), of.Begin("")

@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/gateway"
-	"github.com/harpagon/harpagon/gateway/inflight"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 	"github.com/harpagon/harpagon/wire/secure"
 )
@@ -180,7 +179,7 @@ const (
 // there is no room is refused, and the others of the connection go on.
 func TestMessagesThatNeverEnd(t *testing.T) {
 	for _, method := range []string{byCall, byStream} {
-		held := inflight.New(inflight.Limits{Total: 8 << 20, PerPipeline: 1 << 20})
+		held := gateway.NewBytes(gateway.ByteLimits{Total: 8 << 20, PerPipeline: 1 << 20})
 		h := attack(t, listening(t, &backend{ready: true}, Options{Bytes: held}))
 		var last uint32
 		for range 10 {
@@ -195,7 +194,7 @@ func TestMessagesThatNeverEnd(t *testing.T) {
 }
 
 func TestFramesOfAByteCountForMore(t *testing.T) {
-	held := inflight.New(inflight.Limits{Total: 256 << 10})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 256 << 10})
 	h := attack(t, listening(t, &backend{ready: true}, Options{Bytes: held}))
 	id := h.begin(byCall)
 	why := h.bring(id, message(1 << 20)[:messageHead])
@@ -208,7 +207,7 @@ func TestFramesOfAByteCountForMore(t *testing.T) {
 
 // TestSilentCallsCount for what a call holds itself.
 func TestSilentCallsCount(t *testing.T) {
-	held := inflight.New(inflight.Limits{Total: 1 << 20})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 20})
 	h := attack(t, listening(t, &backend{ready: true}, Options{Bytes: held}))
 	for range (1 << 20) / perCall {
 		h.begin(byStream)
@@ -226,7 +225,7 @@ func TestMoreMetadataThanMayBe(t *testing.T) {
 // TestStrangersAreNotListenedTo: nothing is read of who may not come in, and little where
 // anybody may ask.
 func TestStrangersAreNotListenedTo(t *testing.T) {
-	held := inflight.New(inflight.Limits{Total: 8 << 20})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 8 << 20})
 	to := listening(t, &backend{ready: true}, Options{Bytes: held, Callers: secure.Credentials{Token: "secret"}.Guard()})
 	h := attack(t, to)
 	for _, method := range []string{byCall, byStream, toList, "/none.Such/Method"} {
@@ -277,13 +276,13 @@ func TestMessagesThatDoNotComeInTime(t *testing.T) {
 	require.Equal(t, codes.DeadlineExceeded, status.Code(comes.start(gone)))
 	require.NoError(t, idle.start(gone))
 	require.True(t, left.over)
-	require.NoError(t, idle.read(0, new(inflight.Held)))
+	require.NoError(t, idle.read(0, new(gateway.HeldBytes)))
 }
 
 // TestWhatIsReadCountsOnce: a message counts while it comes, while its request is under way,
 // and no longer; what comes behind it counts on.
 func TestWhatIsReadCountsOnce(t *testing.T) {
-	held := inflight.New(inflight.Limits{Total: 1 << 20})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 20})
 	c := &conn{heading: 1}
 	k := &call{}
 	require.NoError(t, c.begin(context.Background(), held, k))
@@ -301,7 +300,7 @@ func TestWhatIsReadCountsOnce(t *testing.T) {
 	k.end()
 	require.Zero(t, held.Now())
 
-	kept := inflight.New(inflight.Limits{Total: 1 << 30})
+	kept := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
 	over := listening(t, instant(t, gateway.Options{}), Options{Bytes: kept})
 	conn := dial(t, over)
 	for range 100 {
@@ -315,7 +314,7 @@ func TestWhatIsReadCountsOnce(t *testing.T) {
 // is refused, not all.
 func TestAMessageOfAllThereIsRoomFor(t *testing.T) {
 	const size = 4 << 20
-	held := inflight.New(inflight.Limits{Total: size + 256<<10})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: size + 256<<10})
 	to := listening(t, &backend{ready: true}, Options{Bytes: held})
 	c := pb.NewGRPCInferenceServiceClient(dial(t, to))
 	q := question()

@@ -14,8 +14,7 @@ import (
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
-	"github.com/harpagon/harpagon/gateway/statistics"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
@@ -56,10 +55,10 @@ type Options struct {
 
 	// Bytes bounds the memory of requests under way and of answers that are not written
 	// yet; nil bounds nothing.
-	Bytes *inflight.Bytes
+	Bytes *gateway.Bytes
 
 	// Statistics tells of a pipeline what was seen; nil leaves ModelStatistics out.
-	Statistics func(pipeline string) statistics.Pipeline
+	Statistics func(pipeline string) gateway.PipelineStatistics
 }
 
 // server implements the service.

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/harpagon/harpagon/gateway/statistics"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -223,12 +223,12 @@ func TestToken(t *testing.T) {
 
 func TestStatistics(t *testing.T) {
 	at := time.UnixMilli(1000)
-	c := serve(t, &backend{ready: true}, Options{Statistics: func(name string) statistics.Pipeline {
+	c := serve(t, &backend{ready: true}, Options{Statistics: func(name string) gateway.PipelineStatistics {
 		require.Equal(t, "p", name)
-		return statistics.Pipeline{
-			Last: at, Success: statistics.Duration{Count: 3, Total: 9}, Fail: statistics.Duration{Count: 1, Total: 2},
-			Queue: statistics.Duration{Count: 3, Total: 4}, Compute: statistics.Duration{Count: 3, Total: 5}, Executed: 2,
-			Batches: []statistics.Batches{{Size: 1, Compute: statistics.Duration{Count: 1, Total: 2}}, {Size: 2, Compute: statistics.Duration{Count: 1, Total: 3}}},
+		return gateway.PipelineStatistics{
+			Last: at, Success: gateway.DurationStatistics{Count: 3, Total: 9}, Fail: gateway.DurationStatistics{Count: 1, Total: 2},
+			Queue: gateway.DurationStatistics{Count: 3, Total: 4}, Compute: gateway.DurationStatistics{Count: 3, Total: 5}, Executed: 2,
+			Batches: []gateway.BatchStatistics{{Size: 1, Compute: gateway.DurationStatistics{Count: 1, Total: 2}}, {Size: 2, Compute: gateway.DurationStatistics{Count: 1, Total: 3}}},
 		}
 	}})
 	for _, name := range []string{"", "p"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
@@ -84,7 +84,7 @@ func (l *lonely) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferRe
 }
 
 func TestRequestsTogetherShareStreams(t *testing.T) {
-	held := inflight.New(inflight.Limits{Total: 1 << 30})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
 	b := &lonely{backend: &backend{infer: func(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 		time.Sleep(time.Millisecond)
 		return (&backend{}).Infer(ctx, q)
@@ -432,7 +432,7 @@ func TestAServerWithoutNumbers(t *testing.T) {
 
 // Other clients' streams: with IDs and without, raw and as lists, sound and not.
 func TestAForeignStream(t *testing.T) {
-	held := inflight.New(inflight.Limits{Total: 1 << 30})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
 	s, err := serve(t, &backend{}, Options{Bytes: held}).ModelStreamInfer(t.Context())
 	require.NoError(t, err)
 	listed := question()

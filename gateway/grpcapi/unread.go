@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/gateway"
 )
 
 // An answer that has waited to be read for suspicious may be one that gRPC has forgotten
@@ -21,7 +21,7 @@ const (
 
 // kept is what an answer counts for until it is written.
 type kept struct {
-	held  inflight.Held
+	held  gateway.HeldBytes
 	since time.Time
 	among *unread // nil where the connection is unknown
 	over  atomic.Bool

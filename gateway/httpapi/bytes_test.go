@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 )
@@ -26,7 +26,7 @@ func TestManyLargeBodiesAtOnce(t *testing.T) {
 	const bodies, size, bound = 50, 63 << 20, 200 << 20
 	body, header, err := oip.EncodeRequest(&wire.InferRequest{Inputs: []wire.NamedTensor{{Name: "x", Tensor: wire.FromUint8(make([]byte, size))}}}, 0)
 	require.NoError(t, err)
-	held := inflight.New(inflight.Limits{Total: bound})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: bound})
 	admitted, answer := make(chan bool, bodies), make(chan bool)
 	url := served(t, New(&backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 		admitted <- true
@@ -85,7 +85,7 @@ func TestManyLargeBodiesAtOnce(t *testing.T) {
 // TestABodyWithoutALengthIsCountedAsItComes sends more than there is room for, and
 // does not say so before.
 func TestABodyWithoutALengthIsCountedAsItComes(t *testing.T) {
-	held := inflight.New(inflight.Limits{PerPipeline: 4 << 20})
+	held := gateway.NewBytes(gateway.ByteLimits{PerPipeline: 4 << 20})
 	h := New(&backend{}, Options{Bytes: held})
 	r := httptest.NewRequest(http.MethodPost, "/v2/models/p/infer", &endless{})
 	r.ContentLength = -1
@@ -100,7 +100,7 @@ func TestABodyWithoutALengthIsCountedAsItComes(t *testing.T) {
 // TestAnswersAreCounted asks for more than there is room for.
 func TestAnswersAreCounted(t *testing.T) {
 	for size, status := range map[int]int{1 << 20: http.StatusOK, 5 << 20: http.StatusTooManyRequests} {
-		held := inflight.New(inflight.Limits{Total: 4 << 20})
+		held := gateway.NewBytes(gateway.ByteLimits{Total: 4 << 20})
 		h := New(&backend{infer: func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
 			return &wire.InferResponse{Outputs: []wire.NamedTensor{{Name: "y", Tensor: wire.FromUint8(make([]byte, size))}}}, nil
 		}}, Options{Bytes: held})
@@ -123,7 +123,7 @@ func TestNumbersCountAsWhatTheyBecome(t *testing.T) {
 	const numbers = 1 << 18
 	body := fmt.Sprintf(`{"inputs":[{"name":"x","shape":[%d],"datatype":"INT64","data":[0%s]}]}`, numbers, strings.Repeat(",0", numbers-1))
 	for bound, status := range map[int64]int{1 << 20: http.StatusTooManyRequests, 4 << 20: http.StatusOK} {
-		held := inflight.New(inflight.Limits{Total: bound})
+		held := gateway.NewBytes(gateway.ByteLimits{Total: bound})
 		h := New(&backend{infer: func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
 			return &wire.InferResponse{}, nil
 		}}, Options{Bytes: held})
@@ -137,7 +137,7 @@ func TestNumbersCountAsWhatTheyBecome(t *testing.T) {
 // TestPagesCountWhileTheyAreWritten asks for a page of more than there is room for, for one
 // of less, and for one that comes piece by piece.
 func TestPagesCountWhileTheyAreWritten(t *testing.T) {
-	held := inflight.New(inflight.Limits{Total: 1 << 20})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 20})
 	for path, status := range map[string]int{"/less": http.StatusTeapot, "/more": http.StatusTooManyRequests, "/pieces": http.StatusTeapot} {
 		h := Counted(held, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusTeapot)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/oip"
 )
@@ -14,7 +14,7 @@ import (
 // Counted has the answers of a handler count until they are written, as those to requests
 // do: one is made whole, with nothing else held, before any of it is sent. What a handler
 // flushes is sent as it comes, and does not count.
-func Counted(b *inflight.Bytes, h http.Handler) http.Handler {
+func Counted(b *gateway.Bytes, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whole := &wholeWriter{ResponseWriter: w}
 		h.ServeHTTP(whole, r)

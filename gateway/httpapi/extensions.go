@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/harpagon/harpagon/gateway/statistics"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 )
@@ -106,19 +106,19 @@ type statisticsJSON struct {
 }
 
 type requestJSON struct {
-	Success statistics.Duration `json:"success"`
-	Fail    statistics.Duration `json:"fail"`
-	Queue   statistics.Duration `json:"queue"`
-	Input   statistics.Duration `json:"compute_input"`
-	Compute statistics.Duration `json:"compute_infer"`
-	Output  statistics.Duration `json:"compute_output"`
+	Success gateway.DurationStatistics `json:"success"`
+	Fail    gateway.DurationStatistics `json:"fail"`
+	Queue   gateway.DurationStatistics `json:"queue"`
+	Input   gateway.DurationStatistics `json:"compute_input"`
+	Compute gateway.DurationStatistics `json:"compute_infer"`
+	Output  gateway.DurationStatistics `json:"compute_output"`
 }
 
 type batchJSON struct {
-	Size    int                 `json:"batch_size"`
-	Input   statistics.Duration `json:"compute_input"`
-	Compute statistics.Duration `json:"compute_infer"`
-	Output  statistics.Duration `json:"compute_output"`
+	Size    int                        `json:"batch_size"`
+	Input   gateway.DurationStatistics `json:"compute_input"`
+	Compute gateway.DurationStatistics `json:"compute_infer"`
+	Output  gateway.DurationStatistics `json:"compute_output"`
 }
 
 // tell writes the statistics of pipelines.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/gateway/statistics"
+	"github.com/harpagon/harpagon/gateway"
 )
 
 func TestRepositoryIndex(t *testing.T) {
@@ -23,11 +23,11 @@ func TestRepositoryIndex(t *testing.T) {
 func TestStatistics(t *testing.T) {
 	code, _ := get(t, New(&backend{}, Options{}), "/v2/models/p/stats")
 	require.Equal(t, http.StatusNotFound, code)
-	seen := statistics.Pipeline{
-		Last: time.UnixMilli(5), Success: statistics.Duration{Count: 2, Total: 3}, Executed: 1,
-		Batches: []statistics.Batches{{Size: 2, Compute: statistics.Duration{Count: 1, Total: 3}}},
+	seen := gateway.PipelineStatistics{
+		Last: time.UnixMilli(5), Success: gateway.DurationStatistics{Count: 2, Total: 3}, Executed: 1,
+		Batches: []gateway.BatchStatistics{{Size: 2, Compute: gateway.DurationStatistics{Count: 1, Total: 3}}},
 	}
-	h := New(&backend{}, Options{Statistics: func(string) statistics.Pipeline { return seen }})
+	h := New(&backend{}, Options{Statistics: func(string) gateway.PipelineStatistics { return seen }})
 	for _, path := range []string{"/v2/models/stats", "/v2/models/p/stats", "/v2/models/p/versions/4/stats"} {
 		code, body := get(t, h, path)
 		require.Equal(t, http.StatusOK, code)

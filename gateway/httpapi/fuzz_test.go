@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/internal/testkit"
 )
 
@@ -25,7 +25,7 @@ func FuzzRequests(f *testing.F) {
 	for _, path := range []string{"/v2/models/p/versions/4/ready", "/v2/models/p/stats", "/v2", "//v2/./models", "/v2/models/%00?x=%"} {
 		f.Add([]byte("GET " + path + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\ntraceparent: 00-1-2-3\r\n\r\n"))
 	}
-	held := inflight.New(inflight.Limits{Total: 1 << 30})
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
 	h := New(&backend{ready: true}, Options{Bytes: held})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		defer testkit.WatchStalls(t, len(raw))()

@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
-	"github.com/harpagon/harpagon/gateway/statistics"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/secure"
@@ -30,10 +29,10 @@ type Options struct {
 	Crowded func(ctx context.Context, pipeline string, arrived time.Time) *wire.Error
 
 	// Bytes bounds the memory of requests under way; nil bounds nothing.
-	Bytes *inflight.Bytes
+	Bytes *gateway.Bytes
 
 	// Statistics tells of a pipeline what was seen; nil leaves statistics out.
-	Statistics func(pipeline string) statistics.Pipeline
+	Statistics func(pipeline string) gateway.PipelineStatistics
 }
 
 // server is the handler.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -301,7 +301,7 @@ func TestSlowCallers(t *testing.T) {
 				near, far := net.Pipe()
 				ctx, cancel := context.WithCancel(t.Context())
 				done, ended := make(chan error, 1), make(chan struct{})
-				held := inflight.New(inflight.Limits{Total: 1 << 30})
+				held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
 				go func() {
 					done <- Serve(ctx, &once{Conn: far, closed: make(chan struct{})}, New(&backend{}, Options{Bytes: held}))
 				}()

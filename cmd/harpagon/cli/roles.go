@@ -20,7 +20,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/hosts"
 	"github.com/harpagon/harpagon/executors/serverless"
-	"github.com/harpagon/harpagon/gateway/inflight"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -141,7 +141,7 @@ the time that its profile says: to try a fleet of any size on a few machines.`,
 			o.ForceEngine = executors.EngineEmulated
 		}
 		o.Engines, o.Credentials = system.Engines(nil, nil, nil), proof
-		o.Memory = inflight.New(inflight.Limits{Total: RequestBytes()})
+		o.Memory = gateway.NewBytes(gateway.ByteLimits{Total: RequestBytes()})
 		o.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		fmt.Fprintf(d.Stderr, "worker %s offers %s\n", o.Name, quantity.Count(len(o.Devices), "device"))
 		return roles.RunWorker(ctx, t, o)

@@ -19,10 +19,7 @@ import (
 	"github.com/harpagon/harpagon/gateway/console"
 	"github.com/harpagon/harpagon/gateway/grpcapi"
 	"github.com/harpagon/harpagon/gateway/httpapi"
-	"github.com/harpagon/harpagon/gateway/inflight"
-	"github.com/harpagon/harpagon/gateway/logs"
 	"github.com/harpagon/harpagon/gateway/metrics"
-	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/gateway/tracing"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -99,7 +96,7 @@ type Gateway struct {
 	GRPC    string // HOST:PORT; empty without
 	Attach  string // HOST:PORT that executors dial, LocalGateway without
 
-	Bytes *inflight.Bytes // of requests under way
+	Bytes *gateway.Bytes // of requests under way
 
 	secured bool              // HTTP is over TLS
 	Member  activities.Member // of the fleet
@@ -112,9 +109,9 @@ type Gateway struct {
 	replaced chan struct{} // closed when another process has taken the name
 
 	metrics  *metrics.Metrics
-	seen     *statistics.Collector
+	seen     *gateway.StatisticsCollector
 	traces   *tracing.Tracer // nil where the environment asks for none
-	written  *logs.Logger    // nil without
+	written  *gateway.Logger // nil without
 	promises promises
 	workers  []worker.Worker
 	quit     context.CancelFunc // of the servers
@@ -141,13 +138,13 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		tell = func(string) {}
 	}
 	o.Gateway.Dispatched = len(o.Dispatchers) > 0
-	o.Gateway.Bytes = inflight.New(inflight.Limits{Total: o.Limits.Bytes, PerPipeline: o.Limits.PipelineBytes})
+	o.Gateway.Bytes = gateway.NewBytes(gateway.ByteLimits{Total: o.Limits.Bytes, PerPipeline: o.Limits.PipelineBytes})
 	traces, err := tracing.FromEnvironment(ctx, o.Version, tell)
 	if err != nil {
 		quit()
 		return nil, err
 	}
-	collected, seen, written := metrics.New(), statistics.New(), logs.New(o.Logger)
+	collected, seen, written := metrics.New(), gateway.NewStatistics(), gateway.NewLog(o.Logger)
 	commands := control.New(c, control.Options{})
 	doubted := newDoubts(func(host string) {
 		go func() {

@@ -22,7 +22,6 @@ import (
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/console"
 	"github.com/harpagon/harpagon/gateway/metrics"
-	"github.com/harpagon/harpagon/gateway/statistics"
 	"github.com/harpagon/harpagon/wire/attach"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 	"github.com/harpagon/harpagon/wire/queue"
@@ -47,7 +46,7 @@ type ports struct {
 // open starts every role that listens; those that need Temporal open their ports only.
 func open(t *testing.T, c secure.Credentials) (p ports) {
 	life, quit := context.WithCancel(t.Context())
-	g := &Gateway{Gateway: gateway.New(gateway.Options{}), quit: quit, metrics: metrics.New(), seen: statistics.New()}
+	g := &Gateway{Gateway: gateway.New(gateway.Options{}), quit: quit, metrics: metrics.New(), seen: gateway.NewStatistics()}
 	g.front = newFront(g.Gateway)
 	g.front.enter(serving)
 	any := "127.0.0.1:0"

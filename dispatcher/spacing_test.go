@@ -1,4 +1,4 @@
-package stats
+package dispatcher
 
 import (
 	"math/rand/v2"
@@ -50,7 +50,7 @@ func TestSpacingLeavesSlowChangesOut(t *testing.T) {
 }
 
 func measured(at []time.Duration) *autoscale.Gaps {
-	var s Service
+	var s ServiceStats
 	s.Init(time.Hour, 0)
 	for _, now := range at {
 		s.Arrive(now, now)

@@ -1,4 +1,4 @@
-package stats
+package dispatcher
 
 import (
 	"slices"
@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// Module counts the items and batches of a module. Its owner's lock guards it.
-type Module struct {
+// ModuleStats counts the items and batches of a module. Its owner's lock guards it.
+type ModuleStats struct {
 	since dispatch.Time
 	ring  ring[moduleSecond]
 	runs  map[runKey]*runs
@@ -61,28 +61,28 @@ type executorSecond struct {
 }
 
 // Init begins to count at now. Measure looks back on span.
-func (s *Module) Init(span time.Duration, now dispatch.Time) {
+func (s *ModuleStats) Init(span time.Duration, now dispatch.Time) {
 	s.ring.init(span, (*moduleSecond).reset)
 	s.since = now
 }
 
 // Arrive counts an item.
-func (s *Module) Arrive(now dispatch.Time) { s.ring.at(now).requests++ }
+func (s *ModuleStats) Arrive(now dispatch.Time) { s.ring.at(now).requests++ }
 
 // Query notes the size of a pool's query, whose profile ends at largest.
-func (s *Module) Query(now dispatch.Time, size, largest int) {
+func (s *ModuleStats) Query(now dispatch.Time, size, largest int) {
 	second := s.ring.at(now)
 	second.queries = tallyUp(second.queries, bucketOfSize(size, largest), 1)
 }
 
 // Drop counts an item that was given up, in the words of autoscale.
-func (s *Module) Drop(now dispatch.Time, reason string) {
+func (s *ModuleStats) Drop(now dispatch.Time, reason string) {
 	second := s.ring.at(now)
 	second.drops = tallyUp(second.drops, reason, 1)
 }
 
-// Batch is a batch that has come back.
-type Batch struct {
+// BatchStats is a batch that has come back.
+type BatchStats struct {
 	Executor, Hardware string
 	Host               string // of the executor; empty where it is not known
 	Concurrency        int    // batches that it runs at a time
@@ -95,9 +95,9 @@ type Batch struct {
 	Transfer           time.Duration // between gateway and executor and back
 }
 
-// Batch counts one that has come back, and returns what counts the times of its items: nil
+// BatchStats counts one that has come back, and returns what counts the times of its items: nil
 // where it was computed twice, or not, because those say little.
-func (s *Module) Batch(now dispatch.Time, b Batch) *Stays {
+func (s *ModuleStats) Batch(now dispatch.Time, b BatchStats) *Stays {
 	second := s.ring.at(now)
 	second.batches++
 	second.batched += int64(b.Rows)
@@ -155,7 +155,7 @@ func (s *moduleSecond) executor(name string) *executorSecond {
 }
 
 // Measure fills in what was seen lately.
-func (s *Module) Measure(now dispatch.Time, m *autoscale.ModuleMeasures) {
+func (s *ModuleStats) Measure(now dispatch.Time, m *autoscale.ModuleMeasures) {
 	r := &s.ring
 	r.advance(now)
 	span := min(r.span(now), now-s.since)

@@ -1,4 +1,4 @@
-package logs
+package gateway
 
 import (
 	"context"
@@ -6,24 +6,23 @@ import (
 	"sync"
 	"time"
 
-	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Every is how often one kind of failure is written at the most, but for the first.
-const Every = 10 * time.Second
+// LogEvery is how often one kind of failure is written at the most, but for the first.
+const LogEvery = 10 * time.Second
 
 // Logger writes records. It is safe for concurrent use.
 type Logger struct {
 	to *slog.Logger
 
 	mu     sync.Mutex
-	more   map[kind]*repeated
+	more   map[eventKind]*repeated
 	closed bool
 }
 
-// kind is what failures have in common that are written together.
-type kind struct{ what, service, outcome, module, code string }
+// eventKind is what failures have in common that are written together.
+type eventKind struct{ what, service, outcome, module, code string }
 
 // repeated are failures since the one that was written.
 type repeated struct {
@@ -33,34 +32,34 @@ type repeated struct {
 	timer *time.Timer
 }
 
-// New makes a Logger; a nil one writes nothing.
-func New(to *slog.Logger) *Logger {
+// NewLog makes a Logger; a nil one writes nothing.
+func NewLog(to *slog.Logger) *Logger {
 	if to == nil {
 		return nil
 	}
-	return &Logger{to: to, more: map[kind]*repeated{}}
+	return &Logger{to: to, more: map[eventKind]*repeated{}}
 }
 
 // Observer is what a gateway reports to.
-func (l *Logger) Observer() gateway.Observer {
+func (l *Logger) Observer() Observer {
 	if l == nil {
-		return gateway.Observer{}
+		return Observer{}
 	}
-	return gateway.Observer{
+	return Observer{
 		RequestEnd: l.requestEnd,
 		BatchEnd:   l.batchEnd,
 		CallEnd:    l.callEnd,
-		Attached: func(i gateway.ExecutorInfo) {
+		Attached: func(i ExecutorInfo) {
 			l.to.Info("executor attached", "service", i.Pipeline, "module", i.Module, "executor", i.Executor, "host", i.Host, "device", i.Device)
 		},
-		Detached: func(i gateway.ExecutorInfo) {
+		Detached: func(i ExecutorInfo) {
 			if i.Err == nil {
 				l.to.Info("executor detached", "service", i.Pipeline, "module", i.Module, "executor", i.Executor, "host", i.Host, "device", i.Device)
 				return
 			}
 			l.to.Warn("executor lost", "service", i.Pipeline, "module", i.Module, "executor", i.Executor, "host", i.Host, "device", i.Device, "error", i.Err)
 		},
-		Installed: func(i gateway.InstallInfo) {
+		Installed: func(i InstallInfo) {
 			l.to.Info("generation installed", "service", i.Pipeline, "generation", i.Generation, "previous", i.Previous, "executors", i.Executors, "moved", i.Moved)
 		},
 	}
@@ -68,16 +67,16 @@ func (l *Logger) Observer() gateway.Observer {
 
 // levels of outcomes: what is the system's doing is an error, what load does a warning,
 // what callers do is told.
-var levels = map[gateway.Outcome]slog.Level{
-	gateway.Late: slog.LevelWarn, gateway.Dropped: slog.LevelWarn, gateway.Refused: slog.LevelWarn,
-	gateway.Failed: slog.LevelError, gateway.Cancelled: slog.LevelInfo, gateway.Invalid: slog.LevelInfo,
+var levels = map[Outcome]slog.Level{
+	Late: slog.LevelWarn, Dropped: slog.LevelWarn, Refused: slog.LevelWarn,
+	Failed: slog.LevelError, Cancelled: slog.LevelInfo, Invalid: slog.LevelInfo,
 }
 
-func (l *Logger) requestEnd(i gateway.RequestInfo) {
-	if i.Outcome == gateway.Completed {
+func (l *Logger) requestEnd(i RequestInfo) {
+	if i.Outcome == Completed {
 		return
 	}
-	k := kind{what: "request", service: i.Pipeline, outcome: i.Outcome.String()}
+	k := eventKind{what: "request", service: i.Pipeline, outcome: i.Outcome.String()}
 	reason := "answered after its deadline"
 	if e := i.Err; e != nil {
 		k.module, k.code, reason = e.Stage, string(e.Code), e.Reason
@@ -85,7 +84,7 @@ func (l *Logger) requestEnd(i gateway.RequestInfo) {
 	l.note(levels[i.Outcome], k, reason, "request_id", i.ID, "generation", i.Generation, "elapsed", i.Elapsed)
 }
 
-func (l *Logger) batchEnd(i gateway.BatchInfo) {
+func (l *Logger) batchEnd(i BatchInfo) {
 	if i.Err == nil {
 		return
 	}
@@ -93,17 +92,17 @@ func (l *Logger) batchEnd(i gateway.BatchInfo) {
 	if i.Err.Code == wire.CodeInvalid {
 		level = slog.LevelInfo
 	}
-	l.note(level, kind{"batch", i.Pipeline, "failed", i.Module, string(i.Err.Code)}, i.Err.Reason, "executor", i.Executor, "size", i.Size)
+	l.note(level, eventKind{"batch", i.Pipeline, "failed", i.Module, string(i.Err.Code)}, i.Err.Reason, "executor", i.Executor, "size", i.Size)
 }
 
-func (l *Logger) callEnd(i gateway.CallInfo) {
+func (l *Logger) callEnd(i CallInfo) {
 	if i.Kind != "" {
-		l.note(slog.LevelWarn, kind{"call", i.Function, "failed", i.Group, i.Kind}, "the provider gave no good answer", "requests", i.Requests, "again", i.Again)
+		l.note(slog.LevelWarn, eventKind{"call", i.Function, "failed", i.Group, i.Kind}, "the provider gave no good answer", "requests", i.Requests, "again", i.Again)
 	}
 }
 
-// note writes the first of a kind, and counts the others until Every is over.
-func (l *Logger) note(level slog.Level, k kind, reason string, more ...any) {
+// note writes the first of a kind, and counts the others until LogEvery is over.
+func (l *Logger) note(level slog.Level, k eventKind, reason string, more ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.more[k]; r != nil {
@@ -112,11 +111,11 @@ func (l *Logger) note(level slog.Level, k kind, reason string, more ...any) {
 	}
 	l.to.Log(context.Background(), level, k.what+" "+k.outcome, append(k.attributes(reason), more...)...)
 	if !l.closed {
-		l.more[k] = &repeated{level: level, timer: time.AfterFunc(Every, func() { l.sum(k) })}
+		l.more[k] = &repeated{level: level, timer: time.AfterFunc(LogEvery, func() { l.sum(k) })}
 	}
 }
 
-func (k kind) attributes(reason string) []any {
+func (k eventKind) attributes(reason string) []any {
 	all := []any{"service", k.service}
 	if k.module != "" {
 		all = append(all, "module", k.module)
@@ -129,7 +128,7 @@ func (k kind) attributes(reason string) []any {
 
 // sum writes how many of a kind came since the one before, and forgets the kind when
 // there were none.
-func (l *Logger) sum(k kind) {
+func (l *Logger) sum(k eventKind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.more[k]
@@ -142,10 +141,10 @@ func (l *Logger) sum(k kind) {
 	}
 	l.rest(k, r)
 	r.n = 0
-	r.timer.Reset(Every)
+	r.timer.Reset(LogEvery)
 }
 
-func (l *Logger) rest(k kind, r *repeated) {
+func (l *Logger) rest(k eventKind, r *repeated) {
 	l.to.Log(context.Background(), r.level, k.what+" "+k.outcome, append(k.attributes(r.last), "more", r.n)...)
 }
 

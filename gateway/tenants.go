@@ -1,4 +1,4 @@
-package tenants
+package gateway
 
 import (
 	"sync"

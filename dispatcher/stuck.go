@@ -1,10 +1,4 @@
-// Package stuck finds batches that take far longer than their profile
-// (pipelines.SlowestRuns).
-//
-// The executor of such a batch will give its engine up; until then nothing that shares the
-// device gets on. From the first deadline on that the batch misses, policies do without the
-// executors of the device, so that their items go to others, until the batch has ended.
-package stuck
+package dispatcher
 
 import (
 	"slices"
@@ -16,11 +10,11 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// Runs knows the slowest runs of modules on the kinds of hardware that they have run on.
-type Runs map[Key]pipelines.SlowestRuns
+// SlowRuns knows the slowest runs of modules on the kinds of hardware that they have run on.
+type SlowRuns map[RunKey]pipelines.SlowestRuns
 
-// Key is a module of a deployment, by its number, on some hardware.
-type Key struct {
+// RunKey is a module of a deployment, by its number, on some hardware.
+type RunKey struct {
 	Of          placement.Age
 	Node        int32
 	Hardware    string
@@ -31,11 +25,11 @@ type Key struct {
 const kept = 256
 
 // Of are the runs of a module, nil for what has no profile.
-func (r *Runs) Of(k Key, m *pipelines.Module) pipelines.SlowestRuns {
+func (r *SlowRuns) Of(k RunKey, m *pipelines.Module) pipelines.SlowestRuns {
 	runs, ok := (*r)[k]
 	if !ok {
 		if *r == nil || len(*r) >= kept {
-			*r = make(Runs)
+			*r = make(SlowRuns)
 		}
 		if m != nil {
 			runs = m.Profile.SlowestRuns(k.Hardware, k.Concurrency)
@@ -45,15 +39,15 @@ func (r *Runs) Of(k Key, m *pipelines.Module) pipelines.SlowestRuns {
 	return runs
 }
 
-// Timer calls a function once the time that it was set to is over.
-type Timer interface{ Reset(d time.Duration) bool }
+// StuckTimer calls a function once the time that it was set to is over.
+type StuckTimer interface{ Reset(d time.Duration) bool }
 
-// Watch watches the batches that run on a device. Its methods are called under one lock.
-type Watch[Batch comparable] struct {
-	Timer func() Timer // makes one that has Look called
+// StuckWatch watches the batches that run on a device. Its methods are called under one lock.
+type StuckWatch[Batch comparable] struct {
+	Timer func() StuckTimer // makes one that has Look called
 	Now   func() dispatch.Time
 
-	timer   Timer         // nil until it is needed
+	timer   StuckTimer    // nil until it is needed
 	at      dispatch.Time // that it is set to; 0 where it is not
 	running []watched[Batch]
 	stuck   bool
@@ -67,7 +61,7 @@ type watched[Batch comparable] struct {
 
 // Begin notes a batch that will be stuck and have missed a deadline by then; 0 and
 // dispatch.Never are that it never is.
-func (w *Watch[Batch]) Begin(b Batch, misses dispatch.Time) {
+func (w *StuckWatch[Batch]) Begin(b Batch, misses dispatch.Time) {
 	if misses == 0 || misses == dispatch.Never {
 		return
 	}
@@ -83,7 +77,7 @@ func (w *Watch[Batch]) Begin(b Batch, misses dispatch.Time) {
 }
 
 // End forgets a batch.
-func (w *Watch[Batch]) End(b Batch) {
+func (w *StuckWatch[Batch]) End(b Batch) {
 	i := slices.IndexFunc(w.running, func(r watched[Batch]) bool { return r.batch == b })
 	if i < 0 {
 		return
@@ -95,12 +89,12 @@ func (w *Watch[Batch]) End(b Batch) {
 	}
 }
 
-func (w *Watch[Batch]) any(now dispatch.Time) bool {
+func (w *StuckWatch[Batch]) any(now dispatch.Time) bool {
 	return slices.ContainsFunc(w.running, func(r watched[Batch]) bool { return r.misses <= now })
 }
 
 // Look finds out whether a batch is stuck, and says whether that has changed.
-func (w *Watch[Batch]) Look() (changed bool) {
+func (w *StuckWatch[Batch]) Look() (changed bool) {
 	now, next := w.Now(), dispatch.Never
 	for _, r := range w.running {
 		if r.misses > now {
@@ -117,7 +111,7 @@ func (w *Watch[Batch]) Look() (changed bool) {
 }
 
 // Stuck says whether a batch is stuck and has missed a deadline.
-func (w *Watch[Batch]) Stuck() bool { return w.stuck }
+func (w *StuckWatch[Batch]) Stuck() bool { return w.stuck }
 
 // Freed says, once and without the lock, that the last one that was stuck has ended.
-func (w *Watch[Batch]) Freed() bool { return w.freed.Load() && w.freed.Swap(false) }
+func (w *StuckWatch[Batch]) Freed() bool { return w.freed.Load() && w.freed.Swap(false) }

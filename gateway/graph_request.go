@@ -1,4 +1,4 @@
-package graph
+package gateway
 
 import (
 	"slices"
@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/harpagon/harpagon/dispatcher"
-	"github.com/harpagon/harpagon/gateway/inflight"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/flow"
@@ -31,7 +30,7 @@ type Request struct {
 	Share admission.Entry
 
 	// Made is what its modules have made, in bytes. What is less than free does not count.
-	Made inflight.Held
+	Made HeldBytes
 	free int64
 
 	// Own is what a gateway keeps of it besides.
@@ -80,8 +79,8 @@ type Item struct {
 	completed bool
 }
 
-// New makes a request; see Init.
-func New(g *Graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) *Request {
+// NewRequest makes a request; see Init.
+func NewRequest(g *Graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) *Request {
 	r := new(Request)
 	r.Init(g, inputs, arrival, deadline)
 	return r

@@ -1,4 +1,4 @@
-package graph
+package gateway
 
 import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"

@@ -1,4 +1,4 @@
-package stats
+package dispatcher
 
 import (
 	"time"
@@ -9,10 +9,10 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
-// Application counts the requests of an application: since its generation
+// ApplicationStats counts the requests of an application: since its generation
 // serves, so that money can be compared with what the plan says, but for the rate.
-type Application struct {
-	Service
+type ApplicationStats struct {
+	ServiceStats
 	requests int64 // accepted or refused
 	underWay int64
 	lateCold int64 // late, behind a cold start
@@ -20,7 +20,7 @@ type Application struct {
 }
 
 // Begin counts an accepted request.
-func (s *Application) Begin(now dispatch.Time) {
+func (s *ApplicationStats) Begin(now dispatch.Time) {
 	s.Arrive(now, now)
 	s.mu.Lock()
 	s.requests++
@@ -30,7 +30,7 @@ func (s *Application) Begin(now dispatch.Time) {
 
 // Refuse counts a request that was turned away, which is no load where it was wrong
 // in itself.
-func (s *Application) Refuse(now dispatch.Time, o Outcome) {
+func (s *ApplicationStats) Refuse(now dispatch.Time, o Outcome) {
 	if o != Invalid {
 		s.Arrive(now, now)
 	}
@@ -43,21 +43,21 @@ func (s *Application) Refuse(now dispatch.Time, o Outcome) {
 }
 
 // Finish counts the outcome of a request that was accepted.
-func (s *Application) Finish(now dispatch.Time, o Outcome, elapsed time.Duration, cold bool) {
+func (s *ApplicationStats) Finish(now dispatch.Time, o Outcome, elapsed time.Duration, cold bool) {
 	s.End(now, o, elapsed)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.underWay--
-	if o == Late && cold {
+	if o == LateOutcome && cold {
 		s.lateCold++
 	}
-	if o == Completed || o == Late {
+	if o == Completed || o == LateOutcome {
 		s.latency.Add(elapsed)
 	}
 }
 
 // HandOver counts a request that waits for the next generation of its application.
-func (s *Application) HandOver(to *Application) {
+func (s *ApplicationStats) HandOver(to *ApplicationStats) {
 	s.mu.Lock()
 	s.requests--
 	s.underWay--
@@ -69,7 +69,7 @@ func (s *Application) HandOver(to *Application) {
 }
 
 // MeasureApplication is what was seen of the application, and since when its rate was.
-func (s *Application) MeasureApplication(name string, now dispatch.Time, to time.Time) (m functions.ApplicationMeasures, from time.Time) {
+func (s *ApplicationStats) MeasureApplication(name string, now dispatch.Time, to time.Time) (m functions.ApplicationMeasures, from time.Time) {
 	lately := autoscale.Measures{To: to}
 	s.Measure(now, &lately)
 	s.mu.Lock()
@@ -77,7 +77,7 @@ func (s *Application) MeasureApplication(name string, now dispatch.Time, to time
 	all := s.latency.Percentiles()
 	return functions.ApplicationMeasures{
 		Name: name, Offered: lately.Offered, Requests: s.requests, InFlight: s.underWay,
-		Completed: s.total[Completed], Late: s.total[Late], LateCold: s.lateCold, Dropped: s.total[Dropped], Refused: s.total[Refused],
+		Completed: s.total[Completed], Late: s.total[LateOutcome], LateCold: s.lateCold, Dropped: s.total[Dropped], Refused: s.total[RefusedOutcome],
 		Failed: s.total[Failed], Cancelled: s.total[Cancelled], Invalid: s.total[Invalid],
 		P50: all.P50, P99: all.P99, Max: all.Max,
 	}, lately.From

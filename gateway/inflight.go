@@ -1,10 +1,4 @@
-// Package inflight bounds the memory of requests that are under way, in bytes: of a
-// gateway, and of each pipeline. A request counts with its body from before that is
-// read until it is answered, with what it is decoded to, with what modules make of it, and
-// with its answer until that is written. Beyond a bound it is
-// refused, typed, so that many large requests at once, and callers who do not read,
-// cost time and not the process.
-package inflight
+package gateway
 
 import (
 	"sync"
@@ -13,15 +7,15 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Limits are in bytes; 0 bounds nothing.
-type Limits struct {
+// ByteLimits are in bytes; 0 bounds nothing.
+type ByteLimits struct {
 	Total       int64 // of all requests
 	PerPipeline int64 // of the requests to one
 }
 
 // Bytes counts. It is safe for concurrent use; nil bounds nothing.
 type Bytes struct {
-	limits Limits
+	limits ByteLimits
 
 	mu    sync.Mutex
 	total int64
@@ -29,16 +23,16 @@ type Bytes struct {
 	by    map[string]int64 // by pipeline, where each is bounded
 }
 
-// New makes a count with limits; nil where these bound nothing.
-func New(l Limits) *Bytes {
+// NewBytes makes a count with limits; nil where these bound nothing.
+func NewBytes(l ByteLimits) *Bytes {
 	if l.Total <= 0 && l.PerPipeline <= 0 {
 		return nil
 	}
 	return &Bytes{limits: l, by: map[string]int64{}}
 }
 
-// Held is what one request holds. It is for one goroutine at a time.
-type Held struct {
+// HeldBytes is what one request holds. It is for one goroutine at a time.
+type HeldBytes struct {
 	of       *Bytes
 	pipeline string
 	bytes    int64
@@ -46,11 +40,11 @@ type Held struct {
 
 // Begin is a request that holds nothing yet; its pipeline is empty where that is not known,
 // see Assign. Release it in the end.
-func (b *Bytes) Begin(pipeline string) Held { return Held{of: b, pipeline: pipeline} }
+func (b *Bytes) Begin(pipeline string) HeldBytes { return HeldBytes{of: b, pipeline: pipeline} }
 
 // Grow takes n bytes more, or says that they are too many; then it holds what it
 // held.
-func (h *Held) Grow(n int64) error {
+func (h *HeldBytes) Grow(n int64) error {
 	b := h.of
 	if b == nil || n <= 0 {
 		return nil
@@ -58,11 +52,11 @@ func (h *Held) Grow(n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if limit := b.limits.Total; limit > 0 && b.total+n > limit {
-		return refusal(n, b.total, limit, "the gateway", "--max-bytes")
+		return bytesRefusal(n, b.total, limit, "the gateway", "--max-bytes")
 	}
 	if limit := b.limits.PerPipeline; limit > 0 && h.pipeline != "" {
 		if held := b.by[h.pipeline]; held+n > limit {
-			return refusal(n, held, limit, "the pipeline", "--max-bytes-per-pipeline")
+			return bytesRefusal(n, held, limit, "the pipeline", "--max-bytes-per-pipeline")
 		}
 		b.by[h.pipeline] += n
 	}
@@ -73,7 +67,7 @@ func (h *Held) Grow(n int64) error {
 }
 
 // Assign says to which pipeline a request goes, if there is room for it there.
-func (h *Held) Assign(pipeline string) error {
+func (h *HeldBytes) Assign(pipeline string) error {
 	n := h.bytes
 	if h.of == nil || h.of.limits.PerPipeline <= 0 {
 		h.pipeline = pipeline
@@ -86,14 +80,14 @@ func (h *Held) Assign(pipeline string) error {
 
 // Move gives n bytes at most to another request, which nobody else can take meanwhile, and says
 // how many. Neither has a pipeline yet.
-func (h *Held) Move(n int64, to *Held) int64 {
+func (h *HeldBytes) Move(n int64, to *HeldBytes) int64 {
 	n = max(min(n, h.bytes), 0)
 	h.bytes, to.bytes = h.bytes-n, to.bytes+n
 	return n
 }
 
 // Shrink gives n bytes back.
-func (h *Held) Shrink(n int64) {
+func (h *HeldBytes) Shrink(n int64) {
 	b := h.of
 	if n = min(n, h.bytes); b == nil || n <= 0 {
 		return
@@ -109,13 +103,13 @@ func (h *Held) Shrink(n int64) {
 	h.bytes -= n
 }
 
-func refusal(n, held, limit int64, whose, flag string) error {
+func bytesRefusal(n, held, limit int64, whose, flag string) error {
 	return wire.Errorf(wire.CodeOverloaded, "", "the request needs %s more, and requests under way hold %s of the %s that %s may (%s); try again when some are answered",
 		quantity.Bytes(n), quantity.Bytes(held), quantity.Bytes(limit), whose, flag)
 }
 
 // Release gives everything back.
-func (h *Held) Release() { h.Shrink(h.bytes) }
+func (h *HeldBytes) Release() { h.Shrink(h.bytes) }
 
 // Take takes n bytes for a step of a module, until release is called.
 func (b *Bytes) Take(n int64) (release func(), err error) {

@@ -1,4 +1,4 @@
-package stats
+package dispatcher
 
 import (
 	"sync"
@@ -9,8 +9,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// Service counts the requests of a service. It may be used from many goroutines.
-type Service struct {
+// ServiceStats counts the requests of a service. It may be used from many goroutines.
+type ServiceStats struct {
 	mu    sync.Mutex
 	ring  ring[serviceSecond]
 	space spacing
@@ -31,14 +31,14 @@ func (s *serviceSecond) reset() {
 }
 
 // Init begins to count at now. Measure looks back on span.
-func (s *Service) Init(span time.Duration, now dispatch.Time) {
+func (s *ServiceStats) Init(span time.Duration, now dispatch.Time) {
 	s.ring.init(span, (*serviceSecond).reset)
 	s.since = now
 }
 
 // Arrive counts a request that came at an instant and was read by now, and is none that
 // is wrong in itself.
-func (s *Service) Arrive(now, came dispatch.Time) {
+func (s *ServiceStats) Arrive(now, came dispatch.Time) {
 	s.mu.Lock()
 	second := s.ring.at(now)
 	second.arrived++
@@ -47,19 +47,19 @@ func (s *Service) Arrive(now, came dispatch.Time) {
 }
 
 // End counts the outcome of a request.
-func (s *Service) End(now dispatch.Time, o Outcome, elapsed time.Duration) {
+func (s *ServiceStats) End(now dispatch.Time, o Outcome, elapsed time.Duration) {
 	s.mu.Lock()
 	second := s.ring.at(now)
 	second.outcomes[o]++
 	s.total[o]++
-	if o == Completed || o == Late {
+	if o == Completed || o == LateOutcome {
 		second.latency.Add(elapsed)
 	}
 	s.mu.Unlock()
 }
 
 // Totals are the outcomes since the beginning.
-func (s *Service) Totals() map[Outcome]int64 {
+func (s *ServiceStats) Totals() map[Outcome]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[Outcome]int64)
@@ -70,7 +70,7 @@ func (s *Service) Totals() map[Outcome]int64 {
 }
 
 // Measure fills in what was seen lately.
-func (s *Service) Measure(now dispatch.Time, m *autoscale.Measures) {
+func (s *ServiceStats) Measure(now dispatch.Time, m *autoscale.Measures) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ring.advance(now)
@@ -82,9 +82,9 @@ func (s *Service) Measure(now dispatch.Time, m *autoscale.Measures) {
 		second := &s.ring.seconds[i]
 		m.Arrived += second.arrived
 		m.Completed += second.outcomes[Completed]
-		m.Late += second.outcomes[Late]
+		m.Late += second.outcomes[LateOutcome]
 		m.Dropped += second.outcomes[Dropped]
-		m.Refused += second.outcomes[Refused]
+		m.Refused += second.outcomes[RefusedOutcome]
 		m.Failed += second.outcomes[Failed]
 		m.Cancelled += second.outcomes[Cancelled]
 		m.Invalid += second.outcomes[Invalid]

@@ -1,6 +1,4 @@
-// Package policies makes the dispatch policies of a deployment's modules, from what the
-// plan says of their time and from what a dispatcher allows itself.
-package policies
+package dispatcher
 
 import (
 	"fmt"
@@ -20,19 +18,19 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
-// Limits are what a dispatcher allows itself; dispatcher.Options says what each means.
-type Limits struct {
+// PolicyLimits are what a dispatcher allows itself; dispatcher.Options says what each means.
+type PolicyLimits struct {
 	MaxQueue, MaxCalls     int
 	Patient                bool
 	Margin, FunctionMargin time.Duration
 }
 
-// marginShare is the part of a request's time at a module that Limits.Margin
+// marginShare is the part of a request's time at a module that PolicyLimits.Margin
 // may take at most.
 const marginShare = 10
 
-// Schedule fills the graph in with what the plan says of time.
-func Schedule(d *placement.Deployment, graph *flow.Graph) {
+// ScheduleGraph fills the graph in with what the plan says of time.
+func ScheduleGraph(d *placement.Deployment, graph *flow.Graph) {
 	budget, keep := map[string]time.Duration{}, map[string]timing.Kept{}
 	for i := range graph.Nodes {
 		module := graph.Nodes[i].Module
@@ -40,20 +38,20 @@ func Schedule(d *placement.Deployment, graph *flow.Graph) {
 		if m != nil {
 			budget[module] = m.Budget
 		}
-		keep[module] = timing.Keep(d.Pipeline.Dispatch, m, Groups(d, module))
+		keep[module] = timing.Keep(d.Pipeline.Dispatch, m, PolicyGroups(d, module))
 	}
 	graph.Schedule(budget, keep)
 }
 
-// Made is a policy with what it was made from.
-type Made struct {
+// BuiltPolicy is a policy with what it was made from.
+type BuiltPolicy struct {
 	dispatch.Policy
 	Spec factory.Spec
 }
 
-// Make makes a policy for every node of a graph that is scheduled, in their order.
-func Make(d *placement.Deployment, graph *flow.Graph, l Limits) ([]Made, error) {
-	all := make([]Made, len(graph.Nodes))
+// BuildPolicies makes a policy for every node of a graph that is scheduled, in their order.
+func BuildPolicies(d *placement.Deployment, graph *flow.Graph, l PolicyLimits) ([]BuiltPolicy, error) {
+	all := make([]BuiltPolicy, len(graph.Nodes))
 	for i := range all {
 		n := &graph.Nodes[i]
 		s, err := spec(d, n, &l)
@@ -69,7 +67,7 @@ func Make(d *placement.Deployment, graph *flow.Graph, l Limits) ([]Made, error) 
 }
 
 // spec is the policy that the deployment names, for one of its modules.
-func spec(d *placement.Deployment, n *flow.Node, o *Limits) (factory.Spec, error) {
+func spec(d *placement.Deployment, n *flow.Node, o *PolicyLimits) (factory.Spec, error) {
 	if d.Function != nil {
 		return factory.Spec{Grouped: groupedOptions(d.Function, o)}, nil
 	}
@@ -77,7 +75,7 @@ func spec(d *placement.Deployment, n *flow.Node, o *Limits) (factory.Spec, error
 		return pool.Dispatcher(*d, o.MaxQueue)
 	}
 	c := factory.Module{
-		Policy: d.Pipeline.Dispatch, Groups: Groups(d, n.Module), SLO: d.Pipeline.SLO - n.Offset - n.Keep.Planned,
+		Policy: d.Pipeline.Dispatch, Groups: PolicyGroups(d, n.Module), SLO: d.Pipeline.SLO - n.Offset - n.Keep.Planned,
 		MaxQueue: o.MaxQueue, Early: timing.Early(!o.Patient, &d.Pipeline, &d.Plan), Below: n.Below(),
 	}
 	c.Margin = min(max(0, o.Margin), c.SLO/marginShare)
@@ -87,17 +85,17 @@ func spec(d *placement.Deployment, n *flow.Node, o *Limits) (factory.Spec, error
 	return c.Spec()
 }
 
-// Cluster makes the one policy of a part of a cluster, and schedules the graphs of its
+// BuildCluster makes the one policy of a part of a cluster, and schedules the graphs of its
 // members, which are in their order. A request's class is the place of its module among
 // all of them.
-func Cluster(d *placement.Deployment, graphs []*flow.Graph, l Limits) (Made, error) {
+func BuildCluster(d *placement.Deployment, graphs []*flow.Graph, l PolicyLimits) (BuiltPolicy, error) {
 	part := &d.Cluster.Parts[0]
 	o := shared.Options{MaxQueue: l.MaxQueue, Margin: max(0, l.Margin)}
 	for i := range part.Members {
 		m := &part.Members[i]
 		models, err := classes.Of(&m.Pipeline, graphs[i], m.Budgets, d.Cluster.Hardware)
 		if err != nil {
-			return Made{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
+			return BuiltPolicy{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
 		}
 		for _, model := range models {
 			o.Margin = min(o.Margin, model.SLO/marginShare)
@@ -107,9 +105,9 @@ func Cluster(d *placement.Deployment, graphs []*flow.Graph, l Limits) (Made, err
 	s := factory.Spec{Shared: &factory.Shared{Name: d.Cluster.Dispatch, Options: o}}
 	p, err := factory.New(s)
 	if err != nil {
-		return Made{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
+		return BuiltPolicy{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
 	}
-	return Made{Policy: p, Spec: s}, nil
+	return BuiltPolicy{Policy: p, Spec: s}, nil
 }
 
 // groupedOptions is the configuration of policy grouped. A batch leaves a margin
@@ -117,7 +115,7 @@ func Cluster(d *placement.Deployment, graphs []*flow.Graph, l Limits) (Made, err
 // is given up when not even a call of its own would be in time, on average: the
 // plan's longest time of a full batch would give up what leaves at its timeout
 // whenever a timer is late.
-func groupedOptions(d *functions.Deployment, o *Limits) *grouped.Options {
+func groupedOptions(d *functions.Deployment, o *PolicyLimits) *grouped.Options {
 	problem := functions.Problem{Function: d.Function, Provider: d.Provider}
 	c := d.Plan.Dispatch()
 	c.MaxQueue = o.MaxCalls
@@ -141,10 +139,10 @@ func planned(d *placement.Deployment, module string) *plan.Module {
 	return nil
 }
 
-// Groups are the groups of a module by the index that slots refer to, with
+// PolicyGroups are the groups of a module by the index that slots refer to, with
 // durations by batch size from the profile. Without a plan for the module the slots
 // say what there is.
-func Groups(d *placement.Deployment, module string) []tc.Group {
+func PolicyGroups(d *placement.Deployment, module string) []tc.Group {
 	var all []tc.Group
 	if m := planned(d, module); m != nil {
 		declared := plan.Transferred(d.Pipeline, d.Plan.Transfer)

@@ -1,4 +1,4 @@
-package logs_test
+package gateway_test
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/gateway"
-	"github.com/harpagon/harpagon/gateway/logs"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -27,11 +26,11 @@ func records(t *testing.T, text string) (all []map[string]any) {
 	return all
 }
 
-// Every outcome but an answer in time is in the log at once, whatever was before.
+// LogEvery outcome but an answer in time is in the log at once, whatever was before.
 func TestFailuresAreWritten(t *testing.T) {
 	for _, outcome := range []gateway.Outcome{gateway.Late, gateway.Dropped, gateway.Refused, gateway.Failed, gateway.Cancelled, gateway.Invalid} {
 		var b bytes.Buffer
-		l := logs.New(slog.New(slog.NewJSONHandler(&b, nil)))
+		l := gateway.NewLog(slog.New(slog.NewJSONHandler(&b, nil)))
 		l.Observer().RequestEnd(gateway.RequestInfo{Pipeline: "p", ID: "7", Outcome: outcome})
 		got := records(t, b.String())
 		require.Len(t, got, 1, outcome)
@@ -41,11 +40,11 @@ func TestFailuresAreWritten(t *testing.T) {
 	}
 }
 
-// A flood is two records in each Every, and none of it is lost: what the records say adds up.
+// A flood is two records in each LogEvery, and none of it is lost: what the records say adds up.
 func TestFloodAddsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
-		l := logs.New(slog.New(slog.NewJSONHandler(&b, nil)))
+		l := gateway.NewLog(slog.New(slog.NewJSONHandler(&b, nil)))
 		o := l.Observer()
 		const n = 5000
 		for range n {
@@ -75,12 +74,12 @@ func TestFloodAddsUp(t *testing.T) {
 func TestQuietForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
-		l := logs.New(slog.New(slog.NewJSONHandler(&b, nil)))
+		l := gateway.NewLog(slog.New(slog.NewJSONHandler(&b, nil)))
 		defer l.Close()
 		o := l.Observer()
 		for range 3 {
 			o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Err: &wire.Error{Code: wire.CodeInternal, Reason: "broken"}})
-			time.Sleep(2*logs.Every + time.Second)
+			time.Sleep(2*gateway.LogEvery + time.Second)
 		}
 		require.Len(t, records(t, b.String()), 3)
 	})
@@ -88,13 +87,13 @@ func TestQuietForgets(t *testing.T) {
 
 func TestWhatServesIsWritten(t *testing.T) {
 	var b bytes.Buffer
-	o := logs.New(slog.New(slog.NewJSONHandler(&b, nil))).Observer()
+	o := gateway.NewLog(slog.New(slog.NewJSONHandler(&b, nil))).Observer()
 	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 2, Previous: 1})
 	o.Detached(gateway.ExecutorInfo{Pipeline: "p", Executor: "e", Err: errors.New("reset by peer")})
 	got := records(t, b.String())
 	require.Equal(t, "generation installed", got[0]["msg"])
 	require.Equal(t, "executor lost", got[1]["msg"])
 	require.Equal(t, "reset by peer", got[1]["error"])
-	require.Nil(t, logs.New(nil).Observer().RequestEnd, "costs nothing where nobody asks")
-	logs.New(nil).Close()
+	require.Nil(t, gateway.NewLog(nil).Observer().RequestEnd, "costs nothing where nobody asks")
+	gateway.NewLog(nil).Close()
 }

@@ -1,4 +1,4 @@
-package inflight
+package gateway
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 )
 
 func TestBounds(t *testing.T) {
-	b := New(Limits{Total: 100, PerPipeline: 60})
+	b := NewBytes(ByteLimits{Total: 100, PerPipeline: 60})
 	one, other, third := b.Begin("a"), b.Begin("a"), b.Begin("b")
 	require.NoError(t, one.Grow(50))
 	err := other.Grow(11)
@@ -32,14 +32,14 @@ func TestBounds(t *testing.T) {
 	free := none.Begin("a")
 	require.NoError(t, free.Grow(1<<40))
 	free.Release()
-	require.Nil(t, New(Limits{}))
+	require.Nil(t, NewBytes(ByteLimits{}))
 }
 
 // TestNeverBeyondItsBounds tries what it likes.
 func TestNeverBeyondItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := New(Limits{Total: 100, PerPipeline: 60})
-		held := []Held{b.Begin("a"), b.Begin("a"), b.Begin("b"), b.Begin("c")}
+		b := NewBytes(ByteLimits{Total: 100, PerPipeline: 60})
+		held := []HeldBytes{b.Begin("a"), b.Begin("a"), b.Begin("b"), b.Begin("c")}
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			h := &held[rapid.IntRange(0, len(held)-1).Draw(t, "which")]
 			if rapid.Bool().Draw(t, "release") {
