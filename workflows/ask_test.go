@@ -9,7 +9,6 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler"
-	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // provisioner is one of hosts with so many cores.
@@ -23,7 +22,7 @@ func (w *world) comes(r *rig, name string, devices int) {
 		w.fleet.Hosts = append(w.fleet.Hosts, host(name, devices))
 		w.fleet.Version++
 	})
-	r.SignalWorkflow(SignalFleetChanged, fleet.Change{Joined: []string{name}})
+	r.SignalWorkflow(SignalFleetChanged, FleetChange{Joined: []string{name}})
 }
 
 func (w *world) wants(service string) []activities.Want {
@@ -77,7 +76,7 @@ func TestNothingIsAskedForInVain(t *testing.T) {
 		assert.NotContains(t, s.Failure.Reason, "asked for")
 		assert.Empty(t, w.wants("pipeline/traffic"))
 		w.change(func() { w.provisioners = []activities.Member{provisioner(100, 9)} })
-		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Offers: true})
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Offers: true})
 	}, func(r *rig) {
 		assert.Contains(t, r.status().Failure.Reason, "asked for")
 		assert.NotEmpty(t, w.wants("pipeline/traffic"))

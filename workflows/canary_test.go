@@ -12,9 +12,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/rollout"
-	"github.com/harpagon/harpagon/workflows/fleet"
-	"github.com/harpagon/harpagon/workflows/rescheduling"
-	"github.com/harpagon/harpagon/workflows/running"
 )
 
 // trial is traffic with a looser objective that is tried on a tenth of requests.
@@ -91,7 +88,7 @@ func TestTrialIsTakenBack(t *testing.T) {
 		assert.Empty(t, w.reserved("pipeline/traffic@canary"))
 		w.counts(t, stable)
 		assert.Equal(t, []int{1}, generations(s))
-		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: rescheduling.ExecutorID(s.Executors[0].Executor, 1), Reason: "killed"})
+		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: ExecutorID(s.Executors[0].Executor, 1), Reason: "killed"})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 3, s.Serving, "what heals afterwards")
@@ -188,7 +185,7 @@ func TestTrialEnds(t *testing.T) {
 	}{
 		"an executor of it ends": {nil, func(r *rig) {
 			slots := r.world.reserved("pipeline/traffic@canary")
-			r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: rescheduling.ExecutorID(slots[0].Executor, 2), Reason: "out of memory"})
+			r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: ExecutorID(slots[0].Executor, 2), Reason: "out of memory"})
 		}, 1, "ended: out of memory"},
 		"another change is applied": {nil, slower(2 * time.Second), 3, ""},
 		"it is rolled back":         {nil, func(r *rig) { r.update(UpdateRollback, RollbackRequest{}) }, 3, ""},
@@ -239,7 +236,7 @@ func TestTrialHasDevicesOfItsOwn(t *testing.T) {
 		require.NotNil(t, s.Failure)
 		assert.Equal(t, "to try it first on devices that nothing else uses: no host has a device of the hardware that is declared; start a worker on a host that has one", s.Failure.Reason)
 		w.change(func() { w.fleet.Hosts = append(w.fleet.Hosts, host("two", 1)) })
-		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Joined: []string{"two"}})
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Joined: []string{"two"}})
 	}, func(r *rig) {
 		s := r.status()
 		require.NotNil(t, s.Trial, s.Describe())

@@ -10,7 +10,6 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
-	"github.com/harpagon/harpagon/workflows/profiling"
 )
 
 // keepDecisions bounds the decisions that a service remembers.
@@ -184,12 +183,12 @@ func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
 		return nil
 	}
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:    profiling.ID(s.Name, s.Attempts+1),
+		WorkflowID:    ProfileID(s.Name, s.Attempts+1),
 		StaticSummary: "profile the modules of " + s.Name,
 	})
-	request := profiling.Request{Service: ServiceID(s.Kind, s.Name), Pipeline: measured, Hardware: spec.Hardware, Again: s.Again}
-	var reply profiling.Reply
-	if err := workflow.ExecuteChildWorkflow(ctx, profiling.TypeProfile, request).Get(ctx, &reply); err != nil {
+	request := ProfileRequest{Service: ServiceID(s.Kind, s.Name), Pipeline: measured, Hardware: spec.Hardware, Again: s.Again}
+	var reply ProfileReply
+	if err := workflow.ExecuteChildWorkflow(ctx, TypeProfile, request).Get(ctx, &reply); err != nil {
 		return err
 	}
 	for _, name := range workflow.DeterministicKeys(reply.Points) {
@@ -202,7 +201,7 @@ func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
 // lacking are the modules of a service without a profile.
 func lacking(s scheduler.Spec) []pipelines.Module {
 	p, _ := s.Measured()
-	return profiling.Lacking(p)
+	return LackingProfile(p)
 }
 
 // profiled is the spec with the points measured while it serves, or, for

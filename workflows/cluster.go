@@ -11,7 +11,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/workflows/profiling"
 )
 
 // What is measured of a cluster's modules is kept in State.Points under the names that
@@ -21,16 +20,16 @@ import (
 // pipeline.
 func (s *service) profileMembers(ctx workflow.Context, spec scheduler.Spec) error {
 	for _, p := range s.profiledMembers(spec).Members {
-		if len(profiling.Lacking(p)) == 0 {
+		if len(LackingProfile(p)) == 0 {
 			continue
 		}
 		ctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-			WorkflowID:    profiling.ID(placement.Resident(s.Name, p.Name), s.Attempts+1),
+			WorkflowID:    ProfileID(placement.Resident(s.Name, p.Name), s.Attempts+1),
 			StaticSummary: fmt.Sprintf("profile the modules of %s for %s", p.Name, s.Name),
 		})
-		request := profiling.Request{Service: ServiceID(s.Kind, s.Name), Pipeline: p, Hardware: onlyHardware(spec), Again: s.Again}
-		var reply profiling.Reply
-		if err := workflow.ExecuteChildWorkflow(ctx, profiling.TypeProfile, request).Get(ctx, &reply); err != nil {
+		request := ProfileRequest{Service: ServiceID(s.Kind, s.Name), Pipeline: p, Hardware: onlyHardware(spec), Again: s.Again}
+		var reply ProfileReply
+		if err := workflow.ExecuteChildWorkflow(ctx, TypeProfile, request).Get(ctx, &reply); err != nil {
 			return err
 		}
 		for _, module := range workflow.DeterministicKeys(reply.Points) {
@@ -64,7 +63,7 @@ func (s *service) profiledMembers(spec scheduler.Spec) scheduler.Spec {
 // lackingMembers are the pipelines of a cluster with modules that declare no profile.
 func (s *service) lackingMembers() (names []string) {
 	for _, p := range s.Spec.Members {
-		if len(profiling.Lacking(p)) > 0 {
+		if len(LackingProfile(p)) > 0 {
 			names = append(names, p.Name)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
-	"github.com/harpagon/harpagon/workflows/faults"
 )
 
 // vision is a cluster of one pipeline that one device is enough for.
@@ -94,7 +93,7 @@ func TestAClusterOfFixedSizeIsOnlyAdvised(t *testing.T) {
 }
 
 func TestCheckCluster(t *testing.T) {
-	require.NoError(t, faults.Of(vision(1, 3)))
+	require.NoError(t, SpecFaults(vision(1, 3)))
 	for want, change := range map[string]func(*scheduler.Spec){
 		`no dispatch policy "fifo"`:                            func(s *scheduler.Spec) { s.Cluster.Dispatch = "fifo" },
 		"it names 1 pipelines and 0 of them are declared":      func(s *scheduler.Spec) { s.Members = nil },
@@ -106,7 +105,7 @@ func TestCheckCluster(t *testing.T) {
 	} {
 		s := vision(1, 3)
 		change(&s)
-		assert.ErrorContains(t, faults.Of(s), want)
+		assert.ErrorContains(t, SpecFaults(s), want)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/workflows/profiling"
 )
 
 func quietEnv() *testsuite.TestWorkflowEnvironment {
@@ -37,8 +36,8 @@ func TestProfileMeasuresEveryKind(t *testing.T) {
 	spec.Pipeline.Modules[1].Profile.Points, spec.Pipeline.Modules[1].Hardware = nil, []string{"gpu"}
 	env := quietEnv()
 	w.register(env)
-	env.ExecuteWorkflow(profiling.TypeProfile, profiling.Request{Service: "pipeline/traffic", Pipeline: *spec.Pipeline, Hardware: spec.Hardware})
-	var reply profiling.Reply
+	env.ExecuteWorkflow(TypeProfile, ProfileRequest{Service: "pipeline/traffic", Pipeline: *spec.Pipeline, Hardware: spec.Hardware})
+	var reply ProfileReply
 	require.NoError(t, env.GetWorkflowResult(&reply))
 	assert.ElementsMatch(t, []string{"detect@cpu", "detect@gpu", "vehicle@gpu"}, w.profiled)
 	assert.Equal(t, append(points("cpu"), points("gpu")...), reply.Points["detect"])

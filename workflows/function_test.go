@@ -14,7 +14,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/functions"
-	"github.com/harpagon/harpagon/workflows/faults"
 )
 
 func ranker(rate float64) scheduler.Spec {
@@ -107,7 +106,7 @@ func TestFunctionRefusals(t *testing.T) {
 		}
 		assert.Zero(t, r.status().Generation)
 	})
-	assert.ErrorContains(t, faults.Of(scheduler.Spec{}), "no service with a name")
+	assert.ErrorContains(t, SpecFaults(scheduler.Spec{}), "no service with a name")
 }
 
 // TestFunctionFailures: a provider that is away is asked again; an objective

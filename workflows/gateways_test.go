@@ -10,13 +10,12 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
-	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 func TestAGatewayThatJoinsIsToldWhatServes(t *testing.T) {
 	w := newWorld(4)
 	g1, g2 := gatewayMember("g1"), gatewayMember("g2")
-	both := fleet.Change{Members: true, Gateways: []activities.Member{g1, g2}, New: []activities.Member{g2}}
+	both := FleetChange{Members: true, Gateways: []activities.Member{g1, g2}, New: []activities.Member{g2}}
 	script(t, w, Settings{}, func(r *rig) {
 		apply(20)(r)
 	}, func(r *rig) {
@@ -38,7 +37,7 @@ func TestAGatewayThatJoinsIsToldWhatServes(t *testing.T) {
 	}, func(r *rig) {
 		assert.Equal(t, 2, r.status().Serving)
 		assert.Len(t, w.installed, 4, "a change reaches both")
-		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Members: true, Gateways: []activities.Member{g1}})
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: []activities.Member{g1}})
 	}, func(r *rig) {
 		assert.Len(t, w.installed, 4, "that one goes changes nothing")
 		r.update(UpdateDrain, "the night")
@@ -58,7 +57,7 @@ func TestAChangeWithoutAGatewayIsTriedWhenOneJoins(t *testing.T) {
 		assert.Contains(t, s.Failure.Reason, "harpagon gateway")
 		g := gatewayMember("g1")
 		w.change(func() { w.gateways = []activities.Member{g} })
-		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Members: true, Gateways: w.gateways, New: w.gateways})
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: w.gateways, New: w.gateways})
 	}, func(r *rig) {
 		assert.Equal(t, 1, r.status().Serving)
 	})
@@ -77,7 +76,7 @@ func TestNobodyWaitsForAGatewayThatWasReplaced(t *testing.T) {
 			}
 			becomes := func(r *rig, g activities.Member) {
 				w.change(func() { w.gateways = []activities.Member{g} })
-				r.SignalWorkflow(SignalFleetChanged, fleet.Change{Members: true, Joined: []string{"one"}, Gateways: w.gateways, New: w.gateways})
+				r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Joined: []string{"one"}, Gateways: w.gateways, New: w.gateways})
 			}
 			killed, next := instance([]string{"1", "2"}[from]), instance("3")
 			told, once := make(chan struct{}), sync.Once{}

@@ -16,7 +16,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // replanChange is the share by which a duration must change for another plan to
@@ -107,7 +106,7 @@ func (s *service) planWith(ctx workflow.Context, a autoscale.PaceAdvice) {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			TaskQueue:              activities.HostQueue(host),
 			StartToCloseTimeout:    time.Minute,
-			ScheduleToStartTimeout: fleet.HostPatience,
+			ScheduleToStartTimeout: HostPatience,
 			RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
 			Summary:                "keep the profile of " + a.Module + " as measured while serving",
 		})

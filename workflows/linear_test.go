@@ -21,7 +21,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/rollout"
-	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 var (
@@ -226,7 +225,7 @@ func (p *play) disturb(rig *rig, r *request) {
 			old := p.world.fleet.Hosts[0].Name
 			p.world.fleet.Version++
 			p.world.fleet.Hosts = []activities.HostInfo{host(old+"+", 16)}
-			rig.SignalWorkflow(SignalFleetChanged, fleet.Change{Lost: []string{old}})
+			rig.SignalWorkflow(SignalFleetChanged, FleetChange{Lost: []string{old}})
 		})
 	case s.Trial == nil || s.Phase != Trying:
 		r.done = true

@@ -9,14 +9,11 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler"
-	"github.com/harpagon/harpagon/workflows/fleet"
-	"github.com/harpagon/harpagon/workflows/rescheduling"
 )
 
 // Workflow types.
 const (
-	TypeService    = "service"
-	TypeReschedule = rescheduling.Type
+	TypeService = "service"
 )
 
 // Messages of the service workflow.
@@ -31,10 +28,9 @@ const (
 	QueryStatus = "status"              // -> Status
 	QueryState  = activities.QueryState // -> State
 
-	SignalMeasures       = "measures"          // autoscale.Measures
-	SignalFleetChanged   = fleet.SignalChanged // fleet.Change
-	SignalGatewayStarted = "gateway-started"   // string: address, of a gateway older than the fleet's members
-	SignalMissing        = "missing"           // Missing
+	SignalMeasures       = "measures"        // autoscale.Measures
+	SignalGatewayStarted = "gateway-started" // string: address, of a gateway older than the fleet's members
+	SignalMissing        = "missing"         // Missing
 )
 
 // ApplyRequest replaces the spec of a service.
@@ -76,9 +72,6 @@ type ChangeReply struct {
 
 // ServiceID is the workflow ID of a service. Names are unique over all kinds.
 func ServiceID(kind scheduler.Kind, name string) string { return string(kind) + "/" + name }
-
-// SpecID is the workflow ID of the service that a spec declares.
-func SpecID(s scheduler.Spec) string { return rescheduling.SpecID(s) }
 
 func rescheduleID(service string, n int) string {
 	return fmt.Sprintf("reschedule/%s/%d", service, n)

@@ -15,9 +15,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/workflows/fleet"
-	"github.com/harpagon/harpagon/workflows/rescheduling"
-	"github.com/harpagon/harpagon/workflows/running"
 )
 
 // script runs a pipeline through steps, one a minute, and deletes it then.
@@ -327,7 +324,7 @@ func TestNoDevices(t *testing.T) {
 		require.NotNil(t, s.Failure)
 		assert.Contains(t, s.Failure.Reason, "start a worker")
 		w.fleet = activities.FleetView{Version: 2, Hosts: []activities.HostInfo{host("two", 4)}, Reserved: w.fleet.Reserved}
-		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Joined: []string{"two"}})
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Joined: []string{"two"}})
 	}, func(r *rig) {
 		assert.Equal(t, 1, r.status().Serving)
 	})
@@ -343,7 +340,7 @@ func TestAHostThatLeaves(t *testing.T) {
 				w.fleet.Hosts[i].Leaving = w.fleet.Hosts[i].Leaving || w.fleet.Hosts[i].Name == name
 			}
 		})
-		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Leaving: []string{name}})
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Leaving: []string{name}})
 	}
 	hostsOf := func(s Status) map[string]bool {
 		all := map[string]bool{}
@@ -364,7 +361,7 @@ func TestAHostThatLeaves(t *testing.T) {
 			w.runs(t, e.Executor, true)
 		}
 		w.change(func() { w.fleet.Hosts = append(w.fleet.Hosts, host("two", 2)) })
-		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Joined: []string{"two"}})
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Joined: []string{"two"}})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 2, s.Serving, s.Describe())
@@ -385,7 +382,7 @@ func TestHostLost(t *testing.T) {
 	w := newWorld(4)
 	script(t, w, Settings{}, apply(20), func(r *rig) {
 		w.fleet = activities.FleetView{Version: 2, Hosts: []activities.HostInfo{host("two", 4)}, Reserved: w.fleet.Reserved}
-		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Lost: []string{"one"}})
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Lost: []string{"one"}})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 2, s.Serving)
@@ -400,8 +397,8 @@ func TestExecutorEndedIsReplaced(t *testing.T) {
 	w := newWorld(4)
 	script(t, w, Settings{}, apply(20), func(r *rig) {
 		name := r.status().Executors[0].Executor
-		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: rescheduling.ExecutorID(name, 1), Executor: name, Reason: "out of memory"})
-		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: "executor/of/long/ago", Reason: "drained"})
+		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: ExecutorID(name, 1), Executor: name, Reason: "out of memory"})
+		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: "executor/of/long/ago", Reason: "drained"})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 2, s.Serving)
@@ -416,7 +413,7 @@ func TestRepairWhenTheLatestSpecDoesNotFit(t *testing.T) {
 		r.update(UpdateRescale, RescaleRequest{Rate: 5000})
 	}, func(r *rig) {
 		name := r.status().Executors[0].Executor
-		r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: rescheduling.ExecutorID(name, 1), Executor: name, Reason: "out of memory"})
+		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: ExecutorID(name, 1), Executor: name, Reason: "out of memory"})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, Serving, s.Phase)

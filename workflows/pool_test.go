@@ -15,10 +15,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/pool"
-	"github.com/harpagon/harpagon/workflows/faults"
-	"github.com/harpagon/harpagon/workflows/fleet"
-	"github.com/harpagon/harpagon/workflows/rescheduling"
-	"github.com/harpagon/harpagon/workflows/running"
 )
 
 // ranking is a pool of a base and a cheap kind that is in time with short
@@ -116,7 +112,7 @@ func TestAPoolThatLosesDevicesIsPlannedAnew(t *testing.T) {
 		for _, run := range s.Executors {
 			if run.Device == "cpu/4" {
 				for i := range 30 { // whichever reschedule has started it
-					r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: rescheduling.ExecutorID(run.Executor, i), Executor: run.Executor, Reason: "a fault"})
+					r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: ExecutorID(run.Executor, i), Executor: run.Executor, Reason: "a fault"})
 				}
 			}
 		}
@@ -180,9 +176,9 @@ func TestPoolsThatCannotServeAreRejected(t *testing.T) {
 	} {
 		s := ranking(2.5)
 		change(&s)
-		assert.ErrorContains(t, faults.Of(s), why)
+		assert.ErrorContains(t, SpecFaults(s), why)
 	}
-	assert.NoError(t, faults.Of(ranking(2.5)))
+	assert.NoError(t, SpecFaults(ranking(2.5)))
 }
 
 // Nothing is known of the sizes at first; what comes teaches them.
@@ -215,7 +211,7 @@ func TestAPoolWithoutItsBaseWaits(t *testing.T) {
 		w.mu.Lock()
 		w.fleet.Hosts[0].Devices = append(w.fleet.Hosts[0].Devices, placement.Device{Host: "one", Name: "gpu/0", Hardware: "gpu"})
 		w.mu.Unlock()
-		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Joined: []string{"one"}})
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Joined: []string{"one"}})
 	}, func(r *rig) {
 		assert.Equal(t, Serving, r.status().Phase)
 	})

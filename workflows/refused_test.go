@@ -16,9 +16,6 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/workflows/fleet"
-	"github.com/harpagon/harpagon/workflows/rescheduling"
-	"github.com/harpagon/harpagon/workflows/running"
 )
 
 // TestARefusedChangeLeavesNoTrace refuses a change and then loses what runs in ways, orders and
@@ -75,7 +72,7 @@ func (l *loss) soon() time.Duration { return 1 + time.Duration(l.random.Int64N(i
 // lose takes the host away on which everything runs, or restarts its process.
 func (l *loss) lose(r *rig) {
 	w := l.world
-	change := func(c fleet.Change, hosts ...activities.HostInfo) func() {
+	change := func(c FleetChange, hosts ...activities.HostInfo) func() {
 		return func() {
 			w.change(func() {
 				w.fleet.Version++
@@ -90,20 +87,20 @@ func (l *loss) lose(r *rig) {
 	at := l.soon()
 	switch l.random.IntN(4) {
 	case 0: // it is missed, and another comes then
-		r.at(at, change(fleet.Change{Lost: []string{"one"}}))
-		r.at(at+l.soon(), change(fleet.Change{Joined: []string{"two"}}, two))
+		r.at(at, change(FleetChange{Lost: []string{"one"}}))
+		r.at(at+l.soon(), change(FleetChange{Joined: []string{"two"}}, two))
 	case 1: // another has come before
-		r.at(at, change(fleet.Change{Joined: []string{"two"}}, host("one", 4), two))
-		r.at(at+l.soon(), change(fleet.Change{Lost: []string{"one"}}, two))
+		r.at(at, change(FleetChange{Joined: []string{"two"}}, host("one", 4), two))
+		r.at(at+l.soon(), change(FleetChange{Lost: []string{"one"}}, two))
 	case 2: // it leaves
-		r.at(at, change(fleet.Change{Leaving: []string{"one"}}, leaving))
-		r.at(at+l.soon(), change(fleet.Change{Lost: []string{"one"}}))
-		r.at(at+20*time.Second, change(fleet.Change{Joined: []string{"two"}}, two))
+		r.at(at, change(FleetChange{Leaving: []string{"one"}}, leaving))
+		r.at(at+l.soon(), change(FleetChange{Lost: []string{"one"}}))
+		r.at(at+20*time.Second, change(FleetChange{Joined: []string{"two"}}, two))
 	default: // its process is another: executors end there one by one
-		r.at(at, change(fleet.Change{Joined: []string{"one"}, Restarted: []string{"one"}}, host("one", 4)))
+		r.at(at, change(FleetChange{Joined: []string{"one"}, Restarted: []string{"one"}}, host("one", 4)))
 		for _, e := range r.status().Executors {
 			r.at(l.soon(), func() {
-				r.SignalWorkflow(running.SignalExecutorEnded, running.ExecutorEnded{Workflow: rescheduling.ExecutorID(e.Executor, 1), Executor: e.Executor, Reason: "its process ended"})
+				r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: ExecutorID(e.Executor, 1), Executor: e.Executor, Reason: "its process ended"})
 			})
 		}
 	}
@@ -124,7 +121,7 @@ func (l *loss) replaceGateway(r *rig) {
 	}
 	r.at(l.soon(), func() {
 		w.change(func() { w.gateways = all })
-		r.SignalWorkflow(SignalFleetChanged, fleet.Change{Members: true, Gateways: all, New: []activities.Member{next}})
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: all, New: []activities.Member{next}})
 	})
 }
 

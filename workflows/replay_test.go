@@ -7,9 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/harpagon/harpagon/workflows/fleet"
-	"github.com/harpagon/harpagon/workflows/profiling"
-	"github.com/harpagon/harpagon/workflows/running"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/worker"
@@ -35,7 +32,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"service-pipeline", "service-pool", "service-function", "reschedule-traffic", "reschedule-ranking", "reschedule-ranker",
-		profiling.TypeProfile, running.TypeExecutor, fleet.TypeFleet, fleet.TypeHost,
+		TypeProfile, TypeExecutor, TypeFleet, TypeHost,
 	} {
 		assert.True(t, seen[kind], "no history of %s", kind)
 	}

@@ -23,9 +23,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/workflows/profiling"
-	"github.com/harpagon/harpagon/workflows/rescheduling"
-	"github.com/harpagon/harpagon/workflows/running"
 )
 
 // world is a fleet, hosts and a gateway as the activities see them. The
@@ -83,7 +80,7 @@ func host(name string, devices int) activities.HostInfo {
 }
 
 func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
-	for name, f := range map[string]any{TypeService: Service, profiling.TypeProfile: profiling.Profile, TypeReschedule: rescheduling.Reschedule, running.TypeExecutor: w.executor} {
+	for name, f := range map[string]any{TypeService: Service, TypeProfile: Profile, TypeReschedule: Reschedule, TypeExecutor: w.executor} {
 		env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	env.RegisterActivity(&activities.Planning{})
@@ -212,7 +209,7 @@ func points(hardware string) []pipelines.Point {
 
 // executor stands in for the executor workflow: the test clock does not skip
 // while an activity runs. It ends when it is cancelled.
-func (w *world) executor(ctx workflow.Context, in running.ExecutorInput) (activities.ExecutorResult, error) {
+func (w *world) executor(ctx workflow.Context, in ExecutorInput) (activities.ExecutorResult, error) {
 	name := in.Task.Slot.Executor
 	w.set(name, true)
 	defer w.set(name, false)
@@ -376,7 +373,7 @@ func newRig(t *testing.T, w *world) *rig {
 
 // deliver hands signals of executors and reschedules to the service, and its own to them.
 func (r *rig) deliver(id, name string, arg any) error {
-	if name == rescheduling.SignalGateways {
+	if name == SignalGateways {
 		return r.SignalWorkflowByID(id, name, arg)
 	}
 	r.SignalWorkflow(name, arg) // before the clock may go on

@@ -7,7 +7,6 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
-	"github.com/harpagon/harpagon/workflows/declarations"
 )
 
 // What callers do not ask for: a status long after the last change, a host that is lost
@@ -109,7 +108,7 @@ type sequential struct {
 	broken     bool // executors of what serves are missing
 	failed     int  // the generation that could not be carried out
 	mends      bool // what serves is still to be carried out again
-	declared   declarations.List
+	declared   Declarations
 }
 
 // reached are the states that carrying out may lead to, the one at hand first.
@@ -208,7 +207,7 @@ func (s sequential) fails() []sequential {
 // takenBack has what serves asked for again, unless something else is.
 func (s sequential) takenBack() []sequential {
 	tried := s.declared.By(s.under)
-	s.declared = slices.DeleteFunc(slices.Clone(s.declared), func(d declarations.Declaration) bool { return d.Generation == tried && !d.Served })
+	s.declared = slices.DeleteFunc(slices.Clone(s.declared), func(d Declaration) bool { return d.Generation == tried && !d.Served })
 	if s.generation == s.under {
 		s.asked, s.untried = s.served, false
 	}
@@ -298,7 +297,7 @@ func (s sequential) change(to wish, same, untried bool, a answer) []sequential {
 		return nil
 	}
 	s.generation, s.asked, s.untried, s.pending, s.stop = a.generation, to, untried, true, ""
-	s.declared = append(slices.Clone(s.declared), declarations.Declaration{Generation: s.generation, Spec: to.spec()})
+	s.declared = append(slices.Clone(s.declared), Declaration{Generation: s.generation, Spec: to.spec()})
 	return []sequential{s}
 }
 

@@ -8,7 +8,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/workflows/rescheduling"
 )
 
 // service drives State.
@@ -19,7 +18,7 @@ type service struct {
 	under    string // ID of the reschedule under way
 	several  bool   // it knows of several gateways
 	older    bool   // it does not, and there are some by now: a new run will
-	run      string // see fleet.Reset
+	run      string // see Reset
 	examines bool   // executors that gateways miss are looked at
 }
 
@@ -189,7 +188,7 @@ func (s *service) removeLost(ctx workflow.Context) bool {
 	}
 	s.Running = left
 	s.again(ctx, cause)
-	rescheduling.Cancel(ctx, stranded)
+	CancelExecutors(ctx, stranded)
 	return true
 }
 

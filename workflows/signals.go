@@ -8,14 +8,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
-	"github.com/harpagon/harpagon/workflows/asking"
-	"github.com/harpagon/harpagon/workflows/fleet"
-	"github.com/harpagon/harpagon/workflows/rescheduling"
-	"github.com/harpagon/harpagon/workflows/running"
 )
 
 func signalNames() []string {
-	return []string{SignalMeasures, SignalFleetChanged, running.SignalExecutorEnded, SignalGatewayStarted, rescheduling.SignalProgress, SignalMissing}
+	return []string{SignalMeasures, SignalFleetChanged, SignalExecutorEnded, SignalGatewayStarted, SignalProgress, SignalMissing}
 }
 
 // receiveSignals starts the goroutines that receive signals.
@@ -51,13 +47,13 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 			s.measured(ctx, all)
 		}
 	case SignalFleetChanged:
-		var c fleet.Change
+		var c FleetChange
 		if received = from(&c); received {
 			s.fleetChanged(ctx, c)
 			s.gatewaysChanged(ctx, c)
 		}
-	case running.SignalExecutorEnded:
-		var e running.ExecutorEnded
+	case SignalExecutorEnded:
+		var e ExecutorEnded
 		if received = from(&e); received {
 			s.Ended[e.Workflow] = e.Reason
 		}
@@ -72,7 +68,7 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 		if received = from(&m); received {
 			s.missing(ctx, m)
 		}
-	case rescheduling.SignalProgress:
+	case SignalProgress:
 		var phase Phase
 		if received = from(&phase); received && s.Phase == Planning {
 			s.setPhase(ctx, phase)
@@ -84,10 +80,10 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 	return received
 }
 
-func (s *service) fleetChanged(ctx workflow.Context, c fleet.Change) {
+func (s *service) fleetChanged(ctx workflow.Context, c FleetChange) {
 	for _, r := range s.Running {
 		if slices.Contains(c.Restarted, r.Slot.Host) {
-			s.hearAgain(ctx, r, workflow.SignalExternalWorkflow(ctx, r.Workflow, "", running.SignalHostRestarted, nil))
+			s.hearAgain(ctx, r, workflow.SignalExternalWorkflow(ctx, r.Workflow, "", SignalHostRestarted, nil))
 		}
 	}
 	if c.Anew {
@@ -121,11 +117,11 @@ func (s *service) hostsCame(ctx workflow.Context, what string) {
 	switch {
 	case s.Pending || s.Stop != "" || s.Stopping != "":
 	case s.Failure != nil:
-		if s.Mend == "" && s.refused(ctx) && asking.Short(s.Serving.Plan) {
+		if s.Mend == "" && s.refused(ctx) && RunsShort(s.Serving.Plan) {
 			s.again(ctx, what+", and devices are lacking")
 		}
 		s.tryAgain(ctx)
-	case s.Serving != nil && asking.Short(s.Serving.Plan) && workflow.GetVersion(ctx, patchShort, workflow.DefaultVersion, 1) != workflow.DefaultVersion:
+	case s.Serving != nil && RunsShort(s.Serving.Plan) && workflow.GetVersion(ctx, patchShort, workflow.DefaultVersion, 1) != workflow.DefaultVersion:
 		s.replan(what + ", and devices are lacking")
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/rollout"
-	"github.com/harpagon/harpagon/workflows/declarations"
 )
 
 // State is everything a service workflow knows. It is the workflow's input, so
@@ -69,8 +68,8 @@ type State struct {
 	Stopping     Stop `json:",omitempty"` // under way
 
 	Decisions    []Decision
-	Declarations declarations.List `json:",omitempty"` // oldest first: served, and still to be carried out
-	Carries      int               `json:",omitempty"` // the generation of the declaration that serves, where later ones could not be carried out; see carried
+	Declarations Declarations `json:",omitempty"` // oldest first: served, and still to be carried out
+	Carries      int          `json:",omitempty"` // the generation of the declaration that serves, where later ones could not be carried out; see carried
 	Failure      *Failure
 	Failures     int // in a row
 	RetryAt      time.Time

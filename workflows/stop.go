@@ -11,11 +11,6 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/workflows/fleet"
-	"github.com/harpagon/harpagon/workflows/gateways"
-	"github.com/harpagon/harpagon/workflows/options"
-	"github.com/harpagon/harpagon/workflows/provisioning"
-	"github.com/harpagon/harpagon/workflows/rescheduling"
 )
 
 // reinstall tells a gateway that has started anew what serves. It waits for
@@ -26,7 +21,7 @@ func (s *service) reinstall(ctx workflow.Context) {
 		return
 	}
 	s.setPhase(ctx, Reconciling)
-	err := s.install(ctx, gateways.Queues(ctx, s.Gateways, s.present), *s.Serving)
+	err := s.install(ctx, GatewayQueues(ctx, s.Gateways, s.present), *s.Serving)
 	switch {
 	case err == nil:
 		s.setPhase(ctx, Serving)
@@ -40,26 +35,26 @@ func (s *service) reinstall(ctx workflow.Context) {
 
 // install waits for the executors, where there are any, and moves traffic. A
 // function's provider is not asked first: it may be back for the first request.
-func (s *service) install(ctx workflow.Context, all []gateways.Queue, serving Deployed) error {
+func (s *service) install(ctx workflow.Context, all []GatewayQueue, serving Deployed) error {
 	var gateway *activities.GatewayActivities
 	d := serving.Deployment()
 	if len(d.Slots) > 0 {
 		patience := cmp.Or(s.Settings.PrepareTimeout, DefaultPrepareTimeout)
 		wait, cancel := workflow.WithCancel(ctx)
 		defer cancel()
-		ready := gateways.Begin(wait, all, "wait until the executors have come back", patience, gateway.Prepare, d)
-		if err := workflow.Await(ctx, func() bool { return gateways.Ended(ready) || s.hasWork() }); err != nil {
+		ready := BeginParts(wait, all, "wait until the executors have come back", patience, gateway.Prepare, d)
+		if err := workflow.Await(ctx, func() bool { return PartsEnded(ready) || s.hasWork() }); err != nil {
 			return err
 		}
-		if !gateways.Ended(ready) {
+		if !PartsEnded(ready) {
 			cancel()
 		}
-		if err := gateways.Await(ctx, ready); err != nil {
+		if err := AwaitParts(ctx, ready); err != nil {
 			return err
 		}
 	}
 	summary := fmt.Sprintf("install generation %d again", d.Generation)
-	return gateways.Await(ctx, gateways.Begin(ctx, all, summary, rescheduling.InstallTimeout, gateway.Install, d))
+	return AwaitParts(ctx, BeginParts(ctx, all, summary, InstallTimeout, gateway.Install, d))
 }
 
 // stop ends serving, and everything that runs. What goes wrong at the gateway
@@ -70,9 +65,9 @@ func (s *service) stop(ctx workflow.Context) {
 	s.setPhase(ctx, Draining)
 	var gateway *activities.GatewayActivities
 	log := workflow.GetLogger(ctx)
-	all := gateways.Queues(ctx, s.Gateways, s.present)
+	all := GatewayQueues(ctx, s.Gateways, s.present)
 	if s.Serving != nil || s.several && len(all) > 0 {
-		if err := gateways.Await(ctx, gateways.Begin(ctx, all, "finish the requests under way", rescheduling.ReleaseTimeout, gateway.Remove, s.Name, s.since(stop))); err != nil {
+		if err := AwaitParts(ctx, BeginParts(ctx, all, "finish the requests under way", ReleaseTimeout, gateway.Remove, s.Name, s.since(stop))); err != nil {
 			log.Warn("a gateway did not finish its requests", "error", err)
 		}
 	}
@@ -80,19 +75,19 @@ func (s *service) stop(ctx workflow.Context) {
 		s.announce(ctx, s.Gateways)
 	}
 	if len(s.Running) > 0 {
-		if err := rescheduling.Release(ctx, all, s.Name, rescheduling.Slots(s.Running)); err != nil {
+		if err := ReleaseExecutors(ctx, all, s.Name, SlotsOf(s.Running)); err != nil {
 			log.Warn("executors did not finish in time", "error", err)
 		}
 	}
-	rescheduling.Cancel(ctx, s.Running)
+	CancelExecutors(ctx, s.Running)
 	if s.Serving != nil {
-		if err := provisioning.DeleteAll(ctx, s.Serving.Deployment().Function); err != nil {
+		if err := DeleteFunctions(ctx, s.Serving.Deployment().Function); err != nil {
 			log.Error("functions are left at their provider", "error", err)
 		}
 	}
 	var fleet *activities.Fleet
 	nothing := activities.Reservation{Service: ServiceID(s.Kind, s.Name), Forget: stop == StopDelete}
-	if err := workflow.ExecuteActivity(options.Fleet(ctx, "give the devices back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(FleetOptions(ctx, "give the devices back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
 		log.Error("devices not given back", "error", err)
 	}
 	s.Carries = 0
@@ -129,7 +124,7 @@ func (s *service) begin(ctx workflow.Context) error {
 	var fleet *activities.Fleet
 	var view activities.FleetView
 	nothing := activities.Reservation{Service: ServiceID(s.Kind, s.Name)}
-	err := workflow.ExecuteActivity(options.Fleet(ctx, "number this life of "+s.Name), fleet.Reserve, nothing).Get(ctx, &view)
+	err := workflow.ExecuteActivity(FleetOptions(ctx, "number this life of "+s.Name), fleet.Reserve, nothing).Get(ctx, &view)
 	s.Life = view.Version
 	return err
 }
@@ -137,14 +132,14 @@ func (s *service) begin(ctx workflow.Context) error {
 // meetGateways asks once which gateways there are, and has the fleet tell of those
 // that come and go.
 func (s *service) meetGateways(ctx workflow.Context) {
-	s.several = gateways.Several(ctx)
+	s.several = SeveralGateways(ctx)
 	if !s.several || s.Met {
 		return
 	}
 	var fleet *activities.Fleet
 	var view activities.FleetView
 	id := ServiceID(s.Kind, s.Name)
-	if err := workflow.ExecuteActivity(options.Fleet(ctx, "look which gateways there are"), fleet.Watch, id).Get(ctx, &view); err != nil {
+	if err := workflow.ExecuteActivity(FleetOptions(ctx, "look which gateways there are"), fleet.Watch, id).Get(ctx, &view); err != nil {
 		workflow.GetLogger(ctx).Warn("the fleet does not answer; the next change asks again", "error", err)
 		return
 	}
@@ -153,13 +148,13 @@ func (s *service) meetGateways(ctx workflow.Context) {
 
 // gatewaysChanged notes which gateways there are now. Those that have just joined are
 // told what serves; a change that found none is tried again.
-func (s *service) gatewaysChanged(ctx workflow.Context, c fleet.Change) {
+func (s *service) gatewaysChanged(ctx workflow.Context, c FleetChange) {
 	if !c.Members {
 		return
 	}
 	s.Gateways = c.Gateways
-	if s.under != "" && gateways.Left(ctx) {
-		workflow.SignalExternalWorkflow(ctx, s.under, "", rescheduling.SignalGateways, s.Gateways) // one that has ended need not hear it
+	if s.under != "" && GatewayLeft(ctx) {
+		workflow.SignalExternalWorkflow(ctx, s.under, "", SignalGateways, s.Gateways) // one that has ended need not hear it
 	}
 	s.meet(c.New...)
 	for _, name := range workflow.DeterministicKeys(s.Seen) {
@@ -211,14 +206,14 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 		s.announce(ctx, some)
 		return
 	}
-	all := gateways.Queues(ctx, some, s.present)
+	all := GatewayQueues(ctx, some, s.present)
 	only := len(some) == len(s.Gateways)
 	if only {
 		s.setPhase(ctx, Reconciling)
 	}
 	err := s.install(ctx, all, *s.Serving)
 	switch {
-	case err == nil, gateways.Gone(err):
+	case err == nil, GatewayGone(err):
 	case s.hasWork():
 		s.meet(some...) // after what is more urgent
 	case only:
@@ -226,8 +221,8 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 		s.again(ctx, "the gateway started anew and could not serve the plan: "+activities.Reason(err))
 	default:
 		var gateway *activities.GatewayActivities
-		parts := gateways.Begin(ctx, all, "install what serves, though executors are missing", rescheduling.InstallTimeout, gateway.Install, s.Serving.Deployment())
-		if err := gateways.Await(ctx, parts); err != nil {
+		parts := BeginParts(ctx, all, "install what serves, though executors are missing", InstallTimeout, gateway.Install, s.Serving.Deployment())
+		if err := AwaitParts(ctx, parts); err != nil {
 			workflow.GetLogger(ctx).Warn("gateways that have joined do not serve", "error", err)
 		}
 	}
@@ -246,7 +241,7 @@ func (s *service) announce(ctx workflow.Context, some []activities.Member) {
 		return
 	}
 	var gateway *activities.GatewayActivities
-	gateways.Begin(ctx, gateways.Queues(ctx, some, s.present), "say that "+s.Name+" exists and is not ready", announceTimeout, gateway.Announce, s.Name)
+	BeginParts(ctx, GatewayQueues(ctx, some, s.present), "say that "+s.Name+" exists and is not ready", announceTimeout, gateway.Announce, s.Name)
 }
 
 // seenFor is how long what a gateway has said counts: one without requests says

@@ -10,8 +10,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
-	"github.com/harpagon/harpagon/workflows/declarations"
-	"github.com/harpagon/harpagon/workflows/faults"
 )
 
 // setHandlers installs updates and the query of the status. An update's handler
@@ -52,7 +50,7 @@ func (s *service) checkApply(_ workflow.Context, r ApplyRequest) error {
 	if r.Spec.Kind() != s.Kind || r.Spec.Name() != s.Name {
 		return s.errorf("was sent the spec of %s %q", r.Spec.Kind(), r.Spec.Name())
 	}
-	if err := faults.Of(r.Spec); err != nil || r.Plan == nil {
+	if err := SpecFaults(r.Spec); err != nil || r.Plan == nil {
 		return err
 	}
 	if why := r.Plan.Refusal(r.Spec); why != "" {
@@ -144,10 +142,10 @@ func (s *service) rescale(ctx workflow.Context, r RescaleRequest) (ChangeReply, 
 // declare remembers what somebody has asked for; replan has made its generation.
 func (s *service) declare(ctx workflow.Context) {
 	if len(s.Declarations) == 0 && s.Serving != nil { // of a service that has remembered none yet
-		first := declarations.Declaration{Generation: s.Serving.Generation, Reason: s.carriedOut(), Served: true, Spec: s.Serving.Spec}
+		first := Declaration{Generation: s.Serving.Generation, Reason: s.carriedOut(), Served: true, Spec: s.Serving.Spec}
 		s.Declarations = append(s.Declarations, first)
 	}
-	s.Declarations = append(s.Declarations, declarations.Declaration{Generation: s.Generation, At: workflow.Now(ctx), Reason: s.Cause, Spec: s.Spec})
+	s.Declarations = append(s.Declarations, Declaration{Generation: s.Generation, At: workflow.Now(ctx), Reason: s.Cause, Spec: s.Spec})
 }
 
 func (s *service) checkRollback(_ workflow.Context, r RollbackRequest) error {

@@ -27,7 +27,6 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
-	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // temporalServer runs the workflows of the control role in Temporal's test environment, one
@@ -75,7 +74,7 @@ const (
 // goes on for a while.
 func rooted[S any](e *environment, run func(workflow.Context, S) error) func(workflow.Context, S) error {
 	return func(ctx workflow.Context, in S) error {
-		workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: fleet.Forever}), "Live")
+		workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: workflows.Forever}), "Live")
 		err := run(ctx, in)
 		close(e.done)
 		left, _ := workflow.NewDisconnectedContext(ctx)
@@ -93,11 +92,11 @@ func (t *temporalServer) start(id, kind string, input any) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	e := &environment{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), id: id, done: make(chan struct{})}
-	e.SetTestTimeout(fleet.Forever)
+	e.SetTestTimeout(workflows.Forever)
 	e.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Hour, Interceptors: []interceptor.WorkerInterceptor{&signs{}}})
 	e.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: id, TaskQueue: activities.ControlQueue})
 	workflows.Register(e)
-	e.RegisterWorkflowWithOptions(rooted(e, fleet.Fleet), workflow.RegisterOptions{Name: rootFleet})
+	e.RegisterWorkflowWithOptions(rooted(e, workflows.Fleet), workflow.RegisterOptions{Name: rootFleet})
 	e.RegisterWorkflowWithOptions(rooted(e, workflows.Service), workflow.RegisterOptions{Name: rootService})
 	t.register(e)
 	e.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
@@ -218,7 +217,7 @@ func (t *temporalServer) UpdateWithStartWorkflow(ctx context.Context, o client.U
 	t.world.awaitControl(ctx)
 	switch b := o.StartWorkflowOperation.(begun); b.id {
 	case activities.FleetID:
-		t.start(b.id, rootFleet, (*fleet.State)(nil))
+		t.start(b.id, rootFleet, (*workflows.FleetState)(nil))
 	default:
 		t.start(b.id, rootService, b.input)
 	}

@@ -28,8 +28,6 @@ import (
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
-	"github.com/harpagon/harpagon/workflows/fleet"
-	"github.com/harpagon/harpagon/workflows/running"
 )
 
 // person does in a system what a person can do in Temporal's UI.
@@ -170,10 +168,10 @@ func (p *person) wrong() string {
 	}
 	wanted := map[string]bool{activities.FleetID: true, "pipeline/own": true}
 	for _, h := range view.Hosts {
-		wanted[fleet.HostID(h.Name)] = true
+		wanted[workflows.HostID(h.Name)] = true
 	}
 	for _, m := range view.Members {
-		wanted[fleet.MemberID(m)] = true
+		wanted[workflows.MemberID(m)] = true
 	}
 	if len(view.Hosts) != 1 || len(view.Members) != 1 || len(view.Reserved["pipeline/own"]) != len(s.Executors) {
 		return fmt.Sprintf("the fleet is %+v", view)
@@ -188,7 +186,7 @@ func (p *person) wrong() string {
 			return e.Execution.WorkflowId + " has not ended yet"
 		}
 		id := e.Execution.WorkflowId
-		if e.Type.Name == running.TypeExecutor {
+		if e.Type.Name == workflows.TypeExecutor {
 			executors++
 		} else if !wanted[id] {
 			return id + " runs"

@@ -27,8 +27,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
 	"github.com/harpagon/harpagon/workflows"
-	"github.com/harpagon/harpagon/workflows/faults"
-	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // Status is a service at one moment; Describe prints it.
@@ -86,7 +84,7 @@ func who() string {
 // it does not run. It returns when the spec is accepted; see WaitServing. A
 // spec that is rejected leaves nothing changed.
 func (c *Control) Apply(ctx context.Context, r workflows.ApplyRequest) (reply workflows.ChangeReply, err error) {
-	if err := faults.Of(r.Spec); err != nil {
+	if err := workflows.SpecFaults(r.Spec); err != nil {
 		return reply, err // do not start a workflow for it
 	}
 	r.By = cmp.Or(r.By, c.options.By)
@@ -382,7 +380,7 @@ func (c *Control) Fleet(ctx context.Context) (activities.FleetView, error) {
 func (c *Control) Provisioners(ctx context.Context, view activities.FleetView) (all []hosts.Status, err error) {
 	for _, m := range activities.OfKind(view.Members, activities.KindProvisioner) {
 		var beat activities.ProvisionerBeat
-		if err := c.said(ctx, fleet.MemberID(m), &beat); err != nil {
+		if err := c.said(ctx, workflows.MemberID(m), &beat); err != nil {
 			return nil, err
 		}
 		if beat.Status.Hardware == "" {
@@ -403,7 +401,7 @@ func (c *Control) Devices(ctx context.Context) ([]devices.Reading, error) {
 	var all []devices.Reading
 	for _, h := range view.Hosts {
 		var beat activities.HostBeat
-		if err := c.said(ctx, fleet.HostID(h.Name), &beat); err != nil {
+		if err := c.said(ctx, workflows.HostID(h.Name), &beat); err != nil {
 			return nil, err
 		}
 		if beat.Devices == nil {

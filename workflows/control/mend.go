@@ -13,7 +13,6 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/workflows"
-	"github.com/harpagon/harpagon/workflows/fleet"
 )
 
 // restored starts the workflow of a service again that somebody has terminated, with what it
@@ -74,7 +73,7 @@ func (k *Keeper) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := activities.List(ctx, c, ours+" AND WorkflowType IN ('"+strings.Join([]string{workflows.TypeService, fleet.TypeHost, fleet.TypeMember}, "', '")+"')")
+	all, err := activities.List(ctx, c, ours+" AND WorkflowType IN ('"+strings.Join([]string{workflows.TypeService, workflows.TypeHost, workflows.TypeMember}, "', '")+"')")
 	if err != nil {
 		return err
 	}
@@ -124,10 +123,10 @@ func counted(view activities.FleetView) map[string]role {
 		}
 	}
 	for _, h := range view.Hosts {
-		all[fleet.HostID(h.Name)] = held
+		all[workflows.HostID(h.Name)] = held
 	}
 	for _, m := range view.Members {
-		all[fleet.MemberID(m)] = held
+		all[workflows.MemberID(m)] = held
 	}
 	return all
 }
@@ -177,7 +176,7 @@ func (k *Keeper) unknown(ctx context.Context, id string) error {
 		return err
 	}
 	if d.GetWorkflowExecutionInfo().GetType().GetName() == workflows.TypeService {
-		return c.SignalWorkflow(ctx, id, "", workflows.SignalFleetChanged, fleet.Change{Anew: true})
+		return c.SignalWorkflow(ctx, id, "", workflows.SignalFleetChanged, workflows.FleetChange{Anew: true})
 	}
 	return c.TerminateWorkflow(ctx, id, "", "the fleet does not know it; who is held joins again")
 }

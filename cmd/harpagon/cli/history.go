@@ -13,7 +13,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
-	"github.com/harpagon/harpagon/workflows/declarations"
 )
 
 // NewHistoryCommand makes harpagon history.
@@ -73,7 +72,7 @@ func newHistory(s workflows.Status) history {
 			Generation: d.Generation, At: d.At, Reason: d.Reason, By: d.By, Failure: d.Failure,
 			Rate: d.Change.ToRate, Cost: d.Change.ToCost, Started: d.Start, Stopped: d.Stop,
 		}
-		kept := slices.ContainsFunc(s.Declared, func(k declarations.Summary) bool { return k.Generation == d.Generation && !k.Current })
+		kept := slices.ContainsFunc(s.Declared, func(k workflows.DeclarationSummary) bool { return k.Generation == d.Generation && !k.Current })
 		switch {
 		case d.Failure != "":
 			row.State = "failed"
