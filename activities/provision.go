@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	made "github.com/harpagon/harpagon/executors/hosts"
-	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -30,7 +30,7 @@ func ViewFleet(ctx context.Context, c client.Client) (view FleetView, err error)
 // Provisioner is the set of activities of a control role that makes hosts of one kind. It
 // acts for as long as the fleet holds it, so that of several control roles one does.
 type Provisioner struct {
-	Options  hosts.Options
+	Options  autoscale.HostOptions
 	Driver   made.Driver
 	View     func(context.Context) (FleetView, error)
 	Leave    func(ctx context.Context, host string) error // has the fleet have a host leave
@@ -40,13 +40,13 @@ type Provisioner struct {
 	Presence Presence
 
 	mu     sync.Mutex
-	status hosts.Status
+	status autoscale.HostsStatus
 }
 
 // ProvisionerBeat is what a provisioner says with every heartbeat.
 type ProvisionerBeat struct {
 	Present string // for how long
-	Status  hosts.Status
+	Status  autoscale.HostsStatus
 }
 
 // provisionEvery is the pace at which a provisioner looks at the fleet.
@@ -69,14 +69,14 @@ func (p *Provisioner) HoldMember(ctx context.Context, m Member) error {
 
 // ended is an action that is over.
 type ended struct {
-	hosts.Action
+	autoscale.HostAction
 	err error
 }
 
 // run looks at the fleet and does what is decided, until life ends. What is under way then
 // is broken off; the next one finds it on file.
 func (p *Provisioner) run(life context.Context, m Member) {
-	h := hosts.New(p.Options)
+	h := autoscale.NewHosts(p.Options)
 	over := make(chan ended)
 	var under sync.WaitGroup
 	defer under.Wait()
@@ -99,7 +99,7 @@ func (p *Provisioner) run(life context.Context, m Member) {
 			if e.err != nil {
 				p.say("%s host %s: %v", e.What, e.Host, e.err)
 			}
-			h.Done(time.Now(), e.Action, e.err)
+			h.Done(time.Now(), e.HostAction, e.err)
 		case <-life.Done():
 			return
 		}
@@ -114,13 +114,13 @@ func (p *Provisioner) say(format string, args ...any) {
 
 // look decides by what there is now. Where that is not known, or the fleet holds another
 // process under the name, nothing is begun.
-func (p *Provisioner) look(life context.Context, h *hosts.Hosts, m Member) []hosts.Action {
+func (p *Provisioner) look(life context.Context, h *autoscale.Hosts, m Member) []autoscale.HostAction {
 	view, err := p.View(life)
 	if err != nil || !view.holds(m) {
 		return nil
 	}
 	all, err := p.Driver.List()
-	var todo []hosts.Action
+	var todo []autoscale.HostAction
 	seen, now := view.seen(p.Options.Hardware, all), time.Now()
 	if err == nil {
 		todo = h.Observe(now, seen)
@@ -133,11 +133,11 @@ func (p *Provisioner) look(life context.Context, h *hosts.Hosts, m Member) []hos
 	return todo
 }
 
-func (p *Provisioner) do(life context.Context, a hosts.Action) error {
+func (p *Provisioner) do(life context.Context, a autoscale.HostAction) error {
 	switch a.What {
-	case hosts.Create:
+	case autoscale.Create:
 		return p.Driver.Create(life, a.Host)
-	case hosts.Drain:
+	case autoscale.Drain:
 		return p.Leave(life, a.Host)
 	default:
 		return p.Driver.Delete(life, a.Host)
@@ -155,15 +155,15 @@ func (v FleetView) holds(m Member) bool {
 }
 
 // seen are the hosts with a kind of hardware, and those that were made to have it.
-func (v FleetView) seen(hardware string, all []made.Made) hosts.Seen {
-	s := hosts.Seen{Wanted: v.Wanted(hardware)}
+func (v FleetView) seen(hardware string, all []made.Made) autoscale.HostsSeen {
+	s := autoscale.HostsSeen{Wanted: v.Wanted(hardware)}
 	at := map[string]int{}
-	host := func(name string) *hosts.Host {
+	host := func(name string) *autoscale.Host {
 		i, known := at[name]
 		if !known {
 			i = len(s.Hosts)
 			at[name] = i
-			s.Hosts = append(s.Hosts, hosts.Host{Name: name})
+			s.Hosts = append(s.Hosts, autoscale.Host{Name: name})
 		}
 		return &s.Hosts[i]
 	}

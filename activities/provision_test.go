@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	made "github.com/harpagon/harpagon/executors/hosts"
-	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -102,12 +102,12 @@ func provisioned(c *cloud) (*Provisioner, Member) {
 	m := Member{Kind: KindProvisioner, Name: "v100", Instance: "me", Offer: &Offer{Hardware: "v100", Devices: 1, Max: 3}}
 	c.view.Members = []Member{m}
 	return &Provisioner{
-		Options: hosts.Options{Hardware: "v100", Max: 3, Devices: 1, Idle: time.Minute, Join: 5 * time.Minute},
+		Options: autoscale.HostOptions{Hardware: "v100", Max: 3, Devices: 1, Idle: time.Minute, Join: 5 * time.Minute},
 		Driver:  c, View: c.look, Leave: c.leave,
 	}, m
 }
 
-func (p *Provisioner) now() hosts.Status {
+func (p *Provisioner) now() autoscale.HostsStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status
@@ -135,10 +135,10 @@ func TestAProvisionerMakesWhatIsWanted(t *testing.T) {
 		c.want(1)
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, []string{"v100-1"}, c.names())
-		assert.Equal(t, hosts.Making, p.now().Hosts[0].State)
+		assert.Equal(t, autoscale.Making, p.now().Hosts[0].State)
 		time.Sleep(10 * time.Second)
 		assert.Equal(t, []string{"v100-1"}, c.names(), "no more than was asked for")
-		assert.Equal(t, hosts.Serving, p.now().Hosts[0].State)
+		assert.Equal(t, autoscale.Serving, p.now().Hosts[0].State)
 		c.change(func() { c.view.Reserved = map[string][]placement.Slot{"pipeline/a": {{Host: "v100-1", Device: "0"}}} })
 		time.Sleep(time.Hour)
 		assert.Equal(t, []string{"v100-1"}, c.names())

@@ -8,7 +8,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
-	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -77,7 +77,7 @@ func (v FleetView) Offers() (all []scheduler.Offer) {
 	for _, m := range OfKind(v.Members, KindProvisioner) {
 		left := m.Offer.Max
 		for _, h := range v.Hosts {
-			if _, ok := hosts.Number(m.Offer.Hardware, h.Name); ok {
+			if _, ok := autoscale.HostNumber(m.Offer.Hardware, h.Name); ok {
 				left--
 			}
 		}
@@ -91,7 +91,7 @@ func (v FleetView) Offers() (all []scheduler.Offer) {
 // Provisioned says whether the host is one that a provisioner may end.
 func (v FleetView) Provisioned(host string) bool {
 	return slices.ContainsFunc(OfKind(v.Members, KindProvisioner), func(m Member) bool {
-		_, ok := hosts.Number(m.Offer.Hardware, host)
+		_, ok := autoscale.HostNumber(m.Offer.Hardware, host)
 		return ok
 	})
 }

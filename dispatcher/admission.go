@@ -6,8 +6,8 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // account drives admission control for services that have devices in common, now or
@@ -91,7 +91,7 @@ func (d *Dispatcher) guard(g *Generation) {
 		modules = append(modules, g.Nodes[i].Module)
 	}
 	var used []*device
-	s := timing.Admission(&of.Pipeline, &of.Plan, modules, func(module string, group int) (devices []int) {
+	s := flow.AdmissionService(&of.Pipeline, &of.Plan, modules, func(module string, group int) (devices []int) {
 		for _, slot := range of.Slots {
 			if e := d.executors[slot.Executor]; e != nil && slot.Module == module && slot.Group == group {
 				devices, used = append(devices, e.device.number), append(used, e.device)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/harpagon/harpagon/scheduler/cluster/classes"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
@@ -14,7 +13,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
@@ -31,14 +29,14 @@ const marginShare = 10
 
 // ScheduleGraph fills the graph in with what the plan says of time.
 func ScheduleGraph(d *placement.Deployment, graph *flow.Graph) {
-	budget, keep := map[string]time.Duration{}, map[string]timing.Kept{}
+	budget, keep := map[string]time.Duration{}, map[string]flow.KeptWindows{}
 	for i := range graph.Nodes {
 		module := graph.Nodes[i].Module
 		m := planned(d, module)
 		if m != nil {
 			budget[module] = m.Budget
 		}
-		keep[module] = timing.Keep(d.Pipeline.Dispatch, m, PolicyGroups(d, module))
+		keep[module] = flow.KeepWindows(d.Pipeline.Dispatch, m, PolicyGroups(d, module))
 	}
 	graph.Schedule(budget, keep)
 }
@@ -76,7 +74,7 @@ func spec(d *placement.Deployment, n *flow.Node, o *PolicyLimits) (factory.Spec,
 	}
 	c := factory.Module{
 		Policy: d.Pipeline.Dispatch, Groups: PolicyGroups(d, n.Module), SLO: d.Pipeline.SLO - n.Offset - n.Keep.Planned,
-		MaxQueue: o.MaxQueue, Early: timing.Early(!o.Patient, &d.Pipeline, &d.Plan), Below: n.Below(),
+		MaxQueue: o.MaxQueue, Early: flow.EarlyStart(!o.Patient, &d.Pipeline, &d.Plan), Below: n.Below(),
 	}
 	c.Margin = min(max(0, o.Margin), c.SLO/marginShare)
 	if m := planned(d, n.Module); m != nil {
@@ -93,7 +91,7 @@ func BuildCluster(d *placement.Deployment, graphs []*flow.Graph, l PolicyLimits)
 	o := shared.Options{MaxQueue: l.MaxQueue, Margin: max(0, l.Margin)}
 	for i := range part.Members {
 		m := &part.Members[i]
-		models, err := classes.Of(&m.Pipeline, graphs[i], m.Budgets, d.Cluster.Hardware)
+		models, err := factory.SharedModels(&m.Pipeline, graphs[i], m.Budgets, d.Cluster.Hardware)
 		if err != nil {
 			return BuiltPolicy{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
 		}
@@ -146,7 +144,7 @@ func PolicyGroups(d *placement.Deployment, module string) []tc.Group {
 	var all []tc.Group
 	if m := planned(d, module); m != nil {
 		declared := plan.Transferred(d.Pipeline, d.Plan.Transfer)
-		all = timing.Groups(declared.Module(module), m)
+		all = flow.DispatchGroups(declared.Module(module), m)
 	}
 	for _, s := range d.Slots {
 		if s.Module != module {

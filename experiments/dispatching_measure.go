@@ -8,9 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
-	"github.com/harpagon/harpagon/scheduler/dispatch/limit"
 	"github.com/harpagon/harpagon/scheduler/simulate"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // Effort says how closely to look.
@@ -110,7 +108,7 @@ func (s *DispatchSetting) options(policy string, rate float64, e Effort, stop fu
 	duration := max(requests/rate, leastSLOs*slo)
 	return simulate.Options{
 		Dispatch: policy, Duration: seconds(duration), Warmup: seconds(warmSLOs * slo),
-		Seed: 1, Delay: draw.Fixed(s.Delay), Stop: stop,
+		Seed: 1, Delay: simulate.FixedDelay(s.Delay), Stop: stop,
 	}
 }
 
@@ -124,9 +122,9 @@ func (s *DispatchSetting) Physical(e Effort) (float64, error) {
 	low, high := s.Bound()/2, s.Bound()
 	for high-low > e.Tolerance*high {
 		rate := (low + high) / 2
-		r, err := limit.Upper(limit.Problem{
+		r, err := UpperLimit(LimitProblem{
 			Arrivals: poisson(rate, int(e.Requests*limitShare)), Durations: n.Table(largestBatch), SLO: millis(n.SLO), Executors: s.Devices,
-		}, limit.Options{})
+		}, LimitOptions{})
 		if err != nil {
 			return 0, err
 		}

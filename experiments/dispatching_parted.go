@@ -9,7 +9,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
-	"github.com/harpagon/harpagon/scheduler/cluster/partition"
+	"github.com/harpagon/harpagon/scheduler/cluster"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -27,7 +27,7 @@ const (
 type parted struct {
 	setting *DispatchSetting
 	courses []arrivals.Process // of each model, by the second
-	models  []partition.Model
+	models  []cluster.PartitionModel
 	parts   int
 	stop    func() bool
 
@@ -42,7 +42,7 @@ func (p *parted) epoch(from, to int) (moved int, err error) {
 	for i := range p.models {
 		p.models[i].Rate = total(p.courses[i].Trace.Counts[from:to]) / float64(to-from)
 	}
-	r, err := partition.Solve(partition.Problem{Models: p.models, SubClusters: p.parts, Current: p.of, Moves: partedMoves})
+	r, err := cluster.Partition(cluster.PartitionProblem{Models: p.models, SubClusters: p.parts, Current: p.of, Moves: partedMoves})
 	p.of = r.Of
 	return r.Moved, err
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/harpagon/harpagon/scheduler/cluster/partition"
+	"github.com/harpagon/harpagon/scheduler/cluster"
 )
 
 // What is divided in figure 15 (appendix A.2).
@@ -36,9 +36,9 @@ func divided(ctx context.Context, e *Env) (out Result, err error) {
 	var seen [dividedDraws]found
 	err = e.Each(ctx, "Problems", draws, func(i int) error {
 		rng := rand.New(rand.NewPCG(uint64(i), 15))
-		p := partition.Problem{Models: drawModels(rng, dividedModels), SubClusters: subClusters}
+		p := cluster.PartitionProblem{Models: drawModels(rng, dividedModels), SubClusters: subClusters}
 		began := e.Now()
-		r, err := partition.Solve(p)
+		r, err := cluster.Partition(p)
 		if err != nil {
 			return err
 		}
@@ -73,14 +73,14 @@ func divided(ctx context.Context, e *Env) (out Result, err error) {
 }
 
 // drawModels draws so many, with exponential rates, and memory as in Symphony's table 1.
-func drawModels(rng *rand.Rand, n int) []partition.Model {
+func drawModels(rng *rand.Rand, n int) []cluster.PartitionModel {
 	static := []float64{99, 88, 230, 84, 170, 822}
 	dynamic := []float64{2172, 1519, 3386, 2653, 2798, 6200}
-	models := make([]partition.Model, n)
+	models := make([]cluster.PartitionModel, n)
 	sum := 0.0
 	for i := range models {
 		k := rng.IntN(len(static))
-		models[i] = partition.Model{Name: strconv.Itoa(i), Rate: rng.ExpFloat64(), Static: static[k] * (1 << 20), Dynamic: dynamic[k] * (1 << 20)}
+		models[i] = cluster.PartitionModel{Name: strconv.Itoa(i), Rate: rng.ExpFloat64(), Static: static[k] * (1 << 20), Dynamic: dynamic[k] * (1 << 20)}
 		sum += models[i].Rate
 	}
 	for i := range models {
@@ -90,7 +90,7 @@ func drawModels(rng *rand.Rand, n int) []partition.Model {
 }
 
 // imbalance is (max - min) / average over the sub-clusters, of rates and of memory.
-func imbalance(p partition.Problem, of []int) (rate, memory float64) {
+func imbalance(p cluster.PartitionProblem, of []int) (rate, memory float64) {
 	rates, sizes := make([]float64, p.SubClusters), make([]float64, p.SubClusters)
 	for i, m := range p.Models {
 		rates[of[i]], sizes[of[i]] = rates[of[i]]+m.Rate, sizes[of[i]]+m.Static

@@ -11,7 +11,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/simulate"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // A square wave of load on a cluster that follows its own advice, beside somebody who knows
@@ -49,7 +48,7 @@ func (w Wave) Play(few, many int, stop func() bool) (first, then Waved, err erro
 		if time.Duration(s)*time.Second%w.Period < w.Period/2 {
 			rate *= w.Low
 		}
-		trace.Seconds, trace.Counts = append(trace.Seconds, s), append(trace.Counts, float64(draw.Poisson(rng, rate)))
+		trace.Seconds, trace.Counts = append(trace.Seconds, s), append(trace.Counts, float64(simulate.DrawPoisson(rng, rate)))
 	}
 	load := simulate.Load{Pipeline: Table4()[1].pipeline(0), Arrivals: arrivals.Process{Kind: pipelines.ArrivalsTrace, Trace: trace}}
 	r, err := simulate.OnCluster([]simulate.Load{load}, []simulate.Devices{{Hardware: deviceKind, Count: many}},

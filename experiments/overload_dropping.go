@@ -10,7 +10,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
-	"github.com/harpagon/harpagon/scheduler/simulate/bound"
 )
 
 // droppers are the rules that are compared. The applications and profiles of the PARD paper
@@ -126,7 +125,7 @@ func upperBound(drawn []dropped, process arrivals.Process, load float64) (float6
 	sum := 0.0
 	for _, w := range drawn {
 		l, o := w.under(process, load, simulate.Options{})
-		b, err := bound.Attainment(l, w.plan, o)
+		b, err := BoundAttainment(l, w.plan, o)
 		if err != nil {
 			return 0, err
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/pool"
-	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
 
 const (
@@ -74,15 +73,15 @@ type row struct {
 
 // distributors are the baselines; each gives the policies that its tuning may
 // choose from on a pool.
-func distributors(largest int) map[string]func(trial.Pool) []func() dispatch.Policy {
-	return map[string]func(trial.Pool) []func() dispatch.Policy{
-		"ribbon": func(p trial.Pool) []func() dispatch.Policy {
+func distributors(largest int) map[string]func(pool.TrialPool) []func() dispatch.Policy {
+	return map[string]func(pool.TrialPool) []func() dispatch.Policy{
+		"ribbon": func(p pool.TrialPool) []func() dispatch.Policy {
 			return []func() dispatch.Policy{func() dispatch.Policy { return p.Ribbon(largest) }}
 		},
-		"clockwork": func(p trial.Pool) []func() dispatch.Policy {
+		"clockwork": func(p pool.TrialPool) []func() dispatch.Policy {
 			return []func() dispatch.Policy{func() dispatch.Policy { return p.Clockwork(largest) }}
 		},
-		"deeprecsys": func(p trial.Pool) (all []func() dispatch.Policy) {
+		"deeprecsys": func(p pool.TrialPool) (all []func() dispatch.Policy) {
 			for threshold := 0; threshold <= largest; threshold += largest / thresholds {
 				all = append(all, func() dispatch.Policy { return p.Threshold(largest, threshold) })
 			}
@@ -112,12 +111,12 @@ func measurePool(ctx context.Context, m published.KairosModel, arrivals string, 
 	}
 	all := s.Configurations()
 	for _, c := range all {
-		if rate := trial.Oracle(s.Trial(c), s.Load); rate > r.bestOracle {
+		if rate := pool.Oracle(s.Trial(c), s.Load); rate > r.bestOracle {
 			r.bestOracle, r.bestConfiguration = rate, c
 		}
 	}
 	r.chosen = s.Choice()
-	r.oracle = trial.Oracle(s.Trial(r.chosen), s.Load)
+	r.oracle = pool.Oracle(s.Trial(r.chosen), s.Load)
 	if !full {
 		all = [][]int{r.chosen, r.bestConfiguration}
 	}
@@ -145,7 +144,7 @@ func measurePool(ctx context.Context, m published.KairosModel, arrivals string, 
 
 // baseline is the goodput of a distributor with the best of its tunings on the
 // best of the configurations for it.
-func baseline(s *pool.Study, policies func(trial.Pool) []func() dispatch.Policy, all [][]int) (best float64, on []int, err error) {
+func baseline(s *pool.Study, policies func(pool.TrialPool) []func() dispatch.Policy, all [][]int) (best float64, on []int, err error) {
 	for _, c := range all {
 		p, bound := s.Trial(c), s.Bound(c)
 		for _, policy := range policies(p) {

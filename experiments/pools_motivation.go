@@ -11,7 +11,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/pool"
-	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
 
 // Names of who distributes queries.
@@ -59,7 +58,7 @@ func reached(s *pool.Study, by string, counts []int) (float64, error) {
 	p, largest, above := s.Trial(counts), int(s.Matching.Largest), s.Bound(counts)*aboveBound
 	switch by {
 	case oracle:
-		return trial.Oracle(p, s.Load), nil
+		return pool.Oracle(p, s.Load), nil
 	case deeprecsys:
 		_, rate, err := s.Search.HillClimb(p, s.Load, largest, above)
 		return rate, err

@@ -11,7 +11,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
-	promised "github.com/harpagon/harpagon/scheduler/simulate/promise"
 )
 
 // simulatingFigures are those about plans that are played request by request.
@@ -110,7 +109,7 @@ func play(w *Workload, clock func() time.Duration, slow bool) (list []promise, b
 				}
 				one := promise{model: model, policy: v.Name, proven: 1, kept: 1}
 				for _, eager := range []bool{false, true} {
-					if err := promised.Keeps([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, promised.Keeping{Eager: eager, Admission: eager}); err != nil {
+					if err := KeepsPromise([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, PromisePlay{Eager: eager, Admission: eager}); err != nil {
 						one.kept, broken = 0, errors.Join(broken, errors.New(w.Describe()+" by "+v.Name+", "+model+": "+err.Error()))
 					}
 				}

@@ -14,7 +14,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/variant"
 )
 
 // network is a profile on the one kind of hardware of these tests: batches of 1 and 8.
@@ -104,7 +103,7 @@ func TestVariantsCostNoMoreAndKeepTheFloor(t *testing.T) {
 		}
 		if got.Status != plan.Infeasible && p.Varied() {
 			assert.GreaterOrEqual(t, got.Accuracy, p.Accuracy*(1-1e-9))
-			as := variant.As(*p, got.Variants)
+			as := plan.AsServed(*p, got.Variants)
 			assert.InDelta(t, as.Right(), got.Accuracy, 1e-12)
 			again := solveOne(without(as), gpus(0))
 			assert.InDelta(t, again.Cost, got.Cost, 1e-9, "a plan with variants is the plan of the pipeline that they make")

@@ -7,7 +7,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/variant"
 )
 
 // solveVariants is solveGroup with the variants of modules that serve best. Of several
@@ -29,7 +28,7 @@ func solveVariants(specs []Spec, fleet Fleet, how pipelines.Planning, limits Lim
 	}
 	for i := range specs {
 		if varied(specs[i]) && plans[i].Status != plan.Infeasible {
-			plans[i].Accuracy, plans[i].Variants = specs[i].Pipeline.Right(), variant.Of(specs[i].Pipeline)
+			plans[i].Accuracy, plans[i].Variants = specs[i].Pipeline.Right(), plan.ServedVariants(specs[i].Pipeline)
 		}
 	}
 	return plans
@@ -39,12 +38,12 @@ func solveVariants(specs []Spec, fleet Fleet, how pipelines.Planning, limits Lim
 // best, and returns the plans of all with it. One with which the others have plans, too,
 // goes before one that takes the devices from them.
 func chooseVariants(specs []Spec, one int, solve func([]Spec) []plan.Plan, ended func() bool) []plan.Plan {
-	declared, aim := *specs[one].Pipeline, variant.LeastCost
+	declared, aim := *specs[one].Pipeline, plan.LeastCost
 	if declared.Degrades(specs[one].Hardware) {
-		aim = variant.MostAccurate
+		aim = plan.MostAccurate
 	}
 	found := map[string][]plan.Plan{}
-	with := func(c variant.Combination) []plan.Plan {
+	with := func(c plan.VariantCombination) []plan.Plan {
 		as := declared.As(c.Variants)
 		specs[one].Pipeline = &as
 		name := c.Describe()
@@ -54,9 +53,9 @@ func chooseVariants(specs []Spec, one int, solve func([]Spec) []plan.Plan, ended
 		return found[name]
 	}
 	infeasible := func(p plan.Plan) bool { return p.Status == plan.Infeasible }
-	var last variant.Combination
+	var last plan.VariantCombination
 	for _, all := range []bool{true, false} {
-		best, ok, cut := variant.Choose(&declared, aim, ended, func(c variant.Combination) (cost float64, ok bool) {
+		best, ok, cut := plan.ChooseVariants(&declared, aim, ended, func(c plan.VariantCombination) (cost float64, ok bool) {
 			plans := with(c)
 			for _, p := range plans {
 				cost += p.Cost
@@ -87,7 +86,7 @@ func chooseVariants(specs []Spec, one int, solve func([]Spec) []plan.Plan, ended
 // as it was.
 func (s Spec) As(p Plan) Spec {
 	if s.Pipeline != nil && p.Pipeline != nil && len(p.Pipeline.Variants) > 0 {
-		as := variant.As(*s.Pipeline, p.Pipeline.Variants)
+		as := plan.AsServed(*s.Pipeline, p.Pipeline.Variants)
 		s.Pipeline = &as
 	}
 	return s

@@ -14,7 +14,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
-	"github.com/harpagon/harpagon/scheduler/variant"
+	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 // Describe is the change in one line.
@@ -84,7 +84,7 @@ func (s Status) Variants() string {
 	if s.Plan == nil || s.Plan.Pipeline == nil {
 		return ""
 	}
-	return variant.Describe(s.Plan.Pipeline.Accuracy, s.Plan.Pipeline.Variants) + s.Answered.Describe()
+	return plan.DescribeVariants(s.Plan.Pipeline.Accuracy, s.Plan.Pipeline.Variants) + s.Answered.Describe()
 }
 
 // Calls is what was measured of a function under the plan that serves, nil where

@@ -13,7 +13,7 @@ import (
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -157,7 +157,7 @@ func (h *Host) draw(o functions.Offer) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	average, longest := time.Duration(o.Avg*float64(time.Second)), time.Duration(o.Max*float64(time.Second))
-	return draw.Latency(h.noise, average, longest)
+	return simulate.DrawLatency(h.noise, average, longest)
 }
 
 // find is the function that the path names; nil where there is none, or not any more.

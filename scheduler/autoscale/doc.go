@@ -5,4 +5,16 @@
 // Detectors are pure state machines: they read no clock and start nothing, so
 // a workflow can replay them and a test can drive them through hours in no
 // time. What they find is advice as plain data, with a sentence for people.
+//
+// # Hosts
+//
+// Hosts decides which hosts of a kind of hardware a provisioner makes and ends: a
+// value that looks at what there is, again and again, and says what to do.
+//
+// Hosts are made when services ask for more than there are, and when there are fewer than
+// Min; never are there more than Max, those counted that are about to go, since they cost
+// money until they are gone. A host is drained when it has not been needed for Idle: none
+// of its devices is reserved, or what is fits on free devices of other hosts. HostVerb it
+// begins is done by a driver (executors/hosts); what that could not do is tried again,
+// later each time.
 package autoscale

@@ -11,7 +11,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/variant"
 )
 
 // What a pipeline that degrades takes for a change of its rate: it is to have changed its
@@ -48,7 +47,7 @@ func RoundUp(rate float64) float64 {
 // Answered counts how many requests each combination of variants has answered. Like Drift
 // it is a value that a workflow may keep.
 type Answered struct {
-	Requests map[string]float64 `json:"requests,omitempty"` // by combination, as variant.Name writes it
+	Requests map[string]float64 `json:"requests,omitempty"` // by combination, as plan.Name writes it
 	Last     time.Time          `json:"last,omitzero"`      // end of the last measures
 }
 
@@ -65,12 +64,12 @@ func (a *Answered) Observe(m Measures, p *plan.Plan, serving int) {
 	if a.Requests == nil {
 		a.Requests = map[string]float64{}
 	}
-	a.Requests[variant.Name(p.Variants)] += float64(m.Completed+m.Late) * fresh.Seconds() / m.Span().Seconds()
+	a.Requests[plan.VariantName(p.Variants)] += float64(m.Completed+m.Late) * fresh.Seconds() / m.Span().Seconds()
 }
 
 // AnsweredBy is what one combination of variants has answered.
 type AnsweredBy struct {
-	Variants string  // as variant.Name writes it
+	Variants string  // as plan.Name writes it
 	Requests float64 // about so many
 	Share    float64 // of all that were answered
 }

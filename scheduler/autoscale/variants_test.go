@@ -8,7 +8,6 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/variant"
 )
 
 func TestPipelinesThatDegradeReactSooner(t *testing.T) {
@@ -44,7 +43,7 @@ func TestAnsweredByVariants(t *testing.T) {
 		return Measures{Generation: generation, From: begin.Add(time.Duration(from) * time.Second), To: begin.Add(time.Duration(to) * time.Second), Completed: n}
 	}
 	by := func(name string) *plan.Plan {
-		return &plan.Plan{Variants: []variant.Served{{Module: "m", Variant: name}}}
+		return &plan.Plan{Variants: []plan.ServedVariant{{Module: "m", Variant: name}}}
 	}
 	var a Answered
 	a.Observe(seen(1, 0, 10, 100), &plan.Plan{}, 1)

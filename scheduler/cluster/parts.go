@@ -6,13 +6,12 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/cluster/partition"
 )
 
 // parts divides the pipelines among as few sub-clusters as their memory and rates
 // allow: lists of indices. One that is enough is not divided.
 func (p *Problem) parts(dispatcher float64) ([][]int, error) {
-	problem := partition.Problem{MostRate: dispatcher, MostMemory: float64(p.Hardware.Memory), SubClusters: 1}
+	problem := PartitionProblem{MostRate: dispatcher, MostMemory: float64(p.Hardware.Memory), SubClusters: 1}
 	var rate, static float64
 	for i := range p.Pipelines {
 		m := p.resident(&p.Pipelines[i])
@@ -24,7 +23,7 @@ func (p *Problem) parts(dispatcher float64) ([][]int, error) {
 		problem.SubClusters = int(max(float64(problem.SubClusters), math.Ceil(static/problem.MostMemory*(1-rounding))))
 	}
 	for ; ; problem.SubClusters++ {
-		r, err := partition.Solve(problem)
+		r, err := Partition(problem)
 		if err != nil && problem.SubClusters < len(p.Pipelines) {
 			continue // what does not fit into few may fit into more
 		}
@@ -41,8 +40,8 @@ func (p *Problem) parts(dispatcher float64) ([][]int, error) {
 
 // resident is a pipeline as the division sees it: all its modules are loaded, one of
 // them runs at a time, and each item is decided about.
-func (p *Problem) resident(one *pipelines.Pipeline) partition.Model {
-	m := partition.Model{Name: one.Name}
+func (p *Problem) resident(one *pipelines.Pipeline) PartitionModel {
+	m := PartitionModel{Name: one.Name}
 	rates := one.Rates()
 	for i := range one.Modules {
 		module := &one.Modules[i]

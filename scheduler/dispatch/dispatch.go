@@ -1,13 +1,12 @@
 package dispatch
 
 import (
+	"math"
 	"time"
-
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // Never is the instant that does not come.
-const Never = agenda.Never
+const Never = time.Duration(math.MaxInt64)
 
 // Time is an instant on the driver's clock: the duration since an epoch of the
 // driver's choice.

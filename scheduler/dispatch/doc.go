@@ -39,4 +39,25 @@
 //
 // A driver calls Step from one goroutine at a time. Batches in actions alias
 // memory of the policy and hold until the next Step.
+//
+// # Agendas
+//
+// An Agenda keeps what is to come, by time: the instants at which models
+// must be looked at, executors become free, or simulated events happen.
+//
+// Everything that can be on an agenda has a small whole number, so that it can
+// be found, moved and taken out in O(log n), and nothing is allocated once
+// there is room for all numbers. What comes at the same time is ordered by
+// number: the same history always yields the same order, which simulations and
+// transcripts rely on.
+//
+// # Fleets
+//
+// A Fleet keeps the executors that a policy may use: which of them are up, which can take
+// a batch now, and when those that work will be free.
+//
+// # Measures
+//
+// Meter, Pace and Lateness hold what policies measure of the world while they run: the rate at which
+// requests come (Meter) and how long batches take in terms of their profile (Pace).
 package dispatch

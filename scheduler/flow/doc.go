@@ -35,4 +35,11 @@
 // module when the budgets of the modules above, on the longest path, have
 // passed since the request came (its virtual arrival), whenever it really
 // becomes ready; and it must leave early enough for the modules below.
+//
+// # Time
+//
+// The files timing.go, early.go and admission.go turn a plan into what those who run it must know of time: how
+// the dispatcher of a module is to collect its batches, and how long a batch of
+// any size takes. The simulator and whoever serves requests read a plan with
+// the same functions, so that what is simulated is what runs.
 package flow

@@ -10,7 +10,6 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 const ms = time.Millisecond
@@ -59,14 +58,14 @@ func TestSchedule(t *testing.T) {
 	require.NoError(t, err)
 	g.Schedule(
 		map[string]time.Duration{"a": 10 * ms, "b": 5 * ms, "c": 20 * ms, "d": 40 * ms},
-		map[string]timing.Kept{"b": {Least: 1 * ms, Planned: 5 * ms}, "c": {Least: 2 * ms, Planned: 3 * ms}, "d": {Least: 4 * ms, Planned: 8 * ms}},
+		map[string]KeptWindows{"b": {Least: 1 * ms, Planned: 5 * ms}, "c": {Least: 2 * ms, Planned: 3 * ms}, "d": {Least: 4 * ms, Planned: 8 * ms}},
 	)
 	for i, want := range []struct {
 		offset time.Duration
-		keep   timing.Kept
+		keep   KeptWindows
 	}{
-		{0, timing.Kept{Least: 6 * ms, Planned: 13 * ms}}, {10 * ms, timing.Kept{Least: 4 * ms, Planned: 8 * ms}},
-		{10 * ms, timing.Kept{Least: 4 * ms, Planned: 8 * ms}}, {30 * ms, timing.Kept{}},
+		{0, KeptWindows{Least: 6 * ms, Planned: 13 * ms}}, {10 * ms, KeptWindows{Least: 4 * ms, Planned: 8 * ms}},
+		{10 * ms, KeptWindows{Least: 4 * ms, Planned: 8 * ms}}, {30 * ms, KeptWindows{}},
 	} {
 		assert.Equal(t, want.offset, g.Nodes[i].Offset, g.Nodes[i].Module)
 		assert.Equal(t, want.keep, g.Nodes[i].Keep, g.Nodes[i].Module)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // Graph is a pipeline compiled for running. It does not change once it has been
@@ -33,7 +32,7 @@ type Node struct {
 
 	Offset time.Duration // budgets of the modules above, on the longest path
 	Budget time.Duration
-	Keep   timing.Kept // what is kept of a request's time for the modules below
+	Keep   KeptWindows // what is kept of a request's time for the modules below
 }
 
 // Scope is a level of fan-out.

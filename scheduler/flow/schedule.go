@@ -4,13 +4,12 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // Schedule fills in the times of the nodes: budgets by module, and what is kept
 // for each module while a request is at those above it. Along a path budgets
 // and what is kept add up; of several paths the longest counts.
-func (g *Graph) Schedule(budget map[string]time.Duration, keep map[string]timing.Kept) {
+func (g *Graph) Schedule(budget map[string]time.Duration, keep map[string]KeptWindows) {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		n.Budget = budget[n.Module]

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // expectedWindows is how many windows of a batch are looked at for each application that
@@ -36,7 +36,7 @@ func (p Problem) expected(g *Group) float64 {
 	one := make([]float64, g.Batch+1) // money for a call of n requests
 	for n := 1; n <= g.Batch; n++ {
 		avg, most := p.Latency(g.Offer, n)
-		for _, took := range draw.Latencies(secondsUp(avg), secondsUp(most), expectedLatencies) {
+		for _, took := range simulate.DrawLatencies(secondsUp(avg), secondsUp(most), expectedLatencies) {
 			_, money := Bill(&p.Provider, g.Offer, took)
 			one[n] += money / expectedLatencies
 		}

@@ -6,7 +6,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/harpagon/harpagon/pipelines/quantity"
-	"github.com/harpagon/harpagon/scheduler/variant"
 )
 
 // Describe writes the plan for people: what it costs and promises, then one
@@ -20,7 +19,7 @@ func (p Plan) Describe() string {
 	fmt.Fprintf(&b, "%s: %s plan, %s per hour, worst case %s of %s\n",
 		p.Pipeline, p.Status, quantity.Money(p.Cost), quantity.Duration(p.Latency), quantity.Duration(p.SLO))
 	fmt.Fprintf(&b, "policy %s, cost model %s, %s%s\n", p.Policy, p.CostModel, p.promise(), p.bounded())
-	b.WriteString(variant.Describe(p.Accuracy, p.Variants))
+	b.WriteString(DescribeVariants(p.Accuracy, p.Variants))
 	if p.Carries > 0 {
 		fmt.Fprintf(&b, "carries %s/s: the devices suffice for no more of the rate, and the rest is refused\n", quantity.Number(p.Carries))
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines/quantity"
-	"github.com/harpagon/harpagon/scheduler/variant"
 )
 
 // The JSON of a plan is part of the public contract: times are milliseconds as
@@ -36,9 +35,9 @@ type planJSON struct {
 	Expected      *Expectation   `json:"expected,omitempty"`
 	Interruptions *Interruptions `json:"interruptions,omitempty"`
 
-	Accuracy float64          `json:"accuracy,omitempty"`
-	Variants []variant.Served `json:"variants,omitempty"`
-	Carries  float64          `json:"carries_rate,omitempty"`
+	Accuracy float64         `json:"accuracy,omitempty"`
+	Variants []ServedVariant `json:"variants,omitempty"`
+	Carries  float64         `json:"carries_rate,omitempty"`
 }
 
 type moduleJSON struct {

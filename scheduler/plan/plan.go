@@ -2,8 +2,6 @@ package plan
 
 import (
 	"time"
-
-	"github.com/harpagon/harpagon/scheduler/variant"
 )
 
 // Status of a plan.
@@ -73,7 +71,7 @@ type Plan struct {
 	// Accuracy is the pipeline's with the networks that Variants says serve its modules;
 	// 0 where no module has variants.
 	Accuracy float64
-	Variants []variant.Served
+	Variants []ServedVariant
 
 	// Carries is the rate that the plan is for, where fixed devices suffice for no more of
 	// the pipeline's; 0 where it is for all of it. In requests per second.

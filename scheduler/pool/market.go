@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
 
 // kind is one type of instance with what a plan needs to know of it.
@@ -69,10 +68,10 @@ func (m *market) kind(name string, h pipelines.Hardware, latency pipelines.Laten
 }
 
 // trial is the pool with that many instances of each kind, to be simulated.
-func (m *market) trial(counts []int) trial.Pool {
-	p := trial.Pool{Base: m.base, Counts: counts, SLO: m.slo}
+func (m *market) trial(counts []int) TrialPool {
+	p := TrialPool{Base: m.base, Counts: counts, SLO: m.slo}
 	for _, k := range m.kinds {
-		p.Types = append(p.Types, trial.Type{Name: k.name, Latency: k.latency})
+		p.Types = append(p.Types, TrialType{Name: k.name, Latency: k.latency})
 	}
 	return p
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
-	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
 
 // The policies.
@@ -162,9 +161,9 @@ type solver struct {
 	options  Options
 	mix      pipelines.Mix
 	arrivals arrivals.Process
-	load     trial.Load
-	poisson  trial.Load
-	search   trial.Search
+	load     TrialLoad
+	poisson  TrialLoad
+	search   TrialSearch
 	capacity *capacity // by the sizes that were drawn
 	err      error     // of a simulation
 }
@@ -177,11 +176,11 @@ func newSolver(p Problem, o Options) (*solver, error) {
 	if err != nil {
 		return nil, err
 	}
-	how, err := trial.ParseArrivals(p.Pool.Arrivals)
+	how, err := ParseArrivals(p.Pool.Arrivals)
 	if err != nil {
 		return nil, err
 	}
-	return &solver{market: m, options: o, mix: p.Pool.Mix(), arrivals: how, search: trial.DefaultSearch()}, nil
+	return &solver{market: m, options: o, mix: p.Pool.Mix(), arrivals: how, search: DefaultTrialSearch()}, nil
 }
 
 // stopped says that the search must end with what it has.
@@ -192,8 +191,8 @@ func (s *solver) stopped() bool { return s.options.Stop != nil && s.options.Stop
 func (s *solver) draw(rate float64) {
 	n := max(float64(s.options.Queries), minSpans*rate*s.slo.Seconds())
 	count := int(min(n, maxQueries))
-	s.load = trial.Draw(s.mix, count, s.arrivals, s.options.Seed)
-	s.poisson = trial.Draw(s.mix, count, arrivals.Process{Kind: pipelines.ArrivalsPoisson}, s.options.Seed)
+	s.load = Draw(s.mix, count, s.arrivals, s.options.Seed)
+	s.poisson = Draw(s.mix, count, arrivals.Process{Kind: pipelines.ArrivalsPoisson}, s.options.Seed)
 	s.capacity = newCapacity(s.drawnShares(), s.search.Attainment, len(s.kinds))
 }
 

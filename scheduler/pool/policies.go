@@ -7,7 +7,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
-	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
 
 // kairos chooses by the paper's estimates, and simulates only what it chose.
@@ -51,7 +50,7 @@ func (s *solver) homogeneous(plan *Plan) error {
 
 // goodput simulates the configuration; 0 where it does not sustain the rate
 // above which it is of interest.
-func (s *solver) goodput(counts []int, load trial.Load, above float64) float64 {
+func (s *solver) goodput(counts []int, load TrialLoad, above float64) float64 {
 	p := s.trial(counts)
 	make := func() dispatch.Policy { return s.dispatcher(counts) }
 	if above > 0 {
@@ -105,7 +104,7 @@ func (s *solver) drawnShares() []float64 {
 // bound is the rate that no policy exceeds on the configuration with the
 // queries of the load (see capacity). It works in memory of its own: a study is asked
 // from many goroutines.
-func (s *solver) bound(counts []int, load trial.Load) float64 {
+func (s *solver) bound(counts []int, load TrialLoad) float64 {
 	c := newCapacity(s.capacity.weight, s.capacity.attain, len(s.kinds))
 	g, _ := c.prices(s.kinds, counts, s.slo)
 	if math.IsInf(g, 1) {
@@ -115,7 +114,7 @@ func (s *solver) bound(counts []int, load trial.Load) float64 {
 }
 
 // longRun turns g of capacity into a rate for the queries of the load.
-func (s *solver) longRun(g float64, load trial.Load) float64 {
+func (s *solver) longRun(g float64, load TrialLoad) float64 {
 	left := float64(load.Len())*g - s.slo.Seconds()
 	if left <= 0 {
 		return math.Inf(1) // so few queries that they fit in one objective

@@ -7,16 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/harpagon/harpagon/scheduler/dispatch/baseline"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
+	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
-	"github.com/harpagon/harpagon/scheduler/pool/trial"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // Dispatches lists the ways to distribute queries that Simulate knows, the default
 // first.
-func Dispatches() []string { return append([]string{"matching"}, baseline.Names()...) }
+func Dispatches() []string { return append([]string{"matching"}, matching.BaselineNames()...) }
 
 // SimulateOptions say how to simulate queries against a plan.
 type SimulateOptions struct {
@@ -46,14 +45,14 @@ func Simulate(p Problem, plan Plan, o SimulateOptions) (simulate.Result, error) 
 	if n < 1 {
 		return simulate.Result{Pipelines: []simulate.PipelineResult{{Rate: o.Rate, Attainment: 1}}}, nil
 	}
-	load := trial.Draw(s.mix, int(math.Round(n)), s.arrivals, o.Seed)
+	load := Draw(s.mix, int(math.Round(n)), s.arrivals, o.Seed)
 	spec := s.matching(counts)
-	if slices.Contains(baseline.Names(), o.Dispatch) {
+	if slices.Contains(matching.BaselineNames(), o.Dispatch) {
 		if spec, err = s.baseline(o.Dispatch, counts); err != nil {
 			return simulate.Result{}, err
 		}
 	}
-	return trial.Run(pool, made(spec), load, o.Rate, simulate.Options{Record: o.Record, Spec: spec})
+	return RunTrial(pool, made(spec), load, o.Rate, simulate.Options{Record: o.Record, Spec: spec})
 }
 
 // playable checks the options and finds the instances of the plan.
@@ -85,9 +84,9 @@ const climbQueries = 2000
 // DeepRecSys finds it, by climbing.
 func (s *solver) baseline(name string, counts []int) (factory.Spec, error) {
 	p, largest, threshold := s.trial(counts), s.sizes[len(s.sizes)-1], 0
-	if name == baseline.Threshold {
+	if name == matching.Threshold {
 		s.draw(1)
-		load := trial.Draw(s.mix, climbQueries, s.arrivals, s.options.Seed)
+		load := Draw(s.mix, climbQueries, s.arrivals, s.options.Seed)
 		var err error
 		if threshold, _, err = s.search.HillClimb(p, load, largest, s.bound(counts, load)*(1+s.search.Tolerance)); err != nil {
 			return factory.Spec{}, err

@@ -2,14 +2,13 @@ package pool
 
 import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
-	"github.com/harpagon/harpagon/scheduler/pool/trial"
 )
 
 // Study is a problem with the queries that its policies try configurations
 // with, for experiments that compare other distributors on the same.
 type Study struct {
-	Load   trial.Load
-	Search trial.Search
+	Load   TrialLoad
+	Search TrialSearch
 
 	// Matching are the options of the paper's distributor with the
 	// coefficients of the paper.
@@ -58,7 +57,7 @@ func (s *Study) Configurations() [][]int {
 func (s *Study) Choice() []int { return s.choice }
 
 // Trial is a configuration to be tried.
-func (s *Study) Trial(counts []int) trial.Pool { return s.solver.trial(counts) }
+func (s *Study) Trial(counts []int) TrialPool { return s.solver.trial(counts) }
 
 // Bound is what no distributor exceeds on a configuration. It may be asked from many
 // goroutines at a time.

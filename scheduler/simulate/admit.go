@@ -3,8 +3,8 @@ package simulate
 import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // addAdmission makes a planned pipeline known to admission control.
@@ -30,7 +30,7 @@ func (e *engine) addAdmission(at int, declared *pipelines.Pipeline, p *plan.Plan
 	if e.admission == nil {
 		e.admission = new(admission.Controller)
 	}
-	a.number = e.admission.Add(timing.Admission(declared, p, modules, devices))
+	a.number = e.admission.Add(flow.AdmissionService(declared, p, modules, devices))
 }
 
 // admit decides whether a request that comes now is taken in.

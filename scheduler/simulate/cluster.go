@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/cluster/classes"
 	"github.com/harpagon/harpagon/scheduler/cluster/division"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
@@ -119,7 +118,7 @@ func (b *clusterSetup) addModels(l *Load, a *loadState) error {
 	for i, k := range b.kinds {
 		hardware[i] = k.Hardware
 	}
-	models, err := classes.Of(&scaled, a.graph, budget, hardware...)
+	models, err := factory.SharedModels(&scaled, a.graph, budget, hardware...)
 	if err != nil {
 		return fmt.Errorf("simulate: %w", err)
 	}

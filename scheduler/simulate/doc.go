@@ -47,4 +47,8 @@
 // Tensors, and the time to move them beyond Options.Delay; the bound on
 // requests under way at a gateway; timers and devices that are not
 // punctual beyond Options.Noise.
+//
+// # What is drawn
+//
+// RandomSource draws what is random in a simulation: the same seed, the same numbers.
 package simulate

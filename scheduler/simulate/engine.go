@@ -7,10 +7,8 @@ import (
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/flow"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // engine plays events in the order of time. Everything in it is addressed by
@@ -18,7 +16,7 @@ import (
 // under way at once, and allocates nothing once it has grown to that.
 type engine struct {
 	now      Time
-	queue    agenda.Agenda
+	queue    dispatch.Agenda
 	loads    []loadState
 	stations []station
 	devices  []device
@@ -38,11 +36,11 @@ type engine struct {
 	admission    *admission.Controller // nil where every request is taken in
 	finished     []int32               // items of the batch that ends
 
-	delay    draw.Delay
+	delay    DrawnDelay
 	planned  dispatch.Delay // what dispatchers take delay to be
 	delays   *rand.Rand     // for delay; nil where it is always what is planned
 	noise    float64
-	spread   draw.Spread
+	spread   Spread
 	dropping Dropping
 	random   *rand.Rand // for noise
 	begin    Time       // requests before it are not counted

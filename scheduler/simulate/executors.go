@@ -18,7 +18,7 @@ type Executors struct {
 	Durations []time.Duration // of a batch; on average, where Longest is given
 
 	// Longest makes every batch take a random time around its duration, cut off
-	// at the longest, which is its 99th percentile (draw.Latency). Nil leaves
+	// at the longest, which is its 99th percentile (Latency). Nil leaves
 	// that to Options.Noise.
 	Longest []time.Duration
 

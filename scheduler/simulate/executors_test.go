@@ -14,7 +14,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // durationsOf is the time of batches of 1 to largest.
@@ -145,15 +144,15 @@ func TestExecutorsThatCannotBe(t *testing.T) {
 }
 
 func TestDrawLatency(t *testing.T) {
-	r := draw.Source(1, draw.ForNoise, 0)
+	r := RandomSource(1, ForNoise, 0)
 	above := 0
 	for range 10_000 {
-		d := draw.Latency(r, 100*ms, 120*ms)
+		d := DrawLatency(r, 100*ms, 120*ms)
 		require.True(t, d > 80*ms-1 && d <= 120*ms)
 		if d > 100*ms {
 			above++
 		}
 	}
 	assert.InDelta(t, 5000, above, 200)
-	assert.Equal(t, 100*ms, draw.Latency(r, 100*ms, 90*ms))
+	assert.Equal(t, 100*ms, DrawLatency(r, 100*ms, 90*ms))
 }

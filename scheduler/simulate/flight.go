@@ -4,7 +4,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 	"github.com/harpagon/harpagon/scheduler/flow"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // flight is a batch on its way to a device, in front of it, or on it.
@@ -183,9 +182,9 @@ func (e *engine) execute(k int32) {
 	took := table[f.size-1]
 	switch {
 	case s.longest != nil && s.longest[f.class][group] != nil:
-		took = draw.Latency(e.random, took, s.longest[f.class][group][f.size-1])
+		took = DrawLatency(e.random, took, s.longest[f.class][group][f.size-1])
 	case e.noise > 0:
-		took = max(1, Time(float64(took)*draw.Stretch(e.random, e.noise)))
+		took = max(1, Time(float64(took)*DrawStretch(e.random, e.noise)))
 	}
 	f.state, f.begun = running, e.now
 	e.queue.Set(k, e.now+took)

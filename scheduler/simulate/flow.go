@@ -6,7 +6,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/flow"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // node is a module of a pipeline with what the simulator keeps beside it.
@@ -73,7 +72,7 @@ func (e *engine) launch(r int32, ready []flow.Item) {
 			items = append(items, it)
 			continue
 		}
-		k := int32(draw.Fanout(a.fan, n.fanout, e.spread))
+		k := int32(DrawFanout(a.fan, n.fanout, e.spread))
 		var first int32
 		first, ready = q.Split(it, int(k), ready)
 		for f := first; f < first+k; f++ {

@@ -14,7 +14,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // step is a module of which every batch of up to largest takes as long.
@@ -130,7 +129,7 @@ func TestEveryRequestHasOneOutcome(t *testing.T) {
 		o := Options{
 			Seed: rapid.Uint64Range(0, 9).Draw(t, "seed"), Duration: 2 * time.Second, Warmup: rapid.SampledFrom([]time.Duration{0, 500 * ms}).Draw(t, "warmup"),
 			Noise:    rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "noise"),
-			Delay:    rapid.SampledFrom([]draw.Delay{{}, draw.Fixed(dispatch.Delay{Control: ms, PerRequest: ms / 10}), {Message: draw.Times{Most: 2 * ms}, Request: draw.Times{Mean: ms / 10, Variation: 1}}}).Draw(t, "delay"),
+			Delay:    rapid.SampledFrom([]DrawnDelay{{}, FixedDelay(dispatch.Delay{Control: ms, PerRequest: ms / 10}), {Message: Times{Most: 2 * ms}, Request: Times{Mean: ms / 10, Variation: 1}}}).Draw(t, "delay"),
 			MaxQueue: rapid.SampledFrom([]int{0, 3}).Draw(t, "queue"), Eager: rapid.Bool().Draw(t, "eager"),
 		}
 		if rapid.Bool().Draw(t, "outage") {

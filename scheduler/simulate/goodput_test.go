@@ -12,7 +12,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // poolRun offers a pipeline to n devices.
@@ -128,7 +127,7 @@ func TestWhatCannotBeSimulated(t *testing.T) {
 	bad("cannot be offered -1", []Load{{Pipeline: p, Rate: -1}}, gpus(1), Options{})
 	bad("more than a day", []Load{{Pipeline: p, Rate: 1e12}}, gpus(1), Options{})
 	bad("duration", one, gpus(1), Options{Duration: -1})
-	bad("a time is not negative", one, gpus(1), Options{Delay: draw.Fixed(dispatch.Delay{Control: -1})})
+	bad("a time is not negative", one, gpus(1), Options{Delay: FixedDelay(dispatch.Delay{Control: -1})})
 	bad("noise", one, gpus(1), Options{Noise: -1})
 	bad("confidence", one, gpus(1), Options{Confidence: 2})
 	bad("no device 3", one, gpus(3), Options{Outages: []Outage{{Device: 3}}})

@@ -10,7 +10,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // late is a pool some of whose executors are later than their profile says.
@@ -46,7 +45,7 @@ func (l late) attains(t *testing.T, policy string) float64 {
 // noise there are.
 func TestALateHostDoesNoHarm(t *testing.T) {
 	const noHarm = 0.003
-	delay := draw.Delay{Message: draw.Times{Mean: ms, Variation: 1}}
+	delay := DrawnDelay{Message: Times{Mean: ms, Variation: 1}}
 	for name, l := range map[string]late{
 		"a little":      {punctual: 7, slow: 1, by: 3 * ms, rate: 4400},
 		"much":          {punctual: 7, slow: 1, by: 8 * ms, rate: 4400},

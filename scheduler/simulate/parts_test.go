@@ -11,7 +11,6 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 func TestIntervals(t *testing.T) {
@@ -38,7 +37,7 @@ func TestIntervals(t *testing.T) {
 }
 
 func instants(a arrivals.Process, rate float64, end time.Duration) []Time {
-	s := a.Stream(rate, end, draw.Source(1, draw.ForArrivals, 0))
+	s := a.Stream(rate, end, RandomSource(1, ForArrivals, 0))
 	var all []Time
 	for at := s.Next(); at < end; at = s.Next() {
 		all = append(all, at)
@@ -79,17 +78,17 @@ func TestStreams(t *testing.T) {
 }
 
 func TestFanout(t *testing.T) {
-	r := draw.Source(1, draw.ForFanout, 0)
-	for _, how := range []draw.Spread{draw.SpreadPoisson, draw.SpreadNear} {
+	r := RandomSource(1, ForFanout, 0)
+	for _, how := range []Spread{SpreadPoisson, SpreadNear} {
 		for _, mean := range []float64{0, 0.3, 1.8, 3, 20.5} {
 			sum := 0
 			for range 20_000 {
-				k := draw.Fanout(r, mean, how)
+				k := DrawFanout(r, mean, how)
 				sum += k
 				if mean == math.Floor(mean) {
 					require.EqualValues(t, mean, k)
 				}
-				if how == draw.SpreadNear {
+				if how == SpreadNear {
 					require.LessOrEqual(t, math.Abs(float64(k)-mean), 1.0)
 				}
 			}
@@ -99,10 +98,10 @@ func TestFanout(t *testing.T) {
 }
 
 func TestStretch(t *testing.T) {
-	r := draw.Source(1, draw.ForNoise, 0)
+	r := RandomSource(1, ForNoise, 0)
 	var sum, squares float64
 	for range 100_000 {
-		x := draw.Stretch(r, 0.2)
+		x := DrawStretch(r, 0.2)
 		sum, squares = sum+x, squares+x*x
 	}
 	mean := sum / 100_000

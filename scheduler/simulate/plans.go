@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
+	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // machineTolerance is the part of a machine that counts as rounding.
@@ -63,11 +63,11 @@ func (s *planSetup) addPipeline(at int, l *Load, p *plan.Plan) error {
 		return err
 	}
 	a := &s.loads[at]
-	budget, keep := map[string]time.Duration{}, map[string]timing.Kept{}
+	budget, keep := map[string]time.Duration{}, map[string]flow.KeptWindows{}
 	for i := range p.Modules {
 		m := &p.Modules[i]
 		budget[m.Name] = m.Budget
-		keep[m.Name] = timing.Keep(s.dispatch(l), m, timing.Groups(l.Pipeline.Module(m.Name), m))
+		keep[m.Name] = flow.KeepWindows(s.dispatch(l), m, flow.DispatchGroups(l.Pipeline.Module(m.Name), m))
 	}
 	a.graph.Schedule(budget, keep)
 	for i := range a.nodes {
@@ -113,7 +113,7 @@ func (s *planSetup) addSharedDevices(p *plan.Plan) error {
 
 // addStation makes the station of a module, with its executors.
 func (s *planSetup) addStation(l *Load, p *plan.Plan, m *plan.Module, n *node) error {
-	groups := timing.Groups(l.Pipeline.Module(m.Name), m)
+	groups := flow.DispatchGroups(l.Pipeline.Module(m.Name), m)
 	policy, err := s.policy(l, p, m, n, groups)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (s *planSetup) dispatch(l *Load) string {
 func (s *planSetup) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []tc.Group) (made, error) {
 	spec, err := factory.Module{
 		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.Offset - n.Keep.Planned, Rate: m.Rate,
-		MaxQueue: s.options.MaxQueue, Early: timing.Early(s.options.Eager, &l.Pipeline, p), Below: s.options.Dropping.below(n.Node), Delay: s.planned,
+		MaxQueue: s.options.MaxQueue, Early: flow.EarlyStart(s.options.Eager, &l.Pipeline, p), Below: s.options.Dropping.below(n.Node), Delay: s.planned,
 	}.Spec()
 	var policy made
 	if err == nil {

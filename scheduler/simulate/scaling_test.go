@@ -12,7 +12,6 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // course is a Poisson process whose rate changes from second to second.
@@ -21,7 +20,7 @@ func course(span time.Duration, rate func(time.Duration) float64) arrivals.Proce
 	p := arrivals.Process{Kind: pipelines.ArrivalsTrace, Trace: &pipelines.Trace{}}
 	for s := range int(span / time.Second) {
 		p.Trace.Seconds = append(p.Trace.Seconds, int64(s))
-		p.Trace.Counts = append(p.Trace.Counts, float64(draw.Poisson(random, rate(time.Duration(s)*time.Second))))
+		p.Trace.Counts = append(p.Trace.Counts, float64(DrawPoisson(random, rate(time.Duration(s)*time.Second))))
 	}
 	return p
 }

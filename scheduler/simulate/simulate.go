@@ -8,12 +8,10 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 // Load is a pipeline and how its requests come.
@@ -47,9 +45,9 @@ type Options struct {
 	Warmup   time.Duration // before that, in which they come and are not counted
 	Seed     uint64        // the same seed draws the same requests
 
-	Delay   draw.Delay  // of the network, from dispatcher to device
-	Noise   float64     // coefficient of variation of the time of a batch around its profile
-	Spread  draw.Spread // of fan-out; draw.SpreadPoisson when empty
+	Delay   DrawnDelay // of the network, from dispatcher to device
+	Noise   float64    // coefficient of variation of the time of a batch around its profile
+	Spread  Spread     // of fan-out; SpreadPoisson when empty
 	Outages []Outage
 	Scaling *Scaling // of a cluster of one kind of device; nil where their number is fixed
 
@@ -103,7 +101,7 @@ func (o Options) withDefaults() Options {
 		o.Confidence = DefaultConfidence
 	}
 	if o.Spread == "" {
-		o.Spread = draw.SpreadPoisson
+		o.Spread = SpreadPoisson
 	}
 	return o
 }
@@ -122,8 +120,8 @@ func (o Options) check() error {
 		return fmt.Errorf("simulate: noise is the coefficient of variation of durations, from 0 to 10, not %v", o.Noise)
 	case !(o.Confidence > 0 && o.Confidence < 1):
 		return fmt.Errorf("simulate: a confidence is between 0 and 1, such as 0.95, not %v", o.Confidence)
-	case o.Spread != draw.SpreadPoisson && o.Spread != draw.SpreadNear:
-		return fmt.Errorf("simulate: fan-out is spread as %s or %s, not %q", draw.SpreadPoisson, draw.SpreadNear, o.Spread)
+	case o.Spread != SpreadPoisson && o.Spread != SpreadNear:
+		return fmt.Errorf("simulate: fan-out is spread as %s or %s, not %q", SpreadPoisson, SpreadNear, o.Spread)
 	}
 	return nil
 }
@@ -174,11 +172,11 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		return nil, o, err
 	}
 	e := &engine{
-		delay: o.Delay, planned: o.Delay.Planned(), noise: o.Noise, spread: o.Spread, dropping: o.Dropping, random: draw.Source(o.Seed, draw.ForNoise, 0),
+		delay: o.Delay, planned: o.Delay.Planned(), noise: o.Noise, spread: o.Spread, dropping: o.Dropping, random: RandomSource(o.Seed, ForNoise, 0),
 		begin: o.Warmup, end: o.Warmup + o.Duration, giveUp: o.GiveUp, observer: o.Observer, stop: o.Stop,
 	}
 	if o.Delay.Random() {
-		e.delays = draw.Source(o.Seed, draw.ForDelay, 0)
+		e.delays = RandomSource(o.Seed, ForDelay, 0)
 	}
 	for i := range loads {
 		l := &loads[i]
@@ -186,10 +184,10 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		if err != nil {
 			return nil, o, err
 		}
-		a := loadState{graph: g, nodes: nodes, name: l.Pipeline.Name, slo: l.Pipeline.SLO, sizes: l.Sizes, fan: draw.Source(o.Seed, draw.ForFanout, i), tally: newTally(e.begin, e.end)}
+		a := loadState{graph: g, nodes: nodes, name: l.Pipeline.Name, slo: l.Pipeline.SLO, sizes: l.Sizes, fan: RandomSource(o.Seed, ForFanout, i), tally: newTally(e.begin, e.end)}
 		a.next = never
 		if l.offered() > 0 {
-			a.arrivals = l.Arrivals.Stream(l.Rate, e.end, draw.Source(o.Seed, draw.ForArrivals, i))
+			a.arrivals = l.Arrivals.Stream(l.Rate, e.end, RandomSource(o.Seed, ForArrivals, i))
 		}
 		for k := range a.nodes {
 			a.nodes[k].tally.behind = -never
@@ -235,7 +233,7 @@ func (e *engine) reserve(flights int32) {
 	e.keys.change = flights
 	e.keys.load = e.keys.change + 1
 	e.keys.timer = e.keys.load + int32(len(e.loads))
-	e.queue = agenda.New(int(e.keys.timer) + len(e.stations))
+	e.queue = dispatch.NewAgenda(int(e.keys.timer) + len(e.stations))
 	for _, at := range queued {
 		if at.Key >= was.change {
 			at.Key += e.keys.change - was.change

@@ -25,7 +25,6 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
-	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
 	"github.com/harpagon/harpagon/workflows"
 )
 
@@ -377,14 +376,14 @@ func (c *Control) Fleet(ctx context.Context) (activities.FleetView, error) {
 
 // Provisioners tells how those that make hosts are doing, as of their last heartbeats; of
 // one that has said nothing yet, what it could make.
-func (c *Control) Provisioners(ctx context.Context, view activities.FleetView) (all []hosts.Status, err error) {
+func (c *Control) Provisioners(ctx context.Context, view activities.FleetView) (all []autoscale.HostsStatus, err error) {
 	for _, m := range activities.OfKind(view.Members, activities.KindProvisioner) {
 		var beat activities.ProvisionerBeat
 		if err := c.said(ctx, workflows.MemberID(m), &beat); err != nil {
 			return nil, err
 		}
 		if beat.Status.Hardware == "" {
-			beat.Status = hosts.Status{Hardware: m.Name, Max: m.Offer.Max, Devices: m.Offer.Devices, Hosts: []hosts.HostStatus{}}
+			beat.Status = autoscale.HostsStatus{Hardware: m.Name, Max: m.Offer.Max, Devices: m.Offer.Devices, Hosts: []autoscale.HostStatus{}}
 		}
 		all = append(all, beat.Status)
 	}

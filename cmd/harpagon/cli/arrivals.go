@@ -10,7 +10,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/pipelines/files"
 	"github.com/harpagon/harpagon/pipelines/language"
-	"github.com/harpagon/harpagon/scheduler/simulate/draw"
+	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
 // ReadArrivals reads what --arrivals says, and the file that it names. Findings
@@ -40,8 +40,8 @@ func ReadArrivals(d *Deps, text string) (arrivals.Process, error) {
 
 // ReadTimes reads a time that may be random, as the flag of that name was given; its file
 // of percentiles included.
-func ReadTimes(d *Deps, flag, text string) (draw.Times, error) {
-	t, name, err := draw.ParseTimes(text)
+func ReadTimes(d *Deps, flag, text string) (simulate.Times, error) {
+	t, name, err := simulate.ParseTimes(text)
 	if err != nil {
 		return t, fmt.Errorf("--%s %s: %w", flag, text, err)
 	}
@@ -54,7 +54,7 @@ func ReadTimes(d *Deps, flag, text string) (draw.Times, error) {
 	}
 	percents, times, diags := files.ReadPercentiles(name, src)
 	for i := range percents {
-		t.Measured = append(t.Measured, draw.Percentile{Percent: percents[i], Time: times[i]})
+		t.Measured = append(t.Measured, simulate.Percentile{Percent: percents[i], Time: times[i]})
 	}
 	return t, reportFile(d, name, src, diags)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/simulate"
-	draws "github.com/harpagon/harpagon/scheduler/simulate/draw"
 )
 
 type simulateFlags struct {
@@ -114,7 +113,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.delayControl, "delay-control", "0s", "`time` that a batch takes to its device: a duration, uniform:LEAST,MOST, lognormal:MEAN,VARIATION or percentiles:FILE")
 	flags.StringVar(&f.delayData, "delay-data", "0s", "`time` on top for each request of the batch, written the same way")
 	flags.Float64Var(&f.options.Noise, "noise", 0, "coefficient of variation of the time of a batch around its profile")
-	flags.StringVar(&f.spread, "fanout", string(draws.SpreadPoisson), "how fan-out varies around a mean that is not whole: poisson or near")
+	flags.StringVar(&f.spread, "fanout", string(simulate.SpreadPoisson), "how fan-out varies around a mean that is not whole: poisson or near")
 	flags.StringArrayVar(&f.lose, "lose", nil, "lose a device and get it back: `DEVICE@FROM-TO`, such as 0@10s-20s; may be repeated; without TO it stays away")
 	flags.DurationVar(&f.scale, "scale", 0, "let declared clusters follow their own advice between min and max devices; they serve so long after they are asked for")
 	flags.BoolVar(&f.options.Admission, "admission", true, "refuse requests that could not be answered in time when they come, as gateways do; of plans")
@@ -141,7 +140,7 @@ func (f *simulateFlags) check() error {
 	if err := CheckPicture(f.plot); err != nil {
 		return err
 	}
-	f.options.Spread = draws.Spread(f.spread)
+	f.options.Spread = simulate.Spread(f.spread)
 	if name := f.planning.First(); name != "" && len(f.pool) > 0 {
 		return fmt.Errorf("--pool runs pipelines without a plan, and --%s says how to plan; leave one of them out", name)
 	}

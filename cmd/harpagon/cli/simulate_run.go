@@ -15,7 +15,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/scheduler/simulate"
-	"github.com/harpagon/harpagon/scheduler/variant"
 )
 
 // simulations is the JSON of the command: see the fields of
@@ -33,9 +32,9 @@ type simulations struct {
 
 // simulatedVariants is who served a pipeline whose modules have variants.
 type simulatedVariants struct {
-	Pipeline string           `json:"pipeline"`
-	Accuracy float64          `json:"accuracy"`
-	Served   []variant.Served `json:"served"`
+	Pipeline string               `json:"pipeline"`
+	Accuracy float64              `json:"accuracy"`
+	Served   []plan.ServedVariant `json:"served"`
 }
 
 type unplanned struct {
@@ -164,7 +163,7 @@ func playable(loads []simulate.Load, specs []scheduler.Spec, found []scheduler.P
 			without = append(without, unplanned{p.Pipeline, p.Status, p.Reason})
 		default:
 			load := loadOf(loads, p.Pipeline)
-			load.Pipeline = variant.As(load.Pipeline, p.Variants)
+			load.Pipeline = plan.AsServed(load.Pipeline, p.Variants)
 			able, plans = append(able, load), append(plans, *p)
 		}
 	}
@@ -307,7 +306,7 @@ func (f *simulateFlags) write(d *Deps, out simulations, result simulate.Result, 
 		fmt.Fprint(d.Stdout, c.Describe())
 	}
 	for _, v := range out.Variants {
-		fmt.Fprintf(d.Stdout, "%s: %s", v.Pipeline, variant.Describe(v.Accuracy, v.Served))
+		fmt.Fprintf(d.Stdout, "%s: %s", v.Pipeline, plan.DescribeVariants(v.Accuracy, v.Served))
 	}
 	for _, u := range without {
 		fmt.Fprintf(d.Stdout, "%s: infeasible: %s\n", u.Pipeline, u.Reason)

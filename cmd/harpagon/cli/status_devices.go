@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines/quantity"
-	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 )
 
 // deviceRow is a device in JSON.
@@ -156,7 +156,7 @@ func writeLeaving(to io.Writer, view activities.FleetView) error {
 }
 
 // writeProvisioners writes which hosts are made, and what is waited for.
-func writeProvisioners(to io.Writer, all []hosts.Status) error {
+func writeProvisioners(to io.Writer, all []autoscale.HostsStatus) error {
 	for _, s := range all {
 		if _, err := fmt.Fprintf(to, "\n%s", s.Describe()); err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
-	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -149,10 +149,10 @@ type everythingRow struct {
 	Devices   []deviceRow      `json:"devices,omitempty"`
 	Fleet     *fleetRow        `json:"fleet,omitempty"`
 
-	Provisioners []hosts.Status `json:"provisioners,omitempty"` // that make hosts
+	Provisioners []autoscale.HostsStatus `json:"provisioners,omitempty"` // that make hosts
 }
 
-func newEverythingRow(all []control.Status, found []devices.Reading, view activities.FleetView, provisioners []hosts.Status) everythingRow {
+func newEverythingRow(all []control.Status, found []devices.Reading, view activities.FleetView, provisioners []autoscale.HostsStatus) everythingRow {
 	e := everythingRow{Services: []serviceRow{}, Pipelines: []control.Status{}, Devices: deviceRows(found), Fleet: fleetOf(found, view), Provisioners: provisioners}
 	for _, s := range all {
 		e.Services = append(e.Services, newServiceRow(s))

@@ -24,10 +24,10 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/plan/split"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
 )
 
 // Division is how an objective is divided.
@@ -45,7 +45,7 @@ type Division struct {
 func Blocking(hardware string, all ...pipelines.Pipeline) (longest time.Duration) {
 	for i := range all {
 		for k := range all[i].Modules {
-			if table := timing.Table(&all[i].Modules[k], hardware); len(table) > 0 {
+			if table := flow.DurationTable(&all[i].Modules[k], hardware); len(table) > 0 {
 				longest = max(longest, table[0])
 			}
 		}
@@ -64,7 +64,7 @@ func Of(p pipelines.Pipeline, hardware string, blocking time.Duration) (Division
 	}
 	for i, rates := 0, p.Rates(); i < len(p.Modules); i++ {
 		m := &p.Modules[i]
-		if timing.Table(m, hardware) == nil {
+		if flow.DurationTable(m, hardware) == nil {
 			return Division{}, fmt.Errorf("module %q of pipeline %q has no profile on %q; every device of a cluster runs every module, so profile it there or leave the hardware out", m.Name, p.Name, hardware)
 		}
 		if rates[m.Name] == 0 {
@@ -97,7 +97,7 @@ func divide(p *pipelines.Pipeline, dag *plan.DAG, hardware string, blocking time
 	fastest := make([]time.Duration, len(dag.Names))
 	search.Scale = 1
 	for i, name := range dag.Names {
-		m := module{name: name, rate: rates[name], table: timing.Table(p.Module(name), hardware)}
+		m := module{name: name, rate: rates[name], table: flow.DurationTable(p.Module(name), hardware)}
 		all, fastest[i] = append(all, m), slices.Min(m.table)
 	}
 	if need := dag.Longest(fastest); need > p.SLO {

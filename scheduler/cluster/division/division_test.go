@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/plan/timing"
+	"github.com/harpagon/harpagon/scheduler/flow"
 )
 
 // linear is a module with l(b) = each·b + fixed milliseconds.
@@ -75,7 +75,7 @@ func brute(p *pipelines.Pipeline, above []string) float64 {
 		need, work := map[string]float64{}, 0.0
 		for i, b := range batch {
 			name := p.Modules[i].Name
-			l := timing.Table(&p.Modules[i], "gpu")[b].Seconds()
+			l := flow.DurationTable(&p.Modules[i], "gpu")[b].Seconds()
 			need[name] = l + float64(b)/rates[name]
 			work += rates[name] * l / float64(b+1)
 		}

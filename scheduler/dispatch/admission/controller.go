@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 )
 
@@ -65,14 +64,14 @@ type service struct {
 	Service
 	number    int
 	modules   []module
-	devices   []load        // that it needs
-	underWay  int           // requests
-	unqueued  int           // of those, the ones of which no item waits yet
-	reserve   float64       // part of the time until a deadline, beyond the lead, that is not given away: see adjust
-	void      Time          // until when its promise is
-	meter     measure.Meter // of requests that come
-	wasted    float64       // of device time that went to requests which were not in time
-	whole     float64       // device time of a request, in nanoseconds
+	devices   []load         // that it needs
+	underWay  int            // requests
+	unqueued  int            // of those, the ones of which no item waits yet
+	reserve   float64        // part of the time until a deadline, beyond the lead, that is not given away: see adjust
+	void      Time           // until when its promise is
+	meter     dispatch.Meter // of requests that come
+	wasted    float64        // of device time that went to requests which were not in time
+	whole     float64        // device time of a request, in nanoseconds
 	standing  standing
 	deadlines horizon // of the requests under way
 	learned   int     // batches since the work was last estimated
@@ -84,12 +83,12 @@ type module struct {
 	devices          []int   // that its executors are on
 	lanes            float64 // batches that they run at a time
 	waiting, running int
-	begun            []begun        // what runs, in the order in which it was begun
-	left             []float64      // how long the batches of each group still run, in nanoseconds; see watch
-	next             Time           // when what is above comes here, at the earliest; see watch
-	paces            []measure.Pace // by group
-	typical          Time           // exponential mean of what batches take, from start to end; 0 before the first
-	last             Time           // when a batch was learned
+	begun            []begun         // what runs, in the order in which it was begun
+	left             []float64       // how long the batches of each group still run, in nanoseconds; see watch
+	next             Time            // when what is above comes here, at the earliest; see watch
+	paces            []dispatch.Pace // by group
+	typical          Time            // exponential mean of what batches take, from start to end; 0 before the first
+	last             Time            // when a batch was learned
 }
 
 // load is the work of a service on one device, in nanoseconds.
@@ -146,7 +145,7 @@ const (
 // Add enters a service and returns its number, which is never 0.
 func (c *Controller) Add(s Service) int {
 	c.last++
-	c.services = append(c.services, &service{number: c.last, deadlines: newHorizon(s.SLO), meter: measure.NewMeter(s.Rate)})
+	c.services = append(c.services, &service{number: c.last, deadlines: newHorizon(s.SLO), meter: dispatch.NewMeter(s.Rate)})
 	c.Change(c.last, s)
 	return c.last
 }
@@ -173,7 +172,7 @@ func (c *Controller) Change(number int, s Service) {
 	for i := range s.Modules {
 		m := &old.modules[i]
 		if len(m.paces) != len(s.Modules[i].Groups) {
-			m.paces = make([]measure.Pace, len(s.Modules[i].Groups))
+			m.paces = make([]dispatch.Pace, len(s.Modules[i].Groups))
 		}
 	}
 	old.Service, old.estimated = s, false

@@ -9,9 +9,9 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/roundrobin"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
-	"github.com/harpagon/harpagon/scheduler/dispatch/turns"
 )
 
 // Default is the policy of a module where none is named: the one that the
@@ -21,7 +21,7 @@ const Default = "tc"
 // Names lists the policies that can serve the modules of a plan, the default
 // first.
 func Names() []string {
-	return append(append([]string{Default}, shared.Names()...), turns.RoundRobin)
+	return append(append([]string{Default}, shared.Names()...), roundrobin.RoundRobin)
 }
 
 // Suits says why a policy cannot serve the modules of a plan; nil where it can.
@@ -61,8 +61,8 @@ func (m Module) Spec() (Spec, error) {
 		return Spec{}, err
 	}
 	switch {
-	case name == turns.RoundRobin, slices.Contains(chosen, "ratio"):
-		return Spec{Turns: &turns.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Batches: name == Default}}, nil
+	case name == roundrobin.RoundRobin, slices.Contains(chosen, "ratio"):
+		return Spec{Turns: &roundrobin.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Batches: name == Default}}, nil
 	case name == Default:
 		return Spec{TC: &tc.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Early: m.Early, Below: m.Below, Rate: m.Rate, Shared: true}}, nil
 	}

@@ -4,23 +4,22 @@ import (
 	"fmt"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/baseline"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
+	"github.com/harpagon/harpagon/scheduler/dispatch/roundrobin"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
-	"github.com/harpagon/harpagon/scheduler/dispatch/turns"
 )
 
 // Spec says which policy to make and from what. One of its fields is set. It is plain data and
 // survives JSON.
 type Spec struct {
-	TC       *tc.Options       `json:",omitempty"`
-	Shared   *Shared           `json:",omitempty"`
-	Turns    *turns.Options    `json:",omitempty"`
-	Matching *matching.Options `json:",omitempty"`
-	Baseline *baseline.Options `json:",omitempty"`
-	Grouped  *grouped.Options  `json:",omitempty"`
+	TC       *tc.Options               `json:",omitempty"`
+	Shared   *Shared                   `json:",omitempty"`
+	Turns    *roundrobin.Options       `json:",omitempty"`
+	Matching *matching.Options         `json:",omitempty"`
+	Baseline *matching.BaselineOptions `json:",omitempty"`
+	Grouped  *grouped.Options          `json:",omitempty"`
 }
 
 // Shared is a policy over a shared pool of devices.
@@ -41,14 +40,14 @@ func New(s Spec) (dispatch.Policy, error) {
 		}
 		return p, nil
 	case s.Turns != nil:
-		return turns.New(*s.Turns), nil
+		return roundrobin.New(*s.Turns), nil
 	case s.Matching != nil:
 		return matching.New(*s.Matching)
 	case s.Baseline != nil:
 		if err := s.Baseline.Check(); err != nil {
 			return nil, fmt.Errorf("dispatch %s: %w", s.Baseline.Name, err)
 		}
-		return baseline.New(*s.Baseline), nil
+		return matching.NewBaseline(*s.Baseline), nil
 	case s.Grouped != nil:
 		if err := s.Grouped.Check(); err != nil {
 			return nil, fmt.Errorf("dispatch grouped: %w", err)

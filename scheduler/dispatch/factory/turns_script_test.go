@@ -6,7 +6,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/turns"
+	"github.com/harpagon/harpagon/scheduler/dispatch/roundrobin"
 )
 
 // TestTurnsScripts plays the stories in testdata/turns. A script starts with
@@ -18,6 +18,6 @@ import (
 func TestTurnsScripts(t *testing.T) {
 	play(t, "turns", parseEvent, func(d *datadriven.TestData) dispatch.Policy {
 		o := parseOptions(t, d)
-		return turns.New(turns.Options{Groups: o.Groups, MaxQueue: o.MaxQueue, Batches: d.HasArg("batches")})
+		return roundrobin.New(roundrobin.Options{Groups: o.Groups, MaxQueue: o.MaxQueue, Batches: d.HasArg("batches")})
 	})
 }

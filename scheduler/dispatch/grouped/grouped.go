@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
-	"github.com/harpagon/harpagon/scheduler/dispatch/fleet"
 )
 
 // never is the instant that does not come.
@@ -76,8 +74,8 @@ func (o Options) Check() error {
 type grouped struct {
 	groups []groupQueue
 	place  []placement // by class
-	fleet  fleet.Fleet
-	wakes  agenda.Agenda // groups, by when they need a look without an event
+	fleet  dispatch.Fleet
+	wakes  dispatch.Agenda // groups, by when they need a look without an event
 	max    int
 
 	now     dispatch.Time
@@ -108,7 +106,7 @@ type groupQueue struct {
 // timeouts pass, Batch at a time, and those that could not finish in time any
 // more are dropped as Late.
 func New(o Options) dispatch.Policy {
-	p := &grouped{fleet: fleet.New(max(1, len(o.Groups))), wakes: agenda.New(len(o.Groups)), max: o.MaxQueue, armed: never}
+	p := &grouped{fleet: dispatch.NewFleet(max(1, len(o.Groups))), wakes: dispatch.NewAgenda(len(o.Groups)), max: o.MaxQueue, armed: never}
 	if p.max <= 0 {
 		p.max = dispatch.DefaultMaxPoolQueue
 	}

@@ -5,4 +5,39 @@
 //	decide.go    one decision: costs of pairs, solved by package assign
 //	learn.go     latencies by kind and size, from what was seen
 //	inherit.go   going on with what another policy has learned
+//
+// # Assignment
+//
+// An Assignment finds the cheapest way to pair rows with columns: the linear
+// sum assignment problem on a rectangular matrix.
+//
+// The method is that of Jonker and Volgenant (Computing 38, 1987), in the
+// rectangular form that Crouse describes (IEEE TAES 52, 2016): every row in
+// turn is joined to a free column along a shortest augmenting path, with
+// lengths reduced by dual prices so that they never turn negative. Prices u of
+// rows and v of columns keep
+//
+//	cost(i,j) - u(i) - v(j) >= 0, with equality on assigned pairs,
+//	v(j) <= 0, with equality on columns without a row,
+//
+// which proves the result optimal; Assignment.Prices hands them out as the proof.
+//
+// Costs are whole numbers (nanoseconds, in Harpagon), so that no rounding
+// blurs a tie and the same matrix yields the same pairs everywhere.
+//
+// A matrix of n rows and m >= n columns takes O(n²·m) steps at the worst.
+//
+// # Baselines
+//
+// NewBaseline makes the distributors of queries that the Kairos paper compares its matching
+// with (section 7). They know how long a query of each size takes on each kind of instance, learn
+// nothing, and hand queries out one by one:
+//
+//	ribbon.go     ribbon: first come, first served, the base first
+//	threshold.go  drs, after DeepRecSys: large queries to the base, small ones elsewhere
+//	clockwork.go  clockwork: each query at once to the queue of the instance that ends it first
+//	floor.go      what they share: which instances idle, and what can still be in time
+//
+// All of them drop a query once no instance can finish it in time. The originals would serve it
+// late; dropping it is an advantage to them.
 package matching

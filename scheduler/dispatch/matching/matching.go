@@ -8,7 +8,6 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/assign"
 )
 
 // never is the instant that does not come.
@@ -177,7 +176,7 @@ type matching struct {
 	soonest   []dispatch.ExecutorID `record:"-"` // that a decision looks at
 	idle      int
 
-	solver  assign.Solver        `record:"-"`
+	solver  Assignment           `record:"-"`
 	cost    []int64              `record:"-"`
 	latency [][]dispatch.Time    `record:"-"` // by type and place among the candidates
 	first   []dispatch.Time      `record:"-"` // by type: when an instance is first free

@@ -13,7 +13,6 @@ import (
 	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/baseline"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
@@ -44,8 +43,8 @@ func specs() map[string]factory.Spec {
 	all["matching"] = factory.Spec{Matching: &matching.Options{
 		Types: []matching.InstanceType{{Name: "a", Latency: pipelines.Profile{Points: points}.Latency("a")}, {Name: "b"}}, SLO: 80 * ms,
 	}}
-	for _, name := range baseline.Names() {
-		all["pool "+name] = factory.Spec{Baseline: &baseline.Options{
+	for _, name := range matching.BaselineNames() {
+		all["pool "+name] = factory.Spec{Baseline: &matching.BaselineOptions{
 			Name: name, SLO: 80 * ms, Largest: 9, Threshold: 4,
 			Types: []matching.InstanceType{{Name: "a", Latency: pipelines.Profile{Points: points}.Latency("a")}, {Name: "b", Latency: pipelines.Profile{Points: points}.Latency("a")}},
 		}}

@@ -4,15 +4,14 @@ import (
 	"math"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // adaptive is Harpagon's own policy for a shared pool: see NewAdaptive.
 type adaptive struct {
 	pool
 	rules  adaptiveRules
-	ready  agenda.Agenda // models that take any open executor, by the last instant to start
-	held   agenda.Agenda // the others with requests, likewise
+	ready  dispatch.Agenda // models that take any open executor, by the last instant to start
+	held   dispatch.Agenda // the others with requests, likewise
 	need   []float64
 	needed float64   // executors that all models need together, by their rates
 	losses losses    // of all models together
@@ -140,7 +139,7 @@ func NewAdaptive(o Options) dispatch.Policy { return newAdaptive(o, tunedRules()
 func newAdaptive(o Options, r adaptiveRules) *adaptive {
 	p := &adaptive{pool: newPool(o), rules: r}
 	n := len(p.models)
-	p.ready, p.held = agenda.New(n), agenda.New(n)
+	p.ready, p.held = dispatch.NewAgenda(n), dispatch.NewAgenda(n)
 	p.need = make([]float64, n)
 	for i := range p.models {
 		m := &p.models[i]

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // BenchmarkStep measures one core: requests per second through Step on 1,000
@@ -52,7 +51,7 @@ type stream struct {
 	i       int
 	now     dispatch.Time
 	timer   dispatch.Time
-	ends    agenda.Agenda
+	ends    dispatch.Agenda
 	took    []dispatch.Time
 	actions []dispatch.Action
 	served  int
@@ -62,7 +61,7 @@ type stream struct {
 func newStream(p dispatch.Policy, executors, models int, rate float64) *stream {
 	const prepared = 1 << 16
 	rng := rand.New(rand.NewPCG(1, 2))
-	s := &stream{p: p, timer: never, ends: agenda.New(executors), took: Linear(1053*time.Microsecond, 5072*time.Microsecond, 128), actions: make([]dispatch.Action, 0, 256)}
+	s := &stream{p: p, timer: never, ends: dispatch.NewAgenda(executors), took: Linear(1053*time.Microsecond, 5072*time.Microsecond, 128), actions: make([]dispatch.Action, 0, 256)}
 	for range prepared {
 		s.gaps = append(s.gaps, dispatch.Time(rng.ExpFloat64()/rate*1e9))
 		s.classes = append(s.classes, int32(rng.IntN(models)))

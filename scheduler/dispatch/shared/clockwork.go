@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // DefaultAhead is how far ahead clockwork fills its executors (Clockwork's
@@ -29,9 +28,9 @@ type ClockworkOptions struct {
 type clockwork struct {
 	pool
 	ahead    time.Duration
-	soon     agenda.Agenda // busy executors without a next batch, by when to decide on it
-	next     []commitment  // by ExecutorID: the batch decided on
-	expiring agenda.Agenda // executors with such a batch, by when its first request becomes late
+	soon     dispatch.Agenda // busy executors without a next batch, by when to decide on it
+	next     []commitment    // by ExecutorID: the batch decided on
+	expiring dispatch.Agenda // executors with such a batch, by when its first request becomes late
 }
 
 // commitment is a batch that waits for the executor that it was decided for.

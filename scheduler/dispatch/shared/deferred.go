@@ -2,7 +2,6 @@ package shared
 
 import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // Schedulable says when deferred holds a batch to be ready.
@@ -51,7 +50,7 @@ type deferred struct {
 	name  string
 	rule  Schedulable
 	drop  DropRule
-	ready agenda.Agenda // models whose batch may start, by the last instant for it
+	ready dispatch.Agenda // models whose batch may start, by the last instant for it
 }
 
 // NewDeferred builds the deferred batch scheduling of Symphony (sections 4.2,
@@ -74,7 +73,7 @@ func NewDeferred(o DeferredOptions) dispatch.Policy { return newDeferred("deferr
 
 func newDeferred(name string, o DeferredOptions) *deferred {
 	p := &deferred{pool: newPool(o.Options), name: name, rule: o.Ready, drop: o.Drop}
-	p.ready = agenda.New(len(p.models))
+	p.ready = dispatch.NewAgenda(len(p.models))
 	for i := range p.models {
 		p.aim(&p.models[i])
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/fleet"
 )
 
 // How far adaptive looks ahead.
@@ -115,7 +114,7 @@ const farthest = 1e6
 
 // upcoming notes when the model will be given executors: every so many of
 // those that are or become free, and again a typical batch later.
-func (f *foresight) upcoming(pool *fleet.Fleet, now dispatch.Time, typic, every float64) {
+func (f *foresight) upcoming(pool *dispatch.Fleet, now dispatch.Time, typic, every float64) {
 	ends := f.soonest(pool, now)
 	for i := range f.turns {
 		j := int(min(float64(i)*every, farthest))
@@ -124,7 +123,7 @@ func (f *foresight) upcoming(pool *fleet.Fleet, now dispatch.Time, typic, every 
 }
 
 // soonest is when the executors are or become free, the soonest first.
-func (f *foresight) soonest(pool *fleet.Fleet, now dispatch.Time) []dispatch.Time {
+func (f *foresight) soonest(pool *dispatch.Fleet, now dispatch.Time) []dispatch.Time {
 	ends := f.ends[:0]
 	for range pool.Opens {
 		ends = append(ends, now)

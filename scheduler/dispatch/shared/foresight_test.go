@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
 )
 
 // drawSight draws a line of requests, a profile and the turns to come.
@@ -79,7 +78,7 @@ func BenchmarkForesee(b *testing.B) {
 			p.fleet.Send(dispatch.ExecutorID(id), dispatch.Time(id+1)*7*ms)
 		}
 	}
-	p.models[0].meter = measure.Meter{Rate: 1000, Samples: 10}
+	p.models[0].meter = dispatch.Meter{Rate: 1000, Samples: 10}
 	p.aim(0)
 	p.typic = float64(58 * ms)
 	for i := range 20 {

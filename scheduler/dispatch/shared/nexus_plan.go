@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // nobody is the executor of sessions that have none.
@@ -35,7 +34,7 @@ func (p *nexus) plan(out []dispatch.Action) []dispatch.Action {
 	for i := range p.classes {
 		p.classes[i].sessions, p.classes[i].share = nil, 0
 	}
-	p.wakes = agenda.New(0)
+	p.wakes = dispatch.NewAgenda(0)
 	if p.fleet.Up > 0 {
 		p.assign(p.pack())
 	} else {

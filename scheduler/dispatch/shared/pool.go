@@ -2,9 +2,6 @@ package shared
 
 import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
-	"github.com/harpagon/harpagon/scheduler/dispatch/fleet"
-	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
 )
 
 // never is the instant that does not come.
@@ -15,7 +12,7 @@ const never = dispatch.Never
 type pool struct {
 	lines  []line // by class
 	models []poolModel
-	fleet  fleet.Fleet
+	fleet  dispatch.Fleet
 
 	delay   dispatch.Delay
 	margin  dispatch.Time
@@ -32,17 +29,17 @@ type pool struct {
 	runs    [][2]run              // by ExecutorID: what it runs, and what was sent ahead
 	tardy   dispatch.Time         // how late timers have lately come
 	slips   slips                 // how much longer than profiled batches have lately been away
-	wakes   agenda.Agenda         // lines with requests, by when to look at them again
+	wakes   dispatch.Agenda       // lines with requests, by when to look at them again
 }
 
 // poolModel is a model made ready: its profiles and its rate.
 type poolModel struct {
-	tables []profile      // by group
-	paces  []measure.Pace // by group: what batches take in terms of their profile
-	plan   profile        // the slowest of the groups that are up; all where none is
-	least  dispatch.Time  // a batch of one on the fastest executor, delay included
+	tables []profile       // by group
+	paces  []dispatch.Pace // by group: what batches take in terms of their profile
+	plan   profile         // the slowest of the groups that are up; all where none is
+	least  dispatch.Time   // a batch of one on the fastest executor, delay included
 	slo    dispatch.Time
-	meter  measure.Meter
+	meter  dispatch.Meter
 	target int // the batch to aim for; what it means is the policy's affair
 
 	// What adaptive keeps.
@@ -70,14 +67,14 @@ func newPool(o Options) pool {
 		groups = max(groups, len(m.Groups))
 	}
 	p := pool{
-		lines: make([]line, len(o.Models), max(len(o.Models), apart)), fleet: fleet.New(groups), armed: never, asked: never, max: o.MaxQueue, firsts: make([]dispatch.ExecutorID, groups),
+		lines: make([]line, len(o.Models), max(len(o.Models), apart)), fleet: dispatch.NewFleet(groups), armed: never, asked: never, max: o.MaxQueue, firsts: make([]dispatch.ExecutorID, groups),
 		delay: dispatch.Delay{Control: max(0, o.Delay.Control), PerRequest: max(0, o.Delay.PerRequest)}, margin: max(0, o.Margin),
 	}
 	if p.max <= 0 {
 		p.max = dispatch.DefaultMaxPoolQueue
 	}
 	p.models = make([]poolModel, 0, max(len(o.Models), apart))
-	p.wakes = agenda.New(len(o.Models))
+	p.wakes = dispatch.NewAgenda(len(o.Models))
 	for _, m := range o.Models {
 		pm := newPoolModel(m, groups)
 		largest = max(largest, len(pm.tables[0]))
@@ -89,13 +86,13 @@ func newPool(o Options) pool {
 }
 
 func newPoolModel(m Model, groups int) poolModel {
-	pm := poolModel{slo: max(1, m.SLO), meter: measure.NewMeter(m.Rate)}
+	pm := poolModel{slo: max(1, m.SLO), meter: dispatch.NewMeter(m.Rate)}
 	for g := range groups {
 		table := m.Durations
 		if g < len(m.Groups) && len(m.Groups[g]) > 0 {
 			table = m.Groups[g]
 		}
-		pm.tables, pm.paces = append(pm.tables, newProfile(table)), append(pm.paces, measure.Pace{})
+		pm.tables, pm.paces = append(pm.tables, newProfile(table)), append(pm.paces, dispatch.Pace{})
 	}
 	return pm
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // How far the best policy is from adaptive. What it serves more is the mean, over the decisions of the best, of what
@@ -54,14 +53,14 @@ type scene struct {
 	p       *adaptive
 	now     dispatch.Time
 	timer   dispatch.Time
-	ends    agenda.Agenda
+	ends    dispatch.Agenda
 	lost    int
 	until   dispatch.RequestID // from which on requests are not counted
 	actions []dispatch.Action
 }
 
 func newScene(m Model, executors int) *scene {
-	s := &scene{p: newAdaptive(Options{Models: []Model{m}}, tunedRules()), timer: never, ends: agenda.New(executors), until: 1 << 62}
+	s := &scene{p: newAdaptive(Options{Models: []Model{m}}, tunedRules()), timer: never, ends: dispatch.NewAgenda(executors), until: 1 << 62}
 	for i := range executors {
 		s.step(dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(i)})
 	}

@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/fleet"
-	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
 )
 
 // Batches are away longer than profiled: on their way there and back, and where a host is
@@ -14,12 +12,12 @@ import (
 
 // slips is how late the executors of a pool are.
 type slips struct {
-	execs   []measure.Lateness // by ExecutorID
-	brief   []slip             // what they say, by ExecutorID: all are looked at time and again
-	common  dispatch.Time      // the median of those that are up
-	apart   int                // how many were far later than that when it was worked out
-	learned int                // batches since then
-	sorted  []dispatch.Time    `record:"-"`
+	execs   []dispatch.Lateness // by ExecutorID
+	brief   []slip              // what they say, by ExecutorID: all are looked at time and again
+	common  dispatch.Time       // the median of those that are up
+	apart   int                 // how many were far later than that when it was worked out
+	learned int                 // batches since then
+	sorted  []dispatch.Time     `record:"-"`
 }
 
 // slip is how late an executor is until a time.
@@ -37,9 +35,9 @@ const (
 )
 
 // learn takes in a batch that was away so much longer than profiled.
-func (s *slips) learn(now dispatch.Time, id dispatch.ExecutorID, longer dispatch.Time, f *fleet.Fleet) {
+func (s *slips) learn(now dispatch.Time, id dispatch.ExecutorID, longer dispatch.Time, f *dispatch.Fleet) {
 	for int(id) >= len(s.execs) {
-		s.execs, s.brief = append(s.execs, measure.Lateness{}), append(s.brief, slip{})
+		s.execs, s.brief = append(s.execs, dispatch.Lateness{}), append(s.brief, slip{})
 	}
 	s.execs[id].Learn(now, longer)
 	s.brief[id].of, s.brief[id].until = s.execs[id].Lasts()
@@ -57,7 +55,7 @@ func (s *slips) of(now dispatch.Time, id dispatch.ExecutorID) dispatch.Time {
 }
 
 // look compares the executors anew.
-func (s *slips) look(now dispatch.Time, f *fleet.Fleet) {
+func (s *slips) look(now dispatch.Time, f *dispatch.Fleet) {
 	s.learned, s.sorted = 0, s.sorted[:0]
 	for i := range s.execs {
 		if f.Has(dispatch.ExecutorID(i)) {
@@ -74,9 +72,9 @@ func (s *slips) look(now dispatch.Time, f *fleet.Fleet) {
 }
 
 // forget is told that an executor is another than before, or gone.
-func (s *slips) forget(now dispatch.Time, id dispatch.ExecutorID, f *fleet.Fleet) {
+func (s *slips) forget(now dispatch.Time, id dispatch.ExecutorID, f *dispatch.Fleet) {
 	if id >= 0 && int(id) < len(s.execs) {
-		s.execs[id], s.brief[id] = measure.Lateness{}, slip{}
+		s.execs[id], s.brief[id] = dispatch.Lateness{}, slip{}
 		s.look(now, f)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/agenda"
 )
 
 // vclock plays a pool of executors and a stream of requests on a virtual
@@ -26,7 +25,7 @@ type vclock struct {
 
 	now     dispatch.Time
 	timer   dispatch.Time
-	ends    agenda.Agenda
+	ends    dispatch.Agenda
 	busy    dispatch.Time
 	batches int
 	starts  int
@@ -53,12 +52,12 @@ func (v *vclock) least() float64 {
 
 func (v *vclock) run() (attainment float64) {
 	rng := rand.New(rand.NewPCG(v.seed, 0xabcdabcd987))
-	v.timer, v.ends = never, agenda.New(v.execs)
+	v.timer, v.ends = never, dispatch.NewAgenda(v.execs)
 	v.seen, v.kept = make([]int, len(v.models)), make([]int, len(v.models))
 	for i := range v.execs {
 		v.step(dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(i)})
 	}
-	next := agenda.New(len(v.models))
+	next := dispatch.NewAgenda(len(v.models))
 	gaps := make([]float64, len(v.models))
 	for m := range v.models {
 		w := 1.0

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/measure"
 )
 
 // VoidFor is how long the promise of a plan stays void after a request was late, or after
@@ -135,10 +134,10 @@ type tc struct {
 	early   fifo       // come before their virtual arrival; see admitEarly
 	max     int
 	starts  EarlyStart
-	void    dispatch.Time // until when the promise is
-	trial   dispatch.Time // until when being late does not void it again
-	meter   measure.Meter // of arrivals
-	asks    bool          // the driver answers Ask
+	void    dispatch.Time  // until when the promise is
+	trial   dispatch.Time  // until when being late does not void it again
+	meter   dispatch.Meter // of arrivals
+	asks    bool           // the driver answers Ask
 
 	declared float64 // requests per second that the promise is for; 0 if unknown
 	below    dispatch.Time
@@ -181,7 +180,7 @@ type group struct {
 	ups     int           // executors that are up
 	since   dispatch.Time // when requests began to wait, or a batch last left some behind
 	delay   dispatch.Time // smoothed time that batches took beyond their profile
-	pace    measure.Pace
+	pace    dispatch.Pace
 	idle    []dispatch.ExecutorID
 }
 
@@ -222,7 +221,7 @@ func (e *executor) expected() dispatch.Time { return e.begun + e.profiled }
 // Groups with impossible values are mended to the nearest possible ones: a
 // batch below 1 counts as 1, negative times as 0.
 func New(o Options) dispatch.Policy {
-	p := &tc{max: o.MaxQueue, starts: o.Early, asks: o.Shared, declared: o.Rate, below: max(0, o.Below), armed: never, meter: measure.NewMeter(o.Rate)}
+	p := &tc{max: o.MaxQueue, starts: o.Early, asks: o.Shared, declared: o.Rate, below: max(0, o.Below), armed: never, meter: dispatch.NewMeter(o.Rate)}
 	if p.max <= 0 {
 		p.max = DefaultMaxQueue
 	}

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/bound"
 	"github.com/harpagon/harpagon/scheduler/plan/plantest"
 )
 
@@ -84,7 +83,7 @@ func TestColumnsHoldForEveryPlan(t *testing.T) {
 		}
 		least = math.Min(least, best.weight)
 		problems, kinds := s.bounded()
-		columns, _ := bound.Columns(problems, kinds, 0, 2*least)
+		columns, _ := boundColumns(problems, kinds, 0, 2*least)
 		require.LessOrEqual(t, columns, least*(1+1e-9))
 		if plans++; columns >= 0.8*least {
 			near++

@@ -21,4 +21,29 @@
 //
 // The bound knows no limits on devices beyond those of a single module: where a
 // count makes plans dearer, the status is Feasible.
+//
+// # Bounds
+//
+// The files bound*.go say what pipelines cost at the least on whole devices that their
+// modules may share, whatever the plan: a lower bound that policy exact certifies
+// its plans with under cost model shared.
+//
+// bound.go makes cuts from prices of devices and finds the cheapest numbers of
+// devices that obey all. apart.go makes stronger ones: a device is one module's
+// alone, or its batches wait for those of another. hosting.go refutes few devices by
+// who can run where, and in which order. residents.go looks at all choices of who
+// shares which devices, for plans of at most two groups a module, and resident.go says
+// what a module costs then. Where modules are more than that can do, columns.go has a
+// linear program of what may be on a device (load.go) and of how pipelines divide their
+// objectives (stage.go), and program.go solves it.
+//
+// # Whole devices
+//
+// The files whole*.go plan on whole devices, each for one module, at the least cost of a
+// sound plan: what cost model whole asks for, and what modules that share no device
+// run on under cost model shared.
+//
+// module.go holds the theorem, kinds.go and enumerate.go the devices to choose from,
+// mixture.go what two kinds can do together and refute.go what they cannot;
+// search.go searches the budgets and idlest.go leaves devices that cost the same idle.
 package exact

@@ -5,7 +5,6 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/split"
-	"github.com/harpagon/harpagon/scheduler/plan/whole"
 )
 
 // TwoGroups is the Restriction of a lower bound that holds for plans with at
@@ -88,7 +87,7 @@ type problem struct {
 	*plan.Prepared                // what is left of the declared one without co-located steps
 	declared       *plan.Prepared // as it was asked
 	steps          []colocated    // by module; the zero value for modules that are not
-	own            *whole.Problem // on devices of its own; nil under the proportional cost model
+	own            *wholeProblem  // on devices of its own; nil under the proportional cost model
 	start          func(*plan.Prepared) ([]time.Duration, bool)
 }
 
@@ -98,7 +97,7 @@ func newProblem(ready *plan.Prepared, start func(*plan.Prepared) ([]time.Duratio
 		return p
 	}
 	p.colocate()
-	p.own = whole.New(p.Prepared)
+	p.own = newWhole(p.Prepared)
 	return p
 }
 

@@ -48,7 +48,7 @@ func TestOfPlansThatCostTheSameTheDevicesIdleMost(t *testing.T) {
 // No configuration with larger and short batches keeps the objective on as many devices
 // of the kind and leaves more of them idle.
 func TestNoLargerShortBatchUsesDevicesLess(t *testing.T) {
-	const shortBatch = 8 // of them fit into an objective; see whole.Problem.UseLeast
+	const shortBatch = 8 // of them fit into an objective; see Problem.UseLeast
 	rapid.Check(t, func(t *rapid.T) {
 		problem := plantest.DrawUnlimited(t)
 		problem.Pipeline.Modules = problem.Pipeline.Modules[:1]

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/bound"
 	"github.com/harpagon/harpagon/scheduler/plan/split"
 )
 
@@ -39,11 +38,11 @@ import (
 type packer struct {
 	problems   []*problem
 	kinds      []sharedKind
-	held       []bin        // devices of others that have room
-	withMargin bool         // leave a margin for requests that are counted singly; see margin
-	rejected   bool         // single requests do not keep some packing that was looked at
-	unbounded  bool         // no bound is asked for
-	known      *bound.Found // the bound, once it was asked for
+	held       []bin       // devices of others that have room
+	withMargin bool        // leave a margin for requests that are counted singly; see margin
+	rejected   bool        // single requests do not keep some packing that was looked at
+	unbounded  bool        // no bound is asked for
+	known      *wholeBound // the bound, once it was asked for
 
 	steps [][]split.Steps // see ownSteps
 	work  int             // see mostWork

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/bound"
 	"github.com/harpagon/harpagon/scheduler/plan/split"
 )
 
@@ -265,7 +264,7 @@ func (s *packer) bound(fluid, best float64) (float64, []allBudgets) {
 		own[i] = p.own.Floors()
 	}
 	if s.known == nil || s.known.Least > best {
-		found := bound.Whole(problems, kinds, own, fluid, best)
+		found := boundWhole(problems, kinds, own, fluid, best)
 		s.known = &found
 	}
 	found := s.known
@@ -282,12 +281,12 @@ func (s *packer) bound(fluid, best float64) (float64, []allBudgets) {
 }
 
 // bounded are the problems and kinds of devices as package bound has them.
-func (s *packer) bounded() (problems []*plan.Prepared, kinds []bound.Device) {
+func (s *packer) bounded() (problems []*plan.Prepared, kinds []boundDevice) {
 	for _, p := range s.problems {
 		problems = append(problems, p.Prepared)
 	}
 	for _, h := range s.kinds {
-		kinds = append(kinds, bound.Device{Hardware: h.hardware, Weight: h.weight})
+		kinds = append(kinds, boundDevice{Hardware: h.hardware, Weight: h.weight})
 	}
 	return problems, kinds
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/plan/whole"
 )
 
 // The budgets of a packing for more load, or for a tighter objective, do for less: the
@@ -70,7 +69,7 @@ func (p *problem) stricter(by strictness) (*problem, bool) {
 		ready.Modules[i] = &more
 	}
 	out := &problem{Prepared: &ready, declared: &ready, steps: make([]colocated, len(ready.Modules)), start: p.start}
-	out.own = whole.New(&ready)
+	out.own = newWhole(&ready)
 	if out.checkPath() != nil {
 		return nil, false
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	made "github.com/harpagon/harpagon/executors/hosts"
-	"github.com/harpagon/harpagon/scheduler/autoscale/hosts"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
@@ -44,7 +44,7 @@ func (r *Control) provision(life context.Context, c client.Client, p made.Provis
 		Offer: &activities.Offer{Hardware: p.Hardware, Devices: p.Devices, Max: p.Max},
 	}
 	held := &activities.Provisioner{
-		Options: hosts.Options{Hardware: p.Hardware, Min: p.Min, Max: p.Max, Devices: p.Devices, Idle: p.Idle, Join: p.Join},
+		Options: autoscale.HostOptions{Hardware: p.Hardware, Min: p.Min, Max: p.Max, Devices: p.Devices, Idle: p.Idle, Join: p.Join},
 		Driver:  driver, View: commands.Fleet, Progress: o.Progress, Pulse: activities.ClientPulse(c),
 		Leave: func(ctx context.Context, host string) error {
 			_, err := commands.Leave(ctx, host)

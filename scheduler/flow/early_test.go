@@ -1,0 +1,34 @@
+package flow
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+const earlyMS = time.Millisecond
+
+func TestWhatIsKeptForAModule(t *testing.T) {
+	groups := []tc.Group{{Batch: 2, Duration: 30 * earlyMS, Durations: []time.Duration{20 * earlyMS, 30 * earlyMS}}}
+	m := &plan.Module{Budget: 55 * earlyMS}
+	assert.Equal(t, KeptWindows{20 * earlyMS, 55 * earlyMS}, KeepWindows("", m, groups))
+	assert.Equal(t, KeptWindows{20 * earlyMS, 55 * earlyMS}, KeepWindows("tc", m, groups))
+	assert.Equal(t, KeptWindows{55 * earlyMS, 55 * earlyMS}, KeepWindows("deferred", m, groups))
+	assert.Equal(t, KeptWindows{20 * earlyMS, 20 * earlyMS}, KeepWindows("deferred", &plan.Module{}, groups))
+	assert.Equal(t, KeptWindows{20 * earlyMS, 20 * earlyMS}, KeepWindows("deferred", nil, groups))
+}
+
+func TestEarlyStartsGoByThePromise(t *testing.T) {
+	promised := &plan.Plan{Sound: true, Proof: plan.EveryRequest}
+	even, random := &pipelines.Pipeline{}, &pipelines.Pipeline{Arrivals: "poisson"}
+	assert.Equal(t, tc.EarlyWithinPromise, EarlyStart(true, even, promised))
+	assert.Equal(t, tc.EarlyAlways, EarlyStart(true, random, promised))
+	assert.Equal(t, tc.EarlyAlways, EarlyStart(true, even, &plan.Plan{Sound: true, Proof: plan.MeanRate}))
+	assert.Equal(t, tc.EarlyAlways, EarlyStart(true, even, &plan.Plan{Proof: plan.EveryRequest}))
+	assert.Equal(t, tc.EarlyNever, EarlyStart(false, random, promised))
+}

@@ -1,0 +1,251 @@
+package exact
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/split"
+)
+
+// wholeProblem is a pipeline whose modules run on whole devices of their own.
+type wholeProblem struct {
+	*plan.Prepared
+	Modules    []*wholeModule // in the order of the DAG
+	Restricted bool           // the lower bound is that of plans with two groups a module
+
+	effort int   // see maxEffort
+	steps  steps // see maxSteps
+}
+
+// newWhole prepares the search.
+func newWhole(ready *plan.Prepared) *wholeProblem {
+	p := &wholeProblem{Prepared: ready, Modules: make([]*wholeModule, len(ready.Modules)), effort: maxEffort}
+	p.steps = steps{left: maxSteps, ended: ready.Options.Halted}
+	for i, m := range ready.Modules {
+		p.Modules[i] = newModule(m, p)
+	}
+	return p
+}
+
+// Search splits the SLO for whole devices: branch and bound over costs that
+// fall in steps. The steps of the bound hold every mixture at the
+// least latency that any dispatch could give it; what a budget really buys is
+// the cheapest sound plan. Where the two leave a gap, a second search over the
+// steps of what is proven sound looks for the best plan of those, and a third
+// one raises the bound by what two groups cannot do. starts are splits to begin
+// with; bound is in weights, and false says that there is no split.
+func (p *wholeProblem) Search(starts ...[]time.Duration) (found []time.Duration, bound float64, ok bool) {
+	b := split.NewSearch(p.Prepared)
+	b.Buy = func(i int, budget time.Duration) (float64, time.Duration, bool) {
+		set, ok := p.Modules[i].cheapest(budget)
+		return set.Weight / b.Scale, set.Worst, ok
+	}
+	most := p.LongestBudgets()
+	b.Offer(p.DAG.Stretch(p.Fastest(), p.Pipeline.SLO))
+	for _, start := range starts {
+		b.Offer(start)
+	}
+	if b.Found == nil {
+		return nil, 0, false
+	}
+	p.enumerate(b.Best*b.Scale, most)
+	open := func() bool { return b.Best*b.Scale-bound > split.PruneGap*b.Best*b.Scale }
+	b.Costs = p.costSteps(most, b.Scale, (*wholeModule).bounds)
+	if bound = b.Run(); open() {
+		b.Costs = p.costSteps(most, b.Scale, (*wholeModule).sounds)
+		b.Restart()
+		b.Run()
+	}
+	if open() && p.mixes() {
+		b.Costs = p.costSteps(most, b.Scale, (*wholeModule).floors)
+		b.Restart()
+		if raised := b.Run(); raised > bound {
+			p.Restricted, bound = true, raised
+		}
+	}
+	return b.Found, bound, true
+}
+
+// mixes says whether any module has mixtures to choose from.
+func (p *wholeProblem) mixes() bool {
+	return slices.ContainsFunc(p.Modules, func(w *wholeModule) bool { return len(w.mixtures) > 0 })
+}
+
+// LongestBudgets is the most that each module could have: what the SLO leaves
+// when all others run at their fastest.
+func (p *wholeProblem) LongestBudgets() []time.Duration {
+	fast := p.Fastest()
+	around := p.DAG.Around(fast)
+	for i := range fast {
+		fast[i] = p.Pipeline.SLO - around[i]
+	}
+	return fast
+}
+
+// enumerate lists the mixtures of every module that a plan of at most that
+// weight may use.
+func (p *wholeProblem) enumerate(weight float64, most []time.Duration) {
+	least, sum := make([]float64, len(p.Modules)), 0.0
+	for i, w := range p.Modules {
+		least[i] = w.relaxed(most[i])
+		sum += least[i]
+	}
+	for i, w := range p.Modules {
+		w.enumerate(least[i]+math.Max(0, weight-sum), most[i])
+	}
+}
+
+// Floors are what modules cost at the least by their budgets, in weights, in plans with
+// at most two groups a module; as far as a search has prepared them.
+func (p *wholeProblem) Floors() []split.Steps {
+	most, list := p.LongestBudgets(), make([]split.Steps, len(p.Modules))
+	for i, w := range p.Modules {
+		list[i] = split.NewSteps(w.floors(most[i]))
+	}
+	return list
+}
+
+func (p *wholeProblem) costSteps(most []time.Duration, scale float64, of func(*wholeModule, time.Duration) []split.Step) []split.Cost {
+	list := make([]split.Cost, len(p.Modules))
+	for i, w := range p.Modules {
+		steps := of(w, most[i])
+		for k := range steps {
+			steps[k].Cost /= scale
+		}
+		list[i] = split.NewSteps(steps)
+	}
+	return list
+}
+
+// relaxed is a bound on the cost of the module under the longest budget.
+func (w *wholeModule) relaxed(budget time.Duration) float64 {
+	if w.Rate == 0 {
+		return 0
+	}
+	least := math.Inf(1)
+	for _, k := range w.kinds {
+		if s := k.serves(w.ModuleProblem, budget.Seconds()); s > 0 {
+			n := 1 / s
+			if len(w.kinds) == 1 {
+				n = math.Ceil(n - plan.RateTolerance)
+			}
+			least = math.Min(least, n*k.weight)
+		}
+	}
+	return least
+}
+
+// singles are the steps of plans of one kind that cost at most limit.
+func (w *wholeModule) singles(limit float64, budget time.Duration) []split.Step {
+	const most = 4096 // steps of one kind; dearer plans count as the limit
+	var steps []split.Step
+	for _, k := range w.kinds {
+		first := math.Ceil(1/k.serves(w.ModuleProblem, budget.Seconds()) - plan.RateTolerance)
+		if !(first < maxDevices) {
+			continue
+		}
+		for n := int(math.Max(1, first)); float64(n)*k.weight <= limit*(1+plan.CostTolerance) && (k.count == 0 || n <= k.count); n++ {
+			if l, _ := k.leastLatency(w.ModuleProblem, n); !math.IsInf(l, 1) {
+				steps = append(steps, split.Step{Budget: plan.ToDuration(l).Seconds(), Cost: float64(n) * k.weight})
+			}
+			if n-int(first) > most {
+				w.limit = math.Min(w.limit, float64(n)*k.weight)
+				break
+			}
+		}
+	}
+	return steps
+}
+
+// bounds are the steps of the lower bound. Below the budgets that plans up to
+// the limit need, the limit is the bound.
+func (w *wholeModule) bounds(budget time.Duration) []split.Step {
+	if w.Rate == 0 {
+		return nil
+	}
+	steps := w.singles(w.limit, budget)
+	for _, m := range w.mixtures {
+		steps = append(steps, split.Step{Budget: m.least.Seconds(), Cost: m.weight})
+	}
+	return w.limited(steps)
+}
+
+// floors are the steps of the bound for plans of two groups: bounds, raised for
+// the mixtures that matter. Mixtures of more kinds count only where they are
+// known to be sound.
+func (w *wholeModule) floors(budget time.Duration) []split.Step {
+	if w.Rate == 0 {
+		return nil
+	}
+	steps := w.singles(w.limit, budget)
+	paid := split.NewSteps(append([]split.Step{}, steps...))
+	for _, m := range w.mixtures {
+		if reached(paid, m.weight) <= m.least.Seconds() {
+			continue
+		}
+		_, sound := w.prove(m)
+		floor := m.floor
+		switch {
+		case m.kinds() > 2 && !sound:
+			continue // not a plan of two groups
+		case m.kinds() > 2:
+			floor = m.sound
+		case sound:
+			w.raise(m)
+			floor = m.floor
+		}
+		steps = append(steps, split.Step{Budget: floor.Seconds(), Cost: m.weight})
+		paid = split.NewSteps(append(paid, split.Step{Budget: floor.Seconds(), Cost: m.weight}))
+	}
+	return w.limited(steps)
+}
+
+// limited closes a list of bounds at its dear end.
+func (w *wholeModule) limited(steps []split.Step) []split.Step {
+	return append(steps, split.Step{Budget: w.Fastest().Seconds(), Cost: w.limit * (1 + 2*plan.CostTolerance)})
+}
+
+// sounds are the steps that are proven sound.
+func (w *wholeModule) sounds(budget time.Duration) []split.Step {
+	if w.Rate == 0 {
+		return nil
+	}
+	steps := w.singles(w.limit, budget)
+	paid := split.NewSteps(append([]split.Step{}, steps...))
+	for _, m := range w.mixtures {
+		if reached(paid, m.weight) <= m.least.Seconds() {
+			continue // a cheaper plan needs no longer budget
+		}
+		if sound, ok := w.prove(m); ok {
+			steps = append(steps, split.Step{Budget: sound.Seconds(), Cost: m.weight})
+			paid = split.NewSteps(append(paid, split.Step{Budget: sound.Seconds(), Cost: m.weight}))
+		}
+	}
+	return steps
+}
+
+// Known are the steps of what is known to be sound by now.
+func (w *wholeModule) Known(budget time.Duration) []split.Step {
+	if w.Rate == 0 {
+		return nil
+	}
+	steps := w.singles(w.limit, budget)
+	for _, m := range w.mixtures {
+		if m.proven && m.sound > 0 {
+			steps = append(steps, split.Step{Budget: m.sound.Seconds(), Cost: m.weight})
+		}
+	}
+	return steps
+}
+
+// reached is the least budget of the steps that cost at most that.
+func reached(s split.Steps, cost float64) float64 {
+	for _, x := range s {
+		if x.Cost <= cost*(1+plan.CostTolerance) {
+			return x.Budget
+		}
+	}
+	return math.Inf(1)
+}
