@@ -16,7 +16,9 @@ import (
 // runningServices are services by name.
 type runningServices []string
 
-func (r *runningServices) List(context.Context) ([]string, error) { return append([]string{}, *r...), nil }
+func (r *runningServices) List(context.Context) ([]string, error) {
+	return append([]string{}, *r...), nil
+}
 
 func (r *runningServices) Delete(_ context.Context, name, _ string) (pipelines.Kind, error) {
 	kept := (*r)[:0]
