@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -27,7 +26,7 @@ const (
 // What the declaration calls typical goes before: of the module's input, or of
 // the pipeline's input that feeds it. signatures may be nil; inputs whose source
 // it does not know are left out, unless the module says what is typical.
-func FeedsOf(p pipelines.Pipeline, module string, signatures check.SignatureFunc) map[string]pipelines.Port {
+func FeedsOf(p pipelines.Pipeline, module string, signatures pipelines.SignatureFunc) map[string]pipelines.Port {
 	feeds := make(map[string]pipelines.Port)
 	rows := int64(openRows)
 	for _, m := range p.Modules {
@@ -65,7 +64,7 @@ func FeedsOf(p pipelines.Pipeline, module string, signatures check.SignatureFunc
 	return feeds
 }
 
-func signature(m pipelines.Module, signatures check.SignatureFunc) (pipelines.Signature, bool) {
+func signature(m pipelines.Module, signatures pipelines.SignatureFunc) (pipelines.Signature, bool) {
 	if signatures == nil {
 		return pipelines.Signature{}, false
 	}
@@ -82,7 +81,7 @@ func ownDatatype(own pipelines.Signature, input string) string {
 }
 
 // source is the tensor that a reference points at.
-func source(p pipelines.Pipeline, r pipelines.Ref, signatures check.SignatureFunc) (pipelines.Port, bool) {
+func source(p pipelines.Pipeline, r pipelines.Ref, signatures pipelines.SignatureFunc) (pipelines.Port, bool) {
 	ports := p.Inputs
 	if r.Module != "" {
 		i := slices.IndexFunc(p.Modules, func(m pipelines.Module) bool { return m.Name == r.Module })

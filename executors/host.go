@@ -10,7 +10,6 @@ import (
 
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -106,7 +105,7 @@ func (h *Host) place(ctx context.Context, m pipelines.Module) (placed pipelines.
 
 // Signatures is the function Signatures for what this host runs, whose files it has
 // or fetches.
-func (h *Host) Signatures() check.SignatureFunc {
+func (h *Host) Signatures() pipelines.SignatureFunc {
 	read := Signatures(h.Engines...)
 	return func(m pipelines.Module) (pipelines.Signature, error) {
 		m, release, err := h.place(context.Background(), m)

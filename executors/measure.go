@@ -12,8 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
-	"github.com/harpagon/harpagon/pipelines/isotonic"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -47,7 +45,7 @@ type MeasureTask struct {
 
 // NewMeasureTask takes the task for one module out of a pipeline, with as many
 // batches at a time as its plan may use. signatures may be nil.
-func NewMeasureTask(p pipelines.Pipeline, module, hardware, device string, signatures check.SignatureFunc) MeasureTask {
+func NewMeasureTask(p pipelines.Pipeline, module, hardware, device string, signatures pipelines.SignatureFunc) MeasureTask {
 	t := MeasureTask{Hardware: hardware, Device: device, Concurrency: p.Plan.Concurrencies(), Feeds: FeedsOf(p, module, signatures)}
 	for _, m := range p.Modules {
 		if m.Name == module {
@@ -130,7 +128,7 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 			return m.Points, fmt.Errorf("executors: measuring module %q on %s with engine %q %w", t.Module.Name, t.Hardware, engine.Name(), err)
 		}
 	}
-	return isotonic.Points(m.Points), nil
+	return pipelines.IsotonicPoints(m.Points), nil
 }
 
 func (t MeasureTask) concurrencies() []int {

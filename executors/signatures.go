@@ -6,7 +6,6 @@ import (
 
 	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 )
 
 // Signatures tells what modules consume and produce without loading them. It
@@ -17,7 +16,7 @@ import (
 // signature says that
 // nothing is known: of a module with neither model nor function, and of one
 // that is only planned, whose model is an empty file beside a profile.
-func Signatures(engines ...Engine) check.SignatureFunc {
+func Signatures(engines ...Engine) pipelines.SignatureFunc {
 	return func(m pipelines.Module) (pipelines.Signature, error) {
 		if m.Function == "" && len(m.Command) == 0 && (m.Model == "" || onlyPlanned(m)) {
 			return pipelines.Signature{}, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors/serverless"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
@@ -55,7 +55,7 @@ func TestServedFigures(t *testing.T) {
 }
 
 func figuresOf(t *testing.T, policy, billing string, cold, span time.Duration, live bool) string {
-	config, diags := language.Load(language.LoadOptions{Vars: map[string]string{"billing": billing}}, "../examples/functions")
+	config, diags := hcl.Load(hcl.LoadOptions{Vars: map[string]string{"billing": billing}}, "../examples/functions")
 	require.Empty(t, diags)
 	problem := functions.Problem{Function: config.Document.Functions[0], Provider: config.Document.Providers[0]}
 	var answers http.Handler

@@ -11,4 +11,20 @@
 //	check     what is wrong with a declaration
 //	build     the same declaration, made in Go
 //	library   the applications of the papers
+//
+// # Check
+//
+// check finds what is wrong with a declaration: names that do not exist,
+// shapes that do not fit, cycles, objectives that no hardware can meet. CheckAll of it
+// is found in one pass, as data: a Finding says by a path such as
+// "pipeline.traffic.module.detect.profile" what it is about, and package language
+// turns that into a line and a column.
+//
+// CheckAll is for a declaration that was read from files; CheckDocument and CheckFunction are
+// for what a program made.
+//
+// # Isotonic
+//
+// isotonic makes measured durations rise with the batch size, as they do on any
+// device, whatever the noise of single measurements.
 package pipelines

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
 // example is the only pipeline of an example.
 func example(t *testing.T, path string) scheduler.Spec {
-	config, diags := language.Load(language.LoadOptions{}, path)
+	config, diags := hcl.Load(hcl.LoadOptions{}, path)
 	require.False(t, diags.HasErrors(), diags.Error())
 	specs := scheduler.Specs(&config.Document)
 	require.Len(t, specs, 1)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -39,7 +38,7 @@ func ofKind(s scheduler.Spec) error {
 		}
 		return plan.Problem{Pipeline: *s.Pipeline, Hardware: s.Hardware}.Check()
 	case scheduler.KindPool:
-		return check.Elsewhere(pipelines.Document{Hardware: s.Hardware, Pools: []pipelines.Pool{*s.Pool}})
+		return pipelines.CheckElsewhere(pipelines.Document{Hardware: s.Hardware, Pools: []pipelines.Pool{*s.Pool}})
 	}
 	return ofFunction(s)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/pipelines/library"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -99,7 +99,7 @@ func checkApplied(t *testing.T, doc pipelines.Document, policy, model string) {
 }
 
 func example(t *testing.T, name string) pipelines.Document {
-	c, diags := language.Load(language.LoadOptions{}, "../examples/"+name)
+	c, diags := hcl.Load(hcl.LoadOptions{}, "../examples/"+name)
 	require.False(t, diags.HasErrors(), "%v", diags)
 	return c.Document
 }

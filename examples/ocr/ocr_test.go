@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/examples/ocr/page"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/steps"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 )
 
 // leastAccuracy holds for pages of printed text without noise.
@@ -62,7 +62,7 @@ func TestAnEmptyPage(t *testing.T) {
 
 func TestDeclarationIsValid(t *testing.T) {
 	needs(t)
-	c, diags := language.Load(language.LoadOptions{Env: os.Environ()}, "ocr.hcl")
+	c, diags := hcl.Load(hcl.LoadOptions{Env: os.Environ()}, "ocr.hcl")
 	require.Empty(t, diags)
 	require.Empty(t, c.Validate(executors.Signatures(steps.New(steps.Builtin()))))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/onnxruntime"
 	"github.com/harpagon/harpagon/executors/steps"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -46,7 +46,7 @@ const maxTogether = 4
 
 // NewReader loads the declaration at the path and everything that it names.
 func NewReader(declaration string) (*Reader, error) {
-	c, diags := language.Load(language.LoadOptions{Env: os.Environ()}, declaration)
+	c, diags := hcl.Load(hcl.LoadOptions{Env: os.Environ()}, declaration)
 	if diags.HasErrors() {
 		return nil, diags
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/harpagon/harpagon/examples/traffic/scene"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/steps"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -39,7 +39,7 @@ func TestModelsAreSmall(t *testing.T) {
 // TestDeclarationAgrees holds the parameters of the evaluation to those of the
 // declaration, and the declaration to the models' shapes.
 func TestDeclarationAgrees(t *testing.T) {
-	c, diags := language.Load(language.LoadOptions{}, "traffic.hcl")
+	c, diags := hcl.Load(hcl.LoadOptions{}, "traffic.hcl")
 	require.Empty(t, diags)
 	require.Empty(t, c.Validate(executors.Signatures(steps.New(steps.Builtin()))))
 	p := c.Document.Pipelines[0]

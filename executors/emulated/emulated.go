@@ -9,7 +9,6 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -18,7 +17,7 @@ type Options struct {
 	// Signatures knows the modules that are real networks or functions, so that
 	// their stand-ins answer with tensors of the real shapes. When nil or
 	// failing, the outputs are small FP32 tensors.
-	Signatures check.SignatureFunc
+	Signatures pipelines.SignatureFunc
 
 	// Duration overrides the profile. The zero duration returns at once.
 	Duration func(m executors.Model, batch int) time.Duration

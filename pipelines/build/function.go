@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 )
 
 // FunctionBuilder declares a function in Go. Its methods may be chained; what
@@ -64,5 +63,5 @@ func (b *FunctionBuilder) Build() (pipelines.Function, error) {
 			errs = append(errs, fmt.Errorf("pipelines: %q cannot name an application", a.Name))
 		}
 	}
-	return b.f, errors.Join(append(errs, check.Function(&b.f, &b.cloud))...)
+	return b.f, errors.Join(append(errs, pipelines.CheckFunction(&b.f, &b.cloud))...)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/pipelines/files"
 )
 
@@ -115,7 +114,7 @@ func (b *Builder) Output(name string, from pipelines.Ref) *Builder {
 }
 
 // Build returns the pipeline, or everything that is wrong with it whatever
-// hardware it will meet. check.Document finds the rest.
+// hardware it will meet. pipelines.Document finds the rest.
 func (b *Builder) Build() (pipelines.Pipeline, error) {
 	if !pipelines.IsName(b.p.Name) {
 		b.errs = append(b.errs, fmt.Errorf("pipelines: %q cannot name a pipeline", b.p.Name))
@@ -138,7 +137,7 @@ func (b *Builder) Build() (pipelines.Pipeline, error) {
 			doc.Hardware = append(doc.Hardware, pipelines.Hardware{Name: at.Hardware, Price: 1})
 		}
 	}
-	return b.p, check.Document(doc, nil)
+	return b.p, pipelines.CheckDocument(doc, nil)
 }
 
 // From refers to an output of a module.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 )
 
 // PoolBuilder declares a pool in Go. Its methods may be chained; what is wrong
@@ -71,7 +70,7 @@ func (b *PoolBuilder) Sizes(sizes ...pipelines.Size) *PoolBuilder {
 }
 
 // Build returns the pool, or everything that is wrong with it whatever prices
-// it will meet. check.Document finds the rest.
+// it will meet. pipelines.Document finds the rest.
 func (b *PoolBuilder) Build() (pipelines.Pool, error) {
 	if !pipelines.IsName(b.p.Name) {
 		b.errs = append(b.errs, fmt.Errorf("pipelines: %q cannot name a pool", b.p.Name))
@@ -93,5 +92,5 @@ func (b *PoolBuilder) Build() (pipelines.Pool, error) {
 			}
 		}
 	}
-	return b.p, check.Document(doc, nil)
+	return b.p, pipelines.CheckDocument(doc, nil)
 }

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
+	hclv2 "github.com/hashicorp/hcl/v2"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 )
 
 // embedded is the folder as it was when the program was built. Nothing can change
@@ -24,7 +24,7 @@ var embedded embed.FS
 // on a disk, so nothing but files is read.
 const home = "(library)"
 
-// unread is the finding of language.Parse about profiles, which it looks for on
+// unread is the finding of hcl.Parse about profiles, which it looks for on
 // disk.
 const unread = "Missing profile"
 
@@ -74,8 +74,8 @@ func parse(name string) (pipelines.Document, error) {
 	if err != nil {
 		return pipelines.Document{}, err
 	}
-	config, diags := language.Parse(home+"/"+name, src)
-	diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return d.Summary == unread })
+	config, diags := hcl.Parse(home+"/"+name, src)
+	diags = slices.DeleteFunc(diags, func(d *hclv2.Diagnostic) bool { return d.Summary == unread })
 	if diags.HasErrors() {
 		return pipelines.Document{}, diags
 	}
@@ -91,7 +91,7 @@ func parse(name string) (pipelines.Document, error) {
 }
 
 func profile(m *pipelines.Module) error {
-	full := filepath.ToSlash(m.ProfileFile) // language.Parse makes paths absolute
+	full := filepath.ToSlash(m.ProfileFile) // hcl.Parse makes paths absolute
 	m.ProfileFile = full[strings.LastIndex(full, home+"/")+len(home)+1:]
 	src, err := embedded.ReadFile(m.ProfileFile)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/pipelines/library"
 )
 
@@ -33,7 +33,7 @@ func ExampleDocument() {
 func TestDocumentIsWhatTheFilesSay(t *testing.T) {
 	embedded, err := library.Document()
 	require.NoError(t, err)
-	config, diags := language.Load(language.LoadOptions{}, ".")
+	config, diags := hcl.Load(hcl.LoadOptions{}, ".")
 	require.Empty(t, diags)
 	here, err := filepath.Abs(".")
 	require.NoError(t, err)

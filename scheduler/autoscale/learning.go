@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/isotonic"
 )
 
 // What a Learning waits for.
@@ -77,7 +76,7 @@ func (l *Learning) profile(kind string, largest int) []pipelines.Point {
 			points = append(points, pipelines.Point{Hardware: kind, Batch: r.Size, Concurrency: 1, Duration: r.P50, Spread: max(0, r.P95-r.P50)})
 		}
 	}
-	points = isotonic.Points(points)
+	points = pipelines.IsotonicPoints(points)
 	seen := pipelines.Profile{Points: points}.Latency(kind)
 	if last := seen.Largest(); last > 0 && last < largest {
 		took := seen.At(largest)

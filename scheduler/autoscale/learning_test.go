@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/isotonic"
 )
 
 // ran are measures of a pool at some second.
@@ -39,7 +38,7 @@ func TestWhatQueriesTakeIsLearned(t *testing.T) {
 	p := pipelines.Profile{Points: points}
 	assert.Equal(t, 110*ms, p.Latency("gpu").At(100), "the line goes on")
 	assert.Equal(t, 500*ms, p.Latency("cpu").At(100), "in proportion to the one size")
-	assert.Equal(t, "learned what queries take, from 30 on cpu and 24 on gpu", all.Describe(isotonic.Points(points)))
+	assert.Equal(t, "learned what queries take, from 30 on cpu and 24 on gpu", all.Describe(pipelines.IsotonicPoints(points)))
 	assert.Empty(t, all.Observe(ran(25, cpu(10, 40, 50*ms)), "gpu", kinds, 100), "one plan at a time")
 	assert.NotEmpty(t, all.Observe(ran(45, cpu(10, 40, 50*ms)), "gpu", kinds, 100), "the plan was not possible")
 

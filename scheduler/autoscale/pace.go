@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/isotonic"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
@@ -266,7 +265,7 @@ func (p *Pace) heal(all []pipelines.Point, hardware string, runs []BatchDuration
 		at.Others = 0 // measured while it serves, whatever others do
 	}
 	between(healed, hardware, runs)
-	return isotonic.Points(healed)
+	return pipelines.IsotonicPoints(healed)
 }
 
 // between keeps points whose own size was not measured between those of the
@@ -278,7 +277,7 @@ func between(healed []pipelines.Point, hardware string, runs []BatchDuration) {
 	unmeasured := func(p pipelines.Point) bool { return !measured(p) }
 	curves := make(map[int][]pipelines.Point)
 	for _, r := range runs {
-		curves[max(r.Concurrency, 1)] = isotonic.Points(slices.DeleteFunc(curve(healed, hardware, r.Concurrency), unmeasured))
+		curves[max(r.Concurrency, 1)] = pipelines.IsotonicPoints(slices.DeleteFunc(curve(healed, hardware, r.Concurrency), unmeasured))
 	}
 	for i := range healed {
 		at := &healed[i]

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 )
 
 // Problem is one function, its profile and applications included, and the
@@ -66,7 +65,7 @@ func (p Problem) Check() error {
 	if p.Function.Provider != p.Provider.Name {
 		return fmt.Errorf("functions: function %q names provider %q, not %q", p.Function.Name, p.Function.Provider, p.Provider.Name)
 	}
-	if err := check.Function(&p.Function, &p.Provider); err != nil {
+	if err := pipelines.CheckFunction(&p.Function, &p.Provider); err != nil {
 		return fmt.Errorf("functions: function %q: %w", p.Function.Name, err)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk/local"
 	"github.com/harpagon/harpagon/sdk/local/apart"
@@ -36,7 +36,7 @@ func TestTemporalThatIsKilledIsStartedAgain(t *testing.T) {
 	s, err := local.Start(t.Context(), local.Options{Files: []string{emulated}, StateDir: t.TempDir(), Environ: []string{}, Temporal: known(&temporal)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	c, diags := language.Load(language.LoadOptions{}, emulated)
+	c, diags := hcl.Load(hcl.LoadOptions{}, emulated)
 	require.False(t, diags.HasErrors(), diags)
 	for _, rate := range []float64{150, 40} {
 		pid := temporal.PID()

@@ -20,7 +20,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
@@ -73,7 +73,7 @@ func added(t *testing.T, c *sdk.Client, x float32) (float32, error) {
 
 // pinnedIn is a folder's document, pinned.
 func pinnedIn(t *testing.T, folder string, p content.Pinning) pipelines.Document {
-	c, diags := language.Load(language.LoadOptions{}, folder)
+	c, diags := hcl.Load(hcl.LoadOptions{}, folder)
 	require.False(t, diags.HasErrors(), diags)
 	require.NoError(t, p.Pin(t.Context(), &c.Document))
 	return c.Document

@@ -19,7 +19,7 @@ import (
 	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/load"
@@ -139,7 +139,7 @@ func TestFunctionsAreServed(t *testing.T) {
 }
 
 func declared(t *testing.T, files string) functions.Problem {
-	doc, err := system.Load(language.LoadOptions{}, nil, files)
+	doc, err := system.Load(hcl.LoadOptions{}, nil, files)
 	require.NoError(t, err)
 	return functions.Problem{Function: doc.Functions[0], Provider: doc.Providers[0]}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/pipelines/library"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -38,7 +38,7 @@ func TestWhatIsPlannedServes(t *testing.T) {
 			require.NoError(t, err)
 			doc.Pipelines = doc.Pipelines[:by.library]
 			require.Empty(t, doc.Override(by.pipelines))
-			examples, err := system.Load(language.LoadOptions{}, nil, "../../examples/pool", "../../examples/functions")
+			examples, err := system.Load(hcl.LoadOptions{}, nil, "../../examples/pool", "../../examples/functions")
 			require.NoError(t, err)
 			examples.Pools[0].Plan, examples.Functions[0].Plan = by.pool, by.function
 			doc.Hardware = append(doc.Hardware, examples.Hardware...)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
@@ -107,7 +107,7 @@ func TestAPoolServesAndChanges(t *testing.T) {
 	ctl := system.Control(s.Temporal(), local.Options{})
 	for _, budget := range []string{"0.7", "2"} {
 		time.Sleep(400 * time.Millisecond)
-		c, diags := language.Load(language.LoadOptions{Vars: map[string]string{"budget": budget}}, dir)
+		c, diags := hcl.Load(hcl.LoadOptions{Vars: map[string]string{"budget": budget}}, dir)
 		require.False(t, diags.HasErrors(), diags)
 		reply, err := ctl.Apply(t.Context(), workflows.ApplyRequest{Spec: scheduler.Specs(&c.Document)[0]})
 		require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
@@ -59,7 +59,7 @@ var tooMuch = map[string]string{"rate": "5000"}
 
 // refuse applies what cannot be planned; it returns the refusal.
 func refuse(ctx context.Context, s *local.System, files string) error {
-	doc, err := system.Load(language.LoadOptions{Vars: tooMuch}, nil, files)
+	doc, err := system.Load(hcl.LoadOptions{Vars: tooMuch}, nil, files)
 	if err != nil {
 		return err
 	}

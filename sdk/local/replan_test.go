@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/sdk"
@@ -86,7 +86,7 @@ func (s *stream) end() (answered map[int]int, failed map[string]int) {
 // change applies the file with variables and waits until that serves.
 func change(t *testing.T, s *local.System, file string, vars map[string]string) (control.Status, error) {
 	t.Helper()
-	c, diags := language.Load(language.LoadOptions{Vars: vars}, file)
+	c, diags := hcl.Load(hcl.LoadOptions{Vars: vars}, file)
 	require.False(t, diags.HasErrors(), diags)
 	doc := c.Document
 	ctl := system.Control(s.Temporal(), local.Options{})

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/hashicorp/hcl/v2"
+	hclv2 "github.com/hashicorp/hcl/v2"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -27,7 +27,7 @@ func ReadArrivals(d *Deps, text string) (arrivals.Process, error) {
 	if err != nil {
 		return a, fmt.Errorf("--arrivals %s: %w", text, err)
 	}
-	var diags hcl.Diagnostics
+	var diags hclv2.Diagnostics
 	if a.Kind == arrivals.Replay {
 		a.Stamps, diags = files.ReadStamps(name, src)
 	} else {
@@ -60,12 +60,12 @@ func ReadTimes(d *Deps, flag, text string) (simulate.Times, error) {
 }
 
 // reportFile writes what is wrong with a file that a flag names, with its lines.
-func reportFile(d *Deps, name string, src []byte, diags hcl.Diagnostics) error {
+func reportFile(d *Deps, name string, src []byte, diags hclv2.Diagnostics) error {
 	if !diags.HasErrors() {
 		return nil
 	}
-	config := &language.Config{Files: map[string]*hcl.File{name: {Bytes: src}}}
-	if err := language.WriteDiagnostics(d.Stderr, config, diags, d.Colours()); err != nil {
+	config := &hcl.Config{Files: map[string]*hclv2.File{name: {Bytes: src}}}
+	if err := hcl.WriteDiagnostics(d.Stderr, config, diags, d.Colours()); err != nil {
 		return err
 	}
 	return ErrReported

@@ -14,7 +14,6 @@ import (
 
 	"github.com/harpagon/harpagon/experiments"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/cluster"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -82,7 +81,7 @@ It exits with 1 when some pipeline, function or pool has no sound plan by any po
 		if err := f.check(); err != nil {
 			return WrongUse(c, err)
 		}
-		doc, err := x.Document(paths, unmeetable, check.SmallBudget)
+		doc, err := x.Document(paths, unmeetable, pipelines.SmallBudget)
 		if err != nil {
 			return err
 		}

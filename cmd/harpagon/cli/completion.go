@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -105,7 +105,7 @@ func oneOf(values []string, several bool) cobra.CompletionFunc {
 // variables completes the name of --var name=value with those that the named
 // files declare.
 func variables(_ *cobra.Command, paths []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	config, _ := language.Load(language.LoadOptions{}, paths...)
+	config, _ := hcl.Load(hcl.LoadOptions{}, paths...)
 	var fit []cobra.Completion
 	for _, name := range config.Variables() {
 		if strings.HasPrefix(name+"=", typed) {

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
+	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 )
 
 // Declaration is what commands that read HCL files have in common: values for
@@ -31,8 +31,8 @@ func NewDeclaration(d *Deps, c *cobra.Command) *Declaration {
 }
 
 // Load reads the files and finds everything that is wrong with them.
-func (x *Declaration) Load(paths []string) (*language.Config, hcl.Diagnostics, error) {
-	opts := language.LoadOptions{Env: x.Deps.Environ, VarFiles: x.Files, Vars: map[string]string{}}
+func (x *Declaration) Load(paths []string) (*hcl.Config, hclv2.Diagnostics, error) {
+	opts := hcl.LoadOptions{Env: x.Deps.Environ, VarFiles: x.Files, Vars: map[string]string{}}
 	for _, v := range x.Vars {
 		name, value, ok := strings.Cut(v, "=")
 		if !ok || name == "" {
@@ -40,7 +40,7 @@ func (x *Declaration) Load(paths []string) (*language.Config, hcl.Diagnostics, e
 		}
 		opts.Vars[name] = value
 	}
-	config, diags := language.Load(opts, paths...)
+	config, diags := hcl.Load(opts, paths...)
 	if !diags.HasErrors() || readable(config) {
 		diags = append(diags, config.Validate(x.Deps.Signatures)...)
 	}
@@ -50,7 +50,7 @@ func (x *Declaration) Load(paths []string) (*language.Config, hcl.Diagnostics, e
 // readable says whether anything could be read that can be validated in spite
 // of errors: where files could not be parsed, what seems to be missing may just
 // not have been read.
-func readable(c *language.Config) bool {
+func readable(c *hcl.Config) bool {
 	return len(c.Document.Pipelines)+len(c.Document.Hardware)+len(c.Document.Providers)+len(c.Document.Functions) > 0
 }
 
@@ -61,7 +61,7 @@ func (x *Declaration) Document(paths []string, except ...string) (*pipelines.Doc
 	if err != nil {
 		return nil, err
 	}
-	diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return slices.Contains(except, d.Summary) })
+	diags = slices.DeleteFunc(diags, func(d *hclv2.Diagnostic) bool { return slices.Contains(except, d.Summary) })
 	if err := x.Show(config, diags); err != nil {
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func (x *Declaration) Document(paths []string, except ...string) (*pipelines.Doc
 }
 
 // Show writes findings with their places to standard error.
-func (x *Declaration) Show(c *language.Config, diags hcl.Diagnostics) error {
-	return language.WriteDiagnostics(x.Deps.Stderr, c, diags, x.Deps.Colours())
+func (x *Declaration) Show(c *hcl.Config, diags hclv2.Diagnostics) error {
+	return hcl.WriteDiagnostics(x.Deps.Stderr, c, diags, x.Deps.Colours())
 }
 
 // Colours are for people who want them: https://no-color.org.

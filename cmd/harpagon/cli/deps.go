@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/harpagon/harpagon/pipelines/check"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
@@ -26,7 +26,7 @@ type Deps struct {
 
 	// Signatures tells what modules consume and produce. Nil leaves shapes
 	// unchecked.
-	Signatures check.SignatureFunc
+	Signatures pipelines.SignatureFunc
 
 	// Clock reads a monotonic clock, for the time that planning took. Nil
 	// leaves it zero.

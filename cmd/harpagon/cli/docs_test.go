@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/hcl/v2"
+	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 )
 
 var fences = regexp.MustCompile("(?ms)^```(hcl|csv)\n(.*?)^```$")
@@ -43,14 +43,14 @@ func TestReferenceOfTheLanguage(t *testing.T) {
 			if strings.Contains(fence[2], "aws-2026-11.csv") {
 				at = folder
 			}
-			config, diags := language.Parse(filepath.Join(at, "doc.hcl"), src)
+			config, diags := hcl.Parse(filepath.Join(at, "doc.hcl"), src)
 			require.Empty(t, diags)
-			formatted, diags := language.Format("doc.hcl", src)
+			formatted, diags := hcl.Format("doc.hcl", src)
 			assert.Empty(t, diags)
 			assert.Equal(t, string(src), string(formatted))
 			diags = config.Validate(executors.Signatures(steps.New(steps.Builtin())))
 			for _, d := range diags {
-				if len(config.Document.Pipelines) > 0 || d.Severity != hcl.DiagError || d.Summary != "No pipeline" {
+				if len(config.Document.Pipelines) > 0 || d.Severity != hclv2.DiagError || d.Summary != "No pipeline" {
 					t.Errorf("%v", d)
 				}
 			}

@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
+	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/internal/osutil"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 )
 
 // stdinName stands for standard input where a path is expected.
@@ -149,13 +149,13 @@ func (f *formatter) file(name string) error {
 
 // format shows what is wrong with a file that cannot be parsed.
 func (f *formatter) format(name string, src []byte) (formatted []byte, ok bool, err error) {
-	formatted, diags := language.Format(name, src)
+	formatted, diags := hcl.Format(name, src)
 	if !diags.HasErrors() {
 		return formatted, true, nil
 	}
 	f.broken++
-	shown := &language.Config{Files: map[string]*hcl.File{name: {Bytes: src}}}
-	return nil, false, language.WriteDiagnostics(f.deps.Stderr, shown, diags, f.deps.Colours())
+	shown := &hcl.Config{Files: map[string]*hclv2.File{name: {Bytes: src}}}
+	return nil, false, hcl.WriteDiagnostics(f.deps.Stderr, shown, diags, f.deps.Colours())
 }
 
 // tell prints the name of a file that is not in canonical form, and the

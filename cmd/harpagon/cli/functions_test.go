@@ -21,7 +21,7 @@ import (
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -152,7 +152,7 @@ func TestLoadOfAFunction(t *testing.T) {
 	var answers http.Handler = http.NotFoundHandler()
 	cloud := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answers.ServeHTTP(w, r) }))
 	defer cloud.Close()
-	config, diags := language.Load(language.LoadOptions{}, quickFolder(t, cloud.URL))
+	config, diags := hcl.Load(hcl.LoadOptions{}, quickFolder(t, cloud.URL))
 	require.Empty(t, diags)
 	problem := functions.Problem{Function: config.Document.Functions[0], Provider: config.Document.Providers[0]}
 	host, err := serverless.New(serverless.Options{Problems: []functions.Problem{problem}, ColdStart: -1})

@@ -17,7 +17,6 @@ import (
 
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/cluster"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -28,7 +27,7 @@ import (
 
 // unmeetable is the finding that plan tells as an infeasible plan, with its
 // reason, so that other pipelines of the same files are planned all the same.
-const unmeetable = check.UnmetObjective
+const unmeetable = pipelines.UnmetObjective
 
 // Plans is the JSON of the command: see the fields of plan.Plan, pool.Plan,
 // functions.Plan and cluster.Plan.
@@ -173,7 +172,7 @@ func plannable(x *Declaration, planning *PlanningFlags, state *StateFlag, paths 
 	if err := planning.Check(); err != nil {
 		return nil, err
 	}
-	doc, err := x.Document(paths, unmeetable, check.SmallBudget)
+	doc, err := x.Document(paths, unmeetable, pipelines.SmallBudget)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
@@ -111,10 +111,10 @@ func TestDocumentOfFunctions(t *testing.T) {
 	found := fences.FindAllStringSubmatch(text, -1)
 	require.Len(t, found, 1)
 	src := []byte(found[0][2])
-	config, diags := language.Parse(functionsExample+"/doc.hcl", src)
+	config, diags := hcl.Parse(functionsExample+"/doc.hcl", src)
 	require.Empty(t, diags)
 	assert.Empty(t, config.Validate(nil))
-	formatted, diags := language.Format("doc.hcl", src)
+	formatted, diags := hcl.Format("doc.hcl", src)
 	assert.Empty(t, diags)
 	assert.Equal(t, string(src), string(formatted))
 	for _, policy := range functions.Policies() {

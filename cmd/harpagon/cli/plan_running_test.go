@@ -11,7 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
@@ -48,7 +48,7 @@ pipeline "p" {
 	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "there is no state folder")
 
-	config, diags := language.Load(language.LoadOptions{}, file)
+	config, diags := hcl.Load(hcl.LoadOptions{}, file)
 	require.False(t, diags.HasErrors())
 	task := executors.NewMeasureTask(config.Document.Pipelines[0], "m", "cpu", "", executors.Signatures(engines...))
 	at := func(batch int, d time.Duration) pipelines.Point {

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/scheduler"
 )
 
@@ -68,7 +67,7 @@ func (f *PlanningFlags) Servable(x *Declaration, paths []string) (*pipelines.Doc
 	if err := f.Override(doc); err != nil {
 		return nil, err
 	}
-	return doc, check.Servable(doc)
+	return doc, pipelines.CheckServable(doc)
 }
 
 // problem is the first of those found; the others mostly say the same of other

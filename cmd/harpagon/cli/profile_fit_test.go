@@ -15,7 +15,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines/files"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
@@ -95,7 +95,7 @@ function "f" {
 	file := filepath.Join(dir, "f.json")
 	require.NoError(t, os.WriteFile(file, []byte(model), 0o600))
 	write("http://127.0.0.1:9100")
-	config, diags := language.Load(language.LoadOptions{}, dir)
+	config, diags := hcl.Load(hcl.LoadOptions{}, dir)
 	require.False(t, diags.HasErrors(), "%v", diags)
 	host, err := serverless.New(serverless.Options{Problems: []functions.Problem{{Function: config.Document.Functions[0], Provider: config.Document.Providers[0]}}, Steady: true, ColdStart: 2 * time.Millisecond})
 	require.NoError(t, err)

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
+	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
@@ -45,12 +45,12 @@ that no hardware can meet. It asks no server and needs no device.`,
 }
 
 // declared is what validate prints.
-func declared(x *Declaration, c *language.Config, diags hcl.Diagnostics, asJSON bool) error {
+func declared(x *Declaration, c *hcl.Config, diags hclv2.Diagnostics, asJSON bool) error {
 	if asJSON {
 		return WriteJSON(x.Deps.Stdout, struct {
-			Valid    bool               `json:"valid"`
-			Findings []language.Finding `json:"findings"`
-		}{!diags.HasErrors(), language.Findings(diags)})
+			Valid    bool          `json:"valid"`
+			Findings []hcl.Finding `json:"findings"`
+		}{!diags.HasErrors(), hcl.Findings(diags)})
 	}
 	if err := x.Show(c, diags); err != nil {
 		return err
@@ -67,9 +67,9 @@ func declared(x *Declaration, c *language.Config, diags hcl.Diagnostics, asJSON 
 	return err
 }
 
-func severities(diags hcl.Diagnostics) (errors, warnings int) {
+func severities(diags hclv2.Diagnostics) (errors, warnings int) {
 	for _, d := range diags {
-		if d.Severity == hcl.DiagError {
+		if d.Severity == hclv2.DiagError {
 			errors++
 		} else {
 			warnings++
@@ -79,7 +79,7 @@ func severities(diags hcl.Diagnostics) (errors, warnings int) {
 }
 
 // checked says what has been looked at.
-func checked(x *Declaration, c *language.Config) string {
+func checked(x *Declaration, c *hcl.Config) string {
 	files, modules, points := 0, 0, 0
 	for name := range c.Files {
 		if strings.HasSuffix(name, ".hcl") {

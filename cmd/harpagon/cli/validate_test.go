@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/examples/ocr"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 )
 
 // root is the folder of the module.
@@ -92,7 +92,7 @@ func TestValidateFindsEverythingAtItsPlace(t *testing.T) {
 	assert.Empty(t, got.stderr)
 	var out struct {
 		Valid    bool
-		Findings []language.Finding
+		Findings []hcl.Finding
 	}
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	assert.False(t, out.Valid)

@@ -4,38 +4,37 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/hashicorp/hcl/v2"
+	hclv2 "github.com/hashicorp/hcl/v2"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 )
 
 // DeclarationError says what is wrong with a declaration, with every finding.
 type DeclarationError struct {
-	Config   *language.Config
-	Findings hcl.Diagnostics
+	Config   *hcl.Config
+	Findings hclv2.Diagnostics
 }
 
 // Error lists the findings with their places.
 func (e *DeclarationError) Error() string {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, "harpagon: the declaration cannot be used:")
-	_ = language.WriteDiagnostics(&b, e.Config, e.Findings, false) // a buffer takes everything
+	_ = hcl.WriteDiagnostics(&b, e.Config, e.Findings, false) // a buffer takes everything
 	return b.String()
 }
 
 // Load reads and checks a declaration; the error is a *DeclarationError.
-func Load(o language.LoadOptions, signatures check.SignatureFunc, files ...string) (pipelines.Document, error) {
+func Load(o hcl.LoadOptions, signatures pipelines.SignatureFunc, files ...string) (pipelines.Document, error) {
 	return load(o, signatures, files, nil, pipelines.Planning{})
 }
 
 // load also takes what a program declares, and how to plan in place of what plan
 // blocks say.
-func load(o language.LoadOptions, signatures check.SignatureFunc, files []string, own *pipelines.Document, by pipelines.Planning) (pipelines.Document, error) {
-	config, findings := language.NewConfig(), hcl.Diagnostics(nil)
+func load(o hcl.LoadOptions, signatures pipelines.SignatureFunc, files []string, own *pipelines.Document, by pipelines.Planning) (pipelines.Document, error) {
+	config, findings := hcl.NewConfig(), hclv2.Diagnostics(nil)
 	if len(files) > 0 || own == nil {
-		config, findings = language.Load(o, files...)
+		config, findings = hcl.Load(o, files...)
 	}
 	if own != nil {
 		findings = append(findings, config.Add(*own)...)

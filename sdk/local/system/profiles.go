@@ -8,7 +8,6 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/check"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 )
 
@@ -60,7 +59,7 @@ func (f Folder) Fill(doc *pipelines.Document, engines []executors.Engine) error 
 }
 
 // find loads what is kept of a module on the hardware that it may run on.
-func find(kept activities.Profiles, p pipelines.Pipeline, m pipelines.Module, hardware []pipelines.Hardware, signatures check.SignatureFunc) (points []pipelines.Point, err error) {
+func find(kept activities.Profiles, p pipelines.Pipeline, m pipelines.Module, hardware []pipelines.Hardware, signatures pipelines.SignatureFunc) (points []pipelines.Point, err error) {
 	for _, h := range hardware {
 		if len(m.Hardware) > 0 && !slices.Contains(m.Hardware, h.Name) {
 			continue

@@ -18,7 +18,7 @@ import (
 	"github.com/harpagon/harpagon/executors/process"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/pipelines/language"
+	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk"
@@ -120,7 +120,7 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 	engines := Engines(o.Functions, o.Command, s.engines)
 	var doc pipelines.Document
 	if o.declares() {
-		variables := language.LoadOptions{Vars: o.Vars, VarFiles: o.VarFiles, Env: o.Environ}
+		variables := hcl.LoadOptions{Vars: o.Vars, VarFiles: o.VarFiles, Env: o.Environ}
 		if doc, err = load(variables, executors.Signatures(engines...), o.Files, o.Document, o.Plan); err != nil {
 			return err
 		}

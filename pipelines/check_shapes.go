@@ -1,0 +1,197 @@
+package pipelines
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// shapes compares what modules consume with what feeds them, as far as their
+// signatures are known.
+func (v *validator) shapes(p *Pipeline, path string) {
+	signatures := map[string]Signature{}
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		if m.Function == "" && v.modelless[m.Model] {
+			continue // it was reported, and cannot be read
+		}
+		sig, err := v.signatureOf(m)
+		if err != nil {
+			at := path + ".module." + m.Name
+			if m.Function != "" {
+				v.errorf(at+".function", "Unusable function", "%v", err)
+			} else {
+				v.errorf(at+".model", "Unusable model", "%v", err)
+			}
+			continue
+		}
+		signatures[m.Name] = sig
+		v.variantShapes(m, sig, path+".module."+m.Name)
+	}
+	scopes := v.g.Scopes()
+	for i := range p.Modules {
+		v.typical(&p.Modules[i], signatures[p.Modules[i].Name], path+".module."+p.Modules[i].Name)
+		v.nesting(&p.Modules[i], scopes, path+".module."+p.Modules[i].Name)
+		v.moduleShapes(&p.Modules[i], signatures, scopes, path+".module."+p.Modules[i].Name)
+	}
+	for _, o := range p.Outputs {
+		v.source(o.From, signatures, path+".output."+o.Name+".value")
+	}
+}
+
+// nesting keeps fan-outs from standing in one another without bound.
+func (v *validator) nesting(m *Module, scopes map[string][]string, path string) {
+	if m.Scatter && len(CommonScopeOf(m, scopes)) >= MaxNesting {
+		v.errorf(path+".fanout", "Fan-outs nested too deeply", "%q fans out within %d others; at most %d may stand in one another.", m.Name, MaxNesting, MaxNesting)
+	}
+}
+
+func (v *validator) moduleShapes(m *Module, all map[string]Signature, scopes map[string][]string, path string) {
+	sig, known := all[m.Name]
+	known = known && len(sig.Inputs) > 0
+	var names []string
+	for _, in := range sig.Inputs {
+		names = append(names, in.Name)
+	}
+	scattered := false
+	for _, b := range m.Inputs {
+		at := path + ".inputs." + b.Name
+		from, ok := Port{}, false
+		if !b.IsConstant() {
+			from, ok = v.source(b.From, all, at)
+		}
+		if !known {
+			continue
+		}
+		i := slices.Index(names, b.Name)
+		if i < 0 {
+			v.errorf(at, "Unknown input", "%s has no input %q.%s", what(m), b.Name, v.suggest(b.Name, names))
+			continue
+		}
+		if b.IsConstant() {
+			v.constant(m, b, sig.Inputs[i], at)
+		} else if ok {
+			scattered = v.fits(scopes, m, b, from, sig.Inputs[i], at) || scattered
+		} else {
+			scattered = true // cannot be told
+		}
+	}
+	if !known {
+		return
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(m.Inputs, func(b Binding) bool { return b.Name == name }) {
+			v.errorf(path+".inputs", "Missing input", "%s needs an input %q, which nothing feeds.", what(m), name)
+		}
+	}
+	v.axes(m, sig, path+".batch_axis")
+	if m.Scatter && !scattered {
+		v.errorf(path+".fanout", "Nothing to fan out", "No input of %q has a first dimension that varies, so there is nothing to split into requests.", m.Name)
+	}
+}
+
+// constant checks that a constant can be what the input takes.
+func (v *validator) constant(m *Module, b Binding, p Port, at string) {
+	if _, err := ConstantAt(b.Value, p); err != nil {
+		v.errorf(at, "Constant that does not fit", "Input %q of %s takes %s %v: %v.", b.Name, lower(what(m)), p.Datatype, p.Shape, err)
+	}
+}
+
+// axes checks that a batch axis is said of inputs and outputs that there are.
+func (v *validator) axes(m *Module, sig Signature, at string) {
+	var names []string
+	for _, p := range slices.Concat(sig.Inputs, sig.Outputs) {
+		names = append(names, p.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.BatchAxis)) {
+		if !slices.Contains(names, name) {
+			v.errorf(at, "Unknown name", "%s has no input or output %q.%s", what(m), name, Suggest(name, names))
+		}
+	}
+}
+
+func what(m *Module) string {
+	if m.Function != "" {
+		return fmt.Sprintf("The function %q", m.Function)
+	}
+	return fmt.Sprintf("The model of %q", m.Name)
+}
+
+// source finds the tensor that a reference points at; ok is false when it is
+// not known or was reported.
+func (v *validator) source(r Ref, all map[string]Signature, at string) (port Port, ok bool) {
+	if r.Module == "" {
+		if in := v.g.In[r.Port]; in != nil {
+			return *in, true
+		}
+		return Port{}, false
+	}
+	sig, known := all[r.Module]
+	if !known || len(sig.Outputs) == 0 {
+		return Port{}, false
+	}
+	var names []string
+	for _, o := range sig.Outputs {
+		if o.Name == r.Port {
+			return o, o.Datatype != ""
+		}
+		names = append(names, o.Name)
+	}
+	v.errorf(at, "Unknown reference", "Module %q has no output %q.%s", r.Module, r.Port, v.suggest(r.Port, names))
+	return Port{}, false
+}
+
+// fits compares a tensor with the input that it feeds, after gathering and
+// scattering, and says whether the input is scattered.
+func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, from, to Port, at string) bool {
+	if to.Datatype == "" {
+		return true
+	}
+	shape := slices.Clone(from.Shape)
+	// An input from a deeper scope arrives gathered along one new axis.
+	if len(scopes[b.From.Module]) > len(CommonScopeOf(m, scopes)) {
+		shape = append([]int64{-1}, shape...)
+	}
+	split := m.Scatter && len(shape) == len(to.Shape)+1 && shape[0] == -1
+	if split {
+		shape = shape[1:]
+	}
+	if from.Datatype != to.Datatype {
+		v.errorf(at, "Datatypes differ", "%s is %s, but %s takes %s at input %q.", b.From, from.Datatype, lower(what(m)), to.Datatype, b.Name)
+		return split
+	}
+	if !SameShape(shape, to.Shape) {
+		hint := ""
+		if !m.Scatter && len(shape) == len(to.Shape)+1 && shape[0] == -1 {
+			hint = " Give the module a fanout to run it once for each row."
+		}
+		v.errorf(at, "Shapes differ", "%s has shape %v, but %s takes %v at input %q.%s", b.From, shape, lower(what(m)), to.Shape, b.Name, hint)
+	}
+	return split
+}
+
+func lower(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+
+// typical checks the typical shapes of a module's inputs, against the shapes of
+// its signature where that is known.
+func (v *validator) typical(m *Module, sig Signature, path string) {
+	var names []string
+	for _, b := range m.Inputs {
+		names = append(names, b.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Typical)) {
+		typical := m.Typical[name]
+		if !slices.Contains(names, name) {
+			v.errorf(path+".typical", "Unknown input", "The module has no input %q.%s", name, Suggest(name, names))
+			continue
+		}
+		shape := slices.Repeat([]int64{-1}, len(typical))
+		if i := slices.IndexFunc(sig.Inputs, func(p Port) bool { return p.Name == name && p.Datatype != "" }); i >= 0 {
+			shape = sig.Inputs[i].Shape
+		}
+		if why := Misfit(shape, typical); why != "" {
+			v.errorf(path+".typical", "Typical shape out of bounds", "A typical %v for input %q of shape %v: %s.", typical, name, shape, why)
+		}
+	}
+}
