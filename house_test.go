@@ -23,15 +23,15 @@ const module = "github.com/harpagon/harpagon/"
 // import rooms that stand below it, and itself.
 var floors = []string{
 	"cmd", "experiments", "sdk/local", "examples", "sdk", "gateway", "workflows", "activities",
-	"dispatcher", "executors", "scheduler", "wire", "pipelines",
+	"dispatcher", "executors", "scheduler", "wire", "pipelines", "internal",
 }
 
 // lightRooms may import only these rooms, whatever stands below them: a client
 // program must not compile a server.
 var lightRooms = map[string][]string{
-	"sdk":       {"sdk", "wire", "pipelines"},
-	"wire":      {"wire", "pipelines"},
-	"pipelines": {"pipelines"},
+	"sdk":       {"sdk", "wire", "pipelines", "internal"},
+	"wire":      {"wire", "pipelines", "internal"},
+	"pipelines": {"pipelines", "internal"},
 }
 
 // impure are imports that no decision may have: decisions get time, randomness

@@ -84,7 +84,7 @@ func (w *RoundTrip) Run(_ context.Context, items [][]wire.Tensor) ([][]wire.Tens
 	case err != nil:
 		return nil, err
 	case m.Result == nil:
-		return nil, errors.New("executors/way: what came back is no result")
+		return nil, errors.New("executors: what came back is no result")
 	case m.Result.Err != nil:
 		return nil, m.Result.Err
 	}

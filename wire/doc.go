@@ -11,5 +11,5 @@
 //
 // Sub-packages speak the protocols: wire/oip the Open Inference Protocol
 // between client and gateway, wire/attach the stream between gateway and
-// executor, wire/attach/attachtcp the same stream between hosts.
+// executor, wire/attach carries the same stream between hosts.
 package wire

@@ -11,7 +11,7 @@
 // batch of at least n, as an engine does that pads. A duration of zero returns
 // at once, without a timer.
 //
-// Package wire/sleep says how precise that is: on Linux a batch ends about 0.1 ms late at
+// Package internal/osutil says how precise that is: on Linux a batch ends about 0.1 ms late at
 // the median on idle cores.
 //
 // # Outputs

@@ -1,5 +1,5 @@
 // Package hosts makes and ends hosts for a fleet: it is how a provisioner acts. What to
-// make and what to end is decided elsewhere (scheduler/autoscale/hosts).
+// make and what to end is decided elsewhere (scheduler/autoscale).
 //
 // A file of the control role declares, per kind of hardware, what hosts of it are like and
 // which Driver has them. Process starts `harpagon worker` on this machine; Commands runs

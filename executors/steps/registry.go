@@ -44,12 +44,12 @@ func (r *Registry) Register(name string, f Function) error {
 	defer r.mu.Unlock()
 	switch {
 	case name == "":
-		return fmt.Errorf("executors/functions: a function needs a name")
+		return fmt.Errorf("executors/steps: a function needs a name")
 	case f.Prepare == nil:
-		return fmt.Errorf("executors/functions: function %q has no Prepare", name)
+		return fmt.Errorf("executors/steps: function %q has no Prepare", name)
 	}
 	if _, taken := r.byName[name]; taken {
-		return fmt.Errorf("executors/functions: function %q is registered already; choose another name", name)
+		return fmt.Errorf("executors/steps: function %q is registered already; choose another name", name)
 	}
 	if r.byName == nil {
 		r.byName = make(map[string]Function)
@@ -83,7 +83,7 @@ func (r *Registry) Signature(m pipelines.Module) (pipelines.Signature, error) {
 func (r *Registry) prepare(m pipelines.Module) (Step, error) {
 	f, ok := r.Lookup(m.Function)
 	if !ok {
-		return Step{}, fmt.Errorf("executors/functions: module %q: there is no function %q%s", m.Name, m.Function, hint(m.Function, r.Names()))
+		return Step{}, fmt.Errorf("executors/steps: module %q: there is no function %q%s", m.Name, m.Function, hint(m.Function, r.Names()))
 	}
 	p := NewParameters(m.Parameters)
 	step, err := f.Prepare(p)
@@ -94,7 +94,7 @@ func (r *Registry) prepare(m pipelines.Module) (Step, error) {
 		err = fmt.Errorf("it has nothing to call")
 	}
 	if err != nil {
-		return Step{}, fmt.Errorf("executors/functions: module %q: function %q: %w", m.Name, m.Function, err)
+		return Step{}, fmt.Errorf("executors/steps: module %q: function %q: %w", m.Name, m.Function, err)
 	}
 	return step, nil
 }

@@ -51,7 +51,7 @@ func (w *world) setClocks() {
 	})
 }
 
-// nextEpoch is that of an owner by whom control replaces another, as workflows/fleet makes
+// nextEpoch is that of an owner by whom control replaces another, as workflows makes
 // them. World.mu is held.
 func (w *world) nextEpoch() uint64 {
 	const bits = 16 // for those that dispatchers claim by themselves

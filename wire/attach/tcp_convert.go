@@ -9,7 +9,7 @@ import (
 	pb "github.com/harpagon/harpagon/wire/attach/attachpb"
 )
 
-var errEmpty = errors.New("attachtcp: a message of no known kind; gateway and workers must be of one version")
+var errEmpty = errors.New("attach: a message of no known kind; gateway and workers must be of one version")
 
 // Encode is a message as it travels, at the sender's time: what is due travels as the
 // time that is left, so that clocks may differ.

@@ -23,11 +23,11 @@ func (d Dialer) Dial(ctx context.Context, address string) (Stream, error) {
 		err = d.MaySend(host, d.Identity != nil)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("attachtcp: %q: %w", address, err)
+		return nil, fmt.Errorf("attach: %q: %w", address, err)
 	}
 	conn, err := d.greet(ctx, host, address)
 	if err != nil {
-		return nil, fmt.Errorf("attachtcp: no gateway answers at %s: %w", address, secure.Explain(err, address))
+		return nil, fmt.Errorf("attach: no gateway answers at %s: %w", address, secure.Explain(err, address))
 	}
 	s := &tcpStream{conn: conn, peer: address, limit: d.maxMessage(), ends: true}
 	unlink := context.AfterFunc(ctx, func() { s.abort(ctx.Err()) })

@@ -132,7 +132,7 @@ func (s *tcpStream) post(m *Message) error {
 	var room [roomFor]byte
 	made, err := appendMessage(room[:0], m)
 	if err == nil && len(made) > s.limit {
-		err = fmt.Errorf("attachtcp: a message of %d bytes; at most %d are allowed", len(made), s.limit)
+		err = fmt.Errorf("attach: a message of %d bytes; at most %d are allowed", len(made), s.limit)
 	}
 	if err != nil {
 		s.abort(err)

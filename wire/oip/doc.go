@@ -23,7 +23,7 @@
 //
 // A server reads requests by ReadHTTP, answers by WriteAnswer, WriteHTTP and WriteError, and asks
 // for a token by Authorized; which paths it has is its own. Package
-// gateway/httpapi serves a gateway's, package executors/provider functions'.
+// gateway/httpapi serves a gateway's, package executors/serverless functions'.
 //
 // # Clients
 //

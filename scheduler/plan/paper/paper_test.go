@@ -119,7 +119,7 @@ func TestTheorem1(t *testing.T) {
 }
 
 // Round robin is planned with 2d. What the dispatcher does in figure 4 is less: 3.375 s, see
-// package scheduler/dispatch/turns.
+// package scheduler/dispatch/roundrobin.
 func TestRoundRobinIsPlannedWithTwiceTheDuration(t *testing.T) {
 	assert.Equal(t, 4*time.Second, roundRobin{}.full(of(plantest.Point(6, 2000)), 8))
 }

@@ -51,7 +51,7 @@ type ClientOptions struct {
 }
 
 // Client asks one server, whoever wrote it. It may be used from many goroutines
-// at once; Close it in the end. Errors are those of package wire/oip/oiphttp.
+// at once; Close it in the end. Errors are those of package wire/oip.
 type Client struct {
 	options ClientOptions
 	conn    *grpc.ClientConn
