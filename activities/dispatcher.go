@@ -68,7 +68,7 @@ type DispatcherActivities struct {
 func (d *DispatcherActivities) HoldMember(ctx context.Context, _ Member) error {
 	began := time.Now()
 	return d.Presence.hold(ctx, newLease(ctx, d.Pulse, func() any {
-		beat := MemberBeat{Present: present(began)}
+		beat := memberBeat{Present: present(began)}
 		for service := range d.Server.Owns() {
 			beat.Services = append(beat.Services, service)
 		}

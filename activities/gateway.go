@@ -51,8 +51,8 @@ type GatewayActivities struct {
 	Dispatchers func(DispatchersInput) // is told which there are; nil where nobody asks
 }
 
-// MemberBeat is what a gateway or a dispatcher says with every heartbeat.
-type MemberBeat struct {
+// memberBeat is what a gateway or a dispatcher says with every heartbeat.
+type memberBeat struct {
 	Present  string   // for how long
 	Services []string // that it serves
 }
@@ -60,7 +60,7 @@ type MemberBeat struct {
 // HoldMember keeps the gateway present for as long as it heartbeats.
 func (g *GatewayActivities) HoldMember(ctx context.Context, _ Member) error {
 	began := time.Now()
-	return g.Presence.hold(ctx, newLease(ctx, g.Pulse, func() any { return MemberBeat{present(began), g.Gateway.Services()} }))
+	return g.Presence.hold(ctx, newLease(ctx, g.Pulse, func() any { return memberBeat{present(began), g.Gateway.Services()} }))
 }
 
 // Announce says that a service exists and is not ready, so that requests to it are

@@ -186,7 +186,7 @@ func (h *Host) UseGateways(_ context.Context, in GatewaysInput) error {
 	defer h.mu.Unlock()
 	if h.Gateways != nil && in.Version >= h.version {
 		h.version = in.Version
-		h.Gateways(AttachAddresses(in.Gateways))
+		h.Gateways(attachAddresses(in.Gateways))
 	}
 	return nil
 }

@@ -131,8 +131,8 @@ func (v FleetView) Taken(m Member) bool {
 // Attached are the gateways and the dispatchers, to which executors attach.
 func (v FleetView) Attached() []Member { return append(v.Gateways(), v.Dispatchers()...) }
 
-// AttachAddresses are where executors reach gateways and dispatchers.
-func AttachAddresses(members []Member) (all []string) {
+// attachAddresses are where executors reach gateways and dispatchers.
+func attachAddresses(members []Member) (all []string) {
 	for _, g := range members {
 		if g.Attach != "" {
 			all = append(all, g.Attach)

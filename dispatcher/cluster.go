@@ -33,8 +33,8 @@ func (d *Dispatcher) compileCluster(of placement.Deployment) (*Generation, error
 		g.homes = append(g.homes, slices.Repeat(g.members[i:], len(compiled.Nodes))...)
 	}
 	g.left.Store(int32(len(g.members)))
-	made, err := BuildCluster(&of, graphs, d.limits())
-	g.policies = []BuiltPolicy{made}
+	made, err := buildCluster(&of, graphs, d.limits())
+	g.policies = []builtPolicy{made}
 	for _, m := range g.members { // with their times
 		copy(g.Nodes[m.base:], m.Nodes)
 	}
@@ -143,7 +143,7 @@ func (g *Generation) station(s *station) {
 // residents are the modules that a station of a cluster serves.
 type residents struct {
 	of     *Generation // whose nodes are the classes
-	counts []*ModuleStats
+	counts []*moduleStats
 	class  map[string]int32
 }
 
@@ -154,7 +154,7 @@ func (r *residents) next(g *Generation, span time.Duration, now dispatch.Time) *
 		name := g.Nodes[i].Module
 		counts := r.statsOf(name)
 		if counts == nil {
-			counts = new(ModuleStats)
+			counts = new(moduleStats)
 			counts.Init(span, now)
 		}
 		n.class[name], n.counts = int32(i), append(n.counts, counts)
@@ -163,7 +163,7 @@ func (r *residents) next(g *Generation, span time.Duration, now dispatch.Time) *
 }
 
 // statsOf are those of a module; nil where it is not served.
-func (r *residents) statsOf(name string) *ModuleStats {
+func (r *residents) statsOf(name string) *moduleStats {
 	if r == nil {
 		return nil
 	}

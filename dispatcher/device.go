@@ -17,7 +17,7 @@ type device struct {
 	mu      sync.Mutex
 	arbiter tc.Arbiter
 	asking  map[int]asker // by user of the arbiter: who asked last for it
-	watch   StuckWatch[*Batch]
+	watch   stuckWatch[*Batch]
 }
 
 // asker is a lane of a station.
@@ -35,7 +35,7 @@ func (d *Dispatcher) device(host, name string) *device {
 		d.numbered++
 		at = &device{number: d.numbered, dispatcher: d}
 		at.watch.Now = d.options.Now
-		at.watch.Timer = func() StuckTimer { return d.options.NewTimer(at.look) }
+		at.watch.Timer = func() stuckTimer { return d.options.NewTimer(at.look) }
 	}
 	if name != "" {
 		d.devices[key] = at

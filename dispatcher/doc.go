@@ -80,23 +80,23 @@
 //
 // # Numbers of remote stations
 //
-// RemoteIDs gives the stations of a gateway the numbers by which it calls them to a
+// remoteIDs gives the stations of a gateway the numbers by which it calls them to a
 // dispatcher elsewhere.
 //
 // # Policies
 //
-// BuildPolicies makes the dispatch policies of a deployment's modules, from what the
+// buildPolicies makes the dispatch policies of a deployment's modules, from what the
 // plan says of their time and from what a dispatcher allows itself.
 //
 // # Counts
 //
-// ServiceStats and ModuleStats count what a gateway sees: requests by outcome and latency, items
+// ServiceStats and moduleStats count what a gateway sees: requests by outcome and latency, items
 // and batches of modules, and how long batches take. Rates and latencies look back
 // on the last seconds, a figure for each (ring.go); totals count from the beginning.
 //
 // # Stuck batches
 //
-// A StuckWatch finds batches that take far longer than their profile
+// A stuckWatch finds batches that take far longer than their profile
 // (pipelines.SlowestRuns).
 //
 // The executor of such a batch will give its engine up; until then nothing that shares the

@@ -16,7 +16,7 @@ type Generation struct {
 	*flow.Graph
 	Deployment placement.Deployment
 
-	policies []BuiltPolicy // by node; they are the stations' once it is installed
+	policies []builtPolicy // by node; they are the stations' once it is installed
 	stations []*station    // by node
 	number   int           // in its account; see unguarded
 	account  *account      // nil where it is unguarded
@@ -57,14 +57,14 @@ func (d *Dispatcher) Compile(of placement.Deployment) (*Generation, error) {
 			}
 		}
 	}
-	ScheduleGraph(&g.Deployment, compiled)
-	g.policies, err = BuildPolicies(&g.Deployment, compiled, d.limits())
+	scheduleGraph(&g.Deployment, compiled)
+	g.policies, err = buildPolicies(&g.Deployment, compiled, d.limits())
 	return g, err
 }
 
-func (d *Dispatcher) limits() PolicyLimits {
+func (d *Dispatcher) limits() policyLimits {
 	o := &d.options
-	return PolicyLimits{MaxQueue: o.MaxQueue, MaxCalls: o.MaxCalls, Patient: o.Patient, Margin: o.Margin, FunctionMargin: o.FunctionMargin}
+	return policyLimits{MaxQueue: o.MaxQueue, MaxCalls: o.MaxCalls, Patient: o.Patient, Margin: o.Margin, FunctionMargin: o.FunctionMargin}
 }
 
 // Largest is the size of the largest query of a pool; 0 where requests are none.
@@ -167,7 +167,7 @@ func (d *Dispatcher) setup(g *Generation, index int, unfit []string) setup {
 
 // shapes are those of the groups of executors of a module.
 func shapes(of *placement.Deployment, module string) (all []groupShape) {
-	for _, group := range PolicyGroups(of, module) {
+	for _, group := range policyGroups(of, module) {
 		all = append(all, groupShape{batch: group.Batch, window: group.Window})
 	}
 	return all

@@ -72,7 +72,7 @@ type Item struct {
 	Settled  bool // what the last Cancel has found: it is back, and the dispatcher holds it no more
 	More     bool // others of its request come to the module in the same instant, after it
 	Times
-	stats *ModuleStats // that counts it
+	stats *moduleStats // that counts it
 	id    dispatch.RequestID
 	lost  *loss // the last; nil without
 

@@ -224,7 +224,7 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 func (s *station) count(b *Batch, now dispatch.Time, r Report) {
 	whole := b.Items[0]
 	counts := whole.stats
-	stays := counts.Batch(now, BatchStats{
+	stays := counts.Batch(now, batchStats{
 		Took:     whole.Ended - whole.Ready - whole.Queue,
 		Executor: b.Executor.Name, Hardware: b.Executor.Hardware, Host: b.Executor.host, Items: len(b.Items), Rows: b.Rows, Concurrency: b.Executor.concurrency,
 		Largest: b.Items[0].Request.Generation.largest, Failed: r.Failed, Compute: r.Compute, Transfer: whole.transfer(),

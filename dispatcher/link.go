@@ -29,7 +29,7 @@ type Link struct {
 	mu          sync.Mutex
 	generations map[*Generation]uint64
 	numbered    uint64
-	stations    RemoteIDs[*station]
+	stations    remoteIDs[*station]
 	requests    []*Request // by number; nil where it is free
 	free        []uint64
 }

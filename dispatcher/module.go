@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// ModuleStats counts the items and batches of a module. Its owner's lock guards it.
-type ModuleStats struct {
+// moduleStats counts the items and batches of a module. Its owner's lock guards it.
+type moduleStats struct {
 	since dispatch.Time
 	ring  ring[moduleSecond]
 	runs  map[runKey]*runs
@@ -61,28 +61,28 @@ type executorSecond struct {
 }
 
 // Init begins to count at now. Measure looks back on span.
-func (s *ModuleStats) Init(span time.Duration, now dispatch.Time) {
+func (s *moduleStats) Init(span time.Duration, now dispatch.Time) {
 	s.ring.init(span, (*moduleSecond).reset)
 	s.since = now
 }
 
 // Arrive counts an item.
-func (s *ModuleStats) Arrive(now dispatch.Time) { s.ring.at(now).requests++ }
+func (s *moduleStats) Arrive(now dispatch.Time) { s.ring.at(now).requests++ }
 
 // Query notes the size of a pool's query, whose profile ends at largest.
-func (s *ModuleStats) Query(now dispatch.Time, size, largest int) {
+func (s *moduleStats) Query(now dispatch.Time, size, largest int) {
 	second := s.ring.at(now)
 	second.queries = tallyUp(second.queries, bucketOfSize(size, largest), 1)
 }
 
 // Drop counts an item that was given up, in the words of autoscale.
-func (s *ModuleStats) Drop(now dispatch.Time, reason string) {
+func (s *moduleStats) Drop(now dispatch.Time, reason string) {
 	second := s.ring.at(now)
 	second.drops = tallyUp(second.drops, reason, 1)
 }
 
-// BatchStats is a batch that has come back.
-type BatchStats struct {
+// batchStats is a batch that has come back.
+type batchStats struct {
 	Executor, Hardware string
 	Host               string // of the executor; empty where it is not known
 	Concurrency        int    // batches that it runs at a time
@@ -95,9 +95,9 @@ type BatchStats struct {
 	Transfer           time.Duration // between gateway and executor and back
 }
 
-// BatchStats counts one that has come back, and returns what counts the times of its items: nil
+// batchStats counts one that has come back, and returns what counts the times of its items: nil
 // where it was computed twice, or not, because those say little.
-func (s *ModuleStats) Batch(now dispatch.Time, b BatchStats) *Stays {
+func (s *moduleStats) Batch(now dispatch.Time, b batchStats) *Stays {
 	second := s.ring.at(now)
 	second.batches++
 	second.batched += int64(b.Rows)
@@ -155,7 +155,7 @@ func (s *moduleSecond) executor(name string) *executorSecond {
 }
 
 // Measure fills in what was seen lately.
-func (s *ModuleStats) Measure(now dispatch.Time, m *autoscale.ModuleMeasures) {
+func (s *moduleStats) Measure(now dispatch.Time, m *autoscale.ModuleMeasures) {
 	r := &s.ring
 	r.advance(now)
 	span := min(r.span(now), now-s.since)

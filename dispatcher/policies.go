@@ -16,19 +16,19 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
-// PolicyLimits are what a dispatcher allows itself; dispatcher.Options says what each means.
-type PolicyLimits struct {
+// policyLimits are what a dispatcher allows itself; dispatcher.Options says what each means.
+type policyLimits struct {
 	MaxQueue, MaxCalls     int
 	Patient                bool
 	Margin, FunctionMargin time.Duration
 }
 
-// marginShare is the part of a request's time at a module that PolicyLimits.Margin
+// marginShare is the part of a request's time at a module that policyLimits.Margin
 // may take at most.
 const marginShare = 10
 
-// ScheduleGraph fills the graph in with what the plan says of time.
-func ScheduleGraph(d *placement.Deployment, graph *flow.Graph) {
+// scheduleGraph fills the graph in with what the plan says of time.
+func scheduleGraph(d *placement.Deployment, graph *flow.Graph) {
 	budget, keep := map[string]time.Duration{}, map[string]flow.KeptWindows{}
 	for i := range graph.Nodes {
 		module := graph.Nodes[i].Module
@@ -36,20 +36,20 @@ func ScheduleGraph(d *placement.Deployment, graph *flow.Graph) {
 		if m != nil {
 			budget[module] = m.Budget
 		}
-		keep[module] = flow.KeepWindows(d.Pipeline.Dispatch, m, PolicyGroups(d, module))
+		keep[module] = flow.KeepWindows(d.Pipeline.Dispatch, m, policyGroups(d, module))
 	}
 	graph.Schedule(budget, keep)
 }
 
-// BuiltPolicy is a policy with what it was made from.
-type BuiltPolicy struct {
+// builtPolicy is a policy with what it was made from.
+type builtPolicy struct {
 	dispatch.Policy
 	Spec factory.Spec
 }
 
-// BuildPolicies makes a policy for every node of a graph that is scheduled, in their order.
-func BuildPolicies(d *placement.Deployment, graph *flow.Graph, l PolicyLimits) ([]BuiltPolicy, error) {
-	all := make([]BuiltPolicy, len(graph.Nodes))
+// buildPolicies makes a policy for every node of a graph that is scheduled, in their order.
+func buildPolicies(d *placement.Deployment, graph *flow.Graph, l policyLimits) ([]builtPolicy, error) {
+	all := make([]builtPolicy, len(graph.Nodes))
 	for i := range all {
 		n := &graph.Nodes[i]
 		s, err := spec(d, n, &l)
@@ -65,7 +65,7 @@ func BuildPolicies(d *placement.Deployment, graph *flow.Graph, l PolicyLimits) (
 }
 
 // spec is the policy that the deployment names, for one of its modules.
-func spec(d *placement.Deployment, n *flow.Node, o *PolicyLimits) (factory.Spec, error) {
+func spec(d *placement.Deployment, n *flow.Node, o *policyLimits) (factory.Spec, error) {
 	if d.Function != nil {
 		return factory.Spec{Grouped: groupedOptions(d.Function, o)}, nil
 	}
@@ -73,7 +73,7 @@ func spec(d *placement.Deployment, n *flow.Node, o *PolicyLimits) (factory.Spec,
 		return pool.Dispatcher(*d, o.MaxQueue)
 	}
 	c := factory.Module{
-		Policy: d.Pipeline.Dispatch, Groups: PolicyGroups(d, n.Module), SLO: d.Pipeline.SLO - n.Offset - n.Keep.Planned,
+		Policy: d.Pipeline.Dispatch, Groups: policyGroups(d, n.Module), SLO: d.Pipeline.SLO - n.Offset - n.Keep.Planned,
 		MaxQueue: o.MaxQueue, Early: flow.EarlyStart(!o.Patient, &d.Pipeline, &d.Plan), Below: n.Below(),
 	}
 	c.Margin = min(max(0, o.Margin), c.SLO/marginShare)
@@ -83,17 +83,17 @@ func spec(d *placement.Deployment, n *flow.Node, o *PolicyLimits) (factory.Spec,
 	return c.Spec()
 }
 
-// BuildCluster makes the one policy of a part of a cluster, and schedules the graphs of its
+// buildCluster makes the one policy of a part of a cluster, and schedules the graphs of its
 // members, which are in their order. A request's class is the place of its module among
 // all of them.
-func BuildCluster(d *placement.Deployment, graphs []*flow.Graph, l PolicyLimits) (BuiltPolicy, error) {
+func buildCluster(d *placement.Deployment, graphs []*flow.Graph, l policyLimits) (builtPolicy, error) {
 	part := &d.Cluster.Parts[0]
 	o := shared.Options{MaxQueue: l.MaxQueue, Margin: max(0, l.Margin)}
 	for i := range part.Members {
 		m := &part.Members[i]
 		models, err := factory.SharedModels(&m.Pipeline, graphs[i], m.Budgets, d.Cluster.Hardware)
 		if err != nil {
-			return BuiltPolicy{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
+			return builtPolicy{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
 		}
 		for _, model := range models {
 			o.Margin = min(o.Margin, model.SLO/marginShare)
@@ -103,9 +103,9 @@ func BuildCluster(d *placement.Deployment, graphs []*flow.Graph, l PolicyLimits)
 	s := factory.Spec{Shared: &factory.Shared{Name: d.Cluster.Dispatch, Options: o}}
 	p, err := factory.New(s)
 	if err != nil {
-		return BuiltPolicy{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
+		return builtPolicy{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
 	}
-	return BuiltPolicy{Policy: p, Spec: s}, nil
+	return builtPolicy{Policy: p, Spec: s}, nil
 }
 
 // groupedOptions is the configuration of policy grouped. A batch leaves a margin
@@ -113,7 +113,7 @@ func BuildCluster(d *placement.Deployment, graphs []*flow.Graph, l PolicyLimits)
 // is given up when not even a call of its own would be in time, on average: the
 // plan's longest time of a full batch would give up what leaves at its timeout
 // whenever a timer is late.
-func groupedOptions(d *functions.Deployment, o *PolicyLimits) *grouped.Options {
+func groupedOptions(d *functions.Deployment, o *policyLimits) *grouped.Options {
 	problem := functions.Problem{Function: d.Function, Provider: d.Provider}
 	c := d.Plan.Dispatch()
 	c.MaxQueue = o.MaxCalls
@@ -137,10 +137,10 @@ func planned(d *placement.Deployment, module string) *plan.Module {
 	return nil
 }
 
-// PolicyGroups are the groups of a module by the index that slots refer to, with
+// policyGroups are the groups of a module by the index that slots refer to, with
 // durations by batch size from the profile. Without a plan for the module the slots
 // say what there is.
-func PolicyGroups(d *placement.Deployment, module string) []tc.Group {
+func policyGroups(d *placement.Deployment, module string) []tc.Group {
 	var all []tc.Group
 	if m := planned(d, module); m != nil {
 		declared := plan.Transferred(d.Pipeline, d.Plan.Transfer)

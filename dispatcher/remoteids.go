@@ -2,11 +2,11 @@ package dispatcher
 
 import "github.com/harpagon/harpagon/wire/queue"
 
-// RemoteIDs are those by which stations S are called. A station has one for as long as the
+// remoteIDs are those by which stations S are called. A station has one for as long as the
 // other side knows a generation with it. Then its place is the next one's to come, whose
 // number tells another life of the place: what the other side has said of the one before,
 // and comes late, names nobody.
-type RemoteIDs[S comparable] struct {
+type remoteIDs[S comparable] struct {
 	of     map[S]*numbered
 	places []place[S]
 	free   []uint64 // places without a station
@@ -25,7 +25,7 @@ type place[S comparable] struct {
 }
 
 // Use notes that the other side knows a generation with the stations.
-func (n *RemoteIDs[S]) Use(all []S) {
+func (n *remoteIDs[S]) Use(all []S) {
 	if n.of == nil {
 		n.of = make(map[S]*numbered)
 	}
@@ -38,7 +38,7 @@ func (n *RemoteIDs[S]) Use(all []S) {
 }
 
 // Leave notes that it does not any more.
-func (n *RemoteIDs[S]) Leave(all []S) {
+func (n *remoteIDs[S]) Leave(all []S) {
 	for _, s := range all {
 		u := n.of[s]
 		if u.generations--; u.generations > 0 {
@@ -54,7 +54,7 @@ func (n *RemoteIDs[S]) Leave(all []S) {
 }
 
 // Number is that of a station of a generation that the other side knows.
-func (n *RemoteIDs[S]) Number(s S) uint64 {
+func (n *remoteIDs[S]) Number(s S) uint64 {
 	u := n.of[s]
 	if u.given {
 		return u.number
@@ -71,7 +71,7 @@ func (n *RemoteIDs[S]) Number(s S) uint64 {
 }
 
 // Find is the station that has the number; the zero one where none has it now.
-func (n *RemoteIDs[S]) Find(number uint64) (none S) {
+func (n *remoteIDs[S]) Find(number uint64) (none S) {
 	at := queue.Place(number)
 	if at >= uint64(len(n.places)) || number != queue.Station(at, n.places[at].lives) {
 		return none
@@ -80,7 +80,7 @@ func (n *RemoteIDs[S]) Find(number uint64) (none S) {
 }
 
 // Given is the number that a station has, if it has one.
-func (n *RemoteIDs[S]) Given(s S) (number uint64, ok bool) {
+func (n *remoteIDs[S]) Given(s S) (number uint64, ok bool) {
 	if u := n.of[s]; u != nil && u.given {
 		return u.number, true
 	}

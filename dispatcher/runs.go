@@ -66,7 +66,7 @@ func runsOf[K comparable](all *map[K]*runs, key K) *runs {
 }
 
 // transferred tells how long batches that ended after since were on their way, by host.
-func (s *ModuleStats) transferred(since dispatch.Time) []autoscale.HostTransfer {
+func (s *moduleStats) transferred(since dispatch.Time) []autoscale.HostTransfer {
 	var all []autoscale.HostTransfer
 	for host, p := range s.transfers {
 		if took := p.after(since); len(took) > 0 {
@@ -80,7 +80,7 @@ func (s *ModuleStats) transferred(since dispatch.Time) []autoscale.HostTransfer 
 }
 
 // durations tells of the batches that ended after since.
-func (s *ModuleStats) durations(since dispatch.Time) []autoscale.BatchDuration {
+func (s *moduleStats) durations(since dispatch.Time) []autoscale.BatchDuration {
 	var all []autoscale.BatchDuration
 	for key, p := range s.runs {
 		took := p.after(since)

@@ -31,9 +31,9 @@ type station struct {
 	moves   int64 // of Dispatcher.moves that the policy knows of
 	timer   Timer
 	actions []dispatch.Action
-	stats   ModuleStats
+	stats   moduleStats
 
-	slowest SlowRuns
+	slowest slowRuns
 
 	recorder *recording.Recorder // of the policy's steps; nil where nothing is recorded
 

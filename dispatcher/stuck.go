@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// SlowRuns knows the slowest runs of modules on the kinds of hardware that they have run on.
-type SlowRuns map[RunKey]pipelines.SlowestRuns
+// slowRuns knows the slowest runs of modules on the kinds of hardware that they have run on.
+type slowRuns map[RunKey]pipelines.SlowestRuns
 
 // RunKey is a module of a deployment, by its number, on some hardware.
 type RunKey struct {
@@ -25,11 +25,11 @@ type RunKey struct {
 const kept = 256
 
 // Of are the runs of a module, nil for what has no profile.
-func (r *SlowRuns) Of(k RunKey, m *pipelines.Module) pipelines.SlowestRuns {
+func (r *slowRuns) Of(k RunKey, m *pipelines.Module) pipelines.SlowestRuns {
 	runs, ok := (*r)[k]
 	if !ok {
 		if *r == nil || len(*r) >= kept {
-			*r = make(SlowRuns)
+			*r = make(slowRuns)
 		}
 		if m != nil {
 			runs = m.Profile.SlowestRuns(k.Hardware, k.Concurrency)
@@ -39,15 +39,15 @@ func (r *SlowRuns) Of(k RunKey, m *pipelines.Module) pipelines.SlowestRuns {
 	return runs
 }
 
-// StuckTimer calls a function once the time that it was set to is over.
-type StuckTimer interface{ Reset(d time.Duration) bool }
+// stuckTimer calls a function once the time that it was set to is over.
+type stuckTimer interface{ Reset(d time.Duration) bool }
 
-// StuckWatch watches the batches that run on a device. Its methods are called under one lock.
-type StuckWatch[Batch comparable] struct {
-	Timer func() StuckTimer // makes one that has Look called
+// stuckWatch watches the batches that run on a device. Its methods are called under one lock.
+type stuckWatch[Batch comparable] struct {
+	Timer func() stuckTimer // makes one that has Look called
 	Now   func() dispatch.Time
 
-	timer   StuckTimer    // nil until it is needed
+	timer   stuckTimer    // nil until it is needed
 	at      dispatch.Time // that it is set to; 0 where it is not
 	running []watched[Batch]
 	stuck   bool
@@ -61,7 +61,7 @@ type watched[Batch comparable] struct {
 
 // Begin notes a batch that will be stuck and have missed a deadline by then; 0 and
 // dispatch.Never are that it never is.
-func (w *StuckWatch[Batch]) Begin(b Batch, misses dispatch.Time) {
+func (w *stuckWatch[Batch]) Begin(b Batch, misses dispatch.Time) {
 	if misses == 0 || misses == dispatch.Never {
 		return
 	}
@@ -77,7 +77,7 @@ func (w *StuckWatch[Batch]) Begin(b Batch, misses dispatch.Time) {
 }
 
 // End forgets a batch.
-func (w *StuckWatch[Batch]) End(b Batch) {
+func (w *stuckWatch[Batch]) End(b Batch) {
 	i := slices.IndexFunc(w.running, func(r watched[Batch]) bool { return r.batch == b })
 	if i < 0 {
 		return
@@ -89,12 +89,12 @@ func (w *StuckWatch[Batch]) End(b Batch) {
 	}
 }
 
-func (w *StuckWatch[Batch]) any(now dispatch.Time) bool {
+func (w *stuckWatch[Batch]) any(now dispatch.Time) bool {
 	return slices.ContainsFunc(w.running, func(r watched[Batch]) bool { return r.misses <= now })
 }
 
 // Look finds out whether a batch is stuck, and says whether that has changed.
-func (w *StuckWatch[Batch]) Look() (changed bool) {
+func (w *stuckWatch[Batch]) Look() (changed bool) {
 	now, next := w.Now(), dispatch.Never
 	for _, r := range w.running {
 		if r.misses > now {
@@ -111,7 +111,7 @@ func (w *StuckWatch[Batch]) Look() (changed bool) {
 }
 
 // Stuck says whether a batch is stuck and has missed a deadline.
-func (w *StuckWatch[Batch]) Stuck() bool { return w.stuck }
+func (w *stuckWatch[Batch]) Stuck() bool { return w.stuck }
 
 // Freed says, once and without the lock, that the last one that was stuck has ended.
-func (w *StuckWatch[Batch]) Freed() bool { return w.freed.Load() && w.freed.Swap(false) }
+func (w *stuckWatch[Batch]) Freed() bool { return w.freed.Load() && w.freed.Swap(false) }

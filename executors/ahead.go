@@ -8,7 +8,7 @@ import (
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
-// A batch ahead: an executor whose engine is a Stager and has its device for itself
+// A batch ahead: an executor whose engine is a stager and has its device for itself
 // takes the next batch while one runs, and so does one of a cluster. It says shortly
 // before the end of each that the next may come. Where one engine has all that the
 // executor runs it is given the batch at once; else that waits here for its turn, and
@@ -20,7 +20,7 @@ const deep = 2
 // ahead says whether the executor takes a batch ahead. Where batches run side by
 // side, one of them is always there already.
 func (e *executor) ahead() bool {
-	_, ok := e.lanes.all[0].instances[0].(Stager)
+	_, ok := e.lanes.all[0].instances[0].(stager)
 	return len(e.lanes.all) == 1 && (ok || len(e.residents) > 1)
 }
 
@@ -35,7 +35,7 @@ func (e *executor) stage(c *lane, w *work) {
 	if len(w.good) < len(w.items) || w.apart || e.task.concurrency() > 1 || !e.device.Alone() {
 		return
 	}
-	if s, ok := c.instances[w.at].(Stager); ok && e.staging {
+	if s, ok := c.instances[w.at].(stager); ok && e.staging {
 		if answer, err := s.Stage(w.items); err == nil {
 			w.staged = answer
 		}
@@ -48,7 +48,7 @@ func (e *executor) announceEnd(c *lane, b *attach.Batch, w *work, soon func(atta
 	if soon == nil || expected == 0 || !e.device.Alone() {
 		return nil
 	}
-	return time.AfterFunc(expected-Lead(expected), func() { soon(attach.Soon{ID: b.ID, Compute: expected}) })
+	return time.AfterFunc(expected-lead(expected), func() { soon(attach.Soon{ID: b.ID, Compute: expected}) })
 }
 
 // staged waits for the answer to what an engine was given before.

@@ -13,11 +13,11 @@ import (
 	"github.com/harpagon/harpagon/internal/testkit"
 )
 
-func user(concurrency int) *QueueUser { return &QueueUser{Concurrency: concurrency} }
+func user(concurrency int) *queueUser { return &queueUser{Concurrency: concurrency} }
 
 func TestDeviceServesTheEarliestDueFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, now := new(DeviceQueue), time.Now()
+		d, now := new(deviceQueue), time.Now()
 		holder := user(1)
 		waited, err := d.Acquire(t.Context(), holder, now)
 		require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestDeviceServesTheEarliestDueFirst(t *testing.T) {
 // between, and the order is that of the time that is left.
 func TestDeviceDoesNotMindAClockThatIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := new(DeviceQueue)
+		d := new(deviceQueue)
 		_, err := d.Acquire(t.Context(), user(1), time.Now())
 		require.NoError(t, err)
 		var order []int
@@ -69,7 +69,7 @@ func TestDeviceDoesNotMindAClockThatIsSet(t *testing.T) {
 
 func TestDeviceRunsOneExecutorSideBySideButNotTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, now := new(DeviceQueue), time.Now()
+		d, now := new(deviceQueue), time.Now()
 		a, b := user(2), user(2)
 		for range 2 {
 			waited, err := d.Acquire(t.Context(), a, now.Add(time.Hour))
@@ -98,7 +98,7 @@ func TestDeviceRunsOneExecutorSideBySideButNotTwo(t *testing.T) {
 
 func TestDeviceForgetsWhoGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := new(DeviceQueue)
+		d := new(deviceQueue)
 		_, err := d.Acquire(t.Context(), user(1), time.Time{})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -119,7 +119,7 @@ func TestDeviceAgreesWithASortedList(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dues := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 20).Draw(rt, "dues")
 		synctest.Test(t, func(t *testing.T) {
-			d, epoch := new(DeviceQueue), time.Now()
+			d, epoch := new(deviceQueue), time.Now()
 			_, _ = d.Acquire(t.Context(), user(1), epoch)
 			var got []int
 			for i, due := range dues {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// DeviceQueue hands one device to its users in turn. Waiting batches are served
+// deviceQueue hands one device to its users in turn. Waiting batches are served
 // by due time, earliest first, and a batch that runs is never interrupted.
 // Batches of one user may run side by side up to its concurrency; those of
 // different users never do, because the profile knows nothing of that. A
@@ -16,39 +16,39 @@ import (
 // of one user that run side by side cannot starve another.
 //
 // The zero value is an idle device.
-type DeviceQueue struct {
+type deviceQueue struct {
 	users atomic.Int32
 
 	mu      sync.Mutex
-	owner   *QueueUser // of the batches that run
+	owner   *queueUser // of the batches that run
 	running int
 	queue   waiters
 	seq     uint64
-	spent   DeviceTime
+	spent   deviceTime
 }
 
-// DeviceTime is what has run on a device.
-type DeviceTime struct {
+// deviceTime is what has run on a device.
+type deviceTime struct {
 	Batches, Items int64
 	Busy           time.Duration
 }
 
-// QueueUser is who takes turns. Use it by pointer.
-type QueueUser struct {
+// queueUser is who takes turns. Use it by pointer.
+type queueUser struct {
 	Concurrency int // batches that may run side by side; 0 means 1
 }
 
 // Join counts a user, until it leaves.
-func (d *DeviceQueue) Join() { d.users.Add(1) }
+func (d *deviceQueue) Join() { d.users.Add(1) }
 
 // Leave ends what Join has begun.
-func (d *DeviceQueue) Leave() { d.users.Add(-1) }
+func (d *deviceQueue) Leave() { d.users.Add(-1) }
 
 // Alone says whether at most one has joined.
-func (d *DeviceQueue) Alone() bool { return d.users.Load() <= 1 }
+func (d *deviceQueue) Alone() bool { return d.users.Load() <= 1 }
 
 // Charge counts a batch.
-func (d *DeviceQueue) Charge(items int, busy time.Duration) {
+func (d *deviceQueue) Charge(items int, busy time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.spent.Batches++
@@ -57,7 +57,7 @@ func (d *DeviceQueue) Charge(items int, busy time.Duration) {
 }
 
 // Look is what has run and how many batches wait.
-func (d *DeviceQueue) Look() (s DeviceTime, waiting int) {
+func (d *deviceQueue) Look() (s deviceTime, waiting int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.spent, len(d.queue)
@@ -66,7 +66,7 @@ func (d *DeviceQueue) Look() (s DeviceTime, waiting int) {
 // Acquire returns when the device is ours, with whether it had to wait. The
 // zero due time goes last. An error means that ctx has ended, and nothing is
 // held.
-func (d *DeviceQueue) Acquire(ctx context.Context, who *QueueUser, due time.Time) (waited bool, err error) {
+func (d *deviceQueue) Acquire(ctx context.Context, who *queueUser, due time.Time) (waited bool, err error) {
 	d.mu.Lock()
 	if d.free(who) && (len(d.queue) == 0 || sooner(due, d.queue[0].due)) {
 		d.take(who)
@@ -88,7 +88,7 @@ func (d *DeviceQueue) Acquire(ctx context.Context, who *QueueUser, due time.Time
 }
 
 // Release gives one acquired place back.
-func (d *DeviceQueue) Release() {
+func (d *deviceQueue) Release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running--
@@ -97,7 +97,7 @@ func (d *DeviceQueue) Release() {
 
 // abandon leaves the queue, or gives the device back when it was granted just
 // before.
-func (d *DeviceQueue) abandon(w *waiter) {
+func (d *deviceQueue) abandon(w *waiter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if w.index >= 0 {
@@ -108,16 +108,16 @@ func (d *DeviceQueue) abandon(w *waiter) {
 	d.grant()
 }
 
-func (d *DeviceQueue) free(who *QueueUser) bool {
+func (d *deviceQueue) free(who *queueUser) bool {
 	return d.running == 0 || d.owner == who && d.running < max(who.Concurrency, 1)
 }
 
-func (d *DeviceQueue) take(who *QueueUser) {
+func (d *deviceQueue) take(who *queueUser) {
 	d.owner = who
 	d.running++
 }
 
-func (d *DeviceQueue) grant() {
+func (d *deviceQueue) grant() {
 	for len(d.queue) > 0 && d.free(d.queue[0].who) {
 		w := heap.Pop(&d.queue).(*waiter)
 		d.take(w.who)
@@ -127,7 +127,7 @@ func (d *DeviceQueue) grant() {
 
 // waiter is a batch in the queue of a device.
 type waiter struct {
-	who     *QueueUser
+	who     *queueUser
 	due     time.Time
 	seq     uint64
 	index   int // in the queue; -1 once granted

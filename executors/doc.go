@@ -17,7 +17,7 @@
 // that place until it has loaded the engine anew and said Ready.
 //
 // An engine that has its device for itself and can take a batch while it computes
-// another (Stager) need not wait for the way of the next one: shortly before the
+// another (stager) need not wait for the way of the next one: shortly before the
 // end of a batch the executor says Soon, and what the gateway sends then is with
 // the engine when that is free (ahead.go).
 //
@@ -37,19 +37,19 @@
 //
 // # Devices
 //
-// A DeviceQueue says whose turn it is on a device, and how long turns take.
+// A deviceQueue says whose turn it is on a device, and how long turns take.
 //
-// A DeviceQueue is given to its users one after the other, whoever is due first.
-// Durations are how long batches have taken there, from which Lead tells when the
+// A deviceQueue is given to its users one after the other, whoever is due first.
+// Durations are how long batches have taken there, from which lead tells when the
 // next one is best called for.
 //
 // # Measuring
 //
-// A Measurement says how a measurement of a module goes, and what becomes of its
+// A measurement says how a measurement of a module goes, and what becomes of its
 // runs. It knows batch sizes and durations only; Host.Measure says how
 // instances are loaded and run.
 //
-// For one number of batches at a time, a Measurement loads instances for one batch
+// For one number of batches at a time, a measurement loads instances for one batch
 // size after the other, to know their memory, and then measures all sizes on those
 // of the largest, in rounds: every size has its turn in each, so that what disturbs
 // the machine for a while disturbs all sizes alike. It goes on until every size has
@@ -63,7 +63,7 @@
 //
 // # What modules are sent
 //
-// FeedsOf says what a pipeline sends to a module, and makes such requests for
+// feedsOf says what a pipeline sends to a module, and makes such requests for
 // what has to be tried without real ones: measuring, warming up, loads.
 //
 // # Warming up

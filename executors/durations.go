@@ -38,7 +38,7 @@ const (
 	leadMost  = 5 * time.Millisecond
 )
 
-// Lead is how long before its expected end the next batch is called for.
-func Lead(expected time.Duration) time.Duration {
+// lead is how long before its expected end the next batch is called for.
+func lead(expected time.Duration) time.Duration {
 	return min(max(expected/leadShare, leadLeast), leadMost, expected/2)
 }

@@ -12,7 +12,7 @@ func TestLeads(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
 		200 * time.Microsecond: 100 * time.Microsecond, 2 * ms: 500 * time.Microsecond, 16 * ms: 2 * ms, time.Second: 5 * ms,
 	} {
-		assert.Equal(t, want, Lead(took), took)
+		assert.Equal(t, want, lead(took), took)
 	}
 }
 

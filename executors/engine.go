@@ -66,9 +66,9 @@ type Placer interface {
 	RunPlaced(ctx context.Context, items [][]wire.Tensor, lend func(n int) []byte) ([][]wire.Tensor, error)
 }
 
-// Stager is an Instance that takes the next batch while it computes one, so that
+// stager is an Instance that takes the next batch while it computes one, so that
 // it need not wait for it between the two.
-type Stager interface {
+type stager interface {
 	// Stage hands over a batch, to be computed after the one before, and returns
 	// what waits for its answer as Run does. At most one batch is staged beside one
 	// that is computed. Run may still be called, and computes what it is given

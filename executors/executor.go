@@ -60,8 +60,8 @@ type executor struct {
 	observer  Observer
 	residents []resident
 	staging   bool // a batch ahead goes to the engine at once
-	device    *DeviceQueue
-	turn      QueueUser
+	device    *deviceQueue
+	turn      queueUser
 	assembly  attach.Assembly // of batches that come in parts
 	lanes     lanes           // one for every batch that may run at once
 	attached  atomic.Int32    // streams
@@ -73,13 +73,13 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	queue := new(DeviceQueue)
+	queue := new(deviceQueue)
 	if t.Slot.Device != "" && !t.Slot.Rides {
 		if queue, err = h.device(t.Slot.Device); err != nil {
 			return nil, err
 		}
 	}
-	e := &executor{host: h, task: t, observer: o, residents: residents, device: queue, turn: QueueUser{Concurrency: t.concurrency()}}
+	e := &executor{host: h, task: t, observer: o, residents: residents, device: queue, turn: queueUser{Concurrency: t.concurrency()}}
 	e.enter(Loading)
 	e.lanes.open(t.concurrency(), 1)
 	for _, c := range e.lanes.all {

@@ -176,7 +176,7 @@ func faultRun(t *testing.T, rng *rand.Rand) {
 		require.NoError(t, <-ends[name])
 	}
 	require.Empty(t, c.watch.broken)
-	waited, err := c.host.devices["cpu/0"].Acquire(t.Context(), new(QueueUser), time.Time{})
+	waited, err := c.host.devices["cpu/0"].Acquire(t.Context(), new(queueUser), time.Time{})
 	require.NoError(t, err)
 	require.False(t, waited, "nobody has it or waits for it")
 }

@@ -19,14 +19,14 @@ const (
 	openSide = 32 // any other
 )
 
-// FeedsOf says what a pipeline sends to the inputs of a module: the datatypes
+// feedsOf says what a pipeline sends to the inputs of a module: the datatypes
 // and shapes of the tensors that they are bound to, without the first
 // dimension where the module splits it. Rows of which only a mean is known are
 // counted as the greatest fanout in the pipeline, rounded up, but at least 4.
 // What the declaration calls typical goes before: of the module's input, or of
 // the pipeline's input that feeds it. signatures may be nil; inputs whose source
 // it does not know are left out, unless the module says what is typical.
-func FeedsOf(p pipelines.Pipeline, module string, signatures pipelines.SignatureFunc) map[string]pipelines.Port {
+func feedsOf(p pipelines.Pipeline, module string, signatures pipelines.SignatureFunc) map[string]pipelines.Port {
 	feeds := make(map[string]pipelines.Port)
 	rows := int64(openRows)
 	for _, m := range p.Modules {

@@ -70,7 +70,7 @@ type Host struct {
 	DrainTimeout time.Duration // for orderly draining after cancellation; zero is DefaultDrainTimeout
 
 	mu      sync.Mutex
-	devices map[string]*DeviceQueue
+	devices map[string]*deviceQueue
 	running map[string]*executor
 	noticed map[string]bool
 }
@@ -127,7 +127,7 @@ func (h *Host) engineOf(t Task) (Engine, error) {
 }
 
 // device returns the queue of a device, which all executors on it share.
-func (h *Host) device(name string) (*DeviceQueue, error) {
+func (h *Host) device(name string) (*deviceQueue, error) {
 	known := func(d placement.Device) bool { return d.Name == name }
 	if len(h.Devices) > 0 && !slices.ContainsFunc(h.Devices, known) {
 		return nil, fmt.Errorf("executors: host %q has no device %q; place the executor anew on a device that exists", h.Name, name)
@@ -135,10 +135,10 @@ func (h *Host) device(name string) (*DeviceQueue, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.devices == nil {
-		h.devices = make(map[string]*DeviceQueue)
+		h.devices = make(map[string]*deviceQueue)
 	}
 	if h.devices[name] == nil {
-		h.devices[name] = new(DeviceQueue)
+		h.devices[name] = new(deviceQueue)
 	}
 	return h.devices[name], nil
 }

@@ -80,13 +80,13 @@ func traffic() pipelines.Pipeline {
 }
 
 func TestDemand(t *testing.T) {
-	outputs, rows := Demand(traffic(), "detect")
+	outputs, rows := demand(traffic(), "detect")
 	require.Equal(t, []string{"boxes", "scores"}, outputs)
 	require.Empty(t, rows)
-	outputs, rows = Demand(traffic(), "crop")
+	outputs, rows = demand(traffic(), "crop")
 	require.Equal(t, []string{"crops"}, outputs)
 	require.Equal(t, map[string]float64{"crops": 1.8}, rows)
-	outputs, _ = Demand(traffic(), "colour")
+	outputs, _ = demand(traffic(), "colour")
 	require.Empty(t, outputs)
 }
 

@@ -46,13 +46,13 @@ type MeasureTask struct {
 // NewMeasureTask takes the task for one module out of a pipeline, with as many
 // batches at a time as its plan may use. signatures may be nil.
 func NewMeasureTask(p pipelines.Pipeline, module, hardware, device string, signatures pipelines.SignatureFunc) MeasureTask {
-	t := MeasureTask{Hardware: hardware, Device: device, Concurrency: p.Plan.Concurrencies(), Feeds: FeedsOf(p, module, signatures)}
+	t := MeasureTask{Hardware: hardware, Device: device, Concurrency: p.Plan.Concurrencies(), Feeds: feedsOf(p, module, signatures)}
 	for _, m := range p.Modules {
 		if m.Name == module {
 			t.Module = m
 		}
 	}
-	t.Outputs, t.OutputRows = Demand(p, module)
+	t.Outputs, t.OutputRows = demand(p, module)
 	return t
 }
 
@@ -105,7 +105,7 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 	defer queue.Leave()
 	t = t.Fit(engine)
 	l := &loader{host: h, MeasureTask: t, engine: engine, queue: queue}
-	m := Measurement{Measured: from, Hardware: t.Hardware, Limits: t.Limits.WithDefaults(), Load: l.load, Busy: h.Busy, Progress: tell}
+	m := measurement{Measured: from, Hardware: t.Hardware, Limits: t.Limits.WithDefaults(), Load: l.load, Busy: h.Busy, Progress: tell}
 	if m.Busy == nil {
 		m.Busy = ReadProcessors
 	}
@@ -180,7 +180,7 @@ func (d distant) Close() error { return errors.Join(d.to.Close(), d.Instance.Clo
 // prepared is the instances that run side by side, with a sampled batch of every
 // size.
 type prepared struct {
-	queue     *DeviceQueue
+	queue     *deviceQueue
 	instances []Instance
 	items     map[int][][]wire.Tensor
 }
@@ -205,7 +205,7 @@ type loader struct {
 	MeasureTask
 	host   *Host
 	engine Engine
-	queue  *DeviceQueue
+	queue  *deviceQueue
 }
 
 // load loads the module, as often as it is to run side by side, for batch sizes up to n, as an executor does that is to
@@ -262,7 +262,7 @@ func (p prepared) Run(ctx context.Context, size int) (time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if _, err := p.queue.Acquire(ctx, new(QueueUser), time.Now()); err != nil {
+	if _, err := p.queue.Acquire(ctx, new(queueUser), time.Now()); err != nil {
 		return 0, err
 	}
 	defer p.queue.Release()

@@ -307,11 +307,11 @@ func TestMeasureTaskOfAPipeline(t *testing.T) {
 	require.Equal(t, map[string]pipelines.Port{"image": port("image", 3, 96, 96), "boxes": port("boxes", 4, 4)}, crop.Feeds)
 	require.Equal(t, []string{"crops"}, crop.Outputs)
 	require.Equal(t, map[string]pipelines.Port{"x": {Name: "x", Datatype: "FP32", Shape: []int64{4, 8, 8}}},
-		FeedsOf(p, "kind", signatures), "a row at a time")
-	require.Empty(t, FeedsOf(p, "kind", nil))
-	require.Equal(t, []int64{3, 96, 96}, FeedsOf(p, "detect", nil)["image"].Shape)
+		feedsOf(p, "kind", signatures), "a row at a time")
+	require.Empty(t, feedsOf(p, "kind", nil))
+	require.Equal(t, []int64{3, 96, 96}, feedsOf(p, "detect", nil)["image"].Shape)
 	p.Modules[2].Fanout = 9.5
-	require.Equal(t, []int64{10, 4}, FeedsOf(p, "crop", signatures)["boxes"].Shape)
+	require.Equal(t, []int64{10, 4}, feedsOf(p, "crop", signatures)["boxes"].Shape)
 	require.Equal(t, []int{1, 2, 4, 8, 16, 32}, crop.batches())
 	require.Equal(t, DefaultRoundLimits(), crop.Limits.WithDefaults())
 }
@@ -323,12 +323,12 @@ func TestFeedsAreTypical(t *testing.T) {
 	signatures := func(m pipelines.Module) (pipelines.Signature, error) {
 		return pipelines.Signature{Inputs: []pipelines.Port{port("x", -1, -1), {Name: "boxes", Datatype: "FP16", Shape: []int64{-1, 4}}}, Outputs: []pipelines.Port{port("crops", -1, -1, 8, 8)}}, nil
 	}
-	require.Equal(t, []int64{3, 640, 480}, FeedsOf(p, "detect", nil)["image"].Shape)
+	require.Equal(t, []int64{3, 640, 480}, feedsOf(p, "detect", nil)["image"].Shape)
 	p.Module("crop").Typical = map[string][]int64{"boxes": {7, 4}, "image": {3, 8, 8}}
 	require.Equal(t, map[string]pipelines.Port{"image": port("image", 3, 8, 8), "boxes": {Name: "boxes", Datatype: "FP16", Shape: []int64{7, 4}}},
-		FeedsOf(p, "crop", signatures), "the module goes before the pipeline")
+		feedsOf(p, "crop", signatures), "the module goes before the pipeline")
 	p.Inputs[0].Typical = nil
-	require.Equal(t, []int64{3, -1, -1}, FeedsOf(p, "detect", nil)["image"].Shape)
+	require.Equal(t, []int64{3, -1, -1}, feedsOf(p, "detect", nil)["image"].Shape)
 }
 
 // open is an instance with one input of every datatype.

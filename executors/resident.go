@@ -83,7 +83,7 @@ func clusterTask(d placement.Deployment, slot placement.Slot, gateway string) Ta
 			source := withoutProfiles(member.Pipeline)
 			for _, m := range member.Pipeline.Modules {
 				r := Resident{Name: placement.Resident(member.Pipeline.Name, m.Name), Module: m, Source: source}
-				r.Outputs, r.OutputRows = Demand(member.Pipeline, m.Name)
+				r.Outputs, r.OutputRows = demand(member.Pipeline, m.Name)
 				t.Residents = append(t.Residents, r)
 			}
 		}
@@ -102,7 +102,7 @@ func (h *Host) settle(t Task) ([]resident, error) {
 		r := resident{name: one.resident, module: one.Module.Name, engine: engine, model: one.model()}
 		r.slowest = r.model.Module.Profile.SlowestRuns(t.Slot.Hardware, r.model.Concurrency)
 		r.model.Cores = h.coresOf(t.Slot.Device)
-		r.model.Feeds = FeedsOf(one.Source, one.Module.Name, h.Signatures())
+		r.model.Feeds = feedsOf(one.Source, one.Module.Name, h.Signatures())
 		all = append(all, r)
 	}
 	return all, nil

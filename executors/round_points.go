@@ -36,7 +36,7 @@ func (r Round) calm() bool {
 
 // counted are the rounds that durations are taken from: those that were calm, or
 // the calmest half where fewer were.
-func (m *Measurement) counted() []Round {
+func (m *measurement) counted() []Round {
 	all := slices.Clone(m.Rounds)
 	slices.SortStableFunc(all, func(a, b Round) int { return cmp.Compare(a.Others, b.Others) })
 	half := (len(all) + 1) / 2
@@ -47,14 +47,14 @@ func (m *Measurement) counted() []Round {
 }
 
 // undisturbed says whether half of the rounds were calm.
-func (m *Measurement) undisturbed() bool {
+func (m *measurement) undisturbed() bool {
 	return !slices.ContainsFunc(m.counted(), func(r Round) bool { return !r.calm() })
 }
 
 // points states what was measured: durations of the rounds that count, spreads
 // of all. Where the rounds that count were not calm, the points say how much
 // others used in them.
-func (m *Measurement) points() []pipelines.Point {
+func (m *measurement) points() []pipelines.Point {
 	counted := m.counted()
 	var others float64
 	for _, r := range counted {

@@ -47,8 +47,8 @@ type Instances interface {
 	Close()
 }
 
-// Measurement is one under way.
-type Measurement struct {
+// measurement is one under way.
+type measurement struct {
 	Measured
 	Hardware string      // kind that points are of
 	Limits   RoundLimits // without zero fields; see RoundLimits.WithDefaults
@@ -66,7 +66,7 @@ type Measurement struct {
 // their points. What was under way of another number of batches at a time is done
 // with. After an error, which says at which
 // batch size it was, the points are those from before.
-func (m *Measurement) Run(ctx context.Context, concurrency int, sizes []int) error {
+func (m *measurement) Run(ctx context.Context, concurrency int, sizes []int) error {
 	m.sizes = sizes
 	if max(m.Concurrency, 1) != concurrency {
 		m.Measured = Measured{Points: m.Points, Concurrency: concurrency}
@@ -89,7 +89,7 @@ func (m *Measurement) Run(ctx context.Context, concurrency int, sizes []int) err
 
 // measureSize loads the module for a batch size and notes its memory. With rounds it
 // goes on to measure all sizes on that instance.
-func (m *Measurement) measureSize(ctx context.Context, size int, rounds bool) error {
+func (m *measurement) measureSize(ctx context.Context, size int, rounds bool) error {
 	p, err := m.Load(ctx, max(m.Concurrency, 1), size)
 	if err != nil {
 		return at(size, err)
@@ -116,7 +116,7 @@ func (m *Measurement) measureSize(ctx context.Context, size int, rounds bool) er
 
 func at(size int, err error) error { return fmt.Errorf("at batch %d: %w", size, err) }
 
-func (m *Measurement) report() {
+func (m *measurement) report() {
 	if m.Progress != nil {
 		so := m.Measured
 		so.Memory = maps.Clone(so.Memory) // it grows; rounds stay as they are
@@ -126,7 +126,7 @@ func (m *Measurement) report() {
 
 // rounds goes on until all sizes have enough runs, and then until half of the
 // rounds were calm or patience ends.
-func (m *Measurement) rounds(ctx context.Context, p Instances) error {
+func (m *measurement) rounds(ctx context.Context, p Instances) error {
 	begin := time.Now()
 	for {
 		enough := m.enough()
@@ -144,7 +144,7 @@ func (m *Measurement) rounds(ctx context.Context, p Instances) error {
 
 // round is one or more passes. In every other one the sizes come in falling
 // order. Sizes that have enough runs are left out, unless all have.
-func (m *Measurement) round(ctx context.Context, p Instances, all bool) (Round, error) {
+func (m *measurement) round(ctx context.Context, p Instances, all bool) (Round, error) {
 	r := Round{Runs: map[int][]time.Duration{}}
 	before, errBefore := m.Busy()
 	begin := time.Now()
@@ -179,7 +179,7 @@ func (m *Measurement) round(ctx context.Context, p Instances, all bool) (Round, 
 }
 
 // turn is the share of a batch size in a pass: at least one run.
-func (m *Measurement) turn(ctx context.Context, p Instances, size int) ([]time.Duration, error) {
+func (m *measurement) turn(ctx context.Context, p Instances, size int) ([]time.Duration, error) {
 	var runs []time.Duration
 	share := RoundLimits{
 		MinRuns: (m.Limits.MinRuns + passes - 1) / passes, MaxRuns: (m.Limits.MaxRuns + passes - 1) / passes,
@@ -195,11 +195,11 @@ func (m *Measurement) turn(ctx context.Context, p Instances, size int) ([]time.D
 	return runs, nil
 }
 
-func (m *Measurement) enough() bool {
+func (m *measurement) enough() bool {
 	return !slices.ContainsFunc(m.sizes, func(size int) bool { return !m.Limits.enough(m.runs(size, m.Rounds)) })
 }
 
-func (m *Measurement) runs(size int, rounds []Round) []time.Duration {
+func (m *measurement) runs(size int, rounds []Round) []time.Duration {
 	var all []time.Duration
 	for _, r := range rounds {
 		all = append(all, r.Runs[size]...)

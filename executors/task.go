@@ -57,7 +57,7 @@ func NewTask(d placement.Deployment, slot placement.Slot, gateway string) Task {
 			t.Concurrency = max(m.Groups[slot.Group].Concurrency, 1)
 		}
 	}
-	t.Outputs, t.OutputRows = Demand(d.Pipeline, slot.Module)
+	t.Outputs, t.OutputRows = demand(d.Pipeline, slot.Module)
 	t.Source = withoutProfiles(d.Pipeline)
 	return t
 }
@@ -70,10 +70,10 @@ func withoutProfiles(p pipelines.Pipeline) pipelines.Pipeline {
 	return p
 }
 
-// Demand says which outputs of a module the pipeline refers to, in order of
+// demand says which outputs of a module the pipeline refers to, in order of
 // first mention, and how many rows on average those need that feed a module
 // with fan-out (the largest fanout where there are several).
-func Demand(p pipelines.Pipeline, module string) (outputs []string, rows map[string]float64) {
+func demand(p pipelines.Pipeline, module string) (outputs []string, rows map[string]float64) {
 	add := func(r pipelines.Ref) {
 		if r.Module == module && !slices.Contains(outputs, r.Port) {
 			outputs = append(outputs, r.Port)

@@ -11,9 +11,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// AttainmentBound is the most that any rule could answer in time on the executors of a plan, one that
+// attainmentBound is the most that any rule could answer in time on the executors of a plan, one that
 // knows all arrivals beforehand included.
-type AttainmentBound struct {
+type attainmentBound struct {
 	Attainment float64 // of all requests
 	Module     string  // that has no room for more; empty where all could be answered
 }
@@ -21,7 +21,7 @@ type AttainmentBound struct {
 // boundTolerance is how far a number of machines may be from a whole one.
 const boundTolerance = 1e-6
 
-// BoundAttainment relaxes what simulate.OnPlans plays with the same options. Each module is looked
+// boundAttainment relaxes what simulate.OnPlans plays with the same options. Each module is looked
 // at by itself, as if those above and below it never made anybody wait: a request is there
 // once the least that the modules above need has passed, and must have left while the least
 // that those below need remains. Its executors work at the rate of their best batches, on any
@@ -33,10 +33,10 @@ const boundTolerance = 1e-6
 // Arrivals are those that OnPlans draws. Where a fan-out is random, how it falls on requests
 // is drawn by the same law, and not the same draw. The bound is one for durations as
 // profiled, without noise.
-func BoundAttainment(l simulate.Load, p plan.Plan, o simulate.Options) (AttainmentBound, error) {
+func boundAttainment(l simulate.Load, p plan.Plan, o simulate.Options) (attainmentBound, error) {
 	g, err := flow.Compile(&l.Pipeline)
 	if err != nil {
-		return AttainmentBound{}, fmt.Errorf("bound: %w", err)
+		return attainmentBound{}, fmt.Errorf("bound: %w", err)
 	}
 	b := bounded{load: &l, graph: g, spread: o.Spread, executors: make([]executors, len(g.Nodes))}
 	if b.spread == "" {
@@ -45,7 +45,7 @@ func BoundAttainment(l simulate.Load, p plan.Plan, o simulate.Options) (Attainme
 	for i := range g.Nodes {
 		k := slices.IndexFunc(p.Modules, func(m plan.Module) bool { return m.Name == g.Nodes[i].Module })
 		if k < 0 {
-			return AttainmentBound{}, fmt.Errorf("bound: the plan of pipeline %q says nothing of module %q; make a new plan", p.Pipeline, g.Nodes[i].Module)
+			return attainmentBound{}, fmt.Errorf("bound: the plan of pipeline %q says nothing of module %q; make a new plan", p.Pipeline, g.Nodes[i].Module)
 		}
 		b.executors[i] = b.executorsOf(&p.Modules[k])
 	}
@@ -88,8 +88,8 @@ func (b *bounded) executorsOf(m *plan.Module) (all executors) {
 }
 
 // least is the least bound of the modules.
-func (b *bounded) least(seed uint64) AttainmentBound {
-	least := AttainmentBound{Attainment: 1}
+func (b *bounded) least(seed uint64) attainmentBound {
+	least := attainmentBound{Attainment: 1}
 	if len(b.came) == 0 {
 		return least
 	}
@@ -111,7 +111,7 @@ func (b *bounded) least(seed uint64) AttainmentBound {
 			m.items = append(m.items, items[i][n.Scope])
 		}
 		if share := m.served() / float64(len(b.came)); share < least.Attainment {
-			least = AttainmentBound{share, n.Module}
+			least = attainmentBound{share, n.Module}
 		}
 	}
 	return least

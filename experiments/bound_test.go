@@ -30,7 +30,7 @@ func TestNoRuleIsAboveTheBound(t *testing.T) {
 		l.Arrivals = arrivals.Process{Kind: pipelines.ArrivalsGamma, Shape: rapid.SampledFrom([]float64{0.2, 1, 5}).Draw(t, "shape")}
 		o := simulate.Options{Eager: true, Admission: rapid.Bool().Draw(t, "admission"), Duration: 5 * time.Second}
 		o.Dropping = rapid.SampledFrom([]simulate.Dropping{"", simulate.DropHopeless, simulate.DropReactive, simulate.DropBySplit}).Draw(t, "rule")
-		most, err := BoundAttainment(l, p, o)
+		most, err := boundAttainment(l, p, o)
 		require.NoError(t, err)
 		r, err := simulate.OnPlans([]simulate.Load{l}, []plan.Plan{p}, o)
 		require.NoError(t, err)

@@ -24,10 +24,10 @@ const (
 	adaptive = "adaptive"
 )
 
-// DispatchPolicies are those that are measured: all of a shared pool, and the
+// dispatchPolicies are those that are measured: all of a shared pool, and the
 // work-conserving one once more as Symphony's code has it, which drops by the
 // windowPolicy; by itself it keeps the head of the line, which suits it better.
-func DispatchPolicies() []string { return append(shared.Names(), "eager:window") }
+func dispatchPolicies() []string { return append(shared.Names(), "eager:window") }
 
 // dispatchingFigures are those about shared pools.
 func dispatchingFigures() []Figure {
@@ -65,12 +65,12 @@ type dispatchPart struct {
 
 func parts() []dispatchPart {
 	return []dispatchPart{
-		{PartTable4, "Two networks on 8 devices, Poisson arrivals, ten seeds (Symphony, table 4)", 300, ""},
-		{PartNetworks, "Every network alone on 8 devices, Poisson arrivals (Symphony, tables 5 and 6)", 180, ""},
-		{PartMixed, "All networks together, Poisson arrivals", 60, ""},
-		{PartBursts, "From Poisson arrivals to bursts: gamma gaps", 150, "shape"},
-		{PartDevices, "From one device to a thousand: ResNet50, SLO 50 ms, Poisson arrivals", 90, "devices"},
-		{PartModels, "A rising number of models on 32 devices: ResNet50, SLO 50 ms, Poisson arrivals", 60, "models"},
+		{partTable4, "Two networks on 8 devices, Poisson arrivals, ten seeds (Symphony, table 4)", 300, ""},
+		{partNetworks, "Every network alone on 8 devices, Poisson arrivals (Symphony, tables 5 and 6)", 180, ""},
+		{partMixed, "All networks together, Poisson arrivals", 60, ""},
+		{partBursts, "From Poisson arrivals to bursts: gamma gaps", 150, "shape"},
+		{partDevices, "From one device to a thousand: ResNet50, SLO 50 ms, Poisson arrivals", 90, "devices"},
+		{partModels, "A rising number of models on 32 devices: ResNet50, SLO 50 ms, Poisson arrivals", 60, "models"},
 	}
 }
 
@@ -82,7 +82,7 @@ type one struct {
 
 // run measures the settings of a part, each policy a piece of work.
 func (p dispatchPart) run(ctx context.Context, e *Env) (Result, error) {
-	list, effort, policies := Of(p.name), Full(), DispatchPolicies()
+	list, effort, policies := Of(p.name), Full(), dispatchPolicies()
 	if e.Quick {
 		list, effort = Part(e, list, (len(list)+1)/2), Quick()
 	}
@@ -103,7 +103,7 @@ func (p dispatchPart) run(ctx context.Context, e *Env) (Result, error) {
 	for i := range list {
 		p.addTo(&out, &list[i], all[i*len(policies):(i+1)*len(policies)])
 	}
-	if p.name == PartTable4 {
+	if p.name == partTable4 {
 		if err := bounds(ctx, e, list, effort, &out); err != nil {
 			return out, err
 		}

@@ -43,7 +43,7 @@ func course(rng *rand.Rand, seconds int, part, bound float64) arrivals.Process {
 
 // changing lets the cluster follow a load that changes by its own advice.
 func changing(ctx context.Context, e *Env) (out Result, err error) {
-	networks, devices, seconds := A100(), changingDevices, 60*changingMinutes
+	networks, devices, seconds := a100(), changingDevices, 60*changingMinutes
 	if e.Quick {
 		devices, seconds = 16, 120
 	}

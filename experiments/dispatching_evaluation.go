@@ -83,9 +83,9 @@ func zoo(ctx context.Context, e *Env) (out Result, err error) {
 	printed := map[string]float64{"1080 Ti, strong": 3.5, "A100, strong": 5.7, "1080 Ti, weak": 1.23, "A100, weak": 1.10}
 	var list []DispatchSetting
 	for _, hardware := range []string{"1080 Ti", "A100"} {
-		networks := GTX1080Ti()
+		networks := gtx1080Ti()
 		if hardware == "A100" {
-			networks = A100()
+			networks = a100()
 		}
 		for _, kind := range []string{"all", "strong", "weak"} {
 			some := slices.DeleteFunc(slices.Clone(networks), func(n Network) bool {
@@ -97,7 +97,7 @@ func zoo(ctx context.Context, e *Env) (out Result, err error) {
 	if e.Quick {
 		list = list[2:3]
 	}
-	policies := DispatchPolicies()
+	policies := dispatchPolicies()
 	all, err := goodputs(ctx, e, "Zoo of networks", list, policies)
 	if err != nil {
 		return out, err
@@ -165,7 +165,7 @@ func holdingBack(ctx context.Context, e *Env) (out Result, err error) {
 func batchesAndQueues(ctx context.Context, e *Env) (out Result, err error) {
 	// "The majority of requests run with batch sizes greater than" (section 5.2.2).
 	printed := map[string]float64{"ResNet50" + deferred: 14, "ResNet50nexus": 6, "InceptionResNetV2" + deferred: 8, "InceptionResNetV2nexus": 3}
-	list, policies := slices.DeleteFunc(symphonyTable4(), func(s DispatchSetting) bool { return s.Delay != (dispatch.Delay{}) }), DispatchPolicies()
+	list, policies := slices.DeleteFunc(symphonyTable4(), func(s DispatchSetting) bool { return s.Delay != (dispatch.Delay{}) }), dispatchPolicies()
 	for i := range list {
 		list[i].Seeds = 1
 	}
@@ -223,7 +223,7 @@ func flatTop(ctx context.Context, e *Env) (out Result, err error) {
 	if err != nil {
 		return out, err
 	}
-	peak, policies := all[0][0].Goodput, DispatchPolicies()
+	peak, policies := all[0][0].Goodput, dispatchPolicies()
 	effort, loads := Full(), []float64{0.2, 0.4, 0.6, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 2}
 	if e.Quick {
 		effort, loads = Quick(), []float64{0.5, 1, 1.5}

@@ -122,9 +122,9 @@ func (s *DispatchSetting) Physical(e Effort) (float64, error) {
 	low, high := s.Bound()/2, s.Bound()
 	for high-low > e.Tolerance*high {
 		rate := (low + high) / 2
-		r, err := UpperLimit(LimitProblem{
+		r, err := UpperLimit(limitProblem{
 			Arrivals: poisson(rate, int(e.Requests*limitShare)), Durations: n.Table(largestBatch), SLO: millis(n.SLO), Executors: s.Devices,
-		}, LimitOptions{})
+		}, limitOptions{})
 		if err != nil {
 			return 0, err
 		}

@@ -25,7 +25,7 @@ const homeDrawn = 60
 func microbenchmark(quick bool) []DispatchSetting {
 	var list []DispatchSetting
 	for _, shape := range homeShapes {
-		list = append(list, DispatchSetting{Group: "a", Name: fmt.Sprintf("35 networks, 64 devices, gamma %g", shape), Models: GTX1080Ti(), Devices: zooDevices, Shape: shape})
+		list = append(list, DispatchSetting{Group: "a", Name: fmt.Sprintf("35 networks, 64 devices, gamma %g", shape), Models: gtx1080Ti(), Devices: zooDevices, Shape: shape})
 	}
 	for _, of := range []struct{ part, name string }{{"b", "DenseNet121"}, {"c", "BERT"}} {
 		for _, slo := range []float64{30, 50} {
@@ -49,7 +49,7 @@ func pick[T any](rng *rand.Rand, from []T) T { return from[rng.IntN(len(from))] 
 
 // home is a setting of so many models alike, with devices for each.
 func home(part, name string, models int, each, slo, shape float64) DispatchSetting {
-	all := GTX1080Ti()
+	all := gtx1080Ti()
 	one := all[slices.IndexFunc(all, func(n Network) bool { return n.Name == name })]
 	one.SLO = slo
 	return DispatchSetting{

@@ -36,13 +36,13 @@ func (n Network) Staggered(devices int) (batch int, rate float64) {
 
 func millis(ms float64) time.Duration { return time.Duration(math.Round(ms * 1e6)) }
 
-// Table4 lists the two networks of Symphony's table 4.
-func Table4() []Network {
+// table4 lists the two networks of Symphony's table 4.
+func table4() []Network {
 	return []Network{{"ResNet50", 1.053, 5.072, 25}, {"InceptionResNetV2", 5.090, 18.368, 70}}
 }
 
-// GTX1080Ti lists the networks of Symphony's table 5.
-func GTX1080Ti() []Network {
+// gtx1080Ti lists the networks of Symphony's table 5.
+func gtx1080Ti() []Network {
 	return []Network{
 		{"NASNetMobile", 0.57, 14.348, 33},
 		{"MobileNetV3Small", 0.335, 5.35, 20},
@@ -82,8 +82,8 @@ func GTX1080Ti() []Network {
 	}
 }
 
-// A100 lists the networks of Symphony's table 6.
-func A100() []Network {
+// a100 lists the networks of Symphony's table 6.
+func a100() []Network {
 	return []Network{
 		{"DenseNet121", 0.054, 10.546, 21},
 		{"DenseNet201", 0.304, 14.345, 31},

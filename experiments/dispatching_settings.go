@@ -14,12 +14,12 @@ import (
 
 // Parts of the evaluation, in the order of its tables.
 const (
-	PartTable4   = "table4"
-	PartNetworks = "networks"
-	PartMixed    = "mixed"
-	PartBursts   = "bursts"
-	PartDevices  = "devices"
-	PartModels   = "models"
+	partTable4   = "table4"
+	partNetworks = "networks"
+	partMixed    = "mixed"
+	partBursts   = "bursts"
+	partDevices  = "devices"
+	partModels   = "models"
 )
 
 // DispatchSetting is a pool and what it serves.
@@ -89,8 +89,8 @@ func (s *DispatchSetting) Bound() float64 {
 	return float64(s.Devices) / work / simulate.DefaultAttainment
 }
 
-// DispatchSettings lists the settings.
-func DispatchSettings() []DispatchSetting {
+// dispatchSettings lists the settings.
+func dispatchSettings() []DispatchSetting {
 	var all []DispatchSetting
 	all = append(all, symphonyTable4()...)
 	all = append(all, networks()...)
@@ -111,8 +111,8 @@ func symphonyTable4() []DispatchSetting {
 		{deferred: 5169, "nexus": 3965, "clockwork": 2036, "staggered": 5839},
 		{deferred: 907, "nexus": 590, "clockwork": 482, "staggered": 1083},
 	}
-	for i, n := range Table4() {
-		one := DispatchSetting{Part: PartTable4, Name: n.Name, Models: []Network{n}, Devices: 8, Shape: 1, Seeds: 10, Printed: printed[i]}
+	for i, n := range table4() {
+		one := DispatchSetting{Part: partTable4, Name: n.Name, Models: []Network{n}, Devices: 8, Shape: 1, Seeds: 10, Printed: printed[i]}
 		list = append(list, one)
 		one.Printed, one.Name, one.Delay = nil, n.Name+", network delays", Delays()
 		list = append(list, one)
@@ -125,9 +125,9 @@ func networks() []DispatchSetting {
 	for _, of := range []struct {
 		hardware string
 		networks []Network
-	}{{"1080 Ti", GTX1080Ti()}, {"A100", A100()}} {
+	}{{"1080 Ti", gtx1080Ti()}, {"A100", a100()}} {
 		for _, n := range of.networks {
-			list = append(list, DispatchSetting{Part: PartNetworks, Name: n.Name + ", " + of.hardware, Models: []Network{n}, Devices: 8, Shape: 1})
+			list = append(list, DispatchSetting{Part: partNetworks, Name: n.Name + ", " + of.hardware, Models: []Network{n}, Devices: 8, Shape: 1})
 		}
 	}
 	return list
@@ -138,11 +138,11 @@ func mixed() []DispatchSetting {
 	for _, of := range []struct {
 		hardware string
 		networks []Network
-	}{{"1080 Ti", GTX1080Ti()}, {"A100", A100()}} {
+	}{{"1080 Ti", gtx1080Ti()}, {"A100", a100()}} {
 		for _, popular := range []float64{0, 0.9} {
 			for _, n := range []int{16, 64, 256} {
 				list = append(list, DispatchSetting{
-					Part: PartMixed, Name: fmt.Sprintf("all %d of the %s, %s, %d devices", len(of.networks), of.hardware, asked(popular), n),
+					Part: partMixed, Name: fmt.Sprintf("all %d of the %s, %s, %d devices", len(of.networks), of.hardware, asked(popular), n),
 					Models: of.networks, Popular: popular, Devices: n, Shape: 1,
 				})
 			}
@@ -160,7 +160,7 @@ func asked(popular float64) string {
 
 // alike are copies of the first network of table 4 with another SLO.
 func alike(n int, slo float64) []Network {
-	one := Table4()[0]
+	one := table4()[0]
 	one.SLO = slo
 	list := make([]Network, n)
 	for i := range list {
@@ -175,7 +175,7 @@ func bursts() []DispatchSetting {
 		for _, popular := range []float64{0, 0.9} {
 			for _, shape := range []float64{0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1} {
 				list = append(list, DispatchSetting{
-					Part: PartBursts, Group: fmt.Sprintf("SLO %g ms, %s", slo, asked(popular)), X: shape,
+					Part: partBursts, Group: fmt.Sprintf("SLO %g ms, %s", slo, asked(popular)), X: shape,
 					Name:   fmt.Sprintf("20 models, 32 devices, SLO %g ms, %s, gamma %g", slo, asked(popular), shape),
 					Models: alike(20, slo), Popular: popular, Devices: 32, Shape: shape,
 				})
@@ -190,7 +190,7 @@ func devices() []DispatchSetting {
 	for _, count := range []int{1, 20} {
 		for _, n := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000} {
 			list = append(list, DispatchSetting{
-				Part: PartDevices, Group: many(count), X: float64(n), Name: fmt.Sprintf("%s, %d devices", many(count), n),
+				Part: partDevices, Group: many(count), X: float64(n), Name: fmt.Sprintf("%s, %d devices", many(count), n),
 				Models: alike(count, 50), Devices: n, Shape: 1,
 			})
 		}
@@ -210,7 +210,7 @@ func models() []DispatchSetting {
 	for _, popular := range []float64{0, 0.9} {
 		for _, n := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256} {
 			list = append(list, DispatchSetting{
-				Part: PartModels, Group: asked(popular), X: float64(n), Name: fmt.Sprintf("%s, %s, 32 devices", many(n), asked(popular)),
+				Part: partModels, Group: asked(popular), X: float64(n), Name: fmt.Sprintf("%s, %s, 32 devices", many(n), asked(popular)),
 				Models: alike(n, 50), Popular: popular, Devices: 32, Shape: 1,
 			})
 		}
@@ -220,5 +220,5 @@ func models() []DispatchSetting {
 
 // Of lists the settings of a part.
 func Of(part string) []DispatchSetting {
-	return slices.DeleteFunc(DispatchSettings(), func(s DispatchSetting) bool { return s.Part != part })
+	return slices.DeleteFunc(dispatchSettings(), func(s DispatchSetting) bool { return s.Part != part })
 }

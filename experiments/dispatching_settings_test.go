@@ -19,7 +19,7 @@ func TestStaggeredIsThePaper(t *testing.T) {
 		batch int
 		rate  float64
 	}{{16, 5839}, {8, 1083}} {
-		batch, rate := Table4()[i].Staggered(8)
+		batch, rate := table4()[i].Staggered(8)
 		assert.Equal(t, want.batch, batch)
 		assert.InDelta(t, want.rate, rate, 1)
 	}
@@ -27,9 +27,9 @@ func TestStaggeredIsThePaper(t *testing.T) {
 
 // TestSLOsAreThePapers: tables 5 and 6 set every SLO to max(20, 2·l(4)).
 func TestSLOsAreThePapers(t *testing.T) {
-	assert.Len(t, GTX1080Ti(), 35)
-	assert.Len(t, A100(), 37)
-	for _, n := range append(GTX1080Ti(), A100()...) {
+	assert.Len(t, gtx1080Ti(), 35)
+	assert.Len(t, a100(), 37)
+	for _, n := range append(gtx1080Ti(), a100()...) {
 		assert.InDelta(t, max(20, 2*(4*n.Each+n.Fixed)), n.SLO, 1, n.Name)
 		assert.NotEmpty(t, n.Table(largestBatch), n.Name)
 	}
@@ -37,7 +37,7 @@ func TestSLOsAreThePapers(t *testing.T) {
 
 func TestSettingsAreSound(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range DispatchSettings() {
+	for _, s := range dispatchSettings() {
 		assert.False(t, seen[s.Name], "twice: %s", s.Name)
 		seen[s.Name] = true
 		assert.True(t, slices.ContainsFunc(parts(), func(p dispatchPart) bool { return p.name == s.Part }), s.Part)
@@ -52,7 +52,7 @@ func TestSettingsAreSound(t *testing.T) {
 // TestMeasure looks at table 4 shortly: the order of the policies, and that
 // nothing exceeds what is possible.
 func TestMeasure(t *testing.T) {
-	s := Of(PartTable4)[0]
+	s := Of(partTable4)[0]
 	got := map[string]Measured{}
 	for _, policy := range shared.Names() {
 		m, err := s.Measure(policy, Quick(), nil)
@@ -76,7 +76,7 @@ func TestMeasure(t *testing.T) {
 // than by the policies that come nearest.
 func TestManyUnlikeModels(t *testing.T) {
 	effort := Effort{Requests: 8_000, Each: 2_000, Seeds: 1, Tolerance: 0.004}
-	for _, s := range Of(PartMixed) {
+	for _, s := range Of(partMixed) {
 		if s.Devices > 64 || s.Popular > 0 || os.Getenv("HARPAGON_LONG") == "" && len(s.Models) != 37 {
 			continue
 		}
@@ -110,7 +110,7 @@ func TestSpeedCountsWithTheClockItIsGiven(t *testing.T) {
 }
 
 func ExampleDispatchSetting_Measure() {
-	s := Of(PartTable4)[0]
+	s := Of(partTable4)[0]
 	m, err := s.Measure("adaptive", Quick(), nil)
 	if err != nil {
 		panic(err)

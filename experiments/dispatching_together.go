@@ -13,12 +13,12 @@ import (
 // A device of what is planned together; only ratios of its price matter.
 const togetherPrice = 1.0
 
-// togetherSpecs are so many networks of the A100, each asked for so often that it needs
+// togetherSpecs are so many networks of the a100, each asked for so often that it needs
 // that share of a device at its best batch: as a cluster, and then each by itself.
 func togetherSpecs(networks int, share float64) []scheduler.Spec {
 	hardware := []pipelines.Hardware{{Name: deviceKind, Price: togetherPrice}}
 	c := scheduler.Spec{Cluster: &pipelines.Cluster{Name: "all", Hardware: deviceKind}, Hardware: hardware}
-	all := A100()
+	all := a100()
 	for i := range networks {
 		n := all[(2*i+1)*len(all)/(2*networks)]
 		p := n.pipeline(i)

@@ -50,7 +50,7 @@ func (w Wave) Play(few, many int, stop func() bool) (first, then Waved, err erro
 		}
 		trace.Seconds, trace.Counts = append(trace.Seconds, s), append(trace.Counts, float64(simulate.DrawPoisson(rng, rate)))
 	}
-	load := simulate.Load{Pipeline: Table4()[1].pipeline(0), Arrivals: arrivals.Process{Kind: pipelines.ArrivalsTrace, Trace: trace}}
+	load := simulate.Load{Pipeline: table4()[1].pipeline(0), Arrivals: arrivals.Process{Kind: pipelines.ArrivalsTrace, Trace: trace}}
 	r, err := simulate.OnCluster([]simulate.Load{load}, []simulate.Devices{{Hardware: deviceKind, Count: many}},
 		simulate.Options{Duration: span, Seed: 1, Stop: stop, Scaling: &simulate.Scaling{Start: waveStart}})
 	if err != nil {
@@ -80,7 +80,7 @@ func (w Wave) sum(sizes []simulate.Size, few, many int) (out Waved) {
 // least is how few devices keep 99 % of that rate.
 func least(rate float64, stop func() bool) (int, error) {
 	for n := 1; ; n++ {
-		load := simulate.Load{Pipeline: Table4()[1].pipeline(0), Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}, Rate: rate}
+		load := simulate.Load{Pipeline: table4()[1].pipeline(0), Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}, Rate: rate}
 		r, err := simulate.OnCluster([]simulate.Load{load}, []simulate.Devices{{Hardware: deviceKind, Count: n}}, simulate.Options{Seed: 2, Stop: stop})
 		if err != nil || r.Least() >= simulate.DefaultAttainment {
 			return n, err

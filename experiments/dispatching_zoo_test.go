@@ -27,5 +27,5 @@ func TestTheExampleServesThePapersNetworks(t *testing.T) {
 		}
 		list = append(list, Network{row[0], n[0], n[1], n[2]})
 	}
-	assert.Equal(t, A100(), list)
+	assert.Equal(t, a100(), list)
 }

@@ -39,7 +39,7 @@
 // A DispatchSetting is a pool of equal devices, the networks that it serves, how their
 // requests divide and how they crowd. Measure finds the goodput of a policy
 // there: the highest rate at which each network has 99 % of its requests in
-// time, by simulation. DispatchSettings lists the settings, by part:
+// time, by simulation. dispatchSettings lists the settings, by part:
 //
 //   - table4: two networks on eight devices, with the bound of executors that
 //     take turns (equation 2 of the paper), with network delays, and at three
@@ -91,7 +91,7 @@
 // which are not public. Workloads draws as many over the same applications, as
 // package pipelines/library declares them: each workload takes the DAG and the
 // fan-outs of one application, all five in turn, and draws the rest from a Regime:
-// Published is that of the papers as far as they state it, Wide holds more:
+// Published is that of the papers as far as they state it, wide holds more:
 //
 //	hardware    2 or 3 kinds; each next one at 0.35 to 0.75 times the speed of
 //	            the one before; price = 1 to 4 for the fastest, for the others in
@@ -160,9 +160,9 @@
 //
 // # Bounds of attainment
 //
-// BoundAttainment says how much no rule of dispatch and dropping could exceed, whatever it knew.
+// boundAttainment says how much no rule of dispatch and dropping could exceed, whatever it knew.
 //
 // # Promises
 //
-// KeepsPromise asks the simulator whether plans keep what they promise.
+// keepsPromise asks the simulator whether plans keep what they promise.
 package experiments

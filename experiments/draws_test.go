@@ -54,7 +54,7 @@ func TestPlansKeepTheirProofs(t *testing.T) {
 			cost[kind] += plans[i].Cost
 		}
 		for _, k := range d.plays(all) {
-			if err := KeepsPromise(all, plans, k); err != nil {
+			if err := keepsPromise(all, plans, k); err != nil {
 				t.Errorf("draw %d, %s, %s: %v", seed, kind, says(k), err)
 			}
 		}
@@ -81,7 +81,7 @@ func provesAll(plans []plan.Plan) bool {
 	})
 }
 
-func says(k PromisePlay) string {
+func says(k promisePlay) string {
 	how := "even"
 	if k.Arrivals != nil {
 		how = "some left out and later"
@@ -192,7 +192,7 @@ const (
 // plays are how a plan is played: evenly, all pipelines from the same instant on, and at
 // nearly the rate from instants that are drawn, where requests are left out and others
 // come later.
-func (d drawing) plays(all []pipelines.Pipeline) (list []PromisePlay) {
+func (d drawing) plays(all []pipelines.Pipeline) (list []promisePlay) {
 	duration := span
 	for i := range all {
 		duration = min(duration, time.Duration(mostPlayed/all[i].Rate*float64(time.Second)))
@@ -201,7 +201,7 @@ func (d drawing) plays(all []pipelines.Pipeline) (list []PromisePlay) {
 	for i := range all {
 		drawn[i] = arrivals.Process{Kind: arrivals.Replay, Stamps: d.stamps(all[i].Rate, duration)}
 	}
-	for _, k := range []PromisePlay{{}, {Arrivals: drawn}} {
+	for _, k := range []promisePlay{{}, {Arrivals: drawn}} {
 		k.Duration, k.Eager = duration, d.IntN(4) > 0
 		list = append(list, k)
 		if *admitted {

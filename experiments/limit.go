@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// LimitProblem is one model on a pool of equal executors.
-type LimitProblem struct {
+// limitProblem is one model on a pool of equal executors.
+type limitProblem struct {
 	Arrivals  []time.Duration // rising
 	Durations []time.Duration // Durations[b-1] for a batch of b; not falling
 	SLO       time.Duration
 	Executors int
 }
 
-// LimitOptions says how much work to spend.
-type LimitOptions struct {
+// limitOptions says how much work to spend.
+type limitOptions struct {
 	Cell   time.Duration // of the time axis, for prices; 0 means SLO/100
 	Rounds int           // of price changes; 0 means 100
 }
 
-// LimitResult is a bound on the requests that can be served in time.
-type LimitResult struct {
+// limitResult is a bound on the requests that can be served in time.
+type limitResult struct {
 	Served     float64 // no schedule serves more
 	Attainment float64 // Served as a share of all requests
 	Rounds     int
 }
 
 // Describe says the bound in one line.
-func (r LimitResult) Describe() string {
+func (r limitResult) Describe() string {
 	return fmt.Sprintf("at most %.1f requests in time, %.4f of all (after %d rounds)", r.Served, r.Attainment, r.Rounds)
 }
 
@@ -42,9 +42,9 @@ const (
 
 // UpperLimit bounds what any dispatcher that knows all arrivals could serve in
 // time. More rounds and smaller cells bring the bound down; every bound holds.
-func UpperLimit(p LimitProblem, o LimitOptions) (LimitResult, error) {
+func UpperLimit(p limitProblem, o limitOptions) (limitResult, error) {
 	if err := p.check(); err != nil {
-		return LimitResult{}, err
+		return limitResult{}, err
 	}
 	if o.Rounds <= 0 {
 		o.Rounds = 100
@@ -53,7 +53,7 @@ func UpperLimit(p LimitProblem, o LimitOptions) (LimitResult, error) {
 		o.Cell = max(1, p.SLO/100)
 	}
 	if len(p.Arrivals) == 0 {
-		return LimitResult{Attainment: 1}, nil
+		return limitResult{Attainment: 1}, nil
 	}
 	s := newSearch(p, o.Cell.Seconds())
 	least, step, stale := float64(len(p.Arrivals)), 1.0, 0
@@ -67,10 +67,10 @@ func UpperLimit(p LimitProblem, o LimitOptions) (LimitResult, error) {
 		least = min(least, value)
 		s.reprice(step * max(1, value-hoped*float64(len(p.Arrivals))))
 	}
-	return LimitResult{Served: least, Attainment: least / float64(len(p.Arrivals)), Rounds: o.Rounds}, nil
+	return limitResult{Served: least, Attainment: least / float64(len(p.Arrivals)), Rounds: o.Rounds}, nil
 }
 
-func (p LimitProblem) check() error {
+func (p limitProblem) check() error {
 	if p.SLO <= 0 || p.Executors <= 0 || len(p.Durations) == 0 {
 		return fmt.Errorf("a limit needs an SLO, executors and durations above zero")
 	}
@@ -90,7 +90,7 @@ func (p LimitProblem) check() error {
 // search holds the prices and the shortest path for them. Times are in
 // seconds.
 type search struct {
-	problem   LimitProblem
+	problem   limitProblem
 	arrivals  []float64
 	durations []float64
 	slo, cell float64
@@ -104,7 +104,7 @@ type search struct {
 	start []float64 // of that batch
 }
 
-func newSearch(p LimitProblem, cell float64) *search {
+func newSearch(p limitProblem, cell float64) *search {
 	s := &search{problem: p, slo: p.SLO.Seconds(), cell: cell, executors: float64(p.Executors)}
 	for _, a := range p.Arrivals {
 		s.arrivals = append(s.arrivals, a.Seconds())

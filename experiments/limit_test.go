@@ -17,7 +17,7 @@ const ms = time.Millisecond
 
 // exhaustive is the most requests that can be served, by trying everything:
 // batches in order, each on the executor that is free first.
-func exhaustive(p LimitProblem, i int, free []time.Duration) int {
+func exhaustive(p limitProblem, i int, free []time.Duration) int {
 	if i == len(p.Arrivals) {
 		return 0
 	}
@@ -37,7 +37,7 @@ func exhaustive(p LimitProblem, i int, free []time.Duration) int {
 
 func TestUpperIsNeverBelowTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := LimitProblem{SLO: time.Duration(rapid.IntRange(20, 60).Draw(t, "slo")) * ms, Executors: rapid.IntRange(1, 2).Draw(t, "executors")}
+		p := limitProblem{SLO: time.Duration(rapid.IntRange(20, 60).Draw(t, "slo")) * ms, Executors: rapid.IntRange(1, 2).Draw(t, "executors")}
 		at := time.Duration(0)
 		for range rapid.IntRange(1, 9).Draw(t, "requests") {
 			at += time.Duration(rapid.IntRange(0, 15).Draw(t, "gap")) * ms
@@ -47,7 +47,7 @@ func TestUpperIsNeverBelowTheBest(t *testing.T) {
 		for b := range 4 {
 			p.Durations = append(p.Durations, time.Duration(fixed+each*(b+1))*ms)
 		}
-		r, err := UpperLimit(p, LimitOptions{Rounds: 40, Cell: 2 * ms})
+		r, err := UpperLimit(p, limitOptions{Rounds: 40, Cell: 2 * ms})
 		require.NoError(t, err)
 		best := exhaustive(p, 0, make([]time.Duration, p.Executors))
 		const rounding = 1e-6
@@ -57,21 +57,21 @@ func TestUpperIsNeverBelowTheBest(t *testing.T) {
 }
 
 func TestUpperRefusesBadInput(t *testing.T) {
-	good := LimitProblem{Arrivals: []time.Duration{1, 2}, Durations: []time.Duration{1, 2}, SLO: 10, Executors: 1}
-	for name, spoil := range map[string]func(*LimitProblem){
-		"no SLO":           func(p *LimitProblem) { p.SLO = 0 },
-		"no executors":     func(p *LimitProblem) { p.Executors = 0 },
-		"no durations":     func(p *LimitProblem) { p.Durations = nil },
-		"falling duration": func(p *LimitProblem) { p.Durations = []time.Duration{2, 1} },
-		"unsorted":         func(p *LimitProblem) { p.Arrivals = []time.Duration{2, 1} },
-		"negative":         func(p *LimitProblem) { p.Arrivals = []time.Duration{-1, 1} },
+	good := limitProblem{Arrivals: []time.Duration{1, 2}, Durations: []time.Duration{1, 2}, SLO: 10, Executors: 1}
+	for name, spoil := range map[string]func(*limitProblem){
+		"no SLO":           func(p *limitProblem) { p.SLO = 0 },
+		"no executors":     func(p *limitProblem) { p.Executors = 0 },
+		"no durations":     func(p *limitProblem) { p.Durations = nil },
+		"falling duration": func(p *limitProblem) { p.Durations = []time.Duration{2, 1} },
+		"unsorted":         func(p *limitProblem) { p.Arrivals = []time.Duration{2, 1} },
+		"negative":         func(p *limitProblem) { p.Arrivals = []time.Duration{-1, 1} },
 	} {
 		p := good
 		spoil(&p)
-		_, err := UpperLimit(p, LimitOptions{})
+		_, err := UpperLimit(p, limitOptions{})
 		assert.Error(t, err, name)
 	}
-	r, err := UpperLimit(LimitProblem{Durations: good.Durations, SLO: 10, Executors: 1}, LimitOptions{})
+	r, err := UpperLimit(limitProblem{Durations: good.Durations, SLO: 10, Executors: 1}, limitOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, 1.0, r.Attainment)
 }
@@ -79,10 +79,10 @@ func TestUpperRefusesBadInput(t *testing.T) {
 // One executor, batches of one in 10 ms, ten requests at once, due after 35 ms:
 // three can be served.
 func ExampleUpperLimit() {
-	r, _ := UpperLimit(LimitProblem{
+	r, _ := UpperLimit(limitProblem{
 		Arrivals:  make([]time.Duration, 10),
 		Durations: []time.Duration{10 * ms}, SLO: 35 * ms, Executors: 1,
-	}, LimitOptions{})
+	}, limitOptions{})
 	fmt.Println(math.Floor(r.Served))
 	// Output: 3
 }
@@ -92,7 +92,7 @@ func ExampleUpperLimit() {
 func BenchmarkUpper(b *testing.B) {
 	b.ReportAllocs()
 	rng := rand.New(rand.NewPCG(1, 2))
-	p := LimitProblem{SLO: 25 * ms, Executors: 8}
+	p := limitProblem{SLO: 25 * ms, Executors: 8}
 	for at := 0.0; at < 1; at += rng.ExpFloat64() / (0.98 * 5839) {
 		p.Arrivals = append(p.Arrivals, time.Duration(at*1e9))
 	}
@@ -100,7 +100,7 @@ func BenchmarkUpper(b *testing.B) {
 		p.Durations = append(p.Durations, time.Duration(n)*1053*time.Microsecond+5072*time.Microsecond)
 	}
 	for b.Loop() {
-		r, err := UpperLimit(p, LimitOptions{Rounds: 20})
+		r, err := UpperLimit(p, limitOptions{Rounds: 20})
 		require.NoError(b, err)
 		b.ReportMetric(r.Attainment, "attainment")
 	}

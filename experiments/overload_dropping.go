@@ -125,7 +125,7 @@ func upperBound(drawn []dropped, process arrivals.Process, load float64) (float6
 	sum := 0.0
 	for _, w := range drawn {
 		l, o := w.under(process, load, simulate.Options{})
-		b, err := BoundAttainment(l, w.plan, o)
+		b, err := boundAttainment(l, w.plan, o)
 		if err != nil {
 			return 0, err
 		}

@@ -61,7 +61,7 @@ type planningStudy struct {
 func (s *planningStudy) policies(ctx context.Context, e *Env) (Result, error) {
 	var out Result
 	for _, model := range plan.CostModels() {
-		t, err := s.table(ctx, e, Wide(), plan.PolicyExact, quick(e, PlanningPolicies(model)), DefaultWorkloads)
+		t, err := s.table(ctx, e, wide(), plan.PolicyExact, quick(e, PlanningPolicies(model)), DefaultWorkloads)
 		if err != nil {
 			return out, err
 		}

@@ -27,7 +27,7 @@ func Sizes() []int { return []int{1, 2, 5, 10, 20, 35, 50, 75, 100, 150, 200} }
 // three, each module fed by one or two of the layer above, ten kinds of
 // drawnHardware and sixteen batch sizes.
 func Growth(seed uint64, modules int) plan.Problem {
-	d := drawer{rand.New(rand.NewPCG(seed, uint64(modules))), Wide()}
+	d := drawer{rand.New(rand.NewPCG(seed, uint64(modules))), wide()}
 	devices := d.kinds(growthHardware, 3, 1.1, func() float64 { return d.between(0.7, 0.95) })
 	var batches []int
 	for b := range growthBatches {

@@ -54,7 +54,7 @@ func ProbeVariants() []Variant {
 // Module draws the problem of a pipeline of one module: module i of a seed is
 // always the same. It is drawn as the suite's are.
 func Module(seed uint64, i int) plan.Problem {
-	d := drawer{rand.New(rand.NewPCG(seed, uint64(i))), Wide()}
+	d := drawer{rand.New(rand.NewPCG(seed, uint64(i))), wide()}
 	devices := d.devices()
 	m := pipelines.Module{Name: "module", Fanout: 1, Profile: pipelines.Profile{Points: d.points(d.family(), devices, d.batches())}}
 	p := plan.Problem{Hardware: drawnHardware(devices), Pipeline: pipelines.Pipeline{

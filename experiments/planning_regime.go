@@ -17,8 +17,8 @@ type Regime struct {
 	Concurrent bool // profiles for several batches at a time besides; see WithConcurrency
 }
 
-// Wide is the regime of our own suite: it holds more than the papers evaluate with.
-func Wide() Regime {
+// wide is the regime of our own suite: it holds more than the papers evaluate with.
+func wide() Regime {
 	return Regime{Name: "wide", Rate: [2]float64{20, 1000}, SLO: [2]float64{2, 10},
 		Start: [2]float64{5, 50}, Step: [2]float64{0.5, 20}, Families: Families()}
 }

@@ -15,10 +15,10 @@ const (
 	regimeWorkloads = 60 // of each
 )
 
-// Others draws n regimes that differ from Published in what the papers leave open: rates,
+// others draws n regimes that differ from Published in what the papers leave open: rates,
 // objectives, sets of batches, durations, how unlike modules are, and how fast the cheaper
 // kind of hardware is.
-func Others(seed uint64, n int) []Regime {
+func others(seed uint64, n int) []Regime {
 	r := rand.New(rand.NewPCG(seed, 0))
 	of := func(list ...float64) float64 { return list[r.IntN(len(list))] }
 	all := make([]Regime, n)
@@ -55,7 +55,7 @@ func (g Regime) Describe() string {
 // averages a choice of what is left open could explain, and whether one explains all.
 func (s *planningStudy) regimes(ctx context.Context, e *Env) (Result, error) {
 	var out Result
-	list := append([]Regime{Published()}, Others(DefaultSeed, otherRegimes)...)
+	list := append([]Regime{Published()}, others(DefaultSeed, otherRegimes)...)
 	n := regimeWorkloads
 	if e.Quick {
 		list, n = list[:4], 5

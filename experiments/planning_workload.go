@@ -35,7 +35,7 @@ func (w Workload) Describe() string {
 
 // Workloads draws n workloads of the wide regime. An error means that the library is
 // broken.
-func Workloads(seed uint64, n int) ([]Workload, error) { return Wide().Workloads(seed, n) }
+func Workloads(seed uint64, n int) ([]Workload, error) { return wide().Workloads(seed, n) }
 
 // Workloads draws n workloads. An error means that the library is broken.
 func (g Regime) Workloads(seed uint64, n int) ([]Workload, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// PromisePlay says how KeepsPromise looks at plans.
-type PromisePlay struct {
+// promisePlay says how keepsPromise looks at plans.
+type promisePlay struct {
 	Requests int // of each pipeline at the least; 2000 when 0
 
 	// Spare is how many gaps between two requests of a module a request may be
@@ -29,14 +29,14 @@ type PromisePlay struct {
 	Duration time.Duration
 }
 
-// defaultRequests is how many requests KeepsPromise plays where it is not told.
+// defaultRequests is how many requests keepsPromise plays where it is not told.
 const defaultRequests = 2000
 
-// KeepsPromise plays requests against plans that were made together, under policy tc, and
+// keepsPromise plays requests against plans that were made together, under policy tc, and
 // says which promise was broken first: nil means that
 // every request of every pipeline was answered within its SLO. Plans that are
 // not sound promise nothing and may fail.
-func KeepsPromise(all []pipelines.Pipeline, plans []plan.Plan, k PromisePlay) error {
+func keepsPromise(all []pipelines.Pipeline, plans []plan.Plan, k promisePlay) error {
 	if k.Requests == 0 {
 		k.Requests = defaultRequests
 	}
@@ -71,12 +71,12 @@ func KeepsPromise(all []pipelines.Pipeline, plans []plan.Plan, k PromisePlay) er
 	return nil
 }
 
-// maxKept bounds queues where KeepsPromise looks: a queue that is bounded is not what
+// maxKept bounds queues where keepsPromise looks: a queue that is bounded is not what
 // is in question.
 const maxKept = 1 << 20
 
 // spare is the time by which a request may be late.
-func (k PromisePlay) spare(p *pipelines.Pipeline) time.Duration {
+func (k promisePlay) spare(p *pipelines.Pipeline) time.Duration {
 	least := p.Rate
 	for _, rate := range p.Rates() {
 		least = min(least, rate)

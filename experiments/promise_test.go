@@ -23,8 +23,8 @@ func TestKeepsNamesWhatFails(t *testing.T) {
 	p.Rate = 2000
 	problem := plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}
 	got := policies.Solve(problem, plan.Options{CostModel: plan.CostWhole})
-	require.NoError(t, KeepsPromise([]pipelines.Pipeline{p}, []plan.Plan{got}, PromisePlay{}))
+	require.NoError(t, keepsPromise([]pipelines.Pipeline{p}, []plan.Plan{got}, promisePlay{}))
 	p.Rate = 4000
-	err := KeepsPromise([]pipelines.Pipeline{p}, []plan.Plan{got}, PromisePlay{})
+	err := keepsPromise([]pipelines.Pipeline{p}, []plan.Plan{got}, promisePlay{})
 	assert.ErrorContains(t, err, `pipeline "resnet50" does not keep its SLO`)
 }

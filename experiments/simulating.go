@@ -109,7 +109,7 @@ func play(w *Workload, clock func() time.Duration, slow bool) (list []promise, b
 				}
 				one := promise{model: model, policy: v.Name, proven: 1, kept: 1}
 				for _, eager := range []bool{false, true} {
-					if err := KeepsPromise([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, PromisePlay{Eager: eager, Admission: eager}); err != nil {
+					if err := keepsPromise([]pipelines.Pipeline{p.Pipeline}, []plan.Plan{got}, promisePlay{Eager: eager, Admission: eager}); err != nil {
 						one.kept, broken = 0, errors.Join(broken, errors.New(w.Describe()+" by "+v.Name+", "+model+": "+err.Error()))
 					}
 				}

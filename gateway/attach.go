@@ -136,7 +136,7 @@ func checkRoute(n *Node, e *executor) error {
 	if n == nil {
 		return nil
 	}
-	if r := NewRoute(n, &e.hello); r.Err != nil {
+	if r := newRoute(n, &e.hello); r.Err != nil {
 		return r.Err
 	}
 	return nil

@@ -249,7 +249,7 @@ func (e *executor) route(n *Node) *Route {
 	if e.routes == nil || len(e.routes) >= generations*max(1, len(e.hello.Residents)) {
 		e.routes = make(map[*Node]*Route)
 	}
-	r := NewRoute(n, &e.hello)
+	r := newRoute(n, &e.hello)
 	e.routes[n] = r
 	return r
 }

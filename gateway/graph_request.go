@@ -79,8 +79,8 @@ type Item struct {
 	completed bool
 }
 
-// NewRequest makes a request; see Init.
-func NewRequest(g *Graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) *Request {
+// newRequest makes a request; see Init.
+func newRequest(g *Graph, inputs []wire.Tensor, arrival, deadline dispatch.Time) *Request {
 	r := new(Request)
 	r.Init(g, inputs, arrival, deadline)
 	return r

@@ -42,7 +42,7 @@ func (g *Gateway) inferAt(ctx context.Context, p *pipeline, application string, 
 		g.refuse(ctx, p, gr, nil, q, arrival, err)
 		return nil, err
 	case parts != nil:
-		return InferParts(ctx, q, parts, func(ctx context.Context, one *wire.InferRequest) (*wire.InferResponse, error) {
+		return inferParts(ctx, q, parts, func(ctx context.Context, one *wire.InferRequest) (*wire.InferResponse, error) {
 			return g.infer(ctx, p, application, one, arrival)
 		})
 	}
@@ -90,7 +90,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	if app != nil {
 		r = g.newFunctionRequest(gr.Graph, app, inputs, q.Inputs, arrival, deadline)
 	} else {
-		r = NewRequest(gr.Graph, inputs, arrival, deadline)
+		r = newRequest(gr.Graph, inputs, arrival, deadline)
 	}
 	r.Made = g.options.Bytes.Begin(p.name)
 	defer r.Made.Release()

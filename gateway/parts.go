@@ -8,11 +8,11 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// InferParts answers a batch that a client has made, taken apart by wire.Batch:
+// inferParts answers a batch that a client has made, taken apart by wire.Batch:
 // every part is a request of its own to infer, all at once, and the answers are
 // joined in order. The first that fails is the failure of the whole and says which
 // request it was; the others are taken back.
-func InferParts(ctx context.Context, q *wire.InferRequest, parts [][]wire.NamedTensor, infer func(context.Context, *wire.InferRequest) (*wire.InferResponse, error)) (*wire.InferResponse, error) {
+func inferParts(ctx context.Context, q *wire.InferRequest, parts [][]wire.NamedTensor, infer func(context.Context, *wire.InferRequest) (*wire.InferResponse, error)) (*wire.InferResponse, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	answers := make([]*wire.InferResponse, len(parts))

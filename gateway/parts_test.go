@@ -138,7 +138,7 @@ func TestWhatIsABatch(t *testing.T) {
 // of its input, and one that fails by itself.
 func TestMistakesOfCallersCountInNoAttainment(t *testing.T) {
 	specs := map[string]spec{"m": {kind: addOne}}
-	r := NewRequest(mustCompile(t, deployment(single(long), 1, specs)), nil, 0, 0)
+	r := newRequest(mustCompile(t, deployment(single(long), 1, specs)), nil, 0, 0)
 	for code, want := range map[wire.Code]Outcome{
 		wire.CodeInvalid: Invalid, wire.CodeInternal: Failed, wire.CodeUnavailable: Failed, wire.CodeDeadline: Dropped, wire.CodeCanceled: Cancelled,
 	} {
@@ -146,7 +146,7 @@ func TestMistakesOfCallersCountInNoAttainment(t *testing.T) {
 	}
 	require.Equal(t, Completed, outcome(r, nil))
 	// What another module has made is no mistake of the caller.
-	deeper := NewRequest(mustCompile(t, deployment(fanning(long), 1, fanningSpecs())), nil, 0, 0)
+	deeper := newRequest(mustCompile(t, deployment(fanning(long), 1, fanningSpecs())), nil, 0, 0)
 	for _, n := range deeper.Graph.Nodes {
 		want := Failed
 		if n.Brought() {

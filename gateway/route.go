@@ -18,8 +18,8 @@ type Route struct {
 	straight bool        // in and out change nothing
 }
 
-// NewRoute makes the route of an executor for a node.
-func NewRoute(n *Node, h *attach.Hello) *Route {
+// newRoute makes the route of an executor for a node.
+func newRoute(n *Node, h *attach.Hello) *Route {
 	signature := h.SignatureOf(n.Resident)
 	if signature == nil {
 		return &Route{Node: n, Err: wire.Errorf(wire.CodeInternal, n.Name, "executor %q does not run %s", h.Executor, n.Resident)}

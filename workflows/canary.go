@@ -83,7 +83,7 @@ func (s *service) beginTrial(ctx workflow.Context, spec scheduler.Spec, generati
 	spec.Pipeline = &part
 	s.Attempts++
 	s.setPhase(ctx, Planning)
-	summary := fmt.Sprintf("try generation %d of %s: it %s for %v", generation, s.Name, SharesText(update), cmp.Or(update.Hold, pipelines.DefaultHold))
+	summary := fmt.Sprintf("try generation %d of %s: it %s for %v", generation, s.Name, sharesText(update), cmp.Or(update.Hold, pipelines.DefaultHold))
 	var reply RescheduleReply
 	s.under = rescheduleID(part.Name, s.Attempts)
 	defer func() { s.under = "" }()
@@ -103,11 +103,11 @@ func (s *service) beginTrial(ctx workflow.Context, spec scheduler.Spec, generati
 // giveShare tells gateways which share of requests the trial gets.
 func (s *service) giveShare(ctx workflow.Context, some []activities.Member, u pipelines.Update) error {
 	var gateway *activities.GatewayActivities
-	summary := fmt.Sprintf("generation %d %s", s.Trial.Generation, SharesText(u))
+	summary := fmt.Sprintf("generation %d %s", s.Trial.Generation, sharesText(u))
 	if !u.Tried() {
 		summary = fmt.Sprintf("generation %d gets no more requests of the trial", s.Trial.Generation)
 	}
-	return AwaitParts(ctx, BeginParts(ctx, GatewayQueues(ctx, some, s.present), summary, InstallTimeout, gateway.Try, activities.TryInput{Service: s.Name, Update: u}))
+	return awaitParts(ctx, beginParts(ctx, gatewayQueues(ctx, some, s.present), summary, InstallTimeout, gateway.Try, activities.TryInput{Service: s.Name, Update: u}))
 }
 
 // planWithTried has a generation that is given all requests planned with what its modules
@@ -149,12 +149,12 @@ func (s *service) costs(ctx workflow.Context, spec scheduler.Spec) (c rollout.Co
 	var view activities.FleetView
 	var next scheduler.Plan
 	id := ServiceID(s.Kind, s.Name)
-	if err := workflow.ExecuteActivity(FleetOptions(ctx, "look which devices exist and are free"), fleet.Watch, id).Get(ctx, &view); err != nil {
+	if err := workflow.ExecuteActivity(fleetOptions(ctx, "look which devices exist and are free"), fleet.Watch, id).Get(ctx, &view); err != nil {
 		return c, err
 	}
 	in := activities.PlanInput{Spec: spec, Fleet: view.For(id)}
 	in.Fleet.Transfer = s.Transfer
-	if err := workflow.ExecuteActivity(PlanOptions(ctx, "plan it for all requests, to compare what one costs"), planning.Plan, in).Get(ctx, &next); err != nil {
+	if err := workflow.ExecuteActivity(planOptions(ctx, "plan it for all requests, to compare what one costs"), planning.Plan, in).Get(ctx, &next); err != nil {
 		return c, err
 	}
 	perRequest := func(plan scheduler.Plan, rate float64) float64 {
@@ -218,7 +218,7 @@ func (s *service) shareWithJoined(ctx workflow.Context) error {
 	some := slices.Clone(s.New)
 	s.installOnJoined(ctx)
 	s.setPhase(ctx, Trying)
-	if err := s.install(ctx, GatewayQueues(ctx, some, s.present), s.Trial.Deployed); err != nil {
+	if err := s.install(ctx, gatewayQueues(ctx, some, s.present), s.Trial.Deployed); err != nil {
 		return err
 	}
 	return s.giveShare(ctx, some, s.Trial.Update)
@@ -230,21 +230,21 @@ func (s *service) endTrial(ctx workflow.Context) {
 	if s.Trial == nil {
 		return
 	}
-	log, name, all := workflow.GetLogger(ctx), rollout.Name(s.Name), GatewayQueues(ctx, s.Gateways, s.present)
+	log, name, all := workflow.GetLogger(ctx), rollout.Name(s.Name), gatewayQueues(ctx, s.Gateways, s.present)
 	if err := s.giveShare(ctx, s.Gateways, pipelines.Update{}); err != nil {
 		log.Warn("a gateway did not end the trial", "error", err)
 	}
 	var gateway *activities.GatewayActivities
-	if err := AwaitParts(ctx, BeginParts(ctx, all, "finish what was tried", ReleaseTimeout, gateway.Remove, name, placement.Age{})); err != nil {
+	if err := awaitParts(ctx, beginParts(ctx, all, "finish what was tried", ReleaseTimeout, gateway.Remove, name, placement.Age{})); err != nil {
 		log.Warn("a gateway did not finish the requests of the trial", "error", err)
 	}
-	if err := ReleaseExecutors(ctx, all, name, SlotsOf(s.Trial.Running)); err != nil {
+	if err := releaseExecutors(ctx, all, name, slotsOf(s.Trial.Running)); err != nil {
 		log.Warn("executors of the trial did not finish in time", "error", err)
 	}
-	CancelExecutors(ctx, s.Trial.Running)
+	cancelExecutors(ctx, s.Trial.Running)
 	var fleet *activities.Fleet
 	nothing := activities.Reservation{Service: ServiceID(s.Kind, name), Slots: []placement.Slot{}, Forget: true}
-	if err := workflow.ExecuteActivity(FleetOptions(ctx, "give the devices of the trial back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(fleetOptions(ctx, "give the devices of the trial back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
 		log.Error("devices of the trial not given back", "error", err)
 	}
 	for _, r := range s.Trial.Running {

@@ -88,7 +88,7 @@ func TestTrialIsTakenBack(t *testing.T) {
 		assert.Empty(t, w.reserved("pipeline/traffic@canary"))
 		w.counts(t, stable)
 		assert.Equal(t, []int{1}, generations(s))
-		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: ExecutorID(s.Executors[0].Executor, 1), Reason: "killed"})
+		r.SignalWorkflow(SignalExecutorEnded, executorEnded{Workflow: executorID(s.Executors[0].Executor, 1), Reason: "killed"})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 3, s.Serving, "what heals afterwards")
@@ -185,7 +185,7 @@ func TestTrialEnds(t *testing.T) {
 	}{
 		"an executor of it ends": {nil, func(r *rig) {
 			slots := r.world.reserved("pipeline/traffic@canary")
-			r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: ExecutorID(slots[0].Executor, 2), Reason: "out of memory"})
+			r.SignalWorkflow(SignalExecutorEnded, executorEnded{Workflow: executorID(slots[0].Executor, 2), Reason: "out of memory"})
 		}, 1, "ended: out of memory"},
 		"another change is applied": {nil, slower(2 * time.Second), 3, ""},
 		"it is rolled back":         {nil, func(r *rig) { r.update(UpdateRollback, RollbackRequest{}) }, 3, ""},

@@ -183,7 +183,7 @@ func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
 		return nil
 	}
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:    ProfileID(s.Name, s.Attempts+1),
+		WorkflowID:    profileID(s.Name, s.Attempts+1),
 		StaticSummary: "profile the modules of " + s.Name,
 	})
 	request := ProfileRequest{Service: ServiceID(s.Kind, s.Name), Pipeline: measured, Hardware: spec.Hardware, Again: s.Again}
@@ -201,7 +201,7 @@ func (s *service) profile(ctx workflow.Context, spec scheduler.Spec) error {
 // lacking are the modules of a service without a profile.
 func lacking(s scheduler.Spec) []pipelines.Module {
 	p, _ := s.Measured()
-	return LackingProfile(p)
+	return lackingProfile(p)
 }
 
 // profiled is the spec with the points measured while it serves, or, for

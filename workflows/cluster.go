@@ -20,11 +20,11 @@ import (
 // pipeline.
 func (s *service) profileMembers(ctx workflow.Context, spec scheduler.Spec) error {
 	for _, p := range s.profiledMembers(spec).Members {
-		if len(LackingProfile(p)) == 0 {
+		if len(lackingProfile(p)) == 0 {
 			continue
 		}
 		ctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-			WorkflowID:    ProfileID(placement.Resident(s.Name, p.Name), s.Attempts+1),
+			WorkflowID:    profileID(placement.Resident(s.Name, p.Name), s.Attempts+1),
 			StaticSummary: fmt.Sprintf("profile the modules of %s for %s", p.Name, s.Name),
 		})
 		request := ProfileRequest{Service: ServiceID(s.Kind, s.Name), Pipeline: p, Hardware: onlyHardware(spec), Again: s.Again}
@@ -63,7 +63,7 @@ func (s *service) profiledMembers(spec scheduler.Spec) scheduler.Spec {
 // lackingMembers are the pipelines of a cluster with modules that declare no profile.
 func (s *service) lackingMembers() (names []string) {
 	for _, p := range s.Spec.Members {
-		if len(LackingProfile(p)) > 0 {
+		if len(lackingProfile(p)) > 0 {
 			names = append(names, p.Name)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 )
 
-// DeclarationsKept bounds the declarations that are remembered beside the one that serves and those
+// declarationsKept bounds the declarations that are remembered beside the one that serves and those
 // still to be carried out.
-const DeclarationsKept = 5
+const declarationsKept = 5
 
 // Declaration is a spec as somebody has asked for it: applied, rescaled or gone back to.
 // Generations in between, which follow what is measured, have none of their own.
@@ -50,7 +50,7 @@ func (l Declarations) Carried(generation int) Declarations {
 			past++
 		}
 	}
-	return slices.Delete(l, 0, max(0, past-DeclarationsKept-1))
+	return slices.Delete(l, 0, max(0, past-declarationsKept-1))
 }
 
 // Earlier finds the declaration to go back to: that of a generation, or with 0 the one

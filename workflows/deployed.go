@@ -56,8 +56,8 @@ type Running struct {
 	Workflow string // ID
 }
 
-// CompareDeployed is the change from what serves, nil for nothing, to another plan.
-func CompareDeployed(serving *Deployed, to *Deployed) Change {
+// compareDeployed is the change from what serves, nil for nothing, to another plan.
+func compareDeployed(serving *Deployed, to *Deployed) Change {
 	c := Change{ToRate: to.Rate(), ToCost: to.Plan.CostPerHour(), ToSLO: to.Spec.SLO(), First: serving == nil}
 	if serving != nil {
 		c.FromRate, c.FromCost, c.FromSLO = serving.Rate(), serving.Plan.CostPerHour(), serving.Spec.SLO()
@@ -68,9 +68,9 @@ func CompareDeployed(serving *Deployed, to *Deployed) Change {
 // SpecID is the workflow ID of the service that a spec declares.
 func SpecID(s scheduler.Spec) string { return ServiceID(s.Kind(), s.Name()) }
 
-// ExecutorID is unique for every start of an executor, because an executor of
+// executorID is unique for every start of an executor, because an executor of
 // the same name may still be draining.
-func ExecutorID(executor string, n int) string {
+func executorID(executor string, n int) string {
 	return fmt.Sprintf("executor/%s/%d", executor, n)
 }
 

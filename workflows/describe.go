@@ -339,11 +339,11 @@ func (c Change) Describe() string {
 	if c.First {
 		return fmt.Sprintf("rate %s/s: cost %s per hour", quantity.Number(c.ToRate), quantity.Money(c.ToCost))
 	}
-	s := "rate " + FromToText(quantity.Number(c.FromRate)+"/s", quantity.Number(c.ToRate)+"/s")
+	s := "rate " + fromToText(quantity.Number(c.FromRate)+"/s", quantity.Number(c.ToRate)+"/s")
 	if c.FromSLO != c.ToSLO {
 		s += fmt.Sprintf(", SLO %s -> %s", quantity.Duration(c.FromSLO), quantity.Duration(c.ToSLO))
 	}
-	s += fmt.Sprintf(": cost %s per hour, ", FromToText(quantity.Money(c.FromCost), quantity.Money(c.ToCost)))
+	s += fmt.Sprintf(": cost %s per hour, ", fromToText(quantity.Money(c.FromCost), quantity.Money(c.ToCost)))
 	diff := c.ToCost - c.FromCost
 	switch {
 	case math.Abs(diff) < leastDifference:
@@ -354,8 +354,8 @@ func (c Change) Describe() string {
 	return s + fmt.Sprintf("costs %s more per hour", quantity.Money(diff))
 }
 
-// FromToText writes a value that may have changed.
-func FromToText(from, to string) string {
+// fromToText writes a value that may have changed.
+func fromToText(from, to string) string {
 	if from == to {
 		return to
 	}

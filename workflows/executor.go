@@ -18,12 +18,12 @@ const TypeExecutor = "executor"
 
 // Signals.
 const (
-	SignalExecutorEnded = "executor-ended" // to the service: ExecutorEnded
+	SignalExecutorEnded = "executor-ended" // to the service: executorEnded
 	SignalHostRestarted = "host-restarted" // to an executor: what ran on its host is gone
 )
 
-// ExecutorEnded tells a service that an executor is no more.
-type ExecutorEnded struct {
+// executorEnded tells a service that an executor is no more.
+type executorEnded struct {
 	Workflow string
 	Executor string
 	Reason   string
@@ -66,7 +66,7 @@ func Executor(ctx workflow.Context, in ExecutorInput) (activities.ExecutorResult
 	if ctx.Err() != nil {
 		return result, nil // cancelled, which is how a service ends an executor
 	}
-	end := ExecutorEnded{Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Executor: slot.Executor, Reason: result.Reason}
+	end := executorEnded{Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Executor: slot.Executor, Reason: result.Reason}
 	if err != nil {
 		end.Reason = activities.Reason(err)
 	}

@@ -387,7 +387,7 @@ func (f *fleet) notify(ctx workflow.Context) {
 }
 
 func (f *fleet) show(ctx workflow.Context) {
-	b := new(MarkdownTable)
+	b := new(markdownTable)
 	b.Row("host", "device", "hardware", "used", "by")
 	b.Row("---", "---", "---", "---:", "---")
 	for _, h := range f.view().Hosts {

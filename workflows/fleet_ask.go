@@ -10,10 +10,10 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
-// AskForHosts asks for hosts on behalf of a service, for want of which something failed, and
+// askForHosts asks for hosts on behalf of a service, for want of which something failed, and
 // returns why, with that, as an error of type TypeAwaits. Without wants it takes back what
 // was asked for before.
-func AskForHosts(ctx workflow.Context, r activities.WantRequest, why error) error {
+func askForHosts(ctx workflow.Context, r activities.WantRequest, why error) error {
 	var all []string
 	for _, w := range r.Wants {
 		all = append(all, quantity.Count(w.Hosts, "host")+" of "+w.Hardware)
@@ -24,7 +24,7 @@ func AskForHosts(ctx workflow.Context, r activities.WantRequest, why error) erro
 		summary = "ask for no hosts any more"
 	}
 	var fleet *activities.Fleet
-	if err := workflow.ExecuteActivity(FleetOptions(ctx, summary), fleet.Want, r).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(fleetOptions(ctx, summary), fleet.Want, r).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Warn("the fleet was not asked for hosts", "error", err)
 		return why
 	}

@@ -20,13 +20,13 @@ const patchSeveral = "gateways"
 // gone; older ones wait until its activity times out.
 const patchLeft = "gateways that left"
 
-// SeveralGateways says whether a workflow knows of several gateways.
-func SeveralGateways(ctx workflow.Context) bool {
+// severalGateways says whether a workflow knows of several gateways.
+func severalGateways(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, patchSeveral, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-// GatewayLeft says whether a workflow leaves out gateways that have left.
-func GatewayLeft(ctx workflow.Context) bool {
+// gatewayLeft says whether a workflow leaves out gateways that have left.
+func gatewayLeft(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, patchLeft, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
@@ -38,9 +38,9 @@ type GatewayQueue struct {
 	left   func() bool // whether the gateway has left since; nil where nobody knows
 }
 
-// GatewayQueues are those of gateways. What is present is asked again while they do their parts.
-func GatewayQueues(ctx workflow.Context, gateways []activities.Member, present func(activities.Member) bool) (all []GatewayQueue) {
-	if !SeveralGateways(ctx) {
+// gatewayQueues are those of gateways. What is present is asked again while they do their parts.
+func gatewayQueues(ctx workflow.Context, gateways []activities.Member, present func(activities.Member) bool) (all []GatewayQueue) {
+	if !severalGateways(ctx) {
 		return []GatewayQueue{{name: activities.GatewayQueue, shared: true}}
 	}
 	for _, g := range gateways {
@@ -49,8 +49,8 @@ func GatewayQueues(ctx workflow.Context, gateways []activities.Member, present f
 	return all
 }
 
-// GatewayPart is one gateway's part of a change.
-type GatewayPart struct {
+// gatewayPart is one gateway's part of a change.
+type gatewayPart struct {
 	GatewayQueue
 	Done   workflow.Future
 	cancel workflow.CancelFunc
@@ -60,24 +60,24 @@ type GatewayPart struct {
 var errLeft = temporal.NewNonRetryableApplicationError("workflows: the gateway has left the fleet, or another process has its name", activities.TypeLeft, nil)
 
 // Ready says whether there is nothing to wait for.
-func (p GatewayPart) Ready() bool { return p.Done.IsReady() || p.left != nil && p.left() }
+func (p gatewayPart) Ready() bool { return p.Done.IsReady() || p.left != nil && p.left() }
 
 // get waits for the part. Nothing waits for a gateway that has left: its queue is read by
 // nobody.
-func (p GatewayPart) get(ctx workflow.Context) error {
+func (p gatewayPart) get(ctx workflow.Context) error {
 	open, _ := workflow.NewDisconnectedContext(ctx) // one that is cancelled says so itself
 	if err := workflow.Await(open, p.Ready); err != nil {
 		return err
 	}
-	if !p.Done.IsReady() && GatewayLeft(ctx) {
+	if !p.Done.IsReady() && gatewayLeft(ctx) {
 		p.cancel()
 		return errLeft
 	}
 	return p.Done.Get(ctx, nil)
 }
 
-// BeginParts begins an activity on every gateway.
-func BeginParts(ctx workflow.Context, all []GatewayQueue, summary string, limit time.Duration, activity any, args ...any) (parts []GatewayPart) {
+// beginParts begins an activity on every gateway.
+func beginParts(ctx workflow.Context, all []GatewayQueue, summary string, limit time.Duration, activity any, args ...any) (parts []gatewayPart) {
 	for _, q := range all {
 		options := workflow.ActivityOptions{
 			TaskQueue:           q.name,
@@ -91,7 +91,7 @@ func BeginParts(ctx workflow.Context, all []GatewayQueue, summary string, limit 
 			options.ScheduleToStartTimeout = activities.DefaultHeartbeatTimeout
 		}
 		ctx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, options))
-		parts = append(parts, GatewayPart{q, workflow.ExecuteActivity(ctx, activity, args...), cancel})
+		parts = append(parts, gatewayPart{q, workflow.ExecuteActivity(ctx, activity, args...), cancel})
 	}
 	return parts
 }
@@ -99,14 +99,14 @@ func BeginParts(ctx workflow.Context, all []GatewayQueue, summary string, limit 
 // errNone says that a change needs a gateway, and none is there.
 var errNone = temporal.NewNonRetryableApplicationError("workflows: no gateway has joined the fleet; start one with harpagon gateway", activities.TypeNotReady, nil)
 
-// PartsEnded says whether all gateways have done their parts.
-func PartsEnded(parts []GatewayPart) bool {
-	return !slices.ContainsFunc(parts, func(p GatewayPart) bool { return !p.Done.IsReady() })
+// partsEnded says whether all gateways have done their parts.
+func partsEnded(parts []gatewayPart) bool {
+	return !slices.ContainsFunc(parts, func(p gatewayPart) bool { return !p.Done.IsReady() })
 }
 
-// AwaitParts waits until all gateways have done their parts. One that is gone is left out,
+// awaitParts waits until all gateways have done their parts. One that is gone is left out,
 // unless all are.
-func AwaitParts(ctx workflow.Context, parts []GatewayPart) (err error) {
+func awaitParts(ctx workflow.Context, parts []gatewayPart) (err error) {
 	if len(parts) == 0 {
 		return errNone
 	}
@@ -116,7 +116,7 @@ func AwaitParts(ctx workflow.Context, parts []GatewayPart) (err error) {
 		switch e := p.get(ctx); {
 		case e == nil:
 			left++
-		case GatewayGone(e):
+		case gatewayGone(e):
 			lost = e
 		case err == nil:
 			err = e
@@ -128,9 +128,9 @@ func AwaitParts(ctx workflow.Context, parts []GatewayPart) (err error) {
 	return err
 }
 
-// FailedParts are the gateways that could not do their part; the error is that of the
+// failedParts are the gateways that could not do their part; the error is that of the
 // first, and nil when another could.
-func FailedParts(ctx workflow.Context, parts []GatewayPart) (behind []activities.Member, err error) {
+func failedParts(ctx workflow.Context, parts []gatewayPart) (behind []activities.Member, err error) {
 	if len(parts) == 0 {
 		return nil, errNone
 	}
@@ -147,8 +147,8 @@ func FailedParts(ctx workflow.Context, parts []GatewayPart) (behind []activities
 	return behind, err
 }
 
-// GatewayGone says of an activity's error that nobody was there to run it.
-func GatewayGone(err error) bool {
+// gatewayGone says of an activity's error that nobody was there to run it.
+func gatewayGone(err error) bool {
 	var t *temporal.TimeoutError
 	return errors.Is(err, errLeft) || errors.As(err, &t) && (t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START || t.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// HostRequest is what a service asks for: to carry out a spec on the fleet as it was seen.
-type HostRequest struct {
+// hostRequest is what a service asks for: to carry out a spec on the fleet as it was seen.
+type hostRequest struct {
 	ID       string   // of the service's workflow
 	Own      []string // IDs under which it holds devices
 	Spec     scheduler.Spec
@@ -25,7 +25,7 @@ type HostRequest struct {
 }
 
 // Offers are the hosts that could be made of hardware that the service may run on.
-func (c *HostRequest) Offers() (some []scheduler.Offer) {
+func (c *hostRequest) Offers() (some []scheduler.Offer) {
 	for _, o := range c.View.Offers() {
 		for _, h := range c.Spec.Hardware {
 			if h.Name == o.Hardware {
@@ -38,7 +38,7 @@ func (c *HostRequest) Offers() (some []scheduler.Offer) {
 
 // Ask asks for the hosts that a change failed for lack of, and says so in its error. Where
 // none would help, what was asked for before is taken back.
-func (c *HostRequest) Ask(ctx workflow.Context, err error) error {
+func (c *hostRequest) Ask(ctx workflow.Context, err error) error {
 	kind := activities.ReasonType(err)
 	if c.Apart || kind != activities.TypeInfeasible && kind != activities.TypeMisfit {
 		return err
@@ -50,18 +50,18 @@ func (c *HostRequest) Ask(ctx workflow.Context, err error) error {
 	if len(wants) == 0 && len(c.View.Wants[c.ID]) == 0 {
 		return err
 	}
-	return AskForHosts(ctx, activities.WantRequest{Service: c.ID, Version: c.View.Version, Wants: wants}, err)
+	return askForHosts(ctx, activities.WantRequest{Service: c.ID, Version: c.View.Version, Wants: wants}, err)
 }
 
 // keepsHost says whether the service keeps a host that would be ended otherwise.
-func (c *HostRequest) keepsHost() bool {
+func (c *hostRequest) keepsHost() bool {
 	return slices.ContainsFunc(c.View.Reserved[c.ID], func(s placement.Slot) bool { return c.View.Provisioned(s.Host) })
 }
 
 // giveUp gives back what modules were measured on, when nothing runs and nothing will.
-func (c *HostRequest) giveUp(ctx workflow.Context, why error) error {
+func (c *hostRequest) giveUp(ctx workflow.Context, why error) error {
 	var fleet *activities.Fleet
-	if err := workflow.ExecuteActivity(FleetOptions(ctx, "give back what was measured on"), fleet.Reserve, activities.Reservation{Service: c.ID}).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(fleetOptions(ctx, "give back what was measured on"), fleet.Reserve, activities.Reservation{Service: c.ID}).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Warn("devices were not given back", "error", err)
 	}
 	return why
@@ -69,7 +69,7 @@ func (c *HostRequest) giveUp(ctx workflow.Context, why error) error {
 
 // missing are the hosts with which the change could be carried out; nil where nothing is
 // offered, or not enough.
-func (c *HostRequest) missing(ctx workflow.Context) []activities.Want {
+func (c *hostRequest) missing(ctx workflow.Context) []activities.Want {
 	offers := c.Offers()
 	if len(offers) == 0 {
 		return nil
@@ -79,7 +79,7 @@ func (c *HostRequest) missing(ctx workflow.Context) []activities.Want {
 	in.Spec, in.Fleet = c.Spec, c.View.For(c.Own...)
 	in.Fleet.Offers, in.Fleet.Transfer = offers, c.Transfer
 	var reply activities.MissingReply
-	if err := workflow.ExecuteActivity(PlanOptions(ctx, "look how many hosts are missing"), planning.Missing, in).Get(ctx, &reply); err != nil {
+	if err := workflow.ExecuteActivity(planOptions(ctx, "look how many hosts are missing"), planning.Missing, in).Get(ctx, &reply); err != nil {
 		workflow.GetLogger(ctx).Warn("it is not known how many hosts are missing", "error", err)
 		return nil
 	}
@@ -91,8 +91,8 @@ func (c *HostRequest) missing(ctx workflow.Context) []activities.Want {
 
 // Rest is what a plan that serves with what there is could use beside: devices that a
 // cluster lacks, hosts for the requests that a pipeline has to refuse.
-func (c *HostRequest) Rest(ctx workflow.Context, plan scheduler.Plan) []activities.Want {
-	if !RunsShort(plan) {
+func (c *hostRequest) Rest(ctx workflow.Context, plan scheduler.Plan) []activities.Want {
+	if !runsShort(plan) {
 		return nil
 	}
 	if plan.Cluster == nil {
@@ -106,8 +106,8 @@ func (c *HostRequest) Rest(ctx workflow.Context, plan scheduler.Plan) []activiti
 	return nil
 }
 
-// RunsShort says that a plan serves with less than it should have.
-func RunsShort(p scheduler.Plan) bool {
+// runsShort says that a plan serves with less than it should have.
+func runsShort(p scheduler.Plan) bool {
 	switch {
 	case p.Cluster != nil:
 		return p.Cluster.Lacking > 0

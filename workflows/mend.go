@@ -82,7 +82,7 @@ func (s *service) missing(ctx workflow.Context, m Missing) {
 		var fleet *activities.Fleet
 		var over map[string]string
 		summary := fmt.Sprintf("look at %d executors that gateway %s waits for", len(ids), m.Gateway)
-		if err := workflow.ExecuteActivity(FleetOptions(ctx, summary), fleet.Examine, ids).Get(ctx, &over); err != nil {
+		if err := workflow.ExecuteActivity(fleetOptions(ctx, summary), fleet.Examine, ids).Get(ctx, &over); err != nil {
 			workflow.GetLogger(ctx).Warn("nobody knows whether executors come again", "error", err)
 			return
 		}
@@ -131,7 +131,7 @@ func (s *service) takeStock(ctx workflow.Context) {
 	}
 	var fleet *activities.Fleet
 	var stock activities.Stock
-	err := workflow.ExecuteActivity(FleetOptions(ctx, "look what runs: "+cause), fleet.TakeStock, in).Get(ctx, &stock)
+	err := workflow.ExecuteActivity(fleetOptions(ctx, "look what runs: "+cause), fleet.TakeStock, in).Get(ctx, &stock)
 	before := len(s.Running)
 	if err == nil {
 		s.Running = slices.DeleteFunc(s.Running, func(r Running) bool { _, over := stock.Over[r.Workflow]; return over })
@@ -140,8 +140,8 @@ func (s *service) takeStock(ctx workflow.Context) {
 				s.Running = append(s.Running, Running{Slot: slot, Workflow: w})
 			}
 		}
-		all := activities.Reservation{Service: id, Slots: SlotsOf(s.Running)}
-		err = workflow.ExecuteActivity(FleetOptions(ctx, fmt.Sprintf("reserve the %d slots that are in use", len(all.Slots))), fleet.Reserve, all).Get(ctx, &stock.View)
+		all := activities.Reservation{Service: id, Slots: slotsOf(s.Running)}
+		err = workflow.ExecuteActivity(fleetOptions(ctx, fmt.Sprintf("reserve the %d slots that are in use", len(all.Slots))), fleet.Reserve, all).Get(ctx, &stock.View)
 	}
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("what runs is not known", "cause", cause, "error", err)
@@ -152,7 +152,7 @@ func (s *service) takeStock(ctx workflow.Context) {
 	for _, w := range stock.Strays {
 		strays = append(strays, Running{Workflow: w})
 	}
-	CancelExecutors(ctx, strays)
+	cancelExecutors(ctx, strays)
 	known := s.Gateways
 	s.Met, s.Gateways = true, stock.View.Gateways()
 	s.meet(slices.DeleteFunc(stock.View.Gateways(), func(g activities.Member) bool { return slices.Contains(known, g) })...)

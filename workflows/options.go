@@ -9,14 +9,14 @@ import (
 	"github.com/harpagon/harpagon/activities"
 )
 
-// FleetOptions are the options of activities that ask or tell the fleet's workflow, which takes
+// fleetOptions are the options of activities that ask or tell the fleet's workflow, which takes
 // milliseconds: what was lost with the control that ran it is soon asked again.
-func FleetOptions(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithStartToCloseTimeout(ShortOptions(ctx, summary), 20*time.Second)
+func fleetOptions(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithStartToCloseTimeout(shortOptions(ctx, summary), 20*time.Second)
 }
 
-// ShortOptions are the options of activities that only compute.
-func ShortOptions(ctx workflow.Context, summary string) workflow.Context {
+// shortOptions are the options of activities that only compute.
+func shortOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           activities.ControlQueue,
 		StartToCloseTimeout: time.Minute,
@@ -35,8 +35,8 @@ const (
 	planSilence = 30 * time.Second
 )
 
-// PlanOptions are those of a search for a plan.
-func PlanOptions(ctx workflow.Context, summary string) workflow.Context {
+// planOptions are those of a search for a plan.
+func planOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           activities.ControlQueue,
 		StartToCloseTimeout: planTimeout,

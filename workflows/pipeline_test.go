@@ -397,8 +397,8 @@ func TestExecutorEndedIsReplaced(t *testing.T) {
 	w := newWorld(4)
 	script(t, w, Settings{}, apply(20), func(r *rig) {
 		name := r.status().Executors[0].Executor
-		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: ExecutorID(name, 1), Executor: name, Reason: "out of memory"})
-		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: "executor/of/long/ago", Reason: "drained"})
+		r.SignalWorkflow(SignalExecutorEnded, executorEnded{Workflow: executorID(name, 1), Executor: name, Reason: "out of memory"})
+		r.SignalWorkflow(SignalExecutorEnded, executorEnded{Workflow: "executor/of/long/ago", Reason: "drained"})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, 2, s.Serving)
@@ -413,7 +413,7 @@ func TestRepairWhenTheLatestSpecDoesNotFit(t *testing.T) {
 		r.update(UpdateRescale, RescaleRequest{Rate: 5000})
 	}, func(r *rig) {
 		name := r.status().Executors[0].Executor
-		r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: ExecutorID(name, 1), Executor: name, Reason: "out of memory"})
+		r.SignalWorkflow(SignalExecutorEnded, executorEnded{Workflow: executorID(name, 1), Executor: name, Reason: "out of memory"})
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, Serving, s.Phase)

@@ -49,15 +49,15 @@ func (c *change) settle(ctx workflow.Context, engines map[string]placement.Modul
 	in := activities.SettleInput{Service: c.id, Own: c.own(), Apart: c.Apart, Wants: c.wants}
 	in.Request, in.Cluster = c.request(engines)
 	var out activities.Settled
-	if err := workflow.ExecuteActivity(PlanOptions(ctx, "place and reserve, in turn with other services"), fleet.Settle, in).Get(ctx, &out); err != nil {
+	if err := workflow.ExecuteActivity(planOptions(ctx, "place and reserve, in turn with other services"), fleet.Settle, in).Get(ctx, &out); err != nil {
 		return err
 	}
 	c.view = out.View
 	return c.placed(ctx, out.Placement)
 }
 
-// ModulesOf are those of a deployment; of a cluster, those of all its pipelines.
-func ModulesOf(d *placement.Deployment) []pipelines.Module {
+// modulesOf are those of a deployment; of a cluster, those of all its pipelines.
+func modulesOf(d *placement.Deployment) []pipelines.Module {
 	if d.Cluster != nil {
 		return d.Cluster.Union()
 	}
@@ -71,10 +71,10 @@ func (c *change) identify(ctx workflow.Context) (engines map[string]placement.Mo
 	if near == "" { // of a plan that was made elsewhere
 		return nil, temporal.NewNonRetryableApplicationError("workflows: there is no host; start a worker", activities.TypeMisfit, nil)
 	}
-	ctx = ShortOptions(ctx, "read the digests of the models")
+	ctx = shortOptions(ctx, "read the digests of the models")
 	ctx = workflow.WithTaskQueue(ctx, activities.HostQueue(near))
 	ctx = workflow.WithScheduleToStartTimeout(ctx, HostPatience)
-	err = workflow.ExecuteActivity(ctx, host.Identify, activities.IdentifyInput{Modules: ModulesOf(&c.deployment)}).Get(ctx, &engines)
+	err = workflow.ExecuteActivity(ctx, host.Identify, activities.IdentifyInput{Modules: modulesOf(&c.deployment)}).Get(ctx, &engines)
 	return engines, err
 }
 
@@ -88,18 +88,18 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 	request, cluster := c.request(engines)
 	if cluster != nil {
 		cluster.Devices, cluster.Reserved, cluster.Start = free.Devices, free.Held, c.view.Version
-		done = workflow.ExecuteActivity(ShortOptions(ctx, summary), planning.PlaceCluster, *cluster)
+		done = workflow.ExecuteActivity(shortOptions(ctx, summary), planning.PlaceCluster, *cluster)
 	} else {
 		request.Devices, request.Reserved = free.Devices, free.Held
 		request.Start = c.view.Version // which is higher for the next: it grows with the reservation
-		done = workflow.ExecuteActivity(ShortOptions(ctx, summary), planning.Place, *request)
+		done = workflow.ExecuteActivity(shortOptions(ctx, summary), planning.Place, *request)
 	}
 	if err := done.Get(ctx, &placed); err != nil {
 		return err
 	}
 	reservation := activities.Reservation{Service: c.id, Version: c.view.Version, Slots: placed.Slots, Wants: c.wants}
 	summary = fmt.Sprintf("reserve %d slots", len(placed.Slots))
-	if err := workflow.ExecuteActivity(FleetOptions(ctx, summary), fleet.Reserve, reservation).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(fleetOptions(ctx, summary), fleet.Reserve, reservation).Get(ctx, nil); err != nil {
 		return err
 	}
 	return c.placed(ctx, placed)
@@ -108,10 +108,10 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 // request asks for a placement, of a cluster or of anything else, on devices still to be said.
 func (c *change) request(engines map[string]placement.ModuleEngine) (*placement.Request, *placement.ClusterRequest) {
 	if cluster := c.deployment.Cluster; cluster != nil {
-		return nil, &placement.ClusterRequest{Cluster: *cluster, Engines: engines, Actual: SlotsOf(c.Running)}
+		return nil, &placement.ClusterRequest{Cluster: *cluster, Engines: engines, Actual: slotsOf(c.Running)}
 	}
 	return &placement.Request{
-		Pipeline: c.deployment.Pipeline, Plan: c.deployment.Plan, Engines: engines, Actual: SlotsOf(c.Running),
+		Pipeline: c.deployment.Pipeline, Plan: c.deployment.Plan, Engines: engines, Actual: slotsOf(c.Running),
 		MaxShare: c.Settings.MaxShare, Whole: c.Spec.Pool != nil,
 	}, nil
 }
@@ -120,6 +120,6 @@ func (c *change) request(engines map[string]placement.ModuleEngine) (*placement.
 func (c *change) placed(ctx workflow.Context, p placement.Placement) error {
 	var planning activities.Planning
 	c.next.Slots, c.deployment.Slots = p.Slots, p.Slots
-	in := activities.ReconcileInput{Desired: p.Slots, Actual: SlotsOf(c.Running)}
-	return workflow.ExecuteActivity(ShortOptions(ctx, "say what to start, keep and stop"), planning.Reconcile, in).Get(ctx, &c.changes)
+	in := activities.ReconcileInput{Desired: p.Slots, Actual: slotsOf(c.Running)}
+	return workflow.ExecuteActivity(shortOptions(ctx, "say what to start, keep and stop"), planning.Reconcile, in).Get(ctx, &c.changes)
 }

@@ -112,7 +112,7 @@ func TestAPoolThatLosesDevicesIsPlannedAnew(t *testing.T) {
 		for _, run := range s.Executors {
 			if run.Device == "cpu/4" {
 				for i := range 30 { // whichever reschedule has started it
-					r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: ExecutorID(run.Executor, i), Executor: run.Executor, Reason: "a fault"})
+					r.SignalWorkflow(SignalExecutorEnded, executorEnded{Workflow: executorID(run.Executor, i), Executor: run.Executor, Reason: "a fault"})
 				}
 			}
 		}

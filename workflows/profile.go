@@ -18,13 +18,13 @@ import (
 // TypeProfile is the workflow type.
 const TypeProfile = "profile"
 
-// ProfileID is the workflow ProfileID of the n-th attempt of a service, or of a cluster's
+// profileID is the workflow profileID of the n-th attempt of a service, or of a cluster's
 // placement.Resident, to have its modules measured.
-func ProfileID(service string, n int) string { return fmt.Sprintf("profile/%s/%d", service, n) }
+func profileID(service string, n int) string { return fmt.Sprintf("profile/%s/%d", service, n) }
 
 // ProfileRequest is its input.
 type ProfileRequest struct {
-	Service  string // ProfileID of its workflow
+	Service  string // profileID of its workflow
 	Pipeline pipelines.Pipeline
 	Hardware []pipelines.Hardware
 	Again    bool `json:",omitempty"` // measure what hosts keep, too
@@ -48,13 +48,13 @@ type measurement struct {
 func Profile(ctx workflow.Context, in ProfileRequest) (reply ProfileReply, err error) {
 	defer func() { err = activities.Failed(err, ctx.Err() != nil) }()
 	reply = ProfileReply{Points: map[string][]pipelines.Point{}}
-	todo := LackingProfile(in.Pipeline)
+	todo := lackingProfile(in.Pipeline)
 	if len(todo) == 0 {
 		return reply, nil
 	}
 	var about *activities.Fleet
 	var view activities.FleetView
-	if err := workflow.ExecuteActivity(FleetOptions(ctx, "look which devices exist"), about.Watch, in.Service).Get(ctx, &view); err != nil {
+	if err := workflow.ExecuteActivity(fleetOptions(ctx, "look which devices exist"), about.Watch, in.Service).Get(ctx, &view); err != nil {
 		return reply, err
 	}
 	kinds, err := measurements(in.Hardware, todo, view.Devices())
@@ -84,8 +84,8 @@ func Profile(ctx workflow.Context, in ProfileRequest) (reply ProfileReply, err e
 	return reply, err
 }
 
-// LackingProfile are the modules of a pipeline without a profile.
-func LackingProfile(p pipelines.Pipeline) []pipelines.Module {
+// lackingProfile are the modules of a pipeline without a profile.
+func lackingProfile(p pipelines.Pipeline) []pipelines.Module {
 	var all []pipelines.Module
 	for _, m := range p.Modules {
 		if len(m.Profile.Points) == 0 {
@@ -141,7 +141,7 @@ func holdWhileMeasuring(ctx workflow.Context, service string, view activities.Fl
 	var about *activities.Fleet
 	reserve := func(ctx workflow.Context, summary string, slots []placement.Slot) {
 		r := activities.Reservation{Service: service, Slots: slots}
-		if err := workflow.ExecuteActivity(FleetOptions(ctx, summary), about.Reserve, r).Get(ctx, nil); err != nil {
+		if err := workflow.ExecuteActivity(fleetOptions(ctx, summary), about.Reserve, r).Get(ctx, nil); err != nil {
 			workflow.GetLogger(ctx).Warn("devices to measure on", "what", summary, "error", err)
 		}
 	}
@@ -175,7 +175,7 @@ func ask(ctx workflow.Context, in ProfileRequest, todo []pipelines.Module, view 
 	if len(r.Wants) == 0 {
 		return err
 	}
-	return AskForHosts(ctx, r, err)
+	return askForHosts(ctx, r, err)
 }
 
 func measure(ctx workflow.Context, r ProfileRequest, todo []measurement, points map[string][]pipelines.Point) error {

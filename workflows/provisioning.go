@@ -19,20 +19,20 @@ const (
 	silence = 15 * time.Second
 )
 
-// FunctionChange is a change of plan: what serves before and next; nil where nothing does, or
+// functionChange is a change of plan: what serves before and next; nil where nothing does, or
 // where no functions are called.
-type FunctionChange struct{ Before, Next *functions.Deployment }
+type functionChange struct{ Before, Next *functions.Deployment }
 
 // Managed says whether there is anything to do for the next plan.
-func (c FunctionChange) Managed() bool { return c.Next != nil && c.Next.Provider.Manage }
+func (c functionChange) Managed() bool { return c.Next != nil && c.Next.Provider.Manage }
 
 // Create has what the next plan calls beside what serves.
-func (c FunctionChange) Create(ctx workflow.Context) error {
+func (c functionChange) Create(ctx workflow.Context) error {
 	return ensure(ctx, c.Next, functions.Both(c.before(), managed(c.Next)), "create what the next plan calls")
 }
 
 // Delete has what the next plan calls, and no more.
-func (c FunctionChange) Delete(ctx workflow.Context) error {
+func (c functionChange) Delete(ctx workflow.Context) error {
 	const why = "delete what is not called any more"
 	if c.Before != nil && c.Next != nil && c.Before.Provider.Name != c.Next.Provider.Name {
 		if err := ensure(ctx, c.Before, nil, why); err != nil {
@@ -43,17 +43,17 @@ func (c FunctionChange) Delete(ctx workflow.Context) error {
 }
 
 // Restore has what served before a change that failed, and no more.
-func (c FunctionChange) Restore(ctx workflow.Context) error {
+func (c functionChange) Restore(ctx workflow.Context) error {
 	return ensure(ctx, c.Next, c.before(), "take back what was created")
 }
 
-// DeleteFunctions deletes all functions of what served.
-func DeleteFunctions(ctx workflow.Context, served *functions.Deployment) error {
+// deleteFunctions deletes all functions of what served.
+func deleteFunctions(ctx workflow.Context, served *functions.Deployment) error {
 	return ensure(ctx, served, nil, "delete all functions")
 }
 
 // before is what serves at the provider of the next plan.
-func (c FunctionChange) before() []functions.Managed {
+func (c functionChange) before() []functions.Managed {
 	if c.Before == nil || c.Next == nil || c.Before.Provider.Name != c.Next.Provider.Name {
 		return nil
 	}

@@ -110,7 +110,7 @@ func Reschedule(ctx workflow.Context, in RescheduleRequest) (reply RescheduleRep
 	c.releaseOld(ctx)
 	c.show(ctx, "done")
 	return RescheduleReply{
-		Deployed: c.next, Running: c.running(), Change: CompareDeployed(c.Serving, &c.next),
+		Deployed: c.next, Running: c.running(), Change: compareDeployed(c.Serving, &c.next),
 		Start: len(c.changes.Start), Stop: len(c.changes.Stop), Warning: c.warning,
 		Gateways: c.view.Gateways(), Behind: c.behind,
 	}, nil
@@ -126,7 +126,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 		c.deployment = c.next.Deployment()
 		return nil
 	}
-	ctx = PlanOptions(ctx, c.planSummary())
+	ctx = planOptions(ctx, c.planSummary())
 	var planning activities.Planning
 	together := c.own()
 	for _, other := range c.Beside {
@@ -149,8 +149,8 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 }
 
 // asks is the change as one that may need hosts.
-func (c *change) asks() *HostRequest {
-	return &HostRequest{
+func (c *change) asks() *hostRequest {
+	return &hostRequest{
 		ID: c.id, Own: c.own(), Spec: c.Spec, View: c.view, Given: c.Given, Transfer: c.Transfer,
 		MaxShare: c.Settings.MaxShare, Runs: len(c.Running) > 0, Apart: c.Apart,
 	}
@@ -179,7 +179,7 @@ func (c *change) planSummary() string {
 
 func (c *change) viewFleet(ctx workflow.Context) error {
 	var fleet *activities.Fleet
-	if err := workflow.ExecuteActivity(FleetOptions(ctx, "look which devices exist and are free"), fleet.Watch, c.id).Get(ctx, &c.view); err != nil {
+	if err := workflow.ExecuteActivity(fleetOptions(ctx, "look which devices exist and are free"), fleet.Watch, c.id).Get(ctx, &c.view); err != nil {
 		return err
 	}
 	if c.Apart {
@@ -207,20 +207,20 @@ func (c *change) carryOut(ctx workflow.Context) error {
 	all := c.queues(ctx)
 	wait, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	if err := c.ready(ctx, BeginParts(wait, all, summary, patience, gateway.Prepare, c.deployment)); err != nil {
+	if err := c.ready(ctx, beginParts(wait, all, summary, patience, gateway.Prepare, c.deployment)); err != nil {
 		return err
 	}
 	c.show(ctx, "moving traffic")
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // of gateways, some would have moved it and others not
-	summary = fmt.Sprintf("move traffic to generation %d: %s", c.Generation, CompareDeployed(c.Serving, &c.next).Describe())
+	summary = fmt.Sprintf("move traffic to generation %d: %s", c.Generation, compareDeployed(c.Serving, &c.next).Describe())
 	var err error
-	c.behind, err = FailedParts(ctx, BeginParts(ctx, all, summary, InstallTimeout, gateway.Install, c.deployment))
+	c.behind, err = failedParts(ctx, beginParts(ctx, all, summary, InstallTimeout, gateway.Install, c.deployment))
 	return err
 }
 
 // queues are those of the gateways that there were when the change looked.
 func (c *change) queues(ctx workflow.Context) []GatewayQueue {
-	return GatewayQueues(ctx, c.view.Gateways(), func(g activities.Member) bool {
+	return gatewayQueues(ctx, c.view.Gateways(), func(g activities.Member) bool {
 		c.hear()
 		return c.gateways == nil || slices.Contains(c.gateways, g)
 	})
@@ -235,8 +235,8 @@ func (c *change) hear() {
 
 // ready waits until the gateways have all executors. One that ends before says why
 // there will be no use in waiting.
-func (c *change) ready(ctx workflow.Context, prepared []GatewayPart) error {
-	for slices.ContainsFunc(prepared, func(p GatewayPart) bool { return !p.Ready() }) {
+func (c *change) ready(ctx workflow.Context, prepared []gatewayPart) error {
+	for slices.ContainsFunc(prepared, func(p gatewayPart) bool { return !p.Ready() }) {
 		s := workflow.NewSelector(ctx)
 		s.AddReceive(c.told, func(workflow.ReceiveChannel, bool) { c.hear() })
 		var err error
@@ -256,7 +256,7 @@ func (c *change) ready(ctx workflow.Context, prepared []GatewayPart) error {
 			return err
 		}
 	}
-	return AwaitParts(ctx, prepared)
+	return awaitParts(ctx, prepared)
 }
 
 // reportPhase tells the service how far the change is.
@@ -313,7 +313,7 @@ func (c *change) start(ctx workflow.Context) error {
 				continue
 			}
 			c.ends = append(c.ends, begun[i])
-			c.started = append(c.started, Running{Slot: slot, Workflow: ExecutorID(slot.Executor, c.Number)})
+			c.started = append(c.started, Running{Slot: slot, Workflow: executorID(slot.Executor, c.Number)})
 		}
 		if failed != nil {
 			return failed
@@ -337,7 +337,7 @@ func firstOf[T any](list []T, many, bytes int, size func(T) int) (first, rest []
 
 func (c *change) begin(ctx workflow.Context, slot placement.Slot) workflow.ChildWorkflowFuture {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:        ExecutorID(slot.Executor, c.Number),
+		WorkflowID:        executorID(slot.Executor, c.Number),
 		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		StaticSummary:     slot.Describe(),
 		StaticDetails:     fmt.Sprintf("Started by generation %d of %s: %s", c.Generation, slot.Pipeline, c.Reason),
@@ -358,7 +358,7 @@ func (c *change) input(slot placement.Slot) ExecutorInput {
 func (c *change) releaseOld(ctx workflow.Context) {
 	if f := c.functions(); f.Managed() { // deleted after the last request that may call them
 		c.show(ctx, "deleting functions that are not called any more")
-		err := ReleaseExecutors(ctx, c.queues(ctx), c.Spec.Name(), nil)
+		err := releaseExecutors(ctx, c.queues(ctx), c.Spec.Name(), nil)
 		if err == nil {
 			err = f.Delete(ctx)
 		}
@@ -371,16 +371,16 @@ func (c *change) releaseOld(ctx workflow.Context) {
 		return
 	}
 	c.show(ctx, "releasing old executors")
-	warning := ReleaseExecutors(ctx, c.queues(ctx), c.Spec.Name(), c.changes.Stop)
+	warning := releaseExecutors(ctx, c.queues(ctx), c.Spec.Name(), c.changes.Stop)
 	if warning != nil {
 		c.warning = activities.Reason(warning)
 	}
-	CancelExecutors(ctx, c.stopped())
+	cancelExecutors(ctx, c.stopped())
 }
 
 // functions are those that are to be created and deleted.
-func (c *change) functions() FunctionChange {
-	f := FunctionChange{Next: c.deployment.Function}
+func (c *change) functions() functionChange {
+	f := functionChange{Next: c.deployment.Function}
 	if c.Serving != nil {
 		f.Before = c.Serving.Deployment().Function
 	}
@@ -397,7 +397,7 @@ func (c *change) undo(ctx workflow.Context) {
 			left = append(left, r)
 		}
 	}
-	CancelExecutors(ctx, left)
+	cancelExecutors(ctx, left)
 	if err := c.functions().Restore(ctx); err != nil {
 		workflow.GetLogger(ctx).Error("functions of a change that failed are left", "error", err)
 	}
@@ -405,8 +405,8 @@ func (c *change) undo(ctx workflow.Context) {
 		return // nothing was reserved
 	}
 	var fleet *activities.Fleet
-	before := activities.Reservation{Service: c.id, Slots: SlotsOf(c.Running)}
-	if err := workflow.ExecuteActivity(FleetOptions(ctx, "restore the reservation"), fleet.Reserve, before).Get(ctx, nil); err != nil {
+	before := activities.Reservation{Service: c.id, Slots: slotsOf(c.Running)}
+	if err := workflow.ExecuteActivity(fleetOptions(ctx, "restore the reservation"), fleet.Reserve, before).Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Error("reservation not restored", "error", err)
 	}
 }
@@ -441,7 +441,7 @@ func (c *change) stopped() []Running {
 func (c *change) show(ctx workflow.Context, step string) {
 	text := fmt.Sprintf("**%s**\n\nGeneration %d of `%s`, because: %s\n", step, c.Generation, c.id, c.Reason)
 	if c.next.Plan != (scheduler.Plan{}) {
-		text += fmt.Sprintf("\n%s\n\n```\n%s```\n", CompareDeployed(c.Serving, &c.next).Describe(), c.next.Plan.Describe())
+		text += fmt.Sprintf("\n%s\n\n```\n%s```\n", compareDeployed(c.Serving, &c.next).Describe(), c.next.Plan.Describe())
 	}
 	if len(c.next.Slots) > 0 {
 		text += "\n```\n" + c.changes.Describe() + "```\n"
@@ -449,8 +449,8 @@ func (c *change) show(ctx workflow.Context, step string) {
 	workflow.SetCurrentDetails(ctx, text)
 }
 
-// SlotsOf are those of executors.
-func SlotsOf(running []Running) []placement.Slot {
+// slotsOf are those of executors.
+func slotsOf(running []Running) []placement.Slot {
 	all := make([]placement.Slot, 0, len(running))
 	for _, r := range running {
 		all = append(all, r.Slot)
@@ -458,23 +458,23 @@ func SlotsOf(running []Running) []placement.Slot {
 	return all
 }
 
-// ReleaseExecutors lets executors go at all gateways, the last of which has switched.
-func ReleaseExecutors(ctx workflow.Context, all []GatewayQueue, service string, leaving []placement.Slot) error {
+// releaseExecutors lets executors go at all gateways, the last of which has switched.
+func releaseExecutors(ctx workflow.Context, all []GatewayQueue, service string, leaving []placement.Slot) error {
 	var gateway *activities.GatewayActivities
 	in := activities.ReleaseInput{Service: service}
 	for _, s := range leaving {
 		in.Executors = append(in.Executors, s.Executor)
 	}
 	summary := fmt.Sprintf("let %d executors finish what they hold", len(leaving))
-	return AwaitParts(ctx, BeginParts(ctx, all, summary, ReleaseTimeout, gateway.Release, in))
+	return awaitParts(ctx, beginParts(ctx, all, summary, ReleaseTimeout, gateway.Release, in))
 }
 
 // patchCancelTogether marks workflows that cancel many executors at once; older ones wait
 // for each before the next.
 const patchCancelTogether = "cancel together"
 
-// CancelExecutors ends executors; one that has ended already is fine.
-func CancelExecutors(ctx workflow.Context, running []Running) {
+// cancelExecutors ends executors; one that has ended already is fine.
+func cancelExecutors(ctx workflow.Context, running []Running) {
 	many := 1
 	if len(running) > 1 && workflow.GetVersion(ctx, patchCancelTogether, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
 		many = startTogether

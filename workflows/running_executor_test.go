@@ -65,9 +65,9 @@ func TestExecutor(t *testing.T) {
 				attempts++
 				return c.run(ctx)
 			}, activity.RegisterOptions{Name: "RunExecutor"})
-			var got ExecutorEnded
+			var got executorEnded
 			env.OnSignalExternalWorkflow(mock.Anything, "pipeline/traffic", "", SignalExecutorEnded, mock.Anything).
-				Return(func(_, _, _, _ string, arg any) error { got = arg.(ExecutorEnded); return nil })
+				Return(func(_, _, _, _ string, arg any) error { got = arg.(executorEnded); return nil })
 			env.ExecuteWorkflow(TypeExecutor, in)
 			assert.Equal(t, c.attempts, attempts)
 			assert.Equal(t, c.reason, got.Reason)

@@ -188,7 +188,7 @@ func (s *service) removeLost(ctx workflow.Context) bool {
 	}
 	s.Running = left
 	s.again(ctx, cause)
-	CancelExecutors(ctx, stranded)
+	cancelExecutors(ctx, stranded)
 	return true
 }
 

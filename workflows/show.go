@@ -76,7 +76,7 @@ func (s *service) summary(spec scheduler.Spec, generation int, cause string) str
 	if s.Serving == nil {
 		return fmt.Sprintf("generation %d of %s, %s: %s", generation, s.Name, to, cause)
 	}
-	change := "rate " + FromToText(quantity.Number(s.Serving.Rate())+"/s", to)
+	change := "rate " + fromToText(quantity.Number(s.Serving.Rate())+"/s", to)
 	if from := s.Serving.Spec.SLO(); from != spec.SLO() {
 		change += fmt.Sprintf(", SLO %v -> %v", from, spec.SLO())
 	}
@@ -98,7 +98,7 @@ func (s *service) status() Status {
 		Kind: s.Kind, Name: s.Name, Phase: s.Phase, Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}),
 		Cause: s.Cause, Pending: s.Pending || s.changing, Policy: planning.Policy, CostModel: planning.CostModel,
 		Decisions: s.Decisions, Declared: s.Declarations.Summaries(s.carried()), Failure: s.Failure, Measures: s.Measures,
-		Executors: SlotsOf(s.Running), Missing: s.absent(),
+		Executors: slotsOf(s.Running), Missing: s.absent(),
 	}
 	if s.Serving == nil {
 		return st
@@ -114,7 +114,7 @@ func (s *service) status() Status {
 	default:
 		st.Dispatch = cmp.Or(d.Pipeline.Dispatch, factory.Default)
 	}
-	all := ModulesOf(&d)
+	all := modulesOf(&d)
 	for _, m := range all {
 		if len(m.Content) > 0 {
 			st.Files = append(st.Files, ModuleFiles{Module: m.Name, Files: m.Content})

@@ -53,7 +53,7 @@ func (s *service) receive(ctx workflow.Context, name string, from func(any) bool
 			s.gatewaysChanged(ctx, c)
 		}
 	case SignalExecutorEnded:
-		var e ExecutorEnded
+		var e executorEnded
 		if received = from(&e); received {
 			s.Ended[e.Workflow] = e.Reason
 		}
@@ -117,11 +117,11 @@ func (s *service) hostsCame(ctx workflow.Context, what string) {
 	switch {
 	case s.Pending || s.Stop != "" || s.Stopping != "":
 	case s.Failure != nil:
-		if s.Mend == "" && s.refused(ctx) && RunsShort(s.Serving.Plan) {
+		if s.Mend == "" && s.refused(ctx) && runsShort(s.Serving.Plan) {
 			s.again(ctx, what+", and devices are lacking")
 		}
 		s.tryAgain(ctx)
-	case s.Serving != nil && RunsShort(s.Serving.Plan) && workflow.GetVersion(ctx, patchShort, workflow.DefaultVersion, 1) != workflow.DefaultVersion:
+	case s.Serving != nil && runsShort(s.Serving.Plan) && workflow.GetVersion(ctx, patchShort, workflow.DefaultVersion, 1) != workflow.DefaultVersion:
 		s.replan(what + ", and devices are lacking")
 	}
 }

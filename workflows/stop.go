@@ -21,7 +21,7 @@ func (s *service) reinstall(ctx workflow.Context) {
 		return
 	}
 	s.setPhase(ctx, Reconciling)
-	err := s.install(ctx, GatewayQueues(ctx, s.Gateways, s.present), *s.Serving)
+	err := s.install(ctx, gatewayQueues(ctx, s.Gateways, s.present), *s.Serving)
 	switch {
 	case err == nil:
 		s.setPhase(ctx, Serving)
@@ -42,19 +42,19 @@ func (s *service) install(ctx workflow.Context, all []GatewayQueue, serving Depl
 		patience := cmp.Or(s.Settings.PrepareTimeout, DefaultPrepareTimeout)
 		wait, cancel := workflow.WithCancel(ctx)
 		defer cancel()
-		ready := BeginParts(wait, all, "wait until the executors have come back", patience, gateway.Prepare, d)
-		if err := workflow.Await(ctx, func() bool { return PartsEnded(ready) || s.hasWork() }); err != nil {
+		ready := beginParts(wait, all, "wait until the executors have come back", patience, gateway.Prepare, d)
+		if err := workflow.Await(ctx, func() bool { return partsEnded(ready) || s.hasWork() }); err != nil {
 			return err
 		}
-		if !PartsEnded(ready) {
+		if !partsEnded(ready) {
 			cancel()
 		}
-		if err := AwaitParts(ctx, ready); err != nil {
+		if err := awaitParts(ctx, ready); err != nil {
 			return err
 		}
 	}
 	summary := fmt.Sprintf("install generation %d again", d.Generation)
-	return AwaitParts(ctx, BeginParts(ctx, all, summary, InstallTimeout, gateway.Install, d))
+	return awaitParts(ctx, beginParts(ctx, all, summary, InstallTimeout, gateway.Install, d))
 }
 
 // stop ends serving, and everything that runs. What goes wrong at the gateway
@@ -65,9 +65,9 @@ func (s *service) stop(ctx workflow.Context) {
 	s.setPhase(ctx, Draining)
 	var gateway *activities.GatewayActivities
 	log := workflow.GetLogger(ctx)
-	all := GatewayQueues(ctx, s.Gateways, s.present)
+	all := gatewayQueues(ctx, s.Gateways, s.present)
 	if s.Serving != nil || s.several && len(all) > 0 {
-		if err := AwaitParts(ctx, BeginParts(ctx, all, "finish the requests under way", ReleaseTimeout, gateway.Remove, s.Name, s.since(stop))); err != nil {
+		if err := awaitParts(ctx, beginParts(ctx, all, "finish the requests under way", ReleaseTimeout, gateway.Remove, s.Name, s.since(stop))); err != nil {
 			log.Warn("a gateway did not finish its requests", "error", err)
 		}
 	}
@@ -75,19 +75,19 @@ func (s *service) stop(ctx workflow.Context) {
 		s.announce(ctx, s.Gateways)
 	}
 	if len(s.Running) > 0 {
-		if err := ReleaseExecutors(ctx, all, s.Name, SlotsOf(s.Running)); err != nil {
+		if err := releaseExecutors(ctx, all, s.Name, slotsOf(s.Running)); err != nil {
 			log.Warn("executors did not finish in time", "error", err)
 		}
 	}
-	CancelExecutors(ctx, s.Running)
+	cancelExecutors(ctx, s.Running)
 	if s.Serving != nil {
-		if err := DeleteFunctions(ctx, s.Serving.Deployment().Function); err != nil {
+		if err := deleteFunctions(ctx, s.Serving.Deployment().Function); err != nil {
 			log.Error("functions are left at their provider", "error", err)
 		}
 	}
 	var fleet *activities.Fleet
 	nothing := activities.Reservation{Service: ServiceID(s.Kind, s.Name), Forget: stop == StopDelete}
-	if err := workflow.ExecuteActivity(FleetOptions(ctx, "give the devices back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(fleetOptions(ctx, "give the devices back"), fleet.Reserve, nothing).Get(ctx, nil); err != nil {
 		log.Error("devices not given back", "error", err)
 	}
 	s.Carries = 0
@@ -124,7 +124,7 @@ func (s *service) begin(ctx workflow.Context) error {
 	var fleet *activities.Fleet
 	var view activities.FleetView
 	nothing := activities.Reservation{Service: ServiceID(s.Kind, s.Name)}
-	err := workflow.ExecuteActivity(FleetOptions(ctx, "number this life of "+s.Name), fleet.Reserve, nothing).Get(ctx, &view)
+	err := workflow.ExecuteActivity(fleetOptions(ctx, "number this life of "+s.Name), fleet.Reserve, nothing).Get(ctx, &view)
 	s.Life = view.Version
 	return err
 }
@@ -132,14 +132,14 @@ func (s *service) begin(ctx workflow.Context) error {
 // meetGateways asks once which gateways there are, and has the fleet tell of those
 // that come and go.
 func (s *service) meetGateways(ctx workflow.Context) {
-	s.several = SeveralGateways(ctx)
+	s.several = severalGateways(ctx)
 	if !s.several || s.Met {
 		return
 	}
 	var fleet *activities.Fleet
 	var view activities.FleetView
 	id := ServiceID(s.Kind, s.Name)
-	if err := workflow.ExecuteActivity(FleetOptions(ctx, "look which gateways there are"), fleet.Watch, id).Get(ctx, &view); err != nil {
+	if err := workflow.ExecuteActivity(fleetOptions(ctx, "look which gateways there are"), fleet.Watch, id).Get(ctx, &view); err != nil {
 		workflow.GetLogger(ctx).Warn("the fleet does not answer; the next change asks again", "error", err)
 		return
 	}
@@ -153,7 +153,7 @@ func (s *service) gatewaysChanged(ctx workflow.Context, c FleetChange) {
 		return
 	}
 	s.Gateways = c.Gateways
-	if s.under != "" && GatewayLeft(ctx) {
+	if s.under != "" && gatewayLeft(ctx) {
 		workflow.SignalExternalWorkflow(ctx, s.under, "", SignalGateways, s.Gateways) // one that has ended need not hear it
 	}
 	s.meet(c.New...)
@@ -206,14 +206,14 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 		s.announce(ctx, some)
 		return
 	}
-	all := GatewayQueues(ctx, some, s.present)
+	all := gatewayQueues(ctx, some, s.present)
 	only := len(some) == len(s.Gateways)
 	if only {
 		s.setPhase(ctx, Reconciling)
 	}
 	err := s.install(ctx, all, *s.Serving)
 	switch {
-	case err == nil, GatewayGone(err):
+	case err == nil, gatewayGone(err):
 	case s.hasWork():
 		s.meet(some...) // after what is more urgent
 	case only:
@@ -221,8 +221,8 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 		s.again(ctx, "the gateway started anew and could not serve the plan: "+activities.Reason(err))
 	default:
 		var gateway *activities.GatewayActivities
-		parts := BeginParts(ctx, all, "install what serves, though executors are missing", InstallTimeout, gateway.Install, s.Serving.Deployment())
-		if err := AwaitParts(ctx, parts); err != nil {
+		parts := beginParts(ctx, all, "install what serves, though executors are missing", InstallTimeout, gateway.Install, s.Serving.Deployment())
+		if err := awaitParts(ctx, parts); err != nil {
 			workflow.GetLogger(ctx).Warn("gateways that have joined do not serve", "error", err)
 		}
 	}
@@ -241,7 +241,7 @@ func (s *service) announce(ctx workflow.Context, some []activities.Member) {
 		return
 	}
 	var gateway *activities.GatewayActivities
-	BeginParts(ctx, GatewayQueues(ctx, some, s.present), "say that "+s.Name+" exists and is not ready", announceTimeout, gateway.Announce, s.Name)
+	beginParts(ctx, gatewayQueues(ctx, some, s.present), "say that "+s.Name+" exists and is not ready", announceTimeout, gateway.Announce, s.Name)
 }
 
 // seenFor is how long what a gateway has said counts: one without requests says

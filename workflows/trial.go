@@ -19,11 +19,11 @@ type TrialStatus struct {
 
 // Describe is the trial in one line.
 func (t TrialStatus) Describe() string {
-	return fmt.Sprintf("tried since %s, %s: %s\n", t.Since.UTC().Format(time.TimeOnly), SharesText(t.Update), t.Seen.Describe())
+	return fmt.Sprintf("tried since %s, %s: %s\n", t.Since.UTC().Format(time.TimeOnly), sharesText(t.Update), t.Seen.Describe())
 }
 
-// SharesText says which requests a generation gets while it is tried.
-func SharesText(u pipelines.Update) string {
+// sharesText says which requests a generation gets while it is tried.
+func sharesText(u pipelines.Update) string {
 	var all []string
 	if u.Canary > 0 {
 		all = append(all, "answers "+quantity.Percent(u.Canary)+" of requests")

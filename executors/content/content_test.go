@@ -268,7 +268,7 @@ func TestOnlyRegularFilesArePinned(t *testing.T) {
 	huge := filepath.Join(t.TempDir(), "m.bin")
 	f, err := os.Create(huge)
 	require.NoError(t, err)
-	require.NoError(t, f.Truncate(MaxFile+1))
+	require.NoError(t, f.Truncate(maxFile+1))
 	require.NoError(t, f.Close())
 	_, err = Digest(pipelines.Module{Name: "m", Command: []string{"serve"}, Files: []string{huge}})
 	require.ErrorContains(t, err, "more than 100 GiB")

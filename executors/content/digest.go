@@ -15,11 +15,11 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
-// MaxFile bounds one file, in bytes: more than the weights that any host loads.
-const MaxFile = 100 << 30
+// maxFile bounds one file, in bytes: more than the weights that any host loads.
+const maxFile = 100 << 30
 
 func tooLarge(what string) error {
-	return fmt.Errorf("%s has more than %s, which no file of a module has", what, quantity.Bytes(MaxFile))
+	return fmt.Errorf("%s has more than %s, which no file of a module has", what, quantity.Bytes(maxFile))
 }
 
 // digestOf writes a digest down.
@@ -39,7 +39,7 @@ func read(path string) (pipelines.File, error) {
 		return pipelines.File{}, err
 	}
 	defer f.Close()
-	if info.Size() > MaxFile {
+	if info.Size() > maxFile {
 		return pipelines.File{}, tooLarge(path)
 	}
 	digest, size, err := Sum(io.LimitReader(f, info.Size()+1)) // it may grow, for ever

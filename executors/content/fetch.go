@@ -34,9 +34,9 @@ func ParseCommands(settings []string) (map[string]string, error) {
 	return all, nil
 }
 
-// FetchedFrom is where the file of a model is, and the digest that the declaration
+// fetchedFrom is where the file of a model is, and the digest that the declaration
 // asks for; the path itself of a model that is a file of this machine.
-func FetchedFrom(model string) (address, digest string) {
+func fetchedFrom(model string) (address, digest string) {
 	if pipelines.IsFetched(model) {
 		return pipelines.FetchAddress(model)
 	}
@@ -87,8 +87,8 @@ func (f Fetcher) get(ctx context.Context, address, path string) error {
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(to, io.LimitReader(answer.Body, MaxFile+1))
-	if err == nil && n > MaxFile {
+	n, err := io.Copy(to, io.LimitReader(answer.Body, maxFile+1))
+	if err == nil && n > maxFile {
 		err = tooLarge(address)
 	}
 	if closed := to.Close(); err == nil {

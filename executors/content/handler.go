@@ -63,7 +63,7 @@ func (in *intake) take(r *http.Request) error {
 	switch {
 	case f.Size < 0:
 		return errNoLength
-	case f.Size > MaxFile:
+	case f.Size > maxFile:
 		return tooLarge(f.Path)
 	}
 	if err := in.reserve(f.Size); err != nil {

@@ -146,7 +146,7 @@ func moved(m pipelines.Module, root string, names []string) pipelines.Module {
 		}
 		return path
 	}
-	address, _ := FetchedFrom(m.Model)
+	address, _ := fetchedFrom(m.Model)
 	m.Model = at(address)
 	m.Command, m.Files = slices.Clone(m.Command), slices.Clone(m.Files)
 	for i := range m.Command {

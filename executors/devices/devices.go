@@ -27,7 +27,7 @@ type Config struct {
 	GPUs Lister
 
 	// Hardware gives a GPU's hardware name by the driver's name for it. Others get
-	// the one that HardwareName derives.
+	// the one that hardwareName derives.
 	Hardware map[string]string
 }
 
@@ -110,7 +110,7 @@ func Local(c Config) ([]placement.Device, error) {
 		}
 		hardware, named := c.Hardware[g.Name]
 		if !named {
-			hardware = HardwareName(g.Name)
+			hardware = hardwareName(g.Name)
 		}
 		all = append(all, placement.Device{Host: c.Host, Name: g.Device(), Hardware: hardware, Memory: max(g.Memory-g.Used, 1)})
 	}
@@ -123,10 +123,10 @@ func Instance(host, kind string, i, cores int, memory int64) placement.Device {
 	return placement.Device{Host: host, Name: fmt.Sprintf("%s/%d", kind, i), Hardware: kind, Memory: memory, Cores: cores}
 }
 
-// HardwareName derives a hardware name from the driver's name of a GPU: in
+// hardwareName derives a hardware name from the driver's name of a GPU: in
 // lower case, joined by hyphens, without the maker's and the brand's name.
 // "Tesla V100-SXM2-16GB" becomes "v100-sxm2-16gb", "NVIDIA H200" "h200".
-func HardwareName(name string) string {
+func hardwareName(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	})

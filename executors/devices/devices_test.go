@@ -55,7 +55,7 @@ func TestNVIDIAOnThisMachine(t *testing.T) {
 	for _, g := range list {
 		require.NotEmpty(t, g.UUID)
 		require.Positive(t, g.Memory)
-		t.Log(g, HardwareName(g.Name))
+		t.Log(g, hardwareName(g.Name))
 	}
 }
 
@@ -69,7 +69,7 @@ func TestHardwareName(t *testing.T) {
 		"NVIDIA Graphics Device":  "gpu",
 		"":                        "gpu",
 	} {
-		require.Equal(t, want, HardwareName(name))
+		require.Equal(t, want, hardwareName(name))
 	}
 }
 

@@ -26,7 +26,7 @@ func Read(host string, statuses []executors.DeviceStatus, gpus []GPU) []Reading 
 		at := slices.IndexFunc(all, func(r Reading) bool { return r.Device == name })
 		if at < 0 {
 			at = len(all)
-			all = append(all, Reading{DeviceStatus: executors.DeviceStatus{Host: host, Device: name, Hardware: HardwareName(g.Name)}})
+			all = append(all, Reading{DeviceStatus: executors.DeviceStatus{Host: host, Device: name, Hardware: hardwareName(g.Name)}})
 		}
 		all[at].GPU = &g
 	}

@@ -32,7 +32,7 @@ type Options struct {
 
 	// Fault is asked before the n-th batch (from 1, over all instances of the
 	// engine) runs; the batch fails with what it returns. Code "unavailable"
-	// breaks the instance, as a crash would. See FailOn and CrashOn.
+	// breaks the instance, as a crash would. See failOn and CrashOn.
 	Fault func(m executors.Model, n int64) *wire.Error
 
 	// Sleep replaces the clock in tests. It returns early with ctx's error.
@@ -47,9 +47,9 @@ func New(o Options) executors.Engine {
 	return &engine{options: o}
 }
 
-// FailOn is an Options.Fault that fails the n-th batch and leaves its instance
+// failOn is an Options.Fault that fails the n-th batch and leaves its instance
 // alive.
-func FailOn(n int64) func(executors.Model, int64) *wire.Error {
+func failOn(n int64) func(executors.Model, int64) *wire.Error {
 	return faultOn(n, wire.CodeInternal, "emulated failure")
 }
 

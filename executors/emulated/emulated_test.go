@@ -189,7 +189,7 @@ func TestNoiseStaysWithinItsBounds(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	m := profiled(pipelines.Point{Hardware: "v100", Batch: 4})
-	i := load(t, Options{Fault: FailOn(2)}, m)
+	i := load(t, Options{Fault: failOn(2)}, m)
 	for n, want := range []error{nil, wire.ErrInternal, nil} {
 		_, err := i.Run(t.Context(), items(1))
 		require.ErrorIs(t, err, want, n)

@@ -51,16 +51,16 @@ func (engine) Load(ctx context.Context, m executors.Model) (executors.Instance, 
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeInvalid, m.Module.Name, "gorgonia: %v", err)
 	}
-	in, err := NewInstance(ctx, p, m.Batches)
+	in, err := newInstance(ctx, p, m.Batches)
 	if err == nil && m.Module.Unbatched {
 		in = executors.OneByOne(in)
 	}
 	return in, err
 }
 
-// NewInstance builds an instance of a compiled program for the given batch
+// newInstance builds an instance of a compiled program for the given batch
 // sizes; none means 1 only.
-func NewInstance(ctx context.Context, p *onnx.Program, batches []int) (executors.Instance, error) {
+func newInstance(ctx context.Context, p *onnx.Program, batches []int) (executors.Instance, error) {
 	sizes := slices.Clone(batches)
 	if len(sizes) == 0 {
 		sizes = []int{1}

@@ -74,7 +74,7 @@ func TestAgainstReference(t *testing.T) {
 		p, err := onnx.Compile(m)
 		require.NoError(t, err)
 		sizes := []int{1, 2, 4, 8}
-		in, err := NewInstance(context.Background(), p, sizes)
+		in, err := newInstance(context.Background(), p, sizes)
 		require.NoError(t, err, p.Describe())
 		defer in.Close()
 		for _, n := range []int{1, 2, 3, 4, 7, 8} {
@@ -139,7 +139,7 @@ func TestAddMulTanhReshapeAgainstReference(t *testing.T) {
 	}
 	p, err := onnx.Compile(m)
 	require.NoError(t, err)
-	in, err := NewInstance(t.Context(), p, []int{1, 4})
+	in, err := newInstance(t.Context(), p, []int{1, 4})
 	require.NoError(t, err)
 	defer in.Close()
 	for range 3 {
@@ -192,7 +192,7 @@ func TestModelsThatCannotRun(t *testing.T) {
 func TestNaNStaysInItsRequest(t *testing.T) {
 	p, err := onnx.Compile(network(rand.New(rand.NewPCG(3, 3)), 3, 8, 2))
 	require.NoError(t, err)
-	in, err := NewInstance(t.Context(), p, []int{3})
+	in, err := newInstance(t.Context(), p, []int{3})
 	require.NoError(t, err)
 	defer in.Close()
 	nan, clean := make([]float32, 192), wire.FromFloat32(make([]float32, 192), 3, 8, 8)
@@ -212,7 +212,7 @@ func TestNaNStaysInItsRequest(t *testing.T) {
 func TestBatchesThatDoNotFit(t *testing.T) {
 	p, err := onnx.Compile(network(rand.New(rand.NewPCG(3, 3)), 3, 8, 2))
 	require.NoError(t, err)
-	in, err := NewInstance(t.Context(), p, []int{2})
+	in, err := newInstance(t.Context(), p, []int{2})
 	require.NoError(t, err)
 	defer in.Close()
 	good := wire.FromFloat32(make([]float32, 192), 3, 8, 8)
@@ -242,7 +242,7 @@ func BenchmarkRun(b *testing.B) {
 	require.NoError(b, err)
 	for _, n := range []int{1, 8} {
 		b.Run(fmt.Sprintf("cnn/batch=%d", n), func(b *testing.B) {
-			in, err := NewInstance(b.Context(), p, []int{n})
+			in, err := newInstance(b.Context(), p, []int{n})
 			require.NoError(b, err)
 			defer in.Close()
 			items := make([][]wire.Tensor, n)

@@ -81,11 +81,11 @@ func Load(path string) ([]Provisioner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hosts: %w", err)
 	}
-	return Parse(path, src)
+	return parse(path, src)
 }
 
-// Parse reads such a file from memory.
-func Parse(name string, src []byte) ([]Provisioner, error) {
+// parse reads such a file from memory.
+func parse(name string, src []byte) ([]Provisioner, error) {
 	if len(src) > maxFile {
 		return nil, fmt.Errorf("hosts: %s has %d bytes; it may have %d", name, len(src), maxFile)
 	}

@@ -34,7 +34,7 @@ provisioner "a100" {
 `
 
 func TestParse(t *testing.T) {
-	got, err := Parse("hosts.hcl", []byte(example))
+	got, err := parse("hosts.hcl", []byte(example))
 	require.NoError(t, err)
 	assert.Equal(t, []Provisioner{
 		{Hardware: "v100", Min: 1, Max: 6, Devices: 2, Idle: time.Minute, Join: 5 * time.Minute, Process: &Process{Flags: []string{"--emulate", "v100=2"}}},
@@ -70,10 +70,10 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		`h.hcl:6,1: hardware "a" has a provisioner already`:                  "provisioner \"a\" {\n max = 1\n devices = 1\n process {}\n}\nprovisioner \"a\" {\n max = 1\n devices = 1\n process {}\n}",
 		"it declares no provisioner":                                         "",
 	} {
-		_, err := Parse("h.hcl", []byte(src))
+		_, err := parse("h.hcl", []byte(src))
 		assert.ErrorContains(t, err, want, "%s", src)
 	}
-	_, err := Parse("h.hcl", make([]byte, maxFile+1))
+	_, err := parse("h.hcl", make([]byte, maxFile+1))
 	assert.ErrorContains(t, err, "may have")
 }
 
@@ -82,7 +82,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`provisioner "a" { max = 1`))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		defer testkit.WatchStalls(t, len(src))()
-		all, err := Parse("h.hcl", src)
+		all, err := parse("h.hcl", src)
 		if err != nil {
 			return
 		}

@@ -24,15 +24,15 @@ func ReadDeclaration(path string) (Declaration, error) {
 	if err != nil {
 		return Declaration{}, err
 	}
-	d, err := Declared(raw)
+	d, err := declared(raw)
 	if err != nil {
 		return d, fmt.Errorf("%s: %w", path, err)
 	}
 	return d, nil
 }
 
-// Declared reads the declaration out of a model file's bytes.
-func Declared(raw []byte) (Declaration, error) {
+// declared reads the declaration out of a model file's bytes.
+func declared(raw []byte) (Declaration, error) {
 	var d Declaration
 	var filled []string
 	nodes := 0

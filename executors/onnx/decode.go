@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Decode reads a model. A damaged file is an error that says which part of it
+// decode reads a model. A damaged file is an error that says which part of it
 // could not be read; fields that are not needed here are passed over.
-func Decode(raw []byte) (*Model, error) {
+func decode(raw []byte) (*Model, error) {
 	m := &Model{Opset: -1}
 	err := fields(raw, func(f field) error {
 		switch f.num {

@@ -7,7 +7,7 @@
 // in float32, with the batch as first dimension. Anything else is an error that
 // names the operator or data type, and the node that holds it.
 //
-// Decode and Encode translate between bytes and Model, the part of the public
+// decode and Encode translate between bytes and Model, the part of the public
 // schema that is needed here (field numbers are those of onnx.proto3, IR
 // version 8). Compile checks a Model once, infers every shape, and yields a
 // Program: a list of steps that an engine can run without further checks.

@@ -111,7 +111,7 @@ func ReadFile(path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := Decode(raw)
+	m, err := decode(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -26,7 +26,7 @@ func small() *Model {
 
 func TestRoundTrip(t *testing.T) {
 	m := small()
-	back, err := Decode(m.Encode())
+	back, err := decode(m.Encode())
 	require.NoError(t, err)
 	assert.Equal(t, m, back)
 }
@@ -55,7 +55,7 @@ func TestRoundTripOfAnyTensors(t *testing.T) {
 			{Name: "c", Kind: KindString, Text: "VALID"},
 		}}}
 		m.Graph.Inputs = []ValueInfo{{Name: "x", Type: Float, Dims: []int64{-1, 3}}}
-		back, err := Decode(m.Encode())
+		back, err := decode(m.Encode())
 		require.NoError(t, err)
 		assert.Equal(t, m.Encode(), back.Encode())
 		assert.Equal(t, m.Graph.Nodes, back.Graph.Nodes)
@@ -138,7 +138,7 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 func TestDamagedFiles(t *testing.T) {
 	raw := small().Encode()
 	for cut := range raw {
-		m, err := Decode(raw[:cut])
+		m, err := decode(raw[:cut])
 		if err == nil {
 			_, err = Compile(m)
 		}
@@ -156,7 +156,7 @@ func TestDamagedFiles(t *testing.T) {
 func TestTensorThatIsTooShort(t *testing.T) {
 	m := small()
 	m.Graph.Initializers[0].Floats = m.Graph.Initializers[0].Floats[1:]
-	_, err := Decode(m.Encode())
+	_, err := decode(m.Encode())
 	assert.ErrorContains(t, err, `tensor "conv1.weight" has 107 elements for shape [4 3 3 3]`)
 }
 
@@ -165,7 +165,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		defer testkit.WatchStalls(t, len(raw))()
-		m, err := Decode(raw)
+		m, err := decode(raw)
 		if err != nil {
 			return
 		}
@@ -178,7 +178,7 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("step %s yields nothing: %s", s.Node, p.Describe())
 			}
 		}
-		if _, err := Decode(m.Encode()); err != nil {
+		if _, err := decode(m.Encode()); err != nil {
 			t.Fatalf("what was read cannot be read again: %v", err)
 		}
 	})

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// Variable is the environment variable that names the shared library.
-const Variable = "ONNXRUNTIME_SHARED_LIBRARY_PATH"
+// variable is the environment variable that names the shared library.
+const variable = "ONNXRUNTIME_SHARED_LIBRARY_PATH"
 
 // Install says how to get the library.
-const Install = "npm install --ignore-scripts onnxruntime-node@1.24.3, or set " + Variable + " to libonnxruntime.so of another release"
+const Install = "npm install --ignore-scripts onnxruntime-node@1.24.3, or set " + variable + " to libonnxruntime.so of another release"
 
 // The least version that the binding can use.
 const (
@@ -94,8 +94,8 @@ func places(o Options) []place {
 	if getenv == nil {
 		getenv = os.Getenv
 	}
-	if path := getenv(Variable); path != "" {
-		return []place{{path, Variable, true}}
+	if path := getenv(variable); path != "" {
+		return []place{{path, variable, true}}
 	}
 	if dir, err := os.UserCacheDir(); err == nil {
 		all = append(all, place{filepath.Join(dir, "harpagon", "onnxruntime", fileName()), "the cache folder", false})

@@ -17,7 +17,7 @@ const (
 )
 
 // InstallGPU says how to get a library that computes on GPUs.
-const InstallGPU = "take the onnxruntime-linux-x64-gpu archive of ONNX Runtime's releases with the CUDA and cuDNN that it names, and set " + Variable + " to its libonnxruntime.so"
+const InstallGPU = "take the onnxruntime-linux-x64-gpu archive of ONNX Runtime's releases with the CUDA and cuDNN that it names, and set " + variable + " to its libonnxruntime.so"
 
 // Providers lists them.
 func Providers() []Provider { return []Provider{CPU, CUDA, TensorRT} }

@@ -120,7 +120,7 @@ func (h *Host) routeManaging() {
 		all, err := h.Describe(r.Context(), r.URL.Query().Get("function"))
 		list := List{Functions: []Function{}}
 		for _, d := range all {
-			list.Functions = append(list.Functions, Written(d))
+			list.Functions = append(list.Functions, written(d))
 		}
 		h.reply(w, list, err)
 	})

@@ -14,7 +14,7 @@
 // through a fleet's processes took 0.75 of the time at the median and 0.82 of the processor
 // time when each process had one processor.
 //
-// FollowProcessors measures and sets; Limit decides. MostProcessors is for whoever wants
+// FollowProcessors measures and sets; limit decides. MostProcessors is for whoever wants
 // to know what there is, since runtime.GOMAXPROCS(0) only says what is taken just now;
 // ProcessorTime is the processor time of the process.
 //

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// MaxLog is the size in bytes from which a log begins anew: what was written before
+// maxLog is the size in bytes from which a log begins anew: what was written before
 // is kept beside it until the next time, so that twice as much is on disk at most.
-const MaxLog = 64 << 20
+const maxLog = 64 << 20
 
 // old is the file of what was written before.
 func old(path string) string { return path + ".1" }
@@ -26,7 +26,7 @@ type Log struct {
 
 // OpenLog opens or creates a log.
 func OpenLog(path string) (*Log, error) {
-	l := &Log{path: path, most: MaxLog}
+	l := &Log{path: path, most: maxLog}
 	if err := l.open(); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (l *Log) Close() error {
 
 // TrimLog bounds a log that another process appends to: what is too much is moved beside
 // it. A line that is written meanwhile may be lost.
-func TrimLog(path string) error { return trim(path, MaxLog) }
+func TrimLog(path string) error { return trim(path, maxLog) }
 
 func trim(path string, most int64) error {
 	info, err := os.Stat(path)

@@ -39,8 +39,8 @@ const (
 	patience  = 2 * time.Second
 )
 
-// Limit decides how many processors a process takes. It is a plain value, for one goroutine.
-type Limit struct {
+// limit decides how many processors a process takes. It is a plain value, for one goroutine.
+type limit struct {
 	now, most int
 	last      float64       // processors used in the last interval
 	average   float64       // of them
@@ -48,17 +48,17 @@ type Limit struct {
 	eased     time.Duration // for how long both averages have been low
 }
 
-// NewLimit begins with one processor. most is how many there are; less than 1 counts as 1.
-func NewLimit(most int) Limit { return Limit{now: 1, most: max(1, most)} }
+// newLimit begins with one processor. most is how many there are; less than 1 counts as 1.
+func newLimit(most int) limit { return limit{now: 1, most: max(1, most)} }
 
 // Now is how many processors to take.
-func (l *Limit) Now() int { return l.now }
+func (l *limit) Now() int { return l.now }
 
 // Next takes in how many processors were used in the last interval and for how long
 // goroutines waited that were ready, both on average over it, and returns how many to take. A
 // process that uses all it has gets twice as many, one that is busy on average or whose
 // goroutines wait long one more, one that has long been at ease one fewer.
-func (l *Limit) Next(used float64, waited, interval time.Duration) int {
+func (l *limit) Next(used float64, waited, interval time.Duration) int {
 	weight := min(1, float64(interval)/float64(smoothing))
 	l.average += (used - l.average) * weight
 	l.waited += (float64(waited) - l.waited) * weight
@@ -80,6 +80,6 @@ func (l *Limit) Next(used float64, waited, interval time.Duration) int {
 	return l.now
 }
 
-func (l *Limit) take(n int) {
+func (l *limit) take(n int) {
 	l.now, l.eased = min(max(n, 1), l.most), 0
 }

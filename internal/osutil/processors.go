@@ -26,7 +26,7 @@ func FollowProcessors(ctx context.Context) {
 	if ProcessorTime() == 0 || os.Getenv("GOMAXPROCS") != "" || most == 1 {
 		return
 	}
-	l := NewLimit(most)
+	l := newLimit(most)
 	runtime.GOMAXPROCS(l.Now())
 	go func() {
 		defer runtime.GOMAXPROCS(most)
@@ -34,7 +34,7 @@ func FollowProcessors(ctx context.Context) {
 	}()
 }
 
-func follow(ctx context.Context, l *Limit) {
+func follow(ctx context.Context, l *limit) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	at, before := time.Now(), ProcessorTime()

@@ -12,7 +12,7 @@ import (
 
 // run says how many processors are taken after so long at that use, as far as there are
 // processors for it.
-func run(l *Limit, use float64, so time.Duration) int {
+func run(l *limit, use float64, so time.Duration) int {
 	for ; so > 0; so -= interval {
 		l.Next(min(use, float64(l.Now())), 0, interval)
 	}
@@ -20,7 +20,7 @@ func run(l *Limit, use float64, so time.Duration) int {
 }
 
 func TestProcessorsFollowTheLoad(t *testing.T) {
-	l := NewLimit(16)
+	l := newLimit(16)
 	require.Equal(t, 1, l.Now())
 	require.Equal(t, 1, run(&l, 0.1, time.Minute), "little to do")
 	require.Equal(t, 1, run(&l, 0.55, time.Minute), "one is enough")
@@ -34,7 +34,7 @@ func TestProcessorsFollowTheLoad(t *testing.T) {
 }
 
 func TestABurstLeavesOneProcessor(t *testing.T) {
-	l := NewLimit(4)
+	l := newLimit(4)
 	for range 100 {
 		l.Next(1, 0, interval) // at once much to do, and then nothing
 		l.Next(0.3, 0, interval)
@@ -44,7 +44,7 @@ func TestABurstLeavesOneProcessor(t *testing.T) {
 }
 
 func TestGoroutinesThatWaitTakeMore(t *testing.T) {
-	l := NewLimit(2)
+	l := newLimit(2)
 	for range 100 {
 		l.Next(0.4, 50*time.Millisecond, interval) // it is not given what it would use
 	}
@@ -70,7 +70,7 @@ func TestWaitsAreThoseSince(t *testing.T) {
 }
 
 func BenchmarkNext(b *testing.B) {
-	w, l := newWaits(), NewLimit(64)
+	w, l := newWaits(), newLimit(64)
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Next(float64(ProcessorTime()), w.next(), interval)
@@ -82,7 +82,7 @@ func BenchmarkNext(b *testing.B) {
 func TestLimitSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 64).Draw(t, "most")
-		l := NewLimit(most)
+		l := newLimit(most)
 		for _, use := range rapid.SliceOfN(rapid.Float64Range(0, 80), 0, 40).Draw(t, "uses") {
 			before := l.Now()
 			n := l.Next(min(use, float64(before)), 0, interval)

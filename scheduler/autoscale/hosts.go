@@ -97,14 +97,14 @@ func NewHosts(o HostOptions) *Hosts {
 	}
 }
 
-// HostName is that of the n-th host of a kind of hardware.
-func HostName(hardware string, n int) string { return fmt.Sprintf("%s-%d", hardware, n) }
+// hostName is that of the n-th host of a kind of hardware.
+func hostName(hardware string, n int) string { return fmt.Sprintf("%s-%d", hardware, n) }
 
 // HostNumber is which host of the kind has the name; false for one that is named otherwise.
 func HostNumber(hardware, name string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, hardware+"-")
 	n, err := strconv.Atoi(digits)
-	return n, ok && err == nil && n > 0 && HostName(hardware, n) == name
+	return n, ok && err == nil && n > 0 && hostName(hardware, n) == name
 }
 
 // Observe says what to begin now.
@@ -126,7 +126,7 @@ func (h *Hosts) Observe(now time.Time, seen HostsSeen) (todo []HostAction) {
 	}
 	for range h.missing(now, hosts, seen.Wanted) {
 		h.last++
-		name := HostName(h.Options.Hardware, h.last)
+		name := hostName(h.Options.Hardware, h.last)
 		h.begun[name] = now
 		begin(Create, name)
 	}

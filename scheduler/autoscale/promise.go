@@ -51,9 +51,9 @@ func (b Broken) Describe() string {
 		b.Held.Round(time.Second), quantity.Percent(b.Attainment), quantity.Percent(b.Target), b.Why)
 }
 
-// Promised is the share of a pipeline's requests that are to be in time: what is declared, and
+// promised is the share of a pipeline's requests that are to be in time: what is declared, and
 // by default as much of even arrivals as of random ones; 0 where nothing is asked for.
-func Promised(p *pipelines.Pipeline) float64 {
+func promised(p *pipelines.Pipeline) float64 {
 	if p.Attainment < 0 || p.SLO <= 0 {
 		return 0
 	}
@@ -66,7 +66,7 @@ func (p *Promise) Observe(m Measures, of *pipelines.Pipeline, planned *plan.Plan
 	if fresh <= 0 {
 		return
 	}
-	target := Promised(of)
+	target := promised(of)
 	if m.Outcomes() == 0 || m.Attainment >= target {
 		*p = Promise{Last: m.To}
 		return
@@ -86,7 +86,7 @@ func (p *Promise) Broken(of *pipelines.Pipeline) *Broken {
 	if p.Since.IsZero() || held < PromiseHold {
 		return nil
 	}
-	return &Broken{Held: held, Attainment: p.Kept / cmp.Or(p.All, 1), Target: Promised(of), Cause: p.Cause}
+	return &Broken{Held: held, Attainment: p.Kept / cmp.Or(p.All, 1), Target: promised(of), Cause: p.Cause}
 }
 
 // cause finds what most probably keeps requests from being in time: more of them than planned

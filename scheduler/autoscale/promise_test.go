@@ -62,7 +62,7 @@ func TestAPromiseThatIsNotKeptNamesItsReason(t *testing.T) {
 	}
 	off := *of
 	off.Attainment = pipelines.NoAttainment
-	require.Zero(t, Promised(&off))
+	require.Zero(t, promised(&off))
 	require.InDelta(t, 16, Fanout(late, of, "classify"), 1e-9)
 	require.InDelta(t, 1, Fanout(late, of, "detect"), 1e-9)
 }

@@ -131,8 +131,8 @@ func (o Options) Check(open Choices) error {
 		return fmt.Errorf("plan: policy %s finds the best split itself; leave out split %q, or take policy harpagon", o.policy(), o.Split)
 	}
 	switch {
-	case o.Reading != "" && !slices.Contains(Readings(), o.Reading):
-		return fmt.Errorf("plan: there is no reading %q of Theorem 1; there is %s", o.Reading, strings.Join(Readings(), " and "))
+	case o.Reading != "" && !slices.Contains(readings(), o.Reading):
+		return fmt.Errorf("plan: there is no reading %q of Theorem 1; there is %s", o.Reading, strings.Join(readings(), " and "))
 	case o.Reading == ReadingLiteral && !open.Readings:
 		return fmt.Errorf("plan: policy %s has one reading of Theorem 1; take policy harpagon or piccolo for reading %q", o.policy(), o.Reading)
 	}

@@ -44,13 +44,13 @@ func (a *Allocation) Charged() float64 {
 	case a.Deadline > 0:
 		return a.Charge
 	case a.Whole:
-		return WholeDevices(a.Machines)
+		return wholeDevices(a.Machines)
 	}
 	return a.Machines
 }
 
-// WholeDevices rounds up, but for rounding noise.
-func WholeDevices(machines float64) float64 { return math.Ceil(machines - RateTolerance*machines) }
+// wholeDevices rounds up, but for rounding noise.
+func wholeDevices(machines float64) float64 { return math.Ceil(machines - RateTolerance*machines) }
 
 // Cheaper compares what decisions compare, beyond rounding.
 func Cheaper(a, b float64) bool { return a+CostTolerance*math.Abs(a) < b }

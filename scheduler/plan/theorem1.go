@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Readings of Theorem 1. It counts for every machine the rate of all machines of
+// readings of Theorem 1. It counts for every machine the rate of all machines of
 // no better ratio, which for a partly used machine includes the full ones of its
 // own configuration. The papers' worked examples do not: there the partly used
 // machine collects what is left, and nothing else.
@@ -19,8 +19,8 @@ const (
 	ReadingLiteral = "literal" // all machines of a configuration collect together
 )
 
-// Readings lists the names that Options.Reading takes.
-func Readings() []string { return []string{ReadingOwn, ReadingLiteral} }
+// readings lists the names that Options.Reading takes.
+func readings() []string { return []string{ReadingOwn, ReadingLiteral} }
 
 // PartialWorstCase is the worst case of machines with configuration c that
 // collect their batches at rate requests per second: d + b/w. One machine that is

@@ -30,9 +30,9 @@ const (
 // rounding.
 const tolerance = 1e-9
 
-// VariantCombinations are all in which the pipeline can serve, the most accurate first; of equal
+// variantCombinations are all in which the pipeline can serve, the most accurate first; of equal
 // ones the one with more of the modules' own networks.
-func VariantCombinations(p *pipelines.Pipeline) []VariantCombination {
+func variantCombinations(p *pipelines.Pipeline) []VariantCombination {
 	all := []VariantCombination{{Variants: map[string]string{}, Accuracy: 1}}
 	for i := range p.Modules {
 		m := &p.Modules[i]
@@ -75,13 +75,13 @@ func (c VariantCombination) others() (n int) {
 func (c VariantCombination) Describe() string {
 	var parts []string
 	for _, module := range slices.Sorted(maps.Keys(c.Variants)) {
-		parts = append(parts, module+"="+cmp.Or(c.Variants[module], OwnVariant))
+		parts = append(parts, module+"="+cmp.Or(c.Variants[module], ownVariant))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// OwnVariant is how a module's own network is called among its variants.
-const OwnVariant = "own"
+// ownVariant is how a module's own network is called among its variants.
+const ownVariant = "own"
 
 // ChooseVariants asks for the cost of combinations (false where there is no plan) and returns
 // the best, or false where none that is accurate enough has a plan. It asks for as few
@@ -89,7 +89,7 @@ const OwnVariant = "own"
 // Once ended says so it asks for no more, and cut is true.
 func ChooseVariants(p *pipelines.Pipeline, aim VariantAim, ended func() bool, costOf func(VariantCombination) (float64, bool)) (best VariantCombination, found, cut bool) {
 	least := 0.0
-	for i, c := range VariantCombinations(p) {
+	for i, c := range variantCombinations(p) {
 		switch {
 		case c.Accuracy < p.Accuracy*(1-tolerance):
 			return best, found, false
@@ -109,7 +109,7 @@ func ChooseVariants(p *pipelines.Pipeline, aim VariantAim, ended func() bool, co
 // ServedVariant is who serves the requests of a module as planned.
 type ServedVariant struct {
 	Module   string  `json:"module"`
-	Variant  string  `json:"variant"`  // OwnVariant is the module's own network
+	Variant  string  `json:"variant"`  // ownVariant is the module's own network
 	Accuracy float64 `json:"accuracy"` // of the network
 	Share    float64 `json:"share"`    // of the module's requests
 }
@@ -118,7 +118,7 @@ type ServedVariant struct {
 func ServedVariants(p *pipelines.Pipeline) (all []ServedVariant) {
 	for i := range p.Modules {
 		if m := &p.Modules[i]; len(m.Variants) > 0 {
-			all = append(all, ServedVariant{m.Name, cmp.Or(m.Variant, OwnVariant), m.Right(), 1})
+			all = append(all, ServedVariant{m.Name, cmp.Or(m.Variant, ownVariant), m.Right(), 1})
 		}
 	}
 	return all
@@ -128,7 +128,7 @@ func ServedVariants(p *pipelines.Pipeline) (all []ServedVariant) {
 func AsServed(p pipelines.Pipeline, served []ServedVariant) pipelines.Pipeline {
 	chosen := map[string]string{}
 	for _, s := range served {
-		if chosen[s.Module] = s.Variant; s.Variant == OwnVariant {
+		if chosen[s.Module] = s.Variant; s.Variant == ownVariant {
 			chosen[s.Module] = ""
 		}
 	}

@@ -19,7 +19,7 @@ type Comparison struct {
 // Compare plans the pool by the policies given, or by every one.
 func Compare(p Problem, o Options, policies ...string) Comparison {
 	if len(policies) == 0 {
-		policies = Compared()
+		policies = compared()
 	}
 	c := Comparison{Pool: p.Pool.Name}
 	for _, name := range policies {

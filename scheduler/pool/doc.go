@@ -28,7 +28,7 @@
 //
 // # Trials
 //
-// RunTrial and Oracle draw queries of different sizes, plays them against a pool of
+// runTrial and Oracle draw queries of different sizes, plays them against a pool of
 // instances with package simulate, and finds the highest rate that the pool
 // sustains.
 //

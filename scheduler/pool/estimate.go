@@ -1,8 +1,8 @@
 package pool
 
-// Rates are the throughputs that the paper's estimate of a configuration is
+// rates are the throughputs that the paper's estimate of a configuration is
 // made of (table of section 5.2), in queries per second.
-type Rates struct {
+type rates struct {
 	Base      float64   // Q_b: one base instance that serves all sizes
 	Large     float64   // Q_b^{s+}: one base instance that serves only what the others cannot
 	Auxiliary []float64 // Q_a^i: one instance of each auxiliary type, for the sizes below s'
@@ -18,7 +18,7 @@ type Rates struct {
 //
 // Without auxiliary instances it is u·Q_b. Where the auxiliary types serve all
 // sizes, no query needs the base, and both add up.
-func (r Rates) Estimate(base int, auxiliary []int) float64 {
+func (r rates) Estimate(base int, auxiliary []int) float64 {
 	u, sum := float64(base), 0.0
 	for i, v := range auxiliary {
 		sum += float64(v) * r.Auxiliary[i]
@@ -47,7 +47,7 @@ func (m *market) estimate(counts []int) float64 {
 		}
 	}
 	all := len(m.sizes)
-	r := Rates{Base: m.throughput(m.base, 0, all), Large: m.throughput(m.base, reach, all), Share: m.share(reach)}
+	r := rates{Base: m.throughput(m.base, 0, all), Large: m.throughput(m.base, reach, all), Share: m.share(reach)}
 	if reach == all {
 		r.Share = 1
 	}

@@ -58,7 +58,7 @@ func (p printed) estimate(counts []int) float64 {
 		return float64(counts[0]) * p.base
 	}
 	share, spent := p.types[strongest][1], p.types[strongest][2]
-	r := Rates{Base: p.base, Share: share, Large: p.base * (1 - share) / (1 - spent)}
+	r := rates{Base: p.base, Share: share, Large: p.base * (1 - share) / (1 - spent)}
 	for i := range p.types {
 		rate := p.types[i][0]
 		switch {
@@ -129,7 +129,7 @@ func TestPaperMix(t *testing.T) {
 }
 
 func TestEstimateByHand(t *testing.T) {
-	r := Rates{Base: 10, Large: 4, Auxiliary: []float64{8}, Share: 0.8}
+	r := rates{Base: 10, Large: 4, Auxiliary: []float64{8}, Share: 0.8}
 	assert.Equal(t, 20.0, r.Estimate(2, []int{0}), "no auxiliary instance")
 	assert.InDelta(t, 4/0.2, r.Estimate(1, []int{3}), rounding, "the base is the bottleneck: C = 24·0.2/0.8 = 6")
 	assert.InDelta(t, 8/0.8+(4-2)/4.0*10, r.Estimate(1, []int{1}), rounding, "the auxiliary type is: C = 2")

@@ -29,9 +29,9 @@ func Policies() []string {
 	return []string{PolicyExact, PolicyKairos, PolicyHomogeneous, PolicyKairosPlus, PolicyRandom, PolicyGenetic, PolicyRibbon}
 }
 
-// Compared lists those that comparisons show unless they are told others: searches for
+// compared lists those that comparisons show unless they are told others: searches for
 // what exact finds take long.
-func Compared() []string { return []string{PolicyExact, PolicyKairos, PolicyHomogeneous} }
+func compared() []string { return []string{PolicyExact, PolicyKairos, PolicyHomogeneous} }
 
 // Status says how good a plan is known to be.
 type Status string
@@ -94,7 +94,7 @@ func (o Options) complete() Options {
 	return o
 }
 
-// Plan is a configuration with what it can be expected to serve. Rates are
+// Plan is a configuration with what it can be expected to serve. rates are
 // queries per second, costs money per hour.
 type Plan struct {
 	Pool      string
@@ -176,7 +176,7 @@ func newSolver(p Problem, o Options) (*solver, error) {
 	if err != nil {
 		return nil, err
 	}
-	how, err := ParseArrivals(p.Pool.Arrivals)
+	how, err := parseArrivals(p.Pool.Arrivals)
 	if err != nil {
 		return nil, err
 	}

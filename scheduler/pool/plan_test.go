@@ -198,7 +198,7 @@ func TestSimulate(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	c := Compare(problem(published.KairosModels()[1]), Options{Queries: 500})
-	require.Len(t, c.Plans, len(Compared()))
+	require.Len(t, c.Plans, len(compared()))
 	assert.Equal(t, PolicyExact, c.Best().Policy)
 	text := c.Describe()
 	for _, want := range []string{"rm2: goodput in queries/s with even arrivals, budget 2.5", "exact", "kairos", "homogeneous", "4 x g4dn.xlarge"} {

@@ -52,7 +52,7 @@ func Simulate(p Problem, plan Plan, o SimulateOptions) (simulate.Result, error) 
 			return simulate.Result{}, err
 		}
 	}
-	return RunTrial(pool, made(spec), load, o.Rate, simulate.Options{Record: o.Record, Spec: spec})
+	return runTrial(pool, made(spec), load, o.Rate, simulate.Options{Record: o.Record, Spec: spec})
 }
 
 // playable checks the options and finds the instances of the plan.

@@ -27,16 +27,16 @@ func newLoad(sizes []int32, stamps []time.Duration) TrialLoad {
 	return l
 }
 
-// PublishedArrivals are the arrivals of the simulator that came with the Kairos paper:
+// publishedArrivals are the arrivals of the simulator that came with the Kairos paper:
 // gaps are Poisson numbers of milliseconds with a mean of 10.5, far steadier
 // than the Poisson process that the paper names.
-func PublishedArrivals() arrivals.Process {
+func publishedArrivals() arrivals.Process {
 	return arrivals.Process{Kind: pipelines.ArrivalsGamma, Shape: 10.5}
 }
 
-// ParseArrivals reads "even", "poisson" or "gamma:SHAPE"; empty means even. A
+// parseArrivals reads "even", "poisson" or "gamma:SHAPE"; empty means even. A
 // trace is none: a load has no rate of its own.
-func ParseArrivals(s string) (arrivals.Process, error) {
+func parseArrivals(s string) (arrivals.Process, error) {
 	p, file, err := arrivals.Parse(s)
 	if err == nil && file != "" {
 		err = fmt.Errorf("arrivals to a pool are even, poisson or gamma:SHAPE, not recorded ones")

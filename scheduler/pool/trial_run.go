@@ -8,9 +8,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// RunTrial plays the load against the pool at rate queries per second. Of the options it
+// runTrial plays the load against the pool at rate queries per second. Of the options it
 // uses those that say when to give up and what to record.
-func RunTrial(p TrialPool, policy dispatch.Policy, load TrialLoad, rate float64, o simulate.Options) (simulate.Result, error) {
+func runTrial(p TrialPool, policy dispatch.Policy, load TrialLoad, rate float64, o simulate.Options) (simulate.Result, error) {
 	kinds := make([]simulate.Executors, len(p.Types))
 	for g, latency := range p.table(load.largest) {
 		kinds[g] = simulate.Executors{Hardware: p.Types[g].Name, Count: p.Counts[g], Durations: latency[1:]}
@@ -48,7 +48,7 @@ func (s TrialSearch) allowed(load TrialLoad) int64 {
 
 // Sustains says whether the policy reaches the attainment at the rate.
 func (s TrialSearch) Sustains(p TrialPool, policy dispatch.Policy, load TrialLoad, rate float64) (bool, error) {
-	r, err := RunTrial(p, policy, load, rate, simulate.Options{GiveUp: s.allowed(load)})
+	r, err := runTrial(p, policy, load, rate, simulate.Options{GiveUp: s.allowed(load)})
 	return r.Misses <= s.allowed(load), err
 }
 
@@ -66,7 +66,7 @@ func (s TrialSearch) GoodputBetween(p TrialPool, make func() dispatch.Policy, lo
 		return low, nil
 	}
 	play := func(rate float64, _ uint64) (simulate.Result, error) {
-		return RunTrial(p, make(), load, rate, simulate.Options{GiveUp: s.allowed(load)})
+		return runTrial(p, make(), load, rate, simulate.Options{GiveUp: s.allowed(load)})
 	}
 	found, err := simulate.FindGoodput(play, simulate.Search{Attainment: s.Attainment, Tolerance: s.Tolerance, Low: low, High: high})
 	return max(low, found.Rate), err

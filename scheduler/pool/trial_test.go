@@ -110,7 +110,7 @@ func TestRunCountsEveryQuery(t *testing.T) {
 		l := Draw(mix, 200, gamma(rapid.SampledFrom([]float64{0, 0.3, 1, 10}).Draw(t, "arrivals")), rapid.Uint64().Draw(t, "seed"))
 		rate := rapid.Float64Range(1, 500).Draw(t, "rate")
 		for _, d := range []dispatch.Policy{kairos(t, p, true)(), kairos(t, p, false)(), p.Ribbon(80), p.Threshold(80, 40), p.Clockwork(80)} {
-			r, err := RunTrial(p, d, l, rate, simulate.Options{})
+			r, err := runTrial(p, d, l, rate, simulate.Options{})
 			require.NoError(t, err, d.Name())
 			one := r.Pipelines[0]
 			require.EqualValues(t, l.Len(), one.Completed+one.Late+one.Dropped, d.Name())
@@ -129,7 +129,7 @@ func TestDraw(t *testing.T) {
 	mix := pipelines.Mix{{Size: 5, Weight: 3}, {Size: 30, Weight: 0}, {Size: 80, Weight: 1}}
 	const n = 20000
 	var first TrialLoad
-	for _, shape := range []float64{0, 0.4, 1, PublishedArrivals().Shape} {
+	for _, shape := range []float64{0, 0.4, 1, publishedArrivals().Shape} {
 		l := Draw(mix, n, gamma(shape), 7)
 		if first.sizes == nil {
 			first = l
@@ -154,12 +154,12 @@ func TestDraw(t *testing.T) {
 
 func TestParseArrivals(t *testing.T) {
 	for text, want := range map[string]string{"": "even", "even": "even", "poisson": "poisson", "gamma:2.5": "gamma:2.5"} {
-		got, err := ParseArrivals(text)
+		got, err := parseArrivals(text)
 		require.NoError(t, err)
 		assert.Equal(t, want, got.String())
 	}
 	for _, text := range []string{"trace:x", "gamma:", "gamma:-1", "often"} {
-		_, err := ParseArrivals(text)
+		_, err := parseArrivals(text)
 		assert.Error(t, err, text)
 	}
 }
@@ -179,7 +179,7 @@ func TestGoodput(t *testing.T) {
 func TestMatchingLearnsOnLine(t *testing.T) {
 	p := pair(2, 4)
 	mix := pipelines.Mix{{Size: 5, Weight: 5}, {Size: 20, Weight: 3}, {Size: 40, Weight: 1}, {Size: 80, Weight: 0.5}}
-	l := Draw(mix, 6000, PublishedArrivals(), 1)
+	l := Draw(mix, 6000, publishedArrivals(), 1)
 	goodput := func(known bool) float64 {
 		rate, err := DefaultTrialSearch().Goodput(p, kairos(t, p, known), l, 600)
 		require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestHillClimbFindsAThreshold(t *testing.T) {
 func ExampleRun() {
 	p := pair(1, 2)
 	mix := pipelines.Mix{{Size: 10, Weight: 3}, {Size: 60, Weight: 1}}
-	r, err := RunTrial(p, p.Clockwork(60), Draw(mix, 1000, gamma(1), 1), 40, simulate.Options{})
+	r, err := runTrial(p, p.Clockwork(60), Draw(mix, 1000, gamma(1), 1), 40, simulate.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -38,7 +38,7 @@
 // outcome: completed (answered within the SLO), late (answered after it),
 // dropped (a policy gave it up, or two devices were lost under it) or refused
 // (a queue was full). After the last arrival a run goes on until every request
-// has its outcome. The interval around an attainment is the wider of Wilson's
+// has its outcome. The interval around an attainment is the wider of wilson's
 // and that of batch means over stretches of time, because misses come in
 // bursts.
 //

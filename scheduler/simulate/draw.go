@@ -31,10 +31,10 @@ func DrawPoisson(r *rand.Rand, mean float64) int {
 	}
 }
 
-// DrawStretch draws a factor with a mean of one and that coefficient of
+// drawStretch draws a factor with a mean of one and that coefficient of
 // variation from a lognormal distribution: what a batch takes beyond, or less
 // than, its profile.
-func DrawStretch(r *rand.Rand, variation float64) float64 {
+func drawStretch(r *rand.Rand, variation float64) float64 {
 	s2 := math.Log1p(variation * variation)
 	return math.Exp(math.Sqrt(s2)*r.NormFloat64() - s2/2)
 }

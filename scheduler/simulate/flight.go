@@ -184,7 +184,7 @@ func (e *engine) execute(k int32) {
 	case s.longest != nil && s.longest[f.class][group] != nil:
 		took = DrawLatency(e.random, took, s.longest[f.class][group][f.size-1])
 	case e.noise > 0:
-		took = max(1, Time(float64(took)*DrawStretch(e.random, e.noise)))
+		took = max(1, Time(float64(took)*drawStretch(e.random, e.noise)))
 	}
 	f.state, f.begun = running, e.now
 	e.queue.Set(k, e.now+took)

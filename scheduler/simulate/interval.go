@@ -23,14 +23,14 @@ const (
 
 // OverTime states what is known of a share after a run, from the requests in each
 // stretch of time, all of the same length, and how many of them were good: the
-// wider of Wilson's interval, which takes requests to be independent, and that of
+// wider of wilson's interval, which takes requests to be independent, and that of
 // batch means, which does not: misses come in bursts.
 func OverTime(good, total []int64, confidence float64) Interval {
 	var g, n int64
 	for i := range total {
 		g, n = g+good[i], n+total[i]
 	}
-	w := Wilson(g, n, confidence)
+	w := wilson(g, n, confidence)
 	m, ok := batchMeans(good, total, confidence)
 	if !ok {
 		return w
@@ -38,9 +38,9 @@ func OverTime(good, total []int64, confidence float64) Interval {
 	return Interval{Low: math.Min(w.Low, m.Low), High: math.Max(w.High, m.High), Confidence: confidence}
 }
 
-// Wilson is the score interval of a share of which good out of n were seen
-// (Wilson, JASA 22, 1927).
-func Wilson(good, n int64, confidence float64) Interval {
+// wilson is the score interval of a share of which good out of n were seen
+// (wilson, JASA 22, 1927).
+func wilson(good, n int64, confidence float64) Interval {
 	if n == 0 {
 		return Interval{Low: 0, High: 1, Confidence: confidence}
 	}

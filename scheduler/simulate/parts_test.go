@@ -14,13 +14,13 @@ import (
 )
 
 func TestIntervals(t *testing.T) {
-	w := Wilson(81, 263, 0.95) // Newcombe, Statistics in Medicine 17, 1998, table II
+	w := wilson(81, 263, 0.95) // Newcombe, Statistics in Medicine 17, 1998, table II
 	assert.InDelta(t, 0.2553, w.Low, 1e-4)
 	assert.InDelta(t, 0.3662, w.High, 1e-4)
-	w = Wilson(0, 20, 0.95)
+	w = wilson(0, 20, 0.95)
 	assert.InDelta(t, 0, w.Low, 1e-4)
 	assert.InDelta(t, 0.1611, w.High, 1e-4)
-	assert.Equal(t, Interval{0, 1, 0.9}, Wilson(0, 0, 0.9))
+	assert.Equal(t, Interval{0, 1, 0.9}, wilson(0, 0, 0.9))
 	assert.InDelta(t, 2.0395, studentQuantile(0.975, 31), 0.002)
 	assert.InDelta(t, 2.3646, studentQuantile(0.975, 7), 0.012)
 
@@ -31,7 +31,7 @@ func TestIntervals(t *testing.T) {
 	}
 	burst[3] -= slicesOfTime
 	even, once := OverTime(spread[:], total[:], 0.95), OverTime(burst[:], total[:], 0.95)
-	assert.Equal(t, Wilson(99*slicesOfTime, 100*slicesOfTime, 0.95), even)
+	assert.Equal(t, wilson(99*slicesOfTime, 100*slicesOfTime, 0.95), even)
 	assert.Less(t, once.Low, even.Low)
 	assert.Greater(t, once.High, even.High)
 }
@@ -101,7 +101,7 @@ func TestStretch(t *testing.T) {
 	r := RandomSource(1, ForNoise, 0)
 	var sum, squares float64
 	for range 100_000 {
-		x := DrawStretch(r, 0.2)
+		x := drawStretch(r, 0.2)
 		sum, squares = sum+x, squares+x*x
 	}
 	mean := sum / 100_000

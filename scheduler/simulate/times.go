@@ -36,8 +36,8 @@ const (
 
 const timesForm = "write a time such as 1ms, uniform:1ms,3ms, lognormal:1ms,0.3 (mean and coefficient of variation) or percentiles:FILE"
 
-// ConstantTime is a time that is always the same.
-func ConstantTime(d time.Duration) Times { return Times{Least: d, Most: d} }
+// constantTime is a time that is always the same.
+func constantTime(d time.Duration) Times { return Times{Least: d, Most: d} }
 
 // ParseTimes reads a time, "uniform:LEAST,MOST", "lognormal:MEAN,VARIATION" or
 // "percentiles:FILE". Of the last it gives the name of the file, which is still to be
@@ -49,7 +49,7 @@ func ParseTimes(text string) (t Times, file string, err error) {
 		if err != nil {
 			return t, "", errors.New(timesForm)
 		}
-		return checked(ConstantTime(d))
+		return checked(constantTime(d))
 	}
 	if kind == measuredTimes && rest != "" {
 		return t, rest, nil
@@ -162,7 +162,7 @@ func (d DrawnDelay) Draw(r *rand.Rand, b int) time.Duration {
 
 // FixedDelay is a network with that delay, always.
 func FixedDelay(d dispatch.Delay) DrawnDelay {
-	return DrawnDelay{ConstantTime(d.Control), ConstantTime(d.PerRequest)}
+	return DrawnDelay{constantTime(d.Control), constantTime(d.PerRequest)}
 }
 
 // Check says what is wrong with the delay.

@@ -15,7 +15,7 @@ const drawnMS = time.Millisecond
 
 func TestParseTimes(t *testing.T) {
 	for text, want := range map[string]Times{
-		"1ms":               ConstantTime(drawnMS),
+		"1ms":               constantTime(drawnMS),
 		"0":                 {},
 		"uniform:1ms,3ms":   {Least: drawnMS, Most: 3 * drawnMS},
 		"uniform:0s, 3ms":   {Most: 3 * drawnMS},

@@ -13,7 +13,7 @@ import (
 // policies.Solve's. For others the plan is simulated, with the dispatcher that will
 // serve it, and says what share of requests it is expected to answer in time;
 // capacity is added until the attainment is reached that the pipeline declares
-// (see ScheduleModules). Where the plan keeps headroom it says what that costs:
+// (see scheduleModules). Where the plan keeps headroom it says what that costs:
 // the difference to a plan without, both for even arrivals. On hardware that is
 // taken back it has the machines to spare that its attainment needs.
 func Solve(p plan.Problem, o plan.Options) plan.Plan { return withstand(p, o, solve(p, o)) }
@@ -29,7 +29,7 @@ func solve(p plan.Problem, o plan.Options) plan.Plan {
 	budgets, err := policies.SplitLatency(p, o)
 	var out plan.Plan
 	if err == nil {
-		out, err = ScheduleModules(p, o, budgets)
+		out, err = scheduleModules(p, o, budgets)
 	}
 	if err != nil {
 		out = policies.Solve(p, o) // with the names of policy and cost model
@@ -96,14 +96,14 @@ func solveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
 	return plans
 }
 
-// ScheduleModules is policies.ScheduleModules for the arrivals that the pipeline
+// scheduleModules is policies.ScheduleModules for the arrivals that the pipeline
 // declares. Where those are not even and an attainment is declared, it looks
 // for the cheapest plan that attains it with 95 % confidence: plans are made for
 // more than the rate that comes, first for all modules alike and then for each
 // as little as will do, and for budgets cut short to leave time to wait for a
 // device; and each is simulated. A plan that is found keeps the promise of its
 // kind for even arrivals, too.
-func ScheduleModules(p plan.Problem, o plan.Options, b plan.Budgets) (plan.Plan, error) {
+func scheduleModules(p plan.Problem, o plan.Options, b plan.Budgets) (plan.Plan, error) {
 	base, err := policies.ScheduleModules(p, o, b)
 	if err == nil {
 		margin(p, o, &base, base.Cost)

@@ -241,7 +241,7 @@ func (a *Assembly) expire(w *joint) {
 		return
 	}
 	for _, p := range w.parts {
-		if Inject(p.from.inner, &Message{Batch: b}) {
+		if inject(p.from.inner, &Message{Batch: b}) {
 			return
 		}
 	}

@@ -42,14 +42,14 @@ func Abort(s Stream, err error) {
 	_ = s.Close()
 }
 
-// Inject hands a message to a stream as if the other side had sent it. It says false where
+// inject hands a message to a stream as if the other side had sent it. It says false where
 // the stream is closed, or cannot.
-func Inject(s Stream, m *Message) bool {
+func inject(s Stream, m *Message) bool {
 	i, ok := s.(interface{ Inject(*Message) bool })
 	return ok && i.Inject(m)
 }
 
-// Inject is described at the function of that name.
+// inject is described at the function of that name.
 func (p *pipe) Inject(m *Message) bool { return p.in.put(m) == nil }
 
 // Direct has what comes to an end of a Pipe handled on the goroutine that sends it, in

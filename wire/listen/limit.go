@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Descriptors is how many files and connections this process may have open. Go
+// descriptors is how many files and connections this process may have open. Go
 // raises it to what the system allows when a process starts.
-func Descriptors() int {
+func descriptors() int {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
 		return fewDescriptors
@@ -26,7 +26,7 @@ const fewDescriptors = 4096
 
 // Few warns of too few descriptors; empty where there are enough.
 func Few() string {
-	if n := Descriptors(); n < fewDescriptors {
+	if n := descriptors(); n < fewDescriptors {
 		return "this process may have only " + strconv.Itoa(n) + " files and connections open; raise that with ulimit -n, or LimitNOFILE of its service"
 	}
 	return ""

@@ -110,7 +110,7 @@ func (p pipes) Addr() net.Addr { return new(net.UnixAddr) }
 func TestIdleStrangersMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := make(pipes)
-		l := Limit(in, 4, Refusal{Tell: Say([]byte("full"))})
+		l := Limit(in, 4, Refusal{Tell: say([]byte("full"))})
 		arrive := func() (near net.Conn) {
 			near, far := net.Pipe()
 			in <- far
@@ -223,7 +223,7 @@ func TestHeadsOfStrangersAreFew(t *testing.T) {
 }
 
 func TestDescriptors(t *testing.T) {
-	require.Positive(t, Descriptors())
-	require.Equal(t, Descriptors() < fewDescriptors, Few() != "")
-	require.GreaterOrEqual(t, Connections(), 16)
+	require.Positive(t, descriptors())
+	require.Equal(t, descriptors() < fewDescriptors, Few() != "")
+	require.GreaterOrEqual(t, connections(), 16)
 }

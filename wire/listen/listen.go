@@ -34,10 +34,10 @@ func TCP(address string, c secure.Credentials) (net.Listener, error) {
 	return l, nil
 }
 
-// Connections is how many connections a port keeps open where nothing else is said: the
+// connections is how many connections a port keeps open where nothing else is said: the
 // others of the process get as many descriptors, and those of a port take some 100 MiB,
 // with buffers and stacks, before any says what it wants.
-func Connections() int { return min(max(Descriptors()/4, 16), 4096) }
+func connections() int { return min(max(descriptors()/4, 16), 4096) }
 
 // TLS is the listener with TLS, where there is an identity.
 func TLS(l net.Listener, i *secure.Identity) (net.Listener, error) {
@@ -49,10 +49,10 @@ func TLS(l net.Listener, i *secure.Identity) (net.Listener, error) {
 }
 
 // HTTP opens the address for a server of HTTP/1 that keeps at most so many connections
-// open, and reads few at a time (Gate); 0 means Connections. They tell when requests
+// open, and reads few at a time (Gate); 0 means connections. They tell when requests
 // came (Arrival).
 func HTTP(address string, c secure.Credentials, most int) (net.Listener, error) {
-	l, err := open(address, c, most, Refusal{Tell: SayAfter([]byte(crowded))}, "http/1.1", Stamp)
+	l, err := open(address, c, most, Refusal{Tell: sayAfter([]byte(crowded))}, "http/1.1", Stamp)
 	if err != nil {
 		return nil, err
 	}
@@ -70,9 +70,9 @@ func GRPC(address string, c secure.Credentials, most int) (net.Listener, error) 
 }
 
 // Frames opens the address for connections of frames (package frames), at most so many; 0
-// means Connections. Those beyond are told what is given. TLS is the server's.
+// means connections. Those beyond are told what is given. TLS is the server's.
 func Frames(address string, c secure.Credentials, most int, says []byte) (net.Listener, error) {
-	l, err := open(address, c, most, Refusal{Tell: Say(says)}, "", func(l net.Listener) net.Listener { return l })
+	l, err := open(address, c, most, Refusal{Tell: say(says)}, "", func(l net.Listener) net.Listener { return l })
 	if err != nil {
 		return nil, err
 	}
@@ -91,5 +91,5 @@ func open(address string, c secure.Credentials, most int, r Refusal, protocol st
 	if err != nil {
 		return nil, err
 	}
-	return limit(with(l), cmp.Or(most, Connections()), r), nil
+	return limit(with(l), cmp.Or(most, connections()), r), nil
 }

@@ -33,14 +33,14 @@ const (
 	mostFrame  = 16 << 10       // bytes of a frame of HTTP/2, which may be no longer where nothing is agreed on
 )
 
-// Say tells one thing to all.
-func Say(text []byte) func(io.ReadWriter) {
+// say tells one thing to all.
+func say(text []byte) func(io.ReadWriter) {
 	return func(to io.ReadWriter) { _, _ = to.Write(text) }
 }
 
-// SayAfter tells one thing to all who have begun to speak, or have not in time: what comes
+// sayAfter tells one thing to all who have begun to speak, or have not in time: what comes
 // before their request some clients take for no answer to it.
-func SayAfter(text []byte) func(io.ReadWriter) {
+func sayAfter(text []byte) func(io.ReadWriter) {
 	return func(to io.ReadWriter) {
 		var first [1]byte
 		_, _ = to.Read(first[:])

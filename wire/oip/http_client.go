@@ -115,7 +115,7 @@ func (c *Client) Models(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return DecodeList(body)
+	return decodeList(body)
 }
 
 // Metadata describes the model.

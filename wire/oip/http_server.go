@@ -92,7 +92,7 @@ func ReadHTTP(w http.ResponseWriter, r *http.Request, o Bounds) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return DecodeRequestIn(body, header, o.Grow)
+	return decodeRequestIn(body, header, o.Grow)
 }
 
 // reserved is how much memory a Content-Length alone is given; the rest follows when

@@ -126,8 +126,8 @@ func EncodeList(names []string) ([]byte, error) {
 	return json.Marshal(listJSON{Models: append([]string{}, names...)})
 }
 
-// DecodeList reads what EncodeList wrote.
-func DecodeList(body []byte) ([]string, error) {
+// decodeList reads what EncodeList wrote.
+func decodeList(body []byte) ([]string, error) {
 	var j listJSON
 	if err := json.Unmarshal(body, &j); err != nil {
 		return nil, invalid("the list of models is not valid JSON: %v", err)

@@ -186,7 +186,7 @@ func FuzzDecodeAbout(f *testing.F) {
 				require.ErrorIs(t, err, wire.ErrInvalid)
 			}
 		}
-		_, err := DecodeList(body)
+		_, err := decodeList(body)
 		typed(err)
 		_, err = DecodeStages(body)
 		typed(err)

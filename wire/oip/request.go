@@ -96,11 +96,11 @@ func room(tensors []wire.NamedTensor, stages int, binary func(name string) bool)
 // all of it, and no binary data. The error is a *wire.Error of code "invalid"
 // that says where the request is wrong. Whether the tensors' shapes and data
 // agree is checked; whether they fit the pipeline is not.
-func DecodeRequest(body []byte, header int) (*Call, error) { return DecodeRequestIn(body, header, nil) }
+func DecodeRequest(body []byte, header int) (*Call, error) { return decodeRequestIn(body, header, nil) }
 
-// DecodeRequestIn asks grow before it takes so many bytes more, where tensors do not lie in
+// decodeRequestIn asks grow before it takes so many bytes more, where tensors do not lie in
 // the body already. nil grants everything.
-func DecodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, error) {
+func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, error) {
 	head, rest, err := cut(body, header)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func EncodeResponse(r *wire.InferResponse, binary func(output string) bool) (bod
 			body = append(strconv.AppendInt(append(body, `"elapsed_ns":`...), int64(r.Elapsed), 10), ',')
 		}
 		if len(r.Stages) > 0 {
-			body = append(appendText(append(body, `"stages":`...), EncodeStages(r.Stages)), ',')
+			body = append(appendText(append(body, `"stages":`...), encodeStages(r.Stages)), ',')
 		}
 		body[len(body)-1] = '}'
 		body = append(body, ',')
@@ -77,15 +77,15 @@ func DecodeResponse(body []byte, header int) (*wire.InferResponse, error) {
 	return r, nil
 }
 
-// EncodeStages writes the parameter "stages" of an answer; empty for none.
-func EncodeStages(stages []wire.Stage) string {
+// encodeStages writes the parameter "stages" of an answer; empty for none.
+func encodeStages(stages []wire.Stage) string {
 	if len(stages) == 0 {
 		return ""
 	}
 	return string(AppendStages(make([]byte, 0, 160*len(stages)), stages))
 }
 
-// DecodeStages reads what EncodeStages wrote.
+// DecodeStages reads what encodeStages wrote.
 func DecodeStages(text []byte) ([]wire.Stage, error) {
 	if len(text) == 0 {
 		return nil, nil

@@ -34,7 +34,7 @@ func requireTwins(t require.TestingT, raw []byte) {
 		require.NoError(t, json.Unmarshal(raw, &want), "%s", raw)
 		text, err := json.Marshal(want)
 		require.NoError(t, err)
-		require.Equal(t, string(text), EncodeStages(all), "%s", raw)
+		require.Equal(t, string(text), encodeStages(all), "%s", raw)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestTheScannerReadsWhatIsUsual(t *testing.T) {
 	s.response(new(responseJSON))
 	require.True(t, s.end())
 	want := []wire.Stage{{Module: `a "b"`, Items: 1, Critical: true, Queue: 12}, {Transfer: -3}}
-	all, ok := usualStages([]byte(EncodeStages(want)))
+	all, ok := usualStages([]byte(encodeStages(want)))
 	require.True(t, ok)
 	require.Equal(t, want, all)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// StatusCanceled is the HTTP status of a request whose caller has gone. Nobody
+// statusCanceled is the HTTP status of a request whose caller has gone. Nobody
 // reads it but logs; it is the number that common proxies use for that.
-const StatusCanceled = 499
+const statusCanceled = 499
 
 // Status codes of gRPC, by their numbers: whoever speaks HTTP alone need not compile gRPC.
 const (
@@ -45,7 +45,7 @@ var table = []statuses{
 	{wire.CodeUnavailable, []int{http.StatusServiceUnavailable, http.StatusBadGateway}, []uint32{unavailable}},
 	{wire.CodeInfeasible, []int{http.StatusServiceUnavailable}, []uint32{unavailable}}, // read as unavailable
 	{wire.CodeDeadline, []int{http.StatusGatewayTimeout, http.StatusRequestTimeout}, []uint32{deadlineExceeded}},
-	{wire.CodeCanceled, []int{StatusCanceled}, []uint32{canceled}},
+	{wire.CodeCanceled, []int{statusCanceled}, []uint32{canceled}},
 }
 
 // Status is the HTTP status of an error's code.

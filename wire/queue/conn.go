@@ -69,7 +69,7 @@ const doubtful = 2
 // else, or does not take us.
 func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (*Conn, error) {
 	q := &Conn{conn: stream.NewConn(c, stream.ConnOptions{
-		Buffer: 64 << 10, MaxFrame: MaxFrame, First: stream.MostGreeting, Backlog: maxBacklog, Corked: true,
+		Buffer: 64 << 10, MaxFrame: maxFrame, First: stream.MostGreeting, Backlog: maxBacklog, Corked: true,
 		Held: self.Role == Dispatcher, // it listens first, and can tell clients what it is
 	})}
 	q.conn.Send(preamble[:])
@@ -142,7 +142,7 @@ func (q *Conn) handshake(role, want Role, accept func(*Message) error) error {
 			return wrong("%v", err)
 		}
 	}
-	q.conn.Admit(MaxFrame)
+	q.conn.Admit(maxFrame)
 	return nil
 }
 

@@ -108,8 +108,8 @@ func (r Role) String() string {
 
 // Limits of what a peer may send.
 const (
-	MaxFrame = 32 << 20 // bytes; an Install has a whole deployment
-	MaxItems = 1 << 16  // of a Start
+	maxFrame = 32 << 20 // bytes; an Install has a whole deployment
+	maxItems = 1 << 16  // of a Start
 )
 
 // Append adds the frame of a message.
@@ -293,7 +293,7 @@ func (p *parser) bytes() []byte {
 // refs reads items; there is no room for more than half as many as bytes.
 func (p *parser) refs(to []Ref) []Ref {
 	n := p.uint()
-	if p.failed || n > MaxItems || n > uint64(len(p.rest))/2 {
+	if p.failed || n > maxItems || n > uint64(len(p.rest))/2 {
 		p.failed, p.rest = true, nil
 		return to
 	}

@@ -91,7 +91,7 @@ func NewConn(c net.Conn, o ConnOptions) *Conn {
 	if _, secured := c.(interface{ NetConn() net.Conn }); !secured {
 		c = Prompt(c)
 	}
-	q := &Conn{LiveConn: KeepAlive(c), options: o, prompt: promptOf(c), over: make(chan struct{}), held: o.Held, most: cmp.Or(o.First, o.MaxFrame)}
+	q := &Conn{LiveConn: keepAlive(c), options: o, prompt: promptOf(c), over: make(chan struct{}), held: o.Held, most: cmp.Or(o.First, o.MaxFrame)}
 	q.read = bufio.NewReaderSize(q.LiveConn, o.Buffer)
 	q.idle.L = &q.mu
 	return q

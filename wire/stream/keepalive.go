@@ -24,8 +24,8 @@ type LiveConn struct {
 	heard atomic.Uint64 // reads that have brought something
 }
 
-// KeepAlive watches a connection.
-func KeepAlive(c net.Conn) *LiveConn { return &LiveConn{Conn: c} }
+// keepAlive watches a connection.
+func keepAlive(c net.Conn) *LiveConn { return &LiveConn{Conn: c} }
 
 // Read implements net.LiveConn.
 func (c *LiveConn) Read(p []byte) (int, error) {

@@ -21,7 +21,7 @@ type ears struct {
 
 func listen(patience time.Duration, busy, answers bool) *ears {
 	near, far := net.Pipe()
-	e := &ears{near: KeepAlive(near), far: far, done: make(chan struct{})}
+	e := &ears{near: keepAlive(near), far: far, done: make(chan struct{})}
 	began := time.Now()
 	go func() { _, _ = io.Copy(io.Discard, e.near) }()
 	go func() {

@@ -67,8 +67,8 @@ const (
 	resolution  = 144 // dots per inch of a PNG
 )
 
-// Formats lists the endings of file names that Write knows.
-func Formats() []string { return []string{".svg", ".png"} }
+// formats lists the endings of file names that Write knows.
+func formats() []string { return []string{".svg", ".png"} }
 
 // Check says whether a picture can be written to a file of this name.
 func Check(name string) error {
@@ -76,7 +76,7 @@ func Check(name string) error {
 	case ".svg", ".png":
 		return nil
 	}
-	return fmt.Errorf("%s is no picture; end the name in %s", name, strings.Join(Formats(), " or "))
+	return fmt.Errorf("%s is no picture; end the name in %s", name, strings.Join(formats(), " or "))
 }
 
 // Write draws the picture in the format that the ending of the name asks for.

@@ -42,8 +42,8 @@ type applied struct {
 	Cost       float64 `json:"cost"`
 }
 
-// NewApplyCommand makes harpagon apply.
-func NewApplyCommand(d *Deps) *cobra.Command {
+// newApplyCommand makes harpagon apply.
+func newApplyCommand(d *Deps) *cobra.Command {
 	var f applyFlags
 	c := &cobra.Command{
 		Use:   "apply PATH...",
@@ -73,12 +73,12 @@ workers are on other hosts.`,
   harpagon apply --plan plan.json
   harpagon apply . --prune --yes`,
 	}
-	x := NewDeclaration(d, c)
-	at := NewTemporalAt(d, c)
+	x := newDeclaration(d, c)
+	at := newTemporalAt(d, c)
 	var planning PlanningFlags
 	planning.Register(c)
-	var to StoreFlag
-	var fetch FetchFlag
+	var to storeFlag
+	var fetch fetchFlag
 	to.Register(c, "`address` to send models to, for workers that do not see the declaration's folder")
 	fetch.Register(c)
 	c.Flags().StringVar(&at.Attach, "attach", "127.0.0.1:8090", "`address` at which workers reach the gateway, for new services on the server of TEMPORAL_ADDRESS")
@@ -123,7 +123,7 @@ workers are on other hosts.`,
 
 // pin writes into the document what the files of its modules are now, and sends
 // them to where workers find them.
-func pin(ctx context.Context, d *Deps, doc *pipelines.Document, to *StoreFlag, fetch *FetchFlag, at *TemporalAt) error {
+func pin(ctx context.Context, d *Deps, doc *pipelines.Document, to *storeFlag, fetch *fetchFlag, at *temporalAt) error {
 	folder := ""
 	if !system.External(d.Environ) {
 		folder = system.Folder(at.State).Models()
@@ -175,7 +175,7 @@ func newApplied(kind scheduler.Kind, name string, reply workflows.ChangeReply) a
 // services were.
 func (f *applyFlags) finish(d *Deps, all []applied, deleted bool) error {
 	if f.asJSON {
-		if err := WriteJSON(d.Stdout, map[string]any{"applied": all}); err != nil {
+		if err := writeJSON(d.Stdout, map[string]any{"applied": all}); err != nil {
 			return err
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// ReadArrivals reads what --arrivals says, and the file that it names. Findings
+// readArrivals reads what --arrivals says, and the file that it names. Findings
 // in the file are shown at their places.
-func ReadArrivals(d *Deps, text string) (arrivals.Process, error) {
+func readArrivals(d *Deps, text string) (arrivals.Process, error) {
 	a, name, err := arrivals.Parse(text)
 	if err != nil {
 		return a, fmt.Errorf("--arrivals: %w", err)
@@ -38,9 +38,9 @@ func ReadArrivals(d *Deps, text string) (arrivals.Process, error) {
 	return a, reportFile(d, name, src, diags)
 }
 
-// ReadTimes reads a time that may be random, as the flag of that name was given; its file
+// readTimes reads a time that may be random, as the flag of that name was given; its file
 // of percentiles included.
-func ReadTimes(d *Deps, flag, text string) (simulate.Times, error) {
+func readTimes(d *Deps, flag, text string) (simulate.Times, error) {
 	t, name, err := simulate.ParseTimes(text)
 	if err != nil {
 		return t, fmt.Errorf("--%s %s: %w", flag, text, err)

@@ -62,7 +62,7 @@ func fitsWidth(t *testing.T, args []string, text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if strings.Contains(strings.TrimSpace(line), " ") { // a word alone cannot be broken
-			require.LessOrEqual(t, len([]rune(line)), LineWidth, "%v writes %q", args, line)
+			require.LessOrEqual(t, len([]rune(line)), lineWidth, "%v writes %q", args, line)
 		}
 	}
 }

@@ -31,12 +31,12 @@ type compareFlags struct {
 	plot     string
 	over     []string
 	points   int
-	state    StateFlag
+	state    stateFlag
 	steps    PlanningFlags // without and split only
 }
 
-// NewCompareCommand makes harpagon compare.
-func NewCompareCommand(d *Deps) *cobra.Command {
+// newCompareCommand makes harpagon compare.
+func newCompareCommand(d *Deps) *cobra.Command {
 	var f compareFlags
 	c := &cobra.Command{
 		Use:   "compare PATH...",
@@ -64,22 +64,22 @@ It exits with 1 when some pipeline, function or pool has no sound plan by any po
   harpagon compare pipeline.hcl --cost-model proportional,whole --json
   harpagon compare pipeline.hcl --plot costs.svg
   harpagon compare pipeline.hcl --policy exact,harpagon,nexus --plot rate.png --over rate`,
-		Args: SomePaths,
+		Args: somePaths,
 	}
-	x := NewDeclaration(d, c)
+	x := newDeclaration(d, c)
 	flags := c.Flags()
 	flags.StringSliceVar(&f.models, "cost-model", nil, "compare under these cost models, which harpagon plan --help lists (default as declared)")
 	flags.StringSliceVar(&f.policies, "policy", nil, "only these policies, which harpagon plan --help lists")
 	f.steps.RegisterSteps(c)
 	flags.DurationVar(&f.limit, "time-limit", scheduler.DefaultTimeLimit, "the longest that a search may take which can be cut short")
-	f.state.Register(c, KeptUsage)
+	f.state.Register(c, keptUsage)
 	flags.BoolVar(&f.asJSON, "json", false, "print the comparisons as JSON")
 	flags.StringVar(&f.plot, "plot", "", "draw costs to a `file` that ends in .svg or .png")
 	flags.StringSliceVar(&f.over, "over", nil, "what the picture shows costs over: slo, rate (default both)")
 	flags.IntVar(&f.points, "points", 100, "how many plans a line of the picture is made of")
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		if err := f.check(); err != nil {
-			return WrongUse(c, err)
+			return wrongUse(c, err)
 		}
 		doc, err := x.Document(paths, unmeetable, pipelines.SmallBudget)
 		if err != nil {
@@ -130,7 +130,7 @@ func (f *compareFlags) check() error {
 	case f.limit <= 0:
 		return fmt.Errorf("--time-limit %v leaves no time; take a second or more", f.limit)
 	}
-	return CheckPicture(f.plot)
+	return checkPicture(f.plot)
 }
 
 // maxPoints is more than a picture can show.
@@ -225,7 +225,7 @@ func (f *compareFlags) run(ctx context.Context, d *Deps, doc *pipelines.Document
 
 func (c comparisons) write(w io.Writer, asJSON bool) error {
 	if asJSON {
-		return WriteJSON(w, c)
+		return writeJSON(w, c)
 	}
 	texts := described(nil, c.Comparisons)
 	texts = described(texts, c.Together)

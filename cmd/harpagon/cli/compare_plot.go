@@ -39,7 +39,7 @@ func (f *compareFlags) picture(ctx context.Context, d *Deps, problems []plan.Pro
 		names, models = append(names, c.Pipeline), append(models, c.CostModel)
 	}
 	p.Title = fmt.Sprintf("%s: cost by policy, cost model %s", strings.Join(unique(names), ", "), strings.Join(unique(models), ", "))
-	return WritePicture(d, f.plot, p)
+	return writePicture(d, f.plot, p)
 }
 
 func unique(list []string) []string {

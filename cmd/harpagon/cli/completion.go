@@ -127,7 +127,7 @@ func running(d *Deps, c *cobra.Command, given []string, typed string) ([]cobra.C
 	find := d.Running
 	if find == nil {
 		find = func(ctx context.Context, state string) ([]string, error) {
-			return namesOf(ctx, &TemporalAt{Deps: d, State: state})
+			return namesOf(ctx, &temporalAt{Deps: d, State: state})
 		}
 	}
 	names, err := find(ctx, state)
@@ -144,7 +144,7 @@ func running(d *Deps, c *cobra.Command, given []string, typed string) ([]cobra.C
 	return fit, cobra.ShellCompDirectiveNoFileComp
 }
 
-func namesOf(ctx context.Context, at *TemporalAt) (names []string, err error) {
+func namesOf(ctx context.Context, at *temporalAt) (names []string, err error) {
 	err = at.With(ctx, func(c *control.Control) error {
 		names, err = c.List(ctx)
 		return err

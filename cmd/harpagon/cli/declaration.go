@@ -22,8 +22,8 @@ type Declaration struct {
 	Files []string
 }
 
-// NewDeclaration adds the flags that set variables.
-func NewDeclaration(d *Deps, c *cobra.Command) *Declaration {
+// newDeclaration adds the flags that set variables.
+func newDeclaration(d *Deps, c *cobra.Command) *Declaration {
 	x := &Declaration{Deps: d}
 	c.Flags().StringArrayVar(&x.Vars, "var", nil, "set a variable: `name=value`; may be repeated, and goes before --var-file and HARPAGON_VAR_name")
 	c.Flags().StringArrayVar(&x.Files, "var-file", nil, "a `file` of name = value lines that set variables; may be repeated")
@@ -82,18 +82,18 @@ func (d *Deps) Colours() bool {
 	return d.Terminal && !slices.ContainsFunc(d.Environ, unwanted)
 }
 
-// WriteJSON prints a result for programs.
-func WriteJSON(w io.Writer, v any) error {
+// writeJSON prints a result for programs.
+func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
-// SomePaths asks for at least one file or folder.
-func SomePaths(c *cobra.Command, args []string) error {
+// somePaths asks for at least one file or folder.
+func somePaths(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return WrongUse(c, fmt.Errorf("name an HCL file or a folder that holds some (the current one is .)"))
+		return wrongUse(c, fmt.Errorf("name an HCL file or a folder that holds some (the current one is .)"))
 	}
 	return nil
 }

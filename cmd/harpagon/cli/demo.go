@@ -34,8 +34,8 @@ type demoFlags struct {
 	keep     bool
 }
 
-// NewDemoCommand makes harpagon demo.
-func NewDemoCommand(d *Deps) *cobra.Command {
+// newDemoCommand makes harpagon demo.
+func newDemoCommand(d *Deps) *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{
 		Use:   "demo",
@@ -196,7 +196,7 @@ func (f *demoFlags) show(ctx context.Context, d *Deps, client *sdk.Client, frame
 		outputs := outputsOf(result.Response())
 		run.add(frame, -1, result.Elapsed(), outputs, nil)
 		fmt.Fprintf(d.Stdout, "%s  %.1f ms\n  found  %s\n  drawn  %s\n", frame.Name, quantity.Millis(result.Elapsed()),
-			Wrapped(traffic.Describe(outputs), LineWidth-9, "         "), Wrapped(frame.Drawn(), LineWidth-9, "         "))
+			wrapped(traffic.Describe(outputs), lineWidth-9, "         "), wrapped(frame.Drawn(), lineWidth-9, "         "))
 	}
 }
 

@@ -72,7 +72,7 @@ func TestDemoVerdict(t *testing.T) {
 			assert.Equal(t, test.fails, failed, text)
 			assert.Contains(t, strings.Join(strings.Fields(text), " "), test.says)
 			for line := range strings.Lines(text) {
-				assert.LessOrEqual(t, len([]rune(line)), LineWidth+1)
+				assert.LessOrEqual(t, len([]rune(line)), lineWidth+1)
 			}
 		})
 	}

@@ -177,7 +177,7 @@ func verdict(all []finding) (text string, failed bool) {
 		if f.bad {
 			mark, failed = "FAILED", true
 		}
-		fmt.Fprintf(&b, "%-7s %s\n", mark, Wrapped(f.text, LineWidth-8, "        "))
+		fmt.Fprintf(&b, "%-7s %s\n", mark, wrapped(f.text, lineWidth-8, "        "))
 	}
 	return b.String(), failed
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
-// NewDispatcherCommand makes harpagon dispatcher.
-func NewDispatcherCommand(d *Deps) *cobra.Command {
+// newDispatcherCommand makes harpagon dispatcher.
+func newDispatcherCommand(d *Deps) *cobra.Command {
 	var o roles.DispatcherOptions
-	var security SecurityFlags
+	var security securityFlags
 	c := &cobra.Command{
 		Use:   "dispatcher",
 		Short: "Decide for gateways which items run when and where",
@@ -28,7 +28,7 @@ is gone another takes its services over. Without, the one that has started last 
 		RunE: func(c *cobra.Command, _ []string) error {
 			d.Settle(c.Context())
 			warnOfFewDescriptors(d)
-			err := CheckConnections(o.Connections)
+			err := checkConnections(o.Connections)
 			if err != nil {
 				return err
 			}
@@ -36,7 +36,7 @@ is gone another takes its services over. Without, the one that has started last 
 				return err
 			}
 			go o.Credentials.Watch(c.Context(), func(line string) { fmt.Fprintln(d.Stderr, line) })
-			if err := CheckPorts(c); err != nil {
+			if err := checkPorts(c); err != nil {
 				return err
 			}
 			if system.External(d.Environ) {
@@ -58,9 +58,9 @@ is gone another takes its services over. Without, the one that has started last 
 	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which gateways reach --listen, where that is another")
 	c.Flags().StringVar(&o.Name, "name", name, "of this process; another for each dispatcher")
 	c.Flags().Lookup("name").DefValue = "its own name"
-	c.Flags().StringVar(&o.Record, "record", "", RecordUsage)
+	c.Flags().StringVar(&o.Record, "record", "", recordUsage)
 	registerKeepalive(c, &o.Keepalive)
-	RegisterConnections(c, &o.Connections)
+	registerConnections(c, &o.Connections)
 	security.Register(c)
 	return c
 }

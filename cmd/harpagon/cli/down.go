@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// NewDownCommand makes harpagon down.
-func NewDownCommand(d *Deps) *cobra.Command {
+// newDownCommand makes harpagon down.
+func newDownCommand(d *Deps) *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "down [NAME...]",
@@ -25,7 +25,7 @@ these services, and the system goes on.`,
 		Example: `  harpagon down
   harpagon down traffic`,
 	}
-	at := NewTemporalAt(d, c)
+	at := newTemporalAt(d, c)
 	c.Flags().DurationVar(&wait, "wait", time.Minute, "how long to wait for the end")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, cancel := context.WithTimeout(c.Context(), wait)

@@ -14,8 +14,8 @@ import (
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
-// EngineReport is what a user learns of one engine.
-type EngineReport struct {
+// engineReport is what a user learns of one engine.
+type engineReport struct {
 	Name    string `json:"name"`
 	Ready   bool   `json:"ready"`
 	Auto    bool   `json:"auto"` // takes networks that leave the engine open
@@ -26,8 +26,8 @@ type EngineReport struct {
 	Install string `json:"install,omitempty"`
 }
 
-// NewEnginesCommand makes harpagon engines.
-func NewEnginesCommand(d *Deps) *cobra.Command {
+// newEnginesCommand makes harpagon engines.
+func newEnginesCommand(d *Deps) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "engines",
@@ -42,7 +42,7 @@ version.`,
 		RunE: func(*cobra.Command, []string) error {
 			all := reportEngines(system.Engines(nil, nil, nil))
 			if asJSON {
-				return WriteJSON(d.Stdout, map[string]any{"engines": all})
+				return writeJSON(d.Stdout, map[string]any{"engines": all})
 			}
 			return describeEngines(d.Stdout, all)
 		},
@@ -51,10 +51,10 @@ version.`,
 	return c
 }
 
-func reportEngines(engines []executors.Engine) []EngineReport {
-	all := make([]EngineReport, 0, len(engines))
+func reportEngines(engines []executors.Engine) []engineReport {
+	all := make([]engineReport, 0, len(engines))
 	for _, e := range engines {
-		r := EngineReport{Name: e.Name(), Ready: true, Version: e.Version(), Runs: runs(e.Name())}
+		r := engineReport{Name: e.Name(), Ready: true, Version: e.Version(), Runs: runs(e.Name())}
 		if c, ok := e.(executors.Checker); ok {
 			if err := c.Available(); err != nil {
 				r.Ready, r.Version, r.Reason = false, "", err.Error()
@@ -78,7 +78,7 @@ func reportEngines(engines []executors.Engine) []EngineReport {
 }
 
 // ofRuntime adds where the library is, or how to get it.
-func (r *EngineReport) ofRuntime(p onnxruntime.Provider) {
+func (r *engineReport) ofRuntime(p onnxruntime.Provider) {
 	if lib, err := onnxruntime.Find(onnxruntime.Options{Provider: p}); err == nil {
 		r.Library = lib.Path
 	}
@@ -114,7 +114,7 @@ func runs(engine string) string {
 	return ""
 }
 
-func describeEngines(to io.Writer, all []EngineReport) error {
+func describeEngines(to io.Writer, all []engineReport) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "engine\tstate\tversion\truns")
 	var notes []string

@@ -43,7 +43,7 @@ func Report(w io.Writer, err error) int {
 	return ExitError
 }
 
-// WrongUse adds to an error about flags or arguments where their use is told.
-func WrongUse(c *cobra.Command, err error) error {
+// wrongUse adds to an error about flags or arguments where their use is told.
+func wrongUse(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w; %s --help tells how it is used", err, c.CommandPath())
 }

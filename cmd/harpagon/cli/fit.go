@@ -74,7 +74,7 @@ func folded(line string, width int) string {
 	}
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 	inner := max(width-len(indent)-2, narrowest/2)
-	return indent + Wrapped(line, inner, indent+"  ")
+	return indent + wrapped(line, inner, indent+"  ")
 }
 
 // leastGaps is how many gaps of two spaces or more make a line one of a table.

@@ -62,7 +62,7 @@ func TestFitted(t *testing.T) {
 func TestOutputForProgramsIsLeftAlone(t *testing.T) {
 	long := strings.Repeat("word ", 100)
 	var to bytes.Buffer
-	f := &fitter{to: &to, width: LineWidth, whole: true}
+	f := &fitter{to: &to, width: lineWidth, whole: true}
 	_, err := f.Write([]byte(long))
 	require.NoError(t, err)
 	assert.Equal(t, long, to.String())
@@ -115,9 +115,9 @@ func TestTextFitsTheWidth(t *testing.T) {
 // that are long; and on narrower terminals.
 func TestTextAboutWhatRunsFitsTheWidth(t *testing.T) {
 	s := talkative()
-	for _, width := range []int{60, 80, LineWidth, 160} {
+	for _, width := range []int{60, 80, lineWidth, 160} {
 		for name, write := range map[string]func(io.Writer) error{
-			"status":  func(w io.Writer) error { return WriteServices(w, []control.Status{s, s, s}) },
+			"status":  func(w io.Writer) error { return writeServices(w, []control.Status{s, s, s}) },
 			"explain": func(w io.Writer) error { _, err := io.WriteString(w, s.Describe()); return err },
 		} {
 			var b bytes.Buffer

@@ -30,8 +30,8 @@ type formatter struct {
 	broken    int // files that could not be formatted
 }
 
-// NewFmtCommand makes harpagon fmt.
-func NewFmtCommand(d *Deps) *cobra.Command {
+// newFmtCommand makes harpagon fmt.
+func newFmtCommand(d *Deps) *cobra.Command {
 	f := &formatter{deps: d}
 	c := &cobra.Command{
 		Use:   "fmt [PATH...]",
@@ -68,7 +68,7 @@ func (f *formatter) run(c *cobra.Command, paths []string) error {
 	}
 	for _, path := range paths {
 		if path == stdinName {
-			return WrongUse(c, errors.New("- stands for standard input, and cannot be formatted together with files"))
+			return wrongUse(c, errors.New("- stands for standard input, and cannot be formatted together with files"))
 		}
 		files, err := f.files(path)
 		if err != nil {

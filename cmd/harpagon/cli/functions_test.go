@@ -201,10 +201,10 @@ func TestLoadOfAFunction(t *testing.T) {
 		Plan: &scheduler.Plan{Function: &plan}, Measures: &m,
 	}
 	var text bytes.Buffer
-	require.NoError(t, WriteServices(&text, []control.Status{status}))
+	require.NoError(t, writeServices(&text, []control.Status{status}))
 	assert.Regexp(t, `ranker +serving +1 +exact +90 +[0-9.]+ +1 +`, text.String())
 	assert.Contains(t, text.String(), "of a cold start")
 	text.Reset()
-	require.NoError(t, WriteServices(&text, nil))
+	require.NoError(t, writeServices(&text, nil))
 	assert.Contains(t, text.String(), "Nothing runs")
 }

@@ -16,7 +16,7 @@ import (
 // FuzzReadPlanFile reads any text, and what plan --out wrote with a part replaced by it: a
 // file is taken only by the digest of what it says.
 func FuzzReadPlanFile(f *testing.F) {
-	file := PlanFile{Plans: []plan.Plan{{Pipeline: "p", Modules: []plan.Module{{Name: "m"}}}}, Made: &Made{Version: "v", Generations: map[string]int{"p": 1}}}
+	file := planFile{Plans: []plan.Plan{{Pipeline: "p", Modules: []plan.Module{{Name: "m"}}}}, Made: &Made{Version: "v", Generations: map[string]int{"p": 1}}}
 	sealed, err := Sealed(&file, file.Made)
 	require.NoError(f, err)
 	f.Add(sealed, uint(0), uint(0))
@@ -31,7 +31,7 @@ func FuzzReadPlanFile(f *testing.F) {
 		from = min(from, uint(len(sealed)))
 		text := append(append(append([]byte{}, sealed[:from]...), with...), sealed[min(from+min(length, uint(len(sealed))), uint(len(sealed))):]...)
 		require.NoError(t, os.WriteFile(path, text, 0o600))
-		got, err := ReadPlanFile(path, "v")
+		got, err := readPlanFile(path, "v")
 		if err != nil {
 			require.ErrorContains(t, err, "--plan")
 			return

@@ -11,26 +11,26 @@ import (
 	"github.com/harpagon/harpagon/sdk/sdkgrpc"
 )
 
-// GatewayAt says where requests go: to gateways that are named, or to the one
+// gatewayAt says where requests go: to gateways that are named, or to the one
 // of the system on the state folder.
-type GatewayAt struct {
+type gatewayAt struct {
 	state     string
 	addresses []string
-	security  SecurityFlags
+	security  securityFlags
 }
 
-// NewGatewayAt adds the flags that say where a gateway is.
-func NewGatewayAt(c *cobra.Command) *GatewayAt {
-	g := &GatewayAt{}
+// newGatewayAt adds the flags that say where a gateway is.
+func newGatewayAt(c *cobra.Command) *gatewayAt {
+	g := &gatewayAt{}
 	c.Flags().StringVar(&g.state, "state", system.DefaultStateDir, "state `folder` of the running system")
-	c.Flags().StringSliceVar(&g.addresses, "gateway", nil, "`address` of a gateway, HOST:PORT or a URL of http, https, grpc or grpcs, instead of the one that the state folder names; several may be given, with commas or by repeating the flag; their token is read from "+TokenVariable)
+	c.Flags().StringSliceVar(&g.addresses, "gateway", nil, "`address` of a gateway, HOST:PORT or a URL of http, https, grpc or grpcs, instead of the one that the state folder names; several may be given, with commas or by repeating the flag; their token is read from "+tokenVariable)
 	g.security.Register(c)
 	return g
 }
 
 // Dial reaches the gateways: requests go to them in turn, and to another when one is
 // gone.
-func (g *GatewayAt) Dial(ctx context.Context) (*sdk.Client, error) {
+func (g *gatewayAt) Dial(ctx context.Context) (*sdk.Client, error) {
 	addresses := g.addresses
 	if len(addresses) == 0 {
 		e, err := system.Folder(g.state).Endpoints()
@@ -39,5 +39,5 @@ func (g *GatewayAt) Dial(ctx context.Context) (*sdk.Client, error) {
 		}
 		addresses = []string{e.Gateway}
 	}
-	return sdk.Dialer{Token: os.Getenv(TokenVariable), TLS: g.security.files, Plaintext: g.security.plain, GRPC: sdkgrpc.Connect}.Dial(ctx, addresses...)
+	return sdk.Dialer{Token: os.Getenv(tokenVariable), TLS: g.security.files, Plaintext: g.security.plain, GRPC: sdkgrpc.Connect}.Dial(ctx, addresses...)
 }

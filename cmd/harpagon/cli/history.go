@@ -15,8 +15,8 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// NewHistoryCommand makes harpagon history.
-func NewHistoryCommand(d *Deps) *cobra.Command {
+// newHistoryCommand makes harpagon history.
+func newHistoryCommand(d *Deps) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "history NAME",
@@ -27,7 +27,7 @@ harpagon rollback --to goes back to.`,
 		Example: `  harpagon history traffic`,
 		Args:    cobra.ExactArgs(1),
 	}
-	at := NewTemporalAt(d, c)
+	at := newTemporalAt(d, c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return at.With(c.Context(), func(commands *control.Control) error {
@@ -36,7 +36,7 @@ harpagon rollback --to goes back to.`,
 				return err
 			}
 			if asJSON {
-				return WriteJSON(d.Stdout, newHistory(status))
+				return writeJSON(d.Stdout, newHistory(status))
 			}
 			return writeHistory(d.Stdout, newHistory(status))
 		})

@@ -24,8 +24,8 @@ type inferFlags struct {
 	asJSON  bool
 }
 
-// NewInferCommand makes harpagon infer.
-func NewInferCommand(d *Deps) *cobra.Command {
+// newInferCommand makes harpagon infer.
+func newInferCommand(d *Deps) *cobra.Command {
 	var f inferFlags
 	c := &cobra.Command{
 		Use:   "infer PIPELINE --input NAME=FILE",
@@ -41,7 +41,7 @@ from any other file as raw little-endian elements.`,
   harpagon infer ranking --size 40`,
 		Args: cobra.ExactArgs(1),
 	}
-	at := NewGatewayAt(c)
+	at := newGatewayAt(c)
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "`name=file` of an input; may be repeated")
 	c.Flags().IntVar(&f.size, "size", 0, "ask a pool with a query of so many made-up `items`, in place of --input")
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the request; 0 leaves the pipeline's objective")
@@ -74,7 +74,7 @@ from any other file as raw little-endian elements.`,
 			return err
 		}
 		if f.asJSON {
-			return WriteJSON(d.Stdout, inferJSON(result, m.Platform))
+			return writeJSON(d.Stdout, inferJSON(result, m.Platform))
 		}
 		fmt.Fprint(d.Stdout, describeAnswer(result), Emulated(m.Platform))
 		return nil

@@ -17,11 +17,11 @@ import (
 //go:embed template
 var template embed.FS
 
-// TemplateRoot is where the example stands that init writes.
-const TemplateRoot = "template"
+// templateRoot is where the example stands that init writes.
+const templateRoot = "template"
 
-// NewInitCommand makes harpagon init.
-func NewInitCommand(d *Deps) *cobra.Command {
+// newInitCommand makes harpagon init.
+func newInitCommand(d *Deps) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write an example pipeline to start from",
@@ -44,7 +44,7 @@ Existing files are never overwritten.`,
 
 func atMostOneFolder(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return WrongUse(c, fmt.Errorf("init writes into one folder, not into %d", len(args)))
+		return wrongUse(c, fmt.Errorf("init writes into one folder, not into %d", len(args)))
 	}
 	return nil
 }
@@ -76,9 +76,9 @@ func initialise(d *Deps, folder string) error {
 
 func templateFiles() ([]string, error) {
 	var names []string
-	err := fs.WalkDir(template, TemplateRoot, func(path string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(template, templateRoot, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
-			names = append(names, filepath.FromSlash(strings.TrimPrefix(path, TemplateRoot+"/")))
+			names = append(names, filepath.FromSlash(strings.TrimPrefix(path, templateRoot+"/")))
 		}
 		return err
 	})
@@ -87,7 +87,7 @@ func templateFiles() ([]string, error) {
 
 // writeTemplate refuses to overwrite even a file that came after the check.
 func writeTemplate(folder, name string) error {
-	text, err := template.ReadFile(TemplateRoot + "/" + filepath.ToSlash(name))
+	text, err := template.ReadFile(templateRoot + "/" + filepath.ToSlash(name))
 	if err != nil {
 		return err
 	}

@@ -16,27 +16,27 @@ import (
 // where nothing else is said.
 const memoryShare = 4
 
-// LimitFlags bound what callers can make a gateway hold.
-type LimitFlags struct {
+// limitFlags bound what callers can make a gateway hold.
+type limitFlags struct {
 	bytes, pipeline string
 	connections     int
 }
 
 // Register adds the flags to a command.
-func (f *LimitFlags) Register(c *cobra.Command) {
+func (f *limitFlags) Register(c *cobra.Command) {
 	c.Flags().StringVar(&f.bytes, "max-bytes", "", "how much memory the requests under way may take, with what is made of them, such as 2GiB; a quarter of the machine's when left out")
 	c.Flags().StringVar(&f.pipeline, "max-bytes-per-pipeline", "", "how much of it the requests to one pipeline may take; all when left out")
-	RegisterConnections(c, &f.connections)
+	registerConnections(c, &f.connections)
 }
 
-// RegisterConnections adds the flag that bounds connections; CheckConnections says what is
+// registerConnections adds the flag that bounds connections; checkConnections says what is
 // wrong with it.
-func RegisterConnections(c *cobra.Command, most *int) {
+func registerConnections(c *cobra.Command, most *int) {
 	c.Flags().IntVar(most, "max-connections", 0, "how many connections each port keeps open; 0 means 4,096, or a quarter of the files that the process may have open where that is less")
 }
 
-// CheckConnections says why there cannot be so many connections at most.
-func CheckConnections(most int) error {
+// checkConnections says why there cannot be so many connections at most.
+func checkConnections(most int) error {
 	if most < 0 {
 		return fmt.Errorf("--max-connections is %d; it is a number of connections, or 0", most)
 	}
@@ -44,13 +44,13 @@ func CheckConnections(most int) error {
 }
 
 // Limits are what the flags say.
-func (f *LimitFlags) Limits() (roles.Limits, error) {
-	if err := CheckConnections(f.connections); err != nil {
+func (f *limitFlags) Limits() (roles.Limits, error) {
+	if err := checkConnections(f.connections); err != nil {
 		return roles.Limits{}, err
 	}
 	l := roles.Limits{Connections: f.connections}
 	var err error
-	if l.Bytes, err = bytesFlag("max-bytes", f.bytes, RequestBytes()); err != nil {
+	if l.Bytes, err = bytesFlag("max-bytes", f.bytes, requestBytes()); err != nil {
 		return l, err
 	}
 	l.PipelineBytes, err = bytesFlag("max-bytes-per-pipeline", f.pipeline, 0)
@@ -71,8 +71,8 @@ func bytesFlag(name, text string, otherwise int64) (int64, error) {
 	return n, err
 }
 
-// RequestBytes is how much memory requests may take in a process where nothing else is said.
-func RequestBytes() int64 { return physical() / memoryShare }
+// requestBytes is how much memory requests may take in a process where nothing else is said.
+func requestBytes() int64 { return physical() / memoryShare }
 
 // physical is the memory that this process can have in bytes: the machine's, or its
 // container's; 0 where it cannot be told.

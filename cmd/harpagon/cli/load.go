@@ -32,8 +32,8 @@ type loadFlags struct {
 	asJSON   bool
 }
 
-// NewLoadCommand makes harpagon load.
-func NewLoadCommand(d *Deps) *cobra.Command {
+// newLoadCommand makes harpagon load.
+func newLoadCommand(d *Deps) *cobra.Command {
 	var f loadFlags
 	c := &cobra.Command{
 		Use:   "load NAME --rate R",
@@ -69,7 +69,7 @@ server leaves open, as of the batch, are 1 in random inputs.`,
   harpagon load resnet --gateway 10.0.0.7:8000 --slo 100ms --rate 50`,
 		Args: cobra.ExactArgs(1),
 	}
-	at := NewGatewayAt(c)
+	at := newGatewayAt(c)
 	flags := c.Flags()
 	flags.Float64Var(&f.options.Rate, "rate", 0, "mean requests per second; with a trace, 0 keeps its own, and for a function the planned rates")
 	flags.IntVar(&f.options.Callers, "callers", 0, "send from so many callers, one request after the other from each, instead of at a rate")
@@ -101,7 +101,7 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	if err != nil {
 		return err
 	}
-	if f.options.Arrivals, err = ReadArrivals(d, f.arrivals); err != nil {
+	if f.options.Arrivals, err = readArrivals(d, f.arrivals); err != nil {
 		return err
 	}
 	switch {

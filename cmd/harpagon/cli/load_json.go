@@ -62,5 +62,5 @@ func writeLoads(to io.Writer, whole any, reports []*load.Report) error {
 		rows[i] = newLoadRow(r)
 	}
 	all["loads"] = rows
-	return WriteJSON(to, all)
+	return writeJSON(to, all)
 }

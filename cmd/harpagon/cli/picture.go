@@ -9,8 +9,8 @@ import (
 	"github.com/harpagon/harpagon/internal/osutil"
 )
 
-// CheckPicture says early that a picture cannot be written to the file.
-func CheckPicture(path string) error {
+// checkPicture says early that a picture cannot be written to the file.
+func checkPicture(path string) error {
 	if path == "" {
 		return nil
 	}
@@ -20,14 +20,14 @@ func CheckPicture(path string) error {
 	return nil
 }
 
-// Drawing is a picture of package chart; the name of the file says in which format
+// drawing is a picture of package chart; the name of the file says in which format
 // it is written.
-type Drawing interface {
+type drawing interface {
 	Write(w io.Writer, name string) error
 }
 
-// WritePicture draws to a file; one that was there stays where that fails.
-func WritePicture(d *Deps, path string, p Drawing) error {
+// writePicture draws to a file; one that was there stays where that fails.
+func writePicture(d *Deps, path string, p drawing) error {
 	var drawn bytes.Buffer
 	err := p.Write(&drawn, path)
 	if err == nil {

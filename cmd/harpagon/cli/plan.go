@@ -51,11 +51,11 @@ type planFlags struct {
 	asJSON   bool
 	detailed bool
 	out      string
-	state    StateFlag
+	state    stateFlag
 }
 
-// NewPlanCommand makes harpagon plan.
-func NewPlanCommand(d *Deps) *cobra.Command {
+// newPlanCommand makes harpagon plan.
+func newPlanCommand(d *Deps) *cobra.Command {
 	var f planFlags
 	c := &cobra.Command{
 		Use:   "plan PATH...",
@@ -89,9 +89,9 @@ what runs, or, where no system runs on the state folder, when they need any devi
   harpagon plan . --var rate=200 --json
   harpagon plan . --policy harpagon --cost-model proportional --without dummy,reassign
   harpagon plan . --out plan.json --detailed-exitcode`,
-		Args: SomePaths,
+		Args: somePaths,
 	}
-	x := NewDeclaration(d, c)
+	x := newDeclaration(d, c)
 	f.register(c)
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		doc, err := plannable(x, &f.planning, &f.state, paths)
@@ -107,7 +107,7 @@ func (f *planFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	f.planning.Register(c)
 	flags.DurationVar(&f.limit, "time-limit", scheduler.DefaultTimeLimit, "the longest that a search may take before the best plan found is printed with its bound; 0 for none")
-	f.state.Register(c, KeptUsage)
+	f.state.Register(c, keptUsage)
 	flags.BoolVar(&f.asJSON, "json", false, "print the plans as JSON")
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
 	flags.StringVar(&f.out, "out", "", "write the plans as JSON to a `file`, too, for apply --plan")
@@ -168,7 +168,7 @@ func plansOf(found []scheduler.Plan) Plans {
 
 // plannable is what the files declare, planned as the flags say, with what the
 // state folder keeps of measurements. Every module has a profile.
-func plannable(x *Declaration, planning *PlanningFlags, state *StateFlag, paths []string) (*pipelines.Document, error) {
+func plannable(x *Declaration, planning *PlanningFlags, state *stateFlag, paths []string) (*pipelines.Document, error) {
 	if err := planning.Check(); err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (p Plans) each() []scheduler.Plan {
 
 func (p Plans) write(w io.Writer, asJSON bool) error {
 	if asJSON {
-		return WriteJSON(w, p)
+		return writeJSON(w, p)
 	}
 	texts := described(nil, p.each())
 	if len(p.Changes) > 0 {
@@ -280,9 +280,9 @@ func (f *planFlags) keep(all Plans) (changed bool, err error) {
 // made notes what the plans were made from.
 func (f *planFlags) made(ctx context.Context, x *Declaration, paths []string, specs []scheduler.Spec, fleet scheduler.Fleet, runs bool) (*Made, error) {
 	if !runs {
-		return NewMade(x, &f.planning, paths, specs, nil)
+		return newMade(x, &f.planning, paths, specs, nil)
 	}
-	m, err := NewMade(x, &f.planning, paths, specs, &fleet)
+	m, err := newMade(x, &f.planning, paths, specs, &fleet)
 	if err != nil {
 		return nil, err
 	}

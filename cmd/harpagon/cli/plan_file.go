@@ -36,8 +36,8 @@ type Made struct {
 	Digest      string             `json:"digest"`            // of the file
 }
 
-// NewMade notes what plans are made from.
-func NewMade(x *Declaration, f *PlanningFlags, paths []string, specs []scheduler.Spec, fleet *scheduler.Fleet) (*Made, error) {
+// newMade notes what plans are made from.
+func newMade(x *Declaration, f *PlanningFlags, paths []string, specs []scheduler.Spec, fleet *scheduler.Fleet) (*Made, error) {
 	m := &Made{Version: x.Deps.Version, Vars: x.Vars, Planning: f.Given, Declared: digest(specs), Generations: map[string]int{}}
 	if fleet != nil {
 		m.Fleet = digest(fleet)
@@ -87,8 +87,8 @@ func digest(v any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// PlanFile is what plan --out writes: what plan --json prints, and from what it was made.
-type PlanFile struct {
+// planFile is what plan --out writes: what plan --json prints, and from what it was made.
+type planFile struct {
 	Plans     []plan.Plan      `json:"plans"`
 	Pools     []pool.Plan      `json:"pools,omitempty"`
 	Functions []functions.Plan `json:"functions,omitempty"`
@@ -101,7 +101,7 @@ func Sealed(v any, made *Made) ([]byte, error) {
 	made.Digest = ""
 	for range 2 {
 		var text bytes.Buffer
-		if err := WriteJSON(&text, v); err != nil {
+		if err := writeJSON(&text, v); err != nil {
 			return nil, err
 		}
 		if made.Digest != "" {
@@ -149,14 +149,14 @@ func sealOf(text []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// ReadPlanFile reads what plan --out wrote, with this version of the program, and
+// readPlanFile reads what plan --out wrote, with this version of the program, and
 // nobody has edited.
-func ReadPlanFile(path, version string) (*PlanFile, error) {
+func readPlanFile(path, version string) (*planFile, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("--plan: %w", err)
 	}
-	var f PlanFile
+	var f planFile
 	if err := f.parse(text); err != nil {
 		return nil, fmt.Errorf("--plan %s: it holds something else than plans (%w); write it with harpagon plan --out", path, err)
 	}
@@ -174,7 +174,7 @@ func ReadPlanFile(path, version string) (*PlanFile, error) {
 
 // parse reads the fields that the digest is of: of a field that stands twice, decoding
 // would mix both.
-func (f *PlanFile) parse(text []byte) error {
+func (f *planFile) parse(text []byte) error {
 	parts, made, err := partsOf(text)
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (f *PlanFile) parse(text []byte) error {
 }
 
 // Of is the plan of a service; nil where the file has none.
-func (f *PlanFile) Of(s scheduler.Spec) *scheduler.Plan {
+func (f *planFile) Of(s scheduler.Spec) *scheduler.Plan {
 	for i := range f.Plans {
 		if s.Pipeline != nil && f.Plans[i].Pipeline == s.Name() {
 			return &scheduler.Plan{Pipeline: &f.Plans[i]}
@@ -227,7 +227,7 @@ func (m *Made) Declaration(x *Declaration, f *PlanningFlags, state string) (*pip
 	for i := range filled.Pipelines {
 		filled.Pipelines[i].Modules = slices.Clone(filled.Pipelines[i].Modules)
 	}
-	if err := (&StateFlag{Dir: state}).Fill(&filled); err != nil {
+	if err := (&stateFlag{Dir: state}).Fill(&filled); err != nil {
 		return nil, err
 	}
 	if digest(scheduler.Specs(&filled)) != m.Declared {
@@ -250,7 +250,7 @@ func (m *Made) Fresh(ctx context.Context, d *Deps, commands *control.Control, st
 	if m.Fleet == "" {
 		return nil // no system ran then; whether there is room, placing says
 	}
-	fleet, runs, err := (&StateFlag{Dir: state}).Fleet(ctx, d, specs)
+	fleet, runs, err := (&stateFlag{Dir: state}).Fleet(ctx, d, specs)
 	if err == nil && (!runs || digest(&fleet) != m.Fleet) {
 		err = errors.New("devices, or what other services hold of them, have changed since these plans were made; make them again with harpagon plan --out")
 	}

@@ -95,7 +95,7 @@ func TestComparePools(t *testing.T) {
 func TestSimulatePools(t *testing.T) {
 	got := run(t, "simulate", examplePool, "--policy", "kairos", "--rate", "600", "--duration", "5s", "--seed", "3", "--json")
 	require.Equal(t, ExitOK, got.code, got.stderr)
-	var out struct{ Pools []SimulatedPool }
+	var out struct{ Pools []simulatedPool }
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	require.Len(t, out.Pools, 1)
 	p := out.Pools[0]

@@ -20,7 +20,7 @@ import (
 // plannedFlag is --plan of apply.
 type plannedFlag struct {
 	path string
-	file *PlanFile // nil without
+	file *planFile // nil without
 }
 
 func (p *plannedFlag) register(c *cobra.Command) {
@@ -30,14 +30,14 @@ func (p *plannedFlag) register(c *cobra.Command) {
 // args asks for paths, or for --plan, which knows them.
 func (p *plannedFlag) args(c *cobra.Command, args []string) error {
 	if p.path == "" {
-		return SomePaths(c, args)
+		return somePaths(c, args)
 	}
 	if len(args) > 0 {
-		return WrongUse(c, errors.New("--plan knows the declaration that it was made from; leave out PATH"))
+		return wrongUse(c, errors.New("--plan knows the declaration that it was made from; leave out PATH"))
 	}
 	for _, name := range []string{"var", "var-file", "policy", "cost-model", "without", "split", "reading", "concurrency", "allow-unsound"} {
 		if c.Flags().Changed(name) {
-			return WrongUse(c, fmt.Errorf("--plan is carried out as it was made; leave out --%s, or plan again with it", name))
+			return wrongUse(c, fmt.Errorf("--plan is carried out as it was made; leave out --%s, or plan again with it", name))
 		}
 	}
 	return nil
@@ -49,7 +49,7 @@ func (p *plannedFlag) declaration(x *Declaration, f *PlanningFlags, state string
 		return f.Servable(x, paths)
 	}
 	var err error
-	if p.file, err = ReadPlanFile(p.path, x.Deps.Version); err != nil {
+	if p.file, err = readPlanFile(p.path, x.Deps.Version); err != nil {
 		return nil, err
 	}
 	return p.file.Made.Declaration(x, f, state)

@@ -76,7 +76,7 @@ func (f *PlanningFlags) problem(found []pipelines.Fault) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return WrongUse(f.command, fmt.Errorf("--%s: %s", strings.ReplaceAll(found[0].Attribute, "_", "-"), strings.TrimSuffix(found[0].Detail, ".")))
+	return wrongUse(f.command, fmt.Errorf("--%s: %s", strings.ReplaceAll(found[0].Attribute, "_", "-"), strings.TrimSuffix(found[0].Detail, ".")))
 }
 
 // Solve plans services as they would run.

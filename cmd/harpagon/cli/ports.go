@@ -12,21 +12,21 @@ import (
 // for a port, because it goes by another, comes last.
 var portFlags = []string{"http", "grpc", "ui", "addr", "attach", "store-listen", "metrics", "listen"}
 
-// CheckPorts says which flag of a command names a port that another program has, before
+// checkPorts says which flag of a command names a port that another program has, before
 // anything is started.
-func CheckPorts(c *cobra.Command) error {
+func checkPorts(c *cobra.Command) error {
 	for _, name := range portFlags {
 		if f := c.Flags().Lookup(name); f != nil {
 			if err := listen.Free(f.Value.String()); err != nil {
-				return NamePort(c, err)
+				return namePort(c, err)
 			}
 		}
 	}
 	return nil
 }
 
-// NamePort gives an error about a port the flag of the command that chooses it.
-func NamePort(c *cobra.Command, err error) error {
+// namePort gives an error about a port the flag of the command that chooses it.
+func namePort(c *cobra.Command, err error) error {
 	var busy *listen.BusyError
 	if !errors.As(err, &busy) || busy.Flag != "" {
 		return err

@@ -23,7 +23,7 @@ type profileFlags struct {
 	module string
 	out    string
 	asJSON bool
-	state  StateFlag
+	state  stateFlag
 	again  bool
 	levels []int   // of concurrency; as plans may use where empty
 	calls  string  // file of measured calls to fit
@@ -41,8 +41,8 @@ type profiled struct {
 	Points   []pipelines.Point `json:"points"`
 }
 
-// NewProfileCommand makes harpagon profile.
-func NewProfileCommand(d *Deps) *cobra.Command {
+// newProfileCommand makes harpagon profile.
+func newProfileCommand(d *Deps) *cobra.Command {
 	var f profileFlags
 	c := &cobra.Command{
 		Use:   "profile PATH...",
@@ -82,10 +82,10 @@ how far they are off the measurements.`,
 			if f.calls != "" {
 				return cobra.NoArgs(c, args)
 			}
-			return SomePaths(c, args)
+			return somePaths(c, args)
 		},
 	}
-	x := NewDeclaration(d, c)
+	x := newDeclaration(d, c)
 	c.Flags().StringVar(&f.module, "module", "", "measure only the module of this `name`")
 	f.state.Register(c, "state `folder` that keeps profiles, if there is one")
 	c.Flags().BoolVar(&f.again, "again", false, "measure what the state folder keeps, too")
@@ -106,7 +106,7 @@ how far they are off the measurements.`,
 		}
 		for _, n := range f.levels {
 			if n < 1 || n > pipelines.MaxConcurrency {
-				return WrongUse(c, fmt.Errorf("--concurrency %d: take numbers from 1 to %d", n, pipelines.MaxConcurrency))
+				return wrongUse(c, fmt.Errorf("--concurrency %d: take numbers from 1 to %d", n, pipelines.MaxConcurrency))
 			}
 		}
 		doc, err := x.Document(paths)
@@ -239,7 +239,7 @@ func ofName(module string) string {
 
 func (f *profileFlags) write(d *Deps, all []profiled) error {
 	if f.asJSON {
-		if err := WriteJSON(d.Stdout, map[string]any{"profiles": all}); err != nil {
+		if err := writeJSON(d.Stdout, map[string]any{"profiles": all}); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // survey calls a function of the declaration and fits its model.
 func (f *profileFlags) survey(c *cobra.Command, d *Deps, x *Declaration, paths []string) error {
 	if f.each < 1 {
-		return WrongUse(c, fmt.Errorf("--calls %d: take 1 or more", f.each))
+		return wrongUse(c, fmt.Errorf("--calls %d: take 1 or more", f.each))
 	}
 	doc, err := x.Document(paths, "Missing profile") // it is about to be written
 	if err != nil {

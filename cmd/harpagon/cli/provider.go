@@ -29,8 +29,8 @@ type providerFlags struct {
 	options serverless.Options
 }
 
-// NewProviderCommand makes harpagon provider.
-func NewProviderCommand(d *Deps) *cobra.Command {
+// newProviderCommand makes harpagon provider.
+func newProviderCommand(d *Deps) *cobra.Command {
 	var f providerFlags
 	c := &cobra.Command{
 		Use:   "provider PATH...",
@@ -45,9 +45,9 @@ model, an engine computes the answer; --pace share takes the time that this take
 on the share of a core that the function has, instead of the profile's.`,
 		Example: `  harpagon provider examples/functions
   harpagon provider examples/functions --cold-start 3s --keep 1m`,
-		Args: SomePaths,
+		Args: somePaths,
 	}
-	x := NewDeclaration(d, c)
+	x := newDeclaration(d, c)
 	flags := c.Flags()
 	flags.StringVar(&f.listen, "listen", "", "`address`, instead of the one in the provider's url")
 	flags.StringVar(&f.name, "provider", "", "`name` of the provider, where the files declare several")

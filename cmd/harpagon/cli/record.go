@@ -1,4 +1,4 @@
 package cli
 
-// RecordUsage describes the flag --record of what serves.
-const RecordUsage = "write what dispatchers were told and decided to a `file` for harpagon replay when it ends, and on SIGUSR1"
+// recordUsage describes the flag --record of what serves.
+const recordUsage = "write what dispatchers were told and decided to a `file` for harpagon replay when it ends, and on SIGUSR1"

@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 )
 
-// Replayed is the JSON of the command.
-type Replayed struct {
+// replayed is the JSON of the command.
+type replayed struct {
 	Program  string           `json:"program"`
 	Written  *time.Time       `json:"written,omitempty"`
 	Same     bool             `json:"same"`
@@ -50,8 +50,8 @@ type replayFlags struct {
 	asJSON   bool
 }
 
-// NewReplayCommand makes harpagon replay.
-func NewReplayCommand(d *Deps) *cobra.Command {
+// newReplayCommand makes harpagon replay.
+func newReplayCommand(d *Deps) *cobra.Command {
 	var f replayFlags
 	c := &cobra.Command{
 		Use:   "replay FILE",
@@ -79,7 +79,7 @@ running up or gateway when it gets the signal SIGUSR1.`,
 }
 
 func (f *replayFlags) run(d *Deps, path string) error {
-	if err := CheckPicture(f.plot); err != nil {
+	if err := checkPicture(f.plot); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(path)
@@ -94,7 +94,7 @@ func (f *replayFlags) run(d *Deps, path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	out := Replayed{Program: r.Program, Same: true, Stations: []replayedModule{}}
+	out := replayed{Program: r.Program, Same: true, Stations: []replayedModule{}}
 	if !r.Written.IsZero() {
 		out.Written = &r.Written
 	}
@@ -116,7 +116,7 @@ func (f *replayFlags) run(d *Deps, path string) error {
 		if err != nil {
 			return err
 		}
-		if err := WritePicture(d, f.plot, g); err != nil {
+		if err := writePicture(d, f.plot, g); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ func replayedOf(r recording.Replayed) replayedModule {
 	return m
 }
 
-func (f *replayFlags) print(d *Deps, out Replayed, all []recording.Replayed) error {
+func (f *replayFlags) print(d *Deps, out replayed, all []recording.Replayed) error {
 	if f.asJSON {
 		e := json.NewEncoder(d.Stdout)
 		e.SetIndent("", "  ")

@@ -20,7 +20,7 @@ func TestReplayPoolsAndFunctions(t *testing.T) {
 	require.Equal(t, ExitOK, got.code, got.stderr)
 	got = run(t, "replay", file, "--json")
 	require.Equal(t, ExitOK, got.code, got.stderr)
-	var out Replayed
+	var out replayed
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	policies := map[string]string{}
 	for _, s := range out.Stations {
@@ -56,7 +56,7 @@ func TestReplay(t *testing.T) {
 
 	got = run(t, "replay", file, "--json")
 	require.Equal(t, ExitOK, got.code, got.stderr)
-	var out Replayed
+	var out replayed
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
 	assert.True(t, out.Same)
 	assert.Positive(t, out.Stations[0].Batches)

@@ -26,8 +26,8 @@ type reproduceFlags struct {
 	out, plot, trace   string
 }
 
-// NewReproduceCommand makes harpagon reproduce.
-func NewReproduceCommand(d *Deps) *cobra.Command {
+// newReproduceCommand makes harpagon reproduce.
+func newReproduceCommand(d *Deps) *cobra.Command {
 	var f reproduceFlags
 	all := experiments.All()
 	c := &cobra.Command{
@@ -63,7 +63,7 @@ system tells it, so that other work hardly matters.`,
 	flags.StringVar(&f.trace, "trace", "", "for harmonybatch/traces: a `file` of requests a minute, as the Azure Functions trace has them, in place of drawn ones")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.asJSON && f.asMarkdown {
-			return WrongUse(c, errors.New("--json and --markdown exclude each other; take one of them"))
+			return wrongUse(c, errors.New("--json and --markdown exclude each other; take one of them"))
 		}
 		if f.list {
 			return f.writeList(d, all, args)
@@ -148,7 +148,7 @@ func (f *reproduceFlags) writeList(d *Deps, all []experiments.Figure, ids []stri
 	}
 	switch {
 	case f.asJSON:
-		return WriteJSON(d.Stdout, map[string]any{"figures": list, "elsewhere": elsewhere})
+		return writeJSON(d.Stdout, map[string]any{"figures": list, "elsewhere": elsewhere})
 	case f.asMarkdown:
 		for _, p := range elsewhere {
 			g.Rows = append(g.Rows, []string{p.ID, "-", p.Title + ": " + where(p)})
@@ -158,11 +158,11 @@ func (f *reproduceFlags) writeList(d *Deps, all []experiments.Figure, ids []stri
 	}
 	const before = 33 // columns
 	for _, row := range g.Rows {
-		title := Wrapped(row[2], LineWidth-before, strings.Repeat(" ", before))
+		title := wrapped(row[2], lineWidth-before, strings.Repeat(" ", before))
 		fmt.Fprintf(d.Stdout, "%-22s %8s  %s\n", row[0], row[1], title)
 	}
 	for _, p := range elsewhere {
-		title := Wrapped(p.Title+": "+where(p), LineWidth-before, strings.Repeat(" ", before))
+		title := wrapped(p.Title+": "+where(p), lineWidth-before, strings.Repeat(" ", before))
 		fmt.Fprintf(d.Stdout, "%-22s %8s  %s\n", p.ID, "-", title)
 	}
 	return nil
@@ -210,7 +210,7 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 		}
 	}
 	if f.asJSON {
-		err = errors.Join(err, WriteJSON(d.Stdout, map[string]any{"figures": made}))
+		err = errors.Join(err, writeJSON(d.Stdout, map[string]any{"figures": made}))
 	}
 	return err
 }
@@ -248,7 +248,7 @@ func drawFigures(d *Deps, flag, name string, one *experiments.Figure, r experime
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
-	return WritePicture(d, name+".svg", drawn(one, r))
+	return writePicture(d, name+".svg", drawn(one, r))
 }
 
 func writeCSV(name string, r experiments.Result) error {

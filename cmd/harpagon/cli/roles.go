@@ -28,8 +28,8 @@ import (
 	"github.com/harpagon/harpagon/wire/stream"
 )
 
-// NewControlCommand makes harpagon control.
-func NewControlCommand(d *Deps) *cobra.Command {
+// newControlCommand makes harpagon control.
+func newControlCommand(d *Deps) *cobra.Command {
 	var o roles.StoreOptions
 	var file, size string
 	var provision roles.ProvisionOptions
@@ -38,7 +38,7 @@ func NewControlCommand(d *Deps) *cobra.Command {
 		Short: "Run the workflows, against a Temporal server",
 		Long: `Runs the workflows that hold what is declared. With --store-listen it also keeps
 the models that apply sends, and gives them to workers that ask by digest; one
-that other hosts can reach asks for the token in ` + TokenVariable + `.
+that other hosts can reach asks for the token in ` + tokenVariable + `.
 
 With --provision it makes hosts when services need them and ends those that are idle, as
 the file says: worker processes of this machine, or commands of yours for a cloud.`,
@@ -82,15 +82,15 @@ the file says: worker processes of this machine, or commands of yours for a clou
 	})
 }
 
-// NewWorkerCommand makes harpagon worker.
-func NewWorkerCommand(d *Deps) *cobra.Command {
+// newWorkerCommand makes harpagon worker.
+func newWorkerCommand(d *Deps) *cobra.Command {
 	var o roles.HostOptions
 	var cores int
 	var gpus bool
 	var kind string
 	var emulate map[string]int
-	var from StoreFlag
-	var cache CacheFlags
+	var from storeFlag
+	var cache cacheFlags
 	c := &cobra.Command{
 		Use:   "worker",
 		Short: "Offer this machine's devices, against a Temporal server",
@@ -99,7 +99,7 @@ executors on them. Models come by their digests: from --store, or else from the
 paths that the declaration names, where these exist here and still hold what was
 applied. They are kept in --cache. With --hardware the cores are one instance of
 that kind, as pools use them. The gateway's and the store's token is read from
-` + TokenVariable + `.
+` + tokenVariable + `.
 
 Told to stop (SIGTERM), it gives the fleet notice: nothing new is placed on it, services
 move what they run there, and it ends when nothing is left or --notice is over.
@@ -141,15 +141,15 @@ the time that its profile says: to try a fleet of any size on a few machines.`,
 			o.ForceEngine = executors.EngineEmulated
 		}
 		o.Engines, o.Credentials = system.Engines(nil, nil, nil), proof
-		o.Memory = gateway.NewBytes(gateway.ByteLimits{Total: RequestBytes()})
+		o.Memory = gateway.NewBytes(gateway.ByteLimits{Total: requestBytes()})
 		o.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		fmt.Fprintf(d.Stderr, "worker %s offers %s\n", o.Name, quantity.Count(len(o.Devices), "device"))
 		return roles.RunWorker(ctx, t, o)
 	})
 }
 
-// NewGatewayCommand makes harpagon gateway.
-func NewGatewayCommand(d *Deps) *cobra.Command {
+// newGatewayCommand makes harpagon gateway.
+func newGatewayCommand(d *Deps) *cobra.Command {
 	o := roles.GatewayOptions{Version: d.Version}
 	c := &cobra.Command{
 		Use:   "gateway",
@@ -157,7 +157,7 @@ func NewGatewayCommand(d *Deps) *cobra.Command {
 		Long: `Serves pipelines by the Open Inference Protocol, and takes the streams of
 executors on other hosts. There may be any number of gateways: each serves every
 pipeline, and executors attach to all of them. Addresses that other hosts can reach
-need a token, read from ` + TokenVariable + `, which clients and workers must then have.`,
+need a token, read from ` + tokenVariable + `, which clients and workers must then have.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 HARPAGON_TOKEN=secret harpagon gateway --http :8080 --attach :8090 --advertise gateway:8090`,
 		Args:    cobra.NoArgs,
 	}
@@ -166,11 +166,11 @@ need a token, read from ` + TokenVariable + `, which clients and workers must th
 	c.Flags().StringVar(&o.AttachAddr, "attach", "127.0.0.1:8090", "`address` for executors")
 	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which workers reach --attach, where that is another")
 	c.Flags().StringSliceVar(&o.Dispatchers, "dispatcher", nil, "`address` of a dispatcher that decides for this gateway; several may be given; "+roles.OfFleet+" for all that have joined the fleet. Without, the gateway decides itself")
-	c.Flags().StringVar(&o.Record, "record", "", RecordUsage)
+	c.Flags().StringVar(&o.Record, "record", "", recordUsage)
 	var allow []string
 	c.Flags().StringArrayVar(&allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider whose functions declarations may have called, and no other; may be repeated (default any)")
 	registerKeepalive(c, &o.Keepalive)
-	var limits LimitFlags
+	var limits limitFlags
 	limits.Register(c)
 	c.Flags().StringVar(&o.Name, "name", "", "of this gateway, another for each; the host's name and the port where it is left out")
 	c.Flags().DurationVar(&o.Notice, "notice", 3*time.Second, "how long to go on taking requests when told to stop, after saying that it is not ready")
@@ -198,7 +198,7 @@ func registerKeepalive(c *cobra.Command, patience *time.Duration) {
 // withTemporal makes a role's command: it dials the server that the environment
 // names, and runs until it is interrupted.
 func withTemporal(d *Deps, c *cobra.Command, run func(context.Context, client.Client, string, secure.Credentials) error) *cobra.Command {
-	var security SecurityFlags
+	var security securityFlags
 	security.Register(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.Settle(c.Context())
@@ -211,7 +211,7 @@ func withTemporal(d *Deps, c *cobra.Command, run func(context.Context, client.Cl
 		if !system.External(d.Environ) {
 			return errors.New("a role needs a Temporal server: set TEMPORAL_ADDRESS to one, or run everything in one process with harpagon up")
 		}
-		if err := CheckPorts(c); err != nil {
+		if err := checkPorts(c); err != nil {
 			return err
 		}
 		t, namespace, err := dialTemporal(c.Context(), d, proof)

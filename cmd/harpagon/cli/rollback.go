@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// NewRollbackCommand makes harpagon rollback.
-func NewRollbackCommand(d *Deps) *cobra.Command {
+// newRollbackCommand makes harpagon rollback.
+func newRollbackCommand(d *Deps) *cobra.Command {
 	var f applyFlags
 	var to int
 	c := &cobra.Command{
@@ -29,7 +29,7 @@ between that followed a measured rate are no declarations.`,
   harpagon rollback traffic --to 3 --reason "the new detector misses trucks"`,
 		Args: cobra.ExactArgs(1),
 	}
-	at := NewTemporalAt(d, c)
+	at := newTemporalAt(d, c)
 	c.Flags().IntVar(&to, "to", 0, "`generation` to go back to; 0 is the one before")
 	f.register(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

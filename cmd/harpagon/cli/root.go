@@ -21,12 +21,12 @@ type stage struct {
 // stages lists every command. A new one is a line here.
 func stages(d *Deps) []stage {
 	return []stage{
-		{"Declare a pipeline:", []*cobra.Command{NewInitCommand(d), NewFmtCommand(d), NewValidateCommand(d)}},
-		{"Know what it will take:", []*cobra.Command{NewEnginesCommand(d), NewProfileCommand(d), NewPlanCommand(d), NewSimulateCommand(d), NewReplayCommand(d), NewCompareCommand(d), NewReproduceCommand(d)}},
-		{"Run it:", []*cobra.Command{NewUpCommand(d), NewApplyCommand(d), NewStatusCommand(d), NewExplainCommand(d), NewHistoryCommand(d), NewRollbackCommand(d), NewDownCommand(d)}},
-		{"Use what runs:", []*cobra.Command{NewInferCommand(d), NewLoadCommand(d)}},
-		{"See it all at once:", []*cobra.Command{NewDemoCommand(d)}},
-		{"Run the roles on hosts of their own:", []*cobra.Command{NewGatewayCommand(d), NewDispatcherCommand(d), NewWorkerCommand(d), NewControlCommand(d), newTemporalCommand(d), NewProviderCommand(d)}},
+		{"Declare a pipeline:", []*cobra.Command{newInitCommand(d), newFmtCommand(d), newValidateCommand(d)}},
+		{"Know what it will take:", []*cobra.Command{newEnginesCommand(d), newProfileCommand(d), newPlanCommand(d), newSimulateCommand(d), newReplayCommand(d), newCompareCommand(d), newReproduceCommand(d)}},
+		{"Run it:", []*cobra.Command{newUpCommand(d), newApplyCommand(d), newStatusCommand(d), newExplainCommand(d), newHistoryCommand(d), newRollbackCommand(d), newDownCommand(d)}},
+		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d)}},
+		{"See it all at once:", []*cobra.Command{newDemoCommand(d)}},
+		{"Run the roles on hosts of their own:", []*cobra.Command{newGatewayCommand(d), newDispatcherCommand(d), newWorkerCommand(d), newControlCommand(d), newTemporalCommand(d), newProviderCommand(d)}},
 		{"About this program:", []*cobra.Command{newVersionCommand(d), newSchemaCommand(d)}},
 	}
 }
@@ -49,14 +49,14 @@ A pipeline is declared in HCL: harpagon init writes one to start from.`,
 	root.SetIn(d.Stdin)
 	root.SetOut(d.Stdout)
 	root.SetErr(d.Stderr)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return WrongUse(c, err) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongUse(c, err) })
 	journey := stages(&d)
 	for _, s := range journey {
 		root.AddCommand(s.commands...)
 	}
 	complete(root, &d)
 	// Cobra breaks no line of its own accord.
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", LineWidth)))
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", lineWidth)))
 	others := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if c != root {
@@ -94,7 +94,7 @@ const graceTime = 2 * time.Second
 func Run(ctx context.Context, d Deps, args []string) int {
 	width := d.Width
 	if width <= 0 || !d.Terminal {
-		width = LineWidth
+		width = lineWidth
 	}
 	out := &fitter{to: d.Stdout, width: width}
 	d.Stdout = out
@@ -104,7 +104,7 @@ func Run(ctx context.Context, d Deps, args []string) int {
 	done := make(chan int, 1)
 	go func() {
 		c, err := root.ExecuteContextC(ctx)
-		done <- Report(d.Stderr, errors.Join(NamePort(c, err), out.flush()))
+		done <- Report(d.Stderr, errors.Join(namePort(c, err), out.flush()))
 	}()
 	select {
 	case code := <-done:

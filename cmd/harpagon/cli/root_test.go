@@ -95,15 +95,15 @@ func TestReport(t *testing.T) {
 }
 
 func TestWrongUseNamesTheCommand(t *testing.T) {
-	assert.ErrorContains(t, WrongUse(&cobra.Command{Use: "up PATH"}, errors.New("no")), "no; up --help tells")
+	assert.ErrorContains(t, wrongUse(&cobra.Command{Use: "up PATH"}, errors.New("no")), "no; up --help tells")
 }
 
 func TestEnginesCommand(t *testing.T) {
 	var out bytes.Buffer
 	require.Zero(t, Run(t.Context(), Deps{Stdout: &out, Stderr: &out}, []string{"engines", "--json"}))
-	var got struct{ Engines []EngineReport }
+	var got struct{ Engines []engineReport }
 	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
-	names := map[string]EngineReport{}
+	names := map[string]engineReport{}
 	for _, e := range got.Engines {
 		names[e.Name] = e
 		assert.True(t, e.Ready || e.Reason != "" && e.Install != "", e.Name)

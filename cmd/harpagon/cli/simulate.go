@@ -37,12 +37,12 @@ type simulateFlags struct {
 	scales    bool // flags that were given
 	hasRate   bool
 	hasLength bool
-	state     StateFlag
+	state     stateFlag
 	planning  PlanningFlags
 }
 
-// NewSimulateCommand makes harpagon simulate.
-func NewSimulateCommand(d *Deps) *cobra.Command {
+// newSimulateCommand makes harpagon simulate.
+func newSimulateCommand(d *Deps) *cobra.Command {
 	var f simulateFlags
 	c := &cobra.Command{
 		Use:   "simulate PATH...",
@@ -73,14 +73,14 @@ attainment (99 % of its requests within the SLO).`,
   harpagon simulate models.hcl --pool gpu=8 --dispatch deferred --arrivals poisson --find-goodput --seeds 5
   harpagon simulate . --arrivals trace:counts.csv --plot batches.svg --trace-events batches.json
   harpagon simulate . --lose 0@10s-20s --delay-control 100us --delay-data 50us --noise 0.05`,
-		Args: SomePaths,
+		Args: somePaths,
 	}
-	x := NewDeclaration(d, c)
+	x := newDeclaration(d, c)
 	f.register(c)
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		f.hasRate, f.hasLength, f.scales = c.Flags().Changed("rate"), c.Flags().Changed("duration"), c.Flags().Changed("scale")
 		if err := f.check(); err != nil {
-			return WrongUse(c, err)
+			return wrongUse(c, err)
 		}
 		if err := f.readDelays(d); err != nil {
 			return err
@@ -96,7 +96,7 @@ attainment (99 % of its requests within the SLO).`,
 
 func (f *simulateFlags) register(c *cobra.Command) {
 	flags := c.Flags()
-	f.state.Register(c, KeptUsage)
+	f.state.Register(c, keptUsage)
 	f.planning.Register(c)
 	flags.StringVar(&f.options.Dispatch, "dispatch", "", fmt.Sprintf("the dispatch policy: tc (for plans; their default), %s (default for a pool: %s)",
 		strings.Join(shared.Names(), ", "), simulate.DefaultClusterDispatch()))
@@ -129,15 +129,15 @@ func (f *simulateFlags) register(c *cobra.Command) {
 // readDelays reads how slow the network is.
 func (f *simulateFlags) readDelays(d *Deps) (err error) {
 	delay := &f.options.Delay
-	if delay.Message, err = ReadTimes(d, "delay-control", f.delayControl); err != nil {
+	if delay.Message, err = readTimes(d, "delay-control", f.delayControl); err != nil {
 		return err
 	}
-	delay.Request, err = ReadTimes(d, "delay-data", f.delayData)
+	delay.Request, err = readTimes(d, "delay-data", f.delayData)
 	return err
 }
 
 func (f *simulateFlags) check() error {
-	if err := CheckPicture(f.plot); err != nil {
+	if err := checkPicture(f.plot); err != nil {
 		return err
 	}
 	f.options.Spread = simulate.Spread(f.spread)

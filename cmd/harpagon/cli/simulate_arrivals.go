@@ -16,7 +16,7 @@ func (f *simulateFlags) loads(d *Deps, doc *pipelines.Document) ([]simulate.Load
 	given := arrivals.Process{}
 	if f.arrivals != "" {
 		var err error
-		if given, err = ReadArrivals(d, f.arrivals); err != nil {
+		if given, err = readArrivals(d, f.arrivals); err != nil {
 			return nil, err
 		}
 	}

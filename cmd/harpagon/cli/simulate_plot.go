@@ -57,7 +57,7 @@ func (r *recorder) write(d *Deps, f *simulateFlags, result simulate.Result) erro
 	if err != nil {
 		return err
 	}
-	return WritePicture(d, f.plot, g)
+	return writePicture(d, f.plot, g)
 }
 
 // Bounds of a drawing of batches.

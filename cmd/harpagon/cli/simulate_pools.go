@@ -10,9 +10,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
-// SimulatedPool is the JSON of one pool: what became of its queries. One
+// simulatedPool is the JSON of one pool: what became of its queries. One
 // without a plan says why.
-type SimulatedPool struct {
+type simulatedPool struct {
 	Pool        string             `json:"pool"`
 	Policy      string             `json:"policy"`
 	Status      string             `json:"status,omitempty"`
@@ -33,10 +33,10 @@ type SimulatedPool struct {
 }
 
 // unplanned says that there was nothing to play.
-func (s SimulatedPool) unplanned() bool { return s.Status != "" }
+func (s simulatedPool) unplanned() bool { return s.Status != "" }
 
 // Describe is the result for people.
-func (s SimulatedPool) Describe() string {
+func (s simulatedPool) Describe() string {
 	if s.unplanned() {
 		return fmt.Sprintf("%s: %s: %s\n", s.Pool, s.Status, s.Reason)
 	}
@@ -52,7 +52,7 @@ func (s SimulatedPool) Describe() string {
 
 // playPool plays queries against the plan of a pool, at its goodput where no rate
 // is given. Where there are pipelines, a policy that pools do not have is theirs.
-func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (SimulatedPool, error) {
+func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (simulatedPool, error) {
 	way := f.options.Dispatch
 	if others && !slices.Contains(pool.Dispatches(), way) {
 		way = ""
@@ -67,7 +67,7 @@ func (f *simulateFlags) playPool(p pool.Problem, plan pool.Plan, others bool) (S
 	if o.Dispatch == "" {
 		o.Dispatch = pool.Dispatches()[0]
 	}
-	out := SimulatedPool{
+	out := simulatedPool{
 		Pool: plan.Pool, Policy: plan.Policy, Dispatch: o.Dispatch, Arrivals: plan.Arrivals, Seed: o.Seed, Rate: o.Rate,
 		Utilisation: map[string]float64{},
 	}

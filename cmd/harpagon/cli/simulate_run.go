@@ -25,7 +25,7 @@ type simulations struct {
 	Models      []simulate.Attained     `json:"models,omitempty"`
 	Devices     []simulate.DeviceResult `json:"devices,omitempty"`
 	Functions   []simulatedFunction     `json:"functions,omitempty"`
-	Pools       []SimulatedPool         `json:"pools,omitempty"`
+	Pools       []simulatedPool         `json:"pools,omitempty"`
 	Variants    []simulatedVariants     `json:"variants,omitempty"`
 	Scaled      []scaledCluster         `json:"scaled,omitempty"`
 }
@@ -115,7 +115,7 @@ func (f *simulateFlags) run(ctx context.Context, d *Deps, doc *pipelines.Documen
 	if err := f.write(d, out, result, without); err != nil {
 		return err
 	}
-	if len(without) > 0 || slices.ContainsFunc(out.Functions, simulatedFunction.unplanned) || slices.ContainsFunc(out.Pools, SimulatedPool.unplanned) {
+	if len(without) > 0 || slices.ContainsFunc(out.Functions, simulatedFunction.unplanned) || slices.ContainsFunc(out.Pools, simulatedPool.unplanned) {
 		return ErrReported
 	}
 	return nil
@@ -295,7 +295,7 @@ const giveUpAt = 4
 
 func (f *simulateFlags) write(d *Deps, out simulations, result simulate.Result, without []unplanned) error {
 	if f.asJSON {
-		return WriteJSON(d.Stdout, out)
+		return writeJSON(d.Stdout, out)
 	}
 	if len(result.Pipelines) > 0 {
 		if _, err := io.WriteString(d.Stdout, result.Describe()); err != nil {

@@ -17,24 +17,24 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// KeptUsage is the help of --state where commands plan.
-const KeptUsage = "state `folder` with what was measured here, for modules without a profile"
+// keptUsage is the help of --state where commands plan.
+const keptUsage = "state `folder` with what was measured here, for modules without a profile"
 
-// StateFlag is the state folder of commands that read it where there is one. A
+// stateFlag is the state folder of commands that read it where there is one. A
 // folder that is named must exist.
-type StateFlag struct {
+type stateFlag struct {
 	Dir     string
 	command *cobra.Command
 }
 
 // Register adds --state to a command.
-func (s *StateFlag) Register(c *cobra.Command, usage string) {
+func (s *stateFlag) Register(c *cobra.Command, usage string) {
 	s.command = c
 	c.Flags().StringVar(&s.Dir, "state", system.DefaultStateDir, usage)
 }
 
 // Folder is false where there is none and none was asked for.
-func (s *StateFlag) Folder() (system.Folder, bool, error) {
+func (s *stateFlag) Folder() (system.Folder, bool, error) {
 	f := system.Folder(s.Dir)
 	switch {
 	case f.Exists():
@@ -47,7 +47,7 @@ func (s *StateFlag) Folder() (system.Folder, bool, error) {
 
 // Kept is what the folder keeps of measurements; without a folder nothing is
 // kept.
-func (s *StateFlag) Kept(engines []executors.Engine) (activities.Profiles, error) {
+func (s *stateFlag) Kept(engines []executors.Engine) (activities.Profiles, error) {
 	f, ok, err := s.Folder()
 	kept := f.Kept(engines)
 	if !ok {
@@ -58,13 +58,13 @@ func (s *StateFlag) Kept(engines []executors.Engine) (activities.Profiles, error
 
 // With runs a command over the system on the folder, whatever the environment
 // names.
-func (s *StateFlag) With(ctx context.Context, do func(*control.Control) error) error {
-	at := &TemporalAt{Deps: &Deps{}, State: s.Dir}
+func (s *stateFlag) With(ctx context.Context, do func(*control.Control) error) error {
+	at := &temporalAt{Deps: &Deps{}, State: s.Dir}
 	return at.With(ctx, do)
 }
 
 // Fill gives modules without a profile what the folder keeps of them.
-func (s *StateFlag) Fill(doc *pipelines.Document) error {
+func (s *stateFlag) Fill(doc *pipelines.Document) error {
 	f, ok, err := s.Folder()
 	if !ok {
 		return err
@@ -78,7 +78,7 @@ const LookTime = 10 * time.Second
 // Fleet is what the system on the folder has to plan with: its devices, and what
 // services other than those hold of them. It is false, and the zero Fleet leaves
 // devices to what is declared, where no system runs or it does not answer.
-func (s *StateFlag) Fleet(ctx context.Context, d *Deps, specs []scheduler.Spec) (fleet scheduler.Fleet, runs bool, err error) {
+func (s *stateFlag) Fleet(ctx context.Context, d *Deps, specs []scheduler.Spec) (fleet scheduler.Fleet, runs bool, err error) {
 	folder, ok, err := s.Folder()
 	if !ok || !folder.Running() {
 		return fleet, false, err

@@ -15,8 +15,8 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// NewStatusCommand makes harpagon status.
-func NewStatusCommand(d *Deps) *cobra.Command {
+// newStatusCommand makes harpagon status.
+func newStatusCommand(d *Deps) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status [NAME...]",
@@ -24,7 +24,7 @@ func NewStatusCommand(d *Deps) *cobra.Command {
 		Example: `  harpagon status
   harpagon status traffic --json`,
 	}
-	at := NewTemporalAt(d, c)
+	at := newTemporalAt(d, c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return at.With(c.Context(), func(commands *control.Control) error {
@@ -45,9 +45,9 @@ func NewStatusCommand(d *Deps) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return WriteJSON(d.Stdout, newEverythingRow(services, found, view, provisioners))
+				return writeJSON(d.Stdout, newEverythingRow(services, found, view, provisioners))
 			}
-			if err := WriteServices(d.Stdout, services); err != nil {
+			if err := writeServices(d.Stdout, services); err != nil {
 				return err
 			}
 			return errors.Join(writeDevices(d.Stdout, found), writeLeaving(d.Stdout, view), writeDispatchers(d.Stdout, view), writeProvisioners(d.Stdout, provisioners))
@@ -56,8 +56,8 @@ func NewStatusCommand(d *Deps) *cobra.Command {
 	return c
 }
 
-// NewExplainCommand makes harpagon explain.
-func NewExplainCommand(d *Deps) *cobra.Command {
+// newExplainCommand makes harpagon explain.
+func newExplainCommand(d *Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain [NAME...]",
 		Short: "Tell which plan runs, and why it replaced the one before",
@@ -66,7 +66,7 @@ decisions: what changed, why, from which cost to which, and what could not be
 carried out.`,
 		Example: `  harpagon explain traffic`,
 	}
-	at := NewTemporalAt(d, c)
+	at := newTemporalAt(d, c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return at.With(c.Context(), func(commands *control.Control) error {
 			services, err := commands.Statuses(c.Context(), args...)
@@ -85,8 +85,8 @@ carried out.`,
 	return c
 }
 
-// WriteServices writes a table of what runs on executors, and one of functions.
-func WriteServices(to io.Writer, all []control.Status) error {
+// writeServices writes a table of what runs on executors, and one of functions.
+func writeServices(to io.Writer, all []control.Status) error {
 	var served, called []control.Status
 	for _, s := range all {
 		if s.Kind == pipelines.KindFunction {

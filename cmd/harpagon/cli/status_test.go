@@ -26,13 +26,13 @@ func TestStatusCountsMistakesOfCallersApart(t *testing.T) {
 		all = append(all, s)
 	}
 	var text bytes.Buffer
-	require.NoError(t, WriteServices(&text, all))
+	require.NoError(t, writeServices(&text, all))
 	lines := strings.Split(text.String(), "\n")
 	assert.True(t, strings.HasSuffix(lines[0], "invalid"), lines[0])
 	assert.Contains(t, lines[1], "100 %")
 	assert.True(t, strings.HasSuffix(lines[1], "17"), lines[1])
 	assert.True(t, strings.HasSuffix(lines[3], "-"), lines[3])
-	for line := range strings.Lines(fitted(text.String(), LineWidth)) {
-		assert.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), LineWidth, line)
+	for line := range strings.Lines(fitted(text.String(), lineWidth)) {
+		assert.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), lineWidth, line)
 	}
 }

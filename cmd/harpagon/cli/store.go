@@ -16,16 +16,16 @@ import (
 // storeVariable names the store where no flag does.
 const storeVariable = "HARPAGON_STORE"
 
-// FetchFlag says how models at addresses are fetched.
-type FetchFlag struct{ commands []string }
+// fetchFlag says how models at addresses are fetched.
+type fetchFlag struct{ commands []string }
 
 // Register adds --fetch to a command.
-func (f *FetchFlag) Register(c *cobra.Command) {
+func (f *fetchFlag) Register(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.commands, "fetch", nil, "`SCHEME=COMMAND` that fetches models at addresses of a scheme (oci, s3, gs, hf), with {url} and {file} in it; may be given several times")
 }
 
 // Fetcher is what the flag says.
-func (f *FetchFlag) Fetcher() (content.Fetcher, error) {
+func (f *fetchFlag) Fetcher() (content.Fetcher, error) {
 	commands, err := content.ParseCommands(f.commands)
 	if err != nil {
 		err = fmt.Errorf("--fetch: %w", err)
@@ -33,17 +33,17 @@ func (f *FetchFlag) Fetcher() (content.Fetcher, error) {
 	return content.Fetcher{Commands: commands}, err
 }
 
-// StoreFlag names the store of what modules need.
-type StoreFlag struct{ address string }
+// storeFlag names the store of what modules need.
+type storeFlag struct{ address string }
 
 // Register adds --store to a command.
-func (f *StoreFlag) Register(c *cobra.Command, usage string) {
+func (f *storeFlag) Register(c *cobra.Command, usage string) {
 	c.Flags().StringVar(&f.address, "store", "", usage+"; a folder that all hosts see, or http(s)://HOST:PORT of a control role's --store-listen. Otherwise "+storeVariable+" names it")
 }
 
 // Store is the one that the flag or the environment names, or else is in the
 // folder; nil where there is none of them.
-func (f *StoreFlag) Store(folder string, c secure.Credentials) (content.Store, error) {
+func (f *storeFlag) Store(folder string, c secure.Credentials) (content.Store, error) {
 	address := cmp.Or(f.address, os.Getenv(storeVariable), folder)
 	if address == "" {
 		return nil, nil
@@ -55,22 +55,22 @@ func (f *StoreFlag) Store(folder string, c secure.Credentials) (content.Store, e
 	return s, err
 }
 
-// CacheFlags say where a worker keeps the files of modules.
-type CacheFlags struct{ dir, size string }
+// cacheFlags say where a worker keeps the files of modules.
+type cacheFlags struct{ dir, size string }
 
 // Register adds --cache and --cache-size to a command.
-func (f *CacheFlags) Register(c *cobra.Command) {
+func (f *cacheFlags) Register(c *cobra.Command) {
 	c.Flags().StringVar(&f.dir, "cache", "", "`folder` that keeps the files of modules; one in the user's cache folder when left out")
 	f.RegisterSize(c)
 }
 
 // RegisterSize adds --cache-size alone.
-func (f *CacheFlags) RegisterSize(c *cobra.Command) {
+func (f *cacheFlags) RegisterSize(c *cobra.Command) {
 	c.Flags().StringVar(&f.size, "cache-size", "", "how much of the files of modules to keep, such as 20GiB; what is loaded stays")
 }
 
 // Limit is the size in bytes; 0 where none is given.
-func (f *CacheFlags) Limit() (int64, error) {
+func (f *cacheFlags) Limit() (int64, error) {
 	return Size("cache-size", f.size)
 }
 
@@ -90,7 +90,7 @@ func Size(flag, text string) (int64, error) {
 }
 
 // Cache is what the flags say.
-func (f *CacheFlags) Cache(store content.Store) (*content.Cache, error) {
+func (f *cacheFlags) Cache(store content.Store) (*content.Cache, error) {
 	limit, err := f.Limit()
 	if err != nil {
 		return nil, err

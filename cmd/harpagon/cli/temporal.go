@@ -15,7 +15,7 @@ import (
 func newTemporalCommand(d *Deps) *cobra.Command {
 	o := system.TemporalOptions{}
 	var state string
-	var security SecurityFlags
+	var security securityFlags
 	c := &cobra.Command{
 		Use:   "temporal",
 		Short: "Run the embedded Temporal server alone, or as one of a cluster",
@@ -45,7 +45,7 @@ CA; clients give theirs the same way and set TEMPORAL_TLS=true.`,
 		if d.Temporal == nil {
 			return ErrNoServer
 		}
-		if err := CheckPorts(c); err != nil {
+		if err := checkPorts(c); err != nil {
 			return err
 		}
 		if err := os.MkdirAll(state, 0o700); err != nil {

@@ -14,26 +14,26 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// TemporalAt says where the workflows are: at the server that the TEMPORAL_*
+// temporalAt says where the workflows are: at the server that the TEMPORAL_*
 // variables name, or at the one of the system on the state folder.
-type TemporalAt struct {
+type temporalAt struct {
 	Deps   *Deps
 	State  string
 	Attach string // where executors of new pipelines dial, on a server elsewhere
 
-	Security SecurityFlags
+	Security securityFlags
 }
 
-// NewTemporalAt adds the flags that say where Temporal is.
-func NewTemporalAt(d *Deps, c *cobra.Command) *TemporalAt {
-	t := &TemporalAt{Deps: d}
+// newTemporalAt adds the flags that say where Temporal is.
+func newTemporalAt(d *Deps, c *cobra.Command) *temporalAt {
+	t := &temporalAt{Deps: d}
 	c.Flags().StringVar(&t.State, "state", system.DefaultStateDir, "state `folder` of the running system; TEMPORAL_ADDRESS goes before it")
 	t.Security.Register(c)
 	return t
 }
 
 // dial connects; the caller closes the client.
-func (t *TemporalAt) dial(ctx context.Context) (client.Client, error) {
+func (t *temporalAt) dial(ctx context.Context) (client.Client, error) {
 	options := client.Options{}
 	if system.External(t.Deps.Environ) {
 		proof, err := t.Security.Credentials()
@@ -59,14 +59,14 @@ func (t *TemporalAt) dial(ctx context.Context) (client.Client, error) {
 }
 
 // With runs a command over a Control.
-func (t *TemporalAt) With(ctx context.Context, do func(*control.Control) error) error {
+func (t *temporalAt) With(ctx context.Context, do func(*control.Control) error) error {
 	if system.External(t.Deps.Environ) {
 		return control.Explain(t.with(ctx, system.Options{Attach: t.Attach}, do))
 	}
 	return system.Folder(t.State).Explain(t.with(ctx, system.Options{StateDir: t.State}, do))
 }
 
-func (t *TemporalAt) with(ctx context.Context, o system.Options, do func(*control.Control) error) error {
+func (t *temporalAt) with(ctx context.Context, o system.Options, do func(*control.Control) error) error {
 	c, err := t.dial(ctx)
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// NewUpCommand makes harpagon up.
-func NewUpCommand(d *Deps) *cobra.Command {
+// newUpCommand makes harpagon up.
+func newUpCommand(d *Deps) *cobra.Command {
 	var o system.Options
 	var planning PlanningFlags
 	c := &cobra.Command{
@@ -31,7 +31,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
   harpagon up examples/traffic --var rate=20 --http 127.0.0.1:9000
   harpagon up pipeline.hcl --engine emulated`,
 	}
-	x := NewDeclaration(d, c)
+	x := newDeclaration(d, c)
 	flags := c.Flags()
 	flags.StringVar(&o.StateDir, "state", system.DefaultStateDir, "state `folder`")
 	flags.StringVar(&o.HTTPAddr, "http", "127.0.0.1:8080", "`address` for requests; port 0 takes one that is free")
@@ -43,16 +43,16 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	flags.BoolVar(&o.GPUs, "gpus", false, "offer the NVIDIA GPUs, too")
 	planning.Register(c)
 	flags.StringVar(&o.StoreAddr, "store-listen", "", "`address` at which workers elsewhere take models; empty serves none")
-	var fetch FetchFlag
-	var cache CacheFlags
+	var fetch fetchFlag
+	var cache cacheFlags
 	fetch.Register(c)
-	var limits LimitFlags
+	var limits limitFlags
 	limits.Register(c)
-	var security SecurityFlags
+	var security securityFlags
 	security.Register(c)
 	cache.RegisterSize(c)
 	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
-	flags.StringVar(&o.Record, "record", "", RecordUsage)
+	flags.StringVar(&o.Record, "record", "", recordUsage)
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		d.Settle(c.Context())
 		if err := planning.Check(); err != nil {
@@ -81,7 +81,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 				return err
 			}
 		} else if name := planning.First(); name != "" {
-			return WrongUse(c, fmt.Errorf("--%s says how to plan what is declared, and no PATH is given; name the files, or leave it out", name))
+			return wrongUse(c, fmt.Errorf("--%s says how to plan what is declared, and no PATH is given; name the files, or leave it out", name))
 		}
 		o.Plan = planning.Given
 		o.Files, o.VarFiles, o.Vars, o.Environ = paths, x.Files, map[string]string{}, d.Environ

@@ -11,8 +11,8 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
-// NewValidateCommand makes harpagon validate.
-func NewValidateCommand(d *Deps) *cobra.Command {
+// newValidateCommand makes harpagon validate.
+func newValidateCommand(d *Deps) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "validate PATH...",
@@ -24,9 +24,9 @@ that no hardware can meet. It asks no server and needs no device.`,
 		Example: `  harpagon validate examples/traffic
   harpagon validate pipeline.hcl hardware.hcl --var rate=200
   harpagon validate . --json`,
-		Args: SomePaths,
+		Args: somePaths,
 	}
-	x := NewDeclaration(d, c)
+	x := newDeclaration(d, c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	c.RunE = func(_ *cobra.Command, paths []string) error {
 		config, diags, err := x.Load(paths)
@@ -47,7 +47,7 @@ that no hardware can meet. It asks no server and needs no device.`,
 // declared is what validate prints.
 func declared(x *Declaration, c *hcl.Config, diags hclv2.Diagnostics, asJSON bool) error {
 	if asJSON {
-		return WriteJSON(x.Deps.Stdout, struct {
+		return writeJSON(x.Deps.Stdout, struct {
 			Valid    bool          `json:"valid"`
 			Findings []hcl.Finding `json:"findings"`
 		}{!diags.HasErrors(), hcl.Findings(diags)})

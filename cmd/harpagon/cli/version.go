@@ -35,7 +35,7 @@ func newVersionCommand(d *Deps) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			r := reportVersion(d)
 			if asJSON {
-				return WriteJSON(d.Stdout, r)
+				return writeJSON(d.Stdout, r)
 			}
 			_, err := fmt.Fprint(d.Stdout, r.describe())
 			return err
@@ -94,5 +94,5 @@ func (r versionReport) describe() string {
 		embedded = "yes"
 	}
 	return fmt.Sprintf("harpagon  %s\ncommit    %s\ngo        %s, %s\nembedded  %s\nengines   %s\n",
-		r.Version, commit, r.Go, r.Platform, embedded, Wrapped(strings.Join(r.Engines, ", "), LineWidth-10, "          "))
+		r.Version, commit, r.Go, r.Platform, embedded, wrapped(strings.Join(r.Engines, ", "), lineWidth-10, "          "))
 }

@@ -2,12 +2,12 @@ package cli
 
 import "strings"
 
-// LineWidth is what lines of text are kept within where nobody says otherwise.
-const LineWidth = 100
+// lineWidth is what lines of text are kept within where nobody says otherwise.
+const lineWidth = 100
 
-// Wrapped breaks a text between words so that no line is longer than width;
+// wrapped breaks a text between words so that no line is longer than width;
 // lines after the first begin with indent. A word that is longer stands alone.
-func Wrapped(text string, width int, indent string) string {
+func wrapped(text string, width int, indent string) string {
 	var b strings.Builder
 	column := 0
 	for i, word := range strings.Fields(text) {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Burst is how many requests a caller may be ahead of its share of what is taken in: a
+// burst is how many requests a caller may be ahead of its share of what is taken in: a
 // caller that has asked for less than its share is owed no more than these.
-const Burst = 32
+const burst = 32
 
 // How much room is kept for callers below their shares: so much more each time that one
 // of them is turned away or given up, up to a most, and half of it after a while without.
@@ -29,7 +29,7 @@ const (
 // The account of a caller grows by 1/weight with each of its requests that is taken in,
 // and by nothing for one that has to make room: with accounts that grow alike, each
 // caller gets its weighted max-min share. One that has been idle is brought forward to
-// Burst requests behind the highest account of what has begun, as with the start tags of
+// burst requests behind the highest account of what has begun, as with the start tags of
 // start-time fair queueing (Goyal, Vin and Cheng, 1996); who makes room is chosen as in longest queue
 // drop (Suter, Lakshman, Stiliadis and Choudhury, 1999), by accounts in place of queues,
 // since a caller that gives its requests less time has short queues.
@@ -71,7 +71,7 @@ func (s *Shares) of(name string, weight float64) *caller {
 		s.callers[name] = c
 	}
 	c.weight = weight
-	c.account = max(c.account, s.begun-Burst/weight)
+	c.account = max(c.account, s.begun-burst/weight)
 	return c
 }
 
@@ -124,7 +124,7 @@ func (s *Shares) Displace(name string, weight float64) *Entry {
 
 // Below says whether a caller is clearly below its share: owed half a burst or more.
 func (s *Shares) Below(name string, weight float64) bool {
-	return s.of(name, weight).account+Burst/2/weight <= s.begun
+	return s.of(name, weight).account+burst/2/weight <= s.begun
 }
 
 // Room is the part of all room, from 0 to 1, that the caller must leave to others, and how

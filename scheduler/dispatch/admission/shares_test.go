@@ -91,7 +91,7 @@ func TestNobodyIsBroughtBelowItsShare(t *testing.T) {
 		// Of each step only what the room holds can be begun.
 		shares := maxMin(steps*float64(min(capacity, room)), weights, sent)
 		for i := range begun {
-			require.GreaterOrEqual(t, begun[i], shares[i]-float64(2*Burst+room), "caller %d of weights %v, rates %v, room %d, capacity %d: %v, shares %v", i, weights, rates, room, capacity, begun, shares)
+			require.GreaterOrEqual(t, begun[i], shares[i]-float64(2*burst+room), "caller %d of weights %v, rates %v, room %d, capacity %d: %v, shares %v", i, weights, rates, room, capacity, begun, shares)
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestAnIdleCallerIsOwedABurst(t *testing.T) {
 		s.Enter("late", 1, new(Entry), true)
 		taken++
 	}
-	assert.InDelta(t, (100+Burst)/2, taken, 1, "half of what waits, and what it is owed")
+	assert.InDelta(t, (100+burst)/2, taken, 1, "half of what waits, and what it is owed")
 	assert.Nil(t, s.Displace("flood", 1))
 	assert.NotNil(t, s.Displace("heavy", 4))
 }

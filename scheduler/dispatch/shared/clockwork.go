@@ -10,8 +10,8 @@ import (
 // schedule-ahead).
 const DefaultAhead = 10 * time.Millisecond
 
-// ClockworkOptions configures the clockwork policy.
-type ClockworkOptions struct {
+// clockworkOptions configures the clockwork policy.
+type clockworkOptions struct {
 	Options
 
 	// Ahead is the least work that every executor should have before it: a
@@ -24,7 +24,7 @@ type ClockworkOptions struct {
 	Sizes []int
 }
 
-// clockwork is Clockwork's dispatch: see NewClockwork.
+// clockwork is Clockwork's dispatch: see newClockwork.
 type clockwork struct {
 	pool
 	ahead    time.Duration
@@ -39,7 +39,7 @@ type commitment struct {
 	batch []waiter
 }
 
-// NewClockwork builds the dispatch of Clockwork (OSDI 2020) as far as it
+// newClockwork builds the dispatch of Clockwork (OSDI 2020) as far as it
 // concerns batches; loading of models is left out, as in Symphony's
 // comparison. Every executor is kept supplied: when less than Ahead of work is
 // left, its next batch is decided on. Of all models and sizes, those are
@@ -47,7 +47,7 @@ type commitment struct {
 // is due; the one that must start first is taken. Its requests are fixed from
 // then on, and what arrives later goes into later batches: predictable, and
 // the reason for its small batches.
-func NewClockwork(o ClockworkOptions) dispatch.Policy {
+func newClockwork(o clockworkOptions) dispatch.Policy {
 	p := &clockwork{pool: newPool(o.Options), ahead: o.Ahead}
 	p.sizes = o.Sizes
 	if p.ahead == 0 {

@@ -17,7 +17,7 @@ const (
 	// one more costs an executor as much as it saves; at the FrontRun instant
 	// at the latest (Symphony, section 4.3).
 	BetaLambda
-	// AtOnce: with its first request. Work-conserving; see NewEager.
+	// AtOnce: with its first request. Work-conserving; see newEager.
 	AtOnce
 )
 

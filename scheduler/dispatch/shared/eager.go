@@ -4,7 +4,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// NewEager builds the work-conserving baseline: no executor idles while a
+// newEager builds the work-conserving baseline: no executor idles while a
 // request waits. An executor that is free takes the model whose first request
 // leaves the least time, and of it as many requests as that one allows.
 // Requests are given up only when they cannot be served even alone.
@@ -12,6 +12,6 @@ import (
 // It is what Symphony compares itself with in section 4.3, in its stronger form.
 // The authors' code drops by the window there, too, which suits batches that are
 // held back; New calls that eager:window.
-func NewEager(o Options) dispatch.Policy {
+func newEager(o Options) dispatch.Policy {
 	return newDeferred("eager", DeferredOptions{Options: o, Ready: AtOnce, Drop: HeadDrop})
 }

@@ -26,9 +26,9 @@ func New(name string, o Options) (dispatch.Policy, error) {
 	case "adaptive":
 		return NewAdaptive(o), nil
 	case "clockwork":
-		return NewClockwork(ClockworkOptions{Options: o}), nil
+		return newClockwork(clockworkOptions{Options: o}), nil
 	case "nexus":
-		return NewNexus(o), nil
+		return newNexus(o), nil
 	case "eager":
 		return newDeferred(name, DeferredOptions{Options: o, Ready: AtOnce, Drop: dropRule(chosen[0])}), nil
 	case "deferred":

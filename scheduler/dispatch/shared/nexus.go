@@ -10,7 +10,7 @@ import (
 // same (Symphony's comparison).
 const nexusEpoch = 30 * time.Second
 
-// nexus is Nexus's dispatch: see NewNexus.
+// nexus is Nexus's dispatch: see newNexus.
 type nexus struct {
 	pool     // one line, and one model, a session
 	classes  []nexusModel
@@ -42,7 +42,7 @@ type duty struct {
 	turn     int
 }
 
-// NewNexus builds Nexus (SOSP 2019) as Symphony's comparison configures it,
+// newNexus builds Nexus (SOSP 2019) as Symphony's comparison configures it,
 // with one frontend: for an epoch of 30 s models are packed onto executors by
 // their rates; a request is dealt to one executor of its model when it
 // arrives, round robin by weight; and every executor goes round its models and
@@ -53,7 +53,7 @@ type duty struct {
 // its own runs the largest batch with 2·l(b) <= SLO; what remains of the rates
 // shares executors in duty cycles, each where it fits best. All is stretched,
 // or squeezed, to the executors that there are.
-func NewNexus(o Options) dispatch.Policy {
+func newNexus(o Options) dispatch.Policy {
 	p := &nexus{pool: newPool(o)}
 	for i := range p.models {
 		p.classes = append(p.classes, nexusModel{poolModel: p.models[i]})

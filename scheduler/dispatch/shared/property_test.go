@@ -200,7 +200,7 @@ func TestPoolPromises(t *testing.T) {
 		"head":       func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o, Drop: HeadDrop}) },
 		"betalambda": func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o, Ready: BetaLambda}) },
 		"powers": func(o Options) dispatch.Policy {
-			return NewClockwork(ClockworkOptions{Options: o, Sizes: []int{1, 2, 4, 8}})
+			return newClockwork(clockworkOptions{Options: o, Sizes: []int{1, 2, 4, 8}})
 		},
 	}
 	for _, name := range Names() {
@@ -274,7 +274,7 @@ func (d *poolDriver) play() {
 // TestCancellationLeavesNoTrace plays a story twice, once with guests that
 // arrive and are cancelled in between: the others meet the same fate.
 func TestCancellationLeavesNoTrace(t *testing.T) {
-	builds := []func(Options) dispatch.Policy{NewEager, func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o, Drop: HeadDrop}) }}
+	builds := []func(Options) dispatch.Policy{newEager, func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o, Drop: HeadDrop}) }}
 	rapid.Check(t, func(t *rapid.T) {
 		build := rapid.SampledFrom(builds).Draw(t, "policy")
 		o := Options{Models: []Model{{Durations: Linear(2*ms, 10*ms, 4), SLO: 80 * ms}}}

@@ -14,7 +14,7 @@ import (
 // then; so much is kept before deadlines from then on, a tenth of the objective at most,
 // and less again when they are punctual.
 func TestWhatBatchesTakeLongerIsKept(t *testing.T) {
-	p := NewEager(Options{Models: []Model{{Durations: Linear(ms, 10*ms, 8), SLO: 100 * ms}}, Margin: ms}).(*deferred)
+	p := newEager(Options{Models: []Model{{Durations: Linear(ms, 10*ms, 8), SLO: 100 * ms}}, Margin: ms}).(*deferred)
 	p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp}, nil)
 	assert.Equal(t, ms, p.kept(0))
 	now := dispatch.Time(0)

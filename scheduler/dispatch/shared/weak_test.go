@@ -47,7 +47,7 @@ func TestNothingIsHeldBackForNothing(t *testing.T) {
 				}
 				return sum / float64(seeds)
 			}
-			ours, theirs := kept(NewAdaptive), kept(NewEager)
+			ours, theirs := kept(NewAdaptive), kept(newEager)
 			assert.GreaterOrEqual(t, ours, theirs)
 			assert.InDelta(t, 0.99, theirs, 0.01, "the rate says something")
 		})

@@ -7,10 +7,10 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/split"
 )
 
-// TwoGroups is the Restriction of a lower bound that holds for plans with at
+// twoGroups is the Restriction of a lower bound that holds for plans with at
 // most two groups a module, each of one kind of hardware, whose first batches
 // are released together (see package whole).
-const TwoGroups = "at most two groups a module"
+const twoGroups = "at most two groups a module"
 
 // Policy finds the least cost of a sound plan.
 type Policy struct {
@@ -197,7 +197,7 @@ func (p *problem) solve(i int, budget time.Duration) (plan.Schedule, bool) {
 func (p *problem) certify(out *plan.Plan, bound float64) {
 	restriction := ""
 	if p.own != nil && p.own.Restricted {
-		restriction = TwoGroups
+		restriction = twoGroups
 	}
 	p.Certify(out, bound, restriction)
 }

@@ -171,7 +171,7 @@ func costOf(t *testing.T, plans []plan.Plan, must bool) float64 {
 
 // certified says that all plans together are of least cost, of all that there are.
 func certified(plans []plan.Plan) bool {
-	open := func(p plan.Plan) bool { return p.Status != plan.Optimal || p.Restriction == TwoGroups }
+	open := func(p plan.Plan) bool { return p.Status != plan.Optimal || p.Restriction == twoGroups }
 	return !slices.ContainsFunc(plans, open)
 }
 

@@ -170,7 +170,7 @@ func Draw(t *rapid.T) plan.Problem {
 				m.Inputs = append(m.Inputs, pipelines.Binding{Name: fmt.Sprintf("i%d", j), From: pipelines.Ref{Module: fmt.Sprintf("m%d", j), Port: "out"}})
 			}
 		}
-		m.Profile = DrawProfile(t)
+		m.Profile = drawProfile(t)
 		p.Pipeline.Modules = append(p.Pipeline.Modules, m)
 	}
 	return p
@@ -183,8 +183,8 @@ func DrawFew(t *rapid.T) plan.Problem {
 	return p
 }
 
-// DrawProfile is a random profile on up to three kinds of hardware.
-func DrawProfile(t *rapid.T) pipelines.Profile {
+// drawProfile is a random profile on up to three kinds of hardware.
+func drawProfile(t *rapid.T) pipelines.Profile {
 	var profile pipelines.Profile
 	for i, hardware := range []string{"a", "b", "c"} {
 		if i > 0 && rapid.Bool().Draw(t, "skip") {

@@ -38,9 +38,9 @@ func (c *Curve) at(budget float64) float64 {
 // of a module that receives nothing: it costs nothing under any budget.
 type Curves []Curve
 
-// Proportional are the curves of all modules under the proportional cost model,
+// proportional are the curves of all modules under the proportional cost model,
 // with weights divided by scale.
-func Proportional(p *plan.Prepared, scale float64) []Curves {
+func proportional(p *plan.Prepared, scale float64) []Curves {
 	all := make([]Curves, len(p.Modules))
 	for i, m := range p.Modules {
 		if m.Rate == 0 {

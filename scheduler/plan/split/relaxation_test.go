@@ -28,7 +28,7 @@ func TestEveryFlowBoundsEverySplit(t *testing.T) {
 		if best.Found == nil {
 			return
 		}
-		costs := Proportional(ready, best.Scale)
+		costs := proportional(ready, best.Scale)
 		r := newRelaxation(ready.DAG, Costs(costs), problem.Pipeline.SLO.Seconds())
 		r.low, r.high = make([]float64, len(costs)), make([]float64, len(costs))
 		for i, f := range costs {
@@ -46,7 +46,7 @@ func TestRoughlyBoundsEverySplit(t *testing.T) {
 		problem := plantest.DrawUnlimited(t)
 		ready, err := plan.Prepare(&problem, plan.Options{CostModel: plan.CostProportional}, anything{})
 		require.NoError(t, err)
-		costs := Costs(Proportional(ready, 1))
+		costs := Costs(proportional(ready, 1))
 		boxes := rapid.IntRange(1, 40).Draw(t, "boxes")
 		bound, split := Least(ready, costs, boxes)
 		rough, _ := Roughly(ready, costs, boxes)

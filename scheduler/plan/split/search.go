@@ -71,7 +71,7 @@ func NewSearch(p *plan.Prepared) *Search {
 // model.
 func NewProportional(p *plan.Prepared) *Search {
 	b := NewSearch(p)
-	b.Costs = Costs(Proportional(p, b.Scale))
+	b.Costs = Costs(proportional(p, b.Scale))
 	b.Buy = func(i int, budget time.Duration) (float64, time.Duration, bool) {
 		set, ok := Cheapest(p.Modules[i], budget)
 		return set.Weight / b.Scale, set.Worst, ok

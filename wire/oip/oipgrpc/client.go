@@ -120,7 +120,7 @@ func (c *Client) Metadata(ctx context.Context, model, version string) (*wire.Met
 	if err != nil {
 		return nil, err
 	}
-	out := DecodeMetadata(&m)
+	out := decodeMetadata(&m)
 	decodeMore(out, more)
 	return out, nil
 }

@@ -247,9 +247,9 @@ func EncodeMetadata(m *wire.Metadata) *pb.ModelMetadataResponse {
 	}
 }
 
-// DecodeMetadata reads what any server tells of a model. Whether it is ready is
+// decodeMetadata reads what any server tells of a model. Whether it is ready is
 // another question.
-func DecodeMetadata(m *pb.ModelMetadataResponse) *wire.Metadata {
+func decodeMetadata(m *pb.ModelMetadataResponse) *wire.Metadata {
 	out := &wire.Metadata{Pipeline: m.GetName(), Platform: m.GetPlatform(), Inputs: decodePorts(m.GetInputs()), Outputs: decodePorts(m.GetOutputs())}
 	if n := len(m.GetVersions()); n > 0 {
 		out.Generation, _ = strconv.Atoi(m.GetVersions()[n-1]) // other servers' versions need not be numbers

@@ -164,7 +164,7 @@ func TestErrorsComeBackWhole(t *testing.T) {
 
 func TestMetadataComesBackWhole(t *testing.T) {
 	m := &wire.Metadata{Pipeline: "p", Generation: 4, Inputs: []pipelines.Port{{Name: "x", Datatype: "FP32", Shape: []int64{-1, 2}}}, Outputs: []pipelines.Port{}}
-	back := DecodeMetadata(EncodeMetadata(m))
+	back := decodeMetadata(EncodeMetadata(m))
 	m.Platform = "harpagon_pipeline"
 	assert.Equal(t, m, back)
 }
