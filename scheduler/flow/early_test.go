@@ -11,16 +11,16 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
-const earlyMS = time.Millisecond
+const milli = time.Millisecond
 
 func TestWhatIsKeptForAModule(t *testing.T) {
-	groups := []tc.Group{{Batch: 2, Duration: 30 * earlyMS, Durations: []time.Duration{20 * earlyMS, 30 * earlyMS}}}
-	m := &plan.Module{Budget: 55 * earlyMS}
-	assert.Equal(t, KeptWindows{20 * earlyMS, 55 * earlyMS}, KeepWindows("", m, groups))
-	assert.Equal(t, KeptWindows{20 * earlyMS, 55 * earlyMS}, KeepWindows("tc", m, groups))
-	assert.Equal(t, KeptWindows{55 * earlyMS, 55 * earlyMS}, KeepWindows("deferred", m, groups))
-	assert.Equal(t, KeptWindows{20 * earlyMS, 20 * earlyMS}, KeepWindows("deferred", &plan.Module{}, groups))
-	assert.Equal(t, KeptWindows{20 * earlyMS, 20 * earlyMS}, KeepWindows("deferred", nil, groups))
+	groups := []tc.Group{{Batch: 2, Duration: 30 * milli, Durations: []time.Duration{20 * milli, 30 * milli}}}
+	m := &plan.Module{Budget: 55 * milli}
+	assert.Equal(t, KeptWindows{20 * milli, 55 * milli}, KeepWindows("", m, groups))
+	assert.Equal(t, KeptWindows{20 * milli, 55 * milli}, KeepWindows("tc", m, groups))
+	assert.Equal(t, KeptWindows{55 * milli, 55 * milli}, KeepWindows("deferred", m, groups))
+	assert.Equal(t, KeptWindows{20 * milli, 20 * milli}, KeepWindows("deferred", &plan.Module{}, groups))
+	assert.Equal(t, KeptWindows{20 * milli, 20 * milli}, KeepWindows("deferred", nil, groups))
 }
 
 func TestEarlyStartsGoByThePromise(t *testing.T) {

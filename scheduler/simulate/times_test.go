@@ -11,15 +11,15 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-const drawnMS = time.Millisecond
+const milli = time.Millisecond
 
 func TestParseTimes(t *testing.T) {
 	for text, want := range map[string]Times{
-		"1ms":               constantTime(drawnMS),
+		"1ms":               constantTime(milli),
 		"0":                 {},
-		"uniform:1ms,3ms":   {Least: drawnMS, Most: 3 * drawnMS},
-		"uniform:0s, 3ms":   {Most: 3 * drawnMS},
-		"lognormal:1ms,0.3": {Mean: drawnMS, Variation: 0.3},
+		"uniform:1ms,3ms":   {Least: milli, Most: 3 * milli},
+		"uniform:0s, 3ms":   {Most: 3 * milli},
+		"lognormal:1ms,0.3": {Mean: milli, Variation: 0.3},
 	} {
 		got, file, err := ParseTimes(text)
 		require.NoError(t, err, text)
@@ -52,9 +52,9 @@ func TestParseTimes(t *testing.T) {
 func TestTimesAreDrawnByTheirQuantiles(t *testing.T) {
 	const n = 20_000
 	for name, times := range map[string]Times{
-		"uniform":   {Least: drawnMS, Most: 3 * drawnMS},
-		"lognormal": {Mean: drawnMS, Variation: 0.5},
-		"measured":  {Measured: []Percentile{{10, drawnMS}, {50, 2 * drawnMS}, {90, 4 * drawnMS}, {100, 9 * drawnMS}}},
+		"uniform":   {Least: milli, Most: 3 * milli},
+		"lognormal": {Mean: milli, Variation: 0.5},
+		"measured":  {Measured: []Percentile{{10, milli}, {50, 2 * milli}, {90, 4 * milli}, {100, 9 * milli}}},
 	} {
 		require.NoError(t, times.Check())
 		r := RandomSource(1, ForDelay, 0)
@@ -68,20 +68,20 @@ func TestTimesAreDrawnByTheirQuantiles(t *testing.T) {
 			assert.InEpsilon(t, float64(times.Quantile(q)), float64(all[int(q*n)]), 0.05, "%s, %v", name, q)
 		}
 		if name == "lognormal" {
-			assert.InEpsilon(t, float64(drawnMS), float64(sum/n), 0.02)
+			assert.InEpsilon(t, float64(milli), float64(sum/n), 0.02)
 		}
 	}
-	measured := Times{Measured: []Percentile{{50, drawnMS}, {90, 3 * drawnMS}}}
-	assert.Equal(t, drawnMS, measured.Quantile(0.2))
-	assert.Equal(t, 2*drawnMS, measured.Quantile(0.7))
-	assert.Equal(t, 3*drawnMS, measured.Quantile(0.99))
+	measured := Times{Measured: []Percentile{{50, milli}, {90, 3 * milli}}}
+	assert.Equal(t, milli, measured.Quantile(0.2))
+	assert.Equal(t, 2*milli, measured.Quantile(0.7))
+	assert.Equal(t, 3*milli, measured.Quantile(0.99))
 }
 
 // A constant delay draws nothing and is what it was.
 func TestAFixedDelayIsPlannedAsItIs(t *testing.T) {
-	d := dispatch.Delay{Control: drawnMS, PerRequest: drawnMS / 10}
+	d := dispatch.Delay{Control: milli, PerRequest: milli / 10}
 	assert.Equal(t, d, FixedDelay(d).Planned())
 	assert.Equal(t, d.Of(7), FixedDelay(d).Draw(nil, 7))
-	u := DrawnDelay{Message: Times{Most: 100 * drawnMS}}
-	assert.Equal(t, 99*drawnMS, u.Planned().Control)
+	u := DrawnDelay{Message: Times{Most: 100 * milli}}
+	assert.Equal(t, 99*milli, u.Planned().Control)
 }

@@ -1,11 +1,5 @@
 package matching
 
-import "math"
-
-// maxCost bounds the costs of a matrix: sums of a few thousand of them stay
-// within 64 bits.
-const maxCost = math.MaxInt64 >> 16
-
 const none = int32(-1)
 
 // Assignment solves assignment problems one after the other in the same memory. Its
@@ -22,7 +16,7 @@ type Assignment struct {
 
 // Solve pairs each row with a column of its own, or, where there are more rows
 // than columns, each column with a row, at the least sum of costs. cost holds
-// rows·cols numbers, row after row, of at most maxCost in size. The result has
+// rows·cols numbers, row after row, of at most 2^47 in size. The result has
 // the column of each row, -1 for a row without one, and holds until the next
 // call.
 func (s *Assignment) Solve(cost []int64, rows, cols int) []int32 {

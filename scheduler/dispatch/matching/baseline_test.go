@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-const baselineMS = time.Millisecond
+const milli = time.Millisecond
 
 // line takes each per item.
 func line(each time.Duration) pipelines.Latency {
@@ -21,8 +21,8 @@ func line(each time.Duration) pipelines.Latency {
 
 func options(name string) BaselineOptions {
 	return BaselineOptions{
-		Name: name, SLO: 100 * baselineMS, Largest: 50, Threshold: 20,
-		Types: []InstanceType{{Name: "base", Latency: line(baselineMS)}, {Name: "other", Latency: line(3 * baselineMS)}},
+		Name: name, SLO: 100 * milli, Largest: 50, Threshold: 20,
+		Types: []InstanceType{{Name: "base", Latency: line(milli)}, {Name: "other", Latency: line(3 * milli)}},
 	}
 }
 
@@ -69,7 +69,7 @@ func TestEveryQueryHasOneEnd(t *testing.T) {
 			require.Equal(t, len(waiting), p.Len())
 		}
 		for id := range rapid.IntRange(1, 150).Draw(t, "steps") {
-			now += time.Duration(rapid.IntRange(0, 20).Draw(t, "wait")) * baselineMS
+			now += time.Duration(rapid.IntRange(0, 20).Draw(t, "wait")) * milli
 			for timer <= now {
 				timer = dispatch.Never
 				step(dispatch.Event{Kind: dispatch.Timer})
