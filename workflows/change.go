@@ -82,6 +82,7 @@ func (s *service) repair(ctx workflow.Context) {
 		s.Carries = by
 		s.serve(ctx, reply)
 	} else {
+		s.Failures++
 		if s.broken() && !failure.RetryAt.After(workflow.Now(ctx)) { // else it would be due at once, again and again
 			failure.RetryAt = s.retryTime(ctx)
 		}

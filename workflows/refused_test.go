@@ -21,7 +21,7 @@ import (
 // TestARefusedChangeLeavesNoTrace refuses a change and then loses what runs in ways, orders and
 // at times that are drawn: a host that is killed or leaves, or comes back before it was missed,
 // executors that end, gateways that are replaced or joined by others. What served must serve
-// again, by itself, at all gateways.
+// again, by itself, at all gateways; and once more after a minute without any host.
 func TestARefusedChangeLeavesNoTrace(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -53,6 +53,9 @@ func (l *loss) play() {
 		func() { r.update(UpdateApply, ApplyRequest{Spec: traffic(tooMuch)}) },
 		func() { l.lose(r); l.replaceGateway(r) },
 		func() { l.serves(r) },
+		func() { l.setHosts(r, FleetChange{Lost: []string{w.fleet.Hosts[0].Name}}) },
+		func() { l.setHosts(r, FleetChange{Joined: []string{"three"}}, host("three", 4)) },
+		func() { l.serves(r) },
 		func() { apply(30)(r) },
 		func() {
 			assert.Equal(l.t, 30., r.status().Rate, "a change that can be is carried out")
@@ -71,15 +74,8 @@ func (l *loss) soon() time.Duration { return 1 + time.Duration(l.random.Int64N(i
 
 // lose takes the host away on which everything runs, or restarts its process.
 func (l *loss) lose(r *rig) {
-	w := l.world
 	change := func(c FleetChange, hosts ...activities.HostInfo) func() {
-		return func() {
-			w.change(func() {
-				w.fleet.Version++
-				w.fleet.Hosts = hosts
-			})
-			r.SignalWorkflow(SignalFleetChanged, c)
-		}
+		return func() { l.setHosts(r, c, hosts...) }
 	}
 	leaving := host("one", 4)
 	leaving.Leaving = true
@@ -100,10 +96,19 @@ func (l *loss) lose(r *rig) {
 		r.at(at, change(FleetChange{Joined: []string{"one"}, Restarted: []string{"one"}}, host("one", 4)))
 		for _, e := range r.status().Executors {
 			r.at(l.soon(), func() {
-				r.SignalWorkflow(SignalExecutorEnded, executorEnded{Workflow: executorID(e.Executor, 1), Executor: e.Executor, Reason: "its process ended"})
+				r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: executorID(e.Executor, 1), Executor: e.Executor, Reason: "its process ended"})
 			})
 		}
 	}
+}
+
+// setHosts leaves the fleet with these hosts, and says what has changed.
+func (l *loss) setHosts(r *rig, c FleetChange, hosts ...activities.HostInfo) {
+	l.world.change(func() {
+		l.world.fleet.Version++
+		l.world.fleet.Hosts = hosts
+	})
+	r.SignalWorkflow(SignalFleetChanged, c)
 }
 
 // replaceGateway has the gateway's process replaced, or another join it.

@@ -84,10 +84,12 @@ func handler(c *config.Config) (http.Handler, error) {
 	if err == nil {
 		assets, err = fs.Sub(assets, "local")
 	}
+	if err == nil {
+		err = route.SetUIRoutes(e, c.PublicPath, assets, provider)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("embedded: Temporal UI: %w", err)
 	}
-	route.SetUIRoutes(e, c.PublicPath, assets)
 	route.SetRenderRoute(e, c.PublicPath)
 	return e, nil
 }
