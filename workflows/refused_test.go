@@ -96,7 +96,7 @@ func (l *loss) lose(r *rig) {
 		r.at(at, change(FleetChange{Joined: []string{"one"}, Restarted: []string{"one"}}, host("one", 4)))
 		for _, e := range r.status().Executors {
 			r.at(l.soon(), func() {
-				r.SignalWorkflow(SignalExecutorEnded, ExecutorEnded{Workflow: executorID(e.Executor, 1), Executor: e.Executor, Reason: "its process ended"})
+				r.SignalWorkflow(SignalExecutorEnded, executorEnded{Workflow: executorID(e.Executor, 1), Executor: e.Executor, Reason: "its process ended"})
 			})
 		}
 	}

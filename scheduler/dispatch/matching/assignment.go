@@ -1,5 +1,7 @@
 package matching
 
+import "math"
+
 const none = int32(-1)
 
 // Assignment solves assignment problems one after the other in the same memory. Its
