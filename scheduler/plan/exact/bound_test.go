@@ -47,7 +47,7 @@ func TestSharedBoundHoldsForThePlanThatItDoesNotKnow(t *testing.T) {
 // The bound of columns is above no plan: of one pipeline or of several together, found by
 // the search or by brute force.
 func TestColumnsHoldForEveryPlan(t *testing.T) {
-	plans, near := 0, 0
+	plans, near, all := 0, 0, drawLess(t)
 	rapid.Check(t, func(t *rapid.T) {
 		var able []*problem
 		least := math.Inf(1)
@@ -90,5 +90,7 @@ func TestColumnsHoldForEveryPlan(t *testing.T) {
 		}
 	})
 	t.Logf("%d of %d bounds are within 20 %% of the plan", near, plans)
-	assert.Greater(t, near, plans/5)
+	if all {
+		assert.Greater(t, near, plans/5)
+	}
 }

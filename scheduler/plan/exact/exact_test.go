@@ -1,8 +1,10 @@
 package exact
 
 import (
+	"flag"
 	"fmt"
 	"math"
+	"os"
 	"testing"
 	"time"
 
@@ -14,6 +16,19 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/plantest"
 	"github.com/harpagon/harpagon/scheduler/plan/split"
 )
+
+// drawLess has a test that takes minutes draw a quarter of its problems, unless
+// HARPAGON_LONG is set.
+func drawLess(t *testing.T) (all bool) {
+	if os.Getenv("HARPAGON_LONG") != "" {
+		return true
+	}
+	checks := flag.Lookup("rapid.checks").Value
+	before := checks.String()
+	require.NoError(t, checks.Set("25"))
+	t.Cleanup(func() { require.NoError(t, checks.Set(before)) })
+	return false
+}
 
 // M3 of Table I at 198 requests per time.Second and one time.Second: five machines at
 // 99 % load, a batch of 32 every 162 ms, and no dummy requests.

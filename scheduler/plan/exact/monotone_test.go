@@ -72,7 +72,7 @@ func TestLessDoesNotCostMoreElsewhere(t *testing.T) {
 func TestPairsThatRoseOnce(t *testing.T) {
 	seeds := []uint64{126, 195, 580, 605, 894, 1195, 1446, 1582, 1704, 2185, 2257, 2560, 3035, 3926, 5089, 5670, 6039, 6650, 9677, 9839}
 	if os.Getenv("HARPAGON_LONG") == "" {
-		seeds = seeds[:4]
+		seeds = seeds[:2]
 	}
 	for _, seed := range seeds {
 		require.False(t, rose(t, plan.CostShared, seed, drawServices), seed)

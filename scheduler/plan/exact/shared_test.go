@@ -78,6 +78,7 @@ func TestPlansTogetherSayWhichIsInfeasible(t *testing.T) {
 }
 
 func TestSharedIsSoundAndBetweenItsBounds(t *testing.T) {
+	drawLess(t)
 	several := 0
 	rapid.Check(t, func(t *rapid.T) {
 		problem := plantest.DrawUnlimitedFew(t)
@@ -111,6 +112,7 @@ func TestSharedIsSoundAndBetweenItsBounds(t *testing.T) {
 }
 
 func TestSharedInTwoSteps(t *testing.T) {
+	drawLess(t)
 	rapid.Check(t, func(t *rapid.T) {
 		problem := plantest.DrawUnlimitedFew(t)
 		full := solve(problem, exactShared)
@@ -126,6 +128,7 @@ func TestSharedInTwoSteps(t *testing.T) {
 }
 
 func TestSharedKeepsCounts(t *testing.T) {
+	drawLess(t)
 	rapid.Check(t, func(t *rapid.T) {
 		problem := plantest.DrawFew(t)
 		problem.Pipeline.Rate /= 10
