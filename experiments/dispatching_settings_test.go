@@ -75,6 +75,8 @@ func TestMeasure(t *testing.T) {
 // always due sooner: more is borne, with 99 % of each model's requests in time,
 // than by the policies that come nearest.
 func TestManyUnlikeModels(t *testing.T) {
+	long(t)
+	t.Parallel()
 	effort := Effort{Requests: 8_000, Each: 2_000, Seeds: 1, Tolerance: 0.004}
 	for _, s := range Of(partMixed) {
 		if s.Devices > 64 || s.Popular > 0 || os.Getenv("HARPAGON_LONG") == "" && len(s.Models) != 37 {

@@ -13,7 +13,7 @@ import (
 // TestTheExampleServesThePapersNetworks: the list of examples/cluster/zoo is the paper's
 // table 6.
 func TestTheExampleServesThePapersNetworks(t *testing.T) {
-	f, err := os.Open("../../examples/cluster/zoo/networks.csv")
+	f, err := os.Open("../examples/cluster/zoo/networks.csv")
 	require.NoError(t, err)
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()

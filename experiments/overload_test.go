@@ -15,6 +15,7 @@ import (
 // were taken in as soon as there was room: a batch takes a third of the objective of one, and
 // batches of one seven eighths of that of another.
 func TestGoodputHoldsBeyondCapacity(t *testing.T) {
+	t.Parallel()
 	all, err := Workloads(DefaultSeed, workloads)
 	require.NoError(t, err)
 	all = append(all[2:4:4], all[14], all[15], all[17])

@@ -42,6 +42,7 @@ func certified(t *testing.T, n int) []Workload {
 
 // How near the bound of cost model shared comes to the plans of the suite.
 func TestCertificatesOfSharedDevices(t *testing.T) {
+	t.Parallel()
 	var gaps []float64
 	for _, w := range certified(t, 10) {
 		p := policies.Solve(w.Problem, plan.Options{})

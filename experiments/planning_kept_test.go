@@ -19,6 +19,7 @@ import (
 // module of every plan that any policy calls sound, under every cost model.
 // HARPAGON_WORKLOADS=1131 does so on the whole suite, HARPAGON_LONG on eight workloads.
 func TestEverySoundPlanIsKeptRequestByRequest(t *testing.T) {
+	t.Parallel()
 	n := 4
 	if os.Getenv("HARPAGON_LONG") != "" {
 		n = 8

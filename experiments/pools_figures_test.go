@@ -29,6 +29,8 @@ func TestWhatTheTableShows(t *testing.T) {
 
 // The figures about searches say what the paper says, on fewer queries.
 func TestKairosPlusNeedsFewestEvaluations(t *testing.T) {
+	long(t)
+	t.Parallel()
 	r, err := evaluations(t.Context(), &Env{Quick: true})
 	require.NoError(t, err)
 	count := map[string]float64{}

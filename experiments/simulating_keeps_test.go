@@ -20,6 +20,7 @@ import (
 // for every request of an even stream answer every request within the SLO, by all
 // policies and cost models, with early starts and without.
 func TestSoundPlansKeepTheirPromise(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
 	r, err := promises(t.Context(), &Env{Clock: func() time.Duration { return time.Since(began) }}, 12)
 	require.NoError(t, err)
@@ -34,6 +35,8 @@ func TestSoundPlansKeepTheirPromise(t *testing.T) {
 // TestEarlyStartsCostNothing compares early starts with windows that are kept, on
 // plans of whole and shared devices: no less is attained, and sooner.
 func TestEarlyStartsCostNothing(t *testing.T) {
+	long(t)
+	t.Parallel()
 	r, err := early(t.Context(), &Env{}, 4)
 	require.NoError(t, err)
 	got := map[string]float64{}
@@ -53,6 +56,8 @@ func TestEarlyStartsCostNothing(t *testing.T) {
 // TestSoundPlansKeepThinnerStreams: a stream whose requests are at least as far
 // apart as those of the planned one is kept, too, up to the gap.
 func TestSoundPlansKeepThinnerStreams(t *testing.T) {
+	long(t)
+	t.Parallel()
 	all, err := Workloads(DefaultSeed, 8)
 	require.NoError(t, err)
 	random := rand.New(rand.NewPCG(1, 1))

@@ -17,6 +17,7 @@ import (
 // runs for one service beside those that matter to it and for the devices that
 // there are: for every policy and cost model they are the same.
 func TestPlansOfTheLibraryAreThoseOfEachService(t *testing.T) {
+	t.Parallel()
 	for _, policy := range pipelines.Policies(scheduler.KindPipeline) {
 		for _, model := range pipelines.CostModels() {
 			t.Run(policy+"/"+model, func(t *testing.T) {

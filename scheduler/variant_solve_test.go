@@ -203,6 +203,8 @@ func TestAccuracyFallsWithTheRateOnFixedDevices(t *testing.T) {
 // Pipelines that are planned together choose one after another, and never cost more than
 // without variants.
 func TestVariantsOfPipelinesTogether(t *testing.T) {
+	long(t)
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var specs, own []scheduler.Spec
 		for i := range 2 {

@@ -25,7 +25,7 @@ pool "by-%[1]s" {
   %[2]s
   engine   = "%[1]s"
   sizes    = "sizes.csv"
-  slo      = "1s"
+  slo      = "10s"
   budget   = 0.1
   base     = "%[3]s"
   hardware = ["%[3]s"]

@@ -8,6 +8,12 @@ variable "budget" {
   default     = 0.15
 }
 
+variable "slo" {
+  type        = string
+  description = "within which a list is to be ranked"
+  default     = "200ms"
+}
+
 hardware "on-demand" {
   price = 0.10
   cores = 1
@@ -23,7 +29,7 @@ hardware "spot" {
 pool "ranking" {
   model    = "ranking.onnx"
   sizes    = "sizes.csv"
-  slo      = "200ms"
+  slo      = var.slo
   budget   = var.budget
   base     = "on-demand"
   hardware = ["on-demand", "spot"]

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 // Queries of every size are answered by the pool as by the network itself, row by row.
 func TestThePoolAnswersAsTheNetworkDoes(t *testing.T) {
-	s, err := local.Start(t.Context(), local.Options{Files: []string{"."}, StateDir: t.TempDir(), Environ: []string{}, Cores: 2, WithoutUI: true})
+	s, err := local.Start(t.Context(), local.Options{Files: []string{"."}, Vars: map[string]string{"slo": "5s"}, StateDir: t.TempDir(), Environ: []string{}, Cores: 2, WithoutUI: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	require.Len(t, s.Services, 1)

@@ -39,7 +39,7 @@ func TestReferenceOfTheLanguage(t *testing.T) {
 				assert.NotEmpty(t, points)
 				return
 			}
-			at := "planning/" + templateRoot
+			at := templateRoot
 			if strings.Contains(fence[2], "aws-2026-11.csv") {
 				at = folder
 			}

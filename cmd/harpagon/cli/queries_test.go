@@ -39,13 +39,13 @@ func TestQueriesOfALoadHaveTheSizesOfTheMix(t *testing.T) {
 func TestSizesComeFromTheDeclaration(t *testing.T) {
 	var errs bytes.Buffer
 	d := &Deps{Stderr: &errs, Environ: []string{}}
-	f := loadFlags{sizes: "../../../../examples/pool"}
+	f := loadFlags{sizes: "../../../examples/pool"}
 	all, err := f.queries(d, "ranking", queryPorts())
 	require.NoError(t, err, errs.String())
 	assert.InDelta(t, queriesKept, len(all), 1)
 	for why, bad := range map[string]loadFlags{
-		`declares no pool "other"`: {sizes: "../../../../examples/pool"},
-		"give one of the two":      {sizes: "../../../../examples/pool", inputs: []string{"items=x"}},
+		`declares no pool "other"`: {sizes: "../../../examples/pool"},
+		"give one of the two":      {sizes: "../../../examples/pool", inputs: []string{"items=x"}},
 		"no such file":             {sizes: "missing.csv"},
 	} {
 		_, err := bad.queries(d, "other", queryPorts())
