@@ -27,10 +27,10 @@
 // the scheduler's demand test assumes.
 //
 // Host.Measure runs a module by itself and yields the profile points that the
-// planner works with; package rounds says how.
+// planner works with; Measurement says how.
 //
 // Engines are values that the program passes in; this package knows none of
-// them by import. The sub-packages hold them: functions (processing steps in
+// them by import. The sub-packages hold them: steps (processing steps in
 // Go), emulated (sleeps for profiled durations), gorgonia with child (networks
 // in a process of their own), remote (models on other servers), process
 // (commands that serve a model), and reference (slow and plain, for checks).

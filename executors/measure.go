@@ -74,7 +74,7 @@ func (t MeasureTask) batches() []int {
 
 // Measure runs a module by itself on a device and returns the profile points.
 // All batch sizes take turns in rounds, so that what disturbs the machine for a
-// while disturbs them alike and not one of them. See package rounds
+// while disturbs them alike and not one of them. See Measurement
 // for what becomes of the runs.
 //
 // Points in from are taken over as they are; its rounds are gone on with. tell,

@@ -116,7 +116,7 @@ func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s * 1e9))
 
 // Physical bounds the goodput of any dispatcher, even one that knows all
 // arrivals beforehand, for a setting of one model, Poisson arrivals and no
-// delays: the rate at which the bound of package limit falls to 99 %.
+// delays: the rate at which UpperLimit falls to 99 %.
 func (s *DispatchSetting) Physical(e Effort) (float64, error) {
 	n := s.Models[0]
 	low, high := s.Bound()/2, s.Bound()

@@ -54,7 +54,7 @@ type promise struct {
 // promises plays n workloads of the suite, each as declared and with every
 // fan-out set to one, under every cost model and by every policy, with early
 // starts and without. Exhaustive searches run on as many workloads as in the
-// tables of package planning where all workloads are played, and on none
+// tables of planning where all workloads are played, and on none
 // otherwise.
 func promises(ctx context.Context, e *Env, n int) (Result, error) {
 	var out Result

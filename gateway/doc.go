@@ -48,7 +48,7 @@
 // application is what has an objective; one that has a single application may be
 // addressed by its own name. What has been sent is answered however late it comes,
 // and a caller who leaves takes a waiting request with him; a call that has begun
-// goes on, because the provider bills it anyway. Package invoke says what is sent
+// goes on, because the provider bills it anyway. Package serverless says what is sent
 // again.
 //
 // # Changing the deployment

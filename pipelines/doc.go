@@ -17,7 +17,7 @@
 // check finds what is wrong with a declaration: names that do not exist,
 // shapes that do not fit, cycles, objectives that no hardware can meet. CheckAll of it
 // is found in one pass, as data: a Finding says by a path such as
-// "pipeline.traffic.module.detect.profile" what it is about, and package language
+// "pipeline.traffic.module.detect.profile" what it is about, and package hcl
 // turns that into a line and a column.
 //
 // CheckAll is for a declaration that was read from files; CheckDocument and CheckFunction are

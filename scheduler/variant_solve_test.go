@@ -124,7 +124,7 @@ func TestAFloorAtTheOwnAccuracyChangesNoPlan(t *testing.T) {
 	}
 }
 
-// brute tries all combinations in an order of its own and knows nothing of package variant.
+// brute tries all combinations in an order of its own and knows nothing of ChooseVariants.
 func brute(p *pipelines.Pipeline, hardware []pipelines.Hardware) (cost, accuracy float64, found bool) {
 	cost, accuracy = math.Inf(1), 0
 	var try func(p pipelines.Pipeline, module int)

@@ -114,7 +114,7 @@ func (h *Host) Describe(_ context.Context, function string) ([]Described, error)
 	return all, nil
 }
 
-// routeManaging answers the hook of package provision.
+// routeManaging answers the hook of a Provisioner.
 func (h *Host) routeManaging() {
 	h.mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) {
 		all, err := h.Describe(r.Context(), r.URL.Query().Get("function"))

@@ -1,3 +1,3 @@
 // Package build declares pipelines, pools and functions in Go. What comes out is
-// the same value that package language reads from HCL.
+// the same value that package hcl reads from HCL.
 package build

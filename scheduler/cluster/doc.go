@@ -5,7 +5,7 @@
 //	plan.go       what is asked, and the plan with its text; json.go is its contract
 //	solve.go      the steps: divide objectives, divide the cluster, size each part
 //	size.go       the least number of devices that attains, by simulation, and a bound
-//	parts.go      which pipelines share devices: the problem for package partition
+//	parts.go      which pipelines share devices: the problem for Partition
 //
 //	division      the objective of a pipeline among its modules
 //	partition     models among sub-clusters
@@ -25,8 +25,8 @@
 // more memory than a device has (6), requests and memory as even as possible
 // (4, 7, 8), and from what runs no more moved than is allowed (11).
 //
-//	problem.go  the program, and what an assignment is worth
+//	partition_problem.go  the program, and what an assignment is worth
 //	solve.go    greedy, then moves and swaps until none helps; kicks out of dead ends
-//	bound.go    what no assignment can be better than, moves counted
-//	exact.go    all assignments, where they are few
+//	partition_bound.go    what no assignment can be better than, moves counted
+//	partition_exact.go    all assignments, where they are few
 package cluster

@@ -22,14 +22,14 @@
 //
 //   - package tc, the batch-aware dispatch of the Harpagon paper (section III-B)
 //     with the open batches ordered by due date.
-//   - package turns, for comparison: requests, or batches in the paper's order, to executors in
+//   - package roundrobin, for comparison: requests, or batches in the paper's order, to executors in
 //     turn.
 //   - package shared, policies over a pool of devices: adaptive, the default
 //     there, deferred (Symphony), and the baselines eager, clockwork and nexus.
-//     Package limit bounds what any of them can reach.
+//     UpperLimit in experiments bounds what any of them can reach.
 //   - package matching, Kairos: queries of different sizes to instances that
-//     differ, by assignment at least cost (package assign).
-//   - package baseline: those that Kairos is compared with, for queries of
+//     differ, by assignment at least cost (Assignment).
+//   - its baselines (NewBaseline): those that Kairos is compared with, for queries of
 //     different sizes.
 //   - package grouped, HarmonyBatch: one queue per group of applications, a
 //     timeout per application.

@@ -24,7 +24,7 @@
 //
 // Every plan comes with its goodput: the highest rate at which 99 % of queries
 // finish within the objective when dispatch policy matching distributes them,
-// drawn by package trial and played by package simulate.
+// drawn for a trial and played by package simulate.
 //
 // # Trials
 //
@@ -33,7 +33,7 @@
 // sustains.
 //
 // What distributes the queries is a dispatch.Policy: policy matching as it runs
-// in the gateway, or one of package baseline, which the Kairos paper compares
+// in the gateway, or one of its baselines, which the Kairos paper compares
 // with (section 7). The oracle of the paper knows all queries beforehand and is no
 // policy; it is the yardstick.
 //

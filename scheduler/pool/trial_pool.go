@@ -35,7 +35,7 @@ func (p TrialPool) Instances() int {
 	return n
 }
 
-// Baseline are the options of one of the distributors of package baseline that knows the pool's
+// Baseline are the options of one of the baselines that knows the pool's
 // latencies. The threshold is that of drs.
 func (p TrialPool) Baseline(name string, largest, threshold int) matching.BaselineOptions {
 	o := matching.BaselineOptions{Name: name, Base: int32(p.Base), SLO: p.SLO, Largest: int32(largest), Threshold: int32(threshold)}

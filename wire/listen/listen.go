@@ -69,7 +69,7 @@ func GRPC(address string, c secure.Credentials, most int) (net.Listener, error) 
 	return l, nil
 }
 
-// Frames opens the address for connections of frames (package frames), at most so many; 0
+// Frames opens the address for connections of frames (package stream), at most so many; 0
 // means connections. Those beyond are told what is given. TLS is the server's.
 func Frames(address string, c secure.Credentials, most int, says []byte) (net.Listener, error) {
 	l, err := open(address, c, most, Refusal{Tell: say(says)}, "", func(l net.Listener) net.Listener { return l })

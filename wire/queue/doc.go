@@ -9,7 +9,7 @@
 //
 // # Frames
 //
-// A message is a frame of package frames: a byte for its kind, and its fields as varints,
+// A message is a frame of package stream: a byte for its kind, and its fields as varints,
 // or as bytes with their length before them. Before the first frame either side sends the
 // preamble, with the version of the protocol, by which a peer that speaks something else
 // is told apart.

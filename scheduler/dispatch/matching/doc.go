@@ -2,7 +2,7 @@
 // are paired with instances of different kinds at the least sum of costs.
 //
 //	matching.go  the policy: events in, actions out
-//	decide.go    one decision: costs of pairs, solved by package assign
+//	decide.go    one decision: costs of pairs, solved by an Assignment
 //	learn.go     latencies by kind and size, from what was seen
 //	inherit.go   going on with what another policy has learned
 //
@@ -35,7 +35,7 @@
 //
 //	ribbon.go     ribbon: first come, first served, the base first
 //	threshold.go  drs, after DeepRecSys: large queries to the base, small ones elsewhere
-//	clockwork.go  clockwork: each query at once to the queue of the instance that ends it first
+//	baseline_clockwork.go  clockwork: each query at once to the queue of the instance that ends it first
 //	floor.go      what they share: which instances idle, and what can still be in time
 //
 // All of them drop a query once no instance can finish it in time. The originals would serve it

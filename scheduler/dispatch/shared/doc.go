@@ -10,5 +10,5 @@
 //	eager.go, clockwork.go, nexus.go  baselines
 //	new.go        makes one by name
 //
-// Package limit bounds what any of them can reach.
+// UpperLimit in experiments bounds what any of them can reach.
 package shared

@@ -13,7 +13,7 @@ import (
 //
 // Let a plan have n_k devices of every kind k. A module whose budget is L uses at
 // least d/P of a device for its whole stream, P = min(b/T, max(g, L - d)) for the gap g between two requests (plan.ModuleProblem.Gap), or the sum of such parts
-// where several configurations serve parts of it (see package whole). Give the devices
+// where several configurations serve parts of it (see whole_module.go). Give the devices
 // prices l_k of any kind, not their own. Then all modules together cost at least
 //
 //	Z(l) = min over budgets of sum over i of min over (k, b, d) of l_k·d/P_i

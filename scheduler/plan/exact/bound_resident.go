@@ -165,7 +165,7 @@ func takes(c *plan.Config, wait time.Duration) float64 {
 // done takes after their windows, beside n devices with another configuration; 0 or less
 // where there is none. With rates sT and (1-s)T, periods P_o and P, windows W_o and W and
 // g the greatest common divisor of the periods, the processor-demand test asks in the
-// long run (see package whole, refuted)
+// long run (see whole_refute.go)
 //
 //	s·(P_o - W_o) + (1-s)·(P - W)  <=  s·(1-s)·g
 //

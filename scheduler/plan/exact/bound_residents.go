@@ -12,7 +12,7 @@ import (
 
 // Who shares at all: a plan of at most two groups a module, each of one kind, has some
 // set B of modules with a batch on a device that they share, and others on devices of
-// their own alone. The others cost what package whole knows of whole devices. A module
+// their own alone. The others cost what whole_module.go knows of whole devices. A module
 // of B runs on shared devices alone, where it uses u_h(L) = min over (b, d) of h of d/P,
 // P = min(b/T, max(g, L - d - w)), of one of kind h, w the shortest batch that it waits
 // for there; or it has one group on devices of its own and another on a shared

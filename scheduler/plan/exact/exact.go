@@ -9,7 +9,7 @@ import (
 
 // twoGroups is the Restriction of a lower bound that holds for plans with at
 // most two groups a module, each of one kind of hardware, whose first batches
-// are released together (see package whole).
+// are released together (see whole_module.go).
 const twoGroups = "at most two groups a module"
 
 // Policy finds the least cost of a sound plan.

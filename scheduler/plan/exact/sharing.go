@@ -280,7 +280,7 @@ func (s *packer) bound(fluid, best float64) (float64, []allBudgets) {
 	return found.Least, splits
 }
 
-// bounded are the problems and kinds of devices as package bound has them.
+// bounded are the problems and kinds of devices as the bound has them.
 func (s *packer) bounded() (problems []*plan.Prepared, kinds []boundDevice) {
 	for _, p := range s.problems {
 		problems = append(problems, p.Prepared)
