@@ -26,7 +26,7 @@
 // (4, 7, 8), and from what runs no more moved than is allowed (11).
 //
 //	partition_problem.go  the program, and what an assignment is worth
-//	solve.go    greedy, then moves and swaps until none helps; kicks out of dead ends
+//	partition.go          greedy, then moves and swaps until none helps; kicks out of dead ends
 //	partition_bound.go    what no assignment can be better than, moves counted
 //	partition_exact.go    all assignments, where they are few
 package cluster
