@@ -23,11 +23,16 @@ func drawLess(t *testing.T) (all bool) {
 	if os.Getenv("HARPAGON_LONG") != "" {
 		return true
 	}
+	draw(t, "25")
+	return false
+}
+
+// draw has a test draw so many problems.
+func draw(t *testing.T, n string) {
 	checks := flag.Lookup("rapid.checks").Value
 	before := checks.String()
-	require.NoError(t, checks.Set("25"))
+	require.NoError(t, checks.Set(n))
 	t.Cleanup(func() { require.NoError(t, checks.Set(before)) })
-	return false
 }
 
 // M3 of Table I at 198 requests per time.Second and one time.Second: five machines at
