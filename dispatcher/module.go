@@ -95,7 +95,7 @@ type batchStats struct {
 	Transfer           time.Duration // between gateway and executor and back
 }
 
-// batchStats counts one that has come back, and returns what counts the times of its items: nil
+// Batch counts one that has come back, and returns what counts the times of its items: nil
 // where it was computed twice, or not, because those say little.
 func (s *moduleStats) Batch(now dispatch.Time, b batchStats) *Stays {
 	second := s.ring.at(now)

@@ -88,9 +88,9 @@
 //
 // Two readings make a ProcessorUse:
 //
-//	before, err := busy.ReadProcessors()
+//	before, err := executors.ReadProcessors()
 //	... measure something ...
-//	after, err := busy.ReadProcessors()
+//	after, err := executors.ReadProcessors()
 //	use := after.Since(before)
 //	fmt.Println(use.Describe()) // others used 0.9 of 2 cores meanwhile
 //

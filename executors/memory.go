@@ -39,7 +39,7 @@ type hold struct {
 	all []func()
 }
 
-// WithMemory lets a batch ReserveMemory of a MemoryBound until done is called; nil bounds nothing.
+// WithMemory lets a batch reserve of a MemoryBound until done is called; nil bounds nothing.
 func WithMemory(ctx context.Context, m MemoryBound) (_ context.Context, done func()) {
 	if m == nil {
 		return ctx, func() {}

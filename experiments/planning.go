@@ -71,7 +71,7 @@ func (s *planningStudy) policies(ctx context.Context, e *Env) (Result, error) {
 }
 
 // table plans n workloads of a regime by all variants; what an earlier table has measured
-// is not measured again. PlanningPolicies that run several batches at a time on a device get
+// is not measured again. Policies that run several batches at a time on a device get
 // profiles for that.
 func (s *planningStudy) table(ctx context.Context, e *Env, from Regime, reference string, variants []Variant, n int) (Table, error) {
 	workloads, err := s.workloads(e, from, n)

@@ -26,7 +26,7 @@ func records(t *testing.T, text string) (all []map[string]any) {
 	return all
 }
 
-// LogEvery outcome but an answer in time is in the log at once, whatever was before.
+// Every outcome but an answer in time is in the log at once, whatever was before.
 func TestFailuresAreWritten(t *testing.T) {
 	for _, outcome := range []gateway.Outcome{gateway.Late, gateway.Dropped, gateway.Refused, gateway.Failed, gateway.Cancelled, gateway.Invalid} {
 		var b bytes.Buffer

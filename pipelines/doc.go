@@ -15,7 +15,7 @@
 // # Check
 //
 // check finds what is wrong with a declaration: names that do not exist,
-// shapes that do not fit, cycles, objectives that no hardware can meet. CheckAll of it
+// shapes that do not fit, cycles, objectives that no hardware can meet. All of it
 // is found in one pass, as data: a Finding says by a path such as
 // "pipeline.traffic.module.detect.profile" what it is about, and package hcl
 // turns that into a line and a column.

@@ -11,10 +11,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 )
 
-// Workflow types.
-const (
-	TypeService = "service"
-)
+// TypeService is the workflow type of a service.
+const TypeService = "service"
 
 // Messages of the service workflow.
 const (

@@ -14,7 +14,7 @@
 // Hosts are made when services ask for more than there are, and when there are fewer than
 // Min; never are there more than Max, those counted that are about to go, since they cost
 // money until they are gone. A host is drained when it has not been needed for Idle: none
-// of its devices is reserved, or what is fits on free devices of other hosts. HostVerb it
+// of its devices is reserved, or what is fits on free devices of other hosts. What it
 // begins is done by a driver (executors/hosts); what that could not do is tried again,
 // later each time.
 package autoscale

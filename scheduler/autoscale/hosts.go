@@ -38,7 +38,7 @@ type HostsSeen struct {
 	Wanted int    // hosts that services ask for beyond those of the fleet
 }
 
-// HostVerb to do with a host.
+// HostVerb is what to do with a host.
 type HostVerb string
 
 // The actions.

@@ -41,7 +41,7 @@ const (
 	Ending  HostState = "being ended"
 )
 
-// HostsStatus tells how everything is by what was seen last.
+// Status tells how everything is by what was seen last.
 func (h *Hosts) Status(now time.Time, seen HostsSeen) HostsStatus {
 	s := HostsStatus{Hardware: h.Options.Hardware, Min: h.Options.Min, Max: h.Options.Max, Devices: h.Options.Devices, Wanted: seen.Wanted, Hosts: []HostStatus{}, Problem: h.creates.why}
 	hosts := h.all(seen)

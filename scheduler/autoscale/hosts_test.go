@@ -211,7 +211,7 @@ func TestAHostThatDoesNotJoin(t *testing.T) {
 	assert.Equal(t, "v100-1: it has not been part of the fleet for 5m0s", w.h.Status(w.now, w.seen()).Problem)
 }
 
-// HostVerb is not remembered is found again.
+// What is not remembered is found again.
 func TestAfterTheControlRoleWasKilled(t *testing.T) {
 	w := newWorld(t, options(0, 4))
 	w.hosts = map[string]*Host{

@@ -45,5 +45,5 @@
 //     they suffice, and never less than the floor.
 //
 // One network serves each module at a time: a plan gives it all requests of the module.
-// AsServed the rate changes, so does the choice, and Shares counts who has answered how many.
+// As the rate changes, so does the choice, and Shares counts who has answered how many.
 package plan

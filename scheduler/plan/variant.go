@@ -71,7 +71,7 @@ func (c VariantCombination) others() (n int) {
 	return n
 }
 
-// DescribeVariants names the combination: "detect=small, label=own".
+// Describe names the combination: "detect=small, label=own".
 func (c VariantCombination) Describe() string {
 	var parts []string
 	for _, module := range slices.Sorted(maps.Keys(c.Variants)) {

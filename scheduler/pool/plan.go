@@ -94,7 +94,7 @@ func (o Options) complete() Options {
 	return o
 }
 
-// Plan is a configuration with what it can be expected to serve. rates are
+// Plan is a configuration with what it can be expected to serve. Rates are
 // queries per second, costs money per hour.
 type Plan struct {
 	Pool      string

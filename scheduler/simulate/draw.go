@@ -20,7 +20,7 @@ func RandomSource(seed, purpose uint64, index int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, purpose<<32|uint64(index)))
 }
 
-// DrawPoisson draws from the DrawPoisson distribution of that mean by counting
+// DrawPoisson draws from the Poisson distribution of that mean by counting
 // exponential gaps, in pieces that do not underflow.
 func DrawPoisson(r *rand.Rand, mean float64) int {
 	n := 0

@@ -39,7 +39,7 @@ type Options struct {
 	Seed     uint64
 	Timeout  time.Duration  // of one request; 0 means ten times SLO, at least 10 s
 	Progress func(Progress) // called about once a second; may be nil
-	// Sleep waits for the next instant; nil is osutil.For, which is late by some 0.05 ms.
+	// Sleep waits for the next instant; nil is osutil.Sleep, which is late by some 0.05 ms.
 	// Its lateness is counted as latency.
 	Sleep func(ctx context.Context, d time.Duration) error
 }

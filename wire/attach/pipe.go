@@ -49,7 +49,7 @@ func inject(s Stream, m *Message) bool {
 	return ok && i.Inject(m)
 }
 
-// inject is described at the function of that name.
+// Inject is described at the function of that name.
 func (p *pipe) Inject(m *Message) bool { return p.in.put(m) == nil }
 
 // Direct has what comes to an end of a Pipe handled on the goroutine that sends it, in

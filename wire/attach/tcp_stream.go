@@ -262,7 +262,7 @@ func (s *tcpStream) cause(err error) error {
 // wake has who receives look at what is here.
 func (s *tcpStream) wake() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) }
 
-// inject has Recv return the message; see attach.Inject.
+// Inject has Recv return the message; see attach.Inject.
 func (s *tcpStream) Inject(m *Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

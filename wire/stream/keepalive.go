@@ -27,7 +27,7 @@ type LiveConn struct {
 // keepAlive watches a connection.
 func keepAlive(c net.Conn) *LiveConn { return &LiveConn{Conn: c} }
 
-// Read implements net.LiveConn.
+// Read implements net.Conn.
 func (c *LiveConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// BaselineNames of the distributors.
+// Names of the distributors.
 const (
 	Ribbon    = "ribbon"
 	Clockwork = "clockwork"
