@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
@@ -75,7 +76,7 @@ func TestMeasure(t *testing.T) {
 // always due sooner: more is borne, with 99 % of each model's requests in time,
 // than by the policies that come nearest.
 func TestManyUnlikeModels(t *testing.T) {
-	long(t)
+	testkit.Long(t)
 	t.Parallel()
 	effort := Effort{Requests: 8_000, Each: 2_000, Seeds: 1, Tolerance: 0.004}
 	for _, s := range Of(partMixed) {

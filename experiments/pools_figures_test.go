@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/experiments/published"
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 // TestWhatTheTableShows holds for one model and fewer queries what the tables of
@@ -29,7 +30,7 @@ func TestWhatTheTableShows(t *testing.T) {
 
 // The figures about searches say what the paper says, on fewer queries.
 func TestKairosPlusNeedsFewestEvaluations(t *testing.T) {
-	long(t)
+	testkit.Long(t)
 	t.Parallel()
 	r, err := evaluations(t.Context(), &Env{Quick: true})
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
@@ -35,7 +36,7 @@ func TestSoundPlansKeepTheirPromise(t *testing.T) {
 // TestEarlyStartsCostNothing compares early starts with windows that are kept, on
 // plans of whole and shared devices: no less is attained, and sooner.
 func TestEarlyStartsCostNothing(t *testing.T) {
-	long(t)
+	testkit.Long(t)
 	t.Parallel()
 	r, err := early(t.Context(), &Env{}, 4)
 	require.NoError(t, err)
@@ -56,7 +57,7 @@ func TestEarlyStartsCostNothing(t *testing.T) {
 // TestSoundPlansKeepThinnerStreams: a stream whose requests are at least as far
 // apart as those of the planned one is kept, too, up to the gap.
 func TestSoundPlansKeepThinnerStreams(t *testing.T) {
-	long(t)
+	testkit.Long(t)
 	t.Parallel()
 	all, err := Workloads(DefaultSeed, 8)
 	require.NoError(t, err)

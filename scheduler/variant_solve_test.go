@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -203,7 +204,7 @@ func TestAccuracyFallsWithTheRateOnFixedDevices(t *testing.T) {
 // Pipelines that are planned together choose one after another, and never cost more than
 // without variants.
 func TestVariantsOfPipelinesTogether(t *testing.T) {
-	long(t)
+	testkit.Long(t)
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var specs, own []scheduler.Spec
